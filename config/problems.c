@@ -12,7 +12,7 @@
 #include "worker/base/mem.h"
 #include "worker/base/text.h"
 
-/* A path and a sentence, of which every byte may take six. */
+/* A path and a sentence, each byte of which may take six when escaped. */
 #define LINE_MAX_BYTES (6 * ((size_t)PATH_MAX + sizeof(struct err)))
 
 void problems_init(struct problems *problems)
@@ -30,8 +30,8 @@ void problems_done(struct problems *problems)
     problems_init(problems);
 }
 
-/* The file's name is copied: problems outlive the tree they are about. A
- * sentence is cut where a struct err would cut it, too. */
+/* The file name is copied, because problems outlive the tree. The sentence is
+ * cut to the size of a struct err. */
 TW_PRINTF(4, 0)
 static void keep(struct problems *problems, struct mark mark, bool warning,
     const char *format, va_list arguments)
@@ -84,7 +84,8 @@ static int compare_marks(struct mark a, struct mark b)
     return 0;
 }
 
-/* By place; at one place in the order of adding, which is that of the list. */
+/* Orders by position; at one position by the order of adding, which is that of
+ * the list. */
 static int compare(const void *a, const void *b)
 {
     const struct problem *const *left = a, *const *right = b;

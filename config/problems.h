@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* All that is wrong with a configuration, each with its place, in one go. */
+/* All problems of a configuration, each with its position, collected in one
+ * pass. */
 #ifndef TW_CONFIG_PROBLEMS_H
 #define TW_CONFIG_PROBLEMS_H
 
@@ -9,7 +10,7 @@
 
 #include "worker/base/err.h"
 
-/* A place in a file; line and column from 1. */
+/* A position in a file; line and column count from 1. */
 struct mark {
     const char *file;
     unsigned line, column;
@@ -17,7 +18,7 @@ struct mark {
 
 struct problem {
     struct mark mark;
-    bool warning; /* shown by `check`, refuses nothing */
+    bool warning; /* shown by `check`; is not an error */
     char *text;
 };
 
@@ -41,7 +42,8 @@ void problems_warn(struct problems *problems, struct mark mark,
     const char *format, ...) TW_PRINTF(3, 4);
 
 /* problems_print: one a line, by file, line and column; warnings begin with
- * "warning: " after the place; a last line counts those not kept. */
+ * "warning: " after the position; a last line counts the problems that were not
+ * kept. */
 void problems_print(const struct problems *problems, FILE *to);
 
 #endif

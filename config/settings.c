@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Fills structs from maps by tables of keys, and says what is wrong in them. */
+/* Fills structs from maps by tables of keys, and reports problems in them. */
 #include "config/settings.h"
 
 #include <assert.h>
@@ -11,7 +11,7 @@
 #include "worker/base/mem.h"
 #include "worker/base/text.h"
 
-/* A variable may hold a list of things, but no file. */
+/* The largest text with its variables: a list fits, a file need not. */
 #define MAX_TEXT_BYTES ((size_t)1024 * 1024)
 #define SENTENCE_MAX 2048
 
@@ -27,7 +27,7 @@ bool settings_is_null(const struct yaml_node *node)
                slice_is(node->text, "~"));
 }
 
-/* Written bare, these are no texts; in quotes they are. */
+/* Without quotes these are null, booleans or numbers, not texts. */
 static bool is_other_than_text(const struct yaml_node *node)
 {
     double number;
@@ -40,7 +40,7 @@ static bool is_other_than_text(const struct yaml_node *node)
 
 /* ---- sentences ---- */
 
-/* An unquoted {channel} is a map of one key without a value. */
+/* Is node an unquoted {channel}, in YAML a map of one key without a value? */
 static bool is_bare_template(const struct yaml_node *node)
 {
     return node->type == YAML_MAP && node->count == 1 &&
@@ -123,12 +123,12 @@ struct expansion {
     const struct yaml_node *scalar;
     bool is_template;
     struct buf text;
-    const char **unset; /* as settings_text() has it */
+    const char **unset; /* see settings_text() */
     struct arena *arena;
     struct problems *problems;
 };
 
-/* One ${...}: its name, and what stands behind :-, if that is there. */
+/* One ${...}: its name, and the default after :- if there is one. */
 struct variable {
     char *name; /* owned */
     bool has_fallback;
@@ -141,8 +141,8 @@ static bool is_name_char(char c, bool first)
            (!first && c >= '0' && c <= '9');
 }
 
-/* text begins with ${. Returns how many bytes the variable takes; 0: it is
- * not one. */
+/* text begins with ${. Returns the length of the variable in bytes; 0:
+ * invalid. */
 static size_t parse_variable(struct slice text, struct variable *ret)
 {
     const char *close = memchr(text.at, '}', text.len);
@@ -204,7 +204,7 @@ static bool add_value(
     return true;
 }
 
-/* rest begins with ${; it is moved behind what was read. */
+/* rest begins with ${; the variable is removed from it. */
 static bool expand_variable(struct expansion *expansion, struct slice *rest)
 {
     struct variable variable = {0};
@@ -273,9 +273,9 @@ bool settings_text(const struct yaml_node *scalar, bool is_template,
     return good;
 }
 
-/* ---- what each type wants, in words ---- */
+/* ---- what each type accepts, in words ---- */
 
-/* In the largest unit that says it exactly. */
+/* In the largest unit that divides ms. */
 static void add_duration(struct buf *to, int64_t ms)
 {
     static const struct {
@@ -313,7 +313,7 @@ static void add_number(struct buf *to, int64_t number)
     buf_add_format(to, "%" PRId64, number);
 }
 
-/* How a type is spoken of. */
+/* How messages describe a type. */
 static const struct {
     const char *wants;
     const char *example; /* NULL: none is needed */
@@ -449,7 +449,7 @@ static bool read_bool(const struct setting *setting,
     return true;
 }
 
-/* A duration or a size: a string of a form that parse knows. */
+/* A duration or a size: a string that parse accepts. */
 static bool read_measure(const struct setting *setting,
     const struct yaml_node *node, struct arena *arena, void *field,
     struct problems *problems, bool (*parse)(struct slice text, int64_t *ret))
@@ -514,7 +514,7 @@ static bool read_as_node(const struct setting *setting,
     return true;
 }
 
-/* False: a problem was added, and the field is as it was. */
+/* False: a problem was added, and the field is unchanged. */
 static bool (*const readers[])(const struct setting *setting,
     const struct yaml_node *node, struct arena *arena, void *field,
     struct problems *problems) = {
@@ -530,7 +530,7 @@ static bool (*const readers[])(const struct setting *setting,
 
 /* ---- a whole map ---- */
 
-/* False: it is no setting's former name. */
+/* False: key is not the former name of a setting. */
 static bool report_former(struct problems *problems,
     const struct yaml_node *key, const struct setting *table, size_t count)
 {
@@ -568,7 +568,7 @@ static void report_unknown_keys(const struct yaml_node *map, const char *what,
     mem_free(names);
 }
 
-/* A fallback is read as the file would be, so that it means the same there. */
+/* A fallback is parsed like text of the file, so that it means the same. */
 static void use_fallback(
     const struct setting *setting, struct arena *arena, void *field)
 {

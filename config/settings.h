@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Typed key tables: what a map of the configuration may hold, said once, as
- * data. settings_load() fills a struct from a map and reports every unknown
- * key (with the nearest right one), wrong type and value out of range at its
- * place. It knows no key itself: each module brings the table of its own.
+ * Tables of typed keys that describe the maps of the configuration.
+ * settings_load() fills a struct from a map and reports, with its position,
+ * every unknown key (with the nearest valid one), wrong type and value out of
+ * range. The keys themselves are defined by the modules that use them.
  */
 #ifndef TW_CONFIG_SETTINGS_H
 #define TW_CONFIG_SETTINGS_H
@@ -33,23 +33,23 @@ struct setting {
     enum setting_type type;
     size_t offset; /* of the field in the struct */
     bool required;
-    const char *fallback;       /* as it would be written in the file; NULL: the
-                                   field stays as it was */
+    const char *fallback;       /* as written in the file; NULL: the field stays
+                                   unchanged */
     int64_t min, max;           /* for numbers; both 0: no limits */
     const char *const *choices; /* NULL-terminated, for SETTING_CHOICE */
     const char *help;           /* one line for people */
-    const char *former;         /* a name of before: refused; NULL: none */
+    const char *former;         /* a previous name: refused; NULL: none */
 };
 
 #define SETTING_FIELD(type, field) offsetof(type, field)
 
 /*
- * settings_load: read map (a YAML_MAP, else a problem is added) into `into`
- * by table[0..count-1]. map may be NULL: a map without keys. what names the
- * map in messages ("worker", "job delete-channel"). Texts, durations, sizes
- * and choices are strings: ${NAME} in them is replaced, and an unset one is a
- * problem. False: something was added to problems; fields that were right are
- * set all the same. Texts live in arena, NUL-terminated beyond their end.
+ * settings_load: read map (a YAML_MAP, else a problem is added) into `into` by
+ * table[0..count-1]. map NULL: a map without keys. what names the map in
+ * messages ("worker", "job delete-channel"). Texts, durations, sizes and
+ * choices are strings: ${NAME} in them is replaced; an unset variable is a
+ * problem. False: problems were added; the fields of valid keys are set
+ * nevertheless. Texts live in arena, NUL-terminated beyond their end.
  */
 bool settings_load(const struct yaml_node *map, const char *what,
     const struct setting *table, size_t count, struct arena *arena, void *into,
@@ -57,14 +57,13 @@ bool settings_load(const struct yaml_node *map, const char *what,
 
 /*
  * settings_text: the text of a scalar with ${NAME} and ${NAME:-default}
- * replaced from the environment; the default stands for a variable that is
- * unset or empty; a `$` before anything but `{` is itself. Braces from the
- * environment, or from a default, are doubled where is_template is set, so
- * that they are never read as a template. An unset variable is remembered
- * rather than refused here when `unset` is not NULL: *unset becomes the name
- * of the first (the command that needs the value refuses it) and is left as
- * it was where all are set; with NULL it is a problem. False: problem added
- * (a list, a map, or nothing at all stands there, or ${ is not closed).
+ * replaced from the environment; the default is used if the variable is unset
+ * or empty. A `$` before any character but `{` is literal. With is_template,
+ * braces from the environment or from a default are doubled, so that they are
+ * not read as a template. An unset variable is a problem if `unset` is NULL.
+ * Else *unset becomes the name of the first one, and the command that needs the
+ * value refuses it; *unset is unchanged if all are set. False: a problem was
+ * added (the node is a list, a map or null, or ${ is not closed).
  */
 bool settings_text(const struct yaml_node *scalar, bool is_template,
     struct arena *arena, struct slice *ret, const char **unset,
@@ -77,11 +76,11 @@ bool settings_text(const struct yaml_node *scalar, bool is_template,
 void settings_wrong(struct problems *problems, const struct yaml_node *node,
     const char *what, const char *wants);
 
-/* settings_is_null: nothing was written after the key, or null or ~. */
+/* settings_is_null: the value is empty, null or ~. */
 bool settings_is_null(const struct yaml_node *node);
 
-/* settings_unknown: add "unknown KIND 'word', did you mean 'near'?", or, where
- * no name is near, "unknown KIND 'word': there is a, b and c". */
+/* settings_unknown: add "unknown KIND 'word', did you mean 'near'?", or, if no
+ * name is near, "unknown KIND 'word': there is a, b and c". */
 void settings_unknown(struct problems *problems, struct mark mark,
     const char *kind, struct slice word, const char *const *names,
     size_t count);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Reads a YAML file into a tree. Built from libyaml's events rather than its
- * documents: events bring every place, and an alias is one event, so that an
- * alias bomb is met, and refused, before anything has grown.
+ * Reads a YAML file into a tree. It uses libyaml's events rather than its
+ * documents: events have positions, and an alias is one event, so that an alias
+ * bomb is refused before it is expanded.
  */
 #include "config/yaml.h"
 
@@ -14,22 +14,22 @@
 #include "worker/base/mem.h"
 #include "worker/base/text.h"
 
-/* A configuration is written by people; what is larger is a mistake. */
+/* A larger file is not a configuration written by a person. */
 #define MAX_BYTES ((size_t)1024 * 1024)
-/* No key of ours is a quarter as deep; the reader is recursive. */
+/* Valid keys are less than a quarter as deep; the parser is recursive. */
 #define MAX_DEPTH 64
 #define QUOTE_MAX 512
 
 struct reader {
     yaml_parser_t parser;
-    yaml_event_t event; /* the one being looked at */
+    yaml_event_t event; /* the current one */
     const char *file;
     struct slice text;
     struct arena *arena;
     struct problems *problems;
 };
 
-/* What a list or a map has so far. */
+/* The children of a list or a map so far. */
 struct children {
     struct yaml_node **keys, **items;
     size_t count, room;
@@ -37,7 +37,7 @@ struct children {
 
 static struct yaml_node *read_node(struct reader *reader, unsigned depth);
 
-/* ---- places and complaints ---- */
+/* ---- positions and problems ---- */
 
 static struct mark mark_of(const struct reader *reader, yaml_mark_t at)
 {
@@ -45,7 +45,8 @@ static struct mark mark_of(const struct reader *reader, yaml_mark_t at)
         reader->file, (unsigned)at.line + 1, (unsigned)at.column + 1};
 }
 
-/* Columns count characters, as libyaml's do: bytes that begin one. */
+/* Columns count characters, as libyaml's do, so continuation bytes are
+ * skipped. */
 static struct mark mark_at_offset(const struct reader *reader, size_t offset)
 {
     struct mark mark = {reader->file, 1, 1};
@@ -63,7 +64,7 @@ static struct mark mark_at_offset(const struct reader *reader, size_t offset)
     return mark;
 }
 
-/* The rest of the line at which libyaml gave up, for a hint. */
+/* The line with the syntax error, for hint_at(). */
 static struct slice line_at(const struct reader *reader, size_t line)
 {
     const char *at = reader->text.at, *end = at + reader->text.len, *stop;
@@ -81,7 +82,7 @@ static struct slice line_at(const struct reader *reader, size_t line)
     return (struct slice){at, (size_t)((stop ? stop : end) - at)};
 }
 
-/* The two mistakes that everybody makes, and libyaml does not name. */
+/* Hints for two frequent mistakes that libyaml does not name. */
 static const char *hint_at(const struct reader *reader, size_t line)
 {
     struct slice text = line_at(reader, line);
@@ -96,7 +97,7 @@ static const char *hint_at(const struct reader *reader, size_t line)
     return "";
 }
 
-/* The mark says where it was noticed, the context where it began. */
+/* problem_mark: where the error was noticed; context_mark: its context. */
 static void report_syntax(struct reader *reader)
 {
     const yaml_parser_t *parser = &reader->parser;
@@ -127,7 +128,7 @@ static bool next(struct reader *reader)
 
 /* ---- what is refused ---- */
 
-/* Where the first character stands that is not UTF-8. */
+/* The offset of the first character that is not UTF-8. */
 static size_t first_bad_byte(struct slice text)
 {
     size_t begin = 0;
@@ -170,7 +171,8 @@ static bool refuse(
     return false;
 }
 
-/* Anchors end the reading, for only aliases can follow. Tags are listed. */
+/* An anchor ends the parsing, because only aliases can follow. A tag adds a
+ * problem. */
 static bool check_decoration(struct reader *reader)
 {
     const yaml_event_t *event = &reader->event;
@@ -297,7 +299,7 @@ static struct yaml_node *read_key(struct reader *reader)
     return NULL;
 }
 
-/* The items up to the end event; with_keys: a key stands before each. */
+/* Read the items up to the end event; with_keys: each has a key before it. */
 static bool read_children(struct reader *reader, unsigned depth, bool with_keys,
     yaml_event_type_t end, struct children *children)
 {
@@ -349,8 +351,8 @@ done:
     return ret;
 }
 
-/* The node whose first event is at hand; at its last event afterwards. NULL:
- * the reading has ended. */
+/* Read the node whose first event is the current one; its last event is current
+ * afterwards. NULL: parsing has ended. */
 static struct yaml_node *read_node(struct reader *reader, unsigned depth)
 {
     if (!check_decoration(reader))
@@ -365,7 +367,7 @@ static struct yaml_node *read_node(struct reader *reader, unsigned depth)
     }
 }
 
-/* Nothing but comments, or a lone `---`: a file that sets nothing. */
+/* A file with comments only, or a lone `---`, sets nothing. */
 static struct yaml_node *empty_map(struct reader *reader)
 {
     struct yaml_node *map = new_node(reader, YAML_MAP);

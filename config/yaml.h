@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A YAML file as a tree that remembers where everything stood. Only user of
- * libyaml. One document; mappings with scalar keys; no tags; aliases are
- * refused (they are how a small file becomes a large one), as are duplicate
- * keys, texts that are not UTF-8, and files over 1 MiB.
+ * A YAML file as a tree of nodes with their positions. The only module that
+ * calls libyaml. One document; mappings with scalar keys; no tags. Refused:
+ * aliases (they let a small file expand to a large one), duplicate keys, texts
+ * that are not UTF-8, and files over 1 MiB.
  */
 #ifndef TW_CONFIG_YAML_H
 #define TW_CONFIG_YAML_H
@@ -28,18 +28,18 @@ struct yaml_node {
 };
 
 /*
- * yaml_read: parse text, named file in messages. Nodes live in arena. NULL:
- * the reading ended at a place that problems has (a syntax error, an alias,
- * an anchor, a second document, more than 64 levels, bytes that are not
- * UTF-8). Else a tree, so that what else is wrong can be listed with it; but
- * duplicate keys, tags and NUL characters are in problems all the same: a
- * tree is good only if problems->errors has not grown. An empty text is an
- * empty map.
+ * yaml_read: parse text; messages name it `file`. Nodes live in arena. NULL:
+ * parsing ended at a problem (a syntax error, an alias, an anchor, a second
+ * document, more than 64 levels, bytes that are not UTF-8). Else a tree, so
+ * that the caller can report problems of its content too. Duplicate keys, tags
+ * and NUL characters are added to problems but do not end the parsing: the tree
+ * is valid only if problems->errors did not grow. An empty text is an empty
+ * map.
  */
 struct yaml_node *yaml_read(const char *file, struct slice text,
     struct arena *arena, struct problems *problems);
 
-/* yaml_get: the value of key in a map, or NULL (also where map is none). */
+/* yaml_get: the value of key in a map, or NULL (also if map is not a map). */
 struct yaml_node *yaml_get(const struct yaml_node *map, const char *key);
 
 #endif

@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: MIT */
-/* One copy of one entity. */
+/* Makes one copy of one entity. */
 #include "jobs/copying.h"
 
 #include "jobs/engine/convert.h"
 #include "worker/base/text.h"
 #include "worker/store/store.h"
 
-/* 512 UTF-16 units are at most 1536 bytes; longer is refused by the check. */
+/* 512 UTF-16 units are at most 1536 bytes; a longer key is refused by the
+ * check. */
 #define KEY_MAX_BYTES 4096
 
 /* ---- the properties of a copy ---- */
 
-/* One copy as it is being made. Its list of properties has room for all. */
+/* A copy in progress. Its list of properties is large enough for all. */
 struct work {
     const struct copying_target *target;
     const struct run_args *args;
@@ -73,7 +74,7 @@ static void keep_properties(struct work *work)
     }
 }
 
-/* All at once: {A: B, B: A} exchanges two names. */
+/* All renames at once: {A: B, B: A} exchanges two names. */
 static void give_names(struct work *work)
 {
     const struct copying_shape *shape = &work->target->shape;
@@ -217,7 +218,7 @@ enum tw_err copying_make(const struct copying_target *target,
     return outcome;
 }
 
-/* ---- what is known of a target ---- */
+/* ---- explaining a target ---- */
 
 static void explain_key(
     const char *name, const struct template *template, struct buf *to)

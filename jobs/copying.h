@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What a copy of an entity is to look like: its keys, from templates over the
- * source, and which of its properties, under which names, with what added. Used
- * by the kinds copy and move. Pure: nothing here asks a store.
+ * Makes the copy of an entity: its keys, from templates over the source, and
+ * its properties: which ones of the source, under which names, and which are
+ * added. Used by the kinds copy and move. These functions make no requests.
  */
 #ifndef TW_JOBS_COPYING_H
 #define TW_JOBS_COPYING_H
@@ -29,23 +29,23 @@ struct copying_rename {
     struct slice from, to;
 };
 
-/* name: value, over the source. Constants keep their YAML type: true is a
- * Boolean, 5 an Int32 (Int64 beyond), quoted text a String; or {type: Edm.Guid,
- * value: "..."}. */
+/* An entry `name: value` of `set:`; the value is computed from the source.
+ * Constants keep their YAML type: true is a Boolean, 5 an Int32 (Int64 if
+ * larger), quoted text a String; or {type: Edm.Guid, value: "..."}. */
 struct copying_set {
     struct slice name;
     enum edm_type edm;
     const struct template *value;
-    const struct property *constant; /* where value has no {..}, else NULL */
+    const struct property *constant; /* if value has no {..}, else NULL */
 };
 
-/* `properties:`. With nothing in it: all, as they are. */
+/* `properties:`. All zero: all properties, unchanged. */
 struct copying_shape {
-    struct slice *keep, *drop; /* of the source; keep empty: all */
+    struct slice *keep, *drop; /* of the source; keep is empty: all */
     size_t keep_count, drop_count;
-    struct copying_rename *renames; /* of what is kept */
+    struct copying_rename *renames; /* of the kept properties */
     size_t rename_count;
-    struct copying_set *sets; /* last; overwrite */
+    struct copying_set *sets; /* applied last; they overwrite */
     size_t set_count;
 };
 
@@ -57,27 +57,28 @@ struct copying_target {
 };
 
 /*
- * copying_load_shape: from the node of `properties:` (NULL: everything; a list
- * is short for keep). False: problems has been added to: a name that the
- * service forbids, that of a key or `reserved` (a property of tableward's own;
- * empty: none), one that two of them make, keep and drop of the same, a rename
- * of what is not kept, a value of another type.
+ * copying_load_shape: read the node of `properties:` (NULL: everything; a list
+ * means keep). False: problems has been added to: a name that the service
+ * forbids, that is a key, or that is `reserved` (a property of tableward;
+ * empty: none); two properties with the same new name; a property in both keep
+ * and drop; a rename of a property that is not kept; a value of another type.
  */
 bool copying_load_shape(const struct yaml_node *node, struct slice reserved,
     struct job_loader *loader, struct copying_shape *ret);
 
-/* What the map of a target need not say. */
+/* Defaults for the map of a target. */
 struct copying_defaults {
-    const struct table_ref *table_ref; /* where all copies go: then the map has
-                                  neither store nor table. NULL: it has */
-    const struct copying_shape *shape; /* without `properties:` of its own */
-    struct slice reserved;             /* as above */
+    const struct table_ref *table_ref; /* where all copies go: the map then has
+                                        * neither store nor table. NULL: the map
+                                        * has both */
+    const struct copying_shape *shape; /* without `properties:` in the map */
+    struct slice reserved;             /* as in copying_load_shape() */
 };
 
 /*
- * copying_load_target: one copy of each source, from the map of store, table,
- * partition_key, row_key and properties. False: problems has been added to; so
- * where a key can never be right, because of the text beside its {..}.
+ * copying_load_target: read one copy of each source from a map of store, table,
+ * partition_key, row_key and properties. False: problems has been added to,
+ * also if a key is always invalid because of the text beside its {..}.
  */
 bool copying_load_target(const struct yaml_node *map,
     const struct copying_defaults *defaults, struct job_loader *loader,
@@ -86,24 +87,25 @@ bool copying_load_target(const struct yaml_node *map,
 /* copying_keeps_keys: has each copy the keys of its source? */
 bool copying_keeps_keys(const struct copying_target *target);
 
-/* copying_same_keys: have two copies of one source the same keys in the same
+/* copying_same_keys: do two copies of one source have the same keys in the same
  * table, by the same templates? */
 bool copying_same_keys(
     const struct copying_target *a, const struct copying_target *b);
 
-/* copying_explain: PartitionKey "...", RowKey of the source, without Legacy */
+/* copying_explain: append a description: PartitionKey "...", RowKey of the
+ * source, without Legacy */
 void copying_explain(const struct copying_target *target, struct buf *to);
 
-/* copying_add_templates: add the templates of both keys: a text that is another
- * one where they are. */
+/* copying_add_templates: append the templates of both keys, as a text that
+ * changes if one of them changes. */
 void copying_add_templates(const struct copying_target *target, struct buf *to);
 
 /*
- * copying_make: the copy of source, in arena, without the property `without`
- * (empty: with all). TW_INVALID: err says, without naming the source, which
- * template found what missing or of the wrong type, which key the service
- * forbids or is too long, or that a rename meets a property that is there.
- * TW_TOO_LARGE: the service would not take it.
+ * copying_make: make the copy of source, in arena, without the property
+ * `without` (empty: with all). TW_INVALID: err says, without naming the source,
+ * which template read a property that is missing or of the wrong type, which
+ * key the service forbids or is too long, or which rename collides with an
+ * existing property. TW_TOO_LARGE: the copy is too large for the service.
  */
 TW_MUST_USE enum tw_err copying_make(const struct copying_target *target,
     const struct run_args *args, const struct entity *source,

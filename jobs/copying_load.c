@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The maps of a job that copies, read and checked: where a copy goes, and what
- * it has. */
+/* Reads and checks the maps of a job that copies: where a copy is written, and
+ * which properties it has. */
 #include "config/settings.h"
 #include "jobs/copying.h"
 #include "jobs/engine/convert.h"
@@ -36,7 +36,7 @@ static const struct setting TYPED_KEYS[] = {
         .required = true, .help = "a constant, or a template"},
 };
 
-/* What the parts of a shape are read with. */
+/* The state of reading a shape. */
 struct shape_loader {
     struct job_loader *loader;
     struct slice reserved;
@@ -150,7 +150,7 @@ static bool has_name(const struct slice *names, size_t count, struct slice name)
     return false;
 }
 
-/* keep and drop are read already. */
+/* Called after keep and drop were read. */
 static void check_rename(struct shape_loader *in,
     const struct copying_rename *rename, const struct yaml_node *from,
     const struct yaml_node *to)
@@ -196,7 +196,9 @@ static void load_renames(struct shape_loader *in, const struct yaml_node *node)
 
 /* ---- set ---- */
 
-/* A plain scalar is what it looks like; one in quotes is a text. */
+/*
+ * The type of a plain scalar follows from its text; a quoted one is a String.
+ */
 static enum edm_type type_of(const struct yaml_node *scalar)
 {
     int64_t integer;
@@ -213,7 +215,7 @@ static enum edm_type type_of(const struct yaml_node *scalar)
     return text_double(scalar->text, &number) ? EDM_DOUBLE : EDM_STRING;
 }
 
-/* The value of a template without {..}: converted once, and checked here. */
+/* The value of a template without {..}: converted and checked once, here. */
 static void load_constant(struct shape_loader *in, struct copying_set *set,
     const struct yaml_node *node)
 {
@@ -374,7 +376,7 @@ struct target_map {
     struct yaml_node *partition_key, *row_key, *properties;
 };
 
-/* Without the first two where the place is known. */
+/* Without the first PLACE_KEYS entries if the table is given by the caller. */
 static const struct setting TARGET_KEYS[] = {
     {"store", SETTING_TEXT, SETTING_FIELD(struct target_map, store),
         .help = "one of stores; default: default_store"},
@@ -391,7 +393,7 @@ static const struct setting TARGET_KEYS[] = {
 
 #define PLACE_KEYS 2
 
-/* What a template has beside its {..}. */
+/* Appends the text of a template outside its {..}. */
 static void add_literals(struct slice source, struct buf *to)
 {
     bool inside = false, quoted = false;
@@ -411,7 +413,7 @@ static void add_literals(struct slice source, struct buf *to)
     }
 }
 
-/* A character that the service forbids would fail every entity. */
+/* Text with a character that the service forbids would fail every entity. */
 static bool check_literals(const struct template *template, const char *name,
     struct mark mark, struct problems *problems)
 {

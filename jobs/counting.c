@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Entities, the first keys, and the batches that they will make. */
+/* Counts entities and the batches that they need, and keeps the first keys. */
 #include "jobs/counting.h"
 
 #include <string.h>
@@ -30,7 +30,7 @@ static void keep_partition(
     counting->partition_key.len = partition_key.len;
 }
 
-/* Does it begin another batch? */
+/* Does this operation begin another batch? */
 static bool is_cut(
     const struct counting *counting, const struct entity *entity, size_t bytes)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* One table of an estimate while its entities are counted, in key order and in
- * constant memory. */
+/* Counts the entities of one table of an estimate, in key order and in constant
+ * memory. */
 #ifndef TW_JOBS_COUNTING_H
 #define TW_JOBS_COUNTING_H
 
@@ -16,8 +16,8 @@ struct counting {
     struct job_estimate_table *shown; /* borrowed */
     struct arena *arena;              /* for the first keys; borrowed */
     size_t batch_max_bytes;
-    int64_t in_batch; /* operations of the batch that is filled now */
-    size_t bytes;     /* ... and what they take */
+    int64_t in_batch; /* operations in the current batch */
+    size_t bytes;     /* ... and their bytes */
     struct slice partition_key;
     char partition_key_room[ENTITY_MAX_KEY_BYTES];
 };
@@ -26,8 +26,8 @@ struct counting {
 void counting_begin(struct counting *counting, struct job_estimate_table *shown,
     struct arena *arena, size_t batch_max_bytes);
 
-/* counting_add: one more operation, on that entity, with so many bytes of it in
- * the batch (0: its keys alone). */
+/* counting_add: count one operation on entity, which takes `bytes` in the batch
+ * (0: only its keys are sent). */
 void counting_add(
     struct counting *counting, const struct entity *entity, size_t bytes);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Which jobs a following run would keep waiting. */
+/* Finds jobs that would wait for a following run. */
 #include "jobs/following.h"
 
 #include <strings.h>
@@ -8,9 +8,9 @@
 
 struct looking {
     const struct job *other;
-    size_t store; /* of a table that the first job writes */
+    size_t store; /* a table that the first job writes */
     const char *table;
-    const char *shared; /* a table that both write; NULL: none */
+    const char *shared; /* a table that both jobs write; NULL: none */
 };
 
 static void compare_table(
@@ -35,7 +35,7 @@ static void compare_tables(
     looking->other->kind->tables(looking->other, compare_table, looking);
 }
 
-/* A table that both write, or NULL. */
+/* A table that both jobs write, or NULL. */
 static const char *shared_table(const struct job *job, const struct job *other)
 {
     struct looking looking = {.other = other};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Index rows, recognised. */
+/* Recognises index rows. */
 #include "jobs/index_row.h"
 
 #include "jobs/copy/source.h"

@@ -13,15 +13,15 @@
 struct store;
 
 /* The property that is_index_row() reads: a scan that selects properties must
- * select this one too. */
+ * also select this one. */
 #define INDEX_ROW_PROPERTY "TablewardSource"
 
 /*
  * is_index_row: is entity, as read from table of store, an index row of that
- * table? So it is where its TablewardSource names this very table as that of
- * its source and as its own, and its own keys: a copy of an index row under
- * other keys, or in another table, is an ordinary entity. Cheap for an entity
- * without that property.
+ * table? It is one if its TablewardSource names this table both as the table of
+ * its source and as its own, and also names its own keys. A copy of an index
+ * row under other keys, or in another table, is an ordinary entity. Fast for an
+ * entity without that property.
  */
 bool is_index_row(
     const struct entity *entity, const struct store *store, const char *table);

@@ -14,7 +14,7 @@
 #include "worker/base/mem.h"
 #include "worker/base/text.h"
 
-/* A new kind is one line here. */
+/* Every kind has one line here. */
 static const struct kind *const KINDS[] = {
     &cascade_delete_kind,
     &schema_upgrade_kind,
@@ -62,7 +62,7 @@ static bool is_name(struct slice text)
     return true;
 }
 
-/* A name that a template can hold: a letter or _, then digits too. */
+/* A name that can be used in a template: a letter or _, then also digits. */
 static bool is_arg_name(struct slice text)
 {
     if (text.len == 0 || text.len > JOB_NAME_MAX)
@@ -139,8 +139,8 @@ static void load_args(const struct yaml_node *node, struct job *job,
     }
 }
 
-/* Those that every job of the kind takes stand behind the declared ones, which
- * templates name by their index. */
+/* The kind's arguments follow the declared ones, because templates refer to the
+ * declared ones by index. */
 static void add_kind_args(const struct yaml_node *node, struct job *job,
     struct arena *arena, struct problems *problems)
 {
@@ -176,8 +176,9 @@ size_t job_declared_args(const struct job *job)
 /* ---- the definition's hash ---- */
 
 /*
- * Keys that do not decide which entities change and into what: limits, places
- * of files, when it ends. A run is not bound to them.
+ * Keys that do not decide which entities change and into what: limits,
+ * locations of files, when a run ends. Changing them does not invalidate a
+ * run's checkpoint.
  */
 static const char *const FREE_KEYS[] = {
     "archive",
@@ -200,7 +201,7 @@ static bool is_free_key(const struct yaml_node *key)
 static void canonical(
     const struct yaml_node *node, bool top, bool step, struct buf *to);
 
-/* A map without its free keys: all of them at the top, `on_error` of a
+/* A map without its free keys: all of them at the top level; `on_error` of a
  * `retype`. */
 static void canonical_map(
     const struct yaml_node *node, bool top, bool step, struct buf *to)
@@ -217,7 +218,7 @@ static void canonical_map(
     buf_add_char(to, ';');
 }
 
-/* A text that is the same for two nodes only if they say the same. */
+/* A text that is equal for two nodes only if they have the same content. */
 static void canonical(
     const struct yaml_node *node, bool top, bool step, struct buf *to)
 {
@@ -259,8 +260,8 @@ static const struct kind *find_kind(struct slice name)
     return NULL;
 }
 
-/* A former name is a problem, and the job is checked as what it is called
- * now, so that all its errors are reported at once. */
+/* A former name is a problem. The job is then checked as a job of the present
+ * kind, so that all its errors are reported at once. */
 static const struct kind *load_kind(
     const struct yaml_node *node, struct problems *problems)
 {
@@ -288,7 +289,7 @@ static const struct kind *load_kind(
     return NULL;
 }
 
-/* ---- what any kind may have ---- */
+/* ---- keys that every kind has ---- */
 
 struct common_map {
     struct slice failures;
@@ -331,7 +332,7 @@ static struct yaml_node *part_of(
     return part;
 }
 
-/* The job's map as its kind reads it. */
+/* The job's map without the common keys, for its kind. */
 static const struct yaml_node *without_common(
     const struct yaml_node *node, struct arena *arena)
 {
@@ -394,7 +395,7 @@ static bool load_job(const struct yaml_node *name, const struct yaml_node *node,
     return problems->errors == errors && job->settings;
 }
 
-/* What the kinds must know of the other jobs. */
+/* Let the kinds store what they must know of the other jobs. */
 static void link_jobs(
     const struct jobs *jobs, struct arena *arena, struct problems *problems)
 {

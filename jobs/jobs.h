@@ -14,25 +14,25 @@
 struct jobs {
     struct job *list; /* in the order of the file */
     size_t count;
-    /* Those whose mistakes are reported: named, but not in the list. */
+    /* Names of the jobs with errors, which are reported; not in the list. */
     const char **broken;
     size_t broken_count;
 };
 
 /*
- * jobs_load: read `jobs:` (NULL: no jobs). Every mistake is added to problems,
- * and every job that can be read is. Lives in arena.
+ * jobs_load: read `jobs:` (NULL: no jobs). Every mistake is added to problems;
+ * every job without a mistake is added to the list. Lives in arena.
  */
 void jobs_load(const struct yaml_node *node, const struct job_stores *stores,
     struct arena *arena, struct jobs *ret, struct problems *problems);
 
-/* jobs_find: NULL when there is none. */
+/* jobs_find: NULL: there is none of that name. */
 const struct job *jobs_find(const struct jobs *jobs, struct slice name);
 
-/* jobs_nearest: the name that was probably meant, or NULL. */
+/* jobs_nearest: the most similar name of a job, or NULL. */
 const char *jobs_nearest(const struct jobs *jobs, struct slice name);
 
-/* jobs_kinds: all kinds there are. Static. */
+/* jobs_kinds: all kinds. Static. */
 const struct kind *const *jobs_kinds(size_t *ret_count);
 
 #endif

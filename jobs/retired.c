@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Former names of kinds and keys, each with the sentence that replaces it. */
+/* Former names of kinds and keys, each with the advice that `check` prints. */
 #include "jobs/retired.h"
 
 #include <stdbool.h>
@@ -53,7 +53,7 @@ enum job_kinds { OF_COPY = 1, OF_MOVE = 2, OF_UPGRADE = 4 };
 
 static const struct former_key {
     const char *key;
-    const char *value; /* only with this value; NULL: with any */
+    const char *value; /* only with this value; NULL: any value */
     int kinds;         /* bits of enum job_kinds */
     const char *instead;
 } FORMER_KEYS[] = {
@@ -114,7 +114,7 @@ static int bit_of(const char *kind)
     return 0;
 }
 
-/* The entry for one member of a job's map, or NULL. */
+/* The former key that matches a member of the job's map, or NULL. */
 static const struct former_key *find_key(
     const struct yaml_node *job, size_t member, int kind)
 {
@@ -140,7 +140,7 @@ static void report_key(const struct former_key *former, struct mark mark,
         former->instead);
 }
 
-/* A copy of the map whose members can be changed. */
+/* A copy of the map whose members may be changed. */
 static struct yaml_node *copy_map(
     const struct yaml_node *map, struct arena *arena)
 {
@@ -166,7 +166,7 @@ static void drop_member(struct yaml_node *map, size_t index)
     map->count--;
 }
 
-/* A move has one destination: of a list the first entry is checked. */
+/* A move has one destination. If `to` is a list, its first entry is checked. */
 static void check_destinations(struct yaml_node *job, struct problems *problems)
 {
     for (size_t i = 0; i < job->count; i++) {
@@ -183,7 +183,8 @@ static void check_destinations(struct yaml_node *job, struct problems *problems)
     }
 }
 
-/* version: {from: 1, to: 2} of an upgrade: without them it has what is left. */
+/* Former keys of `version:` in an upgrade, {from: 1, to: 2}: reported and
+ * removed. */
 static void check_version(
     struct yaml_node *job, struct arena *arena, struct problems *problems)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The store and the table that a job's map names, checked. */
+/* Reads and checks the store and the table that a job's map names. */
 #include "jobs/table_ref.h"
 
 #include <strings.h>
@@ -23,7 +23,7 @@ static bool load_default_store(
     return false;
 }
 
-/* An empty name may be a variable that holds nothing: it is no default. */
+/* An empty name may come from an empty variable, so the default is not used. */
 static bool load_store(struct slice name, struct mark mark,
     const struct job_loader *loader, size_t *ret)
 {

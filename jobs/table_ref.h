@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* `store:` and `table:` of a job's map: where something is. */
+/* A table that a job's map names by `store:` and `table:`. */
 #ifndef TW_JOBS_TABLE_REF_H
 #define TW_JOBS_TABLE_REF_H
 
@@ -14,24 +14,24 @@ struct job_loader;
 
 struct table_ref {
     size_t store;      /* index into struct job_stores */
-    const char *table; /* lives as long as the texts it was read from;
-                        * NULL: it could not be read */
+    const char *table; /* lives as long as the texts it was read from; NULL: it
+                        * is invalid */
 };
 
 /*
- * table_ref_load: store (at is NULL: the default one) and table are the texts
- * of map's keys. False: problems has been added to, at the key's place.
+ * table_ref_load: store (at is NULL: the default store) and table are the texts
+ * of map's keys. False: problems has been added to, at the key's line.
  */
 bool table_ref_load(const struct yaml_node *map, struct slice store,
     struct slice table, const struct job_loader *loader, struct table_ref *ret);
 
-/* table_ref_same: the same table (names differ in case only) of the same store.
- * Of tables that could not be read, all are the same and none is one that was.
- */
+/* table_ref_same: do both name the same table (regardless of case) of the same
+ * store? Two invalid tables of one store are the same; an invalid and a valid
+ * one never are. */
 bool table_ref_same(const struct table_ref *a, const struct table_ref *b);
 
-/* table_ref_mark: where the value of map's key stands; map's own mark where
- * there is none. */
+/* table_ref_mark: the position of the value of map's key; map's own position if
+ * the key is absent. */
 struct mark table_ref_mark(const struct yaml_node *map, const char *key);
 
 #endif

@@ -1326,7 +1326,7 @@ YAML
     "$program" enqueue purge --id first --config watched.yaml >out 2>&1
     wait_for 'purge/first: succeeded' err
     kill -HUP "$pid"
-    wait_for 'configuration again' err
+    wait_for 'configuration reloaded' err
     "$program" enqueue purge --id second --config watched.yaml >out 2>&1
     wait_for 'purge/second: succeeded' err
     kill -TERM "$pid"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The program: see worker/cli/command.h for what it can do. */
+/* The main program; worker/cli/command.h describes the command line. */
 #include "worker/cli/command.h"
 
 int main(int argc, char **argv)

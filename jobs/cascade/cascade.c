@@ -1,20 +1,23 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * cascade-delete: a parent and everything under it, and not one entity more.
+ * cascade-delete: deletes a parent and everything under it, and no other
+ * entity.
  *
- * The tombstone is the lock. It is merged into the parent before anything is
- * deleted, with the name of this run beside it, so that writers stop adding
+ * The tombstone is the lock. The run merges it into the parent before it
+ * deletes anything, together with its own name, so that writers add no more
  * children and no other run works on the same parent. Then:
  *
- *   hold the parent      every pass begins by reading it: is it still ours?
+ *   hold the parent      every pass begins by reading the parent: does it still
+ *                        carry this run's tombstone?
  *   walk                 delete what is under it, leaves first
- *   look again           a while after the tombstone, for late children; an
- *                        entity with children of its own goes only in the last
- *                        look, once nothing was met under it
- *   delete the parent    once a look met nothing at all
+ *   settle passes        (`look` in names) walk again some time after the
+ *                        tombstone, for late children; an entity with child
+ *                        rules is deleted only in the last settle pass, when
+ *                        nothing is found under it
+ *   delete the parent    after a settle pass that found nothing
  *
- * Everything is decided by what is read, and every change carries the ETag
- * that was read, so an attempt may end anywhere and the next one goes on.
+ * Every decision is based on what was read, and every change carries the ETag
+ * that was read. So an attempt may stop anywhere, and the next one continues.
  */
 #include "jobs/cascade/cascade.h"
 
@@ -44,31 +47,31 @@
 #include "worker/store/canonical.h"
 #include "worker/store/store.h"
 
-/* Batches of one run under way at once. */
+/* Maximum number of batches of one run in flight. */
 #define BATCHES_IN_FLIGHT 16
 
-/* How often the parent is read again because somebody changed it between
- * reading and writing, before the attempt gives up for now. */
+/* The parent changed between read and write: number of reads before the attempt
+ * ends with RUN_TRY_AGAIN. */
 #define PARENT_TRIES 20
 
-/* When to look again whether another run has left the parent. */
+/* Interval of checks whether another run still owns the parent. */
 #define OTHER_RUN_MS 5000
 
-/* The service ends a request after 30 s: what was sent before has landed or
- * never will. */
+/* The service ends a request after 30 s: an earlier request has been applied by
+ * then, or never will be. */
 #define LATE_WRITE_MS 30000
 
-/* So many whole last looks in a row that met something and could take none of
- * it: no children that come and go, but a circle. */
+/* After this number of complete last settle passes in a row that found entities
+ * and deleted none, the cause is a cycle, not late children. */
 #define STUCK_LOOKS 3
 
 #define PHASE_PARENT "parent"
 
-/* What the operations of a page ask again when they meet something else. */
+/* What the operations of a page need to decide again after a conflict. */
 struct held {
     struct cascade_run *c;
     struct match *match;
-    uint64_t sequence; /* the last one that may ask */
+    uint64_t sequence; /* the last operation that may use it */
     struct held *next;
 };
 
@@ -78,46 +81,47 @@ struct cascade_run {
     const struct job_stores *stores;
     struct run *run;
     struct err *err;
-    enum run_end end; /* how it ended, once a step returned false */
+    enum run_end end; /* the result, set when a step returns false */
 
-    struct arena arena; /* the parent's keys and the owner's name */
+    struct arena arena; /* for the parent's keys */
     struct slice partition_key, row_key;
     char *owner;           /* JOB/ID, the value of TablewardRun; owned */
     struct page parent;    /* as last read */
-    bool parent_is_ours;   /* as last read, and not written since */
-    struct cascade usable; /* the job's, without the rules that read an absent
-                              parent */
+    bool parent_is_ours;   /* at the last read, and not written since */
+    struct cascade usable; /* the job's cascade; without the rules that read the
+                              parent if it is absent */
 
-    /* What the checkpoint keeps. */
-    int64_t tombstone_ticks;  /* the service's clock at the tombstone; 0: not
-                            laid by what the checkpoint knows */
-    int64_t began_ticks;      /* ... at the beginning of this pass */
-    int64_t not_before_ticks; /* the last look begins no sooner */
-    int parent_found;         /* before the tombstone: 0, 1; -1: not known */
+    /* Saved in the checkpoint. */
+    int64_t tombstone_ticks;  /* service's clock at the tombstone; 0: none, or
+                                 not in the checkpoint */
+    int64_t began_ticks;      /* ... when this pass began */
+    int64_t not_before_ticks; /* earliest start of the last settle pass */
+    int parent_found; /* existed before the tombstone: 0, 1; -1: unknown */
     bool crashed; /* an attempt of this run crashed: counts may be too low */
-    char values[CASCADE_DIGEST_MAX]; /* digest of what first-level rules read of
-                                        the parent; "": not known */
-    struct walk_path *from;          /* where this pass goes on */
+    char values[CASCADE_DIGEST_MAX]; /* digest of the parent's values that
+                                        first-level rules read; "": unknown */
+    struct walk_path *from;          /* where this pass resumes */
 
-    int64_t read_ms;     /* boot clock when began_ticks was read */
-    bool last_look;      /* this pass may take entities with children */
-    bool checked;        /* all tables exist */
-    bool counted;        /* refuse_above has been asked */
-    struct scan *ahead;  /* the first page of this pass, asked for before the
-                            parent was read; NULL: not */
-    int64_t ahead_ticks; /* the service's clock was there by then; 0: this run
-                            had laid no tombstone */
+    int64_t read_ms; /* boot clock at began_ticks */
+    bool last_look; /* last settle pass: may delete entities with child rules */
+    bool checked;   /* all tables exist */
+    bool counted;   /* refuse_above has been checked */
+    struct scan *ahead;  /* scan of this pass whose first page was requested
+                            before the parent was read; NULL: none */
+    int64_t ahead_ticks; /* service's clock before that request; 0: this run had
+                            not written its tombstone */
     struct batch_writer *batch_writer;
     struct archive *archive;
-    struct checkpoint_queue checkpoint_queue; /* leaves not all deleted yet */
+    struct checkpoint_queue checkpoint_queue; /* wait for leaf deletes */
     struct held *held, **held_end;
-    unsigned stuck;  /* looks in a row, see STUCK_LOOKS */
-    char left[1024]; /* the first that this pass left for what is under it */
+    unsigned stuck;  /* consecutive passes, see STUCK_LOOKS */
+    char left[1024]; /* first entity that this pass kept because of what is
+                        under it */
 };
 
-/* ---- ends ---- */
+/* ---- end of the attempt ---- */
 
-/* A step returns false when the attempt is over; c->end says how. */
+/* A step returns false to end the attempt; c->end has the result. */
 static bool ends(struct cascade_run *c, enum run_end end)
 {
     c->end = end;
@@ -129,7 +133,7 @@ static bool ends_by(struct cascade_run *c, enum tw_err outcome)
     return ends(c, run_end_of(c->run, outcome));
 }
 
-/* True: on with it. */
+/* True: continue. */
 static bool goes_on(struct cascade_run *c, enum tw_err outcome)
 {
     if (outcome != TW_OK)
@@ -176,7 +180,8 @@ static void save(
     mem_free(text);
 }
 
-/* What to know about a run that does not fail: in the log and the ledger. */
+/* A warning about a run that does not fail: to the log and the ledger's
+ * Note. */
 static void note(struct cascade_run *c, const char *format, ...)
     TW_PRINTF(2, 3);
 
@@ -194,17 +199,17 @@ static void note(struct cascade_run *c, const char *format, ...)
 
 /* ---- the parent ---- */
 
-/* The service's clock by now, never ahead of it. */
+/* The service's clock now; never ahead of the real one. */
 static int64_t service_ticks(const struct cascade_run *c)
 {
     return c->began_ticks + (platform_boot_ms() - c->read_ms) * TICKS_PER_MS;
 }
 
 enum tombstone_owner {
-    TOMBSTONE_NONE,        /* there is no parent                              */
+    TOMBSTONE_NONE,        /* the parent does not exist */
     TOMBSTONE_OURS,        /* it carries this run's tombstone                 */
-    TOMBSTONE_OF_OTHER,    /* it carries another run's                        */
-    TOMBSTONE_OWNER_ENDED, /* it carries none                                 */
+    TOMBSTONE_OF_OTHER,    /* it carries another run's tombstone */
+    TOMBSTONE_OWNER_ENDED, /* no tombstone with an owner */
 };
 
 static const struct entity *parent_of(const struct cascade_run *c)
@@ -212,7 +217,7 @@ static const struct entity *parent_of(const struct cascade_run *c)
     return c->parent.count > 0 ? &c->parent.entities[0] : NULL;
 }
 
-/* Whose name the parent carries, whatever else is in it. */
+/* The value of TablewardRun, with or without the tombstone's properties. */
 static bool parent_owner(struct cascade_run *c, struct slice *ret)
 {
     const struct entity *parent = parent_of(c);
@@ -247,7 +252,8 @@ static struct store *parent_store(const struct cascade_run *c)
     return c->stores->stores[c->cascade->store];
 }
 
-/* TW_OK: c->parent is as it is now, perhaps absent; *ret_ticks the time. */
+/* TW_OK: c->parent is the current state, possibly absent; *ret_ticks: its
+ * time. */
 static enum tw_err read_parent(struct cascade_run *c, int64_t *ret_ticks)
 {
     enum tw_err outcome =
@@ -273,7 +279,7 @@ static enum tw_err write_parent(struct cascade_run *c, enum operation_type type,
     return outcome;
 }
 
-/* A parent that is nothing but a tombstone: this run, or an attempt before it,
+/* The parent consists of the tombstone alone: this run, or an earlier attempt,
  * inserted it. */
 static bool is_bare(const struct cascade_run *c)
 {
@@ -281,7 +287,7 @@ static bool is_bare(const struct cascade_run *c)
            c->cascade->tombstone->property_count + 1;
 }
 
-/* Does the parent belong to a time after the request? */
+/* Was the parent created after the request? */
 static enum tw_err is_newer(struct cascade_run *c, bool *ret)
 {
     const struct property *created;
@@ -303,10 +309,10 @@ static enum tw_err is_newer(struct cascade_run *c, bool *ret)
 }
 
 /*
- * An insert that got no answer, or one of an attempt that died, may still land:
- * the last look waits until it cannot any more. Whoever goes on must wait too,
- * so it is saved at once; without a path, because the time at which the pass
- * began is not known here.
+ * An insert without a response, or one of a crashed attempt, may still be
+ * applied: the last settle pass waits until that is impossible. A later attempt
+ * must wait too, so the time is saved at once; without a path, because it is
+ * not known here when the pass began.
  */
 static void expect_late_insert(struct cascade_run *c)
 {
@@ -321,10 +327,10 @@ static void expect_late_insert(struct cascade_run *c)
 }
 
 /*
- * A parent that is there, and not ours, while such an insert may still land:
- * were the run to end now, or to delete it, a tombstone that lands afterwards
- * would stay for good. So nothing is decided until then. Letting go stores
- * what expect_late_insert() has saved, before anything is written.
+ * A parent exists without this run's tombstone, while such an insert may still
+ * be applied. If the run ended now, or deleted the parent, a tombstone that is
+ * applied later would stay for good. So the attempt ends as RUN_WAITING. Its
+ * end stores what expect_late_insert() saved, before anything is written.
  */
 static bool wait_for_late_insert(struct cascade_run *c)
 {
@@ -358,8 +364,8 @@ static bool fails_by(struct cascade_run *c, enum tw_err outcome)
     return ends_by(c, outcome);
 }
 
-/* The rules that can be bound: without a parent not those that read its
- * properties. */
+/* Select the rules that can be bound: if the parent is absent, those that read
+ * its properties cannot. */
 static void choose_rules(struct cascade_run *c)
 {
     const struct cascade *cascade = c->cascade;
@@ -377,8 +383,8 @@ static void choose_rules(struct cascade_run *c)
     c->usable.rule_count = count;
 }
 
-/* The values that first-level rules read, as one digest; "" where they read
- * none, or there was no parent to read. */
+/* One digest of the values that first-level rules read; "" if they read none,
+ * or if there was no parent. */
 static void digest_values(const struct cascade_run *c, char *ret)
 {
     const struct entity *parent = parent_of(c);
@@ -412,9 +418,9 @@ static void digest_values(const struct cascade_run *c, char *ret)
 }
 
 /*
- * Are the values that the rules read still those of the time before the
- * tombstone? With others the rules would find other entities, and those under
- * the first values might be left behind.
+ * Are the values that the rules read still those from before the tombstone?
+ * With other values the rules would find other entities, and might miss those
+ * that belong to the first values.
  */
 static bool has_same_values(struct cascade_run *c)
 {
@@ -431,7 +437,8 @@ static bool has_same_values(struct cascade_run *c)
     return ends(c, RUN_FAILED);
 }
 
-/* Before the tombstone: what the rules of this run are bound to. */
+/* Before the tombstone: record the values that this run's rules are bound
+ * to. */
 static void read_values(struct cascade_run *c, bool found)
 {
     c->parent_found = found;
@@ -439,7 +446,8 @@ static void read_values(struct cascade_run *c, bool found)
     choose_rules(c);
 }
 
-/* Once this run has its tombstone, and whenever the parent is read again. */
+/* Called when the parent carries this run's tombstone, after each read of
+ * it. */
 static bool keep_values(struct cascade_run *c)
 {
     if (c->parent_found < 0)
@@ -470,7 +478,7 @@ static void note_absent(struct cascade_run *c)
 
 /* ---- before the tombstone ---- */
 
-/* Is there an earlier rule that needs the same table? */
+/* Does an earlier rule require the same table? */
 static bool is_checked(const struct rule *rules, size_t count,
     const struct rule *rule, bool *ret_met)
 {
@@ -488,7 +496,7 @@ static bool is_checked(const struct rule *rules, size_t count,
     return false;
 }
 
-/* A page of nothing: TW_NOT_FOUND where there is no such table. */
+/* Read an empty range: TW_NOT_FOUND if the table does not exist. */
 static enum tw_err check_table(
     struct cascade_run *c, size_t store, const char *table, const char *advice)
 {
@@ -515,7 +523,8 @@ static enum tw_err check_table(
         table, c->stores->names[store], advice);
 }
 
-/* That of the first rule is being read already, unless that has failed. */
+/* If the scan of the first rule is open and has not failed, its table
+ * exists. */
 static enum tw_err check_child_table(
     struct cascade_run *c, const struct rule *rule)
 {
@@ -542,8 +551,8 @@ static enum tw_err check_tables(
     return outcome;
 }
 
-/* All that can be known to fail later fails here, before anything is written:
- * a missing table, a rule that cannot be bound. */
+/* Fail before anything is written for all causes that can be known now: a
+ * missing table, a rule that cannot be bound. */
 static bool check_first(struct cascade_run *c)
 {
     struct walk_plan plan;
@@ -563,8 +572,8 @@ static bool check_first(struct cascade_run *c)
     return true;
 }
 
-/* refuse_above: count before anything is written. Once a tombstone was laid,
- * what is left is no longer what was asked for. */
+/* refuse_above: count before anything is written. After the tombstone the count
+ * would no longer be that of the request. */
 static bool count_first(struct cascade_run *c)
 {
     struct walk_plan plan = walk_plan(c, false);
@@ -581,15 +590,16 @@ static bool count_first(struct cascade_run *c)
     return true;
 }
 
-/* Names the archive's disk as what stands in the way. */
+/* A full disk is reported as the archive's. */
 static enum tw_err of_archive(struct cascade_run *c, enum tw_err outcome)
 {
     c->run->archive_full = outcome == TW_FULL;
     return outcome;
 }
 
-/* Nothing but what a run that has ended had inserted. Where that run had marked
- * a parent, its archive alone has it as it was. */
+/* The parent consists of a tombstone that an ended run inserted. If that run
+ * merged its tombstone into a real parent, only that run's archive has the
+ * original state. */
 static bool is_nothing_but_other_s(struct cascade_run *c)
 {
     struct slice owner;
@@ -605,8 +615,8 @@ static bool is_nothing_but_other_s(struct cascade_run *c)
     return false;
 }
 
-/* The parent as it was, before the tombstone changes it, and without the name
- * of whoever is deleting it: put back from an archive it is nobody's. */
+/* Archive the parent before the tombstone changes it, without TablewardRun: a
+ * restored parent must not belong to a run. */
 static bool archive_parent(struct cascade_run *c)
 {
     struct entity parent;
@@ -622,7 +632,7 @@ static bool archive_parent(struct cascade_run *c)
     return goes_on(c, of_archive(c, outcome));
 }
 
-/* The tombstone as an operation: merged into the parent, or all there is. */
+/* Merge the tombstone into the parent, or insert it if there is no parent. */
 static enum tw_err write_tombstone(struct cascade_run *c, int64_t *ret_ticks)
 {
     const struct entity *parent = parent_of(c);
@@ -643,8 +653,8 @@ static enum tw_err write_tombstone(struct cascade_run *c, int64_t *ret_ticks)
 }
 
 /*
- * Lay the tombstone on what was just read. *ret_again: somebody was there
- * first, or the outcome is not known: read again.
+ * Write the tombstone to the parent that was just read. *ret_again: the parent
+ * changed first, or the outcome is unknown: read it again.
  */
 static bool ensure_tombstone(struct cascade_run *c,
     enum tombstone_owner tombstone_owner, bool *ret_again)
@@ -720,9 +730,9 @@ static bool leave_to_other(
 }
 
 /*
- * Nobody's parent, met before this run has laid its tombstone, as far as the
- * checkpoint knows. A pass begins only once it is laid: where there was one the
- * checkpoint was dropped, as one of another definition is.
+ * The parent carries no tombstone, and by the checkpoint this run has written
+ * none. But if a pass has begun (rounds > 0), the run had written one, and its
+ * checkpoint was dropped, as after a changed definition.
  */
 static bool may_take(struct cascade_run *c)
 {
@@ -745,7 +755,7 @@ static bool gives_way(struct cascade_run *c)
     return ends(c, RUN_SUCCEEDED);
 }
 
-/* A parent that was created after the request is another one of that name. */
+/* A parent created after the request is a new one with the same keys. */
 static bool is_meant(struct cascade_run *c)
 {
     bool newer;
@@ -761,7 +771,7 @@ static bool is_meant(struct cascade_run *c)
     return ends(c, RUN_SUCCEEDED);
 }
 
-/* One reading of the parent, and what follows from it. */
+/* Read the parent once and act on its state. */
 static bool take_hold(struct cascade_run *c, bool *ret_again)
 {
     struct slice owner;
@@ -804,8 +814,8 @@ static bool take_hold(struct cascade_run *c, bool *ret_again)
 }
 
 /*
- * Every pass begins here: after it the parent carries this run's tombstone,
- * c->parent is what was read and c->began_ticks when.
+ * First step of every pass. On return the parent carries this run's tombstone,
+ * c->parent is what was read, and c->began_ticks is its time.
  */
 static bool hold_parent(struct cascade_run *c)
 {
@@ -827,8 +837,9 @@ static bool hold_parent(struct cascade_run *c)
 
 /* ---- settle ---- */
 
-/* When look `index` is due. A date of whole seconds was cut, so the next
- * second makes sure that the whole of the settle has gone by. */
+/* When settle pass `index` is due. If the tombstone's time was cut to whole
+ * seconds, round up to the next second, so that the full settle time has
+ * passed. */
 static int64_t due_ticks(const struct cascade_run *c, size_t index)
 {
     int64_t settle_ticks = c->cascade->settle_ms[index] * TICKS_PER_MS;
@@ -854,7 +865,8 @@ static bool is_last_look_at(const struct cascade_run *c, int64_t ticks)
            ticks >= c->not_before_ticks;
 }
 
-/* How many looks were due when this pass began: it stands for them all. */
+/* How many settle passes were due when this pass began: it counts as all of
+ * them. */
 static size_t looks_due(const struct cascade_run *c)
 {
     return looks_due_at(c, c->began_ticks);
@@ -865,7 +877,7 @@ static bool is_last_look(const struct cascade_run *c)
     return is_last_look_at(c, c->began_ticks);
 }
 
-/* When the next look may begin. */
+/* When the next settle pass may begin. */
 static int64_t next_look_ticks(const struct cascade_run *c)
 {
     size_t due = looks_due(c);
@@ -874,7 +886,8 @@ static int64_t next_look_ticks(const struct cascade_run *c)
                                           : c->not_before_ticks;
 }
 
-/* Let the slot go until the next look; or go on, if it is time already. */
+/* End the attempt until the next settle pass, which frees the slot. True: that
+ * pass is due already. */
 static bool wait_for_look(struct cascade_run *c)
 {
     int64_t at_ticks = next_look_ticks(c);
@@ -889,7 +902,7 @@ static bool wait_for_look(struct cascade_run *c)
 
 /* ---- a pass ---- */
 
-/* Hand over the last place before which everything is deleted. */
+/* Save the newest path before which everything is deleted. */
 static void save_reached(struct cascade_run *c)
 {
     checkpoint_queue_save(
@@ -909,9 +922,8 @@ static void release_held(struct cascade_run *c, uint64_t low_water)
     }
 }
 
-/* Kept until every operation up to the newest sequence number is settled; the
- * sequence number is not known before they are added, so until then it is kept
- * in any case. */
+/* Held until all operations up to held->sequence are complete. That number is
+ * known only after the operations are added; until then it is UINT64_MAX. */
 static struct held *hold_match(struct cascade_run *c, struct match *match)
 {
     struct held *held = mem_alloc(sizeof(*held));
@@ -935,7 +947,7 @@ static void reached(void *context, const struct walk_path *path)
         batch_writer_sequence(c->batch_writer), write_checkpoint(c, path));
 }
 
-/* On disk before the first of the deletes is sent. */
+/* Archive and sync to disk before the first delete is sent. */
 static enum tw_err archive_page(struct cascade_run *c, const char *table,
     const struct entity *const *entities, size_t count, struct err *err)
 {
@@ -950,10 +962,10 @@ static enum tw_err archive_page(struct cascade_run *c, const char *table,
     return of_archive(c, outcome);
 }
 
-/* A leaf that has changed since it was read: still a child by the rule? Where a
- * rule with children may find it as it is now, the next look asks that. As it
- * is now it is archived too; where that fails it stays, and the next look meets
- * it and the reason again. */
+/* A leaf changed since it was read: delete it if it still matches its rule. If
+ * a rule with children may now find it, skip it: the next settle pass decides.
+ * The current state is archived too; if that fails, the leaf stays, and the
+ * next settle pass reports the same failure. */
 static enum write_decision decide_leaf(void *context,
     const struct operation *sent, const struct entity *now, struct arena *arena,
     struct operation *ret, struct err *err)
@@ -972,8 +984,8 @@ static enum write_decision decide_leaf(void *context,
     return WRITE_SEND;
 }
 
-/* One with children that has changed since it was read: what is under it may
- * be elsewhere now. The next look visits it anew. */
+/* An entity with child rules changed since it was read: its children may be
+ * elsewhere now. The next settle pass visits it again. */
 static enum write_decision decide_emptied(void *context,
     const struct operation *sent, const struct entity *now, struct arena *arena,
     struct operation *ret, struct err *err)
@@ -1044,7 +1056,8 @@ static void note_left(
     buf_done(&keys);
 }
 
-/* What was in flight is settled and saved, however the pass ended. */
+/* Complete the operations in flight and save the progress, whatever the result
+ * of the pass. */
 static void end_pass(struct cascade_run *c)
 {
     batch_writer_finish(c->batch_writer);
@@ -1067,8 +1080,7 @@ static bool failed_entities(struct cascade_run *c, int64_t failed)
     return ends(c, RUN_FAILED);
 }
 
-/* Every entity that is left waits for another one. stuck: so it was in this
- * look. */
+/* stuck: in this pass every entity that is left waits for another one. */
 static bool in_no_circle(struct cascade_run *c, bool stuck)
 {
     c->stuck = stuck ? c->stuck + 1 : 0;
@@ -1082,8 +1094,8 @@ static bool in_no_circle(struct cascade_run *c, bool stuck)
     return ends(c, RUN_FAILED);
 }
 
-/* The page that was read ahead may be older than the tombstone: children that
- * came in between are not in it, and another look follows. */
+/* The page that was read ahead may be older than the tombstone and lack
+ * children that were added in between: another settle pass must follow. */
 static bool is_too_early(const struct cascade_run *c)
 {
     return c->ahead_ticks == 0 || !c->parent_is_ours;
@@ -1095,9 +1107,9 @@ static bool pass_ended(struct cascade_run *c, enum tw_err outcome)
 }
 
 /*
- * Delete what is there; *ret_found: another look is to follow at once. Before
- * the last look an entity with children stays, and is no reason to come back
- * before the next look is due.
+ * Delete what is found. *ret_found: another settle pass must follow at once.
+ * Before the last settle pass entities with child rules stay, and do not cause
+ * another pass before the next one is due.
  */
 static bool walk_once(struct cascade_run *c, bool *ret_found)
 {
@@ -1135,11 +1147,11 @@ static bool walk_once(struct cascade_run *c, bool *ret_found)
 }
 
 /*
- * The first page of a pass is read while the parent is, not after it. Before
- * the tombstone only leaves are: each goes with the ETag that was read, but
- * what is under an entity that has left the parent since goes with it. A pass
- * that is to be the last look is one only if that was the time for it already.
- * Whole entities, for an archive, weigh too much to be read for nothing.
+ * The first page of a pass is requested before the parent is read. Before the
+ * tombstone only for a rule without children: a leaf is deleted with the ETag
+ * that was read, but an entity that has left the parent since would lose its
+ * children. After the tombstone only if the last settle pass is due already.
+ * Not with an archive: whole entities are too large to be read in vain.
  */
 static bool may_look_ahead(const struct cascade_run *c)
 {
@@ -1166,7 +1178,7 @@ static void drop_ahead(struct cascade_run *c)
     c->ahead = NULL;
 }
 
-/* The pass began no later than so: what it reads may be as old. */
+/* Move the start of the pass back to ticks: it may have read data that old. */
 static void set_began(struct cascade_run *c, int64_t ticks)
 {
     if (ticks == 0 || ticks >= c->began_ticks)
@@ -1176,8 +1188,8 @@ static void set_began(struct cascade_run *c, int64_t ticks)
 }
 
 /*
- * A pass that goes on where an attempt left it keeps the time at which it
- * began: what was read before that attempt ended was read then.
+ * A pass that resumes an earlier attempt's pass keeps the time at which that
+ * pass began, because part of its data was read then.
  */
 static bool pass(struct cascade_run *c, bool *ret_found)
 {
@@ -1193,15 +1205,16 @@ static bool pass(struct cascade_run *c, bool *ret_found)
         set_began(c, c->ahead_ticks);
     c->last_look = is_last_look(c);
     if (c->from->depth == 0) {
-        c->run->callbacks->forget_failed(c->run, 0); /* it meets them again */
+        c->run->callbacks->forget_failed(c->run, 0); /* it finds them again */
         save(c, NULL, false);
     }
     return walk_once(c, ret_found);
 }
 
-/* ---- the parent, last of all ---- */
+/* ---- delete the parent ---- */
 
-/* This run's by its name, but not by the tombstone that the job has now. */
+/* The parent has this run's name, but not the job's current tombstone
+ * properties. */
 static bool is_marked_otherwise(struct cascade_run *c)
 {
     struct slice owner;
@@ -1210,8 +1223,8 @@ static bool is_marked_otherwise(struct cascade_run *c)
            !has_tombstone(c);
 }
 
-/* Who made the parent anew has not written this run's name into it: it would
- * stay, marked, for good. */
+/* A writer that recreates the parent does not write this run's name. So the run
+ * itself marked this parent, which would keep the mark for good. */
 static bool fail_marked_otherwise(struct cascade_run *c)
 {
     err_fail(c->err, TW_INVALID,
@@ -1222,8 +1235,9 @@ static bool fail_marked_otherwise(struct cascade_run *c)
     return ends(c, RUN_FAILED);
 }
 
-/* *ret_again: it was changed in between, or the outcome is not known. What the
- * last pass has read needs no second look: the delete has its ETag. */
+/* *ret_again: the parent changed in between, or the outcome is unknown. If the
+ * last pass read it and did not write it, it is not read again: the delete
+ * carries its ETag. */
 static bool delete_once(struct cascade_run *c, bool *ret_again)
 {
     struct slice owner;
@@ -1237,7 +1251,7 @@ static bool delete_once(struct cascade_run *c, bool *ret_again)
     if (is_marked_otherwise(c))
         return fail_marked_otherwise(c);
     if (tombstone_owner_of(c, &owner) != TOMBSTONE_OURS)
-        return true; /* gone, or in new use */
+        return true; /* deleted or recreated */
     if (!has_same_values(c))
         return false;
     outcome = write_parent(c, OPERATION_DELETE, parent_of(c), &(int64_t){0});
@@ -1257,7 +1271,7 @@ static bool delete_once(struct cascade_run *c, bool *ret_again)
     }
 }
 
-/* All that is left to do; also when it is all that an attempt finds to do. */
+/* The last step of a run; after a crash an attempt may begin with it. */
 static void delete_parent(struct cascade_run *c)
 {
     for (int i = 0; i < PARENT_TRIES; i++) {
@@ -1279,7 +1293,8 @@ static void delete_parent(struct cascade_run *c)
     c->end = RUN_TRY_AGAIN;
 }
 
-/* From here on the name may be in use again: nothing but this delete. */
+/* From this phase on the parent's keys may be reused: only delete the
+ * parent. */
 static bool enter_last_phase(struct cascade_run *c)
 {
     char *checkpoint = write_checkpoint(c, NULL);
@@ -1350,7 +1365,7 @@ static void cascade(struct cascade_run *c)
 
     while (pass(c, &found)) {
         if (found && looks_due(c) > 0)
-            continue; /* a look that met something: another at once */
+            continue; /* a settle pass found entities: begin another at once */
         if (!found && c->last_look) {
             if (enter_last_phase(c))
                 delete_parent(c);
@@ -1380,7 +1395,7 @@ static enum run_end cascade_delete_run(const struct job *job,
     return c.end;
 }
 
-/* ---- what else a kind can tell ---- */
+/* ---- the other functions of the kind ---- */
 
 static void *cascade_delete_load(
     const struct yaml_node *node, struct job_loader *loader)
@@ -1423,7 +1438,7 @@ static const char *cascade_delete_archive(const struct job *job)
     return cascade->archive;
 }
 
-/* An argument that makes a forbidden key can never be right. */
+/* Refuse arguments that render an invalid key or filter: no run can succeed. */
 static enum tw_err cascade_delete_accept(
     const struct job *job, const struct run_args *args, struct err *err)
 {

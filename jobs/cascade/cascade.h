@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Kind cascade-delete: a parent and everything under it. */
+/* The kind cascade-delete: deletes a parent and everything under it. */
 #ifndef TW_JOBS_CASCADE_DELETE_H
 #define TW_JOBS_CASCADE_DELETE_H
 

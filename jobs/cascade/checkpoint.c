@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What a cascade keeps between attempts:
+ * The checkpoint of a cascade between attempts:
  *
  *   {"version":1,"laid":T,"began":T,"not_before":T,"found":true,
  *    "crashed":true,"values":"HEX","path":[...]}
@@ -14,7 +14,8 @@
 #include "worker/base/text.h"
 
 #define VERSION 1
-/* No run began later: what is added to it, a settle time, is a time too. */
+/* The upper bound of times in a checkpoint: a settle time that is added must
+ * still give a valid time. */
 #define LATEST_TICKS (TICKS_MAX - 366 * INT64_C(86400) * TICKS_PER_S)
 
 char *cascade_checkpoint_write(
@@ -40,7 +41,7 @@ char *cascade_checkpoint_write(
 
         buf_add_text(&text, ",\"path\":");
         walk_path_write(path, &text);
-        /* Keys too long to keep: the pass begins anew, as it may. */
+        /* Omit a path with too long keys: the pass may start over. */
         (void)buf_keep(&text, before, sizeof("}") - 1);
     }
     buf_add_char(&text, '}');

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What a cascade keeps between attempts, and its JSON. Pure. */
+/* What a cascade saves between attempts, and its JSON. Pure functions. */
 #ifndef TW_JOBS_CASCADE_CHECKPOINT_H
 #define TW_JOBS_CASCADE_CHECKPOINT_H
 
@@ -14,28 +14,28 @@
 
 #define CASCADE_DIGEST_MAX 65
 
-/* Times are ticks of the service's clock; 0: not known. */
+/* Times are ticks of the service's clock; 0: unknown. */
 struct cascade_checkpoint {
-    int64_t tombstone_ticks;  /* at the tombstone                         */
-    int64_t began_ticks;      /* at the beginning of this pass            */
-    int64_t not_before_ticks; /* the last look begins no sooner           */
-    int parent_found;         /* before the tombstone: 0, 1; -1: not known */
-    bool crashed;             /* an attempt crashed: counts may be too low */
-    char values[CASCADE_DIGEST_MAX]; /* digest of what the rules read of the
-                                        parent; "": not known */
+    int64_t tombstone_ticks;  /* when the tombstone was written */
+    int64_t began_ticks;      /* when this pass began */
+    int64_t not_before_ticks; /* earliest start of the last settle pass */
+    int parent_found; /* existed before the tombstone: 0, 1; -1: unknown */
+    bool crashed;     /* an attempt crashed: counts may be too low */
+    char values[CASCADE_DIGEST_MAX]; /* digest of the parent's values that the
+                                        rules read; "": unknown */
 };
 
 /*
- * cascade_checkpoint_write: as JSON. path is where the pass goes on (NULL: at
- * its beginning); one that does not fit is left out. Owned.
+ * cascade_checkpoint_write: as JSON. path: where the pass resumes (NULL: at its
+ * beginning); a path that does not fit is omitted. Owned.
  */
 char *cascade_checkpoint_write(
     const struct cascade_checkpoint *checkpoint, const struct walk_path *path);
 
 /*
- * cascade_checkpoint_read: the opposite. Another version, or a text that is
- * not ours: all is as for a run that just begins. The tombstone says all that
- * must not be forgotten.
+ * cascade_checkpoint_read: read that JSON. Another version or an invalid text
+ * gives the state of a new run. That is safe: the tombstone itself holds all
+ * that must not be lost.
  */
 void cascade_checkpoint_read(struct slice text,
     struct cascade_checkpoint *checkpoint, struct walk_path *path);

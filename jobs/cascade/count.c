@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Counting what a cascade would delete, in constant memory. */
+/* Counts what a cascade would delete, in constant memory. */
 #include "jobs/cascade/count.h"
 
 #include <stdint.h>
@@ -16,17 +16,17 @@ struct counted {
     struct counting counting;
 };
 
-/* One rule of it: what a pass met and read. */
+/* One rule of the estimate: what the count found and read. */
 struct counted_rule {
     const struct rule *rule;
-    size_t above; /* index of the rule that it is under; SIZE_MAX: none */
+    size_t above; /* index of the rule above it; SIZE_MAX: none */
     int64_t entities, pages, scans;
-    int64_t last_pass; /* in which its entities are still there; 0: none */
+    int64_t last_pass; /* in which its entities still exist; 0: none */
 };
 
 struct count {
     struct job_estimate *estimate;
-    struct counted *tables;     /* same order as the estimate's */
+    struct counted *tables;     /* in the order of the estimate's tables */
     struct counted_rule *rules; /* each before its children */
     size_t rule_count;
     int64_t total, limit;
@@ -48,7 +48,7 @@ static struct counted *counted_of(struct count *count, const struct rule *rule)
                 count->tables[i].counting.shown->table, rule->store,
                 rule->table))
             return &count->tables[i];
-    return NULL; /* every rule has one */
+    return NULL; /* every rule has a table */
 }
 
 static struct job_estimate_table *shown_of(
@@ -135,7 +135,7 @@ static enum tw_err count_page(void *context, struct match *match,
     return outcome;
 }
 
-/* Whether it is too many is seen with the next page, or at the end. */
+/* The limit is checked with the next page, or at the end. */
 static void count_one(
     void *context, struct match *match, const struct entity *entity)
 {
@@ -155,8 +155,8 @@ static void count_pages(
 
 /* ---- the passes of a run ---- */
 
-/* Of which the last settle pass is the first that deletes entities with
- * children. */
+/* The number of the last settle pass: the first pass that deletes entities with
+ * child rules. */
 static int64_t last_settle_pass(
     const struct cascade *cascade, const struct count *count)
 {
@@ -166,12 +166,12 @@ static int64_t last_settle_pass(
     for (size_t i = 0; i < count->rule_count; i++)
         deletes = deletes || (count->rules[i].rule->child_count == 0 &&
                                  count->rules[i].entities > 0);
-    /* A settle pass that found something is followed by another at once. */
+    /* A settle pass that deletes entities is followed by another at once. */
     return 1 + waits + (at_once && waits > 0 && deletes);
 }
 
-/* In which pass the last entities of a rule are deleted: leaves in the first;
- * others from the last settle pass on, once nothing was met under them. */
+/* The pass that deletes the last entities of a rule: the first for leaves; for
+ * others the last settle pass, or a later one once nothing is under them. */
 static void set_last_pass(
     struct count *count, size_t index, int64_t settle_pass)
 {
@@ -186,8 +186,8 @@ static void set_last_pass(
             counted->last_pass = count->rules[i].last_pass + 1;
 }
 
-/* *ret: how many passes a run makes while nobody writes: the last one meets
- * nothing. */
+/* Returns the number of passes of a run without concurrent writers. The last
+ * pass finds nothing. */
 static int64_t plan_passes(const struct cascade *cascade, struct count *count)
 {
     int64_t settle_pass = last_settle_pass(cascade, count);
@@ -201,8 +201,8 @@ static int64_t plan_passes(const struct cascade *cascade, struct count *count)
     return passes;
 }
 
-/* What one rule reads in a pass: the pages of the first while its entities are
- * there, then an empty one for each of its scans. */
+/* Pages that one rule reads in a pass: all its pages while its entities exist,
+ * then one empty page per scan. */
 static int64_t reads_in(
     const struct count *count, const struct counted_rule *rule, int64_t pass)
 {
@@ -224,8 +224,8 @@ static void add_reads(struct count *count, int64_t passes, bool counts_first)
     }
 }
 
-/* Reads and deletes of all passes, settle passes included, and what the parent
- * and looking for the tables cost. */
+/* Reads and deletes of all passes, settle passes included, and the requests for
+ * the parent and for the check of the tables. */
 static int64_t transactions(const struct cascade *cascade, struct count *count)
 {
     const struct job_estimate *estimate = count->estimate;

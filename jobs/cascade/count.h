@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What a cascade would delete, counted: for --dry-run and refuse_above. */
+/* Counts what a cascade would delete: for --dry-run and refuse_above. */
 #ifndef TW_JOBS_CASCADE_COUNT_H
 #define TW_JOBS_CASCADE_COUNT_H
 
@@ -11,11 +11,11 @@
 
 /*
  * cascade_count: walk plan and count into ret (initialised here; release with
- * arena_done(&ret->arena)), one line a table. Writes nothing.
+ * arena_done(&ret->arena)), one entry per table. Writes nothing.
  *
- * limit  -1: none. Else TW_TOO_LARGE as soon as there are more: err says so,
- *        and ret has what was counted until then.
- * Others as walk_run().
+ * limit  -1: none. TW_TOO_LARGE as soon as there are more: err has the
+ *        reason, and ret has the counts so far.
+ * Other outcomes as walk_run().
  */
 TW_MUST_USE enum tw_err cascade_count(const struct walk_plan *plan,
     int64_t limit, struct job_estimate *ret, struct err *err);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Can an entity be under itself? The nodes of a graph are the rules. An entity
- * that rule A found may also be found by rule B of the same table, so from A a
- * step leads to each child of A and of such a B. A circle of steps that leaves
- * the partition is refused unless a key gets longer at one of its steps and
- * shorter at none.
+ * that rule A found may also be found by rule B of the same table, so edges
+ * lead from A to each child of A and of every such B. A cycle that leaves the
+ * partition is refused unless a key gets longer on one of its edges and shorter
+ * on none.
  */
 #include "jobs/cascade/ends.h"
 
@@ -16,9 +16,9 @@
 #include "worker/base/mem.h"
 
 struct graph {
-    const struct rule **rules; /* all of them, each before its children */
+    const struct rule **rules; /* all rules, each before its children */
     size_t count;
-    bool *reaches; /* count * count: by one step or more, from * count + to */
+    bool *reaches; /* [from * count + to]: by one edge or more */
 };
 
 static size_t count_rules(const struct rule *rules, size_t count)
@@ -56,7 +56,8 @@ static bool may_meet(const struct rule *a, const struct rule *b)
                !selector_disjoint(&a->selector, &b->selector));
 }
 
-/* Mark what can be reached from an entity that rule `at` found. */
+/* Mark in row `from` all rules reachable from an entity that rule `at`
+ * found. */
 static void reach(struct graph *graph, size_t from, size_t at)
 {
     for (size_t i = 0; i < graph->count; i++) {
@@ -81,8 +82,8 @@ static bool is_reached(const struct graph *graph, size_t from, size_t to)
     return graph->reaches[from * graph->count + to];
 }
 
-/* Is that key longer after the step to rule `at`, and shorter after none of
- * the steps that lead from there back to it? */
+/* Does the edge to rule `at` make that key longer, and does no edge on a path
+ * from there back to it make the key shorter? */
 static bool grows(const struct graph *graph, size_t at, enum selector_key key)
 {
     if (selector_growth(&graph->rules[at]->selector, key) != SELECTOR_LONGER)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Rules that can reach their own entities again, in a circle. */
+/* Detects rules that can reach their own entities again, in a cycle. */
 #ifndef TW_JOBS_CASCADE_ENDS_H
 #define TW_JOBS_CASCADE_ENDS_H
 
@@ -9,13 +9,12 @@ struct cascade;
 struct problems;
 
 /*
- * cascade_ends_check: an entity is deleted after everything under it. Where
- * rules lead from an entity to others of the same table, entities could be
- * under one another in a circle, and none of them could be deleted first.
- * Within one partition a run detects that. Across partitions the rules must
- * show that it cannot happen: PartitionKey or RowKey gets longer from level to
- * level, or the rules never find the same entity. False: problems has been
- * added to.
+ * cascade_ends_check: an entity is deleted after everything under it. If rules
+ * lead from an entity to other entities of the same table, these could be under
+ * one another in a cycle, and none of them could be deleted first. Within one
+ * partition a run detects that. Across partitions the rules must exclude it:
+ * PartitionKey or RowKey gets longer from level to level, or the rules never
+ * find the same entity. False: problems were added.
  */
 bool cascade_ends_check(
     const struct cascade *cascade, struct problems *problems);

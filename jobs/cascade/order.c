@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Rule L4: sources before destinations. */
+/* Rule L4: move sources before move destinations. */
 #include "jobs/cascade/order.h"
 
 #include <stdbool.h>
@@ -12,11 +12,11 @@
 #include "jobs/move/move.h"
 #include "jobs/move/rules.h"
 
-/* One cascade beside one move. */
+/* One cascade compared with one move. */
 struct beside {
     const char *move; /* its name */
     const struct table_ref *from, *to;
-    const struct rule *destination; /* the first one read so far, or NULL */
+    const struct rule *destination; /* first one found so far, or NULL */
     bool refused;
     struct problems *problems;
 };
@@ -40,7 +40,7 @@ static void refuse(struct beside *beside, const struct rule *source)
     beside->refused = true;
 }
 
-/* In the order in which a pass reads them: a rule, then those under it. */
+/* In the order in which a pass reads: a rule, then its children. */
 static void check_rules(
     struct beside *beside, const struct rule *rules, size_t count)
 {
@@ -68,7 +68,7 @@ static const struct rule *rule_for(
     return found;
 }
 
-/* Within one table the order of keys decides, which is not known here. */
+/* Within one table the order of keys decides, which is unknown here. */
 static void warn_of_one_table(
     struct beside *beside, const struct cascade *cascade)
 {

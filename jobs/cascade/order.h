@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The order of a cascade's rules beside the moves of the configuration. */
+/* The order of a cascade's rules relative to the moves of the configuration. */
 #ifndef TW_JOBS_CASCADE_ORDER_H
 #define TW_JOBS_CASCADE_ORDER_H
 
@@ -11,8 +11,9 @@ struct problems;
 /*
  * cascade_order_check: see struct kind, link. Rule L4: a move inserts at its
  * destination before it deletes at its source. A pass that reads the
- * destination first, then the source, may read the entity in neither place, and
- * the parent is deleted before it. So the rules for the source come first.
+ * destination first, then the source, may find the entity in neither table, and
+ * would delete the parent before it. So the rules for the source must come
+ * first.
  */
 void cascade_order_check(const struct job *job, const struct jobs *jobs,
     struct arena *arena, struct problems *problems);

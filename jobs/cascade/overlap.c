@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Two rules that may find the same entity, one of them blind to what the other
- * sees under it: that one would delete it too early. */
+/* Detects two rules that may find the same entity, where one lacks child rules
+ * of the other: it would delete the entity too early. */
 #include "jobs/cascade/overlap.h"
 
 #include <stddef.h>
@@ -10,10 +10,10 @@
 #include "jobs/engine/selector.h"
 #include "worker/base/buf.h"
 
-/* A selector for people is cut here. */
+/* Maximum length of a selector in a message; the rest is cut off. */
 #define SAID_MAX_BYTES 512
 
-/* Rules side by side, and those around the rule above them. */
+/* Sibling rules, and the siblings of the rule above them. */
 struct family {
     const struct rule *rules;
     size_t count;
@@ -26,8 +26,8 @@ static bool same_table(const struct rule *a, const struct rule *b)
 }
 
 /*
- * What b looks into under an entity and a does not: a rule below b, or NULL.
- * Where a has the like of a child of b, its own children count, too.
+ * A rule below b that reads children of an entity which no rule below a reads,
+ * or NULL. A child of a that equals a child of b is compared recursively.
  */
 static const struct rule *unseen(const struct rule *a, const struct rule *b);
 
@@ -61,11 +61,12 @@ static bool has_rule(const struct family *family, const struct rule *other)
 }
 
 /*
- * Is other bound wherever rule, of family, is at work, and does it then find
- * what it finds at all of rule's entities? At the root, once for all. Beside
- * rule, under each of the entities above them anew. Of one further up it is
- * taken so: what it reads there has no likeness here, and a comment's replies
- * are sought below the comments.
+ * Is `other` bound whenever `rule` (of family) is walked, and does it then find
+ * all of rule's entities that it can find? A rule at the root is bound once for
+ * the whole walk. A sibling of rule is bound again under each entity above
+ * them. A rule further up is assumed to do so, because its templates read
+ * another entity and cannot be compared: replies to comments are found below
+ * the comments.
  */
 static bool is_asked(const struct family *family, const struct rule *rule,
     const struct rule *other)
@@ -93,7 +94,7 @@ static void say(const struct rule *rule, const struct rule *other,
     buf_done(&where);
 }
 
-/* One rule of family against others and all that is below them. */
+/* Compare one rule of family with others and with all rules below them. */
 static bool check_against(const struct family *family, const struct rule *rule,
     const struct rule *others, size_t count, struct problems *problems)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Rules of a cascade that look into one table, and what each sees under the
- * entities that it finds there. */
+/* Rules of a cascade that read the same table, and the child rules that each of
+ * them has there. */
 #ifndef TW_JOBS_CASCADE_OVERLAP_H
 #define TW_JOBS_CASCADE_OVERLAP_H
 
@@ -10,11 +10,12 @@ struct cascade;
 struct problems;
 
 /*
- * cascade_overlap_check: may every rule delete what it finds, for all that the
- * others see under it? A walk asks the rules that are bound where it is: those
- * beside a rule, those above it and those beside these. Any other rule for the
- * same table is asked nothing, so whatever has children there must have them
- * here too. False: problems has been added to.
+ * cascade_overlap_check: may every rule delete what it finds, given the
+ * children that other rules find under it? Before a delete, a walk evaluates
+ * only the rules that are bound at its position: the siblings of a rule, its
+ * ancestors and their siblings. It does not evaluate other rules for the same
+ * table, so the child rules of these must exist here too. False: problems were
+ * added.
  */
 bool cascade_overlap_check(
     const struct cascade *cascade, struct problems *problems);

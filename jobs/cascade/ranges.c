@@ -4,35 +4,34 @@
 
 #include "worker/base/mem.h"
 
-/* A scan that served one entity's children only saved nothing; after so many
- * of them each gets its own again. */
+/* A scan that served only one entity saved no request; after this number of
+ * such scans each entity gets its own scan. */
 #define WASTED_MAX 2
 
-/* So many pages more than entities served may be read on the way from one
- * stretch to the next; beyond that a scan for each is cheaper. */
+/* Limit of pages read between spans, beyond the number of entities served;
+ * above it one scan per entity is cheaper. */
 #define GAP_MAX_PAGES 2
 
 struct range_scan {
     struct pool_client *request_pool;
-    struct scan *scan; /* NULL: none is open */
+    struct scan *scan; /* NULL: not open */
     struct arena arena;
-    struct span span; /* that it covers; in arena */
-    struct slice low; /* all before it was passed; in arena */
-    bool at_end;      /* nothing can be behind low */
+    struct span span; /* range of the open scan; in arena */
+    struct slice low; /* all keys below it were skipped or returned; in arena */
+    bool at_end;      /* no key can follow low */
     const struct page *page;
-    size_t at; /* the first entity of page that was not passed */
+    size_t at; /* first entity of page that was not skipped or returned */
     bool ended;
-    unsigned served, wasted; /* by this scan; scans */
-    unsigned helped, gaps;   /* by all scans: entities served, pages read on the
-                                way to a stretch */
-    size_t pages, scans;     /* of those that were closed; opened */
+    unsigned served, wasted; /* entities served by this scan; wasted scans */
+    unsigned helped, gaps;   /* of all scans: entities served, gap pages */
+    size_t pages, scans;     /* pages of closed scans; scans opened */
     bool is_useful;
-    enum tw_err failed; /* a scan ended with it: the table is missing */
+    enum tw_err failed; /* outcome that ended a scan: table is missing */
 };
 
 /* ---- spans ---- */
 
-/* Comparisons with it come out alike in UTF-16 and in code point order. */
+/* Comparisons with bound agree in UTF-16 order and code point order. */
 static bool is_plain(struct slice bound)
 {
     static const unsigned char first_lead = 0xee; /* of U+E000 */
@@ -48,7 +47,8 @@ static bool is_everything(const struct key_range *range)
     return !range->has_from && !range->has_below;
 }
 
-/* No key has a character below the blank, so nothing lies between them. */
+/* No key contains a character below the blank, so no key lies between the
+ * two. */
 static struct slice just_above(struct slice key, struct arena *arena)
 {
     return arena_format(arena, "%.*s ", SLICE_ARG(key));
@@ -95,7 +95,7 @@ static bool same_stretch(const struct span *a, const struct span *b)
                slice_equal(a->partition_key, b->partition_key));
 }
 
-/* Does b end where a ends, or before? */
+/* Is the end of b at or before the end of a? */
 static bool ends_within(const struct span *a, const struct span *b)
 {
     return !a->ends || (b->ends && slice_compare(b->below, a->below) <= 0);
@@ -166,8 +166,9 @@ static enum tw_err next_page(struct range_scan *ranges, struct err *err)
     return ranges->failed;
 }
 
-/* Pass by what comes before span; read the next page where that is all. *ret:
- * an entity behind it is known, or there is none. */
+/* Skip the entities before span, and read further pages if necessary. *ret: the
+ * scan is at an entity of span or after it, or at its end; false: too many
+ * pages. */
 static enum tw_err pass_by(struct range_scan *ranges, const struct span *span,
     bool *ret, struct err *err)
 {
@@ -260,7 +261,7 @@ bool range_scan_open(struct range_scan *ranges, struct scan_spec *spec,
     return true;
 }
 
-/* All of span was handed out: what begins before its end was passed. */
+/* All of span was returned: no later span may begin before its end. */
 static void finish(struct range_scan *ranges, const struct span *span)
 {
     ranges->at_end = !span->ends;

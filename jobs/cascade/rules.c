@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The configuration of a cascade-delete job, read and checked. */
+/* Reads and checks the configuration of a cascade-delete job. */
 #include "jobs/cascade/rules.h"
 
 #include <stdint.h>
@@ -16,9 +16,9 @@
 #include "worker/store/store.h"
 
 #define SETTLE_MAX_MS                                                          \
-    (7 * 24 * INT64_C(3600000)) /* a message can hide 7 days */
+    (7 * 24 * INT64_C(3600000)) /* a message can be hidden for 7 days */
 
-/* The map of the job itself; `kind` and `args` have been read already. */
+/* The keys of the job; the caller has already read `kind` and `args`. */
 struct job_map {
     struct yaml_node *kind, *args, *parent, *children, *settle;
     int64_t refuse_above;
@@ -31,7 +31,7 @@ static const struct setting JOB_KEYS[] = {
     {"args", SETTING_NODE, SETTING_FIELD(struct job_map, args),
         .help = "the arguments of a run"},
     {"parent", SETTING_NODE, SETTING_FIELD(struct job_map, parent),
-        .required = true, .help = "the entity that goes last"},
+        .required = true, .help = "the entity that is deleted last"},
     {"children", SETTING_NODE, SETTING_FIELD(struct job_map, children),
         .required = true, .help = "rules that find what is under it"},
     {"settle", SETTING_NODE, SETTING_FIELD(struct job_map, settle),
@@ -127,7 +127,7 @@ static bool tombstone_text(const struct yaml_node *node, const char *name,
     return true;
 }
 
-/* A boolean to some readers of YAML, and never meant as a text. */
+/* Some YAML readers take these words for booleans, so a text must be quoted. */
 static bool is_like_a_boolean(struct slice text)
 {
     static const char *const WORDS[] = {
@@ -149,8 +149,8 @@ static bool wrong_boolean(const struct yaml_node *node, const char *name,
     return false;
 }
 
-/* A plain scalar is what it looks like; one in quotes is a text, and so is what
- * a variable holds. False: problems has been added to. */
+/* A plain scalar has the type that it looks like; a quoted one, and the value
+ * of a variable, is a text. False: problems were added. */
 static bool tombstone_value(const struct yaml_node *node, const char *name,
     struct job_loader *loader, struct entity *to)
 {
@@ -226,8 +226,8 @@ static const struct entity *load_tombstone(
     return good ? tombstone : NULL;
 }
 
-/* What says when the parent was created, not when it was written last, and not
- * when it was marked. */
+/* `created` names a property with the time of creation: not the time of the
+ * last write or of the tombstone. */
 static enum tw_err check_created(
     struct slice name, const struct entity *tombstone, struct err *err)
 {
@@ -339,7 +339,7 @@ static void names_add(void *ctx, struct slice name)
     names->list[names->count++] = name;
 }
 
-/* What the templates of rules read of the entity above them. */
+/* The properties that the templates of rules read of the entity above them. */
 static const struct slice *collect_needs(const struct rule *rules, size_t count,
     struct arena *arena, size_t *ret_count)
 {
@@ -393,7 +393,7 @@ static bool load_rule(const struct yaml_node *node, unsigned depth,
     return good;
 }
 
-/* NULL, and no count: problems has been added to. */
+/* NULL, and no count: problems were added. */
 static struct rule *load_rules(const struct yaml_node *node, unsigned depth,
     struct job_loader *loader, size_t *ret_count)
 {
@@ -422,8 +422,8 @@ static struct rule *load_rules(const struct yaml_node *node, unsigned depth,
 
 /* ---- what first-level rules read of the parent ---- */
 
-/* Every pass reads the parent again, and must bind its rules to the same
- * values: not to what the tombstone itself changes. */
+/* Every pass reads the parent again and must bind its rules to the same values.
+ * So rules may not read what the tombstone itself changes. */
 static bool check_need(const struct cascade *cascade, struct slice name,
     struct mark mark, struct problems *problems)
 {
@@ -437,7 +437,7 @@ static bool check_need(const struct cascade *cascade, struct slice name,
     return false;
 }
 
-/* Any name may be a property: so may a misspelled argument. */
+/* Any name may be a property, so a misspelled argument is one too: warn. */
 static void warn_of_argument(
     struct slice name, struct mark mark, struct job_loader *loader)
 {
@@ -483,7 +483,7 @@ static bool check_first_level(
     return good;
 }
 
-/* ---- settle and the whole ---- */
+/* ---- settle and the job ---- */
 
 static bool wrong_settle(
     const struct yaml_node *node, struct problems *problems)
@@ -495,7 +495,8 @@ static bool wrong_settle(
     return false;
 }
 
-/* node: the whole of it; item: one duration of its list, or node itself. */
+/* node: the value of `settle`; item: one duration of its list, or node
+ * itself. */
 static bool add_settle(const struct yaml_node *node,
     const struct yaml_node *item, struct job_loader *loader,
     struct cascade *cascade)
@@ -544,7 +545,7 @@ static const struct rule *namesake(
     return found;
 }
 
-/* The same for any of these rules, or below them. */
+/* As namesake(), for any of these rules and those below them. */
 static const struct rule *any_namesake(
     const struct cascade *cascade, const struct rule *rules, size_t count)
 {
@@ -560,7 +561,7 @@ static const struct rule *any_namesake(
     return found;
 }
 
-/* An archive knows a table by its name alone. */
+/* An archive identifies a table by its name only. */
 static bool check_archived(
     const struct cascade *cascade, struct problems *problems)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What a cascade-delete job says in the configuration: its parent, its
- * tombstone, and the tree of rules that find what is under the parent.
+ * The configuration of a cascade-delete job: its parent, its tombstone, and the
+ * tree of rules that find what is under the parent.
  */
 #ifndef TW_JOBS_CASCADE_RULES_H
 #define TW_JOBS_CASCADE_RULES_H
@@ -20,26 +20,27 @@
 
 struct job_loader;
 
-/* Children of children of ...: more than anybody needs, few enough for fixed
- * arrays. */
+/* Maximum nesting of children; small enough for fixed arrays. */
 #define CASCADE_MAX_DEPTH 8
 #define CASCADE_MAX_SETTLES 16
 
-/* The property beside the tombstone that says whose it is: JOB/ID. */
+/* The property beside the tombstone that names its owner: JOB/ID. */
 #define CASCADE_OWNER "TablewardRun"
 
-/* One rule: entities of a table that belong under a parent. */
+/* One rule: selects entities of a table that belong under a parent. */
 struct rule {
     size_t store; /* index into struct job_stores */
     const char *table;
-    struct mark mark; /* its place in the configuration */
+    struct mark mark; /* its position in the configuration */
     bool optional;    /* its table may be missing */
     struct selector selector;
-    bool reads_parent;         /* a first-level rule: it reads a property of the
-                                  parent (not only its keys) */
-    struct rule *children;     /* of each entity it finds; deleted before it */
+    bool reads_parent; /* a first-level rule: it reads a property of the parent,
+                          not only its keys */
+    struct rule *
+        children; /* of each entity that it finds; deleted before that entity */
     size_t child_count;        /* 0: a leaf */
-    const struct slice *needs; /* what the children's templates read of it */
+    const struct slice *needs; /* properties of that entity that the children's
+                                  templates read */
     size_t need_count;
 };
 
@@ -51,7 +52,8 @@ struct cascade {
     struct slice created;           /* the parent's property, or empty */
     struct rule *rules;
     size_t rule_count;
-    const struct slice *needs; /* what first-level rules read of the parent */
+    const struct slice
+        *needs; /* parent properties that first-level rules read */
     size_t need_count;
     int64_t settle_ms[CASCADE_MAX_SETTLES]; /* ascending */
     size_t settle_count;
@@ -59,12 +61,12 @@ struct cascade {
     const char *archive;  /* folder, or NULL */
 };
 
-/* cascade_same_table: names are compared without case, as the service does. */
+/* cascade_same_table: ignores the case of names, as the service does. */
 bool cascade_same_table(
     size_t store_a, const char *table_a, size_t store_b, const char *table_b);
 
-/* cascade_is_contested: does a rule with children look into the same table, so
- * that it may find what this one finds? */
+/* cascade_is_contested: does a rule with children read the same table, so that
+ * it may find the same entities as this rule? */
 bool cascade_is_contested(
     const struct cascade *cascade, const struct rule *rule);
 
@@ -72,7 +74,8 @@ bool cascade_is_contested(
 struct cascade *cascade_rules_load(
     const struct yaml_node *node, struct job_loader *loader);
 
-/* cascade_rules_explain: what it reads and writes, in order, a line each. */
+/* cascade_rules_explain: append what the job reads and writes, in order, one
+ * line per step. */
 void cascade_rules_explain(const struct cascade *cascade, struct buf *to);
 
 #endif

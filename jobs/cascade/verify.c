@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Rules read backwards: from a child to the arguments that would find it, and
- * from these to its parent. What seems to be a difference is read again before
+ * Evaluates rules backwards: from a child to the arguments that would select
+ * it, and from these to its parent. An apparent difference is read again before
  * it counts.
  */
 #include "jobs/cascade/verify.h"
@@ -22,17 +22,17 @@
 #define FIRST_KEYS                                                             \
     (sizeof(((struct job_difference *)0)->first_keys) / sizeof(char *))
 
-/* Parents looked up before: children of one lie together. */
+/* Cache of parents read before: children of one parent are adjacent. */
 #define KNOWN_SLOTS 1024
 #define KNOWN_DIGEST_BYTES 16
 
 enum difference { TOMBSTONES, ORPHANS, DIFFERENCES };
 
-/* Where a child tells an argument. */
+/* The part of a child that gives an argument. */
 struct source {
     enum { TOLD_BY_NOTHING, TOLD_BY_KEY, TOLD_BY_PREFIX, TOLD_BY_PROPERTY } by;
     bool row_key;
-    struct slice rest; /* TOLD_BY_PREFIX: what follows it in the prefix */
+    struct slice rest; /* TOLD_BY_PREFIX: text after the argument */
     struct slice property;
 };
 
@@ -48,11 +48,11 @@ struct verifying {
     struct run *run;
     struct job_verification *ret;
     struct err *err;
-    struct slice *values;   /* of the arguments; those not given change */
-    struct run_args args;   /* with these values */
-    struct source *sources; /* of the rule at work, one for each argument */
+    struct slice *values;   /* of the arguments; derived if not given */
+    struct run_args args;   /* the arguments with these values */
+    struct source *sources; /* of the current rule, one per argument */
     struct known *known;
-    struct page page; /* of single entities */
+    struct page page; /* for reads of one entity */
 };
 
 static void add_difference(struct verifying *v, enum difference which,
@@ -73,7 +73,7 @@ static bool is_given(const struct verifying *v, size_t arg)
     return v->run->args.values[arg].at != NULL;
 }
 
-/* TW_OK: v->page has the entity, or is empty. */
+/* TW_OK: v->page has the entity, or is empty if it does not exist. */
 static enum tw_err read_one(struct verifying *v, size_t store,
     const char *table, const struct entity *keys)
 {
@@ -121,7 +121,7 @@ static enum tw_err is_open(struct verifying *v, struct slice owner, bool *ret)
     return TW_OK;
 }
 
-/* Whose tombstone it carries, in arena; false: none. */
+/* The owner of parent's tombstone, in arena; false: no tombstone. */
 static bool owner_of(const struct verifying *v, const struct entity *parent,
     struct arena *arena, struct slice *ret)
 {
@@ -188,7 +188,7 @@ static enum tw_err check_parents(struct verifying *v)
     return outcome;
 }
 
-/* ---- where a child tells the arguments ---- */
+/* ---- from a child to the arguments ---- */
 
 static bool is_word_char(char c)
 {
@@ -196,8 +196,8 @@ static bool is_word_char(char c)
            (c >= '0' && c <= '9') || c == '_' || (unsigned char)c >= 0x80;
 }
 
-/* Is the name a word of the template's text? More than needed may be asked
- * for, never less. */
+/* Is name a word of the template's text? A text in quotes counts too: then
+ * verify may require more arguments than necessary, never fewer. */
 static bool mentions(const struct template *template, struct slice name)
 {
     struct slice text;
@@ -343,7 +343,7 @@ static enum tw_err parent_exists(
     return TW_OK;
 }
 
-/* With the values that v->args has now. */
+/* Judge one child with the current values of v->args. */
 static enum tw_err judge(struct verifying *v, const struct rule *rule,
     const struct entity *entity, bool again, enum verdict *ret)
 {
@@ -376,8 +376,8 @@ static enum tw_err judge(struct verifying *v, const struct rule *rule,
     return outcome;
 }
 
-/* The argument that is told by how a key begins, from the longest value to the
- * shortest: the first whose parent exists. */
+/* The argument is derived from the beginning of a key: try values from the
+ * longest to the shortest, and use the first whose parent exists. */
 static enum tw_err judge_prefixes(struct verifying *v, const struct rule *rule,
     const struct entity *entity, size_t arg, bool again, enum verdict *ret)
 {
@@ -429,7 +429,7 @@ static enum tw_err judge_child(struct verifying *v, const struct rule *rule,
     return outcome;
 }
 
-/* A difference counts once the entity and its parent have been read again. */
+/* Count a difference only after the entity and its parent were read again. */
 static enum tw_err check_child(
     struct verifying *v, const struct rule *rule, const struct entity *entity)
 {
@@ -452,8 +452,8 @@ static enum tw_err check_child(
     return outcome;
 }
 
-/* Everything that may be a child: where all arguments are given what the rule
- * selects, else the table. */
+/* Scan everything that may be a child: the rule's selection if all arguments
+ * are given, else the whole table. */
 static struct scan *open_children(struct verifying *v, const struct rule *rule)
 {
     struct scan_spec spec = {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Depth first through a tree of rules. An entity that has rules of its own is
- * visited: its rules are bound to it and their scans opened. The scans of the
- * next few visits are opened ahead, so that a thousand small visits do not
- * wait for one another; they are worked through in order all the same, which
- * is what lets one path say how far the walk has come.
+ * Walks a tree of rules depth first. An entity whose rule has children is
+ * visited: the child rules are bound to it, and their scans are opened. The
+ * scans of the next few visits are opened ahead, so that a thousand small
+ * visits do not wait for one another. Visits are still processed in order, so
+ * one path describes how far the walk has come.
  */
 #include "jobs/cascade/walk.h"
 
@@ -23,47 +23,47 @@
 #include "worker/store/filter.h"
 #include "worker/store/store.h"
 
-/* How many scans are opened ahead at a level. Each may hold one page. */
+/* Number of scans opened ahead at a level. Each may hold one page. */
 #define SCANS_AHEAD 8
 
 struct match {
     const struct rule *rule;
     struct selection selection;
-    /* The entity that it is bound to: at the root the parent. */
+    /* The entity that the rule is bound to; at the root the parent. */
     size_t store;
     const char *table;
     struct slice partition_key, row_key;
-    struct match *above; /* what met that entity; held; NULL at the root */
+    struct match *above; /* that found that entity; held; NULL at the root */
     unsigned refs;
     struct arena arena;
 };
 
-/* An entity that is looked under; at the root the parent. */
+/* One entity whose children are read; at the root the parent. */
 struct visit {
     const struct rule *rules;
     size_t rule_count;
     unsigned level;
-    size_t first_rule;                /* where it goes on: 0 unless resumed */
-    const struct walk_level *resumed; /* plan->from's, if the walk was under
-                                         this one; counts for first_rule */
-    bool bound;             /* false: its rules cannot be bound, as was told */
-    struct match **matches; /* one a rule */
-    struct scan **scans;    /* one a rule; NULL while not opened */
-    struct visits *visits;  /* the page that its entity is of; NULL: the root */
-    size_t index;           /* of its entity there */
+    size_t first_rule;                /* first rule to walk: 0 unless resumed */
+    const struct walk_level *resumed; /* level of plan->from under this entity,
+                                         for first_rule; or NULL */
+    bool bound; /* false: its rules cannot be bound, and failed() was called */
+    struct match **matches; /* one per rule */
+    struct scan **scans;    /* one per rule; NULL: not open */
+    struct visits *visits;  /* the page of its entity; NULL: the root */
+    size_t index;           /* of its entity in visits->entities */
 };
 
-/* A page of entities that are to be looked under, one after another. */
+/* The entities of a page that are visited, one after another. */
 struct visits {
     const struct entity **entities;
-    struct match *match; /* that met them */
+    struct match *match; /* the match that found them */
     size_t count;
-    size_t opened;  /* visits opened so far */
-    size_t ahead;   /* at most so many beyond the one at work */
+    size_t opened;  /* number of visits opened so far */
+    size_t ahead;   /* maximum number of visits open after the current one */
     unsigned level; /* of the entities */
     const struct walk_level *resumed; /* of that level, or NULL */
-    struct visit *ring;               /* ahead of them, by index */
-    struct range_scan **ranges;       /* one for each rule of the visits */
+    struct visit *ring;         /* open visits, by index modulo (ahead + 1) */
+    struct range_scan **ranges; /* one per rule of the visits */
     const struct entity **emptied;
     size_t emptied_count;
 };
@@ -71,8 +71,9 @@ struct visits {
 struct walk {
     const struct walk_plan *plan;
     const struct walk_visitor *visitor;
-    struct walk_path *path;                        /* where it is */
-    const struct visit *inside[CASCADE_MAX_DEPTH]; /* at work, by level */
+    struct walk_path *path; /* current position */
+    const struct visit
+        *inside[CASCADE_MAX_DEPTH]; /* current visits, by level */
     struct walk_result result;
     struct err *err;
 };
@@ -215,7 +216,7 @@ void match_release(struct match *match)
     }
 }
 
-/* Is entity, met by rule, one of those that match is under? */
+/* Is entity, found by rule, one of the entities that match is under? */
 static bool is_above(const struct match *match, const struct rule *rule,
     const struct entity *entity)
 {
@@ -234,8 +235,8 @@ bool match_has(const struct match *match, const struct entity *entity)
 }
 
 /*
- * Bind rule to the entity above it; NULL, at the root: to the parent.
- * owner: the match that met that entity; NULL at the root.
+ * Bind rule to entity, which the match `owner` found; entity NULL, at the root:
+ * to the parent, and owner is NULL.
  */
 static enum tw_err match_new(const struct walk_plan *plan,
     const struct rule *rule, const struct entity *entity, struct match *owner,
@@ -270,7 +271,7 @@ static enum tw_err match_new(const struct walk_plan *plan,
     return TW_OK;
 }
 
-/* Is other a rule with children for the table that match looks into? */
+/* Is other's rule one with children, for the same table as match's? */
 static bool may_claim(const struct match *other, const struct match *match)
 {
     return other->rule->child_count > 0 &&
@@ -278,14 +279,16 @@ static bool may_claim(const struct match *other, const struct match *match)
                match->rule->store, match->rule->table);
 }
 
-/* ... that finds this entity too? It has what both read. */
+/* ... and does it find this entity too? entity has the properties that both
+ * read. */
 static bool claims(const struct match *other, const struct match *match,
     const struct entity *entity)
 {
     return may_claim(other, match) && match_has(other, entity);
 }
 
-/* Add what match's filter and the templates of its children read. */
+/* Append the properties that match's filter and its children's templates
+ * read. */
 static size_t add_reads(
     const struct match *match, struct slice *to, size_t count)
 {
@@ -312,9 +315,9 @@ static bool whole(const struct walk *walk)
 }
 
 /*
- * What other rules read of the entities that match meets, where they may find
- * the same ones: their filters, and their children's templates. Into `to`,
- * unless NULL; how many.
+ * Count the properties that other rules read of the entities that match finds,
+ * if they may find the same ones: for their filters and their children's
+ * templates. to: receives the names; NULL: only count.
  */
 static size_t read_by_others(const struct walk *walk, const struct visit *visit,
     const struct match *match, struct slice *to)
@@ -335,8 +338,9 @@ static size_t read_by_others(const struct walk *walk, const struct visit *visit,
     return count;
 }
 
-/* What match looks for, with all that is read of it; in arena. visit: whose
- * rule it is; NULL: what is read matters to that rule alone. */
+/* The scan of match, with all properties that are read of it; in arena. visit:
+ * the visit that match belongs to; NULL: only match's own rule reads the
+ * entities. */
 static struct scan_spec make_spec(struct walk *walk, const struct visit *visit,
     const struct match *match, struct arena *arena)
 {
@@ -390,7 +394,7 @@ static void visit_close(struct visit *visit)
     *visit = (struct visit){.rule_count = 0};
 }
 
-/* A prefix or a filter that renders empty would take everything: that ends the
+/* A prefix or filter that renders empty would select everything: fail the
  * run. */
 static enum tw_err check_empty(const struct match *match, struct err *err)
 {
@@ -411,8 +415,8 @@ static enum tw_err check_empty(const struct match *match, struct err *err)
 }
 
 /*
- * Bind all rules of visit. TW_INVALID for an entity: told to the host, and
- * visit->bound stays false; at the root it is the run that cannot go on.
+ * Bind all rules of visit. If a rule cannot be bound to an entity, failed() is
+ * called, and visit->bound stays false. At the root that fails the run.
  */
 static enum tw_err visit_bind(struct walk *walk, struct visit *visit,
     const struct entity *entity, struct match *owner)
@@ -437,7 +441,7 @@ static enum tw_err visit_bind(struct walk *walk, struct visit *visit,
     return TW_OK;
 }
 
-/* Where plan->from stands at level, or NULL. */
+/* The level of plan->from, or NULL. */
 static const struct walk_level *resumed_level(
     const struct walk *walk, unsigned level)
 {
@@ -447,8 +451,8 @@ static const struct walk_level *resumed_level(
 }
 
 /*
- * entity and owner as for match_new(); resumed as in struct visit. On any
- * outcome visit can be closed.
+ * entity and owner as for match_new(); resumed as in struct visit. The caller
+ * closes visit, whatever the outcome.
  */
 static enum tw_err visit_open(struct walk *walk, struct visit *visit,
     const struct rule *rules, size_t rule_count, unsigned level,
@@ -467,7 +471,7 @@ static enum tw_err visit_open(struct walk *walk, struct visit *visit,
     return visit_bind(walk, visit, entity, owner);
 }
 
-/* Ask for the first page of every rule now, but of those that are read as
+/* Request the first page of every rule now, except rules that are read as
  * ranges. */
 static void visit_look_ahead(struct walk *walk, struct visit *visit)
 {
@@ -478,8 +482,8 @@ static void visit_look_ahead(struct walk *walk, struct visit *visit)
 
 /* ---- children of many entities, read as one range ---- */
 
-/* The last entity of the page whose children may be in one range with those
- * of entity `index`. */
+/* The last entity of the page whose children may be in one range with those of
+ * entity `index`. */
 static const struct entity *last_beside(
     const struct visits *visits, size_t index, const struct span *span)
 {
@@ -493,9 +497,9 @@ static const struct entity *last_beside(
     return visits->entities[last];
 }
 
-/* Begin a scan for the children of this entity and the following ones. What
- * the filter compares with differs from one to the other: it is left out, and
- * the exact test made here. */
+/* Open one scan for the children of this entity and the following ones. A
+ * filter that differs between these entities is left out of the request;
+ * match_has() applies it. */
 static bool open_range(struct walk *walk, const struct visit *visit,
     size_t index, struct scan_spec *spec, const struct span *span)
 {
@@ -526,8 +530,8 @@ static bool open_range(struct walk *walk, const struct visit *visit,
     return opened;
 }
 
-/* *ret: rule `index` of visit is read from the scan of many; its span lives in
- * arena. */
+/* *ret: rule `index` of visit is read from the scan for many entities. span
+ * borrows from arena. */
 static enum tw_err seek_range(struct walk *walk, const struct visit *visit,
     size_t index, struct arena *arena, struct span *span, bool *ret)
 {
@@ -560,7 +564,7 @@ static void reached(struct walk *walk)
         walk->visitor->reached(walk->visitor->context, walk->path);
 }
 
-/* What plan->from says of the level below, where it was inside of entity. */
+/* The level of plan->from below entity, if that path was inside of entity. */
 static const struct walk_level *resumed_below(const struct walk *walk,
     const struct visits *visits, const struct entity *entity)
 {
@@ -570,8 +574,8 @@ static const struct walk_level *resumed_below(const struct walk *walk,
 }
 
 /*
- * Open visits up to `ahead` beyond index. The one that the walk was under when
- * its path was written goes on there, and opens its scans by itself.
+ * Open visits up to `ahead` after index. A visit that resumes at plan->from
+ * opens its own scans later.
  */
 static enum tw_err open_ahead(
     struct walk *walk, struct visits *visits, size_t index)
@@ -599,10 +603,10 @@ static enum tw_err open_ahead(
     return TW_OK;
 }
 
-/* ---- entities that several rules with children have found ---- */
+/* ---- entities that several rules with children find ---- */
 
-/* Is anything of page under an entity, by match? What the walk is under just
- * now (path) does not count: it waits for this entity, not the reverse. */
+/* Does match find an entity of page? Entities that path is under do not count:
+ * they wait for this entity, not the reverse. */
 static bool page_finds(const struct match *match, const struct match *path,
     const struct page *page)
 {
@@ -613,7 +617,7 @@ static bool page_finds(const struct match *match, const struct match *path,
     return false;
 }
 
-/* Where rule cannot look at all it is left to its own visit to say so. */
+/* *ret stays true if rule cannot be bound: its own visit reports that. */
 static enum tw_err rule_finds(struct walk *walk, const struct rule *rule,
     const struct entity *entity, struct match *owner, const struct match *path,
     bool *ret)
@@ -641,9 +645,8 @@ static enum tw_err rule_finds(struct walk *walk, const struct rule *rule,
 }
 
 /*
- * Is something under entity, by the children of another rule that finds it
- * too, here or above? Then it stays: without it that rule could not find them
- * any more.
+ * Does another rule that finds entity too, here or above, find children under
+ * it? Then entity stays: without it that rule could no longer find them.
  */
 static enum tw_err others_find(struct walk *walk, const struct visits *visits,
     const struct entity *entity, bool *ret)
@@ -688,8 +691,9 @@ static enum tw_err visit_one(
         outcome = visit_walk(walk, visit);
     if (outcome != TW_OK)
         return outcome;
-    /* Resumed within: what was looked for before the path was written may have
-     * been bound to an older state of entity. The next look tells. */
+    /* Resumed inside this entity: the part of the walk before the path may have
+     * been bound to an older state of it. Only a complete pass shows that
+     * nothing is left. */
     found = !visit->bound || below->found || visit->resumed;
     if (!found)
         outcome = others_find(walk, visits, entity, &found);
@@ -727,7 +731,7 @@ static enum tw_err visit_all(struct walk *walk, struct visits *visits)
     return outcome;
 }
 
-/* One for each child rule of match. */
+/* One per child rule of match. */
 static void open_ranges(struct walk *walk, struct visits *visits)
 {
     const struct rule *rule = visits->match->rule;
@@ -768,7 +772,7 @@ static enum tw_err visit_page(struct walk *walk, struct match *match,
         .count = count,
         .level = level,
         .resumed = resumed,
-        /* Whole entities weigh: only the one at work. */
+        /* Whole entities need much memory: open only the current visit. */
         .ahead = whole(walk) ? 0 : SCANS_AHEAD / match->rule->child_count,
     };
     enum tw_err outcome;
@@ -795,9 +799,9 @@ static bool visit_claims(const struct visit *visit, const struct match *leaf,
 }
 
 /*
- * Is an entity that a leaf rule at level has met found by a rule with children
- * too, there or above? Then it is left to that rule: as a leaf it would go at
- * once, and what is under it could not be found any more.
+ * A leaf rule at level found entity. Does a rule with children find it too, at
+ * that level or above? Then that rule must delete it: the leaf rule would
+ * delete it at once, and its children could no longer be found.
  */
 static bool is_acquired(const struct walk *walk, unsigned level,
     const struct match *match, const struct entity *entity)
@@ -840,7 +844,8 @@ static enum tw_err walk_page(struct walk *walk, struct match *match,
     return TW_OK;
 }
 
-/* What a scan ended with. An optional table that is missing has no children. */
+/* The outcome of a rule's scan. An optional table that is missing has no
+ * children. */
 static enum tw_err scan_ended(
     struct walk *walk, const struct match *match, enum tw_err outcome)
 {
@@ -869,7 +874,7 @@ static enum tw_err walk_pages(struct walk *walk, struct match *match,
     }
 }
 
-/* The same of what a scan of many brings for this one. */
+/* As walk_pages(), for this entity's part of a scan for many entities. */
 static enum tw_err walk_range(struct walk *walk, struct match *match,
     unsigned level, struct range_scan *ranges, const struct span *span)
 {
@@ -948,7 +953,7 @@ static enum tw_err visit_walk(struct walk *walk, struct visit *visit)
     return outcome;
 }
 
-/* As visit_open(), for the parent. */
+/* visit_open() for the parent. */
 static enum tw_err open_root(
     struct walk *walk, struct visit *root, const struct walk_level *resumed)
 {

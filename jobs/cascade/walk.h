@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The walk of a cascade: everything under a parent, depth first, rule by rule,
- * in the order of the scans. Used to delete and, with nothing written, to
- * count.
+ * The walk of a cascade: reads everything under a parent, depth first, rule by
+ * rule, each rule in the order of its scan. A run deletes what the walk finds;
+ * an estimate counts it and writes nothing.
  */
 #ifndef TW_JOBS_CASCADE_WALK_H
 #define TW_JOBS_CASCADE_WALK_H
@@ -29,43 +29,43 @@ struct walk_key {
     char partition_key[ENTITY_MAX_KEY_BYTES], row_key[ENTITY_MAX_KEY_BYTES];
 };
 
-/* Where a walk is at one level of the tree. */
+/* The position of a walk at one level of the rule tree. */
 struct walk_level {
     size_t rule;            /* index among the rules of this level         */
-    struct walk_key done;   /* all of this rule up to here is handed out   */
-    struct walk_key inside; /* the entity that the next level is under     */
-    bool found;             /* something was met at this level, under the
-                               entity that the level above is inside of    */
+    struct walk_key done;   /* the visitor has received all up to this key */
+    struct walk_key inside; /* the entity whose children the next level reads */
+    bool found; /* an entity was found at this level, under the `inside` entity
+                   of the level above */
 };
 
-/* A place in the tree: what a checkpoint keeps. */
+/* A position in the rule tree, as a checkpoint stores it. */
 struct walk_path {
     struct walk_level levels[CASCADE_MAX_DEPTH];
     size_t depth; /* levels in use; 0: the beginning */
 };
 
-/* walk_path_new: the beginning; with mem_free(). Most of it is not written
- * before it is needed: it is large. */
+/* walk_path_new: a path at the beginning. Owned; mem_free(). The struct is
+ * large, so keys are not initialised before they are used. */
 struct walk_path *walk_path_new(void);
 
-/* walk_path_write: add it as JSON. walk_path_read: from that; false where it
- * is something else: *path is then the beginning. */
+/* walk_path_write: append path as JSON. walk_path_read: read that JSON. False:
+ * it is invalid, and *path is at the beginning. */
 void walk_path_write(const struct walk_path *path, struct buf *to);
 bool walk_path_read(const struct json *json, struct walk_path *path);
 
 /*
- * A match is a rule bound to the entity above it: the exact test that is made
- * again whenever an entity turns out to have changed. It outlives the walk's
- * interest in it as long as somebody holds it.
+ * A match is a rule bound to the entity above it (its templates are rendered).
+ * match_has() is the exact test, which is repeated when an entity has changed.
+ * A match is reference-counted and may outlive the walk.
  */
 const struct rule *match_rule(const struct match *match);
 bool match_has(const struct match *match, const struct entity *entity);
 void match_hold(struct match *match);
-void match_release(struct match *match); /* NULL: nothing */
+void match_release(struct match *match); /* or NULL */
 
 /*
- * Who is told what the walk meets; context is given back. Anything but TW_OK
- * ends the walk with that outcome.
+ * Callbacks for what the walk finds; each gets context. An outcome other than
+ * TW_OK ends the walk with that outcome.
  */
 struct walk_visitor {
     /* leaves: entities of one page whose rule has no children. */
@@ -73,25 +73,25 @@ struct walk_visitor {
         const struct entity *const *entities, size_t count, struct err *err);
 
     /* emptied: entities of one page whose rule has children, under which the
-     * walk met nothing. */
+     * walk found nothing. */
     enum tw_err (*emptied)(void *context, struct match *match,
         const struct entity *const *entities, size_t count, struct err *err);
 
-    /* met: any other entity with children: something was under it. May be
-     * NULL. */
+    /* met: any other entity whose rule has children: something is or may be
+     * under it. May be NULL. */
     void (*met)(
         void *context, struct match *match, const struct entity *entity);
 
     /*
-     * reached: every leaf before path has been handed out. (An emptied entity
-     * before it may not have been: whoever goes on from path looks at
-     * everything once more, because path says that something was found.)
-     * Borrowed for the call. May be NULL.
+     * reached: leaves() has received every leaf before path. (emptied() may not
+     * have received every emptied entity before it. A walk that resumes at path
+     * reports `found`, because path does, so another pass reads everything
+     * again.) path is borrowed for the call. May be NULL.
      */
     void (*reached)(void *context, const struct walk_path *path);
 
-    /* pages: so many pages were read for a rule, by so many scans. May be
-     * NULL. */
+    /* pages: number of pages that were read for a rule, and of scans that read
+     * them. May be NULL. */
     void (*pages)(
         void *context, const struct rule *rule, size_t pages, size_t scans);
 
@@ -103,42 +103,42 @@ struct walk_plan {
     const struct job_stores *stores;
     struct run *run;
     struct slice partition_key,
-        row_key;                 /* of the parent: never its own child */
-    const struct entity *parent; /* what first-level rules are bound to; NULL:
-                                    its keys alone. Borrowed */
-    bool whole; /* entities with all their properties, for an archive */
-    const struct walk_path *from; /* go on from here; NULL: all */
-    struct scan *first; /* of the first rule, by walk_look_ahead(); NULL: none.
-                           The walk closes it */
-    bool too_early;     /* its first page may be of before the tombstone, so
-                           this walk has `found` something in any case */
+        row_key; /* of the parent, which is never its own child */
+    const struct entity *parent; /* its values bind first-level rules; NULL:
+                                    only its keys do. Borrowed */
+    bool whole; /* read all properties of each entity, for an archive */
+    const struct walk_path *from; /* resume here; NULL: walk everything */
+    struct scan *first; /* scan of the first rule, from walk_look_ahead(); or
+                           NULL. The walk closes it */
+    bool too_early; /* its first page may be older than the tombstone: this walk
+                       always reports `found` */
 };
 
 struct walk_result {
-    bool found;     /* something was met (or had been, says plan.from) */
-    int64_t failed; /* entities whose children cannot be looked for: their keys
-                       and the reason went to run_callbacks->failed() */
+    bool found;     /* an entity was found, in this walk or before plan.from */
+    int64_t failed; /* entities whose child rules cannot be bound:
+                       run_callbacks->failed() got their keys and the reason */
 };
 
-/* walk_check: can the first-level rules be bound? Sends nothing. TW_INVALID as
- * for walk_run(). */
+/* walk_check: can the first-level rules be bound? Sends no request. TW_INVALID
+ * as for walk_run(). */
 TW_MUST_USE enum tw_err walk_check(
     const struct walk_plan *plan, struct err *err);
 
 /*
- * walk_look_ahead: ask for the first page of the first rule now, for a walk of
- * the same plan that follows. Owned; scan_close(). NULL: there is none, because
- * a rule reads properties of the parent or cannot be bound.
+ * walk_look_ahead: request the first page of the first rule now, for a later
+ * walk of the same plan. Owned; scan_close(). NULL: there is no rule, a rule
+ * reads properties of the parent, or a rule cannot be bound.
  */
 struct scan *walk_look_ahead(const struct walk_plan *plan);
 
 /*
- * walk_run: walk it all.
+ * walk_run: walk the whole tree.
  *
- * TW_INVALID    a rule cannot be bound for this run; err says why.
+ * TW_INVALID    a rule cannot be bound for this run; err has the reason.
  * TW_NOT_FOUND  a table is missing; err names it.
- * TW_STOPPED    run_stopping(), or the deadline is shut.
- * Others are the request pool's last word, or the visitor's.
+ * TW_STOPPED    run_stopping(), or the deadline is closed.
+ * Other outcomes are those of the request pool or of the visitor.
  */
 TW_MUST_USE enum tw_err walk_run(const struct walk_plan *plan,
     const struct walk_visitor *visitor, struct walk_result *ret,

@@ -2,10 +2,10 @@
 /*
  * Backward: from the job's own copies to their sources.
  *
- * A filter on TablewardSource selects the copies of this job among all that
- * their tables hold. Deletes are counted before the first one is made (rule
- * C6): up to a hundred of them wait in the sorter meanwhile; if there are more,
- * the copies are read a second time.
+ * A filter on TablewardSource selects the copies of this job in each
+ * destination. A scan counts the deletes before the first one is sent (rule
+ * C6). Up to a hundred deletes wait in the sorter meanwhile; if there are more,
+ * a second scan sends them.
  */
 #include "jobs/copy/backward.h"
 
@@ -24,20 +24,20 @@
 #include "worker/base/log.h"
 #include "worker/store/store.h"
 
-/* Deletes that need nobody's consent: so many, or a tenth of the copies. */
+/* Deletes allowed without consent: this many, or a tenth of the own copies. */
 #define DELETES_MAX 100
 
-/* Edited copies that are named in the log, of a round. */
+/* Edited copies named in the log, per round. */
 #define EDITED_NAMED_MAX 100
 
 /* One scan over the own copies. */
 struct backward {
     struct copy_work *work;
-    size_t table; /* that is being read */
+    size_t table; /* number of the table */
 
-    bool counts;  /* it counts what would be deleted */
-    bool holds;   /* it keeps the first deletes */
-    bool deletes; /* it deletes */
+    bool counts;  /* count the copies to delete */
+    bool holds;   /* keep the deletes in the sorter */
+    bool deletes; /* send deletes */
 };
 
 /* ---- scanning ---- */
@@ -66,7 +66,7 @@ static struct scan *open_scan(struct copy_work *work, size_t number)
 
 /* ---- what is found ---- */
 
-/* Rule C3: counted and named, nothing else. */
+/* Rule C3: only counts and names the copy. */
 static void name_edited(struct backward *b, const struct entity *copy)
 {
     struct copy_work *work = b->work;
@@ -78,8 +78,8 @@ static void name_edited(struct backward *b, const struct entity *copy)
     buf_init(&keys, sizeof(work->first_edited));
     buf_add_format(&keys, "%s ", work->tables[b->table].table);
     entity_add_keys(&keys, copy->partition_key, copy->row_key);
-    log_warn(run_object(work->run),
-        "the copy %s was edited, and stays as it is", buf_text(&keys));
+    log_warn(run_object(work->run), "copy %s was edited; unchanged",
+        buf_text(&keys));
     if (work->edited == 1)
         (void)snprintf(work->first_edited, sizeof(work->first_edited), "%s",
             buf_text(&keys));
@@ -125,7 +125,7 @@ static enum tw_err send_delete(struct backward *b, const struct entity *copy)
     return copy_send(b->work, &item);
 }
 
-/* More than may be held: the copies are read a second time. */
+/* There are too many deletes to hold: a second scan sends them. */
 static void drop_held(struct backward *b)
 {
     sorter_free(b->work->sorter);
@@ -147,7 +147,7 @@ static enum tw_err delete_copy(
     return b->deletes || b->holds ? send_delete(b, copy) : TW_OK;
 }
 
-/* Rule C5: under another name it may be the source. */
+/* Rule C5: the copy may be the source under another store name. */
 static bool has_etag_of_source(const struct entity *copy,
     const struct source *is, const struct entity *source)
 {
@@ -155,7 +155,7 @@ static bool has_etag_of_source(const struct entity *copy,
            (source && slice_equal(copy->etag, source->etag));
 }
 
-/* source: what is stored at the keys that the copy names; NULL: nothing. */
+/* source: the entity at the source keys in the copy; NULL: none exists. */
 static enum tw_err judge(struct backward *b, const struct entity *copy,
     const struct source *is, const struct entity *source)
 {
@@ -185,7 +185,7 @@ static enum tw_err judge(struct backward *b, const struct entity *copy,
     return TW_OK;
 }
 
-/* Up to GETS_MAX candidates from page->entities[*at] on. */
+/* Judges up to GETS_MAX own copies from page->entities[*at] on. */
 static enum tw_err judge_some(
     struct backward *b, const struct page *page, size_t *at)
 {
@@ -300,7 +300,7 @@ static enum tw_err one_scan(struct backward *b)
     return copy_end_step(b->work, outcome);
 }
 
-/* Nothing is deleted on the word of a table that is not there. */
+/* A missing source table must not cause deletes (rule C7). */
 enum tw_err copy_check_sources(struct copy_work *work)
 {
     const struct scan_request request = {
@@ -358,7 +358,7 @@ static enum tw_err look_at_table(
     request.filter = buf_slice(&filter);
     outcome = call_scan(
         work->run->request_pool, table->store, &request, &page, work->err);
-    if (outcome == TW_NOT_FOUND) /* of a dry run */
+    if (outcome == TW_NOT_FOUND) /* only in a dry run */
         outcome = TW_OK;
     for (size_t i = 0; i < page.count && outcome == TW_OK; i++) {
         struct source is;

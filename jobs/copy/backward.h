@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The own copies of a job: found, and deleted without a source. */
+/* Finds a job's own copies; deletes those without a source. */
 #ifndef TW_JOBS_COPY_BACKWARD_H
 #define TW_JOBS_COPY_BACKWARD_H
 
@@ -9,25 +9,26 @@
 
 struct copy_work;
 
-/* copy_own: the step COPY_OWN: every own copy is found; the edited ones that
- * stay are counted and named. */
+/* copy_own: the step COPY_OWN. Adds every own copy to the comparison; counts
+ * and names the edited copies that stay. */
 TW_MUST_USE enum tw_err copy_own(struct copy_work *work);
 
 /*
  * copy_backward: the step COPY_BACKWARD. TW_INVALID: the brake (rule C6): err
- * says how many copies would be deleted, and nothing was. TW_NOT_FOUND: there
- * is no table of sources (rule C7).
+ * has the reason, and no copy was deleted. TW_NOT_FOUND: the source table does
+ * not exist (rule C7).
  */
 TW_MUST_USE enum tw_err copy_backward(struct copy_work *work);
 
 /*
- * copy_any_own: *ret: may the destinations hold copies of this job already?
- * One page of each is read. TW_INVALID: they were made by other key templates,
- * and nobody has accepted deletes (rule C6).
+ * copy_any_own: *ret: does a destination already hold copies of this job? Reads
+ * one page of each destination. TW_INVALID: other key templates made them, and
+ * the run does not accept deletes (rule C6).
  */
 TW_MUST_USE enum tw_err copy_any_own(struct copy_work *work, bool *ret);
 
-/* copy_check_sources: TW_NOT_FOUND: there is no table of sources (rule C7). */
+/* copy_check_sources: TW_NOT_FOUND: the source table does not exist (rule C7).
+ */
 TW_MUST_USE enum tw_err copy_check_sources(struct copy_work *work);
 
 #endif

@@ -6,8 +6,8 @@
  *    "compared":1234,"own":0,"deletes":0,"former":0,"checked":false,
  *    "late":false,"done":["pk","rk"]}
  *
- * done: the last key of the step up to which everything is stored; left out
- * where the step begins.
+ * done: all writes of the step up to this key are stored; absent at the
+ * beginning of a step.
  */
 #include "jobs/copy/checkpoint.h"
 

@@ -15,8 +15,8 @@ struct rounds;
 char *copy_checkpoint_write(
     const struct rounds *rounds, const struct copy_progress *at);
 
-/* copy_checkpoint_read: false: there is none that this version understands;
- * then rounds and at are as they were. Keys live in arena. */
+/* copy_checkpoint_read: false: text is empty, or this version cannot read it;
+ * then rounds and at are unchanged. Keys live in arena. */
 bool copy_checkpoint_read(struct slice text, struct arena *arena,
     struct rounds *rounds, struct copy_progress *at);
 

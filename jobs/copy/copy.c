@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * copy: keeps copies of a table's entities, under other keys, in other tables
- * or stores, in agreement with their sources while the application writes.
+ * or stores, in sync with their sources while the application writes.
  *
  * An attempt makes rounds (jobs/engine/rounds.h) until the run ends, waits or
- * is stopped; a round is a few steps (jobs/copy/attempt.h).
+ * is stopped. A round has up to four steps (jobs/copy/work.h).
  */
 #include "jobs/copy/copy.h"
 
@@ -27,18 +27,19 @@
 #include "worker/base/text.h"
 #include "worker/store/store.h"
 
-/* Interrupted comparisons, after which a round is made without one. */
+/* After this many interrupted comparisons a round runs without one. */
 #define RESTARTS_MAX 3
 
-/* A following run compares both sides more often than it must while that is
- * cheap: it takes no more than this, and so small a part of the time. */
+/* A following run makes a full round early if the last comparison took at most
+ * CHEAP_COMPARISON_MS, and COMPARISON_PART times as long has passed since the
+ * last full round began. */
 #define CHEAP_COMPARISON_MS 2000
 #define COMPARISON_PART 20
 
 /* ---- before the first round ---- */
 
-/* Two stores of the configuration may be one account: then the copies would be
- * written over their sources (rule C5). */
+/* Two stores of the configuration may be one account: then a copy could
+ * overwrite its source (rule C5). */
 static enum tw_err check_alias(
     struct copy_work *work, const struct copy_table *table)
 {
@@ -68,7 +69,7 @@ static enum tw_err prepare_tables(struct copy_work *work)
     return outcome;
 }
 
-/* A full round meets, and names, everything again. */
+/* A full round names failed and edited copies again. */
 static void forget_named(struct copy_work *work)
 {
     work->run->callbacks->forget_failed(work->run, 0);
@@ -87,7 +88,7 @@ static void begin_steps(struct copy_work *work, enum copy_mode mode)
         forget_named(work);
 }
 
-/* A comparison was in memory. */
+/* Restarts the lost comparison. */
 static void resume_comparison(struct copy_work *work)
 {
     work->at.restarts++;
@@ -164,8 +165,8 @@ static enum tw_err step(struct copy_work *work, enum copy_step step,
     return make(work);
 }
 
-/* Both sides, once. Before the own copies are read nothing that was sent may
- * still arrive (rule A4). */
+/* Compares both sides once. No request sent before may still arrive when the
+ * own copies are read (rule A4). */
 static enum tw_err compare_once(struct copy_work *work)
 {
     enum tw_err outcome = step(work, COPY_FORWARD, copy_forward);
@@ -184,7 +185,7 @@ static enum tw_err compare_once(struct copy_work *work)
     return outcome;
 }
 
-/* Once more where a repair has an unknown outcome. */
+/* Compares again if a delete had an unknown outcome. */
 static enum tw_err compare(struct copy_work *work)
 {
     int64_t began_ms = platform_boot_ms();
@@ -270,8 +271,7 @@ static void note_rest(struct copy_work *work)
     work->run->callbacks->note(work->run, sentence);
 }
 
-/* Somebody may correct what is wrong and retry the run: then everything is
- * read again. */
+/* Resets the checkpoint: after `retry` the run reads everything again. */
 static enum run_end fail(struct copy_work *work)
 {
     work->rounds = (struct rounds){.follow = work->rules->follow};
@@ -287,8 +287,9 @@ static enum run_end end_run(struct copy_work *work)
     note_rest(work);
     if (failed > 0) {
         err_fail(work->err, TW_INVALID,
-            failed == 1 ? "%lld entity could not be copied; all others are"
-                        : "%lld entities could not be copied; all others are",
+            failed == 1
+                ? "%lld entity could not be copied; all others were copied"
+                : "%lld entities could not be copied; all others were copied",
             (long long)failed);
         return fail(work);
     }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The kind copy: keeps copies of entities in agreement with their sources. */
+/* The kind copy: keeps copies of entities in sync with their sources. */
 #ifndef TW_JOBS_COPY_COPY_H
 #define TW_JOBS_COPY_COPY_H
 

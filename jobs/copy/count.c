@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The dry run of a copy job: the sources, and the copies that a run would
- * write. Where copies of the job exist already both sides are compared, as the
- * run compares them (jobs/engine/difference.h).
+ * The dry run of a copy job: counts the sources, and the copies that a run
+ * would write. If own copies exist already, it compares both sides as a run
+ * does (jobs/engine/difference.h).
  */
 #include "jobs/copy/count.h"
 
@@ -21,7 +21,8 @@
 #define FIRST_KEYS                                                             \
     (sizeof(((struct job_estimate_table *)0)->first_keys) / sizeof(char *))
 
-/* The operations of one filling of the sorter: what makes a batch. */
+/* An operation in the sorter: operations of one table and partition share
+ * batches. */
 struct operation_place {
     size_t table;
     uint64_t partition;
@@ -49,7 +50,7 @@ static int compare_table_refs(const void *left, const void *right)
     return 0;
 }
 
-/* Source first, then a table for each destination. */
+/* The source is the first table, then the destinations. */
 static struct job_estimate_table *shown_of(struct estimating *e, size_t table)
 {
     return &e->ret->tables[1 + table];
@@ -130,7 +131,7 @@ static enum tw_err on_own(
     return TW_OK;
 }
 
-/* Without any own copy, one scan of the sources says it all. */
+/* Without own copies one scan of the sources is enough. */
 static enum tw_err count_all(struct estimating *e, bool any_own)
 {
     const struct copy_look look = {
@@ -152,7 +153,7 @@ static enum tw_err count_all(struct estimating *e, bool any_own)
     return outcome;
 }
 
-/* Two full rounds: each reads the sources, one of them the copies. */
+/* Two full rounds: each reads the sources, one reads the new copies. */
 static void sum_up(struct estimating *e)
 {
     struct job_estimate *ret = e->ret;
@@ -181,7 +182,7 @@ static enum tw_err look_for_own(struct copy_work *work, bool *ret)
     bool accepts = work->run->accept_deletes;
     enum tw_err outcome;
 
-    work->run->accept_deletes = true; /* nothing is deleted here */
+    work->run->accept_deletes = true; /* a dry run deletes nothing */
     outcome = copy_any_own(work, ret);
     work->run->accept_deletes = accepts;
     return outcome;

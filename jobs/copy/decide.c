@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What is done about an entity that has the keys of a copy. */
+/* Decides about the entity at the keys of a copy. */
 #include "jobs/copy/decide.h"
 
 #include <assert.h>
@@ -13,13 +13,13 @@ struct decision {
     struct source mine; /* of sent */
     size_t table;
     const struct entity *now;
-    struct source is; /* of now, where it is an own copy */
+    struct source is; /* of now, if it is an own copy */
     struct arena *arena;
     struct operation *ret;
     struct err *err;
 };
 
-/* ---- verdicts ---- */
+/* ---- decisions ---- */
 
 static enum write_decision write_copy(struct decision *d)
 {
@@ -29,14 +29,14 @@ static enum write_decision write_copy(struct decision *d)
     return WRITE_SEND;
 }
 
-/* Nothing was repaired of this source. */
+/* No-op: the source is not repaired. */
 static enum write_decision keep(struct decision *d)
 {
     repaired_drop(&d->work->repaired, d->mine.partition_key, d->mine.row_key);
     return WRITE_NO_OP;
 }
 
-/* There will be no copy: the other side of the comparison need not have it. */
+/* No copy will be written: its absence must not count as a difference. */
 static void expect_no_more(struct decision *d)
 {
     const struct entity *copy = &d->sent->entity;
@@ -66,8 +66,8 @@ static enum write_decision skip(struct decision *d)
     return WRITE_SKIP;
 }
 
-/* The outcome of a request that the decision needs ends the attempt; no
- * checkpoint is saved after it. */
+/* A request that the decision needs has failed. Its outcome ends the attempt;
+ * the checkpoint no longer advances. */
 static enum write_decision break_off(
     struct copy_work *work, enum tw_err outcome, const struct err *why)
 {
@@ -114,8 +114,8 @@ static enum write_decision fail_collision(struct decision *d)
     return verdict;
 }
 
-/* An edited copy, whose source has left this key, is never overwritten: not by
- * the copy of another source either (rule C3). */
+/* Rule C3: an edited copy whose source no longer has this key is never
+ * overwritten, not even by the copy of another source. */
 static enum write_decision decide_edited(struct decision *d)
 {
     if (d->work->rules->on_conflict == COPY_CONFLICT_SKIP)
@@ -143,7 +143,7 @@ static enum write_decision decide_other(struct decision *d)
 
 /* ---- foreign entities ---- */
 
-/* A source of the job is never overwritten by a copy (rule C4). */
+/* Rule C4: a copy never overwrites a source of the job. */
 static bool is_source(const struct decision *d)
 {
     return d->work->tables[d->table].is_index &&
@@ -179,7 +179,7 @@ enum write_decision copy_decide_write(void *context,
     bool stamped;
 
     stamped = source_read(&sent->entity, arena, &d.mine);
-    assert(stamped); /* copy_make() did it */
+    assert(stamped); /* copy_make() set it */
     (void)stamped;
     d.table = work->entries[d.mine.entry].table;
     if (!now)

@@ -2,8 +2,8 @@
 /*
  * Forward: from the sources to their copies.
  *
- * Operations are gathered by the sorter and handed over by destination
- * partition, so that key templates that scatter fill batches too.
+ * The sorter gathers operations and hands them over by destination partition,
+ * so that batches are full even if key templates scatter the copies.
  */
 #include "jobs/copy/forward.h"
 
@@ -18,8 +18,8 @@
 
 /* ---- the scan ---- */
 
-/* Only those with a Timestamp of at least since_ticks; 0: all. A checkpoint is
- * one place: what keeps one is read in one part. */
+/* Opens a scan of sources with a Timestamp of at least since_ticks; 0: all. A
+ * checkpoint holds one position, so a scan with checkpoints has one part. */
 static struct parts *open_parts(struct copy_work *work, int64_t since_ticks)
 {
     bool at_once = work->at.mode == COPY_COMPARE && since_ticks == 0;
@@ -54,9 +54,9 @@ static struct parts *open_parts(struct copy_work *work, int64_t since_ticks)
 
 /* ---- one source ---- */
 
-/* Of a comparison: what changed since the round before is sent at once, the
- * rest by the repair, and what changed during this round: so nothing is sent,
- * and named, twice. */
+/* In a comparison COPY_FORWARD sends sources that changed since the previous
+ * round. COPY_REPAIR sends the others, and sources that changed during this
+ * round. So an unchanged source is sent, and named, only once. */
 static bool is_due(const struct copy_work *work, const struct entity *source)
 {
     const struct rounds *rounds = &work->rounds;
@@ -109,7 +109,7 @@ static enum tw_err forward_copy(
         copy_make(work, entry, source, &work->scratch, &copy, &why);
 
     if (outcome != TW_OK) {
-        /* The repair meets it a second time. */
+        /* COPY_REPAIR reads it again: name it once. */
         if (work->at.step == COPY_FORWARD)
             copy_name_source(work, source, why.text);
         return TW_OK;

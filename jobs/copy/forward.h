@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The sources of a copy: scanned, expected, sent. */
+/* Scans the sources of a copy and sends their copies. */
 #ifndef TW_JOBS_COPY_FORWARD_H
 #define TW_JOBS_COPY_FORWARD_H
 
@@ -10,13 +10,13 @@
 struct copy_work;
 
 /*
- * copy_forward: the step COPY_FORWARD, or COPY_REPAIR. TW_NOT_FOUND: there is
- * no table of sources (rule C7).
+ * copy_forward: the step COPY_FORWARD, or COPY_REPAIR. TW_NOT_FOUND: the source
+ * table does not exist (rule C7).
  */
 TW_MUST_USE enum tw_err copy_forward(struct copy_work *work);
 
-/* copy_behind: *ret: how many of the sources that this round repaired have
- * another ETag now. Writes nothing. */
+/* copy_behind: *ret: how many sources that this round repaired have another
+ * ETag now. Writes nothing. */
 TW_MUST_USE enum tw_err copy_behind(struct copy_work *work, int64_t *ret);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Both sides of a copy job, read without writing. */
+/* Reads both sides of a copy job. Writes nothing. */
 #include "jobs/copy/look.h"
 
 #include "jobs/copy/work.h"
@@ -7,7 +7,7 @@
 #include "jobs/engine/run.h"
 #include "worker/store/store.h"
 
-/* Page by page to the end. */
+/* Calls page() for every page. */
 static enum tw_err look_at(struct copy_work *work, const struct scan_spec *spec,
     const struct parts_sample *sample,
     enum tw_err (*page)(struct copy_work *work, size_t table,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Both sides of a copy job, read without writing: for the dry run and for
- * `verify`. */
+/* Reads both sides of a copy job, for the dry run and for `verify`. Writes
+ * nothing. */
 #ifndef TW_JOBS_COPY_LOOK_H
 #define TW_JOBS_COPY_LOOK_H
 
@@ -12,12 +12,14 @@
 struct copy_work;
 struct entity;
 
-/* What is called for each entity. Anything but TW_OK ends the scan with it. */
+/* Callbacks for each entity. An outcome other than TW_OK ends the scan, which
+ * returns it. */
 struct copy_look {
     void *ctx;
 
-    /* source: a selected source, and its copy for an entry; copy is NULL if
-     * there can be none: then why says why. NULL: nobody asks. */
+    /* source: a selected source and its copy for an entry. copy is NULL if the
+     * copy cannot be made; then why has the reason. NULL: for
+     * copy_look_at_own() only. */
     enum tw_err (*source)(void *ctx, const struct entity *source, size_t entry,
         const struct entity *copy, const char *why);
 
@@ -26,11 +28,12 @@ struct copy_look {
         const struct source *is);
 };
 
-/* copy_look_at_sources: *ret_pages (may be NULL): pages that were read. */
+/* copy_look_at_sources: adds the pages read to *ret_pages (may be NULL). */
 TW_MUST_USE enum tw_err copy_look_at_sources(
     struct copy_work *work, const struct copy_look *look, int64_t *ret_pages);
 
-/* copy_look_at_own: a destination that does not exist holds none. */
+/* copy_look_at_own: scan the own copies. A missing destination counts as
+ * empty. */
 TW_MUST_USE enum tw_err copy_look_at_own(
     struct copy_work *work, const struct copy_look *look, int64_t *ret_pages);
 

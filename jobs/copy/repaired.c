@@ -20,7 +20,7 @@ static uint64_t hash_etag(struct slice etag)
     return hash_mix(hash_slice(HASH_BEGIN, etag));
 }
 
-/* The place of these keys, or the free one where they belong. */
+/* The slot of these keys, or the free slot for them. */
 static size_t find(const struct repaired *repaired, uint64_t keys)
 {
     size_t at = (size_t)(keys % REPAIRED_MAX);
@@ -53,8 +53,8 @@ void repaired_add(struct repaired *repaired, struct slice partition_key,
     repaired->table_refs[at].etag = hash_etag(etag);
 }
 
-/* The place stays taken, so that what was put behind it is still found: an
- * ETag of 0 is never behind. */
+/* The slot stays in use, because linear probing may have passed it. ETag 0
+ * marks it as never behind. */
 void repaired_drop(
     struct repaired *repaired, struct slice partition_key, struct slice row_key)
 {

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The sources that a round has repaired, with the ETag that was copied: so
- * that those whose ETag has changed again since can be counted (Behind, rule
- * A2). Bounded: beyond it nothing is known of a source.
+ * The sources that a round has repaired, each with the ETag that was copied.
+ * After the round, the sources whose ETag has changed since are counted
+ * (Behind, rule A2). The set is bounded: sources beyond the bound are not
+ * recorded.
  */
 #ifndef TW_JOBS_COPY_REPAIRED_H
 #define TW_JOBS_COPY_REPAIRED_H
@@ -20,20 +21,22 @@ struct repaired {
         uint64_t keys, etag; /* hashes; keys 0: free */
     } table_refs[REPAIRED_MAX];
     size_t count;
-    bool overflow; /* more were repaired */
+    bool overflow; /* more were not recorded */
 };
 
 void repaired_clear(struct repaired *repaired);
 
-/* repaired_add: the copies of a source with these keys and this ETag are
- * written. repaired_drop: they were not: they were current. */
+/* repaired_add: the round sends copies of a source with these keys and this
+ * ETag. repaired_drop: no copy was written after all (for example it was
+ * current). */
 void repaired_add(struct repaired *repaired, struct slice partition_key,
     struct slice row_key, struct slice etag);
 void repaired_drop(struct repaired *repaired, struct slice partition_key,
     struct slice row_key);
 
-/* repaired_is_behind: has the source, as read now, another ETag than the one
- * that was repaired? Of what is not known: if there was no room for it. */
+/* repaired_is_behind: does the source, as read now, have another ETag than the
+ * one that was copied? Of a source that is not recorded: did the set overflow?
+ */
 bool repaired_is_behind(
     const struct repaired *repaired, const struct entity *source);
 

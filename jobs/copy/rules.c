@@ -79,7 +79,7 @@ bool copy_rules_is_index(
     return table_ref_same(&target->table_ref, &rules->from);
 }
 
-/* The newest target: does it name keys of its own? */
+/* Does the newest target differ from all others in its keys? */
 static bool check_keys(
     const struct copy_rules *rules, struct mark mark, struct problems *problems)
 {

@@ -14,11 +14,11 @@ struct buf;
 struct job_loader;
 struct yaml_node;
 
-/* What is done if a foreign entity has the keys of a copy. */
+/* The action if a foreign entity has the keys of a copy. */
 enum copy_conflict {
-    COPY_CONFLICT_FAIL,    /* the source is named, the run fails in the end */
-    COPY_CONFLICT_SKIP,    /* there is no copy */
-    COPY_CONFLICT_REPLACE, /* it is adopted; edited copies are restored */
+    COPY_CONFLICT_FAIL,    /* the source is named; the run fails at its end */
+    COPY_CONFLICT_SKIP,    /* no copy is written */
+    COPY_CONFLICT_REPLACE, /* it is replaced; edited copies are restored */
 };
 
 struct copy_rules {
@@ -30,15 +30,15 @@ struct copy_rules {
     bool follow;
 };
 
-/* copy_rules_load: NULL: problems has been added to. */
+/* copy_rules_load: NULL: errors were added to problems. */
 struct copy_rules *copy_rules_load(
     const struct yaml_node *node, struct job_loader *loader);
 
-/* copy_rules_explain: what is read and written, in order, for people. */
+/* copy_rules_explain: print what the job reads and writes, in order. */
 void copy_rules_explain(const struct copy_rules *rules, struct buf *to);
 
-/* copy_rules_is_index: is the copy of this target in the table of its source?
- * By the names of the configuration. */
+/* copy_rules_is_index: is this target in the table of its source? Compares the
+ * names of the configuration. */
 bool copy_rules_is_index(
     const struct copy_rules *rules, const struct copying_target *target);
 

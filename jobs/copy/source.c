@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The property of a copy that names its source: written, read, compared. */
+/* Writes, reads and compares TablewardSource. */
 #include "jobs/copy/source.h"
 
 #include <strings.h>
@@ -205,8 +205,8 @@ bool source_is_intact(const struct source *source, const struct entity *copy)
     return slice_is(source->digest, hex);
 }
 
-/* The character after a comma is a minus: below it lies what begins with the
- * member of the job. */
+/* '-' follows ',' in UTF-16 order: every text that begins with the member
+ * `job` is below it. */
 void source_filter(struct slice job, struct buf *to)
 {
     buf_add_format(to,

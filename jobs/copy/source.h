@@ -13,9 +13,9 @@
  * digest: of the copy as it was written, without this property.
  *
  * The job comes first, so that a range of this text selects the copies of one
- * job (source_filter()). Who copies an entity with all its properties copies
- * this one too: a copy is a job's own only where `at` and `own` name the
- * location at which it is stored (rule C1).
+ * job (source_filter()). An application that copies an entity with all its
+ * properties copies this property too. So a copy is a job's own only if `at`
+ * and `own` name the location at which it is stored (rule C1).
  */
 #ifndef TW_JOBS_COPY_SOURCE_H
 #define TW_JOBS_COPY_SOURCE_H
@@ -32,7 +32,7 @@
 
 struct store;
 
-/* A table of an account; names that differ in case only are one table. */
+/* A table of an account; names are compared without case. */
 struct source_table {
     struct slice account, table;
 };
@@ -45,8 +45,8 @@ struct source {
     struct slice own_partition_key, own_row_key; /* of the copy */
     struct slice partition_key, row_key, etag;   /* of the source */
     struct slice digest;                         /* set by source_stamp() */
-    struct slice head; /* source_head() of all before own_partition_key, made
-                          once for many; empty: made by source_stamp() */
+    struct slice head; /* source_head() of the fields above, made once for many
+                          copies; empty: source_stamp() makes it */
 };
 
 /* source_table_of: table in store. Borrowed from both. */
@@ -56,30 +56,30 @@ struct source_table source_table_of(
 bool source_table_equal(
     const struct source_table *a, const struct source_table *b);
 
-/* source_head: how the property begins that all copies of this job, to this
- * entry and location have, escaped as a JSON string is. Made in arena. */
+/* source_head: the beginning of the property that all copies of this job,
+ * entry and location share, escaped as a JSON string. Made in arena. */
 struct slice source_head(const struct source *source, struct arena *arena);
 
 /*
- * source_stamp: copy gets the property, with the digest of copy as it is now
- * and its keys as own keys; made in arena.
+ * source_stamp: add the property to copy. The digest is of copy as it is now,
+ * the own keys are the keys of copy. Made in arena.
  */
 void source_stamp(
     struct entity *copy, const struct source *source, struct arena *arena);
 
-/* source_read: false: entity has no such property, or another's. What ret
- * refers to lives in arena. */
+/* source_read: false: entity has no such property, or it is invalid. ret
+ * refers to texts in arena. */
 bool source_read(
     const struct entity *entity, struct arena *arena, struct source *ret);
 
-/* source_is_at: does it name this table, and the keys of entity? */
+/* source_is_at: does source name table `at` and the keys of entity? */
 bool source_is_at(const struct source *source, const struct entity *entity,
     const struct source_table *at);
 
-/* source_is_intact: has nobody edited copy since it was written? */
+/* source_is_intact: is copy as it was written? False: it was edited. */
 bool source_is_intact(const struct source *source, const struct entity *copy);
 
-/* source_filter: add an OData filter that every copy of the job passes, and
+/* source_filter: add an OData filter that passes every copy of the job, and
  * few other entities. */
 void source_filter(struct slice job, struct buf *to);
 

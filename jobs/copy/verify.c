@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * `verify` of a copy job: both sides are compared in constant memory; what
- * lies in a bucket that differs is read a second time, entity by entity, and
- * counts once that confirms it.
+ * `verify` of a copy job: compares both sides in constant memory. The second
+ * pass reads the entities of each bucket that differs one by one; a difference
+ * counts if this read confirms it.
  */
 #include "jobs/copy/verify.h"
 
@@ -37,7 +37,7 @@ static const char *const NAMES[DIFFERENCES] = {
 struct verifying {
     struct copy_work *work;
     struct job_verification *ret;
-    bool confirms; /* the second time */
+    bool confirms; /* the second pass */
 };
 
 static void count(struct verifying *v, int which, const char *table,
@@ -53,7 +53,7 @@ static void count(struct verifying *v, int which, const char *table,
     difference->count++;
 }
 
-/* *ret_found: NULL: there is none. */
+/* *ret_found: NULL: it does not exist. */
 static enum tw_err read_again(struct verifying *v, struct store *store,
     const char *table, const struct entity *entity, struct page *page,
     const struct entity **ret_found)
@@ -67,7 +67,7 @@ static enum tw_err read_again(struct verifying *v, struct store *store,
 
 /* ---- forward ---- */
 
-/* What is wrong with what is stored at the keys of a copy; -1: nothing. */
+/* The difference at the keys of a copy; found: the current entity; -1: none. */
 static int judge(struct verifying *v, size_t table, const struct entity *copy,
     const struct entity *found)
 {
@@ -92,7 +92,7 @@ static int judge(struct verifying *v, size_t table, const struct entity *copy,
     return which;
 }
 
-/* Is it so, and is source still what it was made of? */
+/* Counts a difference if a re-read of both confirms it. */
 static enum tw_err confirm_source(struct verifying *v,
     const struct entity *source, size_t entry, const struct entity *copy)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Do the copies match their sources now, in both directions? */
+/* Checks whether the copies match their sources now, in both directions. */
 #ifndef TW_JOBS_COPY_VERIFY_H
 #define TW_JOBS_COPY_VERIFY_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the parts of a copy run share. */
+/* The shared state of a copy attempt. */
 #include "jobs/copy/work.h"
 
 #include <strings.h>
@@ -16,12 +16,12 @@
 #include "worker/base/text.h"
 #include "worker/store/store.h"
 
-/* Batches of one run in flight. */
+/* Maximum batches of one run in flight. */
 #define BATCHES_IN_FLIGHT 16
 
 /* ---- the locations ---- */
 
-/* Embedded stores know their identity; their ETags are not unique among them.
+/* Not for embedded stores: their identity is known, their ETags may be equal.
  */
 static bool may_be_index(
     const struct copy_work *work, const struct store *store, const char *table)
@@ -161,7 +161,7 @@ enum tw_err copy_make(const struct copy_work *work, size_t number,
     return outcome;
 }
 
-/* Rule C1: everything that is not named right is foreign. */
+/* Rule C1: if one of these does not match, the entity is foreign. */
 bool copy_is_own(const struct copy_work *work, size_t table,
     const struct entity *entity, struct arena *arena, struct source *ret)
 {
@@ -283,7 +283,8 @@ static void save_reached(struct copy_work *work)
     checkpoint_queue_save(checkpoint_queue, work->run, low_water);
 }
 
-/* What was in flight is waited for and saved, also after an error. */
+/* Also after an error, waits for batches in flight and saves their checkpoint.
+ */
 enum tw_err copy_end_step(struct copy_work *work, enum tw_err outcome)
 {
     if (outcome == TW_OK)
@@ -307,7 +308,7 @@ enum tw_err copy_end_step(struct copy_work *work, enum tw_err outcome)
     return outcome;
 }
 
-/* The places up to which the sorter has handed over everything. */
+/* Queues the newest checkpoint up to which the sorter has handed over all. */
 static void note_flushed(struct copy_work *work)
 {
     char *checkpoint =

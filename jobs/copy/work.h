@@ -1,22 +1,21 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the parts of a copy run share.
+ * The shared state of a copy attempt.
  *
  * A full round compares both sides in constant memory:
  *
- *   forward   scan the sources: what should be stored is expected
- * (difference.h); sources that changed since the round before are sent at once
- *   own       scan the job's own copies: what is stored is found
- *   repair    scan the sources again: those whose bucket differs are sent
- *   backward  scan the own copies again: of those whose bucket differs the
- *             source is read; without a source that has this key they are
- *             deleted
+ *   forward   scan the sources: difference_expect() each copy (difference.h);
+ *             send the sources that changed since the previous round
+ *   own       scan the job's own copies: difference_found() each
+ *   repair    scan the sources again: send those whose bucket differs
+ *   backward  scan the own copies again: where the bucket differs, read the
+ *             source; delete the copy unless a selected source has its key
  *
- * The last two are left out if nothing differs. The first round of a run whose
- * destination holds no copy of the job yet sends every source and compares
- * nothing. A comparison lives in memory; after it has been interrupted three
- * times the round is made without one, from checkpoint to checkpoint: every
- * source is sent, the source of every own copy is read.
+ * Without a difference, repair and backward do not run. The first round of a
+ * run whose destination holds no copy of the job sends every source and
+ * compares nothing. The comparison is kept in memory only. After three
+ * interruptions the round runs without it and with checkpoints: it sends every
+ * source, and reads the source of every own copy.
  */
 #ifndef TW_JOBS_COPY_WORK_H
 #define TW_JOBS_COPY_WORK_H
@@ -44,8 +43,8 @@ struct sorter;
 #define COPY_BY_CHARACTERS 8
 
 enum copy_mode {
-    COPY_SEND_ALL,   /* every selected source; no own copy was there before */
-    COPY_SEND_NEWER, /* sources that changed since the round before */
+    COPY_SEND_ALL, /* send every selected source; no own copy existed before */
+    COPY_SEND_NEWER, /* send sources that changed since the previous round */
     COPY_COMPARE,    /* a full round */
     COPY_EACH,       /* a full round without a comparison */
 };
@@ -63,9 +62,9 @@ struct copy_table {
     const char *table;
     struct source_table at;
     struct parts_sample copies; /* partitions that were written, or read */
-    bool is_index;              /* it is the table of the sources */
-    bool may_be_index; /* it has its name, in a store that may be the same
-                          under another name (rule C5) */
+    bool is_index;              /* it is the source table */
+    bool may_be_index; /* it has the name of the source table, in a store that
+                          may be the same account (rule C5) */
 };
 
 /* An entry of `to:`. */
@@ -73,24 +72,25 @@ struct copy_entry {
     const struct copying_target *target;
     size_t table; /* index into struct copy_work.tables */
     char by[COPY_BY_CHARACTERS + 1];
-    struct source stamp; /* what all its copies have in common */
+    struct source stamp; /* the fields that all its copies share */
 };
 
-/* How far the round is: kept in the checkpoint. */
+/* The progress of a round, kept in the checkpoint. */
 struct copy_progress {
     enum copy_mode mode;
     enum copy_step step;
-    bool resumes; /* behind these keys, of table number `table` backward */
+    bool resumes; /* continue after the keys below (backward: of table number
+                     `table`) */
     size_t table;
     struct slice partition_key, row_key;
-    int64_t restarts;    /* comparisons that were interrupted */
-    int64_t compared_ms; /* what the last one took; 0: not known */
+    int64_t restarts;    /* interrupted comparisons */
+    int64_t compared_ms; /* duration of the last comparison; 0: unknown */
     bool late;           /* an attempt ended with an unknown outcome */
 
     /* The brake (rule C6), of this round. */
-    bool checked; /* the deletes may be made */
+    bool checked; /* deletes may be sent */
     int64_t own, deletes;
-    int64_t former; /* of these, under former key templates */
+    int64_t former; /* deletes of copies that former key templates made */
 };
 
 struct copy_work {
@@ -100,12 +100,12 @@ struct copy_work {
     struct run *run;
     struct err *err;
     struct arena arena;   /* of the attempt */
-    struct arena scratch; /* of one entity */
+    struct arena scratch; /* of one entity or page */
 
     struct selection selection;
     struct store *from_store;
     struct source_table from;
-    bool has_index; /* an entry goes to the table of the sources */
+    bool has_index; /* an entry writes to the source table */
     struct copy_entry entries[COPYING_MAX_TARGETS];
     struct copy_table tables[COPYING_MAX_TARGETS];
     size_t table_count;
@@ -115,103 +115,103 @@ struct copy_work {
     struct late late;
     struct difference *difference; /* NULL: nothing is compared */
     struct repaired repaired;
-    struct parts_sample
-        sources;      /* partitions that rounds of this attempt met */
-    int64_t selected; /* sources, in this round */
-    int64_t edited;   /* copies that were edited and stay, in this round */
+    struct parts_sample sources; /* partitions that this attempt has read */
+    int64_t selected;            /* sources, in this round */
+    int64_t edited;              /* edited copies that stay, in this round */
     char first_edited[256];
 
-    /* Of the step. */
+    /* Of one step. */
     struct batch_writer *batch_writer;
     struct sorter *sorter;
-    struct checkpoint_queue gathering; /* by what the sorter has handed over */
+    struct checkpoint_queue gathering; /* wait for the sorter to hand over */
     struct checkpoint_queue checkpoint_queue;
-    char *saved; /* the checkpoint that was handed over last; NULL: none */
-    enum tw_err broken; /* of a request that a decision needed ... */
-    struct err why;     /* ... and why */
+    char *saved;        /* the last saved checkpoint, owned; NULL: none */
+    enum tw_err broken; /* of a failed request that a decision needed ... */
+    struct err why;     /* ... and its error */
 };
 
 /*
- * copy_work_init: everything about job and run that does not change. Not
- * TW_OK: the selection cannot be bound; copy_work_done() all the same.
+ * copy_work_init: set what stays constant during the attempt. After an error
+ * (the selection cannot be bound) call copy_work_done() too.
  */
 TW_MUST_USE enum tw_err copy_work_init(struct copy_work *work,
     const struct job *job, const struct job_stores *stores, struct run *run,
     struct err *err);
 void copy_work_done(struct copy_work *work);
 
-/* copy_is_selected: is entity, as read from the table of the sources, one? An
- * index row never is. */
+/* copy_is_selected: is entity, read from the source table, a source of the
+ * job? An index row never is. */
 bool copy_is_selected(
     const struct copy_work *work, const struct entity *entity);
 
 /*
- * copy_make: the copy of source for an entry, as it is to be stored, with
- * TablewardSource; in arena. TW_INVALID, TW_TOO_LARGE: err says why there can
- * be none, without naming source.
+ * copy_make: make the copy of source for an entry, with TablewardSource, in
+ * arena. TW_INVALID, TW_TOO_LARGE: err has the reason why the copy cannot be
+ * made, without naming source.
  */
 TW_MUST_USE enum tw_err copy_make(const struct copy_work *work, size_t entry,
     const struct entity *source, struct arena *arena, struct entity *ret,
     struct err *err);
 
-/* copy_is_own: is entity, as read from table number `table`, a copy of this
- * job (rule C1)? ret lives in arena. */
+/* copy_is_own: is entity, read from table number `table`, a copy of this job
+ * (rule C1)? ret lives in arena. */
 bool copy_is_own(const struct copy_work *work, size_t table,
     const struct entity *entity, struct arena *arena, struct source *ret);
 
-/* What the source of an own copy says of it. */
+/* The state of the source of an own copy. */
 enum copy_source_state {
-    COPY_HAS_KEY,   /* it is selected, and its copy has this key */
+    COPY_HAS_KEY,   /* selected; its copy has this key */
     COPY_HAS_OTHER, /* its copy has another key now */
-    COPY_IS_GONE,   /* it is gone, or no longer selected */
-    COPY_UNCLEAR,   /* its copy cannot be made: it is named elsewhere */
+    COPY_IS_GONE,   /* gone, or no longer selected */
+    COPY_UNCLEAR,   /* its copy cannot be made; the forward step names it */
 };
 
-/* copy_source_state: source is what is stored at the keys that `is` names;
- * NULL: nothing. */
+/* copy_source_state: source is the entity at the source keys in `is`; NULL:
+ * none exists. */
 enum copy_source_state copy_source_state(struct copy_work *work,
     const struct source *is, const struct entity *source);
 
-/* copy_read_source: the same, with one request. */
+/* copy_read_source: the same, with one request. *ret_etag is in arena. */
 TW_MUST_USE enum tw_err copy_read_source(struct copy_work *work,
     const struct source *is, enum copy_source_state *ret,
     struct slice *ret_etag, struct arena *arena, struct err *err);
 
-/* copy_digest: for difference.h, of a copy as it is stored; edited: as one
- * that does not count as what it says. */
+/* copy_digest: the digest of a copy's TablewardSource, for difference.h;
+ * edited: a different digest, so that the comparison differs. */
 struct digest copy_digest(const struct entity *copy, bool edited);
 
-/* copy_keeps_edits: does a copy in this table that was edited stay as it is
- * (rule C3)? An index row is restored, and so are all with `replace`. */
+/* copy_keeps_edits: does an edited copy in this table stay unchanged (rule
+ * C3)? False: it is restored (an index row, or with `replace`). */
 bool copy_keeps_edits(const struct copy_work *work, size_t table);
 
 /* copy_name_source: report a source that cannot be copied. */
 void copy_name_source(
     struct copy_work *work, const struct entity *source, const char *why);
 
-/* copy_begin_step, copy_end_step: batch writer and sorter of a step. At the end
- * they are drained; what could not be repaired is the outcome. */
+/* copy_begin_step, copy_end_step: create, and drain and free, batch writer and
+ * sorter of a step. copy_end_step returns outcome, or the first error that no
+ * retry could repair. */
 void copy_begin_step(struct copy_work *work);
 TW_MUST_USE enum tw_err copy_end_step(
     struct copy_work *work, enum tw_err outcome);
 
-/* copy_send: an operation through the sorter. */
+/* copy_send: pass an operation to the sorter. */
 struct batch_item;
 TW_MUST_USE enum tw_err copy_send(
     struct copy_work *work, const struct batch_item *item);
 
-/* copy_flush: all that waits in the sorter goes to the batch writer. */
+/* copy_flush: pass all operations of the sorter to the batch writer. */
 TW_MUST_USE enum tw_err copy_flush(struct copy_work *work);
 
-/* copy_save: hand over the checkpoint as it is now. */
+/* copy_save: save the checkpoint as it is now. */
 void copy_save(struct copy_work *work, bool progress);
 
-/* copy_save_late: at the end of an attempt: the checkpoint that was handed over
- * last says whether requests may still arrive late. */
+/* copy_save_late: at the end of an attempt: mark the last saved checkpoint as
+ * late if requests may still arrive. */
 void copy_save_late(struct copy_work *work);
 
-/* copy_reached: everything up to this entity of the step is sent or needs
- * nothing; saved once it is stored. */
+/* copy_reached: every entity of the step up to `last` is sent or needs no
+ * write. The checkpoint is saved once the writes are stored. */
 void copy_reached(
     struct copy_work *work, size_t table, const struct entity *last);
 

@@ -29,22 +29,22 @@
 
 #define COUNT(table) (sizeof(table) / sizeof((table)[0]))
 
-/* Batches of one run under way at once. */
+/* Maximum number of batches of one run in flight. */
 #define BATCHES_IN_FLIGHT 16
 
 #define CHECKPOINT_VERSION 1
 #define CHECKPOINT_MAX_BYTES (30 * 1024)
 #define CHECKPOINT_DEPTH 3
 
-/* What a delete job says in the configuration. */
+/* The configuration of a delete job. */
 struct deletion {
     struct table_ref table_ref;
-    struct selector selector; /* empty: all of it, as the job says itself */
+    struct selector selector; /* empty: every entity, as `all: true` requests */
 };
 
 /* ---- the configuration ---- */
 
-/* The map of the job; `kind` and `args` have been read already. */
+/* The keys of the job; the caller has already read `kind` and `args`. */
 struct job_map {
     struct yaml_node *kind, *args;
     struct slice store, table;
@@ -66,7 +66,7 @@ static const struct setting JOB_KEYS[] = {
         .fallback = "false", .help = "every entity of the table is meant"},
 };
 
-/* A selection that was forgotten would delete the whole table. */
+/* A job without a selection, by mistake, would delete the whole table. */
 static bool has_selection(const struct yaml_node *node,
     const struct job_map *map, const struct selector *selector,
     struct problems *problems)
@@ -228,7 +228,7 @@ static char *write_checkpoint(const struct entity *last)
     return buf_take(&text);
 }
 
-/* False: there is no key to resume at. */
+/* False: no key to resume after. */
 static bool read_checkpoint(
     struct slice text, struct arena *arena, struct entity *ret)
 {
@@ -260,9 +260,9 @@ struct delete_run {
     struct store *store;
     struct run *run;
     struct err *err;
-    struct arena arena; /* the selection, keys of the checkpoint */
+    struct arena arena; /* for the selection, keys of the checkpoint */
     struct selection selection;
-    bool resumes; /* behind this entity: */
+    bool resumes; /* after this entity: */
     struct entity table_ref;
     struct batch_writer *batch_writer;
     struct checkpoint_queue checkpoint_queue;
@@ -276,7 +276,7 @@ static void save_nothing(struct delete_run *d)
     mem_free(text);
 }
 
-/* Asking the batch writer comes first: it may learn of failures then. */
+/* batch_writer_low_water() comes first: it may report failures. */
 static void save(struct delete_run *d)
 {
     uint64_t low_water = batch_writer_low_water(d->batch_writer);
@@ -285,7 +285,7 @@ static void save(struct delete_run *d)
         checkpoint_queue_save(&d->checkpoint_queue, d->run, low_water);
 }
 
-/* Everything up to here has been handed to the batch writer. */
+/* Everything up to last has been added to the batch writer. */
 static void reached(struct delete_run *d, const struct entity *last)
 {
     save(d);

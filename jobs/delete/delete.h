@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The kind delete: what a selection of one table holds goes. */
+/* The kind delete: deletes the entities of one table that a selection finds. */
 #ifndef TW_JOBS_DELETE_H
 #define TW_JOBS_DELETE_H
 

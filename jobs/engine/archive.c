@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Entities on disk before they are deleted. Lines gather in memory and are
- * written and made durable by archive_sync(), which the caller asks for once
- * for many entities.
+ * Writes entities to disk before they are deleted. Lines are gathered in
+ * memory; archive_sync() writes them and makes them durable, once for many
+ * entities.
  *
- * A file ends after a whole line, always: what a crash has torn is cut off
- * when the file is opened again, what a full disk has torn at once.
+ * A file always ends after a whole line: a line that a crash has torn is cut
+ * off when the file is opened again, one that a full disk has torn is cut off
+ * at once.
  */
 #include "jobs/engine/archive.h"
 
@@ -25,12 +26,12 @@
 #define FOLDER_MODE 0700
 #define FILE_MODE 0600
 
-/* Lines that gather before they are written; one entity in JSON may take a
- * few MiB. */
+/* Lines are written once they exceed this; one entity in JSON may have a few
+ * MiB. */
 #define GATHER_BYTES (256 * 1024)
 #define LINE_MAX_BYTES (16 * 1024 * 1024)
 
-/* How much is read at a time in search of the last whole line. */
+/* Bytes per read while searching for the last whole line. */
 #define LOOK_BYTES 4096
 
 #define EXIT_TAKE_UP_AGAIN 75
@@ -38,7 +39,7 @@
 struct file {
     char *table, *path;
     int at;
-    off_t size;       /* of what was written whole */
+    off_t size;       /* of the whole lines written */
     struct buf lines; /* not yet written */
     bool dirty;       /* written, not yet durable */
     struct file *next;
@@ -48,14 +49,14 @@ struct archive {
     char *job, *id;
     char *folder; /* of the run */
     int top;      /* the folder of all runs, open */
-    int at;       /* the run's, open; -1: nothing was archived so far */
+    int at;       /* the run's folder, open; -1: nothing was archived so far */
     int32_t epoch;
-    bool dirty; /* a file was made in it */
+    bool dirty; /* a file was created in it */
     struct file *files;
 };
 
-/* Another attempt would meet the same; anything else is a disk that is full,
- * or that fails until somebody sees to it. */
+/* Errors that another attempt would have too. All others mean that the disk is
+ * full, or that an operator has to repair it. */
 static bool is_forbidden(int number)
 {
     return number == EACCES || number == EPERM || number == ENOTDIR ||
@@ -70,7 +71,8 @@ static enum tw_err fail(struct err *err, const char *did, const char *path)
         err, code, "archive: cannot %s %s: %s", did, path, strerror(errno));
 }
 
-/* What a failed fsync lost cannot be known, and asking again may lie. */
+/* After a failed fsync the lost data is unknown, and a second fsync may wrongly
+ * succeed. */
 static void sync_or_end(int at, const char *path)
 {
     if (fsync(at) == 0)
@@ -86,7 +88,7 @@ static void sync_or_end(int at, const char *path)
 
 static enum tw_err open_folder(const char *path, int *ret, struct err *err);
 
-/* make_folder: path and, where they are missing, all above it; durable. */
+/* make_folder: create path and all missing folders above it; durable. */
 static enum tw_err make_folder(const char *path, struct err *err)
 {
     const char *name = strrchr(path, '/');
@@ -105,8 +107,8 @@ static enum tw_err make_folder(const char *path, struct err *err)
     return code;
 }
 
-/* Only what is missing is made: above it there may be folders that may be
- * passed through and not be read. */
+/* Creates only missing folders, because a folder above may be searchable but
+ * not readable. */
 static enum tw_err open_folder(const char *path, int *ret, struct err *err)
 {
     int at = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -124,7 +126,7 @@ static enum tw_err open_folder(const char *path, int *ret, struct err *err)
     return TW_OK;
 }
 
-/* Nobody puts a link there but to have the entities elsewhere. */
+/* A symbolic link there would move the entities to another location. */
 static enum tw_err refuse_link(const char *path, struct err *err)
 {
     return err_fail(err, TW_FORBIDDEN,
@@ -133,8 +135,8 @@ static enum tw_err refuse_link(const char *path, struct err *err)
         path);
 }
 
-/* open_below: the folder `name` in the folder `at`, made where it is missing;
- * path is its own, for messages. */
+/* open_below: open the folder `name` in the folder `at`, created if missing;
+ * path is its path, for messages. */
 static enum tw_err open_below(
     int at, const char *name, const char *path, int *ret, struct err *err)
 {
@@ -160,7 +162,7 @@ static enum tw_err open_below(
     return fail(err, "open", path);
 }
 
-/* The run's own folder, once there is something to archive. */
+/* Open the run's own folder, when the first entity is archived. */
 static enum tw_err open_own_folder(struct archive *archive, struct err *err)
 {
     char *of_job = mem_format("%.*s",
@@ -179,7 +181,7 @@ static enum tw_err open_own_folder(struct archive *archive, struct err *err)
 
 /* ---- files ---- */
 
-/* How much of the file is whole lines; -1: errno says why not. */
+/* The length of the whole lines of the file; -1: errno has the reason. */
 static off_t whole_lines(int at, off_t size)
 {
     char block[LOOK_BYTES];
@@ -263,7 +265,7 @@ static enum tw_err find_file(struct archive *archive, const char *table,
     return open_file(archive, table, ret, err);
 }
 
-/* write_all: false: errno says why; the file may hold a part of it. */
+/* write_all: false: errno has the reason; a part may have been written. */
 static bool write_all(int at, const char *from, size_t len)
 {
     while (len > 0) {
@@ -279,8 +281,8 @@ static bool write_all(int at, const char *from, size_t len)
     return true;
 }
 
-/* Write what has gathered. The lines stay where it fails, so that they can be
- * written once there is room. */
+/* Write the gathered lines. After a failure they stay in memory, to be written
+ * once there is space. */
 static enum tw_err write_lines(struct file *file, struct err *err)
 {
     if (file->lines.len == 0)
@@ -288,21 +290,21 @@ static enum tw_err write_lines(struct file *file, struct err *err)
     if (!write_all(file->at, file->lines.at, file->lines.len)) {
         enum tw_err code = fail(err, "write", file->path);
 
-        /* Best effort: opening it again repairs it as well. */
+        /* Best effort: opening the file again repairs it as well. */
         if (ftruncate(file->at, file->size) != 0)
             err_prefix(err, "the file ends in a torn line");
         return code;
     }
     file->size += (off_t)file->lines.len;
     file->dirty = true;
-    /* Given up rather than kept: one large entity would hold its size for as
-     * long as the run takes. */
+    /* The buffer is freed, because after one large entity it would keep that
+     * size until the run ends. */
     buf_done(&file->lines);
     buf_init(&file->lines, GATHER_BYTES + LINE_MAX_BYTES);
     return TW_OK;
 }
 
-/* ---- the archive ---- */
+/* ---- public functions ---- */
 
 enum tw_err archive_open(const char *folder, const char *job, const char *id,
     int32_t epoch, struct archive **ret, struct err *err)

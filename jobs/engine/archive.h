@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The archive of a run: every entity before it is deleted, as lines of import's
- * format, one file a table and epoch: FOLDER/JOB/RUN/EPOCH-TABLE.jsonl. Lines
- * are appended and made durable before the deletes that they cover are sent. A
- * torn last line does not count; the last line of a key is the one that
- * counts. FOLDER may be a symbolic link, what is below it may not.
+ * The archive of a run: a copy of every entity that the run deletes, written
+ * before the delete. The lines have import's format; there is one file per
+ * table and epoch: FOLDER/JOB/RUN/EPOCH-TABLE.jsonl. Lines are appended and
+ * made durable before the deletes that they cover are sent. A reader ignores a
+ * torn last line; of several lines with one key the last is valid. FOLDER may
+ * be a symbolic link; the folders and files below it may not.
  */
 #ifndef TW_JOBS_ENGINE_ARCHIVE_H
 #define TW_JOBS_ENGINE_ARCHIVE_H
@@ -17,10 +18,10 @@
 struct archive;
 
 /*
- * archive_open: folder is absolute, and made where it is missing; the run's own
- * folder is made below it, mode 0700, once something is added. TW_FULL: it
- * cannot be made or written; TW_FORBIDDEN: nor could it be later. err has path
- * and reason. Owned.
+ * archive_open: folder is an absolute path; it is created if missing. The run's
+ * own folder below it (mode 0700) is created when the first entity is added.
+ * TW_FULL: the folder cannot be created or written now; TW_FORBIDDEN: a retry
+ * cannot help either. err has path and reason. Owned.
  */
 TW_MUST_USE enum tw_err archive_open(const char *folder, const char *job,
     const char *id, int32_t epoch, struct archive **ret, struct err *err);
@@ -29,11 +30,11 @@ TW_MUST_USE enum tw_err archive_open(const char *folder, const char *job,
 TW_MUST_USE enum tw_err archive_add(struct archive *archive, const char *table,
     const struct entity *entity, struct err *err);
 
-/* archive_sync: all that was added is on disk, folders too. A failed fsync
- * ends the process: what it lost cannot be known. */
+/* archive_sync: make all added lines durable, and the folders too. A failed
+ * fsync ends the process, because the lost data cannot be determined. */
 TW_MUST_USE enum tw_err archive_sync(struct archive *archive, struct err *err);
 
-/* archive_close: NULL: nothing. */
+/* archive_close: NULL is allowed. */
 void archive_close(struct archive *archive);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A batch in the making. */
+/* A batch: its operations, their states, and the request that sends them. */
 #include "jobs/engine/batch_buffer.h"
 
 #include <string.h>
@@ -8,9 +8,10 @@
 #include "worker/base/mem.h"
 
 /*
- * What an operation takes in a batch: boundaries, headers and the URL of the
- * account in OPERATION_BYTES, its keys percent-encoded in the URL (three
- * bytes for one) and again in the body, each property with its type.
+ * The size of an operation in a batch. OPERATION_BYTES: boundaries, headers and
+ * the URL of the account. KEY_FACTOR: keys are percent-encoded in the URL
+ * (three bytes for one) and repeated in the body. PROPERTY_BYTES: the type of a
+ * property.
  */
 #define OPERATION_BYTES 1024
 #define KEY_FACTOR 6
@@ -74,8 +75,8 @@ bool batch_buffer_takes(
            strcmp(batch_buffer->table, item->table) == 0;
 }
 
-/* Operations mostly come in the order of their keys: then the last is the
- * greatest, and one look is enough. */
+/* Operations mostly come in the order of their keys: the last key is then the
+ * greatest, and one comparison is enough. */
 static bool has_key(
     const struct batch_buffer *batch_buffer, struct slice row_key)
 {
@@ -167,8 +168,8 @@ void batch_buffer_fail(struct batch_buffer *batch_buffer,
     entry->fate = ENTRY_FAILED;
 }
 
-/* Moves entries first..count-1 that are to be sent into to, with copies of
- * all that they refer to. */
+/* Copies the entries from index first that are to be sent into to, with all the
+ * data that they refer to. */
 static void move_entries(
     struct batch_buffer *to, const struct batch_buffer *from, size_t first)
 {

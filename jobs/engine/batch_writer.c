@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The way of an operation:
+ * The states of an operation:
  *
- *   open (a batch that gathers) -> ready (full or cut) -> under way (in request
- * threads; where it was refused or is unknown, what it met is read)
- *     -> settled, or what is left of its batch is ready again
+ *   open       the batch of the operation gathers
+ *   ready      the batch is full or sealed
+ *   under way  the request pool has the batch; or, after a refusal or an
+ *              unknown outcome, the current state is being re-read
+ *   completed  else ready again, with the rest of its batch
  *
- * Everything happens on the thread of the run: batches that have ended are
- * looked at whenever the batch writer has to wait, or is asked how far it is.
- * What no retry can repair breaks the batch writer: its batches are kept back,
- * their sequence numbers are never settled, and the low-water mark stays before
- * them.
+ * Everything happens on the thread of the run: ended batches are handled
+ * whenever the batch writer has to wait, or is asked for its low-water mark. A
+ * failure that no retry can repair breaks the batch writer: its batches are
+ * dropped, their sequence numbers never complete, and the low-water mark stays
+ * before them.
  */
 #include "jobs/engine/batch_writer.h"
 
@@ -24,28 +26,31 @@
 #include "worker/store/request_pool.h"
 #include "worker/store/retry.h"
 
-/* batches that gather at a time, and what they may hold together; beyond it the
- * one that was used least recently is cut. */
+/* Limits of the open batches: their number, and their bytes together. Beyond
+ * these the least recently used batch is sealed. */
 #define OPEN_MAX 64
 #define OPEN_MAX_BYTES (4 * 1024 * 1024)
 
-/* A batch that has gathered for so many sequence numbers is cut: what gathers
- * alone must not hold back the mark, and with it what its decisions need. */
+/* A batch that has been open for this many sequence numbers is sealed: an
+ * operation in a batch that does not fill must not hold back the low-water
+ * mark, and with it the memory that its decision needs. */
 #define OPEN_MAX_SEQUENCES 4096
 
-/* What the batches under way may hold together; a larger one goes alone. */
+/* Limit of the bytes of all batches under way; a larger batch is sent alone. */
 #define UNDER_WAY_MAX_BYTES (4 * 1024 * 1024)
 
-/* Tickets that may be out beyond the low-water mark; a power of two. */
+/* Limit of the sequence numbers above the low-water mark; a power of two. */
 #define SEQUENCES_MAX 65536
 
-/* Answers in a row that settle nothing: then a batch is halved, and an entity
- * that is alone gives up. */
+/* Responses in a row that complete no operation: after the first number a batch
+ * is split, after the second the remaining entities fail. */
 #define ROUNDS_BEFORE_SPLIT 4
 #define ROUNDS_MAX 50
 
-/* batches that are read again at a time, and what these reads may take of what
- * all requests may hold, give or take one; others wait for their turn. */
+/*
+ * Limits of the re-reads in progress: their number, and their share of the
+ * memory of all requests (exceeded by one re-read at most). Other batches wait.
+ */
 #define RESOLVING_MAX 8
 #define RESOLVING_MAX_BYTES (4 * 1024 * 1024)
 
@@ -58,18 +63,21 @@ struct batch_writer {
     struct run *run;
     unsigned in_flight;
     struct batch_buffers open;      /* most recently used first */
-    struct batch_buffers ready;     /* to be sent, in order */
-    struct batch_buffers under_way; /* with the request pool */
-    unsigned resolving;             /* of these: what they met is being read, */
-    size_t resolving_bytes;         /* which may take so much */
-    uint64_t seen;                  /* for request_pool_wait_any() */
+    struct batch_buffers ready;     /* to be sent, in this order */
+    struct batch_buffers under_way; /* in the request pool, or being re-read */
+    unsigned resolving;     /* how many of under_way are being re-read */
+    size_t resolving_bytes; /* ... and the memory of these re-reads */
+    uint64_t seen;          /* for request_pool_wait_any() */
 
     uint64_t sequence, low_water;
-    unsigned char settled[SEQUENCES_MAX / 8]; /* a ring of bits, beyond it */
+    unsigned char settled[SEQUENCES_MAX / 8]; /* one bit per sequence number
+                                               * above low_water, modulo
+                                               * SEQUENCES_MAX */
 
     int64_t done, failed;
-    bool indeterminate; /* an outcome was unknown */
-    bool settling;      /* nothing is sent any more */
+    bool indeterminate; /* a request had an unknown outcome */
+    bool settling;      /* batch_writer_finish() is running: nothing is sent any
+                         * more */
     enum tw_err broken;
     struct err why;
 };
@@ -156,7 +164,7 @@ static void settle_sequence(
     }
 }
 
-/* ---- settling ---- */
+/* ---- completing operations ---- */
 
 static void break_batch_writer(
     struct batch_writer *batch_writer, enum tw_err code, const char *why)
@@ -230,7 +238,7 @@ static void settle_entry(
     settle_sequence(batch_writer, entry->sequence);
 }
 
-/* What is left of a batch goes first, before what came later. */
+/* The remaining operations of a batch are sent before newer ones. */
 static void send_again(
     struct batch_writer *batch_writer, struct batch_buffer *batch_buffer)
 {
@@ -249,7 +257,8 @@ static void split(
     send_again(batch_writer, batch_buffer);
 }
 
-/* Settle what has its fate and send the rest again; the batch is taken. */
+/* Complete the entries that have an end state, and send all others again. Takes
+ * ownership of the batch. */
 static void settle_batch_buffer(
     struct batch_writer *batch_writer, struct batch_buffer *batch_buffer)
 {
@@ -269,7 +278,7 @@ static void settle_batch_buffer(
         send_again(batch_writer, batch_buffer);
 }
 
-/* ---- what a batch was answered; the batch is taken ---- */
+/* ---- handling responses; each takes ownership of the batch ---- */
 
 static void on_ok(
     struct batch_writer *batch_writer, struct batch_buffer *batch_buffer)
@@ -282,8 +291,10 @@ static void on_ok(
     settle_batch_buffer(batch_writer, batch_buffer);
 }
 
-/* Too large or invalid: one operation is, or the whole: then it is halved
- * until only the one that is remains. */
+/*
+ * TW_TOO_LARGE or TW_INVALID: the cause is one operation or the whole batch. If
+ * no operation is named, the batch is split until only that operation remains.
+ */
 static void on_refused(
     struct batch_writer *batch_writer, struct batch_buffer *batch_buffer)
 {
@@ -316,7 +327,7 @@ static void on_last_word(
     batch_buffer_free(batch_buffer);
 }
 
-/* A write whose outcome is unknown is not tried again by the request pool; it
+/* The request pool does not retry a write whose outcome is unknown. The batch
  * waits here as long as it would there. */
 static void count_unknown(struct batch_buffer *batch_buffer)
 {
@@ -342,10 +353,11 @@ static void give_up_stubborn(struct batch_buffer *batch_buffer)
     for (size_t i = 0; i < batch_buffer->count; i++)
         if (batch_buffer->entries[i].fate == ENTRY_SEND)
             batch_buffer_fail(batch_buffer, &batch_buffer->entries[i],
-                "it was changed by others each time it was to be written");
+                "other writers changed the entity before each attempt to write "
+                "it");
 }
 
-/* What it met has been read, or is waited for. */
+/* The re-read has ended; if not, wait for it. */
 static void on_resolved(
     struct batch_writer *batch_writer, struct batch_buffer *batch_buffer)
 {
@@ -365,8 +377,8 @@ static void on_resolved(
     settle_batch_buffer(batch_writer, batch_buffer);
 }
 
-/* A batch writer that is being settled sends nothing more, so only what may be
- * done is read. */
+/* While batch_writer_finish() runs nothing more is sent. So only a batch with
+ * an unknown outcome is re-read: its operations may have been carried out. */
 static bool may_resolve(const struct batch_writer *batch_writer,
     const struct batch_buffer *batch_buffer)
 {
@@ -381,8 +393,8 @@ static bool reads_enough(const struct batch_writer *batch_writer)
            batch_writer->resolving_bytes >= RESOLVING_MAX_BYTES;
 }
 
-/* Is it waited for? What others change all the time is written as soon as it
- * has been read. */
+/* Must the thread wait for this re-read? Entities that others change all the
+ * time are written immediately after they were read. */
 static bool must_resolve(const struct batch_writer *batch_writer,
     const struct batch_buffer *batch_buffer)
 {
@@ -390,7 +402,7 @@ static bool must_resolve(const struct batch_writer *batch_writer,
            batch_buffer->rounds >= ROUNDS_BEFORE_SPLIT;
 }
 
-/* What it met is being read; the batch is taken. */
+/* Handle the re-read if it has ended. Takes ownership of the batch. */
 static void continue_resolving(
     struct batch_writer *batch_writer, struct batch_buffer *batch_buffer)
 {
@@ -408,7 +420,8 @@ static void continue_resolving(
     }
 }
 
-/* It is its turn, or will be; the batch is taken. */
+/* Begin the re-read, or let the batch wait while too many re-reads are in
+ * progress. Takes ownership of the batch. */
 static void begin_resolving(
     struct batch_writer *batch_writer, struct batch_buffer *batch_buffer)
 {
@@ -425,7 +438,7 @@ static void begin_resolving(
     continue_resolving(batch_writer, batch_buffer);
 }
 
-/* Refused by what is stored, or unknown: it is read again. */
+/* A conflict or an unknown outcome: re-read the current state. */
 static void on_met(
     struct batch_writer *batch_writer, struct batch_buffer *batch_buffer)
 {
@@ -474,7 +487,7 @@ static bool has_ended(const struct batch_writer *batch_writer,
                      batch_writer->run->request_pool, &batch_buffer->task);
 }
 
-/* The batch is taken. */
+/* Takes ownership of the batch. */
 static void on_end(
     struct batch_writer *batch_writer, struct batch_buffer *batch_buffer)
 {
@@ -507,7 +520,8 @@ static bool reap_once(struct batch_writer *batch_writer)
     return any;
 }
 
-/* Look at the batches that have ended, and those whose turn that makes it. */
+/* Handle the batches that have ended, and those that may begin their re-read
+ * because of that. */
 static void reap(struct batch_writer *batch_writer)
 {
     while (reap_once(batch_writer))
@@ -526,8 +540,8 @@ static bool may_send(const struct batch_writer *batch_writer,
                UNDER_WAY_MAX_BYTES;
 }
 
-/* Wait for the ceiling. A run that is to stop does not wait for it: what was
- * not sent is left to the next attempt. */
+/* Wait until max_entities_per_second allows the batch. A run that must stop
+ * does not wait: the next attempt sends what was not sent. */
 static bool spend(
     struct batch_writer *batch_writer, const struct batch_buffer *batch_buffer)
 {
@@ -540,8 +554,8 @@ static bool spend(
     return true;
 }
 
-/* Send what is ready, as far as it may go now. waits: nothing else is done
- * meanwhile, so that a single batch needs no other thread. */
+/* Send ready batches, as many as allowed now. waits: the caller does nothing
+ * else meanwhile, so a single batch is sent on this thread. */
 static void send_some(struct batch_writer *batch_writer, bool waits)
 {
     while (batch_writer->broken == TW_OK && batch_writer->ready.first &&
@@ -595,7 +609,7 @@ static struct batch_buffer *find_open(
     return batch_buffer;
 }
 
-/* The batch that item joins: gathering already, or a new one. */
+/* The batch that item joins: an open one, or a new one. */
 static struct batch_buffer *batch_buffer_for(
     struct batch_writer *batch_writer, const struct batch_item *item)
 {
@@ -612,8 +626,8 @@ static struct batch_buffer *batch_buffer_for(
     return batch_buffer;
 }
 
-/* The number of sequence numbers that are out is bounded: an operation that
- * gathers alone must not hold back the mark for ever. */
+/* Limits the sequence numbers above the low-water mark: an operation in a batch
+ * that does not fill must not hold it back for ever. */
 static void make_room_for_sequence(struct batch_writer *batch_writer)
 {
     if (batch_writer->sequence - batch_writer->low_water < SEQUENCES_MAX)
@@ -625,7 +639,7 @@ static void make_room_for_sequence(struct batch_writer *batch_writer)
         wait_one(batch_writer);
 }
 
-/* Looked for now and then, which is often enough. */
+/* Checked once in OPEN_MAX_SEQUENCES / 4 operations, which is often enough. */
 static void cut_old(struct batch_writer *batch_writer)
 {
     struct batch_buffer *batch_buffer = batch_writer->open.first;
@@ -642,7 +656,8 @@ static void cut_old(struct batch_writer *batch_writer)
     }
 }
 
-/* Cut what is full or too much, and send it, waiting until it may go. */
+/* Seal the batches that are full or beyond the limits, and wait until all ready
+ * batches are sent. */
 static void send_surplus(struct batch_writer *batch_writer)
 {
     struct batch_buffer *newest = batch_writer->open.first;
@@ -666,7 +681,7 @@ static enum tw_err outcome_of(
     return err_fail(err, batch_writer->broken, "%s", batch_writer->why.text);
 }
 
-/* ---- the batch writer ---- */
+/* ---- public functions ---- */
 
 struct batch_writer *batch_writer_new(struct run *run, unsigned in_flight)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A Bloom filter: each key sets some bits, found by double hashing. */
+/* A Bloom filter: each key sets some bits, chosen by double hashing. */
 #include "jobs/engine/bloom_filter.h"
 
 #include <stdint.h>
@@ -16,7 +16,8 @@ struct bloom_filter {
 
 /* ---- hashes ---- */
 
-/* The first text behind its length: no two keys are the same bytes. */
+/* The first key is preceded by its length, so that no two pairs of keys have
+ * the same bytes. */
 static uint64_t hash_of(uint64_t seed, size_t table, struct slice partition_key,
     struct slice row_key)
 {
@@ -28,7 +29,7 @@ static uint64_t hash_of(uint64_t seed, size_t table, struct slice partition_key,
     return hash_mix(hash_slice(hash, row_key));
 }
 
-/* Where a key's bits lie. */
+/* The positions of a key's bits. */
 struct walk {
     uint64_t at, step;
 };
@@ -48,7 +49,7 @@ static uint64_t next_bit(struct walk *walk)
     return walk->at % BITS;
 }
 
-/* ---- the set ---- */
+/* ---- public functions ---- */
 
 struct bloom_filter *bloom_filter_new(void)
 {

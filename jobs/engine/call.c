@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* One request through the request pool, waited for. */
+/* Single requests through the request pool. */
 #include "jobs/engine/call.h"
 
 #include "worker/store/request_pool.h"
 
 struct get_task {
-    struct pool_request task; /* first: the request pool hand it back */
+    struct pool_request task; /* first member: the request pool passes a pointer
+                               * to it */
     const char *table;
     struct slice partition_key, row_key;
     struct page *page;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* One request through the request pool, waited for: what a kind does step by
- * step. */
+/* Single requests through the request pool; each function waits for the
+ * response. */
 #ifndef TW_JOBS_ENGINE_CALL_H
 #define TW_JOBS_ENGINE_CALL_H
 
@@ -15,8 +15,8 @@ struct pool_client;
 
 /*
  * call_get: store_get() with the request pool's retries. *ret_date_ticks (may
- * be NULL): the service's clock in the answer, also for TW_NOT_FOUND; 0: no
- * answer.
+ * be NULL): the `Date` of the response, also for TW_NOT_FOUND; 0: there was no
+ * response.
  */
 TW_MUST_USE enum tw_err call_get(struct pool_client *request_pool,
     struct store *store, const char *table, struct slice partition_key,
@@ -24,26 +24,27 @@ TW_MUST_USE enum tw_err call_get(struct pool_client *request_pool,
     struct err *err);
 
 /*
- * call_batch: store_batch(). A write: TW_UNKNOWN is not retried; read, then
- * decide. *ret_date_ticks as above.
+ * call_batch: store_batch(). TW_UNKNOWN is not retried, because this is a
+ * write: the caller reads, then decides. *ret_date_ticks as above.
  */
 TW_MUST_USE enum tw_err call_batch(struct pool_client *request_pool,
     struct store *store, const struct batch *batch, struct batch_result *ret,
     int64_t *ret_date_ticks, struct err *err);
 
-/* call_scan: store_scan(): one page, which may be empty though more follows. */
+/* call_scan: store_scan(): one page, which may be empty although more pages
+ * follow. */
 TW_MUST_USE enum tw_err call_scan(struct pool_client *request_pool,
     struct store *store, const struct scan_request *request, struct page *page,
     struct err *err);
 
-/* call_any: request(context, attempt), one request. repeatable: it is made
- * again after an unknown outcome, too. */
+/* call_any: make one request by request(context, exchange). repeatable: the
+ * request pool retries it after an unknown outcome too. */
 TW_MUST_USE enum tw_err call_any(struct pool_client *request_pool,
     struct store *store,
     enum tw_err (*request)(void *context, struct exchange *exchange),
     void *context, bool repeatable, struct err *err);
 
-/* call_create_table: store_create_table(): TW_OK also when it exists. */
+/* call_create_table: store_create_table(): TW_OK also if the table exists. */
 TW_MUST_USE enum tw_err call_create_table(struct pool_client *request_pool,
     struct store *store, const char *table, struct err *err);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What a batch writer has still to settle before a checkpoint may be saved. */
+/* Checkpoints that wait until the operations before them are completed. */
 #include "jobs/engine/checkpoint_queue.h"
 
 #include <string.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * From one Edm type to another: one table of the 64 ways, and functions that
- * take a value along one of them. Such a function sees what is lost or why it
- * cannot be, and puts the JSON text of what the value becomes.
+ * Conversion between Edm types: one table of the 64 pairs, and functions that
+ * convert a value. Such a function finds out what is lost or why the conversion
+ * is impossible, and writes the JSON text of the result.
  */
 #include "jobs/engine/convert.h"
 
@@ -19,20 +19,20 @@
 #include "worker/base/text.h"
 #include "worker/store/canonical.h"
 
-/* One value on its way. */
+/* One value during its conversion. */
 struct passage {
     enum edm_type from, to;
-    int64_t whole;     /* of a Boolean 0 or 1, an integer, a DateTime's ticks */
-    double number;     /* of a Double */
-    struct slice text; /* of a String, Guid or Binary */
+    int64_t whole; /* a Boolean as 0 or 1, an integer, or a DateTime's ticks */
+    double number; /* a Double */
+    struct slice text; /* a String, Guid or Binary */
     struct arena *arena;
-    struct slice json; /* what it becomes */
+    struct slice json; /* the result */
     struct err *err;
 };
 
-/* ---- how a passage ends ---- */
+/* ---- outcomes ---- */
 
-/* why goes on after the name of the type. */
+/* why continues a message after the name of the type. */
 static enum convert_worth refuse(struct passage *on, const char *why)
 {
     err_fail(on->err, TW_INVALID, "an %s %s", edm_type_name(on->from), why);
@@ -52,7 +52,7 @@ static enum convert_worth lose(struct passage *on, const char *what)
     return CONVERT_LOSSY;
 }
 
-/* ---- what it becomes ---- */
+/* ---- writing the result ---- */
 
 static enum convert_worth put_plain(struct passage *on, const char *json)
 {
@@ -60,7 +60,7 @@ static enum convert_worth put_plain(struct passage *on, const char *json)
     return CONVERT_EXACT;
 }
 
-/* text has nothing in it that JSON escapes. */
+/* text needs no JSON escapes. */
 static enum convert_worth put_quoted(struct passage *on, struct slice text)
 {
     char *json = arena_alloc(on->arena, text.len + 3);
@@ -113,7 +113,7 @@ static enum convert_worth put_double(struct passage *on, double value)
     return put_plain(on, json);
 }
 
-/* The first Double beyond Int64. */
+/* The first Double above the range of Int64. */
 #define INT64_END 9223372036854775808.0
 
 /* ---- from Boolean, Int32, Int64 ---- */
@@ -140,7 +140,7 @@ static enum convert_worth integer_to_double(struct passage *on)
     double value = (double)on->whole;
 
     put_double(on, value);
-    /* The largest ones are rounded up to it. */
+    /* The largest integers are rounded up to INT64_END. */
     if (value >= INT64_END || (int64_t)value != on->whole)
         return lose(on, "its last digits are lost");
     return CONVERT_EXACT;
@@ -201,7 +201,7 @@ static enum convert_worth time_to_text(struct passage *on)
     return put_time(on, on->whole);
 }
 
-/* From a String as well. */
+/* Also converts a String. */
 static enum convert_worth text_to_guid(struct passage *on)
 {
     char lower[36];
@@ -299,8 +299,8 @@ static enum convert_worth text_to_integer(struct passage *on)
     return CONVERT_EXACT;
 }
 
-/* What follows the e of a JSON number; far beyond every Double where it does
- * not fit. */
+/* The exponent of a JSON number. One that does not fit becomes a value far
+ * beyond every Double. */
 static int exponent_of(struct slice text)
 {
     int64_t exponent;
@@ -312,8 +312,8 @@ static int exponent_of(struct slice text)
     return (int)exponent;
 }
 
-/* One more digit; zeros at the end do not count. More than a Double has are
- * not kept, but counted. */
+/* Append a digit. Zeros at the end do not count. Digits beyond those of a
+ * Double are not stored, but counted. */
 static void add_digit(
     struct canonical_digits *digits, int table_ref, char digit)
 {
@@ -352,7 +352,9 @@ static void digits_of(struct slice text, struct canonical_digits *ret)
             exponent_of((struct slice){text.at + i + 1, text.len - i - 1});
 }
 
-/* Whether a JSON number says value as the shortest digits do. */
+/*
+ * Does the JSON number in text have the digits of the shortest text of value?
+ */
 static bool says(struct slice text, double value)
 {
     struct canonical_digits said, kept;
@@ -410,8 +412,8 @@ static enum convert_worth text_to_double(struct passage *on)
     "a minus and digits, nothing else; leading zeros and the minus of -0 are " \
     "lost"
 
-/* [from][to]; the function of a way that is NULL has nothing to do: it is
- * the same type, or there is no way. */
+/* [from][to]. A function is NULL where both types are the same, or where the
+ * conversion is impossible. */
 static const struct {
     struct convert_way way;
     enum convert_worth (*go)(struct passage *on);
@@ -551,7 +553,7 @@ const struct convert_way *convert_way(enum edm_type from, enum edm_type to)
     return &ways[from][to].way;
 }
 
-/* ---- a value along its way ---- */
+/* ---- converting a value ---- */
 
 static enum convert_worth go(struct passage *on)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Two sides, compared by sums of digests in buckets. */
+/* Differences between two sides, by sums of digests in buckets. */
 #include "jobs/engine/difference.h"
 
 #include <stddef.h>
@@ -26,7 +26,7 @@ static bool is_zero(const struct digest *digest)
     return digest->low == 0 && digest->high == 0;
 }
 
-/* Modulo 2^128. */
+/* The negative value modulo 2^128. */
 static struct digest negated(struct digest digest)
 {
     return (struct digest){

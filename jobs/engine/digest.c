@@ -2,16 +2,17 @@
 /*
  * Digests of entities.
  *
- * What is digested of an entity, numbers least byte first:
+ * The digested bytes of an entity; numbers are little-endian:
  *
  *   PartitionKey, RowKey      as pieces
  *   each property, by name    its name as a piece; one byte for its type, one
  *                             for the form of its value; its value as a piece
  *   a piece                   its length in four bytes, then its bytes
  *
- * A value is what property_equal() compares: a number, ticks or bits in eight
- * bytes, a text decoded; in form 'r' it is the raw text of one that is none of
- * its type. Digests lie in stored entities, so all this may never change.
+ * A value (form 'v') is what property_equal() compares: a number, ticks or bits
+ * in eight bytes, or a decoded text. Form 'r' is the raw text of a value that
+ * is invalid for its type. Digests are stored in entities, so this format may
+ * never change.
  */
 #include "jobs/engine/digest.h"
 
@@ -36,11 +37,11 @@ static const char type_letters[] = {
     [EDM_STRING] = 's',
 };
 
-/* What one piece, and one property with nothing in it, take at most. */
+/* The most bytes of a piece's length, and of a property besides its texts. */
 #define PIECE_BYTES 4
 #define PROPERTY_BYTES (PIECE_BYTES + 2 + PIECE_BYTES + 8)
 
-/* No text is longer decoded than it is as JSON. */
+/* A decoded text is never longer than its JSON. */
 static size_t most_bytes(const struct entity *entity)
 {
     size_t bytes =
@@ -52,7 +53,7 @@ static size_t most_bytes(const struct entity *entity)
     return bytes;
 }
 
-/* Each of these writes at `to` and returns where it has ended. */
+/* Each of these functions writes at `to` and returns the end. */
 
 static char *put_number(char *to, uint64_t number, size_t bytes)
 {
@@ -132,7 +133,7 @@ static int compare_names(const void *left, const void *right)
     return slice_compare(a->name, b->name);
 }
 
-/* What qsort() does for few: most entities have few properties. */
+/* qsort() is slow for few elements, and most entities have few properties. */
 #define FEW 24
 
 static void sort_few(const struct property **list, size_t count)
@@ -148,7 +149,7 @@ static void sort_few(const struct property **list, size_t count)
     }
 }
 
-/* The properties but one, by name. */
+/* All properties except `but`, sorted by name. */
 static const struct property **sort_properties(const struct entity *entity,
     struct slice but, struct arena *arena, size_t *ret_count)
 {

@@ -12,7 +12,7 @@
 
 #define DIGEST_BYTES 16
 
-/* Of one entity, or a sum of many modulo 2^128. */
+/* The digest of one entity, or a sum of digests modulo 2^128. */
 struct digest {
     uint64_t low, high;
 };
@@ -20,18 +20,19 @@ struct digest {
 /* digest_of: the first 16 bytes of the SHA-256 of these bytes. */
 struct digest digest_of(struct slice bytes);
 
-/* digest_text: 32 hex digits and a NUL. */
+/* digest_text: write 32 hex digits and a NUL. */
 void digest_text(const struct digest *digest, char to[2 * DIGEST_BYTES + 1]);
 
-/* digest_parse: false: not 32 hex digits, lower case, and nothing else. */
+/* digest_parse: false: text is not exactly 32 lower-case hex digits. */
 bool digest_parse(struct slice text, struct digest *ret);
 
-/* digest_add: to a sum, modulo 2^128. */
+/* digest_add: add to a sum, modulo 2^128. */
 void digest_add(struct digest *sum, struct digest more);
 
 /*
- * entity_digest: of the keys, and of every property but the one named `but`
- * (empty: of all), in any order. Equal where property_equal() says so of each.
+ * entity_digest: of the keys and of every property except the one named `but`
+ * (empty: no exception). The order of the properties does not matter. Two
+ * digests are equal if property_equal() is true for each property.
  */
 struct digest entity_digest(const struct entity *entity, struct slice but);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Expressions of templates: a reader by recursive descent whose nodes know
- * how to evaluate themselves. */
+/* Expressions of templates: a recursive-descent parser, whose nodes have a
+ * function that evaluates them. */
 #include "jobs/engine/expression.h"
 
 #include <inttypes.h>
@@ -13,15 +13,15 @@
 #include "worker/base/text.h"
 #include "worker/store/canonical.h"
 
-/* A template is a line that a person wrote; these bound the stack. */
+/* An operator writes a template in one line; these limits bound the stack. */
 #define MAX_DEPTH 64
 #define MAX_NODES 1000
-/* Of an expression in a message, which is cut anyway. */
+/* Limit of an expression in a message; longer messages are cut anyway. */
 #define VISIBLE_MAX_BYTES (64 * 1024)
-/* No property holds a longer text; replace() could make one of any length. */
+/* No property has a longer text, but replace() could make one of any length. */
 #define TEXT_MAX_BYTES ENTITY_MAX_BYTES
 
-/* What an evaluation works on. */
+/* The input of an evaluation. */
 struct scene {
     const struct run_args *args;
     const struct entity *entity;
@@ -37,9 +37,10 @@ struct expression {
     enum tw_err (*evaluate)(const struct expression *expression,
         struct scene *scene, struct value *ret);
     enum value_kind kind;
-    size_t offset;       /* in the template, for problems at its place */
-    struct slice text;   /* of it */
-    struct slice source; /* the same for messages: all of it is seen */
+    size_t offset;       /* in the template, for the position of problems */
+    struct slice text;   /* its text in the template */
+    struct slice source; /* the same for messages, with control characters made
+                          * visible */
     const struct expression *operands[3];
     const struct function *function;
     const struct comparison *comparison;
@@ -76,7 +77,7 @@ struct slice value_text(const struct value *value, struct arena *arena)
             arena, slice_of(text_from_ticks(value->integer, time)));
     case VALUE_TEXT:
     case VALUE_DOUBLE:
-    case VALUE_UNKNOWN: /* never: what has no value has failed */
+    case VALUE_UNKNOWN: /* not possible: evaluating such a value has failed */
         break;
     }
     return value->text;
@@ -139,7 +140,7 @@ static enum tw_err evaluate_row_key(
     return TW_OK;
 }
 
-/* Not a property in an entity's list, but in its words. */
+/* Timestamp is a field of struct entity, not in its list of properties. */
 static enum tw_err evaluate_timestamp(
     const struct expression *expression, struct scene *scene, struct value *ret)
 {
@@ -189,7 +190,7 @@ static enum tw_err evaluate_property(
     return TW_OK;
 }
 
-/* Arithmetic: each gives what is wrong, or NULL. */
+/* Arithmetic: each function returns what is wrong, or NULL. */
 static const char *add(int64_t a, int64_t b, int64_t *ret)
 {
     return __builtin_add_overflow(a, b, ret) ? "overflows 64 bits" : NULL;
@@ -269,7 +270,7 @@ struct comparison {
     bool less, equal, more;
 };
 
-/* Longer signs first: the reader takes the first that fits. */
+/* Longer signs first, because the parser takes the first one that fits. */
 static const struct comparison comparisons[] = {
     {"==", false, true, false},
     {"!=", true, false, true},
@@ -279,7 +280,7 @@ static const struct comparison comparisons[] = {
     {">", false, false, true},
 };
 
-/* A long double holds every integer of 64 bits where doubles do not. */
+/* A long double represents every integer of 64 bits; a double does not. */
 static long double number_of(const struct value *value)
 {
     return value->kind == VALUE_DOUBLE ? (long double)value->real
@@ -346,7 +347,7 @@ struct function {
     size_t count;
     enum value_kind parameters[MAX_PARAMETERS]; /* VALUE_UNKNOWN: any */
     enum value_kind result;
-    /* what is wrong with the arguments, or NULL */
+    /* returns what is wrong with the arguments, or NULL */
     const char *(*apply)(
         const struct value *args, struct arena *arena, struct value *ret);
 };
@@ -400,7 +401,7 @@ static const char *apply_ticks(
     return NULL;
 }
 
-/* Changes the case of the letters first..first+25 of ASCII. */
+/* Inverts the case of the 26 ASCII letters from first. */
 static struct slice change_case(
     struct slice text, char first, struct arena *arena)
 {
@@ -449,8 +450,8 @@ static const char *apply_trim(
     return NULL;
 }
 
-/* *end: the byte behind the first `count` characters of text. False: it has
- * fewer; *end is then behind all of them. */
+/* *end: the offset after the first `count` characters of text. False: text has
+ * fewer; *end is then its length. */
 static bool skip_characters(struct slice text, int64_t count, size_t *end)
 {
     size_t len;
@@ -578,7 +579,7 @@ static enum tw_err evaluate_function(
     return TW_OK;
 }
 
-/* Only the branch that is taken is looked at. */
+/* Only the branch that is taken is evaluated. */
 static enum tw_err evaluate_if(
     const struct expression *expression, struct scene *scene, struct value *ret)
 {
@@ -592,9 +593,9 @@ static enum tw_err evaluate_if(
         expression->operands[condition.integer ? 1 : 2], scene, ret);
 }
 
-/* ---- reading ---- */
+/* ---- parsing ---- */
 
-/* The place of a byte; in a text of several lines that of the text. */
+/* The position of a byte; in a text of several lines, that of the text. */
 static struct mark mark_at(const struct expression_reader *in, size_t offset)
 {
     struct mark mark = in->mark;
@@ -662,7 +663,7 @@ static struct slice take_word(struct expression_reader *in)
     return (struct slice){in->text.at + start, in->at - start};
 }
 
-/* NULL, with a problem, where the expression is too long to be meant. */
+/* NULL, with a problem added, if the expression has too many nodes. */
 static struct expression *new_node(struct expression_reader *in, size_t offset)
 {
     struct expression *node;
@@ -676,7 +677,7 @@ static struct expression *new_node(struct expression_reader *in, size_t offset)
     return node;
 }
 
-/* Its source ends here, or before the blanks that were skipped. */
+/* Set the source text of node: it ends at in->at, without trailing blanks. */
 static const struct expression *finish(
     const struct expression_reader *in, struct expression *node)
 {
@@ -695,7 +696,7 @@ static const struct expression *finish(
     return node;
 }
 
-/* Refuse what is known to be of another kind. */
+/* Refuse an operand that is known to be of another kind. */
 static bool check_kind(const struct expression_reader *in,
     const struct expression *operand, enum value_kind wanted, const char *who)
 {
@@ -934,7 +935,7 @@ static const struct expression *read_primary(struct expression_reader *in)
     return NULL;
 }
 
-/* Behind its sign: 0 - x. */
+/* Parse what follows a minus sign, as 0 - x. */
 static const struct expression *read_negative(struct expression_reader *in)
 {
     struct expression *node = new_node(in, in->at - 1);
@@ -970,7 +971,7 @@ static const struct arithmetic *take_sign(
     return NULL;
 }
 
-/* Operands joined from left to right by the signs of one table. */
+/* Parse operands that signs of one table join from left to right. */
 static const struct expression *read_chain(struct expression_reader *in,
     const struct arithmetic *table, size_t count,
     const struct expression *(*operand)(struct expression_reader *))

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What stands between the braces of a template: read and checked once, then
- * evaluated for each entity. Precedence as in C: comparisons (one, they do not
- * chain), + and -, then * / and %, then a leading -. Division truncates
- * towards zero and % has the sign of its left side, as in C.
+ * An expression between the braces of a template: parsed and checked once, then
+ * evaluated for each entity. Precedence as in C: comparisons (one; they do not
+ * chain), + and -, then * / and %, then a leading -. Division truncates towards
+ * zero and % has the sign of its left side, as in C.
  */
 #ifndef TW_JOBS_ENGINE_EXPRESSION_H
 #define TW_JOBS_ENGINE_EXPRESSION_H
@@ -19,7 +19,7 @@
 #include "worker/base/slice.h"
 
 enum value_kind {
-    VALUE_UNKNOWN, /* of a property, before there is an entity */
+    VALUE_UNKNOWN, /* a property's, before an entity is known */
     VALUE_INTEGER,
     VALUE_TEXT, /* Edm.String, Edm.Guid, Edm.Binary (its base64) */
     VALUE_BOOLEAN,
@@ -30,7 +30,8 @@ enum value_kind {
 struct value {
     enum value_kind kind;
     int64_t integer;   /* VALUE_INTEGER, _BOOLEAN (0, 1), _DATETIME (ticks) */
-    bool wide;         /* VALUE_INTEGER: made of an Edm.Int64 or of ticks */
+    bool wide;         /* VALUE_INTEGER: computed from an Edm.Int64 or from
+                        * ticks */
     double real;       /* VALUE_DOUBLE */
     struct slice text; /* VALUE_TEXT and VALUE_DOUBLE: the canonical text */
 };
@@ -42,7 +43,7 @@ struct slice value_text(const struct value *value, struct arena *arena);
 /* "a text", "an integer", ... for messages. */
 const char *value_kind_name(enum value_kind kind);
 
-/* A text with expressions in it, and a place in it. */
+/* A text with expressions in it, and the position of the parser. */
 struct expression_reader {
     struct slice text;
     size_t at;
@@ -50,41 +51,44 @@ struct expression_reader {
     const struct template_scope *scope;
     struct arena *arena;
     struct problems *problems;
-    struct slice *properties; /* met so far, keys left out; in arena */
+    struct slice *properties; /* found so far, without the keys; in arena */
     size_t property_count;
-    bool reads_entity;    /* a property or a key was met */
-    unsigned depth, size; /* of the expression under way */
+    bool reads_entity;    /* a property or a key was found */
+    unsigned depth, size; /* of the expression that is being parsed */
 };
 
 struct expression; /* lives in the reader's arena; immutable */
 
 /*
- * expression_read: the expression at in->at; in->at moves behind it. NULL: a
- * problem was added, and in->at is anywhere.
+ * expression_read: parse the expression at in->at and move in->at behind it.
+ * NULL: a problem was added, and in->at is undefined.
  */
 const struct expression *expression_read(struct expression_reader *in);
 
-/* expression_problem: add one with the place of that byte of the text. */
+/*
+ * expression_problem: add a problem at the position of that byte of the text.
+ */
 void expression_problem(const struct expression_reader *in, size_t offset,
     const char *format, ...) TW_PRINTF(3, 4);
 
-/* expression_function_name: of the functions that an expression may call, one
- * by one; NULL behind the last. Static. */
+/* expression_function_name: the name of the index-th function that an
+ * expression may call; NULL: index is behind the last. Static. */
 const char *expression_function_name(size_t index);
 
-/* expression_kind: what it is known to give before there is an entity. */
+/* expression_kind: the kind of its value, as far as known without an entity. */
 enum value_kind expression_kind(const struct expression *expression);
 
-/* expression_source: its text, for messages. */
+/* expression_source: its source text, for messages. */
 struct slice expression_source(const struct expression *expression);
 
-/* expression_arg: the index of the argument that it is; else -1. */
+/* expression_arg: the index of the argument, if the expression is a single
+ * argument; else -1. */
 int expression_arg(const struct expression *expression);
 
 /*
- * expression_evaluate: texts in *ret live in arena, args or entity.
- * TW_INVALID: something is missing, of the wrong type, overflows or divides
- * by zero.
+ * expression_evaluate: compute the value. Texts in *ret live in arena, args or
+ * entity. TW_INVALID: a property is missing or of the wrong type, the value
+ * overflows, or a division by zero.
  */
 TW_MUST_USE enum tw_err expression_evaluate(const struct expression *expression,
     const struct run_args *args, const struct entity *entity,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Two keys as JSON. */
+/* The keys of an entity as JSON. */
 #include "jobs/engine/keys.h"
 
 #include "worker/base/json.h"

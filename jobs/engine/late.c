@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Requests that may still arrive late. */
+/* Waits for requests that may still arrive late. */
 #include "jobs/engine/late.h"
 
 #include "jobs/engine/run.h"
@@ -7,7 +7,7 @@
 #include "worker/base/platform.h"
 #include "worker/store/store.h"
 
-/* How often the wait asks whether to stop. */
+/* Interval in which the wait checks whether to stop. */
 #define STEP_MS 250
 
 void late_note(struct late *late, const struct store *store)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A table that is read in several parts at once. */
+/* Reads a table in several parts at once. */
 #include "jobs/engine/parts.h"
 
 #include <stdlib.h>
@@ -10,17 +10,18 @@
 #include "worker/store/filter.h"
 #include "worker/store/store.h"
 
-/* Fewer entities than this to a part would not be worth a request. */
+/* Entities between the first sampled keys: smaller parts are not worth a
+ * request. */
 #define FIRST_EVERY 64
 
 struct parts {
     struct scan *scans[PARTS_MAX];
     size_t count, next;
-    struct scan *last; /* whose page was handed out, or NULL */
-    size_t pages;      /* of those that are closed */
+    struct scan *last; /* the scan of the last page returned, or NULL */
+    size_t pages;      /* pages of the scans that are closed */
 };
 
-/* ---- where to part ---- */
+/* ---- choosing the bounds ---- */
 
 static void forget_key(struct slice *key)
 {
@@ -35,7 +36,7 @@ void parts_sample_clear(struct parts_sample *sample)
     *sample = (struct parts_sample){.count = 0};
 }
 
-/* Twice as many entities to each: every other key goes. */
+/* Double the distance between sampled keys: remove every other key. */
 static void thin_out(struct parts_sample *sample)
 {
     size_t count = 0;
@@ -72,8 +73,8 @@ static int compare_keys(const void *left, const void *right)
         *(const struct slice *)left, *(const struct slice *)right);
 }
 
-/* Stores differ in their order of keys beyond U+D7FF; no two of them differ in
- * what is before a key that has only others. */
+/* Stores order keys beyond U+D7FF differently. All agree on what is before a
+ * key that has no such character. */
 static bool is_ordered_alike(struct slice key)
 {
     for (size_t i = 0; i < key.len; i++)
@@ -82,7 +83,7 @@ static bool is_ordered_alike(struct slice key)
     return true;
 }
 
-/* May a part of range end before key, and the next one begin with it? */
+/* May one part of range end before key, and the next one begin with it? */
 static bool can_part(const struct key_range *range, struct slice key)
 {
     return is_ordered_alike(key) && !range->exact &&
@@ -90,7 +91,7 @@ static bool can_part(const struct key_range *range, struct slice key)
            !(range->has_from && slice_equal(range->from, key));
 }
 
-/* Up to PARTS_MAX - 1 keys that part range. */
+/* Choose up to PARTS_MAX - 1 keys as bounds within range. */
 static size_t choose_bounds(const struct parts_sample *sample,
     const struct key_range *range, struct slice *bounds)
 {
@@ -109,7 +110,8 @@ static size_t choose_bounds(const struct parts_sample *sample,
     return count;
 }
 
-/* Of RowKeys and the filter. Those of PartitionKeys are replaced. */
+/* The comparisons of RowKeys and of the filter. Those of PartitionKeys are
+ * replaced by the bounds. */
 static size_t comparisons_of(const struct scan_spec *spec)
 {
     const struct key_range *row = &spec->row_key;
@@ -125,7 +127,7 @@ static size_t comparisons_of(const struct scan_spec *spec)
     return count;
 }
 
-/* Both bounds of a part fit into the filter as well. */
+/* Does the filter have room for both bounds of a part? */
 static bool may_part(const struct scan_spec *spec)
 {
     return !spec->resumed && comparisons_of(spec) + 2 <= FILTER_MAX_COMPARISONS;
@@ -143,7 +145,8 @@ struct parts *parts_open(struct pool_client *request_pool,
         parted ? choose_bounds(sample, &spec->partition_key, bounds) : 0;
     struct scan_spec part = *spec;
 
-    if (count > 0) { /* together no more than twice what one would take */
+    if (count > 0) { /* all parts together take at most twice the memory of one
+                      * scan */
         part.page_bytes = SCAN_PAGE_BYTES / 2;
         part.entity_bytes = sample->bytes;
     }
@@ -166,7 +169,8 @@ struct parts *parts_open(struct pool_client *request_pool,
     return parts;
 }
 
-/* The parts in turns: all others have their next page under way meanwhile. */
+/* Reads the parts in rotation: meanwhile the next page of every other part is
+ * in flight. */
 enum tw_err parts_next(
     struct parts *parts, const struct page **ret, struct err *err)
 {

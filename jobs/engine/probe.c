@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Are two stores one? */
+/* Finds out if two stores are the same account. */
 #include "jobs/engine/probe.h"
 
 #include <stdio.h>
@@ -10,7 +10,7 @@
 #include "worker/base/text.h"
 #include "worker/store/store.h"
 
-/* An insert whose answer was lost is tried again, under another key. */
+/* After an unknown outcome the insert is repeated with another key. */
 #define TRIES 5
 
 #define PARTITION "probe"
@@ -54,7 +54,7 @@ static enum tw_err find(struct run *run, struct store *store,
     return outcome == TW_NOT_FOUND ? TW_OK : outcome;
 }
 
-/* What stays behind is one entity without properties. */
+/* If the delete fails, one entity without properties remains. */
 static void take_away(
     struct run *run, struct store *store, const char *row_key, const char *etag)
 {

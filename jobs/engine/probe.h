@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Are two stores one? Two names of the configuration may lead to one account,
- * by two host names, a proxy or a tunnel. What is written into one of them is
- * looked for in the other.
+ * Finds out if two stores are the same account. Two names of the configuration
+ * may lead to one account, by two host names, a proxy or a tunnel. The probe
+ * writes an entity into one store and reads it from the other.
  */
 #ifndef TW_JOBS_ENGINE_PROBE_H
 #define TW_JOBS_ENGINE_PROBE_H
@@ -17,11 +17,11 @@ struct run;
 struct store;
 
 /*
- * probe_same: *ret: does what is stored in a stand in b? Asked of the stores
- * themselves where what is known of them does not answer it: an entity with a
- * random key is inserted into the table PROBE_TABLE of a (created if missing),
- * read from b, and deleted. Any other outcome than TW_OK: not known; nothing
- * may be overwritten or deleted.
+ * probe_same: *ret: does an entity that is stored in a exist in b? If the
+ * identities of the stores do not answer this, an entity with a random key is
+ * inserted into the table PROBE_TABLE of a (created if missing), read from b,
+ * and deleted. Any outcome but TW_OK: not known; the caller may not overwrite
+ * or delete any entity.
  */
 TW_MUST_USE enum tw_err probe_same(struct run *run, struct store *a,
     struct store *b, bool *ret, struct err *err);

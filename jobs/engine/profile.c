@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The census: two tables of counts, one by property name and one by version,
- * and the largest entity so far. A version is a key that orders as versions
- * do: a letter for what it is, then its value.
+ * The profile: two tables of counts, one by property name and one by version,
+ * and the largest entity so far. The key of a version sorts like the version: a
+ * letter for its type, then its value.
  */
 #include "jobs/engine/profile.h"
 
@@ -20,7 +20,7 @@
 #define FIRST_PLACES 64
 #define BUF_MAX ((size_t)1 << 40)
 
-/* The first byte of a version's key. */
+/* The first byte of a version's key: its type. */
 #define INTEGER 'a'
 #define TEXT 'b'
 #define OTHER 'c'
@@ -35,9 +35,9 @@ struct type_counts {
 };
 
 struct table {
-    struct arena *arena; /* of the keys */
+    struct arena *arena; /* owns the keys */
     struct type_counts *entries;
-    uint32_t *table_refs; /* an entry's index and 1, by its hash; 0: free */
+    uint32_t *table_refs; /* hash slots: index of an entry + 1; 0: free */
     size_t count, table_ref_count;
 };
 
@@ -81,7 +81,7 @@ static uint64_t hash_of(struct slice key)
     return hash ^ hash >> 32;
 }
 
-/* Where the key is, or the free place where it belongs. */
+/* The slot of the key, or the free slot where it belongs. */
 static uint32_t *table_ref_of(
     const struct table *table, struct slice key, uint64_t hash)
 {
@@ -98,7 +98,7 @@ static uint32_t *table_ref_of(
     return &table->table_refs[at];
 }
 
-/* Twice the places, half of which may be taken. */
+/* Double the slots; at most half of them are used. */
 static void grow(struct table *table)
 {
     mem_free(table->table_refs);
@@ -113,7 +113,7 @@ static void grow(struct table *table)
     }
 }
 
-/* The counts of key; NULL: it would be more than max of them. */
+/* The counts of key; NULL: the table has max keys already. */
 static int64_t *counts_of(struct table *table, struct slice key, size_t max)
 {
     uint64_t hash = hash_of(key);
@@ -141,7 +141,7 @@ static int compare_keys(const void *a, const void *b)
         (*(const struct type_counts *const *)b)->key);
 }
 
-/* All, in the order of their keys. Owned. */
+/* All entries in the order of their keys. Owned. */
 static const struct type_counts **in_order(const struct table *table)
 {
     const struct type_counts **list =
@@ -174,7 +174,9 @@ static bool whole_of(const struct property *property, int64_t *ret)
     return true;
 }
 
-/* So that bytes order as numbers do: big-endian, negative ones first. */
+/*
+ * Big-endian with the sign bit inverted, so that bytes sort like the numbers.
+ */
 static void add_integer(struct buf *key, int64_t value)
 {
     uint64_t bits = (uint64_t)value ^ UINT64_C(1) << 63;
@@ -448,7 +450,7 @@ static void add_versions_text(const struct profile *profile, struct buf *to)
     mem_free(list);
 }
 
-/* Keys are shown whole, to look the entity up by. */
+/* Keys are printed whole, so that the entity can be read with them. */
 static void add_largest_text(const struct largest *largest, struct buf *to)
 {
     buf_add_format(to, "largest:  %zu bytes, PartitionKey '", largest->bytes);

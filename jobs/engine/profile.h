@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What a table holds: per property the types met and how often, per version
- * how many entities, the largest entity. Exact, in one pass, in memory that
- * grows with the number of property names and of versions, not of entities.
+ * The profile of a table: the types of each property and how often each was
+ * found, the number of entities of each version, the largest entity. Exact, in
+ * one scan, in memory that grows with the number of property names and of
+ * versions, not of entities.
  */
 #ifndef TW_JOBS_ENGINE_PROFILE_H
 #define TW_JOBS_ENGINE_PROFILE_H
@@ -15,30 +16,31 @@
 #include "worker/base/slice.h"
 #include "worker/store/entity.h"
 
-/* Beyond these the table has no schema that could be counted. */
+/* The limits of a profile: a table with more has no schema to report. */
 #define PROFILE_MAX_PROPERTIES 100000
 #define PROFILE_MAX_VERSIONS 1000
 
 struct profile;
 
-/* profile_new: version is the property that holds an entity's version, copied;
- * empty: none is asked for. Owned. */
+/* profile_new: version is the name of the property that holds an entity's
+ * version, copied; empty: versions are not counted. Owned. */
 struct profile *profile_new(struct slice version);
-void profile_free(struct profile *profile); /* NULL: nothing */
+void profile_free(struct profile *profile); /* NULL is allowed */
 
-/* profile_add: TW_TOO_LARGE: more property names, or more versions, than the
- * limits above; err says which, and the census is of no more use. */
+/* profile_add: TW_TOO_LARGE: there are more property names, or more versions,
+ * than the limits above; err says which, and the profile is unusable. */
 TW_MUST_USE enum tw_err profile_add(
     struct profile *profile, const struct entity *entity, struct err *err);
 
-/* profile_add_versions: "1: 12000\n'one': 5\n(Edm.Guid): 1\n(absent): 3\n",
- * integers by value first (Int32, Int64 or a whole Double: the same version),
- * then texts, then other types, then the absent ones. */
+/* profile_add_versions: append integers by value first (Int32, Int64 and a
+ * whole Double are the same version), then texts, then other types, then the
+ * absent ones: "1: 12000\n'one': 5\n(Edm.Guid): 1\n(absent): 3\n". */
 void profile_add_versions(const struct profile *profile, struct buf *to);
 
 /*
- * profile_add_text, profile_add_json: the whole, for people and for programs;
- * properties by name, in the order of bytes. JSON is one object and a newline:
+ * profile_add_text, profile_add_json: append the whole profile, for people and
+ * for programs; properties by name, in byte order. JSON is one object and a
+ * newline:
  *
  *   {"Table":"Blogs","Entities":3,
  *    "Largest":{"PartitionKey":"a","RowKey":"b","Bytes":120},
@@ -46,9 +48,9 @@ void profile_add_versions(const struct profile *profile, struct buf *to);
  *    "Versions":[{"Version":1,"Entities":1},{"Type":"Edm.Guid","Entities":1},
  *     {"Version":null,"Entities":1}]}
  *
- * Largest is null in an empty table; Versions is there where they were asked
- * for. A version is a number, a text, or null where the property is absent;
- * one that is neither number nor text goes by its type.
+ * Largest is null for an empty table. Versions is present if a version property
+ * was given. A version is a number, a text, or null where the property is
+ * absent; a version of another type is reported by its type.
  */
 void profile_add_text(const struct profile *profile, struct buf *to);
 void profile_add_json(

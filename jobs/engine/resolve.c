@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Reading again what a batch met.
+ * Re-reads the entities of a batch that was refused or has an unknown outcome.
  *
- * A refused operation is named by its index, so one get tells what stands in
- * its way; after a few such rounds the whole range of the batch is read, and
- * so it is when nothing is named, or when an insert is that is the first of its
- * batch: what is sent again after a crash is there from the first to the last.
- * Deletes need no more than keys and ETags of that range: what is gone is done,
- * what still has its ETag goes again, and only what has changed is read whole.
+ * The service names a refused operation by its index, so one get shows the
+ * entity that caused the conflict. The whole range of the batch is read instead
+ * after a few such rounds; if no operation is named; or if the named one is the
+ * first of the batch and an insert: after a crash, all inserts of a batch that
+ * is sent again already exist. For deletes, keys and ETags of the range are
+ * enough: a missing entity is done, a delete with an unchanged ETag is sent
+ * again, and only changed entities are read whole.
  *
- * The first of these requests does not hold up the run: it is made when the
- * batch begins to be resolved, and the rest, which is rare, when it has come.
+ * The first request does not block the run: it is submitted by resolve_begin().
+ * All others, which are rare, follow when its response has arrived.
  */
 #include "jobs/engine/resolve.h"
 
@@ -24,21 +25,21 @@
 #include "worker/base/text.h"
 #include "worker/store/request_pool.h"
 
-/* Refusals of one batch that are looked at one by one. */
+/* Refusals of one batch that are handled by a single get each. */
 #define SINGLES_MAX 3
 
-/* Pages of a range that are read before it counts as sparse. */
+/* Pages of a range that are read before the range counts as sparse. */
 #define RANGE_PAGES_MAX 4
 
-/* What one entity may take while it is read, for the request pool's budget. */
+/* Memory of one entity while it is read, for the request pool's budget. */
 #define GET_BYTES (2 * 1024 * 1024)
 
-enum seen { UNSEEN, SEEN, CHANGED /* to be read whole */ };
+enum seen { UNSEEN, SEEN, CHANGED /* must be read whole */ };
 
 #define NONE SIZE_MAX
 
 struct get {
-    struct pool_request task; /* first, so that it leads back to the get */
+    struct pool_request task; /* first member: cast to struct get */
     const struct batch_buffer *batch_buffer;
     struct slice row_key;
     struct page page;
@@ -47,12 +48,12 @@ struct get {
 struct resolving {
     struct run *run;
     struct batch_buffer *batch_buffer;
-    size_t named;      /* the entry that was refused, or batch->count */
-    bool alone;        /* it alone is looked at */
+    size_t named;      /* index of the refused entry, or batch->count */
+    bool alone;        /* only the named entry is re-read */
     struct scan *scan; /* of the range; NULL: entries are read one by one */
-    bool bare;         /* it reads keys alone */
+    bool bare;         /* the scan reads keys only */
     struct get get;
-    size_t asked;         /* the entry that get is for, or NONE */
+    size_t asked;         /* index of the entry that get reads, or NONE */
     struct arena scratch; /* of one decision */
     enum seen seen[BATCH_MAX_OPERATIONS];
 };
@@ -100,7 +101,8 @@ static bool is_unchanged(const struct operation *sent, const struct entity *now)
            slice_equal(sent->entity.etag, now->etag);
 }
 
-/* now: the entity as it is, whole; NULL: there is none. */
+/* Decide on entry. now: the whole entity as it is stored; NULL: it does not
+ * exist. */
 static void meet(struct resolving *r, struct batch_buffer_entry *entry,
     const struct entity *now)
 {
@@ -116,7 +118,8 @@ static void meet(struct resolving *r, struct batch_buffer_entry *entry,
         ask_kind(r, entry, now);
 }
 
-/* The table itself is not there: what was to be deleted is gone. */
+/* The table does not exist: all deletes are done; any other operation is an
+ * error. */
 static enum tw_err meet_no_table(struct resolving *r, struct err *err)
 {
     struct batch_buffer *batch_buffer = r->batch_buffer;
@@ -182,7 +185,7 @@ static enum tw_err read_one(struct resolving *r, size_t index, struct err *err)
     return code == TW_NOT_FOUND ? TW_OK : code;
 }
 
-/* Read each entry that is marked so. */
+/* Read each entry whose state is `marked`. */
 static enum tw_err read_each(
     struct resolving *r, enum seen marked, struct err *err)
 {
@@ -197,8 +200,8 @@ static enum tw_err read_each(
 /* ---- the range ---- */
 
 /*
- * The least and the greatest RowKey. False where the two orders in which
- * stores keep keys (UTF-16, code points) do not agree on them.
+ * The least and the greatest RowKey. False if the two orders in which stores
+ * keep keys (UTF-16, code points) disagree about them.
  */
 static bool bounds(const struct batch_buffer *batch_buffer,
     struct slice *ret_least, struct slice *ret_most)
@@ -236,8 +239,8 @@ static bool only_deletes(const struct batch_buffer *batch_buffer)
     return true;
 }
 
-/* One page of the range; with bare entities what has changed is only noted.
- * Returns how many entries it held. */
+/* Handle one page of the range. If only keys were read, a changed entity is
+ * only marked. Returns how many entries the page had. */
 static size_t meet_page(struct resolving *r, const struct page *page)
 {
     size_t met = 0;
@@ -266,7 +269,8 @@ static size_t meet_page(struct resolving *r, const struct page *page)
 
 /*
  * Read the pages from the least to the greatest RowKey until every entry was
- * met. *ret_whole: the range was read to its end, what was not met is gone.
+ * found. *ret_whole: the range was read to its end; all other entries do not
+ * exist.
  */
 static enum tw_err read_pages(
     struct resolving *r, bool *ret_whole, struct err *err)
@@ -297,8 +301,9 @@ static struct scan *open_range(
         .store = r->batch_buffer->store,
         .table = r->batch_buffer->table,
         .partition_key = key_range_exact(r->batch_buffer->partition_key),
-        /* Everything below "!" is below any key that is longer: only blanks
-         * and what no key may hold come before it. */
+        /* most + "!" is before nearly all longer keys that begin with most:
+         * only a space and the characters that are forbidden in keys come
+         * before '!'. */
         .row_key = {.has_from = true,
             .has_below = true,
             .from = least,
@@ -353,7 +358,7 @@ static enum tw_err read_range(struct resolving *r, struct err *err)
 
 /* ---- the batch ---- */
 
-/* The index of the operation that was refused, or batch->count. */
+/* The index of the refused operation, or batch->count. */
 static size_t named_of(const struct batch_buffer *batch_buffer)
 {
     if (batch_buffer->task.outcome == TW_UNKNOWN)
@@ -365,15 +370,15 @@ static size_t named_of(const struct batch_buffer *batch_buffer)
                : batch_buffer->count;
 }
 
-/* Are the others likely to be there too? */
+/* Do the entities of the other operations probably exist too? */
 static bool is_sent_again(const struct batch_buffer *batch_buffer, size_t named)
 {
     return named == 0 && batch_buffer->count > 1 &&
            batch_buffer->entries[0].item.operation.type == OPERATION_INSERT;
 }
 
-/* The named one was not found; of several, the index may have been told wrong.
- * It was to be deleted: done is what was looked for and not found. */
+/* The only operation is a delete, and its entity was not found: it is done
+ * without a re-read. In a batch of several the index may be wrong. */
 static bool is_gone(const struct resolving *r)
 {
     const struct batch_buffer *batch_buffer = r->batch_buffer;
@@ -384,7 +389,7 @@ static bool is_gone(const struct resolving *r)
                OPERATION_DELETE;
 }
 
-/* Nothing but its table can be missing for an insert. */
+/* An insert with TW_NOT_FOUND: only its table can be missing. */
 static bool misses_table(const struct resolving *r)
 {
     const struct batch_buffer *batch_buffer = r->batch_buffer;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Which round reads what, and which one is the last. */
+/* Which entities a round reads, and which round is the last one. */
 #include "jobs/engine/rounds.h"
 
 #include <stddef.h>
@@ -11,13 +11,14 @@
 #include "worker/base/text.h"
 #include "worker/store/store.h"
 
-/* A round that took less is the last one before the end. */
+/* A shorter round is followed by the last one. */
 #define SHORT_ROUND_MS INT64_C(60000)
-/* Between two rounds of a following run that found nothing. */
+/* The pause between two rounds of a following run that found no difference. */
 #define FOLLOW_PAUSE_TICKS (60 * TICKS_PER_S)
-/* A following run reads everything that often at least. */
+/* The longest time between two full rounds of a following run. */
 #define FOLLOW_FULL_TICKS (3600 * TICKS_PER_S)
-/* What a service's clocks may differ by, and a Date is cut to its second. */
+/* The clocks of a service may differ by up to 2 s, and a Date is cut to
+ * seconds. */
 #define CLOCK_MARGIN_TICKS (5 * TICKS_PER_S)
 
 int64_t rounds_margin(int64_t ticks)
@@ -25,10 +26,10 @@ int64_t rounds_margin(int64_t ticks)
     return ticks > CLOCK_MARGIN_TICKS ? ticks - CLOCK_MARGIN_TICKS : 0;
 }
 
-/* ---- the beginning ---- */
+/* ---- beginning a round ---- */
 
-/* The service's clock, from an answer about an entity that does not exist: no
- * key of a scan is '!' alone. */
+/* The service's clock, from the response about an entity that does not exist:
+ * no entity of the table has the keys '!'. */
 static enum tw_err read_clock(struct run *run, struct store *store,
     const char *table, int64_t *ret_ticks, struct err *err)
 {
@@ -62,7 +63,7 @@ static bool reads_all(
     return true;
 }
 
-/* What has been asked of the run since the round before ended. */
+/* Handle a `finish` that was requested since the previous round ended. */
 static void heed_finish(struct rounds *rounds, struct run *run)
 {
     if (rounds->stage == ROUNDS_FOLLOWING &&
@@ -95,11 +96,11 @@ enum tw_err rounds_begin(struct rounds *rounds, struct run *run,
         rounds->full_ticks = now_ticks;
     rounds->found = 0;
     rounds->spent_ms = 0;
-    atomic_fetch_add(&run->rounds, 1); /* a run that begins again goes on */
+    atomic_fetch_add(&run->rounds, 1); /* once, not in each attempt */
     return TW_OK;
 }
 
-/* ---- the end ---- */
+/* ---- ending a round ---- */
 
 static int64_t spent_ms(const struct rounds *rounds)
 {
@@ -120,8 +121,7 @@ static enum rounds_next wait_for_next(struct rounds *rounds, struct run *run)
     return ROUNDS_WAIT;
 }
 
-/* After a round that reads everything, of a run that has no more to catch up
- * with. */
+/* What follows a full round of a following run that has caught up. */
 static enum rounds_next follow_on(struct rounds *rounds, struct run *run)
 {
     rounds->stage = ROUNDS_FOLLOWING;
@@ -172,7 +172,9 @@ enum rounds_next rounds_end(
 
 /* ---- the checkpoint ---- */
 
-/* Its numbers by name; stage, under_way and full are numbers too. */
+/*
+ * The number fields by name; stage, under_way and full are written separately.
+ */
 static const struct {
     const char *name;
     size_t offset;

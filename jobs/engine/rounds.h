@@ -1,27 +1,27 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The rounds of a table job: which round reads everything and which only what
- * has changed, when the run ends, and what CaughtUpTo is.
+ * The rounds of a table job: which round reads all entities and which only the
+ * changed ones, when the run ends, and the value of CaughtUpTo.
  *
  *   first       reads everything
- *   catching up reads what has changed since the round before began, until
- *               one took under a minute, or more than half as long as the one
- *               before
+ *   catching up reads what has changed since the previous round began, until
+ *               one took under a minute, or more than half as long as the
+ *               previous one
  *   last        reads everything: a round that asks for newer entities only
  *               misses a copy that somebody deleted
- *   following   (follow: true) as catching up, and everything once an hour;
- *               at once after a round that found differences, else a minute
- *               apart
+ *   following   (follow: true) as catching up, and everything once an hour; the
+ *               next round begins at once if this one found differences, else a
+ *               minute after this one began
  *   finishing   (`finish`) reads everything, until nothing is behind
  *
  * Where a store cannot be asked for newer entities, every round reads
  * everything. A first round of under a minute is followed by the last one.
  *
  * A kind calls rounds_begin(), reads what rounds->full and rounds->since_ticks
- * say, adds the differences it repairs to rounds->found, and calls
- * rounds_end(). An attempt that ends between the two hands rounds over in its
- * checkpoint (rounds_write(), rounds_read()), and the next one goes on in the
- * same round.
+ * specify, adds the number of repaired differences to rounds->found, and calls
+ * rounds_end(). If an attempt ends between the two, it saves rounds in its
+ * checkpoint (rounds_write(), rounds_read()), and the next attempt continues
+ * the same round.
  */
 #ifndef TW_JOBS_ENGINE_ROUNDS_H
 #define TW_JOBS_ENGINE_ROUNDS_H
@@ -48,56 +48,56 @@ struct rounds {
     /* Set by the kind before anything else. */
     bool follow;
 
-    /* Of the round under way. number is 0 before the first one. */
+    /* The current round. number is 0 before the first one. */
     int64_t number;
     enum rounds_stage stage;
-    bool under_way;      /* begun and not ended */
-    bool full;           /* read everything; else newer entities only: */
+    bool under_way;      /* rounds_begin() was called, rounds_end() not yet */
+    bool full;           /* read all entities; else newer entities only: */
     int64_t since_ticks; /* those with a Timestamp of at least this */
     int64_t began_ticks; /* the service's clock before its first request */
-    int64_t found;       /* differences that it repaired */
+    int64_t found;       /* differences that the round repaired */
 
     /* Kept from round to round. */
-    int64_t took_ms;    /* the round before; -1: there was none */
+    int64_t took_ms;    /* how long the previous round took; -1: none */
     int64_t full_ticks; /* when the last full round began */
-    int64_t spent_ms;   /* on this round, by attempts that have ended */
+    int64_t spent_ms;   /* spent on this round by attempts that have ended */
 
-    int64_t attempt_ms; /* when this attempt began with it; not written */
-    const struct store *store; /* of the sources; borrowed, not written */
+    int64_t attempt_ms; /* when this attempt began the round; not saved */
+    const struct store *store; /* of the sources; borrowed, not saved */
 };
 
 enum rounds_next {
     ROUNDS_AGAIN, /* begin another round now */
-    ROUNDS_WAIT,  /* RUN_WAITING: until when, and waits_for, are set */
-    ROUNDS_DONE,  /* the run has done its work */
+    ROUNDS_WAIT,  /* RUN_WAITING; resumes_ticks and waits_for are set */
+    ROUNDS_DONE,  /* the run is complete */
 };
 
 /*
- * rounds_begin: a new round, or the one under way again. Asks the store of the
- * sources for its clock (one request, for an entity of table that does not
- * exist). Counts the round in run->rounds.
+ * rounds_begin: begin a new round, or continue the current one. A new round
+ * asks the sources' store for its clock (one request, for an entity of table
+ * that does not exist) and is counted in run->rounds.
  */
 TW_MUST_USE enum tw_err rounds_begin(struct rounds *rounds, struct run *run,
     struct store *store, const char *table, struct err *err);
 
 /*
- * rounds_end: the round is complete: all of it was read, every repair is
- * stored. behind: how many of its repairs have changed again since (A2).
- * Sets run->behind and run->caught_up_ticks: the service's clock when the
+ * rounds_end: the round is complete: everything was read, every repair is
+ * stored. behind: how many of its repaired entities have changed again since
+ * (A2). Sets run->behind and run->caught_up_ticks: the service's clock when the
  * round began, less 5 s.
  */
 enum rounds_next rounds_end(
     struct rounds *rounds, struct run *run, int64_t behind);
 
-/* rounds_counts_behind: does anybody ask how much is behind after this round?
- * Of a round that repaired nothing, nothing is. */
+/* rounds_counts_behind: must the caller count the entities that are behind
+ * after this round? If the round repaired nothing, none are. */
 bool rounds_counts_behind(const struct rounds *rounds);
 
 /* rounds_margin: ticks, less the 5 s by which clocks may differ (A3). */
 int64_t rounds_margin(int64_t ticks);
 
-/* rounds_write: as a JSON object. rounds_read: false: json is NULL, or none of
- * ours; then rounds is as it was. */
+/* rounds_write: append rounds as a JSON object. rounds_read: false: json is
+ * NULL or not such an object; rounds is then unchanged. */
 void rounds_write(const struct rounds *rounds, struct buf *to);
 bool rounds_read(struct rounds *rounds, const struct json *json);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What every kind asks of its run. */
+/* Functions that all kinds use for their run. */
 #include "jobs/engine/run.h"
 
 #include "worker/base/platform.h"

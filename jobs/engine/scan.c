@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Pages of a table, one after another.
+ * Reads the pages of a table, one after another.
  *
- * While one page is worked on, the next one is under way. If it is waited for,
- * the page after it is asked for as soon as the head of the answer says where
- * that begins: nobody waits for a body to come and be read. An answer may fail
- * after its head, and begin otherwise when it is made again: what was asked for
- * beside it counts only where the page that came goes on there.
+ * While the caller works on one page, the next one is in flight. If the scan
+ * has to wait for it, it requests the page after that as soon as the header of
+ * the response has the continuation token, without waiting for the body. A
+ * response may fail after its header, and its repetition may have another
+ * token. So a page that was requested early is used only if the page before it
+ * continues there.
  *
- * How many entities to ask for follows from what they were found to weigh:
- * whole entities may be a few hundred bytes or a megabyte each, and a service
- * that does not bound its answers in bytes would send a gigabyte for a
- * thousand of them. So `top` falls where an answer was too large, and rises
- * again as they turn out small.
+ * The number of entities to request depends on their measured size: whole
+ * entities may have a few hundred bytes or a megabyte each, and a service that
+ * does not limit its responses in bytes would send a gigabyte for a thousand of
+ * them. So `top` falls after a response that was too large, and rises again
+ * while entities are small.
  */
 #include "jobs/engine/scan.h"
 
@@ -24,35 +25,36 @@
 #include "worker/base/text.h"
 #include "worker/store/request_pool.h"
 
-/* What an answer may take. The largest
- * entity the service holds is 1 MiB, in JSON up to three times as much. */
+/* Limit of one response. The largest entity of the service is 1 MiB, and up to
+ * three times as much in JSON. */
 #define ANSWER_MAX_BYTES (4 * 1024 * 1024)
 
-/* The first page of whole entities, whose size is not known yet: more than a
- * batch holds, so that the range of one batch comes in one page. */
+/* `top` of the first page of whole entities, whose size is not known yet: more
+ * than a batch has, so that the range of one batch comes in one page. */
 #define FIRST_TOP 128
 
-/* How fast `top` falls after an answer that was too large, and how fast it may
- * rise from page to page; slowly once an answer has been too large. */
+/* The factor by which `top` falls after a response that was too large, and the
+ * factor by which it may rise from page to page: the smaller one
+ * (TOP_RISE_CAREFUL) once a response has been too large. */
 #define TOP_FALL 8
 #define TOP_RISE 10
 #define TOP_RISE_CAREFUL 2
 
-/* A key to go on after. */
+/* A key after which to continue. */
 struct position {
     bool known;
     struct slice partition_key, row_key; /* owned */
 };
 
-/* A page that was asked for. */
+/* A request for a page. */
 struct asking {
-    struct pool_request task; /* first, so that it leads back to this */
+    struct pool_request task; /* first member: cast to this struct */
     struct scan *scan;
     struct scan_request request;
-    struct position from; /* the texts of request.from */
+    struct position from; /* owns the keys of request.from */
     struct page *page;
     bool under_way;
-    bool beside; /* the page before it, which may not even come */
+    bool beside; /* requested early, before the previous page has arrived */
 };
 
 struct scan {
@@ -60,7 +62,7 @@ struct scan {
     struct scan_spec spec; /* its texts live in arena */
     struct arena arena;
 
-    /* The ranges that are left, in order; step is the one being read. Its
+    /* The ranges that remain, in order; step is the one being read. Their
      * bounds point into spec or into start. */
     struct range_pair {
         struct key_range partition_key, row_key;
@@ -69,21 +71,21 @@ struct scan {
     struct position start;
 
     struct page pages[3];
-    struct page *current; /* worked on */
+    struct page *current; /* the page the caller works on */
     struct asking askings[2];
-    struct asking *first, *second; /* the page after that, and one more */
+    struct asking *first, *second; /* the next page, and the one after it */
     struct position last;          /* the last key received */
-    bool reopened;                 /* at the place where the scan now stands */
+    bool reopened;                 /* since the last page was received */
     size_t received;
 
-    size_t page_bytes; /* what a page should take in memory */
+    size_t page_bytes; /* target memory of a page */
     unsigned top;
-    bool settled;      /* it rises no further */
-    bool careful;      /* an answer has been too large */
-    size_t mean_bytes; /* of an entity in memory; 0: not known */
+    bool settled;      /* top has reached its target */
+    bool careful;      /* a response has been too large */
+    size_t mean_bytes; /* memory of an average entity; 0: not known */
 
-    /* The owner waits for first, and changes nothing above meanwhile: whose
-     * attempt takes this may ask for second. */
+    /* True while the owner waits for first and changes nothing above. The
+     * thread that sets it to false (of first's request) may request second. */
     atomic_bool may_follow;
     enum tw_err failed;
 };
@@ -113,14 +115,14 @@ static void set_position(
 
 /* ---- ranges ---- */
 
-/* Stores differ in their order of keys beyond U+FFFF; a key is before another
- * where both say so. */
+/* Stores order keys beyond U+FFFF differently: a is before b only if both
+ * orders say so. */
 static bool is_before(struct slice a, struct slice b)
 {
     return slice_compare(a, b) < 0 && text_utf16_compare(a, b) < 0;
 }
 
-/* range, without what comes up to after. False: nothing is left of it. */
+/* *ret: range without the keys up to after. False: nothing remains. */
 static bool range_after(
     const struct key_range *range, struct slice after, struct key_range *ret)
 {
@@ -143,7 +145,7 @@ static void add_step(struct scan *scan, const struct key_range *partition_key,
     };
 }
 
-/* The ranges that remain after place, or everything. */
+/* Plan the ranges that remain after position, or everything. */
 static void plan_steps(struct scan *scan, const struct position *position)
 {
     const struct key_range *partition_keys = &scan->spec.partition_key;
@@ -171,7 +173,7 @@ static bool same_or_before(struct slice a, struct slice b)
     return slice_equal(a, b) || is_before(a, b);
 }
 
-/* The page does not go on where the last one ended. */
+/* Does the page not continue after the last page? */
 static bool goes_back(const struct scan *scan, const struct page *page)
 {
     const struct entity *first = page->entities;
@@ -187,7 +189,9 @@ static bool goes_back(const struct scan *scan, const struct page *page)
 
 static void follow(void *context, const struct continuation *next);
 
-/* A page that came again, token and all, would be read for ever. */
+/*
+ * Refuses a page that goes back: the scan would read the same pages for ever.
+ */
 static enum tw_err send_page(
     struct pool_request *task, struct exchange *exchange)
 {
@@ -211,7 +215,7 @@ static enum tw_err send_page(
         request.table);
 }
 
-/* What a page may hold while it comes, for the request pool's budget. */
+/* Estimated memory of a page in flight, for the request pool's budget. */
 static size_t expected_bytes(const struct scan *scan)
 {
     size_t bytes = scan->mean_bytes * scan->top + 64 * 1024;
@@ -223,7 +227,7 @@ static size_t expected_bytes(const struct scan *scan)
     return bytes < ANSWER_MAX_BYTES ? bytes : ANSWER_MAX_BYTES;
 }
 
-/* 0: pages of many partitions. */
+/* The rate limiter's partition; 0: the page has many partitions. */
 static uint64_t partition_of(
     const struct scan *scan, const struct scan_request *request)
 {
@@ -240,7 +244,7 @@ static void begin_at(struct asking *asking, const struct continuation *from)
     asking->request.from.row_key = asking->from.row_key;
 }
 
-/* Its page begins at request.from. */
+/* Request the page that begins at request.from. */
 static void ask(struct asking *asking)
 {
     struct scan *scan = asking->scan;
@@ -272,7 +276,7 @@ static void ask(struct asking *asking)
     request_pool_submit(scan->request_pool, &asking->task);
 }
 
-/* Ask for the page that begins at from; nothing where no range is left. */
+/* Request the page that begins at from; nothing if no range remains. */
 static void ask_from(struct scan *scan, struct continuation from)
 {
     struct asking *asking = scan->first;
@@ -283,7 +287,7 @@ static void ask_from(struct scan *scan, struct continuation from)
     asking->beside = false;
     ask(asking);
 }
-/* On the thread of first's attempt. */
+/* Called on the thread that makes first's request. */
 static void follow(void *context, const struct continuation *next)
 {
     struct asking *asking = context;
@@ -327,7 +331,7 @@ static void weigh(struct scan *scan, const struct page *page)
     scan->mean_bytes = bytes / page->count + 1;
 }
 
-/* The page that was asked for has come: it is the current one from now on. */
+/* The requested page has arrived: it becomes the current one. */
 static void take_page(struct scan *scan)
 {
     struct page *page = scan->first->page;
@@ -352,7 +356,7 @@ static bool goes_on_at(const struct page *page, const struct continuation *from)
            slice_equal(page->next.row_key, from->row_key);
 }
 
-/* The page behind the current one: it is under way, or asked for now. */
+/* Make sure that the page after the current one is requested. */
 static void go_on(struct scan *scan)
 {
     struct asking *asking = scan->second;
@@ -379,13 +383,14 @@ static void ask_smaller(struct scan *scan)
 
     scan->careful = true;
     scan->settled = false;
-    if (scan->top >= asked) /* it may have fallen meanwhile */
+    if (scan->top >= asked) /* top may have fallen since */
         scan->top = asked > TOP_FALL ? asked / TOP_FALL : 1;
     scan->mean_bytes = 0;
     ask_again(scan);
 }
 
-/* The service takes the token no longer: go on after the last key instead. */
+/* The service refuses the continuation token: continue after the last key
+ * instead. */
 static void reopen(struct scan *scan)
 {
     struct position *position = scan->last.known ? &scan->last : &scan->start;
@@ -415,15 +420,16 @@ static enum tw_err fail(struct scan *scan, enum tw_err outcome, struct err *err)
         scan->first->task.last.err.text);
 }
 
-/* While a store does not respond one request waits for it, and those beside it
- * are given up: what was asked for early may have been one of these. */
+/* While a store does not respond, one request waits for it and all others are
+ * given up. A page that was requested early may be one of these, so it is
+ * requested again. */
 static bool is_worth_another(const struct asking *asking)
 {
     return asking->beside && (asking->task.outcome == TW_BUSY ||
                                  asking->task.outcome == TW_UNKNOWN);
 }
 
-/* Wait for the page that was asked for, or for its successors. */
+/* Wait for the requested page; request it again where that may help. */
 static enum tw_err receive(struct scan *scan, struct err *err)
 {
     while (scan->first->under_way) {
@@ -454,7 +460,7 @@ static enum tw_err receive(struct scan *scan, struct err *err)
     return TW_OK;
 }
 
-/* ---- the scan ---- */
+/* ---- public functions ---- */
 
 static struct key_range copy_range(
     struct arena *arena, const struct key_range *range)

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A scan: the pages of a table that a rule selects, one after another, the
- * next one fetched while this one is worked on. The end is "no continuation",
- * never "an empty page" or "fewer than 1,000".
+ * A scan reads the pages of a selected part of a table, one after another. It
+ * requests the next page while the caller works on the present one. The scan
+ * ends when there is no continuation token, never because of an empty page or
+ * of one with fewer than 1,000 entities.
  *
- * It goes on after a key rather than from a continuation token, which ages:
- * first the rest of that partition, then all beyond it, two cheap ranges. On a
- * store whose scans are not in key order it starts over.
+ * A resumed scan continues after a key and not from a continuation token, which
+ * expires: it reads the rest of that partition, then all partitions after it,
+ * as two cheap ranges. On a store whose scans are not in key order it starts
+ * over.
  */
 #ifndef TW_JOBS_ENGINE_SCAN_H
 #define TW_JOBS_ENGINE_SCAN_H
@@ -29,56 +31,59 @@ struct scan_spec {
     const char *table;
     struct key_range partition_key, row_key;
     struct slice filter;        /* OData, or empty */
-    const struct slice *select; /* NULL: whole entities, by smaller pages;
-                                   the keys and the ETag come always */
+    const struct slice *select; /* NULL: whole entities, by smaller pages; keys
+                                 * and ETag are always read */
     size_t select_count;
-    unsigned first_top;  /* of the first page, 1..1000; 0: what suits select */
-    size_t entity_bytes; /* what one will take in memory, about; 0: not known */
-    size_t page_bytes;   /* what a page should take; 0: SCAN_PAGE_BYTES */
-    bool resumed;        /* only entities after this key: */
+    unsigned first_top;  /* of the first page, 1..1000; 0: set by select */
+    size_t entity_bytes; /* estimated memory of one entity; 0: not known */
+    size_t page_bytes;   /* target memory of a page; 0: SCAN_PAGE_BYTES */
+    bool resumed;        /* only entities after this key are read: */
     struct slice after_partition_key, after_row_key;
-    struct run *run; /* borrowed; asked between empty pages whether to stop: a
-                        filter may match nothing in a thousand of them. NULL:
-                        it goes on to the end */
+    struct run *run; /* borrowed. The scan calls run_stopping() between empty
+                      * pages, because a filter may match nothing in a thousand
+                      * of them. NULL: the scan is never stopped */
 };
 
 /*
- * scan_open: everything in spec is copied but the store, which is borrowed.
- * The first page is asked for at once. Owned.
+ * scan_open: copies everything in spec except the store, which is borrowed.
+ * Requests the first page at once. Owned.
  */
 struct scan *scan_open(
     struct pool_client *request_pool, const struct scan_spec *spec);
 
 /*
- * scan_next: the next page that holds entities; borrowed until the next call.
- * *ret is NULL at the end. Any other outcome than TW_OK is the request pool's
- * last word; the scan can only be closed then. TW_NOT_FOUND: no such table.
- * TW_STOPPED also: run_stopping(spec->run).
+ * scan_next: the next page that has entities; borrowed until the next call.
+ * *ret is NULL at the end. Any outcome but TW_OK is the request pool's final
+ * one; the scan can then only be closed. TW_NOT_FOUND: the table does not
+ * exist. TW_STOPPED also: run_stopping(spec->run).
  */
 TW_MUST_USE enum tw_err scan_next(
     struct scan *scan, const struct page **ret, struct err *err);
 
-/* scan_drop_page: give back the memory of the page that came last. */
+/*
+ * scan_drop_page: free the memory of the page that scan_next() returned last.
+ */
 void scan_drop_page(struct scan *scan);
 
-/* scan_wait: until that is so. How the request ended; scan_next() deals with
- * it, and gives what has come. */
+/* scan_wait: wait until scan_has_come() is true. Returns the outcome of the
+ * request; scan_next() handles it and returns the page. */
 TW_MUST_USE enum tw_err scan_wait(struct scan *scan);
 
-/* scan_bytes: what the page under way may take, of what all requests may. */
+/* scan_bytes: the memory that the requested page may take, as part of the
+ * budget of all requests. */
 size_t scan_bytes(const struct scan *scan);
 
-/* scan_has_come: is what was last asked for there, or its failure? */
+/* scan_has_come: has the request for the next page ended? */
 bool scan_has_come(const struct scan *scan);
 
-/* scan_pages: pages received so far, empty ones too. */
+/* scan_pages: number of pages received so far, empty ones included. */
 size_t scan_pages(const struct scan *scan);
 
-/* scan_give_up: nothing is asked for again; the scan can only be closed then.
- */
+/* scan_give_up: give up the requests in flight; the scan can then only be
+ * closed. */
 void scan_give_up(struct scan *scan);
 
-/* scan_close: waits for a page under way. NULL: nothing. */
+/* scan_close: waits for the requests in flight. NULL is allowed. */
 void scan_close(struct scan *scan);
 
 #endif

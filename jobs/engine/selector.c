@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Which entities of a table are meant: from templates to an exact test. */
+/* Selects entities of a table: from templates to an exact test. */
 #include "jobs/engine/selector.h"
 
 #include "config/settings.h"
@@ -7,12 +7,14 @@
 #include "worker/store/filter.h"
 #include "worker/store/store.h"
 
-/* A rendered filter goes into a URL; the service takes no longer one. */
+/* A rendered filter is sent in a URL; the service refuses a longer one. */
 #define FILTER_MAX_BYTES (32 * 1024)
-/* 512 UTF-16 units are at most 1536 bytes; longer is refused by the check. */
+/* 512 UTF-16 units are at most 1536 bytes; a longer key is refused by the
+ * check. */
 #define KEY_MAX_BYTES 4096
 
-/* What a text says of a key, by its place behind SELECTOR_..._KEY. */
+/* The relation of a text to a key; the value is the distance from
+ * SELECTOR_..._KEY. */
 enum relation { EXACT, PREFIX, FROM, BELOW, RELATIONS };
 
 static const char *const RELATION_WORDS[RELATIONS] = {
@@ -24,7 +26,7 @@ static const char *const RELATION_WORDS[RELATIONS] = {
 
 static const struct {
     const char *key;  /* in the configuration */
-    const char *name; /* the service's */
+    const char *name; /* of the service */
     enum relation relation;
 } KEYS[SELECTOR_KEYS] = {
     [SELECTOR_PARTITION_KEY] = {"partition_key", "PartitionKey", EXACT},
@@ -40,7 +42,7 @@ static const struct {
     [SELECTOR_ROW_KEY_BELOW] = {"row_key_below", "RowKey", BELOW},
 };
 
-/* To a filter these are blanks; one of nothing else matches everything. */
+/* A filter of blanks only matches everything. */
 static bool is_blank(struct slice text)
 {
     for (size_t i = 0; i < text.len; i++)
@@ -61,8 +63,8 @@ static const struct template *load_key(const struct yaml_node *node,
     return template_compile(text, template_mark(node), scope, arena, problems);
 }
 
-/* An empty filter may be a variable that holds nothing. What one that is not
- * set would make of it is not known yet. */
+/* A filter may be empty because a variable is empty. Where a variable is not
+ * set, the result is not known yet, so this is not checked. */
 static const struct template *load_filter(const struct yaml_node *node,
     const struct template_scope *scope, struct arena *arena, const char **unset,
     struct problems *problems)
@@ -170,7 +172,7 @@ bool selector_stays_with(
     return stays_with(selector->filter, one->filter);
 }
 
-/* ---- what is known before it is bound ---- */
+/* ---- what is known without arguments ---- */
 
 bool selector_same_partition(const struct selector *selector)
 {
@@ -199,7 +201,8 @@ enum selector_growth selector_growth(
     return growth;
 }
 
-/* Can no key that one of the relations of `a` allows be one that b's allows? */
+/* Is it certain that no key satisfies both relation `one` of a and relation
+ * `other` of b? */
 static bool keys_disjoint(const struct selector *a, const struct selector *b,
     enum selector_key one, enum selector_key other)
 {
@@ -227,13 +230,15 @@ static bool all_keys_disjoint(
     return false;
 }
 
-/* One comparison of a filter that is nothing but comparisons joined by and:
- * Name eq 'text'. */
+/* One comparison of a filter that consists of comparisons joined by `and`: Name
+ * eq 'text'. */
 struct equality {
     struct slice name, text;
 };
 
-/* The first term of *rest, which becomes what follows its `and`. */
+/*
+ * Returns the first term of *rest and sets *rest to the text after its `and`.
+ */
 static struct slice take_term(struct slice *rest)
 {
     static const struct slice separator = {" and ", 5};
@@ -268,8 +273,8 @@ static bool read_equality(struct slice term, struct equality *ret)
     return true;
 }
 
-/* Is the filter more than comparisons joined by and? Then none of them holds of
- * all that it finds. */
+/* Is the filter more than comparisons joined by `and`? If so, no single
+ * comparison holds for all entities that it selects. */
 static bool is_complex(struct slice filter)
 {
     return memchr(filter.at, '(', filter.len) ||
@@ -506,7 +511,7 @@ static bool is_so(enum relation relation, struct slice key, struct slice text)
     return false;
 }
 
-/* first: of the four that speak of this key. */
+/* first: the first of the four relations of this key. */
 static bool key_matches(const struct selection *selection,
     enum selector_key first, struct slice key)
 {
@@ -532,8 +537,8 @@ static const struct slice *text_of(
     return selection->has[key] ? &selection->keys[key] : NULL;
 }
 
-/* Each bound alone leaves out nothing that matches, so either will do: the one
- * that leaves less. */
+/* Each range alone leaves out no matching entity, so any bound of the two may
+ * be used: the one that leaves less to read. */
 static struct key_range narrower(struct key_range a, struct key_range b)
 {
     if (!a.has_from || (b.has_from && text_utf16_compare(b.from, a.from) > 0)) {
@@ -548,8 +553,9 @@ static struct key_range narrower(struct key_range a, struct key_range b)
     return a;
 }
 
-/* What the service can be asked for: a prefix that is longer than any key, as
- * one made of the key above may be, begins none, which the exact test tells. */
+/* Cuts a prefix to the longest text that the service accepts. A longer prefix
+ * (made of a parent's key, for example) matches no key; the exact test decides
+ * that. */
 static struct slice as_long_as_a_key(struct slice prefix)
 {
     struct slice rest = prefix;

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What is held lies in one piece each, without the room that a parsed entity
- * takes: the more fit in, the fuller the batches are. The pieces lie in one
- * block, which is there only while there are any: what has been flushed is with
- * the batch writer, and of two sorters that feed each other one is empty.
+ * Each operation is stored as one compact piece, smaller than a parsed entity:
+ * the more operations fit, the fuller the batches are. The pieces lie in one
+ * block, which is allocated only while the sorter has operations: flushed
+ * operations belong to the batch writer, and of two sorters that feed each
+ * other one is empty.
  */
 #include "jobs/engine/sorter.h"
 
@@ -16,16 +17,17 @@
 #include "worker/base/arena.h"
 #include "worker/base/mem.h"
 
-/* A larger piece gets memory of its own, so that the block need not keep room
- * for the largest. */
+/* A larger piece is allocated separately, so that the block need not reserve
+ * space for the largest possible piece. */
 #define LARGE_BYTES (16 * 1024)
 
-/* batches that gather in the batch writer are worth their memory while their
- * partition may come again in the next pouring; among so many it may not. */
+/* With more partitions than this, each batch is sealed when it is flushed. An
+ * open batch in the batch writer is worth its memory only if its partition
+ * probably comes again in the next flush. */
 #define PARTITIONS_KEPT_OPEN 32
 
-/* An item; its bytes are PartitionKey, RowKey and ETag, then each property:
- * the lengths of name and value, its type, its name, its value. */
+/* A stored item. Its bytes are PartitionKey, RowKey and ETag, then for each
+ * property: the lengths of name and value, its type, its name, its value. */
 struct held {
     struct store *store;
     const char *table;
@@ -34,8 +36,8 @@ struct held {
         struct err *err);
     void (*settled)(void *context, const struct batch_writer_settled *how);
     void *context;
-    uint64_t number; /* so many were added before */
-    uint32_t size;   /* of the piece */
+    uint64_t number; /* how many operations were added before it */
+    uint32_t size;   /* bytes of the piece */
     uint32_t partition_key_len, row_key_len, etag_len;
     uint32_t property_count;
     enum operation_type type;
@@ -43,17 +45,18 @@ struct held {
 };
 
 struct sorter {
-    char *block; /* SORTER_MAX_BYTES, of which so many are used; or NULL */
+    char *block; /* SORTER_MAX_BYTES, `used` of them in use; or NULL */
     size_t used;
     struct arena large;
     struct held **held;
     size_t count;
     uint64_t added;
-    uint64_t oldest; /* the least number in held; added where there is none */
+    uint64_t oldest; /* the least number in held; equal to added if held is
+                      * empty */
     bool pouring;
 };
 
-/* ---- in ---- */
+/* ---- adding ---- */
 
 static size_t properties_of(const struct operation *operation)
 {
@@ -91,7 +94,7 @@ static struct held *held_alloc(struct sorter *sorter, size_t bytes)
     return held;
 }
 
-/* Puts bytes at *at, which moves behind them. */
+/* Copies bytes to *at, and moves *at behind them. */
 static void put(char **at, const void *bytes, size_t len)
 {
     if (len > 0)
@@ -170,7 +173,7 @@ uint64_t sorter_oldest(const struct sorter *sorter)
     return sorter->oldest;
 }
 
-/* ---- its order ---- */
+/* ---- sorting ---- */
 
 static struct slice partition_key_of(const struct held *held)
 {
@@ -227,7 +230,9 @@ static struct property take_property(const char **at)
     return property;
 }
 
-/* The operation as it came; its properties are listed in arena. */
+/*
+ * The operation as it was added; its list of properties is allocated in arena.
+ */
 static struct operation unfold(const struct held *held, struct arena *arena)
 {
     struct operation operation = {.type = held->type};
@@ -262,13 +267,13 @@ static enum tw_err flush_one(const struct held *held,
     return code;
 }
 
-/* ---- which ---- */
+/* ---- choosing partitions ---- */
 
-/* What is held of one partition, once it is sorted. */
+/* The operations of one partition, after sorting. */
 struct group {
     size_t first, count;
-    size_t goes; /* of these, from the first one on */
-    bool old;    /* one of them has waited long enough */
+    size_t goes; /* how many of these to flush, from the first */
+    bool old;    /* one of them is older than SORTER_MAX_AGE */
 };
 
 static bool begins(const struct sorter *sorter, size_t i)
@@ -282,7 +287,7 @@ static bool is_old(const struct sorter *sorter, const struct held *held)
     return sorter->added - held->number >= SORTER_MAX_AGE;
 }
 
-/* From the first partition to the last. Owned. */
+/* The groups in order of partitions. Owned. */
 static struct group *list_groups(const struct sorter *sorter, size_t *ret_count)
 {
     struct group *groups = mem_array(sorter->count + 1, sizeof *groups);
@@ -298,7 +303,8 @@ static struct group *list_groups(const struct sorter *sorter, size_t *ret_count)
     return groups;
 }
 
-/* Whole batches, where there are any: the rest waits for more. */
+/* Only whole batches of a group that has any: the rest waits for more
+ * operations. A group that is old or smaller is flushed completely. */
 static size_t wanted(const struct group *group)
 {
     if (group->old || group->count < BATCH_MAX_OPERATIONS)
@@ -306,7 +312,7 @@ static size_t wanted(const struct group *group)
     return group->count - group->count % BATCH_MAX_OPERATIONS;
 }
 
-/* The old ones, then the fullest. */
+/* Old groups first, then the fullest. */
 static int compare_groups(const void *left, const void *right)
 {
     const struct group *a = *(struct group *const *)left;
@@ -329,7 +335,8 @@ static size_t bytes_going(
     return bytes;
 }
 
-/* Half of all operations, and half of all bytes. */
+/* Choose all old groups, and the fullest until half of all operations and half
+ * of all bytes are chosen. */
 static void choose_fullest(
     const struct sorter *sorter, struct group *groups, size_t count)
 {
@@ -356,7 +363,7 @@ static void choose_all(struct group *groups, size_t count)
         groups[i].goes = groups[i].count;
 }
 
-/* ---- out ---- */
+/* ---- flushing ---- */
 
 static enum tw_err flush_group(struct sorter *sorter, const struct group *group,
     struct batch_writer *batch_writer, struct arena *scratch, struct err *err)
@@ -409,7 +416,7 @@ static int compare_table_refs(const void *left, const void *right)
     return a < b ? -1 : a > b;
 }
 
-/* What is left moves to the front of the block. */
+/* Move the remaining pieces to the front of the block. */
 static void close_gaps(struct sorter *sorter)
 {
     size_t count = 0;
@@ -471,7 +478,7 @@ enum tw_err sorter_make_room(
     return flush(sorter, false, batch_writer, err);
 }
 
-/* ---- the sorter ---- */
+/* ---- public functions ---- */
 
 struct sorter *sorter_new(void)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Templates: a text cut into pieces, each a literal or an expression. In a
- * filter a piece also knows whether it stands within quotes: there its value
- * is data, and can never end the literal it is in.
+ * Templates: a text divided into pieces, each a literal or an expression. In a
+ * filter each piece knows whether it is within quotes: its value is then data,
+ * and can never end the literal that contains it.
  */
 #include "jobs/engine/template.h"
 
@@ -20,7 +20,7 @@
 struct piece {
     size_t offset; /* in the source */
     struct slice literal;
-    const struct expression *expression; /* NULL: the literal */
+    const struct expression *expression; /* NULL: the piece is a literal */
     unsigned width;                      /* zero padding; 0: none */
     bool quoted;                         /* in a filter, within '...' */
 };
@@ -41,7 +41,7 @@ struct template
 struct compiler {
     struct expression_reader in;
     struct template *template;
-    size_t room; /* of template->pieces */
+    size_t room; /* allocated length of template->pieces */
     bool in_quotes;
     bool failed;
 };
@@ -71,8 +71,8 @@ static void add_literal(struct compiler *compiler, size_t start, size_t end)
                 .literal = {compiler->in.text.at + start, end - start}});
 }
 
-/* Behind the } that ends the expression which begins at start; texts in
- * quotes may hold one. */
+/* The offset after the } that ends the expression beginning at start. Texts in
+ * quotes may contain a }. */
 static size_t skip_braces(struct slice text, size_t start)
 {
     bool in_quotes = false;
@@ -116,8 +116,8 @@ static bool read_width(struct expression_reader *in, struct piece *piece)
     return true;
 }
 
-/* A filter takes a time in quotes only; whether another value may stand bare
- * shows when it is there. */
+/* A filter accepts a DateTime in quotes only. Whether another value may be
+ * unquoted is checked when it is rendered. */
 static bool check_bare(
     const struct compiler *compiler, const struct piece *piece)
 {
@@ -129,7 +129,7 @@ static bool check_bare(
     return false;
 }
 
-/* Everything from a { to its }. */
+/* Parse everything from a { to its }. */
 static bool read_braces(struct compiler *compiler, size_t start)
 {
     struct expression_reader *in = &compiler->in;
@@ -156,7 +156,7 @@ static bool read_braces(struct compiler *compiler, size_t start)
     return true;
 }
 
-/* A brace at offset i; where the text goes on behind it. */
+/* Parse the brace at offset i. Returns the offset where the text continues. */
 static size_t read_brace(struct compiler *compiler, size_t i)
 {
     struct slice text = compiler->in.text;
@@ -231,19 +231,19 @@ const struct template *template_compile(struct slice text, struct mark mark,
     return compile(text, false, mark, scope, arena, problems);
 }
 
-/* ---- a filter with sample values, to check its shape ---- */
+/* ---- checking a filter with sample values ---- */
 
 /*
- * The sample grows byte by byte; each byte remembers which byte of the
- * template it stands for. What is within quotes is held back until they
- * close: datetime'{x}' then becomes a constant that is well-formed.
+ * The sample is built byte by byte; for each byte it records the corresponding
+ * byte of the template. Text within quotes is kept back until the quotes close:
+ * datetime'{x}' then becomes a well-formed constant.
  */
 struct sample {
     struct buf text;
-    struct buf held; /* within quotes */
-    size_t *offsets; /* by byte of text, of room of them */
+    struct buf held; /* text within quotes */
+    size_t *offsets; /* one per byte of text; `room` of them allocated */
     size_t room;
-    size_t quote_offset; /* of the template: where the quotes opened */
+    size_t quote_offset; /* where the quotes opened in the template */
     bool in_quotes, substituted;
 };
 
@@ -272,7 +272,7 @@ static bool ends_with_word(struct slice text, const char *word)
     return strchr(" ()", before) != NULL;
 }
 
-/* What to put between the quotes that have just closed. */
+/* The text to put between the quotes that have just closed. */
 static struct slice quoted_sample(const struct sample *sample)
 {
     static const struct {
@@ -341,7 +341,7 @@ static size_t template_offset(
     return offset < sample->text.len ? sample->offsets[offset] : end;
 }
 
-/* The quotes that were never closed are told by the filter's own reader. */
+/* Unclosed quotes are reported by the parser of filters. */
 static bool check_filter(
     const struct template *template, const struct expression_reader *table_ref)
 {
@@ -421,7 +421,7 @@ static bool only_constant_chars(struct slice text)
     return text.len > 0;
 }
 
-/* Would OData take it for a number, true or false, and for nothing else? */
+/* Does OData read text as a number, true or false, and as nothing else? */
 static bool is_bare_constant(struct slice text)
 {
     struct buf filter;
@@ -466,7 +466,7 @@ static enum tw_err add_bare_double(
     return TW_OK;
 }
 
-/* A constant of OData, typed as the value is. */
+/* Append an OData constant of the value's type. */
 static enum tw_err add_bare(const struct piece *piece,
     const struct value *value, struct arena *arena, struct buf *to,
     struct err *err)
@@ -529,7 +529,7 @@ static enum tw_err render_piece(const struct template *template,
     return result;
 }
 
-/* A value may have broken what surrounds it, as in datetime'{x}'. */
+/* A value may have made its surroundings invalid, as in datetime'{x}'. */
 static enum tw_err check_rendered(const struct template *template,
     const struct buf *to, size_t start, struct err *err)
 {

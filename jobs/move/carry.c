@@ -14,10 +14,10 @@
 #include "worker/store/request_pool.h"
 #include "worker/store/store.h"
 
-/* Batches of one load under way at once. */
+/* Maximum batches of one load in flight. */
 #define BATCHES_IN_FLIGHT 16
 
-/* What the service's clocks differ by. */
+/* Maximum difference of a service's clocks. */
 #define CLOCK_MARGIN_TICKS (5 * TICKS_PER_S)
 
 /* ---- sources and copies ---- */
@@ -52,10 +52,10 @@ void carry_complain(struct mover *m, const struct keys *keys, struct slice etag,
 
 /* ---- the destination ---- */
 
-/* An answer about keys that no entity has: it comes with the service's clock,
- * and says whether the table exists. */
+/* A request for keys that no entity has. Its response has the service's clock
+ * and shows whether the table exists. */
 struct clock_task {
-    struct pool_request task; /* first, so that it leads back */
+    struct pool_request task; /* first, for the cast to clock_task */
     const char *table;
     struct page page;
 };
@@ -93,7 +93,7 @@ static enum tw_err read_clock(
                                   clock.table, clock.task.last.err.text);
 }
 
-/* The destination is created if it is missing. */
+/* Creates a missing table; reads its clock. */
 static enum tw_err open_destination(
     struct mover *m, int64_t *ret_ticks, struct err *err)
 {
@@ -106,7 +106,7 @@ static enum tw_err open_destination(
     return outcome == TW_OK ? read_clock(m, ret_ticks, err) : outcome;
 }
 
-/* Two names of the configuration may lead to one account. */
+/* Two stores of the configuration may be one account. */
 static enum tw_err check_location(struct mover *m, struct err *err)
 {
     struct store *source = m->ends.stores[PAIR_SOURCE],
@@ -133,8 +133,8 @@ bool carry_is_recent(const struct intent *intent, const struct found *found)
            found->ticks + CLOCK_MARGIN_TICKS >= intent->since_ticks;
 }
 
-/* Something is at the destination key. What it means is decided once it is
- * known whether the outcome of the insert was unknown. */
+/* decide(): stores the current entity in the pair. settled() then decides the
+ * pair: it knows whether the outcome was unknown. */
 static enum write_decision keep_met(void *context, const struct operation *sent,
     const struct entity *now, struct arena *arena, struct operation *ret,
     struct err *err)
@@ -172,7 +172,7 @@ static void settle_met(struct pair *pair)
     if (is_accepted(pair, &carried_of(pair)->intent)) {
         pair->state = PAIR_COPIED;
         memcpy(pair->etags[PAIR_COPY], pair->found.etag, ETAG_MAX);
-        pair->indeterminate = true; /* not provably the run's own (rule M9) */
+        pair->indeterminate = true; /* not provably the run's own (M9) */
         mover_fill(pair->mover, &pair->keys[PAIR_COPY]);
         return;
     }
@@ -188,7 +188,7 @@ static void settle_insert(void *context, const struct batch_writer_settled *how)
     struct pair *pair = context;
 
     if (how->indeterminate) {
-        pair->indeterminate = true; /* for good: rule M4 */
+        pair->indeterminate = true; /* stays set: rule M4 */
         late_note(&pair->mover->late, pair->mover->ends.stores[PAIR_COPY]);
     }
     switch (how->end) {
@@ -308,7 +308,7 @@ static void settle_delete(void *context, const struct batch_writer_settled *how)
 {
     struct pair *pair = context;
 
-    pair->delete_indeterminate |= how->indeterminate; /* for good: rule M4 */
+    pair->delete_indeterminate |= how->indeterminate; /* stays set: rule M4 */
     switch (how->end) {
     case WRITTEN:
         pair->state = PAIR_DONE;
@@ -355,8 +355,8 @@ static enum tw_err send_deletes(
                             : outcome;
 }
 
-/* Every attempt stores `leaving` itself before it deletes: who lost the intent
- * to another attempt ends here (rule M3). */
+/* Every attempt stores `leaving` itself before it deletes: an attempt that
+ * lost the intent to another one stops here (rule M3). */
 enum tw_err carry_leave(
     struct mover *m, struct carried *carried, struct err *err)
 {
@@ -432,8 +432,7 @@ static enum tw_err store_intent(
                : outcome;
 }
 
-/* An insert that is on its way is over before anything relies on what is
- * read (rule A4). */
+/* Waits for late inserts before any step relies on a read (rule A4). */
 static enum tw_err copy_all(
     struct mover *m, struct carried *carried, struct err *err)
 {

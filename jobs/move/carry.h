@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * One load of a move, from its intent to the removal of its intent:
+ * One load of a move, from storing its intent to removing it:
  *
  *   intent `copying`     stored before the first insert
  *   inserts              201: the copy is the run's own (rule M2)
@@ -9,10 +9,10 @@
  *   deletes              each source with the ETag that was copied
  *   intent removed
  *
- * Inserts and deletes go through a batch writer. It reads what a refused or
- * unknown batch met and asks; what it reads is kept in the pair, and only once
- * it says whether an outcome was unknown (batch_writer_settled.indeterminate)
- * the pair is decided: so nothing that rules M2 to M5 depend on is hidden.
+ * Inserts and deletes go through a batch writer. After a refused batch or an
+ * unknown outcome it reads the current entities and calls decide(), which only
+ * stores them in the pair. settled() then decides the pair, because only there
+ * batch_writer_settled.indeterminate is known, on which rules M2 to M5 depend.
  */
 #ifndef TW_JOBS_MOVE_CARRY_H
 #define TW_JOBS_MOVE_CARRY_H
@@ -20,44 +20,46 @@
 #include "jobs/move/mover.h"
 
 /*
- * carry_begin: move the sources that have been gathered in `carried`, until
- * their deletes are under way; the load before (m->leaving) is finished on the
- * way, and carried becomes m->leaving. Any outcome but TW_OK: the intents stay,
- * the next attempt takes them over.
+ * carry_begin: copy the sources gathered in `carried` and send their deletes.
+ * The previous load (m->leaving) is finished before these deletes; then carried
+ * becomes m->leaving. After any outcome but TW_OK the intents stay, and the
+ * next attempt takes them over.
  */
 TW_MUST_USE enum tw_err carry_begin(
     struct mover *m, struct carried *carried, struct err *err);
 
-/* carry_finish: wait for the deletes of m->leaving (NULL: nothing), settle what
- * they met, remove the intent and save how far the move is. */
+/* carry_finish: wait for the deletes of m->leaving (NULL: no-op), repair pairs
+ * whose source has changed or is absent, remove the intent and save the
+ * checkpoint. */
 TW_MUST_USE enum tw_err carry_finish(struct mover *m, struct err *err);
 
 /* carry_leave: store the intent as `leaving` with the confirmed pairs and send
- * their deletes; without any such pair nothing. */
+ * their deletes; a no-op without confirmed pairs. */
 TW_MUST_USE enum tw_err carry_leave(
     struct mover *m, struct carried *carried, struct err *err);
 
-/* carry_end: an attempt ends: deletes in flight are waited for, and the load is
- * empty. */
+/* carry_end: at the end of a load or an attempt: wait for deletes in flight,
+ * empty the load. */
 void carry_end(struct carried *carried);
 
-/* carry_is_recent: is what was found not more than 5 s older than the
- * intent (rule M2)? */
+/* carry_is_recent: is the Timestamp of the found entity at most 5 s older than
+ * the intent (rule M2)? */
 bool carry_is_recent(const struct intent *intent, const struct found *found);
 
 /*
- * carry_make: the copy of a source as the job defines it, in arena. TW_INVALID,
- * TW_TOO_LARGE: err says why it cannot be made.
+ * carry_make: make the copy of a source as the job defines it, in arena.
+ * TW_INVALID, TW_TOO_LARGE: err has the reason why the copy cannot be made.
  */
 TW_MUST_USE enum tw_err carry_make(const struct mover *m,
     const struct entity *source, struct arena *arena, struct entity *ret,
     struct err *err);
 
-/* carry_selects: is it a source: selected, and not an index row (rule M10)? */
+/* carry_selects: is entity a source: selected, and not an index row (rule
+ * M10)? */
 bool carry_selects(const struct mover *m, const struct entity *entity);
 
-/* carry_complain: report a source that stays and is met again in each round:
- * only the last round reports it. */
+/* carry_complain: report a source that stays. Every round finds such a source
+ * again, so only the last round reports it. */
 void carry_complain(struct mover *m, const struct keys *keys, struct slice etag,
     const char *why);
 

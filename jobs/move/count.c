@@ -13,14 +13,14 @@
 #include "worker/base/text.h"
 #include "worker/store/store.h"
 
-/* Of each load: the destination's clock, and the intent stored, changed and
- * removed. */
+/* For each load: read the destination's clock; store, change and remove the
+ * intent. */
 #define REQUESTS_PER_LOAD 4
 
 #define FIRST_KEYS                                                             \
     (sizeof(((struct job_difference *)0)->first_keys) / sizeof(char *))
 
-/* A mover that only reads. */
+/* Prepares a mover that only reads. */
 static enum tw_err begin_reading(struct mover *m, struct err *err)
 {
     arena_init(&m->arena);
@@ -81,7 +81,7 @@ static int compare_numbers(const void *a, const void *b)
     return (*first > *second) - (*first < *second);
 }
 
-/* A batch for each started hundred of a partition. */
+/* One batch per 100 copies of a partition, rounded up. */
 static void close_load(struct estimating *e)
 {
     struct job_estimate_table *copies = &e->ret->tables[PAIR_COPY];
@@ -198,7 +198,7 @@ static void note_difference(struct verifying *v, struct job_difference *found,
     found->count++;
 }
 
-/* A source that was written since the first pass began was not found twice. */
+/* A source that was written later was not found by both passes. */
 static void verify_source(void *ctx, const struct entity *entity)
 {
     struct verifying *v = ctx;

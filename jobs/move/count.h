@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What a move would do, and what one has left. Writes nothing. */
+/* The dry run and the verification of a move. Writes nothing. */
 #ifndef TW_JOBS_MOVE_COUNT_H
 #define TW_JOBS_MOVE_COUNT_H
 
@@ -10,8 +10,8 @@ TW_MUST_USE enum tw_err move_estimate(const struct job *job,
     const struct job_stores *stores, struct run *run, struct job_estimate *ret,
     struct err *err);
 
-/* move_verify: see struct kind, verify: selected sources that are left, and
- * intents of moves of these tables. */
+/* move_verify: see struct kind, verify. Counts selected sources that are left,
+ * and intents of moves of these tables. */
 TW_MUST_USE enum tw_err move_verify(const struct job *job,
     const struct job_stores *stores, struct run *run,
     struct job_verification *ret, struct err *err);

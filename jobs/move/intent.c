@@ -22,7 +22,7 @@
 
 #define FIELDS 7
 
-/* Writes of one change whose outcome stays unknown. */
+/* Writes of one change with an unknown outcome. */
 #define TRIES_MAX 8
 
 static const char *const STATES[] = {"copying", "leaving"};
@@ -104,7 +104,7 @@ static size_t add_pairs(struct buf *to, const struct load *load, bool leaving)
     return count;
 }
 
-/* The next text up to end; false: there is none. */
+/* Takes the text up to end; false: end is missing. */
 static bool take_field(struct slice *text, char end, struct slice *ret)
 {
     const char *at = text->len > 0 ? memchr(text->at, end, text->len) : NULL;
@@ -145,7 +145,7 @@ static void digest_list(struct slice list, char to[33])
 
 /* ---- one change ---- */
 
-/* What the rows are to be, and what they are. */
+/* The rows to write, and the intent as stored. */
 struct change {
     struct intent *intent;
     struct run *run;
@@ -284,7 +284,7 @@ static bool has_text(
     return equal;
 }
 
-/* The rows of one intent as they are. */
+/* The current rows of one intent. */
 struct rows {
     size_t count;
     bool ours; /* the first has the Change of this write */
@@ -352,8 +352,8 @@ static enum tw_err read_stored(
     return TW_OK;
 }
 
-/* The write met something, or its outcome is unknown. An insert that may be on
- * its way could arrive after the intent was removed. */
+/* The write was refused, or its outcome is unknown. A late insert could arrive
+ * after the intent was removed, so this waits. */
 static enum tw_err look_after(
     struct change *change, enum tw_err sent, enum stored *ret, struct err *err)
 {
@@ -398,7 +398,7 @@ static enum tw_err apply(struct change *change, struct err *err)
         TRIES_MAX);
 }
 
-/* load NULL: it is removed. */
+/* load NULL: remove the intent. */
 static enum tw_err write_intent(struct intent *intent, struct run *run,
     struct late *late, const struct load *load, struct err *err)
 {
@@ -439,11 +439,11 @@ enum tw_err intent_remove(
 
 /* ---- reading them ---- */
 
-/* The intent whose rows are being read. */
+/* The intent whose rows are read. */
 struct reading {
     struct arena arena;
     struct intent *intent;
-    size_t chunks, pairs; /* that it should have; chunks 0: none is read */
+    size_t chunks, pairs; /* expected; chunks 0: none is read */
     struct buf list;
     char digest[33];
 };
@@ -577,8 +577,7 @@ static bool is_newer(const struct entity *row, int32_t *ret_format)
            *ret_format > INTENT_FORMAT;
 }
 
-/* What its pairs mean now, and which of them may be deleted, only that version
- * knows. */
+/* Only that version knows what its pairs mean and which sources to delete. */
 static enum tw_err refuse_newer(const struct run *run, struct slice row_key,
     int32_t format, struct err *err)
 {
@@ -589,7 +588,7 @@ static enum tw_err refuse_newer(const struct run *run, struct slice row_key,
         INTENTS_PARTITION, SLICE_ARG(row_key), run->ledger_table, (int)format);
 }
 
-/* What each and its context are, for one row after another. */
+/* The arguments of intent_each() for visit_row(). */
 struct visit {
     struct run *run;
     struct load *load;

@@ -1,27 +1,27 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Intents: what a move is about to do with a load, stored beside the ledger
+ * An intent lists the pairs of a load. It is stored beside the ledger
  * (partition !intents) before the load's first insert and removed after its
- * last delete. What a crashed attempt left is taken over by the next one
+ * last delete. The next attempt takes over the intents of a crashed attempt
  * (takeover.h).
  *
  * An intent is a row for each chunk of its list of pairs, all written in one
  * batch. Their RowKey is HASH-SLOT-CHUNK: HASH of the source table's account
- * and name, SLOT 0 or 1, so that a second owner of the same load meets a 409
- * (rule M1). The first row has what is known of the whole:
+ * and name, SLOT 0 or 1, so that a second owner of the same load gets a 409
+ * (rule M1). The first row has the properties of the whole intent:
  *
  *   Format    INTENT_FORMAT; absent: 1
  *   State     copying: copies are being inserted; leaving: the list holds
  *             confirmed pairs only, with both ETags (rule M3)
  *   Load      random, of the load; Change: random, of the last write
- *   Job, Run  who moves
+ *   Job, Run  the run that moves
  *   SourceStore, SourceAccount, SourceTable, DestinationStore, ...
  *   Since     the destination's clock before the first insert (rule M2)
- *   Chunks, Pairs, Digest   of the list, to tell a damaged intent
+ *   Chunks, Pairs, Digest   of the list, to detect a damaged intent
  *
- * Each row has Load and Text. A pair is a line of seven texts with tabs
- * between: both keys and the ETag of the source, the same of the copy, the
- * digest of the copy. No key and no ETag holds a control character.
+ * Each row has Load and Text. A pair is a line of seven texts separated by
+ * tabs: both keys and the ETag of the source, the same of the copy, the digest
+ * of the copy. No key and no ETag holds a control character.
  */
 #ifndef TW_JOBS_MOVE_INTENT_H
 #define TW_JOBS_MOVE_INTENT_H
@@ -40,20 +40,20 @@ struct store;
 
 #define INTENTS_PARTITION "!intents"
 #define INTENT_MAX_CHUNKS 99
-/* An intent of a higher one is a newer version's: it is left alone. */
+/* A newer version wrote an intent with a higher Format: it stays unchanged. */
 #define INTENT_FORMAT 1
 
-/* A table, whatever the configuration calls its store. */
+/* A table, independent of the store's name in the configuration. */
 struct location {
-    struct slice store;   /* the name, for people */
+    struct slice store;   /* the name, for messages */
     struct slice account; /* location_account() of the store */
     struct slice table;
 };
 
-/* location_account: which store it is; in arena. */
+/* location_account: the identity of the store; in arena. */
 struct slice location_account(const struct store *store, struct arena *arena);
 
-/* location_same: one table. Names differ in case only. */
+/* location_same: is it the same table? Compares names without case. */
 bool location_same(const struct location *a, const struct location *b);
 
 struct intent {
@@ -73,13 +73,14 @@ struct intent {
 void intent_name(struct intent *intent, unsigned slot);
 
 /*
- * intent_store: insert it with all pairs of the load. intent_leave: replace it
- * as `leaving` with the pairs that are PAIR_COPIED. intent_remove: delete it.
+ * intent_store: insert the intent with all pairs of the load. intent_leave:
+ * replace it, as `leaving`, with the pairs that are PAIR_COPIED. intent_remove:
+ * delete it.
  *
- * An unknown outcome is resolved by reading; an insert whose outcome is
- * unknown is waited for, so that it cannot arrive after the intent was
- * removed. TW_CONFLICT: another attempt has taken it over, or it is in the way;
- * nothing more may be done for this load.
+ * After an unknown outcome the rows are read. After an unknown insert the
+ * function also waits, so that the insert cannot arrive after the intent was
+ * removed. TW_CONFLICT: another attempt has written the intent, or holds its
+ * keys; the caller must do nothing more for this load.
  */
 TW_MUST_USE enum tw_err intent_store(struct intent *intent, struct run *run,
     struct late *late, const struct load *load, struct err *err);
@@ -90,10 +91,10 @@ TW_MUST_USE enum tw_err intent_remove(
 
 /*
  * intent_each: read all intents of the ledger, one after another. load is
- * lent: it holds the pairs of the intent while `each` is called, which may
- * remove or change it. Any outcome of `each` but TW_OK ends the reading.
- * TW_INVALID: an intent is damaged, or a newer version's, and err says which
- * and what to do.
+ * borrowed: it holds the pairs of the intent during `each`, which may remove or
+ * change the intent. Any outcome of `each` but TW_OK ends the reading.
+ * TW_INVALID: an intent is damaged, or a newer version wrote it; err names the
+ * row, and what to do.
  */
 TW_MUST_USE enum tw_err intent_each(struct run *run, struct load *load,
     enum tw_err (*each)(

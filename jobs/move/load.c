@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The pairs of a load, and reading what is at their keys. */
+/* The pairs of a load, and reads at their keys. */
 #include "jobs/move/load.h"
 
 #include <stdlib.h>
@@ -11,27 +11,27 @@
 #include "worker/base/text.h"
 #include "worker/store/store.h"
 
-/* What the copies of a load may take together; one copy may take more, and one
- * that takes so much is the last of its load. */
+/* Maximum bytes of the copies of a load. One copy may be larger; a copy of
+ * LARGE_COPY_BYTES is the last of its load. */
 #define LOAD_MAX_BYTES (1024 * 1024)
 #define LARGE_COPY_BYTES (256 * 1024)
 
-/* What an intent may say of its pairs: a batch of the ledger's store takes it,
- * quotes escaped. */
+/* Maximum bytes of an intent's list of pairs: fits a batch of the ledger's
+ * store, with quotes escaped. */
 #define LISTED_MAX_BYTES (1280 * 1024)
 
-/* Both ETags, the digest and what separates them. */
+/* Both ETags, the digest and the separators. */
 #define LISTED_BYTES (2 * ETAG_MAX + 2 * DIGEST_BYTES + 8)
 
-/* A load of so many bytes is read back range by range, a smaller one with
- * several ranges at once. */
+/* A larger load is read back range by range, a smaller one several ranges at
+ * once. */
 #define LARGE_LOAD_BYTES (512 * 1024)
 #define RANGES_AT_ONCE 4
-/* A page of a thousand of them is small, too. */
+/* A page of a thousand of these is small. */
 #define SMALL_ENTITY_BYTES 512
 
-/* Pages of a range in a row without any of the keys: the rest of the keys is
- * read one by one. */
+/* After this many pages in a row without any of the keys, the remaining keys
+ * are read one by one. */
 #define IDLE_PAGES_MAX 3
 
 /* ---- a load ---- */
@@ -89,7 +89,7 @@ bool etag_copy(char to[ETAG_MAX], struct slice etag)
     return true;
 }
 
-/* FNV-1a; the keys themselves are compared. */
+/* FNV-1a; equal hashes are resolved by comparing keys. */
 static size_t slot_of(struct slice partition_key, struct slice row_key)
 {
     uint64_t hash = UINT64_C(14695981039346656037);
@@ -210,12 +210,12 @@ void found_set(struct pair *pair, const struct entity *entity)
         digest.low == pair->digest.low && digest.high == pair->digest.high;
 }
 
-/* Pairs of one partition that one request reads. */
+/* Pairs of one partition, read by one scan. */
 struct range {
     struct pair **pairs;
     size_t count;
     enum pair_side side;
-    unsigned first_top; /* of the scan's first page; 0: its own */
+    unsigned first_top; /* $top of the first page; 0: default */
     bool met[BATCH_MAX_OPERATIONS];
     struct scan *scan;
 };
@@ -225,8 +225,8 @@ static const struct keys *keys_at(const struct range *range, size_t i)
     return &range->pairs[i]->keys[range->side];
 }
 
-/* The orders of keys in which stores keep them differ beyond U+FFFF: such a key
- * is a range of its own. */
+/* Stores order keys beyond U+FFFF differently: such a key is a range of its
+ * own. */
 static bool is_plain(struct slice key)
 {
     for (size_t i = 0; i < key.len; i++)
@@ -265,8 +265,8 @@ static void open_range(struct range *range, struct run *run,
 
     arena_init(&arena);
     if (range->count > 1)
-        /* Everything below "!" is below any key that is longer: only blanks
-         * and what no key may hold come before it. */
+        /* Of the keys that begin with LAST, only LAST and LAST with blanks are
+         * below LAST!: no key may hold another character before '!'. */
         spec.row_key = (struct key_range){.has_from = true,
             .has_below = true,
             .from = first->row_key,
@@ -293,7 +293,7 @@ static size_t find_in(const struct range *range, struct slice row_key)
     return range->count;
 }
 
-/* Returns how many of the keys the page held. */
+/* Returns the number of keys on the page. */
 static size_t meet_page(struct range *range, const struct page *page)
 {
     size_t met = 0;
@@ -365,7 +365,7 @@ static enum tw_err read_range(struct range *range, struct run *run,
     return outcome;
 }
 
-/* Small entities are read by whole pages: others' may lie in between. */
+/* Small entities are read in full pages: other entities may lie between. */
 static unsigned first_top_of(const struct load *load)
 {
     return load->count > 0 && load->bytes / load->count <= SMALL_ENTITY_BYTES

@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * move: what a selection of one table holds goes to other keys, another table
- * or another account.
+ * move: moves the selected entities of a table to other keys, another table or
+ * another account.
  *
- * An attempt takes over what interrupted moves of its tables left
- * (takeover.h), then reads its selection in rounds (jobs/engine/rounds.h) and
- * moves it in loads of up to 1,000 (carry.h). The scan, the intent and the
- * copies of a load overlap the deletes of the load before.
+ * An attempt first takes over the intents of interrupted moves of its tables
+ * (takeover.h). Then it reads its selection in rounds (jobs/engine/rounds.h)
+ * and moves it in loads of up to 1,000 (carry.h). The scan, the intent and the
+ * copies of a load overlap the deletes of the previous load.
  *
  * A source is deleted only if this run inserted its copy and read it back, at
- * another location. Where the right result cannot be determined both entities
- * stay and are named. The rules M1 to M10 are those of jobs/GUIDE.md.
+ * another location. If the right result cannot be determined, both entities
+ * stay and are named. jobs/GUIDE.md has the rules M1 to M10.
  *
- * Sources that stay (a conflict, a copy that cannot be made) are met again in
- * each round, and only the last round reports them. What will not be met again
- * is reported at once and counted in the checkpoint.
+ * Each round finds the sources that stay (a conflict, a copy that cannot be
+ * made) again, so only the last round reports them. Entities that no later
+ * round finds are reported at once and counted in the checkpoint.
  */
 #include "jobs/move/move.h"
 
@@ -68,7 +68,7 @@ static bool is_same(const struct keys *a, const struct keys *b)
            slice_equal(a->row_key, b->row_key);
 }
 
-/* The pair of a load under way that has this destination key. */
+/* The pair of an open load that has this destination key. */
 static struct pair *find_pair(const struct mover *m, const struct entity *copy)
 {
     struct pair *pair =
@@ -89,7 +89,7 @@ static void name_second(struct mover *m, const struct keys *source,
         .keys = {*source, {copy->partition_key, copy->row_key}}};
     struct buf why;
 
-    if (is_same(source, keys)) /* the same page came twice */
+    if (is_same(source, keys)) /* the scan returned it twice */
         return;
     buf_init(&why, 8192);
     buf_add_text(&why, "another source, ");
@@ -136,8 +136,8 @@ static void gather_entity(struct mover *m, const struct entity *source)
     arena_done(&scratch);
 }
 
-/* done: all sources up to this one are in this load or in one before; NULL:
- * the round has read everything. */
+/* Moves the gathered load. done: all sources up to this one are in this load
+ * or an earlier one; NULL: the round has read everything. */
 static enum tw_err move_gathered(
     struct mover *m, const struct entity *done, struct err *err)
 {
@@ -177,8 +177,8 @@ static enum tw_err gather_page(
 
 /* ---- rounds ---- */
 
-/* Entities written since then: few, so that the job's own filter is left to
- * the exact test, and the service's limit of 15 comparisons is kept. */
+/* Selects entities written since then. They are few, so the job's own filter
+ * is only applied on the client: the service allows 15 comparisons. */
 static void ask_for_newer(
     int64_t since_ticks, struct arena *arena, struct scan_spec *spec)
 {
@@ -188,7 +188,7 @@ static void ask_for_newer(
         arena, "Timestamp ge datetime'%s'", text_from_ticks(since_ticks, time));
 }
 
-/* since_ticks: 0: all. */
+/* since_ticks 0: all sources. */
 static struct scan *open_scan(struct mover *m, int64_t since_ticks)
 {
     struct scan_spec spec = {.store = m->ends.stores[PAIR_SOURCE],
@@ -227,8 +227,8 @@ static enum tw_err read_pages(struct mover *m, struct scan *scan)
     return outcome;
 }
 
-/* A run that is to stop finishes the load whose deletes are under way; what was
- * only gathered is left to the next attempt (rule M8). */
+/* A stopping run finishes the load whose deletes are in flight; the next
+ * attempt moves what was only gathered (rule M8). */
 static enum tw_err read_round(struct mover *m)
 {
     struct scan *scan =
@@ -263,8 +263,8 @@ static int64_t count_newer(const struct mover *m, const struct page *page)
     return count;
 }
 
-/* Sources that were written since the last round began and that no report has
- * named (rule A2). */
+/* Counts sources that were written since the last round began and are not
+ * reported (rule A2). */
 static enum tw_err count_behind(struct mover *m, int64_t *ret)
 {
     const struct page *page;
@@ -347,8 +347,7 @@ static void end(struct mover *m)
     arena_done(&m->arena);
 }
 
-/* A person may remove the cause and have the run tried again: then everything
- * is read again. */
+/* Resets the checkpoint: after `retry` the run reads everything again. */
 static enum run_end fail(struct mover *m)
 {
     mover_forget(m);
@@ -364,7 +363,7 @@ static enum run_end end_of(struct mover *m, enum tw_err outcome)
         outcome == TW_TOO_LARGE)
         return fail(m);
     if (outcome != TW_OK) {
-        mover_save(m, NULL); /* what may arrive late is in the checkpoint */
+        mover_save(m, NULL); /* saves whether a request may arrive late */
         return run_end_of(m->run, outcome);
     }
     if (failed > 0) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What an attempt remembers, reports and keeps in its checkpoint. */
+/* What an attempt remembers, reports and saves in its checkpoint. */
 #include "jobs/move/mover.h"
 
 #include <strings.h>
@@ -45,7 +45,7 @@ static struct digest digest_keys(const struct keys *keys, struct slice etag)
     return digest;
 }
 
-/* Where it is, or would be. */
+/* Its slot, or the free slot for it. */
 static struct digest *find_known(const struct mover *m, struct digest digest)
 {
     size_t at = digest.low % (2 * KNOWN_MAX);
@@ -98,7 +98,7 @@ bool mover_has_filled(const struct mover *m, const struct keys *keys)
 /* ---- the checkpoint ---- */
 
 /* {"version":1,"named":0,"late":false,"rounds":{...},"done":["pk","rk"]}
- * late: the attempt ended while a request of it could still arrive. */
+ * late: a request of the attempt could still arrive when it ended. */
 #define CHECKPOINT_VERSION 1
 #define CHECKPOINT_MAX_BYTES (30 * 1024)
 #define CHECKPOINT_DEPTH 4
@@ -138,7 +138,7 @@ static void set_place(struct mover *m, const struct keys *done)
 {
     mover_forget_position(m);
     if (!m->ends.stores[PAIR_SOURCE]->capabilities.ordered)
-        return; /* a scan in no order continues nowhere: it starts over */
+        return; /* an unordered scan starts over */
     m->done = (struct keys){own(done->partition_key), own(done->row_key)};
     m->resumes = true;
 }

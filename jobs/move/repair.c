@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT */
-/* The copy follows its source, one request after another. */
+/* The copy follows its source, request by request. */
 #include "jobs/move/repair.h"
 
 #include "jobs/engine/call.h"
 #include "jobs/move/carry.h"
 #include "worker/store/store.h"
 
-/* Changes of one source that its copy follows; then the source is left to the
- * next round, without a copy. */
+/* Maximum changes of one source that its copy follows. Then the copy is
+ * deleted, and the next round moves the source. */
 #define FOLLOW_MAX 5
 
-/* Writes of one entity whose outcome stays unknown. */
+/* Writes of one entity with an unknown outcome. */
 #define TRIES_MAX 8
 
 struct repair {
@@ -38,7 +38,7 @@ static enum tw_err read_side(
         r->err);
 }
 
-/* Reads into pair->found. */
+/* Reads side into pair->found. */
 static enum tw_err find_side(struct repair *r, enum pair_side side)
 {
     struct page page;
@@ -57,8 +57,7 @@ static bool found_has(const struct pair *pair, const char *etag)
     return pair->found.there && strcmp(pair->found.etag, etag) == 0;
 }
 
-/* One write with the ETag that is known. ret_etag (may be NULL): the new one.
- */
+/* One write with the known ETag. ret_etag (may be NULL): the new one. */
 static enum tw_err write_side(struct repair *r, enum pair_side side,
     enum operation_type type, const struct entity *entity, char *ret_etag)
 {
@@ -79,7 +78,7 @@ static enum tw_err write_side(struct repair *r, enum pair_side side,
     return outcome;
 }
 
-/* Deletes one side. *ret: what met it. TW_UNKNOWN is resolved by reading. */
+/* Deletes one side. *ret: the result. TW_UNKNOWN is resolved by reading. */
 enum deleted { DELETED, DELETED_INDETERMINATE, WAS_ABSENT, WAS_CHANGED };
 
 static enum tw_err delete_side(
@@ -117,7 +116,7 @@ static enum tw_err delete_side(
 
 /* ---- the copy ---- */
 
-/* The source is gone, or is to stay without a copy. */
+/* The source is gone, or stays without a copy. */
 static enum tw_err delete_copy(struct repair *r, bool source_stays)
 {
     enum deleted deleted = DELETED;
@@ -132,7 +131,7 @@ static enum tw_err delete_copy(struct repair *r, bool source_stays)
     return TW_OK;
 }
 
-/* TW_CONFLICT: the copy is not as it was written. */
+/* TW_CONFLICT: another client has changed the copy. */
 static enum tw_err replace_copy(struct repair *r, const struct entity *copy)
 {
     struct pair *pair = r->pair;
@@ -145,7 +144,7 @@ static enum tw_err replace_copy(struct repair *r, const struct entity *copy)
 
         if (outcome != TW_OK && !unknown)
             return outcome == TW_NOT_FOUND ? TW_CONFLICT : outcome;
-        outcome = find_side(r, PAIR_COPY); /* it is read back, too */
+        outcome = find_side(r, PAIR_COPY); /* it is also the read-back */
         if (outcome != TW_OK)
             return outcome;
         if (unknown && found_has(pair, pair->etags[PAIR_COPY]))
@@ -163,8 +162,8 @@ static enum tw_err replace_copy(struct repair *r, const struct entity *copy)
 
 /* ---- the source ---- */
 
-/* The copy of the source as it is now; false: it is not to have one at this
- * key, and a later round decides. */
+/* Makes the copy of the current source; false: the source has no copy at this
+ * key now, and a later round decides. */
 static bool make_copy(struct repair *r, const struct entity *source,
     struct arena *arena, struct entity *ret)
 {
@@ -177,8 +176,8 @@ static bool make_copy(struct repair *r, const struct entity *source,
            slice_equal(ret->row_key, keys->row_key);
 }
 
-/* The copy is replaced by one of the source as it is now. *ret: the source may
- * be deleted; else the pair is settled. */
+/* Replaces the copy by one of the current source. *ret: the source may be
+ * deleted; else the pair is settled. */
 static enum tw_err copy_again(
     struct repair *r, const struct entity *source, bool *ret)
 {
@@ -204,7 +203,7 @@ static enum tw_err copy_again(
     return outcome;
 }
 
-/* *ret: its source was changed once more. */
+/* *ret: the source was changed once more. */
 static enum tw_err delete_source(struct repair *r, bool *ret)
 {
     enum deleted deleted = DELETED;
@@ -259,8 +258,8 @@ static enum tw_err follow_source(struct repair *r)
     return again ? delete_copy(r, true) : TW_OK;
 }
 
-/* Only what was answered 201 and never unknown may be written again; of an
- * unknown delete, only that the source is absent is known (rules M4, M5). */
+/* Only a copy answered 201, and never unknown, may be written again. After an
+ * unknown delete only an absent source is certain (rules M4, M5). */
 enum tw_err repair_pair(struct mover *m, struct carried *carried,
     struct pair *pair, struct err *err)
 {

@@ -50,19 +50,19 @@ static const struct setting FROM_KEYS[] = {
 
 /* ---- which keys: ranges ---- */
 
-/* Keys from `from` (in UTF-16 order) up to the end. */
+/* A range of keys relative to a text, in UTF-16 order. */
 struct range {
     enum { ONLY, PREFIX, FROM, BELOW } relation;
     struct slice text;
 };
 
-/* A key has to satisfy each of them. */
+/* A key must match each of them. */
 struct ranges {
     struct range list[4];
     size_t count;
 };
 
-/* The text of a template before its first {..}, braces undoubled. */
+/* The text of a template before its first {..}, with {{ and }} unescaped. */
 static struct slice literal_of(
     const struct template *template, struct arena *arena)
 {
@@ -89,7 +89,7 @@ static void add_range(struct ranges *ranges, int relation, struct slice text)
     ranges->list[ranges->count++].text = text;
 }
 
-/* What is known of the selected keys without arguments; first is
+/* The ranges of selected keys, without arguments. first is
  * SELECTOR_PARTITION_KEY or SELECTOR_ROW_KEY. */
 static struct ranges selected_ranges(const struct selector *selector,
     enum selector_key first, struct arena *arena)
@@ -123,7 +123,7 @@ static struct ranges made_ranges(
     return ranges;
 }
 
-/* Is each key of a before each key of b, both not empty? */
+/* Is every key in a before every key in b? Neither range is empty. */
 static bool is_before(const struct range *a, const struct range *b)
 {
     int order = text_utf16_compare(a->text, b->text);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What a move job says in the configuration: which entities, where they go,
- * and what happens if an entity is at a destination key already.
+ * The configuration of a move job: which entities, where they go, and the
+ * action if an entity is already at a destination key.
  */
 #ifndef TW_JOBS_MOVE_RULES_H
 #define TW_JOBS_MOVE_RULES_H
@@ -27,20 +27,21 @@ struct move_rules {
     struct selector selector;
     struct copying_target to;
     enum move_conflict on_conflict;
-    bool disjoint;       /* no destination key is among the selected keys,
-                            whatever the entities hold */
+    bool disjoint; /* no destination key can be a selected key, whatever the
+                      entities hold */
     const char *overlap; /* a sentence with both ranges, for !disjoint */
 };
 
 /*
- * move_rules_load: see struct kind, load. Refused: a list in `to`; a
- * destination in the table of the source unless the selected keys and the
- * destination keys are provably disjoint.
+ * move_rules_load: see struct kind, load. Refuses a list in `to`, and a
+ * destination in the source table unless selected keys and destination keys are
+ * provably disjoint.
  */
 struct move_rules *move_rules_load(
     const struct yaml_node *node, struct job_loader *loader);
 
-/* move_rules_explain: what it reads and writes, in order, a line each. */
+/* move_rules_explain: print what the job reads and writes, in order, a line
+ * each. */
 void move_rules_explain(const struct move_rules *rules, struct buf *to);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What an interrupted move left. */
+/* Takeover of interrupted moves. */
 #include "jobs/move/takeover.h"
 
 #include "jobs/job.h"
@@ -9,7 +9,7 @@
 
 /* ---- which intents ---- */
 
-/* The store of a location, if the configuration still has it. */
+/* The store of a location; NULL: no longer configured. */
 static struct store *find_store(
     const struct mover *m, const struct location *table_ref)
 {
@@ -50,7 +50,7 @@ static bool has_etag(const struct pair *pair, enum pair_side side)
            strcmp(pair->found.etag, pair->etags[side]) == 0;
 }
 
-/* Rule M2. `leaving` has the copy's ETag. */
+/* Rule M2. In `leaving` the ETag is known. */
 static bool is_own_copy(const struct intent *intent, const struct pair *pair)
 {
     if (intent->leaving)
@@ -68,7 +68,7 @@ static void judge_source(struct pair *pair)
         pair->state = pair->found.there ? PAIR_CHANGED : PAIR_ABSENT;
 }
 
-/* What is at the copy's keys has been read last. */
+/* pair->found is the entity at the copy's keys. */
 static void judge_pair(const struct intent *intent, struct pair *pair)
 {
     bool own = is_own_copy(intent, pair);
@@ -97,7 +97,7 @@ static void judge_pair(const struct intent *intent, struct pair *pair)
     case PAIR_ANY:
         break;
     }
-    /* Nothing may be written at the destination. */
+    /* Nothing may be written at the destination (M6). */
     pair->indeterminate = true;
     pair->delete_indeterminate = intent->leaving;
 }
@@ -189,7 +189,7 @@ static enum tw_err find_any(
     return TW_OK;
 }
 
-/* Rule A4: what the attempt before has sent may still arrive. */
+/* Rule A4: requests of an earlier attempt may still arrive. */
 static enum tw_err wait_for_late(struct mover *m, struct err *err)
 {
     late_note(&m->late, m->run->ledger);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Digests of steps that have been applied, beside the ledger. */
+/* Digests of applied steps, stored beside the ledger. */
 #include "jobs/upgrade/applied.h"
 
 #include <inttypes.h>
@@ -17,19 +17,20 @@
 
 #define TRIES_MAX 10
 #define ROW_KEY_MAX 64
-/* Of the row that says how far the expand is. */
+/* Of the row with the state of the expand. */
 #define EXPAND_SUFFIX "expand"
 
-/* A row of the partition, as it is kept. */
+/* A row of the partition, as stored. */
 struct row {
     char row_key[ROW_KEY_MAX];
     struct page page;
-    const struct entity *entity; /* NULL: there is none */
+    const struct entity *entity; /* NULL: the row does not exist */
 };
 
 /* ---- names ---- */
 
-/* The configuration's own name where a store cannot say which one it is. */
+/* The store's identity or endpoint; without them its name in the
+ * configuration. */
 static const char *account_of(const struct store *store, const char *name)
 {
     if (store->capabilities.identity)
@@ -37,7 +38,7 @@ static const char *account_of(const struct store *store, const char *name)
     return store->capabilities.endpoint ? store->capabilities.endpoint : name;
 }
 
-/* Table names are the same in any case of letters. */
+/* Table names are case-insensitive: digest them in lower case. */
 static void digest_table(struct applied *applied)
 {
     char *text = mem_format(
@@ -212,7 +213,7 @@ static enum tw_err insert_digest(const struct applied *applied,
     return outcome;
 }
 
-/* An insert that meets a row, or whose outcome is unknown: the row is read. */
+/* After a conflict or an unknown outcome of the insert, read the row again. */
 static enum tw_err note_version(
     struct applied *applied, size_t index, struct err *err)
 {
@@ -247,7 +248,7 @@ enum tw_err applied_note(struct applied *applied, size_t first, struct err *err)
     return outcome;
 }
 
-/* ---- how far the expand is ---- */
+/* ---- the state of the expand ---- */
 
 static enum tw_err write_expand(const struct applied *applied,
     const struct row *row, int64_t behind, struct err *err)
@@ -266,7 +267,7 @@ static enum tw_err write_expand(const struct applied *applied,
     return outcome;
 }
 
-/* Only the run that has the table's lock writes it. */
+/* Only the run that holds the table's lock writes this row. */
 enum tw_err applied_expand(
     struct applied *applied, int64_t behind, struct err *err)
 {

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What a schema upgrade keeps between attempts:
+ * The checkpoint of a schema upgrade between attempts:
  *
  *   {"version":2,"rounds":{...},"selected":N,"outside":N,"leftover":N,
  *    "failed":N,"skipped":N,"done":["pk","rk"]}
  *
- * "done" is there within a round only.
+ * "done" exists only within a round.
  */
 #include "jobs/upgrade/checkpoint.h"
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What a schema upgrade keeps between attempts, and its JSON. Pure. */
+/* What a schema upgrade saves between attempts, and its JSON. Pure
+ * functions. */
 #ifndef TW_JOBS_UPGRADE_CHECKPOINT_H
 #define TW_JOBS_UPGRADE_CHECKPOINT_H
 
@@ -13,23 +14,23 @@
 /* A String property holds 32 Ki UTF-16 units. */
 #define UPGRADE_CHECKPOINT_MAX_BYTES (30 * 1024)
 
-/* Counts are of the last full round, and of the rounds since. */
+/* Counts cover the last full round and the rounds since. */
 struct upgrade_checkpoint {
     struct rounds rounds;
-    bool in_round; /* the round goes on after this key: */
+    bool in_round; /* the round resumes after this key: */
     struct slice partition_key, row_key;
-    int64_t selected; /* entities that are meant */
+    int64_t selected; /* entities that the job selects */
     int64_t outside;  /* at versions that the document does not contain */
-    int64_t leftover; /* at the newest one, with what an older one removed */
+    int64_t leftover; /* newest version, with what an older one removed */
     int64_t failed, skipped;
 };
 
-/* upgrade_checkpoint_write: as JSON. Keys that do not fit are left out: the
- * round begins again. Owned. */
+/* upgrade_checkpoint_write: as JSON. Keys that do not fit are omitted, and the
+ * round then starts over. Owned. */
 char *upgrade_checkpoint_write(const struct upgrade_checkpoint *checkpoint);
 
-/* upgrade_checkpoint_read: the opposite; keys live in arena. Another version,
- * or a text that is not ours: all is as for a run that just begins. */
+/* upgrade_checkpoint_read: read that JSON; keys live in arena. Another version
+ * or an invalid text gives the state of a new run. */
 void upgrade_checkpoint_read(struct slice text, struct arena *arena,
     struct upgrade_checkpoint *checkpoint);
 

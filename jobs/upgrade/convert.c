@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Entities to the newest version, one by one. */
+/* Converts single entities to the newest version. */
 #include "jobs/upgrade/convert.h"
 
 #include "jobs/engine/selector.h"

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * One entity to the newest version, by a job's own steps and without a run:
- * what a front end must do with an entity that it reads. No request is made.
+ * Converts one entity to the newest version by a job's own steps, without a
+ * run: what a front end must do with each entity that it reads. No request is
+ * made.
  */
 #ifndef TW_JOBS_UPGRADE_CONVERT_H
 #define TW_JOBS_UPGRADE_CONVERT_H
@@ -16,38 +17,38 @@
 struct job;
 
 enum upgrade_converted {
-    UPGRADE_CONVERTED, /* *ret is at the newest version; perhaps it was before
-                        */
-    UPGRADE_PASSED,    /* the job does not select it, or its version is not in
-                          the document: *ret is as it was                      */
-    UPGRADE_REFUSED,   /* a step fails (on_error: skip too); err says which:
-                          "version 3, retype Rating: an Edm.String that ..."   */
+    UPGRADE_CONVERTED, /* *ret is at the newest version; entity may have been
+                          already */
+    UPGRADE_PASSED,    /* the job does not select it, or the document does not
+                          contain its version: *ret is unchanged */
+    UPGRADE_REFUSED,   /* a step fails (on_error: skip too); err has the reason:
+                          "version 3, retype Rating: an Edm.String that ..." */
 };
 
 struct upgrade_converter;
 
 /*
- * upgrade_convert_open: job is of kind schema-upgrade and borrowed, as are
- * args: those of a run, `phase` included. TW_INVALID: err says why (a filter
- * that cannot be made). Owned.
+ * upgrade_convert_open: job is of kind schema-upgrade; args are those of a run,
+ * `phase` included. Both are borrowed. TW_INVALID: the filter cannot be
+ * rendered; err has the reason. Owned.
  */
 TW_MUST_USE enum tw_err upgrade_convert_open(const struct job *job,
     const struct run_args *args, struct upgrade_converter **ret,
     struct err *err);
 void upgrade_convert_close(struct upgrade_converter *converter); /* or NULL */
 
-/* upgrade_convert: *ret lives in arena, or as long as entity. */
+/* upgrade_convert: *ret lives in arena, or borrows from entity. */
 enum upgrade_converted upgrade_convert(
     const struct upgrade_converter *converter, const struct entity *entity,
     struct arena *arena, struct entity *ret, struct err *err);
 
 /*
- * upgrade_convert_vectors: calls each(ctx, before, after) for count entities
- * that are made up from the document, of all its versions in turn, and what
- * becomes of them; the job selects each. The same document gives the same
- * ones. TW_INVALID: none could be made for a version, as the filter or steps
- * refuse all that was tried; err says why. Any other outcome is that of each(),
- * which ends the work.
+ * upgrade_convert_vectors: generates count examples from the document, of all
+ * its versions in turn, that the job selects; calls each(ctx, before, after)
+ * with each example and its conversion. The same document gives the same
+ * examples. TW_INVALID: no example was found for a version, as the filter or
+ * the steps refused all candidates; err has the reason. Another outcome is that
+ * of each(), and ends the work.
  */
 TW_MUST_USE enum tw_err upgrade_convert_vectors(
     const struct upgrade_converter *converter, size_t count,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What convert.c and vectors.c share. */
+/* Shared by convert.c and vectors.c. */
 #ifndef TW_JOBS_UPGRADE_CONVERTER_H
 #define TW_JOBS_UPGRADE_CONVERTER_H
 
@@ -9,7 +9,7 @@
 
 struct upgrade_converter {
     struct upgrade_how how;
-    struct arena arena; /* the selection */
+    struct arena arena; /* for the selection */
     struct selection selection;
 };
 

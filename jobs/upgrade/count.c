@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A reading without writing: what the steps would do to each entity. */
+/* Counts, without writing, what the steps would change in each entity. */
 #include "jobs/upgrade/count.h"
 
 #include <inttypes.h>
@@ -17,7 +17,7 @@
 #define FIRST_FAILED 10
 #define DETAILS_MAX_BYTES (1024 * 1024)
 
-/* What is written around an entity in a batch. */
+/* Bytes of a batch request around each entity. */
 #define OPERATION_BYTES 512
 
 struct count {
@@ -29,9 +29,9 @@ struct count {
     struct selection selection;
     struct profile *profile;
     struct counting counting;
-    struct upgrade_tally one, all; /* of one entity, and of those changed */
-    struct arena scratch;          /* of one entity */
-    struct buf failed;             /* lines about the first ones */
+    struct upgrade_tally one, all; /* of one entity; of all changed ones */
+    struct arena scratch;          /* for one entity */
+    struct buf failed;             /* lines about the first failed entities */
     int64_t outside, leftover, skipped, failed_count;
 };
 
@@ -128,7 +128,7 @@ static enum tw_err count_all(struct count *count, struct err *err)
     return outcome;
 }
 
-/* ---- what is said of it ---- */
+/* ---- the details ---- */
 
 static void add_steps(const struct count *count, struct buf *to)
 {
@@ -167,7 +167,7 @@ static void add_details(const struct count *count, struct buf *to)
     buf_add_slice(to, buf_slice(&count->failed));
 }
 
-/* A run has two rounds at least. */
+/* A run has at least two rounds. */
 static void set_sums(struct count *count)
 {
     const struct job_estimate_table *shown = count->counting.shown;

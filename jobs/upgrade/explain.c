@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* An upgrade for people: which entities, and what each step does. */
+/* Describes an upgrade: which entities it selects, and what each step does. */
 #include "jobs/upgrade/explain.h"
 
 #include <inttypes.h>
@@ -52,7 +52,7 @@ static void explain_step(const struct upgrade_step *step, struct buf *to)
     buf_add_char(to, '\n');
 }
 
-/* Only the newest version is parted into expand and contract. */
+/* Expand and contract divide the steps of the newest version only. */
 static void explain_old_step(const struct upgrade_step *step, struct buf *to)
 {
     struct upgrade_step plain = *step;

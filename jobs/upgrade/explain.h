@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* What a schema-upgrade job reads and writes, for people. */
+/* Describes what a schema-upgrade job reads and writes. */
 #ifndef TW_JOBS_UPGRADE_EXPLAIN_H
 #define TW_JOBS_UPGRADE_EXPLAIN_H
 
 #include "jobs/upgrade/rules.h"
 #include "worker/base/buf.h"
 
-/* upgrade_explain: in order, a line each. */
+/* upgrade_explain: append it, one line per step. */
 void upgrade_explain(const struct upgrade *upgrade, struct buf *to);
 
 #endif

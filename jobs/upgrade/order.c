@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The steps of a document, checked against one another. */
+/* Checks the steps of a document against one another. */
 #include "jobs/upgrade/order.h"
 
 #include "jobs/engine/convert.h"
@@ -7,7 +7,7 @@
 #include "worker/base/mem.h"
 #include "worker/base/text.h"
 
-/* All steps of all versions in a row. */
+/* All steps of all versions, in order. */
 struct order {
     const struct placed {
         const struct upgrade_step *step;
@@ -33,27 +33,27 @@ static bool is_put(const struct upgrade_step *step)
     return step->type == UPGRADE_ADD || step->type == UPGRADE_SET;
 }
 
-/* The name that a step gives an entity, or an empty one. */
+/* The property that a step gives an entity, or an empty name. */
 static struct slice made_by(const struct upgrade_step *step)
 {
     return is_put(step) ? step->property : step->to;
 }
 
-/* Is name gone once the step is done? */
+/* Does step remove the property `name`? */
 static bool takes(const struct upgrade_step *step, struct slice name)
 {
     return (step->type == UPGRADE_RENAME || step->type == UPGRADE_REMOVE) &&
            is_same(step->property, name);
 }
 
-/* The same once its version is done: a to_property leaves the old one until
- * then. */
+/* Is `name` absent after step's version? A to_property keeps the old property
+ * until then. */
 static bool ends(const struct upgrade_step *step, struct slice name)
 {
     return upgrade_step_ends(step) && is_same(step->property, name);
 }
 
-/* Seen from step i. */
+/* Has step k removed `name` before step i? */
 static bool has_taken(
     const struct order *order, size_t k, size_t i, struct slice name)
 {
@@ -63,11 +63,12 @@ static bool has_taken(
                                                             : ends(step, name);
 }
 
-/* ---- what is gone ---- */
+/* ---- reads of removed properties ---- */
 
 #define GONE "%.*s is no longer there: the %s in line %u removes it"
 
-/* The step before step i that took name away, if none has made it since. */
+/* The step before step i that removed name, unless a later one made it
+ * again. */
 static const struct upgrade_step *taken_before(
     const struct order *order, size_t i, struct slice name)
 {
@@ -100,7 +101,7 @@ static bool is_word_at(struct slice text, size_t at, struct slice word)
            (end == text.len || !is_name_byte(text.at[end]));
 }
 
-/* Where a template first reads name: within braces, and not in quotes. */
+/* Position at which a template first reads name: in braces, outside quotes. */
 static size_t read_at(struct slice template, struct slice name)
 {
     bool inside = false, quoted = false;
@@ -160,16 +161,16 @@ static void check_reads(struct order *order, size_t i)
     order->good = false;
 }
 
-/* ---- what is there already ---- */
+/* ---- properties that exist already ---- */
 
-/* The step that gives the entity the name that step i is to make: another of
- * its version, or of an older one, and not taken away since. */
+/* The step that makes the property that step i makes too: another step of its
+ * version, or of an older version if no later step removed the property. */
 static const struct upgrade_step *maker_of(
     const struct order *order, size_t i, struct slice name)
 {
     size_t version = order->list[i].version;
 
-    /* Of two renames of a version the second is the wrong one. */
+    /* Of two renames in a version the second is reported. */
     for (size_t k = 0; k < order->count; k++)
         if (k != i && order->list[k].version == version &&
             (is_put(order->list[k].step) || k < i) &&
@@ -186,7 +187,7 @@ static const struct upgrade_step *maker_of(
     return NULL;
 }
 
-/* A rename or a to_property onto what another step gives. */
+/* A rename or a to_property onto a property that another step makes. */
 static void check_onto(struct order *order, size_t i)
 {
     const struct upgrade_step *step = order->list[i].step, *other;
@@ -204,7 +205,8 @@ static void check_onto(struct order *order, size_t i)
     order->good = false;
 }
 
-/* Rule U6: between expand and contract a name cannot be old and new at once. */
+/* Rule U6: between expand and contract a property cannot be old and new at
+ * once. */
 static void check_made_and_taken(struct order *order, size_t i)
 {
     const struct upgrade_step *step = order->list[i].step;
@@ -230,7 +232,7 @@ static void check_made_and_taken(struct order *order, size_t i)
 
 /* ---- types ---- */
 
-/* The type that the steps before step i have given name; false: any. */
+/* The type that the steps before step i gave name; false: unknown. */
 static bool known_type(
     const struct order *order, size_t i, struct slice name, enum edm_type *ret)
 {
@@ -275,8 +277,9 @@ static void check_way(struct order *order, size_t i)
             edm_type_name(from), edm_type_name(step->edm), way->how);
 }
 
-/* An entity that has the version keeps the type that the version's retype
- * gives: that must be the one that its last step gives. */
+/* An entity that has reached the version keeps the type of the version's
+ * retype. So that must be the type of the version's last step for the
+ * property. */
 static void check_one_type(struct order *order, size_t i)
 {
     const struct upgrade_step *step = order->list[i].step;
@@ -300,7 +303,7 @@ static void check_one_type(struct order *order, size_t i)
     }
 }
 
-/* The same of the type that a rename or a to_property brings along. */
+/* The same for the type that a rename or a to_property gives. */
 static void check_type_brought(struct order *order, size_t i)
 {
     const struct upgrade_step *step = order->list[i].step;

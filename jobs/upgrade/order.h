@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The steps of a document, checked against one another. */
+/* Checks the steps of a document against one another. */
 #ifndef TW_JOBS_UPGRADE_ORDER_H
 #define TW_JOBS_UPGRADE_ORDER_H
 
@@ -9,13 +9,17 @@
 #include "jobs/upgrade/rules.h"
 
 /*
- * upgrade_order_check: every step of upgrade has been read. Refused, each at
- * its place: a step or a template that reads what a step before it removed; a
- * rename or a to_property onto a property that another step adds, sets or
- * makes; a version that makes and removes one name (rule U6), or that retypes
- * a property and then gives it another type, or renames another one to it; a
- * conversion that is impossible, or lossy without `lossy: true`, from the type
- * that an earlier step gave the property.
+ * upgrade_order_check: every step of upgrade has been read. Refused, with the
+ * position of each:
+ *
+ *   a step or a template that reads what an earlier step removed;
+ *   a rename or a to_property onto a property that another step adds, sets
+ *   or makes;
+ *   a version that makes and removes one name (rule U6);
+ *   a version that retypes a property and then gives it another type, or
+ *   renames another property to it;
+ *   a conversion that is impossible, or lossy without `lossy: true`, from
+ *   the type that an earlier step gave the property.
  */
 bool upgrade_order_check(
     const struct upgrade *upgrade, struct problems *problems);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* TablewardExpanded, read and written. */
+/* Reads and writes TablewardExpanded. */
 #include "jobs/upgrade/record.h"
 
 #include <inttypes.h>
@@ -128,7 +128,7 @@ struct property record_property(
     return tombstone_owner.properties[0];
 }
 
-/* Its index; count: there is none. */
+/* The index of step's pair; record->count: none. */
 static size_t find(const struct record *record, const struct upgrade_step *step)
 {
     size_t i = 0;
@@ -155,7 +155,7 @@ void record_put(struct record *record, const struct upgrade_step *step,
     struct record_pair *pair = &record->pairs[at];
 
     if (at == UPGRADE_MAX_STEPS)
-        return; /* of another document: it has pairs of no step */
+        return; /* of another document: its pairs have no step */
     if (at == record->count)
         record->count++;
     pair->old_name = step->property;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The property that expand keeps in an entity: which version it was expanded
- * to, and for each retained property what old and new value were then (rule
- * U1). So it can be seen later which of the two was written since.
+ * The record (TablewardExpanded) that expand keeps in an entity: the version to
+ * which it was expanded, and for each retained property digests of the old and
+ * the new value at that time (rule U1). They show later which of the two was
+ * written since.
  *
  *   {"version":3,"pairs":[["Text","Body","DIGEST","DIGEST"]]}
  *
@@ -23,7 +24,7 @@
 
 #define RECORD_PROPERTY "TablewardExpanded"
 
-/* Of a value; absence has one too. */
+/* Of a digest of a value, or "absent". */
 #define RECORD_DIGEST_MAX (2 * DIGEST_BYTES + 1)
 
 struct record_pair {
@@ -37,25 +38,25 @@ struct record {
     size_t count;
 };
 
-/* record_read: false: the entity has none that could be read. Names live in
- * arena. */
+/* record_read: false: the entity has no record, or an invalid one. Names live
+ * in arena. */
 bool record_read(
     const struct entity *entity, struct arena *arena, struct record *ret);
 
-/* record_property: as a property of an entity; lives in arena. */
+/* record_property: record as a property of an entity; lives in arena. */
 struct property record_property(
     const struct record *record, struct arena *arena);
 
-/* record_find: the pair of that step, or NULL. */
+/* record_find: the pair of step, or NULL. */
 const struct record_pair *record_find(
     const struct record *record, const struct upgrade_step *step);
 
-/* record_put: the pair of that step, with the digests of these values (NULL:
- * absent); in place of the one that is there. */
+/* record_put: set the pair of step, with the digests of these values (NULL:
+ * absent). An existing pair of step is replaced. */
 void record_put(struct record *record, const struct upgrade_step *step,
     const struct property *old_value, const struct property *new_value);
 
-/* record_is_old, record_is_new: is the value still what it was? */
+/* record_is_old, record_is_new: does value have the recorded digest? */
 bool record_is_old(
     const struct record_pair *pair, const struct property *value);
 bool record_is_new(

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The configuration of a schema-upgrade job, read and checked. */
+/* Reads and checks the configuration of a schema-upgrade job. */
 #include "jobs/upgrade/rules.h"
 
 #include <inttypes.h>
@@ -22,7 +22,7 @@ static const char *const DIFFERENCES[] = {
     NULL,
 };
 
-/* The map of the job itself; kind, args and failures are read elsewhere. */
+/* The keys of the job; kind, args and failures are read elsewhere. */
 struct job_map {
     struct yaml_node *kind, *args, *failures, *filter, *version, *versions;
     struct slice store, table;
@@ -175,8 +175,8 @@ static bool load_versions(const struct yaml_node *node,
     return upgrade_order_check(upgrade, loader->problems) && good;
 }
 
-/* A version that nothing leads to, or from, would leave every entity without
- * one as it is. */
+/* If `absent` were above the newest version, no step would be carried out on
+ * entities without a version property. */
 static bool check_absent(const struct upgrade *upgrade,
     const struct yaml_node *node, struct problems *problems)
 {
@@ -227,7 +227,7 @@ struct upgrade *upgrade_rules_load(
     return good ? upgrade : NULL;
 }
 
-/* ---- one document for a table ---- */
+/* ---- one document per table ---- */
 
 static bool same_document(const struct upgrade *a, const struct upgrade *b)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What a schema-upgrade job says in the configuration: which entities of a
- * table, and its document of versions: for each version the steps that bring an
- * entity there from the version before.
+ * The configuration of a schema-upgrade job: which entities of a table it
+ * selects, and its document of versions: for each version the steps that bring
+ * an entity there from the version before.
  */
 #ifndef TW_JOBS_UPGRADE_RULES_H
 #define TW_JOBS_UPGRADE_RULES_H
@@ -29,7 +29,7 @@ struct jobs;
 #define UPGRADE_MAX_VERSIONS 256
 #define UPGRADE_MAX_STEPS 64 /* of one version */
 
-/* The argument of a run. */
+/* The name of a run's argument. */
 #define UPGRADE_PHASE_ARG "phase"
 
 /*
@@ -37,12 +37,12 @@ struct jobs;
  *
  *   step                  all              expand           contract
  *   add, set              carried out      carried out      -
- *   rename                moved            copied           the old one goes
+ *   rename                moved            copied           old one removed
  *   retype                in place         in place         in place
- *   retype, to_property   moved            copied           the old one goes
- *   remove                goes             -                goes
+ *   retype, to_property   moved            copied           old one removed
+ *   remove                removed          -                removed
  *
- * The steps of older versions are carried out whole in every phase.
+ * All steps of older versions are carried out in every phase.
  */
 enum upgrade_phase {
     UPGRADE_ALL,
@@ -62,15 +62,15 @@ enum upgrade_step_type {
 enum upgrade_on_error {
     UPGRADE_FAIL, /* the entity is unchanged, and the run ends failed        */
     UPGRADE_SKIP, /* the entity is unchanged and counted                     */
-    UPGRADE_NULL, /* the property is removed: absent is what null is in a
-                     table */
+    UPGRADE_NULL, /* the property is removed, because a table stores null as
+                     absence */
 };
 
 /* Old and new property were both written since expand. */
 enum upgrade_on_difference {
-    UPGRADE_DIFFERENCE_FAILS, /* the entity is unchanged, and named */
-    UPGRADE_DIFFERENCE_OLD,   /* the old one is converted again      */
-    UPGRADE_DIFFERENCE_NEW,   /* the new one stays                   */
+    UPGRADE_DIFFERENCE_FAILS, /* the entity is unchanged and named */
+    UPGRADE_DIFFERENCE_OLD,   /* the old value is converted again */
+    UPGRADE_DIFFERENCE_NEW,   /* the new value stays */
 };
 
 struct upgrade_step {
@@ -78,12 +78,12 @@ struct upgrade_step {
     struct mark mark, property_mark, to_mark, value_mark;
     struct slice property;
     enum edm_type edm;               /* of add, set and retype */
-    bool typed;                      /* edm could be read */
+    bool typed;                      /* edm is valid */
     const struct template *value;    /* of add and set */
     const struct property *constant; /* of add and set without {..}: its value;
                                       else NULL */
     struct slice to; /* of rename; of retype its to_property, or empty: in
-                        place. A step with it retains `property` in expand */
+                        place. If set, expand retains `property` */
     bool lossy;
     enum upgrade_on_error on_error;
 };
@@ -100,7 +100,7 @@ struct upgrade_version {
 struct upgrade {
     struct table_ref table_ref;
     struct selector selector;         /* a filter, or empty */
-    struct slice version;             /* the property */
+    struct slice version;             /* the name of the version property */
     int64_t absent;                   /* the version of an entity without it */
     struct upgrade_version *versions; /* oldest first */
     size_t version_count;             /* at least 1 */
@@ -109,29 +109,29 @@ struct upgrade {
 };
 
 /*
- * upgrade_rules_load: see struct kind, load. Refused, each at its place: a
- * step that names PartitionKey, RowKey, Timestamp, the version property,
- * TablewardExpanded or a name that the service forbids; a value that is not of
- * its type; and what upgrade_order_check() refuses.
+ * upgrade_rules_load: see struct kind, load. Refused, with the position of
+ * each: a step that names PartitionKey, RowKey, Timestamp, the version
+ * property, TablewardExpanded or a name that the service forbids; a value that
+ * is invalid for its type; and what upgrade_order_check() refuses.
  */
 struct upgrade *upgrade_rules_load(
     const struct yaml_node *node, struct job_loader *loader);
 
 /*
- * upgrade_rules_link: see struct kind, link: two jobs for one table must have
- * one document of versions.
+ * upgrade_rules_link: see struct kind, link. Two jobs for one table must have
+ * the same document of versions.
  */
 void upgrade_rules_link(const struct job *job, const struct jobs *jobs,
     struct arena *arena, struct problems *problems);
 
-/* upgrade_rules_phase: the run's argument. */
+/* upgrade_rules_phase: from the run's argument; UPGRADE_ALL by default. */
 enum upgrade_phase upgrade_rules_phase(const struct run_args *args);
 const char *upgrade_phase_name(enum upgrade_phase phase);
 
 /*
- * upgrade_rules_level: how many versions of the document an entity at version
- * `number` has behind it: 0 to version_count. False: the document does not
- * contain that version.
+ * upgrade_rules_level: *ret: how many versions of the document an entity at
+ * version `number` has reached: 0 to version_count. False: the document does
+ * not contain that version.
  */
 bool upgrade_rules_level(
     const struct upgrade *upgrade, int64_t number, size_t *ret);
@@ -142,13 +142,14 @@ int64_t upgrade_rules_newest(const struct upgrade *upgrade);
 /* upgrade_step_name: "add", "rename", ... */
 const char *upgrade_step_name(enum upgrade_step_type type);
 
-/* upgrade_step_retains: expand keeps its old property beside a new one. */
+/* upgrade_step_retains: does expand keep the step's old property beside a new
+ * one? */
 bool upgrade_step_retains(const struct upgrade_step *step);
 
-/* upgrade_step_ends: its property is gone at the end of its version. */
+/* upgrade_step_ends: is the step's property absent after its version? */
 bool upgrade_step_ends(const struct upgrade_step *step);
 
-/* upgrade_step_makes: it gives an entity a property of that name. */
+/* upgrade_step_makes: does the step give an entity a property of that name? */
 bool upgrade_step_makes(const struct upgrade_step *step, struct slice name);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The steps of one version, read from the configuration. */
+/* Reads the steps of one version from the configuration. */
 #include "jobs/upgrade/step_rules.h"
 
 #include "config/settings.h"
@@ -13,7 +13,7 @@
 #define SENTENCE_MAX 2048
 #define DIGESTED_MAX_BYTES ((size_t)16 * 1024 * 1024)
 
-/* The map of any step. */
+/* The keys of all types of steps. */
 struct step_map {
     struct slice property, type, to, to_property;
     struct yaml_node *value, *on_error;
@@ -56,10 +56,10 @@ static const struct setting REMOVE_KEYS[] = {
     PROPERTY_KEY,
 };
 
-/* What a step is read with. */
+/* The context in which a step is read. */
 struct step_loader {
     struct job_loader *loader;
-    struct slice version;         /* the property; empty: it is wrong itself */
+    struct slice version;         /* version property; empty: invalid itself */
     const struct yaml_node *node; /* the step's map */
     struct step_map map;
     struct upgrade_step *step;
@@ -96,7 +96,7 @@ bool step_rules_name(
 
 /* ---- a step ---- */
 
-/* One that this step writes or reads. */
+/* A property that this step writes or reads. */
 static bool load_name(const struct step_loader *in, const char *key,
     struct slice name, struct slice *ret, struct mark *ret_mark)
 {
@@ -114,7 +114,7 @@ static bool load_name(const struct step_loader *in, const char *key,
     return true;
 }
 
-/* "Int64" is near to Edm.Int64 too. */
+/* "Int64" suggests Edm.Int64 too. */
 static void unknown_type(const struct step_loader *in, const char *key)
 {
     const char *names[CONVERT_TYPES], *near;
@@ -151,7 +151,7 @@ static bool load_type(const struct step_loader *in, const char *key)
     return in->step->typed;
 }
 
-/* The value of a template without {..}: converted once, and checked here. */
+/* Convert and check the value of a template without {..} once. */
 static bool load_constant(const struct step_loader *in)
 {
     const struct run_args args = {.count = 0};
@@ -183,7 +183,7 @@ static bool load_constant(const struct step_loader *in)
     return true;
 }
 
-/* is_whole: name and type are right. */
+/* is_whole: name and type are valid. */
 static bool load_value(const struct step_loader *in, bool is_whole)
 {
     struct job_loader *loader = in->loader;
@@ -238,7 +238,7 @@ static bool load_rename(const struct step_loader *in)
     return load_new_name(in, "to", in->map.to) && good;
 }
 
-/* `null` is written bare, and means itself. */
+/* A bare `null` is the word null here, not an absent value. */
 static bool load_on_error(const struct step_loader *in)
 {
     static const char *const WORDS[] = {[UPGRADE_FAIL] = "fail",
@@ -282,7 +282,7 @@ static bool load_remove(const struct step_loader *in)
         &in->step->property_mark);
 }
 
-/* By enum upgrade_step_type. */
+/* Indexed by enum upgrade_step_type. */
 static const struct {
     const char *name, *what;
     const struct setting *keys;
@@ -352,7 +352,7 @@ static bool load_step(const struct yaml_node *node, struct step_loader *in)
     return in->node->type == YAML_MAP && STEPS[step->type].load(in) && good;
 }
 
-/* ---- what a step is, whatever its version ---- */
+/* ---- properties of a step ---- */
 
 bool upgrade_step_retains(const struct upgrade_step *step)
 {
@@ -375,8 +375,8 @@ bool upgrade_step_makes(const struct upgrade_step *step, struct slice name)
 
 /* ---- the whole ---- */
 
-/* A line of JSON for each step: what is done to an entity, and not what happens
- * to one that cannot be converted (rule U8). */
+/* The digest of one line per step: what it does to an entity, but not what
+ * happens to a value that cannot be converted (rule U8). */
 static void digest_steps(struct upgrade_version *version)
 {
     struct digest digest;

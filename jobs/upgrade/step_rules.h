@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* `steps:` of one version of a schema-upgrade job, read and checked. */
+/* Reads and checks `steps:` of one version of a schema-upgrade job. */
 #ifndef TW_JOBS_UPGRADE_STEP_RULES_H
 #define TW_JOBS_UPGRADE_STEP_RULES_H
 
@@ -14,14 +14,14 @@ struct job_loader;
 
 /*
  * step_rules_load: fill the steps of ret and their digest. version is the name
- * of the version property (empty: it is wrong itself). False: problems has been
- * added to.
+ * of the version property (empty: it is invalid itself). False: problems were
+ * added.
  */
 bool step_rules_load(const struct yaml_node *node, struct slice version,
     struct job_loader *loader, struct upgrade_version *ret);
 
-/* step_rules_name: may an upgrade write a property of that name? False: the
- * problem is added at mark. */
+/* step_rules_name: may an upgrade write a property of that name? False: a
+ * problem was added at mark. */
 bool step_rules_name(
     struct slice name, struct mark mark, const struct job_loader *loader);
 

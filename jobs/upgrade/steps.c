@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The steps of an upgrade, carried out on a copy of one entity. */
+/* Carries out the steps of an upgrade on a copy of one entity. */
 #include "jobs/upgrade/steps.h"
 
 #include <inttypes.h>
@@ -11,9 +11,9 @@
 #include "jobs/engine/template.h"
 #include "jobs/upgrade/record.h"
 
-/* The entity as it becomes. Its list of properties is its own and has room for
- * all that steps may add; what they point to is shared with the entity that was
- * read. */
+/* The entity while steps change it. Its property list is a copy with room for
+ * all that steps may add; the names and values are borrowed from the entity
+ * that was read. */
 struct work {
     const struct upgrade_how *how;
     const struct upgrade *upgrade;
@@ -21,24 +21,24 @@ struct work {
     struct entity entity;
     bool changed;
 
-    int64_t number; /* what its version property says */
+    int64_t number; /* value of its version property */
     bool has_number;
-    bool has_record; /* as read */
+    bool has_record; /* record is valid */
     struct record record;
 
-    const struct upgrade_version *version; /* whose steps are carried out */
-    const struct upgrade_step *step;       /* the one of them that fails */
+    const struct upgrade_version *version; /* whose steps run now */
+    const struct upgrade_step *step;       /* the step that failed or skipped */
     struct err *err;
 };
 
-/* What came of a step. */
+/* The result of a step. */
 enum end {
     GOES_ON,
     SKIPS,
-    FAILS, /* err says why */
+    FAILS, /* err has the reason */
 };
 
-/* ---- the properties of the work ---- */
+/* ---- the properties of the entity ---- */
 
 static struct property *find(struct work *work, struct slice name)
 {
@@ -48,7 +48,7 @@ static struct property *find(struct work *work, struct slice name)
     return NULL;
 }
 
-/* In the place of the one of that name, or behind all others. */
+/* Replace the property of that name, or append it. */
 static void put(struct work *work, const struct property *property)
 {
     struct property *table_ref = find(work, property->name);
@@ -76,7 +76,7 @@ static void take(struct work *work, struct slice name)
     work->changed = true;
 }
 
-/* value (NULL: absent) under that name. */
+/* Set `name` to value; NULL: remove the property. */
 static void put_as(
     struct work *work, struct slice name, const struct property *value)
 {
@@ -91,7 +91,7 @@ static void put_as(
     put(work, &named);
 }
 
-/* A copy, since the list may move; NULL: absent. */
+/* A copy, because the list may move; NULL: absent. */
 static const struct property *copy_of(
     struct work *work, const struct property *property)
 {
@@ -109,7 +109,7 @@ static const struct property *value_of(struct work *work, struct slice name)
     return copy_of(work, find(work, name));
 }
 
-/* Both absent, or the same value under whatever names. */
+/* Both absent, or the same type and value; names are ignored. */
 static bool same_value(const struct property *a, const struct property *b)
 {
     struct property named;
@@ -132,8 +132,8 @@ static void count_step(struct work *work, const struct upgrade_step *step)
 
 /* ---- conversions ---- */
 
-/* *value (never NULL before) as the step's type; NULL: it cannot be, and
- * on_error is null. */
+/* Convert *value (not NULL) to the step's type. *value becomes NULL if that is
+ * impossible and on_error is null. */
 static enum end convert(struct work *work, const struct upgrade_step *step,
     const struct property **value)
 {
@@ -162,10 +162,9 @@ static bool is_in_place(const struct upgrade_step *step, struct slice name)
 }
 
 /*
- * What an old value becomes under its new name: *value (NULL: absent) on its
- * way through the steps of its version, from step `from` on: retypes in place
- * of the old property, the step that gives it its new name, retypes in place of
- * the new one.
+ * Convert the old value of `pair` to its new property: *value (NULL: absent)
+ * goes through the steps of its version, from step `from` on: retypes in place
+ * of the old property, the pair's own step, retypes in place of the new one.
  */
 static enum end convert_pair(struct work *work, size_t from,
     const struct upgrade_step *pair, const struct property **value)
@@ -188,8 +187,8 @@ static enum end convert_pair(struct work *work, size_t from,
 
 /* ---- differences ---- */
 
-/* Old and new value were both written, or nobody knows which came last. True:
- * the old one wins. */
+/* Old and new value were both written, or their order is unknown. *ret_old: the
+ * old value wins. */
 static enum end decide_difference(struct work *work,
     const struct upgrade_step *step, const char *why, bool *ret_old)
 {
@@ -208,7 +207,7 @@ static enum end decide_difference(struct work *work,
     "were the same, and the old one was removed since: by a release that "     \
     "cleared it, or by one that only knows the new one"
 
-/* ---- the steps of a version that the entity lacks ---- */
+/* ---- steps of a version that the entity lacks ---- */
 
 static enum tw_err render(
     struct work *work, const struct upgrade_step *step, struct slice *ret)
@@ -228,7 +227,7 @@ static enum tw_err render(
     return outcome;
 }
 
-/* overwrites: as `set` does; else as `add`. */
+/* overwrites: for `set`; false: for `add`. */
 static enum end run_put(
     struct work *work, const struct upgrade_step *step, bool overwrites)
 {
@@ -252,8 +251,8 @@ static enum end run_put(
     return GOES_ON;
 }
 
-/* A rename or a to_property. A new value that is there already is a difference,
- * unless it is what the old one becomes (rule U4). */
+/* A rename or a to_property. An existing new value is a difference, unless it
+ * equals the converted old value (rule U4). */
 static enum end run_pair(struct work *work, const struct upgrade_step *step)
 {
     size_t at = (size_t)(step - work->version->steps);
@@ -329,7 +328,7 @@ static enum end run_step(struct work *work, const struct upgrade_step *step)
     return GOES_ON;
 }
 
-/* The old properties of a version, as the entity came to it. */
+/* The old properties of a version, before its steps. */
 struct olds {
     const struct property *values[UPGRADE_MAX_STEPS]; /* by step */
 };
@@ -344,7 +343,7 @@ static void remember_olds(struct work *work, struct olds *olds)
     }
 }
 
-/* They stay beside the new ones, and the record says what both were. */
+/* Put the old properties back beside the new ones, and record both values. */
 static void retain_olds(struct work *work, const struct olds *olds)
 {
     struct record record = {.version = work->version->number};
@@ -369,7 +368,7 @@ static void drop_olds(struct work *work)
             take(work, work->version->steps[i].property);
 }
 
-/* All steps of a version that the entity lacks. */
+/* Carry out all steps of a version that the entity lacks. */
 static enum end run_version(
     struct work *work, const struct upgrade_version *version, bool retains)
 {
@@ -385,23 +384,23 @@ static enum end run_version(
     drop_olds(work);
     if (retains)
         retain_olds(work, &olds);
-    else /* what is there is damaged, or of a version before this one */
+    else /* an existing record is invalid, or of an earlier version */
         take(work, slice_of(RECORD_PROPERTY));
     return GOES_ON;
 }
 
-/* ---- a version that the entity has ---- */
+/* ---- a version that the entity has reached ---- */
 
-/* A pair of an old and a new property, and what the record says of it. */
+/* An old and a new property, and their recorded digests. */
 struct pair {
     const struct upgrade_step *step;
-    const struct record_pair *was; /* NULL: nothing (rule U4) */
+    const struct record_pair *was; /* NULL: not recorded (rule U4) */
     const struct property *old_value, *new_value;
-    bool settles; /* what they are now is the same: the record is to say so */
-    bool fills;   /* a new value was missing */
+    bool settles; /* record both values as they are now */
+    bool fills;   /* the new value was absent */
 };
 
-/* The new value becomes what the old one is. */
+/* Replace the new value by the converted old value. */
 static enum end convert_again(struct work *work, struct pair *pair)
 {
     enum end end;
@@ -429,7 +428,7 @@ static enum end differ(struct work *work, struct pair *pair, const char *why)
     return GOES_ON;
 }
 
-/* Is the new value what the old one becomes? */
+/* *ret: does the new value equal the converted old value? */
 static enum end compare(struct work *work, const struct pair *pair, bool *ret)
 {
     const struct property *becomes = pair->old_value;
@@ -439,7 +438,7 @@ static enum end compare(struct work *work, const struct pair *pair, bool *ret)
     return end;
 }
 
-/* Rule U4. */
+/* Rule U4: no record. */
 static enum end settle_unrecorded(struct work *work, struct pair *pair)
 {
     bool same;
@@ -460,7 +459,7 @@ static enum end settle_unrecorded(struct work *work, struct pair *pair)
     return GOES_ON;
 }
 
-/* Rule U3. */
+/* Rule U3: a record exists. */
 static enum end settle_recorded(struct work *work, struct pair *pair)
 {
     bool old_written = !record_is_old(pair->was, pair->old_value);
@@ -492,8 +491,8 @@ static struct pair pair_of(struct work *work, const struct record *record,
         .new_value = value_of(work, step->to)};
 }
 
-/* *ret: what the record is to say from now on. *ret_fills: a release that does
- * not know the version replaced the entity. */
+/* *ret: gets the pairs to record. *ret_fills: a new value was absent, because a
+ * release that does not know the version replaced the entity. */
 static enum end settle_pairs(struct work *work, const struct record *record,
     struct record *ret, bool *ret_fills)
 {
@@ -527,8 +526,9 @@ static bool ends_in(const struct upgrade_version *version, struct slice name)
     return false;
 }
 
-/* Retypes in place that a release has undone; and, where the steps were not all
- * carried out on what is there now (rule U2), what is absent. */
+/* Repeat retypes in place that a release has undone. fills: the current
+ * properties have not had all steps (rule U2), so add and set what is
+ * absent. */
 static enum end settle_others(struct work *work, bool fills)
 {
     const struct upgrade_version *version = work->version;
@@ -549,7 +549,7 @@ static enum end settle_others(struct work *work, bool fills)
     return GOES_ON;
 }
 
-/* What record_property() made of it is compared: digests, and their order. */
+/* put() compares the JSON text: an equal record changes nothing. */
 static void keep_record(struct work *work, struct record *record)
 {
     struct property property;
@@ -558,16 +558,16 @@ static void keep_record(struct work *work, struct record *record)
     for (size_t i = 0; i < record->count; i++)
         any = any || strcmp(record->pairs[i].old_digest, "absent") != 0;
     if (!any)
-        return; /* an entity of a release that knows only the new properties */
+        return; /* a release that knows only the new properties wrote it */
     record->version = work->version->number;
     property = record_property(record, work->arena);
     put(work, &property);
 }
 
 /*
- * The pairs and the types of a version that the entity has. retains: the old
- * properties stay (expand); else they and the record are removed, as contract
- * does (rule U5).
+ * Settle the pairs and types of a version that the entity has reached. retains:
+ * keep the old properties (expand); else remove them and the record, as
+ * contract does (rule U5).
  */
 static enum end settle_version(struct work *work,
     const struct upgrade_version *version, const struct record *record,
@@ -592,9 +592,9 @@ static enum end settle_version(struct work *work,
     return GOES_ON;
 }
 
-/* ---- where an entity is ---- */
+/* ---- the version of an entity ---- */
 
-/* Of an Int32, an Int64 or a whole Double. */
+/* Reads an Int32, an Int64 or a whole Double. */
 static bool whole_number(const struct property *property, int64_t *ret)
 {
     double number;
@@ -617,7 +617,7 @@ static void read_number(struct work *work)
     work->has_number = !is || whole_number(is, &work->number);
 }
 
-/* Rule U2: it is at least at the version that its record names. False: the
+/* Rule U2: the entity is at least at the version of its record. False: the
  * document does not contain its version. */
 static bool find_level(const struct work *work, size_t *ret)
 {
@@ -637,7 +637,8 @@ static bool names_version(
     return work->has_record && work->record.version == version->number;
 }
 
-/* A record of a version that the entity has left by a release's own write. */
+/* Settle the record of an older version: a release has advanced the entity's
+ * version itself. */
 static enum end settle_left(struct work *work, size_t level)
 {
     size_t left;
@@ -650,7 +651,7 @@ static enum end settle_left(struct work *work, size_t level)
         work, &work->upgrade->versions[left - 1], &work->record, false);
 }
 
-/* The entity has `level` versions behind it. */
+/* Settle version `level`, which the entity has; carry out the later ones. */
 static enum end bring_up(struct work *work, size_t level)
 {
     const struct upgrade *upgrade = work->upgrade;
@@ -699,7 +700,8 @@ static size_t count_steps(const struct upgrade *upgrade)
     return count;
 }
 
-/* Each step may add one property and retain another; a record and a version. */
+/* Room: each step may add one property and retain another; the record and the
+ * version add two. */
 static void begin(struct work *work, const struct entity *entity)
 {
     size_t count = entity->property_count;
@@ -761,9 +763,10 @@ enum upgrade_outcome upgrade_apply(const struct upgrade_how *how,
     return check_size(&work, ret);
 }
 
-/* ---- what should not be there any more ---- */
+/* ---- properties that should be absent ---- */
 
-/* By a step behind step i of version v: then that step decides. */
+/* Does a step after step i of version v name the property? Then that step
+ * decides. */
 static bool is_named_later(
     const struct upgrade *upgrade, size_t v, size_t i, struct slice name)
 {

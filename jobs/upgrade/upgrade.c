@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * schema-upgrade: every entity of a table to the newest version of its
+ * schema-upgrade: brings every entity of a table to the newest version of its
  * document.
  *
- * Releases of the application read and write meanwhile, in old shapes and in
- * new ones. So nothing is decided by a server's filter, which never matches
- * what an entity lacks, and nothing is done in two writes: an entity gets all
- * steps that it lacks and its new version in one replace with the ETag that was
- * read. Which of an old and a new property was written since is found by
- * content (steps.h), in rounds (jobs/engine/rounds.h) until what is left to do
- * is what writers did a moment ago.
+ * Meanwhile, releases of the application read and write entities in old and new
+ * shapes. So no decision depends on a filter at the service, which never
+ * matches a property that an entity lacks, and nothing takes two writes: an
+ * entity gets all steps that it lacks and its new version in one replace with
+ * the ETag that was read. Whether the old or the new property was written since
+ * is found by content (steps.h). Rounds (jobs/engine/rounds.h) repeat until
+ * only the latest changes of writers are left.
  *
- * The version is in the entity itself: an attempt may end anywhere and the next
- * one goes on; the checkpoint only saves it the reading.
+ * The entity itself holds its version. So an attempt may stop anywhere, and the
+ * next one continues; the checkpoint only saves reading again.
  */
 #include "jobs/upgrade/upgrade.h"
 
@@ -37,7 +37,7 @@
 #include "worker/base/text.h"
 #include "worker/store/store.h"
 
-/* Batches of one run under way at once. */
+/* Maximum number of batches of one run in flight. */
 #define BATCHES_IN_FLIGHT 16
 
 #define KEY_MAX 256
@@ -49,22 +49,22 @@ struct upgrade_run {
     struct store *store;
     struct run *run;
     struct err *err;
-    enum run_end end; /* how it ended, once a step returned false */
+    enum run_end end; /* the result, set when a step returns false */
 
-    struct arena arena; /* the selection, keys of the checkpoint */
+    struct arena arena; /* for the selection, keys of the checkpoint */
     struct selection selection;
-    struct upgrade_checkpoint at; /* as far as it has been read */
+    struct upgrade_checkpoint at; /* current position and counts */
     struct applied applied;
     struct batch_writer *batch_writer;
     struct checkpoint_queue checkpoint_queue;
-    struct arena scratch;   /* of one entity */
-    enum tw_err noting;     /* why decide() could not store a digest */
-    char leftover[KEY_MAX]; /* one of at.leftover, for people, or empty */
+    struct arena scratch; /* for one entity */
+    enum tw_err noting;   /* why decide() could not store a digest; or TW_OK */
+    char leftover[KEY_MAX]; /* one example of at.leftover, as text; or empty */
 };
 
-/* ---- ends ---- */
+/* ---- end of the attempt ---- */
 
-/* A step returns false when the attempt is over; u->end says how. */
+/* A step returns false to end the attempt; u->end has the result. */
 static bool ends(struct upgrade_run *u, enum run_end end)
 {
     u->end = end;
@@ -81,8 +81,8 @@ static void save(struct upgrade_run *u, bool progress)
     mem_free(text);
 }
 
-/* Somebody may correct what is wrong and have the run tried again: then
- * everything is read again. */
+/* An operator may fix the cause and retry the run, which then reads everything
+ * again. */
 static bool fails(struct upgrade_run *u)
 {
     u->at = (struct upgrade_checkpoint){.in_round = false};
@@ -98,7 +98,7 @@ static bool ends_by(struct upgrade_run *u, enum tw_err outcome)
     return ends(u, run_end_of(u->run, outcome));
 }
 
-/* A full round meets everything again. */
+/* A full round finds all failed and skipped entities again. */
 static void begin_counts(struct upgrade_run *u)
 {
     struct upgrade_checkpoint *at = &u->at;
@@ -109,7 +109,7 @@ static void begin_counts(struct upgrade_run *u)
     atomic_store(&u->run->counts.skipped, 0);
 }
 
-/* ... and one that goes on has counted what lies before its place. */
+/* ... and a resumed round keeps the counts from before its checkpoint. */
 static void resume_counts(struct upgrade_run *u)
 {
     u->run->callbacks->forget_failed(u->run, u->at.failed);
@@ -122,7 +122,7 @@ static void take_counts(struct upgrade_run *u)
     u->at.skipped = atomic_load(&u->run->counts.skipped);
 }
 
-/* Everything up to here has been handed to the batch writer. */
+/* Everything up to last has been added to the batch writer. */
 static void reached(struct upgrade_run *u, const struct entity *last)
 {
     u->at.in_round = true;
@@ -169,21 +169,21 @@ static void note_leftover(struct upgrade_run *u, const struct entity *entity)
     buf_done(&key);
 }
 
-/* Index rows belong to the copy that keeps them. */
+/* Is it selected, and no index row? These belong to their copy. */
 static bool is_its(struct upgrade_run *u, const struct entity *entity)
 {
     return selection_matches(&u->selection, entity) &&
            !is_index_row(entity, u->store, u->upgrade->table_ref.table);
 }
 
-/* Does what is stored say all that was sent? */
+/* Is the stored entity equal to the one that was sent? */
 static bool is_same_message(const struct entity *now, const struct entity *sent)
 {
     return now->property_count == sent->property_count &&
            entity_has_all(now, sent);
 }
 
-/* The digests of steps are stored before the steps are carried out (U8). */
+/* Store the digests of the steps before the steps are carried out (rule U8). */
 static bool may_send(struct upgrade_run *u, const struct upgrade_result *result)
 {
     struct err err;
@@ -194,8 +194,8 @@ static bool may_send(struct upgrade_run *u, const struct upgrade_result *result)
     return u->noting == TW_OK;
 }
 
-/* A writer was first, or the answer was lost: the same decision, from what is
- * there now. */
+/* Another write came first, or the response was lost: decide again from the
+ * current entity. */
 static enum write_decision decide(void *context, const struct operation *sent,
     const struct entity *now, struct arena *arena, struct operation *ret,
     struct err *err)
@@ -273,7 +273,7 @@ static enum tw_err upgrade_one(
 
 /* ---- reading ---- */
 
-/* since_ticks: only entities written since; 0: all. */
+/* since_ticks: only entities written since then; 0: all. */
 static struct scan *open_scan(
     struct upgrade_run *u, int64_t since_ticks, bool resumes)
 {
@@ -349,9 +349,9 @@ static enum tw_err read_all(struct upgrade_run *u)
     return outcome;
 }
 
-/* What was in flight is settled and saved, however the reading ended. An entity
- * that decide() left for want of a digest lies before the place: the round
- * begins again. */
+/* Complete the batches in flight and save the progress, whatever the outcome.
+ * If a digest could not be stored, decide() left an entity before the
+ * checkpoint unchanged: the round starts over. */
 static bool walk(struct upgrade_run *u)
 {
     enum tw_err outcome;
@@ -372,7 +372,7 @@ static bool walk(struct upgrade_run *u)
     return outcome == TW_OK || ends_by(u, outcome);
 }
 
-/* ---- what is behind ---- */
+/* ---- entities behind ---- */
 
 static void count_page(
     struct upgrade_run *u, const struct page *page, int64_t *behind)
@@ -391,8 +391,8 @@ static void count_page(
     }
 }
 
-/* Of what was written since the round began, what is not as the steps make it:
- * a repair that a writer has undone, or an entity behind the scan. */
+/* Count the entities written since the round began that the steps would change:
+ * a writer undid a repair, or wrote behind the scan. */
 static bool count_behind(struct upgrade_run *u, int64_t *ret)
 {
     struct scan *scan;
@@ -466,7 +466,8 @@ static bool begin_round(struct upgrade_run *u)
     if (outcome != TW_OK)
         return ends_by(u, outcome);
     if (u->at.rounds.number == before) {
-        /* The attempt before may have written behind the place that it kept. */
+        /* The previous attempt may have written after its checkpoint: count
+         * that. */
         u->at.rounds.found++;
         if (!u->at.in_round && u->at.rounds.full)
             begin_counts(u);
@@ -491,7 +492,7 @@ static bool keep_behind(struct upgrade_run *u, int64_t behind)
     return outcome == TW_OK || ends_by(u, outcome);
 }
 
-/* True: another round. */
+/* True: run another round. */
 static bool run_round(struct upgrade_run *u)
 {
     int64_t behind;
@@ -511,7 +512,7 @@ static bool run_round(struct upgrade_run *u)
     return end_run(u);
 }
 
-/* Rule U8, before anything is changed. */
+/* Check the digests before any entity is changed (rule U8). */
 static bool check_applied(struct upgrade_run *u)
 {
     enum tw_err outcome = applied_check(&u->applied, u->err);
@@ -527,7 +528,7 @@ static bool set_up(struct upgrade_run *u)
 {
     upgrade_checkpoint_read(u->run->checkpoint, &u->arena, &u->at);
     u->at.rounds.follow = u->upgrade->follow;
-    /* A scan in no order begins again. */
+    /* A scan without an order of keys cannot resume. */
     u->at.in_round = u->at.in_round && u->store->capabilities.ordered;
     if (selection_of_run(&u->upgrade->selector, &u->run->args, &u->arena,
             &u->selection, u->err) != TW_OK)
@@ -560,7 +561,7 @@ static enum run_end schema_upgrade_run(const struct job *job,
     return u.end;
 }
 
-/* ---- what else a kind can tell ---- */
+/* ---- the other functions of the kind ---- */
 
 static void *schema_upgrade_load(
     const struct yaml_node *node, struct job_loader *loader)
@@ -583,7 +584,7 @@ static void schema_upgrade_tables(const struct job *job,
     each(ctx, upgrade->table_ref.store, upgrade->table_ref.table, JOB_WRITES);
 }
 
-/* An argument that makes no filter can never be right. */
+/* Refuse arguments that render an invalid filter: no run can succeed. */
 static enum tw_err schema_upgrade_accept(
     const struct job *job, const struct run_args *args, struct err *err)
 {

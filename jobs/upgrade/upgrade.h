@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* The kind schema-upgrade: every entity of a table from one version to the
- * next, while old and new releases of an application go on using it. */
+/* The kind schema-upgrade: brings every entity of a table to the newest
+ * version, while old and new releases of an application keep using the
+ * table. */
 #ifndef TW_JOBS_SCHEMA_UPGRADE_H
 #define TW_JOBS_SCHEMA_UPGRADE_H
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Entities that are made up from a document: for each property that steps read,
- * a value that they can convert. What type a template wants is not known; so
- * several are tried, and what fails a step is not shown.
+ * Generates example entities from a document: for each property that steps
+ * read, a value that they can convert. The type that a template needs is
+ * unknown, so several are tried, and examples that fail a step are dropped.
  */
 #include "jobs/upgrade/convert.h"
 
@@ -16,21 +16,21 @@
 #include "jobs/upgrade/converter.h"
 #include "worker/base/text.h"
 
-/* Tried for one pair before its version is given up. */
+/* Tries for one pair before err is returned for its version. */
 #define TRIES_MAX 512
 #define TYPES 8
 
-/* An entity that is being made up. */
+/* An example entity and its state. */
 struct made {
     const struct upgrade_converter *converter;
     const struct upgrade *upgrade;
     struct arena *arena;
     struct entity entity;
-    size_t level;    /* versions that it has behind it */
-    uint64_t random; /* the next is made of it */
+    size_t level;    /* number of versions that it has reached */
+    uint64_t random; /* state of draw() */
 };
 
-/* xorshift64: the same for ever. */
+/* xorshift64: the same sequence in every release. */
 static uint64_t draw(struct made *made, uint64_t below)
 {
     made->random ^= made->random << 13;
@@ -80,7 +80,7 @@ static struct property sample(
     return (struct property){name, type, sample_json(made, type)};
 }
 
-/* A value of some type that can become one of `type`: made backwards. */
+/* A value of some type that converts to `type`: made by converting back. */
 static struct property sample_source(
     struct made *made, struct slice name, enum edm_type type)
 {
@@ -100,8 +100,8 @@ static bool has(const struct made *made, struct slice name)
     return entity_find(&made->entity, name) != NULL;
 }
 
-/* Has a step from the entity's version on made it, before step i of version v?
- */
+/* Has a step, between the entity's version and step i of version v, made
+ * name? */
 static bool is_made_before(
     const struct made *made, size_t v, size_t i, struct slice name)
 {
@@ -130,7 +130,7 @@ static void add_template(
     }
 }
 
-/* Most of the entities have most of the properties. */
+/* Adds what the step reads; most entities get most properties. */
 static void add_for_step(struct made *made, size_t v, size_t i)
 {
     const struct upgrade_step *step = &made->upgrade->versions[v].steps[i];
@@ -158,7 +158,7 @@ static bool is_name_byte(char c)
            (c >= '0' && c <= '9') || c == '_';
 }
 
-/* The literal that text begins with: bytes of it. */
+/* Length in bytes of the literal at the beginning of text. */
 static size_t literal_bytes(struct slice text)
 {
     bool quoted = false;
@@ -173,7 +173,7 @@ static size_t literal_bytes(struct slice text)
     return bytes;
 }
 
-/* 'it''s' */
+/* Sets the value of a quoted literal, such as 'it''s'. */
 static void set_text(struct made *made, const char *name, struct slice literal)
 {
     struct buf text;
@@ -192,7 +192,7 @@ static void set_text(struct made *made, const char *name, struct slice literal)
     buf_done(&text);
 }
 
-/* A literal of another type is left: no example will be selected. */
+/* A literal of another type is ignored: no example will be selected. */
 static void set_literal(
     struct made *made, const char *name, struct slice literal)
 {
@@ -207,13 +207,13 @@ static void set_literal(
         entity_set_int32(&made->entity, made->arena, name, (int32_t)number);
 }
 
-/* What a filter wants of a property to be equal, or not below or above, is made
- * so, the first for each. */
+/* Set the first value that the filter compares a property with by eq, ge or
+ * le. */
 static void add_for_filter(struct made *made)
 {
     static const char *const WORDS[] = {" eq ", " ge ", " le "};
     struct slice rest = made->converter->selection.filter_text;
-    size_t name = 0; /* bytes of it right before rest */
+    size_t name = 0; /* length of the name right before rest */
 
     while (rest.len > 4) {
         struct slice literal = {rest.at + 4, rest.len - 4};
@@ -269,8 +269,8 @@ static void make_up(struct made *made, size_t n)
     add_version(made);
 }
 
-/* The lowest version that the document contains: that of no version behind it
- * is there only where `absent` is below all. */
+/* The lowest version that the document contains. Level 0 exists only if
+ * `absent` is below all versions. */
 static size_t lowest_level(const struct upgrade *upgrade)
 {
     size_t level = 0;

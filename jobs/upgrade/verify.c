@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Two readings: the first remembers which entities differ, the second reports
- * those of them that still do. So what a writer and a round are about to agree
- * upon is not reported.
+ * Reads twice: the first reading remembers which entities differ, the second
+ * reports those that still differ. So a change that a round is about to make is
+ * not reported.
  */
 #include "jobs/upgrade/verify.h"
 
@@ -21,11 +21,11 @@
     (sizeof(((struct job_difference *)0)->first_keys) / sizeof(char *))
 
 enum difference {
-    BELOW,    /* at an older version                           */
-    DIFFERS,  /* at the newest one, and a run would change it  */
-    REFUSED,  /* at the newest one, and no run can bring it there */
-    LEFTOVER, /* at the newest one, with what an older one removed or
-                 retyped                                        */
+    BELOW,    /* at an older version */
+    DIFFERS,  /* at the newest version, but a run would change it */
+    REFUSED,  /* at the newest version, but its steps fail */
+    LEFTOVER, /* at the newest version, with what an older one removed or
+                 retyped */
     DIFFERENCES,
     NONE = DIFFERENCES,
 };
@@ -46,17 +46,17 @@ struct verify {
     struct store *store;
     struct run *run;
     struct selection selection;
-    struct bloom_filter *found; /* by the first reading */
-    bool confirms;              /* this is the second one */
+    struct bloom_filter *found; /* differing entities of the first reading */
+    bool confirms;              /* this is the second reading */
     int64_t differing;          /* in this reading */
     int64_t skipped, outside;
     struct job_verification *ret;
-    struct arena scratch; /* of one entity */
+    struct arena scratch; /* for one entity */
 };
 
 /* ---- one entity ---- */
 
-/* A skipped one is where the job leaves it. */
+/* A skipped entity is as the job leaves it: no difference. */
 static enum difference judge(struct verify *verify, const struct entity *entity)
 {
     struct upgrade_result result;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* `verify` of an upgrade: is every entity as the steps make it? */
+/* `verify` of an upgrade: do all entities agree with the steps? */
 #ifndef TW_JOBS_UPGRADE_VERIFY_H
 #define TW_JOBS_UPGRADE_VERIFY_H
 
@@ -11,11 +11,11 @@ struct run;
 struct store;
 
 /*
- * upgrade_verify: see struct kind, verify. Reads only. Reported are entities
- * below the newest version, and those at it whose properties are not as
- * rename, retype and remove make them (rule U9: not what the application may
- * change afterwards, as add and set do); in the phase of run->args. A
- * difference counts once a second reading has found it too.
+ * upgrade_verify: see struct kind, verify. Reads only. It reports entities
+ * below the newest version, and entities at it that differ from what rename,
+ * retype and remove make in the phase of run->args (rule U9: not from add and
+ * set, whose properties the application may change). A difference counts if a
+ * second reading finds it too.
  */
 TW_MUST_USE enum tw_err upgrade_verify(const struct upgrade *upgrade,
     struct store *store, struct run *run, struct job_verification *ret,

@@ -132,7 +132,7 @@ function judge(what, {run, log, failed}, count, more = []) {
     [run.State === 'succeeded', `${run.State}: ${run.Error}`],
     [run.Attempt === 1, `${run.Attempt} attempts`],
     [run.EntitiesDeleted === count, `${run.EntitiesDeleted} deleted`],
-    [!/ error |takes no messages|held/.test(log), `the log: ${tail(log)}`],
+    [!/ error |receives no messages|held/.test(log), `the log: ${tail(log)}`],
     [failed.length === 0, failed[0]],
     ...more,
   ];

@@ -860,7 +860,7 @@ static void of_an_outage_the_manager_hears_how_long_it_lasted(void **state)
     workbench_meets(bench, BENCH_GET, 1, 12, BENCH_FAIL);
     workbench_meets(bench, BENCH_BATCH, 1, 12, BENCH_FAIL);
     workbench_put(bench, BENCH_QUEUE, MESSAGE("r1"));
-    will_hear(&manager, "STATUS=takes no messages for now: ");
+    will_hear(&manager, "STATUS=receives no messages during an outage: ");
     will_hear(&manager, "STATUS=0 of 2 slots busy; the last outage ended at ");
     stop(&service);
     notify_close(notify);

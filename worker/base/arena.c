@@ -9,7 +9,8 @@
 
 #include "worker/base/mem.h"
 
-/* What a block holds at least; larger wishes get a block of their own size. */
+/* The least size of a block. A larger allocation gets a block of its own
+ * size. */
 #define BLOCK_BYTES 4032
 
 struct arena_block {
@@ -69,8 +70,7 @@ static void add_block(struct arena *arena, size_t bytes)
     arena->bytes += size;
 }
 
-/* Of at least bytes, not zeroed: a block holds many, and most are written
- * whole. */
+/* At least `bytes` bytes, not zeroed, because most callers overwrite them. */
 static void *take(struct arena *arena, size_t bytes)
 {
     size_t align = _Alignof(max_align_t), rounded;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Memory that is given up all at once: a page, a batch, a configuration. */
+/* Memory that is freed all at once: a page, a batch, a configuration. */
 #ifndef TW_BASE_ARENA_H
 #define TW_BASE_ARENA_H
 

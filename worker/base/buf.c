@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A growing run of bytes that never grows beyond what its maker allowed. */
+/* A growing byte buffer that never exceeds the maximum set by its creator. */
 #include "worker/base/buf.h"
 
 #include <stdint.h>
@@ -35,7 +35,7 @@ static bool fits(const struct buf *buf, size_t more)
     return !buf->overflow && more <= buf->max - buf->len;
 }
 
-/* For more bytes, which fit, and the NUL. */
+/* Allocate for `more` bytes (at most max) and the NUL. */
 static void grow(struct buf *buf, size_t more)
 {
     size_t needed = buf->len + more + 1;
@@ -51,7 +51,7 @@ static void grow(struct buf *buf, size_t more)
     buf->room = room;
 }
 
-/* Make room for more bytes and the NUL; false: they shall not fit. */
+/* Make room for `more` bytes and the NUL; false: over the maximum. */
 static bool make_room(struct buf *buf, size_t more)
 {
     if (!fits(buf, more)) {
@@ -95,7 +95,7 @@ void buf_add_char(struct buf *buf, char c)
     buf_add(buf, &c, 1);
 }
 
-/* Formatted once where it fits into the room there is, as it mostly does. */
+/* The first vsnprintf() writes into the free room, which mostly suffices. */
 void buf_add_format(struct buf *buf, const char *format, ...)
 {
     size_t room = buf->overflow ? 0 : buf->room - buf->len;

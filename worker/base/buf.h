@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A growing run of bytes with a largest size, always NUL-terminated. */
+/* A growing byte buffer with a maximum size, always NUL-terminated. */
 #ifndef TW_BASE_BUF_H
 #define TW_BASE_BUF_H
 
@@ -19,16 +19,16 @@ struct buf {
 };
 
 /*
- * buf_init: an empty buffer of at most max bytes. Additions that do not fit
- * set overflow and are dropped whole, as is all that follows, so that a caller
- * may add many times and look once.
+ * buf_init: an empty buffer of at most max bytes. Additions that do not fit set
+ * overflow and are dropped whole, and so are all later ones: a caller may add
+ * many times and check overflow once.
  */
 void buf_init(struct buf *buf, size_t max);
 void buf_done(struct buf *buf);  /* frees; buf may be init'ed again */
 void buf_clear(struct buf *buf); /* len 0, overflow off; keeps the memory */
 
-/* buf_reserve: memory for so many bytes more at once, where they may be added
- * at all. A guess is enough. */
+/* buf_reserve: allocate memory for `more` more bytes at once, if the maximum
+ * size allows them. An estimate is enough. */
 void buf_reserve(struct buf *buf, size_t more);
 
 void buf_add(struct buf *buf, const void *at, size_t len);
@@ -38,19 +38,21 @@ void buf_add_char(struct buf *buf, char c);
 void buf_add_format(struct buf *buf, const char *format, ...) TW_PRINTF(2, 3);
 
 /*
- * buf_keep: all or nothing. false: what was added since buf->len was `before`
- * did not fit, or left no room for `more` bytes behind it, and is taken off
- * again, as if nothing had been added. There was no overflow before.
+ * buf_keep: make additions all or nothing. `before` was buf->len before them.
+ * If they did not fit, or left no room for `more` further bytes, buf_keep
+ * removes them, clears overflow and returns false. There must be no overflow
+ * before the additions.
  */
 bool buf_keep(struct buf *buf, size_t before, size_t more);
 
-/* buf_slice: what is in buf; borrowed until the next change of buf. */
+/* buf_slice: the content; borrowed until the next change of buf. */
 struct slice buf_slice(const struct buf *buf);
 
-/* buf_text: the same as a NUL-terminated text; "" where nothing was added. */
+/* buf_text: the content as a NUL-terminated text; "" if nothing was added. */
 const char *buf_text(const struct buf *buf);
 
-/* buf_take: the content as a text of its own. Owned; buf is empty after. */
+/* buf_take: the content as a text of its own. Owned; buf is empty
+ * afterwards. */
 char *buf_take(struct buf *buf);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* OpenSSL 3, behind a few functions. */
+/* A small interface to OpenSSL 3. */
 #include "worker/base/crypto.h"
 
 #include <openssl/core_names.h>
@@ -17,16 +17,16 @@ struct crypto_hmac_key {
     EVP_MAC_CTX *keyed; /* never used itself, only copied */
 };
 
-/* OpenSSL fails here for lack of memory only: key, digest and sizes are ours
- * and fixed. */
+/* The calls that this checks fail only if memory is exhausted: key, digest and
+ * sizes are valid and fixed. */
 static void must(bool done)
 {
     if (!done)
         mem_exhausted();
 }
 
-/* Fetched once: EVP_sha256() is looked up by its name for each digest. It lives
- * as long as the process. */
+/* Fetched once, because EVP_sha256() is looked up by name for each digest.
+ * Never freed. */
 static EVP_MD *sha256;
 static CRYPTO_ONCE sha256_once = CRYPTO_ONCE_STATIC_INIT;
 
@@ -68,7 +68,7 @@ void crypto_hmac_key_free(struct crypto_hmac_key *key)
 {
     if (!key)
         return;
-    EVP_MAC_CTX_free(key->keyed); /* wipes the key and what came of it */
+    EVP_MAC_CTX_free(key->keyed); /* wipes the key and its derived state */
     mem_free(key);
 }
 
@@ -106,7 +106,7 @@ void crypto_base64(struct buf *to, struct slice data)
     crypto_wipe(piece, sizeof(piece));
 }
 
-/* The six bits that c stands for, or -1. */
+/* The six bits that c encodes, or -1. */
 static int base64_value(char c)
 {
     if (c >= 'A' && c <= 'Z')
@@ -126,7 +126,7 @@ static size_t padding_of(struct slice text)
     return text.at[text.len - 2] == '=' ? 2 : 1;
 }
 
-/* Strictly base64: EVP_DecodeBlock() takes blanks and stray bits. */
+/* A strict check, because EVP_DecodeBlock() accepts blanks and stray bits. */
 bool crypto_is_base64(struct slice text)
 {
     size_t padding, letters;
@@ -169,7 +169,7 @@ bool crypto_unbase64(struct buf *to, struct slice text)
 /* ---- trusted roots ---- */
 
 struct crypto_roots {
-    X509_STORE *store; /* counts its users, and has a lock of its own */
+    X509_STORE *store; /* reference-counted; it has its own lock */
 };
 
 struct crypto_roots *crypto_roots_new(void)
@@ -179,7 +179,7 @@ struct crypto_roots *crypto_roots_new(void)
     roots->store = X509_STORE_new();
     must(roots->store != NULL &&
          X509_STORE_set_default_paths(roots->store) == 1);
-    /* As libcurl has it: a certificate in the folder is trusted itself. */
+    /* Same flags as libcurl: a certificate in the folder is itself trusted. */
     must(X509_STORE_set_flags(roots->store,
              X509_V_FLAG_TRUSTED_FIRST | X509_V_FLAG_PARTIAL_CHAIN) == 1);
     return roots;

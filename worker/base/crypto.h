@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Digests, keyed digests, base64, wiping, trusted roots. Only user of OpenSSL.
- */
+/* Digests, keyed digests, base64, wiping, trusted roots. The only module that
+ * calls OpenSSL. */
 #ifndef TW_BASE_CRYPTO_H
 #define TW_BASE_CRYPTO_H
 
@@ -30,27 +30,27 @@ void crypto_base64(struct buf *to, struct slice data);
 /* crypto_is_base64: strict: padding needed, no blanks, no stray bits. */
 bool crypto_is_base64(struct slice text);
 
-/* crypto_unbase64: add what such a text stands for. False: it is none, and `to`
- * is unchanged. */
+/* crypto_unbase64: add the decoded bytes. False: text is invalid base64, and
+ * `to` is unchanged. */
 bool crypto_unbase64(struct buf *to, struct slice text);
 
 /*
  * The certificates that this machine trusts, as OpenSSL finds them
  * (SSL_CERT_FILE and SSL_CERT_DIR included): one set for all connections,
- * since each copy takes more than a megabyte. Any thread.
+ * because each copy takes more than a megabyte. Any thread.
  */
 struct crypto_roots;
 
-/* crypto_roots_new: owned; free allows NULL, and while a connection lasts
- * that uses them. */
+/* crypto_roots_new: owned. Free accepts NULL; connections that use the roots
+ * may still be open. */
 struct crypto_roots *crypto_roots_new(void);
 void crypto_roots_free(struct crypto_roots *roots);
 
-/* crypto_roots_lend: ssl_ctx is OpenSSL's SSL_CTX of a connection, which is to
- * trust these roots and no others. */
+/* crypto_roots_lend: let a connection trust these roots and no others; ssl_ctx
+ * is its SSL_CTX of OpenSSL. */
 void crypto_roots_lend(struct crypto_roots *roots, void *ssl_ctx);
 
-/* crypto_wipe: overwrite secrets in a way no compiler removes. */
+/* crypto_wipe: overwrite secrets; no compiler removes the write. */
 void crypto_wipe(void *at, size_t len);
 
 #endif

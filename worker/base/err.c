@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Outcomes and their sentences. */
+/* Outcome names and err formatting. */
 #include "worker/base/err.h"
 
 #include <stddef.h>

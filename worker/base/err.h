@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What a caller must decide, and the sentence a person reads. */
+/* Outcomes: the code for the caller's decision, the sentence for a person. */
 #ifndef TW_BASE_ERR_H
 #define TW_BASE_ERR_H
 
@@ -9,34 +9,35 @@
 #define TW_PRINTF(at, first) __attribute__((format(printf, at, first)))
 
 /*
- * The three outcomes of anything that may leave the process are done (TW_OK),
- * unknown (TW_UNKNOWN) and not done (all others). A code names the decision
- * that is left to the caller, not the cause; the cause is the sentence.
+ * An operation that may leave the process has one of three outcomes: done
+ * (TW_OK), unknown (TW_UNKNOWN) or not done (all others). A code says what the
+ * caller can do next; err says the cause.
  */
 enum tw_err {
     TW_OK = 0,
-    TW_NOT_FOUND, /* not done: what it names is not there                   */
-    TW_CONFLICT,  /* not done: an ETag, an existing entity or a lost receipt
-                     stood in the way; read again, decide again             */
-    TW_UNKNOWN,   /* sent, no answer: it may be done; read, then decide     */
-    TW_BUSY,      /* not done: throttled or unreachable; later it may pass  */
-    TW_REFUSED,   /* not done: the credentials are refused; a person must act,
-                     then it passes                                         */
-    TW_FORBIDDEN, /* not done: the right for this is missing, in the service
-                     or on the local disk; it is refused each time          */
-    TW_INVALID,   /* not done: the request or the input can never succeed   */
-    TW_TOO_LARGE, /* not done: in smaller parts it may pass                 */
-    TW_STOPPED, /* not done: the deadline was shut before it was sent        */
-    TW_FULL,    /* not done: the local disk is full or fails; a person
-                   must act, then it passes                               */
+    TW_NOT_FOUND, /* not done: the object does not exist */
+    TW_CONFLICT,  /* not done: the ETag, an existing entity or the pop receipt
+                     did not match; read again, decide again */
+    TW_UNKNOWN,   /* sent, no response: it may be done; read, then decide */
+    TW_BUSY,      /* not done: throttled or unreachable; a later try may
+                     succeed */
+    TW_REFUSED,   /* not done: the credentials are refused, until a person
+                     corrects them */
+    TW_FORBIDDEN, /* not done: the right for this is missing, in the service or
+                     on the local disk; each retry fails too */
+    TW_INVALID,   /* not done: the request or the input can never succeed */
+    TW_TOO_LARGE, /* not done: smaller parts may succeed */
+    TW_STOPPED,   /* not done: the deadline closed before it was sent */
+    TW_FULL,      /* not done: the local disk is full or fails, until a person
+                     acts */
 };
 
 /* err_name: the name of a code for logs, "ok", "not found", ... Static. */
 const char *err_name(enum tw_err code);
 
 /*
- * One sentence about what went wrong and where, for a person who must act.
- * No newline, no secret. Begins in lower case, ends without a full stop.
+ * One sentence about what went wrong and where, for the person who must act. No
+ * newline, no secret. Begins in lower case, ends without a full stop.
  */
 struct err {
     char text[1024];
@@ -50,10 +51,10 @@ struct err {
 enum tw_err err_fail(struct err *err, enum tw_err code, const char *format, ...)
     TW_PRINTF(3, 4);
 
-/* err_put: the same sentence for who has the arguments as a list. */
+/* err_put: the same as err_fail(), with the arguments as a va_list. */
 void err_put(struct err *err, const char *format, va_list args) TW_PRINTF(2, 0);
 
-/* err_prefix: put "prefix: " before what err (may be NULL) says already. */
+/* err_prefix: put "prefix: " before the text of err (may be NULL). */
 void err_prefix(struct err *err, const char *format, ...) TW_PRINTF(2, 3);
 
 #endif

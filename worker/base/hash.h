@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Hashes for tables and buckets in memory: fast, and no secret. What is stored,
- * or must not be guessed, wants crypto.h.
+ * Hashes for tables and buckets in memory: fast, not cryptographic. For a
+ * stored or unpredictable digest use crypto.h.
  *
  * FNV-1a of 64 bits; source: "The FNV Non-Cryptographic Hash Algorithm".
  */
@@ -15,12 +15,12 @@
 
 #define HASH_BEGIN UINT64_C(14695981039346656037)
 
-/* hash_bytes, hash_slice: hash, gone on with these bytes. */
+/* hash_bytes, hash_slice: hash, continued with these bytes. */
 uint64_t hash_bytes(uint64_t hash, const void *bytes, size_t len);
 uint64_t hash_slice(uint64_t hash, struct slice text);
 
-/* hash_mix: every bit of the result takes part of all: the last step of
- * SplitMix64. */
+/* hash_mix: the last step of SplitMix64: each bit of the result depends on all
+ * bits of hash. */
 uint64_t hash_mix(uint64_t hash);
 
 #endif

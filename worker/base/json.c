@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * One reader. What it passes over it has checked, so that whatever is taken
- * from a text later, a string to decode or an element by itself, is good JSON.
+ * One scanner for both users below. It checks all text that it moves past, so
+ * that a slice of this text (a string to decode, an element) is valid JSON.
  *
- * Two users of it collect values: a flat object's members go into a list that
- * the caller keeps, a whole text becomes a tree in an arena. Neither does work
- * that grows faster than n log n with the length of a text.
+ * A flat object's members are collected in a list that the caller keeps; a
+ * whole text becomes a tree in an arena. Neither takes more than O(n log n)
+ * time for a text of length n.
  */
 #include "worker/base/json.h"
 
@@ -47,7 +47,7 @@ static void skip_blanks(struct scan *scan)
         scan->at++;
 }
 
-/* Is c next? Then it is passed. */
+/* If c is next, move past it. */
 static bool accept(struct scan *scan, char c)
 {
     if (scan->at == scan->end || *scan->at != c)
@@ -83,13 +83,13 @@ static int hex_unit(const char *at, const char *end)
     return unit;
 }
 
-/* A string as it was found. */
+/* A string as scanned. */
 struct string {
     struct slice raw; /* with both quotes */
     bool escaped, has_nul;
 };
 
-/* Behind a backslash. */
+/* Valid after a backslash? */
 static bool is_short_escape(char c)
 {
     switch (c) {
@@ -129,14 +129,14 @@ static enum tw_err scan_escape(struct scan *scan, struct string *string)
     return TW_OK;
 }
 
-/* Eight bytes at once: a number with `byte` in each. */
+/* A number with `byte` in each of its eight bytes. */
 #define EACH(byte) (UINT64_C(0x0101010101010101) * (byte))
 #define HIGH_BITS EACH(0x80)
 
 /*
- * The high bit of each of eight bytes that is a quote, a backslash or a control
- * character. Of a byte behind the first such one (in higher bits) it may be
- * wrong: a subtraction borrows from there.
+ * Set the high bit of each of eight bytes that is a quote, a backslash or a
+ * control character. Only the first match (the lowest) is certain: a later bit
+ * may be wrong, because the subtraction borrows from it.
  */
 static uint64_t find_stops(uint64_t eight)
 {
@@ -148,7 +148,7 @@ static uint64_t find_stops(uint64_t eight)
            HIGH_BITS;
 }
 
-/* The same of each backslash alone. */
+/* The same for backslashes only. */
 static uint64_t find_backslash(uint64_t eight)
 {
     uint64_t backslash = eight ^ EACH('\\');
@@ -156,7 +156,7 @@ static uint64_t find_backslash(uint64_t eight)
     return (backslash - EACH(1)) & ~backslash & HIGH_BITS;
 }
 
-/* The first byte is the lowest. */
+/* The first byte becomes the lowest. */
 static uint64_t load_eight(const char *at)
 {
     uint64_t eight;
@@ -165,14 +165,14 @@ static uint64_t load_eight(const char *at)
     return le64toh(eight);
 }
 
-/* How many of eight bytes are before the first one with a high bit in stops. */
+/* The number of bytes before the first one with a high bit in stops. */
 static size_t before_stop(uint64_t stops)
 {
     return stops ? (size_t)__builtin_ctzll(stops) / 8 : sizeof(stops);
 }
 
-/* Pass all bytes of a string up to the next one that needs a look; *ret_ascii:
- * all of them are ASCII for certain. */
+/* Move past the bytes of a string that need no check, up to a quote, a
+ * backslash or a control character. *ret_ascii: all of them are ASCII. */
 static void skip_plain(struct scan *scan, bool *ret_ascii)
 {
     const char *at = scan->at;
@@ -273,7 +273,7 @@ static enum tw_err scan_word(struct scan *scan, enum json_type *ret_type)
     return refuse(scan, "a value is needed here");
 }
 
-/* Go to the first byte of the next value, which the budget must allow. */
+/* Move to the first byte of the next value, and count it in the budget. */
 static enum tw_err begin_value(struct scan *scan)
 {
     skip_blanks(scan);
@@ -310,8 +310,8 @@ static enum tw_err scan_scalar(struct scan *scan, struct json_member *ret)
 
 /* ---- decoding ---- */
 
-/* Decode the \u escape at `at`, or two that are a surrogate pair, to *ret_to.
- * Half a pair is U+FFFD. Returns where the text goes on. */
+/* Decode the \u escape at `at`, or two that are a surrogate pair, to *ret_to. A
+ * lone surrogate becomes U+FFFD. Returns the end of the escape. */
 static const char *decode_unit(const char *at, const char *end, char **ret_to)
 {
     int unit = hex_unit(at + 2, end), low = -1;
@@ -350,8 +350,9 @@ static char decode_short(char c)
     }
 }
 
-/* Copy up to the next backslash, or end; what is written behind that counts for
- * nothing. Returns where it is; *ret_to is not ahead of `at`. */
+/* Copy up to the next backslash, or end. Up to eight bytes behind *ret_to are
+ * overwritten with garbage. Returns the end of the copied input. The output
+ * must not be longer than the input so far. */
 static const char *copy_plain(const char *at, const char *end, char **ret_to)
 {
     char *to = *ret_to;
@@ -369,8 +370,8 @@ static const char *copy_plain(const char *at, const char *end, char **ret_to)
     return at;
 }
 
-/* The text of a string that scan_string() found to be good: in arena, for it
- * has escapes. No escape is shorter than what it stands for. */
+/* Decode a string with escapes, which scan_string() has checked, into arena. No
+ * escape is shorter than its decoded character. */
 static struct slice decode(struct slice raw, struct arena *arena)
 {
     const char *at = raw.at + 1, *end = raw.at + raw.len - 1;
@@ -396,7 +397,7 @@ static struct slice text_of(struct slice raw, bool escaped, struct arena *arena)
                    : (struct slice){raw.at + 1, raw.len - 2};
 }
 
-/* Read "name": and go to the value. */
+/* Read "name": and move to the value. */
 static enum tw_err scan_name(struct scan *scan, struct json_member *ret)
 {
     struct string string;
@@ -417,12 +418,13 @@ static enum tw_err scan_name(struct scan *scan, struct json_member *ret)
     return TW_OK;
 }
 
-/* ---- names that are there twice ---- */
+/* ---- duplicate names ---- */
 
-/* So many names are compared each with each; more are sorted. */
+/* Up to this many names are compared pairwise; more are sorted. */
 #define FEW_NAMES 24
 
-/* Members by index, in a list of them or of what begins with one. */
+/* Members by index, in an array of members or of structs that begin with
+ * one. */
 struct names {
     const struct json_member *first;
     size_t stride, count;
@@ -439,7 +441,7 @@ static struct slice name_at(const struct names *names, size_t index)
     return member_at(names, index)->name;
 }
 
-/* An order of names; not that of their characters. */
+/* A total order of names: by length, then by bytes. */
 static int compare_names(struct slice a, struct slice b)
 {
     if (a.len != b.len)
@@ -463,8 +465,9 @@ static void merge_runs(const struct names *names, const uint32_t *from,
 }
 
 /*
- * Put the indices of names into sorted; equal names keep the order of the text.
- * sorted holds twice as many. A merge sort: no choice of names makes it slow.
+ * Write the indices of names to sorted, ordered by name; equal names keep the
+ * order of the text. sorted has room for twice as many. A merge sort, so that
+ * no input makes it slow.
  */
 static void sort_names(const struct names *names, uint32_t *sorted)
 {
@@ -489,8 +492,8 @@ static void sort_names(const struct names *names, uint32_t *sorted)
         memcpy(sorted, from, count * sizeof(*sorted));
 }
 
-/* The first member whose name is there before it, or NULL. sorted may be NULL
- * where they are few. */
+/* The first member that repeats an earlier name, or NULL. sorted may be NULL if
+ * there are few names. */
 static const struct json_member *find_repeated(
     const struct names *names, const uint32_t *sorted)
 {
@@ -522,14 +525,14 @@ static enum tw_err check_names(
 
 /* ---- flat objects ---- */
 
-/* Annotations whose last value counts: their places among the members. */
+/* Annotations, of which the last value counts: their indices in the members. */
 struct annotations {
     struct slice prefix; /* at is NULL: there are none */
     size_t places[JSON_MAX_ANNOTATIONS];
     size_t count;
 };
 
-/* Where the last member is, or an earlier one that it replaces. */
+/* The index of the last member, or of the annotation that it replaces. */
 static size_t place_of_last(
     struct annotations *annotations, const struct json_members *members)
 {
@@ -605,7 +608,7 @@ static struct names names_of(const struct json_members *members)
         members->list, sizeof(*members->list), members->count};
 }
 
-/* Sorts the names where they are many; NULL: they are few. */
+/* Sort the names if they are many; NULL: they are few. */
 static const uint32_t *sort_members(struct json_members *members)
 {
     const struct names names = names_of(members);
@@ -652,7 +655,7 @@ enum tw_err json_flat_object(struct slice text, const char *annotation,
     struct arena *arena, struct json_members *members, size_t *ret_end,
     struct err *err)
 {
-    /* The object is a value itself. */
+    /* The object counts as a value. */
     struct scan scan = scan_of(text, 1 + JSON_MAX_MEMBERS, arena, err);
     struct names names;
     enum tw_err code;
@@ -670,7 +673,7 @@ enum tw_err json_flat_object(struct slice text, const char *annotation,
     return code;
 }
 
-/* Where name is in the sorted names, or count. */
+/* The index of name, found by binary search, or count. */
 static size_t search(
     const struct names *names, const uint32_t *sorted, struct slice name)
 {
@@ -724,27 +727,28 @@ bool json_unquote(struct slice raw, struct arena *arena, struct slice *ret)
 /* ---- whole texts ---- */
 
 struct json {
-    struct json_member member; /* no name: not in an object */
+    struct json_member member; /* no name if not in an object */
     struct slice text;         /* of a string, decoded */
-    struct json *children;     /* count of them, in the document's arena */
+    struct json *children;     /* `count` values, in the document's arena */
     size_t count;
 };
 
-/* The value that json_parse() gives: its root, and what holds all of it. */
+/* What json_parse() returns: the root value, and the arena of the whole
+ * tree. */
 struct document {
-    struct json root; /* first, so that a root is a document */
+    struct json root; /* first: a pointer to it is one to a document */
     struct arena arena;
 };
 
 struct tree {
     struct scan scan;
     unsigned depth_left;
-    /* Children of the containers that are open, the innermost last. */
+    /* Children of the open containers, those of the innermost last. */
     struct json *stack;
     size_t stack_count, stack_room;
 };
 
-/* Put child among the children of the innermost open container. */
+/* Add child to the children of the innermost open container. */
 static void push(struct tree *tree, const struct json *child)
 {
     if (tree->stack_count == tree->stack_room) {
@@ -755,7 +759,7 @@ static void push(struct tree *tree, const struct json *child)
     tree->stack[tree->stack_count++] = *child;
 }
 
-/* Take the children from index `from` off the stack, for value to have. */
+/* Move the children from index `from` on from the stack to value. */
 static void adopt(struct tree *tree, struct json *value, size_t from)
 {
     size_t count = tree->stack_count - from;
@@ -788,7 +792,7 @@ static enum tw_err check_children(const struct tree *tree, size_t from)
 
 static enum tw_err read_value(struct tree *tree, struct json *value);
 
-/* Read what is between the brackets of a container, and the second one. */
+/* Read the children of a container and its closing bracket. */
 static enum tw_err read_children(struct tree *tree, bool object)
 {
     struct scan *scan = &tree->scan;
@@ -954,13 +958,13 @@ const struct json *json_value(const struct json *object, size_t index)
 
 /* ---- writing ---- */
 
-/* An ASCII character that is written as it is, as most are. */
+/* Is c an ASCII character that needs no escape? */
 static bool is_plain(char c)
 {
     return c >= ' ' && c < 0x7f && c != '"' && c != '\\';
 }
 
-/* How many of them text begins with. */
+/* The number of those at the start. */
 static size_t plain_prefix(struct slice text)
 {
     size_t len = 0;

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * JSON, read in one pass where it lies: the exact text of every value is kept
- * as a slice of the text that is read, because a value that is not understood
- * must be written back exactly as it came. Only what has escapes is copied, to
- * be decoded.
+ * JSON, parsed in one pass without copying: each value is a slice of the input
+ * with its exact text, because a value that is not understood must be written
+ * back unchanged. Only names and strings with escapes are copied, to be
+ * decoded.
  *
  * Refused: anything that is not strict JSON (RFC 8259), invalid UTF-8,
- * duplicate names, nesting deeper than asked for, more values than below,
- * trailing bytes, a NUL in a name. What a text takes in memory is so bounded,
- * whoever wrote it: a value of two bytes, "1,", takes some 250. Lone
+ * duplicate names, nesting beyond the caller's limit, more values than the
+ * limits below, trailing bytes, a NUL in a name. These limits bound the memory
+ * that any input can take: a value of two bytes, "1,", takes some 250. Lone
  * surrogates in escapes are decoded as U+FFFD; raw keeps them.
  */
 #ifndef TW_BASE_JSON_H
@@ -35,9 +35,9 @@ enum json_type {
 /* The largest max_depth. */
 #define JSON_DEPTH_LIMIT 64
 
-/* The most values of a text: what fits into 64 KiB, the largest property or
- * message, never has more. The most of a flat object: an entity of 255
- * properties, each with its type, and annotations beside. */
+/* The maximum number of values of a text: 64 KiB, the largest property or
+ * message, never hold more. The maximum of a flat object: an entity of 255
+ * properties, each with its type, and annotations. */
 #define JSON_MAX_VALUES 32768
 #define JSON_MAX_MEMBERS 1024
 #define JSON_MAX_ANNOTATIONS 16
@@ -47,22 +47,22 @@ enum json_type {
 struct json_member {
     struct slice name;   /* decoded */
     struct slice raw;    /* the value's text as it came, quotes included */
-    const char *name_at; /* where the name's first quote is in the text */
+    const char *name_at; /* the name's first quote in the text */
     enum json_type type;
     bool escaped; /* a JSON_STRING with escapes */
 };
 
 /*
- * The members of one flat object, and what it takes to read them. It is kept
- * from one object to the next, so that the thousand entities of a page do not
- * allocate anything each. json_members_init before first use;
- * json_members_done frees.
+ * The members of one flat object, and the memory to read them. The caller
+ * reuses it from object to object, so that the thousand entities of a page need
+ * no allocation each. json_members_init before first use; json_members_done
+ * frees.
  */
 struct json_members {
     struct json_member *list; /* count of them, in the order of the text */
     size_t count;
     size_t room;       /* of list */
-    uint32_t *by_name; /* where there are many: their indices, sorted */
+    uint32_t *by_name; /* of many members: their indices, sorted */
     size_t by_name_room;
 };
 void json_members_init(struct json_members *members);
@@ -71,13 +71,13 @@ void json_members_done(struct json_members *members);
 /*
  * json_flat_object: read the one object at the start of text. Nested values are
  * refused. Names that begin with `annotation` ("odata."; NULL: none) may be
- * repeated: the last value counts and has the place of the first. That holds
- * for the first JSON_MAX_ANNOTATIONS different ones; a further one may not be
- * repeated. *ret_end: bytes used. On failure err has the byte offset, and there
- * are no members.
+ * repeated: the last value replaces the first, at its position. That holds for
+ * the first JSON_MAX_ANNOTATIONS different names; any further one must be
+ * unique. *ret_end: bytes used. On failure err has the byte offset, and members
+ * is empty.
  *
- * Members stay until the next object is read. Their slices point into text;
- * but names with escapes are decoded into arena.
+ * Members are valid until the next object is read. Their slices point into
+ * text; names with escapes are decoded into arena.
  */
 TW_MUST_USE enum tw_err json_flat_object(struct slice text,
     const char *annotation, struct arena *arena, struct json_members *members,
@@ -86,13 +86,13 @@ TW_MUST_USE enum tw_err json_flat_object(struct slice text,
 /* json_members_find: the index of the member of that name, or count. */
 size_t json_members_find(const struct json_members *members, struct slice name);
 
-/* json_member_text: the text of a JSON_STRING, decoded, NULs included. It is a
- * slice of raw where there are no escapes, else it lives in arena. */
+/* json_member_text: the decoded text of a JSON_STRING, NULs included. A slice
+ * of raw if it has no escapes, else allocated in arena. */
 struct slice json_member_text(
     const struct json_member *member, struct arena *arena);
 
-/* json_unquote: the same for a text that was not read as a member. False: it
- * is not one JSON string, from quote to quote. */
+/* json_unquote: the decoded text of raw, which is not a member. False: raw is
+ * not exactly one JSON string, from quote to quote. */
 bool json_unquote(struct slice raw, struct arena *arena, struct slice *ret);
 
 /* ---- whole texts ---- */
@@ -114,7 +114,7 @@ struct slice json_raw(const struct json *json);    /* its exact text */
 struct slice json_string(const struct json *json); /* of a JSON_STRING */
 bool json_boolean(const struct json *json);        /* of a JSON_BOOLEAN */
 
-/* json_int64: false unless a number without point or exponent in range. */
+/* json_int64: true for a number without point or exponent, in range. */
 bool json_int64(const struct json *json, int64_t *ret);
 
 size_t json_count(const struct json *json); /* of an array or object */
@@ -126,9 +126,12 @@ const struct json *json_value(const struct json *object, size_t index);
 
 /* ---- writing ---- */
 
-/* json_add_string: add text (valid UTF-8, NULs allowed) quoted and escaped:
- * \" \\ \n \r \t; what text_is_hidden() as \uXXXX, for a terminal may show
- * it; everything else as it is. At most six bytes for one. */
+/*
+ * json_add_string: add text (valid UTF-8, NULs allowed) quoted and escaped: \"
+ * \\ \n \r \t as such, a character that text_is_hidden() as \uXXXX because the
+ * output may be shown on a terminal, all others unchanged. At most six bytes
+ * for one byte.
+ */
 void json_add_string(struct buf *to, struct slice text);
 
 /* json_add_escaped: the same without the quotes. */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* One line, built whole and written once, so that threads need no lock. */
+/* Each line is built in memory and written by one write(2), so that threads
+ * need no lock. */
 #include "worker/base/log.h"
 
 #include <errno.h>
@@ -15,9 +16,9 @@
 #include "worker/base/platform.h"
 #include "worker/base/text.h"
 
-/* A longer message is cut, so that no input fills the log. */
+/* A longer message is cut, so that no input can flood the log. */
 #define MESSAGE_MAX_BYTES ((size_t)16 * 1024)
-/* Every byte may take six as it is made visible. */
+/* An escaped byte may take up to six. */
 #define LINE_MAX_BYTES (MESSAGE_MAX_BYTES * 8)
 
 static const char *const level_names[] = {
@@ -119,8 +120,8 @@ static void add_json_line(struct buf *line, enum log_level level,
     buf_add_text(line, "}\n");
 }
 
-/* One write(2). What a full pipe does not take is lost: nothing is better
- * than a half line later, between those of others. */
+/* One write(2). If a full pipe takes only part of the line, the rest is lost:
+ * writing it later could put it between lines of other processes. */
 static void write_line(struct slice line)
 {
     ssize_t wrote;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Memory, or the end of the process: nothing above has to ask which. */
+/* Allocation that ends the process on failure, so that callers need no
+ * check. */
 #include "worker/base/mem.h"
 
 #include <errno.h>
@@ -18,13 +19,16 @@
 #define EXIT_AGAIN 75
 #define ARENAS 2
 
-/* Pages and batches of some 100 KiB come and go all the time: mapped each by
- * itself, or given back at once, their memory would be faulted in again for
- * each request, which took a third of the CPU time of an upgrade. */
+/*
+ * Pages and batches of some 100 KiB are allocated and freed all the time. If
+ * each were mapped by itself, or returned to the system at once, each request
+ * would fault its memory in again, which took a third of the CPU time of an
+ * upgrade.
+ */
 #define MAPPED_BYTES (1024 * 1024)
 #define TRIM_BYTES (2 * 1024 * 1024)
 
-/* Allocations until one fails; 0 while none shall. */
+/* Allocations until one fails; 0: none fails. */
 static atomic_ulong fail_after;
 
 void mem_exhausted(void)
@@ -32,7 +36,7 @@ void mem_exhausted(void)
     static const char line[] =
         "tableward: out of memory; every run can be taken up again\n";
 
-    /* Nobody is left to hear of a write that fails. */
+    /* A failed write cannot be reported anywhere. */
     if (write(STDERR_FILENO, line, sizeof(line) - 1) < 0)
         _exit(EXIT_AGAIN);
     _exit(EXIT_AGAIN);
@@ -54,7 +58,7 @@ void mem_give_back(void)
 #endif
 }
 
-/* Whether it is this allocation's turn to fail. */
+/* Must this allocation fail, because of mem_fail_after()? */
 static bool must_fail(void)
 {
     unsigned long left =
@@ -69,9 +73,9 @@ static bool must_fail(void)
 #ifdef MEM_HAS_LIBRARIES
 
 /*
- * The C library's names stand in the program itself, so every library that is
- * loaded calls these. What is behind them is glibc's own allocator, which free
- * and malloc_usable_size still belong to.
+ * The program defines the C library's names itself, so that every loaded
+ * library calls these functions. They use glibc's own allocator, to which free
+ * and malloc_usable_size still belong.
  */
 /* NOLINTBEGIN(bugprone-reserved-identifier) */
 void *__libc_malloc(size_t bytes);

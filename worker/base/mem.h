@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The allocation seam. An allocation that fails ends the process at once with
- * exit code 75 and one line on standard error: every run can be taken up again
- * from its ledger, so ending is always safe, and no caller has a path for it.
- * What comes from outside is bounded before memory is asked for.
+ * All memory allocation. An allocation that fails ends the process at once with
+ * exit code 75 and one line on standard error. This is always safe, because a
+ * worker can continue each run from its ledger, and so no caller handles a
+ * failed allocation. Input sizes are bounded before memory is allocated for
+ * them.
  *
- * It holds for every library too where MEM_HAS_LIBRARIES is defined: the
- * program has malloc and its family itself, before those of the C library.
- * That is with glibc, but for sanitizers, which have a malloc of their own, and
- * for a static program, whose C library cannot be without its own: build that
- * with -DMEM_OURS_ALONE. Without it, modules say mem_exhausted() for what their
- * library tells them.
+ * If MEM_HAS_LIBRARIES is defined, this applies to all libraries too: the
+ * program defines malloc and its family itself, in place of the C library's.
+ * That is so with glibc, with two exceptions: sanitizers, which have a malloc
+ * of their own, and a static program, whose C library needs its own malloc:
+ * build it with -DMEM_OURS_ALONE. Without MEM_HAS_LIBRARIES, modules call
+ * mem_exhausted() when their library reports a failed allocation.
  */
 #ifndef TW_BASE_MEM_H
 #define TW_BASE_MEM_H
@@ -32,17 +33,17 @@
 #endif
 
 /*
- * mem_keep_little: let the allocator give back what is freed. glibc's has eight
- * arenas a core, each of which keeps what it once held, and learns from large
- * blocks to keep those too: peak memory grew with cores and luck, by 5 to 12
- * MiB on two cores. With two arenas, and every block of 128 KiB mapped by
- * itself, it does not. Before any thread starts; nothing with another libc.
+ * mem_keep_little: make the allocator return freed memory to the system. By
+ * default glibc has eight arenas a core, each of which keeps freed memory, and
+ * raises its mmap threshold after large blocks: peak memory grew with cores and
+ * luck, by 5 to 12 MiB on two cores. Two arenas and fixed thresholds (mem.c)
+ * prevent this. Call it before any thread starts. No-op with another libc.
  */
 void mem_keep_little(void);
 
-/* mem_give_back: what the allocator keeps of what was freed. Worth its
- * milliseconds where work of one sort ends that took much in small pieces, and
- * work of another begins. Nothing with another libc. */
+/* mem_give_back: return all freed memory to the system. It takes milliseconds;
+ * call it when a phase with many small allocations ends and a different one
+ * begins. No-op with another libc. */
 void mem_give_back(void);
 
 /* mem_alloc: bytes of zeroed memory (bytes 0 counts as 1). Owned. Not NULL. */
@@ -63,13 +64,13 @@ char *mem_format(const char *format, ...)
 
 void mem_free(void *at); /* NULL: nothing */
 
-/* mem_exhausted: the end of the process, as above. For the modules whose
- * library allocates by itself and only says that it could not. */
+/* mem_exhausted: end the process, as above. For modules whose library allocates
+ * by itself and reports that it could not. */
 void mem_exhausted(void) __attribute__((noreturn));
 
 /*
- * mem_fail_after: let the n-th allocation from now fail, 0: none (the
- * default). Returns what was left of the n before. For tests.
+ * mem_fail_after: let the n-th allocation from now fail, 0: none (the default).
+ * Returns what remained of the previous n. For tests.
  */
 unsigned long mem_fail_after(unsigned long n);
 

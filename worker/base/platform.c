@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The real platform: the kernel's clocks and randomness, POSIX threads. Every
- * public function goes through one table, so that a simulation can put its
- * own in the way.
+ * public function calls through one table, so that a simulation can replace it.
  */
 #include "worker/base/platform.h"
 
@@ -25,13 +24,13 @@
 #define NS_PER_MS 1000000L
 #define NS_PER_S 1000000000L
 
-/* Address space only: what a thread does not touch costs no memory. */
+/* Address space only: untouched stack pages take no memory. */
 #define STACK_BYTES ((size_t)1024 * 1024)
 
 /*
- * A condition cannot wait on CLOCK_BOOTTIME, and CLOCK_MONOTONIC stands still
- * while the machine sleeps. So no wait is longer than this: after a sleep a
- * deadline is noticed soon.
+ * A condition variable cannot wait on CLOCK_BOOTTIME, and CLOCK_MONOTONIC stops
+ * while the machine is suspended. So no single wait is longer than this: a
+ * deadline that passed meanwhile is noticed soon after.
  */
 #define LONGEST_WAIT_MS 10000
 
@@ -43,7 +42,7 @@
 #endif
 #endif
 
-/* End the process: the system refuses what every run needs. */
+/* End the process, because the system refuses what every run needs. */
 static void __attribute__((noreturn)) give_up(const char *what, int error)
 {
     char line[160];
@@ -55,7 +54,7 @@ static void __attribute__((noreturn)) give_up(const char *what, int error)
     _exit(EXIT_AGAIN);
 }
 
-/* A pthread call that only our own mistake makes fail. */
+/* For pthread calls that fail only because of a bug. */
 static void must(int error)
 {
     if (error != 0)
@@ -103,10 +102,11 @@ static const char *real_boot_id(void)
 }
 
 /*
- * A time namespace adds a constant to CLOCK_BOOTTIME, but has the boot id of
- * all others, which have none or another one: it is taken off again. The file
- * is for the namespace of children, which is the process's own unless it has
- * just called unshare(2).
+ * A time namespace adds a constant to CLOCK_BOOTTIME, although its boot id is
+ * that of the whole kernel. The constant is subtracted again, so that all
+ * processes of one boot agree. The file describes the namespace of child
+ * processes, which is also the process's own unless it has just called
+ * unshare(2).
  *
  * Source: time_namespaces(7).
  */
@@ -200,7 +200,7 @@ static void real_cond_done(struct platform_cond *cond)
     must(pthread_cond_destroy(&cond->real));
 }
 
-/* The moment on CLOCK_MONOTONIC that is wait_ms from now. */
+/* The time on CLOCK_MONOTONIC that is wait_ms from now. */
 static struct timespec monotonic_in(int64_t wait_ms)
 {
     struct timespec until = now_of(CLOCK_MONOTONIC);
@@ -244,7 +244,7 @@ static void real_wake_all(struct platform_cond *cond)
     must(pthread_cond_broadcast(&cond->real));
 }
 
-/* What a new thread is told; it frees it. */
+/* Arguments of a new thread, which frees them. */
 struct beginning {
     void (*body)(void *arg);
     void *arg;
@@ -318,7 +318,7 @@ static const struct platform_ops real_ops = {
     .join = real_join,
 };
 
-/* Set before any thread exists, only read after that. */
+/* Set before any thread exists; read-only afterwards. */
 static const struct platform_ops *platform = &real_ops;
 
 void platform_use(const struct platform_ops *ops)
@@ -351,7 +351,7 @@ uint64_t platform_random_below(uint64_t limit)
     uint64_t drawn, unfair;
 
     assert(limit > 0);
-    /* 2^64 modulo limit: as many draws are too many for a fair result. */
+    /* 2^64 modulo limit: this many draws are rejected, for a uniform result. */
     unfair = (UINT64_MAX % limit + 1) % limit;
     do
         platform_random(&drawn, sizeof(drawn));

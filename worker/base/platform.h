@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The one seam to what cannot be repeated: clocks, randomness, threads, locks
- * and waits. Everything else goes through here, so that a simulation can put
- * a virtual platform in its place with platform_use().
+ * Clocks, randomness, threads, locks and waits: all that is not deterministic.
+ * All other code calls these functions, so that a simulation can substitute a
+ * virtual platform with platform_use().
  */
 #ifndef TW_BASE_PLATFORM_H
 #define TW_BASE_PLATFORM_H
@@ -12,7 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* No moment: waits for ever, never comes. */
+/* A time that never comes: an unlimited wait. */
 #define PLATFORM_NEVER INT64_MAX
 
 struct platform_mutex {
@@ -30,8 +30,8 @@ struct platform_thread {
     void *virtual;
 };
 
-/* What a platform can do. The real one is used until platform_use() is called.
- */
+/* The operations of a platform. The real one is used until platform_use() is
+ * called. */
 struct platform_ops {
     const char *(*boot_id)(void);
     int64_t (*boot_ms)(void);
@@ -52,16 +52,16 @@ struct platform_ops {
 };
 
 /* platform_use: replace the platform, before any thread or lock exists.
- * Borrowed for the life of the process; NULL: the real one again. */
+ * Borrowed for the life of the process. NULL: the real platform. */
 void platform_use(const struct platform_ops *ops);
 
-/* platform_boot_id: which run of the kernel platform_boot_ms() counts in, the
- * same for all containers on it: 36 characters of hexadecimal digits and '-',
- * other ones after each boot. "": not known. Static. */
+/* platform_boot_id: identifies the kernel's boot that platform_boot_ms() counts
+ * from: 36 hexadecimal digits and '-', the same for all containers, different
+ * after each boot. "": unknown. Static. */
 const char *platform_boot_id(void);
 
-/* platform_boot_ms: milliseconds since boot, CLOCK_BOOTTIME: counts on while
- * the machine sleeps, never steps. For deadlines and durations. */
+/* platform_boot_ms: milliseconds since boot, CLOCK_BOOTTIME: includes time that
+ * the machine was suspended, never steps. For deadlines and durations. */
 int64_t platform_boot_ms(void);
 
 /* platform_wall_ticks: UTC now in ticks: 100 ns since 0001-01-01. May step. */
@@ -82,10 +82,10 @@ void platform_cond_init(struct platform_cond *cond);
 void platform_cond_done(struct platform_cond *cond);
 
 /*
- * platform_wait: with mutex held, wait for a wake or until platform_boot_ms()
- * is until_ms (PLATFORM_NEVER: no limit). False: the time has come. May wake
- * without cause; callers look at their condition in a loop. mutex is let go of
- * even where the time has come before.
+ * platform_wait: with mutex held, wait for platform_wake_all() or until
+ * platform_boot_ms() is until_ms (PLATFORM_NEVER: no limit). False: until_ms is
+ * reached. Spurious wakeups occur: callers check their condition in a loop.
+ * mutex is released and acquired again even if until_ms has already passed.
  */
 bool platform_wait(
     struct platform_cond *cond, struct platform_mutex *mutex, int64_t until_ms);
@@ -93,18 +93,18 @@ void platform_wake_all(struct platform_cond *cond);
 
 /*
  * platform_start: run body(arg) on a thread of its own, named for debuggers (15
- * bytes), with all signals blocked. To be joined. Failing to start one ends
- * the process with exit code 75.
+ * bytes), with all signals blocked. The caller must join it. If the thread
+ * cannot be started, the process ends with exit code 75.
  */
 void platform_start(struct platform_thread *thread, const char *name,
     void (*body)(void *arg), void *arg);
 void platform_join(struct platform_thread *thread);
 
 /*
- * platform_block_pipe: keep SIGPIPE away from this thread, for a library that
- * writes to sockets with write(2). True: it was let in before, and
- * platform_let_pipe() must let it in again; one that came meanwhile is
- * forgotten. The same on every platform.
+ * platform_block_pipe: block SIGPIPE in this thread, for a library that writes
+ * to sockets with write(2). True: it was not blocked before, and the caller
+ * must call platform_let_pipe(), which discards a pending SIGPIPE and unblocks
+ * it. The same on every platform.
  */
 bool platform_block_pipe(void);
 void platform_let_pipe(void);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A stretch of bytes that somebody else owns; may contain NUL bytes. */
+/* A byte string that is owned elsewhere; may contain NUL bytes. */
 #ifndef TW_BASE_SLICE_H
 #define TW_BASE_SLICE_H
 
@@ -36,7 +36,7 @@ static inline bool slice_begins(struct slice a, struct slice prefix)
            (prefix.len == 0 || memcmp(a.at, prefix.at, prefix.len) == 0);
 }
 
-/* slice_compare: order of bytes, which is the order of code points. */
+/* slice_compare: by bytes, which for UTF-8 is the order of code points. */
 static inline int slice_compare(struct slice a, struct slice b)
 {
     size_t shared = a.len < b.len ? a.len : b.len;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* When the process was asked to end. */
+/* The stop signal and its hooks. */
 #include "worker/base/stop.h"
 
 #include <stdatomic.h>
@@ -9,7 +9,7 @@
 
 static _Atomic int64_t asked_ms = PLATFORM_NEVER;
 
-/* Guards the list, and is held while hooks are called, which is once. */
+/* Guards the list. Held during the calls of the hooks, which happen once. */
 static _Atomic bool locked;
 static struct stop_hook *hooks;
 

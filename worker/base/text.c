@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Strict readers and writers of the small texts that everything is made of. */
+/* Strict parsers and writers of small texts. */
 #include "worker/base/text.h"
 
 #include <assert.h>
@@ -38,12 +38,12 @@ static int hex_value(char c)
     return -1;
 }
 
-/* The first n bytes of text, which goes on after them. */
+/* Split the first n bytes off text. */
 static struct slice take(struct slice *text, size_t n)
 {
     struct slice taken = {text->at, n};
 
-    if (n > 0) /* of no bytes at may be NULL */
+    if (n > 0) /* at may be NULL if n is 0 */
         text->at += n;
     text->len -= n;
     return taken;
@@ -58,7 +58,7 @@ static bool take_char(struct slice *text, char c)
     return true;
 }
 
-/* Take all digits that are next; how many. */
+/* Take all digits that are next; returns their number. */
 static size_t take_digits(struct slice *text)
 {
     size_t n = 0;
@@ -110,8 +110,8 @@ static bool is_json_number(struct slice text)
     return text.len == 0;
 }
 
-/* strtod() wants a NUL behind; the locale is never set, so the point is a
- * point. */
+/* strtod() needs a NUL after the text. The program never sets a locale, so the
+ * decimal point is '.'. */
 static double to_double(struct slice text)
 {
     char few[64], *copy = few;
@@ -145,7 +145,7 @@ struct unit {
     int64_t factor;
 };
 
-/* A whole number and one of units, with no blank between. */
+/* Parse a whole number and one of units, with no blank between. */
 static bool with_unit(
     struct slice text, const struct unit *units, size_t count, int64_t *ret)
 {
@@ -227,7 +227,7 @@ static int64_t days_of(const struct text_date *date)
     return days;
 }
 
-/* Whether each part is in its range; to ticks if so. */
+/* Convert date to ticks; false: a part is out of range. */
 static bool ticks_of(const struct text_date *date, int64_t *ret_ticks)
 {
     int64_t seconds;
@@ -249,7 +249,7 @@ static bool take_number(struct slice *text, size_t width, int *ret)
     struct slice digits = *text;
     int64_t number;
 
-    if (take_digits(&digits) < width || /* "-0" is a number as well */
+    if (take_digits(&digits) < width || /* text_int64() would accept "-0" */
         !text_int64((struct slice){text->at, width}, 0, 9999999, &number))
         return false;
     take(text, width);
@@ -317,10 +317,10 @@ bool text_ticks(struct slice text, int64_t *ret_ticks)
     return true;
 }
 
-/* The year that holds the days-th day, and what is left of days. */
+/* The year that contains the day *days; *days becomes the day in that year. */
 static int year_of(int64_t *days)
 {
-    /* At most one too many: 366 is the longest year. */
+    /* A lower bound, because a year has at most 366 days. */
     int year = (int)(*days / 366) + 1;
 
     while (days_before_year(year + 1) <= *days)
@@ -439,7 +439,7 @@ bool text_parse_http_date(struct slice text, int64_t *ret_ticks)
 static size_t utf8_length(struct slice text)
 {
     const unsigned char *at = (const unsigned char *)text.at;
-    unsigned char low = 0x80, high = 0xbf; /* what the second byte may be */
+    unsigned char low = 0x80, high = 0xbf; /* range of the second byte */
     size_t len;
 
     if (text.len == 0)
@@ -465,7 +465,7 @@ static size_t utf8_length(struct slice text)
     return len;
 }
 
-/* How many bytes at the start of text are ASCII, counted by eights. */
+/* The number of ASCII bytes at the start of text, in units of eight bytes. */
 static size_t ascii_run(struct slice text)
 {
     size_t run = 0;
@@ -480,7 +480,7 @@ static size_t ascii_run(struct slice text)
     return run;
 }
 
-/* Pass what is ASCII; where it ends within eight bytes, up to there. */
+/* Move past all ASCII bytes. */
 static const char *skip_ascii(const char *at, const char *end)
 {
     at += ascii_run((struct slice){at, (size_t)(end - at)});
@@ -518,7 +518,7 @@ size_t text_utf16_units(struct slice text)
     const uint64_t ones = UINT64_C(0x0101010101010101);
     size_t units = 0, i = 0;
 
-    /* One for each character, one more for each of four bytes. */
+    /* One for each character, one more for each character of four bytes. */
     for (; text.len - i >= sizeof(uint64_t); i += sizeof(uint64_t)) {
         uint64_t eight, inner, wide;
 
@@ -539,8 +539,8 @@ size_t text_utf16_units(struct slice text)
     return units;
 }
 
-/* Where the lead byte of a character stands in the order of UTF-16: those of
- * four bytes are surrogates, before U+E000 and what follows it (EE, EF). */
+/* The rank of a lead byte in UTF-16 order. Characters of four bytes are
+ * surrogate pairs, which sort before U+E000 and above (EE, EF). */
 static int utf16_rank(unsigned char c)
 {
     if (c >= 0xf0)
@@ -556,8 +556,8 @@ int text_utf16_compare(struct slice a, struct slice b)
         i++;
     if (i == shared)
         return a.len < b.len ? -1 : a.len > b.len;
-    /* Two different bytes after a common start are both lead bytes or both
-     * continuations, and of these utf16_rank() changes nothing. */
+    /* Two different bytes after a common prefix are both lead bytes or both
+     * continuation bytes, whose order utf16_rank() does not change. */
     return utf16_rank((unsigned char)a.at[i]) <
                    utf16_rank((unsigned char)b.at[i])
                ? -1
@@ -570,7 +570,7 @@ uint32_t text_decode(struct slice text, size_t *ret_len)
     size_t len = utf8_length(text);
     uint32_t code_point;
 
-    if (len == 0) { /* only where the text is not valid, in spite of us */
+    if (len == 0) { /* only for an invalid text, which callers exclude */
         *ret_len = 1;
         return REPLACEMENT;
     }
@@ -631,7 +631,7 @@ void text_percent_encode(struct buf *to, struct slice text)
         buf_add(to, text.at + from, text.len - from);
 }
 
-/* Whether each % has its two digits. */
+/* Is each % followed by two hex digits? */
 static bool is_percent_encoded(struct slice text)
 {
     for (size_t i = 0; i < text.len; i++)
@@ -688,7 +688,7 @@ void text_visible(struct buf *to, struct slice text)
     }
 }
 
-/* More bytes of one character than these are no character's. */
+/* The maximum number of continuation bytes of one character. */
 #define CONTINUATION_MAX 3
 
 struct slice text_cut(struct slice text, size_t max_bytes)
@@ -733,7 +733,7 @@ void text_quote(struct buf *to, struct slice text)
     buf_add_text(to, shown.len < text.len ? "...'" : "'");
 }
 
-/* Names longer than this are no names of ours; a row of the table below. */
+/* Longer names are not considered; also the width of the table below. */
 #define NEAREST_MAX 64
 
 static size_t least(size_t a, size_t b)
@@ -742,8 +742,8 @@ static size_t least(size_t a, size_t b)
 }
 
 /*
- * The edit distance (insert, delete, change, swap two neighbours), at most
- * NEAREST_MAX bytes each. Three rows of the usual table are kept.
+ * The edit distance (insert, delete, change, swap two neighbors) of texts of at
+ * most NEAREST_MAX bytes. Only three rows of the usual table are kept.
  */
 static size_t distance(struct slice a, struct slice b)
 {
@@ -791,7 +791,7 @@ const char *text_nearest(
         nearest = names[i];
         if (edits == 0)
             break;
-        allowed = edits - 1; /* the first of equally near ones stays */
+        allowed = edits - 1; /* of equally near names the first is returned */
     }
     return nearest;
 }
@@ -834,7 +834,7 @@ bool text_is_run_id(struct slice text)
     return true;
 }
 
-/* 16 random bytes that say of themselves that they are random. */
+/* 16 random bytes with the version and variant bits of a random UUID. */
 static void random_uuid(unsigned char to[16])
 {
     platform_random(to, 16);

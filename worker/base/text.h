@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Numbers, durations, times, UTF-8, percent-encoding, the nearest name: pure
- * functions over text. Parsers take the whole slice or refuse it.
+ * functions over text. A parser accepts the whole slice or refuses it.
  */
 #ifndef TW_BASE_TEXT_H
 #define TW_BASE_TEXT_H
@@ -38,7 +38,7 @@ bool text_size_bytes(struct slice text, int64_t *ret_bytes);
  * `at` of messages, an offset +hh:mm instead of Z); years 1 to 9999. */
 bool text_ticks(struct slice text, int64_t *ret_ticks);
 
-/* A buffer that holds any time that the functions below write. */
+/* A buffer size for any time that the functions below write. */
 #define TEXT_TIME_MAX 40
 
 /* text_from_ticks: 2024-01-01T00:00:00.1234567Z, always seven digits.
@@ -58,7 +58,7 @@ struct text_date text_date_of(int64_t ticks);
 /* text_is_utf8: well-formed, no surrogates, at most U+10FFFF; NUL passes. */
 bool text_is_utf8(struct slice text);
 
-/* text_utf16_units: how many UTF-16 units a valid UTF-8 text takes. */
+/* text_utf16_units: the length of a valid UTF-8 text in UTF-16 units. */
 size_t text_utf16_units(struct slice text);
 
 /* text_utf16_compare: the service's order of keys, UTF-16 ordinal. */
@@ -68,8 +68,8 @@ int text_utf16_compare(struct slice a, struct slice b);
  * in bytes to *ret_len; text is not empty. */
 uint32_t text_decode(struct slice text, size_t *ret_len);
 
-/* text_put: write a code point (not a surrogate) as UTF-8, and return how many
- * bytes it has: TEXT_CHARACTER_MAX at most. */
+/* text_put: write a code point (not a surrogate) as UTF-8, and return its
+ * length in bytes: at most TEXT_CHARACTER_MAX. */
 #define TEXT_CHARACTER_MAX 4
 size_t text_put(uint32_t code_point, char *to);
 
@@ -79,41 +79,41 @@ void text_encode(struct buf *to, uint32_t code_point);
 /* text_percent_encode: all but A-Z a-z 0-9 - . _ ~ as %XX. */
 void text_percent_encode(struct buf *to, struct slice text);
 
-/* text_percent_decode: false where % is not followed by two hex digits. */
+/* text_percent_decode: false: a % is not followed by two hex digits. */
 bool text_percent_decode(struct buf *to, struct slice text);
 
-/* text_is_hidden: would a terminal or a reader not see code_point as it is?
- * Controls (C0, DEL, C1), line and paragraph separators, changes of direction,
- * what has no width; none is beyond U+FFFF. */
+/* text_is_hidden: is code_point one that a terminal or a reader does not show
+ * as it is? Controls (C0, DEL, C1), line and paragraph separators, changes of
+ * direction, characters without width; all are at most U+FFFF. */
 bool text_is_hidden(uint32_t code_point);
 
-/* text_visible: add text with control characters, what changes direction or
- * is not seen, and invalid bytes made visible. */
+/* text_visible: add text with hidden characters (text_is_hidden()) and invalid
+ * bytes as escapes: \xXX, \uXXXX. */
 void text_visible(struct buf *to, struct slice text);
 
 /*
- * text_cut: the longest beginning of text that has at most max_bytes bytes and
- * ends at a character's end. The one function that cuts a text: half a
- * character cannot be stored, and whatever holds it cannot be read.
+ * text_cut: the longest prefix of text that has at most max_bytes bytes and
+ * ends at a character boundary. Only this function cuts texts: a store refuses
+ * half a character, and a file with one cannot be read.
  */
 struct slice text_cut(struct slice text, size_t max_bytes);
 
-/* text_end_cut: end a NUL-terminated text that was cut at some byte to fit
- * into size bytes (vsnprintf's) in "...", at a character's end. */
+/* text_end_cut: replace the end of a NUL-terminated text, which vsnprintf() cut
+ * to fit into size bytes, with "...", at a character boundary. */
 void text_end_cut(char *text, size_t size);
 
-/* text_repair: add text with U+FFFD for each byte that is not UTF-8, so that
- * it can be stored. */
+/* text_repair: add text with U+FFFD for each byte that is not UTF-8, so that a
+ * store accepts it. */
 void text_repair(struct buf *to, struct slice text);
 
-/* text_quote: add text for a person to read, 'like this': control characters
- * and invalid bytes visible, cut with ... after 100 bytes. For messages. */
+/* text_quote: add text for a person to read, 'like this': text_visible(), cut
+ * with ... after 100 bytes. For messages. */
 void text_quote(struct buf *to, struct slice text);
 
 /*
- * text_nearest: the name in names[0..count-1] that was probably meant by
- * word, or NULL if none is near (edit distance at most a third of the length,
- * at least 1).
+ * text_nearest: the name in names[0..count-1] that a person who wrote `word`
+ * probably meant, or NULL if none is near (edit distance at most a third of the
+ * length, at least 1).
  */
 const char *text_nearest(
     struct slice word, const char *const *names, size_t count);

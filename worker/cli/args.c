@@ -25,7 +25,7 @@ static bool is_given(struct slice name, const struct words *words)
     return false;
 }
 
-/* What is given already was not meant. */
+/* Names that are given already are not suggested. */
 static int print_unknown_argument(
     const struct job *job, struct slice name, const struct words *words)
 {
@@ -34,7 +34,8 @@ static int print_unknown_argument(
     size_t count = 0;
     int code;
 
-    /* A job's names end in NUL: they are texts of its configuration. */
+    /* A job's names are NUL-terminated, because they are texts of its
+     * configuration. */
     for (size_t i = 0; i < job->arg_count; i++)
         if (!is_given(job->args[i].name, words))
             names[count++] = job->args[i].name.at;
@@ -96,8 +97,8 @@ int args_read(const struct job *job, const char *const *words, size_t count,
     return print_usage("%s", err.text);
 }
 
-/* job with only those of its arguments that are among names. Its kind is not
- * asked about them, for it counts on all. */
+/* A copy of job that has only the arguments in names. Its kind does not check
+ * their values, because it expects all arguments. */
 static struct job with_given(const struct job *job, const struct slice *names,
     size_t count, struct arena *arena)
 {

@@ -9,21 +9,21 @@
 #include "worker/base/arena.h"
 
 /*
- * args_read: NAME=VALUE words as the arguments of job, in its order. 64 for
- * what is missing, superfluous, twice or not good, with the nearest right
- * name. Lives in arena.
+ * args_read: parse NAME=VALUE words as the arguments of job, in its order. 64
+ * for an argument that is missing, unknown, duplicate or invalid, with the
+ * nearest valid name. Lives in arena.
  */
 int args_read(const struct job *job, const char *const *words, size_t count,
     struct arena *arena, struct run_args *ret);
 
 /*
- * args_read_some: the same, but an argument may be missing: its value's `at` is
- * NULL then. For `verify`, whose kind says which ones it cannot do without.
+ * args_read_some: the same, but arguments may be missing: their value's `at` is
+ * NULL. For `verify`, whose kind reports the arguments that it requires.
  */
 int args_read_some(const struct job *job, const char *const *words,
     size_t count, struct arena *arena, struct run_args *ret);
 
-/* args_read_id: the value of --id; 64 for what can be no run's id. Borrowed
+/* args_read_id: check the value of --id; 64 for an invalid run id. Borrowed
  * from text. */
 int args_read_id(const char *text, struct slice *ret);
 

@@ -17,7 +17,7 @@
 #include "worker/cli/commands.h"
 #include "worker/cli/say.h"
 
-/* A new command is one line here. */
+/* Each new command is added here. */
 static const struct command *const COMMANDS[] = {
     &command_init,
     &command_worker,
@@ -44,7 +44,7 @@ static const struct command *const COMMANDS[] = {
 #define COUNT_OF(table) (sizeof(table) / sizeof((table)[0]))
 #define COMMAND_COUNT COUNT_OF(COMMANDS)
 
-/* How an option is written; value: what stands for its value in the help,
+/* How an option is written; value: the placeholder for its value in the help,
  * NULL: it has none. */
 static const struct option_form {
     const char *name, *value;
@@ -87,7 +87,7 @@ static const struct option_form {
     [OPTION_YES] = {"yes", NULL},
 };
 
-/* Those that every command takes. */
+/* The options that every command takes. */
 static const struct command_option COMMON[] = {
     {OPTION_CONFIG, "the configuration; default: $TABLEWARD_CONFIG, "
                     "./tableward.yaml, /etc/tableward/tableward.yaml"},
@@ -166,10 +166,10 @@ void command_help(const struct command *command)
 
 /* ---- options ---- */
 
-/* What is read from argv, before the command is known. */
+/* The words of argv, before the command is known. */
 struct line {
     const char *values[OPTION_COUNT];
-    const char **words; /* everything else; owned */
+    const char **words; /* non-option words; owned */
     size_t word_count;
 };
 
@@ -222,7 +222,8 @@ static enum option find_option(const char *name, size_t len)
     return (enum option)i;
 }
 
-/* One word that begins with a hyphen, and perhaps the next one, its value. */
+/* Read a word that begins with a hyphen, and possibly its value from the next
+ * word. */
 static int read_option(char **argv, int argc, int *at, struct line *line)
 {
     const char *word = argv[*at], *name = word + 2;
@@ -359,9 +360,9 @@ static int dispatch(const struct line *line)
     return run_command(line, command);
 }
 
-/* What is opened later must not get the number of a standard stream that is
- * closed: messages would go into it. To read from it, or to write to it, still
- * fails. */
+/* Open closed standard streams on /dev/null, so that no other file gets their
+ * number and receives messages. The access mode is the wrong one, so that using
+ * the stream still fails. */
 static void fill_standard_streams(void)
 {
     for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
@@ -369,8 +370,8 @@ static void fill_standard_streams(void)
             (void)open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY);
 }
 
-/* Keys are in memory: none of it may end in a core file. A pipe that is closed
- * is an error of a write, not a signal. */
+/* Keys are in memory, so core files are disabled. SIGPIPE is ignored: a closed
+ * pipe is an error of the write. */
 static void harden(void)
 {
     const struct rlimit none = {0, 0};

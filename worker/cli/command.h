@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The command line: one table of commands with their options and help. A new
- * command is one file beside this one and one line in command.c.
+ * command is one file in this folder and one line in command.c.
  *
- * Options may stand anywhere, as `--name value` or `--name=value`; `--` ends
- * them. -h and --help show the help of the command they stand with.
+ * Options may be anywhere on the line, as `--name value` or `--name=value`;
+ * `--` ends them. -h and --help print the help of the command on the same line.
  */
 #ifndef TW_CLI_COMMAND_H
 #define TW_CLI_COMMAND_H
@@ -17,12 +17,12 @@ enum exit_code {
     EXIT_FAILED = 1,       /* a run failed or was poisoned                  */
     EXIT_USAGE_64 = 64,    /* unknown command, job, option or argument      */
     EXIT_UNREACHABLE = 69, /* the store cannot be reached, or refuses       */
-    EXIT_STOPPED = 75,     /* stopped before the end; can be taken up again */
+    EXIT_STOPPED = 75,     /* stopped before the end; can be continued      */
     EXIT_CONFIG_78 = 78,   /* the configuration is wrong                    */
 };
 
-/* Every option there is; its name and whether it has a value are in
- * command.c, what it does for a command stands with the command. */
+/* All options. Their names, and whether they have a value, are in command.c;
+ * each command describes what they do for it. */
 enum option {
     OPTION_HELP,
     OPTION_VERSION,
@@ -75,18 +75,18 @@ struct command {
     const char *arguments;       /* for people: "JOB [NAME=VALUE ...]" */
     const char *summary;         /* one line */
     const char *details;         /* more lines, or NULL */
-    const char *const *required; /* names of arguments that must be there;
+    const char *const *required; /* names of required arguments;
                                     NULL-terminated, or NULL */
     size_t max_args;
     const struct command_option *options; /* NULL: only the common ones */
     int (*run)(const struct invocation *invocation); /* an exit code */
 };
 
-/* One command line, understood. All texts are those of argv. */
+/* One parsed command line. All texts are those of argv. */
 struct invocation {
     const struct command *command;
-    const char *values[OPTION_COUNT]; /* "" for one without a value; NULL: not
-                                         given */
+    const char *values[OPTION_COUNT]; /* "" for one without a value; NULL: the
+                                         option is not given */
     const char *const *args;          /* after the command's name */
     size_t arg_count;
 };
@@ -98,8 +98,8 @@ const struct command *const *command_list(size_t *ret_count);
  * output. */
 void command_help(const struct command *command);
 
-/* command_named: NULL when there is none; *ret_near is then the name that was
- * probably meant, or NULL. */
+/* command_named: NULL: unknown; *ret_near is then the name that was probably
+ * meant, or NULL. */
 const struct command *command_named(const char *name, const char **ret_near);
 
 /* command_main: read options, find the command, run it. An exit code. */

@@ -13,7 +13,7 @@ static bool has_ended(const struct ledger_run *run)
     return ledger_state_ended(run->state);
 }
 
-/* A run that has not begun has done nothing. */
+/* A run that has not started has changed nothing. */
 static void note_what_stays(const struct one_run *one)
 {
     bool cascade = one->job ? one->job->kind->has_parent

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* `tableward check [--online]`: is the configuration right? */
+/* `tableward check [--online]`: validates the configuration. */
 #include <stdio.h>
 
 #include "worker/base/buf.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* `tableward convert JOB`: a filter that brings entities to the newest version
- * by the steps of an upgrade job. It makes no request. */
+/* `tableward convert JOB`: a filter that converts entities to the newest
+ * version by the steps of an upgrade job. It makes no request. */
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
@@ -17,8 +17,8 @@
 #include "worker/cli/signals.h"
 #include "worker/transfer/records.h"
 
-/* An entity as JSON: 1 MiB, each byte at most six characters; a pair has two.
- */
+/* The maximum: 1 MiB of entity, six characters a byte in JSON, two in a
+ * pair. */
 #define LINE_MAX_BYTES ((size_t)16 * 1024 * 1024)
 #define VECTORS_MAX 1000000
 
@@ -28,10 +28,11 @@ struct filter {
     struct arena arena; /* of one record */
     struct buf line;
     int64_t read, failed;
-    bool unwritable; /* standard output: print_output_end() says why */
+    bool unwritable; /* standard output failed: print_output_end() reports
+                        why */
 };
 
-/* There is nothing to finish: what was printed is whole lines. */
+/* The process may end at once, because only whole lines were printed. */
 static void on_signal(void *context, int number)
 {
     (void)context;
@@ -69,7 +70,7 @@ static void report(struct filter *filter, const struct record *record,
     buf_done(&keys);
 }
 
-/* The entity as it came keeps its own text: what is unchanged goes out so. */
+/* Did the conversion change nothing? Then the original line is printed. */
 static bool is_same(const struct entity *a, const struct entity *b)
 {
     return a->properties == b->properties &&

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* `tableward enqueue JOB ...`: puts the message, as a front end would. */
+/* `tableward enqueue JOB ...`: puts a message on the job's queue, as a front
+ * end would. */
 #include <stdio.h>
 
 #include "worker/base/arena.h"
@@ -13,7 +14,7 @@
 #include "worker/run/message.h"
 #include "worker/store/store.h"
 
-/* What a queue takes as a delay: seven days. */
+/* The longest delay that a queue accepts: seven days. */
 #define DELAY_MAX_S 604800
 
 static int choose_queue(struct session *session, const char *name,
@@ -87,7 +88,7 @@ static int read_request(struct session *session,
     return code;
 }
 
-/* ---- an id that is known ---- */
+/* ---- an id that exists ---- */
 
 struct known {
     struct store *store;
@@ -103,7 +104,8 @@ static enum tw_err get_known(void *context, struct exchange *exchange)
         known->store, exchange, known->job, known->id, &known->run);
 }
 
-/* An id that has succeeded with the same arguments: nothing is left to do. */
+/* For an id that succeeded with the same arguments there is nothing left to
+ * do. */
 static int end_known(const struct known *known, struct slice args_json,
     const struct err *refused)
 {
@@ -140,8 +142,8 @@ static int look_at_known(struct session *session, struct store *store,
     return code;
 }
 
-/* A file that is made is named: a shell that lacks the service's
- * $STATE_DIRECTORY makes another one than the worker reads. */
+/* Print the name of a new store file: a shell without the service's
+ * $STATE_DIRECTORY creates another file than the worker reads. */
 static int open_ledger(struct session *session, struct store **ret)
 {
     const struct load *load = session->load;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* `tableward finish ID [--now]`: the end of a following run. */
+/* `tableward finish ID [--now]`: ends a following run. */
 #include <stdio.h>
 
 #include "worker/cli/commands.h"

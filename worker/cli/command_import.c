@@ -19,7 +19,8 @@ static const char *const ON_ERROR[] = {"fail", "skip", NULL};
 
 /* ---- options ---- */
 
-/* The regular file that is imported, which may be standard input. */
+/* Get the status of the input if it is a regular file; it may be standard
+ * input. */
 static bool stat_input(const char *path, struct stat *ret)
 {
     int failed =
@@ -36,7 +37,7 @@ static bool is_input(const char *input, const char *path)
            one.st_ino == other.st_ino && one.st_dev == other.st_dev;
 }
 
-/* FILE.rejected is used only beside a regular file with a name. */
+/* FILE.rejected is the default only for a regular file with a name. */
 static bool has_rejects_by_default(const char *input)
 {
     struct stat is;
@@ -123,7 +124,7 @@ static void print_stored(
     buf_done(&line);
 }
 
-/* The reason for exit code 1, on the last line. */
+/* Print the reason for exit code 1, as the last line. */
 static int end_with(
     const struct import_options *options, const struct import_result *result)
 {

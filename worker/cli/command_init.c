@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * `tableward init [FILE]`: writes config/tableward.yaml, which the assembler
- * puts into the program as it is.
+ * embeds in the program unchanged.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -43,7 +43,7 @@ static enum tw_err write_all(int fd, const char *at, size_t len)
     return TW_OK;
 }
 
-/* A file that could not be written whole does not stay. */
+/* Remove the file if it could not be written completely. */
 static int fill(int fd, const char *path)
 {
     int cause = 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* `tableward jobs [JOB]`: what is configured. */
+/* `tableward jobs [JOB]`: prints the configured jobs. */
 #include <stdio.h>
 
 #include "worker/base/buf.h"
@@ -8,7 +8,7 @@
 
 #define EXPLAIN_MAX ((size_t)16 * 1024 * 1024)
 
-/* NAME=..., or [NAME=a|b] if a run may leave it out. */
+/* NAME=..., or [NAME=a|b] if a run may omit it. */
 static void print_arg(const struct job_arg *arg)
 {
     if (!arg->implied) {

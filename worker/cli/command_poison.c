@@ -19,7 +19,7 @@
 #include "worker/store/store.h"
 #include "worker/transfer/import_ledger.h"
 
-/* Of the names of a run's fields. */
+/* The width of the names of a run's fields. */
 #define NAME_WIDTH 10
 #define LINE_MAX_BYTES ((size_t)1 << 30)
 
@@ -28,18 +28,18 @@ struct poison {
     struct session session;
     struct store *store; /* NULL: nothing has been stored yet */
     const struct action *action;
-    struct runs_query query; /* those that list and --all mean */
+    struct runs_query query; /* the runs for list and --all */
 };
 
 struct action {
     const char *name;
-    bool wants_id;  /* or --all */
-    bool takes_all; /* --all means every one of them */
-    bool shows;     /* and --json is another way to show it */
+    bool wants_id;  /* or --all instead */
+    bool takes_all; /* accepts --all, which selects all of them */
+    bool shows;     /* only prints; --json selects the format */
     int (*act)(struct poison *poison, const struct ledger_run *run);
 };
 
-/* ---- what is done with one ---- */
+/* ---- actions on one run ---- */
 
 static int list_one(struct poison *poison, const struct ledger_run *run)
 {
@@ -85,7 +85,8 @@ static const struct message *find_copy(
     return NULL;
 }
 
-/* A queue can be peeked 32 deep only: further back the body is not shown. */
+/* Only the first 32 messages can be peeked: if the copy is after them, its body
+ * is not shown. */
 static void add_message(
     struct poison *poison, const struct ledger_run *run, struct buf *to)
 {
@@ -136,7 +137,7 @@ static int show_one(struct poison *poison, const struct ledger_run *run)
     return EXIT_DONE;
 }
 
-/* Without a queue that serves its job no message was put anywhere. */
+/* No queue serves the job of the run, so no message was put. */
 static int end_unserved(const struct ledger_run *run)
 {
     struct buf command;
@@ -191,9 +192,9 @@ static bool as_json(const struct poison *poison)
     return poison->invocation->values[OPTION_JSON] != NULL;
 }
 
-/* ---- which ---- */
+/* ---- which runs ---- */
 
-/* What was imported is no run to be queued again. */
+/* An import is not a run that can be queued again. */
 static bool is_poisoned(const struct ledger_run *run)
 {
     return (run->state == LEDGER_FAILED || run->state == LEDGER_POISONED) &&

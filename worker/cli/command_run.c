@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* `tableward run JOB ...`: one run now, without a queue. */
+/* `tableward run JOB ...`: makes one run now, without a queue. */
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
@@ -41,8 +41,8 @@ static int read_id(const char *text, struct request *request)
     return args_read_id(text, &request->id);
 }
 
-/* While files are opened, which may be pipes that never end: nothing is under
- * way. */
+/* While files are opened, which may be endless pipes: no run is in progress, so
+ * exit at once. */
 static void end_at_once(void *context, int number)
 {
     (void)context;
@@ -66,7 +66,7 @@ static int read_request(struct session *session,
     return code;
 }
 
-/* ---- the question ---- */
+/* ---- the confirmation ---- */
 
 static void show_plan(const struct request *request)
 {
@@ -84,7 +84,7 @@ static void show_plan(const struct request *request)
     buf_done(&plan);
 }
 
-/* A signal is an answer, too. */
+/* Unblocked signals end the process. */
 static bool is_yes(void)
 {
     char answer[16];
@@ -103,8 +103,8 @@ static bool is_yes(void)
            strcmp(answer, "yes") == 0;
 }
 
-/* A job that deletes or overwrites is asked for. Anything but EXIT_DONE: it is
- * not to be. */
+/* Ask before a job that deletes or overwrites. Anything but EXIT_DONE: the job
+ * must not run. */
 static int ask(const struct request *request, bool yes)
 {
     if (yes || !request->job->kind->destructive)
@@ -183,7 +183,8 @@ static int end_succeeded(struct single *single, const struct request *request,
     return EXIT_DONE;
 }
 
-/* A run that is not paused is picked up by the next worker that serves it. */
+/* A run that is not paused is continued by the next worker that serves its
+ * job. */
 static void print_how_to_continue(const struct request *request, bool paused)
 {
     say("stopped before the end%s: `tableward run %s ... --id %.*s` continues "
@@ -197,7 +198,7 @@ static int end_as(struct single *single, const struct request *request,
     const struct single_result *result)
 {
     if (result->overtaken) {
-        say("another process has taken the run over");
+        say("another process has acquired the lease of the run");
         return EXIT_STOPPED;
     }
     if (result->elsewhere) {
@@ -275,8 +276,8 @@ static void on_early_signal(void *context, int number)
     (void)context, (void)number;
 }
 
-/* A job that `finish` closed accepts runs again. Nothing is under way yet: a
- * stop is all that a signal asks for. */
+/* Let a job that `finish` closed accept runs again. No run is in progress, so a
+ * signal only stops the command. */
 static int reopen(struct store *store, const struct request *request)
 {
     struct signals *signals;
@@ -296,7 +297,7 @@ static int reopen(struct store *store, const struct request *request)
     return print_failed(outcome, &err);
 }
 
-/* ret: the ledger's; NULL: it is not needed. */
+/* ret: the ledger's store; NULL: not needed. */
 static int open_stores(
     struct session *session, const struct job *job, struct store **ret)
 {

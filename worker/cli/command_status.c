@@ -39,7 +39,7 @@ static bool is_given(const struct query *query, enum option option)
 
 /* ---- printing ---- */
 
-/* One id may be several jobs' run, or begin several ids. */
+/* Several runs may have the id, or an id that begins with it. */
 static void add_each(const struct runs *runs, int64_t now_ticks, struct buf *to)
 {
     for (size_t i = 0; i < runs->count; i++) {
@@ -87,7 +87,7 @@ static enum tw_err read_runs(
     return runs_list(query->session, query->store, &query->runs, ret, err);
 }
 
-/* Of all open runs only those that are held are failing. */
+/* Remove open runs that are not held from the list. */
 static void keep_failing(struct runs *runs)
 {
     size_t kept = 0;
@@ -150,7 +150,7 @@ static size_t count_late(
     return late;
 }
 
-/* For monitoring: nothing is printed while all is well. */
+/* For monitoring: prints nothing if there is no problem. */
 static int show_failing(struct query *query)
 {
     int64_t now_ticks = platform_wall_ticks();
@@ -193,7 +193,7 @@ static int show_all(struct query *query)
 
 static int show_once(struct query *query)
 {
-    /* What is watched may be made while it is watched. */
+    /* With --watch the store's file may be created meanwhile. */
     if (!query->store) {
         int opened = session_ledger(query->session, false, &query->store);
 
@@ -302,7 +302,7 @@ static int read_limit(struct query *query)
     return EXIT_DONE;
 }
 
-/* Options that ask for another list than the rest do. */
+/* Refuse combinations of options that select different lists. */
 static int check_together(const struct query *query)
 {
     static const enum option others[] = {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* `tableward verify JOB ...`: do the tables match the job now? */
+/* `tableward verify JOB ...`: checks whether the tables match the job now. */
 #include <inttypes.h>
 #include <stdio.h>
 

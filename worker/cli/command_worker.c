@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* `tableward worker [--drain]`: the service. */
+/* `tableward worker [--drain]`: runs the service. */
 #include <inttypes.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -15,7 +15,7 @@
 #include "worker/run/notify.h"
 #include "worker/store/store.h"
 
-/* How long after a store could not be opened it is tried again. */
+/* The delay before another try to open a store. */
 #define REOPEN_MIN_MS 1000
 #define REOPEN_MAX_MS 30000
 
@@ -26,11 +26,11 @@ struct service {
     struct notify *notify;
     struct signals *signals;
     bool stopped;          /* session.mutex */
-    bool reload_is_wanted; /* session.mutex, but for on_early_signal(); before
-                              there is a consumer */
+    bool reload_is_wanted; /* under session.mutex, except in on_early_signal();
+                              until there is a consumer */
 };
 
-/* ---- what a worker needs: its own store and those of all jobs ---- */
+/* ---- the stores of a worker: its own and those of all jobs ---- */
 
 static enum tw_err open_all(
     struct load *load, size_t *ret_store, struct err *err)
@@ -57,8 +57,8 @@ static void log_problems(const struct problems *problems)
     }
 }
 
-/* A configuration that is whole, its stores open; NULL: what is wrong is in
- * problems, or (when there are none) in err. */
+/* Read a valid configuration and open its stores. NULL: the errors are in
+ * problems, or, if there are none, in err. */
 static struct load *read_again(
     const char *path, struct problems *problems, struct err *err)
 {
@@ -120,8 +120,8 @@ static void on_signal(void *context, int number)
         consumer_stop(consumer);
 }
 
-/* While the configuration is read, which may be a pipe that never ends: nothing
- * is under way. */
+/* While the configuration is read, which may be an endless pipe: no run is in
+ * progress, so exit at once. */
 static void on_early_signal(void *context, int number)
 {
     struct service *service = context;
@@ -131,7 +131,7 @@ static void on_early_signal(void *context, int number)
     service->reload_is_wanted = true;
 }
 
-/* True: stopped meanwhile. */
+/* True: a stop signal came. */
 static bool wait_before_reopening(struct service *service, int64_t ms)
 {
     struct session *session = &service->session;
@@ -165,8 +165,8 @@ static int read_configuration(
     return EXIT_DONE;
 }
 
-/* A folder that cannot be written, or a full disk, is an outage like any
- * other: said, and tried again. *ret_stopped: a signal came first. */
+/* A folder that cannot be written, or a full disk, is an outage: log it, and
+ * try again. *ret_stopped: a signal came first. */
 static int open_stores(struct service *service, bool *ret_stopped)
 {
     int64_t wait_ms = REOPEN_MIN_MS;
@@ -202,7 +202,8 @@ static void open_notify(struct service *service)
         log_warn("worker", "the service manager is told nothing: %s", err.text);
 }
 
-/* From here on signals reach the consumer, and those that came before do. */
+/* From now on signals are passed to the consumer. Pass earlier ones to it
+ * now. */
 static void show_consumer(struct service *service, struct consumer *consumer)
 {
     bool stopped, again;

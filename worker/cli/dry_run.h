@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What a run would do, counted; nothing is written. */
+/* An estimate of what a run would do; writes nothing. */
 #ifndef TW_CLI_DRY_RUN_H
 #define TW_CLI_DRY_RUN_H
 
@@ -8,10 +8,10 @@ struct run_args;
 struct session;
 
 /*
- * dry_run: print entities for each table with the first five keys, batches,
- * billed transactions, estimated cost, and time at the service's published
- * targets. The job's stores are open; session_request_pool() is called here. An
- * exit code.
+ * dry_run: print, for each table, the number of entities with the first five
+ * keys, and the batches; then billed transactions, estimated cost, and time at
+ * the service's published targets. The job's stores must be open; calls
+ * session_request_pool(). An exit code.
  */
 int dry_run(struct session *session, const struct job *job,
     const struct run_args *args);

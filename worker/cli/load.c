@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* From a configuration file to what the commands work with. */
+/* Builds stores, jobs and settings from a configuration file. */
 #include "worker/cli/load.h"
 
 #include <errno.h>
@@ -19,7 +19,8 @@
 #define BESIDE "tableward.yaml"
 #define SYSTEM "/etc/tableward/tableward.yaml"
 
-/* A little more than yaml_read() takes, so that it is the one to refuse. */
+/* Slightly more than yaml_read() accepts, so that yaml_read() reports the
+ * limit. */
 #define FILE_MAX_BYTES ((size_t)1024 * 1024 + 4096)
 #define STORE_NAME_MAX 64
 
@@ -99,8 +100,8 @@ static enum tw_err read_file(const char *path, struct buf *to, struct err *err)
     return code;
 }
 
-/* The folder of the file at path, absolute; $STATE_DIRECTORY before it, which
- * may be a list. */
+/* The folder for relative paths: the first of $STATE_DIRECTORY, a list, else
+ * the absolute folder of the file at path. */
 static const char *base_folder(const char *path, struct arena *arena)
 {
     const char *state = getenv("STATE_DIRECTORY");
@@ -157,8 +158,8 @@ static void add_store(
     load->configs[at] = config;
 }
 
-/* A store that is wrong keeps its name, so that what names it is not wrong as
- * well; its config is NULL. */
+/* An invalid store keeps its name, so that references to it are not reported
+ * too; its config is NULL. */
 static void load_stores(
     struct load *load, const struct yaml_node *node, struct problems *problems)
 {
@@ -223,7 +224,7 @@ const char *load_store_nearest(const struct load *load, const char *name)
     return text_nearest(slice_of(name), load->stores.names, load->stores.count);
 }
 
-/* ---- files that are not for anything else ---- */
+/* ---- reserved files ---- */
 
 static bool is_file(const struct stat *is, const char *path)
 {
@@ -233,7 +234,7 @@ static bool is_file(const struct stat *is, const char *path)
            other.st_dev == is->st_dev;
 }
 
-/* The file of an embedded store, and what SQLite keeps beside it. */
+/* Is it the file of an embedded store, or one of SQLite's files beside it? */
 static bool is_of_store(const struct stat *is, const char *path)
 {
     static const char *const ENDS[] = {"", "-wal", "-shm", "-journal"};
@@ -290,7 +291,7 @@ static struct load *new_load(void)
     return load;
 }
 
-/* Also where other things are wrong: every mistake is said in one go. */
+/* Called even if there are other problems, so that all are reported at once. */
 static void want_used(
     struct load *load, enum load_use use, struct problems *problems)
 {
@@ -368,7 +369,7 @@ void load_free(struct load *load)
     mem_free(load);
 }
 
-/* ---- what a command wants of it ---- */
+/* ---- what a command needs ---- */
 
 /* Calls a function once for each store that a job names. */
 struct each_store {
@@ -376,8 +377,9 @@ struct each_store {
     const struct job *job;
     void (*call)(struct each_store *each, size_t store);
     bool *seen;
-    struct problems *problems; /* for wanting */
-    enum tw_err code;          /* for opening: of the first that failed */
+    struct problems *problems; /* to add to */
+    enum tw_err code;          /* for opening: the outcome of the first
+                                  failure */
     size_t failed;
     struct err *err;
 };
@@ -489,8 +491,9 @@ const struct definition *load_lend(struct load *load)
     return definition;
 }
 
-/* Who shares an embedded store shares the folder it lies in, whatever name it
- * gives to it. Else what other relative paths start from. */
+/* Processes that share an embedded store must share this folder: it is beside
+ * the real file, whatever name they use. Else it is in the base folder of
+ * relative paths. */
 static const char *lock_folder(struct load *load)
 {
     size_t store = load->setup.store;

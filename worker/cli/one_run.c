@@ -11,8 +11,8 @@
 #include "worker/store/store.h"
 #include "worker/transfer/import_ledger.h"
 
-/* An owner sees a request with its next renewal, at most 5 s later, and then
- * ends what is under way. */
+/* An owner reads a request with its next renewal, at most 5 s later, and then
+ * stops its work in progress. */
 #define WAIT_MS 12000
 #define POLL_MS 250
 
@@ -114,7 +114,7 @@ int one_run_wait(struct one_run *one,
     }
 }
 
-/* Its owner may have come to the end before it saw the request. */
+/* The owner may have ended the run before it read the request. */
 static int wait_for_owner(struct one_run *one, const struct one_run_ask *ask)
 {
     struct ledger_run now;
@@ -158,7 +158,7 @@ int one_run_say_ended(const struct ledger_run *run)
 
 /* ---- the command that continues it ---- */
 
-/* For a shell: in single quotes, each of its own as '\''. */
+/* Quote for a shell: in single quotes, each quote in the text as '\''. */
 static void add_quoted(struct buf *to, struct slice text)
 {
     buf_add_char(to, '\'');

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The rights are tried without a trace: a table is read by one entity, changed
- * and deleted from by an operation on an entity that cannot be there, which a
- * service that allows it answers with "not found". Whether something may be
- * added cannot be told so.
+ * Rights are tested without changing anything. One entity is read from each
+ * table. Update and delete are tried on an entity that cannot exist: a service
+ * that grants the right responds "not found". The right to insert cannot be
+ * tested this way.
  */
 #include "worker/cli/online.h"
 
@@ -22,19 +22,19 @@
 #include "worker/run/ledger.h"
 #include "worker/store/store.h"
 
-/* The service refuses requests that are a quarter of an hour off; what is
- * this far off is worth a word. */
+/* The service refuses requests if the clock is off by 15 minutes; this
+ * difference is worth a warning. */
 #define CLOCK_OFF_TICKS (60 * TICKS_PER_S)
 
-/* An ETag as the service writes them, of no entity. */
+/* An ETag in the service's form that no entity has. */
 #define NO_ETAG "W/\"datetime'2000-01-01T00%3A00%3A00.0000000Z'\""
 
 struct online {
     struct session *session;
     struct store *store; /* NULL: it has no file yet */
-    const char *name;    /* of the store that is looked at */
+    const char *name;    /* of the store that is checked */
     int exit_code;
-    int64_t off_ticks; /* service's clock less ours, at the last answer */
+    int64_t off_ticks; /* service's clock minus ours, at the last response */
     bool has_clock;
 };
 
@@ -49,7 +49,7 @@ struct probe {
 struct named {
     size_t store;
     const char *table;
-    bool is_needed; /* by a job: it reads it, or does not make it */
+    bool is_needed; /* a job reads the table, or does not create it */
 };
 
 static void note_clock(struct online *online, const struct exchange *exchange)
@@ -129,9 +129,9 @@ static enum tw_err delete_message(void *context, struct exchange *exchange)
         slice_of(probe->key), slice_of("AgAAAAMAAAAAAAAAAAAAAAAAAAA="));
 }
 
-/* ---- what came of it ---- */
+/* ---- results ---- */
 
-/* What cannot be reached stands above what is missing. */
+/* An unreachable store overrides a missing table. */
 static void fails(struct online *online, int exit_code)
 {
     if (exit_code > online->exit_code)
@@ -231,7 +231,7 @@ static void check_queue(struct online *online, const char *queue)
         report_failed(online, code, "process messages of", &probe, &err);
 }
 
-/* ---- everything that is named ---- */
+/* ---- everything in the configuration ---- */
 
 struct tables {
     struct named *list;
@@ -301,7 +301,7 @@ static void report_no_file(struct online *online, size_t store,
             report_missing(online, &tables->list[i]);
 }
 
-/* False: nothing more of this store can be looked at. */
+/* False: nothing else of this store can be checked. */
 static bool reach(
     struct online *online, size_t store, const struct tables *tables)
 {
@@ -350,7 +350,7 @@ static void check_store(
 
 /* ---- folders ---- */
 
-/* The nearest folder of path, or above it, that is there; cuts path. */
+/* Find the nearest existing folder of path or above it; cuts path. */
 static bool find_folder(char *path, struct stat *ret)
 {
     while (stat(path, ret) != 0) {
@@ -363,8 +363,8 @@ static bool find_folder(char *path, struct stat *ret)
     return true;
 }
 
-/* Can files be made in the folder, or the folder itself? It is not made here:
- * it would belong to whoever checks. */
+/* Can files, or the folder itself, be created? They are not created here,
+ * because the user who runs the check would own them. */
 static void check_folder(struct online *online, const struct job *job,
     const char *key, const char *folder)
 {

@@ -18,7 +18,7 @@
 #define DRAW_MS 500
 #define LOG_MS 10000
 
-/* The weight of what was before in the rate that is shown, of 1. */
+/* The weight (of 1) of the previous rate in the rate that is shown. */
 #define RATE_KEEPS 0.7
 
 #define LINE_MAX_BYTES 200
@@ -29,7 +29,7 @@ struct progress {
     void *context;
     bool terminal;
     int64_t start_ms;
-    int64_t last_ms, last_done; /* at the last look */
+    int64_t last_ms, last_done; /* at the last update */
     double rate;                /* entities a second; < 0: not known yet */
 
     struct platform_thread thread;
@@ -80,8 +80,8 @@ static void compose(struct progress *progress, struct buf *line)
         buf_add_format(line, ", %s", state.note);
 }
 
-/* The cursor is left at the line's begin, so that a log line takes its place.
- */
+/* The cursor is left at the start of the line, so that a log line overwrites
+ * it. */
 static void show(struct progress *progress, struct buf *line)
 {
     compose(progress, line);

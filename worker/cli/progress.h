@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * How far a command is: on a terminal one line on standard error that is drawn
- * anew (done, rate, elapsed, share), elsewhere a log line now and then. A
- * thread of its own asks the command.
+ * The progress of a command: on a terminal one line on standard error that is
+ * redrawn (done, rate, elapsed, share), else a log line now and then. A thread
+ * of its own gets the state from the command.
  */
 #ifndef TW_CLI_PROGRESS_H
 #define TW_CLI_PROGRESS_H
@@ -13,18 +13,18 @@ struct progress;
 
 struct progress_state {
     int64_t done;  /* entities so far */
-    int share;     /* thousandths; -1: cannot be told */
-    char note[64]; /* what is waited for, or "" */
+    int share;     /* thousandths; -1: unknown */
+    char note[64]; /* what the command waits for, or "" */
 };
 
 /*
  * progress_start: object names the work in log lines, verb what was done
- * ("deleted"); both borrowed. look is called on the progress's thread. Owned.
+ * ("deleted"); both borrowed. look is called on the progress thread. Owned.
  */
 struct progress *progress_start(const char *object, const char *verb,
     void (*look)(void *context, struct progress_state *ret), void *context);
 
-/* progress_end: takes the line away. NULL: nothing. */
+/* progress_end: erase the line and end the thread. NULL: nothing. */
 void progress_end(struct progress *progress);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Reads how much waits on the served queues. */
+/* Reads counts and ages of queued messages. */
 #include "worker/cli/queues.h"
 
 #include <inttypes.h>
@@ -38,7 +38,7 @@ static enum tw_err peek(void *context, struct exchange *exchange)
         reading->store, exchange, reading->queue, 1, &reading->messages);
 }
 
-/* A queue that is missing holds no message. */
+/* A missing queue counts as empty. */
 static enum tw_err read_count(struct session *session, struct reading *reading,
     const char *queue, int64_t *ret, struct err *err)
 {

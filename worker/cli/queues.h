@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The served queues for `status`: how much waits there, and since when. */
+/* The state of the served queues, for `status`. */
 #ifndef TW_CLI_QUEUES_H
 #define TW_CLI_QUEUES_H
 
@@ -25,18 +25,18 @@ struct queues {
     size_t count;
 };
 
-/* queues_read: every served queue; one that is missing holds nothing.
- * queues_done() always. */
+/* queues_read: every served queue; a missing queue counts as empty. Call
+ * queues_done() in any case. */
 TW_MUST_USE enum tw_err queues_read(struct session *session,
     struct store *store, struct queues *ret, struct err *err);
 void queues_done(struct queues *queues);
 
-/* queues_is_late: a visible message has waited longer than so many ticks. */
+/* queues_is_late: has a visible message waited longer than older_ticks? */
 bool queues_is_late(
     const struct queue_status *queue, int64_t now_ticks, int64_t older_ticks);
 
-/* queues_print: a line each, on standard output; late_ticks not negative: only
- * those that are late. */
+/* queues_print: one line for each queue, on standard output; late_ticks >= 0:
+ * only for late ones. */
 void queues_print(
     const struct queues *queues, int64_t now_ticks, int64_t late_ticks);
 

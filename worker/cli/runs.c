@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Reads runs from the ledger, and writes them for programs. */
+/* Reads runs from the ledger, and writes them as JSON. */
 #include "worker/cli/runs.h"
 
 #include <stdio.h>
@@ -18,7 +18,8 @@
 /* Runs that are read at the same time. */
 #define FETCH_MAX 32
 
-/* Room for one more, an empty one; it counts once runs->count is raised. */
+/* Returns an empty run after the last one; the caller raises runs->count to
+ * keep it. */
 static struct ledger_run *next_run(struct runs *runs)
 {
     struct ledger_run *run;
@@ -116,7 +117,7 @@ static enum tw_err read_rows(void *context, struct exchange *exchange)
         listing->from, &listing->page);
 }
 
-/* A row that does not say when is kept: its run is read. */
+/* A row without the time of the end is kept, so that its run is read. */
 static bool is_recent(
     const struct listing *listing, const struct ledger_row *row)
 {
@@ -192,8 +193,8 @@ static enum tw_err list_job(void *context, struct slice job, struct err *err)
     return outcome;
 }
 
-/* A row that does not say when it was requested comes first: it may be damaged,
- * and a limit must not hide it. */
+/* A row without the time of the request sorts first: it may be damaged, and a
+ * limit must not hide it. */
 static int newest_row_first(const void *a, const void *b)
 {
     const struct ledger_row *one = a, *other = b;
@@ -210,7 +211,7 @@ static int newest_row_first(const void *a, const void *b)
 /* ---- then the runs ---- */
 
 struct fetch {
-    struct pool_request task; /* first, so that it leads back to the fetch */
+    struct pool_request task; /* first: a pointer to it is one to the fetch */
     struct store *store;
     const struct ledger_row *row;
     struct ledger_run run;
@@ -258,8 +259,8 @@ static bool is_wanted(
            (query->queue.len == 0 || slice_equal(run->queue, query->queue));
 }
 
-/* One that was fetched goes into runs, or away. A run that is no longer there
- * was pruned after its index row was read. */
+/* Move the fetched run into runs, or free it. A run that is not found was
+ * pruned after its index row was read. */
 static enum tw_err fetch_end(struct fetch *fetch, struct listing *listing,
     struct runs *runs, struct err *err)
 {
@@ -364,7 +365,7 @@ static enum tw_err get_run(void *context, struct exchange *exchange)
         finding->store, exchange, finding->job, finding->id, finding->run);
 }
 
-/* TW_OK also where the job has none. */
+/* TW_OK also if the job has no such run. */
 static enum tw_err find_in(void *context, struct slice job, struct err *err)
 {
     struct finding *finding = context;
@@ -386,7 +387,7 @@ static enum tw_err find_in(void *context, struct slice job, struct err *err)
     return outcome == TW_NOT_FOUND ? TW_OK : outcome;
 }
 
-/* In every job that is configured: one id may be two jobs' run. */
+/* Search all configured jobs, because several may have a run of one id. */
 static enum tw_err find_in_configured(struct finding *finding, struct err *err)
 {
     static const char *const others[] = {LEDGER_UNREADABLE, IMPORT_LEDGER_JOB};

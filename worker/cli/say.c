@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Sentences on standard error, and the exit codes that go with them. */
+/* Prints sentences on standard error, and maps outcomes to exit codes. */
 #include "worker/cli/say.h"
 
 #include <errno.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The beginning that commands share. */
+/* The start that commands share. */
 #include "worker/cli/session.h"
 
 #include <signal.h>
@@ -114,7 +114,7 @@ int session_queue(
 
 /* ---- stores ---- */
 
-/* What is wanted and not complete is said, all of it. */
+/* Print all problems of the stores and jobs that are needed. */
 static int refuse_problems(struct session *session)
 {
     if (session->problems.errors == 0)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What most commands begin with: the configuration, the stores they want, and
- * request threads to reach them by. Everything returns an exit code and has
- * said why, so that a command is a list of steps.
+ * The start of most commands: the configuration, the stores that they need, and
+ * a request pool. Each function returns an exit code and has already printed
+ * the reason of a failure, so that a command is a list of steps.
  */
 #ifndef TW_CLI_SESSION_H
 #define TW_CLI_SESSION_H
@@ -27,10 +27,11 @@ struct store;
 struct exchange;
 
 struct session {
-    struct load *load; /* NULL once it was given away */
+    struct load *load; /* NULL: the worker's definition owns it */
     struct problems problems;
     struct request_pool *request_pool; /* after session_request_pool() */
-    struct pool_client *client;        /* its only one; changed under mutex */
+    struct pool_client *client;        /* the pool's only client; replaced under
+                                          mutex */
     struct signals *signals;
     _Atomic bool stopped; /* SIGINT or SIGTERM has come */
     struct platform_mutex mutex;
@@ -39,32 +40,32 @@ struct session {
 
 /* How much of a configuration a command needs. */
 enum session_need {
-    SESSION_SOME,        /* some stores and jobs, asked for below           */
-    SESSION_ENVIRONMENT, /* one store: where there is no file,
-                            $AZURE_STORAGE_CONNECTION_STRING is enough      */
-    SESSION_WORKER,      /* what a worker needs                             */
-    SESSION_ALL,         /* everything                                      */
+    SESSION_SOME,        /* some stores and jobs, named later */
+    SESSION_ENVIRONMENT, /* one store: without a file,
+                            $AZURE_STORAGE_CONNECTION_STRING is enough */
+    SESSION_WORKER,      /* the needs of a worker */
+    SESSION_ALL,         /* everything */
 };
 
 /*
- * session_open: read the configuration; everything wrong with it is said
- * (78). session_close() also after a failure.
+ * session_open: read the configuration and print all its errors (78). Call
+ * session_close() also after a failure.
  */
 int session_open(struct session *session, const struct invocation *invocation,
     enum session_need need);
 void session_close(struct session *session);
 
-/* session_job: the job of that name; 64 with the nearest one. */
+/* session_job: the job of that name; 64 with the nearest name. */
 int session_job(
     struct session *session, const char *name, const struct job **ret);
 
-/* session_queue: the served queue of that name; 64. */
+/* session_queue: the served queue of that name; 64: unknown. */
 int session_queue(
     struct session *session, const char *name, const struct setup_queue **ret);
 
 /*
- * session_store: open the store that --store names, else the default one.
- * may_create false: *ret is NULL where the embedded file is not there, with
+ * session_store: open the store of --store, else the default one. may_create
+ * false: if the embedded file does not exist, *ret is NULL and the result
  * EXIT_DONE.
  */
 int session_store(struct session *session, const struct invocation *invocation,
@@ -77,42 +78,42 @@ int session_ledger(
 /* session_want_job: open the stores of a job. */
 int session_want_job(struct session *session, const struct job *job);
 
-/* session_open_failed: say why a store could not be opened: 78 for what is
- * wrong with its configuration, else 69. */
+/* session_open_failed: print why a store could not be opened: 78 for an error
+ * in its configuration, else 69. */
 int session_open_failed(
     struct session *session, size_t store, enum tw_err code, struct err *err);
 
 /*
- * session_request_pool: request threads as the configuration has them; SIGINT
- * and SIGTERM stop them from now on, and set `stopped`.
+ * session_request_pool: create the request pool with the configured number of
+ * threads. From now on SIGINT and SIGTERM stop its requests and set `stopped`.
  */
 void session_request_pool(struct session *session);
 
-/* session_again: a new client in place of one that was stopped, for a last
- * word to the store; nothing may use the old one any more. */
+/* session_again: replace the stopped client by a new one, for the last requests
+ * to the store; the old one must not be in use any more. */
 void session_again(struct session *session);
 
-/* session_local_run: a run without a ledger; entities that it cannot process
- * are reported. name and object as in struct local_run_options. */
+/* session_local_run: init a run without a ledger; entities that it cannot
+ * process are printed. name and object as in struct local_run_options. */
 void session_local_run(struct session *session, const char *name,
     const char *object, struct local_run *ret);
 
-/* session_explain: err of an outcome, with the store's name and, where it
- * could not be reached, what to check. */
+/* session_explain: add to the err of an outcome the store's name and, if the
+ * store could not be reached, what to check. */
 void session_explain(
     const struct store *store, enum tw_err code, struct err *err);
 
-/* session_read_only: nothing is written any more through the stores that are
- * open: dry run and verify. */
+/* session_read_only: make all open stores refuse writes, for dry run and
+ * verify. */
 void session_read_only(struct session *session);
 
-/* session_name_store: the same as session_explain() for a kind's outcome, which
- * does not say which of the job's stores did not answer. */
+/* session_name_store: the same as session_explain() for the outcome of a kind,
+ * which does not know which store of the job failed. */
 void session_name_store(
     const struct session *session, enum tw_err code, struct err *err);
 
 /*
- * session_call: call(context, attempt) through the request pool, with their
+ * session_call: call(context, exchange) through the request pool, with its
  * retries (repeatable: also after an unknown outcome). err is explained.
  */
 TW_MUST_USE enum tw_err session_call(struct session *session,
@@ -120,10 +121,10 @@ TW_MUST_USE enum tw_err session_call(struct session *session,
     enum tw_err (*call)(void *context, struct exchange *exchange),
     void *context, bool repeatable, struct err *err);
 
-/* session_stopped: say that it was stopped; EXIT_STOPPED. */
+/* session_stopped: print that the command was stopped; EXIT_STOPPED. */
 int session_stopped(void);
 
-/* session_wait: sleep, or until stopped: then true. */
+/* session_wait: sleep for ms. True: ended early by a stop signal. */
 bool session_wait(struct session *session, int64_t ms);
 
 #endif

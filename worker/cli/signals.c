@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The thread that waits for signals. SIGUSR1 from ourselves ends it: it is the
- * only one that does not block it but waits for it.
+ * The thread that waits for signals. signals_stop() ends it with SIGUSR1, which
+ * all other threads block.
  */
 #include "worker/cli/signals.h"
 
@@ -33,7 +33,7 @@ _Noreturn void signals_exit_now(int code)
         (void)syscall(SYS_exit_group, code);
 }
 
-/* The next signal; 0: the time of a process that is to end is over. */
+/* The next signal; 0: the process must end now (stop_end_ms()). */
 static int next_signal(const sigset_t *set)
 {
     int64_t end_ms = stop_end_ms(), left_ms;

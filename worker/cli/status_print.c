@@ -12,17 +12,17 @@
 #include "worker/base/text.h"
 #include "worker/cli/say.h"
 
-/* Of the names of a run's fields. */
+/* The width of the names of a run's fields. */
 #define NAME_WIDTH 14
-/* A cell of the table shows so many bytes; `status ID` shows all. */
+/* The maximum bytes in a cell of the table; `status ID` shows all. */
 #define ARGUMENTS_SHOWN 40
 #define REASON_SHOWN 60
 #define CELL_MAX ((size_t)1024 * 1024)
 
-/* ---- what can be told from several properties ---- */
+/* ---- values computed from several properties ---- */
 
-/* "waiting: settle"; "held: store" for what waits until a person or a service
- * removes the cause. */
+/* "waiting: settle"; "held: store" if a person or a service must remove the
+ * cause. */
 static void add_state(const struct ledger_run *run, struct buf *to)
 {
     if (run->state != LEDGER_WAITING || run->waits_for.len == 0) {
@@ -33,7 +33,7 @@ static void add_state(const struct ledger_run *run, struct buf *to)
     text_visible(to, run->waits_for);
 }
 
-/* The arguments as they are typed: channel=Football. */
+/* The arguments as on the command line: channel=Football. */
 static void add_arguments(const struct ledger_run *run, struct buf *to)
 {
     struct json *args = NULL;
@@ -64,7 +64,7 @@ static bool has_share(const struct ledger_run *run)
     return run->share >= 0 && run->share <= 1;
 }
 
-/* How long it has worked, as far as the ledger knows; 0: not at all. */
+/* How long the run has worked, by the ledger; 0: not at all. */
 static int64_t worked_ticks(const struct ledger_run *run)
 {
     int64_t end_ticks =
@@ -75,7 +75,7 @@ static int64_t worked_ticks(const struct ledger_run *run)
     return end_ticks - run->started_ticks;
 }
 
-/* Entities a second; -1: cannot be told. */
+/* Entities a second; -1: unknown. */
 static double rate_of(const struct ledger_run *run)
 {
     int64_t ticks = worked_ticks(run);
@@ -85,7 +85,7 @@ static double rate_of(const struct ledger_run *run)
     return (double)done_of(run) * (double)TICKS_PER_S / (double)ticks;
 }
 
-/* At the speed it had so far; -1: cannot be told. */
+/* The time left at the average speed so far; -1: unknown. */
 static int64_t left_ticks(const struct ledger_run *run)
 {
     int64_t ticks = worked_ticks(run);
@@ -110,7 +110,7 @@ static void add_number(struct buf *to, const char *name, int64_t number)
     buf_add_char(to, '\n');
 }
 
-/* Counts that most runs do not have. */
+/* For counts that are 0 in most runs. */
 static void add_some(struct buf *to, const char *name, int64_t number)
 {
     if (number > 0)
@@ -330,7 +330,7 @@ static void widen(int widths[COLUMN_COUNT], const struct row *row)
     }
 }
 
-/* The last column is not padded: nothing follows it. */
+/* The last column is not padded. */
 static void add_row(
     const int widths[COLUMN_COUNT], const struct row *row, struct buf *to)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Runs for people: one with all that is known of it, or many as a table. */
+/* Prints runs for people: one run in detail, or several as a table. */
 #ifndef TW_CLI_STATUS_PRINT_H
 #define TW_CLI_STATUS_PRINT_H
 
@@ -9,7 +9,7 @@
 #include "worker/cli/runs.h"
 #include "worker/run/ledger.h"
 
-/* status_add_run: add a line for each property that says something. */
+/* status_add_run: add one line for each property that has a value. */
 void status_add_run(
     const struct ledger_run *run, int64_t now_ticks, struct buf *to);
 

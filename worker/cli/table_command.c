@@ -14,7 +14,7 @@
 #include "worker/store/filter.h"
 #include "worker/store/store.h"
 
-/* How many names of tables are compared for the nearest one. */
+/* The number of table names that are compared for the nearest one. */
 #define NAMES_MAX 1000
 
 /* ---- options ---- */
@@ -110,8 +110,8 @@ int table_command_format(const struct table_command *command, const char *path,
 
 /* ---- the end after a stop signal ---- */
 
-/* A request may wait for an answer, and a write for the reader of a pipe, for
- * much longer. */
+/* The time for a regular end. Waits for a response, or for the reader of a
+ * pipe, may take much longer. */
 #define STOP_MS 4000
 
 static void watch(void *arg)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What import, export, count and census share: a table of a store, its options,
+/* Shared by import, export, count and census: a table of a store, its options,
  * and an end within 5 s of a stop signal. */
 #ifndef TW_CLI_TABLE_COMMAND_H
 #define TW_CLI_TABLE_COMMAND_H
@@ -29,7 +29,7 @@ struct table_command {
     size_t select_count;
 
     /* abort: called before the process is ended because it did not end by
-     * itself after a stop signal; NULL: nothing. Under session.mutex. */
+     * itself after a stop signal; NULL: none. Under session.mutex. */
     void (*abort)(void *context);
     void *abort_context;
     bool watched, ended; /* ended: under session.mutex */
@@ -37,29 +37,31 @@ struct table_command {
 };
 
 /*
- * table_command_open: the configuration, the table's name, --filter, --select
- * and --store, and requests. An exit code; table_command_close() in any case.
- * From now on the process ends with 75 at most 5 s after a stop signal.
+ * table_command_open: read the configuration, the table's name, --filter,
+ * --select and --store, and start the request pool. An exit code; call
+ * table_command_close() in any case. From now on the process ends with 75 at
+ * most 5 s after a stop signal.
  */
 int table_command_open(struct table_command *command,
     const struct invocation *invocation, bool may_create);
 void table_command_close(struct table_command *command);
 
-/* table_command_on_abort: set abort; NULL: not any more. */
+/* table_command_on_abort: set abort; NULL: reset it. */
 void table_command_on_abort(
     struct table_command *command, void (*abort)(void *context), void *context);
 
-/* table_command_transfer: what an import or an export is lent; valid as long as
- * command. */
+/* table_command_transfer: the resources for an import or an export; valid as
+ * long as command. */
 struct transfer table_command_transfer(struct table_command *command);
 
-/* table_command_format: of a file: --format, else by the end of its name (path
- * may be NULL). An exit code. */
+/* table_command_format: the format of a file: --format, else by the end of its
+ * name (path may be NULL). An exit code. */
 int table_command_format(const struct table_command *command, const char *path,
     enum records_format *ret);
 
-/* table_command_choice: the index of an option's value among choices, which a
- * NULL ends; *ret is unchanged where it is not given. An exit code. */
+/* table_command_choice: the index of an option's value in choices
+ * (NULL-terminated); *ret is unchanged if the option is not given. An exit
+ * code. */
 int table_command_choice(const struct invocation *invocation,
     enum option option, const char *name, const char *const *choices, int *ret);
 
@@ -68,8 +70,8 @@ int table_command_choice(const struct invocation *invocation,
 int table_command_check_file(
     const struct table_command *command, const char *path);
 
-/* table_command_scan: the entities that filter matches, with what select
- * names. */
+/* table_command_scan: scan the entities that filter matches, with the
+ * properties of select. */
 struct scan *table_command_scan(struct table_command *command);
 
 /* table_command_failed: report an outcome other than TW_OK; an exit code. */

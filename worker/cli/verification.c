@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Prints the differences that a kind has found. */
+/* Formats the differences that a kind has found. */
 #include "worker/cli/verification.h"
 
 #include <inttypes.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What `verify` prints: for people, and for programs. */
+/* The output of `verify`, as text or JSON. */
 #ifndef TW_CLI_VERIFICATION_H
 #define TW_CLI_VERIFICATION_H
 
@@ -8,7 +8,7 @@
 #include "jobs/job.h"
 #include "worker/base/buf.h"
 
-/* verification_count: all differences that were found. */
+/* verification_count: the number of all differences. */
 int64_t verification_count(const struct job_verification *verification);
 
 /* verification_add_text: one line if there is no difference; else a line for
@@ -19,8 +19,8 @@ void verification_add_text(const struct job *job,
 /*
  * verification_add_json: {"Job":...,"Kind":...,"EntitiesRead":n,
  * "Differences":[{"What":...,"Count":n,"First":[...]}],"Note":...} and a line
- * end. Differences that were not found are there, with 0. Note: only if there
- * is one.
+ * end. Differences that were not found are included with Count 0. Note: only if
+ * there is one.
  */
 void verification_add_json(const struct job *job,
     const struct job_verification *verification, struct buf *to);

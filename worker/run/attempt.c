@@ -17,15 +17,15 @@
 #include "worker/store/retry.h"
 
 #define RETRY_MAX_MS INT64_C(3600000)
-/* So many failed entities of a run are in the log. */
+/* How many failed entities of a run are logged. */
 #define FAILED_LOGGED 100
-/* Of the reason why one entity failed, in Error and in the log. */
+/* Longest reason of one failed entity, in Error and in the log. */
 #define FAILED_WHY_MAX_BYTES 200
-/* A message that an outage sent back is hidden so long. */
+/* How long a message is hidden after an outage. */
 #define OUTAGE_HIDE_MS 5000
-/* `run` looks after a held run more often: a person waits for it. */
+/* `run` retries a held run more often: a person waits for it. */
 #define RUN_HELD_TICKS (10 * TICKS_PER_S)
-/* ... and tries again so soon what may have passed. */
+/* ... and its wait after an outage that may be over. */
 #define RUN_AGAIN_MS 1000
 
 struct attempt {
@@ -38,12 +38,12 @@ struct attempt {
     struct run run;            /* what the kind sees */
     struct renewal *renewal;   /* while the kind runs */
     struct failures *failures; /* the `failures:` file; NULL: none */
-    enum lease_status word;    /* how the renewer left it */
-    bool took_locks_over; /* of a run that ended and did not release them */
-    bool indeterminate;   /* a write of this attempt may still arrive late */
+    enum lease_status word;    /* of the lease, when the renewal stopped */
+    bool took_locks_over;      /* from an ended run that did not release them */
+    bool indeterminate; /* a write of this attempt may still arrive late */
     bool progress;
-    struct slice held_for;    /* the cause for which it was held before this */
-    int64_t held_since_ticks; /* attempt, and since when; in arena */
+    struct slice held_for;    /* WaitsFor before this attempt; in arena */
+    int64_t held_since_ticks; /* WaitsSince before this attempt */
     int64_t held_ticks;       /* how long, when this attempt began */
     struct err err;           /* the kind's */
     struct attempt_result *result;
@@ -58,7 +58,7 @@ int64_t attempt_retry_ms(int64_t failures)
     return wait_ms < RETRY_MAX_MS ? wait_ms : RETRY_MAX_MS;
 }
 
-/* ---- what the kind is lent ---- */
+/* ---- callbacks of the kind ---- */
 
 static struct attempt *attempt_of(struct run *run)
 {
@@ -204,7 +204,7 @@ static void set_run(struct attempt *attempt, const struct run_args *args)
     set_counts(run, stored);
 }
 
-/* ---- what is written when it ends ---- */
+/* ---- writing the outcome ---- */
 
 static void log_outage(struct attempt *attempt, const char *what)
 {
@@ -213,7 +213,7 @@ static void log_outage(struct attempt *attempt, const char *what)
     log_warn(attempt->object, "%s: %s", what, attempt->result->err.text);
     if (!attempt->lease.unstorable)
         return;
-    /* The ledger is well: no other run is to wait for this one. */
+    /* The ledger works, so this run must not delay others. */
     lease_hide_message_ms(&attempt->lease, HOLD_MAX_MS);
     attempt->result->end = ATTEMPT_DEFERRED;
     attempt->result->until_ms = platform_boot_ms() + HOLD_MAX_MS;
@@ -221,9 +221,9 @@ static void log_outage(struct attempt *attempt, const char *what)
 }
 
 /*
- * A run that has succeeded has waited for its late requests. Of any other run
- * that may have some, the locks stay: who takes the lock of a run that has
- * ended waits for them (rule A4).
+ * A run that succeeded has waited for its late requests. Any other run that may
+ * have late requests keeps its locks: the run that takes over the lock of an
+ * ended run waits for them (rule A4).
  */
 static bool may_release_locks(const struct attempt *attempt)
 {
@@ -233,8 +233,8 @@ static bool may_release_locks(const struct attempt *attempt)
            (run->attempt <= 1 && !attempt->indeterminate);
 }
 
-/* Locks go after the run has ended, in this order: who finds one of a run that
- * has ended takes it (locks.h). */
+/* The locks are released after the run's end is stored. If that fails another
+ * run takes over the locks of the ended run (locks.h). */
 static void release_locks(struct attempt *attempt)
 {
     if (attempt->wish->job->kind->table_job && may_release_locks(attempt))
@@ -250,7 +250,7 @@ static void set_ended(struct attempt *attempt)
     release_locks(attempt);
 }
 
-/* By our clock, or by what the ledger's service shows. */
+/* By this machine's clock, or by the Dates of the ledger. */
 static bool is_lease_expired(const struct attempt *attempt)
 {
     return platform_boot_ms() >= attempt->lease.deadline_ms ||
@@ -261,10 +261,10 @@ static void set_lease_expired(struct attempt *attempt)
 {
     attempt->result->end = ATTEMPT_LEASE_LOST;
     attempt->result->lease_expired = is_lease_expired(attempt);
-    log_warn(attempt->object, "its time has run out: nothing more is touched");
+    log_warn(attempt->object, "the lease expired; no further writes");
 }
 
-/* What is stored is another end than ours: what a person asked for. */
+/* The release stored the state that a person asked for, not the attempt's. */
 static void end_as_asked(struct attempt *attempt)
 {
     lease_delete_message(&attempt->lease);
@@ -277,8 +277,8 @@ static void end_as_asked(struct attempt *attempt)
     }
 }
 
-/* How a write of the end, or of what is to be the end, went. True: it is
- * stored. False: the result is set. */
+/* Handle the status of a write of the end, or of Ending. True: it is stored.
+ * False: the result is set. */
 static bool is_written(struct attempt *attempt, enum lease_status word)
 {
     switch (word) {
@@ -286,19 +286,19 @@ static bool is_written(struct attempt *attempt, enum lease_status word)
         return true;
     case LEASE_LOST:
         attempt->result->end = ATTEMPT_LEASE_LOST;
-        log_warn(attempt->object, "overtaken by another worker");
+        log_warn(attempt->object, "lease lost: another worker has the run");
         return false;
     case LEASE_UNKNOWN:
         if (lease_clock_is_over(&attempt->lease.clock))
             set_lease_expired(attempt);
         else
-            log_outage(attempt, "its end could not be put into the ledger");
+            log_outage(attempt, "its end could not be written to the ledger");
         break;
     }
     return false;
 }
 
-/* True: the state is stored as the end wanted it. False: the result is set. */
+/* True: the wanted state is stored. False: the result is set. */
 static bool stored(struct attempt *attempt)
 {
     enum ledger_state wanted = attempt->lease.run.state;
@@ -349,7 +349,7 @@ static void end_succeeded(struct attempt *attempt)
     print_run_counts(attempt);
 }
 
-/* A person stopped `run` itself: workers leave the run alone. */
+/* A person stopped the `run` command: workers must not continue it. */
 static void end_paused(struct attempt *attempt)
 {
     if (!move_and_store(attempt, LEDGER_PAUSED))
@@ -372,11 +372,12 @@ static void end_stopped(struct attempt *attempt)
         return;
     lease_hide_message(&attempt->lease, 0);
     attempt->result->end = ATTEMPT_STOPPED;
-    log_info(attempt->object, "let go in order%s%s",
+    log_info(attempt->object, "lease released, run queued again%s%s",
         attempt->err.text[0] ? ": " : "", attempt->err.text);
 }
 
-/* It waits for nothing now; what it was held for counts if it is held again. */
+/* The run no longer waits. The attempt keeps its cause and WaitsSince in case
+ * the run is held again. */
 static void stop_waiting(struct attempt *attempt)
 {
     struct ledger_run *run = &attempt->lease.run;
@@ -389,8 +390,8 @@ static void stop_waiting(struct attempt *attempt)
     run->waits_for = (struct slice){0};
 }
 
-/* A run that was held for the same cause, and has not come further, is held
- * since then. */
+/* A run that is held again for the same cause, without progress, keeps its
+ * WaitsSince. */
 static void keep_held_since(struct attempt *attempt, const char *waits_for)
 {
     struct ledger_run *run = &attempt->lease.run;
@@ -427,7 +428,7 @@ static void set_later(struct attempt *attempt, int64_t until_ms)
     attempt->result->until_ms = until_ms;
 }
 
-/* The run is held, its slot is free. */
+/* Hold the run and free its worker thread. */
 static void end_held(struct attempt *attempt, const char *waits_for)
 {
     struct ledger_run *run = &attempt->lease.run;
@@ -449,8 +450,8 @@ static void end_held(struct attempt *attempt, const char *waits_for)
             attempt->err.text);
 }
 
-/* An error of the service or of our machine, never a failure of the job. What
- * lasts holds the run; what may have passed already is tried again soon. */
+/* An error of the service or of this machine, not a failure of the job. If it
+ * lasts the run is held; if it may be over the run is retried soon. */
 static void end_outage(struct attempt *attempt)
 {
     int64_t hide_ms = attempt->wish->message ? OUTAGE_HIDE_MS : RUN_AGAIN_MS;
@@ -462,13 +463,13 @@ static void end_outage(struct attempt *attempt)
     } else if (move_and_store(attempt, LEDGER_QUEUED)) {
         lease_hide_message_ms(&attempt->lease, hide_ms);
         set_later(attempt, platform_boot_ms() + hide_ms);
-        log_warn(attempt->object, "let go, no failure of its own: %s",
+        log_warn(attempt->object, "queued again because of an outage: %s",
             attempt->err.text);
     }
 }
 
-/* The wake-up message of the run. One that no queue would take goes without its
- * arguments: they are in the ledger, where `poison retry` finds them. */
+/* The run's wake-up message. If no queue would accept it, its arguments are
+ * left out: `poison retry` finds them in the ledger. */
 static void compose_wake_up(const struct ledger_run *run, struct buf *to)
 {
     struct slice args = run->args;
@@ -483,14 +484,14 @@ static void compose_wake_up(const struct ledger_run *run, struct buf *to)
     }
 }
 
-/* A run that `run` has made has no message, and no queue for a copy. */
+/* A run created by the `run` command has no message and no queue. */
 static bool wants_copy(const struct attempt *attempt)
 {
     return attempt->lease.run.queue.len > 0;
 }
 
-/* The message's body, or the wake-up message of a run that was found without
- * one. */
+/* Put the message's body, or the wake-up message of an orphan, into the poison
+ * queue. */
 static enum tw_err put_copy(struct attempt *attempt, bool may_be_there)
 {
     struct lease *lease = &attempt->lease;
@@ -511,8 +512,8 @@ static enum tw_err put_copy(struct attempt *attempt, bool may_be_there)
     copy.text = buf_slice(&wake_up);
     outcome = lease_put_poison_copy(lease, &copy, &err);
     buf_done(&wake_up);
-    /* What stands in the ledger is the name of no queue: none can have a copy,
-     * and the run is to end all the same, for its own reason. */
+    /* The run's Queue in the ledger is not a valid queue name: there can be no
+     * copy, and the run ends without it, for its own reason. */
     if (outcome == TW_INVALID)
         return TW_OK;
     if (outcome != TW_OK)
@@ -535,8 +536,8 @@ static void set_error(struct attempt *attempt, const char *reason)
     buf_done(&text);
 }
 
-/* Copy to the poison queue, ledger, original: in this order. Without the copy
- * the run is held; its work is over, so nothing is repeated but this. */
+/* Put the copy, write the ledger, delete the message: in this order. Without
+ * the copy the run is held; its work is over, so only this is repeated. */
 static void end_with_copy(struct attempt *attempt, enum ledger_state state,
     const char *reason, bool may_be_there)
 {
@@ -556,8 +557,8 @@ static void end_with_copy(struct attempt *attempt, enum ledger_state state,
     log_error(attempt->object, "%s: %s", ledger_state_name(state), reason);
 }
 
-/* Before the copy the ledger gets the reason: a worker that comes after this
- * attempt knows that the work is over, and that the copy may be there. */
+/* Store the reason in the ledger before the copy is put: the next attempt then
+ * knows that the work is over, and that the copy may exist. */
 static void end_badly(
     struct attempt *attempt, enum ledger_state state, const char *reason)
 {
@@ -568,7 +569,7 @@ static void end_badly(
     end_with_copy(attempt, state, reason, false);
 }
 
-/* An attempt before this one has come that far. */
+/* Complete the end that an earlier attempt stored. */
 static bool ends_as_before(struct attempt *attempt)
 {
     enum ledger_state state;
@@ -587,7 +588,7 @@ static void end_failed(struct attempt *attempt)
     end_badly(attempt, LEDGER_FAILED, attempt->err.text);
 }
 
-/* Put the run aside until ticks; waits_for: as ledger_wait() takes it. */
+/* Let the run wait until until_ticks. waits_for: as in ledger_wait(). */
 static void set_aside(
     struct attempt *attempt, const char *waits_for, int64_t until_ticks)
 {
@@ -609,8 +610,8 @@ static const char *const waits[] = {
     [RUN_WAITS_FOR_ROUND] = LEDGER_WAITS_FOR_ROUND,
 };
 
-/* What counts by another store's clock is translated to the ledger's, whose
- * Date is cut to its second. */
+/* A wait on another store's clock is converted to the ledger's clock, plus 1 s
+ * because Date is cut to whole seconds. */
 static int64_t resumes_at(const struct attempt *attempt)
 {
     const struct run *run = &attempt->run;
@@ -660,9 +661,9 @@ static void end_try_again(struct attempt *attempt)
 }
 
 /*
- * The deadline was closed. Overtaken: nothing is touched. Where the lease has
- * not expired (too little time was left for a request) the run is let go in
- * order.
+ * The deadline was closed. If the lease was lost or has expired, nothing more
+ * is written. If the lease is valid (too little time was left for a request) it
+ * is released in order.
  */
 static void end_lease_lost(struct attempt *attempt)
 {
@@ -684,7 +685,7 @@ static void (*const ends[])(struct attempt *) = {
     [RUN_LEASE_LOST] = end_lease_lost,
 };
 
-/* ---- the kind at work ---- */
+/* ---- running the kind ---- */
 
 static void watch(struct attempt *attempt, struct run *run)
 {
@@ -723,7 +724,7 @@ static enum run_end run_kind(struct attempt *attempt)
     return end;
 }
 
-/* What the renewer and the ledger's clock know overrides what the kind says. */
+/* A lost or expired lease overrides the outcome of the kind. */
 static enum run_end end_of(const struct attempt *attempt, enum run_end end)
 {
     if (lease_clock_is_over(&attempt->lease.clock))
@@ -731,11 +732,11 @@ static enum run_end end_of(const struct attempt *attempt, enum run_end end)
     return attempt->word == LEASE_LOST ? RUN_LEASE_LOST : end;
 }
 
-/* ---- a lease that came to nothing ---- */
+/* ---- the lease was not acquired ---- */
 
 static void lease_ended(struct attempt *attempt)
 {
-    attempt->indeterminate = true; /* of another's attempt nothing is known */
+    attempt->indeterminate = true; /* another attempt may have late writes */
     set_ended(attempt);
     attempt->result->already = true;
     (void)err_fail(&attempt->result->err, TW_INVALID, "%.*s",
@@ -795,10 +796,10 @@ static void (*const misses[])(struct attempt *) = {
     [LEASE_OUTAGE] = lease_outage,
 };
 
-/* ---- before the kind works ---- */
+/* ---- before the kind runs ---- */
 
-/* How long a run waits before it tries again to get its turn: longer, the
- * longer it has waited. */
+/* Limits of the wait before a blocked run tries its locks again: a quarter of
+ * the time that it has waited. */
 #define TURN_MIN_TICKS (2 * TICKS_PER_S)
 #define TURN_MAX_TICKS (30 * TICKS_PER_S)
 
@@ -815,7 +816,7 @@ static void end_without_turn(struct attempt *attempt)
     if (wait > TURN_MAX_TICKS)
         wait = TURN_MAX_TICKS;
     ledger_set_error(run, attempt->err.text);
-    if (attempt->lease.binds) /* nothing has been done under it */
+    if (attempt->lease.binds) /* no work was done under it */
         run->definition = (struct slice){0};
     attempt->result->err = attempt->err;
     attempt->result->for_cause = true;
@@ -824,8 +825,8 @@ static void end_without_turn(struct attempt *attempt)
         log_info(attempt->object, "%s", attempt->err.text);
 }
 
-/* Rule A5: a finished copy's job takes no more runs. False: the run has been
- * ended, or put back. */
+/* Rule A5: the job of a finished copy accepts no more runs. False: the run was
+ * ended, held or queued again. */
 static bool is_job_open(struct attempt *attempt)
 {
     struct retry_call call = retry_call(&attempt->lease.own, RETRY_BUSY_MS, 0);
@@ -852,7 +853,7 @@ static bool is_job_open(struct attempt *attempt)
     return !closed;
 }
 
-/* Rules L1, L2. False: the run waits, or was put back. */
+/* Rules L1, L2. False: the run waits, is held or is queued again. */
 static bool get_turn(struct attempt *attempt)
 {
     const struct ledger_run *run = &attempt->lease.run;
@@ -882,9 +883,9 @@ static bool may_begin(struct attempt *attempt)
            (is_job_open(attempt) && get_turn(attempt));
 }
 
-/* ---- the whole ---- */
+/* ---- one attempt ---- */
 
-/* A store or a disk was why it had to wait: how long. */
+/* Log how long the run was held for a store or a disk. */
 static void log_held(const struct attempt *attempt)
 {
     if (slice_is(attempt->held_for, LEDGER_WAITS_FOR_STORE) ||
@@ -900,10 +901,9 @@ static void attempt_with_lease(
     struct run_args own;
     enum run_end end;
 
-    log_info(attempt->object, "claimed, attempt %d%s", (int)run->attempt,
-        attempt->lease.previous_owner_crashed
-            ? ", from an owner that did not let go"
-            : "");
+    log_info(attempt->object, "lease acquired, attempt %d%s", (int)run->attempt,
+        attempt->lease.previous_owner_crashed ? ", previous owner crashed"
+                                              : "");
     if (ends_as_before(attempt))
         return;
     if (args == NULL) {

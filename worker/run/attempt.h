@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * One attempt at one run, from acquiring the lease to its release: what a slot
- * does with a message and `tableward run` without one. On the calling thread.
+ * One attempt at one run, from acquiring the lease to its release. A worker
+ * thread makes it for a message or an orphan, `tableward run` without a
+ * message. Runs on the calling thread.
  *
- *   claim -> renewer on -> the kind -> renewer off -> ledger -> message
+ *   acquire lease -> start renewal -> kind -> stop renewal -> ledger -> message
  *
- * The end decides what is written: see the table in work.c. In every case the
- * ledger comes first and the message last; a death between them leaves a
- * message whose run has ended, and that is simply deleted when it comes again.
+ * The outcome decides what is written: see the ends in attempt.c. The attempt
+ * writes the ledger first and the message last. If the worker crashes between
+ * them, the run has ended and the next delivery only deletes the message.
  */
 #ifndef TW_RUN_ATTEMPT_H
 #define TW_RUN_ATTEMPT_H
@@ -26,44 +27,48 @@ struct request_pool;
 struct lock_file;
 struct renewer;
 
-/* What every attempt is lent by its worker. Borrowed while one is under way. */
+/* What a worker provides to its attempts. Borrowed during each attempt. */
 struct attempt_environment {
     struct request_pool *request_pool;
     struct renewer *renewer;
     struct lock_file *lock_file; /* of the process; NULL: none */
-    /* stopping: should attempts end in order? Any thread. */
+    /* stopping: should attempts stop and release their leases? Any thread. */
     bool (*stopping)(void *context);
-    /* watch: run is under way (NULL: no longer), for progress lines; its
-     * counts may be read until the next call. NULL: nobody watches. */
+    /* watch: called when the kind starts, and with NULL when it has ended, for
+     * progress lines. The run's counts may be read until the next call. NULL:
+     * no calls. */
     void (*watch)(void *context, struct run *run);
     void *context;
 };
 
 enum attempt_outcome {
-    ATTEMPT_RUN_ENDED, /* the run has ended: `state` says how, `already` whether
-                   it had before                                       */
-    ATTEMPT_DEFERRED,  /* it waits, or another has it: not before until_ms  */
-    ATTEMPT_STOPPED, /* let go in order: the worker is stopping               */
-    ATTEMPT_PAUSED,  /* it is paused, and stays so until a person resumes it:
-                     its message is deleted                              */
+    ATTEMPT_RUN_ENDED, /* the run has ended, as `state`; `already`: before
+                          this attempt */
+    ATTEMPT_DEFERRED,  /* the run waits, or another owner has it: try again
+                          at until_ms */
+    ATTEMPT_STOPPED, /* lease released, run `queued`: the worker is stopping */
+    ATTEMPT_PAUSED,  /* the run is paused until a person resumes it: its
+                        message was deleted */
     ATTEMPT_OUTAGE,  /* the ledger cannot be read or written: `outcome`,
                      `err`                                               */
-    ATTEMPT_LEASE_LOST,  /* another owner has it: nothing was touched  */
-    ATTEMPT_RUN_MISSING, /* must_exist, and there is no such run */
-    ATTEMPT_REFUSED, /* nothing touched: the id is known with other arguments,
-                     or (`outcome` TW_INVALID) its entity in the ledger
-                     cannot be read                                      */
+    ATTEMPT_LEASE_LOST,  /* lease lost or expired: the attempt wrote nothing
+                            after that */
+    ATTEMPT_RUN_MISSING, /* must_exist is set, but the run does not exist */
+    ATTEMPT_REFUSED,     /* nothing was written: the id exists with other
+                            arguments, or (`outcome` TW_INVALID) its entity in
+                            the ledger cannot be read */
 };
 
 struct attempt_result {
     enum attempt_outcome end;
     enum ledger_state state;
     bool already;
-    bool held;      /* ATTEMPT_DEFERRED: by another owner, or not its time  */
-    bool for_cause; /* ATTEMPT_DEFERRED: held; err has the cause */
-    bool lease_expired; /* ATTEMPT_LEASE_LOST: its lease is over; who has it
-                    now, if anybody, is not known */
-    bool archive_full;  /* ATTEMPT_DEFERRED: the archive's disk is why */
+    bool held;      /* ATTEMPT_DEFERRED: another owner has it; false: it
+                       waits */
+    bool for_cause; /* ATTEMPT_DEFERRED: held or blocked; err has the cause */
+    bool lease_expired; /* ATTEMPT_LEASE_LOST: the lease expired; another
+                           owner may have the run */
+    bool archive_full;  /* ATTEMPT_DEFERRED: the archive's disk is full */
     int64_t until_ms;   /* on platform_boot_ms() */
     int64_t finished_ticks;
     enum tw_err outcome;
@@ -71,11 +76,11 @@ struct attempt_result {
 };
 
 /*
- * attempt_run: claim wish's run under definition, work on it, let it go. args
- * as message_args() made them; NULL: those in the ledger (orphans), and where
- * these no longer fit the job the run is poisoned. A message is hidden,
- * deleted or copied to the poison queue as the end demands. Writes the
- * operator's lines.
+ * attempt_run: acquire the lease of wish's run, run its kind under definition,
+ * release the lease. args: from message_args(); NULL: those in the ledger
+ * (orphans); if these no longer fit the job, the run is poisoned. Hides or
+ * deletes the message, or copies it to the poison queue, depending on the
+ * outcome. Logs the operator's lines.
  */
 void attempt_run(const struct attempt_environment *environment,
     const struct definition *definition, const struct lease_request *wish,

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The consumer's thread runs a loop of short steps: tell the watchdog, reload
- * if asked, see to the ledger, look for orphans, prune, see whether a drain is
- * over, wait for the next thing due. Slots receive messages themselves
- * (slots.h); they report back under `lock` and wake it.
+ * The consumer's thread runs a loop of short steps: notify the watchdog, reload
+ * if asked, ensure the ledger's tables, search for orphans, prune, check
+ * whether a drain is complete, wait until the next step is due. Worker threads
+ * receive messages themselves (worker_threads.h); they report results under
+ * `lock` and wake the consumer.
  *
  * Isolation. A queue that cannot be read or created delays only itself. A run
- * whose store or archive is the cause is held (attempt.h): no other run
- * notices. Only where the ledger itself cannot be read or written no messages
- * are taken, until a request to it succeeds. The log reports each of these when
- * it begins, the present cause once a minute, and at its end how long it
- * lasted.
+ * whose store or archive fails is held (attempt.h) and delays no other run.
+ * Only if the ledger cannot be read or written the worker receives no messages,
+ * until a request to the ledger succeeds. The log reports each outage when it
+ * begins, its present cause once a minute, and at its end how long it lasted.
  */
 #include "worker/run/consumer.h"
 
@@ -37,19 +37,19 @@
 #include "worker/store/watch.h"
 
 #define ORPHANS_EVERY_MS INT64_C(600000)
-/* Some were left, because their queue had its number of runs. */
+/* Sooner, if the queue of an orphan had no room for its run. */
 #define ORPHANS_AGAIN_MS INT64_C(60000)
-/* Names of runs that a drain leaves: as many as fit. */
+/* Names of runs that a drain does not wait for: as many as fit. */
 #define LEFT_NAMES_BYTES 2000
 /* How often the locks of other processes of this host are tried. */
 #define LOOK_EVERY_MS 1000
 #define PRUNE_EVERY_MS INT64_C(3600000)
 
-/* A drain looks at the open runs of hidden messages at once, then after 1 s,
- * and each time after twice as long. */
+/* If only hidden messages are left, a drain reads the open runs at once, then
+ * after 1 s, doubling to 8 s. */
 #define LEFT_FIRST_MS 1000
 #define LEFT_MOST_MS 8000
-/* How many moments at which hidden messages come back are remembered. */
+/* Capacity of later_ms: times at which hidden messages become visible. */
 #define LATER_MAX 64
 
 #define STATUS_MAX 500
@@ -63,50 +63,50 @@ struct consumer {
     struct request_pool *request_pool;
     struct renewer *renewer;
     struct worker_threads *threads;
-    struct watch *watch; /* of the queues' store; NULL: it is asked */
+    struct watch *watch; /* of the queues' store; NULL: polls only */
     struct deadline
         deadline; /* for timeouts only: no lease bounds the consumer */
     struct attempt_environment environment;
 
-    int64_t next_later_ms; /* a run that waits is to go on then */
-    bool prepared;         /* the ledger is there */
-    bool ready;            /* the manager has been told */
+    int64_t next_later_ms; /* when the next waiting run is due */
+    bool prepared;         /* the ledger's tables are known to exist */
+    bool ready;            /* the service manager was notified */
     struct orphans orphans;
     int64_t orphans_due_ms;
-    int64_t look_due_ms; /* at the locks of other processes */
+    int64_t look_due_ms; /* when the locks of other processes are tried */
     struct prune prune;
     int64_t prune_due_ms;
-    int64_t left_due_ms; /* the next look at what is left, while messages are */
-    int64_t left_wait_ms;   /* from one such look to the next */
+    int64_t left_due_ms;    /* when a drain reads the open runs again */
+    int64_t left_wait_ms;   /* the interval of these reads */
     char shown[STATUS_MAX]; /* the last status */
 
     struct outage outage;    /* of the ledger */
-    struct outage_past past; /* the same */
-    bool no_slot;            /* an orphan waits for one */
-    int64_t held_repeat_ms;  /* when the log may tell of held runs again */
-    int64_t held_due_ms;     /* ... and does; PLATFORM_NEVER: none is held */
-    uint64_t shown_held;     /* of how many it has told */
+    struct outage_past past; /* the ledger's last one */
+    bool no_slot;            /* an orphan waits for a worker thread */
+    int64_t held_repeat_ms;  /* when held runs may be logged again */
+    int64_t held_due_ms;     /* ... and are; PLATFORM_NEVER: none is held */
+    uint64_t shown_held;     /* how many were logged last */
     struct err shown_cause;  /* why they are held */
 
     struct platform_mutex lock; /* guards all below */
     struct platform_cond changed;
     bool stopping, reloading;
-    uint64_t reports;            /* of slots, so far, and changes */
-    int64_t later_ms[LATER_MAX]; /* when runs that wait are to go on */
+    uint64_t reports;            /* how many reports and changes came so far */
+    int64_t later_ms[LATER_MAX]; /* when waiting runs are due */
     size_t later_count;
-    int64_t orphan_later_ms; /* when the first that has no message is to */
-    bool attempt_failed; /* a slot could not use the ledger since the last look
-                          */
+    int64_t orphan_later_ms; /* when the first waiting orphan is due */
+    bool attempt_failed;     /* an attempt could not use the ledger; to be
+                                handled */
     struct err attempt_err;
-    uint64_t held;         /* runs that were held, since the log told of them */
-    int64_t held_until_ms; /* when the last of them is looked at again */
+    uint64_t held;         /* runs that were held since they were logged */
+    int64_t held_until_ms; /* when the last of them is retried */
     struct err held_err;
     struct consumer_result result;
 };
 
 #define OBJECT "worker"
 
-/* ---- what other threads say ---- */
+/* ---- called by other threads ---- */
 
 static bool is_stopping(void *context)
 {
@@ -136,7 +136,7 @@ static void count_end(
         result->err = report->result.err;
 }
 
-/* Lock held. A moment that finds no room is left to the usual polling. */
+/* Lock held. If the list is full, the usual polling finds the message. */
 static void remember_later(struct consumer *consumer, int64_t until_ms)
 {
     if (consumer->later_count < LATER_MAX)
@@ -210,12 +210,12 @@ static void outage_begins(struct consumer *consumer, const struct err *why)
     consumer->prepared = false;
     if (!outage_failed(&consumer->outage, platform_boot_ms(), why))
         return;
-    log_error(OBJECT, "takes no messages for now: %s", why->text);
-    notify_status(
-        consumer->options.notify, "takes no messages for now: %s", why->text);
+    log_error(OBJECT, "receives no messages during an outage: %s", why->text);
+    notify_status(consumer->options.notify,
+        "receives no messages during an outage: %s", why->text);
 }
 
-/* The ledger is there: messages are taken. */
+/* The ledger works: messages are received. */
 static void prepared(struct consumer *consumer)
 {
     int64_t lasted_s = outage_ends(&consumer->outage, platform_boot_ms());
@@ -226,7 +226,7 @@ static void prepared(struct consumer *consumer)
     if (lasted_s < 0)
         return;
     consumer->shown[0] = '\0';
-    log_info(OBJECT, "takes messages again, after %" PRId64 " s", lasted_s);
+    log_info(OBJECT, "receives messages again, after %" PRId64 " s", lasted_s);
 }
 
 static bool outage_pauses(const struct consumer *consumer)
@@ -235,8 +235,8 @@ static bool outage_pauses(const struct consumer *consumer)
            platform_boot_ms() < consumer->outage.until_ms;
 }
 
-/* Runs that are held are looked at ever less often; the log tells of them once
- * a minute all the same. Lock held. True: it does now. */
+/* Held runs are retried less and less often, but are logged once a minute. Lock
+ * held. True: log them now. */
 static bool take_held(struct consumer *consumer, int64_t now_ms)
 {
     bool lasts = now_ms < consumer->held_until_ms;
@@ -254,7 +254,7 @@ static bool take_held(struct consumer *consumer, int64_t now_ms)
     return says;
 }
 
-/* What the slots have met since the last look. */
+/* Handle the results of attempts since the last call. */
 static void handle_results(struct consumer *consumer)
 {
     bool failed, says;
@@ -274,7 +274,7 @@ static void handle_results(struct consumer *consumer)
             consumer->shown_cause.text);
 }
 
-/* ---- preparing ---- */
+/* ---- the ledger's tables ---- */
 
 static enum tw_err ensure_ledger(struct consumer *consumer, struct err *err)
 {
@@ -282,7 +282,7 @@ static enum tw_err ensure_ledger(struct consumer *consumer, struct err *err)
         definition_store(consumer->definition), &consumer->deadline, 0, err);
 }
 
-/* The ledger is there, or an outage keeps us from seeing to it. */
+/* Create the ledger's tables, or note an outage of the ledger. */
 static void ensure_ledger_tables(struct consumer *consumer)
 {
     struct err err;
@@ -295,8 +295,8 @@ static void ensure_ledger_tables(struct consumer *consumer)
 
 /* ---- reloading ---- */
 
-/* Its stores may be others, and what was begun under the former may use those
- * that are closed. */
+/* A new definition may have other stores, and passes begun under the former one
+ * may use stores that are closed. */
 static void begin_anew(struct consumer *consumer)
 {
     deadline_init(&consumer->deadline, PLATFORM_NEVER,
@@ -313,7 +313,7 @@ static bool same_places(const struct setup *a, const struct setup *b)
     return a->slots == b->slots && a->requests == b->requests;
 }
 
-/* At once, also for what is under way. */
+/* Takes effect at once, also for running attempts. */
 static void set_ceilings(struct consumer *consumer)
 {
     const struct jobs *jobs = consumer->definition->jobs;
@@ -346,15 +346,14 @@ static void take_definition(
     definition_drop(consumer->definition);
     consumer->definition = definition;
     set_ceilings(consumer);
-    worker_threads_pause(
-        consumer->threads, true); /* until the ledger is there */
+    worker_threads_pause(consumer->threads, true); /* until the ledger works */
     worker_threads_reload(consumer->threads, definition);
     watch_store(consumer);
     begin_anew(consumer);
-    log_info(OBJECT, "has read its configuration again");
+    log_info(OBJECT, "configuration reloaded");
 }
 
-/* Could a worker of that configuration ever work? */
+/* Can a worker use the store of this configuration? */
 static enum tw_err check_store(
     const struct definition *definition, struct err *err)
 {
@@ -398,8 +397,8 @@ static void reload(struct consumer *consumer)
 
 /* ---- runs that wait ---- */
 
-/* The earliest moment at which a run is to go on; those that have come are
- * forgotten, *ret_come says that there were some. */
+/* The earliest time at which a waiting run is due. Times that have passed are
+ * removed; *ret_come: there were some. */
 static int64_t next_later_ms(struct consumer *consumer, bool *ret_come)
 {
     int64_t now_ms = platform_boot_ms(), next_ms = PLATFORM_NEVER;
@@ -432,9 +431,9 @@ static void expect_messages(struct consumer *consumer)
 /* ---- orphans ---- */
 
 /*
- * An orphan is taken by a worker that serves its queue; one that is `queued`
- * only while that queue is empty: its own message may lie there still. The slot
- * that is reserved for it is given, or free again.
+ * Assign an orphan to the reserved worker thread, if this worker serves its
+ * queue; a `queued` orphan only while that queue is empty, because its own
+ * message may still be there. Otherwise release the reservation.
  */
 static void take_orphan(struct consumer *consumer)
 {
@@ -444,7 +443,7 @@ static void take_orphan(struct consumer *consumer)
         .orphan_job = jobs_find(definition->jobs, run->job),
         .orphan_id = run->id};
 
-    assert(task.orphan_job); /* it was looked for under that job's name */
+    assert(task.orphan_job); /* only runs of configured jobs are found */
     task.queue =
         setup_queue_of_orphan(definition->setup, task.orphan_job, run->queue);
     if (task.queue == NULL ||
@@ -461,7 +460,7 @@ static void take_orphan(struct consumer *consumer)
     }
 }
 
-/* One step of a pass, with a slot reserved for what it finds. */
+/* One step of a pass. A worker thread is reserved for its result. */
 static void step_orphans(struct consumer *consumer)
 {
     struct err err;
@@ -481,8 +480,7 @@ static void step_orphans(struct consumer *consumer)
     worker_threads_release(consumer->threads);
 }
 
-/* One that waits has no message that comes back: it is found by a pass alone.
- */
+/* A waiting orphan has no hidden message: only a pass finds it. */
 static void expect_orphan(struct consumer *consumer)
 {
     int64_t timeout_s = consumer->definition->setup->visibility_timeout_s;
@@ -497,7 +495,7 @@ static void expect_orphan(struct consumer *consumer)
             later_ms + orphans_patience_ms(timeout_s) + HIDE_ROUNDED_MS);
 }
 
-/* Has a process of this host died? Nothing is sent for that. */
+/* Has a process of this host died? This takes no request. */
 static void look_at_others(struct consumer *consumer)
 {
     int64_t now_ms = platform_boot_ms();
@@ -508,7 +506,7 @@ static void look_at_others(struct consumer *consumer)
     (void)orphans_look(&consumer->orphans);
 }
 
-/* Is there something to look at? */
+/* Is a step of the search due? */
 static bool looks_for_orphans(const struct consumer *consumer)
 {
     return consumer->orphans.noted_count > 0 ||
@@ -516,7 +514,7 @@ static bool looks_for_orphans(const struct consumer *consumer)
            platform_boot_ms() >= consumer->orphans_due_ms;
 }
 
-/* A step, where a pass is under way or due, or somebody has died. */
+/* Make a step if a pass is running or due, or if a process has died. */
 static void look_for_orphans(struct consumer *consumer)
 {
     struct orphans *orphans = &consumer->orphans;
@@ -536,7 +534,8 @@ static void look_for_orphans(struct consumer *consumer)
     step_orphans(consumer);
 }
 
-/* At the start, before any message is taken: the runs of those that died. */
+/* At the start, before any message is received: take over the runs of processes
+ * that died. */
 static void take_from_the_dead(struct consumer *consumer)
 {
     do
@@ -547,7 +546,7 @@ static void take_from_the_dead(struct consumer *consumer)
 
 /* ---- pruning ---- */
 
-/* One step of a pass, where one is under way or due. */
+/* One step of a pass, if one is running or due. */
 static void prune_runs(struct consumer *consumer)
 {
     const struct setup *setup = consumer->definition->setup;
@@ -584,8 +583,8 @@ static void prune_runs(struct consumer *consumer)
 /* ---- draining ---- */
 
 /*
- * Is the drain over, apart from runs that it does not wait for? empty: no
- * message is left. Else it is over where messages only stand for such runs.
+ * Is the drain complete, apart from runs that it does not wait for? empty: no
+ * message is left. If messages are left, all open runs must be such runs.
  */
 static bool nothing_else_left(struct consumer *consumer, bool empty)
 {
@@ -608,7 +607,7 @@ static bool nothing_else_left(struct consumer *consumer, bool empty)
     return over;
 }
 
-/* Messages are left, all of them hidden: are they of such runs alone? */
+/* Only hidden messages are left: are all open runs such runs? */
 static bool only_such_left(struct consumer *consumer)
 {
     int64_t now_ms = platform_boot_ms();
@@ -659,8 +658,8 @@ static bool all_empty(struct consumer *consumer)
     return view.all_empty;
 }
 
-/* Every queue has just been found empty, nobody is at work: is it the end?
- * Nothing is received meanwhile. */
+/* Every queue was just empty, every worker thread is idle: is the drain
+ * complete? No messages are received during this check. */
 static bool drained(struct consumer *consumer)
 {
     bool done;
@@ -687,7 +686,7 @@ static void add_past(const struct outage_past *past, struct buf *to)
             text_from_ticks(past->ended_ticks, ended), past->lasted_s);
 }
 
-/* What does not work comes with its present cause. */
+/* Each part that fails is shown with its present cause. */
 static void add_status(const struct consumer *consumer,
     const struct worker_threads_view *view, struct buf *to)
 {
@@ -808,7 +807,7 @@ static void serve(struct consumer *consumer)
     }
 }
 
-/* ---- the whole ---- */
+/* ---- the consumer ---- */
 
 struct consumer *consumer_new(const struct consumer_options *options)
 {
@@ -839,7 +838,7 @@ void consumer_free(struct consumer *consumer)
     mem_free(consumer);
 }
 
-/* Before anything else: would this ever work? */
+/* Before anything else: can this configuration work? */
 static enum tw_err begin(struct consumer *consumer, struct err *err)
 {
     enum tw_err outcome = ensure_ledger(consumer, err);

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The service: polls the queues, hands messages to slots, looks for orphans,
- * backs off through outages, stops in order. consumer_run() is the whole of
- * `tableward worker`.
+ * The consumer of `tableward worker`: starts the worker threads that poll the
+ * queues, searches for orphans, backs off during outages, and stops in order.
  *
- * Threads: consumer_run() is the consumer and owns all else: slots (slots.h),
- * the renewer (renewer.h), the request pool. consumer_stop() and
- * consumer_reload() may be called from any other thread (they take a lock, so
- * not from a signal handler: wait for signals with sigwait).
+ * Threads: consumer_run() is the consumer's thread. It owns the worker threads
+ * (worker_threads.h), the renewer (renewer.h) and the request pool. Any other
+ * thread may call consumer_stop() and consumer_reload(), but no signal handler
+ * may, because they take a lock: wait for signals with sigwait.
  */
 #ifndef TW_RUN_CONSUMER_H
 #define TW_RUN_CONSUMER_H
@@ -24,18 +23,19 @@ struct lock_file;
 struct notify;
 
 struct consumer_options {
-    struct definition *definition; /* a reference is taken over */
+    struct definition *definition; /* takes over one reference */
     bool drain;
-    struct notify *notify; /* borrowed; NULL: nobody to tell */
+    struct notify *notify; /* borrowed; NULL: no notifications */
 
-    /* of this process; borrowed. NULL: none: nobody sees at once that it has
-     * died, and it sees that of nobody */
+    /* of this process; borrowed. NULL: none: a crash of this worker, or of
+     * another, is noticed only when the leases expire */
     struct lock_file *lock_file;
 
     /*
-     * reload: read the configuration again. A new definition (its reference
-     * is taken over), or NULL after having logged why it is refused. Called
-     * on the consumer's thread. NULL: nothing is ever reloaded.
+     * reload: read the configuration again. Returns a new definition (the
+     * consumer takes over its reference), or NULL after logging why it is
+     * refused. Called on the consumer's thread. Without a function the
+     * configuration is never reloaded.
      */
     struct definition *(*reload)(void *context);
     void *context;
@@ -43,8 +43,8 @@ struct consumer_options {
 
 struct consumer_result {
     int64_t succeeded, failed, poisoned; /* runs and messages of this worker */
-    int64_t left;   /* of a drain: open runs that it did not wait for: held,
-                       paused, following */
+    int64_t left;   /* open runs that a drain did not wait for: held, paused,
+                       following */
     bool stopped;   /* consumer_stop() ended it */
     struct err err; /* why the last of them failed */
 };
@@ -55,19 +55,20 @@ void consumer_free(struct consumer *consumer);
 
 /*
  * consumer_run: serve until stopped, or (drain) until every served queue holds
- * no message, visible or hidden, and no slot is busy. A drain does not wait for
- * runs that are held, paused or following: it names them.
+ * no message, visible or hidden, and no worker thread is busy. A drain does not
+ * wait for runs that are held, paused or following; it logs their names.
  *
- * TW_OK       ended as asked; ret says how the runs went.
- * TW_REFUSED  at the start, the store refuses the credentials; err says it.
- * TW_INVALID  no store is named for the worker, or it has no queues.
- * An outage, at the start or later, never ends it: it backs off, says so and
- * stays.
+ *
+ * TW_OK       stopped or drained; ret has the counts of the runs.
+ * TW_REFUSED  at the start, the store refuses the credentials; see err.
+ * TW_INVALID  the worker has no store, or its store has no queues.
+ * An outage, at the start or later, does not end it: the consumer logs the
+ * outage, backs off and retries.
  */
 TW_MUST_USE enum tw_err consumer_run(
     struct consumer *consumer, struct consumer_result *ret, struct err *err);
 
-/* consumer_stop: let go of everything in order and come back. */
+/* consumer_stop: release all leases in order and end consumer_run(). */
 void consumer_stop(struct consumer *consumer);
 
 /* consumer_reload: call options.reload soon. */

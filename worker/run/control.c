@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What people ask of runs from outside a worker. */
+/* Commands on runs from outside a worker. */
 #include "worker/run/control.h"
 
 #include <assert.h>
@@ -43,7 +43,7 @@ static enum tw_err told(
     return outcome;
 }
 
-/* A message that is to be put. */
+/* A message to put. */
 struct order {
     const char *queue;
     struct slice text;
@@ -60,7 +60,7 @@ static enum tw_err create_queue(
     return told(outcome, &call.exchange, err);
 }
 
-/* A message that names its run may be there twice: it is one run. */
+/* A message with its run's id may be put twice: both wake one run. */
 static bool put_again(
     const struct order *order, struct retry_call *call, enum tw_err outcome)
 {
@@ -86,7 +86,7 @@ static enum tw_err put_once(struct store *store, const struct order *order,
     return told(outcome, &call.exchange, err);
 }
 
-/* Put; the queue is made where it is missing. */
+/* Put the message; create the queue if it is missing. */
 static enum tw_err put_message(struct store *store, const struct order *order,
     struct messages *ret, struct err *err)
 {
@@ -99,9 +99,10 @@ static enum tw_err put_message(struct store *store, const struct order *order,
 }
 
 /*
- * The service's clock, which an answer about nothing at all brings. Without an
- * answer there is none, and ours does not stand in for it: a request that seems
- * older than it is passes a parent by as one that was created after it.
+ * Get the service's clock from the response to a read of a missing entity.
+ * Without a response it fails, and does not use this machine's clock: with a
+ * RequestedAt that is too early, a cascade skips a parent as created after the
+ * request.
  */
 static enum tw_err service_now(
     struct store *store, int64_t *ret_ticks, struct err *err)
@@ -114,7 +115,7 @@ static enum tw_err service_now(
     do {
         outcome = ledger_get(store, &call.exchange, slice_of(LEDGER_UNREADABLE),
             slice_of("-clock"), &none);
-        if (outcome == TW_UNKNOWN) /* nothing is changed by it */
+        if (outcome == TW_UNKNOWN) /* a read changes nothing */
             outcome = TW_BUSY;
     } while (retry_call_again(&call, outcome));
     ledger_run_done(&none);
@@ -147,13 +148,14 @@ static void set_queued(struct ledger_run *run,
     buf_done(&args);
 }
 
-/* What a change of the ledger by control_enqueue() knows. */
+/* The context of control_enqueue()'s change of the ledger. */
 struct entering {
-    struct ledger_run *run; /* to be stored; RequestedAt as it is stored then */
-    bool known;             /* it was there, with these arguments, open */
+    struct ledger_run
+        *run;   /* to store; its RequestedAt becomes the stored one */
+    bool known; /* it was stored, open, with these arguments */
 };
 
-/* Not there: it is made. There: is it this very run, and still open? */
+/* Insert the run; if it exists, check that it is the same, and open. */
 static enum tw_err apply_entry(
     struct ledger_run *run, int64_t now_ticks, void *context, struct err *err)
 {
@@ -173,10 +175,10 @@ static enum tw_err apply_entry(
             ledger_state_name(run->state));
     entering->run->requested_ticks = run->requested_ticks;
     entering->known = true;
-    return TW_CONFLICT; /* nothing is to be written */
+    return TW_CONFLICT; /* write nothing */
 }
 
-/* TW_TOO_LARGE: said before anything is stored. */
+/* TW_TOO_LARGE: returned before anything is stored. */
 static enum tw_err compose(
     const struct ledger_run *run, struct buf *to, struct err *err)
 {
@@ -189,8 +191,8 @@ static enum tw_err compose(
         "the message has %zu bytes; a queue takes at most 64 KiB", to->len);
 }
 
-/* The run's entity, or the one that is there: *ret_new: it was not; stored
- * (init'ed) is it then. */
+/* Insert the run, unless it exists. *ret_new: it was inserted, and stored
+ * (init'ed) is what is stored. */
 static enum tw_err enter_run(struct store *store, struct ledger_run *run,
     struct ledger_run *stored, bool *ret_new, struct err *err)
 {
@@ -209,8 +211,8 @@ static enum tw_err enter_run(struct store *store, struct ledger_run *run,
     return outcome == TW_CONFLICT && entering.known ? TW_OK : outcome;
 }
 
-/* Refused: its message is not on the queue, so nobody is to find the entity
- * and do what was told not to have been asked for. */
+/* Delete the entity of a run whose message could not be put: enqueue fails, so
+ * no worker may find the entity and do the run. */
 static void withdraw(
     struct store *store, const struct ledger_run *stored, struct err *err)
 {
@@ -252,7 +254,7 @@ static enum tw_err put_new(struct store *store,
     return outcome;
 }
 
-/* Ledger first, so that whoever takes the message finds the request's time. */
+/* Ledger first: the worker that receives the message needs RequestedAt. */
 static enum tw_err enqueue_json(struct store *store,
     const struct control_enqueue *what, struct slice id, struct err *err)
 {
@@ -300,7 +302,7 @@ static enum tw_err enqueue_bound(struct store *store,
         (void)snprintf(
             ret_id, QUEUE_ID_MAX + 1, "%.*s", SLICE_ARG(put.list[0].id));
         set_queued(&run, what, put.list[0].id, put.list[0].inserted_ticks);
-        /* A worker that was faster has made it already. */
+        /* A worker may have inserted it already. */
         entered = enter_run(store, &run, &stored, &is_new, err);
         if (entered == TW_REFUSED || entered == TW_FORBIDDEN)
             outcome = entered;
@@ -345,18 +347,18 @@ enum tw_err control_enqueue(struct store *store,
 
 /* ---- changing a run ---- */
 
-/* One change of a run that must be there. */
+/* One change of a run that must exist. */
 struct asking {
-    /* change: alter run, as it is stored. Anything but TW_OK: nothing is
-     * written, and that is the outcome. */
+    /* change: alter run, as it is stored. Any outcome but TW_OK is returned,
+     * and nothing is written. */
     enum tw_err (*change)(struct asking *asking, struct ledger_run *run,
         int64_t now_ticks, struct err *err);
-    struct ledger_run run, before; /* as it is stored then, and as it was */
-    bool asked;     /* set by change: its owner is asked for it */
+    struct ledger_run run, before; /* as stored after and before the change */
+    bool asked;     /* set by change: it is a request to the owner */
     bool now;       /* of finish */
-    bool unchanged; /* with TW_CONFLICT: all is as it is asked for already */
+    bool unchanged; /* with TW_CONFLICT: the run is so already */
     const struct definition *definition; /* where change needs it */
-    bool unserved;                       /* set: no queue serves it */
+    bool unserved;                       /* set: no queue serves the run */
 };
 
 static enum tw_err apply_asked(
@@ -373,7 +375,7 @@ static enum tw_err apply_asked(
     return asking->change(asking, run, now_ticks, err);
 }
 
-/* asking_done() in any case. */
+/* Call asking_done() after any outcome. */
 static enum tw_err change_run(struct store *store, struct slice job,
     struct slice id, struct asking *asking, struct err *err)
 {
@@ -422,7 +424,7 @@ static enum tw_err ask_owner(
     return TW_OK;
 }
 
-/* Nobody works on it: it is so at once. */
+/* No worker has the run: change its state at once. */
 static enum tw_err put_aside(struct ledger_run *run, enum ledger_state to,
     int64_t now_ticks, struct err *err)
 {
@@ -466,7 +468,7 @@ static enum tw_err ask(struct store *store, struct slice job, struct slice id,
     enum tw_err outcome = change_run(store, job, id, asking, err);
     const struct ledger_run *run = &asking->run;
 
-    /* Of one that has begun, requests may still arrive late (rule A4). */
+    /* After an attempt the locks stay: its requests may be late (rule A4). */
     if (outcome == TW_OK && run->state == LEDGER_CANCELLED && run->attempt == 0)
         locks_release(store, NULL, job, id);
     *ret_asked = asking->asked;
@@ -493,7 +495,7 @@ enum tw_err control_pause(struct store *store, struct slice job,
 
 /* ---- resume, finish ---- */
 
-/* The queue for a run's wake-up message; NULL: none serves it. */
+/* The queue for a run's wake-up message; NULL: no queue serves it. */
 static const struct setup_queue *queue_of(
     const struct definition *definition, const struct ledger_run *run)
 {
@@ -603,7 +605,7 @@ enum tw_err control_finish(const struct definition *definition,
     enum tw_err outcome =
         change_run(definition_store(definition), job, id, &asking, err);
 
-    /* Its own message comes back by itself, though later. */
+    /* The run's own message is delivered again, too, but later. */
     if (outcome == TW_OK && asking.run.state == LEDGER_WAITING &&
         queue_of(definition, &asking.run))
         outcome = wake(definition, &asking.run, err);
@@ -630,7 +632,7 @@ static bool is_poisoned(const struct ledger_run *run)
     return run->state == LEDGER_FAILED || run->state == LEDGER_POISONED;
 }
 
-/* ret: ledger_run_done() in any case. */
+/* Call ledger_run_done(ret) after any outcome. */
 static enum tw_err read_poisoned(struct store *store, struct slice job,
     struct slice id, struct ledger_run *ret, struct err *err)
 {
@@ -646,7 +648,7 @@ static enum tw_err read_poisoned(struct store *store, struct slice job,
     return told(outcome, &call.exchange, err);
 }
 
-/* A message that never became a run: it has a reason, but no arguments. */
+/* The entity of a message that never became a run has no arguments. */
 static bool is_unreadable(const struct ledger_run *run)
 {
     return run->args.len == 0;
@@ -657,8 +659,8 @@ static char *poison_queue_of(const struct ledger_run *run)
     return mem_format("%.*s%s", SLICE_ARG(run->queue), SETUP_POISON_SUFFIX);
 }
 
-/* TW_OK also where the copy is gone, or its receipt lost to somebody who
- * looked: then it stays, and means nothing any more. */
+/* TW_OK also if the copy is gone, or its pop receipt is no longer valid since
+ * another client received it: then it stays, without effect. */
 static enum tw_err delete_copy(
     struct store *store, const struct ledger_run *run, struct err *err)
 {
@@ -693,8 +695,8 @@ static enum tw_err set_queued_again(struct asking *asking,
     lease_accept_definition(run);
     run->failures = run->silent = 0;
     run->error = run->failed_entities = (struct slice){0};
-    /* PoisonId stays: that copy is deleted below, and is no copy of the next
-     * end. */
+    /* PoisonId stays: retry_run() deletes that copy, so it must not count as
+     * the copy of the next end. */
     run->owner = run->poison_receipt = (struct slice){0};
     run->control = (struct slice){0};
     run->finished_ticks = run->resumes_ticks = 0;
@@ -702,14 +704,14 @@ static enum tw_err set_queued_again(struct asking *asking,
     return TW_OK;
 }
 
-/* The ledger says `queued` before the message is there: who takes the message
- * finds an open run. */
+/* The ledger has `queued` before the message is put: the worker that receives
+ * it finds an open run. */
 static enum tw_err retry_run(const struct definition *definition,
     struct slice job, struct slice id, bool *ret_unserved, struct err *err)
 {
     struct store *store = definition_store(definition);
     struct asking asking = {.change = set_queued_again};
-    struct err ignored; /* the run is queued, whatever its copy says */
+    struct err ignored; /* the run is queued even if its copy stays */
     enum tw_err outcome = change_run(store, job, id, &asking, err);
 
     if (outcome == TW_OK && queue_of(definition, &asking.run))
@@ -723,7 +725,7 @@ static enum tw_err retry_run(const struct definition *definition,
     return outcome;
 }
 
-/* The copy of an unreadable message among the first of the poison queue. */
+/* Find the copy of an unreadable message in the poison queue's first ones. */
 static enum tw_err find_copy(struct store *store, const struct ledger_run *run,
     struct messages *copies, size_t *ret_index, struct err *err)
 {
@@ -752,9 +754,9 @@ static enum tw_err find_copy(struct store *store, const struct ledger_run *run,
 }
 
 /*
- * The copy's text, with the time of its request and, where nothing but the
- * reason stands under its id, with that id: it was the run's. The entity of a
- * job's own message has taken its id, so there the run gets a new one.
+ * Append the copy's text with the time of its request and, if the entity is
+ * under LEDGER_UNREADABLE, with its id, which is then the run's. An entity
+ * under a job's name occupies its id, so there the run gets a new one.
  */
 static void retell(
     const struct ledger_run *run, struct slice copy, struct buf *to)
@@ -765,7 +767,7 @@ static void retell(
         copy, is_free ? run->id : (struct slice){0}, run->requested_ticks, to);
 }
 
-/* Its own entity has nothing more to say. */
+/* Put the copy back into its queue, then cancel the message's entity. */
 static enum tw_err retry_unreadable(
     struct store *store, const struct ledger_run *run, struct err *err)
 {
@@ -823,8 +825,8 @@ static enum tw_err set_dropped(struct asking *asking, struct ledger_run *run,
     return ledger_move(run, LEDGER_CANCELLED, err);
 }
 
-/* The copy first: what is cut off between can be asked for again, for the
- * ledger still knows the copy. */
+/* Delete the copy first: after a crash between the two, `drop` can be repeated,
+ * because the ledger still names the copy. */
 enum tw_err control_drop(
     struct store *store, struct slice job, struct slice id, struct err *err)
 {

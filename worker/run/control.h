@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What people ask of runs from outside a worker: enqueue, cancel, pause,
- * resume, finish, retry, drop, reopen. Each is one ledger_change().
+ * Commands on runs from outside a worker: enqueue, cancel, pause, resume,
+ * finish, retry, drop, reopen. Each but reopen is one ledger_change().
  *
- * Where an owner's lease is live, cancel, pause and finish are requests: the
- * owner sees them with its next renewal, at most 5 s later, and acts on them.
- * Else they change the run at once.
+ * If an owner's lease is valid, cancel, pause and finish store a request: the
+ * owner sees it with its next renewal, at most 5 s later, and acts on it.
+ * Otherwise they change the run at once.
  */
 #ifndef TW_RUN_CONTROL_H
 #define TW_RUN_CONTROL_H
@@ -33,85 +33,85 @@ struct control_enqueue {
 };
 
 /*
- * control_enqueue: put the message, and a ledger entity `queued`; makes queue
- * and ledger where they are missing. ret_id (129 bytes) gets the run id.
+ * control_enqueue: put the message, and a ledger entity `queued`; creates queue
+ * and ledger if they are missing. ret_id (129 bytes) gets the run id.
  *
- * TW_OK        it is on the queue. An id that is known with the same arguments
- *              and open is rung again.
- * TW_CONFLICT  the id is known with other arguments, or has ended; err says.
- * others       as the store said; nothing is on the queue but for TW_UNKNOWN,
- *              nor in the ledger, unless err says so. TW_TOO_LARGE: the message
- *              is over 64 KiB. TW_UNKNOWN on a queue without a job: err names
- *              the id with which it can be asked for again.
+ * TW_OK        the message is on the queue. An open run with the same id and
+ *              arguments gets another wake-up message.
+ * TW_CONFLICT the id has other arguments, or its run has ended; see err.
+ * others       the store's; nothing is on the queue (TW_UNKNOWN: perhaps) nor
+ *              in the ledger, unless err says so. TW_TOO_LARGE: the message is
+ *              over 64 KiB. TW_UNKNOWN on a queue without a job: err names the
+ *              id with which the caller can enqueue it again.
  */
 TW_MUST_USE enum tw_err control_enqueue(struct store *store,
     const struct control_enqueue *what, char *ret_id, struct err *err);
 
 /*
- * control_cancel: the run becomes `cancelled`, or (*ret_asked) its owner is
- * asked for it. ret (init'ed) is the run as it was before. TW_NOT_FOUND: no
- * such run; TW_CONFLICT: it has ended already (ret says how).
+ * control_cancel: set `cancelled`, or (*ret_asked) request it from the owner.
+ * ret (init'ed) is the run as it was before. TW_NOT_FOUND: no such run;
+ * TW_CONFLICT: it has ended already (ret has its state).
  */
 TW_MUST_USE enum tw_err control_cancel(struct store *store, struct slice job,
     struct slice id, struct ledger_run *ret, bool *ret_asked, struct err *err);
 
-/* control_pause: the same, to `paused`. A paused one stays so: TW_OK. */
+/* control_pause: the same for `paused`. TW_OK also if it is paused already. */
 TW_MUST_USE enum tw_err control_pause(struct store *store, struct slice job,
     struct slice id, struct ledger_run *ret, bool *ret_asked, struct err *err);
 
 /*
- * control_resume: a paused run, or one that waits for its definition, goes on:
+ * control_resume: continue a paused run, or one that waits for its definition:
  * it becomes `queued` and its wake-up message is put on the queue that
- * setup_queue_of_run() chooses. One that waits for its definition accepts the
- * present one: the checkpoint is dropped, its first round begins again. A
- * request to pause that its owner has not seen yet is taken back.
+ * setup_queue_of_run() chooses. A run that waits for its definition accepts the
+ * present one: the checkpoint is dropped, its first round begins again. A pause
+ * request that the owner has not seen yet is removed.
  *
- * TW_NOT_FOUND  no such run (*ret_unserved false); or no queue serves it
+ * TW_NOT_FOUND no such run (*ret_unserved false); or no queue serves it
  *               (*ret_unserved true): nothing is changed, it can be continued
  *               by `run JOB --id ID`.
- * TW_CONFLICT   it is not paused and waits for no definition; or its job is
- *               not configured.
+ * TW_CONFLICT   it is neither paused nor waiting for its definition; or its
+ *               job is not configured.
  */
 TW_MUST_USE enum tw_err control_resume(const struct definition *definition,
     struct slice job, struct slice id, bool *ret_unserved, struct err *err);
 
 /*
- * control_finish: a following run does its last rounds and ends; now: one
- * round. Where it waits for its next round, ResumesAt is now and a wake-up
- * message is put. TW_CONFLICT: it has ended. The caller checks that the job
- * follows.
+ * control_finish: request that a following run makes its last rounds and ends;
+ * now: one round. If it waits for its next round, ResumesAt becomes the present
+ * time and a wake-up message is put. TW_CONFLICT: it has ended. The caller
+ * checks that the job follows.
  */
 TW_MUST_USE enum tw_err control_finish(const struct definition *definition,
     struct slice job, struct slice id, bool now, struct err *err);
 
 /*
- * control_retry: a failed or poisoned run is queued again: id, checkpoint and
- * RequestedAt are kept, Failures and Error go, a changed definition is
- * accepted; then its wake-up message is put on the queue that
- * setup_queue_of_run() chooses, then the copy leaves the poison queue.
- * *ret_unserved, TW_NOT_FOUND: it is queued again, but no queue serves it: to
- * be continued by `run JOB --id ID`, which err says.
+ * control_retry: queue a failed or poisoned run again: id, checkpoint and
+ * RequestedAt are kept, Failures and Error are cleared, a changed definition is
+ * accepted. Then its wake-up message is put on the queue that
+ * setup_queue_of_run() chooses, then the copy is deleted from the poison queue.
+ * *ret_unserved, TW_NOT_FOUND: it is queued, but no queue serves it; err has
+ * the command to continue it, `run JOB --id ID`.
  *
- * An entity of an unreadable message has no run to retry: its copy (found among
- * the first 32 of the poison queue) is put back and its entity becomes
- * `cancelled`; TW_INVALID when the copy is not to be found. A JSON body that
- * lacks them gets the time of its request and, where the entity is under
- * LEDGER_UNREADABLE, the id of its message, so that it stays the same request;
- * other bodies go back as they are, as requests of now.
- * TW_CONFLICT: the run is neither failed nor poisoned.
+ * The entity of an unreadable message has no run to retry: its copy (searched
+ * for in the first 32 messages of the poison queue) is put back into its queue
+ * and the entity becomes `cancelled`; TW_INVALID if the copy is not found. A
+ * JSON body that lacks them gets the time of its request and, if the entity is
+ * under LEDGER_UNREADABLE, the id of its message, so that it remains the same
+ * request. Other bodies are put back unchanged, as new requests. TW_CONFLICT:
+ * the run is neither failed nor poisoned.
  */
 TW_MUST_USE enum tw_err control_retry(const struct definition *definition,
     struct slice job, struct slice id, bool *ret_unserved, struct err *err);
 
-/* control_reopen: runs of a job that `finish` closed are accepted again. TW_OK
- * also where it is not closed. */
+/* control_reopen: accept runs again of a job that `finish` closed. TW_OK also
+ * if it is not closed. */
 TW_MUST_USE enum tw_err control_reopen(
     struct store *store, struct slice job, struct err *err);
 
 /*
- * control_drop: give up a failed or poisoned run for good: its copy leaves the
- * poison queue, and the run is `cancelled`, with its Error and FinishedAt.
- * TW_CONFLICT: the run is neither failed nor poisoned; so it is once dropped.
+ * control_drop: give up a failed or poisoned run: delete its copy from the
+ * poison queue, and set `cancelled`; Error and FinishedAt stay. TW_CONFLICT:
+ * the run is neither failed nor poisoned, also because it was dropped before.
  */
 TW_MUST_USE enum tw_err control_drop(
     struct store *store, struct slice job, struct slice id, struct err *err);

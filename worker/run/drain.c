@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What a drain does not wait for. */
+/* Finds the runs that a drain does not wait for. */
 #include "worker/run/drain.h"
 
 #include "worker/run/ledger.h"
@@ -27,7 +27,7 @@ static bool is_job(struct slice partition_key)
            partition_key.at[0] <= 'z';
 }
 
-/* A newer version's is for its own workers. */
+/* A newer version's run is left to its own workers. */
 static bool is_left(const struct ledger_run *run)
 {
     return run->newer || run->state == LEDGER_PAUSED || ledger_is_held(run) ||
@@ -46,7 +46,7 @@ static void add_name(struct looking *l, const struct ledger_run *run)
     l->left++;
 }
 
-/* Runs that are gone, or cannot be read, no worker works on. */
+/* Skip a run that was deleted or cannot be read: no worker runs it. */
 static enum walk_step look_at_run(struct looking *l, struct err *err)
 {
     struct retry_call call = retry_call(l->walk.deadline, RETRY_BUSY_MS, 0);

@@ -17,10 +17,10 @@ struct deadline;
 struct store;
 
 /*
- * drain_left: the open runs of the ledger, of all jobs (imports are no jobs).
- * *ret_count: those that the drain does not wait for; names gets them, as
- * "JOB/ID is STATE for CAUSE", joined; it is cleared first. *ret_only: there
- * are no others. all: count them even if there are.
+ * drain_left: reads the open runs of all jobs in the ledger (imports are no
+ * jobs). *ret_count: how many the drain does not wait for. names: cleared, then
+ * filled with these as "JOB/ID is STATE for CAUSE", joined. *ret_only: there
+ * are no other open runs. all: do not stop at the first other run.
  */
 TW_MUST_USE enum tw_err drain_left(struct store *store,
     const struct deadline *deadline, bool all, bool *ret_only,

@@ -26,7 +26,7 @@ struct failures {
 
     struct platform_mutex lock; /* guards all below */
     int at;                     /* -1: not open */
-    bool given_up;              /* said in the log */
+    bool given_up;              /* a write failed, and was logged */
 };
 
 struct failures *failures_new(const char *base, const char *folder,
@@ -58,7 +58,7 @@ void failures_free(struct failures *failures)
     mem_free(failures);
 }
 
-/* The folder, and those above it that are missing. */
+/* Create the folder and its missing parents. */
 static bool make_folders(char *path)
 {
     for (char *at = path + 1; *at; at++) {
@@ -71,7 +71,7 @@ static bool make_folders(char *path)
     return mkdir(path, FOLDER_MODE) == 0 || errno == EEXIST;
 }
 
-/* A crash may have torn the last line: the next one begins a new line. */
+/* A crash may have cut off the last line: end it with a newline. */
 static bool end_torn_line(int at)
 {
     off_t size = lseek(at, 0, SEEK_END);

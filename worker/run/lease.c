@@ -18,26 +18,26 @@
 #include "worker/run/setup.h"
 #include "worker/store/retry.h"
 
-/* Silent attempts are spaced by so many visibility timeouts. */
+/* Crashed attempts are spaced by this many visibility timeouts. */
 #define CRASHED_SPACING 10
 #define HIDE_MAX_S INT64_C(604800)
 /* Date is cut to whole seconds, and the service's servers differ by 2 s. */
 #define DATE_TICKS TICKS_PER_S
 #define DIFFER_TICKS (2 * TICKS_PER_S)
-/* A run that is held is looked at after as long as it has been, but not sooner
- * and not later than this. */
+/* Limits of the wait before a held run is retried: it waits for as long as it
+ * has been held. */
 #define HELD_MIN_TICKS (5 * TICKS_PER_S)
 #define HELD_MAX_TICKS (HOLD_MAX_MS * TICKS_PER_MS)
-/* A Date of the ledger counts no longer for a run that is begun. */
+/* How old a Date may be that is used to insert a run unread. */
 #define DATE_KEPT_MS 60000
-/* The message of a run that another has at work comes back no sooner. */
+/* The message of a run that has a live owner is hidden this long at least. */
 #define LOOK_MIN_TICKS (2 * TICKS_PER_S)
-/* Definition, where a changed one is accepted: this and the old one. */
+/* Prefix of Definition if a changed one is accepted; the old hash follows. */
 #define ACCEPT_MARK '?'
 
 /* ---- clocks and deadlines ---- */
 
-/* What an answer of the ledger tells. */
+/* Note the Date of the ledger's response. */
 static void note_clock(struct lease *lease, const struct exchange *exchange)
 {
     if (exchange->sent_ms != 0)
@@ -46,10 +46,10 @@ static void note_clock(struct lease *lease, const struct exchange *exchange)
         return;
     lease->date_ticks = exchange->date_ticks;
     lease->date_sent_ms = exchange->sent_ms;
-    lease->date_answered_ms = platform_boot_ms() + 1; /* it was rounded down */
+    lease->date_answered_ms = platform_boot_ms() + 1; /* rounded down */
 }
 
-/* Of an answer of the queue service only that it was asked. */
+/* The Date of the queue service is not used; only count the request. */
 static void count_request(struct lease *lease, const struct exchange *exchange)
 {
     if (exchange->sent_ms != 0)
@@ -72,9 +72,9 @@ int64_t lease_boot_ms(const struct lease *lease, int64_t ticks)
     return platform_boot_ms() + (left_ms > 0 ? left_ms : 0);
 }
 
-/* What no clock of the service is beyond at boot time at_ms, plus the
- * visibility timeout: see the header. Where the machine was paused since our
- * own last response, another one of the ledger's store knows better. */
+/* An upper bound of the service's clock at boot time at_ms, plus the visibility
+ * timeout: see lease.h. If the machine was paused since the last response to
+ * this lease, a later response of the ledger's store gives a higher bound. */
 static int64_t lease_until(const struct lease *lease, int64_t at_ms)
 {
     int64_t now = lease->date_ticks + DATE_TICKS +
@@ -87,7 +87,7 @@ static int64_t lease_until(const struct lease *lease, int64_t at_ms)
            lease->visibility_timeout_ms * TICKS_PER_MS;
 }
 
-/* sent_ms: of the write that is stored. */
+/* sent_ms: when the stored write was sent. */
 static void set_deadline(struct lease *lease, int64_t sent_ms)
 {
     lease->deadline_ms = sent_ms + lease->visibility_timeout_ms;
@@ -100,7 +100,7 @@ static struct exchange new_exchange(struct lease *lease)
     return (struct exchange){.deadline = &lease->own, .retry_after_ms = -1};
 }
 
-/* Wait before another try; false: it would come too late, or too often. */
+/* Wait before the next try. False: it would be too late, or one too many. */
 static bool try_again(
     struct lease *lease, const struct exchange *exchange, struct retry *retry)
 {
@@ -148,7 +148,7 @@ void lease_init(struct lease *lease, const struct lease_request *wish)
         take_message(lease, wish->message);
 }
 
-/* Before the first write that may make us the owner. */
+/* Called before the first write that may acquire the lease. */
 static void begin_owning(struct lease *lease)
 {
     lease->may_own = true;
@@ -176,7 +176,7 @@ static void note_request(void *context, const struct exchange *exchange)
     note_clock(lease, exchange);
 }
 
-/* ---- taking ---- */
+/* ---- acquiring ---- */
 
 static void set_worker(struct ledger_run *run)
 {
@@ -187,15 +187,15 @@ static void set_worker(struct ledger_run *run)
     run->worker = ledger_text(run, slice_of(name));
 }
 
-/* What a change of the ledger by lease_acquire() knows. */
+/* Context of the ledger change in lease_acquire(). */
 struct taking {
     struct lease *lease; /* first: for note_request() */
     const struct lease_request *wish;
     enum lease_outcome outcome;
-    int64_t sent_ms; /* the first write: whichever is stored, it is no older */
+    int64_t sent_ms; /* of the first try: no stored try is older */
 };
 
-/* A run that nobody has written yet. */
+/* Fill in a run that is not in the ledger yet. */
 static void begin_run(struct ledger_run *run, const struct lease_request *wish)
 {
     run->args = ledger_text(run, wish->args_json);
@@ -203,8 +203,8 @@ static void begin_run(struct ledger_run *run, const struct lease_request *wish)
     run->accept_deletes = wish->accept_deletes;
 }
 
-/* A time of request that lies after the message's insertion is its insertion.
- * It is compared with what applications date: see store_capabilities.local. */
+/* RequestedAt is no later than the message's InsertionTime. It is compared with
+ * times that applications write: see store_capabilities.local. */
 static void set_request(
     struct ledger_run *run, const struct lease_request *wish)
 {
@@ -223,7 +223,7 @@ static void set_request(
 
 /* ---- the definition that a run is bound to ---- */
 
-/* The hash in Definition, without the mark that another one is accepted. */
+/* The hash in Definition, without ACCEPT_MARK. */
 static struct slice bound_definition(const struct ledger_run *run)
 {
     struct slice hash = run->definition;
@@ -304,9 +304,9 @@ static void set_definition(
     run->definition = ledger_text(run, slice_of(job->hash));
 }
 
-/* ---- the lease ---- */
+/* ---- helpers ---- */
 
-/* False: there is no word with a space behind it. */
+/* Cut off the first word and its space. False: no space. */
 static bool cut_word(struct slice *rest, struct slice *ret_word)
 {
     const char *space = rest->len > 0 ? memchr(rest->at, ' ', rest->len) : NULL;
@@ -319,20 +319,20 @@ static bool cut_word(struct slice *rest, struct slice *ret_word)
     return true;
 }
 
-/* What the ledger has may be anything. Owner alone tells attempts apart
- * where Epoch cannot rise. */
+/* The stored count may have any value. If Epoch cannot rise, only Owner
+ * distinguishes the attempts. */
 static void count_one(int32_t *count)
 {
     if (*count < INT32_MAX)
         ++*count;
 }
 
-/* ---- an end that waits for its copy ---- */
+/* ---- the ending of a run, before its poison copy ---- */
 
 /*
- * Ending: "EPOCH STATE REASON". A version that does not know it keeps it, does
- * the work again and raises Epoch: what is stored then is the end of an attempt
- * before that one, and means nothing any more.
+ * Ending: "EPOCH STATE REASON". A version that does not know Ending keeps it,
+ * repeats the work and raises Epoch. So an Ending with another Epoch than the
+ * run's is of an earlier attempt, and is ignored.
  */
 static bool read_ending(const struct ledger_run *run,
     enum ledger_state *ret_state, struct slice *ret_reason)
@@ -361,7 +361,7 @@ static void write_ending(
     buf_done(&text);
 }
 
-/* A new owner, who knows how the run is to end, if at all. */
+/* Raise Epoch, also in a valid Ending; remove any other Ending. */
 static void raise_epoch(struct ledger_run *run)
 {
     enum ledger_state state;
@@ -381,10 +381,9 @@ bool lease_ending(const struct lease *lease, enum ledger_state *ret_state,
     return read_ending(&lease->run, ret_state, ret_reason);
 }
 
-/* ---- the lease, acquired ---- */
+/* ---- acquiring: the write ---- */
 
-/* Make the entity that says: mine. judge() has seen that its state allows it.
- */
+/* Fill in the entity of the new owner. judge() has checked its state. */
 static enum tw_err stake(
     struct taking *taking, struct ledger_run *run, struct err *err)
 {
@@ -394,8 +393,8 @@ static enum tw_err stake(
 
     if (outcome != TW_OK)
         return outcome;
-    /* Any of its tries may be stored, the first one too: all must end before
-     * the lease that the first one brings. */
+    /* Any try of this write may be the one that is stored. So the deadline
+     * counts from the first try. */
     if (taking->sent_ms == 0) {
         taking->sent_ms = platform_boot_ms();
         set_deadline(lease, taking->sent_ms);
@@ -421,8 +420,8 @@ static enum tw_err stake(
     return TW_OK;
 }
 
-/* Until when must this run be left alone? 0: it need not. A lease ends with the
- * process that holds it; what spaces crashed attempts does not. */
+/* Until when the run may not be acquired; 0: it may be. A lease ends with the
+ * process of its owner; the spacing of crashed attempts does not. */
 static int64_t held_until(const struct lease *lease,
     const struct lease_request *wish, const struct ledger_run *run)
 {
@@ -441,10 +440,10 @@ static int64_t held_until(const struct lease *lease,
 }
 
 /*
- * When the message of a held run comes back. It may be a second message of a
- * run that is at work, and is deleted once that has ended: it comes back after
- * as long as the run has taken so far, so that nobody waits for the lease of a
- * run that took a second.
+ * When the message of a run that may not be acquired becomes visible again. It
+ * may be a second message of a running run, to be deleted after the run's end.
+ * So it is hidden for as long as the run has taken so far: a worker need not
+ * wait for the lease of a run that took a second.
  */
 static int64_t look_at(const struct lease *lease,
     const struct lease_request *wish, const struct ledger_run *run)
@@ -460,7 +459,8 @@ static int64_t look_at(const struct lease *lease,
     return wait < until - now ? now + wait : until;
 }
 
-/* A table job under another definition waits for a person; not to end. */
+/* A table job with another definition waits for a person, unless it has an
+ * Ending. */
 static bool waits_for_definition(
     const struct ledger_run *run, const struct job *job)
 {
@@ -471,7 +471,7 @@ static bool waits_for_definition(
            !read_ending(run, &state, &reason);
 }
 
-/* What stands in the way of a lease of what has just been read. */
+/* May the run be acquired, as just read? If not, why? */
 static enum lease_outcome judge(
     struct taking *taking, const struct ledger_run *run, struct err *err)
 {
@@ -496,7 +496,8 @@ static enum lease_outcome judge(
     return lease->until_ticks != 0 ? LEASE_HELD : LEASE_ACQUIRED;
 }
 
-/* What a crashed owner was asked before. True: run is ready to be stored. */
+/* Apply the cancel or pause asked of a crashed owner. True: run is ready to be
+ * stored. */
 static bool do_as_asked(
     struct taking *taking, struct ledger_run *run, struct err *err)
 {
@@ -543,18 +544,18 @@ static enum tw_err apply_claim(
     return stake(taking, run, err);
 }
 
-/* It is left alone: only its own message waits for it. */
+/* Skip the run for now: only its own message is delayed. */
 static enum lease_outcome leave_alone(
     struct lease *lease, int64_t wait_ticks, const struct err *why)
 {
     lease->until_ticks = lease_now_ticks(lease) + wait_ticks;
-    log_warn("run", "%.*s/%.*s is left alone for now: %s",
+    log_warn("run", "%.*s/%.*s is skipped for now: %s",
         SLICE_ARG(lease->stored.job), SLICE_ARG(lease->stored.id), why->text);
     return LEASE_HELD;
 }
 
-/* Why nothing was written, where that was not judge()'s doing. What is the
- * matter with one run holds up no other. */
+/* Why nothing was written, if judge() did not decide so. A problem of one run
+ * must not delay other runs. */
 static enum lease_outcome not_taken(struct lease *lease,
     const struct ledger_change *change, enum tw_err outcome,
     enum tw_err *ret_outcome, struct err *err)
@@ -571,9 +572,9 @@ static enum lease_outcome not_taken(struct lease *lease,
     return change->of_run ? LEASE_REFUSED : LEASE_OUTAGE;
 }
 
-/* How long a service that is busy is waited for, and one that does not respond:
- * a good part of the lease that the first try may bring is left. One response
- * that was lost is no outage of the ledger, which would hold up all slots. */
+/* How long to wait for a service that is busy, or does not respond. At least
+ * two thirds of the lease that the first try may acquire are left. One lost
+ * response is no outage of the ledger, which would stop all worker threads. */
 static struct retry_limits take_limits(const struct lease *lease)
 {
     int64_t now_ms = platform_boot_ms(), wait_ms = RETRY_BUSY_MS;
@@ -584,9 +585,9 @@ static struct retry_limits take_limits(const struct lease *lease)
         &lease->own, now_ms + wait_ms, now_ms + wait_ms / 5};
 }
 
-/* Of another request of this process: the Date of its response stands for the
- * one that a read would bring. Whether the machine was paused in between, the
- * response to the insert shows (lease_clock.h). */
+/* Use the Date of another response to this process instead of that of a read.
+ * If the machine was paused since, the response to the insert shows it
+ * (lease_clock.h). */
 static bool use_last_date(struct lease *lease)
 {
     struct lease_response last;
@@ -601,9 +602,9 @@ static bool use_last_date(struct lease *lease)
     return true;
 }
 
-/* A run that has the message's own id cannot be in the ledger before the
- * message comes for the first time. One that the message names may be:
- * `enqueue` and `retry` write it there before they put the message. */
+/* A run whose id is the message's own cannot be in the ledger before the first
+ * delivery. A run that the message names may be: `enqueue` and `retry` write it
+ * to the ledger before they put the message. */
 static enum ledger_known what_is_known(
     struct lease *lease, const struct lease_request *wish)
 {
@@ -645,7 +646,7 @@ enum lease_outcome lease_acquire(struct lease *lease,
     return not_taken(lease, &change, outcome, ret_outcome, err);
 }
 
-/* ---- keeping ---- */
+/* ---- renewing ---- */
 
 enum tw_err lease_renew_message(struct lease *lease, struct err *err)
 {
@@ -664,7 +665,7 @@ enum tw_err lease_renew_message(struct lease *lease, struct err *err)
     return outcome;
 }
 
-/* Each lease is an Epoch of its own, and a random Owner. */
+/* Each lease has its own Epoch and a random Owner. */
 static bool is_ours(const struct lease *lease, const struct ledger_run *stored)
 {
     return stored->epoch == lease->run.epoch &&
@@ -682,12 +683,12 @@ static void note_asked(struct lease *lease, const struct ledger_run *stored)
     lease->run.finish = ledger_text(&lease->run, stored->finish);
 }
 
-/* What a change of the ledger by an owner knows. */
+/* Context of a ledger change by the owner. */
 struct keeping {
     struct lease *lease; /* first: for note_request() */
     bool lost;
-    bool stored;     /* an earlier try of this very write */
-    int64_t sent_ms; /* the first write: whichever is stored, it is no older */
+    bool stored;     /* an earlier try of this write is stored */
+    int64_t sent_ms; /* of the first try: no stored try is older */
 };
 
 static enum tw_err apply_renewal(
@@ -754,17 +755,17 @@ enum lease_status lease_store_ending(struct lease *lease,
 
     write_ending(&lease->run, state, slice_of(reason));
     do {
-        lease->run.transactions++; /* this very write */
+        lease->run.transactions++; /* this write */
         word = write_run(lease, &last, err);
     } while (word == LEASE_UNKNOWN && !lease->unstorable &&
              try_again(lease, &last, &retry));
     return word;
 }
 
-/* ---- letting go ---- */
+/* ---- releasing ---- */
 
-/* A date is cut to its second, and what it tells is late by its answer's way:
- * yet no run ends before it has begun. */
+/* The service's clock is known only approximately (Date is cut to whole seconds
+ * and ages in transit): no run may end before it started. */
 static int64_t now_or_start(const struct lease *lease)
 {
     int64_t now_ticks = lease_now_ticks(lease);
@@ -773,7 +774,8 @@ static int64_t now_or_start(const struct lease *lease)
                                                 : lease->run.started_ticks;
 }
 
-/* What was asked since the last renewal decides what becomes of an open run. */
+/* A cancel or pause asked since the last renewal decides the state of an open
+ * run. */
 static enum tw_err end_as_asked(
     struct lease *lease, struct ledger_run *run, struct err *err)
 {
@@ -790,15 +792,15 @@ static enum tw_err end_as_asked(
     run->control = (struct slice){0};
     if (ledger_state_ended(run->state))
         run->finished_ticks = now_or_start(lease);
-    /* `finish` came while the run went to wait for its next round. */
+    /* `finish` was asked while the run began to wait for its next round. */
     if (run->state == LEDGER_WAITING && run->finish.len > 0 &&
         slice_is(run->waits_for, LEDGER_WAITS_FOR_ROUND))
         run->resumes_ticks = lease->run.updated_ticks;
     return outcome;
 }
 
-/* Cancelled or paused when the lease was over, and nobody has had it since:
- * that is its end, as if the owner had been asked. */
+/* The run was cancelled or paused after the lease expired, and had no owner
+ * since: that state stays, as if the owner had been asked. */
 static bool was_put_aside(
     const struct lease *lease, const struct ledger_run *stored)
 {
@@ -843,7 +845,7 @@ static enum lease_status write_end(
             lease->closes_job && lease->run.state == LEDGER_SUCCEEDED};
     enum tw_err outcome;
 
-    lease->run.transactions++; /* this very write */
+    lease->run.transactions++; /* this write */
     outcome = ledger_change(&change, LEDGER_STORED, &lease->stored, err);
     *exchange = change.last;
     if (outcome == TW_OK || keeping.stored)
@@ -923,7 +925,7 @@ void lease_delete_message(struct lease *lease)
     }
 }
 
-/* Into the poison queue, which is made where it is missing. */
+/* Put text into the poison queue, which is created if it is missing. */
 static enum tw_err put_or_create(struct lease *lease, struct exchange *exchange,
     const char *poison_queue, struct slice text, struct messages *ret)
 {
@@ -943,7 +945,7 @@ static enum tw_err put_or_create(struct lease *lease, struct exchange *exchange,
     return store_queue_put(lease->store, exchange, poison_queue, text, 0, ret);
 }
 
-/* A text that the queue cannot carry goes as base64. */
+/* A text that the queue cannot carry is sent as base64. */
 static enum tw_err put_copy(struct lease *lease, struct exchange *exchange,
     const char *poison_queue, struct slice text, struct messages *ret)
 {
@@ -967,8 +969,8 @@ static void note_copy(struct lease *lease, const struct message *message)
     lease->run.poison_receipt = ledger_text(&lease->run, message->pop_receipt);
 }
 
-/* Is it a copy of this very run, and not the one that a retry takes away? A
- * body that does not name its run is equal to those of other runs. */
+/* Is the message a copy of this run, and not the one that `retry` will delete?
+ * A body that does not name its run may be another run's. */
 static bool is_copy(const struct lease *lease, const struct poison_copy *copy,
     const struct message *message)
 {
@@ -981,8 +983,8 @@ static bool is_copy(const struct lease *lease, const struct poison_copy *copy,
                same ? (struct slice){0} : run->args);
 }
 
-/* TW_OK: the queue has answered; *ret_found: the copy is among the first of
- * it. What else it says, the put will say. */
+/* TW_OK: the queue has responded; *ret_found: the copy is among its first
+ * messages. Errors that the put will report too are ignored. */
 static enum tw_err look_for_copy(struct lease *lease, struct exchange *exchange,
     const char *poison_queue, const struct poison_copy *copy, bool *ret_found)
 {
@@ -1005,8 +1007,8 @@ static enum tw_err look_for_copy(struct lease *lease, struct exchange *exchange,
                : TW_OK;
 }
 
-/* What is left of the lease then is for the write that holds the run, and for
- * hiding its message from a service that does not answer that either. */
+/* The rest of the lease is kept for the write that holds the run, and for
+ * hiding its message from a service that does not respond to that either. */
 static struct retry_limits copy_limits(const struct lease *lease)
 {
     int64_t now_ms = platform_boot_ms();
@@ -1016,8 +1018,8 @@ static struct retry_limits copy_limits(const struct lease *lease)
         now_ms + lease->visibility_timeout_ms / 4};
 }
 
-/* One attempt to put the copy. *may_be_there: a copy may be in the queue
- * without our knowing, as an outcome was unknown. */
+/* One try to put the copy. *may_be_there: a copy may be in the queue; set after
+ * an indeterminate outcome. */
 static enum tw_err put_unless_there(struct lease *lease,
     struct exchange *exchange, const char *poison_queue,
     const struct poison_copy *copy, bool *may_be_there)

@@ -1,24 +1,23 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A lease: the right of one attempt to work on one run. The lease in the ledger
- * (Owner, Epoch, LeaseUntil) is the only one: it alone decides who works, and
+ * A lease: the right of one attempt to work on one run. Only the lease in the
+ * ledger (Owner, Epoch, LeaseUntil) decides which attempt works on a run, and
  * until when. The message's visibility decides only when a worker receives the
  * message again; its renewal is best effort, and the queue service's clock is
  * never compared with the ledger's.
  *
- * No lock: a lease belongs to one thread at a time. The attempt takes it, lends
- * it to the renewer from renewal_start() to renewal_stop(), and ends it. The
- * renewer may use the parts marked L (ledger) and M (message) at the same time
- * on two threads. Others look only at the deadline, which is atomic.
+ * No lock: one thread at a time uses a lease. The attempt acquires the lease,
+ * lends it to the renewer from renewal_start() to renewal_stop(), and releases
+ * it. Two renewer threads may use the parts marked L (ledger) and M (message)
+ * at the same time. Other threads read only the deadline, which is atomic.
  *
- * Clocks. An answer of the ledger with Date D (whole seconds) to a request sent
- * at boot time s proves that at boot time b the clock of any server of the
- * table service shows at most D + 3 s + (b - s): 1 s for the seconds that Date
- * cuts off, 2 s by which its servers differ. So a LeaseUntil of D + 3 s +
- * (b - s) + visibility timeout expires for nobody before boot time b +
- * visibility timeout, and that is the deadline of a write sent at b.
- * While a hypervisor pauses this machine its boot time stops: see
- * lease_clock.h.
+ * Clocks. A response of the ledger with Date D (whole seconds) to a request
+ * sent at boot time s proves that at boot time b the clock of any server of the
+ * table service shows at most D + 3 s + (b - s): 1 s for the fraction that Date
+ * cuts off, 2 s by which its servers differ. So a LeaseUntil of D + 3 s + (b -
+ * s) + visibility timeout expires on no server before boot time b + visibility
+ * timeout. That is the deadline of a write sent at b. The boot time stops while
+ * a hypervisor pauses this machine: see lease_clock.h.
  */
 #ifndef TW_RUN_LEASE_H
 #define TW_RUN_LEASE_H
@@ -34,31 +33,31 @@
 #include "worker/store/lease_clock.h"
 #include "worker/store/store.h"
 
-/* The message of a run that is held, or left alone, comes again after so long
- * at most. */
+/* The longest time that the message of a run that is held, or cannot be
+ * changed, is hidden. */
 #define HOLD_MAX_MS INT64_C(300000)
 
 struct job;
 
-/* The message that rang. All borrowed until lease_acquire() returns. */
+/* The message of the attempt. All borrowed until lease_acquire() returns. */
 struct lease_message {
     const char *queue;
     struct slice id, pop_receipt, text;
     int64_t inserted_ticks;
-    int64_t dequeue_count; /* above 1: it has been taken before */
-    int64_t sent_ms;       /* when the Get that brought it was sent */
+    int64_t dequeue_count; /* above 1: the message was received before */
+    int64_t sent_ms;       /* when the Get that returned it was sent */
 };
 
 struct lease_request {
     struct store *store;
     const struct job *job;
     struct slice id;
-    struct slice args_json;  /* empty: whatever the ledger says (orphans) */
+    struct slice args_json;  /* empty: those in the ledger (orphans) */
     int64_t requested_ticks; /* 0: the message's InsertionTime, else now */
     struct slice traceparent;
     const struct lease_message *message; /* NULL: none */
-    bool must_exist;     /* take up what is in the ledger, begin nothing */
-    bool resumes_paused; /* `run`: a paused run goes on; workers leave it */
+    bool must_exist;     /* only a run that is in the ledger; insert none */
+    bool resumes_paused; /* `run` resumes a paused run; workers do not */
     bool accept_deletes;
     int64_t visibility_timeout_s, max_attempts;
     struct lock_file *lock_file; /* of this process; NULL: none */
@@ -71,7 +70,7 @@ struct lease {
     struct store *store;
     int64_t visibility_timeout_ms;
     struct lock_file *lock_file; /* of this process; NULL: none */
-    size_t noted;                /* where it notes the run */
+    size_t noted;                /* index of the run's note in lock_file */
     bool may_own; /* the ledger may name this lease as the run's owner */
 
     /* M. The message; without one has_message is false. */
@@ -81,67 +80,71 @@ struct lease {
     char pop_receipt[QUEUE_RECEIPT_MAX];
     char *text; /* its body, for the poison queue. Owned */
     size_t text_len;
-    int64_t message_sent_ms; /* the last request that hid it; M, as above */
+    int64_t message_sent_ms; /* when the last request that hid it was sent; M */
 
-    struct ledger_run stored; /* L, as all below: as last stored, with ETags */
-    struct ledger_run run;    /* what is to be stored next */
-    char owner[LOCK_FILE_OWNER_MAX]; /* the Owner it was taken with */
+    struct ledger_run stored;        /* L, like all below: as last stored, with
+                                        ETags */
+    struct ledger_run run;           /* what the next write stores */
+    char owner[LOCK_FILE_OWNER_MAX]; /* the Owner that this lease wrote */
     int64_t deadline_ms;             /* of the lease, on platform_boot_ms() */
-    bool previous_owner_crashed; /* from an attempt that did not let go in order
-                                  */
-    bool starts_over; /* its checkpoint was made under another definition, so
-                         that what it knew is lost */
-    bool binds;       /* no attempt before this one has used a definition */
+    bool previous_owner_crashed;     /* the previous owner did not release its
+                                        lease */
+    bool starts_over; /* the checkpoint was dropped, because it was made
+                         under another definition */
+    bool binds;       /* no earlier attempt bound the run to a definition */
     bool closes_job;  /* the write that ends the run closes its job (A5) */
     enum lease_asked asked; /* what a person asks of the owner */
-    char end_operation[17]; /* of a write that let go, whose outcome is not
-                               known; empty: none */
-    bool unstorable; /* LEASE_UNKNOWN: because of this run, not of the store */
+    char end_operation[17]; /* Operation of a release whose outcome is
+                               indeterminate; empty: none */
+    bool unstorable; /* LEASE_UNKNOWN: this run is the cause, not the store */
 
-    /* The newest sight of the table service's clock: the request that brought
-     * it was sent, and answered, then. */
+    /* The newest Date of the table service, and when its request was sent and
+     * its response came (boot clock). */
     int64_t date_ticks, date_sent_ms, date_answered_ms;
 
     struct lease_clock clock; /* what the Dates of all responses show */
     struct deadline deadline; /* the run's requests end before the deadline */
-    struct deadline own;      /* the lease's own may start until the deadline */
+    struct deadline own;      /* the lease's own requests may start until the
+                                 deadline */
     _Atomic int64_t requests; /* made by the lease itself, for Transactions */
-    int64_t until_ticks;      /* LEASE_HELD: the service's time to come back */
+    int64_t until_ticks;      /* LEASE_HELD: when to try again, on the
+                                 service's clock */
 };
 
 enum lease_outcome {
-    LEASE_ACQUIRED,  /* the run is ours until the deadline closes  */
-    LEASE_RUN_ENDED, /* it has ended: lease->run says how; delete the message */
-    LEASE_HELD,      /* another owner has it, or its time has not come: hide
-                        the message until lease->until_ticks                 */
-    LEASE_RUN_PAUSED, /* delete the message: `resume` puts another            */
-    LEASE_RUN_MISSING, /* must_exist, and there is none */
-    LEASE_REFUSED,     /* the id is known with other arguments, or what the
-                          ledger has under it cannot be read, or not changed   */
-    LEASE_OUTAGE, /* the store cannot be used; err says why               */
+    LEASE_ACQUIRED,    /* this attempt owns the run until the deadline */
+    LEASE_RUN_ENDED,   /* the run has ended, as lease->run.state; delete the
+                          message */
+    LEASE_HELD,        /* another owner has the run, or the run waits: hide the
+                          message until lease->until_ticks */
+    LEASE_RUN_PAUSED,  /* delete the message: `resume` puts a new one */
+    LEASE_RUN_MISSING, /* must_exist is set, but the run does not exist */
+    LEASE_REFUSED,     /* the id exists with other arguments, or its entity
+                          in the ledger cannot be read or changed */
+    LEASE_OUTAGE,      /* the store cannot be used; err has the cause */
 };
 
 /*
- * lease_init: nothing is held; lease_done frees what the lease holds in
- * memory, it lets go of nothing.
+ * lease_init: no lease is acquired yet. lease_done frees the memory; it does
+ * not release the lease in the ledger.
  */
 void lease_init(struct lease *lease, const struct lease_request *wish);
 void lease_done(struct lease *lease);
 
 /*
- * lease_acquire: conditional write of the ledger entity: Epoch + 1, an Owner of
- * its own, LeaseUntil. Two requests where nothing stands in the way; one where
- * the message names no run, comes for the first time, and the ledger's Date is
- * known. The lease of an owner that is known to be dead (lock_file.h) does not.
- * *ret_outcome is the store's, for LEASE_OUTAGE; for LEASE_REFUSED it is
- * TW_INVALID where the ledger's entity cannot be used, TW_CONFLICT else. A
- * service that is busy is waited for.
+ * lease_acquire: acquire the lease with a conditional write of the run's
+ * entity: Epoch + 1, a new Owner, LeaseUntil. This takes two requests if the
+ * run is free; one if the message names no run, is delivered for the first
+ * time, and the ledger's Date is known. The lease of an owner that is known to
+ * be dead (lock_file.h) is ignored. *ret_outcome: for LEASE_OUTAGE the store's;
+ * for LEASE_REFUSED TW_INVALID if the ledger's entity cannot be used, else
+ * TW_CONFLICT. Waits for a service that is busy.
  */
 enum lease_outcome lease_acquire(struct lease *lease,
     const struct lease_request *wish, enum tw_err *ret_outcome,
     struct err *err);
 
-/* How a lease stands with what is stored. */
+/* Is the lease still the one in the ledger? */
 enum lease_status {
     LEASE_VALID,
     LEASE_LOST,    /* another Owner or Epoch, or the entity is gone */
@@ -149,89 +152,90 @@ enum lease_status {
 };
 
 /*
- * lease_renew_message: hide it for another visibility timeout and store the new
- * pop receipt. TW_CONFLICT: another worker has received the message, or it is
- * gone; the lease goes on without it. No outcome affects the lease.
+ * lease_renew_message: hide the message for another visibility timeout and keep
+ * the new pop receipt. TW_CONFLICT: another worker has received the message, or
+ * it was deleted; it is no longer renewed. No outcome affects the lease.
  */
 enum tw_err lease_renew_message(struct lease *lease, struct err *err);
 
 /*
  * lease_write_run: store lease->run with a new LeaseUntil. LEASE_VALID: stored,
- * the deadline has moved, and lease->asked and lease->run.finish are as people
- * have asked meanwhile. LEASE_UNKNOWN: it is not, so far; err says why.
+ * the deadline has moved, and lease->asked and lease->run.finish have what
+ * people asked since the last write. LEASE_UNKNOWN: not stored, or the outcome
+ * is indeterminate; err has the cause.
  */
 enum lease_status lease_write_run(struct lease *lease, struct err *err);
 
 /*
  * lease_release: store lease->run, whose state is no longer `running`, without
- * Owner and with LeaseUntil now; tries again until it is known or the lease is
- * over. LEASE_VALID: it is stored, and lease->run is as stored: an open run
- * that was to be cancelled or paused is so now; one that was to finish does not
- * wait for its next round.
+ * Owner and with LeaseUntil now. Retries until the outcome is known or the
+ * lease expires. LEASE_VALID: stored, and lease->run is as stored: an open run
+ * that a person asked to cancel or pause is `cancelled` or `paused`; one asked
+ * to finish does not wait for its next round.
  */
 enum lease_status lease_release(struct lease *lease, struct err *err);
 
 /* lease_hide_message: make the message visible again when the service's clock
- * is at until_ticks (whole seconds, rounded up; 0 or over: at once). Without a
- * message, or without luck, nothing. */
+ * reaches until_ticks (whole seconds, rounded up; 0 or a past time: at once).
+ * Best effort. Without a message it does nothing. */
 void lease_hide_message(struct lease *lease, int64_t until_ticks);
 
-/* lease_hide_message_ms: the same, in so many milliseconds. */
+/* lease_hide_message_ms: the same, after wait_ms. */
 void lease_hide_message_ms(struct lease *lease, int64_t wait_ms);
 
-/* lease_delete_message: tried a few times; a message that stays is deleted
- * when it comes again, for its run has ended. */
+/* lease_delete_message: retries a few times. If that fails the message is
+ * deleted at its next delivery, because its run has ended. */
 void lease_delete_message(struct lease *lease);
 
 /*
- * lease_store_ending: store, before its copy is put, that the run ends as state
- * (failed or poisoned) for that reason: who takes it over puts the copy and
- * repeats no work. Tries again until it is known or the lease is over.
- * LEASE_VALID: it is stored.
+ * lease_store_ending: before the poison copy is put, store that the run will
+ * end as state (failed or poisoned) with this reason. A later owner then puts
+ * the copy and does not repeat the work. Retries until the outcome is known or
+ * the lease expires. LEASE_VALID: stored.
  */
 enum lease_status lease_store_ending(struct lease *lease,
     enum ledger_state state, const char *reason, struct err *err);
 
-/* lease_ending: was that stored before this lease? *ret_reason lives as long as
- * lease->run is not changed. */
+/* lease_ending: had an earlier lease stored such an ending? *ret_reason is
+ * valid until lease->run changes. */
 bool lease_ending(const struct lease *lease, enum ledger_state *ret_state,
     struct slice *ret_reason);
 
-/* What goes into a poison queue. Borrowed. */
+/* What is put into a poison queue. Borrowed. */
 struct poison_copy {
     struct slice queue;
-    struct slice text; /* the message's body, or one composed */
-    bool may_be_there; /* an attempt before this one may have put it */
+    struct slice text; /* the message's body, or a composed wake-up message */
+    bool may_be_there; /* an earlier attempt may have put the copy */
 };
 
 /*
  * lease_put_poison_copy: put the copy into queue-poison, and note its id and
- * pop receipt in lease->run. Where a copy may be there already (also after a
- * put whose outcome is unknown) the queue is peeked before each put: while it
- * does not answer, nothing is put; and a copy that names the run
- * (message_is_of) is not put again: its id is noted, without a receipt.
+ * pop receipt in lease->run. If a copy may be there already (also after a put
+ * with an indeterminate outcome) the queue is peeked before each put: until it
+ * responds, nothing is put; and a copy that names the run (message_is_of) is
+ * not put again: its id is noted, without a receipt.
  */
 enum tw_err lease_put_poison_copy(
     struct lease *lease, const struct poison_copy *copy, struct err *err);
 
-/* lease_accept_definition: the next attempt takes a changed definition of its
- * job and begins with its first round. */
+/* lease_accept_definition: the run's next attempt accepts a changed definition
+ * of its job and starts with the first round. */
 void lease_accept_definition(struct ledger_run *run);
 
 /*
- * lease_hold_run: make run one that is held: it waits for waits_for
- * (definition, store or archive, LEDGER_WAITS_FOR_*). It is looked at again
- * after as long as it has been held, 5 s to 5 min, but at most most_ticks later
- * (0: 5 min).
+ * lease_hold_run: change run to one that is held: it waits for waits_for
+ * (definition, store or archive, LEDGER_WAITS_FOR_*). It is retried after as
+ * long as it has been held, 5 s to 5 min, but after most_ticks at most (0: 5
+ * min).
  */
 TW_MUST_USE enum tw_err lease_hold_run(struct ledger_run *run,
     const char *waits_for, int64_t now_ticks, int64_t most_ticks,
     const char *why, struct err *err);
 
-/* lease_now_ticks: the service's clock at least, in ticks. */
+/* lease_now_ticks: a lower bound of the service's clock, in ticks. */
 int64_t lease_now_ticks(const struct lease *lease);
 
-/* lease_boot_ms: when the service's clock will be at ticks, on ours. */
+/* lease_boot_ms: when the service's clock reaches ticks, as boot time. */
 int64_t lease_boot_ms(const struct lease *lease, int64_t ticks);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Each run's state, progress and checkpoint: from entities and back. */
+/* Runs of the ledger: states, and conversion from entities and back. */
 #include "worker/run/ledger.h"
 
 #include <assert.h>
@@ -28,7 +28,7 @@ static const char *const state_names[] = {
 
 #define TO(state) (1u << (state))
 
-/* Where a run may go from each state; to stay is always allowed. */
+/* The states that may follow each state, apart from itself. */
 static const unsigned state_moves[] = {
     [LEDGER_QUEUED] = TO(LEDGER_RUNNING) | TO(LEDGER_WAITING) |
                       TO(LEDGER_PAUSED) | TO(LEDGER_POISONED) |
@@ -87,7 +87,7 @@ enum tw_err ledger_move(
     if (ledger_state_ended(run->state) || ledger_state_ended(to))
         run->ending = (struct slice){0};
     run->state = to;
-    /* While it runs it keeps what it waited for: it may not get its turn. */
+    /* A running run keeps WaitsFor: it may have to wait for the same again. */
     if (to != LEDGER_WAITING && to != LEDGER_RUNNING) {
         run->waits_for = (struct slice){0};
         run->waits_since_ticks = 0;
@@ -217,7 +217,7 @@ static const struct field fields[] = {
 };
 #define FIELD_COUNT (sizeof(fields) / sizeof(fields[0]))
 
-/* For a slice, an int32_t or an int64_t, as the field's type says. */
+/* The member of run; field->type determines its C type. */
 static void *field_at(struct ledger_run *run, const struct field *field)
 {
     return (char *)run + field->offset;
@@ -265,7 +265,7 @@ static void copy_property(
     to->json = arena_copy(arena, from->json);
 }
 
-/* Copy all that run refers to into an arena of its own, a new one. */
+/* Copy all texts that run refers to into a new arena of its own. */
 static void own_texts(struct ledger_run *run)
 {
     struct property *others = run->others;
@@ -385,8 +385,8 @@ static bool take_maybe(const struct property *property, int *to)
     return true;
 }
 
-/* No run counts so far; what says so is not ours, and must not overflow where
- * it is added to. */
+/* No run counts so far: a larger count was written by another program, and is
+ * cut so that additions do not overflow. */
 #define COUNT_MAX (INT64_MAX / 4)
 
 static bool take_count(const struct property *property, int64_t *ret)
@@ -435,7 +435,7 @@ static bool take_state(struct ledger_run *run, const struct property *property)
     return true;
 }
 
-/* Its keys are others' texts: they are shown, not repeated. */
+/* The keys are foreign text: entity_add_keys() quotes them. */
 static enum tw_err cannot_read(const struct entity *entity,
     const struct property *property, struct err *err)
 {
@@ -520,7 +520,7 @@ void ledger_parse_any(const struct entity *entity, struct ledger_run *ret)
 
 /* ---- to an entity ---- */
 
-/* A text that is not UTF-8 would be refused, and with it the run's end. */
+/* The service refuses invalid UTF-8, and with it the write of the run's end. */
 static void put_text(struct arena *arena, struct entity *entity,
     const char *name, struct slice text)
 {
@@ -697,7 +697,7 @@ enum tw_err ledger_ensure(struct store *store, const struct deadline *deadline,
 
     do {
         outcome = create_or_read(store, &call.exchange);
-        if (outcome == TW_UNKNOWN) /* what is there may be made again */
+        if (outcome == TW_UNKNOWN) /* creating it again is safe */
             outcome = TW_BUSY;
     } while (retry_call_again(&call, outcome));
     if (outcome != TW_OK)

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The ledger: one entity for each run, in the table TablewardRuns of the
- * queues' store. PartitionKey: the job's name ("-" for a message that could
- * not be read); RowKey: the run id. Beside each run lies one index row, changed
- * in the batch that changes the run:
+ * queues' store. PartitionKey: the job's name ("-" for a message that could not
+ * be read); RowKey: the run id. Each run has one index row, changed in the same
+ * batch as the run:
  *
- *   !open!ID        it has not ended
+ *   !open!ID        the run has not ended
  *   !failed!ID      failed, poisoned
  *   !ended!DAY!ID   succeeded, cancelled; DAY: yyyy-mm-dd of FinishedAt
  *
- * so that lists, orphan searches and pruning read what they show and no more.
- * PartitionKeys that begin with '!' are no jobs: locks (locks.h), and what the
- * kinds keep beside the ledger.
+ * so that lists, orphan scans and pruning read only what they need.
+ * PartitionKeys that begin with '!' are not jobs: they hold locks (locks.h),
+ * and what kinds of jobs store in this table.
  *
  * This module reads; ledger_change.h is the only code that writes a run.
  */
@@ -31,28 +31,28 @@
 
 #define LEDGER_TABLE "TablewardRuns"
 #define LEDGER_UNREADABLE "-" /* PartitionKey of messages without a job */
-/* Of RowKeys (index rows) and PartitionKeys (no jobs) of our own. */
+/* First byte of RowKeys (index rows) and PartitionKeys that are not runs. */
 #define LEDGER_OWN_MARK '!'
-/* Of the entity; a row of a higher one is a newer version's: left alone. */
+/* Of the entity; with a higher one it is a newer version's: unchanged. */
 #define LEDGER_FORMAT 1
 
 /* The service's limit on one String property, in UTF-16 units. */
 #define LEDGER_MAX_TEXT_UNITS 32768
-/* Error is cut to this; a Note has room for so much. */
+/* The longest Error (a longer one is cut) and Note. */
 #define LEDGER_MAX_ERROR_BYTES 8192
 #define LEDGER_MAX_NOTE_BYTES 4096
 
 enum ledger_state {
-    LEDGER_QUEUED,    /* its message is on the queue, nobody works on it     */
-    LEDGER_RUNNING,   /* Owner works on it until LeaseUntil at least         */
-    LEDGER_WAITING,   /* for ResumesAt; WaitsFor says why                    */
+    LEDGER_QUEUED,    /* its message is on the queue, no owner */
+    LEDGER_RUNNING,   /* Owner has the lease until LeaseUntil */
+    LEDGER_WAITING,   /* until ResumesAt; WaitsFor: for what */
     LEDGER_PAUSED,    /* by a person, until `resume`; no message             */
     LEDGER_SUCCEEDED, /* ended, as are the next three                        */
     LEDGER_FAILED,    /* its message is in the poison queue                  */
     LEDGER_POISONED,  /* its message is in the poison queue                  */
     LEDGER_CANCELLED,
-    LEDGER_NEWER,   /* a State of a newer version (state_name): left alone   */
-    LEDGER_DAMAGED, /* never stored: what is there cannot be read as a run   */
+    LEDGER_NEWER,   /* a State of a newer version (state_name) */
+    LEDGER_DAMAGED, /* never stored: unreadable as a run */
 };
 
 /* "queued", "running", ... ; ledger_state_named: false: no such state. */
@@ -62,7 +62,7 @@ bool ledger_state_named(struct slice name, enum ledger_state *ret);
 /* ledger_state_ended: succeeded, failed, poisoned, cancelled. */
 bool ledger_state_ended(enum ledger_state state);
 
-/* WaitsFor, beside `waiting`. The last three: the run is held. */
+/* WaitsFor of a `waiting` run. With the last three the run is held. */
 #define LEDGER_WAITS_FOR_SETTLE "settle"
 #define LEDGER_WAITS_FOR_ROUND "round"
 #define LEDGER_WAITS_FOR_TURN "turn"
@@ -70,7 +70,7 @@ bool ledger_state_ended(enum ledger_state state);
 #define LEDGER_WAITS_FOR_STORE "store"
 #define LEDGER_WAITS_FOR_ARCHIVE "archive"
 
-/* Control, a request to the owner; Finish, one to a following run. */
+/* Control: a request to the owner. Finish: one to a following run. */
 #define LEDGER_CONTROL_CANCEL "cancel"
 #define LEDGER_CONTROL_PAUSE "pause"
 #define LEDGER_FINISH "finish"
@@ -90,25 +90,25 @@ struct ledger_run {
     struct slice kind, args; /* args: JSON object of strings */
     struct slice queue;      /* empty: made by `run` */
     struct slice worker;     /* "host:process" of the last attempt */
-    struct slice owner;      /* random, of the attempt that holds it; empty
-                                once it let go */
+    struct slice owner; /* random, of the attempt with the lease; empty once it
+                           is released */
     struct slice phase, checkpoint;
-    struct slice definition; /* hash of the job the checkpoint was made under */
+    struct slice definition; /* hash of the job definition of the checkpoint */
     struct slice error;
     struct slice failed_entities; /* the first ten that failed, a line each */
-    struct slice note;            /* what to know of a run that did not fail */
+    struct slice note;            /* remarks on a run that did not fail */
     struct slice waits_for;       /* LEDGER_WAITS_FOR_*, beside `waiting` */
-    struct slice control;         /* LEDGER_CONTROL_*: asked of the owner */
+    struct slice control;         /* LEDGER_CONTROL_*: a request to the owner */
     struct slice finish;    /* LEDGER_FINISH, LEDGER_FINISH_NOW, or empty */
-    struct slice operation; /* random, of the last write: whose it was */
+    struct slice operation; /* random, of the last write */
     struct slice traceparent;
     struct slice poison_id, /* of the copy in the poison queue; after a retry,
-                               of the former one */
+                               of the former copy */
         poison_receipt;     /* empty: not known */
-    struct slice ending;    /* how it ends once it has a copy: lease_ending() */
+    struct slice ending;    /* the end once the copy is put: lease_ending() */
 
     int32_t attempt, failures, rounds, epoch;
-    int32_t silent;    /* attempts since progress or an end in order */
+    int32_t silent;    /* attempts since progress or an orderly end */
     int32_t throttled; /* answers 503 or 429 */
 
     int64_t read, written, deleted, skipped, failed, transactions;
@@ -121,7 +121,7 @@ struct ledger_run {
     int64_t requested_ticks, started_ticks, updated_ticks, lease_until_ticks,
         resumes_ticks, finished_ticks, caught_up_ticks, waits_since_ticks;
 
-    struct property *others; /* properties that are not ours: kept */
+    struct property *others; /* unknown properties: kept */
     size_t other_count;
 };
 
@@ -132,17 +132,17 @@ void ledger_run_done(struct ledger_run *run);
 /* ledger_text: a copy of text that lives as long as run, for its fields. */
 struct slice ledger_text(struct ledger_run *run, struct slice text);
 
-/* ledger_copy: to (init'ed) becomes a deep copy of from, another one. */
+/* ledger_copy: to (init'ed, not from) becomes a deep copy of from. */
 void ledger_copy(struct ledger_run *to, const struct ledger_run *from);
 
 /*
- * ledger_take_over: to (as stored) becomes what its owner wants to store: all
- * of from, but for what others may write: the ETags, Control, Finish and the
- * properties that are not ours.
+ * ledger_take_over: change to (as stored) into what its owner wants to store:
+ * all of from, except what other processes may write: the ETags, Control,
+ * Finish and unknown properties.
  */
 void ledger_take_over(struct ledger_run *to, const struct ledger_run *from);
 
-/* ledger_compact: give up what earlier changes have left in the arena. */
+/* ledger_compact: free what earlier changes have left in the arena. */
 void ledger_compact(struct ledger_run *run);
 
 /* ledger_set_error: cut to LEDGER_MAX_ERROR_BYTES at a character. */
@@ -152,18 +152,25 @@ void ledger_set_error(struct ledger_run *run, const char *error);
  * room (LEDGER_MAX_NOTE_BYTES). */
 void ledger_add_note(struct ledger_run *run, struct slice sentence);
 
-/* ledger_may_move: may a run go from that state to this one? To stay is
- * allowed. An ended run moves only from failed or poisoned, to queued (retry)
- * or cancelled (drop). */
+/*
+ * ledger_may_move: may the state change from `from` to `to`? Also true if they
+ * are equal. An ended run changes only from failed or poisoned, to queued
+ * (retry) or cancelled (drop).
+ */
 bool ledger_may_move(enum ledger_state from, enum ledger_state to);
 
-/* ledger_move: change the state. TW_INVALID, and nothing changed: the run may
- * not go there; err says so. A run that ends, or is retried, has no Ending. */
+/*
+ * ledger_move: change the state. TW_INVALID, and nothing changed:
+ * ledger_may_move() is false. A run that ends, or is retried, loses its Ending.
+ */
 TW_MUST_USE enum tw_err ledger_move(
     struct ledger_run *run, enum ledger_state to, struct err *err);
 
-/* ledger_wait: `waiting` until then, for a reason (LEDGER_WAITS_FOR_*, or ""
- * after a failure). WaitsSince is kept where it waited for that already. */
+/*
+ * ledger_wait: set `waiting` until until_ticks, for a reason
+ * (LEDGER_WAITS_FOR_*, or "" after a failure). WaitsSince is kept if the reason
+ * was the same.
+ */
 TW_MUST_USE enum tw_err ledger_wait(struct ledger_run *run,
     const char *waits_for, int64_t now_ticks, int64_t until_ticks,
     struct err *err);
@@ -171,33 +178,36 @@ TW_MUST_USE enum tw_err ledger_wait(struct ledger_run *run,
 /* ledger_state_shown: the state's name, also a newer version's. */
 struct slice ledger_state_shown(const struct ledger_run *run);
 
-/* ledger_is_held: does it wait for a store, an archive, a definition? */
+/* ledger_is_held: does the run wait for a store, archive or definition? */
 bool ledger_is_held(const struct ledger_run *run);
 
-/* ledger_lease_is_live: does an owner work on it, by the service's clock? */
+/* ledger_lease_is_live: is there an owner whose lease is valid at now_ticks
+ * (the service's clock)? */
 bool ledger_lease_is_live(const struct ledger_run *run, int64_t now_ticks);
 
-/* ledger_drop_owner: its owner has not released it. That stays known
- * (ledger_takes_over()) until an attempt ends in order or makes progress. */
+/*
+ * ledger_drop_owner: remove an Owner that did not release the lease.
+ * ledger_takes_over() is true until an attempt ends in order or makes progress.
+ */
 void ledger_drop_owner(struct ledger_run *run);
 
-/* ledger_takes_over: did its last owner not release it? */
+/* ledger_takes_over: did the last owner not release the lease? */
 bool ledger_takes_over(const struct ledger_run *run);
 
 /* ledger_is_newer: has a newer version written this entity of the ledger, a run
- * or any other? (Its Format; without one it is of the first.) */
+ * or another? By its Format; without one the entity is of the first version. */
 bool ledger_is_newer(const struct entity *entity);
 
-/* ledger_parse: from an entity that was read. TW_INVALID: it is none of ours;
- * err says why. ret is init'ed and changes only on success. */
+/* ledger_parse: read a run from an entity. TW_INVALID: the entity is not a run;
+ * err has the reason. ret is init'ed and changes only on success. */
 TW_MUST_USE enum tw_err ledger_parse(
     const struct entity *entity, struct ledger_run *ret, struct err *err);
 
-/* ledger_parse_any: the same for lists. What cannot be read becomes a run with
+/* ledger_parse_any: the same for lists. An unreadable entity becomes a run with
  * its keys, the state LEDGER_DAMAGED and the reason as its error. */
 void ledger_parse_any(const struct entity *entity, struct ledger_run *ret);
 
-/* ledger_entity: as it is stored; lives in arena and in run. */
+/* ledger_entity: the entity to store; lives in arena and in run. */
 void ledger_entity(
     const struct ledger_run *run, struct arena *arena, struct entity *ret);
 
@@ -205,22 +215,22 @@ void ledger_entity(
  * it: Job, Id, then the ledger's property names, numbers as numbers. */
 void ledger_add_json(const struct ledger_run *run, struct buf *to);
 
-/* ledger_create: make the table where it is missing. */
+/* ledger_create: create the table if it is missing. */
 TW_MUST_USE enum tw_err ledger_create(
     struct store *store, struct exchange *exchange);
 
 /*
- * ledger_ensure: the same, or see that it can be read where rights allow that
- * and not this. Waits a while for a service that is busy, and unanswered_ms
- * for one that does not respond. Never TW_UNKNOWN.
+ * ledger_ensure: the same; without the right to create it, check that the table
+ * can be read. Retries for RETRY_BUSY_MS while the service is busy, for
+ * unanswered_ms if it does not respond. Never TW_UNKNOWN.
  */
 TW_MUST_USE enum tw_err ledger_ensure(struct store *store,
     const struct deadline *deadline, int64_t unanswered_ms, struct err *err);
 
 /*
  * ledger_get: read one run. ret (init'ed) changes only on TW_OK. TW_NOT_FOUND:
- * no such run (or no such table). exchange->date_ticks is the service's clock
- * on these two. TW_INVALID: what is stored there is not a run.
+ * no such run (or no such table). With these two, exchange->date_ticks is the
+ * service's clock. TW_INVALID: the stored entity is not a run.
  */
 TW_MUST_USE enum tw_err ledger_get(struct store *store,
     struct exchange *exchange, struct slice job, struct slice id,
@@ -234,26 +244,28 @@ enum ledger_index {
     LEDGER_INDEX_ENDED,
 };
 
-/* ledger_index_of: on which list a run is. */
+/* ledger_index_of: the list of a run in this state. */
 enum ledger_index ledger_index_of(enum ledger_state state);
 
 /* ledger_index_key: the RowKey of run's index row; lives in arena. */
 struct slice ledger_index_key(
     const struct ledger_run *run, struct arena *arena);
 
-/* ledger_index_id: the run id in an index row's RowKey. False: it is none. */
+/* ledger_index_id: the run id in an index row's RowKey. False: no index row. */
 bool ledger_index_id(struct slice row_key, struct slice *ret_id);
 
-/* What an index row says of its run. Borrowed from the row. */
+/* What an index row holds about its run. Texts live in the row's arena. */
 struct ledger_row {
     struct slice job, id;
-    enum ledger_state state; /* of an open run only QUEUED can be relied on
-                                not to be one that has ended */
+    enum ledger_state state; /* when the row was inserted; an open run's may
+                                have changed since */
     struct slice queue;
     int64_t requested_ticks, finished_ticks; /* 0: not known */
 };
 
-/* ledger_index_row: false: the entity is no index row. Texts live in arena. */
+/*
+ * ledger_index_row: read an index row. False: it is none. Texts live in arena.
+ */
 bool ledger_index_row(
     const struct entity *entity, struct arena *arena, struct ledger_row *ret);
 
@@ -281,18 +293,18 @@ TW_MUST_USE enum tw_err ledger_next_job(struct store *store,
     struct exchange *exchange, struct slice after, struct arena *arena,
     struct slice *ret);
 
-/* A day for LEDGER_INDEX_ENDED: 11 bytes. Returns to. */
+/* ledger_day: write yyyy-mm-dd of ticks, 11 bytes, to `to`. Returns to. */
 #define LEDGER_DAY_MAX 11
 const char *ledger_day(int64_t ticks, char *to);
 
 /* ---- many runs ---- */
 
 /*
- * ledger_scan: one page of runs, without index rows and what is no job's. job
- * empty: of all jobs; page is the caller's, page->entities are for
+ * ledger_scan: one page of runs, without index rows and partitions that are not
+ * jobs. job empty: of all jobs; ret is the caller's, ret->entities are for
  * ledger_parse(). from: as for store_scan. filter: OData over ledger
- * properties, or empty. A row that cannot be read comes too, past the filter:
- * see ledger_parse_any(). Reads every row there is: for lists use the index.
+ * properties, or empty. An unreadable entity is returned whatever the filter:
+ * see ledger_parse_any(). Reads every run: for lists use the index.
  */
 TW_MUST_USE enum tw_err ledger_scan(struct store *store,
     struct exchange *exchange, struct slice job, struct slice filter,

@@ -6,8 +6,8 @@
 #include "worker/base/platform.h"
 #include "worker/base/text.h"
 
-/* How often a write is tried against others who write the same entity, and how
- * often a batch whose index row was not as it was thought. */
+/* How often a write is tried while other processes write the same entity, and a
+ * batch whose index row was not as known. */
 #define CHANGE_ROUNDS 8
 #define INDEX_ROUNDS 3
 #define OPERATION_ID_CHARS (LEDGER_OPERATION_MAX - 1)
@@ -16,23 +16,23 @@
 
 /* ---- one batch ---- */
 
-/* What is under a key that the batch is to change: an ETag, or nothing. */
+/* A row that the batch is to change: its key and ETag. */
 struct row {
     struct slice key;
     char etag[96];
-    bool known; /* etag is what is there ("": nothing), as far as is known */
+    bool known; /* etag is known ("": no such row), or assumed */
 };
 
 struct writing {
     struct store *store;
-    const struct ledger_run *was; /* without an ETag: there is none */
-    struct ledger_run *is;        /* NULL: it is to be deleted */
-    struct row old_row, new_row;  /* of the index; one key: nothing changes */
-    struct row closed;            /* with a key: to be there */
+    const struct ledger_run *was; /* without an ETag: not stored yet */
+    struct ledger_run *is;        /* NULL: delete the run */
+    struct row old_row, new_row;  /* of the index; empty keys: no change */
+    struct row closed;            /* with a key: must exist */
     struct arena arena;
 
     struct operation operations[OPERATIONS_MAX];
-    struct row *rows[OPERATIONS_MAX]; /* which row it is; NULL: the run */
+    struct row *rows[OPERATIONS_MAX]; /* of each operation; NULL: the run */
     size_t count;
     struct batch_result result;
 };
@@ -51,7 +51,7 @@ static struct operation *add_operation(
     return operation;
 }
 
-/* What a list shows of a run without reading it. */
+/* What a list shows of a run without reading the run. */
 static void set_row_properties(
     struct writing *w, const struct ledger_run *run, struct entity *row)
 {
@@ -109,7 +109,7 @@ static void set_etag(struct row *row, struct slice etag)
     }
 }
 
-/* Read what is under a row's key. */
+/* Read the row's ETag, if it exists. */
 static enum tw_err read_row(
     struct writing *w, struct exchange *exchange, struct row *row)
 {
@@ -159,7 +159,7 @@ static void take_results(struct writing *w)
             is->index_etag = ledger_text(is, slice_of(w->result.etags[i]));
 }
 
-/* A row stood in the way, or was not there: it is not as it was thought. */
+/* Did the batch fail because a row was not as known? */
 static bool row_is_at_fault(struct writing *w, enum tw_err outcome)
 {
     if (outcome != TW_CONFLICT && outcome != TW_NOT_FOUND)
@@ -170,7 +170,7 @@ static bool row_is_at_fault(struct writing *w, enum tw_err outcome)
     return true;
 }
 
-/* Which index rows go and come. */
+/* Find which index row to delete and which to insert. */
 static void plan_rows(struct writing *w)
 {
     struct slice old = {0}, new = {0};
@@ -187,7 +187,7 @@ static void plan_rows(struct writing *w)
     w->new_row = (struct row){.key = new, .known = true};
 }
 
-/* The run and its rows in one batch; again where a row was not as thought. */
+/* Write the run and its rows in one batch; again if a row was not as known. */
 static enum tw_err write_batch(struct writing *w, struct exchange *exchange,
     void (*made)(void *, const struct exchange *), void *context)
 {
@@ -262,7 +262,7 @@ static void count_attempt(struct ledger_change *change)
         change->made(change->context, &change->last);
 }
 
-/* Nothing was done, and the request may be made once more. */
+/* True: the request was not done, and may be retried. */
 static bool again(
     struct ledger_change *change, enum tw_err outcome, struct retry *retry)
 {
@@ -283,7 +283,7 @@ static enum tw_err read_stored(struct changing *c)
         outcome = ledger_get(
             change->store, &change->last, c->stored->job, c->stored->id, &read);
         count_attempt(change);
-        if (outcome == TW_UNKNOWN) /* nothing is changed by it */
+        if (outcome == TW_UNKNOWN) /* a read changes nothing */
             outcome = TW_BUSY;
     } while (again(change, outcome, &retry));
     if (outcome == TW_NOT_FOUND && change->last.date_ticks != 0) {
@@ -308,7 +308,7 @@ static int64_t now_of(const struct ledger_change *change)
                                    : platform_wall_ticks();
 }
 
-/* Refuse what is not ours to write, and a state that may not follow. */
+/* Refuse a state that may not follow the stored one. */
 static enum tw_err check_next(struct changing *c)
 {
     const struct ledger_run *was = c->stored, *is = &c->next;
@@ -371,7 +371,7 @@ static bool is_our_operation(const struct changing *c, struct slice id)
     return false;
 }
 
-/* The table has gone, or was never there: it is made. */
+/* Create the table: it was deleted, or never created. */
 static enum tw_err create_table(struct changing *c)
 {
     struct ledger_change *change = c->change;
@@ -420,8 +420,10 @@ static enum tw_err write_next(struct changing *c)
     return outcome == TW_OK ? send(c) : outcome;
 }
 
-/* Is it the run that cannot be stored? The request was not sent for it, or one
- * operation of it was refused; where the whole was refused a proxy may have. */
+/*
+ * Is the run the cause? Yes, if the request was not sent, or one operation of
+ * it was refused. If the whole request was refused, a proxy may have done it.
+ */
 static bool is_unstorable(enum tw_err sent, const struct exchange *last)
 {
     return (sent == TW_INVALID || sent == TW_TOO_LARGE) &&
@@ -436,10 +438,8 @@ static void keep_next(struct changing *c)
     ledger_run_init(&c->next);
 }
 
-/*
- * Another round? Only a conflict, or an unknown outcome that turns out not to
- * be stored, makes one. *ret: how it ended, if not.
- */
+/* True: another round, after a conflict, or an unknown outcome whose write was
+ * not stored. False: *ret is the outcome. */
 static bool goes_on(struct changing *c, enum tw_err sent, enum tw_err *ret)
 {
     struct err why = c->change->last.err;

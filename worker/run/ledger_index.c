@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Lists of runs: the index rows, the jobs that have runs, and whole scans.
- * Index rows of one list have RowKeys that begin alike, so a list is one range
+ * Index rows of one list have RowKeys with one prefix, so a list is one range
  * of one partition.
  */
 #include <stdio.h>
@@ -18,7 +18,7 @@ static const char *const prefixes[] = {
     [LEDGER_INDEX_FAILED] = "!failed!",
     [LEDGER_INDEX_ENDED] = "!ended!",
 };
-/* Above all keys of a list: '"' for the last '!'. */
+/* Upper bounds of the lists' keys: '"' for the last '!'. */
 static const char *const limits[] = {
     [LEDGER_INDEX_OPEN] = "!open\"",
     [LEDGER_INDEX_FAILED] = "!failed\"",
@@ -125,7 +125,7 @@ bool ledger_index_row(
     return true;
 }
 
-/* The keys of one list, or of some days of it, or of ids that begin alike. */
+/* The keys of one list, of some of its days, or of ids with one prefix. */
 static struct key_range range_of(
     const struct ledger_index_scan *scan, struct arena *arena)
 {
@@ -198,7 +198,7 @@ static bool is_own(struct slice key)
     return key.len > 0 && key.at[0] == LEDGER_OWN_MARK;
 }
 
-/* The ranges leave out what is our own already; a store may send more. */
+/* The scan's ranges exclude these rows, but a store may return more. */
 static void drop_own(struct page *page)
 {
     size_t kept = 0;

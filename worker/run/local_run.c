@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The host of a run that has no ledger: nothing is kept of it. */
+/* The callbacks of a run without a ledger: they store nothing. */
 #include "worker/run/local_run.h"
 
 #include <string.h>
@@ -29,7 +29,7 @@ static enum tw_err phase(
         err, TW_INVALID, "phase %s: no ledger keeps this run", name);
 }
 
-/* It meets no other run: it writes no tombstone. */
+/* A local run writes no tombstones, so no other run matters to it. */
 static enum tw_err is_open(struct run *run, struct slice job, struct slice id,
     bool *ret, struct err *err)
 {
@@ -53,7 +53,7 @@ static void failed(struct run *run, const struct run_failure *failure)
     local->options.failed(local->options.context, failure);
 }
 
-/* No ledger keeps it. */
+/* There is no ledger to store the note in. */
 static void note(struct run *run, const char *sentence)
 {
     (void)run;

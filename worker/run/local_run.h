@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * A run without a ledger, for commands that use the engine by themselves: it
- * ends when the command is stopped, and keeps no checkpoint.
- */
+/* A run without a ledger, for commands that call the engine directly. It ends
+ * when the command is stopped, and stores no checkpoint. */
 #ifndef TW_RUN_LOCAL_RUN_H
 #define TW_RUN_LOCAL_RUN_H
 
@@ -14,15 +12,15 @@
 
 struct pool_client;
 
-/* All of it is borrowed for the life of the run. */
+/* All pointers are borrowed for the life of the run. */
 struct local_run_options {
-    const char *name;   /* what stands for the job */
+    const char *name;   /* used as the job's name */
     const char *object; /* for log lines */
     struct pool_client *client;
     const _Atomic bool *stopped;
     const char *archive_folder; /* where relative `archive:` starts; or NULL */
 
-    /* failed: an entity that cannot be processed. */
+    /* failed: called for each entity that cannot be processed. */
     void (*failed)(void *context, const struct run_failure *failure);
     void *context;
 };
@@ -33,7 +31,7 @@ struct local_run {
     struct local_run_options options;
 };
 
-/* local_run_init: there is nothing to free. */
+/* local_run_init: fill local; there is nothing to free. */
 void local_run_init(
     struct local_run *local, const struct local_run_options *options);
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Lock files. flock(2): the lock belongs to the open file, not to the process,
- * so no other descriptor of ours can lose it, and an O_CLOEXEC keeps it from
- * programs that we might start. Owners hold it exclusively, who tries it takes
- * it shared: two who try at once do not take each other for the owner.
+ * so closing another descriptor does not release it; O_CLOEXEC keeps it from
+ * child programs. The owner's lock is exclusive, a test takes a shared lock:
+ * two processes that test at once do not take each other for the owner.
  */
 #include "worker/run/lock_file.h"
 
@@ -32,17 +32,17 @@
 #define NAME_LEN 32
 #define RANDOM_LEN 32
 #define BOOT_ID_LEN 36
-/* Of a file before it is locked: nobody takes it for an owner's. */
+/* Name prefix of a file that is not locked yet: no owner's file has it. */
 #define NEW_PREFIX "new-"
-/* Others remove the folder, or our new file, between two steps of ours. */
+/* Other processes may delete the folder or the new file between two steps. */
 #define OPEN_TRIES 5
 
-/* Entries of the folder that are looked at; more are not ours. */
+/* At most so many lock files of the folder are read. */
 #define ENTRIES_MAX 4096
-/* So many files of the dead stay, and so many dead are remembered. */
+/* At most so many dead processes are remembered, and keep their files. */
 #define DEAD_MAX 64
 
-/* One run: its note has a fixed place, and ends in a newline. */
+/* The note of one run has a fixed offset, and ends in a newline. */
 #define NOTE_BYTES 512
 #define NOTES_MAX 1024
 #define FOREVER INT64_MAX
@@ -58,7 +58,7 @@ struct dead {
 
 struct note {
     char text[NOTE_BYTES]; /* JOB/ID, spaces, a newline; empty: never used */
-    int64_t until_ms;      /* it counts until then; FOREVER: it is at work */
+    int64_t until_ms;      /* valid until then; FOREVER: while it is owned */
 };
 
 struct lock_file {
@@ -77,7 +77,7 @@ struct lock_file {
 
 /* ---- files ---- */
 
-/* Their locks are this kernel's own, and cannot be lost while it runs. */
+/* The locks of these are this kernel's own, and last as long as it runs. */
 static bool has_lasting_locks(int file)
 {
     static const unsigned long TYPES[] = {
@@ -114,7 +114,7 @@ static bool is_name(struct slice name)
     return true;
 }
 
-/* False: not a file of ours. */
+/* False: not a regular file. */
 static bool identify(int file, const char *name, char *to)
 {
     struct stat about;
@@ -131,7 +131,7 @@ static int open_folder(const char *folder)
     return open(folder, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 }
 
-/* A FIFO of that name is not waited for. */
+/* O_NONBLOCK: an open of a FIFO of that name must not wait. */
 static int open_file(int folder, const char *name)
 {
     return openat(folder, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
@@ -139,7 +139,7 @@ static int open_file(int folder, const char *name)
 
 /* ---- a new file ---- */
 
-/* In an open folder: made, locked, then named. -1: errno says why not. */
+/* Create a file in an open folder, lock it, then name it. -1: see errno. */
 static int make_file(int folder, const char *name)
 {
     char before[sizeof(NEW_PREFIX) + NAME_LEN];
@@ -160,7 +160,7 @@ static int make_file(int folder, const char *name)
     return -1;
 }
 
-/* The folder too, where it is missing. */
+/* Create the folder, too, if it is missing. */
 static int make_both(const char *folder, const char *name)
 {
     int at, file;
@@ -175,8 +175,8 @@ static int make_both(const char *folder, const char *name)
     return file;
 }
 
-/* Another process that ends removes an empty folder, and one that looks takes
- * an unlocked file for one that was left: then it is made once more. */
+/* A process that ends deletes an empty folder, and lock_file_look() deletes a
+ * file that is not locked yet: then try again. */
 static int make(const char *folder, const char *name)
 {
     int file = -1;
@@ -220,7 +220,7 @@ struct lock_file *lock_file_open(const char *folder, int64_t keep_ms)
     return lock_file;
 }
 
-/* ---- who is dead ---- (lock held) */
+/* ---- dead processes ---- (lock held) */
 
 static struct dead *find_dead(struct lock_file *lock_file, struct slice name)
 {
@@ -240,7 +240,7 @@ static void remove_file(struct lock_file *lock_file, const char *name)
     (void)close(folder);
 }
 
-/* The name was this process's alone, and comes never again. */
+/* Names are not reused: no other process can need this file. */
 static void bury(struct lock_file *lock_file, size_t index)
 {
     remove_file(lock_file, lock_file->dead[index].name);
@@ -271,7 +271,7 @@ static void bury_old(struct lock_file *lock_file)
         bury(lock_file, 0);
 }
 
-/* Is its lock free? Then its owner is dead. The descriptor, or -1. */
+/* If the lock is free, the owner is dead: its descriptor. Else -1. */
 static int try_file(int folder, const char *name, char *identity)
 {
     int file = open_file(folder, name);
@@ -284,7 +284,7 @@ static int try_file(int folder, const char *name, char *identity)
     return -1;
 }
 
-/* BOOT/DEVICE/INODE/NAME of an Owner; empty: it has none. */
+/* BOOT/DEVICE/INODE/NAME of an Owner; empty: none. */
 static struct slice identity_of(struct slice owner)
 {
     if (owner.len <= RANDOM_LEN + 1 || owner.len >= LOCK_FILE_OWNER_MAX ||
@@ -356,7 +356,7 @@ static void write_no_note(char *to)
     to[NOTE_BYTES - 1] = '\n';
 }
 
-/* False: it has no room. */
+/* False: job and id are too long. */
 static bool write_note(struct slice job, struct slice id, char *to)
 {
     write_no_note(to);
@@ -368,8 +368,8 @@ static bool write_note(struct slice job, struct slice id, char *to)
     return true;
 }
 
-/* Lock held. The page cache outlives the process: nothing is synced. A note
- * that cannot be written only makes others wait for the lease. */
+/* Lock held. No fsync: the page cache outlives the process. If a note cannot be
+ * written, other workers only wait until the lease expires. */
 static void store_note(const struct lock_file *lock_file, size_t place)
 {
     const struct note *note = &lock_file->notes[place];
@@ -380,7 +380,7 @@ static void store_note(const struct lock_file *lock_file, size_t place)
             lock_file->name, strerror(errno));
 }
 
-/* Lock held. That of the same run, else one that is free, else a new one. */
+/* Lock held. The index of the run's note, else of a free or new one. */
 static size_t find_place(struct lock_file *lock_file, const char *text)
 {
     int64_t now_ms = platform_boot_ms();
@@ -445,7 +445,7 @@ void lock_file_forget(
     platform_unlock(&lock_file->lock);
 }
 
-/* ---- looking at the others ---- */
+/* ---- scanning the other files ---- */
 
 struct looking {
     void (*found)(void *context, struct slice job, struct slice id);
@@ -496,8 +496,8 @@ static void look_at(struct lock_file *lock_file, const struct looking *looking,
         remember(lock_file, name, identity);
         read_notes(looking, file);
     } else {
-        /* Its process died before it had locked it; or is about to, finds it
-         * gone, and makes another. */
+        /* Its process died before it locked the file; or will lock it, find it
+         * deleted, and create another. */
         (void)unlinkat(folder, name, 0);
     }
     (void)close(file);
@@ -521,7 +521,7 @@ struct names {
     size_t count;
 };
 
-/* In order: one order of events for one state of the folder. */
+/* Sorted, so that one state of the folder gives one order of calls. */
 static void list_names(int folder, struct names *ret)
 {
     int again = openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -598,7 +598,7 @@ void lock_file_close(struct lock_file *lock_file)
         return;
     if (!notes_runs(lock_file)) {
         remove_file(lock_file, lock_file->name);
-        (void)rmdir(lock_file->folder); /* where it is empty */
+        (void)rmdir(lock_file->folder); /* fails unless empty */
     }
     (void)close(lock_file->file);
     platform_mutex_done(&lock_file->lock);

@@ -15,32 +15,32 @@
 #include "worker/store/retry.h"
 #include "worker/store/store.h"
 
-/* How often the locks are read again when others change them meanwhile. */
+/* How often the locks are read while other runs change them. */
 #define LOCKS_ROUNDS 5
-/* An account's name is kept readable up to this; beyond it, a hash of it. */
+/* A longer ACCOUNT is replaced by its SHA-256. */
 #define ACCOUNT_MAX_BYTES 100
-/* A want of a run that is so late is not one of a run that comes. */
+/* The want of a run that is so late is ignored. */
 #define WANT_LATE_TICKS (600 * TICKS_PER_S)
 #define CAUSE_MAX_BYTES 300
 
-/* A lock or a want that is stored. */
+/* A stored lock or want. */
 struct row {
     struct slice row_key, etag, key, job, id;
     int64_t requested_ticks;
     bool is_want;
-    bool is_newer; /* another version's: who has it is not known */
+    bool is_newer; /* a newer version's: its run is not known */
 };
 
 /* A table that the run needs. */
 struct need {
     struct slice key; /* ACCOUNT!TABLE */
     const char *table;
-    const struct row *lock; /* what is stored; NULL: nothing */
+    const struct row *lock; /* the stored lock; NULL: none */
     bool mine, want_stored;
 };
 
 struct locking {
-    const struct locks_request *request; /* NULL: they are only released */
+    const struct locks_request *request; /* NULL: only to release */
     struct slice job, id;                /* of the run */
     struct arena arena;
     struct need *needs;
@@ -54,7 +54,7 @@ struct locking {
 
 /* ---- keys ---- */
 
-/* What identifies the store, of characters that a key may have. */
+/* The store's ACCOUNT, escaped to characters that a key may have. */
 static struct slice account_of(const struct store *store, struct arena *arena)
 {
     unsigned char digest[CRYPTO_SHA256_BYTES];
@@ -151,7 +151,7 @@ static struct slice text_of(
     return text;
 }
 
-/* ACCOUNT!TABLE of a RowKey: up to its second '!' behind the first word. */
+/* ACCOUNT!TABLE of a RowKey: between its first and its third '!'. */
 static struct slice key_in(struct slice row_key)
 {
     struct slice key = {row_key.at + 5, row_key.len - 5};
@@ -195,7 +195,7 @@ static enum tw_err read_rows(
     struct retry_call call;
     struct page page;
     enum tw_err outcome;
-    bool first = true; /* the page has the place of the next */
+    bool first = true; /* a failure loses page.next */
 
     page_init(&page);
     l->row_count = 0;
@@ -216,7 +216,7 @@ static enum tw_err read_rows(
     return outcome;
 }
 
-/* ---- who is in the way ---- */
+/* ---- which run blocks ---- */
 
 static bool is_mine(const struct locking *l, const struct row *row)
 {
@@ -224,7 +224,7 @@ static bool is_mine(const struct locking *l, const struct row *row)
            slice_equal(row->id, l->id);
 }
 
-/* Nobody can know that its run has ended. */
+/* The row's run is not known, so it never counts as ended. */
 static bool is_strange(const struct row *row)
 {
     return row->is_newer || row->job.len == 0 || row->id.len == 0;
@@ -241,7 +241,7 @@ static void log_invalid_message(
                         "the table is at work, delete it");
 }
 
-/* The run behind a row. *ret_open: it has not ended, and is there. */
+/* Read the run of a row. *ret_open: it exists and has not ended. */
 static enum tw_err read_run(struct locking *l, const struct row *row,
     struct ledger_run *ret, bool *ret_open)
 {
@@ -256,7 +256,7 @@ static enum tw_err read_run(struct locking *l, const struct row *row,
     if (outcome == TW_NOT_FOUND)
         return TW_OK;
     if (outcome == TW_INVALID && call.exchange.http_status < 400) {
-        *ret_open = true; /* damaged: nobody knows */
+        *ret_open = true; /* unreadable: it counts as open */
         ret->state = LEDGER_DAMAGED;
         return TW_OK;
     }
@@ -265,7 +265,7 @@ static enum tw_err read_run(struct locking *l, const struct row *row,
     return outcome;
 }
 
-/* Which run blocks, and what blocks that one. */
+/* Set err: which run blocks, and what blocks that run. */
 static void log_blocked(struct locking *l, const struct need *need,
     const struct row *row, const struct ledger_run *run)
 {
@@ -291,7 +291,7 @@ static bool is_older(const struct locking *l, const struct row *row)
     return order != 0 ? order < 0 : slice_compare(row->id, l->id) < 0;
 }
 
-/* Does a run that wants a table still come for it? */
+/* Can the run of a want take its locks soon? */
 static bool comes(const struct locking *l, const struct ledger_run *run)
 {
     if (run->state == LEDGER_WAITING) {
@@ -409,7 +409,7 @@ static enum tw_err send(struct store *store, const struct deadline *deadline,
     return outcome;
 }
 
-/* Delete the run's own wants, and its locks where it gives them up. */
+/* Add deletes of the run's wants and, with locks_too, of its locks. */
 static size_t add_deletes(struct locking *l, struct operation *operations,
     size_t count, bool locks_too)
 {
@@ -453,8 +453,8 @@ static enum tw_err take_all(struct locking *l)
     return outcome;
 }
 
-/* What is wanted already stays. A want that cannot be stored costs the run its
- * place before younger ones, no more. */
+/* Stored wants stay. If a want cannot be stored, younger runs may lock the
+ * table first; nothing else is lost. */
 static void write_wants(struct locking *l)
 {
     struct operation *operations =
@@ -475,9 +475,9 @@ static void write_wants(struct locking *l)
     mem_free(operations);
 }
 
-/* ---- the whole ---- */
+/* ---- take and release ---- */
 
-/* True: *ret says how it ended. False: others changed the locks; again. */
+/* True: *ret is the outcome. False: other runs changed the locks; retry. */
 static bool try_once(struct locking *l, enum locks_outcome *ret)
 {
     bool blocked = false;
@@ -522,7 +522,7 @@ enum locks_outcome locks_take(
     return outcome;
 }
 
-/* False: others changed them, or may have; again. */
+/* False: the locks changed, or may have changed; retry. */
 static bool release_once(
     struct locking *l, struct store *store, const struct deadline *deadline)
 {

@@ -1,41 +1,41 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Locks of table jobs (rules L1 to L3): at most one open run for each table
- * that it writes or empties, from its first attempt to its end.
+ * Locks of table jobs (rules L1 to L3): at most one open run writes or empties
+ * a table, from the run's first attempt to its end.
  *
- * They lie in one partition of the ledger, `!locks`, so that one batch takes
- * them all:
+ * They are entities in one partition of the ledger, `!locks`, so that one batch
+ * takes all locks of a run:
  *
- *   lock!ACCOUNT!TABLE            whose the table is: Job, Run, RequestedAt,
- *                                 LockedAt
- *   want!ACCOUNT!TABLE!JOB!RUN    who waits for it: Job, Run, RequestedAt
+ *   lock!ACCOUNT!TABLE            the run that has the table: Job, Run,
+ *                                 RequestedAt, LockedAt
+ *   want!ACCOUNT!TABLE!JOB!RUN    a run that waits: Job, Run, RequestedAt
  *
- * Each has a Format, too: a lock that a newer version has written is never
- * free, nor is one that does not say whose it is.
+ * Each also has a Format. A lock of a newer version is never free, nor is a
+ * lock without Job or Run.
  *
- * ACCOUNT is what identifies the store (two names of one store in the
- * configuration are one account), TABLE in lower case. Taking: scan the
- * partition. The run is blocked if one of its tables is locked by another run
- * that is open, or wanted by an older run that waits for its turn (L2).
- * Blocked: write its wants, hold nothing, wait. Else one batch inserts all
- * locks, and deletes the run's wants.
+ * ACCOUNT identifies the store (two names of one store in the configuration
+ * give one ACCOUNT); TABLE is in lower case. To take its locks a run scans the
+ * partition. It is blocked if another open run has locked one of its tables, or
+ * an older run waits for one (L2). A blocked run writes its wants, takes no
+ * lock and waits. Otherwise one batch inserts all its locks and deletes its
+ * wants.
  *
- * Why this is right. Two runs never hold one table: its lock is one entity, and
- * an insert requires absence; a lock is replaced only with the ETag read, and
- * only after its run was read as ended or gone, which it stays. No deadlock:
- * who waits holds nothing, so who holds waits for nobody; and of those that
- * wait the oldest (RequestedAt, then job and id: a total order) is blocked by
- * holders only. No starvation: once the oldest has written its wants, no
- * younger run takes one of its tables; those that had read the partition before
- * may slip past, each once. A batch of unknown outcome is read, not counted: it
- * has taken all or nothing; if it lands while the run waits already, the run
- * finds its locks when its turn is tried next, and no one is blocked for
- * longer. A crash after the batch leaves locks of an open run, which finds them
- * as its own; a crash after the end leaves locks of an ended run, which are
- * free.
+ * Correctness. Two runs never lock one table: its lock is one entity, and an
+ * insert requires that it is absent; a lock is replaced only with the ETag
+ * read, and only after its run was read as ended or deleted. No deadlock: a
+ * waiting run has no lock, so a run with locks waits for no other; and the
+ * oldest waiting run (RequestedAt, then job and id: a total order) is blocked
+ * only by runs with locks. No starvation: once the oldest run has written its
+ * wants, no younger run takes one of its tables; a younger run that had read
+ * the partition before may do so once. After a batch of unknown outcome, which
+ * took all locks or none, the partition is read again; if the batch arrives
+ * when the run already waits, the run finds its locks at its next try, and
+ * blocks no run for longer. A crash after the batch leaves locks of an open
+ * run, which finds them as its own; a crash after the run's end leaves locks of
+ * an ended run, which are free.
  *
- * A want does not count while its run cannot come: paused, held, failed, or
- * ten minutes late for its ResumesAt.
+ * A want is ignored if its run cannot take locks soon: it is paused, held, has
+ * failed, or is ten minutes past its ResumesAt (or UpdatedAt).
  */
 #ifndef TW_RUN_LOCKS_H
 #define TW_RUN_LOCKS_H
@@ -62,19 +62,19 @@ struct locks_request {
 };
 
 enum locks_outcome {
-    LOCKS_TAKEN,   /* all of them, now or before                         */
-    LOCKS_BLOCKED, /* none; its wants are written. err: by which run, and
-                      what blocks that one                                */
-    LOCKS_OUTAGE,  /* the store; err                                      */
+    LOCKS_TAKEN,   /* the run has all its locks */
+    LOCKS_BLOCKED, /* none taken; its wants are written. err: the run that
+                      blocks it, and what blocks that run */
+    LOCKS_OUTAGE,  /* the store failed; err */
 };
 
-/* locks_take: *ret_taken_over: one was left by a run that has ended and did
- * not release it: its last requests may still arrive (rule A4). */
+/* locks_take: take all locks of the run. *ret_taken_over: a run that ended had
+ * not released one: its last requests may still arrive (rule A4). */
 enum locks_outcome locks_take(
     const struct locks_request *request, bool *ret_taken_over, struct err *err);
 
-/* locks_release: delete the run's locks and wants. Where that fails, they are
- * taken by the next run that needs them, for this one has ended. */
+/* locks_release: delete the locks and wants of an ended run. If that fails, the
+ * next run that needs the locks replaces them. */
 void locks_release(struct store *store, const struct deadline *deadline,
     struct slice job, struct slice id);
 

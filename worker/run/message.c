@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What a message asks for: bytes in, a request or a sentence out. */
+/* Reads and composes queue messages. */
 #include "worker/run/message.h"
 
 #include "worker/base/crypto.h"
@@ -9,10 +9,10 @@
 #include "worker/run/ledger.h"
 #include "worker/store/store.h"
 
-/* Members we do not know may nest; 64 KiB of `[` may not. */
+/* Unknown members may be nested, but not to a depth of 64 KiB of `[`. */
 #define MESSAGE_MAX_DEPTH 16
 
-/* A sentence with a quoted text in it: room for text_quote()'s longest. */
+/* Room for the longest output of text_quote(). */
 #define QUOTE_MAX_BYTES 1024
 
 static enum tw_err refuse(
@@ -62,8 +62,8 @@ static enum tw_err check_value(
     return TW_OK;
 }
 
-/* What an unknown name may have meant: the only declared argument, if it is not
- * given itself. */
+/* The suggestion for an unknown name: the only declared argument, unless it is
+ * given, too. */
 static const char *meant(
     const struct job *job, const struct slice *names, size_t count)
 {
@@ -75,7 +75,7 @@ static const char *meant(
     return job->args[0].name.at;
 }
 
-/* Put the value of one of the job's arguments into its place. */
+/* Store the value of one of the job's arguments at its index. */
 static enum tw_err place_value(const struct job *job, struct slice name,
     struct slice value, struct arena *arena, struct slice *values, bool *given,
     struct err *err)
@@ -94,9 +94,9 @@ static enum tw_err place_value(const struct job *job, struct slice name,
 }
 
 /*
- * What cannot be said of one argument alone. The kind is asked where it knows
- * the whole job only: whoever enqueues may lack a variable that the worker has,
- * and who is to run the job is told of it first.
+ * Checks of all arguments together. kind->accept is called only if no variable
+ * of the job is unset: a process that enqueues may lack a variable that the
+ * worker has, and a worker reports an unset one before it runs the job.
  */
 static enum tw_err check_args(
     const struct job *job, const struct run_args *args, struct err *err)
@@ -175,7 +175,7 @@ static struct slice args_json(const struct run_args *args, struct arena *arena)
     return copy;
 }
 
-/* The unit of a \uXXXX at the start of text; 0: there is none. */
+/* The UTF-16 unit of a \uXXXX at `at`; 0: there is none. */
 static unsigned escaped_unit(const char *at, size_t len)
 {
     unsigned unit = 0;
@@ -192,10 +192,8 @@ static unsigned escaped_unit(const char *at, size_t len)
     return unit;
 }
 
-/*
- * Does a JSON string escape half a character? A decoder can only put
- * something else in its place, and then it is another name.
- */
+/* Does a JSON string escape half a surrogate pair? A decoder has to replace it,
+ * and the result would be another name. */
 static bool has_lone_surrogate(struct slice raw)
 {
     size_t step;
@@ -216,7 +214,7 @@ static bool has_lone_surrogate(struct slice raw)
     return false;
 }
 
-/* From a JSON object of strings (NULL: none) to arguments. */
+/* Read arguments from a JSON object of strings (NULL: none). */
 static enum tw_err args_from_json(const struct job *job,
     const struct json *object, struct arena *arena, struct run_args *ret,
     struct err *err)
@@ -314,7 +312,7 @@ static struct slice trimmed(struct slice text)
     return text;
 }
 
-/* Find the JSON text of a body, through base64 where there is some. */
+/* Find the JSON text of a body, plain or base64. */
 static enum tw_err json_of_body(
     struct slice body, struct arena *arena, struct slice *ret, struct err *err)
 {
@@ -446,7 +444,7 @@ static enum tw_err read_at(const struct json *message, struct arena *arena,
     return TW_OK;
 }
 
-/* "00-" 32 hex "-" 16 hex "-" 2 hex; W3C: another one is passed over. */
+/* "00-" 32 hex "-" 16 hex "-" 2 hex; W3C: any other is ignored. */
 static bool is_traceparent(struct slice text)
 {
     static const char shape[] =
@@ -508,7 +506,7 @@ static enum tw_err read_accept_deletes(
     return TW_OK;
 }
 
-/* A job that is not configured any more may have a run under this id. */
+/* The ledger may have a run of this id, of a job no longer configured. */
 static void read_run_of_unknown(
     const struct json *message, struct arena *arena, struct request *ret)
 {
@@ -564,8 +562,8 @@ static enum tw_err read_json(const struct jobs *jobs, struct slice body,
 
 /* ---- bound queues ---- */
 
-/* Is the body also a JSON message with an id, for the queue's own job or for
- * one that the configuration does not have? */
+/* Is the body also a JSON message with an id, for the queue's own job or for an
+ * unknown job? */
 static void look_for_wake_up(const struct setup_queue *queue,
     const struct jobs *jobs, struct slice body, struct arena *arena,
     struct request *ret)
@@ -625,7 +623,7 @@ enum tw_err message_read(const struct setup_queue *queue,
     return read_argument(queue, body, arena, ret, err);
 }
 
-/* ---- the other way ---- */
+/* ---- composing ---- */
 
 static void add_member(struct buf *to, const char *name, struct slice text)
 {
@@ -655,7 +653,7 @@ void message_compose(struct slice job, struct slice args, struct slice id,
     buf_add_char(to, '}');
 }
 
-/* Is a member to be told that is absent, or null, which counts as absent? */
+/* Is text given for a member that is absent, or null? */
 static bool is_new(
     const struct json *message, const char *name, struct slice text)
 {
@@ -664,7 +662,7 @@ static bool is_new(
     return text.len > 0 && (value == NULL || json_type(value) == JSON_NULL);
 }
 
-/* A message with a "job": its members as they came, then the new ones. */
+/* Append the members of a message unchanged, then the new ones. */
 static void retell_members(const struct json *message, struct slice id,
     struct slice at, struct buf *to)
 {

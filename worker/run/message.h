@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What a message asks for. Pure: bytes in, a request or a sentence out.
+ * Reads and composes queue messages. Pure: bytes in, a request or a reason out.
  *
  * On a queue without a bound job the body is a JSON object, plain or base64,
- * told apart by its first character that is not white space:
+ * distinguished by its first character that is not white space:
  *
  *   {"job": "delete-channel", "args": {"channel": "Football"}, "id": "...",
  *    "at": "2026-11-21T12:00:00Z", "traceparent": "00-...-...-01",
  *    "accept_deletes": false}
  *
  * On a bound queue the whole body is the job's one argument, as text, or as
- * base64 where the queue says so; never guessed.
+ * base64 if the queue's `encoding` says so; it is never guessed.
  */
 #ifndef TW_RUN_MESSAGE_H
 #define TW_RUN_MESSAGE_H
@@ -29,30 +29,31 @@
 #include "worker/run/setup.h"
 
 struct request {
-    const struct job *job;    /* NULL: it could not be told */
+    const struct job *job;    /* NULL: not known */
     struct run_args args;     /* in the job's order */
-    struct slice args_json;   /* the same as message_args_json() writes it */
-    struct slice id;          /* empty: the message's own id */
-    int64_t requested_ticks;  /* `at`; 0: InsertionTime counts */
+    struct slice args_json;   /* args, as message_args_json() writes them */
+    struct slice id;          /* empty: use the message's own id */
+    int64_t requested_ticks;  /* `at`; 0: use InsertionTime */
     struct slice traceparent; /* W3C, or empty */
     bool accept_deletes;
-    struct slice unknown_job; /* not in the configuration: its name; id and
-                                 args_json, as they came, are set where the
-                                 message has them. TW_INVALID because of it,
-                                 but on a bound queue (below) */
+    struct slice unknown_job; /* the name of a job that is not in the
+                                 configuration; id and args_json are then set as
+                                 in the message, if it has them. The outcome is
+                                 TW_INVALID, except on a bound queue (below) */
 
-    /* Bound queues only: the body is also a JSON message for this very job, or
-     * for unknown_job, with this id. Where the ledger has a run of this id with
-     * these arguments it is that run's wake-up message, and nothing else. */
+    /*
+     * Bound queues only: the body is also a JSON message for the queue's job,
+     * or for unknown_job, with this id. If the ledger has a run with this id
+     * and these arguments, the message is only that run's wake-up message.
+     */
     struct slice wake_up_id;
     struct slice wake_up_args_json;
 };
 
 /*
- * message_read: understand the body of a message of queue. Texts live in
- * arena. TW_INVALID: err is the reason, for the ledger; ret->job is set where
- * the job could be told, all else is not to be used, but for wake_up_id. It
- * never fails otherwise.
+ * message_read: parse the body of a message of queue. Texts live in arena.
+ * TW_INVALID: err is the reason, for the ledger; of ret, only job (if known)
+ * and the values of unknown_job and wake_up_id are valid. No other failure.
  */
 TW_MUST_USE enum tw_err message_read(const struct setup_queue *queue,
     const struct jobs *jobs, struct slice body, struct arena *arena,
@@ -60,50 +61,49 @@ TW_MUST_USE enum tw_err message_read(const struct setup_queue *queue,
 
 /*
  * message_args: put named values into the job's order and check them: each
- * declared argument once, none else, valid UTF-8, empty only where the job
- * allows it, no key made of them that the service forbids (where no variable
- * that the job needs is unset: else keys cannot be made yet), short enough for
- * the ledger. The command line's NAME=VALUE come through here too. Lives in
+ * declared argument once, no other, valid UTF-8, empty only where the job
+ * allows it, short enough for the ledger, and no key made of them that the
+ * service forbids (not checked while a variable of the job is unset: keys
+ * cannot be made then). Also reads the command line's NAME=VALUE. Lives in
  * arena; values are copied.
  */
 TW_MUST_USE enum tw_err message_args(const struct job *job,
     const struct slice *names, const struct slice *values, size_t count,
     struct arena *arena, struct run_args *ret, struct err *err);
 
-/* message_args_json: add {"name":"value",...}, in the order given. */
+/* message_args_json: append {"name":"value",...}, in the order given. */
 void message_args_json(const struct run_args *args, struct buf *to);
 
-/* message_args_parse: the arguments of a run from the ledger's Args, for its
- * job. TW_INVALID: they do not fit the job as it is defined now. */
+/* message_args_parse: read a run's arguments from the ledger's Args, for its
+ * job. TW_INVALID: they do not fit the present definition of the job. */
 TW_MUST_USE enum tw_err message_args_parse(const struct job *job,
     struct slice args_json, struct arena *arena, struct run_args *ret,
     struct err *err);
 
-/* message_args_same: do two Args hold the same names and values, in whatever
- * order? Texts that are not JSON objects are equal to nothing. */
+/* message_args_same: do two Args hold the same names and values, in any order?
+ * False if one of them is not a JSON object. */
 bool message_args_same(struct slice a, struct slice b);
 
 /*
- * message_is_of: does body name the run, as a JSON message, plain or base64,
- * with this job, this id and these arguments? args_json empty: with any. The
- * body of a message that does not carry its run's id names none.
+ * message_is_of: is body a JSON message, plain or base64, with this job, id and
+ * arguments? args_json empty: with any arguments. False for a body without a
+ * run id.
  */
 bool message_is_of(struct slice body, struct slice job, struct slice id,
     struct slice args_json);
 
-/*
- * message_compose: add the JSON message for a run: what enqueue and retry put.
- * at_ticks 0, traceparent empty, accept_deletes false: left out.
- */
+/* message_compose: append the JSON message of a run, as enqueue and retry put
+ * it. at_ticks 0, traceparent empty, accept_deletes false: left out. */
 void message_compose(struct slice job, struct slice args_json, struct slice id,
     int64_t at_ticks, struct slice traceparent, bool accept_deletes,
     struct buf *to);
 
 /*
- * message_retell: add body, so that as a new message it is still the old
- * request: a JSON object, plain or base64, that names a "job" gets id and the
- * time at_ticks where it has none (id empty, at_ticks 0: none); anything else,
- * and what would be too long for a queue then, is added as it is. to is empty.
+ * message_retell: append body for a new message, so that it remains the same
+ * request. A JSON object, plain or base64, with a "job" gets id and the time
+ * at_ticks where it has none (id empty, at_ticks 0: not added). Any other body,
+ * and one that would be too long for a queue, is appended unchanged. to is
+ * empty.
  */
 void message_retell(
     struct slice body, struct slice id, int64_t at_ticks, struct buf *to);

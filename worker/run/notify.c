@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the service manager is told, as sd_notify(3) describes the datagrams. */
+/* Datagrams for the service manager, as sd_notify(3) describes them. */
 #include "worker/run/notify.h"
 
 #include <errno.h>
@@ -16,13 +16,13 @@
 #include "worker/base/text.h"
 
 struct notify {
-    int fd; /* -1: nobody listens */
+    int fd; /* -1: no socket, nothing is sent */
     struct sockaddr_un address;
     socklen_t address_len;
     int64_t watchdog_ms;
 };
 
-/* "@name" is an abstract socket: a NUL byte stands where the @ does. */
+/* In the address of an abstract socket, "@name", a NUL byte replaces the @. */
 static enum tw_err set_address(
     struct notify *notify, const char *socket_name, struct err *err)
 {
@@ -110,8 +110,8 @@ void notify_reloading(struct notify *notify)
     char text[64];
     struct timespec now;
 
-    /* The manager compares with its own CLOCK_MONOTONIC: this is a message to
-     * it, no clock of ours. */
+    /* The manager compares this with its own CLOCK_MONOTONIC. Nothing else in
+     * this program uses that clock. */
     (void)clock_gettime(CLOCK_MONOTONIC, &now);
     (void)snprintf(text, sizeof(text), "RELOADING=1\nMONOTONIC_USEC=%lld",
         (long long)now.tv_sec * 1000000 + now.tv_nsec / 1000);

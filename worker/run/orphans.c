@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-/* Open runs that nobody works on and no message rings for. */
+/* Finds open runs without a valid lease and without a message. */
 #include "worker/run/orphans.h"
 
 #include "worker/base/mem.h"
 #include "worker/base/text.h"
 #include "worker/store/retry.h"
 
-/* How many visibility timeouts nothing must have happened for. */
+/* A run unchanged for so many visibility timeouts is an orphan. */
 #define PATIENCE 2
-/* Runs of the dead that wait to be looked at; a pass finds the others. */
+/* At most so many noted runs wait to be read; a pass finds the others. */
 #define NOTED_MAX 4096
 
 struct orphans_noted {
@@ -70,7 +70,7 @@ bool orphans_is(const struct ledger_run *run, int64_t now_ticks,
     if (ledger_state_ended(run->state) || run->state == LEDGER_PAUSED ||
         run->newer)
         return false;
-    /* Enqueued and never taken: it has neither. */
+    /* A run without an attempt has no LeaseUntil. */
     if (run->updated_ticks > since)
         since = run->updated_ticks;
     if (run->resumes_ticks > since)
@@ -79,7 +79,7 @@ bool orphans_is(const struct ledger_run *run, int64_t now_ticks,
            now_ticks;
 }
 
-/* ---- runs of the dead ---- */
+/* ---- runs of dead processes ---- */
 
 static void add_noted(void *context, struct slice job, struct slice id)
 {
@@ -101,7 +101,7 @@ bool orphans_look(struct orphans *orphans)
 
 /* ---- one step ---- */
 
-/* Nobody works on it, or who did is dead. */
+/* Is the run an orphan, or is its owner dead? */
 static bool is_left(const struct orphans *orphans, int64_t now_ticks)
 {
     const struct ledger_run *run = &orphans->run;
@@ -113,8 +113,8 @@ static bool is_left(const struct orphans *orphans, int64_t now_ticks)
            lock_file_is_dead(orphans->lock_file, run->owner);
 }
 
-/* One that cannot be read is passed over, and so is one whose id nobody can
- * have given it: ids become names of files. */
+/* Skips a run that cannot be read, and one whose id is invalid: ids become file
+ * names. */
 static enum walk_step read_run(
     struct orphans *orphans, struct slice job, struct slice id, struct err *err)
 {
@@ -135,7 +135,7 @@ static enum walk_step read_run(
     return is_left(orphans, call.exchange.date_ticks) ? WALK_FOUND : WALK_MORE;
 }
 
-/* One that no job of ours is for is left to others. */
+/* Skips a run whose job is not in this configuration. */
 static enum walk_step read_noted(struct orphans *orphans, struct err *err)
 {
     struct slice job = slice_of(orphans->noted[0].job);

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Orphans: open runs that nobody works on and that have no message. A pass
- * reads the index rows of every job's open runs and each of these runs; those
- * whose LeaseUntil and ResumesAt have been over for two visibility timeouts are
- * to be taken up without a message, unless they are paused. So are those whose
- * owner was a process of this host that has died (lock_file.h), at once, beside
- * any pass: that process had noted them. It all is made in steps of one
- * request, so that the consumer can poll between them.
+ * Orphans: open runs without a valid lease and without a message. A pass reads
+ * the index rows of every job's open runs, and each of these runs. A run is an
+ * orphan if its LeaseUntil, UpdatedAt and ResumesAt passed two visibility
+ * timeouts ago and it is not paused; the worker then continues it without a
+ * message. A run whose owner was a process of this host that has died
+ * (lock_file.h) is continued at once, without a pass: that process's lock file
+ * names the run. A step makes one request at most, so that the consumer can
+ * poll between steps.
  */
 #ifndef TW_RUN_ORPHANS_H
 #define TW_RUN_ORPHANS_H
@@ -29,40 +30,39 @@ struct orphans {
     const struct deadline *deadline; /* borrowed */
     struct lock_file *lock_file;     /* borrowed; NULL: none */
 
-    struct orphans_noted *noted; /* by processes that have died; the first is
-                                    looked at next */
+    struct orphans_noted *noted; /* noted by dead processes; [0] is read next */
     size_t noted_count;
 
     struct walk walk; /* the pass */
     struct ledger_run run;
 };
 
-/* orphans_init: no pass is under way. All are borrowed. */
+/* orphans_init: set up, without a pass. All pointers are borrowed. */
 void orphans_init(struct orphans *orphans, const struct deadline *deadline,
     struct lock_file *lock_file);
 void orphans_done(struct orphans *orphans);
 
-/* orphans_use: the definition of every step from now on; borrowed. */
+/* orphans_use: use definition (borrowed) from now on. Ends the pass. */
 void orphans_use(struct orphans *orphans, struct definition *definition);
 
 /* orphans_begin: start a pass over the definition's jobs. */
 void orphans_begin(struct orphans *orphans);
 
-/* orphans_look: are there processes of this host that have died since the last
- * look? True: runs that they had noted are to be looked at. No request. */
+/* orphans_look: find processes of this host that died since the last call.
+ * True: runs that dead processes noted are left to read. Makes no request. */
 bool orphans_look(struct orphans *orphans);
 
 /*
- * orphans_step: one request at most. WALK_FOUND: orphans->run is to be taken
- * up. WALK_DONE: nothing is left to be looked at. The runs of the dead come
- * first; after an outage they are looked at again.
+ * orphans_step: make one request at most. WALK_FOUND: orphans->run has no owner
+ * now: continue it. WALK_DONE: no run is left to read. Runs noted by dead
+ * processes come first; after an outage they are read again.
  */
 enum walk_step orphans_step(struct orphans *orphans, struct err *err);
 
-/* orphans_patience_ms: for so long nothing must have happened to one. */
+/* orphans_patience_ms: a run unchanged for so long is an orphan. */
 int64_t orphans_patience_ms(int64_t visibility_timeout_s);
 
-/* orphans_is: is run, read when the service's clock was at now_ticks, one? */
+/* orphans_is: is run an orphan? now_ticks: the service's clock at its read. */
 bool orphans_is(const struct ledger_run *run, int64_t now_ticks,
     int64_t visibility_timeout_s);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* How long something has not answered. */
+/* The state and backoff of an outage. */
 #include "worker/run/outage.h"
 
 #include "worker/base/platform.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Something that does not answer: since when, when it is tried again, and when
- * the log repeats the cause. Without a lock.
+ * An outage of a queue or the ledger: since when, when the next try may start,
+ * and when the log repeats the cause. Without a lock.
  */
 #ifndef TW_RUN_OUTAGE_H
 #define TW_RUN_OUTAGE_H
@@ -11,24 +11,24 @@
 
 #include "worker/base/err.h"
 
-/* The log repeats the present cause of what lasts so often. */
+/* How often the log repeats the cause of an outage that lasts. */
 #define OUTAGE_REPEAT_MS 60000
 
 struct outage {
     bool lasts;
     int64_t since_ms, wait_ms, until_ms, repeat_ms; /* boot clock */
-    struct err cause;                               /* the last one */
+    struct err cause;                               /* of the last failure */
 };
 
 /*
- * outage_failed: at now_ms it failed, (again) for `why`. until_ms is when it
- * may be tried again: after 1 s, doubling to 10 s. True: the log is to say so.
+ * outage_failed: a try failed at now_ms for the reason `why`. Sets until_ms,
+ * when the next try may start: after 1 s, doubling to 10 s. True: log it now.
  */
 bool outage_failed(
     struct outage *outage, int64_t now_ms, const struct err *why);
 
-/* outage_ends: it has answered. Returns how many seconds it lasted; -1: it did
- * not fail before. */
+/* outage_ends: a try succeeded. Returns how many seconds the outage lasted; -1:
+ * there was none. */
 int64_t outage_ends(struct outage *outage, int64_t now_ms);
 
 /* The last outage that is over, and when it ended (ticks of the wall clock; 0:
@@ -37,10 +37,10 @@ struct outage_past {
     int64_t lasted_s, ended_ticks;
 };
 
-/* outage_note_end: it has just ended, after lasted_s (-1: nothing has). */
+/* outage_note_end: an outage has just ended, after lasted_s (-1: none). */
 void outage_note_end(struct outage_past *past, int64_t lasted_s);
 
-/* outage_later: the one that ended later. */
+/* outage_later: the outage that ended later. */
 const struct outage_past *outage_later(
     const struct outage_past *one, const struct outage_past *other);
 

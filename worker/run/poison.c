@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What becomes of a message that cannot be understood. */
+/* Moves an invalid message to its poison queue. */
 #include "worker/run/poison.h"
 
 #include "worker/base/log.h"
@@ -8,13 +8,13 @@
 #include "worker/store/retry.h"
 #include "worker/store/store.h"
 
-/* The entity that says why: it has ended before it began. */
+/* The entity with the reason: a run that has ended without an attempt. */
 static void set_run(struct lease *lease, const char *job,
     const struct lease_message *message, const char *reason)
 {
     struct ledger_run *run = &lease->run;
 
-    run->state = LEDGER_POISONED; /* it has never been in another one */
+    run->state = LEDGER_POISONED; /* it had no state before: no ledger_move() */
     run->job = ledger_text(run, slice_of(job));
     run->id = ledger_text(run, message->id);
     run->queue = ledger_text(run, slice_of(message->queue));
@@ -22,8 +22,8 @@ static void set_run(struct lease *lease, const char *job,
     ledger_set_error(run, reason);
 }
 
-/* What is stored under the message's id? TW_NOT_FOUND: nothing. TW_INVALID: it
- * cannot be read as a run. */
+/* Read the state stored under the message's id. TW_NOT_FOUND: none. TW_INVALID:
+ * the entity cannot be read as a run. */
 static enum tw_err read_state(struct lease *lease, struct slice job,
     enum ledger_state *ret_state, struct err *err)
 {
@@ -47,7 +47,7 @@ static enum tw_err read_state(struct lease *lease, struct slice job,
     return outcome;
 }
 
-/* The reason, where nothing is stored; what is stored stays. */
+/* Store the reason, unless the entity exists: then it stays. */
 static enum tw_err apply_reason(
     struct ledger_run *run, int64_t now_ticks, void *context, struct err *err)
 {
@@ -79,13 +79,13 @@ static enum tw_err insert(struct lease *lease, struct err *err)
     return outcome;
 }
 
-/* Of a delivery of which so much is over, the rest is not relied upon. */
+/* Once 1/4 of the visibility timeout is over, the message is renewed first. */
 #define LATE_SHARE 4
 
 /*
- * Once the message is visible again another worker has it, and copies it: no
- * copy is put then, also where this worker was only stopped for so long. A
- * renewal tells whether the message is still ours.
+ * Once the message is visible again, another worker may receive and copy it, so
+ * this worker puts no copy then, also after it was suspended for so long. The
+ * renewal fails if the message is no longer this worker's.
  */
 static enum tw_err keep_message(struct lease *lease, struct err *err)
 {
@@ -117,7 +117,7 @@ static enum tw_err put_copy(
     return outcome;
 }
 
-/* Somebody else's entity, or one that cannot be read, under this id. */
+/* Does another run's entity, or an unreadable one, have this id? */
 static bool is_taken(enum tw_err outcome, enum ledger_state state)
 {
     return outcome == TW_INVALID ||
@@ -125,8 +125,9 @@ static bool is_taken(enum tw_err outcome, enum ledger_state state)
 }
 
 /*
- * Copy, then ledger. Poisoned already: only the message was left over. A run
- * that has this id for another reason keeps it: the reason goes under "-".
+ * Put the copy, then write the ledger. If the ledger has `poisoned` already,
+ * only the message is left to delete. If another run has this id, the reason is
+ * stored under "-".
  */
 static enum tw_err copy_and_tell(
     struct lease *lease, const struct lease_message *message, struct err *err)

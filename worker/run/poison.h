@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A message that cannot be understood leaves its queue at once: its copy is
- * put into the poison queue, the reason into the ledger (PartitionKey "-" where
- * the job could not be told; RowKey: the message's id), then it is deleted.
+ * An invalid message leaves its queue at once: the worker puts a copy into the
+ * poison queue, stores the reason in the ledger (PartitionKey "-" where the job
+ * is not known; RowKey: the message's id), then deletes the message.
  */
 #ifndef TW_RUN_POISON_H
 #define TW_RUN_POISON_H
@@ -15,8 +15,9 @@
 struct store;
 
 /*
- * poison_message: job: the job's name, or LEDGER_UNREADABLE. TW_OK: it is
- * gone, and a line says why. Anything else: an outage; the message comes again.
+ * poison_message: move a message to the poison queue. job: the job's name, or
+ * LEDGER_UNREADABLE. TW_OK: done, and the reason is logged. Any other outcome:
+ * the message is delivered again.
  */
 TW_MUST_USE enum tw_err poison_message(struct store *store, const char *job,
     const struct lease_message *message, int64_t visibility_timeout_s,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Runs that ended long ago leave the ledger. */
+/* Deletes runs that ended long ago from the ledger. */
 #include "worker/run/prune.h"
 
 #include "worker/base/text.h"
@@ -34,7 +34,7 @@ static struct exchange begin_attempt(const struct prune *prune)
         .deadline = prune->walk.deadline, .retry_after_ms = -1};
 }
 
-/* A row whose run is gone, or is on another list. */
+/* Delete an index row whose run is gone, or is on another list. */
 static enum tw_err delete_row(
     struct prune *prune, struct exchange *exchange, const struct entity *row)
 {
@@ -75,7 +75,7 @@ static int64_t day_number(int64_t ticks)
     return ticks / (24 * 3600 * TICKS_PER_S);
 }
 
-/* By the ledger's clock, which has dated its end. */
+/* Compares by the ledger's clock, which also set FinishedAt. */
 static bool is_kept(
     const struct prune *prune, const struct ledger_run *run, int64_t date_ticks)
 {
@@ -103,8 +103,8 @@ static enum tw_err prune_row(struct prune *prune, struct exchange *exchange)
     return outcome;
 }
 
-/* What others change meanwhile, and what cannot be read, is left for the next
- * pass. */
+/* A run that another process changes meanwhile, or that cannot be read, is left
+ * for the next pass. */
 static enum walk_step take_row(struct prune *prune, struct err *err)
 {
     const struct entity *row = prune->walk.row;

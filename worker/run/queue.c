@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Queues that are made where they are missing. */
+/* Creates a queue where it is missing. */
 #include "worker/run/queue.h"
 
 enum tw_err queue_ensure(struct store *store, const char *queue,
@@ -9,7 +9,7 @@ enum tw_err queue_ensure(struct store *store, const char *queue,
 
     do {
         outcome = store_queue_create(store, &call->exchange, queue);
-        if (outcome == TW_UNKNOWN) /* what is there may be made again */
+        if (outcome == TW_UNKNOWN) /* creating it again is safe */
             outcome = TW_BUSY;
     } while ((waits_for_deletion || !retry_is_locked(&call->exchange)) &&
              retry_call_again(call, outcome));

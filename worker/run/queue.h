@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Queues that are made where they are missing. */
+/* Creates a queue where it is missing. */
 #ifndef TW_RUN_QUEUE_H
 #define TW_RUN_QUEUE_H
 
@@ -10,12 +10,13 @@
 #include "worker/store/store.h"
 
 /*
- * queue_ensure: TW_OK: the queue is there. call (begun by the caller) says how
- * long a service that is busy is waited for; call->attempt is the last request.
- * waits_for_deletion: one that is being deleted (409) is waited for too; its
- * name stays locked for half a minute or more.
+ * queue_ensure: create the queue unless it exists. TW_OK: it exists. call
+ * (begun by the caller) limits how long a busy service is retried;
+ * call->exchange is the last request. waits_for_deletion: a queue that is being
+ * deleted (409) is retried too; its name stays locked for half a minute or
+ * more.
  *
- * Source: Create Queue: an equal one that exists is answered 204.
+ * Source: Create Queue: 204 if the same queue exists.
  */
 TW_MUST_USE enum tw_err queue_ensure(struct store *store, const char *queue,
     struct retry_call *call, bool waits_for_deletion);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* One Get, and before it what the queue needs. */
+/* Creates what the queue needs, then makes one Get. */
 #include "worker/run/receive.h"
 
 #include "worker/base/log.h"
@@ -8,7 +8,7 @@
 #include "worker/store/deadline.h"
 #include "worker/store/retry.h"
 
-/* No lease bounds these requests, but for the time that one may take. */
+/* No lease bounds these requests, only the timeout of each one. */
 static struct retry_call begin_call(
     const struct definition *definition, struct deadline *deadline)
 {
@@ -47,7 +47,7 @@ enum tw_err receive_create(const struct definition *definition,
         return outcome;
     outcome = create(definition, queue->poison_queue, scratch, err);
     if (outcome == TW_FORBIDDEN) {
-        log_warn("worker", "cannot see to poison queue %s: %s",
+        log_warn("worker", "cannot create or read poison queue %s: %s",
             queue->poison_queue, err->text);
         outcome = TW_OK;
     }

@@ -2,14 +2,14 @@
 /*
  * One lock guards the list of renewals and all that attempts hand over. A
  * thread takes the renewal that is due first, marks it busy, unlocks, sends,
- * and locks again. While a renewal is busy with its ledger, that thread alone
- * touches the lease's ledger part; while it is busy with its message, the
- * message thread alone touches the lease's message part. An attempt that waits
- * for its phase makes the write itself.
+ * and locks again. While a renewal's ledger part is busy, only that thread uses
+ * the lease's ledger part; while its message part is busy, only the message
+ * thread uses the lease's message part. An attempt that waits for its phase
+ * makes the write itself.
  *
- * Of the threads of a part that have nothing to do one watches: it waits for
- * the renewal that is due first, all others wait without end. A run that ends
- * before its first renewal is due wakes nobody.
+ * One idle thread of each part is the watcher: it waits for the renewal that is
+ * due first; all others wait without a time limit. So a run that ends before
+ * its first renewal is due wakes no thread.
  */
 #include "worker/run/renewer.h"
 
@@ -24,12 +24,12 @@
 #define FAILED_ENTITIES_KEPT 10
 /* Two renewals of a run are never closer than this. */
 #define RENEW_MIN_MS 50
-/* Between two writes of the ledger: a request to cancel or to pause is acted on
- * within 10 s. */
+/* Longest time between two writes of the ledger: a cancel or a pause takes
+ * effect within 10 s. */
 #define LEDGER_MAX_MS 5000
-/* ... so it waits no longer for a service that refuses its requests. */
+/* After a cancel or pause, how long refused requests are retried. */
 #define HURRY_MS 3000
-/* One thread writes the ledger for so many runs. */
+/* One thread writes the ledger for this many runs. */
 #define RUNS_PER_THREAD 4
 
 /* What a thread renews. */
@@ -37,8 +37,8 @@ enum part { PART_LEDGER, PART_MESSAGE, PARTS };
 
 /* When a part of a renewal is sent next. */
 struct schedule {
-    int64_t sent_ms;  /* the last request that was answered well */
-    int64_t retry_ms; /* not before this, after one that was not */
+    int64_t sent_ms;  /* the last request that succeeded */
+    int64_t retry_ms; /* after a failure, not before this */
     bool busy;        /* a thread is sending it */
 };
 
@@ -54,10 +54,10 @@ struct renewal {
     struct renewal *next;
     struct schedule parts[PARTS];
     struct platform_cond changed; /* for the attempt's thread */
-    bool message_stops;           /* its message is not renewed any more */
-    bool stops;                   /* nor is its ledger written */
-    bool ledger_now;              /* something waits for the next write */
-    int64_t answer_ms; /* how long a write takes, the longest of late */
+    bool message_stops;           /* the message is no longer renewed */
+    bool stops;                   /* nor is the ledger written */
+    bool ledger_now;              /* the last write failed: send at retry_ms */
+    int64_t answer_ms;            /* longest recent duration of a write */
 
     enum lease_status word;
     bool progress;       /* the attempt has made progress */
@@ -65,15 +65,15 @@ struct renewal {
     bool fresh_progress; /* progress since the last write */
     char *checkpoint;
     size_t checkpoint_len;
-    char *phase;        /* asked for; NULL: none */
-    bool phase_taken;   /* it is in the lease, not yet stored */
-    bool phase_stored;  /* the answer */
+    char *phase;        /* to be stored; NULL: none */
+    bool phase_taken;   /* it is in lease->run, not yet stored */
+    bool phase_stored;  /* it is stored */
     struct err refusal; /* why the phase could not be stored, so far */
     char *failed[FAILED_ENTITIES_KEPT];
-    size_t failed_count; /* of these, to be taken over */
-    size_t failed_total; /* handed over, or in the ledger before */
-    bool forget_failed;  /* those in the ledger go first */
-    struct buf notes;    /* sentences to be taken over, each with a NUL */
+    size_t failed_count; /* of these, for the next write */
+    size_t failed_total; /* handed over, and in the ledger before */
+    bool forget_failed;  /* the next write drops those stored */
+    struct buf notes;    /* sentences for the next write, each with a NUL */
     enum lease_asked asked;
 };
 
@@ -82,7 +82,7 @@ struct renewer_thread {
     enum part part;
     struct platform_thread thread;
     struct platform_cond wake;
-    bool idle; /* renewer->lock */
+    bool idle; /* guarded by renewer->lock */
 };
 
 struct renewer {
@@ -91,20 +91,20 @@ struct renewer {
 
     struct platform_mutex lock; /* guards all below, and each renewal */
     struct {
-        struct renewer_thread *thread; /* NULL: none has nothing to do */
-        int64_t until_ms;              /* how long it waits */
+        struct renewer_thread *thread; /* NULL: none is idle */
+        int64_t until_ms;              /* when its wait ends */
     } watchers[PARTS];
     struct renewal *first;
-    bool started; /* the threads are there */
+    bool started; /* the threads exist */
     bool ending;
 };
 
-/* ---- when ---- */
+/* ---- schedule ---- */
 
 /*
- * How long after its sending a ledger write is followed by the next: a third of
- * the visibility timeout, or less: when the next one has failed and a second
- * try of it is answered, a request of the run must still have time for itself.
+ * The interval from sending a ledger write to the next: a third of the
+ * visibility timeout, LEDGER_MAX_MS at most, or less: if the next write fails
+ * and its second try succeeds, a request of the run must still have time.
  */
 static int64_t interval_ms(const struct renewal *renewal)
 {
@@ -165,7 +165,7 @@ static int64_t ledger_due_ms(const struct renewal *renewal)
     return later_of(ledger->sent_ms + interval_ms(renewal), ledger->retry_ms);
 }
 
-/* PLATFORM_NEVER also while a thread is at it, and once the lease is lost. */
+/* PLATFORM_NEVER also while a thread sends it, and after the lease is lost. */
 static int64_t due_ms(const struct renewal *renewal, enum part part)
 {
     if (renewal->parts[part].busy || renewal->word != LEASE_VALID)
@@ -174,7 +174,7 @@ static int64_t due_ms(const struct renewal *renewal, enum part part)
                                : message_due_ms(renewal);
 }
 
-/* ---- taking over what the attempt has handed ---- */
+/* ---- what the attempt handed over ---- */
 
 /* Lock held. */
 static void take_failed(struct renewal *renewal)
@@ -214,7 +214,7 @@ static void take_notes(struct renewal *renewal)
     buf_clear(&renewal->notes);
 }
 
-/* What only some kinds know. */
+/* Progress that only some kinds report. */
 static void take_progress(struct renewal *renewal)
 {
     struct ledger_run *to = &renewal->lease->run;
@@ -303,7 +303,7 @@ static void renew_message(struct renewal *renewal)
         message->retry_ms = retry_ms(renewal);
 }
 
-/* Lock held. The phase that was taken along is stored, or is tried again. */
+/* Lock held. The write that had the phase is stored, or is retried. */
 static void answer_phase(
     struct renewal *renewal, bool stored, const struct err *err)
 {
@@ -315,7 +315,7 @@ static void answer_phase(
     platform_wake_all(&renewal->changed);
 }
 
-/* Lock held. What people have asked of this run since the last write. */
+/* Lock held. Apply what people asked of this run since the last write. */
 static void take_asked(struct renewal *renewal)
 {
     const struct lease *lease = renewal->lease;
@@ -400,8 +400,8 @@ static struct renewal *next_renewal(
     return next;
 }
 
-/* Lock held. Who watches looks again, if this renewal is due before what it
- * waits for. */
+/* Lock held. Wake the watcher of a part if this renewal is due before the time
+ * that it waits for. */
 static void wake_watchers(const struct renewal *renewal)
 {
     struct renewer *renewer = renewal->renewer;
@@ -424,11 +424,11 @@ static void renew(struct renewal *renewal, enum part part)
         renew_message(renewal);
     renewal->parts[part].busy = false;
     platform_wake_all(&renewal->changed);
-    /* Who has begun to watch meanwhile did not see when it is due. */
+    /* A thread that became the watcher meanwhile skipped this renewal. */
     wake_watchers(renewal);
 }
 
-/* Lock held. Until something is due at at_ms, or else for a watcher. */
+/* Lock held. The watcher waits until at_ms, others until woken. */
 static void wait_idle(struct renewer_thread *self, int64_t at_ms)
 {
     struct renewer *renewer = self->renewer;
@@ -446,7 +446,7 @@ static void wait_idle(struct renewer_thread *self, int64_t at_ms)
         renewer->watchers[self->part].thread = NULL;
 }
 
-/* Lock held. The watcher is about to send something: another one watches. */
+/* Lock held. self is about to send: another idle thread watches. */
 static void leave_watch(const struct renewer_thread *self)
 {
     struct renewer *renewer = self->renewer;
@@ -678,7 +678,7 @@ enum lease_status renewal_stop(struct renewal *renewal, bool *ret_progress)
     enum lease_status word;
 
     platform_lock(lock);
-    /* The lease is kept while a request about the message is waited for. */
+    /* The lease is still renewed during the wait for the message request. */
     renewal->message_stops = true;
     while (renewal->parts[PART_MESSAGE].busy)
         (void)platform_wait(&renewal->changed, lock, PLATFORM_NEVER);

@@ -17,7 +17,7 @@
 #define DEFAULT_QUEUE "tableward"
 #define SLOTS_MAX 256
 
-/* As it stands in the file. */
+/* The settings as the file has them. */
 struct raw_setup {
     struct slice store, listen;
     struct yaml_node *queues, *poll;
@@ -256,7 +256,7 @@ static void check_body(struct setup_loader *loader,
             loader->problems, at->mark, "argument", body, &only, 1);
 }
 
-/* A job with mistakes of its own is not unknown. */
+/* A job whose definition has mistakes is not unknown. */
 static bool is_broken(const struct jobs *jobs, struct slice name)
 {
     for (size_t i = 0; i < jobs->broken_count; i++)
@@ -314,7 +314,7 @@ static void load_queue(
     add_queue(loader, raw.name, queue);
 }
 
-/* A queue that is also another's poison queue would feed on itself. */
+/* A served poison queue would receive its own copies again. */
 static void check_poison_queues(
     struct setup_loader *loader, const struct yaml_node *node)
 {
@@ -350,7 +350,7 @@ static void load_queues(
     check_poison_queues(loader, node);
 }
 
-/* ---- the whole ---- */
+/* ---- worker: ---- */
 
 static struct yaml_node *empty_map(struct arena *arena)
 {
@@ -464,8 +464,10 @@ const struct setup_queue *setup_queue_named(
 
 /* ---- definitions ---- */
 
-/* After so many visibility timeouts a lease of the dead is over anyway; and it
- * stays for a service manager that takes its time to start another. */
+/*
+ * Visibility timeouts, and at least ms, for which a dead process's lock file
+ * stays: its leases have expired then, or a service manager has restarted it.
+ */
 #define DEAD_KEPT 2
 #define DEAD_KEPT_MIN_MS INT64_C(60000)
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * `worker:` of the configuration: which queues are served, where the ledger
- * is, how many runs at once. And the definition: one whole reading of the
- * configuration, which lives as long as a run that was started under it.
+ * `worker:` of the configuration: which queues are served, where the ledger is,
+ * how many runs at once. And the definition: one loaded configuration, which
+ * lives as long as any run that was started with it.
  */
 #ifndef TW_RUN_SETUP_H
 #define TW_RUN_SETUP_H
@@ -21,7 +21,7 @@
 
 struct store;
 
-/* What is put behind a queue's name for its poison queue: "-poison". */
+/* Appended to a queue's name: its poison queue. */
 #define SETUP_POISON_SUFFIX "-poison"
 
 struct setup_queue {
@@ -30,11 +30,11 @@ struct setup_queue {
     const struct job *job;    /* bound: the whole body is this job's one
                                  argument; NULL: JSON messages, any job */
     bool base64;              /* bound: the body is base64, not text */
-    size_t slots;             /* at most so many runs of it at once; 0: any */
+    size_t slots;             /* most runs of it at once; 0: any */
 };
 
 struct setup {
-    size_t store; /* index into the stores; their count: none was named */
+    size_t store; /* index into the stores; their count: no store is named */
     struct setup_queue *queues;
     size_t queue_count;
     int64_t slots, requests;
@@ -48,8 +48,8 @@ struct setup {
 
 /*
  * setup_load: read `worker:` (NULL: the defaults: one queue, "tableward", and
- * the default store). Every mistake is added to problems; what is right is set
- * all the same. Lives in arena; refers to jobs, which must stay.
+ * the default store). Every mistake is added to problems; valid settings are
+ * set anyway. Lives in arena; refers to jobs, which must outlive it.
  */
 void setup_load(const struct yaml_node *node, const struct job_stores *stores,
     const struct jobs *jobs, struct arena *arena, struct setup *ret,
@@ -61,36 +61,37 @@ const struct setup_queue *setup_queue_for(
     const struct setup *setup, const struct job *job);
 
 /*
- * setup_queue_of_run: where a wake-up message for a run of job goes: the run's
- * own queue where it is still served (and not bound to another job), else
+ * setup_queue_of_run: the queue for a wake-up message of a run of job: the
+ * run's own queue if it is still served (and not bound to another job), else
  * setup_queue_for(). NULL: no queue serves it.
  */
 const struct setup_queue *setup_queue_of_run(
     const struct setup *setup, const struct job *job, struct slice queue);
 
 /*
- * setup_queue_of_orphan: by which queue this worker serves a run of job without
- * a message: the run's own, whatever other workers serve; where `run` began it,
- * setup_queue_for(). NULL: it is left to others.
+ * setup_queue_of_orphan: the queue by which this worker serves a run of job
+ * without a message: the run's own, if this worker serves it; if `run` began
+ * the run, setup_queue_for(). NULL: other workers continue it.
  */
 const struct setup_queue *setup_queue_of_orphan(
     const struct setup *setup, const struct job *job, struct slice queue);
 
-/* setup_queue_named: NULL when it is not served. */
+/* setup_queue_named: NULL if no queue of this name is served. */
 const struct setup_queue *setup_queue_named(
     const struct setup *setup, struct slice name);
 
 /*
- * One reading of the configuration, shared by everything that was started
- * under it. Whoever loads it (worker/cli/load) fills it, with references 1;
- * the last definition_drop() calls release, from any thread.
+ * One loaded configuration, shared by everything that was started with it. The
+ * loader (worker/cli/load) fills it, with references 1; the last
+ * definition_drop() calls release, from any thread.
  */
 struct definition {
     const struct jobs *jobs;
-    const struct job_stores *stores; /* open: those that worker and jobs name */
+    const struct job_stores
+        *stores; /* opened: those that worker and jobs name */
     const struct setup *setup;
     const char *archive_folder; /* where relative `archive:` starts */
-    const char *lock_folder;    /* where lock files lie; NULL: nowhere */
+    const char *lock_folder;    /* of the lock files; NULL: no lock files */
     void (*release)(struct definition *definition); /* may be NULL */
     void *owner;                                    /* the loader's */
     _Atomic unsigned references;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * One run, now: attempts follow each other on the caller's thread, with waits
- * between them for settle, for a failure's pause, for another process's lease
- * or for the end of an outage.
+ * One run: attempts follow each other on the caller's thread. Between them the
+ * thread waits for settle, the backoff after a failure, another process's lease
+ * or the end of an outage.
  */
 #include "worker/run/single.h"
 
@@ -27,7 +27,7 @@ struct single {
     struct renewer *renewer;
     char *object; /* "run JOB/ID" */
     bool said_held;
-    struct err said;        /* the cause for which it waits */
+    struct err said;        /* the cause of the wait that was logged */
     int64_t said_repeat_ms; /* when the log repeats it */
     struct outage outage;
 
@@ -38,7 +38,7 @@ struct single {
     struct single_progress last;
 };
 
-/* ---- what others see ---- */
+/* ---- progress, stopping ---- */
 
 static bool is_stopping(void *context)
 {
@@ -93,8 +93,8 @@ void single_stop(struct single *single)
     platform_unlock(&single->lock);
 }
 
-/* Waits until until_ms, or for at most most_ms of it: then the caller looks
- * what has become of the run. False: stopped while waiting. */
+/* Waits until until_ms, but for most_ms at most: then the caller makes another
+ * attempt. False: stopped while waiting. */
 static bool wait_until(
     struct single *single, int64_t until_ms, int64_t most_ms, bool held)
 {
@@ -115,13 +115,12 @@ static bool wait_until(
     return !stopping;
 }
 
-/* ---- how an attempt went ---- */
+/* ---- outcomes of an attempt ---- */
 
 static bool pass_time(struct single *single, const struct attempt_result *work)
 {
     const struct setup *setup = single->options.definition->setup;
-    /* A lease may be let go long before it is over; a run that waits may be
-     * cancelled. */
+    /* An owner may release its lease early; a waiting run may be cancelled. */
     int64_t most_ms =
         work->held ? 1000 : setup->visibility_timeout_s * 1000 / 3;
 
@@ -176,7 +175,7 @@ static void set_refused(const struct attempt_result *work,
     *ret_outcome = TW_CONFLICT;
 }
 
-/* True: another attempt. False: *ret_outcome and ret say how it ended. */
+/* True: make another attempt. False: *ret_outcome and ret are the result. */
 static bool go_on(struct single *single, const struct attempt_result *work,
     struct single_result *ret, enum tw_err *ret_outcome, struct err *err)
 {
@@ -213,7 +212,7 @@ static bool go_on(struct single *single, const struct attempt_result *work,
     return false;
 }
 
-/* ---- the whole ---- */
+/* ---- the run ---- */
 
 struct single *single_new(const struct single_options *options)
 {
@@ -238,7 +237,7 @@ void single_free(struct single *single)
     mem_free(single);
 }
 
-/* Is there a ledger, or can there be one? Says early what would never work. */
+/* Create the ledger, or find it: fails early if no attempt could succeed. */
 static enum tw_err find_ledger(struct store *store, struct err *err)
 {
     struct deadline deadline;
@@ -269,10 +268,10 @@ static enum tw_err attempts(struct single *single,
 }
 
 /*
- * Stopped between two attempts, or while its end could not be stored: workers
- * are to leave the run alone. Where even that cannot be stored, they pick it
- * up, as they do after a kill. A run that another process has at work is that
- * one's: the request to pause would stop it there.
+ * The command was stopped between two attempts, or before the run's end was
+ * stored: pause the run, so that workers skip it. If that cannot be stored, a
+ * worker continues the run, as after a kill. Not called for a run that another
+ * process works on: the request would pause it there.
  */
 static bool pause_run(struct single *single, struct store *store)
 {

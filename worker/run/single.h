@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * One run, now, without a queue: the whole of `tableward run` behind its
- * questions. It holds the same lease through the same keeper as a worker's
- * runs; waits through settle and while another process is at the same run;
- * counts failing attempts as a worker does; goes on trying through an outage.
+ * Makes one run at once, without a queue: `tableward run` after its questions.
+ * The run has a lease and a renewer as a worker's run has. It waits for settle,
+ * and while another process has the lease; counts failed attempts as a worker
+ * does; and retries during an outage.
  */
 #ifndef TW_RUN_SINGLE_H
 #define TW_RUN_SINGLE_H
@@ -31,29 +31,27 @@ struct single_options {
 };
 
 struct single_result {
-    enum ledger_state state; /* how the run ended; while `stopped`,
-                                `overtaken` or `unreadable`: queued */
-    bool already;            /* it had ended before: nothing was done */
-    bool stopped;            /* by single_stop(), `pause`, or by the archive's
-                                disk */
-    bool paused;             /* and it is `paused`: workers leave it alone */
-    bool elsewhere;          /* `stopped` while it waited for another process
-                                that has it at work, and still has */
-    bool overtaken;          /* another process has it now */
-    bool unreadable;         /* its entity in the ledger cannot be read */
-    int64_t finished_ticks;  /* FinishedAt */
-    struct err err;          /* why, for failed, poisoned and unreadable; and
-                                stopped by the archive's disk, else empty
-                                then */
+    enum ledger_state state; /* how the run ended; queued with `stopped`,
+                                `overtaken` or `unreadable` */
+    bool already;            /* the run had ended before: nothing was done */
+    bool stopped; /* by single_stop(), by `pause`, or because the archive's disk
+                     is full */
+    bool paused;  /* with stopped: the run is `paused`, workers skip it */
+    bool elsewhere;         /* with stopped: another process has the lease */
+    bool overtaken;         /* another process has the lease now */
+    bool unreadable;        /* the run's entity in the ledger cannot be read */
+    int64_t finished_ticks; /* FinishedAt */
+    struct err err; /* the cause of failed, poisoned, unreadable and stopped by
+                       the archive's disk; empty when stopped otherwise */
 };
 
-/* For a progress line; any thread may look. */
+/* For a progress line. */
 struct single_progress {
     int64_t read, written, deleted, skipped, failed;
     int share;            /* thousandths of the key range; -1: unknown */
     bool working;         /* an attempt is under way */
-    int64_t until_ms;     /* waiting: until then on platform_boot_ms(); 0 */
-    bool held_by_another; /* waiting for another process's lease */
+    int64_t until_ms;     /* end of the wait, by platform_boot_ms(); 0: none */
+    bool held_by_another; /* another process has the lease */
 };
 
 /* single_new: nothing is sent yet. Owned. */
@@ -61,17 +59,18 @@ struct single *single_new(const struct single_options *options);
 void single_free(struct single *single);
 
 /*
- * single_run: on TW_OK ret says how it ended. TW_REFUSED: the store refuses
- * the credentials, TW_BUSY: it cannot be reached, both only before the first
- * claim. TW_CONFLICT: the id is known with other arguments. TW_INVALID: no
- * store is named for the ledger.
+ * single_run: make the run. TW_OK: ret has how it ended. TW_REFUSED: the store
+ * refuses the credentials; TW_BUSY: the store cannot be reached; both only
+ * before the first attempt. TW_CONFLICT: the id has other arguments.
+ * TW_INVALID: no store is named for the ledger.
  */
 TW_MUST_USE enum tw_err single_run(
     struct single *single, struct single_result *ret, struct err *err);
 
-/* single_stop: from any thread (not a signal handler): stop in order. */
+/* single_stop: stop in order. Any thread, but no signal handler. */
 void single_stop(struct single *single);
 
+/* single_look: the present progress. Any thread. */
 void single_look(struct single *single, struct single_progress *ret);
 
 #endif

@@ -11,7 +11,7 @@
 #include "worker/run/poison.h"
 #include "worker/store/retry.h"
 
-/* A held message is hidden so long at least. */
+/* A held message is hidden this long at least. */
 #define HELD_MIN_MS 5000
 
 struct doing {
@@ -43,7 +43,7 @@ static void do_orphan(const struct doing *doing, struct task_report *report)
         doing->environment, task->definition, &wish, NULL, &report->result);
 }
 
-/* The message comes again after so long; no other run is affected. */
+/* Hide the message for wait_ms; no other run is affected. */
 static void hide(const struct doing *doing, const struct lease_message *message,
     int64_t wait_ms, struct task_report *report)
 {
@@ -70,7 +70,7 @@ static void delete_message(
     lease_done(&lease);
 }
 
-/* How long a message is hidden that cannot be poisoned: longer each time. */
+/* How long a message that cannot be poisoned is hidden: longer each time. */
 static int64_t hide_ms(const struct lease_message *message)
 {
     int64_t most = HOLD_MAX_MS / HELD_MIN_MS;
@@ -79,8 +79,8 @@ static int64_t hide_ms(const struct lease_message *message)
     return HELD_MIN_MS * (count < 1 ? 1 : count < most ? count : most);
 }
 
-/* Where the copy, or the reason, cannot be stored the message comes again: it
- * may be the poison queue alone, and then nothing else is to wait. */
+/* If the copy or the reason cannot be stored, the message is hidden and
+ * retried. Perhaps only the poison queue fails, so nothing else must wait. */
 static void poison(const struct doing *doing,
     const struct lease_message *message, const struct job *job,
     const char *reason, struct task_report *report)
@@ -144,7 +144,7 @@ static void do_request(const struct doing *doing,
         poison(doing, message, request->job, report->result.err.text, report);
 }
 
-/* What a change of the ledger by hold_unknown() knows. */
+/* Context of the ledger change in hold_unknown(). */
 struct holding {
     struct slice args_json; /* the run must have these; empty: any */
     int64_t until_ticks, now_ticks;
@@ -173,7 +173,7 @@ static enum tw_err apply_hold(
     return outcome;
 }
 
-/* What the ledger has of the run of a job that is not configured. */
+/* Handle the message of a run whose job is not configured. */
 static void hold_message(const struct doing *doing,
     const struct lease_message *message, const struct holding *holding,
     const struct ledger_run *run, struct task_report *report)
@@ -191,9 +191,9 @@ static void hold_message(const struct doing *doing,
 }
 
 /*
- * A message for a job that the configuration does not have. Where the ledger
- * has its run, open, the job was removed: the run is held, and so is its
- * message. False: there is no such run, or it has ended, or cannot be read.
+ * A message for a job that is not configured. If the ledger has an open run of
+ * it, the job was removed: hold the run and its message. False: the run does
+ * not exist, has ended, or cannot be read.
  */
 static bool hold_unknown(const struct doing *doing,
     const struct lease_message *message, const struct request *request,

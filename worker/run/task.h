@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What a slot is given: a message, or an orphan (orphans.h). A message is read,
- * its run claimed, worked on and let go (attempt.h); one that cannot be
- * understood is poisoned; one whose job was removed is held.
+ * A task of a worker thread: a message, or an orphan (orphans.h). A message is
+ * parsed, and an attempt is made at its run (attempt.h); an invalid message is
+ * poisoned; one whose job was removed is held.
  */
 #ifndef TW_RUN_TASK_H
 #define TW_RUN_TASK_H
@@ -17,22 +17,24 @@
 #include "worker/store/store.h"
 
 struct task {
-    struct definition *definition; /* a reference is held by who has the task */
-    const struct setup_queue *queue; /* its message's, or the orphan's */
-    struct message message;          /* not of an orphan */
-    int64_t sent_ms;                 /* of the Get that brought it */
-    const struct job *orphan_job;    /* NULL: it is a message */
+    struct definition *definition;   /* the thread that has the task holds a
+                                        reference */
+    const struct setup_queue *queue; /* of the message or the orphan */
+    struct message message;          /* unset for an orphan */
+    int64_t sent_ms;                 /* when the Get that returned it was
+                                        sent */
+    const struct job *orphan_job;    /* NULL: the task is a message */
     struct slice orphan_id;
 };
 
 /* How a task ended. */
 struct task_report {
     struct attempt_result result;
-    bool poisoned; /* the message could not be understood */
-    bool orphan;   /* it had none */
+    bool poisoned; /* the message went to the poison queue */
+    bool orphan;   /* the task was an orphan */
 };
 
-/* task_do: all of it, on this thread. arena: for what it needs meanwhile. */
+/* task_do: process task on the calling thread. arena: scratch memory. */
 void task_do(const struct task *task,
     const struct attempt_environment *environment, struct arena *arena,
     struct task_report *ret);

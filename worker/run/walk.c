@@ -83,7 +83,7 @@ static enum walk_step next_job(struct walk *walk, struct err *err)
 static enum walk_step read_rows(struct walk *walk, struct err *err)
 {
     struct retry_call call = retry_call(walk->deadline, RETRY_BUSY_MS, 0);
-    bool first = !walk->page.next.more; /* the page has the place of the next */
+    bool first = !walk->page.next.more; /* a failure loses page.next */
     enum tw_err outcome;
 
     do

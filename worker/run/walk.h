@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A pass over the index rows of one list, job after job: what pruning, the
- * search for orphans and a drain read. It is made in steps of one request, so
- * that the consumer can poll between them.
+ * A pass over the index rows of one list, job after job, for pruning, the
+ * orphan scan and a drain. A step makes one request at most, so that the
+ * consumer can poll between steps.
  */
 #ifndef TW_RUN_WALK_H
 #define TW_RUN_WALK_H
@@ -19,41 +19,41 @@
 struct walk {
     struct store *store; /* borrowed, as are the next two */
     const struct deadline *deadline;
-    const struct jobs *jobs;       /* these; NULL: all that the ledger has */
-    struct ledger_index_scan scan; /* of the job whose rows page has */
+    const struct jobs *jobs;       /* NULL: all jobs in the ledger */
+    struct ledger_index_scan scan; /* for the job whose rows page has */
     bool under_way;
 
-    const struct entity *row; /* the last one found, on page */
-    struct slice id;          /* of its run */
+    const struct entity *row; /* the row last found, in page */
+    struct slice id;          /* of the run of row */
 
-    struct arena arena; /* has the job's name */
-    size_t job;         /* index in jobs of the next one */
+    struct arena arena; /* holds the job's name */
+    size_t job;         /* index in jobs of the next job */
     struct page page;
-    size_t at; /* the next row on it */
-    bool more; /* rows of this job are still to be read */
+    size_t at; /* index of the next row in page */
+    bool more; /* this job has rows that are not read yet */
 };
 
 enum walk_step {
     WALK_MORE,  /* step again                                   */
-    WALK_FOUND, /* there is one; then step again                */
+    WALK_FOUND, /* row and id are set; then step again */
     WALK_DONE,  /* the pass is over                             */
-    WALK_FAILED /* an outage: the pass is given up; err         */
+    WALK_FAILED /* an outage ended the pass; err */
 };
 
-/* walk_init: no pass is under way. walk_done frees; init'ed again after. */
+/* walk_init: set up, without a pass. walk_done: free, and set up again. */
 void walk_init(struct walk *walk);
 void walk_done(struct walk *walk);
 
-/* walk_begin: start a pass; scan without its job. Its texts are borrowed until
- * the end of the pass. */
+/* walk_begin: start a pass. scan->job is empty; the other texts of scan are
+ * borrowed until the end of the pass. */
 void walk_begin(struct walk *walk, struct store *store,
     const struct deadline *deadline, const struct jobs *jobs,
     const struct ledger_index_scan *scan);
 
-/* walk_step: WALK_FOUND: row and id. That takes no request. */
+/* walk_step: one step. WALK_FOUND sets row and id, and takes no request. */
 enum walk_step walk_step(struct walk *walk, struct err *err);
 
-/* walk_give_up: the pass ends with what attempt says. WALK_FAILED. */
+/* walk_give_up: end the pass with exchange's error. Returns WALK_FAILED. */
 enum walk_step walk_give_up(
     struct walk *walk, const struct exchange *exchange, struct err *err);
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * One lock guards all that worker threads share. A worker thread's task is its
- * own from when it works until it is idle again; only an idle worker thread's
- * task is written by others.
+ * One lock guards all that worker threads share. While a worker thread is busy,
+ * only that thread uses its task; other threads write only an idle thread's
+ * task.
  *
- * Of the idle worker threads one watches: it waits for the next time at which a
- * queue is due, all others wait without end. Who watches and leaves wakes
- * another.
+ * One idle worker thread is the watcher: it waits until the next queue is due;
+ * all others wait without a time limit. A watcher that leaves wakes another
+ * idle thread.
  */
 #include "worker/run/worker_threads.h"
 
@@ -22,14 +22,14 @@
 
 #define OBJECT "worker"
 
-/* While draining, a queue is never asked later than after this. */
+/* Longest interval between two polls of a queue during a drain. */
 #define DRAIN_WAIT_MAX_MS 1000
 
-/* When a queue is asked next. */
+/* When a queue is polled next. */
 struct poll {
     int64_t due_ms;
-    int64_t wait_ms; /* 0: the last answer had messages, or there was none */
-    bool asked;      /* a worker thread is asking */
+    int64_t wait_ms; /* 0: the last response had messages, or none came */
+    bool asked;      /* a worker thread is polling */
     struct receive_seen seen;
     struct outage outage;
 };
@@ -43,8 +43,8 @@ struct worker_thread {
     struct messages messages; /* its own */
     struct platform_cond wake;
     enum thread_state state;
-    struct task task; /* while it asks: the definition and the queue */
-    size_t poll;      /* it asks: index of the queue, */
+    struct task task; /* while it polls: the definition and the queue */
+    size_t poll;      /* it polls: index of the queue, */
     unsigned reading; /* of this configuration, */
     size_t asks_for;  /* and how many worker threads the messages may take */
 };
@@ -57,24 +57,24 @@ struct worker_threads {
     struct platform_mutex
         lock; /* guards all below, and in each worker thread */
     struct definition *definition; /* a reference is held */
-    unsigned reading;              /* how many there were before */
+    unsigned reading;              /* number of reloads so far */
     struct poll *polls;            /* one for each of its queues */
     struct outage_past past;       /* of the queues */
-    size_t turn;                   /* which queue comes first */
+    size_t turn;                   /* the queue to check first */
     struct worker_thread *watcher;
     size_t reserved; /* idle worker threads kept for worker_threads_assign() */
     bool wanted;     /* worker_threads_reserve() found none */
     bool paused, ending;
 };
 
-/* ---- who may take what ---- (lock held) */
+/* ---- what may be polled ---- (lock held) */
 
 static const struct setup *setup_of(const struct worker_threads *threads)
 {
     return threads->definition->setup;
 }
 
-/* worker threads that nobody has or is about to have. */
+/* Threads not busy, not reserved, not kept for polled messages. */
 static size_t free_threads(const struct worker_threads *threads)
 {
     size_t taken = threads->reserved;
@@ -91,8 +91,8 @@ static size_t free_threads(const struct worker_threads *threads)
     return threads->count - taken;
 }
 
-/* How many more runs of the queue there may be. By its name: after a reload
- * the runs of before still count. */
+/* How many more runs the queue may have. Compared by name: runs from before a
+ * reload count too. */
 static size_t room_of(
     const struct worker_threads *threads, const struct setup_queue *queue)
 {
@@ -110,9 +110,9 @@ static size_t room_of(
     return queue->slots > taken ? queue->slots - taken : 0;
 }
 
-/* With several queues one worker thread is left, to ask the others while this
- * one does not answer; and one that has not answered keeps no worker threads
- * free for what may never come. */
+/* With several queues one worker thread stays free, to poll the others while
+ * this one does not respond. A queue with an outage is asked for one message,
+ * so that it keeps no other thread reserved. */
 static size_t messages_to_ask_for(
     const struct worker_threads *threads, size_t index)
 {
@@ -152,7 +152,7 @@ static void begin_asking(
     threads->turn = index + 1;
 }
 
-/* Is there a queue to ask? Else *ret_due_ms: when there will be one. */
+/* Is a queue due? Then begin to poll it. Else *ret_due_ms: when one is. */
 static bool choose_queue(struct worker_thread *thread, int64_t *ret_due_ms)
 {
     struct worker_threads *threads = thread->threads;
@@ -187,7 +187,7 @@ static struct worker_thread *idle_thread(struct worker_threads *threads)
     return NULL;
 }
 
-/* What is due may be another now: who watches looks again. */
+/* The next due time may have changed: the watcher checks it. */
 static void wake_watcher(struct worker_threads *threads)
 {
     struct worker_thread *thread =
@@ -225,7 +225,7 @@ static void unlock_after_end(struct worker_threads *threads, bool changed)
 
 /* ---- one Get ---- */
 
-/* An empty answer doubles the wait; messages end it. */
+/* An empty response doubles the wait; messages reset it. */
 static void set_next_poll(
     const struct worker_threads *threads, struct poll *poll, bool empty)
 {
@@ -246,11 +246,11 @@ static void set_next_poll(
 
 static void log_failing(const struct setup_queue *queue, const struct err *why)
 {
-    log_error(OBJECT, "queue %s: takes no messages for now: %s", queue->name,
-        why->text);
+    log_error(OBJECT, "queue %s: receives no messages during an outage: %s",
+        queue->name, why->text);
 }
 
-/* True: the log is to say so. */
+/* True: log it now. */
 static bool poll_failed(struct poll *poll, const struct err *why)
 {
     bool says = outage_failed(&poll->outage, platform_boot_ms(), why);
@@ -260,7 +260,7 @@ static bool poll_failed(struct poll *poll, const struct err *why)
     return says;
 }
 
-/* What came of the Get, for the queue's next one. */
+/* Note the outcome of a Get, and schedule the next poll. */
 static void note_answer(struct worker_thread *thread,
     const struct receive_seen *seen, enum tw_err outcome, const struct err *err)
 {
@@ -278,7 +278,8 @@ static void note_answer(struct worker_thread *thread,
     lasted_s = outage_ends(&poll->outage, platform_boot_ms());
     outage_note_end(&threads->past, lasted_s);
     if (lasted_s >= 0)
-        log_info(OBJECT, "queue %s: takes messages again, after %" PRId64 " s",
+        log_info(OBJECT,
+            "queue %s: receives messages again, after %" PRId64 " s",
             thread->task.queue->name, lasted_s);
     if (seen->queue)
         set_next_poll(threads, poll, thread->messages.count == 0);
@@ -286,7 +287,7 @@ static void note_answer(struct worker_thread *thread,
         poll->due_ms = platform_boot_ms();
 }
 
-/* Lock held; worker thread is idle, or the one that asked. */
+/* Lock held; thread is idle. */
 static void put_task(struct worker_thread *thread, const struct task *task)
 {
     thread->task = *task;
@@ -299,8 +300,8 @@ static void put_task(struct worker_thread *thread, const struct task *task)
     thread->state = THREAD_BUSY;
 }
 
-/* The first message is for the worker thread that asked, the others are for
- * idle ones: so many were kept free. Lock held. */
+/* The polling thread keeps the first message. Idle threads, kept free for this,
+ * get the others. Lock held. */
 static void hand_out(struct worker_thread *asked, int64_t sent_ms)
 {
     struct worker_threads *threads = asked->threads;
@@ -353,7 +354,7 @@ static void work(struct worker_thread *thread)
     platform_lock(&threads->lock);
     thread->state = THREAD_IDLE;
     unlock_after_end(threads, false);
-    definition_drop(definition); /* the queue's name was its */
+    definition_drop(definition); /* it owned the queue's name */
     options->ended(options->context, &report);
 }
 
@@ -451,8 +452,8 @@ void worker_threads_free(struct worker_threads *threads)
     mem_free(threads);
 }
 
-/* Refused credentials, a right that is missing or a name that is invalid: it
- * would never work. */
+/* Refused credentials, a missing right or an invalid name: a retry would never
+ * succeed. */
 static bool is_hopeless(enum tw_err outcome)
 {
     return outcome == TW_REFUSED || outcome == TW_FORBIDDEN ||
@@ -501,8 +502,8 @@ void worker_threads_reload(
     definition_drop(former);
 }
 
-/* All queues that respond are polled now; short_waits: the waits begin again
- * with the shortest. */
+/* Make all queues that respond due now; short_waits: also restart their
+ * backoff. */
 static void poll_now(struct worker_threads *threads, bool short_waits)
 {
     platform_lock(&threads->lock);
@@ -538,7 +539,7 @@ void worker_threads_queue_fails(
     platform_unlock(&threads->lock);
 }
 
-/* ---- giving a task ---- */
+/* ---- assigning a task ---- */
 
 bool worker_threads_reserve(struct worker_threads *threads)
 {
@@ -587,7 +588,7 @@ bool worker_threads_has_room(
     return room;
 }
 
-/* ---- looking ---- */
+/* ---- state ---- */
 
 void worker_threads_look(
     struct worker_threads *threads, struct worker_threads_view *ret)

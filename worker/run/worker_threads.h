@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Worker threads: a fixed number (`slots:`), each runs one attempt at a time.
- * The idle ones take turns: one receives messages, as many as threads are idle
- * (32 at most), keeps the first and hands on the others; then another one waits
- * for the next time at which a queue is due. So a message changes threads at
- * most once, and a queue that does not respond costs the thread that asked it,
- * and no other queue.
+ * The idle threads take turns: one receives messages, as many as threads are
+ * idle (32 at most), keeps the first and hands the others to idle threads; then
+ * another one waits until the next queue is due. So a message changes threads
+ * at most once, and a queue that does not respond occupies one thread and
+ * delays no other queue.
  *
  * A queue that cannot be read or created is polled again after 1 s, doubling to
- * 10 s. An empty response doubles the interval, from poll.min to poll.max. A
- * queue has at most as many runs at once as its `slots:` say.
+ * 10 s. An empty response doubles the interval, from poll.min to poll.max.
+ * `slots:` of a queue limits its concurrent runs.
  */
 #ifndef TW_RUN_WORKER_THREADS_H
 #define TW_RUN_WORKER_THREADS_H
@@ -31,61 +31,60 @@ struct worker_threads_options {
     const struct attempt_environment *environment; /* borrowed */
     bool drain; /* no queue waits longer than a second for its next Get */
 
-    /* ended: a task has ended, and its worker thread is idle. changed: look
-     * again, at worker_threads_look() or worker_threads_reserve(). Both on a
-     * slot's thread, no lock held.
-     */
+    /* ended: a task has ended, and its worker thread is idle. changed: the
+     * result of worker_threads_look() or worker_threads_reserve() may have
+     * changed. Both are called on a worker thread without the lock. */
     void (*ended)(void *context, const struct task_report *report);
     void (*changed)(void *context);
     void *context;
 };
 
 /*
- * worker_threads_new: as many worker threads as definition's setup has, and no
- * thread yet; they pause. A reference to definition is taken. Owned.
+ * worker_threads_new: as many worker threads as definition's `slots:`, not
+ * started yet and paused. Takes a reference to definition. Owned.
  */
 struct worker_threads *worker_threads_new(
     const struct worker_threads_options *options,
     struct definition *definition);
 
-/* worker_threads_free: receives no more, waits for all tasks, then ends the
+/* worker_threads_free: stops receiving, waits for all tasks, then ends the
  * threads. */
 void worker_threads_free(struct worker_threads *threads);
 
 /*
  * worker_threads_ensure_queues: before worker_threads_start(): create the
- * queues that are missing, on this thread. An outage of one is left to its next
- * turn. Else, of the first that can never work: TW_REFUSED, TW_FORBIDDEN,
- * TW_INVALID.
+ * missing queues, on the calling thread. A queue with an outage is retried at
+ * its next poll. TW_REFUSED, TW_FORBIDDEN, TW_INVALID: the first queue that can
+ * never work; err has the cause.
  */
 TW_MUST_USE enum tw_err worker_threads_ensure_queues(
     struct worker_threads *threads, struct err *err);
 
 void worker_threads_start(struct worker_threads *threads);
 
-/* worker_threads_pause: receive nothing (true), or again (false). Tasks go on.
- */
+/* worker_threads_pause: stop receiving (true) or resume it (false). Running
+ * tasks continue. */
 void worker_threads_pause(struct worker_threads *threads, bool pause);
 
-/* worker_threads_reload: a new configuration: serve its queues from now on. A
- * reference is taken. The number of worker threads stays. */
+/* worker_threads_reload: serve the queues of a new configuration from now on.
+ * Takes a reference. The number of worker threads does not change. */
 void worker_threads_reload(
     struct worker_threads *threads, struct definition *definition);
 
-/* worker_threads_reset_poll_backoff: hidden messages come back about now: ask
- * every queue that answers, and begin the waits anew. */
+/* worker_threads_reset_poll_backoff: hidden messages become visible about now:
+ * poll every queue that responds, and restart its interval at poll.min. */
 void worker_threads_reset_poll_backoff(struct worker_threads *threads);
 
-/* worker_threads_poll_now: a message may have come: no queue waits for its next
- * turn. An empty answer makes that wait longer all the same. Any thread. */
+/* worker_threads_poll_now: a message may have come: poll every queue that
+ * responds. An empty response still doubles its interval. Any thread. */
 void worker_threads_poll_now(struct worker_threads *threads);
 
-/* worker_threads_queue_fails: a request of somebody else about the index-th
- * queue has failed: it is asked again later. */
+/* worker_threads_queue_fails: a request of the caller to the index-th queue has
+ * failed: poll it again after a backoff. */
 void worker_threads_queue_fails(
     struct worker_threads *threads, size_t index, const struct err *why);
 
-/* ---- giving a task ---- */
+/* ---- assigning a task ---- */
 
 /* worker_threads_reserve: keep one idle worker thread for
  * worker_threads_assign(). False: none is idle; changed() will be called when
@@ -93,30 +92,29 @@ void worker_threads_queue_fails(
 bool worker_threads_reserve(struct worker_threads *threads);
 void worker_threads_release(struct worker_threads *threads);
 
-/* worker_threads_assign: to the worker thread that was reserved. Its texts are
- * copied, a reference to its definition is taken. */
+/* worker_threads_assign: give task to the reserved worker thread. Copies its
+ * texts, takes a reference to its definition. */
 void worker_threads_assign(
     struct worker_threads *threads, const struct task *task);
 
-/* worker_threads_has_room: has this queue fewer runs at work than it may have?
- */
+/* worker_threads_has_room: has the queue fewer runs than `slots:` allows? */
 bool worker_threads_has_room(
     struct worker_threads *threads, const struct setup_queue *queue);
 
-/* ---- looking ---- */
+/* ---- state ---- */
 
 struct worker_threads_view {
-    size_t busy;             /* worker threads at work */
+    size_t busy;             /* worker threads with a task */
     size_t queues_failing;   /* queues that cannot be served now, */
     struct err cause;        /* and why the last of them cannot */
     struct outage_past past; /* of the queues */
-    bool all_empty; /* every queue's last answer was empty, none is being
-                       asked, and none is at work */
+    bool all_empty; /* the last response of every queue was empty, and every
+                       worker thread is idle */
 };
 void worker_threads_look(
     struct worker_threads *threads, struct worker_threads_view *ret);
 
-/* worker_threads_found_empty: was the queue's last answer empty? */
+/* worker_threads_found_empty: was the queue's last response empty? */
 bool worker_threads_found_empty(
     struct worker_threads *threads, const struct setup_queue *queue);
 

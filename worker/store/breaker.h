@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The circuit breaker of one service of a store. Where one request after the
- * other gets no response at all, it opens: one request a second is let through
- * as a probe, whoever makes it, and all others fail at once. The first response
- * closes it. An error that the service itself answers (503, 500) is a response.
- * A connection that is refused, or a name that is not found, tells more than an
- * answer that does not come: four of these in a row are enough. Any thread.
+ * The circuit breaker of one service of a store. It opens when consecutive
+ * requests get no response at all: then one request a second passes as a probe,
+ * from any caller, and all others fail at once. The first response closes it.
+ * An error response of the service (503, 500) is a response. A refused
+ * connection or an unknown host name is stronger evidence than a missing
+ * response: four in a row open it. Any thread.
  */
 #ifndef TW_STORE_BREAKER_H
 #define TW_STORE_BREAKER_H
@@ -15,10 +15,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* So many failures in a row open it. Where three in ten fail by chance that is
- * one row of them in 200,000. */
+/* This many failures in a row open it. If three in ten fail at random, one
+ * sequence in 200,000 is this long. */
 #define BREAKER_FAILURES 10
-/* As many is one that could not even be sent. */
+/* A request that could not be sent counts as this many failures. */
 #define BREAKER_UNSENT 3
 #define BREAKER_PROBE_MS 1000
 
@@ -26,32 +26,34 @@
 
 /* All zero: closed. */
 struct breaker {
-    _Atomic unsigned failures; /* since the last response, unsent ones thrice */
+    _Atomic unsigned failures; /* since the last response, unsent ones count
+                                  BREAKER_UNSENT */
     _Atomic bool refused;      /* the last response refused the credentials */
     _Atomic bool reached;      /* a request was sent */
-    _Atomic int64_t probe_ms;  /* when the next probe may leave */
-    _Atomic int64_t since_ms;  /* when the first of the failures was sent */
-    _Atomic bool locked;       /* guards cause, for as long as a copy takes */
+    _Atomic int64_t probe_ms;  /* when the next probe may be sent */
+    _Atomic int64_t
+        since_ms;        /* when the first of the failed requests was sent */
+    _Atomic bool locked; /* spin lock for cause, held during a copy */
     char cause[BREAKER_CAUSE_MAX];
 };
 
-/* breaker_wait_ms: how long until a request at now_ms (boot clock) may leave;
- * 0: it may, and where the breaker is open it is the probe. */
+/* breaker_wait_ms: time until a request at now_ms (boot clock) may be sent; 0:
+ * now, and if the breaker is open that request is the probe. */
 int64_t breaker_wait_ms(struct breaker *breaker, int64_t now_ms);
 
-/* breaker_is_away: is the service taken for one that does not respond, or
- * refuses the credentials whatever it is asked? */
+/* breaker_is_away: does the service not respond (the breaker is open), or did
+ * it refuse the credentials? */
 bool breaker_is_away(const struct breaker *breaker);
 
-/* breaker_reached: was a request sent to the service, now (sent_ms, 0: not) or
- * before? */
+/* breaker_reached: was a request sent to the service, now (sent_ms, 0: not
+ * sent) or before? */
 bool breaker_reached(struct breaker *breaker, int64_t sent_ms);
 
-/* breaker_respond: a response came to a request that was sent at sent_ms; one
- * that was sent before the first of the failures ends no row of them. refused:
- * it refused the credentials, which opens nothing. breaker_fail: there was
- * none, to a request that was sent at sent_ms (0: it was not); cause: a
- * sentence, cut where it is too long. True: it is open now. */
+/* breaker_respond: a response came to a request sent at sent_ms. If that was
+ * before the first of the failures, the failures still count. refused: it
+ * refused the credentials, which does not open the breaker. breaker_fail: no
+ * response came to a request sent at sent_ms (0: not sent); cause: a sentence,
+ * truncated if too long. True: the breaker is open now. */
 void breaker_respond(struct breaker *breaker, int64_t sent_ms, bool refused);
 bool breaker_fail(struct breaker *breaker, int64_t now_ms, int64_t sent_ms,
     const char *cause);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Order by name, and one spelling for each type. */
+/* Orders properties by name, and spells each type in one way. */
 #include "worker/store/canonical.h"
 
 #include <inttypes.h>
@@ -12,13 +12,13 @@
 
 /* ---- texts ---- */
 
-/* A text whose escapes are being taken out. */
+/* A text whose escapes are being decoded. */
 struct unescaping {
     struct slice left;
     struct buf *to;
 };
 
-/* Four hex digits, which JSON's reader has looked at. */
+/* Four hex digits, already checked by the JSON reader. */
 static uint32_t hex4(const char *at)
 {
     const char digits[] = {at[0], at[1], at[2], at[3], '\0'};
@@ -39,7 +39,7 @@ static void skip(struct unescaping *in, size_t len)
     in->left.len -= len;
 }
 
-/* Pairs: a character, and the letter that stands for it behind a backslash. */
+/* Pairs: a character, and the letter that denotes it after a backslash. */
 static const char SHORT[] = "\"\"\\\\\nn\rr\tt";
 
 static void add_code_point(struct buf *to, uint32_t code_point)
@@ -70,7 +70,7 @@ static void add_unit(struct unescaping *in)
     }
 }
 
-/* The escapes of one letter, and what they stand for. */
+/* Decodes an escape of one letter. */
 static void add_letter(struct unescaping *in)
 {
     static const char letters[] = "\"\"\\\\//b\bf\fn\nr\rt\t";
@@ -81,7 +81,7 @@ static void add_letter(struct unescaping *in)
     skip(in, 2);
 }
 
-/* json is a string that was read before: each of its escapes is whole. */
+/* json is a string that was parsed before: its escapes are complete. */
 static struct slice plain_text(struct slice json, struct arena *arena)
 {
     struct unescaping in = {json, NULL};
@@ -111,7 +111,7 @@ static struct slice plain_text(struct slice json, struct arena *arena)
 
 /* ---- other values ---- */
 
-/* Nearly all values are spelled so already: those are not spelled again. */
+/* Nearly all values have this spelling already: they are not rewritten. */
 static struct slice plain_int32(struct slice json)
 {
     return slice_is(json, "-0") ? slice_of("0") : json;
@@ -141,7 +141,7 @@ static struct slice plain_double(
     return one.properties[0].json;
 }
 
-/* "2024-01-01T00:00:00Z", or up to seven digits behind a point. */
+/* "2024-01-01T00:00:00Z", or with up to seven digits after a point. */
 static struct slice plain_time(
     const struct property *property, struct arena *arena)
 {
@@ -202,7 +202,7 @@ static struct slice plain(const struct property *property, struct arena *arena)
     case EDM_BOOLEAN:
         break;
     }
-    return property->json; /* there is only one */
+    return property->json; /* it has only one spelling */
 }
 
 /* ---- the digits of a Double ---- */
@@ -215,7 +215,7 @@ static double value_of(const struct canonical_digits *digits)
     return strtod(text, NULL);
 }
 
-/* The count digits that are nearest to value. */
+/* The decimal number of count digits that is nearest to value. */
 static void round_to(double value, int count, struct canonical_digits *ret)
 {
     char text[CANONICAL_DOUBLE_MAX]; /* 1.2345e+06 */
@@ -228,8 +228,8 @@ static void round_to(double value, int count, struct canonical_digits *ret)
     ret->point = (int)strtol(strchr(text, 'e') + 1, NULL, 10) + 1;
 }
 
-/* Whether the next number of so many digits is value. A nine would become a
- * zero: that is fewer digits. */
+/* Is the next number with as many digits equal to value? A last digit of 9
+ * would become 0, which is a number with fewer digits. */
 static bool is_next(double value, struct canonical_digits *digits)
 {
     char *last = &digits->at[digits->count - 1];
@@ -242,7 +242,8 @@ static bool is_next(double value, struct canonical_digits *digits)
 
 /*
  * Above a power of two the neighbour of a Double is twice as far as below it:
- * there the nearest digits may be another value's, and the next ones its own.
+ * there the nearest decimal may denote another Double, and the next decimal
+ * this one.
  */
 void canonical_digits(double value, struct canonical_digits *ret)
 {
@@ -255,7 +256,7 @@ void canonical_digits(double value, struct canonical_digits *ret)
     }
 }
 
-/* As JavaScript writes them: with an exponent below 1e-6 and from 1e21 on. */
+/* The format of JavaScript: an exponent below 1e-6 and from 1e21 on. */
 static void lay_out(
     const struct canonical_digits *digits, char *to, size_t room)
 {
@@ -357,7 +358,7 @@ bool canonical_text(
     case EDM_BOOLEAN:
         *ret = property->json;
         return true;
-    case EDM_BINARY: /* base64 is read strictly: there is only one spelling */
+    case EDM_BINARY: /* base64 is parsed strictly: there is only one spelling */
     case EDM_STRING:
         return property_peek_text(property, arena, ret);
     }

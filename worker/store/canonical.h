@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * One spelling of an entity, whichever service it comes from. Services keep
- * properties in orders of their own, and write 1E+300 or 1e300, a time with
- * or without zeros at its end, \u00e9 or the letter itself: the same value.
+ * One spelling of an entity, independent of the service. Services order
+ * properties differently, and write 1E+300 or 1e300, a time with or without
+ * trailing zeros, \u00e9 or the letter itself: the same value.
  */
 #ifndef TW_STORE_CANONICAL_H
 #define TW_STORE_CANONICAL_H
@@ -15,19 +15,19 @@
 
 /*
  * canonical_entity: from, with its properties ordered by the bytes of their
- * names, and each value in one spelling: whole numbers without zeros before
- * them, the shortest Double that reads back the same, times without zeros
- * behind them, Guids in lower case, texts with as few escapes as JSON allows.
- * Nothing is lost: property_equal() holds of each, and half a surrogate pair
- * stays what it is. What *ret refers to lives in arena or in from.
+ * names, and each value in one spelling: integers without leading zeros, the
+ * shortest Double that reads back the same, times without trailing zeros, Guids
+ * in lower case, texts with as few escapes as JSON allows. Nothing is lost:
+ * each value is property_equal() to the original, and an unpaired surrogate is
+ * kept. *ret borrows from arena and from.
  */
 void canonical_entity(
     const struct entity *from, struct arena *arena, struct entity *ret);
 
 /*
- * canonical_text: the one text of a value, however it was written on arrival:
- * what a template renders, what hash() reads, what `retype` to an Edm.String
- * stores. jobs/conversions.md lists the text of each type. Lives in arena or
+ * canonical_text: the one text of a value, however it was written when
+ * received: templates render it, hash() reads it, `retype` to an Edm.String
+ * stores it. jobs/conversions.md lists the text of each type. Lives in arena or
  * in property->json. False: the value is malformed.
  */
 bool canonical_text(
@@ -43,14 +43,15 @@ struct canonical_digits {
     int count, point;
 };
 
-/* canonical_digits: the fewest digits that read back as value, which is finite
- * and not negative. */
+/* canonical_digits: the fewest digits that read back as value. value must be
+ * finite and not negative. */
 void canonical_digits(double value, struct canonical_digits *ret);
 
 /*
- * canonical_double: the text of a Double, in `to` (CANONICAL_DOUBLE_MAX bytes),
- * which is returned: the fewest digits that read back the same, laid out as
- * JavaScript does, -0 for a negative zero; NaN, Infinity, -Infinity.
+ * canonical_double: the text of a Double, written into `to`
+ * (CANONICAL_DOUBLE_MAX bytes) and returned: the fewest digits that read back
+ * the same, formatted as JavaScript does, -0 for a negative zero; NaN,
+ * Infinity, -Infinity.
  */
 const char *canonical_double(double value, char *to);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Until when a run's requests may start. */
+/* The deadline of an attempt's requests. */
 #include "worker/store/deadline.h"
 
 #include <stddef.h>
@@ -48,7 +48,7 @@ void deadline_close(struct deadline *deadline)
     atomic_store(&deadline->shut, true);
 }
 
-/* For good, unless a renewal that was sent before is stored. */
+/* Closed for good, unless a renewal that was sent earlier is stored. */
 static bool is_over(const struct deadline *deadline)
 {
     return atomic_load(&deadline->shut) ||

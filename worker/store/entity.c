@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Entities: from and to the service's JSON, typed values, building, limits. */
+/* Entities: JSON of the service, typed values, building, limits. */
 #include "worker/store/entity.h"
 
 #include <inttypes.h>
@@ -16,7 +16,7 @@
 #define TYPE_SUFFIX "@odata.type"
 #define ANNOTATION "odata."
 
-/* What a value is checked by: text is a string's text, or a number's. */
+/* Checks of values: text is the text of a string or a number. */
 
 static bool is_string(enum json_type type, struct slice text)
 {
@@ -38,7 +38,7 @@ static bool is_int32(enum json_type type, struct slice text)
            text_int64(text, INT32_MIN, INT32_MAX, &value);
 }
 
-/* A string of digits: JSON's own numbers lose what is beyond 2^53. */
+/* A string of digits: JSON numbers are inexact beyond 2^53. */
 static bool is_int64(enum json_type type, struct slice text)
 {
     int64_t value;
@@ -47,7 +47,7 @@ static bool is_int64(enum json_type type, struct slice text)
            text_int64(text, INT64_MIN, INT64_MAX, &value);
 }
 
-/* The three that JSON has no number for. */
+/* The three values without a JSON number. */
 static bool special_double(struct slice text, double *ret)
 {
     if (slice_is(text, "NaN"))
@@ -94,13 +94,13 @@ static bool is_binary(enum json_type type, struct slice text)
         text, sizeof(text) - 1                                                 \
     }
 
-/* By enum edm_type. */
+/* Indexed by enum edm_type. */
 static const struct {
-    struct slice name; /* ends with a NUL */
+    struct slice name; /* NUL-terminated */
     bool (*is)(enum json_type type, struct slice text);
     const char *wanted; /* for messages */
-    bool annotated;     /* the service cannot tell it from the JSON alone */
-    size_t bytes;       /* what the service counts; 0: it depends */
+    bool annotated;     /* the JSON alone does not show the type */
+    size_t bytes;       /* size counted by the service; 0: it varies */
 } types[] = {
     [EDM_BINARY] = {NAME("Edm.Binary"), is_binary, "a base64 string", true, 0},
     [EDM_BOOLEAN] = {NAME("Edm.Boolean"), is_boolean, "true or false", false,
@@ -139,14 +139,14 @@ bool edm_type_named(struct slice name, enum edm_type *ret)
 
 struct entity_reader {
     struct json_members members;
-    /* Of each member: 1 + the index of the one that names its type; 0: there
-     * is none; or NO_PROPERTY. */
+    /* Of each member: 1 + the index of the member with its type; 0: none; or
+     * NO_PROPERTY. */
     uint16_t types[JSON_MAX_MEMBERS];
 };
 
 #define NO_PROPERTY UINT16_MAX
 
-/* One entity that is being read. */
+/* Context while one entity is read. */
 struct reading {
     const struct json_members *members;
     uint16_t *types;
@@ -164,8 +164,8 @@ static bool has_at_sign(struct slice name)
     return name.len > 0 && memchr(name.at, '@', name.len) != NULL;
 }
 
-/* The member that "<name>@odata.type" is the type of: it stands just behind
- * (the service), just before (the SDKs), or anywhere. */
+/* The member whose type "<name>@odata.type" gives: directly after it (the
+ * service), directly before (the SDKs), or anywhere. */
 static size_t find_owner(
     const struct reading *in, size_t index, struct slice name)
 {
@@ -177,8 +177,8 @@ static size_t find_owner(
     return json_members_find(in->members, name);
 }
 
-/* Once for an entity, so that reading it is one pass over its properties. No
- * property has an @ in its name: an identifier has none. */
+/* Called once for an entity, so that its properties are read in one pass. No
+ * property name contains an @: it is an identifier. */
 static void find_types(const struct reading *in)
 {
     const size_t suffix = sizeof(TYPE_SUFFIX) - 1;
@@ -229,7 +229,7 @@ static struct slice *field_of(struct entity *entity, struct slice name)
     return NULL;
 }
 
-/* Read the fields; *ret_count: how many properties are beside them. */
+/* Read the fields; *ret_count: number of further members, the properties. */
 static enum tw_err read_fields(
     const struct reading *in, struct entity *ret, size_t *ret_count)
 {
@@ -255,7 +255,7 @@ static enum tw_err read_fields(
                      ENTITY_MAX_READ_PROPERTIES);
 }
 
-/* The type of a value that says nothing itself. */
+/* The type of a value without an annotation. */
 static enum edm_type plain_type(const struct json_member *member)
 {
     if (member->type == JSON_BOOLEAN)
@@ -287,9 +287,9 @@ static enum tw_err find_type(
     return TW_OK;
 }
 
-/* The value as it came; but a number, time, GUID or base64 that is written with
- * escapes without them, for it is read where it stands. None of their
- * characters needs one. */
+/* The value as received; but a number, time, GUID or base64 with escapes is
+ * stored without them, because it is parsed in place. None of their characters
+ * needs one. */
 static enum tw_err read_property(
     const struct reading *in, size_t index, struct property *ret)
 {
@@ -404,7 +404,7 @@ static void write_name(struct slice name, const char *suffix, struct buf *to)
     separate(to);
     json_add_string(to, name);
     if (!to->overflow)
-        to->len--; /* the quote, which comes behind the suffix */
+        to->len--; /* the quote; it follows the suffix */
     buf_add_text(to, suffix);
     buf_add_text(to, "\":");
 }
@@ -452,15 +452,15 @@ const struct property *entity_find(
     return NULL;
 }
 
-/* A string's JSON text without its quotes; the text itself if no escape is
- * in it. */
+/* A string's JSON text without its quotes; equals the text if it has no
+ * escape. */
 static struct slice unquoted(struct slice json)
 {
     return (struct slice){json.at + 1, json.len - 2};
 }
 
-/* The decoded text of a value that is a JSON string; without escapes it is
- * borrowed from the property, else it lives in arena. */
+/* The decoded text of a JSON string value; without escapes borrowed from the
+ * property, else in arena. */
 static struct slice string_of(
     const struct property *property, struct arena *arena)
 {
@@ -640,7 +640,7 @@ void entity_init(struct entity *entity, struct arena *arena,
     };
 }
 
-/* The place for a property of that name, in a fresh array: the former one may
+/* The element for a property of that name, in a new array: the former array may
  * be shared with a plain copy of the struct. */
 static struct property *place_for(
     struct entity *entity, struct arena *arena, struct slice name)
@@ -748,7 +748,7 @@ void entity_set_datetime(
     set_json(entity, arena, name, EDM_DATETIME, slice_of(json));
 }
 
-/* A copy that keeps the difference between empty and absent. */
+/* A copy that preserves the difference between empty and absent. */
 static struct slice copied(struct arena *arena, struct slice slice)
 {
     return slice.at ? arena_copy(arena, slice) : slice;
@@ -804,7 +804,7 @@ size_t entity_size(const struct entity *entity)
            entity->property_count * sizeof(struct property);
 }
 
-/* The UTF-16 units of a text, of its JSON: an escape is one. */
+/* The UTF-16 units of a JSON string's text: an escape is one unit. */
 static size_t string_units(struct slice json)
 {
     struct slice rest = unquoted(json);
@@ -828,7 +828,7 @@ static size_t string_units(struct slice json)
     return units;
 }
 
-/* What the service counts for a value.
+/* The size the service counts for a value.
  * Source: Understanding the Table service data model; a String is its length
  * and two bytes a unit, a Binary its length and its bytes. */
 static size_t value_bytes(const struct property *property, struct arena *arena)
@@ -846,7 +846,7 @@ static size_t value_bytes(const struct property *property, struct arena *arena)
     return text.len / 4 * 3 - padding;
 }
 
-/* The same for the property with its name; bytes: of its value. */
+/* The size of a property including its name; bytes: of its value. */
 static size_t property_bytes(const struct property *property, size_t bytes)
 {
     return 8 + text_utf16_units(property->name) * 2 + bytes +
@@ -937,7 +937,7 @@ enum tw_err entity_check(const struct entity *entity, struct err *err)
     return check_properties(entity, err);
 }
 
-/* What is forbidden in keys, as words; NULL: allowed. */
+/* Describes c if it is forbidden in keys; NULL: allowed. */
 static const char *forbidden_in_key(uint32_t c, char *to, size_t room)
 {
     if (c < 0x20 || (c >= 0x7f && c <= 0x9f))
@@ -961,7 +961,7 @@ static enum tw_err fail_key(
     return TW_INVALID;
 }
 
-/* ASCII that no key is refused for: most keys are nothing else. */
+/* Only printable ASCII allowed in keys: true for most keys. */
 static bool is_plain_key(struct slice key)
 {
     for (size_t i = 0; i < key.len; i++) {
@@ -1000,7 +1000,7 @@ enum tw_err entity_check_key_prefix(
 enum tw_err entity_check_key(
     const char *which, struct slice key, struct err *err)
 {
-    /* No character takes more UTF-16 units than bytes. */
+    /* A character has no more UTF-16 units than UTF-8 bytes. */
     if (key.len > ENTITY_MAX_KEY_UNITS && text_is_utf8(key) &&
         text_utf16_units(key) > ENTITY_MAX_KEY_UNITS)
         return fail_key(which, key,
@@ -1018,8 +1018,8 @@ static bool is_digit(char c)
     return c >= '0' && c <= '9';
 }
 
-/* A C# identifier; which of the characters beyond ASCII are letters is left
- * to the service. */
+/* A C# identifier; the service decides which characters beyond ASCII are
+ * letters. */
 static bool is_identifier(struct slice name)
 {
     if (name.len == 0 || is_digit(name.at[0]))

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* OData filters: read once into a tree, asked per entity. */
+/* OData filters: parsed once into a tree, evaluated per entity. */
 #include "worker/store/filter.h"
 
 #include <stdint.h>
@@ -8,7 +8,7 @@
 #include "worker/base/crypto.h"
 #include "worker/base/text.h"
 
-/* Of parentheses and nots in each other. */
+/* Maximum nesting of parentheses and nots. */
 #define MAX_DEPTH 64
 
 enum node_type { NODE_AND, NODE_OR, NODE_NOT, NODE_COMPARE };
@@ -24,8 +24,8 @@ struct constant {
 
 struct node {
     enum node_type type;
-    const struct node *left, *right; /* NODE_NOT: left alone */
-    struct slice name;               /* NODE_COMPARE, from here */
+    const struct node *left, *right; /* NODE_NOT: left only */
+    struct slice name;               /* NODE_COMPARE only, as all below */
     enum comparison comparison;
     struct constant constant;
 };
@@ -48,7 +48,7 @@ struct parser {
     struct err *err;
 };
 
-/* Leaves at where the trouble is. */
+/* Sets at to the position of the error. */
 static enum tw_err fail(struct parser *in, size_t at, const char *what)
 {
     in->at = at;
@@ -88,7 +88,7 @@ static bool is_word_char(char c)
            c == '_' || (unsigned char)c >= 0x80;
 }
 
-/* The word at the current place, without moving; may be empty. */
+/* The word at the current position, without advancing; may be empty. */
 static struct slice look_word(const struct parser *in)
 {
     size_t end = in->at;
@@ -116,7 +116,7 @@ static bool take_char(struct parser *in, char c)
     return true;
 }
 
-/* What stands between quotes from the current place on, '' as '. */
+/* Reads the text between quotes at the current position, '' as '. */
 static enum tw_err read_quoted(struct parser *in, struct slice *ret)
 {
     size_t start = in->at++;
@@ -208,7 +208,7 @@ static struct slice look_number(const struct parser *in)
 {
     size_t end = in->at;
 
-    if (in->text.at[end] == '-') /* something stands here */
+    if (in->text.at[end] == '-') /* not at the end of the text */
         end++;
     while (end < in->text.len &&
            (is_word_char(in->text.at[end]) || in->text.at[end] == '.' ||
@@ -454,7 +454,7 @@ static enum tw_err read_filter(struct parser *in)
     return result;
 }
 
-/* Characters before the offset, counted from 1. */
+/* The column of a byte offset, in characters from 1. */
 static size_t column_of(struct slice text, size_t offset)
 {
     size_t column = 1;
@@ -495,10 +495,10 @@ enum tw_err filter_check(struct slice text, size_t *ret_offset, struct err *err)
     return result;
 }
 
-/* ---- asking ---- */
+/* ---- evaluating ---- */
 
 /* The order of a property and a constant: less, equal, more, or none because
- * they cannot be compared. */
+ * they are not comparable. */
 enum order { LESS, EQUAL, MORE, NAN_MEETS, NO_MATCH };
 
 static enum order order_of(int64_t sign)
@@ -513,7 +513,7 @@ static enum order order_integers(int64_t a, int64_t b)
 
 static enum order order_doubles(double a, double b)
 {
-    if (a != a) /* b, a constant, never is */
+    if (a != a) /* b, a constant, is never NaN */
         return NAN_MEETS;
     return order_of((a > b) - (a < b));
 }

@@ -6,10 +6,10 @@
  * true, false, datetime'2024-01-01T00:00:00Z', guid'...', X'0aff' and
  * binary'0aff'.
  *
- * Type strict: a comparison with a constant of another type is false, as it
- * is for an entity that lacks the property, even with ne; so `not (p ge 5)`
- * is true for one. Strings are ordered by UTF-16 units, times by ticks,
- * false before true; NaN differs from everything, itself too.
+ * Type strict: a comparison with a constant of another type, or of a property
+ * that the entity lacks, is false, even with ne; then `not (p ge 5)` is true.
+ * Strings are ordered by UTF-16 units, times by ticks, false before true; NaN
+ * differs from everything, itself too.
  *
  * Source: Table service REST, "Querying tables and entities".
  */
@@ -36,29 +36,30 @@ struct filter; /* lives in the arena it was parsed into; immutable */
 TW_MUST_USE enum tw_err filter_parse(struct slice text, struct arena *arena,
     const struct filter **ret, struct err *err);
 
-/* filter_check: would filter_parse take it? *ret_offset: the byte where it
- * goes wrong; err is without the column, for callers with a place of their
- * own. Unchanged on TW_OK. */
+/* filter_check: would filter_parse accept it? *ret_offset: the byte of the
+ * error; err has no column, for callers that add their own location. Unchanged
+ * on TW_OK. */
 TW_MUST_USE enum tw_err filter_check(
     struct slice text, size_t *ret_offset, struct err *err);
 
 /* filter_matches: NULL matches everything. */
 bool filter_matches(const struct filter *filter, const struct entity *entity);
 
-/* filter_properties: the names it reads, each once; borrowed from filter. */
+/* filter_properties: the property names in filter, each once; borrowed from
+ * filter. */
 const struct slice *filter_properties(
     const struct filter *filter, size_t *ret_count);
 
-/* filter_comparisons: how many it has. */
+/* filter_comparisons: the number of comparisons. */
 size_t filter_comparisons(const struct filter *filter);
 
 /*
- * filter_is_plain: nothing but eq with texts, booleans and guids, joined by
- * and and or: no two stores differ in what it matches.
+ * filter_is_plain: only eq with texts, booleans and guids, joined by and and
+ * or: all stores agree on what it matches.
  */
 bool filter_is_plain(const struct filter *filter);
 
-/* filter_add_literal: 'text' with ' doubled. */
+/* filter_add_literal: add 'text' with ' doubled. */
 void filter_add_literal(struct buf *to, struct slice text);
 
 #endif

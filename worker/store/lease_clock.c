@@ -2,28 +2,28 @@
 /*
  * What the Date of responses shows about a lease.
  *
- * Of each store one number is kept: by how much its clock is ahead of the own
- * one at most, as its responses since the last jump show. It is the least of
- * what the single responses show, each counted from the sending and to the end
- * of Date's second. A later response that shows more, counted to its arrival,
- * by more than the store's servers differ, shows a pause.
+ * For each store one number is kept: an upper bound of how far its clock is
+ * ahead of the local one, from its responses since the last jump. It is the
+ * least of what the single responses show, each computed from the sending time
+ * and the end of Date's second. If a later response, computed from its arrival,
+ * exceeds it by more than the store's servers differ, the machine was paused.
  *
- * Clocks also drift: a quartz by less than 1 in 1,000. So what a response shows
- * grows by 1 in 1,024 of the time since. The number is kept as it would be at
- * boot, which makes the least of two independent of when they came.
+ * Clocks also drift: a quartz by less than 1 in 1,000. So the bound from a
+ * response grows by 1 in 1,024 of the time since. The number is stored as of
+ * boot time, so that the least of two does not depend on when they arrived.
  */
 #include "worker/store/lease_clock.h"
 
 #include "worker/base/text.h"
 
-/* The clocks of one service's servers differ by so much. A longer lease has
- * room for stores that are worse, but no more than for a pause that the time
- * covers which the deadline keeps free for a request (deadline.h); what a pause
- * does that is too short to be seen is in worker/DESIGN.md. */
+/* The clocks of one service's servers differ by so much. A longer lease allows
+ * less accurate stores, but never more than a pause that is covered by the time
+ * which the deadline keeps free for a request (deadline.h). worker/DESIGN.md
+ * lists the effects of a pause that is too short to be detected. */
 #define DIFFER_MS 2000
 #define DIFFER_SHARE 6
 #define DIFFER_MOST_MS 20000
-#define DATE_MS 1000 /* Date is cut to whole seconds */
+#define DATE_MS 1000 /* Date has whole seconds, rounded down */
 #define DRIFT_SHARE 1024
 #define UNKNOWN INT64_MAX
 
@@ -46,7 +46,7 @@ void lease_clock_init(struct lease_clock *clock, const struct store *ledger,
     }
 }
 
-/* NULL: there are others already. */
+/* NULL: all entries are used by other stores. */
 static _Atomic int64_t *ahead_of(
     struct lease_clock *clock, const struct store *store)
 {
@@ -77,7 +77,7 @@ static void keep_latest(_Atomic int64_t *to, int64_t value)
         continue;
 }
 
-/* Has the store's clock advanced further than the own one? */
+/* Has the store's clock advanced further than the local one? */
 static void compare(struct lease_clock *clock, _Atomic int64_t *ahead_ms,
     const struct lease_response *response)
 {
@@ -131,7 +131,7 @@ struct lease_mark lease_clock_mark(const struct lease_clock *clock)
         .date_ticks = atomic_load(&clock->date_ticks)};
 }
 
-/* A Date of before says nothing about this lease: the clock may have been set
+/* An earlier Date shows nothing about this lease: the clock may have been set
  * back. */
 void lease_clock_renew(struct lease_clock *clock, const struct lease_mark *mark,
     int64_t until_ticks)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * One entry of `stores:`. Whatever way it names its credentials, an azure
- * store is opened from a connection string: files are read when the store is
- * opened, not with the configuration, so that `check` and `jobs` need none.
+ * One entry of `stores:`. For all kinds of credentials an azure store is opened
+ * from a connection string. Files are read when the store is opened, not with
+ * the configuration, so that `check` and `jobs` need no files.
  */
 #include "worker/store/open.h"
 
@@ -20,11 +20,11 @@
 
 /* A connection string with a key has 200 bytes, a SAS perhaps 500. */
 #define SECRET_MAX 8192
-/* Room for a secret and what a connection string needs around it. */
+/* A secret and the rest of its connection string. */
 #define CONNECTION_STRING_MAX (SECRET_MAX + 1024)
 #define WHAT_MAX 200
 
-/* The keys of `azure:` as they stand; NULL where they are absent. */
+/* The keys of `azure:` as written; NULL if absent. */
 struct azure_nodes {
     const struct yaml_node *connection_string, *connection_string_file;
     const struct yaml_node *account, *key_file, *sas_file, *identity;
@@ -70,7 +70,7 @@ static const struct setting store_keys[] = {
 
 /* ---- from the configuration ---- */
 
-/* What the readers of single keys share. */
+/* Context shared by the readers of single keys. */
 struct loading {
     struct store_config *config;
     const char *folder;
@@ -78,8 +78,8 @@ struct loading {
     struct problems *problems;
 };
 
-/* A text that may stay unset until the store is opened. False where it is
- * absent, too. */
+/* A text that may be unset until the store is opened. False also if it is
+ * absent. */
 static bool load_text(const struct loading *loading,
     const struct yaml_node *node, const char *key, struct slice *ret)
 {
@@ -136,8 +136,8 @@ static void load_account(
             "3 to 24 lower-case letters and digits");
 }
 
-/* The four ways to name credentials; exactly one of them, and account exactly
- * with those that need it. */
+/* Exactly one of the four ways to give credentials must be used, and account
+ * exactly with those that need it. */
 static void check_way(const struct loading *loading,
     const struct yaml_node *map, const struct azure_nodes *nodes)
 {
@@ -217,7 +217,8 @@ struct store_config *store_config_load(const char *name,
 
 /* ---- opening ---- */
 
-/* Fill to from a file of at most room bytes; their number, or -1 and errno. */
+/* Fill to from a file of at most room bytes; returns their number, or -1 and
+ * errno. */
 static ssize_t read_file(const char *path, char *to, size_t room)
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -259,7 +260,7 @@ static struct slice trim(struct slice text)
     return text;
 }
 
-/* What a credential is made of. Anything else is some other file. */
+/* The characters of a credential. Any other character means a wrong file. */
 static bool is_one_line(struct slice text)
 {
     for (size_t i = 0; i < text.len; i++)
@@ -268,7 +269,7 @@ static bool is_one_line(struct slice text)
     return true;
 }
 
-/* The one line of a credential's file, without blanks around it, in room. */
+/* The only line of a credential's file, trimmed, in room. */
 static enum tw_err read_secret(const char *key, struct slice path,
     char room[SECRET_MAX], struct slice *ret, struct err *err)
 {
@@ -291,7 +292,7 @@ static enum tw_err read_secret(const char *key, struct slice path,
     return TW_OK;
 }
 
-/* AccountName=...;AccountKey=... around the bare key. */
+/* Puts the bare key into AccountName=...;AccountKey=... */
 static enum tw_err compose_with_key(const struct store_config *config,
     struct slice key, char to[CONNECTION_STRING_MAX], struct slice *ret,
     struct err *err)
@@ -310,7 +311,7 @@ static enum tw_err compose_with_key(const struct store_config *config,
     return TW_OK;
 }
 
-/* With a signature the endpoints are spelled out. */
+/* Puts a SAS into a connection string with explicit endpoints. */
 static enum tw_err compose_with_sas(const struct store_config *config,
     struct slice sas, char to[CONNECTION_STRING_MAX], struct slice *ret,
     struct err *err)
@@ -318,7 +319,7 @@ static enum tw_err compose_with_sas(const struct store_config *config,
     const char *account = config->account.at;
     int len;
 
-    if (sas.at[0] == '?') /* as portals copy it */
+    if (sas.at[0] == '?') /* as copied from a portal */
         sas = (struct slice){sas.at + 1, sas.len - 1};
     if (memchr(sas.at, ';', sas.len) != NULL)
         return err_fail(err, TW_INVALID,

@@ -8,62 +8,63 @@
 
 #define MS_PER_S 1000.0
 
-/* Tokens that may gather: what a thread that woke late makes up for. The
- * service itself lets a second's worth through at once. */
+/* Maximum of saved tokens: they compensate for a thread that woke late. The
+ * service itself allows a second's worth at once. */
 #define BURST_S 0.25
-/* More tokens than this are left where something else is the bottleneck. */
+/* More saved tokens than this mean that the bottleneck is elsewhere. */
 #define SPARE_S 0.1
 #define LEAST_PER_S 10.0
-/* A first estimate from little is not believed below this. */
+/* Minimum of a first estimate, which is based on few requests. */
 #define FIRST_PER_S 200.0
-/* Where nothing was served yet: an account's published limit. */
+/* Used if nothing was served yet: an account's published limit. */
 #define UNKNOWN_PER_S 20000.0
 
 #define FIRST_IN_FLIGHT 4
-/* A page that is larger than what the service has saved up puts it into debt
- * for seconds, so the first ones are small. */
+/* A page larger than the service's saved tokens puts its bucket into debt for
+ * seconds, so the first pages are small. */
 #define FIRST_PAGE 128
 #define LARGEST_PAGE 1000
 
-/* Refusals more than served requests that end an open rate. Where one request
- * in ten is refused by chance, one run of answers in 500,000 has so many. */
+/* This many refusals more than served requests end an open rate. If one request
+ * in ten is refused at random, one sequence of responses in 500,000 has so
+ * many. */
 #define SCORE_LIMITED 6
 
-/* Growth: at first 5 % a request, for the rate is a guess; an eighth of that
- * after each refusal that confirms it, but at least this; twice that after so
- * many served requests without a refusal. A limit that is found costs one
- * refused request in some 150. */
+/* Growth: at first 5 % a request, because the rate is a guess; an eighth of
+ * that after each refusal that confirms it, but at least GROWTH_LEAST; twice as
+ * much after CALM served requests without a refusal. At a limit that was found
+ * about one request in 150 is refused. */
 #define GROWTH_FIRST 0.05
 #define GROWTH_LEAST 0.0005
 #define GROWTH_CONFIRMED (1.0 / 8)
 #define CALM 250
-/* A rate that grows from a limit on by g with each request is refused after
- * sqrt(2 / g) of them, and it begins somewhat below. A refusal after less than
- * so many times that is not explained by a limit. */
+/* A rate that starts at the limit and grows by g with each request is refused
+ * after sqrt(2 / g) requests; it starts somewhat lower. A refusal earlier than
+ * this factor times that number is not explained by a limit. */
 #define TOO_SOON 1.0
 #define GROWTH_TOO_SOON 3
-/* Answers to what was in flight at a refusal tell a limit from chance: nearly
- * all of them are refusals, or nearly none. */
+/* Responses to requests in flight at a refusal distinguish a limit from chance:
+ * at a limit nearly all are refusals, by chance nearly none. */
 #define GROWTH_ALSO_REFUSED (1.0 / 2)
 #define GROWTH_STILL_SERVED 1.2
 
-/* Entities served since the oldest refusal, in largest requests, from which a
- * limit is measured; and how far one measure may lower the rate. */
+/* Entities served since the oldest refusal, in largest requests, required to
+ * measure a limit; and how far one measurement may lower the rate. */
 #define MEASURED_REQUESTS 4
 #define FALL_MOST 0.5
-/* Too little is served for a measure: the service is still in debt. */
+/* Too little was served to measure: the service's bucket is still in debt. */
 #define FALL_EARLY 0.97
 
-/* Measured as less than this share of the first estimate, a limit is none. */
+/* A limit measured below this share of the first estimate does not exist. */
 #define REFUTED (1.0 / 4)
 #define REFUTED_MOST 3
 
-/* So many of the recent answers refused at a rate that was measured: the limit
- * is another one now. */
+/* If this share of recent responses is refused at a measured rate, the limit
+ * has changed. */
 #define OVERDONE 0.4
 #define OVERDONE_LEAST 16
-/* So many in a row, and nothing is served at any rate: it is asked again after
- * 1, 2, 4, 4 ... s. */
+/* This many refusals in a row: the service serves nothing at any rate. It is
+ * tried again after 1, 2, 4, 4 ... s. */
 #define DEAD 0xff
 #define PAUSE_DOUBLED 2
 
@@ -84,12 +85,14 @@ static double tokens_at(const struct rate *rate, int64_t now_ms)
     return tokens < rate->per_s * BURST_S ? tokens : rate->per_s * BURST_S;
 }
 
-/* The part of the time since the last fill in which there was no spare. */
+/* The part of the time since the last fill without spare tokens. */
 static double busy_ms(const struct rate *rate, int64_t now_ms)
 {
     double since_ms = (double)(now_ms - rate->filled_ms);
     double full_ms =
-        MS_PER_S * (SPARE_S - rate->tokens / rate->per_s); /* until spare */
+        MS_PER_S *
+        (SPARE_S -
+            rate->tokens / rate->per_s); /* until there are spare tokens */
 
     if (full_ms < 0)
         return 0;
@@ -107,7 +110,7 @@ static void fill(struct rate *rate, int64_t now_ms)
     rate->filled_ms = now_ms;
 }
 
-/* From now on: this rate, and nothing for pause_s. */
+/* Sets the rate from now on; no request starts for pause_s. */
 static void set_rate(
     struct rate *rate, double per_s, int64_t now_ms, double pause_s)
 {
@@ -174,16 +177,16 @@ static void note_served(struct rate *rate, const struct rate_answer *answer)
 
 /*
  * The limit at the first refusals. The service's bucket is empty: since it was
- * last full it served a second's worth and what flowed in. It was full at one
- * of these moments, or the limit is higher still. Half of its last request may
- * have been more than was left.
+ * last full it served a second's worth and the inflow. It was full at one of
+ * these ticks, or the limit is higher still. Half of its last request may have
+ * exceeded what was left.
  */
 static double first_limit(struct rate *rate, int64_t now_ms)
 {
     double sum = -(double)rate->largest / 2, most = 0;
 
     move_ticks(rate, now_ms);
-    /* A machine may have started less than all ticks ago. */
+    /* The boot clock may be shorter than all ticks. */
     for (int64_t back = 0; back < RATE_TICKS && back <= rate->tick; back++) {
         int64_t tick = rate->tick - back;
         double since_s = (double)(now_ms - tick * RATE_TICK_MS) / MS_PER_S;
@@ -203,8 +206,8 @@ static void note_refusal(struct rate *rate)
     rate->refusals[at].total = rate->total;
 }
 
-/* The limit from what was served since the oldest refusal that is remembered.
- * False: too little was. */
+/* The limit, from what was served since the oldest recorded refusal. False: too
+ * little was served. */
 static bool measure_limit(const struct rate *rate, double *ret)
 {
     unsigned oldest = rate->refusal_count < RATE_REFUSALS
@@ -230,13 +233,13 @@ static void grow(struct rate *rate, double by)
         rate->growth = GROWTH_LEAST;
 }
 
-/* In seconds: what one large request may have taken beyond the limit. */
+/* In seconds: how far one large request may have exceeded the limit. */
 static double debt_s(const struct rate *rate, double per_s)
 {
     return rate->largest / per_s;
 }
 
-/* Nothing is known of the limit but that it is about per_s. */
+/* Starts limiting: the limit is known only to be about per_s. */
 static void begin(
     struct rate *rate, double per_s, int64_t now_ms, double pause_s)
 {

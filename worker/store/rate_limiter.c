@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Accounts, partitions, and which of them a refusal is taken for. */
+/* Accounts, partitions, and which of the two a refusal counts for. */
 #include "worker/store/rate_limiter.h"
 
 #include <stdbool.h>
@@ -9,26 +9,27 @@
 #include "worker/base/hash.h"
 #include "worker/base/mem.h"
 
-/* Partitions share these rates by hash; two that collide are only slower. */
+/* Partitions share these rates by hash; a collision only slows both down. */
 #define PARTITIONS 256
-/* A partition that nothing was asked of for so long is another one. */
+/* An entry without requests for this long is reset for the next partition. */
 #define FORGET_MS 60000
 
-/* Of whom the last answers of an account were. */
+/* How many of an account's last responses are kept. */
 #define LAST 64
-/* So many of one partition, and of others, tell something. */
+/* Minimum number of responses of the partition, and of others, for a
+ * decision. */
 #define LEAST_OWN 4
 #define LEAST_OTHERS 8
-/* So much more often than others it must be refused. */
+/* The partition must be refused this many times as often as others. */
 #define MORE_OFTEN 2
 
 struct rate_account {
-    char *identity;            /* of its stores; NULL: not known, then ... */
-    const struct store *store; /* ... it is of this one alone */
-    uint64_t number;           /* in the order in which they came */
+    char *identity;            /* of its stores; NULL: unknown, then ... */
+    const struct store *store; /* ... the account is this one store */
+    uint64_t number;           /* in order of creation */
     struct rate rate;
-    struct rate learned; /* as that of the partition that was refused last:
-                            all have the same limit */
+    struct rate learned; /* rate of the partition that was refused last: all
+                            have the same limit */
     struct {
         uint64_t partition;
         bool refused;
@@ -72,8 +73,8 @@ void rate_limiter_free(struct rate_limiter *limiter)
     mem_free(limiter);
 }
 
-/* After a reload the same account is another store, and another store may lie
- * where a closed one lay. */
+/* After a reload the same account has another store struct, and another store
+ * may have the address of a closed one. */
 static bool is_of(const struct rate_account *account, const struct store *store)
 {
     const char *identity = store->capabilities.identity;
@@ -112,8 +113,8 @@ uint64_t rate_limiter_partition(const char *table, struct slice partition_key)
     return hash_slice(hash, partition_key) | 1;
 }
 
-/* By what the key names, not by where it lies in memory: the same requests
- * share the same rates, whenever they are made. */
+/* Hashed by what the key names, not by address: the same requests share the
+ * same rates in every execution. */
 static struct partition *partition_of(
     struct rate_limiter *limiter, struct rate_key key)
 {
@@ -175,7 +176,7 @@ void rate_limiter_send(struct rate_limiter *limiter, struct rate_key key,
     rate_send(&partition->rate, now_ms, entities);
 }
 
-/* Was it the limit of this partition, of the last answers? */
+/* Do the last responses show that the refusal was this partition's limit? */
 static bool is_partitions(
     const struct rate_account *account, uint64_t partition)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The rates of all accounts and of their partitions (rate.h). A refusal does
- * not say which of the two limits was met; it is taken for the partition's
- * where that is refused far more often than others of its account, or where
- * most of the account's requests are for it. The caller has the lock.
+ * not say which of the two limits was exceeded. It counts for the partition if
+ * that is refused far more often than others of its account, or receives most
+ * of the account's requests. The caller holds the lock.
  */
 #ifndef TW_STORE_RATE_LIMITER_H
 #define TW_STORE_RATE_LIMITER_H
@@ -19,22 +19,21 @@ struct rate_account;
 struct rate_limiter *rate_limiter_new(void); /* owned */
 void rate_limiter_free(struct rate_limiter *limiter);
 
-/* rate_limiter_account: of that store, whatever configurations call it, for the
- * limiter's life. */
+/* rate_limiter_account: the account of store, the same under any configured
+ * name. Borrowed for the limiter's life. */
 struct rate_account *rate_limiter_account(
     struct rate_limiter *limiter, const struct store *store);
 
-/* What a request counts against. */
+/* What a request is counted against. */
 struct rate_key {
-    struct rate_account *account; /* NULL: nothing is limited */
-    uint64_t partition; /* a hash of table and PartitionKey; 0: of none, or of
-                           many */
+    struct rate_account *account; /* NULL: no limit */
+    uint64_t partition; /* hash of table and PartitionKey; 0: none or several */
 };
 
-/* rate_limiter_partition: of a key, never 0. */
+/* rate_limiter_partition: the hash of a partition, never 0. */
 uint64_t rate_limiter_partition(const char *table, struct slice partition_key);
 
-/* As in rate.h, for both rates together. */
+/* As in rate.h, applied to the rates of account and partition together. */
 int64_t rate_limiter_free_ms(
     struct rate_limiter *limiter, struct rate_key key, int64_t now_ms);
 unsigned rate_limiter_page(struct rate_limiter *limiter, struct rate_key key);

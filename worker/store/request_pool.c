@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Request pool: a pool of threads, each of which makes one attempt at a time.
+ * Request pool: a pool of threads, each of which makes one exchange at a time.
  *
- * Who moves work to whom: a task waits in its client's list. Whoever changes
- * what may start (a submit, an attempt that ended, a moment that came) calls
- * dispatch(), which takes tasks that may start, client by client, and hands
- * each to an idle request thread, or to a new one while there are fewer than
- * wanted. The request thread that rested last is used first: its connection is
- * warm, and no more threads exist than were ever needed at once. A task whose
- * caller waits for it (request_pool_call()) is handed back to the caller, who
- * makes the attempt: two changes of thread less. Where tasks wait for a moment,
- * one idle request thread, the timer, sleeps until the first of them is due.
+ * How work moves between threads: a task waits in its client's list. Every
+ * event that may let a task start (a submit, the end of an exchange, a due
+ * time) calls dispatch(), which takes startable tasks, client by client, and
+ * gives each to an idle request thread, or to a new one while there are fewer
+ * than configured. The most recently idle thread is used first: its connection
+ * is open, and no more threads exist than were ever needed at once. A task
+ * whose caller waits for it (request_pool_call()) is given back to the caller,
+ * who makes the exchange: this saves two thread switches. If tasks wait for a
+ * time, one idle request thread, the timer, sleeps until the first of them is
+ * due.
  *
- * One lock, request threads->mutex, guards every field below and the request
- * pool's own fields of each task; it is never held during an attempt.
+ * One lock, request_pool->mutex, guards every field below and the private
+ * fields of each task; it is never held during an exchange.
  */
 #include "worker/store/request_pool.h"
 
@@ -25,10 +26,10 @@
 #include "worker/base/stop.h"
 #include "worker/store/rate_limiter.h"
 
-/* How often a wait for the ceiling lets its owner look about. */
+/* A wait for the ceiling returns to its owner at least this often. */
 #define SPEND_LOOK_MS 250
 
-/* How soon a task that met a deadline with too little time left asks again. */
+/* A task whose deadline leaves too little time checks it again after this. */
 #define DEADLINE_LOOK_MS 10
 
 #define US_PER_MS 1000
@@ -37,35 +38,35 @@
 struct pool_thread {
     struct request_pool *request_pool;
     struct platform_thread thread;
-    struct platform_cond wake; /* a task was given, or the request pool close */
+    struct platform_cond wake; /* a task was given, or the pool closes */
     struct pool_request *task;
     struct pool_thread *next_idle;
 };
 
-/* So many entities a second may be sent. */
+/* A limit of entities sent a second. */
 struct ceiling {
-    char *job;       /* of all its runs together; NULL: of all jobs */
-    int64_t per_s;   /* 0: any number */
-    int64_t free_us; /* when it allows the next ones, boot clock */
+    char *job;       /* applies to all its runs together; NULL: to all jobs */
+    int64_t per_s;   /* 0: no limit */
+    int64_t free_us; /* when it allows the next entities, boot clock */
     struct ceiling *next;
 };
 
 struct pool_client {
     struct request_pool *request_pool;
     const struct deadline *deadline;
-    bool watches;               /* the silence of all stores ... */
-    const struct store *ledger; /* ... except of this one's tables */
-    struct ceiling *ceiling;    /* its job's; NULL: of none */
+    bool watches;               /* stores are watched for silence ... */
+    const struct store *ledger; /* ... except the tables of this one */
+    struct ceiling *ceiling;    /* its job's; NULL: none */
     struct pool_client *next;   /* a ring */
-    struct pool_request *first; /* waiting, in the order they came */
+    struct pool_request *first; /* waiting tasks, in order of submission */
     struct pool_request *last;
     size_t running;
     uint64_t ended;
     int64_t requests, throttled;
-    bool indeterminate;     /* a write may still arrive at its store */
-    int64_t hurry_ms;       /* then no task waits any more; PLATFORM_NEVER */
-    int64_t reach_until_ms; /* until then what it asks must have been sent a
-                               request; PLATFORM_NEVER: no matter */
+    bool indeterminate;     /* a write may still be applied later */
+    int64_t hurry_ms;       /* no task waits beyond this time; PLATFORM_NEVER */
+    int64_t reach_until_ms; /* no retry after this for a service that no request
+                               reached; PLATFORM_NEVER: no limit */
     bool stopped;
     struct platform_cond changed; /* a task ended, or the client is stopped */
 };
@@ -75,17 +76,17 @@ struct request_pool {
     struct platform_mutex mutex;
     struct pool_thread *request_pool;
     unsigned count, started;
-    unsigned busy;              /* tasks under way, callers' own too */
-    struct pool_request *calls; /* under way on their callers' threads */
-    struct pool_thread *idle;   /* the one that rested last first */
+    unsigned busy;              /* tasks in flight, including callers' own */
+    struct pool_request *calls; /* in flight on their callers' threads */
+    struct pool_thread *idle;   /* most recently idle first */
     struct pool_thread
         *timer; /* the idle request thread that sleeps until due_ms, or NULL */
-    int64_t timer_ms; /* until when it sleeps */
+    int64_t timer_ms; /* the timer sleeps until then */
     int64_t due_ms;   /* when the next waiting task may start */
     bool closing;
 
-    struct pool_client *turn; /* whose turn it is; NULL: no clients */
-    size_t bytes;             /* of the tasks under way */
+    struct pool_client *turn; /* next client to serve; NULL: no clients */
+    size_t bytes;             /* budget used by tasks in flight */
     struct rate_limiter *limiter;
     struct ceiling ceiling;   /* of all jobs */
     struct ceiling *ceilings; /* of each job that ran */
@@ -110,7 +111,7 @@ static void append(struct pool_client *client, struct pool_request *task)
     client->last = task;
 }
 
-/* unlink_task: false: it does not wait. */
+/* unlink_task: false: the task is not in the list. */
 static bool unlink_task(struct pool_client *client, struct pool_request *task)
 {
     struct pool_request **at = &client->first, *before = NULL;
@@ -138,7 +139,7 @@ static void finish(struct pool_request *task, enum tw_err outcome)
     platform_wake_all(&client->changed);
 }
 
-/* What was said of the last try, if there was one, stays readable. */
+/* Keeps the error text of the last try, if there was one. */
 static void finish_stopped(struct pool_request *task, const char *why)
 {
     if (task->retry.tries == 0)
@@ -155,8 +156,8 @@ static int64_t deadline_of(const struct pool_request *task)
     return deadline ? atomic_load(&deadline->at_ms) : PLATFORM_NEVER;
 }
 
-/* No longer than until the deadline, which may be another one then: only if
- * nobody has moved it the task is over. */
+/* Waits until the deadline at most. The deadline may be moved meanwhile; only
+ * if it is not, the task ends then. */
 static void wait_until(struct pool_request *task, int64_t retry_ms)
 {
     int64_t deadline_ms = deadline_of(task);
@@ -167,7 +168,7 @@ static void wait_until(struct pool_request *task, int64_t retry_ms)
     task->not_before_ms = retry_ms < deadline_ms ? retry_ms : deadline_ms;
 }
 
-/* It waited for its deadline only, and that was moved. */
+/* The task waited only for its deadline, and the deadline was moved. */
 static bool waits_longer(struct pool_request *task, int64_t now_ms)
 {
     if (task->not_before_ms > now_ms || task->retry_ms <= now_ms ||
@@ -177,7 +178,8 @@ static bool waits_longer(struct pool_request *task, int64_t now_ms)
     return true;
 }
 
-/* When task may leave, by what is known of its store. */
+/* The time from which the task may be sent, by the rate limit and the silence
+ * of its store. */
 static int64_t free_ms(struct request_pool *request_pool,
     const struct pool_request *task, int64_t now_ms)
 {
@@ -187,7 +189,7 @@ static int64_t free_ms(struct request_pool *request_pool,
         task->watched ? silence_wait_ms(&task->store->silence, now_ms) : 0;
     int64_t quiet_ms;
 
-    /* It is not even sent. */
+    /* A refused task need not wait: it is not sent. */
     if (task->watched &&
         silence_refuses(&task->store->silence, now_ms, &quiet_ms))
         return now_ms;
@@ -197,8 +199,8 @@ static int64_t free_ms(struct request_pool *request_pool,
 }
 
 /*
- * The first task of client that may start now. *blocked: the budget is what
- * stops it; then nobody else may start either, or large ones would starve.
+ * The first task of client that may start now. *blocked: the memory budget
+ * prevents it; then no other task may start either, or large ones would starve.
  */
 static struct pool_request *startable(
     struct pool_client *client, int64_t now_ms, bool *blocked)
@@ -270,13 +272,13 @@ static void occupy(struct request_pool *request_pool, struct pool_request *task,
     task->client->running++;
 }
 
-/* Azure also says 500 OperationTimedOut where it is asked too much. */
+/* An overloaded Azure service also responds 500 OperationTimedOut. */
 static bool is_refused(const struct exchange *last)
 {
     return retry_is_throttled(last) || last->http_status == 500;
 }
 
-/* An embedded store has no statuses. */
+/* Does not use the status: an embedded store has none. */
 static bool is_served(const struct exchange *last, enum tw_err outcome)
 {
     return last->sent_ms != 0 && !is_refused(last) && outcome != TW_BUSY &&
@@ -289,7 +291,7 @@ static bool is_unanswered(const struct exchange *last, enum tw_err outcome)
            (outcome == TW_BUSY || outcome == TW_UNKNOWN);
 }
 
-/* The head of a response whose body never comes is none. */
+/* A head without its complete body counts as no response. */
 static enum silence_end silence_end_of(
     const struct exchange *last, enum tw_err outcome)
 {
@@ -302,16 +304,16 @@ static enum silence_end silence_end_of(
                                                        : SILENCE_UNTOLD;
 }
 
-/* A response that is of no use: busy, an error of the service, a proxy's page.
- * Not that one table is being deleted. */
+/* A response that serves nothing: busy, a service error, a proxy's page. Not
+ * the 409 of a table that is being deleted. */
 static bool is_useless(const struct exchange *last, enum tw_err outcome)
 {
     return last->http_status != 0 && !retry_is_locked(last) &&
            (outcome == TW_BUSY || outcome == TW_UNKNOWN);
 }
 
-/* What had no response, or was not served, where there is none for others, is
- * not tried again. */
+/* A task without a response, or not served, is not tried again while the store
+ * refuses requests. */
 static void note_silence(
     struct pool_request *task, enum tw_err outcome, int64_t now_ms)
 {
@@ -359,7 +361,7 @@ static void vacate(struct request_pool *request_pool, struct pool_request *task,
     task->client->running--;
 }
 
-/* Whichever left first: `first`, or task, if its store is silent. */
+/* The one sent first: `first`, or task, if the store of task is silent. */
 static const struct pool_request *earlier_in_silence(
     const struct pool_request *first, const struct pool_request *task,
     int64_t now_ms)
@@ -370,7 +372,7 @@ static const struct pool_request *earlier_in_silence(
     return !first || task->left_ms < first->left_ms ? task : first;
 }
 
-/* Of all requests to stores that are silent the one that left first. */
+/* Of all requests in flight to silent stores the one that was sent first. */
 static const struct pool_request *first_in_silence(
     const struct request_pool *request_pool, int64_t now_ms)
 {
@@ -421,7 +423,7 @@ static enum tw_err make_exchange(struct pool_request *task)
     }
     if (!deadline_is_open(deadline, platform_boot_ms()))
         return err_fail(&task->last.err, TW_STOPPED,
-            "the time of the run is over, nothing more is sent");
+            "the deadline has passed; nothing was sent");
     return task->send(task, &task->last);
 }
 
@@ -433,8 +435,8 @@ static bool given_up(const struct pool_request *task)
            (deadline && atomic_load(&deadline->shut));
 }
 
-/* Nothing was sent, for want of time until the deadline; the lease is being
- * renewed, so there may be more of it in a moment. That is no try. */
+/* Nothing was sent, because too little time was left until the deadline. A
+ * renewal of the lease may extend it soon, so this does not count as a try. */
 static bool waits_for_deadline(
     const struct pool_request *task, enum tw_err outcome, int64_t now_ms)
 {
@@ -443,13 +445,13 @@ static bool waits_for_deadline(
            deadline_may_reopen(task->client->deadline, now_ms);
 }
 
-/* A person waits, the service was never reached, and there was time enough. */
+/* A person waits, the service was never reached, and the time is over. */
 static bool is_out_of_reach(const struct pool_request *task, int64_t next_ms)
 {
     return !task->last.reached && task->client->reach_until_ms < next_ms;
 }
 
-/* While the store does not respond, nothing waits for another try. */
+/* While the store does not respond, no task waits for another try. */
 static bool may_retry(struct pool_request *task, enum tw_err outcome)
 {
     if (!retry_may_follow(&task->retry, &task->last) || task->last.breaker_open)
@@ -457,8 +459,8 @@ static bool may_retry(struct pool_request *task, enum tw_err outcome)
     return outcome == TW_BUSY || (outcome == TW_UNKNOWN && task->repeatable);
 }
 
-/* The store does not respond: what waits for its next try is over at once; of a
- * store that is silent only what is watched for that. */
+/* The store does not respond: tasks that wait for their next try become due and
+ * end at once; if the store is silent, only tasks watched for silence. */
 static void hasten(
     struct request_pool *request_pool, const struct pool_request *ended)
 {
@@ -474,8 +476,8 @@ static void hasten(
 }
 
 /*
- * An attempt has ended: the task is over, or goes back to its list with the
- * moment of its next try.
+ * An exchange has ended: the task ends, or returns to its list with the time of
+ * its next try.
  */
 static void settle(
     struct pool_request *task, enum tw_err outcome, int64_t now_ms)
@@ -507,7 +509,7 @@ static void settle(
 
 static void dispatch(struct request_pool *request_pool);
 
-/* With the lock held; it is given up for the attempt. */
+/* Lock held; released during the exchange. */
 static void try_task(
     struct request_pool *request_pool, struct pool_request *task)
 {
@@ -541,7 +543,7 @@ static void work(struct pool_thread *pool_thread)
     dispatch(request_pool);
 }
 
-/* With the lock held. */
+/* Lock held. */
 static void rest(struct pool_thread *pool_thread)
 {
     struct request_pool *request_pool = pool_thread->request_pool;
@@ -581,8 +583,7 @@ static struct pool_thread *start_pool_thread(struct request_pool *request_pool)
     return pool_thread;
 }
 
-/* give: task to its caller, to an idle request thread or to a new one; there is
- * one. */
+/* give: task to its caller, an idle request thread or a new one; one exists. */
 static void give(struct request_pool *request_pool, struct pool_request *task)
 {
     struct pool_thread *pool_thread = request_pool->idle;
@@ -608,7 +609,7 @@ static void give(struct request_pool *request_pool, struct pool_request *task)
         &pool_thread->thread, "request", pool_thread_body, pool_thread);
 }
 
-/* Somebody must be awake when the next waiting task is due. */
+/* A thread must be awake when the next waiting task is due. */
 static void set_timer(struct request_pool *request_pool)
 {
     struct pool_thread *pool_thread;
@@ -635,7 +636,7 @@ static void set_timer(struct request_pool *request_pool)
     }
 }
 
-/* With the lock held: start what may start. */
+/* Lock held: start the tasks that may start. */
 static void dispatch(struct request_pool *request_pool)
 {
     while (request_pool->busy < request_pool->count) {
@@ -647,7 +648,7 @@ static void dispatch(struct request_pool *request_pool)
         occupy(request_pool, task, now_ms);
         give(request_pool, task);
     }
-    /* Whatever comes due waits for one that is under way. */
+    /* A task that becomes due must wait until one in flight ends. */
     if (request_pool->busy >= request_pool->count)
         request_pool->due_ms = PLATFORM_NEVER;
     set_timer(request_pool);
@@ -666,7 +667,7 @@ static void let_client_go(struct pool_client *client)
     }
 }
 
-/* The process is to end: nothing is tried again. */
+/* The process ends: no task is tried again. */
 static void let_go(void *context)
 {
     struct request_pool *request_pool = context;
@@ -820,7 +821,7 @@ void pool_client_free(struct pool_client *client)
     mem_free(client);
 }
 
-/* With the lock held. */
+/* Lock held. */
 static void submit(struct pool_client *client, struct pool_request *task,
     int64_t not_before_ms, bool by_caller)
 {
@@ -833,7 +834,7 @@ static void submit(struct pool_client *client, struct pool_request *task,
     task->done = task->cancelled = false;
     task->client = client;
     task->key = (struct rate_key){.partition = task->partition};
-    /* An embedded store refuses nothing for being too much. */
+    /* An embedded store is not rate limited. */
     if (task->store && task->store->capabilities.late_writes)
         task->key.account =
             rate_limiter_account(request_pool->limiter, task->store);
@@ -1019,7 +1020,8 @@ int64_t request_pool_requests(const struct pool_client *client)
 
 /* ---- ceilings ---- */
 
-/* Of that job, known from the first time on; that high then. Lock held. */
+/* The ceiling of job, created with max_entities_per_second at the first call.
+ * Lock held. */
 static struct ceiling *ceiling_of(struct request_pool *request_pool,
     const char *job, int64_t max_entities_per_second)
 {
@@ -1045,7 +1047,7 @@ void request_pool_set_ceiling(struct request_pool *request_pool,
     platform_lock(&request_pool->mutex);
     ceiling = job ? ceiling_of(request_pool, job, 0) : &request_pool->ceiling;
     ceiling->per_s = max_entities_per_second;
-    ceiling->free_us = 0; /* what was sent before counts no more */
+    ceiling->free_us = 0; /* earlier entities do not count */
     platform_unlock(&request_pool->mutex);
 }
 
@@ -1059,7 +1061,7 @@ void pool_client_of(struct pool_client *client, const char *job,
     platform_unlock(&request_pool->mutex);
 }
 
-/* When it allows the next entities, rounded up to ms. */
+/* When the ceiling allows the next entities, rounded up to ms. */
 static int64_t ceiling_ms(const struct ceiling *ceiling)
 {
     if (!ceiling || ceiling->per_s == 0)

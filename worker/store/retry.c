@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* When a storage call is made again. */
+/* When a storage call is retried. */
 #include "worker/store/retry.h"
 
 #include "worker/base/platform.h"
 #include "worker/base/stop.h"
 
-/* A service that asks for more than this is taken to mean this. */
+/* Maximum wait that a service can ask for. */
 #define HINT_MAX_MS (60 * 1000)
 
 int64_t retry_backoff_ms(
@@ -55,7 +55,7 @@ int64_t retry_delay_ms(const struct retry *retry, const struct exchange *last)
 struct pause {
     struct platform_mutex mutex;
     struct platform_cond cond;
-    bool over; /* mutex */
+    bool over; /* guarded by mutex */
 };
 
 static void end_pause(void *context)
@@ -68,7 +68,7 @@ static void end_pause(void *context)
     platform_unlock(&pause->mutex);
 }
 
-/* False: the process is to end. */
+/* False: the process ends. */
 static bool pause_ms(int64_t ms)
 {
     int64_t until_ms = platform_boot_ms() + ms;

@@ -2,7 +2,7 @@
 /* Whether a store responds to the requests of runs. */
 #include "worker/store/silence.h"
 
-/* Each response takes a sixteenth off the slowest one. */
+/* Each response lowers the slowest response time by a sixteenth. */
 #define FORGETS 16
 
 static bool has_responded_lately(const struct silence *silence, int64_t now_ms)
@@ -75,8 +75,8 @@ static void note_response(
         silence->slowest_ms = took_ms;
 }
 
-/* A request that took its whole time tells that the store is not merely as slow
- * as it was. */
+/* A request that took its whole time shows that the store is not merely as slow
+ * as before. */
 static void note_no_response(
     struct silence *silence, int64_t now_ms, int64_t took_ms)
 {

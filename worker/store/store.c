@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The door to both stores: arguments are checked once here, the deadline is
- * asked, and what a call leaves behind is reset, so that an implementation
- * sees only what it can do and begins from a clean state.
+ * Front end of both stores: arguments and the deadline are checked once here,
+ * and results are reset, so that an implementation gets only valid calls and
+ * starts from a clean state.
  */
 #include "worker/store/store.h"
 
@@ -86,10 +86,10 @@ static size_t last_code_point_bytes(struct slice text)
 }
 
 /*
- * The code point that follows c in both orders, 0: there is none. Surrogates
- * are no code points. U+10000 follows U+D7FF (as UTF-16 it begins with D800)
- * in both. Nothing follows U+FFFF in both: all beyond it begin with a
- * surrogate, which is less.
+ * The code point that follows c in both orders, 0: none. Surrogates are not
+ * code points. U+10000 follows U+D7FF (as UTF-16 it begins with D800) in both.
+ * Nothing follows U+FFFF in both: all code points above begin with a surrogate,
+ * which is less.
  */
 static uint32_t next_code_point(uint32_t c)
 {
@@ -100,9 +100,8 @@ static uint32_t next_code_point(uint32_t c)
 
 /*
  * A key above all that begin with prefix: its last code point that has a
- * follower is replaced by it, and what comes behind is dropped. The two then
- * differ first in that code point, and there in the same direction in both
- * orders.
+ * follower is replaced by the follower, and the rest is dropped. The two keys
+ * then differ first in that code point, in the same direction in both orders.
  */
 static bool bound_above(
     struct slice prefix, struct arena *arena, struct slice *ret)
@@ -142,13 +141,13 @@ struct key_range key_range_prefix(struct slice prefix, struct arena *arena)
 }
 
 /*
- * What comes before the first code point whose place differs between the two
- * orders (U+E000 and more; surrogates are no code points). Two texts that
- * differ before its end differ in the same direction in both.
+ * The part before the first code point whose rank differs between the two
+ * orders (U+E000 and more; surrogates are not code points). Texts that differ
+ * before its end differ in the same direction in both.
  */
 static struct slice agreed(struct slice text)
 {
-    static const unsigned char first_lead = 0xee; /* of U+E000 */
+    static const unsigned char first_lead = 0xee; /* first byte of U+E000 */
     struct slice kept = {text.at, 0};
 
     while (kept.len < text.len && (unsigned char)text.at[kept.len] < first_lead)
@@ -202,12 +201,12 @@ static enum tw_err begin(struct exchange *exchange)
     exchange->err.text[0] = '\0';
     if (deadline_is_open(exchange->deadline, platform_boot_ms()))
         return TW_OK;
-    return err_fail(
-        &exchange->err, TW_STOPPED, "the run's time is over; nothing was sent");
+    return err_fail(&exchange->err, TW_STOPPED,
+        "the deadline has passed; nothing was sent");
 }
 
-/* The last checks before a request leaves. change: what does not happen where
- * the store is open for reading only; NULL: the request changes nothing. */
+/* The last checks before a request is sent. change: what a read-only store
+ * refuses, for the error text; NULL: the request changes nothing. */
 static enum tw_err may_send(struct store *store, enum store_service service,
     struct exchange *exchange, const char *change)
 {
@@ -229,7 +228,7 @@ static enum tw_err may_send(struct store *store, enum store_service service,
         store->name, cause);
 }
 
-/* A status is a response, whatever it says. */
+/* Any HTTP status is a response. */
 static bool is_response(const struct exchange *exchange, enum tw_err outcome)
 {
     return (outcome != TW_BUSY && outcome != TW_UNKNOWN) ||
@@ -255,13 +254,13 @@ bool store_last_date(struct store *store, struct lease_response *ret)
     return ret->date_ticks != 0;
 }
 
-/* The clocks of queue services are not looked at. */
+/* Clocks of queue services are ignored. */
 static void note_date(struct store *store, enum store_service service,
     const struct exchange *exchange)
 {
     struct lease_response response = {.date_ticks = exchange->date_ticks,
         .sent_ms = exchange->sent_ms,
-        .answered_ms = platform_boot_ms() + 1}; /* it was rounded down */
+        .answered_ms = platform_boot_ms() + 1}; /* the clock rounds down */
 
     if (service != SERVICE_TABLES || exchange->date_ticks == 0)
         return;
@@ -273,7 +272,7 @@ static void note_date(struct store *store, enum store_service service,
     unlock_date(store);
 }
 
-/* What every request that was made ends with. */
+/* Every request that was made ends here. */
 static enum tw_err note_outcome(struct store *store, enum store_service service,
     struct exchange *exchange, enum tw_err outcome)
 {
@@ -285,7 +284,7 @@ static enum tw_err note_outcome(struct store *store, enum store_service service,
                                      outcome == TW_REFUSED ||
                                      outcome == TW_FORBIDDEN);
     if (outcome == TW_STOPPED || outcome == TW_FULL)
-        return outcome; /* neither tells of the service */
+        return outcome; /* they show nothing about the service */
     if (is_response(exchange, outcome))
         breaker_respond(breaker, exchange->sent_ms, outcome == TW_REFUSED);
     else
@@ -294,7 +293,7 @@ static enum tw_err note_outcome(struct store *store, enum store_service service,
     return outcome;
 }
 
-/* How a call ends: the last checks, the request, and what it tells. */
+/* Ends a call: the last checks, the request, and recording its outcome. */
 #define SEND(result, store, service, exchange, change, request)                \
     ((result) == TW_OK && ((result) = may_send(                                \
                                store, service, exchange, change)) == TW_OK     \
@@ -344,8 +343,7 @@ enum tw_err store_create_table(
         store->ops->create_table(store, exchange, table));
 }
 
-/* A copy in arena: what is given may lie in a page that is about to be
- * cleared. */
+/* A copy in arena: the argument may live in a page that is cleared next. */
 static struct continuation keep(struct continuation from, struct arena *arena)
 {
     if (!from.more)
@@ -360,10 +358,9 @@ static struct continuation keep(struct continuation from, struct arena *arena)
 }
 
 /*
- * A continuation that has been there before would be followed for as long as
- * somebody pays for it. One is remembered, each time that there were twice as
- * many pages (Brent's algorithm): a circle of n is seen after 3n pages at most,
- * whatever came before it.
+ * A continuation that repeats would be followed, and paid for, forever. One is
+ * remembered each time the number of pages has doubled (Brent's algorithm): a
+ * loop of n pages is detected after at most 3n pages, whatever came before it.
  */
 static bool was_there(
     const struct continuation *from, struct continuation *next)
@@ -377,7 +374,7 @@ static bool was_there(
     return from->pages > 0 && hash == from->mark;
 }
 
-/* Outcome of the call as it stands. */
+/* TW_BUSY: the continuation repeats an earlier one. */
 static enum tw_err check_goes_on(const char *what,
     const struct continuation *from, struct page *page, struct err *err)
 {
@@ -425,7 +422,7 @@ static enum tw_err check_select(
     return result;
 }
 
-/* To the caller's follows(), unless that would go round in a circle. */
+/* Calls the caller's follows(), unless the continuation repeats. */
 static void follow(void *context, const struct continuation *next)
 {
     const struct scan_request *request = context;
@@ -535,7 +532,7 @@ static enum tw_err check_operation(
     return result;
 }
 
-/* In the order of their RowKeys, as most come, none comes twice. */
+/* If RowKeys ascend, as in most batches, none is repeated. */
 static bool is_ascending(const struct batch *batch)
 {
     for (size_t i = 1; i < batch->count; i++)
@@ -566,7 +563,8 @@ static enum tw_err check_neighbours(
     return TW_OK;
 }
 
-/* *failed: the operation at fault; unchanged where it is the whole. */
+/* *failed: the invalid operation; unchanged if the batch as a whole is
+ * invalid. */
 static enum tw_err check_operations(
     const struct batch *batch, size_t *failed, size_t *bytes, struct err *err)
 {
@@ -666,8 +664,8 @@ enum tw_err store_queue_create(
         store->ops->queue_create(store, exchange, queue));
 }
 
-/* The wire is XML 1.0: most controls and two non-characters have no form in
- * it, not even escaped. */
+/* The service uses XML 1.0: it cannot represent most control characters and two
+ * non-characters, not even escaped. */
 static bool xml_carries(struct slice text)
 {
     size_t len;

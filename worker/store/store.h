@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The store contract: tables and queues with Azure's semantics. Two
- * implementations (azure/, embedded/) stand behind one table of functions and
- * pass one conformance suite. Every call is one attempt: no retries here
- * (request threads.h), and the outcome is done, not done, or unknown (err.h).
- * Any call may be made from any thread.
+ * implementations (azure/, embedded/) implement one table of functions and pass
+ * one conformance suite. Every call is one exchange without retries
+ * (request_pool.h), and its outcome is done, not done, or indeterminate
+ * (err.h). Any thread may make any call.
  */
 #ifndef TW_STORE_STORE_H
 #define TW_STORE_STORE_H
@@ -32,75 +32,77 @@
 #define STORE_IDENTITY_MAX 128
 
 /*
- * One attempt: what it is allowed, and what is known after it. The caller sets
+ * One exchange: its limits, and what is known after it. The caller sets
  * deadline and gives_up; the store sets the rest on every return.
  */
 struct exchange {
     const struct deadline *deadline; /* borrowed; NULL: no lease bounds it */
-    int64_t sent_ms;        /* platform_boot_ms() when it left; 0: never    */
-    int64_t date_ticks;     /* the service's clock in the answer; 0: no
-                               answer. Azure's Date has whole seconds    */
-    int64_t retry_after_ms; /* the server's hint; -1: none               */
-    int http_status;        /* of the response; 0: none                  */
+    int64_t sent_ms;    /* platform_boot_ms() when sent; 0: not sent */
+    int64_t date_ticks; /* the service's clock in the response; 0: no response.
+                           Azure's Date has whole seconds */
+    int64_t retry_after_ms; /* the service's Retry-After; -1: none */
+    int http_status;        /* of the response; 0: none */
     bool breaker_open; /* the store does not respond: nothing was sent, or this
-                          request was one too many without a response */
-    bool reached;      /* its service has been sent a request, now or before */
-    /* Asked about once a second until the whole response has come; comes: a
-     * part of it has, since the last time. True: the request is given up, and
-     * if it was sent its outcome is unknown. NULL: it never is. */
+                          failure left the breaker open */
+    bool reached;      /* a request was sent to its service, now or before */
+    /* Called about once a second until the whole response has arrived; comes: a
+     * part has arrived since the last call. True: give the request up; if it
+     * was sent its outcome is indeterminate. NULL: never given up. */
     bool (*gives_up)(void *context, bool comes);
     void *context;
-    struct err err; /* the sentence, unless TW_OK                */
+    struct err err; /* the error text, unless TW_OK */
 };
 
-/* What a store is like. */
+/* Capabilities of a store. */
 struct store_capabilities {
     const char *kind; /* "embedded" or "azure" */
     bool ordered;     /* scans return keys in UTF-16 ordinal order (not
                          on Cosmos DB)                                  */
     bool has_queues;  /* not on Cosmos DB                               */
-    bool late_writes; /* a request given up may still land later        */
-    bool local;       /* on this machine, and so who writes to it: they
-                         date by the wall clock, not by its Date        */
+    bool late_writes; /* a request that was given up may still be applied later
+                       */
+    bool local; /* on this machine, as are its writers: they date by the wall
+                   clock, not by its Date */
     size_t batch_max_bytes;
-    const char *endpoint; /* of two stores with the same one (in any case of
-                          letters) the tables are the same; NULL: nobody
-                          else's. Lives as long as the store */
-    const char *identity; /* which store it is, whatever configurations call
-                             it: for ever the same, and no other's. At most
-                             STORE_IDENTITY_MAX bytes, no secret; NULL: not
-                             known. Lives as long as the store */
+    const char *endpoint; /* two stores with the same endpoint (ignoring case)
+                             have the same tables; NULL: shared with no other
+                             store. Lives as long as the store */
+    const char
+        *identity; /* which store it is, under any configured name: permanent
+                      and unique. At most STORE_IDENTITY_MAX bytes, no secret;
+                      NULL: unknown. Lives as long as the store */
 };
 
 /* ---- tables ---- */
 
-/* Bounds of one key. With neither from nor below: every key. */
+/* Bounds of one key. Without from and below: every key. */
 struct key_range {
     bool has_from, has_below;
-    bool from_exclusive;      /* from itself is left out                    */
+    bool from_exclusive;      /* from itself is excluded */
     bool exact;               /* from is the only key; below is ignored     */
     struct slice from, below; /* from <= key < below                        */
 };
 
 /* key_range_exact: only key. key_range_prefix: a superset of the keys that
- * begin with prefix, in UTF-16 as in code point order; the exact test is the
- * caller's. An upper bound that must be made lives in arena. */
+ * begin with prefix, in UTF-16 and in code point order; the caller tests each
+ * key exactly. An upper bound that must be built lives in arena. */
 struct key_range key_range_exact(struct slice key);
 struct key_range key_range_prefix(struct slice prefix, struct arena *arena);
 /* key_range_between: a superset of the keys from <= key < below in UTF-16
- * order, the service's, whichever of the two orders a store keeps; the exact
- * test is the caller's. NULL: no bound. */
+ * order, the service's, in whichever of the two orders a store sorts; the
+ * caller tests each key exactly. NULL: no bound. */
 struct key_range key_range_between(
     const struct slice *from, const struct slice *below, struct arena *arena);
-/* key_range_has: the test that a store makes, in UTF-16 order. */
+/* key_range_has: is key in range, in UTF-16 order? Stores use this test. */
 bool key_range_has(const struct key_range *range, struct slice key);
 
-/* Opaque, the service's own; empty: the beginning, or the end. */
+/* The service's continuation token, opaque; empty: the beginning, or the
+ * end. */
 struct continuation {
     struct slice partition_key, row_key; /* NextPartitionKey, NextRowKey */
     bool more;
-    /* store_scan()'s and store_list_tables()'s own, to see that a scan goes
-     * round in a circle: how many pages there were, and the hash of an earlier
+    /* Used by store_scan() and store_list_tables() to detect a loop of
+     * continuations: the number of pages, and the hash of an earlier
      * continuation. */
     uint64_t pages, mark;
 };
@@ -108,39 +110,39 @@ struct continuation {
 struct scan_request {
     const char *table;
     struct key_range partition_key, row_key;
-    struct slice filter;        /* OData, or empty */
-    const struct slice *select; /* names, keys included by the store; NULL:
-                                   all properties */
+    struct slice filter; /* OData, or empty */
+    const struct slice
+        *select; /* names, the store adds the keys; NULL: all properties */
     size_t select_count;
     unsigned top;     /* 1..1000; 0: 1000 */
-    size_t max_bytes; /* of the answer; beyond it TW_TOO_LARGE, and
-                         a smaller top may pass; 0: 32 MiB */
-    bool damaged_too; /* an entity that is stored but cannot be read comes
-                         with its keys, without ETag and properties, and past
-                         the filter; false: it fails the scan */
+    size_t max_bytes; /* of the response; larger: TW_TOO_LARGE, a smaller top
+                         may succeed; 0: 32 MiB */
+    bool damaged_too; /* return a stored but unreadable entity with its keys,
+                         without ETag and properties, regardless of the filter;
+                         false: it fails the scan */
     struct continuation from; /* .more false: from the beginning */
-    /* Called at most once, on the calling thread, when it is known where the
-     * next page begins and this one has not come yet; next is borrowed for the
-     * time of the call. This one may still fail. NULL: not wanted. */
+    /* Called at most once, on the calling thread, when the start of the next
+     * page is known and this page has not arrived yet; next is borrowed during
+     * the call. This page may still fail. NULL: not wanted. */
     void (*follows)(void *context, const struct continuation *next);
     void *context;
 };
 
-/* page_init before first use; page_done frees; a page can be filled again, and
- * uses the memory again that it has. */
+/* page_init before first use; page_done frees; a page can be filled again and
+ * reuses its memory. */
 struct page {
-    struct arena arena; /* everything below lives here ... */
-    struct buf body;    /* ... and in this, which it was read from */
+    struct arena arena; /* holds the entities ... */
+    struct buf body;    /* ... which also point into this, the response body */
     struct entity *entities;
     size_t count;             /* may be 0 though next.more is set */
-    struct continuation next; /* the end of a scan is !next.more, only that */
+    struct continuation next; /* a scan ends only when !next.more */
 };
 void page_init(struct page *page);
 void page_done(struct page *page);
 void page_clear(struct page *page); /* empty; keeps memory */
 
 enum operation_type {
-    OPERATION_INSERT,  /* requires absence                                 */
+    OPERATION_INSERT,  /* the entity must not exist */
     OPERATION_REPLACE, /* needs an ETag                                    */
     OPERATION_MERGE,   /* needs an ETag                                    */
     OPERATION_DELETE,  /* needs an ETag; properties are ignored            */
@@ -148,8 +150,8 @@ enum operation_type {
 
 struct operation {
     enum operation_type type;
-    struct entity entity; /* entity.etag is the condition; never empty but for
-                             an insert; "*" is refused (TW_INVALID) */
+    struct entity entity; /* entity.etag is the condition; empty only for an
+                             insert; "*" is refused (TW_INVALID) */
 };
 
 struct batch {
@@ -160,8 +162,8 @@ struct batch {
 };
 
 struct batch_result {
-    size_t failed; /* when refused: index of the operation that stood in the
-                      way; batch.count: not known */
+    size_t failed; /* when refused: index of the operation that failed;
+                      batch.count: unknown */
     char etags[BATCH_MAX_OPERATIONS][96]; /* on TW_OK, "" after a delete */
 };
 
@@ -170,7 +172,7 @@ struct batch_result {
 struct message {
     struct slice id;
     struct slice pop_receipt; /* empty after a peek */
-    struct slice text;        /* as it lies on the queue */
+    struct slice text;        /* as stored in the queue */
     int64_t inserted_ticks;   /* InsertionTime, whole seconds */
     int64_t next_visible_ticks;
     int64_t dequeue_count;
@@ -184,7 +186,7 @@ struct messages {
 void messages_init(struct messages *messages);
 void messages_done(struct messages *messages);
 
-/* A pop receipt that outlives its answer. */
+/* A pop receipt kept after its response is freed. */
 #define QUEUE_RECEIPT_MAX 256
 #define QUEUE_ID_MAX 128
 
@@ -192,32 +194,32 @@ void messages_done(struct messages *messages);
 
 struct watch;
 
-/* Each has an endpoint of its own, and responds or not. */
+/* Each has its own endpoint and circuit breaker. */
 enum store_service { SERVICE_TABLES, SERVICE_QUEUES, STORE_SERVICES };
 
 struct store {
-    const struct store_ops *ops; /* every implementation begins its own
-                                    struct with this one */
+    const struct store_ops
+        *ops; /* first member of every implementation's struct */
     struct store_capabilities capabilities;
     const char *name; /* as in the configuration; for messages */
     struct breaker
-        breakers[STORE_SERVICES]; /* while one is open, a request
-                that is no probe ends with TW_BUSY; nothing is sent */
-    bool read_only; /* what changes anything is refused (TW_INVALID), at the
-                       door; set before the first call */
-    _Atomic bool failed;    /* the last request, whichever thread's, brought no
-                               answer, or was refused */
+        breakers[STORE_SERVICES]; /* while one is open, requests except probes
+                                     are not sent and end with TW_BUSY */
+    bool read_only; /* every change is refused (TW_INVALID) before it is sent;
+                       set before the first call */
+    _Atomic bool failed; /* the last request of any thread had no response, or
+                            was refused */
     struct silence silence; /* of its tables; guarded by the lock of the request
-                               pool that serves the runs on it */
-    _Atomic bool date_locked;    /* guards dated, for as long as a copy takes */
+                               pool that serves its runs */
+    _Atomic bool date_locked;    /* spin lock for dated, held during a copy */
     struct lease_response dated; /* see store_last_date() */
 };
 
-/* store_last_date: the newest response of the table service that had a Date,
- * whichever thread's; false: there was none. */
+/* store_last_date: the newest response of the table service with a Date, of any
+ * thread; false: there was none. */
 bool store_last_date(struct store *store, struct lease_response *ret);
 
-/* store_same: do both names lead to the same tables? */
+/* store_same: do both stores have the same tables? */
 bool store_same(const struct store *a, const struct store *b);
 
 struct store_ops {
@@ -247,14 +249,14 @@ struct store_ops {
         const char *queue, unsigned count, struct messages *ret);
     enum tw_err (*queue_count)(
         struct store *, struct exchange *, const char *queue, int64_t *ret);
-    /* NULL: it cannot tell */
+    /* NULL: not supported */
     struct watch *(*watch)(
         struct store *, void (*changed)(void *context), void *context);
     void (*close)(struct store *);
 };
 
 /*
- * store_create_table: TW_OK also when it exists. TW_BUSY while one of that
+ * store_create_table: TW_OK also if it exists. TW_BUSY while a table of that
  * name is being deleted.
  */
 TW_MUST_USE enum tw_err store_create_table(
@@ -265,9 +267,9 @@ TW_MUST_USE enum tw_err store_list_tables(struct store *store,
     struct exchange *exchange, struct continuation from, struct page *ret);
 
 /*
- * store_scan: one page. ret's former content is given up. request->from may
- * point into ret. TW_NOT_FOUND: no such table. TW_BUSY also for a page whose
- * continuation is request->from again.
+ * store_scan: one page. ret's former content is discarded. request->from may
+ * point into ret. TW_NOT_FOUND: the table does not exist. TW_BUSY also for a
+ * page whose continuation repeats an earlier one.
  */
 TW_MUST_USE enum tw_err store_scan(struct store *store,
     struct exchange *exchange, const struct scan_request *request,
@@ -275,8 +277,8 @@ TW_MUST_USE enum tw_err store_scan(struct store *store,
 
 /*
  * store_get: one entity with all its properties as ret->entities[0].
- * TW_NOT_FOUND: no such entity; also no such table, then exchange->err says so
- * and ret->count is still 0.
+ * TW_NOT_FOUND: the entity does not exist, or the table does not; then
+ * exchange->err names the table. ret->count is 0.
  */
 TW_MUST_USE enum tw_err store_get(struct store *store,
     struct exchange *exchange, const char *table, struct slice partition_key,
@@ -286,12 +288,13 @@ TW_MUST_USE enum tw_err store_get(struct store *store,
  * store_batch: apply one entity group transaction, in order, all or nothing.
  *
  * TW_OK         all applied; ret->etags are set.
- * TW_CONFLICT   none applied: operation ret->failed met an existing entity or
- *               another ETag.
- * TW_NOT_FOUND  none applied: operation ret->failed (or the table) is gone.
- * TW_UNKNOWN    sent, no answer. Read the entities, then decide.
+ * TW_CONFLICT   none applied: the entity of operation ret->failed exists
+ *               already, or has another ETag.
+ * TW_NOT_FOUND  none applied: the entity of operation ret->failed, or the
+ *               table, does not exist.
+ * TW_UNKNOWN    sent, no response. Read the entities, then decide.
  * TW_TOO_LARGE  none applied: operation ret->failed is too large, or the
- *               whole when ret->failed is batch->count.
+ *               whole batch if ret->failed is batch->count.
  * TW_INVALID    none applied: operation ret->failed can never succeed.
  * ret->failed is set on every return but TW_OK.
  *
@@ -301,14 +304,14 @@ TW_MUST_USE enum tw_err store_batch(struct store *store,
     struct exchange *exchange, const struct batch *batch,
     struct batch_result *ret);
 
-/* store_queue_create: TW_OK also when it exists. */
+/* store_queue_create: TW_OK also if it exists. */
 TW_MUST_USE enum tw_err store_queue_create(
     struct store *store, struct exchange *exchange, const char *queue);
 
 /*
- * store_queue_put: a message that never expires, first visible after hide_s
+ * store_queue_put: put a message that never expires, first visible after hide_s
  * seconds. ret has its id, pop_receipt and inserted_ticks as list[0].
- * TW_TOO_LARGE: over 64 KiB. TW_INVALID: a text the queue cannot carry.
+ * TW_TOO_LARGE: over 64 KiB. TW_INVALID: the text cannot be sent as XML.
  */
 TW_MUST_USE enum tw_err store_queue_put(struct store *store,
     struct exchange *exchange, const char *queue, struct slice text,
@@ -321,9 +324,10 @@ TW_MUST_USE enum tw_err store_queue_get(struct store *store,
     int64_t visibility_timeout_s, struct messages *ret);
 
 /*
- * store_queue_renew: hide the message hide_s (0: visible at once) more seconds
- * from now. On TW_OK pop_receipt (QUEUE_RECEIPT_MAX bytes) is replaced by the
- * new one. TW_CONFLICT: the receipt is no longer good, or the message is gone.
+ * store_queue_renew: hide the message for hide_s more seconds from now (0:
+ * visible at once). On TW_OK pop_receipt (QUEUE_RECEIPT_MAX bytes) is replaced
+ * by the new one. TW_CONFLICT: the receipt is no longer valid, or the message
+ * was deleted.
  */
 TW_MUST_USE enum tw_err store_queue_renew(struct store *store,
     struct exchange *exchange, const char *queue, struct slice id,
@@ -339,22 +343,23 @@ TW_MUST_USE enum tw_err store_queue_peek(struct store *store,
     struct exchange *exchange, const char *queue, unsigned count,
     struct messages *ret);
 
-/* store_queue_count: messages, hidden ones too; never too low. */
+/* store_queue_count: number of messages, hidden ones included; never too
+ * low. */
 TW_MUST_USE enum tw_err store_queue_count(struct store *store,
     struct exchange *exchange, const char *queue, int64_t *ret);
 
 /*
- * store_watch: have changed(context) called soon after another process has
- * written to the store (watch.h). It is also called for what this one writes.
- * Ended by watch_end(), before store_close(); NULL: this store cannot tell.
+ * store_watch: call changed(context) soon after another process has written to
+ * the store (watch.h), and after writes of this process. Ended by watch_end(),
+ * before store_close(). NULL: not supported by this store.
  */
 struct watch *store_watch(
     struct store *store, void (*changed)(void *context), void *context);
 
-/* store_close: NULL: nothing. No call may be under way. */
+/* store_close: no call may be in flight. NULL: does nothing. */
 void store_close(struct store *store);
 
-/* store_check_etag: one that can be a condition: printable ASCII, not *. */
+/* store_check_etag: is it valid as a condition: printable ASCII, not "*"? */
 TW_MUST_USE enum tw_err store_check_etag(struct slice etag, struct err *err);
 
 /* store_check_queue: 3-63 of a-z 0-9 -, alphanumeric ends, no --. */

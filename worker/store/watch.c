@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The folder is watched, not the file: a write-ahead log comes and goes. SQLite
- * writes a transaction to it, waits for the disk, and then makes it visible by
- * a write to shared memory that inotify does not see. So changed() is called
- * again.
+ * The folder is watched, not the file, because a write-ahead log is created and
+ * deleted. SQLite writes a transaction to it, waits for the disk, and then
+ * makes it visible by a write to shared memory that inotify does not report. So
+ * changed() is called again.
  */
 #include "worker/store/watch.h"
 
@@ -22,17 +22,17 @@
 
 #define LOG_SUFFIX "-wal"
 
-/* How long after one call of changed() the next one comes. */
+/* Delays from one call of changed() to the next. */
 static const int AGAIN_MS[] = {10, 20, 40, 80, 160};
 
 #define AGAIN_COUNT (sizeof(AGAIN_MS) / sizeof(AGAIN_MS[0]))
 
-/* However often the file is written, changed() is not called sooner. */
+/* Minimum time between calls of changed(). */
 #define REST_MS 10
 
 struct watch {
     int events, stop; /* inotify, eventfd */
-    char *name;       /* of the file, in its folder */
+    char *name;       /* of the file, without its folder */
     void (*changed)(void *context);
     void *context;
     struct platform_thread thread;
@@ -50,7 +50,7 @@ static bool is_wanted(
                strcmp(event->name + len, LOG_SUFFIX) == 0);
 }
 
-/* Was one of the events that have come the file's? */
+/* Reads the pending events: did one concern the file? */
 static bool take_events(const struct watch *watch)
 {
     _Alignas(struct inotify_event) char
@@ -77,8 +77,7 @@ static int left_ms(int64_t due_ms)
     return due_ms > now_ms ? (int)(due_ms - now_ms) : 0;
 }
 
-/* Until something happens (or not even then), or due_ms. False: it is the end.
- */
+/* Waits for an event (if events), or due_ms. False: the watch ends. */
 static bool wait_for(const struct watch *watch, bool events, int64_t due_ms)
 {
     struct pollfd files[] = {

@@ -18,8 +18,8 @@ struct columns {
     struct arena arena;
     struct slice names[CSV_MAX_PROPERTIES];
     size_t count;
-    bool sorted;               /* names are; buckets are not used any more */
-    uint16_t buckets[BUCKETS]; /* the index of a name, and 1; 0: empty */
+    bool sorted;               /* names are sorted; buckets are out of date */
+    uint16_t buckets[BUCKETS]; /* the index of a name + 1; 0: empty */
 };
 
 struct columns *columns_new(void)

@@ -14,7 +14,7 @@ struct columns;
 struct columns *columns_new(void);          /* owned */
 void columns_free(struct columns *columns); /* NULL: nothing */
 
-/* columns_add: name is copied; a name that is there already is fine.
+/* columns_add: name is copied; adding an existing name again is TW_OK.
  * TW_INVALID: it cannot be the name of a column, or there are too many. */
 TW_MUST_USE enum tw_err columns_add(
     struct columns *columns, struct slice name, struct err *err);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Records are found by four states, cells are converted by
- * jobs/engine/convert.h. */
+/* A state machine with four states finds the records; jobs/engine/convert.h
+ * converts the cells. */
 #include "worker/transfer/csv.h"
 
 #include <stdint.h>
@@ -56,7 +56,7 @@ static size_t count_commas(struct slice text)
     return count;
 }
 
-/* Without the quotes around it; each pair in it is one. */
+/* The text inside the quotes, each pair of quotes as one. */
 static struct slice unquoted(struct slice text, struct arena *arena)
 {
     char *at = arena_alloc(arena, text.len + 1);
@@ -69,7 +69,7 @@ static struct slice unquoted(struct slice text, struct arena *arena)
     return (struct slice){at, len};
 }
 
-/* The quoted field at *at, which then is after its closing quote. */
+/* The quoted field at *at, which is moved after the closing quote. */
 static struct slice take_quoted(
     struct slice record, size_t *at, struct arena *arena)
 {
@@ -168,8 +168,7 @@ static enum tw_err read_column(
     return TW_OK;
 }
 
-/* The columns by name, so that they are found without comparing each with all
- * others. */
+/* The columns sorted by name, so that lookups take O(log n). */
 struct name_index {
     const struct csv_header *header;
     size_t *columns; /* ordered by name */
@@ -233,8 +232,8 @@ static enum tw_err check_names(const struct name_index *names, struct err *err)
     return TW_OK;
 }
 
-/* A column of types belongs to the property whose name it begins with; of two
- * of them the first counts. */
+/* A type column belongs to the property whose name is its prefix. If a property
+ * has two, the first counts. */
 static void assign_types(
     const struct name_index *names, struct csv_column *columns)
 {
@@ -303,7 +302,7 @@ static bool read_type(struct slice text, enum edm_type *ret)
     return edm_type_named((struct slice){name, text.len + 4}, ret);
 }
 
-/* A conversion may lose spelling only: leading zeros, digits beyond the
+/* A conversion may lose only notation: leading zeros, digits beyond the
  * precision of a Double, the offset of a time. */
 static enum tw_err read_value(struct slice name, struct slice text,
     enum edm_type type, struct arena *arena, struct property *ret,
@@ -382,7 +381,7 @@ enum tw_err csv_entity(const struct csv_header *header,
 
 /* ---- writing ---- */
 
-/* Quoted also where a reader may drop spaces. */
+/* Outer spaces need quotes: a reader may drop them. */
 static bool needs_quotes(struct slice text)
 {
     if (text.len == 0)
@@ -430,8 +429,8 @@ void csv_write_header(const struct slice *names, size_t count, struct buf *to)
     buf_add_char(to, '\n');
 }
 
-/* Half of a surrogate pair, which only the escapes of JSON can express. In a
- * canonical text no other character from U+D800 to U+DFFF is escaped. */
+/* Does json contain a lone surrogate? Only the escapes of JSON can express it:
+ * a canonical text escapes no other character from U+D800 to U+DFFF. */
 static bool has_lone_surrogate(struct slice json)
 {
     const char *at = json.at, *end = json.at + json.len;
@@ -444,7 +443,7 @@ static bool has_lone_surrogate(struct slice json)
     return false;
 }
 
-/* Numbers, true and false are written as in JSON, all else is a JSON string. */
+/* The cell's text. Only strings are quoted in JSON; the quotes are omitted. */
 static struct slice text_of(
     const struct property *property, struct arena *arena)
 {

@@ -49,8 +49,8 @@ enum csv_verdict csv_line(struct csv_state *state, struct slice line);
 
 /*
  * csv_split: the fields of a record that csv_line() found whole, newlines in
- * fields unchanged. A carriage return at its end belongs to no field. What is
- * not in record lives in arena.
+ * fields unchanged. A carriage return at its end belongs to no field. Fields
+ * that had to be copied live in arena.
  */
 const struct slice *csv_split(
     struct slice record, struct arena *arena, size_t *ret_count);
@@ -65,7 +65,7 @@ struct csv_column {
         CSV_PROPERTY,
     } what;
     struct slice name;
-    size_t type; /* the column of its type; its own index: it has none */
+    size_t type; /* the index of its type's column; its own index: none */
 };
 
 struct csv_header {
@@ -75,13 +75,13 @@ struct csv_header {
 
 /* csv_header: from the fields of the first record, which are borrowed for the
  * life of *ret; its columns live in arena. TW_INVALID: err says which name is
- * missing, there twice, or invalid. */
+ * missing, duplicate or invalid. */
 TW_MUST_USE enum tw_err csv_header(const struct slice *fields, size_t count,
     struct arena *arena, struct csv_header *ret, struct err *err);
 
 /* csv_entity: the entity of a record, without an ETag. *ret lives in arena, and
  * as long as the header and the fields. TW_INVALID, TW_TOO_LARGE: no store
- * accepts it; err names the property and never its value. */
+ * accepts the entity; err names the property and never its value. */
 TW_MUST_USE enum tw_err csv_entity(const struct csv_header *header,
     const struct slice *fields, size_t count, struct arena *arena,
     struct entity *ret, struct err *err);

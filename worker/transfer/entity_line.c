@@ -8,7 +8,7 @@
 #include "worker/base/json.h"
 #include "worker/base/text.h"
 
-/* A quoted name: room for text_quote()'s longest. */
+/* Room for the longest result of text_quote(). */
 #define NAME_MAX_BYTES 1024
 
 static bool is_blank(struct slice text)
@@ -38,7 +38,7 @@ static enum tw_err refuse_nested(
     return TW_INVALID;
 }
 
-/* The first line of a file that is one list may be its bracket alone. */
+/* Does line begin a JSON list? Then it may consist of the bracket only. */
 static bool begins_list(struct slice line)
 {
     size_t at = 0;
@@ -48,8 +48,8 @@ static bool begins_list(struct slice line)
     return at < line.len && line.at[at] == '[';
 }
 
-/* entity_parse() ends at a bracket without naming the property: it is found
- * here, where the line is invalid anyway. */
+/* entity_parse() stops at a nested value without naming the property. The line
+ * is invalid anyway, so it is parsed again to find the name. */
 static enum tw_err explain_nested(
     struct slice line, enum tw_err code, struct err *err)
 {

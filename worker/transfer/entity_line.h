@@ -11,10 +11,10 @@
 #include "worker/store/entity.h"
 
 /*
- * entity_line: read line, without its newline; first: it is the first of the
- * file and may begin with a byte order mark. *ret_blank (then *ret is not
- * set): it holds nothing. *ret has no ETag, points into line and lives in
- * arena. TW_INVALID, TW_TOO_LARGE: no store accepts it; err says why.
+ * entity_line: read line, without its newline. first: it is the first of the
+ * file and may begin with a byte order mark. *ret_blank (then *ret is not set):
+ * it has only white space. *ret has no ETag, points into line and lives in
+ * arena. TW_INVALID, TW_TOO_LARGE: no store accepts the entity; err says why.
  */
 TW_MUST_USE enum tw_err entity_line(struct slice line, bool first,
     struct arena *arena, struct entity *ret, bool *ret_blank, struct err *err);

@@ -20,7 +20,7 @@
 #include "worker/transfer/export_file.h"
 #include "worker/transfer/lines.h"
 
-/* How much is collected before it is written. */
+/* Text is written when this much is collected. */
 #define WRITE_BYTES ((size_t)256 * 1024)
 #define WHAT_MAX ((size_t)256 * 1024)
 
@@ -32,8 +32,9 @@ struct export
     struct export_file file;
     bool opened;             /* file */
     struct arena last_arena; /* of last */
-    struct entity last;      /* the last one of an earlier process; its keys */
-    bool continues;          /* after last */
+    struct entity last;      /* the last entity that an earlier process wrote;
+                                its keys */
+    bool continues;          /* resume after last */
 
     struct columns *columns;   /* CSV */
     const struct slice *names; /* of all columns for properties */
@@ -45,7 +46,8 @@ struct export
     struct buf text;    /* not yet written */
 
     struct platform_mutex mutex;
-    char *temporary; /* under mutex: what export_abort() removes, or NULL */
+    char *temporary; /* under mutex: the file that export_abort() removes, or
+                        NULL */
 };
 
 /* ---- entities ---- */
@@ -182,8 +184,8 @@ static bool is_system_property(struct slice name)
            slice_is(name, "Timestamp");
 }
 
-/* The selected properties are the columns, whether an entity has them or not;
- * without a selection the table is read. */
+/* With --select the columns are the selected properties, whether an entity has
+ * them or not; without it a scan collects them. */
 static enum tw_err find_columns(struct export *export, struct err *err)
 {
     const struct export_options *options = &export->options;
@@ -212,7 +214,7 @@ static enum tw_err begin_csv(struct export *export, struct err *err)
 
 /* ---- the file ---- */
 
-/* What one id stands for, in one text. */
+/* Text that identifies what is exported. */
 static void add_what(const struct export *export, struct buf *to)
 {
     const struct export_options *options = &export->options;
@@ -257,7 +259,7 @@ static enum tw_err read_last(struct export *export, struct err *err)
     return TW_OK;
 }
 
-/* The part of an export with an id stays. */
+/* export_abort() keeps a part with an id. */
 static void set_temporary(struct export *export)
 {
     const char *part = export->options.id ? NULL : export->file.part;

@@ -4,8 +4,8 @@
  * which the store returns them, each value in its canonical text, so that two
  * tables with the same content give the same file.
  *
- * A CSV header needs the names of all properties. They are collected by a first
- * scan of the table; if an entity then has another one, the export fails.
+ * A CSV header needs the names of all properties. A first scan of the table
+ * collects them; if the second scan finds another property, the export fails.
  */
 #ifndef TW_TRANSFER_EXPORT_H
 #define TW_TRANSFER_EXPORT_H
@@ -26,14 +26,14 @@ struct export_options {
     struct slice filter;        /* OData, or empty */
     const struct slice *select; /* NULL: all properties */
     size_t select_count;
-    const char *id; /* an interrupted export is continued; NULL: it is not */
-    bool force;     /* a file that exists is replaced */
+    const char *id; /* continues an interrupted export; NULL: none */
+    bool force;     /* replaces an existing file */
 };
 
 struct export;
 
-/* export_new: owned. export_free: what is not complete is removed, but for the
- * part of an id, which is reported. NULL: nothing. */
+/* export_new: owned. export_free: removes an incomplete file, except the part
+ * of an export with an id, whose path it reports. NULL: nothing. */
 struct export *export_new(
     const struct transfer *transfer, const struct export_options *options);
 void export_free(struct export *export);
@@ -46,13 +46,13 @@ void export_free(struct export *export);
  */
 TW_MUST_USE enum tw_err export_run(struct export *export, struct err *err);
 
-/* export_count: entities in the file so far. export_is_collecting: is the scan
- * under way that only collects the names of columns? From any thread. */
+/* export_count: entities in the file so far. export_is_collecting: is the first
+ * scan under way, which only collects property names? From any thread. */
 int64_t export_count(const struct export *export);
 bool export_is_collecting(const struct export *export);
 
-/* export_abort: remove what export_free() would remove. From any thread, before
- * the process ends without export_free(). */
+/* export_abort: remove the file that export_free() would remove. From any
+ * thread, before the process ends without export_free(). */
 void export_abort(struct export *export);
 
 #endif

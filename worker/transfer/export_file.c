@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A part beside its target, which a later process may continue. */
+/* Writes a part beside its target, and continues one of an earlier process. */
 #include "worker/transfer/export_file.h"
 
 #include <dirent.h>
@@ -32,7 +32,8 @@ static enum tw_err fail_write(
         strerror(cause));
 }
 
-/* A pipe or a device is written directly: nothing can be renamed to it. */
+/* A pipe or a device is written directly, because no part can be renamed to
+ * it. */
 static bool is_special(const char *path)
 {
     struct stat is;
@@ -40,7 +41,7 @@ static bool is_special(const char *path)
     return stat(path, &is) == 0 && !S_ISREG(is.st_mode);
 }
 
-/* Where a link leads, so that it stays a link. Owned. */
+/* The target of a link, which stays a link. Owned. */
 static char *target_of(const char *path)
 {
     char *real = realpath(path, NULL);
@@ -78,7 +79,7 @@ static bool is_part_of(const char *name, const char *begin)
            strcmp(name + len + HASH_DIGITS, PART) == 0;
 }
 
-/* The same id for something else is a mistake. */
+/* Refuse an id whose existing part is of a different export. */
 static enum tw_err refuse_other(
     const struct export_file *file, const char *id, struct err *err)
 {
@@ -164,8 +165,8 @@ static enum tw_err open_new(struct export_file *file, struct err *err)
 
 /* ---- continuing ---- */
 
-/* A part is continued after its whole lines. A line of an export has no NUL:
- * a NUL is where a power cut has lost what was written. */
+/* An export continues after the whole lines of a part. Its lines have no NUL,
+ * so a NUL marks data that was lost in a power failure. */
 struct whole {
     int64_t lines;
     off_t end, begin_of_last;
@@ -184,7 +185,7 @@ static void add_block(
     }
 }
 
-/* -1: errno. */
+/* -1: see errno. */
 static int find_whole(int fd, struct whole *ret)
 {
     char *block = mem_alloc(READ_BYTES);
@@ -225,8 +226,8 @@ static int read_last(
     return 0;
 }
 
-/* False: another process writes it, or has just finished, and the open file is
- * no longer the part. */
+/* False: another process writes the part, or has just renamed it, so that the
+ * open file is no longer the part. */
 static bool lock_part(const struct export_file *file, int fd)
 {
     struct stat open_one, named;
@@ -315,7 +316,7 @@ enum tw_err export_file_write(
     return fail_write(file, errno, err);
 }
 
-/* The name of the file must survive a power cut, too. */
+/* Sync the folder, so that the file's name survives a power failure. */
 static void sync_folder(const char *path)
 {
     char *folder = folder_of(path);
@@ -328,8 +329,8 @@ static void sync_folder(const char *path)
     mem_free(folder);
 }
 
-/* Without force a file that was created meanwhile is not replaced; a file
- * system that cannot make sure of that renames all the same. */
+/* Without force, a file that was created meanwhile is not replaced. A file
+ * system without RENAME_NOREPLACE renames in any case. */
 static int rename_part(const struct export_file *file)
 {
     unsigned flags = file->force ? 0 : RENAME_NOREPLACE;
@@ -340,7 +341,7 @@ static int rename_part(const struct export_file *file)
     return failed;
 }
 
-/* Renamed before it is closed, because closing releases the lock. Returns
+/* Renames before the file is closed, because closing releases the lock. Returns
  * errno. */
 static int finish(struct export_file *file)
 {

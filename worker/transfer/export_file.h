@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Where an export is written. A file is complete or does not exist: it is
- * written beside its place as a part, made durable, and renamed. The part of an
- * export with an id stays when the export is interrupted, and the next one with
- * that id continues after its last whole line:
+ * The file of an export. A file is complete or does not exist: an export writes
+ * a part beside it, syncs the part to disk, and renames it. The part of an
+ * export with an id stays when the export is interrupted, and the next export
+ * with that id continues after its last whole line:
  *
  *   blogs.jsonl.ID-0123456789abcdef.part     the hash is of what is exported
  *
- * A new file is readable by its owner alone. A file that is replaced keeps its
- * mode, and a link to it stays a link.
+ * A new file is readable by its owner alone. A replaced file keeps its mode,
+ * and a link to it stays a link.
  */
 #ifndef TW_TRANSFER_EXPORT_FILE_H
 #define TW_TRANSFER_EXPORT_FILE_H
@@ -23,21 +23,21 @@
 
 struct export_file {
     const char *path; /* borrowed; NULL: standard output */
-    char *target;     /* path, or where it leads as a link */
+    char *target;     /* path, or the file that the link points to */
     char *part;       /* renamed to target at the end; NULL: written directly */
     bool with_id;     /* the part stays when the export is interrupted */
     bool ours;        /* this process has created or locked the part */
     bool force;       /* an existing file is replaced */
     FILE *file;
 
-    int64_t lines;   /* whole ones that an earlier process has written */
-    struct buf last; /* the last of them, without its newline */
+    int64_t lines;   /* whole lines that an earlier process wrote */
+    struct buf last; /* the last of these lines, without its newline */
 };
 
 struct export_file_options {
     const char *path;  /* NULL or "-": standard output */
     bool force;        /* replace a file that exists */
-    const char *id;    /* one that text_is_run_id(); NULL: none */
+    const char *id;    /* valid for text_is_run_id(); NULL: none */
     struct slice what; /* with an id: what is exported, in one text */
     bool continues;    /* false: an existing part is written again from the
                           beginning, because the store has no order */
@@ -46,8 +46,8 @@ struct export_file_options {
 /*
  * export_file_open: TW_CONFLICT: wrong usage: the file exists and force is
  * false, the id belongs to an export of something else, or standard output has
- * an id. TW_STOPPED: another process writes the part. TW_INVALID, or TW_FULL
- * where the disk is full: it cannot be written. export_file_close() in any
+ * an id. TW_STOPPED: another process writes the part. TW_INVALID, or TW_FULL if
+ * the disk is full: the file cannot be written. Call export_file_close() in any
  * case.
  */
 TW_MUST_USE enum tw_err export_file_open(struct export_file *file,
@@ -57,13 +57,13 @@ TW_MUST_USE enum tw_err export_file_open(struct export_file *file,
 TW_MUST_USE enum tw_err export_file_write(
     struct export_file *file, struct slice text, struct err *err);
 
-/* export_file_finish: everything is written: rename the part to the file.
- * TW_INVALID, TW_FULL; TW_CONFLICT: the file exists meanwhile. */
+/* export_file_finish: complete the export: rename the part to the file.
+ * TW_INVALID, TW_FULL; TW_CONFLICT: the file was created meanwhile. */
 TW_MUST_USE enum tw_err export_file_finish(
     struct export_file *file, struct err *err);
 
-/* export_file_close: an unfinished part is removed, unless it has an id and is
- * not empty. True: it stays. */
+/* export_file_close: removes an unfinished part, unless it has an id and is not
+ * empty. True: the part stays. */
 bool export_file_close(struct export_file *file);
 
 #endif

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Every entity is inserted first. Where one exists, an equal one is accepted,
- * and a different one is handled by on_conflict with the ETag that was read; so
- * records may be sent again after a crash or an unknown outcome. A sorter
- * groups the records by PartitionKey, and a batch writer makes batches of them.
+ * Every entity is inserted first. If an entity with its keys exists, an equal
+ * one is accepted, and on_conflict decides about a different one, with the ETag
+ * that was read. So records may be sent again after a crash or an unknown
+ * outcome. A sorter groups the records by PartitionKey, and a batch writer
+ * makes batches of them.
  *
- * Records of one key must keep their order, which batches in flight do not
- * have. So the keys in flight are remembered, and everything is confirmed
- * before one of them comes again, or the set is full.
+ * Records with the same key must keep their order, but batches in flight have
+ * no order. So the keys in flight are remembered, and all records in flight are
+ * confirmed before a key repeats or when the set is full.
  */
 #include "worker/transfer/import.h"
 
@@ -32,9 +33,9 @@
 #include "worker/transfer/rejects.h"
 #include "worker/transfer/rejects_tail.h"
 
-/* With an id: how often the ledger is updated. */
+/* With an id: the interval of ledger updates. */
 #define SAVE_MS 1000
-/* How long a record waits at most for others of its PartitionKey. */
+/* The longest time that a record waits for others of its PartitionKey. */
 #define SUBMIT_MS 1000
 
 #define ARGS_MAX 65536
@@ -44,7 +45,7 @@ struct sent {
     struct import *import;
     struct sent *next, *previous;
     uint64_t number; /* of its first line */
-    size_t len;      /* of raw; 0 where rejected lines are not kept */
+    size_t len;      /* of raw; 0 if rejected lines are not kept */
     char raw[];
 };
 
@@ -63,7 +64,7 @@ struct import {
     struct batch_writer *batch_writer;
     struct sent *sent; /* all records in flight */
     struct pending_keys pending;
-    int64_t submit_ms; /* when the sorter is emptied at the latest */
+    int64_t submit_ms; /* when the sorter is flushed at the latest */
     struct err why;    /* why the current record failed in the batch writer */
 
     struct import_ledger ledger;
@@ -73,7 +74,7 @@ struct import {
     struct import_counts confirmed; /* up to its position */
     int64_t rejected;               /* records, by this process */
     bool failed;                    /* an invalid record ends the import */
-    struct err failure;             /* that one */
+    struct err failure;             /* its error */
     bool repeated;
 };
 
@@ -100,7 +101,7 @@ static void reject(struct import *import, uint64_t number, const char *why)
     import->rejected++;
 }
 
-/* Called before on_settled(), which knows the line. */
+/* Called before on_settled(), which adds the line number. */
 static void on_failed(void *context, const struct run_failure *failure)
 {
     struct import *import = context;
@@ -206,7 +207,7 @@ static enum tw_err submit(struct import *import, struct err *err)
     return sorter_flush(import->sorter, import->batch_writer, err);
 }
 
-/* A process that continues detects by the digest whether the rejects file was
+/* Store the digest by which a later process detects that the rejects file was
  * edited. */
 static enum tw_err record_rejects(struct import *import, struct err *err)
 {
@@ -222,7 +223,7 @@ static enum tw_err record_rejects(struct import *import, struct err *err)
     return outcome;
 }
 
-/* Rejected lines are on disk before the ledger says so. */
+/* The rejected lines must be on disk before the ledger counts them. */
 static enum tw_err sync_rejects(struct import *import, struct err *err)
 {
     struct import_position *position = &import->confirmed.position;
@@ -233,8 +234,8 @@ static enum tw_err sync_rejects(struct import *import, struct err *err)
     return outcome;
 }
 
-/* The ledger counts only what is before its position, because a process that
- * continues there reads the rest again. */
+/* The ledger counts only the lines up to its position, because a process that
+ * continues reads all later lines again. */
 static void set_confirmed(struct import *import, uint64_t line)
 {
     const struct run_counts *counts = &import->local.run.counts;
@@ -248,7 +249,7 @@ static void set_confirmed(struct import *import, uint64_t line)
     confirmed->rejected = import->rejected;
 }
 
-/* Afterwards everything up to line is stored, skipped or rejected. */
+/* Afterwards all records up to line are stored, skipped or rejected. */
 static enum tw_err confirm(
     struct import *import, uint64_t line, struct err *err)
 {
@@ -421,7 +422,7 @@ static enum ledger_state state_after(enum tw_err outcome)
     return LEDGER_WAITING;
 }
 
-/* The outcome of the import: it has succeeded only if the ledger says so. */
+/* The outcome of the import: a success only if the ledger was updated. */
 static enum tw_err close_ledger(
     struct import *import, enum tw_err outcome, struct err *err)
 {
@@ -451,7 +452,8 @@ static enum tw_err close_ledger(
 
 /* ---- files ---- */
 
-/* Lines that an earlier process has stored are skipped, in the same file. */
+/* Skip the lines that an earlier process stored, and check that they are
+ * unchanged. */
 static enum tw_err skip_stored(struct import *import, struct err *err)
 {
     const struct import_position *position = &import->confirmed.position;
@@ -478,8 +480,9 @@ static int64_t hash_path(const char *path)
     return (int64_t)(hash_mix(hash) >> 1 | 1);
 }
 
-/* The ledger names the file before anything is in it, so that after a kill the
- * next process knows that it belongs to this id. */
+/* The ledger records the file's path before anything is written to the file.
+ * After a kill the next process knows by it that the file belongs to this
+ * id. */
 static enum tw_err begin_new_rejects(
     struct import *import, int64_t path, struct err *err)
 {
@@ -505,8 +508,9 @@ static bool is_edited(struct import *import)
                import->options.path, position->line);
 }
 
-/* The ledger is updated before the file is truncated: after a kill the next
- * process would take the truncated file for an edited one. */
+/* The ledger is updated before the file is truncated: else, after a kill
+ * between the two, the next process would report the truncated file as
+ * edited. */
 static enum tw_err continue_rejects(
     struct import *import, int64_t path, struct err *err)
 {
@@ -545,8 +549,9 @@ static enum tw_err begin_rejects(struct import *import, struct err *err)
     return outcome;
 }
 
-/* The rejects file is locked before the id is taken: a process that still
- * writes it, perhaps under the same id, is not disturbed. */
+/* The rejects file is locked before this process takes the id, so that it
+ * cannot disturb a process that still writes the file, perhaps with the same
+ * id. */
 static enum tw_err open_files(struct import *import, struct err *err)
 {
     const struct import_options *options = &import->options;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * An import: the records of a file into a table. An equal entity that exists
- * is accepted, so an import can be repeated; with an id it continues after the
- * last line that was stored.
+ * An import of the records of a file into a table. An existing equal entity is
+ * accepted, so an import can be repeated. With an id, an import continues after
+ * the last line that was stored.
  */
 #ifndef TW_TRANSFER_IMPORT_H
 #define TW_TRANSFER_IMPORT_H
@@ -14,7 +14,7 @@
 #include "worker/transfer/records.h"
 #include "worker/transfer/transfer.h"
 
-/* What is done where a different entity has the key. */
+/* What to do if a different entity with the same keys exists. */
 enum import_conflict {
     IMPORT_CONFLICT_FAIL, /* the record is rejected */
     IMPORT_CONFLICT_SKIP,
@@ -48,9 +48,9 @@ void import_free(struct import *import); /* NULL: nothing */
 /*
  * import_run: once. TW_OK: each record is stored, skipped or rejected.
  * TW_INVALID: the first invalid record, unless skip_errors, or a file that
- * cannot be used. TW_CONFLICT: the id belongs to another import: wrong usage.
- * TW_STOPPED: it was stopped, or another process has the id or the rejects
- * file. TW_FULL: the disk is full. All else: the store.
+ * cannot be used. TW_CONFLICT: wrong usage: the id belongs to another import.
+ * TW_STOPPED: stopped, or another process has the id or the rejects file.
+ * TW_FULL: the disk is full. All else: the store.
  */
 TW_MUST_USE enum tw_err import_run(struct import *import, struct err *err);
 

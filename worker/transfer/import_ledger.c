@@ -15,10 +15,11 @@
 
 #define KIND "import"
 
-/* How often a write whose outcome is unknown is sent. */
+/* The number of tries of a write while its outcome is unknown. */
 #define WRITE_TRIES 3
 
-/* How often the entity is taken where others write it at the same time. */
+/* The number of tries to take over the entity while other processes write
+ * it. */
 #define TAKE_TRIES 5
 
 #define CHECKPOINT_MAX 512
@@ -46,9 +47,9 @@ static enum tw_err get(void *context, struct exchange *exchange)
         slice_of(IMPORT_LEDGER_JOB), reading->id, reading->run);
 }
 
-/* ledger->run is to be stored, over what owner stored with that operation: a
- * later write of it (a late request of a dead process) knows a later position.
- */
+/* A write of ledger->run. `owner` and `operation` are of the last write that
+ * this process knows: if a later one is stored (by a late request of a dead
+ * process), its position is later too. */
 struct writing {
     struct import_ledger *ledger;
     struct slice owner, operation;
@@ -178,7 +179,7 @@ struct import_position import_ledger_position(struct slice checkpoint)
     return position;
 }
 
-/* A failed import is queued again before it runs, as `poison retry` does. */
+/* A failed import moves to queued before it runs, as in `poison retry`. */
 static enum tw_err reopen(struct import_ledger *ledger, struct err *err)
 {
     struct ledger_run *run = &ledger->run;
@@ -279,7 +280,7 @@ static void write_position(
         position->rejects_digest);
 }
 
-/* The arena of a run only grows: a fresh copy keeps memory bounded. */
+/* The arena of a run only grows; copying the run bounds its memory. */
 static void set_counts(
     struct import_ledger *ledger, const struct import_counts *counts)
 {

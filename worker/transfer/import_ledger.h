@@ -6,10 +6,10 @@
  *   {"line":N,"digest":D,"rejected_bytes":B,
  *    "rejects_path":P,"rejects_size":S,"rejects_digest":R}
  *
- * see struct import_position. An import has no lease: of two processes with
- * one id, the one whose write is refused ends. A process that starts retries
- * a refused write a few times, because the other write may be a late request
- * of a process that has ended.
+ * see struct import_position. An import has no lease: of two processes with one
+ * id, the one whose write is refused ends. A starting process retries a refused
+ * write a few times, because a late request of an ended process may have caused
+ * the refusal.
  */
 #ifndef TW_TRANSFER_IMPORT_LEDGER_H
 #define TW_TRANSFER_IMPORT_LEDGER_H
@@ -26,11 +26,12 @@ struct transfer;
 /* The PartitionKey: no job can have this name. */
 #define IMPORT_LEDGER_JOB "-import"
 
-/* How far an import is in its files. */
+/* The position of an import in its files. */
 struct import_position {
-    uint64_t line;          /* every line up to it is stored or rejected */
+    uint64_t line;          /* every line up to this one is stored or
+                               rejected */
     int64_t digest;         /* records_digest() there; 0: unknown */
-    int64_t rejected_bytes; /* that the rejected lines up to `line` take in
+    int64_t rejected_bytes; /* the size of the rejected lines up to `line` in
                                the rejects file */
     int64_t rejects_path;   /* a hash of that file's path; 0: unknown */
     int64_t rejects_size;   /* its size when this was stored */
@@ -45,34 +46,34 @@ struct import_counts {
 struct import_ledger {
     const struct transfer *transfer;
     struct ledger_run is;        /* as last stored */
-    struct ledger_run run;       /* what is to be stored next */
+    struct ledger_run run;       /* to be stored next */
     struct import_counts before; /* counted by earlier processes */
     bool stored;     /* the entity exists and this process owns it */
     bool taken_over; /* another process wrote the entity instead */
 };
 
 /*
- * import_ledger_open: take the entity of id, or insert it. args is what is
- * imported, as JSON. *ret: how far it is already. *ret_done: it succeeded
+ * import_ledger_open: take over the entity of id, or insert it. args: what is
+ * imported, as JSON. *ret: the stored position. *ret_done: the import succeeded
  * before. TW_CONFLICT: the id belongs to other args. TW_STOPPED: another
- * process took it just now. TW_INVALID: it was cancelled.
+ * process just took over the id. TW_INVALID: the import was cancelled. Call
  * import_ledger_done() in any case.
  */
 TW_MUST_USE enum tw_err import_ledger_open(struct import_ledger *ledger,
     const struct transfer *transfer, const char *id, struct slice args,
     struct import_position *ret, bool *ret_done, struct err *err);
 
-/* import_ledger_position: what a Checkpoint says; all 0: nothing. */
+/* import_ledger_position: parse a Checkpoint; all 0: empty or invalid. */
 struct import_position import_ledger_position(struct slice checkpoint);
 
-/* import_ledger_save: store how far it is; counts are of this process, to which
- * those of earlier ones are added. TW_STOPPED: another process has taken the
- * id over. */
+/* import_ledger_save: store the position and the counts of this process, added
+ * to those of earlier ones. TW_STOPPED: another process has taken over the
+ * id. */
 TW_MUST_USE enum tw_err import_ledger_save(struct import_ledger *ledger,
     const struct import_counts *counts, struct err *err);
 
-/* import_ledger_end: the same, with the state in which it ends; why may be
- * empty. LEDGER_WAITING: it can be continued. */
+/* import_ledger_end: the same, with the final state; why may be empty.
+ * LEDGER_WAITING: the import can be continued. */
 TW_MUST_USE enum tw_err import_ledger_end(struct import_ledger *ledger,
     const struct import_counts *counts, enum ledger_state state,
     const char *why, struct err *err);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Lines of a file, by one buffer that grows up to the largest line. */
+/* Reads lines through one buffer that grows to the size of the largest line. */
 #include "worker/transfer/lines.h"
 
 #include <errno.h>
@@ -13,7 +13,7 @@
 
 #define READ_BYTES ((size_t)64 * 1024)
 
-/* How often a wait for a pipe checks whether the command was stopped. */
+/* The interval at which a wait for a pipe checks `stopped`. */
 #define POLL_MS 200
 
 struct lines {
@@ -81,7 +81,8 @@ int lines_share(const struct lines *lines)
     return (int)((double)taken / (double)lines->size * 1000);
 }
 
-/* Move what is left to the front, and grow where that gives no room. */
+/* Move the remaining bytes to the front, and grow the buffer if that frees too
+ * little. */
 static void make_room(struct lines *lines)
 {
     if (lines->begin > 0) {
@@ -96,7 +97,7 @@ static void make_room(struct lines *lines)
     lines->buffer = mem_resize(lines->buffer, lines->room);
 }
 
-/* Signals are blocked, so no read is interrupted by them. */
+/* Poll with a timeout: blocked signals do not interrupt read(). */
 static enum tw_err wait_for_more(const struct lines *lines, struct err *err)
 {
     struct pollfd poll_fd = {.fd = lines->fd, .events = POLLIN};
@@ -128,8 +129,8 @@ static enum tw_err read_more(struct lines *lines, struct err *err)
     return TW_OK;
 }
 
-/* The length of the line that begins here, without its newline, as far as it
- * was read; one that is longer than the limit is not read to its end. */
+/* The length of the next line, without its newline, as far as it was read. A
+ * line over the limit is not read to its end. */
 static enum tw_err find_newline(
     struct lines *lines, size_t *ret_len, struct err *err)
 {
@@ -150,7 +151,7 @@ static enum tw_err find_newline(
     }
 }
 
-/* The next len bytes are done with. */
+/* Remove the next len bytes. */
 static void consume(struct lines *lines, size_t len)
 {
     lines->begin += len;
@@ -158,7 +159,7 @@ static void consume(struct lines *lines, size_t len)
     atomic_fetch_add(&lines->taken, (int64_t)len);
 }
 
-/* Some spreadsheets save it; neither byte can be part of UTF-8. */
+/* Some spreadsheets save UTF-16; neither byte occurs in UTF-8. */
 static bool begins_utf16(struct slice text)
 {
     return slice_begins(text, slice_of("\xFF\xFE")) ||

@@ -24,11 +24,11 @@ TW_MUST_USE enum tw_err lines_open(const char *path,
 void lines_close(struct lines *lines); /* NULL: nothing */
 
 /*
- * lines_next: the next line, without its newline; borrowed until the next
- * call. *ret_end (then *ret is not set): there is none. TW_TOO_LARGE: the
- * line is longer than LINES_MAX_BYTES; lines_skip_long() comes next.
- * TW_INVALID: the file cannot be read, or begins with the byte order mark of
- * UTF-16. TW_STOPPED: *stopped, while it waited.
+ * lines_next: the next line, without its newline; borrowed until the next call.
+ * *ret_end (then *ret is not set): end of file. TW_TOO_LARGE: the line is
+ * longer than LINES_MAX_BYTES; lines_skip_long() comes next. TW_INVALID: the
+ * file cannot be read, or begins with the byte order mark of UTF-16.
+ * TW_STOPPED: *stopped was set during a wait.
  */
 TW_MUST_USE enum tw_err lines_next(
     struct lines *lines, struct slice *ret, bool *ret_end, struct err *err);
@@ -41,11 +41,12 @@ TW_MUST_USE enum tw_err lines_next(
 TW_MUST_USE enum tw_err lines_skip_long(
     struct lines *lines, FILE *to, struct err *err);
 
-/* lines_number: of the line that lines_next() gave last, from 1. */
+/* lines_number: the number of the last line that lines_next() returned, from
+ * 1. */
 uint64_t lines_number(const struct lines *lines);
 
-/* lines_share: thousandths of the file that are read; -1: cannot be told. May
- * be asked from another thread. */
+/* lines_share: thousandths of the file that are read; -1: unknown. May be
+ * called from another thread. */
 int lines_share(const struct lines *lines);
 
 #endif

@@ -2,8 +2,8 @@
 /*
  * The keys of the records that an import has sent and not yet confirmed. Two
  * records of one key must not be in flight together, because the later one
- * might not be the last to arrive. The set holds hashes, so a key may seem to
- * be in it that is not; that costs a wait, not correctness.
+ * might not be the last to arrive. The set holds hashes: a collision costs a
+ * wait, not correctness.
  */
 #ifndef TW_TRANSFER_PENDING_KEYS_H
 #define TW_TRANSFER_PENDING_KEYS_H

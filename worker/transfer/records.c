@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Lines, and records of CSV put together from them. */
+/* Reads lines, and joins those of a CSV record. */
 #include "worker/transfer/records.h"
 
 #include <inttypes.h>
@@ -19,12 +19,13 @@ struct records {
     enum records_format format;
 
     /* CSV: lines that were read to find the end of a record. Those before
-     * `from` are done with; `number` is that of the last of them. */
+     * `from` were returned already; `number` is the number of the last of
+     * these. */
     struct buf held;
     size_t from;
     uint64_t number;
     bool at_end;
-    bool too_long; /* the line that follows them, which is not read yet */
+    bool too_long; /* the line after the held ones, not read yet */
     struct err too_long_why;
     FILE *long_lines; /* where such lines are written, or NULL */
 
@@ -55,8 +56,8 @@ void records_keep_long(struct records *records, FILE *to)
     records->long_lines = to;
 }
 
-/* One line or several: raw is without the last newline. A line that is too long
- * counts as an empty one. */
+/* raw is one or several lines, without the last newline. A line that is too
+ * long counts as an empty one. */
 static void add_to_digest(struct records *records, struct slice raw)
 {
     records->hash = hash_slice(records->hash, raw);
@@ -117,7 +118,7 @@ static size_t held_bytes(const struct records *records)
     return records->held.len - records->from;
 }
 
-/* What is done with is dropped once it is the greater part. */
+/* Drop the returned lines when they are the greater part of the buffer. */
 static void drop_done(struct records *records)
 {
     struct buf *held = &records->held;
@@ -218,7 +219,7 @@ static enum tw_err find_record(
     return TW_OK;
 }
 
-/* The line that is too long, once everything before it was returned. */
+/* Return the line that is too long, after all lines before it. */
 static enum tw_err next_long_line(
     struct records *records, struct record *ret, struct err *err)
 {

@@ -30,8 +30,8 @@ enum records_format {
 struct records;
 
 /*
- * records_open: path and stopped as lines_open() has them. Of CSV the header
- * is read. TW_INVALID: the file cannot be read, or its header names no keys;
+ * records_open: path and stopped as in lines_open(). Reads the header of a CSV
+ * file. TW_INVALID: the file cannot be read, or its header lacks a key column;
  * err says which line. TW_STOPPED. Owned.
  */
 TW_MUST_USE enum tw_err records_open(const char *path,
@@ -43,8 +43,8 @@ void records_close(struct records *records); /* NULL: nothing */
  * for JSON Lines. Borrowed. */
 struct slice records_header(const struct records *records);
 
-/* records_keep_long: where lines that are too long are written whole when
- * records_next() reaches them; NULL (at first): nowhere. Borrowed. */
+/* records_keep_long: records_next() writes lines that are too long to this
+ * file; NULL (the default): it drops them. Borrowed. */
 void records_keep_long(struct records *records, FILE *to);
 
 /* records_skip: skip all lines up to this number, from 1; before the first
@@ -54,27 +54,28 @@ TW_MUST_USE enum tw_err records_skip(
 
 struct record {
     uint64_t first, last; /* its lines, from 1 */
-    struct slice raw;     /* as it is in the file, without its last newline;
+    struct slice raw;     /* its text in the file, without the last newline;
                              borrowed until the next call */
     bool too_long;        /* raw is empty; see records_keep_long() */
-    bool blank;           /* it holds nothing */
-    bool invalid;         /* no store accepts it: why */
+    bool blank;           /* it has only white space */
+    bool invalid;         /* no store accepts the entity; see why */
     struct err why;
-    struct entity entity; /* else; points into raw, and lives in the arena */
+    struct entity entity; /* set if none of these; points into raw, lives in the
+                             arena */
 };
 
 /*
- * records_next: the next record. *ret_end (then *ret is not set): there is
- * none. TW_INVALID: the file cannot be read. TW_STOPPED.
+ * records_next: the next record. *ret_end (then *ret is not set): end of file.
+ * TW_INVALID: the file cannot be read. TW_STOPPED.
  */
 TW_MUST_USE enum tw_err records_next(struct records *records,
     struct arena *arena, struct record *ret, bool *ret_end, struct err *err);
 
-/* records_digest: of all lines up to the last one that records_next() returned
- * or records_skip() skipped; above 0. */
+/* records_digest: a digest of all lines up to the last one that records_next()
+ * returned or records_skip() skipped; above 0. */
 int64_t records_digest(const struct records *records);
 
-/* records_share: as lines_share(). */
+/* records_share: see lines_share(). */
 int records_share(const struct records *records);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* The file only grows, and is truncated where the ledger says. It is locked
- * while it is open: another import would see a file whose content is not
- * flushed yet as empty, and remove it. */
+/* The file only grows, except that rejects_begin() truncates it to the ledger's
+ * size. It is locked while it is open: else another import would see a file
+ * whose content is not flushed yet as empty, and remove it. */
 #include "worker/transfer/rejects.h"
 
 #include <errno.h>
@@ -23,8 +23,8 @@ struct rejects {
     bool regular; /* else it cannot be locked, truncated, synced or removed */
     bool ours;    /* this import has created it */
 
-    uint64_t hash; /* of its first bytes */
-    off_t hashed;  /* so many of them */
+    uint64_t hash; /* of the first `hashed` bytes */
+    off_t hashed;
 };
 
 static enum tw_err cannot_write(
@@ -36,7 +36,8 @@ static enum tw_err cannot_write(
         "%s cannot be written: %s", rejects->path, strerror(cause));
 }
 
-/* Keep what an earlier process has written; if nothing, write the header. */
+/* Keep the bytes that an earlier process wrote; write the header if there are
+ * none. */
 static int truncate_to(struct rejects *rejects, int64_t bytes)
 {
     struct stat is;
@@ -54,7 +55,7 @@ static int truncate_to(struct rejects *rejects, int64_t bytes)
                : -1;
 }
 
-/* O_RDWR on a FIFO would not wait for its reader. */
+/* Open a FIFO with O_WRONLY: O_RDWR would not wait for a reader. */
 static int access_mode(const char *path)
 {
     struct stat is;
@@ -62,7 +63,7 @@ static int access_mode(const char *path)
     return stat(path, &is) == 0 && !S_ISREG(is.st_mode) ? O_WRONLY : O_RDWR;
 }
 
-/* -1: errno. */
+/* -1: see errno. */
 static int open_file(struct rejects *rejects)
 {
     const int flags =
@@ -216,7 +217,7 @@ enum tw_err rejects_sync(
     return TW_OK;
 }
 
-/* It holds the header at most. */
+/* Does the file hold at most the header? */
 static bool is_empty(const struct rejects *rejects)
 {
     struct stat is;
@@ -225,7 +226,7 @@ static bool is_empty(const struct rejects *rejects)
            is.st_size <= (off_t)rejects->header.len;
 }
 
-/* Removed before it is closed: the lock ends with the file. */
+/* Removes the file before closing it, because closing releases the lock. */
 void rejects_close(struct rejects *rejects)
 {
     if (!rejects)

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The rejects file: the rejected lines of an import, unchanged, so that they
- * can be corrected and imported. It is created at the beginning, so that an
- * error is found before anything is imported, and removed at the end if no line
- * was rejected. Content that this import has not written is never overwritten:
- * what another process or a person has put there, or corrected in place. One
- * process at a time writes it. A new file is readable by its owner alone.
+ * The rejects file: the rejected lines of an import, unchanged, so that a
+ * person can correct and import them. It is created at the beginning, so that
+ * an error is found before anything is imported, and removed at the end if no
+ * line was rejected. Content that another process or a person wrote, or
+ * corrected in place, is never overwritten. One process at a time writes it. A
+ * new file is readable by its owner alone.
  */
 #ifndef TW_TRANSFER_REJECTS_H
 #define TW_TRANSFER_REJECTS_H
@@ -21,8 +21,8 @@ struct rejects;
 
 /*
  * rejects_open: create the file, or open it as it is, and lock it against other
- * imports. path is borrowed. TW_INVALID, or TW_FULL where the disk is full: it
- * cannot be written; TW_STOPPED: another process writes it. Owned.
+ * imports. path is borrowed. TW_INVALID, or TW_FULL if the disk is full: the
+ * file cannot be written; TW_STOPPED: another process writes it. Owned.
  */
 TW_MUST_USE enum tw_err rejects_open(
     const char *path, struct rejects **ret, struct err *err);
@@ -30,32 +30,32 @@ TW_MUST_USE enum tw_err rejects_open(
 /* The file belongs to no earlier process of the same import. */
 #define REJECTS_NEW (-1)
 
-/* rejects_is_edited: have its first bytes changed, whose digest this was?
- * digest 0: unknown. False also where the file is gone. */
+/* rejects_is_edited: do the first `bytes` bytes no longer have this digest?
+ * digest 0: unknown. False also if the file was removed. */
 bool rejects_is_edited(struct rejects *rejects, int64_t bytes, int64_t digest);
 
 /*
  * rejects_begin: before anything is added. bytes: what an earlier process wrote
  * and recorded; the file is truncated there. 0: it starts with header, which
  * may be empty; REJECTS_NEW: the same, and the file must be empty. header is
- * borrowed. TW_INVALID, TW_FULL: it cannot be written, or is not empty.
+ * borrowed. TW_INVALID, TW_FULL: the file cannot be written, or is not empty.
  */
 TW_MUST_USE enum tw_err rejects_begin(struct rejects *rejects,
     struct slice header, int64_t bytes, struct err *err);
 
-/* rejects_add: a record, and a newline. rejects_sync() returns an error. */
+/* rejects_add: add a record and a newline. rejects_sync() reports errors. */
 void rejects_add(struct rejects *rejects, struct slice raw);
 
 /* rejects_file: for records_keep_long(). Borrowed. */
 FILE *rejects_file(struct rejects *rejects);
 
-/* rejects_sync: all of it is on disk, *ret_bytes in the file. TW_INVALID, or
- * TW_FULL where the disk is full: something is not. */
+/* rejects_sync: write the file to disk; *ret_bytes: its size. TW_INVALID, or
+ * TW_FULL if the disk is full: a write failed. */
 TW_MUST_USE enum tw_err rejects_sync(
     struct rejects *rejects, int64_t *ret_bytes, struct err *err);
 
-/* rejects_digest: of its first bytes, which are on disk; above 0. 0: it is not
- * a regular file, or is shorter. */
+/* rejects_digest: a digest of the first `bytes` bytes, which are on disk; above
+ * 0. 0: not a regular file, or shorter. */
 int64_t rejects_digest(struct rejects *rejects, int64_t bytes);
 
 /* rejects_close: removes the file if no line was rejected, unless it existed

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Hashes of the lines of the tail, which are searched in the input. */
+/* Hashes the lines of the tail, and searches the input for them. */
 #include "worker/transfer/rejects_tail.h"
 
 #include <stdlib.h>
@@ -21,7 +21,7 @@ struct tail {
         bool found; /* in the input */
     } * lines;
     size_t count;
-    uint64_t hash; /* of the line that is not read to its end */
+    uint64_t hash; /* of the incomplete last line */
 };
 
 /* False: there are too many lines. */
@@ -76,7 +76,7 @@ static void sort(struct tail *tail)
     tail->count = kept;
 }
 
-/* How many lines of the tail, up to now missing, this one is. */
+/* The number of tail lines (0 or 1) that are found now for the first time. */
 static size_t match(struct tail *tail, struct slice line)
 {
     const struct tail_line wanted = {
@@ -90,7 +90,7 @@ static size_t match(struct tail *tail, struct slice line)
     return 1;
 }
 
-/* True also where the input cannot be read: the import itself reports that. */
+/* True also if the input cannot be read: the import itself reports that. */
 static bool is_in(struct tail *tail, struct lines *input, uint64_t after)
 {
     size_t missing = tail->count;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What a command lends to an import or an export: a table of a store, a way to
- * send requests, and a person to report to. */
+/* What a command provides to an import or an export: a table of a store, a
+ * client for requests, and a function that reports to a person. */
 #ifndef TW_TRANSFER_TRANSFER_H
 #define TW_TRANSFER_TRANSFER_H
 
@@ -21,28 +21,29 @@ struct transfer {
     struct store *store;
     const char *table;
     struct pool_client *client;
-    unsigned in_flight;          /* batches of an import at a time, at most */
+    unsigned in_flight;          /* maximum number of batches of an import in
+                                    flight */
     const _Atomic bool *stopped; /* SIGINT or SIGTERM was received */
 
-    /* report: one sentence for a person, without an end of line. */
+    /* report: print one sentence for a person, without an end of line. */
     void (*report)(void *context, const char *sentence);
-    /* restart: a client for the last requests after a stop; `client` is not
-     * used any more. NULL: `client` is never stopped. */
+    /* restart: return a client for the last requests after a stop; the old
+     * `client` must not be used any more. NULL: `client` is never stopped. */
     struct pool_client *(*restart)(void *context);
     void *context;
 };
 
-/* transfer_report: a sentence as printf writes it. */
+/* transfer_report: report a sentence, formatted as by printf. */
 void transfer_report(const struct transfer *transfer, const char *format, ...)
     TW_PRINTF(2, 3);
 
-/* transfer_stopped: TW_STOPPED with a sentence, once the command is to stop. */
+/* transfer_stopped: TW_STOPPED with a sentence if a stop signal has come. */
 TW_MUST_USE enum tw_err transfer_stopped(
     const struct transfer *transfer, struct err *err);
 
 /*
- * transfer_call: one request, call(context, attempt), with the retries of
- * request threads.h (repeatable: also after an unknown outcome).
+ * transfer_call: one request, call(context, exchange), with the retries of the
+ * request pool (repeatable: also after an unknown outcome).
  */
 TW_MUST_USE enum tw_err transfer_call(const struct transfer *transfer,
     enum tw_err (*call)(void *context, struct exchange *exchange),

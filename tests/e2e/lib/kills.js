@@ -122,7 +122,7 @@ async function kill_in_turn(suite, times, most, draw) {
 const claimed = (worker) => within('a worker claims its run',
     new Promise((resolve) => {
       const look = () => {
-        if (worker.log.includes(': claimed, attempt')) resolve();
+        if (worker.log.includes(': lease acquired, attempt')) resolve();
       };
       worker.child.stderr.on('data', look);
       worker.exit.then(resolve, resolve);

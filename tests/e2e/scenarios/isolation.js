@@ -239,9 +239,9 @@ async function deleted_queue(suite) {
     console.log(`    (${taken} messages, the slowest taken after ` +
         `${longest_ms} ms)`);
     assert.ok(longest_ms <= TAKEN_MS, `${longest_ms} ms`);
-    assert.match(worker.log, /queue other: takes no messages for now/);
+    assert.match(worker.log, /queue other: receives no messages during an outage/);
     await until('the queue is there again',
-        () => /queue other: takes messages again/.test(worker.log), 30000);
+        () => /queue other: receives messages again/.test(worker.log), 30000);
     worker.kill('SIGTERM');
     assert.strictEqual((await suite.program.end(worker)).code, 0);
   });

@@ -40,7 +40,7 @@ async function until_half_done(suite, worker) {
 // taken_at: when the worker acquired the run, by its own log.
 function taken_at(worker, attempt = 2) {
   const line = worker.log.split('\n')
-      .find((l) => l.includes(`claimed, attempt ${attempt}`));
+      .find((l) => l.includes(`lease acquired, attempt ${attempt}`));
   return line && Date.parse(line.split(' ')[0]);
 }
 

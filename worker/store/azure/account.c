@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* From a connection string to endpoints and credentials. */
+/* Parses a connection string into endpoints and credentials. */
 #include "worker/store/azure/account.h"
 
 #include <arpa/inet.h>
@@ -61,8 +61,8 @@ static bool same_name(struct slice name, const char *known)
            strncasecmp(name.at, known, name.len) == 0;
 }
 
-/* Endpoints of other services (BlobEndpoint, ...SecondaryEndpoint) may stand
- * in any connection string and mean nothing here. */
+/* Endpoints of other services (BlobEndpoint, ...SecondaryEndpoint) may be part
+ * of any connection string and are ignored. */
 static bool is_other_endpoint(struct slice name)
 {
     const char ending[] = "Endpoint";
@@ -72,8 +72,8 @@ static bool is_other_endpoint(struct slice name)
            strncasecmp(name.at + name.len - len, ending, len) == 0;
 }
 
-/* An unknown name may well be a piece of a key: it is shown only if it looks
- * like a name. */
+/* An unknown name may be a piece of a key: it is shown only if it looks like a
+ * name. */
 static enum tw_err unknown_part(struct slice name, struct err *err)
 {
     const char *near = text_nearest(name, part_names, PART_COUNT);
@@ -156,14 +156,15 @@ static bool host_is_sound(const char *host)
                              "WXYZ0123456789.-_:[]")] == '\0';
 }
 
-/* What a path may hold as sent: unreserved, sub-delims, ':' '@', %XX. */
+/* Characters allowed in a path as sent: unreserved, sub-delims, ':' '@',
+ * %XX. */
 static bool path_is_sound(const char *path)
 {
     return path[strspn(path, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUV"
                              "WXYZ0123456789-._~!$&'()*+,;=:@%/")] == '\0';
 }
 
-/* Where the port begins in "host:port" or "[::1]:port"; NULL: no port. */
+/* The start of the port in "host:port" or "[::1]:port"; NULL: no port. */
 static const char *find_port(const char *authority)
 {
     const char *bracket = strchr(authority, ']');
@@ -361,7 +362,7 @@ static enum tw_err make_endpoints(struct account *account,
         account, parts, PART_QUEUE, "queue", allow_http, &account->queue, err);
 }
 
-/* UseDevelopmentStorage=true stands for the emulator's whole string. */
+/* UseDevelopmentStorage=true means the emulator's whole string. */
 static enum tw_err use_development(
     struct slice parts[PART_COUNT], struct err *err)
 {
@@ -414,8 +415,8 @@ done:
     return code;
 }
 
-/* The account's other endpoint has the same tables: "name-secondary" is not
- * the name of an account, which has no hyphen. */
+/* The account's secondary endpoint has the same tables: "name-secondary" cannot
+ * be another account, because account names have no hyphen. */
 static void drop_secondary(char *identity)
 {
     const char secondary[] = "-secondary";

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A storage account, as a connection string describes it: where its services
- * are, and what proves that we may use them.
+ * A storage account, as described by a connection string: the endpoints of its
+ * services, and our credentials.
  *
  * Source: Azure Storage, "Configure connection strings".
  */
@@ -14,29 +14,29 @@
 #include "worker/base/err.h"
 #include "worker/base/slice.h"
 
-/* One service of the account. origin is NULL where there is none. */
+/* One service of the account. origin is NULL if it has none. */
 struct endpoint {
     char *origin;  /* "https://host[:port]"                               */
-    char *path;    /* "" or "/account" (path style): begins every path    */
+    char *path;    /* "" or "/account" (path style): prefix of every path */
     char *peer;    /* "host port 443", for messages                       */
-    bool loopback; /* 127.0.0.0/8, [::1] or localhost: no proxy, and http
-                      is fine                                             */
+    bool loopback; /* 127.0.0.0/8, [::1] or localhost: no proxy, and http is
+                      allowed */
 };
 
 struct account {
-    char *name;                  /* NULL: not known, as with many a SAS   */
-    struct crypto_hmac_key *key; /* NULL: sas is what proves our rights   */
-    char *sas;                   /* a ready query string without '?'; NULL
-                                    with a key. A secret                  */
+    char *name;                  /* NULL: unknown, as with many a SAS */
+    struct crypto_hmac_key *key; /* NULL: sas is the credential */
+    char *sas; /* a complete query string without '?'; NULL with a key. A secret
+                */
     struct endpoint table, queue;
-    bool cosmos; /* the tables are Cosmos DB's; then it has no queues     */
+    bool cosmos; /* the tables are in Cosmos DB, which has no queues */
 };
 
 /*
- * account_parse: `Key=Value;...`, keys in any case, also
- * UseDevelopmentStorage=true. A table endpoint, given or derived, must come
- * out; so must a key or a SAS. http is taken for loopback only, unless
- * allow_http. Owned, for account_free().
+ * account_parse: parse `Key=Value;...`, keys in any case, also
+ * UseDevelopmentStorage=true. A table endpoint, given or derived, is required;
+ * so is a key or a SAS. http is allowed for loopback only, unless allow_http.
+ * Owned, for account_free().
  *
  * TW_INVALID: err names the part that is wrong or missing, never a key or a
  * signature.
@@ -46,12 +46,12 @@ TW_MUST_USE enum tw_err account_parse(struct slice connection_string,
 
 /*
  * account_identity: "host[:port][/path]" of its tables in lower case: the same
- * however the address is written, whichever of its two endpoints that is, and
- * whatever proves our rights; another account has another one. Owned.
+ * for every spelling of the address, for primary and secondary endpoint, and
+ * for every credential; unique to the account. Owned.
  */
 char *account_identity(const struct account *account);
 
-/* account_free: wipes what is secret. NULL: nothing. */
+/* account_free: also wipes the secrets. NULL: does nothing. */
 void account_free(struct account *account);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* From status, error code and header fields to an outcome. */
+/* Maps status, error code and header fields to an outcome. */
 #include "worker/store/azure/answer.h"
 
 #include <stdio.h>
@@ -10,13 +10,13 @@
 #include "worker/store/azure/queue_xml.h"
 
 #define RETRY_AFTER_MAX_MS INT64_C(3600000)
-/* The beginnings of 2000 and 9000. */
+/* The start of the years 2000 and 9000. */
 #define DATE_MIN_TICKS INT64_C(630822816000000000)
 #define DATE_MAX_TICKS INT64_C(2839809888000000000)
 
 /*
- * The first rule that fits decides. to == 0: that one status; code NULL: any.
- * advice NULL: the service's own message says what there is to say.
+ * The first matching rule applies. to == 0: only that status; code NULL: any.
+ * advice NULL: the service's own message is sufficient.
  */
 static const struct rule {
     int from, to;
@@ -49,7 +49,7 @@ static const struct rule {
         "the SAS is for another service (ss)"},
     {403, 0, "AccountIsDisabled", TW_REFUSED, TW_REFUSED,
         "the account is disabled"},
-    /* No code: not the service, but what stands before it. */
+    /* Without a code it comes from a proxy or firewall. */
     {403, 0, "", TW_REFUSED, TW_REFUSED,
         "check account, key or SAS, and the clock"},
     {403, 0, NULL, TW_FORBIDDEN, TW_FORBIDDEN,
@@ -69,16 +69,17 @@ static const struct rule {
     {413, 0, NULL, TW_TOO_LARGE, TW_TOO_LARGE, NULL},
     {429, 0, NULL, TW_BUSY, TW_BUSY, NULL},
     {414, 0, NULL, TW_INVALID, TW_INVALID, "the filter is too long"},
-    /* Every refusal of the service has a code: this is another's. */
+    /* Every error of the service has a code: without one it comes from a
+     * proxy. */
     {400, 499, "", TW_BUSY, TW_INVALID, NULL},
     {400, 499, NULL, TW_INVALID, TW_INVALID, NULL},
     {501, 0, NULL, TW_INVALID, TW_INVALID, "check the endpoint"},
-    /* Only the service's own word says that nothing was done: a proxy answers
-     * 503 also where the request had been passed on. */
+    /* Only the service's own code proves that nothing was done: a proxy may
+     * respond 503 after it has forwarded the request. */
     {503, 0, "ServerBusy", TW_BUSY, TW_BUSY, NULL},
     {505, 0, NULL, TW_INVALID, TW_INVALID, "check the endpoint"},
     {500, 599, NULL, TW_BUSY, TW_UNKNOWN, NULL},
-    /* What is no answer of a service at all. */
+    /* A status that no service sends. */
     {0, 0x7fffffff, NULL, TW_BUSY, TW_UNKNOWN, "check the endpoint"},
 };
 
@@ -183,7 +184,7 @@ int64_t answer_date_ticks(const struct http_answer *answer)
     return ticks;
 }
 
-/* Retry-After as a date is measured against the answer's own Date. */
+/* Retry-After as a date is relative to the response's own Date. */
 static bool read_retry_after(const struct http_answer *answer, int64_t *ret_ms)
 {
     struct slice value = http_answer_field(answer, "Retry-After");

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The azure store: each operation of the store contract is one request. It is
- * built by the pure codecs beside this file, sent once (http.h), and its
- * answer judged (answer.h).
+ * The azure store: each operation of the store contract is one request. The
+ * pure codecs in this folder build it, http.h sends it once, answer.h
+ * determines the outcome of the response.
  */
 #include "worker/store/azure/azure.h"
 
@@ -29,21 +29,22 @@
 #define JSON_ACCEPT "application/json;odata=minimalmetadata"
 #define XML_TYPE "application/xml"
 
-/* URLs, with a filter and a continuation at their largest. */
+/* URLs with the largest filter and continuation. */
 #define URL_MAX_BYTES (1024 * 1024)
-/* What may come back: an entity of 1 MiB, each unit of its text as \uXXXX;
- * 32 messages of 64 KiB, each character escaped; the rest is small. */
+/* The largest responses: an entity of 1 MiB, each unit of its text as \uXXXX;
+ * 32 messages of 64 KiB, each character escaped; others are small. */
 #define ENTITY_ANSWER_MAX (16 * 1024 * 1024)
 #define MESSAGES_ANSWER_MAX (16 * 1024 * 1024)
 #define ANSWER_MAX (1024 * 1024)
-/* Kept free in a batch for what surrounds the entities' JSON: at most some
- * 10 KiB of URL each where keys are long, some 350 bytes each where not. */
+/* Reserved in a batch for what surrounds the entities' JSON: at most some 10
+ * KiB of URL each if keys are long, else some 350 bytes each. */
 #define BATCH_FRAME_BYTES (256 * 1024)
 #define COSMOS_BATCH_MAX_BYTES 2000000
-/* The service takes no longer than 30 s for a request. */
+/* The service's time limit for a request is 30 s. */
 #define SERVER_TIMEOUT_MAX_S 30
 #define SERVER_TIMEOUT_MARGIN_MS 500
-/* From here on a refused signature is probably the clock's fault. */
+/* From this difference on a refused signature is probably caused by the
+ * clock. */
 #define CLOCK_OFF_TICKS (300 * TICKS_PER_S)
 
 struct azure {
@@ -51,30 +52,31 @@ struct azure {
     struct account *account;
     struct http *http;
     char *log_name; /* "store main" */
-    char *place;    /* where its tables are */
+    char *place;    /* the table endpoint */
     char *identity;
 };
 
-/* One request and its answer, from call_init() to call_done(). */
+/* One request and its response, from call_init() to call_done(). */
 struct call {
     struct azure *azure;
     struct exchange *exchange;
-    const char *operation; /* "scan": with target names it in messages   */
+    const char *operation; /* "scan": names it in messages, with target */
     const char *target;    /* the table's or queue's name                */
     bool queue;            /* to the queue service                       */
     bool write;            /* it changes something                       */
-    bool needs_resource;   /* a 404 may be about an entity it names      */
+    bool needs_resource;   /* a 404 may mean that its entity is missing */
     const char *method;    /* GET unless set                             */
     const char *type;      /* Content-Type, "": no body                  */
     const char *prefer;    /* the Prefer header, NULL: none              */
     size_t max_answer_bytes;
-    const struct scan_request *scan; /* whose page it asks for, or NULL  */
+    const struct scan_request
+        *scan;        /* the scan whose page is requested, or NULL */
     struct buf path;  /* below the endpoint's path, percent-encoded       */
     struct buf query; /* the operation's own parameters, percent-encoded  */
     struct buf body;
-    struct buf authorization; /* the header's value; empty: a SAS does it */
+    struct buf authorization; /* the header's value; empty: a SAS is used */
     struct http_answer answer;
-    struct answer_error error; /* of an answer that refuses               */
+    struct answer_error error; /* of an error response */
 };
 
 static struct azure *azure_of(struct store *store)
@@ -107,8 +109,8 @@ static void hide_secrets(const struct call *call, char *text)
     redact_sas(text, call->azure->account->sas);
 }
 
-/* Sentences end in logs and the ledger, and parts of many are the other
- * side's. */
+/* Error texts go to logs and the ledger, and many quote the service or a
+ * proxy. */
 static void call_done(struct call *call)
 {
     hide_secrets(call, call->exchange->err.text);
@@ -126,7 +128,7 @@ static const struct endpoint *call_endpoint(const struct call *call)
     return call->queue ? &account->queue : &account->table;
 }
 
-/* Every sentence begins with what was tried: "scan Blogs: ...". */
+/* Every error text begins with the operation: "scan Blogs: ...". */
 static enum tw_err call_named(const struct call *call, enum tw_err code)
 {
     err_prefix(&call->exchange->err, "%s%s%s", call->operation,
@@ -136,7 +138,7 @@ static enum tw_err call_named(const struct call *call, enum tw_err code)
 
 /* ---- sending ---- */
 
-/* Work that the client will not wait for is not worth the service's while.
+/* The service need not work on a request that the client no longer waits for.
  * Cosmos DB documents no such parameter. */
 static void add_server_timeout(struct call *call)
 {
@@ -154,7 +156,7 @@ static void add_server_timeout(struct call *call)
 struct headers {
     struct http_header list[12];
     size_t count;
-    size_t echo; /* the index of the one that every answer repeats */
+    size_t echo; /* index of the header that every response repeats */
     char date[TEXT_TIME_MAX];
     char request_id[37];
 };
@@ -185,7 +187,7 @@ static void add_common_headers(const struct call *call, struct headers *headers)
         add_header(headers, "Prefer", call->prefer);
 }
 
-/* path: as sent, the endpoint's own path included. */
+/* path: as sent, including the endpoint's own path. */
 static void add_authorization(
     struct call *call, struct slice path, struct headers *headers)
 {
@@ -242,9 +244,9 @@ static void log_call(const struct call *call, int64_t begun_ms)
         call->body.len, call->answer.body.len);
 }
 
-/* A proxy answers with its own clock's Date, from which no lease may be
- * reckoned. Azure and Azurite put one of these into every answer; Cosmos DB
- * does not, and holds no ledger. */
+/* The Date of a proxy's response is from another clock; no lease may be
+ * computed from it. Azure and Azurite put one of these fields into every
+ * response; Cosmos DB does not, and holds no ledger. */
 static bool is_from_service(const struct call *call)
 {
     static const char *const names[] = {
@@ -256,7 +258,7 @@ static bool is_from_service(const struct call *call)
     return call->azure->account->cosmos;
 }
 
-/* What the answer tells whatever its status. */
+/* Keeps what the response shows, for any status. */
 static void keep_answer(struct call *call)
 {
     struct exchange *exchange = call->exchange;
@@ -289,7 +291,7 @@ static struct continuation continuation_of(
     };
 }
 
-/* Where the next page begins, before this one has come. */
+/* Reports where the next page begins, before this page's body has arrived. */
 static void take_head(void *context, const struct http_answer *head)
 {
     const struct call *call = context;
@@ -336,13 +338,13 @@ static enum tw_err transfer(
         exchange->deadline, &call->answer, &exchange->err);
     keep_answer(call);
     log_call(call, begun_ms);
-    /* A change whose answer is too long to be read may have been made. */
+    /* A change may have been applied although its response is too long. */
     return code == TW_TOO_LARGE && call->write ? TW_UNKNOWN : code;
 }
 
 /* ---- judging ---- */
 
-/* Messages of 401 and 403 may quote what was signed. */
+/* Messages of 401 and 403 may quote the signed text. */
 static bool shows_message(const struct call *call)
 {
     return call->error.message[0] != '\0' && call->answer.status != 401 &&
@@ -374,15 +376,15 @@ static void add_request_id(const struct call *call, struct buf *sentence)
     buf_add_char(sentence, ')');
 }
 
-/* An address that it quotes may hold a SAS, ours or another's. */
+/* An address in the message may hold a SAS, ours or another's. */
 static bool quotes_signature(const char *message)
 {
     return strcasestr(message, "sig=") != NULL ||
            strcasestr(message, "sig%3d") != NULL;
 }
 
-/* "403 AuthenticationFailed: check the account key ... (request id ...)". What
- * the other side wrote is made visible: it goes into logs and the ledger. */
+/* "403 AuthenticationFailed: check the account key ... (request id ...)".
+ * Received text is escaped: it goes into logs and the ledger. */
 static enum tw_err refuse(struct call *call, int status, const char *code,
     const char *message, enum tw_err outcome)
 {
@@ -405,8 +407,8 @@ static enum tw_err refuse(struct call *call, int status, const char *code,
     return outcome;
 }
 
-/* An answer of success that makes no sense: exchange->err says why. A change
- * may have been made, a read may be tried again. */
+/* A 2xx response that is invalid: exchange->err has the reason. A change may
+ * have been applied, a read may be retried. */
 static enum tw_err garbled(struct call *call)
 {
     err_prefix(&call->exchange->err,
@@ -417,9 +419,9 @@ static enum tw_err garbled(struct call *call)
 }
 
 /*
- * A 404 without a code comes from something else than the service, and says
- * nothing about what is stored there. Nor does ResourceNotFound where nothing
- * was asked for: it is then the account that is missing.
+ * A 404 without a code does not come from the service, and shows nothing about
+ * what is stored there. Nor does ResourceNotFound if the request names no
+ * resource: then the account does not exist.
  */
 static bool is_wrong_address(const struct call *call)
 {
@@ -444,11 +446,11 @@ static enum tw_err judge_status(struct call *call)
 }
 
 /*
- * Every read is answered with 200, and no change is: that is how a portal is
- * told from the service where no body has to make sense. Azure and Azurite put
- * x-ms-version into every success (Cosmos DB does not): where it is missing,
- * the continuation of a page may be missing too, and a scan would end early.
- * A signature is of one request alone: no entity and no message has it.
+ * Every read has status 200, and no change does: this distinguishes the service
+ * from a portal if the body need not be valid. Azure and Azurite put
+ * x-ms-version into every success (Cosmos DB does not): if it is missing, a
+ * page's continuation may be missing too, and a scan would end early. A
+ * signature belongs to one request: no entity and no message contains it.
  */
 static bool repeats_signature(const struct call *call)
 {
@@ -477,8 +479,8 @@ static enum tw_err check_success(struct call *call)
     return garbled(call);
 }
 
-/* Sends the request, and turns every refusal into its outcome. On TW_OK the
- * answer has a status that fits. */
+/* Sends the request, and maps every error response to its outcome. On TW_OK the
+ * response has the expected status. */
 static enum tw_err call_send(struct call *call)
 {
     struct headers headers = {.count = 0};
@@ -505,7 +507,7 @@ static bool call_met(const struct call *call, const char *code)
 
 /* ---- tables ---- */
 
-/* A request that creates what is fine to exist already. */
+/* Creates a resource that may exist already. */
 static enum tw_err send_creation(struct call *call, const char *exists_code)
 {
     enum tw_err code = call_send(call);
@@ -535,14 +537,14 @@ static enum tw_err azure_create_table(
     return code;
 }
 
-/* The body comes into the memory of the page's last one ... */
+/* The body is received into the memory of the page's former one ... */
 static void lend_body(struct call *call, struct page *page)
 {
     call->answer.body = page->body;
     buf_init(&page->body, 0);
 }
 
-/* ... and moves into the page, whose entities point into it. */
+/* ... and moved into the page, whose entities point into it. */
 static struct slice keep_body(struct call *call, struct page *page)
 {
     page->body = call->answer.body;
@@ -550,7 +552,7 @@ static struct slice keep_body(struct call *call, struct page *page)
     return buf_slice(&page->body);
 }
 
-/* As it is said in the head, in the memory of the page. */
+/* The continuation from the head, copied into the page's arena. */
 static struct continuation read_continuation(
     struct call *call, struct page *page, const char *first, const char *second)
 {
@@ -561,7 +563,7 @@ static struct continuation read_continuation(
     return next;
 }
 
-/* code is what the reader of a page said. */
+/* code is the outcome of reading the page. */
 static enum tw_err judge_page(
     struct call *call, struct page *page, enum tw_err code)
 {
@@ -604,7 +606,7 @@ static enum tw_err azure_scan(struct store *store, struct exchange *exchange,
 
     call_init(&call, store, exchange, "scan", request->table);
     call.max_answer_bytes = request->max_bytes;
-    call.needs_resource = true; /* Cosmos DB's word for a missing table */
+    call.needs_resource = true; /* Cosmos DB's code for a missing table */
     call.scan = request;
     buf_add_format(&call.path, "/%s()", request->table);
     odata_add_scan_query(&call.query, request);
@@ -619,7 +621,7 @@ static enum tw_err azure_scan(struct store *store, struct exchange *exchange,
     return code;
 }
 
-/* The one entity that was asked for, and no other. */
+/* The response must be the requested entity. */
 static enum tw_err read_asked(struct call *call, struct slice partition_key,
     struct slice row_key, struct page *page)
 {
@@ -680,7 +682,7 @@ static enum tw_err write_batch(
     return call_named(call, TW_TOO_LARGE);
 }
 
-/* The whole request is refused. Cosmos DB may still name an operation. */
+/* The whole request was refused. Cosmos DB may still name an operation. */
 static size_t outer_failed_index(struct call *call, size_t count)
 {
     size_t index = batch_failed_index(call->error.message, count);
@@ -713,7 +715,8 @@ static enum tw_err keep_etags(struct call *call, const struct batch_part *parts,
     return TW_OK;
 }
 
-/* A part that ran out of time leaves its batch as open as an answer would. */
+/* After a part that timed out, the outcome of the batch is as indeterminate as
+ * after such a response. */
 static enum tw_err judge_parts(
     struct call *call, const struct batch *batch, struct batch_result *ret)
 {
@@ -740,8 +743,8 @@ static enum tw_err judge_parts(
     return call_named(call, code);
 }
 
-/* A batch of one operation goes the same way: a proxy must not repeat a POST by
- * itself, and might repeat a DELETE, whose second answer is 404 (RFC 9110,
+/* A batch of one operation is sent the same way: a proxy must not repeat a POST
+ * by itself, and might repeat a DELETE, whose second response is 404 (RFC 9110,
  * 9.2.2). */
 static enum tw_err azure_batch(struct store *store, struct exchange *exchange,
     const struct batch *batch, struct batch_result *ret)
@@ -834,7 +837,7 @@ static enum tw_err azure_queue_put(struct store *store,
     return code;
 }
 
-/* No more than were asked for, and each that was handed out has its receipt. */
+/* At most as many as requested, each with its pop receipt. */
 static enum tw_err check_messages(
     struct call *call, unsigned count, struct messages *ret)
 {

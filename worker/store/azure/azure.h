@@ -11,12 +11,13 @@
 struct store;
 
 /*
- * azure_open: from a connection string (also UseDevelopmentStorage=true, and
- * with SharedAccessSignature). http is taken for loopback hosts only, unless
- * allow_http. name is borrowed. Sends nothing. Owned.
+ * azure_open: open a store from a connection string (also
+ * UseDevelopmentStorage=true, and with SharedAccessSignature). http is allowed
+ * for loopback hosts only, unless allow_http. name is borrowed. Sends nothing.
+ * Owned.
  *
- * TW_INVALID: err says which part of the string is wrong or missing; it never
- * holds a key or a signature.
+ * TW_INVALID: err names the part of the string that is wrong or missing; it
+ * never contains a key or a signature.
  */
 TW_MUST_USE enum tw_err azure_open(const char *name,
     struct slice connection_string, bool allow_http, struct store **ret,

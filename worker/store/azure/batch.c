@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Writing the multipart request of a batch, reading its multipart answer. */
+/* Writes the multipart request of a batch, reads its multipart response. */
 #include "worker/store/azure/batch.h"
 
 #include <stdio.h>
@@ -27,7 +27,7 @@ static const struct verb {
     [OPERATION_DELETE] = {"DELETE", true, false, ""},
 };
 
-/* In place of PATCH, which Cosmos DB does not know. */
+/* Replaces PATCH, which Cosmos DB does not support. */
 static const struct verb post_merge = {
     "POST", true, true, "X-HTTP-Method: MERGE" CRLF};
 
@@ -36,14 +36,14 @@ void batch_add_type(const struct batch_style *style, struct buf *to)
     buf_add_format(to, "multipart/mixed; boundary=batch_%s", style->batch_id);
 }
 
-/* Operations of one type differ in what is between these. */
+/* Operations of one type differ only between head and tail. */
 struct form {
     const struct verb *verb;
-    struct buf head; /* up to the RowKey of the URL, or its end */
-    struct buf tail; /* from there up to the ETag, if there is one */
+    struct buf head; /* up to the RowKey in the URL, or the URL's end */
+    struct buf tail; /* from there to the ETag, if there is one */
 };
 
-/* Of the batch's partition: that of its first operation. */
+/* The PartitionKey is that of the batch's first operation. */
 static void form_init(struct form *form, const struct batch_style *style,
     const struct batch *batch, enum operation_type type)
 {
@@ -114,7 +114,7 @@ static void add_operations(
         if (form->verb == NULL)
             form_init(form, style, batch, operation->type);
         add_operation(form, operation, to);
-        if (i == 0) /* the others are about as long */
+        if (i == 0) /* the others have a similar length */
             buf_reserve(to, (to->len - before) * batch->count);
     }
     for (size_t i = 0; i < sizeof(forms) / sizeof(forms[0]); i++)
@@ -135,7 +135,7 @@ void batch_write(
 
 /* ---- reading ---- */
 
-/* Where in a part the reader is. */
+/* The position of the reader within a part. */
 enum place {
     BEFORE_STATUS, /* also between parts: headers of the multipart level */
     IN_HEADERS,
@@ -143,14 +143,14 @@ enum place {
 };
 
 struct reader {
-    struct slice outer, inner; /* boundaries; inner is learnt from a header */
+    struct slice outer, inner; /* boundaries; inner comes from a header */
     struct batch_part *parts;
     size_t room, count;
     enum place place;
-    struct batch_part part; /* the one being read */
+    struct batch_part part; /* the current part */
 };
 
-/* The line at the front of *rest, without its end, which is cut off too. */
+/* Removes the first line from *rest, and returns it without its line end. */
 static struct slice take_line(struct slice *rest)
 {
     const char *end = memchr(rest->at, '\n', rest->len);
@@ -175,7 +175,7 @@ static bool begins_nocase(struct slice text, const char *prefix)
     return text.len >= len && strncasecmp(text.at, prefix, len) == 0;
 }
 
-/* The boundary parameter of a Content-Type; empty where there is none. */
+/* The boundary parameter of a Content-Type; empty if there is none. */
 static struct slice find_boundary(struct slice type)
 {
     static const char name[] = "boundary=";
@@ -206,7 +206,7 @@ static bool is_delimiter(struct slice line, struct slice boundary)
            slice_begins(rest, boundary);
 }
 
-/* A part that ends within its headers was cut off, and does not count. */
+/* A part that ends within its headers is truncated and does not count. */
 static void end_part(struct reader *reader, const char *delimiter)
 {
     struct slice *body = &reader->part.body;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * An entity group transaction as multipart bytes, and its answer. Pure.
+ * An entity group transaction as multipart bytes, and its response. Pure.
  *
  * Source: Table service REST, "Performing entity group transactions".
  */
@@ -15,7 +15,7 @@
 #include "worker/base/slice.h"
 #include "worker/store/store.h"
 
-/* How a batch is to be written. All borrowed. */
+/* How to write a batch. All borrowed. */
 struct batch_style {
     const char *origin, *path; /* of the table endpoint, as in its URLs */
     const char *batch_id;      /* UUIDs of the two boundaries */
@@ -30,42 +30,42 @@ void batch_add_type(const struct batch_style *style, struct buf *to);
 void batch_write(
     const struct batch_style *style, const struct batch *batch, struct buf *to);
 
-/* One part of an answer; slices point into the body. */
+/* One part of a response; slices point into the body. */
 struct batch_part {
     int status;
-    struct slice etag; /* empty where there is none */
+    struct slice etag; /* empty if there is none */
     struct slice body;
 };
 
 /*
- * batch_read: the parts of an answer's body with that Content-Type, read
+ * batch_read: parse the parts of a response's body with that Content-Type,
  * leniently: CRLF or LF, extra empty lines and junk before a status line, no
- * final boundary. Fills at most room parts and returns how many there are; 0:
- * it is no answer to a batch.
+ * final boundary. Fills at most room parts and returns their number; 0: it is
+ * not a response to a batch.
  */
 size_t batch_read(struct slice content_type, struct slice body,
     struct batch_part *parts, size_t room);
 
 /*
- * batch_failed_index: cut the index off the message of a refusal, "2:The
+ * batch_failed_index: remove the index from the message of an error, "2:The
  * specified entity already exists.": zero-based digits before the first ':'.
- * Without them a batch of one failed at 0, and of a longer one nobody knows:
- * count.
+ * Without them the result is 0 for a batch of one, and count (unknown) for a
+ * longer one.
  */
 size_t batch_failed_index(char *message, size_t count);
 
-/* What an answer says about a batch of count operations. */
+/* What a response shows about a batch of count operations. */
 struct batch_answer {
-    bool applied;  /* as many parts as operations, all 2xx                 */
-    bool refused;  /* exactly one part, not 2xx: nothing was applied. With
-                      neither the answer makes no sense                    */
-    int status;    /* of the refusing part */
-    char code[64]; /* its error code, or "" */
-    char message[512]; /* without the index before it */
-    size_t failed;     /* index of the operation; count: not known */
+    bool applied; /* as many parts as operations, all 2xx                 */
+    bool refused; /* exactly one part, not 2xx: nothing was applied. If both are
+                     false the response is invalid */
+    int status;   /* of the part with the error */
+    char code[64];     /* its error code, or "" */
+    char message[512]; /* without the leading index */
+    size_t failed;     /* index of the operation; count: unknown */
 };
 
-/* batch_judge: parts as batch_read() returned them, part_count of them. */
+/* batch_judge: parts as filled by batch_read(), part_count of them. */
 void batch_judge(const struct batch_part *parts, size_t part_count,
     size_t count, struct batch_answer *ret);
 

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * One HTTP request over a kept connection.
+ * One HTTP request over a persistent connection.
  *
- * libcurl sends a request again by itself when a reused connection dies before
- * the first byte of the answer, POST and DELETE included. It calls the
- * pre-request callback once for each sending: a second call within one
- * transfer is that resend, and is refused there.
+ * libcurl sends a request again by itself when a reused connection closes
+ * before the first byte of the response, POST and DELETE included. It calls the
+ * pre-request callback before each sending: a second call within one transfer
+ * is such a resend, and the callback refuses it.
  *
- * Handles, each with its own connections, lie on a stack, so that the warmest
- * is used first and those that are not needed grow cold and close.
+ * Handles, each with its own connections, form a stack: the most recently used
+ * is taken first, and connections of unused ones become idle and close.
  */
 #include "worker/store/azure/http.h"
 
@@ -23,11 +23,11 @@
 #include "worker/base/text.h"
 #include "worker/store/deadline.h"
 
-/* Azurite closes a connection that has been idle for 5 s; one that is younger
- * is not about to be closed under our request. */
+/* Azurite closes a connection that has been idle for 5 s; a connection idle for
+ * less will not be closed during our request. */
 #define IDLE_MAX_S 4L
 #define CONNECT_TIMEOUT_MS 10000L
-/* More threads than this may send; more connections are not kept. */
+/* Maximum number of idle handles kept; more threads than this may send. */
 #define POOL_MAX 128
 
 struct http {
@@ -35,7 +35,7 @@ struct http {
     CURL *idle[POOL_MAX];
     size_t idle_count;
     struct crypto_roots *roots; /* NULL before the first TLS connection */
-    bool lends_roots;           /* else libcurl sees to them; never changes */
+    bool lends_roots; /* else libcurl loads them itself; never changes */
 };
 
 /* One http_send() under way. */
@@ -45,17 +45,17 @@ struct transfer {
     const struct deadline *deadline;
     struct http_answer *answer;
     unsigned sendings; /* how often libcurl was about to send */
-    bool stopped;      /* the deadline was shut in the last moment */
-    bool too_large;    /* the body was */
-    bool interim;      /* the head is of a 1xx: another one follows */
-    bool head_ended;   /* the empty line behind the fields has come */
-    bool ends;         /* the process is to end */
-    bool given_up;     /* its caller does not wait for the answer */
-    int64_t asked_ms;  /* when its caller was asked that last ... */
-    curl_off_t came;   /* ... and how many bytes had come by then */
+    bool stopped;      /* the deadline was closed just before sending */
+    bool too_large;    /* the body exceeds max_answer_bytes */
+    bool interim;      /* the head is a 1xx's: another head follows */
+    bool head_ended;   /* the empty line after the fields has arrived */
+    bool ends;         /* the process ends */
+    bool given_up;     /* gives_up() returned true */
+    int64_t asked_ms;  /* time of the last call of gives_up() ... */
+    curl_off_t came;   /* ... and bytes received by then */
     int64_t begun_ms;
-    bool foreign;       /* the answer is to another request */
-    const char *spoilt; /* what is wrong with the head, NULL: nothing */
+    bool foreign;       /* the response is to another request */
+    const char *spoilt; /* why the head is invalid, NULL: it is valid */
     size_t field_bytes;
     char error[CURL_ERROR_SIZE];
 };
@@ -157,8 +157,8 @@ static char *copy_text(const char *text)
     return mem_text(text, strlen(text));
 }
 
-/* The roots are lent by way of OpenSSL's own types: only to the one that we
- * are built with. */
+/* The roots are passed in OpenSSL's own types: libcurl must use the OpenSSL
+ * version that we are built with. */
 static bool has_our_openssl(void)
 {
     const char *name = curl_version_info(CURLVERSION_NOW)->ssl_version;
@@ -261,8 +261,8 @@ static bool is_named(const struct http_field *field, const char *name)
            strncasecmp(field->name.at, name, field->name.len) == 0;
 }
 
-/* Where an answer's end may be read in two ways, what is behind one of them
- * would be the answer to the next request (RFC 9112, 6.3). */
+/* If the end of a response can be read in two ways, the bytes after one of them
+ * would be taken for the next response (RFC 9112, 6.3). */
 static const char *judge_length(const struct http_answer *answer)
 {
     unsigned lengths = 0, encodings = 0;
@@ -285,8 +285,8 @@ static const char *judge_length(const struct http_answer *answer)
     return NULL;
 }
 
-/* A field that is not kept whole may be the one that says that a page is not
- * the last: then the answer is none. */
+/* A field that cannot be kept whole may be the continuation token of a page:
+ * then the response is invalid. */
 static const char *judge_line(
     const struct transfer *transfer, struct slice line)
 {
@@ -306,7 +306,7 @@ static void take_status(struct transfer *transfer)
     transfer->answer->status = (int)status;
 }
 
-/* The head of the answer itself, and one that will be taken. */
+/* Is the head of the final response complete and valid? */
 static bool is_head(const struct transfer *transfer)
 {
     return transfer->head_ended && !transfer->interim && !transfer->foreign &&
@@ -334,9 +334,8 @@ static void take_line(struct transfer *transfer, struct slice line)
     }
 }
 
-/* One line at a time; an empty line ends the head. What comes behind the head
- * of the answer itself are trailers, which say nothing about it: whoever sends
- * them need not have written the head. */
+/* One line at a time; an empty line ends the head. Lines after the final head
+ * are trailers and ignored: their sender need not be the sender of the head. */
 static size_t take_field(char *at, size_t size, size_t count, void *arg)
 {
     struct transfer *transfer = arg;
@@ -359,8 +358,8 @@ static size_t take_body(char *at, size_t size, size_t count, void *arg)
     return transfer->too_large ? 0 : size * count;
 }
 
-/* Its caller is asked so often. A server that sends fewer bytes in that time
- * sends no answer, only bytes. */
+/* Interval of gives_up() calls. A server that sends fewer bytes than this in
+ * one interval does not count as responding. */
 #define ASK_EVERY_MS 1000
 #define COMES_BYTES (16 * 1024)
 
@@ -377,7 +376,7 @@ static bool is_given_up(
     return request->gives_up(request->context, comes);
 }
 
-/* Called about once a second, also while nothing comes. */
+/* libcurl calls this about once a second, also while nothing arrives. */
 static int look_about(void *arg, curl_off_t to_come, curl_off_t came,
     curl_off_t to_leave, curl_off_t left)
 {
@@ -409,12 +408,12 @@ static struct curl_slist *make_headers(const struct http_request *request)
     }
     buf_done(&line);
     list = curl_slist_append(list, "Expect:");
-    /* libcurl would put a form's type where there is none. */
+    /* libcurl would add a form's type if there is none. */
     return has_type ? list : curl_slist_append(list, "Content-Type:");
 }
 
-/* What a request that begins now may take. One that has no time at all is
- * refused when it is about to be sent. */
+/* Maximum duration of a request that starts now. If no time is left, it is
+ * refused just before sending. */
 static long timeout_of(const struct deadline *deadline, int64_t begun_ms)
 {
     int64_t deadline_at_ms = deadline_timeout_ms(deadline);
@@ -438,8 +437,8 @@ static void set_transport(
     curl_easy_setopt(handle, CURLOPT_SSLVERSION, CURL_SSLVERSION_TLSv1_2);
     curl_easy_setopt(handle, CURLOPT_TCP_NODELAY, 1L);
     curl_easy_setopt(handle, CURLOPT_NOSIGNAL, 1L);
-    /* A thread that asks for the address is left to itself when the time is
-     * over; otherwise libcurl waits for it, and that may be a minute. */
+    /* At the timeout libcurl abandons its name resolver thread; otherwise it
+     * waits for that thread, perhaps for a minute. */
     curl_easy_setopt(handle, CURLOPT_QUICK_EXIT, 1L);
     curl_easy_setopt(handle, CURLOPT_MAXAGE_CONN, IDLE_MAX_S);
     curl_easy_setopt(handle, CURLOPT_TIMEOUT_MS, timeout_ms);
@@ -450,8 +449,8 @@ static void set_transport(
         curl_easy_setopt(handle, CURLOPT_PROXY, "");
 }
 
-/* Called by libcurl for a TLS connection only: with http alone the roots, a
- * megabyte of them, are never read. */
+/* libcurl calls this for TLS connections only: with http alone the roots, a
+ * megabyte, are never read. */
 static CURLcode lend_roots(CURL *handle, void *ssl_ctx, void *arg)
 {
     struct http *http = arg;
@@ -465,7 +464,7 @@ static CURLcode lend_roots(CURL *handle, void *ssl_ctx, void *arg)
     return CURLE_OK;
 }
 
-/* libcurl would read all roots again for each connection, and keep them. */
+/* libcurl would read and keep all roots for each connection. */
 static void set_roots(CURL *handle, struct http *http)
 {
     if (!http->lends_roots)
@@ -513,7 +512,7 @@ static bool quotes_proxy(const char *message)
            strpbrk(message, "'@") != NULL;
 }
 
-/* What libcurl knows in its own words; its message may be empty. */
+/* libcurl's own error text; its error buffer may be empty. */
 static const char *reason(const struct transfer *transfer, CURLcode result)
 {
     if (quotes_proxy(transfer->error))
@@ -581,11 +580,10 @@ static enum tw_err outcome(CURL *handle, const struct transfer *transfer,
 {
     if (result == CURLE_OK && transfer->head_ended)
         return TW_OK;
-    if (result == CURLE_OK) /* libcurl takes a close within the fields */
+    if (result == CURLE_OK) /* libcurl accepts a close within the fields */
         result = CURLE_PARTIAL_FILE;
     if (transfer->stopped)
-        return err_fail(err, TW_STOPPED,
-            "not sent: the time in which this may be done has run out");
+        return err_fail(err, TW_STOPPED, "not sent: the deadline has passed");
     if (transfer->too_large)
         return err_fail(err, TW_TOO_LARGE,
             "the answer of %s is larger than %zu bytes", peer,

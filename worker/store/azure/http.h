@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * One HTTP request and its answer: truly one attempt, without an opinion about
- * what the answer means (answer.h). Only user of libcurl.
+ * One HTTP request and its response: exactly one exchange. It does not
+ * interpret the response (answer.h does). Only user of libcurl.
  */
 #ifndef TW_STORE_AZURE_HTTP_H
 #define TW_STORE_AZURE_HTTP_H
@@ -19,27 +19,29 @@ struct deadline;
 struct http_answer;
 
 struct http_header {
-    const char *name, *value; /* no line ends in either */
+    const char *name, *value; /* without line ends */
 };
 
-/* All borrowed for the time of the call. */
+/* All borrowed during the call. */
 struct http_request {
-    const char *method; /* "GET" has no body; every other one has, if empty */
-    const char *url;    /* as it is sent. May hold a SAS: never shown        */
-    const char *peer;   /* "host port 443": for messages                     */
+    const char
+        *method;     /* every method but "GET" has a body, which may be empty */
+    const char *url; /* as sent. May hold a SAS: never log it */
+    const char *peer; /* "host port 443": for messages                     */
     bool no_proxy;
     const struct http_header *headers;
     size_t header_count;
-    const struct http_header *echo; /* one of headers, or NULL: see below    */
+    const struct http_header
+        *echo; /* one of headers, or NULL: see http_send() */
     struct slice body;
     size_t max_answer_bytes;
-    /* Asked about once a second until the whole answer has come; comes: 16 KiB
-     * of it have, since the last time. True: the request is given up. NULL: it
-     * never is. */
+    /* Called about once a second until the whole response has come; comes: 16
+     * KiB have arrived since the last call. True: give the request up. NULL:
+     * never given up. */
     bool (*gives_up)(void *context, bool comes);
     void *context;
-    /* Called when the head of the answer is whole and its body has not come.
-     * NULL: nobody waits for that. */
+    /* Called when the head of the response is complete, before its body has
+     * arrived. NULL: not needed. */
     void (*head)(void *context, const struct http_answer *head);
     void *head_context;
 };
@@ -51,7 +53,7 @@ struct http_field {
     struct slice name, value;
 };
 
-/* http_answer_init before first use, http_answer_done frees; an answer can be
+/* http_answer_init before first use, http_answer_done frees; a response can be
  * filled again. */
 struct http_answer {
     int status;
@@ -59,54 +61,53 @@ struct http_answer {
     struct http_field fields[HTTP_MAX_FIELDS];
     size_t field_count;
     struct buf body;
-    int64_t sent_ms; /* platform_boot_ms() when the request left; 0: never */
+    int64_t sent_ms; /* platform_boot_ms() when sent; 0: not sent */
 };
 void http_answer_init(struct http_answer *answer);
 void http_answer_done(struct http_answer *answer);
 
-/* http_answer_add: a header field as it came; beyond HTTP_MAX_FIELDS they are
- * dropped. Copied. */
+/* http_answer_add: add a received header field; those beyond HTTP_MAX_FIELDS
+ * are dropped. Copied. */
 void http_answer_add(
     struct http_answer *answer, struct slice name, struct slice value);
 
 /*
- * http_answer_line: one line of an answer's head as it came, its end included.
- * A status line begins another answer (100 Continue came before): the fields
- * so far are given up. What is no field, or holds a NUL, is passed over.
+ * http_answer_line: add one received line of a response's head, line end
+ * included. A status line starts a new response (after a 100 Continue): earlier
+ * fields are discarded. A line that is not a field, or holds a NUL, is ignored.
  */
 void http_answer_line(struct http_answer *answer, struct slice line);
 
-/* http_answer_field: the value of the field of that name, in any case; empty
- * where there is none. */
+/* http_answer_field: the value of the field with that name, in any case; empty
+ * if there is none. */
 struct slice http_answer_field(
     const struct http_answer *answer, const char *name);
 
 struct http; /* a set of connections that are kept alive */
 
-/* http_new: owned, for http_free(); no call may be under way then. */
+/* http_new: owned, for http_free(); then no call may be in flight. */
 struct http *http_new(void);
 void http_free(struct http *http);
 
 /*
- * http_send: send request once, within deadline_timeout_ms(deadline), also
- * where no address is found in that time; where the process is to end, within
- * stop_until_ms() and the second until that is seen. May be called
- * from several threads. The deadline is asked in the last moment before bytes
- * leave. sent_ms of the answer is set on every return. Trailers behind a body
- * are passed over.
+ * http_send: send request once, within deadline_timeout_ms(deadline), including
+ * name resolution; if the process ends, within stop_until_ms() and the second
+ * until that is noticed. Any thread may call it. The deadline is checked just
+ * before bytes are sent. sent_ms of the response is set on every return.
+ * Trailers after a body are ignored.
  *
- * An answer in which the field of echo's name has another value than echo was
- * meant for another request, that came before over the same connection: it is
- * none, and the connection is closed. Nor is one whose fields cannot all be
- * kept: more than HTTP_MAX_FIELDS or HTTP_MAX_FIELD_BYTES, or folded lines; nor
- * one that says its length twice.
+ * If the field named by echo has another value than echo, the response belongs
+ * to an earlier request on the same connection: it is invalid, and the
+ * connection is closed. Also invalid are responses whose fields cannot all be
+ * kept (more than HTTP_MAX_FIELDS or HTTP_MAX_FIELD_BYTES, or folded lines),
+ * and those that give their length twice.
  *
- * TW_OK         a whole answer is there, whatever its status.
+ * TW_OK         a complete response has come, with any status.
  * TW_BUSY       nothing was sent: no address, no connection, no TLS, or it was
  *               given up before.
- * TW_STOPPED    nothing was sent: the deadline was shut.
- * TW_UNKNOWN    it may have been sent, and no whole answer came.
- * TW_TOO_LARGE  the answer is larger than max_answer_bytes.
+ * TW_STOPPED    nothing was sent: the deadline was closed.
+ * TW_UNKNOWN    it may have been sent, and no complete response came.
+ * TW_TOO_LARGE  the response is larger than max_answer_bytes.
  */
 TW_MUST_USE enum tw_err http_send(struct http *http,
     const struct http_request *request, const struct deadline *deadline,

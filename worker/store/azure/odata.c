@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * URLs and queries out, pages in. A page may have many megabytes: it is read in
- * one pass, entity by entity, and never becomes a tree. Only where an entity
- * cannot be read is the page walked once more: was it cut off?
+ * Builds URLs and queries, reads pages. A page may have many megabytes: it is
+ * read in one pass, entity by entity, and never becomes a tree. Only if an
+ * entity cannot be read, the page is scanned again: was it truncated?
  */
 #include "worker/store/azure/odata.h"
 
@@ -14,7 +14,7 @@
 
 #define FILTER_MAX_BYTES (256 * 1024)
 #define ERROR_MAX_DEPTH 8
-/* What stands beside "value" is an annotation or two, each read by itself. */
+/* Maximum number of annotations beside "value"; each is read separately. */
 #define BESIDE_MAX 32
 
 /* ---- URLs ---- */
@@ -119,8 +119,9 @@ static void add_select(struct buf *to, const struct scan_request *request)
     }
 }
 
-/* Only what came goes back. Azurite's token of an empty PartitionKey is empty,
- * and for a RowKey alone it has no entities, as if the scan were over. */
+/* Only what was received is sent back. Azurite's token of an empty PartitionKey
+ * is empty, and for a RowKey alone it returns no entities, as if the scan had
+ * ended. */
 static void add_continuation(struct buf *to, const struct continuation *from,
     const char *first, const char *second)
 {
@@ -168,7 +169,7 @@ static void skip_blanks(struct walk *walk)
         walk->at++;
 }
 
-/* True: c came next, and is passed. */
+/* True: c was next, and is skipped. */
 static bool pass(struct walk *walk, char c)
 {
     skip_blanks(walk);
@@ -178,7 +179,7 @@ static bool pass(struct walk *walk, char c)
     return true;
 }
 
-/* From a quote to behind its fellow. False: there is none. */
+/* Skips from a quote past its closing quote. False: there is none. */
 static bool skip_string(struct walk *walk)
 {
     walk->at++;
@@ -198,8 +199,8 @@ static bool skip_string(struct walk *walk)
     return false;
 }
 
-/* A value that begins with a bracket, up to its fellow. What is inside is
- * judged by who reads it. */
+/* Skips a value that begins with a bracket, up to its closing bracket. The
+ * reader of the value checks its content. */
 static bool skip_nested(struct walk *walk)
 {
     size_t depth = 0;
@@ -221,7 +222,7 @@ static bool skip_nested(struct walk *walk)
     return false;
 }
 
-/* The next value as it stands; at is NULL: there is none, or it is cut off. */
+/* The next value as written; at is NULL: there is none, or it is truncated. */
 static struct slice take_value(struct walk *walk)
 {
     const char *start;
@@ -262,10 +263,10 @@ typedef enum tw_err read_element(
 
 struct reading {
     struct slice body;
-    struct walk walk; /* through body */
+    struct walk walk; /* position in body */
     read_element *read;
-    struct entity_reader *reader; /* of entities */
-    struct json_members members;  /* of anything else */
+    struct entity_reader *reader; /* for entities */
+    struct json_members members;  /* for other elements */
     bool need_keys;
     struct page *page;
     struct err *err;
@@ -288,7 +289,7 @@ static struct entity *next_entity(struct page *page)
     return &page->entities[page->count];
 }
 
-/* Cuts "name": value off; false: there is no whole one. */
+/* Removes "name": value; false: it is missing or incomplete. */
 static bool take_member(
     struct walk *walk, struct slice *ret_name, struct slice *ret_value)
 {
@@ -302,8 +303,8 @@ static bool take_member(
     return ret_value->at != NULL;
 }
 
-/* An entity has both keys, whatever else is in it: what has not is an answer
- * of something else. */
+/* Every entity has both keys: an object without them was not sent by the
+ * service. */
 static bool is_entity(struct slice object)
 {
     struct walk walk = {object.at, object.at + object.len};
@@ -366,14 +367,14 @@ static enum tw_err fail_page(
         (size_t)(walk->at - reading->body.at));
 }
 
-/* What stands beside "value"; count: how many have come so far. */
+/* Is this a valid member beside "value"? count: their number so far. */
 static bool is_good_beside(
     struct slice name, struct slice value, unsigned count)
 {
     return count <= BESIDE_MAX && is_json(name) && is_json(value);
 }
 
-/* Do the brackets of what is left of walk end the page? */
+/* Do the remaining brackets of walk end the page? */
 static bool is_whole(struct walk *walk)
 {
     bool value_came = false;
@@ -397,8 +398,8 @@ static bool is_whole(struct walk *walk)
     return walk->at == walk->end;
 }
 
-/* The element that is next could not be read. A page that was cut off says
- * nothing of the entity; nor does an answer of something else. */
+/* The next element could not be read. If the page was truncated, or is not the
+ * service's, this shows nothing about the entity. */
 static enum tw_err judge_element(struct reading *reading, enum tw_err code)
 {
     struct walk walk = {reading->body.at, reading->body.at + reading->body.len};
@@ -412,7 +413,7 @@ static enum tw_err judge_element(struct reading *reading, enum tw_err code)
                                                                : TW_INVALID;
 }
 
-/* Read the element that is next. */
+/* Read the next element. */
 static enum tw_err read_next(struct reading *reading)
 {
     struct walk *walk = &reading->walk;
@@ -450,7 +451,7 @@ static enum tw_err read_elements(struct reading *reading)
     return code;
 }
 
-/* Read what stands beside "value", whose name is next. */
+/* Check and skip the next member, beside "value". */
 static enum tw_err pass_beside(struct reading *reading, unsigned count)
 {
     struct slice name, value;
@@ -461,7 +462,7 @@ static enum tw_err pass_beside(struct reading *reading, unsigned count)
                : fail_page(reading, &reading->walk);
 }
 
-/* Is "value": next? Then it is passed. */
+/* Is "value": next? Then skip it. */
 static bool pass_value(struct walk *walk)
 {
     struct walk ahead = *walk;

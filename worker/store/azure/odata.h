@@ -27,28 +27,28 @@ void odata_add_entity_path_head(
 void odata_add_url_key(struct buf *to, struct slice key);
 #define ODATA_ENTITY_PATH_TAIL "')"
 
-/* odata_add_filter: add the filter that a scan asks for, not yet
- * percent-encoded: the ranges of both keys, and ( request->filter ). */
+/* odata_add_filter: add the filter of a scan, not yet percent-encoded: the
+ * ranges of both keys, and ( request->filter ). */
 void odata_add_filter(struct buf *to, const struct scan_request *request);
 
 /*
  * odata_add_scan_query: add the query string of a scan, percent-encoded. Both
- * keys are always selected; without select there is no $select. The
- * parameters are the same on every page but for the continuation.
+ * keys are always selected; without select there is no $select. Only the
+ * continuation differs between pages.
  */
 void odata_add_scan_query(struct buf *to, const struct scan_request *request);
 
-/* odata_add_tables_query: add that of a list of tables; may be nothing. */
+/* odata_add_tables_query: the same for a list of tables; may add nothing. */
 void odata_add_tables_query(struct buf *to, const struct continuation *from);
 
 /*
  * odata_page: read {"value":[...]} into page, which is empty and holds body.
  * need_keys: as in entity_parse().
  *
- * TW_UNKNOWN  the body is no whole page: cut off, or something else; so is one
- *             with an entity that has not both its keys, where they are needed,
- *             and one of more than PAGE_MAX_ENTITIES.
- * TW_INVALID  the page is whole, but an entity in it cannot be understood.
+ * TW_UNKNOWN  the body is not a complete page: truncated, or something else, or
+ *             an entity lacks a required key, or there are more than
+ *             PAGE_MAX_ENTITIES.
+ * TW_INVALID  the page is complete, but an entity in it is not valid.
  */
 TW_MUST_USE enum tw_err odata_page(
     struct slice body, bool need_keys, struct page *page, struct err *err);
@@ -58,13 +58,13 @@ TW_MUST_USE enum tw_err odata_page(
 TW_MUST_USE enum tw_err odata_tables(
     struct slice body, struct page *page, struct err *err);
 
-/* odata_entity: the same for a body that is one entity, as Get answers. */
+/* odata_entity: the same for a body with one entity, the response to a Get. */
 TW_MUST_USE enum tw_err odata_entity(
     struct slice body, bool need_keys, struct page *page, struct err *err);
 
 /*
  * odata_error: code and message of {"odata.error":{"code":...,"message":
- * {"value":...}}}, copied into arena. False: the body is no such error.
+ * {"value":...}}}, copied into arena. False: the body has another form.
  */
 bool odata_error(struct slice body, struct arena *arena, struct slice *ret_code,
     struct slice *ret_message);

@@ -23,7 +23,7 @@ void queue_xml_init(void)
     xmlInitParser();
 }
 
-/* A bare carriage return would be read as a line feed. */
+/* XML parsers read a bare carriage return as a line feed. */
 static void add_escaped(struct buf *to, struct slice text)
 {
     for (size_t i = 0; i < text.len; i++) {
@@ -65,11 +65,11 @@ static struct slice skip_byte_order_mark(struct slice body)
 /* ---- before libxml2 sees a body ---- */
 
 /*
- * What a body may cost is counted before libxml2 builds a tree of it, for it
- * takes some 120 bytes for an element of three, compares each attribute of an
- * element with all others, and expands the entities of a document type, which
- * 500 bytes of them can keep at for hours. No answer of the service has a
- * document type; a list of 5,000 queues has 20,000 tags.
+ * The cost of a body is limited before libxml2 builds a tree of it: libxml2
+ * needs some 120 bytes for an element of three, compares each attribute of an
+ * element with all others, and expands the entities of a document type; 500
+ * bytes of entities can take hours. No response of the service has a document
+ * type; a list of 5,000 queues has 20,000 tags.
  */
 #define MAX_TAGS 32768
 #define MAX_ATTRIBUTES 1024
@@ -78,10 +78,10 @@ static struct slice skip_byte_order_mark(struct slice body)
 struct budget {
     struct slice rest;
     unsigned tags, attributes, depth;
-    const char *why; /* the body is refused; NULL: not yet */
+    const char *why; /* why the body is refused; NULL: it is not */
 };
 
-/* What begins with `from` is passed up to behind `to`. */
+/* If rest begins with `from`, skips past the next `to`. */
 static bool skip_between(
     struct budget *budget, const char *from, const char *to)
 {
@@ -102,8 +102,8 @@ static bool skip_between(
     return true;
 }
 
-/* To the end of a tag, counting its attributes: a quoted value may have the
- * characters that would end it. */
+/* Skips to the end of a tag, counting its attributes: a quoted value may
+ * contain the characters that end a tag. */
 static void count_tag(struct budget *budget)
 {
     struct slice *rest = &budget->rest;
@@ -133,21 +133,21 @@ static void count_tag(struct budget *budget)
         budget->why = "it has too many attributes";
 }
 
-/* One thing that begins with '<'. */
+/* Counts one piece of markup that begins with '<'. */
 static void count_markup(struct budget *budget)
 {
     if (skip_between(budget, "<!--", "-->") ||
         skip_between(budget, "<![CDATA[", "]]>") ||
         skip_between(budget, "<?", "?>"))
-        budget->tags++; /* a node like any other */
+        budget->tags++; /* counts as a node */
     else if (slice_begins(budget->rest, slice_of("<!")))
         budget->why = "it has a document type, which no answer has";
     else
         count_tag(budget);
 }
 
-/* What is wrong with body, NULL: nothing that libxml2 must not see. In UTF-8,
- * so that what is read here is what libxml2 reads. */
+/* Why libxml2 must not read body; NULL: it may. body must be UTF-8, so that
+ * libxml2 reads the same characters. */
 static const char *weigh(struct slice body)
 {
     struct budget budget = {.rest = body};
@@ -170,8 +170,8 @@ static const char *weigh(struct slice body)
 
 /* ---- reading ---- */
 
-/* A whole document, or NULL; *ret_why (may be NULL): what keeps libxml2 from
- * seeing the body, NULL where it is only not well-formed. */
+/* A whole document, or NULL; *ret_why (may be NULL): why libxml2 must not read
+ * the body, NULL if it is only not well-formed. */
 static xmlDoc *parse(struct slice body, const char **ret_why)
 {
     const int options = XML_PARSE_NONET | XML_PARSE_NOERROR |
@@ -216,7 +216,7 @@ static const xmlNode *find_child(const xmlNode *parent, const char *name)
     return node;
 }
 
-/* The text of the child of that name, in arena; empty where there is none. */
+/* The text of the child with that name, in arena; empty if there is none. */
 static struct slice child_text(
     const xmlNode *parent, const char *name, struct arena *arena)
 {
@@ -241,8 +241,8 @@ static int64_t child_ticks(
                                                                          : 0;
 }
 
-/* Is there more text in an element than a message may have? Looked at before it
- * is copied. */
+/* Is the text of an element longer than a message may be? Checked before it is
+ * copied. */
 static bool is_overlong(const xmlNode *element)
 {
     size_t len = 0;
@@ -280,7 +280,7 @@ static enum tw_err read_message(const xmlNode *node, struct arena *arena,
         .inserted_ticks = child_ticks(node, "InsertionTime", arena),
         .next_visible_ticks = child_ticks(node, "TimeNextVisible", arena),
     };
-    /* It may become the id of a run, and that the name of a file. */
+    /* It may become a run id, and that a file name. */
     if (!text_is_run_id(ret->id) || ret->id.len >= QUEUE_ID_MAX)
         return err_fail(err, TW_INVALID, "a message has no usable MessageId");
     if (ret->pop_receipt.len >= QUEUE_RECEIPT_MAX)
@@ -314,7 +314,7 @@ static enum tw_err read_messages(
     return code;
 }
 
-/* The document of a list of messages, or NULL with a sentence. */
+/* The document of a list of messages, or NULL with an error text. */
 static xmlDoc *parse_messages(struct slice body, struct err *err)
 {
     static const char name[] = "QueueMessagesList";

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The XML of the queue service, and of errors. Only user of libxml2, which is
- * given no network, and sees no body with a document type or entities, more
- * than 32,768 tags, 1,024 attributes or 64 levels, or that is not UTF-8.
+ * The XML of the queue service, and of errors. Only user of libxml2, which gets
+ * no network, and no body with a document type or entities, more than 32,768
+ * tags, 1,024 attributes or 64 levels, or invalid UTF-8.
  *
  * Source: Queue service REST, "Put message", "Get messages", "List queues".
  */
@@ -18,20 +18,20 @@
 #include "worker/base/slice.h"
 #include "worker/store/store.h"
 
-/* queue_xml_init: once, before any thread reads XML; again does nothing. */
+/* queue_xml_init: call before any thread reads XML; may be repeated. */
 void queue_xml_init(void);
 
 /*
  * queue_xml_write: add the body that puts a message whose text is valid XML
- * characters (store_queue_put() sees to that):
+ * characters (store_queue_put() checks this):
  *
  *   <QueueMessage><MessageText>a &lt; b</MessageText></QueueMessage>
  */
 void queue_xml_write(struct slice text, struct buf *to);
 
 /*
- * queue_xml_messages: read the answer of Put, Get or Peek into ret, which is
- * initialised; its former content is given up. TW_INVALID: the body is
+ * queue_xml_messages: read the response to Put, Get or Peek into ret, which is
+ * initialised; its former content is discarded. TW_INVALID: the body is
  * something else, or refused as above; ret is empty.
  */
 TW_MUST_USE enum tw_err queue_xml_messages(
@@ -39,7 +39,7 @@ TW_MUST_USE enum tw_err queue_xml_messages(
 
 /*
  * queue_xml_error: code and message of an error body, <Error><Code>,
- * <error><code> or <m:error><m:code>, into arena. False: it is none.
+ * <error><code> or <m:error><m:code>, into arena. False: another form.
  */
 bool queue_xml_error(struct slice body, struct arena *arena,
     struct slice *ret_code, struct slice *ret_message);

@@ -19,7 +19,7 @@ void redact(char *text, struct slice secret)
 
     if (secret.len < REDACT_MIN)
         return;
-    /* Only what lies before the place that is looked at is covered yet. */
+    /* Only text before the current position is overwritten yet. */
     for (size_t i = 0; i + REDACT_MIN <= len; i++) {
         size_t end = i + REDACT_MIN;
 

@@ -11,7 +11,7 @@
 
 #define STRING_MAX (1024 * 1024)
 
-/* A name with its value, both as they go into the string. */
+/* A name and its value, as they appear in the string-to-sign. */
 struct pair {
     struct slice name, value;
 };
@@ -48,7 +48,7 @@ static struct slice decode(struct arena *arena, struct slice text)
     return decoded;
 }
 
-/* Cuts the next part off *rest, at separator. */
+/* Removes the next part from *rest, up to separator. */
 static struct slice next_part(struct slice *rest, char separator)
 {
     const char *end = memchr(rest->at, separator, rest->len);
@@ -147,7 +147,7 @@ static void add_queue_resource(
     arena_done(&arena);
 }
 
-/* A header's value, each run of blanks in it as one, none at its ends. */
+/* A header's value, with each run of blanks reduced to one, trimmed. */
 static void add_collapsed(struct buf *to, struct slice value)
 {
     bool began = false, blank = false;

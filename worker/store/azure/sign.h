@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Shared Key: what proves that a request comes from who knows the account's
- * key. Pure: the date is the caller's.
+ * Shared Key: proves that the sender of a request knows the account's key.
+ * Pure: the caller supplies the date.
  *
  * Source: Azure Storage REST, "Authorize with Shared Key".
  */
@@ -27,13 +27,13 @@ struct sign_request {
     size_t content_length;
     const char *date;                  /* the value of x-ms-date */
     const struct http_header *headers; /* all that are sent; the queue scheme
-                                          signs those that begin with x-ms- */
+                                          signs those named x-ms-* */
     size_t header_count;
 };
 
 /*
- * sign_string: add the string-to-sign, for instance of a table request (no
- * line end at its end):
+ * sign_string: add the string-to-sign, without a line end after it, for
+ * instance of a table request:
  *
  *   GET\n\n\nMon, 01 Jan 2024 00:00:00 GMT\n/acct/Tables
  */

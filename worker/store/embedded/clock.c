@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The clock of an embedded store: arithmetic, and the rule of clock.h. */
+/* The clock of an embedded store: the arithmetic of clock.h. */
 #include "worker/store/embedded/clock.h"
 
 #include <stdio.h>
@@ -25,7 +25,8 @@ bool clock_counts(const struct clock *clock)
     return counts(clock, platform_boot_ms());
 }
 
-/* How far it has come towards the wall clock, passed_ticks after its moment. */
+/* The correction towards the wall clock, passed_ticks after the stored
+ * moment. */
 static int64_t made_up(int64_t ahead_ticks, int64_t passed_ticks)
 {
     int64_t most = passed_ticks / FASTER, least = -passed_ticks / SLOWER;
@@ -37,10 +38,10 @@ static int64_t made_up(int64_t ahead_ticks, int64_t passed_ticks)
     return ahead_ticks < least ? least : ahead_ticks;
 }
 
-/* Of another boot, or of somebody who knows none: the wall clock, or where it
- * was left. Two containers on one kernel may have a boot id each, and then it
- * is left each time that one of them writes: so it continues from there, as far
- * as the wall clock has come since, for an hour at most. */
+/* For another boot, or one without an id: the wall clock, or the file's last
+ * time if that is later. Two containers on one kernel may have different boot
+ * ids; then this applies whenever one reads what the other wrote. So the clock
+ * continues from there, by the wall clock's advance since, an hour at most. */
 static int64_t ticks_elsewhere(const struct clock *clock, int64_t wall_ticks)
 {
     int64_t since_ticks = wall_ticks - clock->ahead_ticks - clock->ticks;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * One connection to the embedded store's file. Write-ahead log with
- * synchronous=FULL: a commit is on the disk when it is acknowledged, readers
- * see whole commits and never wait, several processes share the file.
+ * synchronous=FULL: an acknowledged commit is on the disk, readers see whole
+ * commits and never wait, several processes share the file.
  */
 #include "worker/store/embedded/db.h"
 
@@ -23,7 +23,7 @@
 
 #define EXIT_TRY_AGAIN 75
 
-/* "TWRD", in the file's header; what `file` shows, and how we know our own. */
+/* "TWRD", in the file's header; `file` shows it, and db_open() checks it. */
 #define APPLICATION_ID 0x54575244
 #define SCHEMA_VERSION 2
 /* Keys were stored as UTF-8: see write_key(). */
@@ -32,14 +32,14 @@
 #define IDENTITY_LEN 32 /* of text_random_id() */
 #define KEY_MAX_BYTES 65536
 
-/* The beginning of 9000: no clock shows it, and nothing overflows before. */
+/* The start of the year 9000: no clock shows it, and no sum overflows. */
 #define TICKS_9000 INT64_C(2839752864000000000)
 
 #define OPEN_WAIT_MS 10000
 #define NAP_MAX_MS 20
 
-/* Pages of 4 KiB in the log before they are moved into the file; and before
- * readers, who keep the log from beginning anew, are waited for. */
+/* Pages of 4 KiB in the log before they are moved into the file; and before we
+ * wait for readers, which prevent the log from restarting. */
 #define LOG_PAGES 1000
 #define LOG_PAGES_MAX (8 * LOG_PAGES)
 #define LOG_WAIT_MS 1000
@@ -48,19 +48,20 @@ struct db {
     sqlite3 *sqlite;
     const char *path;
     enum db_role role;
-    sqlite3_stmt *statements[DB_SQL_COUNT]; /* made when first needed */
+    sqlite3_stmt *statements[DB_SQL_COUNT]; /* prepared when first needed */
     int64_t until_ms;                       /* see db_wait_until */
-    int64_t stamp;                          /* last one given */
-    bool stamped;                           /* since db_begin */
-    struct clock clock;                     /* as of db_begin, db_look */
-    char identity[IDENTITY_LEN + 1];        /* a writer's; "": none */
-    int log_pages;                          /* as of the last commit */
-    struct buf keys[2];                     /* see db_column_key() */
+    int64_t stamp;                          /* last number returned */
+    bool stamped;                    /* db_stamp() called since db_begin */
+    struct clock clock;              /* as of db_begin, db_look */
+    char identity[IDENTITY_LEN + 1]; /* of a writer; "": none */
+    int log_pages;                   /* as of the last commit */
+    struct buf keys[2];              /* see db_column_key() */
     struct platform_mutex nap_lock;
-    struct platform_cond nap; /* never signalled: waiting for other processes */
+    struct platform_cond
+        nap; /* never signalled: used to wait for other processes */
 };
 
-/* struct clock, of when the last stamp was given. */
+/* struct clock, as of the last stamp. */
 #define ADD_CLOCK                                                              \
     "ALTER TABLE stamps ADD COLUMN boot_id TEXT NOT NULL DEFAULT '';"          \
     "ALTER TABLE stamps ADD COLUMN boot_ms INTEGER NOT NULL DEFAULT 0;"        \
@@ -68,11 +69,11 @@ struct db {
     "ALTER TABLE stamps ADD COLUMN ahead_ticks INTEGER NOT NULL DEFAULT 0;"
 
 /*
- * Keys are BLOBs, compared by memcmp, in the text form of write_key(), whose
- * order is the service's.
- * WITHOUT ROWID: an entity lies in the tree of its keys, and a partition is
- * read in one sweep. SQLite reads the whole of every record that it compares a
- * key with, so long properties lie beside the tree, as a body.
+ * Keys are BLOBs, compared by memcmp, in the form of write_key(), whose order
+ * is the service's.
+ * WITHOUT ROWID: an entity is stored in the tree of its keys, and a partition
+ * is read sequentially. SQLite reads the whole record for each comparison of a
+ * key, so long properties are stored outside the tree, as a body.
  */
 static const char SCHEMA[] =
     "CREATE TABLE tables ("
@@ -85,7 +86,7 @@ static const char SCHEMA[] =
     " etag INTEGER NOT NULL,"
     " timestamp INTEGER NOT NULL,"
     " body_id INTEGER NOT NULL," /* 0: none */
-    " properties BLOB NOT NULL," /* JSON; empty where there is a body */
+    " properties BLOB NOT NULL," /* JSON; empty if there is a body */
     " PRIMARY KEY (table_id, partition_key, row_key)) WITHOUT ROWID;"
     "CREATE TABLE bodies ("
     " id INTEGER PRIMARY KEY,"
@@ -198,8 +199,8 @@ static _Noreturn void end_process(const char *path, const char *what)
     _exit(EXIT_TRY_AGAIN);
 }
 
-/* A failed fsync may have dropped pages that the kernel now calls clean: only
- * a new process, which reads the log again, can tell what there is. */
+/* A failed fsync may have dropped pages that the kernel now considers clean:
+ * only a new process, which reads the log again, knows what is stored. */
 static void end_if_indeterminate(const char *path, int result)
 {
     if (result == SQLITE_IOERR_FSYNC || result == SQLITE_IOERR_DIR_FSYNC)
@@ -251,7 +252,7 @@ static int wait_for_others(void *arg, int times)
     return 1;
 }
 
-/* Called by SQLite after each commit, in place of its own checkpoint, whose
+/* SQLite calls this after each commit, instead of its own checkpoint, whose
  * failures it would not report. */
 static int note_log_pages(
     void *arg, sqlite3 *sqlite, const char *schema, int pages)
@@ -264,8 +265,8 @@ static int note_log_pages(
     return SQLITE_OK;
 }
 
-/* Before SQLite would, to give it a mode of its own. O_EXCL: closing a file
- * that this process has open already would let go of its locks. */
+/* Creates the file before SQLite does, to set its mode. O_EXCL: closing a file
+ * that this process has open already would release its locks. */
 static enum tw_err create_file(const char *path, struct err *err)
 {
     int fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
@@ -285,7 +286,7 @@ static enum tw_err execute(struct db *db, const char *sql, struct err *err)
     return result == SQLITE_OK ? TW_OK : fail(db, result, err);
 }
 
-/* The first column of the first row, as an integer and (cut) as a text. */
+/* The first column of the first row, as integer and (truncated) text. */
 static enum tw_err ask(struct db *db, const char *sql, int64_t *ret_integer,
     char ret_text[16], struct err *err)
 {
@@ -304,7 +305,7 @@ static enum tw_err ask(struct db *db, const char *sql, int64_t *ret_integer,
     } else {
         code = fail(db, result == SQLITE_DONE ? SQLITE_CORRUPT : result, err);
     }
-    /* What it changed is committed here, after its row. */
+    /* Its changes are committed here, after its row. */
     ended = sqlite3_finalize(statement);
     if (code == TW_OK && ended != SQLITE_OK)
         code = fail(db, ended, err);
@@ -313,7 +314,7 @@ static enum tw_err ask(struct db *db, const char *sql, int64_t *ret_integer,
 
 static enum tw_err open_handle(struct db *db, struct err *err)
 {
-    /* A relative name that begins with "file:" is a file all the same. */
+    /* A relative path that begins with "file:" must not be read as a URI. */
     bool plain = db->path[0] == '/' || strcmp(db->path, DB_MEMORY) == 0;
     char *name = mem_format("%s%s", plain ? "" : "./", db->path);
     int result = sqlite3_open_v2(name, &db->sqlite,
@@ -339,15 +340,15 @@ static enum tw_err open_handle(struct db *db, struct err *err)
 
 /*
  * The service orders keys by their UTF-16 units, memcmp orders UTF-8 by code
- * points. The two differ in one place: characters above U+FFFF (lead bytes F0
- * to F4) are surrogates in UTF-16, before U+E000 to U+FFFF (lead bytes EE and
- * EF). So these two lead bytes, which are no other byte of UTF-8, are stored as
- * F8 and F9.
+ * points. They differ for characters above U+FFFF (lead bytes F0 to F4): in
+ * UTF-16 these are surrogates, before U+E000 to U+FFFF (lead bytes EE and EF).
+ * So these two lead bytes, which occur nowhere else in UTF-8, are stored as F8
+ * and F9.
  */
 #define LEAD_FIRST 0xee
 #define STORED_FIRST 0xf8
 
-/* to may be from. */
+/* to may be equal to from.at. */
 static void shift_leads(
     char *to, struct slice from, unsigned char first, unsigned char becomes)
 {
@@ -388,7 +389,7 @@ static void stored_key(
     mem_free(stored);
 }
 
-/* A file of a former version, in one transaction. */
+/* Converts the keys of a file of an older version, in one transaction. */
 static enum tw_err convert_keys(struct db *db, struct err *err)
 {
     int64_t version = 0;
@@ -418,7 +419,8 @@ static enum tw_err convert_keys(struct db *db, struct err *err)
 
 /* ---- opening ---- */
 
-/* Is it ours, or still empty? Nothing of another program's is touched. */
+/* Is the file ours, or still empty? A file of another program is not
+ * changed. */
 static enum tw_err check_ours(
     struct db *db, bool *ret_empty, bool *ret_convert, struct err *err)
 {
@@ -445,8 +447,8 @@ static enum tw_err check_ours(
     return TW_OK;
 }
 
-/* The same at one moment: a process that is creating the file commits its
- * numbers and tables together, and they must not be read half and half. */
+/* The same in one read transaction: a process that is creating the file commits
+ * its numbers and tables together, and both must be read in one state. */
 static enum tw_err check_ours_at_once(
     struct db *db, bool *ret_empty, bool *ret_convert, struct err *err)
 {
@@ -459,8 +461,8 @@ static enum tw_err check_ours_at_once(
     return code;
 }
 
-/* Two processes may be at this at once: the mode changes when the other one
- * lets go, and SQLite does not always ask wait_for_others() for it. */
+/* Two processes may do this at once: the mode changes when the other one
+ * releases its lock, and SQLite does not always call wait_for_others(). */
 static enum tw_err use_log(struct db *db, struct err *err)
 {
     int64_t ignored;
@@ -486,11 +488,11 @@ static enum tw_err configure(struct db *db, struct err *err)
 {
     enum tw_err code = execute(db,
         "PRAGMA synchronous = FULL;"
-        /* Overwriting what is deleted would write every page of it. */
+        /* Otherwise each deletion would overwrite its pages. */
         "PRAGMA secure_delete = OFF;"
         "PRAGMA temp_store = MEMORY;"
         "PRAGMA mmap_size = 0;"
-        /* What one large transaction made of the log is given back. */
+        /* Truncates the log after a large transaction. */
         "PRAGMA journal_size_limit = 8388608;",
         err);
 
@@ -532,9 +534,9 @@ static enum tw_err build_schema(struct db *db, struct err *err)
     return code;
 }
 
-/* ---- what the files of former releases lack ---- */
+/* ---- upgrading files of earlier releases ---- */
 
-/* Not by the version: those releases pass over what they do not know. */
+/* Not by version number: earlier releases ignore these additions. */
 static enum tw_err add_missing(
     struct db *db, const char *count_sql, const char *add_sql, struct err *err)
 {
@@ -564,7 +566,7 @@ static enum tw_err add_clock(struct db *db, struct err *err)
         ADD_CLOCK, err);
 }
 
-/* ---- which file it is ---- */
+/* ---- identity of the file ---- */
 
 static enum tw_err give_identity(struct db *db, struct err *err)
 {
@@ -615,9 +617,9 @@ const char *db_identity(const struct db *db)
 
 /* ---- opening, as a whole ---- */
 
-/* A log that cannot be written shows itself now, not at the first message.
- * While another process is writing, it can be. The first of this boot notes
- * what the clock shows; where the disk is full, the first write will. */
+/* An unwritable log must be detected now, not at the first message; if another
+ * process is writing, the log is writable. The first writer of this boot stores
+ * the clock; if the disk is full, the first write will. */
 static enum tw_err try_writing(struct db *db, struct err *err)
 {
     enum tw_err code;
@@ -632,8 +634,8 @@ static enum tw_err try_writing(struct db *db, struct err *err)
     return TW_OK;
 }
 
-/* Once, before SQLite's first use: it need not count its memory, under a lock
- * that all connections share. */
+/* Once, before SQLite's first use: disables its memory statistics, which need a
+ * lock that all connections share. */
 static void spare_counting(void)
 {
     static atomic_flag done = ATOMIC_FLAG_INIT;
@@ -715,7 +717,7 @@ static enum tw_err control(struct db *db, enum db_sql sql, struct err *err)
     return db_run(db, sql, NULL, 0, NULL, err);
 }
 
-/* A file that says nonsense has no clock yet. */
+/* Invalid values in the file are read as a clock that has not started. */
 static void read_clock(struct db *db)
 {
     struct slice boot_id = db_column_bytes(db, DB_STAMP_READ, 1);
@@ -834,7 +836,7 @@ void db_tidy(struct db *db)
     if (db->log_pages < LOG_PAGES)
         return;
     db->until_ms = platform_boot_ms() + LOG_WAIT_MS;
-    /* A full disk or a reader in the way: the next commit tries again. */
+    /* If a full disk or a reader prevents it, the next commit tries again. */
     end_if_indeterminate(db->path,
         sqlite3_wal_checkpoint_v2(db->sqlite, NULL,
             is_huge ? SQLITE_CHECKPOINT_RESTART : SQLITE_CHECKPOINT_PASSIVE,
@@ -858,7 +860,7 @@ static int bind_key(sqlite3_stmt *statement, int at, struct slice key)
 
 static int bind(sqlite3_stmt *statement, int at, const struct db_value *value)
 {
-    /* A NULL pointer would bind NULL, not the empty key. */
+    /* A NULL pointer would bind NULL instead of the empty key. */
     const char *bytes = value->bytes.at ? value->bytes.at : "";
 
     if (value->type == DB_INTEGER)

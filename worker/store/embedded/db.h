@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * One connection to the embedded store's file: statements, transactions, and
- * what SQLite's result codes mean to us. Only user of SQLite. A connection is
- * used by one thread at a time (pool.h sees to that).
+ * the outcomes of SQLite's result codes. Only user of SQLite. A connection is
+ * used by one thread at a time (pool.h ensures this).
  */
 #ifndef TW_STORE_EMBEDDED_DB_H
 #define TW_STORE_EMBEDDED_DB_H
@@ -18,7 +18,7 @@ struct db;
 
 #define DB_MEMORY ":memory:"
 
-/* A writer may also read, and is the one that creates the file. */
+/* A writer may also read; only a writer creates the file. */
 enum db_role { DB_READER, DB_WRITER };
 
 /*
@@ -26,59 +26,59 @@ enum db_role { DB_READER, DB_WRITER };
  * owner alone. Owned.
  *
  * TW_FULL: it cannot be created, read or written; TW_INVALID: it is something
- * else, or of a newer version; TW_BUSY: another process would not let go.
+ * else, or of a newer version; TW_BUSY: another process kept it locked.
  */
 TW_MUST_USE enum tw_err db_open(
     const char *path, enum db_role role, struct db **ret, struct err *err);
 
-/* db_close: a writer empties the write-ahead log first. NULL: nothing. */
+/* db_close: a writer empties the write-ahead log first. NULL: does nothing. */
 void db_close(struct db *db);
 
-/* db_wait_until: how long (on platform_boot_ms()) calls may wait for another
+/* db_wait_until: until when (on platform_boot_ms()) calls may wait for another
  * process that is writing; then they fail with TW_BUSY. */
 void db_wait_until(struct db *db, int64_t until_ms);
 
-/* db_identity: the file's own, made at random when a writer first had it open:
- * one that is moved or renamed keeps it. Of a writer only; NULL: in memory.
+/* db_identity: the file's identity, generated at random when a writer first
+ * opened it; moving or renaming keeps it. Of a writer only; NULL: in memory.
  * Lives as long as db. */
 const char *db_identity(const struct db *db);
 
 /*
  * Every function below that returns an enum tw_err can fail with
  *
- *   TW_BUSY  another process holds the file
+ *   TW_BUSY  another process has locked the file
  *   TW_FULL  the disk is full, or the file cannot be read or written; a
- *            transaction under way is lost as a whole
+ *            transaction in progress is lost as a whole
  *
- * A failed fsync, after which nobody knows what is on the disk, and lack of
+ * A failed fsync, after which the content of the disk is unknown, and lack of
  * memory end the process with exit code 75.
  */
 
-/* Transactions of the writer: db_begin waits for other processes' writers.
- * After a failed db_commit nothing of it is stored, and it is over. */
+/* Transactions of the writer: db_begin waits for writers of other processes. A
+ * failed db_commit stores nothing and ends the transaction. */
 TW_MUST_USE enum tw_err db_begin(struct db *db, struct err *err);
 TW_MUST_USE enum tw_err db_commit(struct db *db, struct err *err);
 void db_rollback(struct db *db);
 
-/* A part of a transaction that can be undone alone. */
+/* A part of a transaction that can be undone separately. */
 TW_MUST_USE enum tw_err db_part_begin(struct db *db, struct err *err);
 TW_MUST_USE enum tw_err db_part_keep(struct db *db, struct err *err);
 TW_MUST_USE enum tw_err db_part_undo(struct db *db, struct err *err);
 
-/* db_stamp: a number that this file never gave before and will never give
- * again: for ETags and pop receipts. In a transaction only. */
+/* db_stamp: a number that this file has never returned before and will never
+ * return again: for ETags and pop receipts. In a transaction only. */
 int64_t db_stamp(struct db *db);
 
 /*
- * The file's clock (clock.h). db_look: only read; db_begin does so
- * too, and db_commit notes it with the last stamp. db_now_ticks: what it shows
- * now, as of the last look.
+ * The file's clock (clock.h). db_look: read it; db_begin does so too, and
+ * db_commit stores it with the last stamp. db_now_ticks: its current time,
+ * computed from the last read.
  */
 TW_MUST_USE enum tw_err db_look(struct db *db, struct err *err);
 int64_t db_now_ticks(const struct db *db);
 
-/* db_tidy: move the log into the file where it has grown long; between
- * transactions, after those who wait for them have been told. */
+/* db_tidy: move a long log into the file; call it between transactions, after
+ * the waiting writers have been woken. */
 void db_tidy(struct db *db);
 
 /* ---- statements ---- */
@@ -121,7 +121,7 @@ enum db_sql {
     /* queue -> how many */
     DB_MESSAGE_COUNT,
 
-    DB_BEGIN, /* these are for db.c itself */
+    DB_BEGIN, /* used by db.c itself */
     DB_COMMIT,
     DB_PART_BEGIN,
     DB_PART_UNDO,
@@ -149,7 +149,7 @@ static inline struct db_value db_bytes(struct slice bytes)
     return (struct db_value){.type = DB_BYTES, .bytes = bytes};
 }
 
-/* A PartitionKey or RowKey: stored so that keys have the service's order,
+/* A PartitionKey or RowKey: stored in a form that sorts in the service's order,
  * UTF-16 ordinal. */
 static inline struct db_value db_key(struct slice key)
 {
@@ -173,9 +173,9 @@ TW_MUST_USE enum tw_err db_run(struct db *db, enum db_sql sql,
     struct err *err);
 
 /*
- * A statement with rows: db_start, then db_next while *ret_row comes back
- * true, then db_end whatever happened. Its values and the bytes of its columns
- * live until the next db_next or db_end.
+ * A statement with rows: db_start, then db_next while *ret_row is true, then
+ * db_end, also after errors. Its values and the bytes of its columns live until
+ * the next db_next or db_end.
  */
 TW_MUST_USE enum tw_err db_start(struct db *db, enum db_sql sql,
     const struct db_value *values, size_t count, struct err *err);
@@ -185,12 +185,12 @@ void db_end(struct db *db, enum db_sql sql);
 
 int64_t db_column_integer(struct db *db, enum db_sql sql, int column);
 struct slice db_column_bytes(struct db *db, enum db_sql sql, int column);
-/* db_column_key: one that db_key() stored; of two neighbouring columns at most,
- * both of which live until the next row's. */
+/* db_column_key: a key stored by db_key(); at most two neighbouring columns of
+ * a row, both of which live until the next row. */
 struct slice db_column_key(struct db *db, enum db_sql sql, int column);
 
 /* db_find: the integer in the first column of the first row; TW_NOT_FOUND
- * (without a sentence) where there is no row. */
+ * (without an error text) if there is no row. */
 TW_MUST_USE enum tw_err db_find(struct db *db, enum db_sql sql,
     const struct db_value *values, size_t count, int64_t *ret, struct err *err);
 

@@ -12,7 +12,7 @@
 #include "worker/store/store.h"
 
 struct embedded {
-    struct store store; /* first, so that one is the other */
+    struct store store; /* must be first: store points to this struct */
     struct pool *pool;
     char *place; /* owned; NULL: in memory */
 };
@@ -52,7 +52,7 @@ static const struct store_ops OPS = {
     .close = close_store,
 };
 
-/* A file has many names. */
+/* By inode, because a file can have several paths. */
 static char *place_of(const char *path)
 {
     struct stat stat_of;

@@ -9,8 +9,8 @@ struct pool;
 struct store;
 
 /*
- * embedded_open: open or create the file at path (":memory:": one that lives
- * as long as the store). Several processes may have it open. name and path
+ * embedded_open: open or create the file at path (":memory:": a store that
+ * lives until it is closed). Several processes may open the file. name and path
  * are borrowed. Owned.
  *
  * TW_FULL: it cannot be created or written; err has the path and the reason.
@@ -19,7 +19,7 @@ struct store;
 TW_MUST_USE enum tw_err embedded_open(
     const char *name, const char *path, struct store **ret, struct err *err);
 
-/* embedded_pool: the connections of such a store; its own. */
+/* embedded_pool: the connections of store, which owns them. */
 struct pool *embedded_pool(struct store *store);
 
 #endif

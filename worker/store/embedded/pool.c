@@ -2,14 +2,14 @@
 /*
  * The connections of an embedded store.
  *
- * Writing: who comes queues up a request; if nobody leads, it becomes the
+ * Writing: a caller queues its request; if there is no leader, it becomes the
  * leader. The leader begins a transaction (waiting for other processes), takes
- * all requests that have queued up by then, runs each as a part that can be
- * undone alone, commits once, tells the others, and leads no more. The first
- * of those that came meanwhile leads next. Each is woken for itself alone.
+ * all requests queued by then, runs each as a separately undoable part, commits
+ * once, wakes their callers, and stops being leader. The first request queued
+ * meanwhile leads next. Each caller is woken separately.
  *
- * Reading: a few connections, opened when first needed, lent to one reader
- * each. A store in memory has one connection alone; its readers take the place
+ * Reading: a few connections, opened when first needed, each lent to one
+ * reader. A store in memory has only one connection; its readers take the role
  * of the leader.
  */
 #include "worker/store/embedded/pool.h"
@@ -24,20 +24,20 @@
 #include "worker/store/store.h"
 #include "worker/store/watch.h"
 
-/* Slots and the renewer read; more would cost memory (256 KiB each). */
+/* Worker threads and the renewer read; each costs memory (256 KiB). */
 #define READERS_MAX 4
 
 struct request {
     struct exchange *exchange;
     enum tw_err (*body)(struct db *, void *, struct err *);
     void *arg;
-    enum tw_err code;   /* once done */
-    int64_t date_ticks; /* if its body has run */
-    bool taken;         /* by a leader; under the pool's lock, as next is */
+    enum tw_err code;   /* outcome, once done */
+    int64_t date_ticks; /* if body has run */
+    bool taken;         /* by a leader; guarded by the pool's lock, like next */
     struct request *next;
 
-    /* A lock of its own: those of a group that wake at once do not wait for
-     * each other. Taken after the pool's, where both are. */
+    /* A lock for each request: callers of a group that wake together do not
+     * wait for each other. Taken after the pool's lock, if both are. */
     struct platform_mutex lock;
     struct platform_cond wake;
     bool done, may_lead;
@@ -46,14 +46,15 @@ struct request {
 struct pool {
     const char *path;
     bool in_memory;
-    struct db *writer; /* the leader's */
+    struct db *writer; /* used by the leader */
 
-    struct platform_mutex lock; /* for all below */
+    struct platform_mutex lock; /* guards all below */
     struct platform_cond reader_free;
     struct db *idle[READERS_MAX];
     unsigned idle_count, reader_count;
 
-    struct platform_cond leader_gone; /* for readers of a store in memory */
+    struct platform_cond
+        leader_gone; /* readers of a store in memory wait for it */
     bool led;
     struct request *queued, **queued_end;
 };
@@ -78,7 +79,7 @@ enum tw_err pool_open(const char *path, struct pool **ret, struct err *err)
     return TW_OK;
 }
 
-/* SQLite keeps its log beside the file that a symbolic link leads to. */
+/* SQLite keeps its log beside the file that a symbolic link points to. */
 struct watch *pool_watch(
     struct pool *pool, void (*changed)(void *context), void *context)
 {
@@ -112,16 +113,16 @@ const char *pool_identity(const struct pool *pool)
 static enum tw_err stopped(struct exchange *exchange)
 {
     return err_fail(&exchange->err, TW_STOPPED,
-        "the time in which requests may start is over");
+        "the deadline has passed; the file was not accessed");
 }
 
 static enum tw_err too_long(struct pool *pool, struct exchange *exchange)
 {
     return err_fail(&exchange->err, TW_BUSY,
-        "%s: others of this process were at it for too long", pool->path);
+        "%s: timed out waiting for other threads of this process", pool->path);
 }
 
-/* The last thing that is asked before the file is touched. */
+/* The last check before the file is accessed. */
 static enum tw_err run(struct db *db, struct request *request)
 {
     struct exchange *exchange = request->exchange;
@@ -167,7 +168,7 @@ static enum tw_err borrow_writer(
     return code;
 }
 
-/* Lock held. Whoever comes first is the next. */
+/* Lock held. The first queued request becomes the leader. */
 static void lead_no_more(struct pool *pool)
 {
     struct request *first = pool->queued;
@@ -201,7 +202,7 @@ static void return_reader(struct pool *pool, struct db *db)
     platform_unlock(&pool->lock);
 }
 
-/* An idle reader, or a new one where there may be one more. */
+/* An idle reader, or a new one below READERS_MAX. */
 static enum tw_err borrow_reader(struct pool *pool, int64_t until_ms,
     struct exchange *exchange, struct db **ret)
 {
@@ -256,7 +257,7 @@ enum tw_err pool_read(struct pool *pool, struct exchange *exchange,
 
 /* ---- writing ---- */
 
-/* The whole transaction is over: SQLite has rolled it back, or must. */
+/* The whole transaction has ended: SQLite has rolled it back, or must. */
 static bool ends_all(enum tw_err code)
 {
     return code == TW_FULL || code == TW_BUSY;
@@ -290,7 +291,7 @@ static void fail_all(
     }
 }
 
-/* In a transaction that is begun; it is over afterwards. */
+/* Runs in a transaction that has begun, and ends it. */
 static void run_group(struct db *db, struct request *requests)
 {
     struct err err;
@@ -316,7 +317,7 @@ static void enqueue(struct pool *pool, struct request *request)
     pool->queued_end = &request->next;
 }
 
-/* Lock held: requests that are queued, as a list of their own. */
+/* Lock held: removes all queued requests, and returns them as a list. */
 static struct request *take_queued(struct pool *pool)
 {
     struct request *requests = pool->queued;
@@ -328,7 +329,7 @@ static struct request *take_queued(struct pool *pool)
     return requests;
 }
 
-/* Lock held: leave the queue, unserved. */
+/* Lock held: removes request from the queue without running it. */
 static void give_up(
     struct pool *pool, struct request *request, enum tw_err code)
 {
@@ -343,7 +344,7 @@ static void give_up(
     request->done = true;
 }
 
-/* A request may be gone once its lock is let go. */
+/* The request may be freed as soon as its lock is released. */
 static void tell(struct request *requests)
 {
     struct request *next;
@@ -357,7 +358,8 @@ static void tell(struct request *requests)
     }
 }
 
-/* Lock held, and let go meanwhile. own is queued, and done afterwards. */
+/* Lock held on entry and return, released meanwhile. own is queued, and done on
+ * return. */
 static void lead(struct pool *pool, struct request *own, int64_t until_ms)
 {
     struct request *requests = NULL;
@@ -381,7 +383,7 @@ static void lead(struct pool *pool, struct request *own, int64_t until_ms)
     lead_no_more(pool);
 }
 
-/* Until it is done (true), or may lead, or until_ms has come. */
+/* Waits until own is done (true), or may lead, or until_ms. */
 static bool wait_for_turn(
     struct request *own, int64_t until_ms, bool *ret_in_time)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The queues of an embedded store. A message is visible when the store's clock
- * (clock.h) has reached its time; a get moves that time and gives a new pop
- * receipt, which is a stamp (db.h), so an old one is never good again.
+ * (clock.h) has reached its time; a get changes that time and issues a new pop
+ * receipt, which is a stamp (db.h), so an old receipt is never valid again.
  */
 #include "worker/store/embedded/queues.h"
 
@@ -30,7 +30,7 @@ static struct slice write_receipt(int64_t stamp, struct arena *arena)
     return arena_format(arena, "%" PRId64, stamp);
 }
 
-/* -1, which no message has, where it is none of ours. */
+/* -1, which no message has, if the receipt is not ours. */
 static int64_t read_receipt(struct slice receipt)
 {
     int64_t stamp;
@@ -91,7 +91,7 @@ static enum tw_err put_body(struct db *db, void *arg, struct err *err)
 {
     const struct putting *putting = arg;
     struct messages *ret = putting->ret;
-    /* InsertionTime is compared with what applications date, by their clock. */
+    /* InsertionTime is compared with times that applications write. */
     int64_t inserted = whole_seconds(platform_wall_ticks());
     int64_t visible = db_now_ticks(db) + putting->hide_s * TICKS_PER_S;
     int64_t queue, receipt;
@@ -156,7 +156,7 @@ static void add_message(struct db *db, struct getting *getting)
     };
 }
 
-/* The first visible messages, as they are. */
+/* Reads the first visible messages without changing them. */
 static enum tw_err read_due(struct db *db, struct getting *getting,
     int64_t queue, int64_t now_ticks, struct err *err)
 {
@@ -187,7 +187,7 @@ static enum tw_err peek_body(struct db *db, void *arg, struct err *err)
     return code;
 }
 
-/* All messages of one get share one receipt, as they do in the service. */
+/* All messages of one get share one receipt, as in the service. */
 static enum tw_err take(
     struct db *db, struct getting *getting, int64_t now_ticks, struct err *err)
 {
@@ -242,7 +242,7 @@ enum tw_err queues_get(struct store *store, struct exchange *exchange,
         .count = count,
         .visibility_timeout_s = visibility_timeout_s,
         .ret = ret};
-    /* An idle worker polls: it need not keep others from writing. */
+    /* An idle worker polls: peek first, so that it does not block writers. */
     enum tw_err code = queues_peek(store, exchange, queue, 1, ret);
 
     if (code != TW_OK || ret->count == 0)
@@ -260,7 +260,7 @@ enum tw_err queues_get(struct store *store, struct exchange *exchange,
 struct holding {
     const char *queue;
     struct slice id;
-    int64_t receipt; /* that the message must have */
+    int64_t receipt; /* the message must have it */
     int64_t hide_s;
     int64_t new_receipt;
 };
@@ -270,7 +270,7 @@ static enum tw_err lost(int changed, struct err *err)
     if (changed > 0)
         return TW_OK;
     return err_fail(err, TW_CONFLICT,
-        "the message is gone, or somebody else has taken it since");
+        "the message was deleted, or another worker received it");
 }
 
 static enum tw_err renew_body(struct db *db, void *arg, struct err *err)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The tables of an embedded store. Keys, ETag and Timestamp are columns; the
- * properties are the JSON in which the service writes them, so that types and
- * texts come back as they went in. An ETag is W/"N", N a stamp (db.h).
+ * properties are stored as the service's JSON, so that types and texts are
+ * returned as written. An ETag is W/"N", N a stamp (db.h).
  */
 #include "worker/store/embedded/tables.h"
 
@@ -16,24 +16,24 @@
 #include "worker/store/entity.h"
 #include "worker/store/filter.h"
 
-/* A page ends at so many bytes of answer: small beside what a worker may take,
- * of which it holds several at a time ... */
+/* A page ends at this size: small beside a worker's memory, which holds several
+ * pages at a time ... */
 #define PAGE_MAX_BYTES (1024 * 1024)
-/* ... and after this much work, found or not, so that it takes a bounded
- * time and other readers get their turn. */
+/* ... and after this much reading, with or without matches, so that its
+ * duration is bounded and other readers can run. */
 #define PAGE_MAX_ROWS 20000
 #define PAGE_MAX_READ_BYTES (32 * 1024 * 1024)
 
-/* So many rows in a row outside of the range of RowKeys: look for the next
- * one inside through the tree, instead of step by step. */
+/* After this many consecutive rows outside the range of RowKeys, seek the next
+ * row inside through the tree, instead of stepping. */
 #define SEEK_AFTER 8
 
-/* The properties of a batch; the store's door refuses larger ones, by a
- * count that leaves out some of the punctuation. */
+/* The properties of a batch; store.c refuses larger ones, by a count that
+ * excludes some of the punctuation. */
 #define JSON_MAX_BYTES (2 * BATCH_MAX_BYTES)
 
-/* A record with more, keys and all, goes on outside of the tree's pages of
- * 4 KiB, and every look for a neighbour would read the whole of it. */
+/* A longer record, keys included, continues outside the tree's pages of 4 KiB,
+ * and every comparison with a neighbour would read all of it. */
 #define RECORD_MAX_BYTES 900
 
 #define ETAG_MAX 32
@@ -50,7 +50,7 @@ static void write_etag(int64_t stamp, char *to, size_t room)
     (void)snprintf(to, room, "W/\"%" PRId64 "\"", stamp);
 }
 
-/* The stamp in an ETag; -1, which no entity has, where it is none of ours. */
+/* The stamp in an ETag; -1, which no entity has, if the ETag is not ours. */
 static int64_t stamp_of(struct slice etag)
 {
     int64_t stamp;
@@ -68,7 +68,7 @@ static struct slice key_after(struct slice key, struct arena *arena)
 {
     struct slice copy = arena_copy(arena, key);
 
-    copy.len++; /* arena_copy ends it with a NUL */
+    copy.len++; /* arena_copy adds a NUL */
     return copy;
 }
 
@@ -85,7 +85,7 @@ static enum tw_err find_table(
 
 /* ---- continuation tokens ---- */
 
-/* "1!" and the key, encoded: text that fits a header, and is never empty. */
+/* "1!" and the encoded key: valid in a header, and never empty. */
 static struct slice write_token(struct slice key, struct arena *arena)
 {
     struct slice token;
@@ -109,14 +109,14 @@ static enum tw_err read_token(
     if (!slice_begins(token, slice_of("1!")) ||
         !text_percent_decode(&key, (struct slice){token.at + 2, token.len - 2}))
         code = err_fail(err, TW_INVALID,
-            "the continuation token is none that this store gave");
+            "invalid continuation token: this store did not issue it");
     else
         *ret = arena_copy(arena, buf_slice(&key));
     buf_done(&key);
     return code;
 }
 
-/* ---- tables themselves ---- */
+/* ---- tables as such ---- */
 
 struct naming {
     const char *table;
@@ -211,17 +211,17 @@ enum tw_err tables_list(struct store *store, struct exchange *exchange,
 
 /* ---- reading an entity ---- */
 
-/* What a stored row is made into; all of it borrowed. */
+/* A stored row, from which an entity is made; all borrowed. */
 struct row {
     struct slice partition_key, row_key;
     int64_t stamp, timestamp_ticks;
-    bool has_properties; /* they were read, too */
+    bool has_properties; /* properties were read */
     struct slice properties;
-    struct entity_reader *reader; /* NULL: the row is read alone */
+    struct entity_reader *reader; /* NULL: for a single row */
     char etag[ETAG_MAX], timestamp[TEXT_TIME_MAX];
 };
 
-/* Parsed into arena; text stays in row. */
+/* Parsed into arena; texts stay in row. */
 static enum tw_err read_row(
     struct row *row, struct arena *arena, struct entity *ret, struct err *err)
 {
@@ -234,7 +234,7 @@ static enum tw_err read_row(
     else if (row->has_properties)
         code = entity_parse(row->properties, false, arena, ret, NULL, err);
     if (code != TW_OK) {
-        /* We wrote it: it is the file that is wrong, not the request. */
+        /* We wrote this row: the file is damaged, the request is valid. */
         err_prefix(err, "the stored entity '%.*s', '%.*s' is damaged",
             SLICE_ARG(row->partition_key), SLICE_ARG(row->row_key));
         return TW_FULL;
@@ -248,7 +248,7 @@ static enum tw_err read_row(
     return TW_OK;
 }
 
-/* They stand in this column, or as the body's in the next. */
+/* They are in this column, or, as a body, in the next. */
 static struct slice properties_of(struct db *db, enum db_sql sql, int column)
 {
     struct slice properties = db_column_bytes(db, sql, column);
@@ -329,19 +329,19 @@ struct scanning {
     enum db_sql sql; /* with properties, or the keys alone */
     int64_t table;
     struct position first, below; /* first <= row < below */
-    struct slice first_row_key;   /* of its range, in every partition */
+    struct slice first_row_key;   /* start of its range, in every partition */
     struct arena arena;           /* for all of the above */
 
     struct page *page;
     size_t room;             /* of page->entities */
     size_t bytes;            /* of page */
-    size_t rows, read_bytes; /* looked at */
+    size_t rows, read_bytes; /* read so far */
     struct arena scratch;    /* for one row */
     struct entity_reader *reader;
 
-    unsigned misses; /* in a row, outside of the range of RowKeys */
+    unsigned misses; /* consecutive rows outside the range of RowKeys */
     unsigned seeks;
-    char seek_keys[2][KEY_ROOM]; /* taking turns: one may still be in use */
+    char seek_keys[2][KEY_ROOM]; /* alternating: one may still be in use */
 };
 
 static bool is_field(struct slice name)
@@ -389,7 +389,7 @@ static struct slice below_key(
     return range->has_below ? range->below : ABOVE_ALL;
 }
 
-/* The smallest stretch of the tree in which all that is asked for lies. */
+/* The smallest key range of the tree that contains all requested rows. */
 static void find_bounds(struct scanning *scanning)
 {
     const struct key_range *partition = &scanning->request->partition_key;
@@ -407,7 +407,7 @@ static void find_bounds(struct scanning *scanning)
     }
 }
 
-/* A token holds the keys of the first row that was not looked at. */
+/* A token holds the keys of the first row that was not read. */
 static enum tw_err continue_from(
     struct scanning *scanning, struct continuation from, struct err *err)
 {
@@ -517,8 +517,8 @@ static enum tw_err start_rows(
         err);
 }
 
-/* A row outside of the range of RowKeys: the next one inside is further on in
- * this partition, or in the next. */
+/* Handles a row outside the range of RowKeys: the next row inside is later in
+ * this partition, or in the next partition. */
 static enum tw_err miss(struct db *db, struct scanning *scanning,
     const struct row *row, struct err *err)
 {
@@ -531,7 +531,8 @@ static enum tw_err miss(struct db *db, struct scanning *scanning,
     key = scanning->seek_keys[scanning->seeks++ % 2];
     memcpy(key, row->partition_key.at ? row->partition_key.at : "",
         row->partition_key.len);
-    key[row->partition_key.len] = '\0'; /* with it: the key after this one */
+    key[row->partition_key.len] =
+        '\0'; /* with the NUL: the key after this one */
     scanning->first.partition_key =
         (struct slice){key, row->partition_key.len + !further};
     scanning->first.row_key = scanning->first_row_key;
@@ -540,7 +541,7 @@ static enum tw_err miss(struct db *db, struct scanning *scanning,
     return start_rows(db, scanning, err);
 }
 
-/* Does it still fit? An entity that is alone may take all of max_bytes. */
+/* Does the entity fit? A single entity may take all of max_bytes. */
 static enum tw_err make_room(struct scanning *scanning,
     const struct entity *entity, bool *ret_fits, struct err *err)
 {
@@ -562,7 +563,7 @@ static enum tw_err make_room(struct scanning *scanning,
     return TW_OK;
 }
 
-/* *ret_on: the page goes on after this row. */
+/* *ret_on: the page continues after this row. */
 static enum tw_err take_row(
     struct db *db, struct scanning *scanning, bool *ret_on, struct err *err)
 {
@@ -646,20 +647,20 @@ enum tw_err tables_scan(struct store *store, struct exchange *exchange,
 struct change {
     int64_t table, stamp, now_ticks;
     const struct operation *operation;
-    struct slice partition_key, row_key; /* of its entity */
-    struct slice json;   /* of what is inserted or put in its place */
-    struct arena *arena; /* for what a merge makes */
+    struct slice partition_key, row_key; /* of the operation's entity */
+    struct slice json;                   /* for insert and replace */
+    struct arena *arena;                 /* for the result of a merge */
 };
 
 struct committing {
     const struct batch *batch;
     struct batch_result *ret;
-    struct buf json; /* of all operations, one behind the other */
+    struct buf json; /* of all operations, concatenated */
     size_t ends[BATCH_MAX_OPERATIONS];
     struct arena arena;
 };
 
-/* What a statement found, if it found something with the operation's ETag. */
+/* Is there an entity, and has it the operation's ETag? */
 static enum tw_err check_found(
     const struct change *change, bool there, int64_t etag, struct err *err)
 {
@@ -697,7 +698,7 @@ static enum tw_err drop_body(struct db *db, int64_t body, struct err *err)
     return db_run(db, DB_BODY_DELETE, DB_VALUES(db_integer(body)), NULL, err);
 }
 
-/* By sql, which inserts or updates: the entity, and its body if it is long. */
+/* Writes the entity with sql, an insert or update; long JSON as a body. */
 static enum tw_err put_json(struct db *db, enum db_sql sql,
     const struct change *change, struct slice json, int *ret_changed,
     struct err *err)
@@ -772,7 +773,8 @@ static enum tw_err read_stored(struct db *db, const struct change *change,
         row.properties =
             arena_copy(change->arena, properties_of(db, DB_ENTITY_GET, 2));
         code = read_row(&row, change->arena, ret, err);
-        ret->etag = ret->timestamp = (struct slice){0}; /* they were row's */
+        ret->etag = ret->timestamp =
+            (struct slice){0}; /* row's memory ends here */
     }
     db_end(db, DB_ENTITY_GET);
     return code;
@@ -826,8 +828,7 @@ static struct slice json_of(const struct committing *committing, size_t index)
     size_t start = index > 0 ? committing->ends[index - 1] : 0;
 
     if (start == committing->ends[index])
-        return (struct slice){
-            0}; /* a delete; perhaps there is no JSON at all */
+        return (struct slice){0}; /* a delete or merge; json may be empty */
     return (struct slice){
         committing->json.at + start, committing->ends[index] - start};
 }
@@ -872,7 +873,7 @@ static enum tw_err batch_body(struct db *db, void *arg, struct err *err)
     return apply(db, committing, &change, err);
 }
 
-/* Before the lock is taken. */
+/* Runs before the lock is taken. */
 static enum tw_err write_json(struct committing *committing, struct err *err)
 {
     for (size_t i = 0; i < committing->batch->count; i++) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The tables of an embedded store; see store.h, which checked arguments. */
+/* The tables of an embedded store; store.h has checked the arguments. */
 #ifndef TW_STORE_EMBEDDED_TABLES_H
 #define TW_STORE_EMBEDDED_TABLES_H
 
