@@ -367,19 +367,28 @@ static size_t count_choices(const struct setting *setting)
     return count;
 }
 
-static void add_wants(struct buf *to, const struct setting *setting)
+/* example: of what is wanted; NULL: none is needed. */
+static void add_kind_of_value(
+    struct buf *to, const struct setting *setting, const char *example)
 {
-    const char *example = setting->fallback;
 
     buf_add_text(to, words[setting->type].wants);
     if (setting->type == SETTING_CHOICE) {
         add_names(to, setting->choices, count_choices(setting), " or ");
-    } else if (words[setting->type].example != NULL) {
-        if (example == NULL || strcmp(example, "0") == 0)
-            example = words[setting->type].example;
+    } else if (example != NULL) {
         buf_add_format(to, " such as %s", example);
     }
     add_limits(to, setting);
+}
+
+static void add_wants(struct buf *to, const struct setting *setting)
+{
+    const char *example = setting->fallback;
+
+    if (example == NULL || words[setting->type].example == NULL ||
+        strcmp(example, "0") == 0)
+        example = words[setting->type].example;
+    add_kind_of_value(to, setting, example);
 }
 
 static bool wrong(const struct setting *setting, const struct yaml_node *node,
@@ -620,4 +629,20 @@ bool settings_load(const struct yaml_node *map, const char *what,
     for (size_t i = 0; i < count; i++)
         load_one(map, what, &table[i], arena, into, problems);
     return problems->errors == errors;
+}
+
+/* ---- describing ---- */
+
+void settings_describe(const struct setting *setting, struct buf *to)
+{
+    bool is_node = setting->type == SETTING_NODE;
+
+    if (!is_node)
+        add_kind_of_value(to, setting,
+            setting->fallback ? NULL : words[setting->type].example);
+    if (setting->required)
+        buf_add_format(to, "%srequired", is_node ? "" : "; ");
+    else if (setting->fallback)
+        buf_add_format(
+            to, "%sdefault: %s", is_node ? "" : "; ", setting->fallback);
 }

@@ -15,6 +15,7 @@
 #include "config/problems.h"
 #include "config/yaml.h"
 #include "worker/base/arena.h"
+#include "worker/base/buf.h"
 
 enum setting_type {
     SETTING_TEXT,        /* struct slice; a number must be in quotes    */
@@ -42,6 +43,19 @@ struct setting {
 };
 
 #define SETTING_FIELD(type, field) offsetof(type, field)
+
+/* A table with the name of the map that it reads ("worker"), for
+ * `tableward help config`. */
+struct settings_section {
+    const char *map;
+    const struct setting *table;
+    size_t count;
+};
+
+/* settings_describe: add what may be written there: "a whole number, 1 to 256;
+ * default: 16". Nothing for a list, a map or a template without a default: its
+ * help says that. */
+void settings_describe(const struct setting *setting, struct buf *to);
 
 /*
  * settings_load: read map (a YAML_MAP, else a problem is added) into `into` by

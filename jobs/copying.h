@@ -20,6 +20,7 @@
 #include "worker/base/slice.h"
 #include "worker/store/entity.h"
 
+struct settings_section;
 struct job_loader;
 
 #define COPYING_MAX_TARGETS 16
@@ -111,5 +112,10 @@ TW_MUST_USE enum tw_err copying_make(const struct copying_target *target,
     const struct run_args *args, const struct entity *source,
     struct slice without, struct arena *arena, struct entity *ret,
     struct err *err);
+
+/* The keys of `to:` and what is below it. */
+extern const struct settings_section copying_target_section;
+extern const struct settings_section copying_properties_section;
+extern const struct settings_section copying_set_section;
 
 #endif

@@ -24,6 +24,9 @@ static const struct setting SHAPE_KEYS[] = {
         .help = "{Name: value}, or {Name: {type: Edm.Guid, value: ...}}"},
 };
 
+const struct settings_section copying_properties_section = {
+    "properties", SHAPE_KEYS, sizeof(SHAPE_KEYS) / sizeof(SHAPE_KEYS[0])};
+
 struct typed_map {
     struct slice type;
     struct yaml_node *value;
@@ -35,6 +38,9 @@ static const struct setting TYPED_KEYS[] = {
     {"value", SETTING_NODE, SETTING_FIELD(struct typed_map, value),
         .required = true, .help = "a constant, or a template"},
 };
+
+const struct settings_section copying_set_section = {
+    "set: with a type", TYPED_KEYS, sizeof(TYPED_KEYS) / sizeof(TYPED_KEYS[0])};
 
 /* The state of reading a shape. */
 struct shape_loader {
@@ -390,6 +396,9 @@ static const struct setting TARGET_KEYS[] = {
     {"properties", SETTING_NODE, SETTING_FIELD(struct target_map, properties),
         .help = "{keep: [], drop: [], rename: {}, set: {}}; default: all"},
 };
+
+const struct settings_section copying_target_section = {
+    "to", TARGET_KEYS, sizeof(TARGET_KEYS) / sizeof(TARGET_KEYS[0])};
 
 #define PLACE_KEYS 2
 

@@ -107,6 +107,8 @@ struct kind {
                           * paused, even if its store is busy for long (M8) */
     const struct kind_arg *args; /* NULL: none */
     size_t arg_count;
+    /* The keys of its jobs, map by map; NULL at the end. */
+    const struct settings_section *const *sections;
 
     /*
      * load: read node (the job's whole map; kind and args are already read)

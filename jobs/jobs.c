@@ -88,6 +88,9 @@ static const struct setting ARG_KEYS[] = {
         .fallback = "false", .help = "take an empty text for it"},
 };
 
+const struct settings_section jobs_arg_section = {
+    "args: one with options", ARG_KEYS, sizeof(ARG_KEYS) / sizeof(ARG_KEYS[0])};
+
 /* One item: a name, or {name: {allow_empty: true}}. */
 static bool load_arg(const struct yaml_node *node, struct job *job,
     struct job_arg *ret, struct arena *arena, struct problems *problems)
@@ -304,6 +307,9 @@ static const struct setting COMMON_KEYS[] = {
         .fallback = "0", .min = 0, .max = 1000000000,
         .help = "a ceiling for all its runs together; 0: none of its own"},
 };
+
+const struct settings_section jobs_common_section = {"jobs: of any kind",
+    COMMON_KEYS, sizeof(COMMON_KEYS) / sizeof(COMMON_KEYS[0])};
 #define COMMON_KEY_COUNT (sizeof(COMMON_KEYS) / sizeof(COMMON_KEYS[0]))
 
 static bool is_common_key(const struct yaml_node *key)

@@ -11,6 +11,8 @@
 #include "worker/base/arena.h"
 #include "worker/base/slice.h"
 
+struct settings_section;
+
 struct jobs {
     struct job *list; /* in the order of the file */
     size_t count;
@@ -34,5 +36,9 @@ const char *jobs_nearest(const struct jobs *jobs, struct slice name);
 
 /* jobs_kinds: all kinds. Static. */
 const struct kind *const *jobs_kinds(size_t *ret_count);
+
+/* Keys of jobs of any kind. */
+extern const struct settings_section jobs_arg_section;
+extern const struct settings_section jobs_common_section;
 
 #endif

@@ -119,6 +119,29 @@ help_is_everywhere() {
     prints '^tableward [0-9]'
 }
 
+help_says_what_a_configuration_may_hold() {
+    run 0 help config
+    prints '^worker:$'
+    prints '^  visibility_timeout '
+    sed -n '/^Kinds of job/,$s/^  \([a-z-]*\) .*/\1/p' out >kinds
+    [ "$(wc -l <kinds)" -ge 5 ] || fail "help config lists no kinds"
+    while read -r kind; do
+        run 0 help "$kind"
+        prints '^  kind '
+        prints 'required$'
+        prints '^  failures '
+    done <kinds
+    run 0 help schema-upgrade
+    prints 'all, expand, contract \(default: all\)'
+    run 0 help config slots
+    prints 'a whole number, from 1 to 256; default: 16'
+    [ "$(grep -c '^  slots ' out)" -eq 2 ] || fail "a key of two maps came once"
+    run 64 help config slotz
+    says "no map of a configuration has the key 'slotz'"
+    run 64 help worker slots
+    says 'help worker takes no second word'
+}
+
 no_configuration_is_78() {
     run 78 status
     says 'no configuration'
@@ -1439,6 +1462,7 @@ END
 
 usage_is_64_and_names_the_nearest
 help_is_everywhere
+help_says_what_a_configuration_may_hold
 no_configuration_is_78
 init_writes_what_works
 check_online_wants_what_the_jobs_need

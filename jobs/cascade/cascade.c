@@ -1494,11 +1494,19 @@ static enum tw_err cascade_delete_estimate(const struct job *job,
     return outcome;
 }
 
+static const struct settings_section *const SECTIONS[] = {
+    &cascade_job_section,
+    &cascade_parent_section,
+    &cascade_rule_section,
+    NULL,
+};
+
 const struct kind cascade_delete_kind = {
     .name = "cascade-delete",
     .summary = "deletes an entity and everything under it",
     .destructive = true,
     .has_parent = true,
+    .sections = SECTIONS,
     .load = cascade_delete_load,
     .link = cascade_order_check,
     .explain = cascade_delete_explain,

@@ -43,6 +43,9 @@ static const struct setting JOB_KEYS[] = {
         .help = "folder that keeps every entity before it is deleted"},
 };
 
+const struct settings_section cascade_job_section = {
+    "a cascade-delete job", JOB_KEYS, sizeof(JOB_KEYS) / sizeof(JOB_KEYS[0])};
+
 struct parent_map {
     struct slice store, table, created;
     struct yaml_node *partition_key, *row_key, *tombstone;
@@ -63,6 +66,9 @@ static const struct setting PARENT_KEYS[] = {
     {"created", SETTING_TEXT, SETTING_FIELD(struct parent_map, created),
         .help = "its property with the time at which it was created"},
 };
+
+const struct settings_section cascade_parent_section = {
+    "parent", PARENT_KEYS, sizeof(PARENT_KEYS) / sizeof(PARENT_KEYS[0])};
 
 struct rule_map {
     struct slice store, table;
@@ -96,6 +102,9 @@ static const struct setting RULE_KEYS[] = {
     {"children", SETTING_NODE, SETTING_FIELD(struct rule_map, children),
         .help = "rules that find what is under each of them"},
 };
+
+const struct settings_section cascade_rule_section = {
+    "children: each rule", RULE_KEYS, sizeof(RULE_KEYS) / sizeof(RULE_KEYS[0])};
 
 #define COUNT(table) (sizeof(table) / sizeof((table)[0]))
 

@@ -18,6 +18,7 @@
 #include "worker/base/slice.h"
 #include "worker/store/entity.h"
 
+struct settings_section;
 struct job_loader;
 
 /* Maximum nesting of children; small enough for fixed arrays. */
@@ -77,5 +78,10 @@ struct cascade *cascade_rules_load(
 /* cascade_rules_explain: append what the job reads and writes, in order, one
  * line per step. */
 void cascade_rules_explain(const struct cascade *cascade, struct buf *to);
+
+/* Its keys. */
+extern const struct settings_section cascade_job_section;
+extern const struct settings_section cascade_parent_section;
+extern const struct settings_section cascade_rule_section;
 
 #endif

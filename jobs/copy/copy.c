@@ -381,11 +381,21 @@ static enum tw_err copy_accept(
     return selector_accept(&rules->selector, args, err);
 }
 
+static const struct settings_section *const SECTIONS[] = {
+    &copy_job_section,
+    &copy_from_section,
+    &copying_target_section,
+    &copying_properties_section,
+    &copying_set_section,
+    NULL,
+};
+
 const struct kind copy_kind = {
     .name = "copy",
     .summary = "keeps copies of entities in agreement with their sources",
     .destructive = true,
     .table_job = true,
+    .sections = SECTIONS,
     .load = copy_load,
     .accept = copy_accept,
     .explain = copy_explain,

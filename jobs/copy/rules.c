@@ -38,6 +38,9 @@ static const struct setting JOB_KEYS[] = {
         .fallback = "false", .help = "repeat rounds until `finish`"},
 };
 
+const struct settings_section copy_job_section = {
+    "a copy job", JOB_KEYS, sizeof(JOB_KEYS) / sizeof(JOB_KEYS[0])};
+
 struct from_map {
     struct slice store, table;
     struct selector_nodes nodes;
@@ -50,6 +53,9 @@ static const struct setting FROM_KEYS[] = {
         .required = true, .help = "the table"},
     SELECTOR_SETTINGS(struct from_map, nodes),
 };
+
+const struct settings_section copy_from_section = {
+    "from", FROM_KEYS, sizeof(FROM_KEYS) / sizeof(FROM_KEYS[0])};
 
 /* ---- the source ---- */
 

@@ -10,6 +10,7 @@
 #include "jobs/engine/selector.h"
 #include "jobs/table_ref.h"
 
+struct settings_section;
 struct buf;
 struct job_loader;
 struct yaml_node;
@@ -41,5 +42,9 @@ void copy_rules_explain(const struct copy_rules *rules, struct buf *to);
  * names of the configuration. */
 bool copy_rules_is_index(
     const struct copy_rules *rules, const struct copying_target *target);
+
+/* Its keys. */
+extern const struct settings_section copy_job_section;
+extern const struct settings_section copy_from_section;
 
 #endif

@@ -66,6 +66,9 @@ static const struct setting JOB_KEYS[] = {
         .fallback = "false", .help = "every entity of the table is meant"},
 };
 
+const struct settings_section delete_job_section = {
+    "a delete job", JOB_KEYS, sizeof(JOB_KEYS) / sizeof(JOB_KEYS[0])};
+
 /* A job without a selection, by mistake, would delete the whole table. */
 static bool has_selection(const struct yaml_node *node,
     const struct job_map *map, const struct selector *selector,
@@ -423,10 +426,16 @@ static enum run_end delete_run(const struct job *job,
     return end_of(&d, outcome);
 }
 
+static const struct settings_section *const SECTIONS[] = {
+    &delete_job_section,
+    NULL,
+};
+
 const struct kind delete_kind = {
     .name = "delete",
     .summary = "deletes the entities of a table that a selection finds",
     .destructive = true,
+    .sections = SECTIONS,
     .load = delete_load,
     .explain = delete_explain,
     .accept = delete_accept,

@@ -403,6 +403,15 @@ static enum run_end move_run(const struct job *job,
     return ended;
 }
 
+static const struct settings_section *const SECTIONS[] = {
+    &move_job_section,
+    &move_from_section,
+    &copying_target_section,
+    &copying_properties_section,
+    &copying_set_section,
+    NULL,
+};
+
 const struct kind move_kind = {
     .name = "move",
     .summary = "gives entities other keys, another table or account, and "
@@ -410,6 +419,7 @@ const struct kind move_kind = {
     .destructive = true,
     .table_job = true,
     .ends_load = true,
+    .sections = SECTIONS,
     .load = move_load,
     .explain = move_explain,
     .accept = move_accept,

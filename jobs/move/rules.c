@@ -35,6 +35,9 @@ static const struct setting JOB_KEYS[] = {
         .help = "a folder for JSON Lines of failed entities"},
 };
 
+const struct settings_section move_job_section = {
+    "a move job", JOB_KEYS, sizeof(JOB_KEYS) / sizeof(JOB_KEYS[0])};
+
 struct from_map {
     struct slice store, table;
     struct selector_nodes nodes;
@@ -47,6 +50,9 @@ static const struct setting FROM_KEYS[] = {
         .required = true, .help = "the table"},
     SELECTOR_SETTINGS(struct from_map, nodes),
 };
+
+const struct settings_section move_from_section = {
+    "from", FROM_KEYS, sizeof(FROM_KEYS) / sizeof(FROM_KEYS[0])};
 
 /* ---- which keys: ranges ---- */
 

@@ -14,6 +14,7 @@
 #include "jobs/table_ref.h"
 #include "worker/base/buf.h"
 
+struct settings_section;
 struct job_loader;
 
 enum move_conflict {
@@ -43,5 +44,9 @@ struct move_rules *move_rules_load(
 /* move_rules_explain: print what the job reads and writes, in order, a line
  * each. */
 void move_rules_explain(const struct move_rules *rules, struct buf *to);
+
+/* Its keys. */
+extern const struct settings_section move_job_section;
+extern const struct settings_section move_from_section;
 
 #endif

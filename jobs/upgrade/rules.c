@@ -56,6 +56,9 @@ static const struct setting JOB_KEYS[] = {
         .help = "a folder for JSON Lines of failed entities"},
 };
 
+const struct settings_section upgrade_job_section = {
+    "a schema-upgrade job", JOB_KEYS, sizeof(JOB_KEYS) / sizeof(JOB_KEYS[0])};
+
 struct version_map {
     struct slice property;
     int64_t absent;
@@ -74,6 +77,9 @@ static const struct setting VERSION_KEYS[] = {
         .help = "a former key"},
 };
 
+const struct settings_section upgrade_version_section = {
+    "version", VERSION_KEYS, sizeof(VERSION_KEYS) / sizeof(VERSION_KEYS[0])};
+
 /* An entry of versions. */
 struct entry_map {
     int64_t to;
@@ -87,6 +93,9 @@ static const struct setting ENTRY_KEYS[] = {
     {"steps", SETTING_NODE, SETTING_FIELD(struct entry_map, steps),
         .required = true, .help = "what is done to each entity, in order"},
 };
+
+const struct settings_section upgrade_entry_section = {"versions: each one",
+    ENTRY_KEYS, sizeof(ENTRY_KEYS) / sizeof(ENTRY_KEYS[0])};
 
 /* ---- the version property ---- */
 

@@ -22,6 +22,7 @@
 #include "worker/base/slice.h"
 #include "worker/store/entity.h"
 
+struct settings_section;
 struct job;
 struct job_loader;
 struct jobs;
@@ -151,5 +152,10 @@ bool upgrade_step_ends(const struct upgrade_step *step);
 
 /* upgrade_step_makes: does the step give an entity a property of that name? */
 bool upgrade_step_makes(const struct upgrade_step *step, struct slice name);
+
+/* Its keys. */
+extern const struct settings_section upgrade_job_section;
+extern const struct settings_section upgrade_version_section;
+extern const struct settings_section upgrade_entry_section;
 
 #endif

@@ -10,6 +10,7 @@
 #include "jobs/upgrade/rules.h"
 #include "worker/base/slice.h"
 
+struct settings_section;
 struct job_loader;
 
 /*
@@ -24,5 +25,11 @@ bool step_rules_load(const struct yaml_node *node, struct slice version,
  * problem was added at mark. */
 bool step_rules_name(
     struct slice name, struct mark mark, const struct job_loader *loader);
+
+/* The keys of its steps. */
+extern const struct settings_section upgrade_put_section;
+extern const struct settings_section upgrade_rename_section;
+extern const struct settings_section upgrade_retype_section;
+extern const struct settings_section upgrade_remove_section;
 
 #endif

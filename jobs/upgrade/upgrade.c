@@ -31,6 +31,7 @@
 #include "jobs/upgrade/count.h"
 #include "jobs/upgrade/explain.h"
 #include "jobs/upgrade/rules.h"
+#include "jobs/upgrade/step_rules.h"
 #include "jobs/upgrade/steps.h"
 #include "jobs/upgrade/verify.h"
 #include "worker/base/mem.h"
@@ -623,6 +624,17 @@ static bool schema_upgrade_follows(const struct job *job)
     return upgrade->follow;
 }
 
+static const struct settings_section *const SECTIONS[] = {
+    &upgrade_job_section,
+    &upgrade_version_section,
+    &upgrade_entry_section,
+    &upgrade_put_section,
+    &upgrade_rename_section,
+    &upgrade_retype_section,
+    &upgrade_remove_section,
+    NULL,
+};
+
 const struct kind schema_upgrade_kind = {
     .name = "schema-upgrade",
     .summary = "brings every entity of a table to the newest version",
@@ -630,6 +642,7 @@ const struct kind schema_upgrade_kind = {
     .table_job = true,
     .args = ARGS,
     .arg_count = 1,
+    .sections = SECTIONS,
     .load = schema_upgrade_load,
     .explain = schema_upgrade_explain,
     .link = upgrade_rules_link,

@@ -49,6 +49,9 @@ static const struct setting ROOT_KEYS[] = {
         .help = "the work, by name"},
 };
 
+const struct settings_section load_section = {
+    "the configuration", ROOT_KEYS, sizeof(ROOT_KEYS) / sizeof(ROOT_KEYS[0])};
+
 const char *load_find(const char *named)
 {
     const char *variable = getenv("TABLEWARD_CONFIG");

@@ -18,6 +18,8 @@
 #include "worker/run/setup.h"
 #include "worker/store/open.h"
 
+struct settings_section;
+
 struct load {
     struct arena arena; /* everything below lives here */
     const char *file;   /* its name in messages; NULL: none was read */
@@ -99,5 +101,8 @@ const struct definition *load_lend(struct load *load);
 /* load_definition: the definition for a worker, with one reference; dropping
  * the last one frees load. */
 struct definition *load_definition(struct load *load);
+
+/* The keys of the top level. */
+extern const struct settings_section load_section;
 
 #endif

@@ -150,9 +150,8 @@ static void set_queued(struct ledger_run *run,
 
 /* The context of control_enqueue()'s change of the ledger. */
 struct entering {
-    struct ledger_run
-        *run;   /* to store; its RequestedAt becomes the stored one */
-    bool known; /* it was stored, open, with these arguments */
+    struct ledger_run *run; /* to store; gets RequestedAt as stored */
+    bool known;             /* it was stored, open, with these arguments */
 };
 
 /* Insert the run; if it exists, check that it is the same, and open. */
@@ -356,7 +355,7 @@ struct asking {
     struct ledger_run run, before; /* as stored after and before the change */
     bool asked;     /* set by change: it is a request to the owner */
     bool now;       /* of finish */
-    bool unchanged; /* with TW_CONFLICT: the run is so already */
+    bool unchanged; /* with TW_CONFLICT: already as requested */
     const struct definition *definition; /* where change needs it */
     bool unserved;                       /* set: no queue serves the run */
 };
@@ -660,7 +659,7 @@ static char *poison_queue_of(const struct ledger_run *run)
 }
 
 /* TW_OK also if the copy is gone, or its pop receipt is no longer valid since
- * another client received it: then it stays, without effect. */
+ * another client received it: then the copy stays, without effect. */
 static enum tw_err delete_copy(
     struct store *store, const struct ledger_run *run, struct err *err)
 {
@@ -725,7 +724,7 @@ static enum tw_err retry_run(const struct definition *definition,
     return outcome;
 }
 
-/* Find the copy of an unreadable message in the poison queue's first ones. */
+/* Find an unreadable message's copy among the poison queue's first. */
 static enum tw_err find_copy(struct store *store, const struct ledger_run *run,
     struct messages *copies, size_t *ret_index, struct err *err)
 {
@@ -825,8 +824,8 @@ static enum tw_err set_dropped(struct asking *asking, struct ledger_run *run,
     return ledger_move(run, LEDGER_CANCELLED, err);
 }
 
-/* Delete the copy first: after a crash between the two, `drop` can be repeated,
- * because the ledger still names the copy. */
+/* Delete the copy first: after a crash in between, `drop` can be repeated,
+ * because the ledger still has the copy's id. */
 enum tw_err control_drop(
     struct store *store, struct slice job, struct slice id, struct err *err)
 {

@@ -38,7 +38,7 @@ struct control_enqueue {
  *
  * TW_OK        the message is on the queue. An open run with the same id and
  *              arguments gets another wake-up message.
- * TW_CONFLICT the id has other arguments, or its run has ended; see err.
+ * TW_CONFLICT  the id has other arguments, or its run has ended; see err.
  * others       the store's; nothing is on the queue (TW_UNKNOWN: perhaps) nor
  *              in the ledger, unless err says so. TW_TOO_LARGE: the message is
  *              over 64 KiB. TW_UNKNOWN on a queue without a job: err names the
@@ -66,7 +66,7 @@ TW_MUST_USE enum tw_err control_pause(struct store *store, struct slice job,
  * present one: the checkpoint is dropped, its first round begins again. A pause
  * request that the owner has not seen yet is removed.
  *
- * TW_NOT_FOUND no such run (*ret_unserved false); or no queue serves it
+ * TW_NOT_FOUND  no such run (*ret_unserved false); or no queue serves it
  *               (*ret_unserved true): nothing is changed, it can be continued
  *               by `run JOB --id ID`.
  * TW_CONFLICT   it is neither paused nor waiting for its definition; or its

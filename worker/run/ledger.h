@@ -86,7 +86,7 @@ struct ledger_run {
     enum ledger_state state; /* changed by ledger_move() only */
     struct slice state_name; /* as stored, for LEDGER_NEWER */
     int32_t format;
-    bool newer; /* Format or State of a newer version: left alone */
+    bool newer;              /* Format or State of a newer version: unchanged */
     struct slice kind, args; /* args: JSON object of strings */
     struct slice queue;      /* empty: made by `run` */
     struct slice worker;     /* "host:process" of the last attempt */

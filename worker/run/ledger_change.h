@@ -57,8 +57,8 @@ struct ledger_change {
     bool of_run; /* not TW_OK because of this run (both above, apply()'s
                     outcome, a run that cannot be stored or keeps changing), not
                     because of the store */
-    /* Operation of the last write sent; after TW_UNKNOWN a later read compares
-     * it. */
+    /* Operation of the last write sent; after TW_UNKNOWN a later read can be
+     * compared. */
     char operation[LEDGER_OPERATION_MAX];
 };
 
@@ -68,8 +68,8 @@ struct ledger_change {
  * is missing.
  *
  * TW_OK       stored.
- * TW_UNKNOWN sent, no response, and the run could not be read either.
- * TW_INVALID left_alone or damaged; or the stored state may not change to the
+ * TW_UNKNOWN  sent, no response, and the run could not be read either.
+ * TW_INVALID  left_alone or damaged; or the stored state may not change to the
  *             one that apply() has set; or the request can never succeed.
  * others      apply()'s, or the store's. TW_BUSY: other processes kept writing.
  */

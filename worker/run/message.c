@@ -9,7 +9,7 @@
 #include "worker/run/ledger.h"
 #include "worker/store/store.h"
 
-/* Unknown members may be nested, but not to a depth of 64 KiB of `[`. */
+/* Unknown members may be nested, but not as deep as 64 KiB of `[`. */
 #define MESSAGE_MAX_DEPTH 16
 
 /* Room for the longest output of text_quote(). */

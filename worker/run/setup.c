@@ -98,6 +98,9 @@ static const struct setting worker_table[] = {
         .help = "metrics, health, dashboard; absent: none"},
 };
 
+const struct settings_section setup_worker_section = {
+    "worker", worker_table, sizeof(worker_table) / sizeof(worker_table[0])};
+
 #define SETUP(field) SETTING_FIELD(struct setup, field)
 
 static const struct setting poll_table[] = {
@@ -116,6 +119,9 @@ static const struct setting poll_table[] = {
         .max = POLL_MAX_MS,
         .help = "the longest wait between two looks"},
 };
+
+const struct settings_section setup_poll_section = {
+    "worker: poll", poll_table, sizeof(poll_table) / sizeof(poll_table[0])};
 
 struct raw_queue {
     struct slice name, job, body;
@@ -153,6 +159,9 @@ static const struct setting queue_table[] = {
         .max = SLOTS_MAX,
         .help = "how many runs of this queue at once; default: all slots"},
 };
+
+const struct settings_section setup_queue_section = {"worker: queues: each one",
+    queue_table, sizeof(queue_table) / sizeof(queue_table[0])};
 
 #define TABLE_SIZE(table) (sizeof(table) / sizeof((table)[0]))
 
@@ -465,8 +474,8 @@ const struct setup_queue *setup_queue_named(
 /* ---- definitions ---- */
 
 /*
- * Visibility timeouts, and at least ms, for which a dead process's lock file
- * stays: its leases have expired then, or a service manager has restarted it.
+ * A dead process's lock file stays for so many visibility timeouts, when its
+ * leases have expired, and at least for so many ms, for a slow service manager.
  */
 #define DEAD_KEPT 2
 #define DEAD_KEPT_MIN_MS INT64_C(60000)

@@ -19,6 +19,7 @@
 #include "worker/base/arena.h"
 #include "worker/base/slice.h"
 
+struct settings_section;
 struct store;
 
 /* Appended to a queue's name: its poison queue. */
@@ -87,8 +88,7 @@ const struct setup_queue *setup_queue_named(
  */
 struct definition {
     const struct jobs *jobs;
-    const struct job_stores
-        *stores; /* opened: those that worker and jobs name */
+    const struct job_stores *stores; /* opened: used by worker and jobs */
     const struct setup *setup;
     const char *archive_folder; /* where relative `archive:` starts */
     const char *lock_folder;    /* of the lock files; NULL: no lock files */
@@ -108,5 +108,10 @@ void definition_drop(struct definition *definition); /* NULL: nothing */
 
 /* definition_store: the store of queues and ledger; NULL: none is named. */
 struct store *definition_store(const struct definition *definition);
+
+/* The keys of `worker:`. */
+extern const struct settings_section setup_worker_section;
+extern const struct settings_section setup_poll_section;
+extern const struct settings_section setup_queue_section;
 
 #endif

@@ -51,6 +51,9 @@ static const struct setting azure_keys[] = {
         .help = "plain http to other hosts than this one"},
 };
 
+const struct settings_section open_azure_section = {
+    "stores: azure", azure_keys, sizeof(azure_keys) / sizeof(azure_keys[0])};
+
 struct store_nodes {
     const struct yaml_node *embedded, *azure;
 };
@@ -65,6 +68,9 @@ static const struct setting store_keys[] = {
         .offset = SETTING_FIELD(struct store_nodes, azure),
         .help = "how to reach the account"},
 };
+
+const struct settings_section open_store_section = {
+    "stores: each one", store_keys, sizeof(store_keys) / sizeof(store_keys[0])};
 
 #define COUNT(table) (sizeof(table) / sizeof(*(table)))
 

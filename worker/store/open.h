@@ -11,6 +11,7 @@
 #include "worker/base/err.h"
 #include "worker/base/slice.h"
 
+struct settings_section;
 struct store;
 
 /* One store of `stores:`. Lives in the configuration's arena. */
@@ -43,5 +44,9 @@ struct store_config *store_config_load(const char *name,
  */
 TW_MUST_USE enum tw_err store_open(
     const struct store_config *config, struct store **ret, struct err *err);
+
+/* The keys of `stores:`. */
+extern const struct settings_section open_store_section;
+extern const struct settings_section open_azure_section;
 
 #endif
