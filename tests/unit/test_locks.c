@@ -264,6 +264,34 @@ static void of_two_that_take_at_once_one_has_it(void **state)
     assert_int_equal(rows(bench, "lock!"), 1);
 }
 
+static void ended_run_is_retried(
+    struct workbench *bench, enum bench_call call, unsigned n)
+{
+    (void)n;
+    if (call != BENCH_BATCH)
+        return;
+    bench->between = NULL;
+    store_run(bench, "b", "1", LEDGER_RUNNING, 9);
+    assert_int_equal(take(bench, &rival, "1", 9), LOCKS_TAKEN);
+}
+
+/* It was read as ended, and its lock, which its end left, as free. */
+static void a_lock_that_a_retried_run_has_again_is_not_taken(void **state)
+{
+    struct workbench *bench = *state;
+    struct table_job a = job_of("a", "Blogs", NULL);
+
+    rival = job_of("b", "Blogs", NULL);
+    store_run(bench, "a", "1", LEDGER_RUNNING, 1);
+    store_run(bench, "b", "1", LEDGER_RUNNING, 9);
+    assert_int_equal(take(bench, &rival, "1", 9), LOCKS_TAKEN);
+    store_run(bench, "b", "1", LEDGER_FAILED, 9);
+    bench->between = ended_run_is_retried;
+    assert_int_equal(take(bench, &a, "1", 1), LOCKS_BLOCKED);
+    assert_non_null(strstr(last_err.text, "run b/1 has table"));
+    assert_int_equal(rows(bench, "lock!"), 1);
+}
+
 /* Rule L1: one batch has all of them, so that who loses one holds none. */
 static void who_loses_one_of_two_holds_none(void **state)
 {
@@ -721,6 +749,7 @@ int main(void)
         TEST(only_the_end_of_a_run_frees_its_locks),
         TEST(the_lock_of_a_pruned_run_is_free),
         TEST(of_two_that_take_at_once_one_has_it),
+        TEST(a_lock_that_a_retried_run_has_again_is_not_taken),
         TEST(who_loses_one_of_two_holds_none),
         TEST(an_unknown_batch_is_read_and_taken_once),
         TEST(an_outage_takes_nothing),

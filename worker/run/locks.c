@@ -426,6 +426,8 @@ static size_t add_deletes(struct locking *l, struct operation *operations,
     return count;
 }
 
+/* The run's own locks are written again: a run that had read this one as ended,
+ * before it was reopened, may be about to replace them. */
 static enum tw_err take_all(struct locking *l)
 {
     struct operation *operations =
@@ -436,8 +438,6 @@ static enum tw_err take_all(struct locking *l)
     for (size_t i = 0; i < l->need_count; i++) {
         struct need *need = &l->needs[i];
 
-        if (need->mine)
-            continue;
         operations[count].type =
             need->lock ? OPERATION_REPLACE : OPERATION_INSERT;
         set_row(l, &operations[count], lock_key(l, need), need->table, true);

@@ -32,7 +32,9 @@
  * when the run already waits, the run finds its locks at its next try, and
  * blocks no run for longer. A crash after the batch leaves locks of an open
  * run, which finds them as its own; a crash after the run's end leaves locks of
- * an ended run, which are free.
+ * an ended run, which are free. An ended run can be reopened (`retry`) after
+ * another run has read it as ended: so a run that finds its own locks writes
+ * them again, and the other run's batch, with the former ETag, is refused.
  *
  * A want is ignored if its run cannot take locks soon: it is paused, held, has
  * failed, or is ten minutes past its ResumesAt (or UpdatedAt).
