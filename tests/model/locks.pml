@@ -106,6 +106,15 @@ inline lock_changed(t)
 #define MAY_TAKE(t) seen[self * TABLES + (t)]
 #endif
 
+/* A run that finds its own lock writes it again. */
+#ifdef NO_OWN_AGAIN
+#define WRITES_LOCK(t)                                                         \
+    (WRITES(self, t) &&                                                        \
+        (lock[t] != 1 + self || lock_number[t] != number[self]))
+#else
+#define WRITES_LOCK(t) WRITES(self, t)
+#endif
+
 #define SHARE(a, b, t) (WRITES(a, t) && WRITES(b, t))
 #define IS_BEHIND(q)                                                           \
     (q != self && state[q] == TURN && older[(q) * JOBS + self])
@@ -216,11 +225,11 @@ turn:  /* it reads its locks and who holds them, then who else waits */
        fi;
        atomic { /* the batch */
            if
-           :: (!WRITES(self, 0) || MAY_TAKE(0)) &&
-                  (!WRITES(self, 1) || MAY_TAKE(1)) ->
+           :: (!WRITES_LOCK(0) || MAY_TAKE(0)) &&
+                  (!WRITES_LOCK(1) || MAY_TAKE(1)) ->
                for (t : 0 .. TABLES - 1) {
                    if
-                   :: WRITES(self, t) -> take(t)
+                   :: WRITES_LOCK(t) -> take(t)
                    :: else
                    fi
                }
