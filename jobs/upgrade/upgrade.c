@@ -189,6 +189,8 @@ static bool may_send(struct upgrade_run *u, const struct upgrade_result *result)
 {
     struct err err;
 
+    if (u->noting != TW_OK) /* the round starts over */
+        return false;
     u->noting = applied_note(&u->applied, result->first, &err);
     if (u->noting != TW_OK)
         *u->err = err;
