@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Collects what is wrong with a configuration and prints it in file order. */
+/* Collects the problems of a configuration and prints them in file order. */
 #include "config/problems.h"
 
 #include <limits.h>
@@ -12,7 +12,8 @@
 #include "worker/base/mem.h"
 #include "worker/base/text.h"
 
-/* A path and a sentence, each byte of which may take six when escaped. */
+/* The maximum length of a printed line: a path and a sentence, each byte of
+ * which may become six when escaped. */
 #define LINE_MAX_BYTES (6 * ((size_t)PATH_MAX + sizeof(struct err)))
 
 void problems_init(struct problems *problems)
@@ -84,8 +85,8 @@ static int compare_marks(struct mark a, struct mark b)
     return 0;
 }
 
-/* Orders by position; at one position by the order of adding, which is that of
- * the list. */
+/* Orders problems by position; problems at one position in the order in which
+ * they were added, which is their order in the list. */
 static int compare(const void *a, const void *b)
 {
     const struct problem *const *left = a, *const *right = b;

@@ -18,18 +18,18 @@ struct mark {
 
 struct problem {
     struct mark mark;
-    bool warning; /* shown by `check`; is not an error */
+    bool warning; /* printed by `check`; the configuration is valid */
     char *text;
 };
 
-/* At most PROBLEMS_MAX are kept; the rest are counted. */
+/* Maximum number of problems in a list; further ones are only counted. */
 #define PROBLEMS_MAX 100
 
 struct problems {
     struct problem *list;
-    size_t count;    /* kept */
-    size_t errors;   /* of all seen */
-    size_t warnings; /* of all seen */
+    size_t count;    /* problems in list */
+    size_t errors;   /* number of errors, also those not in list */
+    size_t warnings; /* number of warnings, also those not in list */
 };
 
 void problems_init(struct problems *problems);

@@ -11,7 +11,8 @@
 #include "worker/base/mem.h"
 #include "worker/base/text.h"
 
-/* The largest text with its variables: a list fits, a file need not. */
+/* The maximum length of a text after its variables are replaced: enough for a
+ * list in a variable, but not for every file. */
 #define MAX_TEXT_BYTES ((size_t)1024 * 1024)
 #define SENTENCE_MAX 2048
 
@@ -27,7 +28,7 @@ bool settings_is_null(const struct yaml_node *node)
                slice_is(node->text, "~"));
 }
 
-/* Without quotes these are null, booleans or numbers, not texts. */
+/* Is node an unquoted null, boolean or number, and so not a text? */
 static bool is_other_than_text(const struct yaml_node *node)
 {
     double number;
@@ -128,9 +129,9 @@ struct expansion {
     struct problems *problems;
 };
 
-/* One ${...}: its name, and the default after :- if there is one. */
+/* One ${NAME} or ${NAME:-default}. */
 struct variable {
-    char *name; /* owned */
+    char *name; /* NAME; owned */
     bool has_fallback;
     struct slice fallback;
 };
@@ -141,8 +142,8 @@ static bool is_name_char(char c, bool first)
            (!first && c >= '0' && c <= '9');
 }
 
-/* text begins with ${. Returns the length of the variable in bytes; 0:
- * invalid. */
+/* Parse the variable at the start of text, which must begin with ${. Returns
+ * the length of the variable in bytes; 0: invalid. */
 static size_t parse_variable(struct slice text, struct variable *ret)
 {
     const char *close = memchr(text.at, '}', text.len);
@@ -204,7 +205,8 @@ static bool add_value(
     return true;
 }
 
-/* rest begins with ${; the variable is removed from it. */
+/* Add the value of the variable at the start of *rest, which must begin with
+ * ${, and remove the variable from *rest. */
 static bool expand_variable(struct expansion *expansion, struct slice *rest)
 {
     struct variable variable = {0};
@@ -275,7 +277,7 @@ bool settings_text(const struct yaml_node *scalar, bool is_template,
 
 /* ---- what each type accepts, in words ---- */
 
-/* In the largest unit that divides ms. */
+/* Add ms in the largest unit of which ms is a multiple. */
 static void add_duration(struct buf *to, int64_t ms)
 {
     static const struct {
@@ -316,7 +318,7 @@ static void add_number(struct buf *to, int64_t number)
 /* How messages describe a type. */
 static const struct {
     const char *wants;
-    const char *example; /* NULL: none is needed */
+    const char *example; /* example of a value; NULL: no example is printed */
     void (*add_limit)(struct buf *to, int64_t limit);
 } words[] = {
     [SETTING_TEXT] = {"a text", NULL, NULL},
@@ -367,7 +369,8 @@ static size_t count_choices(const struct setting *setting)
     return count;
 }
 
-/* example: of what is wanted; NULL: none is needed. */
+/* Add which values setting accepts. example: one such value; NULL: none is
+ * added. */
 static void add_kind_of_value(
     struct buf *to, const struct setting *setting, const char *example)
 {
@@ -458,7 +461,7 @@ static bool read_bool(const struct setting *setting,
     return true;
 }
 
-/* A duration or a size: a string that parse accepts. */
+/* Read a duration or a size, whose text `parse` accepts. */
 static bool read_measure(const struct setting *setting,
     const struct yaml_node *node, struct arena *arena, void *field,
     struct problems *problems, bool (*parse)(struct slice text, int64_t *ret))
@@ -523,7 +526,8 @@ static bool read_as_node(const struct setting *setting,
     return true;
 }
 
-/* False: a problem was added, and the field is unchanged. */
+/* The readers, by type. A reader returns false if it added a problem and left
+ * the field unchanged. */
 static bool (*const readers[])(const struct setting *setting,
     const struct yaml_node *node, struct arena *arena, void *field,
     struct problems *problems) = {
@@ -539,7 +543,8 @@ static bool (*const readers[])(const struct setting *setting,
 
 /* ---- a whole map ---- */
 
-/* False: key is not the former name of a setting. */
+/* Report a key that is the former name of a setting. False: key is no former
+ * name. */
 static bool report_former(struct problems *problems,
     const struct yaml_node *key, const struct setting *table, size_t count)
 {
@@ -577,7 +582,8 @@ static void report_unknown_keys(const struct yaml_node *map, const char *what,
     mem_free(names);
 }
 
-/* A fallback is parsed like text of the file, so that it means the same. */
+/* A fallback is parsed like text of the file, so that a text has one meaning in
+ * both. */
 static void use_fallback(
     const struct setting *setting, struct arena *arena, void *field)
 {

@@ -32,14 +32,14 @@ enum setting_type {
 struct setting {
     const char *key;
     enum setting_type type;
-    size_t offset; /* of the field in the struct */
+    size_t offset; /* offset of the field in the struct that is filled */
     bool required;
-    const char *fallback;       /* as written in the file; NULL: the field stays
-                                   unchanged */
-    int64_t min, max;           /* for numbers; both 0: no limits */
+    const char *fallback; /* default as written in a file; NULL: the field is
+                             not changed if the key is absent */
+    int64_t min, max;     /* limits of numbers; both 0: none */
     const char *const *choices; /* NULL-terminated, for SETTING_CHOICE */
-    const char *help;           /* one line for people */
-    const char *former;         /* a previous name: refused; NULL: none */
+    const char *help;           /* description of the key, one line */
+    const char *former;         /* previous name, now refused; NULL: none */
 };
 
 #define SETTING_FIELD(type, field) offsetof(type, field)
@@ -52,9 +52,9 @@ struct settings_section {
     size_t count;
 };
 
-/* settings_describe: add what may be written there: "a whole number, 1 to 256;
- * default: 16". Nothing for a list, a map or a template without a default: its
- * help says that. */
+/* settings_describe: add the valid values: "a whole number, 1 to 256; default:
+ * 16". For a list, a map or a template, whose values `help` describes, adds
+ * only the default or "required", if any. */
 void settings_describe(const struct setting *setting, struct buf *to);
 
 /*
@@ -75,9 +75,10 @@ bool settings_load(const struct yaml_node *map, const char *what,
  * or empty. A `$` before any character but `{` is literal. With is_template,
  * braces from the environment or from a default are doubled, so that they are
  * not read as a template. An unset variable is a problem if `unset` is NULL.
- * Else *unset becomes the name of the first one, and the command that needs the
- * value refuses it; *unset is unchanged if all are set. False: a problem was
- * added (the node is a list, a map or null, or ${ is not closed).
+ * Else *unset becomes the name of the first unset variable, and the command
+ * that needs the value reports the problem; *unset is unchanged if all
+ * variables are set. False: a problem was added (the node is a list, a map or
+ * null, or ${ is not closed).
  */
 bool settings_text(const struct yaml_node *scalar, bool is_template,
     struct arena *arena, struct slice *ret, const char **unset,

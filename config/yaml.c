@@ -14,22 +14,23 @@
 #include "worker/base/mem.h"
 #include "worker/base/text.h"
 
-/* A larger file is not a configuration written by a person. */
+/* The maximum size of a file. A larger file was not written by a person. */
 #define MAX_BYTES ((size_t)1024 * 1024)
-/* Valid keys are less than a quarter as deep; the parser is recursive. */
+/* The maximum depth of nodes, because the parser is recursive. Valid
+ * configurations have less than a quarter of this depth. */
 #define MAX_DEPTH 64
 #define QUOTE_MAX 512
 
 struct reader {
     yaml_parser_t parser;
-    yaml_event_t event; /* the current one */
+    yaml_event_t event; /* the current event */
     const char *file;
     struct slice text;
     struct arena *arena;
     struct problems *problems;
 };
 
-/* The children of a list or a map so far. */
+/* The children of a list or a map that were read so far. */
 struct children {
     struct yaml_node **keys, **items;
     size_t count, room;
@@ -64,7 +65,7 @@ static struct mark mark_at_offset(const struct reader *reader, size_t offset)
     return mark;
 }
 
-/* The line with the syntax error, for hint_at(). */
+/* Line number `line` of the text, from 0. */
 static struct slice line_at(const struct reader *reader, size_t line)
 {
     const char *at = reader->text.at, *end = at + reader->text.len, *stop;
@@ -97,7 +98,8 @@ static const char *hint_at(const struct reader *reader, size_t line)
     return "";
 }
 
-/* problem_mark: where the error was noticed; context_mark: its context. */
+/* problem_mark: the position at which libyaml noticed the error; context_mark:
+ * the start of the construct that contains the error. */
 static void report_syntax(struct reader *reader)
 {
     const yaml_parser_t *parser = &reader->parser;
@@ -128,7 +130,7 @@ static bool next(struct reader *reader)
 
 /* ---- what is refused ---- */
 
-/* The offset of the first character that is not UTF-8. */
+/* The offset of the first byte that is not valid UTF-8. */
 static size_t first_bad_byte(struct slice text)
 {
     size_t begin = 0;
@@ -171,8 +173,8 @@ static bool refuse(
     return false;
 }
 
-/* An anchor ends the parsing, because only aliases can follow. A tag adds a
- * problem. */
+/* An anchor ends the parsing, because its only use is an alias, which is
+ * refused. A tag adds a problem. */
 static bool check_decoration(struct reader *reader)
 {
     const yaml_event_t *event = &reader->event;
@@ -299,7 +301,8 @@ static struct yaml_node *read_key(struct reader *reader)
     return NULL;
 }
 
-/* Read the items up to the end event; with_keys: each has a key before it. */
+/* Read the children up to the end event; with_keys: a key precedes each
+ * item. */
 static bool read_children(struct reader *reader, unsigned depth, bool with_keys,
     yaml_event_type_t end, struct children *children)
 {
@@ -380,7 +383,7 @@ static struct yaml_node *read_document(struct reader *reader)
 {
     struct yaml_node *root;
 
-    if (!next(reader) || !next(reader)) /* stream, then document */
+    if (!next(reader) || !next(reader)) /* starts of stream and document */
         return NULL;
     if (reader->event.type == YAML_STREAM_END_EVENT)
         return empty_map(reader);
@@ -388,7 +391,7 @@ static struct yaml_node *read_document(struct reader *reader)
         return NULL;
     if (root->type == YAML_SCALAR && !root->quoted && root->text.len == 0)
         root = empty_map(reader);
-    if (!next(reader) || !next(reader)) /* its end, then the stream's */
+    if (!next(reader) || !next(reader)) /* ends of document and stream */
         return NULL;
     if (reader->event.type != YAML_STREAM_END_EVENT) {
         problems_add(reader->problems,

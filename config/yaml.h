@@ -19,12 +19,12 @@ enum yaml_type { YAML_SCALAR, YAML_LIST, YAML_MAP };
 
 struct yaml_node {
     enum yaml_type type;
-    struct mark mark;  /* where it begins */
-    bool quoted;       /* a scalar in quotes: always a text */
+    struct mark mark;  /* where the node begins */
+    bool quoted;       /* scalar in quotes: a text, never a number or null */
     struct slice text; /* a scalar's text, NUL-terminated beyond its end */
-    size_t count;      /* of a list's items or a map's members */
+    size_t count;      /* items of a list or members of a map */
     struct yaml_node **items; /* list items, or values of a map */
-    struct yaml_node **keys;  /* scalars; same order as items */
+    struct yaml_node **keys;  /* keys of a map, each of its item in items */
 };
 
 /*

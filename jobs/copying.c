@@ -6,13 +6,13 @@
 #include "worker/base/text.h"
 #include "worker/store/store.h"
 
-/* 512 UTF-16 units are at most 1536 bytes; a longer key is refused by the
- * check. */
+/* Limit of a rendered key, in bytes. 512 UTF-16 units are at most 1536;
+ * entity_check() refuses longer keys. */
 #define KEY_MAX_BYTES 4096
 
 /* ---- the properties of a copy ---- */
 
-/* A copy in progress. Its list of properties is large enough for all. */
+/* A copy in progress. copy.properties has room for all properties. */
 struct work {
     const struct copying_target *target;
     const struct run_args *args;
@@ -74,7 +74,7 @@ static void keep_properties(struct work *work)
     }
 }
 
-/* All renames at once: {A: B, B: A} exchanges two names. */
+/* Apply all renames at the same time: {A: B, B: A} exchanges two names. */
 static void give_names(struct work *work)
 {
     const struct copying_shape *shape = &work->target->shape;
@@ -121,7 +121,7 @@ static enum tw_err render(struct work *work, const struct template *template,
 static enum tw_err set_property(
     struct work *work, const struct copying_set *set)
 {
-    struct property *table_ref = find(&work->copy, set->name), value;
+    struct property *existing = find(&work->copy, set->name), value;
     enum tw_err outcome = TW_OK;
     struct slice text;
 
@@ -137,9 +137,9 @@ static enum tw_err set_property(
         err_prefix(work->err, "set %.*s", SLICE_ARG(set->name));
         return outcome;
     }
-    if (!table_ref)
-        table_ref = &work->copy.properties[work->copy.property_count++];
-    *table_ref = value;
+    if (!existing)
+        existing = &work->copy.properties[work->copy.property_count++];
+    *existing = value;
     return TW_OK;
 }
 
@@ -153,7 +153,7 @@ static enum tw_err set_properties(struct work *work)
     return outcome;
 }
 
-/* ---- its keys ---- */
+/* ---- the keys of a copy ---- */
 
 static enum tw_err make_key(struct work *work, const char *key,
     const struct template *template, struct slice of_source, struct slice *ret)

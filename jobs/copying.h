@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Makes the copy of an entity: its keys, from templates over the source, and
- * its properties: which ones of the source, under which names, and which are
- * added. Used by the kinds copy and move. These functions make no requests.
+ * Makes the copy of an entity (the source). The keys of the copy are rendered
+ * from templates over the source. Its properties are chosen from those of the
+ * source, perhaps renamed, and others are added. Used by the kinds copy and
+ * move. These functions make no requests.
  */
 #ifndef TW_JOBS_COPYING_H
 #define TW_JOBS_COPYING_H
@@ -30,62 +31,70 @@ struct copying_rename {
     struct slice from, to;
 };
 
-/* An entry `name: value` of `set:`; the value is computed from the source.
- * Constants keep their YAML type: true is a Boolean, 5 an Int32 (Int64 if
- * larger), quoted text a String; or {type: Edm.Guid, value: "..."}. */
+/* An entry `name: value` of `set:`; the value is computed from the source
+ * entity. Constants keep their YAML type: true is a Boolean, 5 an Int32 (Int64
+ * if larger), quoted text a String; or {type: Edm.Guid, value: "..."}. */
 struct copying_set {
     struct slice name;
     enum edm_type edm;
     const struct template *value;
-    const struct property *constant; /* if value has no {..}, else NULL */
+    const struct property *constant; /* the computed property, if value is a
+                                      * text without {..}; else NULL */
 };
 
-/* `properties:`. All zero: all properties, unchanged. */
+/* The map `properties:` of a target. All zero: a copy has all properties of the
+ * source, unchanged. */
 struct copying_shape {
-    struct slice *keep, *drop; /* of the source; keep is empty: all */
+    struct slice *keep, *drop; /* names of source properties; keep empty: all
+                                * are kept */
     size_t keep_count, drop_count;
-    struct copying_rename *renames; /* of the kept properties */
+    struct copying_rename *renames; /* new names of kept properties */
     size_t rename_count;
-    struct copying_set *sets; /* applied last; they overwrite */
+    struct copying_set *sets; /* applied last; a set value overwrites a kept
+                               * property of that name */
     size_t set_count;
 };
 
-/* One copy of each source. */
+/* A copy that is made of each source entity. */
 struct copying_target {
     struct table_ref table_ref;
-    const struct template *partition_key, *row_key; /* NULL: the source's */
+    const struct template *partition_key, *row_key; /* NULL: the copy has the
+                                                     * source's key */
     struct copying_shape shape;
 };
 
 /*
- * copying_load_shape: read the node of `properties:` (NULL: everything; a list
- * means keep). False: problems has been added to: a name that the service
- * forbids, that is a key, or that is `reserved` (a property of tableward;
- * empty: none); two properties with the same new name; a property in both keep
- * and drop; a rename of a property that is not kept; a value of another type.
+ * copying_load_shape: read the node of `properties:` (NULL: a copy has all
+ * properties; a list: the names to keep). False: a problem was added: a name
+ * that the service forbids, that is a key, or that is `reserved` (the name of a
+ * property that tableward sets; empty: none); two properties with the same new
+ * name; a property in both keep and drop; a rename of a property that is not
+ * kept; a constant of `set:` that has no valid value of its type.
  */
 bool copying_load_shape(const struct yaml_node *node, struct slice reserved,
     struct job_loader *loader, struct copying_shape *ret);
 
 /* Defaults for the map of a target. */
 struct copying_defaults {
-    const struct table_ref *table_ref; /* where all copies go: the map then has
+    const struct table_ref *table_ref; /* table of all copies: the map then has
                                         * neither store nor table. NULL: the map
-                                        * has both */
-    const struct copying_shape *shape; /* without `properties:` in the map */
-    struct slice reserved;             /* as in copying_load_shape() */
+                                        * names both */
+    const struct copying_shape *shape; /* shape if the map has no
+                                        * `properties:` */
+    struct slice reserved;             /* property name that the map may not
+                                        * use, as in copying_load_shape() */
 };
 
 /*
- * copying_load_target: read one copy of each source from a map of store, table,
- * partition_key, row_key and properties. False: problems has been added to,
- * also if a key is always invalid because of the text beside its {..}.
+ * copying_load_target: read a target from a map of store, table, partition_key,
+ * row_key and properties. False: a problem was added, also if the literal text
+ * of a key's template (outside {..}) makes every key invalid.
  */
 bool copying_load_target(const struct yaml_node *map,
     const struct copying_defaults *defaults, struct job_loader *loader,
     struct copying_target *ret);
 
-/* copying_keeps_keys: has each copy the keys of its source? */
+/* copying_keeps_keys: has each copy of the target the keys of its source? */
 bool copying_keeps_keys(const struct copying_target *target);
 
 /* copying_same_keys: do two copies of one source have the same keys in the same
@@ -97,23 +106,24 @@ bool copying_same_keys(
  * source, without Legacy */
 void copying_explain(const struct copying_target *target, struct buf *to);
 
-/* copying_add_templates: append the templates of both keys, as a text that
- * changes if one of them changes. */
+/* copying_add_templates: append the templates of PartitionKey and RowKey,
+ * joined by '/'. If a template changes, the appended text changes. */
 void copying_add_templates(const struct copying_target *target, struct buf *to);
 
 /*
- * copying_make: make the copy of source, in arena, without the property
- * `without` (empty: with all). TW_INVALID: err says, without naming the source,
- * which template read a property that is missing or of the wrong type, which
- * key the service forbids or is too long, or which rename collides with an
- * existing property. TW_TOO_LARGE: the copy is too large for the service.
+ * copying_make: make the copy of source, in arena, without the property named
+ * `without` (empty: no property is left out). TW_INVALID: err says, without
+ * naming the source, which template read a property that is missing or of the
+ * wrong type, which key the service forbids or is too long, or which rename
+ * collides with an existing property. TW_TOO_LARGE: the copy is too large for
+ * the service.
  */
 TW_MUST_USE enum tw_err copying_make(const struct copying_target *target,
     const struct run_args *args, const struct entity *source,
     struct slice without, struct arena *arena, struct entity *ret,
     struct err *err);
 
-/* The keys of `to:` and what is below it. */
+/* The configuration keys of `to:` and of the maps within `to:`. */
 extern const struct settings_section copying_target_section;
 extern const struct settings_section copying_properties_section;
 extern const struct settings_section copying_set_section;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Reads and checks the maps of a job that copies: where a copy is written, and
- * which properties it has. */
+/* Reads and checks the maps of a job that describe a copy: where it is written,
+ * and which properties it has. */
 #include "config/settings.h"
 #include "jobs/copying.h"
 #include "jobs/engine/convert.h"
@@ -156,7 +156,7 @@ static bool has_name(const struct slice *names, size_t count, struct slice name)
     return false;
 }
 
-/* Called after keep and drop were read. */
+/* Check a rename. Call when keep and drop are read. */
 static void check_rename(struct shape_loader *in,
     const struct copying_rename *rename, const struct yaml_node *from,
     const struct yaml_node *to)
@@ -203,7 +203,8 @@ static void load_renames(struct shape_loader *in, const struct yaml_node *node)
 /* ---- set ---- */
 
 /*
- * The type of a plain scalar follows from its text; a quoted one is a String.
+ * The type of a scalar: of a plain scalar it follows from the text; a quoted
+ * scalar is a String.
  */
 static enum edm_type type_of(const struct yaml_node *scalar)
 {
@@ -221,7 +222,8 @@ static enum edm_type type_of(const struct yaml_node *scalar)
     return text_double(scalar->text, &number) ? EDM_DOUBLE : EDM_STRING;
 }
 
-/* The value of a template without {..}: converted and checked once, here. */
+/* Convert and check the value of a template without {..} here, once for all
+ * entities. */
 static void load_constant(struct shape_loader *in, struct copying_set *set,
     const struct yaml_node *node)
 {
@@ -276,7 +278,7 @@ static void load_value(struct shape_loader *in, struct copying_set *set,
         load_constant(in, set, node);
 }
 
-/* {type: Edm.Guid, value: "..."} */
+/* Read a value with a type: {type: Edm.Guid, value: "..."}. */
 static void load_typed(struct shape_loader *in, struct copying_set *set,
     const struct yaml_node *node)
 {
@@ -340,7 +342,7 @@ static void load_sets(struct shape_loader *in, const struct yaml_node *node)
     }
 }
 
-/* ---- the whole ---- */
+/* ---- the map `properties:` ---- */
 
 static void check_kept(struct shape_loader *in, const struct yaml_node *drop)
 {
@@ -382,7 +384,7 @@ struct target_map {
     struct yaml_node *partition_key, *row_key, *properties;
 };
 
-/* Without the first PLACE_KEYS entries if the table is given by the caller. */
+/* The first PLACE_KEYS entries are left out if the caller gives the table. */
 static const struct setting TARGET_KEYS[] = {
     {"store", SETTING_TEXT, SETTING_FIELD(struct target_map, store),
         .help = "one of stores; default: default_store"},
@@ -402,7 +404,7 @@ const struct settings_section copying_target_section = {
 
 #define PLACE_KEYS 2
 
-/* Appends the text of a template outside its {..}. */
+/* Appends to `to` the literal text of a template: everything outside {..}. */
 static void add_literals(struct slice source, struct buf *to)
 {
     bool inside = false, quoted = false;
@@ -422,7 +424,8 @@ static void add_literals(struct slice source, struct buf *to)
     }
 }
 
-/* Text with a character that the service forbids would fail every entity. */
+/* Check a key's literal text: a character that the service forbids would make
+ * every copy fail. */
 static bool check_literals(const struct template *template, const char *name,
     struct mark mark, struct problems *problems)
 {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Counts entities and the batches that they need, and keeps the first keys. */
+/* Counts entities and the batches that operations on them need, and stores the
+ * first keys. */
 #include "jobs/counting.h"
 
 #include <string.h>
@@ -30,7 +31,7 @@ static void keep_partition(
     counting->partition_key.len = partition_key.len;
 }
 
-/* Does this operation begin another batch? */
+/* Does an operation on entity begin a new batch? */
 static bool is_cut(
     const struct counting *counting, const struct entity *entity, size_t bytes)
 {

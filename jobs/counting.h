@@ -13,21 +13,24 @@
 #include "worker/store/entity.h"
 
 struct counting {
-    struct job_estimate_table *shown; /* borrowed */
-    struct arena *arena;              /* for the first keys; borrowed */
+    struct job_estimate_table *shown; /* the estimate to add to; borrowed */
+    struct arena *arena;              /* owns the texts of shown->first_keys;
+                                       * borrowed */
     size_t batch_max_bytes;
     int64_t in_batch; /* operations in the current batch */
-    size_t bytes;     /* ... and their bytes */
+    size_t bytes;     /* estimated bytes of the operations in the current
+                       * batch */
     struct slice partition_key;
     char partition_key_room[ENTITY_MAX_KEY_BYTES];
 };
 
-/* counting_begin: batch_max_bytes as in struct store_capabilities. */
+/* counting_begin: start at 0. batch_max_bytes: as in struct
+ * store_capabilities. */
 void counting_begin(struct counting *counting, struct job_estimate_table *shown,
     struct arena *arena, size_t batch_max_bytes);
 
-/* counting_add: count one operation on entity, which takes `bytes` in the batch
- * (0: only its keys are sent). */
+/* counting_add: count one operation on entity, with `bytes` in its batch (0:
+ * only the keys are sent). */
 void counting_add(
     struct counting *counting, const struct entity *entity, size_t bytes);
 

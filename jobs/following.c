@@ -8,7 +8,7 @@
 
 struct looking {
     const struct job *other;
-    size_t store; /* a table that the first job writes */
+    size_t store; /* store index of a table that the first job writes */
     const char *table;
     const char *shared; /* a table that both jobs write; NULL: none */
 };
@@ -35,7 +35,7 @@ static void compare_tables(
     looking->other->kind->tables(looking->other, compare_table, looking);
 }
 
-/* A table that both jobs write, or NULL. */
+/* The name of a table that both jobs write; NULL: there is none. */
 static const char *shared_table(const struct job *job, const struct job *other)
 {
     struct looking looking = {.other = other};

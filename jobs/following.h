@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A following run keeps the locks of its tables while it is open (rule L3). */
+/* Checks of following jobs: a following run keeps the locks of its tables until
+ * it ends, so other runs wait (rule L3). */
 #ifndef TW_JOBS_FOLLOWING_H
 #define TW_JOBS_FOLLOWING_H
 
@@ -7,10 +8,11 @@
 #include "jobs/jobs.h"
 
 /*
- * following_check: two following jobs that write the same table are a problem:
- * a run of the second would wait until `finish` of the first. Another table job
- * that writes such a table is a warning. Tables are the same if their store
- * names are equal and their table names are equal regardless of case.
+ * following_check: add a problem if two following jobs write the same table: a
+ * run of one job would wait until `finish` of the other job's run. Warn if a
+ * following job and another table job write the same table. Tables are the same
+ * if their store names are equal and their table names are equal regardless of
+ * case.
  */
 void following_check(const struct jobs *jobs, struct problems *problems);
 

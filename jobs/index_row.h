@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Index rows: copies that a copy job keeps in the table of their sources. They
- * belong to that job: no other job moves, upgrades or copies them.
+ * Index rows: copies that a copy job keeps in the table of their sources. Index
+ * rows belong to that job: no other job moves, upgrades or copies them.
  */
 #ifndef TW_JOBS_INDEX_ROW_H
 #define TW_JOBS_INDEX_ROW_H
@@ -13,15 +13,15 @@
 struct store;
 
 /* The property that is_index_row() reads: a scan that selects properties must
- * also select this one. */
+ * select INDEX_ROW_PROPERTY too. */
 #define INDEX_ROW_PROPERTY "TablewardSource"
 
 /*
  * is_index_row: is entity, as read from table of store, an index row of that
- * table? It is one if its TablewardSource names this table both as the table of
- * its source and as its own, and also names its own keys. A copy of an index
- * row under other keys, or in another table, is an ordinary entity. Fast for an
- * entity without that property.
+ * table? True if TablewardSource of entity names this table both as the table
+ * of the source and as the table of the copy, and names the keys of entity as
+ * those of the copy. A copy of an index row under other keys, or in another
+ * table, is an ordinary entity. Fast for an entity without TablewardSource.
  */
 bool is_index_row(
     const struct entity *entity, const struct store *store, const char *table);

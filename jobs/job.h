@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A job is a piece of work that the configuration names; a kind is what it
- * does. A new kind is one file in this folder and one line in jobs.c.
+ * A job is a piece of work that the configuration names; its kind is what the
+ * job does, such as copy. A new kind is one file in this folder and one line in
+ * jobs.c.
  */
 #ifndef TW_JOBS_JOB_H
 #define TW_JOBS_JOB_H
@@ -22,12 +23,13 @@ struct job;
 struct jobs;
 struct store;
 
-/* The stores that a job may name. stores[i] is NULL if jobs are only loaded. */
+/* The stores that a job may name. stores[i] is NULL where the program only
+ * reads the configuration and makes no requests. */
 struct job_stores {
     size_t count;
     const char *const *names;
     struct store *const *stores;
-    size_t by_default; /* index; equal to count: no default */
+    size_t by_default; /* index of the default store; equal to count: none */
 };
 
 /* The input of a kind's loader; borrowed. */
@@ -35,18 +37,21 @@ struct job_loader {
     const char *job;
     const struct slice *args; /* the arguments that the job declares */
     size_t arg_count;
-    const struct job_stores *stores; /* a loader may use only the names */
-    struct arena *arena; /* of everything that must outlive loading */
+    const struct job_stores *stores; /* the stores; a loader may use only their
+                                      * names */
+    struct arena *arena; /* owns everything that must outlive loading */
     struct problems *problems;
-    const char *unset; /* set by loaders: an environment variable that a text
-                        * needs and that is not set */
+    const char *unset; /* set by loaders: name of an environment variable that a
+                        * text of the job needs and that is not set; NULL:
+                        * none */
 };
 
 /* The result of a dry run for one table. */
 struct job_estimate_table {
     const char *table;
     bool table_scan; /* the selector limits no partitions: a table scan */
-    bool incomplete; /* counting stopped at a limit: "at least" */
+    bool incomplete; /* counting stopped at a limit: each count is printed with
+                      * "at least" */
     int64_t entities, batches, pages;
     const char *first_keys[5]; /* "PartitionKey/RowKey", for people */
 };
@@ -56,24 +61,25 @@ struct job_estimate {
     struct job_estimate_table *tables;
     size_t table_count;
     int64_t transactions;
-    int64_t read;        /* entities read whole during a run, for its estimated
-                          * duration */
+    int64_t read;        /* entities that a run reads whole; the estimated
+                          * duration follows from it */
     const char *details; /* lines for people, printed after the tables; NULL:
                             none */
-    const char *note;    /* a sentence, or NULL: "the parent does not exist" */
+    const char *note;    /* sentence for people, such as "the parent does not
+                          * exist"; NULL: none */
 };
 
 enum job_access {
     JOB_READS,
-    JOB_MAKES,  /* as JOB_WRITES; a missing table is created, or there is
-                 * nothing to do */
+    JOB_MAKES,  /* as JOB_WRITES; if the table is missing, the job creates it or
+                 * has nothing to do */
     JOB_WRITES, /* writes to the table, empties it or deletes from it; a table
                  * job locks it */
 };
 
 /*
- * An argument that all jobs of a kind have without declaring it. A run without
- * it uses the fallback; templates cannot use it.
+ * An argument that all jobs of a kind have without declaring it. If a run does
+ * not give the argument, its value is the fallback. Templates cannot use it.
  */
 struct kind_arg {
     const char *name;
@@ -83,53 +89,58 @@ struct kind_arg {
 
 /* One kind of difference that `verify` looks for. */
 struct job_difference {
-    const char *what; /* "sources without a copy" */
+    const char *what; /* description, such as "sources without a copy" */
     int64_t count;
     const char *first_keys[5]; /* TABLE PartitionKey/RowKey, for people */
 };
 
 struct job_verification {
     struct arena arena; /* everything lives here; released by the caller */
-    struct job_difference *differences; /* also those with a count of 0 */
+    struct job_difference *differences; /* all differences looked for, also
+                                         * those with a count of 0 */
     size_t count;
-    int64_t read;     /* entities that were compared */
-    const char *note; /* a sentence, or NULL */
+    int64_t read;     /* number of entities that were compared */
+    const char *note; /* sentence for people; NULL: none */
 };
 
 struct kind {
-    const char *name;    /* "cascade-delete" */
+    const char *name;    /* name in `kind:`, such as "cascade-delete" */
     const char *summary; /* one line for `jobs` */
     bool destructive;    /* `run` asks for confirmation */
-    bool has_parent;     /* its jobs delete the children of a parent */
-    bool table_job;      /* rewrites whole tables: only one run may be open for
-                          * each table that it writes (locks L1 to L4) */
-    bool ends_load;      /* completes its current load before it is cancelled or
-                          * paused, even if its store is busy for long (M8) */
+    bool has_parent;     /* jobs of the kind delete the children of a parent */
+    bool table_job;      /* jobs of the kind rewrite whole tables: a table may
+                          * have only one open run that writes to it (locks L1
+                          * to L4) */
+    bool ends_load;      /* a run completes its current load before it is
+                          * cancelled or paused, even if the store is busy for
+                          * long (M8) */
     const struct kind_arg *args; /* NULL: none */
     size_t arg_count;
-    /* The keys of its jobs, map by map; NULL at the end. */
+    /* The configuration keys of the kind's jobs, one section per map; NULL at
+     * the end. */
     const struct settings_section *const *sections;
 
     /*
      * load: read node (the job's whole map; kind and args are already read)
-     * into settings in the loader's arena. NULL: problems has been added to.
-     * Settings refer to stores by index.
+     * into settings in the loader's arena. NULL: a problem was added. Settings
+     * refer to stores by index.
      */
     void *(*load)(const struct yaml_node *node, struct job_loader *loader);
 
     /*
-     * link (NULL: none): called once all jobs are read; stores in the settings
-     * what the kind must know of the other jobs. jobs has the jobs that could
-     * be read; the stored data lives in arena.
+     * link (NULL: none): store in the settings what the kind must know of the
+     * other jobs. Called once, when all jobs are read; jobs has those without a
+     * mistake. The stored data lives in arena.
      */
     void (*link)(const struct job *job, const struct jobs *jobs,
         struct arena *arena, struct problems *problems);
 
     /*
      * accept (NULL: accepts all): may a run have these arguments? Uses only the
-     * arguments and makes no requests. Not TW_OK: such a run can never succeed
-     * (a forbidden key); err says why. Called before a run is added to the
-     * ledger; not if the job needs a variable that is not set.
+     * arguments and makes no requests. Not TW_OK: a run with them can never
+     * succeed (a forbidden key, for example); err says why. Called before a run
+     * is added to the ledger, but not if the job needs an environment variable
+     * that is not set.
      */
     enum tw_err (*accept)(
         const struct job *job, const struct run_args *args, struct err *err);
@@ -138,8 +149,8 @@ struct kind {
      * order. */
     void (*explain)(const struct job *job, struct buf *to);
 
-    /* archive (NULL: the kind has none): the job's archive folder, as
-     * configured; NULL: none. */
+    /* archive (NULL: jobs of the kind have no archive): the job's archive
+     * folder, as configured. Returns NULL if the job has none. */
     const char *(*archive)(const struct job *job);
 
     /* tables: call each(ctx, store index, table name, access) for every table
@@ -151,11 +162,11 @@ struct kind {
 
     /*
      * verify (NULL: the kind has none): do the tables match the job now? Reads
-     * only. A difference counts once a second verification pass has confirmed
-     * it. An argument that was not given has a value whose `at` is NULL; accept
-     * was not called for run->args. run->ledger may only be read, and is NULL
-     * if there is no ledger yet. TW_CONFLICT: an argument is needed that was
-     * not given; err names it.
+     * only. A difference is counted only after a second verification pass has
+     * confirmed it. An argument that was not given has a value whose `at` is
+     * NULL; accept was not called for run->args. run->ledger may only be read,
+     * and is NULL if there is no ledger yet. TW_CONFLICT: an argument is needed
+     * that was not given; err names it.
      */
     enum tw_err (*verify)(const struct job *job,
         const struct job_stores *stores, struct run *run,
@@ -164,7 +175,8 @@ struct kind {
     /* follows (NULL: never): does a run repeat its rounds until `finish`? */
     bool (*follows)(const struct job *job);
 
-    /* estimate: what a run with run->args would do; makes no writes. */
+    /* estimate: fill *ret with what a run with run->args would do; makes no
+     * writes. */
     enum tw_err (*estimate)(const struct job *job,
         const struct job_stores *stores, struct run *run,
         struct job_estimate *ret, struct err *err);
@@ -178,28 +190,30 @@ struct kind {
 struct job_arg {
     struct slice name;
     bool allow_empty;
-    const struct kind_arg *implied; /* NULL: declared by the job; every run
-                                     * must give it */
+    const struct kind_arg *implied; /* NULL: the job declares the argument, and
+                                     * every run must give it */
 };
 
 struct job {
     const char *name;
     struct mark mark;
     const struct kind *kind;
-    const struct job_arg *args; /* the declared ones, then the kind's */
+    const struct job_arg *args; /* arguments that the job declares, then those
+                                 * of its kind */
     size_t arg_count;
-    char hash[17];        /* of the settings that decide what a run changes; a
-                           * checkpoint with another hash is not used */
+    char hash[17];        /* hash of the settings that decide what a run
+                           * changes, in hex; a checkpoint with another hash is
+                           * not used */
     const char *unset;    /* an environment variable that is needed and not set;
                            * NULL: none */
     const char *failures; /* folder of failed entities; NULL: none */
-    int64_t max_entities_per_second; /* of all its runs together; 0: only the
-                                      * worker's limit */
-    void *settings;                  /* the kind's */
+    int64_t max_entities_per_second; /* limit for all runs of the job together;
+                                      * 0: only the worker's limit applies */
+    void *settings;                  /* what kind->load() returned */
 };
 
-/* job_arg_index: the index of the argument; arg_count: there is none of that
- * name. */
+/* job_arg_index: the index of the argument of that name; job->arg_count: the
+ * job has no such argument. */
 size_t job_arg_index(const struct job *job, struct slice name);
 
 /* job_declared_args: the number of arguments that every run must give. */

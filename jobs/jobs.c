@@ -62,7 +62,8 @@ static bool is_name(struct slice text)
     return true;
 }
 
-/* A name that can be used in a template: a letter or _, then also digits. */
+/* Can text be used as a name in a template? True for letters, digits and _, if
+ * the first character is no digit. */
 static bool is_arg_name(struct slice text)
 {
     if (text.len == 0 || text.len > JOB_NAME_MAX)
@@ -91,7 +92,7 @@ static const struct setting ARG_KEYS[] = {
 const struct settings_section jobs_arg_section = {
     "args: one with options", ARG_KEYS, sizeof(ARG_KEYS) / sizeof(ARG_KEYS[0])};
 
-/* One item: a name, or {name: {allow_empty: true}}. */
+/* Read one item of `args:`: a name, or {name: {allow_empty: true}}. */
 static bool load_arg(const struct yaml_node *node, struct job *job,
     struct job_arg *ret, struct arena *arena, struct problems *problems)
 {
@@ -142,8 +143,8 @@ static void load_args(const struct yaml_node *node, struct job *job,
     }
 }
 
-/* The kind's arguments follow the declared ones, because templates refer to the
- * declared ones by index. */
+/* Append the kind's arguments to those that the job declares. The declared ones
+ * must be first, because templates refer to them by index. */
 static void add_kind_args(const struct yaml_node *node, struct job *job,
     struct arena *arena, struct problems *problems)
 {
@@ -179,9 +180,9 @@ size_t job_declared_args(const struct job *job)
 /* ---- the definition's hash ---- */
 
 /*
- * Keys that do not decide which entities change and into what: limits,
- * locations of files, when a run ends. Changing them does not invalidate a
- * run's checkpoint.
+ * Keys of a job that are not part of the hash: they do not decide which
+ * entities change and into what, but set limits, locations of files, or when a
+ * run ends. Changing them does not invalidate a run's checkpoint.
  */
 static const char *const FREE_KEYS[] = {
     "archive",
@@ -204,8 +205,8 @@ static bool is_free_key(const struct yaml_node *key)
 static void canonical(
     const struct yaml_node *node, bool top, bool step, struct buf *to);
 
-/* A map without its free keys: all of them at the top level; `on_error` of a
- * `retype`. */
+/* Append a map without its free keys. Free are, at the top level, FREE_KEYS; in
+ * a `retype` step, `on_error`. */
 static void canonical_map(
     const struct yaml_node *node, bool top, bool step, struct buf *to)
 {
@@ -221,7 +222,8 @@ static void canonical_map(
     buf_add_char(to, ';');
 }
 
-/* A text that is equal for two nodes only if they have the same content. */
+/* Append a text of node. Two nodes have equal texts only if their contents are
+ * equal, free keys aside. */
 static void canonical(
     const struct yaml_node *node, bool top, bool step, struct buf *to)
 {
@@ -263,8 +265,9 @@ static const struct kind *find_kind(struct slice name)
     return NULL;
 }
 
-/* A former name is a problem. The job is then checked as a job of the present
- * kind, so that all its errors are reported at once. */
+/* Find the kind of a job. A former name is reported as a problem; the job is
+ * then checked as one of the present kind, so that all mistakes are reported at
+ * once. */
 static const struct kind *load_kind(
     const struct yaml_node *node, struct problems *problems)
 {
@@ -401,7 +404,7 @@ static bool load_job(const struct yaml_node *name, const struct yaml_node *node,
     return problems->errors == errors && job->settings;
 }
 
-/* Let the kinds store what they must know of the other jobs. */
+/* Call kind->link() for each job, then check the following jobs. */
 static void link_jobs(
     const struct jobs *jobs, struct arena *arena, struct problems *problems)
 {

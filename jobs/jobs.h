@@ -14,9 +14,9 @@
 struct settings_section;
 
 struct jobs {
-    struct job *list; /* in the order of the file */
+    struct job *list; /* the jobs without a mistake, in the order of the file */
     size_t count;
-    /* Names of the jobs with errors, which are reported; not in the list. */
+    /* Names of the jobs with a mistake; they are not in list. */
     const char **broken;
     size_t broken_count;
 };
@@ -28,16 +28,16 @@ struct jobs {
 void jobs_load(const struct yaml_node *node, const struct job_stores *stores,
     struct arena *arena, struct jobs *ret, struct problems *problems);
 
-/* jobs_find: NULL: there is none of that name. */
+/* jobs_find: the job of that name; NULL: there is none. */
 const struct job *jobs_find(const struct jobs *jobs, struct slice name);
 
 /* jobs_nearest: the most similar name of a job, or NULL. */
 const char *jobs_nearest(const struct jobs *jobs, struct slice name);
 
-/* jobs_kinds: all kinds. Static. */
+/* jobs_kinds: the list of all kinds, with *ret_count entries. Static. */
 const struct kind *const *jobs_kinds(size_t *ret_count);
 
-/* Keys of jobs of any kind. */
+/* The configuration keys that jobs of any kind may have. */
 extern const struct settings_section jobs_arg_section;
 extern const struct settings_section jobs_common_section;
 

@@ -53,7 +53,8 @@ enum job_kinds { OF_COPY = 1, OF_MOVE = 2, OF_UPGRADE = 4 };
 
 static const struct former_key {
     const char *key;
-    const char *value; /* only with this value; NULL: any value */
+    const char *value; /* the key is a former one only with this value; NULL:
+                        * with any value */
     int kinds;         /* bits of enum job_kinds */
     const char *instead;
 } FORMER_KEYS[] = {
@@ -114,7 +115,8 @@ static int bit_of(const char *kind)
     return 0;
 }
 
-/* The former key that matches a member of the job's map, or NULL. */
+/* The former key that matches the member of the job's map at index `member`, or
+ * NULL. */
 static const struct former_key *find_key(
     const struct yaml_node *job, size_t member, int kind)
 {
@@ -140,7 +142,7 @@ static void report_key(const struct former_key *former, struct mark mark,
         former->instead);
 }
 
-/* A copy of the map whose members may be changed. */
+/* A copy of map whose lists of keys and items may be changed. */
 static struct yaml_node *copy_map(
     const struct yaml_node *map, struct arena *arena)
 {
@@ -166,7 +168,8 @@ static void drop_member(struct yaml_node *map, size_t index)
     map->count--;
 }
 
-/* A move has one destination. If `to` is a list, its first entry is checked. */
+/* Report a list as `to:` of a move, which has one destination, and replace it
+ * by its first entry. */
 static void check_destinations(struct yaml_node *job, struct problems *problems)
 {
     for (size_t i = 0; i < job->count; i++) {
@@ -183,8 +186,8 @@ static void check_destinations(struct yaml_node *job, struct problems *problems)
     }
 }
 
-/* Former keys of `version:` in an upgrade, {from: 1, to: 2}: reported and
- * removed. */
+/* Report and remove the former keys of `version:` in an upgrade: from and
+ * to. */
 static void check_version(
     struct yaml_node *job, struct arena *arena, struct problems *problems)
 {

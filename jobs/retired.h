@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Former names of kinds and keys. `check` reports the present name of each;
- * none of the former ones is accepted.
+ * Former names of kinds and keys. `check` reports a former name together with
+ * the present one. No former name is accepted.
  */
 #ifndef TW_JOBS_RETIRED_H
 #define TW_JOBS_RETIRED_H
@@ -11,17 +11,17 @@
 #include "worker/base/arena.h"
 
 /*
- * retired_kind: the present name of the job's kind, if the job (a map) has a
- * former one; a problem was then added at its line. NULL: it is not a former
- * name. Static.
+ * retired_kind: the present name of the kind, if job (a map) names its kind by
+ * a former name; a problem is then added at that line. NULL: `kind` is missing
+ * or no former name. Static.
  */
 const char *retired_kind(
     const struct yaml_node *job, struct problems *problems);
 
 /*
  * retired_keys: add a problem for each former key or value of a job of `kind`
- * (a present name), at its line. Returns a copy of the job without them, so
- * that its kind reports only other mistakes. Lives in arena.
+ * (a present name), at its line. Returns a copy of the job without the former
+ * keys, so that the kind reports only other mistakes. Lives in arena.
  */
 const struct yaml_node *retired_keys(const struct yaml_node *job,
     const char *kind, struct arena *arena, struct problems *problems);

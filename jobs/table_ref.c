@@ -23,7 +23,8 @@ static bool load_default_store(
     return false;
 }
 
-/* An empty name may come from an empty variable, so the default is not used. */
+/* An empty name does not mean the default store: an environment variable in it
+ * may be empty. */
 static bool load_store(struct slice name, struct mark mark,
     const struct job_loader *loader, size_t *ret)
 {

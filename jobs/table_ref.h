@@ -14,24 +14,25 @@ struct job_loader;
 
 struct table_ref {
     size_t store;      /* index into struct job_stores */
-    const char *table; /* lives as long as the texts it was read from; NULL: it
-                        * is invalid */
+    const char *table; /* name of the table; lives as long as the text it was
+                        * read from; NULL: the name was invalid */
 };
 
 /*
  * table_ref_load: store (at is NULL: the default store) and table are the texts
- * of map's keys. False: problems has been added to, at the key's line.
+ * of the keys `store` and `table` of map. False: a problem was added at the
+ * line of the wrong key.
  */
 bool table_ref_load(const struct yaml_node *map, struct slice store,
     struct slice table, const struct job_loader *loader, struct table_ref *ret);
 
 /* table_ref_same: do both name the same table (regardless of case) of the same
- * store? Two invalid tables of one store are the same; an invalid and a valid
- * one never are. */
+ * store? Two invalid tables of one store count as the same table; an invalid
+ * and a valid table never do. */
 bool table_ref_same(const struct table_ref *a, const struct table_ref *b);
 
-/* table_ref_mark: the position of the value of map's key; map's own position if
- * the key is absent. */
+/* table_ref_mark: the position of the value of `key` in map; if the key is
+ * absent, the position of map. */
 struct mark table_ref_mark(const struct yaml_node *map, const char *key);
 
 #endif

@@ -3,8 +3,8 @@
  * cascade-delete: deletes a parent and everything under it, and no other
  * entity.
  *
- * The tombstone is the lock. The run merges it into the parent before it
- * deletes anything, together with its own name, so that writers add no more
+ * The tombstone is the lock. The run merges the tombstone, with the run's own
+ * name, into the parent before it deletes anything, so that writers add no more
  * children and no other run works on the same parent. Then:
  *
  *   hold the parent      every pass begins by reading the parent: does it still
@@ -16,8 +16,9 @@
  *                        nothing is found under it
  *   delete the parent    after a settle pass that found nothing
  *
- * Every decision is based on what was read, and every change carries the ETag
- * that was read. So an attempt may stop anywhere, and the next one continues.
+ * Every attempt decides by the entities that it reads, and every change carries
+ * the ETag that was read. So an attempt may stop anywhere: the next attempt
+ * reads the current state and continues.
  */
 #include "jobs/cascade/cascade.h"
 
@@ -50,28 +51,29 @@
 /* Maximum number of batches of one run in flight. */
 #define BATCHES_IN_FLIGHT 16
 
-/* The parent changed between read and write: number of reads before the attempt
- * ends with RUN_TRY_AGAIN. */
+/* Maximum number of reads of a parent that changes between read and write; then
+ * the attempt ends with RUN_TRY_AGAIN. */
 #define PARENT_TRIES 20
 
 /* Interval of checks whether another run still owns the parent. */
 #define OTHER_RUN_MS 5000
 
-/* The service ends a request after 30 s: an earlier request has been applied by
- * then, or never will be. */
+/* Time after which a request without a response can no longer be applied: the
+ * service ends every request after 30 s. */
 #define LATE_WRITE_MS 30000
 
-/* After this number of complete last settle passes in a row that found entities
- * and deleted none, the cause is a cycle, not late children. */
+/* Number of complete last settle passes in a row that find entities and delete
+ * none, after which the run fails: the cause is a cycle, not late children. */
 #define STUCK_LOOKS 3
 
 #define PHASE_PARENT "parent"
 
-/* What the operations of a page need to decide again after a conflict. */
+/* Context of a page's operations: what they need to decide again after a
+ * conflict. */
 struct held {
     struct cascade_run *c;
     struct match *match;
-    uint64_t sequence; /* the last operation that may use it */
+    uint64_t sequence; /* of the last operation that may use this context */
     struct held *next;
 };
 
@@ -81,42 +83,47 @@ struct cascade_run {
     const struct job_stores *stores;
     struct run *run;
     struct err *err;
-    enum run_end end; /* the result, set when a step returns false */
+    enum run_end end; /* result of the attempt, set when a step returns false */
 
-    struct arena arena; /* for the parent's keys */
+    struct arena arena; /* memory of the parent's keys and of usable.rules */
     struct slice partition_key, row_key;
     char *owner;           /* JOB/ID, the value of TablewardRun; owned */
-    struct page parent;    /* as last read */
-    bool parent_is_ours;   /* at the last read, and not written since */
-    struct cascade usable; /* the job's cascade; without the rules that read the
-                              parent if it is absent */
+    struct page parent;    /* the parent as last read */
+    bool parent_is_ours;   /* the last read found this run's tombstone, and this
+                              run wrote nothing since */
+    struct cascade usable; /* the job's cascade; if there was no parent, without
+                              the rules that read the parent's properties */
 
     /* Saved in the checkpoint. */
-    int64_t tombstone_ticks;  /* service's clock at the tombstone; 0: none, or
-                                 not in the checkpoint */
-    int64_t began_ticks;      /* ... when this pass began */
+    int64_t tombstone_ticks;  /* service's clock when the tombstone was written;
+                                 0: not written, or not in the checkpoint */
+    int64_t began_ticks;      /* service's clock when this pass began */
     int64_t not_before_ticks; /* earliest start of the last settle pass */
-    int parent_found; /* existed before the tombstone: 0, 1; -1: unknown */
+    int parent_found; /* the parent existed before the tombstone: 1; it did not:
+                         0; unknown: -1 */
     bool crashed; /* an attempt of this run crashed: counts may be too low */
     char values[CASCADE_DIGEST_MAX]; /* digest of the parent's values that
-                                        first-level rules read; "": unknown */
-    struct walk_path *from;          /* where this pass resumes */
+                                        first-level rules read; "": unknown, or
+                                        they read none */
+    struct walk_path *from;          /* path at which this pass resumes */
 
     int64_t read_ms; /* boot clock at began_ticks */
-    bool last_look; /* last settle pass: may delete entities with child rules */
-    bool checked;   /* all tables exist */
+    bool last_look; /* this is the last settle pass: it may delete entities with
+                       child rules */
+    bool checked;   /* all tables were found to exist */
     bool counted;   /* refuse_above has been checked */
-    struct scan *ahead;  /* scan of this pass whose first page was requested
-                            before the parent was read; NULL: none */
-    int64_t ahead_ticks; /* service's clock before that request; 0: this run had
-                            not written its tombstone */
+    struct scan *ahead; /* scan of this pass, opened before the parent was read;
+                           NULL: none */
+    int64_t ahead_ticks; /* service's clock when `ahead` was opened; 0: opened
+                            before the tombstone was written */
     struct batch_writer *batch_writer;
     struct archive *archive;
-    struct checkpoint_queue checkpoint_queue; /* wait for leaf deletes */
+    /* Checkpoints that wait for leaf deletes. */
+    struct checkpoint_queue checkpoint_queue;
     struct held *held, **held_end;
-    unsigned stuck;  /* consecutive passes, see STUCK_LOOKS */
-    char left[1024]; /* first entity that this pass kept because of what is
-                        under it */
+    unsigned stuck;  /* passes in a row without a delete, see STUCK_LOOKS */
+    char left[1024]; /* text of the first entity that this pass did not delete
+                        because something is under it */
 };
 
 /* ---- end of the attempt ---- */
@@ -133,7 +140,7 @@ static bool ends_by(struct cascade_run *c, enum tw_err outcome)
     return ends(c, run_end_of(c->run, outcome));
 }
 
-/* True: continue. */
+/* True: outcome is TW_OK, and the attempt continues. */
 static bool goes_on(struct cascade_run *c, enum tw_err outcome)
 {
     if (outcome != TW_OK)
@@ -180,7 +187,7 @@ static void save(
     mem_free(text);
 }
 
-/* A warning about a run that does not fail: to the log and the ledger's
+/* Write a warning about a run that does not fail to the log and to the ledger's
  * Note. */
 static void note(struct cascade_run *c, const char *format, ...)
     TW_PRINTF(2, 3);
@@ -199,7 +206,8 @@ static void note(struct cascade_run *c, const char *format, ...)
 
 /* ---- the parent ---- */
 
-/* The service's clock now; never ahead of the real one. */
+/* The service's clock now, computed from began_ticks; never ahead of the
+ * service's actual clock. */
 static int64_t service_ticks(const struct cascade_run *c)
 {
     return c->began_ticks + (platform_boot_ms() - c->read_ms) * TICKS_PER_MS;
@@ -207,9 +215,9 @@ static int64_t service_ticks(const struct cascade_run *c)
 
 enum tombstone_owner {
     TOMBSTONE_NONE,        /* the parent does not exist */
-    TOMBSTONE_OURS,        /* it carries this run's tombstone                 */
-    TOMBSTONE_OF_OTHER,    /* it carries another run's tombstone */
-    TOMBSTONE_OWNER_ENDED, /* no tombstone with an owner */
+    TOMBSTONE_OURS,        /* the parent carries this run's tombstone */
+    TOMBSTONE_OF_OTHER,    /* the parent carries another run's tombstone */
+    TOMBSTONE_OWNER_ENDED, /* the parent carries no tombstone with an owner */
 };
 
 static const struct entity *parent_of(const struct cascade_run *c)
@@ -217,7 +225,8 @@ static const struct entity *parent_of(const struct cascade_run *c)
     return c->parent.count > 0 ? &c->parent.entities[0] : NULL;
 }
 
-/* The value of TablewardRun, with or without the tombstone's properties. */
+/* *ret: the parent's value of TablewardRun, whether or not the parent has the
+ * tombstone's properties. False: the parent has no such value. */
 static bool parent_owner(struct cascade_run *c, struct slice *ret)
 {
     const struct entity *parent = parent_of(c);
@@ -252,8 +261,8 @@ static struct store *parent_store(const struct cascade_run *c)
     return c->stores->stores[c->cascade->store];
 }
 
-/* TW_OK: c->parent is the current state, possibly absent; *ret_ticks: its
- * time. */
+/* TW_OK: c->parent is the current state, possibly absent; *ret_ticks: the
+ * service's clock at the read. */
 static enum tw_err read_parent(struct cascade_run *c, int64_t *ret_ticks)
 {
     enum tw_err outcome =
@@ -279,15 +288,15 @@ static enum tw_err write_parent(struct cascade_run *c, enum operation_type type,
     return outcome;
 }
 
-/* The parent consists of the tombstone alone: this run, or an earlier attempt,
- * inserted it. */
+/* Does the parent consist of the tombstone and its owner alone? If so, a run
+ * inserted the parent. */
 static bool is_bare(const struct cascade_run *c)
 {
     return parent_of(c)->property_count ==
            c->cascade->tombstone->property_count + 1;
 }
 
-/* Was the parent created after the request? */
+/* *ret: the parent was created after the run was requested. */
 static enum tw_err is_newer(struct cascade_run *c, bool *ret)
 {
     const struct property *created;
@@ -310,9 +319,9 @@ static enum tw_err is_newer(struct cascade_run *c, bool *ret)
 
 /*
  * An insert without a response, or one of a crashed attempt, may still be
- * applied: the last settle pass waits until that is impossible. A later attempt
- * must wait too, so the time is saved at once; without a path, because it is
- * not known here when the pass began.
+ * applied: the last settle pass waits until the insert can no longer be
+ * applied. A later attempt must wait too, so this function saves the time at
+ * once. It saves no path, because it does not know when the pass began.
  */
 static void expect_late_insert(struct cascade_run *c)
 {
@@ -327,10 +336,11 @@ static void expect_late_insert(struct cascade_run *c)
 }
 
 /*
- * A parent exists without this run's tombstone, while such an insert may still
- * be applied. If the run ended now, or deleted the parent, a tombstone that is
- * applied later would stay for good. So the attempt ends as RUN_WAITING. Its
- * end stores what expect_late_insert() saved, before anything is written.
+ * Call when the parent exists without this run's tombstone. While a late insert
+ * of the tombstone may still be applied, the run must not end or delete the
+ * parent: a tombstone that is applied after that would never be removed. So the
+ * attempt ends as RUN_WAITING (false). The end of the attempt stores what
+ * expect_late_insert() saved, before anything is written.
  */
 static bool wait_for_late_insert(struct cascade_run *c)
 {
@@ -364,8 +374,8 @@ static bool fails_by(struct cascade_run *c, enum tw_err outcome)
     return ends_by(c, outcome);
 }
 
-/* Select the rules that can be bound: if the parent is absent, those that read
- * its properties cannot. */
+/* Select the rules that can be bound: if there was no parent, rules that read
+ * the parent's properties cannot be bound. */
 static void choose_rules(struct cascade_run *c)
 {
     const struct cascade *cascade = c->cascade;
@@ -419,8 +429,8 @@ static void digest_values(const struct cascade_run *c, char *ret)
 
 /*
  * Are the values that the rules read still those from before the tombstone?
- * With other values the rules would find other entities, and might miss those
- * that belong to the first values.
+ * With other values the rules would find other entities, and might miss the
+ * entities that belong to the original values.
  */
 static bool has_same_values(struct cascade_run *c)
 {
@@ -437,8 +447,8 @@ static bool has_same_values(struct cascade_run *c)
     return ends(c, RUN_FAILED);
 }
 
-/* Before the tombstone: record the values that this run's rules are bound
- * to. */
+/* Call before the tombstone is written: record the values that this run's rules
+ * are bound to. */
 static void read_values(struct cascade_run *c, bool found)
 {
     c->parent_found = found;
@@ -446,8 +456,8 @@ static void read_values(struct cascade_run *c, bool found)
     choose_rules(c);
 }
 
-/* Called when the parent carries this run's tombstone, after each read of
- * it. */
+/* Call after each read that finds this run's tombstone, or finds no parent
+ * after the run wrote its tombstone. False: a value has changed. */
 static bool keep_values(struct cascade_run *c)
 {
     if (c->parent_found < 0)
@@ -478,7 +488,8 @@ static void note_absent(struct cascade_run *c)
 
 /* ---- before the tombstone ---- */
 
-/* Does an earlier rule require the same table? */
+/* Does a rule before `rule` require the same table? *ret_met: the search has
+ * reached `rule`. */
 static bool is_checked(const struct rule *rules, size_t count,
     const struct rule *rule, bool *ret_met)
 {
@@ -523,8 +534,8 @@ static enum tw_err check_table(
         table, c->stores->names[store], advice);
 }
 
-/* If the scan of the first rule is open and has not failed, its table
- * exists. */
+/* Check that the table of rule exists. An open scan of the first rule that has
+ * not failed shows that the first rule's table exists. */
 static enum tw_err check_child_table(
     struct cascade_run *c, const struct rule *rule)
 {
@@ -572,8 +583,8 @@ static bool check_first(struct cascade_run *c)
     return true;
 }
 
-/* refuse_above: count before anything is written. After the tombstone the count
- * would no longer be that of the request. */
+/* Check refuse_above before anything is written. Attempts after the tombstone
+ * do not count: earlier attempts may have deleted entities. */
 static bool count_first(struct cascade_run *c)
 {
     struct walk_plan plan = walk_plan(c, false);
@@ -590,16 +601,16 @@ static bool count_first(struct cascade_run *c)
     return true;
 }
 
-/* A full disk is reported as the archive's. */
+/* If outcome is TW_FULL, set archive_full: the disk of the archive is full. */
 static enum tw_err of_archive(struct cascade_run *c, enum tw_err outcome)
 {
     c->run->archive_full = outcome == TW_FULL;
     return outcome;
 }
 
-/* The parent consists of a tombstone that an ended run inserted. If that run
- * merged its tombstone into a real parent, only that run's archive has the
- * original state. */
+/* Does the parent consist of a tombstone that another, ended run inserted? If
+ * that run merged its tombstone into an existing parent, only that run's
+ * archive has the original state. */
 static bool is_nothing_but_other_s(struct cascade_run *c)
 {
     struct slice owner;
@@ -632,7 +643,8 @@ static bool archive_parent(struct cascade_run *c)
     return goes_on(c, of_archive(c, outcome));
 }
 
-/* Merge the tombstone into the parent, or insert it if there is no parent. */
+/* Merge the tombstone into the parent, or insert the tombstone if there is no
+ * parent. */
 static enum tw_err write_tombstone(struct cascade_run *c, int64_t *ret_ticks)
 {
     const struct entity *parent = parent_of(c);
@@ -654,7 +666,8 @@ static enum tw_err write_tombstone(struct cascade_run *c, int64_t *ret_ticks)
 
 /*
  * Write the tombstone to the parent that was just read. *ret_again: the parent
- * changed first, or the outcome is unknown: read it again.
+ * changed after the read, or the outcome is unknown: the caller must read the
+ * parent again.
  */
 static bool ensure_tombstone(struct cascade_run *c,
     enum tombstone_owner tombstone_owner, bool *ret_again)
@@ -704,7 +717,8 @@ static bool ensure_tombstone(struct cascade_run *c,
     }
 }
 
-/* Another run's tombstone: wait while that run is open. */
+/* Call when the parent carries another run's tombstone: while that run is open,
+ * this attempt ends as RUN_WAITING. True: that run has ended. */
 static bool leave_to_other(
     struct cascade_run *c, struct slice owner, int64_t now_ticks)
 {
@@ -730,9 +744,10 @@ static bool leave_to_other(
 }
 
 /*
- * The parent carries no tombstone, and by the checkpoint this run has written
- * none. But if a pass has begun (rounds > 0), the run had written one, and its
- * checkpoint was dropped, as after a changed definition.
+ * Call when the parent carries no tombstone and the checkpoint says that this
+ * run has written none. If a pass has begun (rounds > 0), the run had written a
+ * tombstone, and the checkpoint was dropped because the job's definition
+ * changed: the run fails.
  */
 static bool may_take(struct cascade_run *c)
 {
@@ -755,7 +770,8 @@ static bool gives_way(struct cascade_run *c)
     return ends(c, RUN_SUCCEEDED);
 }
 
-/* A parent created after the request is a new one with the same keys. */
+/* May the run delete this parent? A parent created after the request is a new
+ * parent with the same keys. */
 static bool is_meant(struct cascade_run *c)
 {
     bool newer;
@@ -814,8 +830,9 @@ static bool take_hold(struct cascade_run *c, bool *ret_again)
 }
 
 /*
- * First step of every pass. On return the parent carries this run's tombstone,
- * c->parent is what was read, and c->began_ticks is its time.
+ * First step of every pass. True: the parent carries this run's tombstone,
+ * c->parent is what was read, and c->began_ticks is the service's clock at the
+ * read (at the write, if this call wrote the tombstone).
  */
 static bool hold_parent(struct cascade_run *c)
 {
@@ -865,8 +882,8 @@ static bool is_last_look_at(const struct cascade_run *c, int64_t ticks)
            ticks >= c->not_before_ticks;
 }
 
-/* How many settle passes were due when this pass began: it counts as all of
- * them. */
+/* How many settle passes were due when this pass began: this pass counts as all
+ * of them. */
 static size_t looks_due(const struct cascade_run *c)
 {
     return looks_due_at(c, c->began_ticks);
@@ -886,8 +903,8 @@ static int64_t next_look_ticks(const struct cascade_run *c)
                                           : c->not_before_ticks;
 }
 
-/* End the attempt until the next settle pass, which frees the slot. True: that
- * pass is due already. */
+/* End the attempt until the next settle pass is due, which frees the worker
+ * thread. True: the next settle pass is due already. */
 static bool wait_for_look(struct cascade_run *c)
 {
     int64_t at_ticks = next_look_ticks(c);
@@ -922,8 +939,9 @@ static void release_held(struct cascade_run *c, uint64_t low_water)
     }
 }
 
-/* Held until all operations up to held->sequence are complete. That number is
- * known only after the operations are added; until then it is UINT64_MAX. */
+/* Returns a context that keeps a reference to match until all operations up to
+ * its sequence are complete. The sequence is known only after the operations
+ * are added; until then it is UINT64_MAX. */
 static struct held *hold_match(struct cascade_run *c, struct match *match)
 {
     struct held *held = mem_alloc(sizeof(*held));
@@ -947,7 +965,8 @@ static void reached(void *context, const struct walk_path *path)
         batch_writer_sequence(c->batch_writer), write_checkpoint(c, path));
 }
 
-/* Archive and sync to disk before the first delete is sent. */
+/* Archive the entities of a page and sync to disk. Call before the first delete
+ * of the page is sent. */
 static enum tw_err archive_page(struct cascade_run *c, const char *table,
     const struct entity *const *entities, size_t count, struct err *err)
 {
@@ -962,10 +981,12 @@ static enum tw_err archive_page(struct cascade_run *c, const char *table,
     return of_archive(c, outcome);
 }
 
-/* A leaf changed since it was read: delete it if it still matches its rule. If
- * a rule with children may now find it, skip it: the next settle pass decides.
- * The current state is archived too; if that fails, the leaf stays, and the
- * next settle pass reports the same failure. */
+/*
+ * A leaf changed since it was read: delete the leaf if it still matches its
+ * rule. If a rule with children may now find the leaf, skip it: the next settle
+ * pass decides. The current state is archived too; if that fails, the leaf is
+ * not deleted, and the next settle pass reports the failure.
+ */
 static enum write_decision decide_leaf(void *context,
     const struct operation *sent, const struct entity *now, struct arena *arena,
     struct operation *ret, struct err *err)
@@ -984,8 +1005,8 @@ static enum write_decision decide_leaf(void *context,
     return WRITE_SEND;
 }
 
-/* An entity with child rules changed since it was read: its children may be
- * elsewhere now. The next settle pass visits it again. */
+/* An entity with child rules changed since it was read: its child rules may
+ * find other children now. The next settle pass visits the entity again. */
 static enum write_decision decide_emptied(void *context,
     const struct operation *sent, const struct entity *now, struct arena *arena,
     struct operation *ret, struct err *err)
@@ -1080,7 +1101,8 @@ static bool failed_entities(struct cascade_run *c, int64_t failed)
     return ends(c, RUN_FAILED);
 }
 
-/* stuck: in this pass every entity that is left waits for another one. */
+/* stuck: this pass deleted nothing, because every entity left has another
+ * entity under it. False: too many passes were stuck, the run fails. */
 static bool in_no_circle(struct cascade_run *c, bool stuck)
 {
     c->stuck = stuck ? c->stuck + 1 : 0;
@@ -1094,8 +1116,10 @@ static bool in_no_circle(struct cascade_run *c, bool stuck)
     return ends(c, RUN_FAILED);
 }
 
-/* The page that was read ahead may be older than the tombstone and lack
- * children that were added in between: another settle pass must follow. */
+/*
+ * May the page that was read ahead be older than the tombstone? Such a page may
+ * lack children that were added in between, so another settle pass must follow.
+ */
 static bool is_too_early(const struct cascade_run *c)
 {
     return c->ahead_ticks == 0 || !c->parent_is_ours;
@@ -1107,9 +1131,9 @@ static bool pass_ended(struct cascade_run *c, enum tw_err outcome)
 }
 
 /*
- * Delete what is found. *ret_found: another settle pass must follow at once.
- * Before the last settle pass entities with child rules stay, and do not cause
- * another pass before the next one is due.
+ * Walk once and delete what the walk finds. *ret_found: another pass must
+ * follow at once, if a settle pass was due. Before the last settle pass
+ * entities with child rules are not deleted, and do not set *ret_found.
  */
 static bool walk_once(struct cascade_run *c, bool *ret_found)
 {
@@ -1147,11 +1171,12 @@ static bool walk_once(struct cascade_run *c, bool *ret_found)
 }
 
 /*
- * The first page of a pass is requested before the parent is read. Before the
- * tombstone only for a rule without children: a leaf is deleted with the ETag
- * that was read, but an entity that has left the parent since would lose its
- * children. After the tombstone only if the last settle pass is due already.
- * Not with an archive: whole entities are too large to be read in vain.
+ * May the first page of a pass be requested before the parent is read? Before
+ * the tombstone only if the first rule has no children: a leaf is deleted with
+ * the ETag that was read, but the children of an entity that no longer belongs
+ * to the parent would be deleted. After the tombstone only if the last settle
+ * pass is due already. Never with an archive: whole entities are too large to
+ * be read in vain.
  */
 static bool may_look_ahead(const struct cascade_run *c)
 {
@@ -1178,7 +1203,8 @@ static void drop_ahead(struct cascade_run *c)
     c->ahead = NULL;
 }
 
-/* Move the start of the pass back to ticks: it may have read data that old. */
+/* Move the start of the pass back to ticks (0: unknown): the pass may have read
+ * data as old as that. */
 static void set_began(struct cascade_run *c, int64_t ticks)
 {
     if (ticks == 0 || ticks >= c->began_ticks)
@@ -1205,7 +1231,8 @@ static bool pass(struct cascade_run *c, bool *ret_found)
         set_began(c, c->ahead_ticks);
     c->last_look = is_last_look(c);
     if (c->from->depth == 0) {
-        c->run->callbacks->forget_failed(c->run, 0); /* it finds them again */
+        /* The pass finds the failed entities again. */
+        c->run->callbacks->forget_failed(c->run, 0);
         save(c, NULL, false);
     }
     return walk_once(c, ret_found);
@@ -1213,8 +1240,8 @@ static bool pass(struct cascade_run *c, bool *ret_found)
 
 /* ---- delete the parent ---- */
 
-/* The parent has this run's name, but not the job's current tombstone
- * properties. */
+/* Does the parent have this run's name, but not the job's current tombstone
+ * properties? */
 static bool is_marked_otherwise(struct cascade_run *c)
 {
     struct slice owner;
@@ -1223,8 +1250,9 @@ static bool is_marked_otherwise(struct cascade_run *c)
            !has_tombstone(c);
 }
 
-/* A writer that recreates the parent does not write this run's name. So the run
- * itself marked this parent, which would keep the mark for good. */
+/* Call when the parent has this run's name, which no writer that recreates the
+ * parent writes. So this run marked the parent; if the run succeeded without
+ * deleting the parent, the mark would never be removed. */
 static bool fail_marked_otherwise(struct cascade_run *c)
 {
     err_fail(c->err, TW_INVALID,
@@ -1235,9 +1263,9 @@ static bool fail_marked_otherwise(struct cascade_run *c)
     return ends(c, RUN_FAILED);
 }
 
-/* *ret_again: the parent changed in between, or the outcome is unknown. If the
- * last pass read it and did not write it, it is not read again: the delete
- * carries its ETag. */
+/* *ret_again: the parent changed after the read, or the outcome is unknown. A
+ * parent that the last pass read and did not write is not read again: the
+ * delete carries the ETag of that read. */
 static bool delete_once(struct cascade_run *c, bool *ret_again)
 {
     struct slice owner;
@@ -1271,7 +1299,7 @@ static bool delete_once(struct cascade_run *c, bool *ret_again)
     }
 }
 
-/* The last step of a run; after a crash an attempt may begin with it. */
+/* The last step of a run; after a crash an attempt may begin with this step. */
 static void delete_parent(struct cascade_run *c)
 {
     for (int i = 0; i < PARENT_TRIES; i++) {
@@ -1293,8 +1321,10 @@ static void delete_parent(struct cascade_run *c)
     c->end = RUN_TRY_AGAIN;
 }
 
-/* From this phase on the parent's keys may be reused: only delete the
- * parent. */
+/*
+ * Begin the phase that only deletes the parent. An application may reuse the
+ * parent's keys as soon as the parent is deleted, so no attempt may walk again.
+ */
 static bool enter_last_phase(struct cascade_run *c)
 {
     char *checkpoint = write_checkpoint(c, NULL);
@@ -1438,7 +1468,8 @@ static const char *cascade_delete_archive(const struct job *job)
     return cascade->archive;
 }
 
-/* Refuse arguments that render an invalid key or filter: no run can succeed. */
+/* Refuse arguments that render an invalid key or filter: with them no run can
+ * succeed. */
 static enum tw_err cascade_delete_accept(
     const struct job *job, const struct run_args *args, struct err *err)
 {

@@ -41,7 +41,7 @@ char *cascade_checkpoint_write(
 
         buf_add_text(&text, ",\"path\":");
         walk_path_write(path, &text);
-        /* Omit a path with too long keys: the pass may start over. */
+        /* Omit a path whose keys are too long: the pass then starts over. */
         (void)buf_keep(&text, before, sizeof("}") - 1);
     }
     buf_add_char(&text, '}');
@@ -69,7 +69,7 @@ static bool member_boolean(const struct json *json, const char *name, bool *ret)
     return true;
 }
 
-/* Hexadecimal digits, which need no escapes. */
+/* Read a member that consists of hexadecimal digits, which need no escapes. */
 static void member_digest(const struct json *json, const char *name, char *ret)
 {
     const struct json *member = json_get(json, name);

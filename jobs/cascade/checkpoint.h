@@ -9,7 +9,8 @@
 #include "jobs/cascade/walk.h"
 #include "worker/base/slice.h"
 
-/* A String property holds 32 Ki UTF-16 units. */
+/* Maximum size of the JSON, which is stored in a String property of at most 32
+ * Ki UTF-16 units. */
 #define CASCADE_CHECKPOINT_MAX_BYTES (30 * 1024)
 
 #define CASCADE_DIGEST_MAX 65
@@ -17,25 +18,29 @@
 /* Times are ticks of the service's clock; 0: unknown. */
 struct cascade_checkpoint {
     int64_t tombstone_ticks;  /* when the tombstone was written */
-    int64_t began_ticks;      /* when this pass began */
+    int64_t began_ticks;      /* when the current pass began */
     int64_t not_before_ticks; /* earliest start of the last settle pass */
-    int parent_found; /* existed before the tombstone: 0, 1; -1: unknown */
+    int parent_found; /* the parent existed before the tombstone: 1; it did not:
+                         0; unknown: -1 */
     bool crashed;     /* an attempt crashed: counts may be too low */
-    char values[CASCADE_DIGEST_MAX]; /* digest of the parent's values that the
-                                        rules read; "": unknown */
+    char values[CASCADE_DIGEST_MAX]; /* digest of the parent's values that
+                                        first-level rules read; "": unknown, or
+                                        they read none */
 };
 
 /*
- * cascade_checkpoint_write: as JSON. path: where the pass resumes (NULL: at its
- * beginning); a path that does not fit is omitted. Owned.
+ * cascade_checkpoint_write: returns checkpoint and path as JSON. path: where
+ * the pass resumes (NULL: at the beginning of the pass); a path that does not
+ * fit is omitted. Owned.
  */
 char *cascade_checkpoint_write(
     const struct cascade_checkpoint *checkpoint, const struct walk_path *path);
 
 /*
- * cascade_checkpoint_read: read that JSON. Another version or an invalid text
- * gives the state of a new run. That is safe: the tombstone itself holds all
- * that must not be lost.
+ * cascade_checkpoint_read: parse the JSON of cascade_checkpoint_write(). A text
+ * of another version, or an invalid one, gives the state of a new run. That is
+ * safe: the parent's tombstone names its owner, so the next attempt recognises
+ * it as this run's.
  */
 void cascade_checkpoint_read(struct slice text,
     struct cascade_checkpoint *checkpoint, struct walk_path *path);

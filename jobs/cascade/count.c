@@ -19,15 +19,16 @@ struct counted {
 /* One rule of the estimate: what the count found and read. */
 struct counted_rule {
     const struct rule *rule;
-    size_t above; /* index of the rule above it; SIZE_MAX: none */
+    size_t above; /* index of the parent rule; SIZE_MAX: none */
     int64_t entities, pages, scans;
-    int64_t last_pass; /* in which its entities still exist; 0: none */
+    int64_t last_pass; /* number of the last pass in which entities of the rule
+                          still exist; 0: the rule has none */
 };
 
 struct count {
     struct job_estimate *estimate;
     struct counted *tables;     /* in the order of the estimate's tables */
-    struct counted_rule *rules; /* each before its children */
+    struct counted_rule *rules; /* all rules, each before its children */
     size_t rule_count;
     int64_t total, limit;
 };
@@ -48,7 +49,7 @@ static struct counted *counted_of(struct count *count, const struct rule *rule)
                 count->tables[i].counting.shown->table, rule->store,
                 rule->table))
             return &count->tables[i];
-    return NULL; /* every rule has a table */
+    return NULL; /* only until add_tables() has added the rule's table */
 }
 
 static struct job_estimate_table *shown_of(
@@ -135,7 +136,7 @@ static enum tw_err count_page(void *context, struct match *match,
     return outcome;
 }
 
-/* The limit is checked with the next page, or at the end. */
+/* Count one entity. The limit is checked with the next page, or at the end. */
 static void count_one(
     void *context, struct match *match, const struct entity *entity)
 {
@@ -170,8 +171,9 @@ static int64_t last_settle_pass(
     return 1 + waits + (at_once && waits > 0 && deletes);
 }
 
-/* The pass that deletes the last entities of a rule: the first for leaves; for
- * others the last settle pass, or a later one once nothing is under them. */
+/* Set the pass that deletes the last entities of a rule: for a leaf rule the
+ * first pass; for any other rule the last settle pass, or a later pass before
+ * which all entities under its entities are deleted. */
 static void set_last_pass(
     struct count *count, size_t index, int64_t settle_pass)
 {
@@ -224,8 +226,8 @@ static void add_reads(struct count *count, int64_t passes, bool counts_first)
     }
 }
 
-/* Reads and deletes of all passes, settle passes included, and the requests for
- * the parent and for the check of the tables. */
+/* Number of requests: reads and deletes of all passes, settle passes included,
+ * and the requests for the parent and for the check of the tables. */
 static int64_t transactions(const struct cascade *cascade, struct count *count)
 {
     const struct job_estimate *estimate = count->estimate;

@@ -10,8 +10,9 @@
 #include "worker/base/err.h"
 
 /*
- * cascade_count: walk plan and count into ret (initialised here; release with
- * arena_done(&ret->arena)), one entry per table. Writes nothing.
+ * cascade_count: walk plan and count in ret what the walk finds, one entry per
+ * table. Initialises ret; release it with arena_done(&ret->arena). Writes
+ * nothing.
  *
  * limit  -1: none. TW_TOO_LARGE as soon as there are more: err has the
  *        reason, and ret has the counts so far.

@@ -18,7 +18,7 @@
 struct graph {
     const struct rule **rules; /* all rules, each before its children */
     size_t count;
-    bool *reaches; /* [from * count + to]: by one edge or more */
+    bool *reaches; /* [from * count + to]: one edge or more lead there */
 };
 
 static size_t count_rules(const struct rule *rules, size_t count)
@@ -48,7 +48,7 @@ static size_t index_of(const struct graph *graph, const struct rule *rule)
     return i;
 }
 
-/* May both find the same entity? */
+/* May a and b find the same entity? */
 static bool may_meet(const struct rule *a, const struct rule *b)
 {
     return a == b ||
@@ -82,8 +82,8 @@ static bool is_reached(const struct graph *graph, size_t from, size_t to)
     return graph->reaches[from * graph->count + to];
 }
 
-/* Does the edge to rule `at` make that key longer, and does no edge on a path
- * from there back to it make the key shorter? */
+/* Does the edge to rule `at` make `key` longer, while no edge on any cycle
+ * through that rule may make `key` shorter? */
 static bool grows(const struct graph *graph, size_t at, enum selector_key key)
 {
     if (selector_growth(&graph->rules[at]->selector, key) != SELECTOR_LONGER)

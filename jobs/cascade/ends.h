@@ -10,11 +10,11 @@ struct problems;
 
 /*
  * cascade_ends_check: an entity is deleted after everything under it. If rules
- * lead from an entity to other entities of the same table, these could be under
- * one another in a cycle, and none of them could be deleted first. Within one
- * partition a run detects that. Across partitions the rules must exclude it:
- * PartitionKey or RowKey gets longer from level to level, or the rules never
- * find the same entity. False: problems were added.
+ * lead from an entity to other entities of the same table, such entities could
+ * be under one another in a cycle, and none of them could be deleted first.
+ * Within one partition a run detects a cycle. Across partitions the rules must
+ * exclude cycles: PartitionKey or RowKey gets longer from level to level, or
+ * the rules never find the same entity. False: problems were added.
  */
 bool cascade_ends_check(
     const struct cascade *cascade, struct problems *problems);

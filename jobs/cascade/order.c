@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Rule L4: move sources before move destinations. */
+/* Checks rule L4: rules for a move's source come before rules for its
+ * destination. */
 #include "jobs/cascade/order.h"
 
 #include <stdbool.h>
@@ -14,9 +15,9 @@
 
 /* One cascade compared with one move. */
 struct beside {
-    const char *move; /* its name */
+    const char *move; /* name of the move job */
     const struct table_ref *from, *to;
-    const struct rule *destination; /* first one found so far, or NULL */
+    const struct rule *destination; /* first rule that reads `to`, or NULL */
     bool refused;
     struct problems *problems;
 };
@@ -40,7 +41,8 @@ static void refuse(struct beside *beside, const struct rule *source)
     beside->refused = true;
 }
 
-/* In the order in which a pass reads: a rule, then its children. */
+/* Check the rules in the order in which a pass reads: a rule, then its
+ * children. */
 static void check_rules(
     struct beside *beside, const struct rule *rules, size_t count)
 {
@@ -68,7 +70,8 @@ static const struct rule *rule_for(
     return found;
 }
 
-/* Within one table the order of keys decides, which is unknown here. */
+/* Warn of a move within one table: whether a pass can miss a moved entity
+ * depends on the order of its keys, which is unknown here. */
 static void warn_of_one_table(
     struct beside *beside, const struct cascade *cascade)
 {

@@ -26,8 +26,9 @@ static bool same_table(const struct rule *a, const struct rule *b)
 }
 
 /*
- * A rule below b that reads children of an entity which no rule below a reads,
- * or NULL. A child of a that equals a child of b is compared recursively.
+ * A rule below b that reads children of an entity which no rule below a reads;
+ * NULL: there is none. A child of a that equals a child of b is compared
+ * recursively.
  */
 static const struct rule *unseen(const struct rule *a, const struct rule *b);
 
@@ -61,12 +62,12 @@ static bool has_rule(const struct family *family, const struct rule *other)
 }
 
 /*
- * Is `other` bound whenever `rule` (of family) is walked, and does it then find
- * all of rule's entities that it can find? A rule at the root is bound once for
- * the whole walk. A sibling of rule is bound again under each entity above
- * them. A rule further up is assumed to do so, because its templates read
- * another entity and cannot be compared: replies to comments are found below
- * the comments.
+ * Is `other` bound whenever `rule` (of family) is walked, and does `other` then
+ * find every entity of rule that `other` can find elsewhere? A rule at the root
+ * does: it is bound once for the whole walk. A sibling of rule is bound again
+ * under each parent entity, so the selectors are compared. A rule in between is
+ * assumed to do so, because its templates read another entity and cannot be
+ * compared (a rule for comments, above a rule for replies to them).
  */
 static bool is_asked(const struct family *family, const struct rule *rule,
     const struct rule *other)
@@ -94,7 +95,9 @@ static void say(const struct rule *rule, const struct rule *other,
     buf_done(&where);
 }
 
-/* Compare one rule of family with others and with all rules below them. */
+/*
+ * Compare one rule of family with `others` and with all rules below `others`.
+ */
 static bool check_against(const struct family *family, const struct rule *rule,
     const struct rule *others, size_t count, struct problems *problems)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Rules of a cascade that read the same table, and the child rules that each of
- * them has there. */
+/* Checks that rules of a cascade for the same table have the child rules that
+ * they need. */
 #ifndef TW_JOBS_CASCADE_OVERLAP_H
 #define TW_JOBS_CASCADE_OVERLAP_H
 
@@ -10,12 +10,12 @@ struct cascade;
 struct problems;
 
 /*
- * cascade_overlap_check: may every rule delete what it finds, given the
- * children that other rules find under it? Before a delete, a walk evaluates
- * only the rules that are bound at its position: the siblings of a rule, its
- * ancestors and their siblings. It does not evaluate other rules for the same
- * table, so the child rules of these must exist here too. False: problems were
- * added.
+ * cascade_overlap_check: may every rule delete the entities that it finds,
+ * although other rules may find children under the same entities? Before the
+ * walk deletes an entity that a rule found, it evaluates only the siblings of
+ * that rule, its ancestors and their siblings. It does not evaluate any other
+ * rule for the same table, so the rule must itself have the child rules of
+ * every such rule. False: problems were added.
  */
 bool cascade_overlap_check(
     const struct cascade *cascade, struct problems *problems);

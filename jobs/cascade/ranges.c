@@ -4,12 +4,12 @@
 
 #include "worker/base/mem.h"
 
-/* A scan that served only one entity saved no request; after this number of
- * such scans each entity gets its own scan. */
+/* Number of wasted scans after which each entity gets its own scan. A scan is
+ * wasted if it served only one entity, because it saved no request. */
 #define WASTED_MAX 2
 
 /* Limit of pages read between spans, beyond the number of entities served;
- * above it one scan per entity is cheaper. */
+ * above this limit one scan per entity is cheaper. */
 #define GAP_MAX_PAGES 2
 
 struct range_scan {
@@ -17,21 +17,21 @@ struct range_scan {
     struct scan *scan; /* NULL: not open */
     struct arena arena;
     struct span span; /* range of the open scan; in arena */
-    struct slice low; /* all keys below it were skipped or returned; in arena */
+    struct slice low; /* keys below were skipped or returned; in arena */
     bool at_end;      /* no key can follow low */
     const struct page *page;
     size_t at; /* first entity of page that was not skipped or returned */
     bool ended;
-    unsigned served, wasted; /* entities served by this scan; wasted scans */
-    unsigned helped, gaps;   /* of all scans: entities served, gap pages */
+    unsigned served, wasted; /* entities of the open scan; wasted scans */
+    unsigned helped, gaps;   /* of all scans: entities; pages between spans */
     size_t pages, scans;     /* pages of closed scans; scans opened */
     bool is_useful;
-    enum tw_err failed; /* outcome that ended a scan: table is missing */
+    enum tw_err failed; /* outcome that ended a scan, or TW_OK */
 };
 
 /* ---- spans ---- */
 
-/* Comparisons with bound agree in UTF-16 order and code point order. */
+/* Do comparisons with bound agree in UTF-16 order and in code point order? */
 static bool is_plain(struct slice bound)
 {
     static const unsigned char first_lead = 0xee; /* of U+E000 */
@@ -47,8 +47,8 @@ static bool is_everything(const struct key_range *range)
     return !range->has_from && !range->has_below;
 }
 
-/* No key contains a character below the blank, so no key lies between the
- * two. */
+/* key with a blank appended. No key contains a character below the blank, so no
+ * key lies between key and the result. */
 static struct slice just_above(struct slice key, struct arena *arena)
 {
     return arena_format(arena, "%.*s ", SLICE_ARG(key));
@@ -167,8 +167,8 @@ static enum tw_err next_page(struct range_scan *ranges, struct err *err)
 }
 
 /* Skip the entities before span, and read further pages if necessary. *ret: the
- * scan is at an entity of span or after it, or at its end; false: too many
- * pages. */
+ * scan is at an entity of span or after span, or the scan has ended; false: too
+ * many pages were read. */
 static enum tw_err pass_by(struct range_scan *ranges, const struct span *span,
     bool *ret, struct err *err)
 {
@@ -261,7 +261,8 @@ bool range_scan_open(struct range_scan *ranges, struct scan_spec *spec,
     return true;
 }
 
-/* All of span was returned: no later span may begin before its end. */
+/* Call when all of span was returned: no later span may begin before the end of
+ * span. */
 static void finish(struct range_scan *ranges, const struct span *span)
 {
     ranges->at_end = !span->ends;

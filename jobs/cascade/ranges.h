@@ -2,8 +2,8 @@
 /*
  * Reads the children of many entities as one key range. The entities of a page
  * are in key order. If the children that a rule finds are in the same order,
- * one scan over all of them replaces one scan per entity. The scan returns a
- * superset: the caller makes the exact test, as for every scan.
+ * one scan over all of them replaces one scan per entity. The scan may return
+ * other entities too: the caller tests each one exactly, as for every scan.
  */
 #ifndef TW_JOBS_CASCADE_RANGES_H
 #define TW_JOBS_CASCADE_RANGES_H
@@ -20,16 +20,16 @@
 struct pool_client;
 
 enum span_kind {
-    SPAN_NONE,       /* not contiguous in the table's order */
-    SPAN_ROWS,       /* RowKeys of one partition */
-    SPAN_PARTITIONS, /* whole partitions */
+    SPAN_NONE,       /* the selected keys are not contiguous */
+    SPAN_ROWS,       /* a range of RowKeys in one partition */
+    SPAN_PARTITIONS, /* a range of whole partitions */
 };
 
 /* from <= key < below, of RowKeys or of PartitionKeys. */
 struct span {
     enum span_kind kind;
-    struct slice partition_key; /* SPAN_ROWS */
-    bool ends;                  /* below is an upper bound */
+    struct slice partition_key; /* the partition, for SPAN_ROWS */
+    bool ends; /* below is the upper bound; false: there is none */
     struct slice from, below;
 };
 
@@ -48,23 +48,25 @@ struct range_scan *range_scan_new(struct pool_client *request_pool);
 /* range_scan_free: ranges may be NULL. */
 void range_scan_free(struct range_scan *ranges);
 
-/* range_scan_is_useful: false after two scans that saved no requests, or after
- * range_scan_give_up(). */
+/* range_scan_is_useful: false after two scans that saved no requests, after too
+ * many pages between spans, or after range_scan_give_up(). */
 bool range_scan_is_useful(const struct range_scan *ranges);
 void range_scan_give_up(struct range_scan *ranges);
 
 /*
- * range_scan_seek: will the open scan still return all of span? *ret: true:
- * continue with range_scan_next(). False: use range_scan_open() or a separate
- * scan. Outcomes as scan_next(); a failure is returned again by later calls.
+ * range_scan_seek: move the open scan to span. *ret: true: the scan will return
+ * all of span; continue with range_scan_next(). False: use range_scan_open() or
+ * a separate scan. Outcomes as scan_next(); a failure is returned again by
+ * later calls.
  */
 TW_MUST_USE enum tw_err range_scan_seek(struct range_scan *ranges,
     const struct span *span, bool *ret, struct err *err);
 
 /*
- * range_scan_open: begin one scan from span to the end of last, the children of
- * a later entity. spec has everything except the key ranges. False: the two are
- * not contiguous; no scan is open.
+ * range_scan_open: begin one scan from span to the end of last, the span of a
+ * later entity's children. Fill spec except its key ranges, which this function
+ * sets. False: no such range, or range scans are no longer useful; no scan is
+ * open.
  */
 bool range_scan_open(struct range_scan *ranges, struct scan_spec *spec,
     const struct span *span, const struct span *last);
@@ -77,7 +79,8 @@ TW_MUST_USE enum tw_err range_scan_next(struct range_scan *ranges,
     const struct span *span, struct entity **ret, size_t *ret_count,
     struct err *err);
 
-/* range_scan_pages, range_scan_scans: number received and opened so far. */
+/* range_scan_pages, range_scan_scans: number of pages received and of scans
+ * opened so far. */
 size_t range_scan_pages(const struct range_scan *ranges);
 size_t range_scan_scans(const struct range_scan *ranges);
 

@@ -16,7 +16,8 @@
 #include "worker/store/store.h"
 
 #define SETTLE_MAX_MS                                                          \
-    (7 * 24 * INT64_C(3600000)) /* a message can be hidden for 7 days */
+    (7 * 24 * INT64_C(3600000)) /* maximum settle time: the queue can hide a   \
+                                   message for 7 days */
 
 /* The keys of the job; the caller has already read `kind` and `args`. */
 struct job_map {
@@ -136,7 +137,7 @@ static bool tombstone_text(const struct yaml_node *node, const char *name,
     return true;
 }
 
-/* Some YAML readers take these words for booleans, so a text must be quoted. */
+/* Do some YAML readers take text for a boolean? Such a text must be quoted. */
 static bool is_like_a_boolean(struct slice text)
 {
     static const char *const WORDS[] = {
@@ -235,8 +236,8 @@ static const struct entity *load_tombstone(
     return good ? tombstone : NULL;
 }
 
-/* `created` names a property with the time of creation: not the time of the
- * last write or of the tombstone. */
+/* Check that `created` names a property with the time of creation: not the time
+ * of the last write or of the tombstone. */
 static enum tw_err check_created(
     struct slice name, const struct entity *tombstone, struct err *err)
 {
@@ -252,7 +253,7 @@ static enum tw_err check_created(
     return TW_OK;
 }
 
-/* Empty where the key is absent. */
+/* Without the key `created`, cascade->created stays empty. */
 static bool load_created(struct slice name, const struct yaml_node *map,
     const struct job_loader *loader, struct cascade *cascade)
 {
@@ -402,7 +403,7 @@ static bool load_rule(const struct yaml_node *node, unsigned depth,
     return good;
 }
 
-/* NULL, and no count: problems were added. */
+/* NULL: problems were added, and *ret_count is not set. */
 static struct rule *load_rules(const struct yaml_node *node, unsigned depth,
     struct job_loader *loader, size_t *ret_count)
 {
@@ -446,7 +447,8 @@ static bool check_need(const struct cascade *cascade, struct slice name,
     return false;
 }
 
-/* Any name may be a property, so a misspelled argument is one too: warn. */
+/* Any name may be a property, so a misspelled argument is taken for a property:
+ * warn. */
 static void warn_of_argument(
     struct slice name, struct mark mark, struct job_loader *loader)
 {
@@ -554,7 +556,8 @@ static const struct rule *namesake(
     return found;
 }
 
-/* As namesake(), for any of these rules and those below them. */
+/* As namesake(), for the table of any of `rules` or of any rule below
+ * `rules`. */
 static const struct rule *any_namesake(
     const struct cascade *cascade, const struct rule *rules, size_t count)
 {
@@ -570,7 +573,8 @@ static const struct rule *any_namesake(
     return found;
 }
 
-/* An archive identifies a table by its name only. */
+/* Refuse an archive for two tables of one name: an archive identifies a table
+ * by its name only. */
 static bool check_archived(
     const struct cascade *cascade, struct problems *problems)
 {

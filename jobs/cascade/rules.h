@@ -25,49 +25,54 @@ struct job_loader;
 #define CASCADE_MAX_DEPTH 8
 #define CASCADE_MAX_SETTLES 16
 
-/* The property beside the tombstone that names its owner: JOB/ID. */
+/* The property beside the tombstone with the run that owns the tombstone:
+ * JOB/ID. */
 #define CASCADE_OWNER "TablewardRun"
 
 /* One rule: selects entities of a table that belong under a parent. */
 struct rule {
     size_t store; /* index into struct job_stores */
     const char *table;
-    struct mark mark; /* its position in the configuration */
-    bool optional;    /* its table may be missing */
+    struct mark mark; /* position of the rule in the configuration */
+    bool optional;    /* the rule's table may be missing */
     struct selector selector;
-    bool reads_parent; /* a first-level rule: it reads a property of the parent,
-                          not only its keys */
-    struct rule *
-        children; /* of each entity that it finds; deleted before that entity */
-    size_t child_count;        /* 0: a leaf */
-    const struct slice *needs; /* properties of that entity that the children's
-                                  templates read */
+    bool reads_parent; /* a first-level rule reads a property of the parent, not
+                          only the parent's keys */
+    struct rule *children; /* rules for what is under each entity found; deleted
+                              before that entity */
+    size_t child_count;    /* 0: the rule is a leaf */
+    const struct slice *needs; /* properties of this rule's entities that the
+                                  children's templates read */
     size_t need_count;
 };
 
 struct cascade {
-    size_t store; /* of the parent */
+    size_t store; /* store of the parent, an index into struct job_stores */
     const char *table;
     const struct template *partition_key, *row_key;
-    const struct entity *tombstone; /* its properties; the keys are unused */
-    struct slice created;           /* the parent's property, or empty */
+    const struct entity *tombstone; /* entity with the tombstone's properties;
+                                       its keys are unused */
+    struct slice created; /* name of the parent's property with the time of
+                             creation, or empty */
     struct rule *rules;
     size_t rule_count;
     const struct slice
         *needs; /* parent properties that first-level rules read */
     size_t need_count;
-    int64_t settle_ms[CASCADE_MAX_SETTLES]; /* ascending */
+    int64_t settle_ms[CASCADE_MAX_SETTLES]; /* times of the settle passes after
+                                               the tombstone, ascending */
     size_t settle_count;
-    int64_t refuse_above; /* -1: never */
-    const char *archive;  /* folder, or NULL */
+    int64_t refuse_above; /* maximum number of deletes; -1: no limit */
+    const char *archive;  /* folder of the archive; NULL: no archive */
 };
 
-/* cascade_same_table: ignores the case of names, as the service does. */
+/* cascade_same_table: are a and b the same table? Ignores the case of table
+ * names, as the service does. */
 bool cascade_same_table(
     size_t store_a, const char *table_a, size_t store_b, const char *table_b);
 
-/* cascade_is_contested: does a rule with children read the same table, so that
- * it may find the same entities as this rule? */
+/* cascade_is_contested: does a rule with children read the table of `rule`, so
+ * that it may find the same entities as `rule`? */
 bool cascade_is_contested(
     const struct cascade *cascade, const struct rule *rule);
 
@@ -79,7 +84,7 @@ struct cascade *cascade_rules_load(
  * line per step. */
 void cascade_rules_explain(const struct cascade *cascade, struct buf *to);
 
-/* Its keys. */
+/* The configuration keys of a cascade-delete job. */
 extern const struct settings_section cascade_job_section;
 extern const struct settings_section cascade_parent_section;
 extern const struct settings_section cascade_rule_section;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Evaluates rules backwards: from a child to the arguments that would select
- * it, and from these to its parent. An apparent difference is read again before
- * it counts.
+ * it, and from the arguments to its parent. An entity that seems to differ is
+ * read again before the difference counts.
  */
 #include "jobs/cascade/verify.h"
 
@@ -22,7 +22,8 @@
 #define FIRST_KEYS                                                             \
     (sizeof(((struct job_difference *)0)->first_keys) / sizeof(char *))
 
-/* Cache of parents read before: children of one parent are adjacent. */
+/* Number of entries in the cache of parents read before. Few are enough,
+ * because children of one parent are adjacent. */
 #define KNOWN_SLOTS 1024
 #define KNOWN_DIGEST_BYTES 16
 
@@ -48,11 +49,11 @@ struct verifying {
     struct run *run;
     struct job_verification *ret;
     struct err *err;
-    struct slice *values;   /* of the arguments; derived if not given */
-    struct run_args args;   /* the arguments with these values */
-    struct source *sources; /* of the current rule, one per argument */
+    struct slice *values;   /* given or derived value of each argument */
+    struct run_args args;   /* the arguments with `values` */
+    struct source *sources; /* for each argument, by the current rule */
     struct known *known;
-    struct page page; /* for reads of one entity */
+    struct page page; /* result of a read of one entity */
 };
 
 static void add_difference(struct verifying *v, enum difference which,
@@ -196,8 +197,8 @@ static bool is_word_char(char c)
            (c >= '0' && c <= '9') || c == '_' || (unsigned char)c >= 0x80;
 }
 
-/* Is name a word of the template's text? A text in quotes counts too: then
- * verify may require more arguments than necessary, never fewer. */
+/* Is name a word of the template's text? A word in quotes counts too: so verify
+ * may require more arguments than necessary, never fewer. */
 static bool mentions(const struct template *template, struct slice name)
 {
     struct slice text;
@@ -343,7 +344,8 @@ static enum tw_err parent_exists(
     return TW_OK;
 }
 
-/* Judge one child with the current values of v->args. */
+/* *ret: whether entity is a child by rule with the current values of v->args,
+ * and whether its parent exists. again: read the parent again. */
 static enum tw_err judge(struct verifying *v, const struct rule *rule,
     const struct entity *entity, bool again, enum verdict *ret)
 {
@@ -376,8 +378,9 @@ static enum tw_err judge(struct verifying *v, const struct rule *rule,
     return outcome;
 }
 
-/* The argument is derived from the beginning of a key: try values from the
- * longest to the shortest, and use the first whose parent exists. */
+/* As judge(), if argument `arg` is derived from the beginning of a key: try
+ * values from the longest to the shortest, and use the first value whose parent
+ * exists. */
 static enum tw_err judge_prefixes(struct verifying *v, const struct rule *rule,
     const struct entity *entity, size_t arg, bool again, enum verdict *ret)
 {

@@ -33,7 +33,7 @@ struct match {
     size_t store;
     const char *table;
     struct slice partition_key, row_key;
-    struct match *above; /* that found that entity; held; NULL at the root */
+    struct match *above; /* match that found it; referenced; NULL: root */
     unsigned refs;
     struct arena arena;
 };
@@ -43,14 +43,14 @@ struct visit {
     const struct rule *rules;
     size_t rule_count;
     unsigned level;
-    size_t first_rule;                /* first rule to walk: 0 unless resumed */
-    const struct walk_level *resumed; /* level of plan->from under this entity,
-                                         for first_rule; or NULL */
-    bool bound; /* false: its rules cannot be bound, and failed() was called */
+    size_t first_rule; /* first rule to walk: 0 unless resumed */
+    const struct walk_level
+        *resumed; /* where first_rule resumes, in plan->from; or NULL */
+    bool bound;   /* false: a rule cannot be bound, and failed() was called */
     struct match **matches; /* one per rule */
     struct scan **scans;    /* one per rule; NULL: not open */
-    struct visits *visits;  /* the page of its entity; NULL: the root */
-    size_t index;           /* of its entity in visits->entities */
+    struct visits *visits;  /* page of the visited entity; NULL: at the root */
+    size_t index; /* index of the visited entity in visits->entities */
 };
 
 /* The entities of a page that are visited, one after another. */
@@ -60,10 +60,10 @@ struct visits {
     size_t count;
     size_t opened;  /* number of visits opened so far */
     size_t ahead;   /* maximum number of visits open after the current one */
-    unsigned level; /* of the entities */
-    const struct walk_level *resumed; /* of that level, or NULL */
+    unsigned level; /* level of the entities */
+    const struct walk_level *resumed; /* same level of plan->from; or NULL */
     struct visit *ring;         /* open visits, by index modulo (ahead + 1) */
-    struct range_scan **ranges; /* one per rule of the visits */
+    struct range_scan **ranges; /* one per child rule, for all visits */
     const struct entity **emptied;
     size_t emptied_count;
 };
@@ -235,8 +235,8 @@ bool match_has(const struct match *match, const struct entity *entity)
 }
 
 /*
- * Bind rule to entity, which the match `owner` found; entity NULL, at the root:
- * to the parent, and owner is NULL.
+ * Bind rule to entity, which the match `owner` found; at the root entity and
+ * owner are NULL, and rule is bound to the parent.
  */
 static enum tw_err match_new(const struct walk_plan *plan,
     const struct rule *rule, const struct entity *entity, struct match *owner,
@@ -271,7 +271,8 @@ static enum tw_err match_new(const struct walk_plan *plan,
     return TW_OK;
 }
 
-/* Is other's rule one with children, for the same table as match's? */
+/* Does the rule of other have children, and read the same table as the rule of
+ * match? */
 static bool may_claim(const struct match *other, const struct match *match)
 {
     return other->rule->child_count > 0 &&
@@ -279,16 +280,17 @@ static bool may_claim(const struct match *other, const struct match *match)
                match->rule->store, match->rule->table);
 }
 
-/* ... and does it find this entity too? entity has the properties that both
- * read. */
+/* Does other, with a rule that has children, find entity, which match found?
+ * entity must have the properties that both rules read. */
 static bool claims(const struct match *other, const struct match *match,
     const struct entity *entity)
 {
     return may_claim(other, match) && match_has(other, entity);
 }
 
-/* Append the properties that match's filter and its children's templates
- * read. */
+/* Append to `to`, after its first count names, the properties that match's
+ * filter and its children's templates read. to NULL: only count. Returns the
+ * new count. */
 static size_t add_reads(
     const struct match *match, struct slice *to, size_t count)
 {
@@ -316,8 +318,8 @@ static bool whole(const struct walk *walk)
 
 /*
  * Count the properties that other rules read of the entities that match finds,
- * if they may find the same ones: for their filters and their children's
- * templates. to: receives the names; NULL: only count.
+ * if those rules may find the same entities: for the rules' filters and their
+ * children's templates. to: receives the names; NULL: only count.
  */
 static size_t read_by_others(const struct walk *walk, const struct visit *visit,
     const struct match *match, struct slice *to)
@@ -338,9 +340,9 @@ static size_t read_by_others(const struct walk *walk, const struct visit *visit,
     return count;
 }
 
-/* The scan of match, with all properties that are read of it; in arena. visit:
- * the visit that match belongs to; NULL: only match's own rule reads the
- * entities. */
+/* The scan of match, which selects all properties that rules read of its
+ * entities; in arena. visit: the visit that match belongs to; NULL: only
+ * match's own rule reads the entities. */
 static struct scan_spec make_spec(struct walk *walk, const struct visit *visit,
     const struct match *match, struct arena *arena)
 {
@@ -416,7 +418,8 @@ static enum tw_err check_empty(const struct match *match, struct err *err)
 
 /*
  * Bind all rules of visit. If a rule cannot be bound to an entity, failed() is
- * called, and visit->bound stays false. At the root that fails the run.
+ * called, and visit->bound stays false. At the root (entity NULL) the run fails
+ * instead.
  */
 static enum tw_err visit_bind(struct walk *walk, struct visit *visit,
     const struct entity *entity, struct match *owner)
@@ -441,7 +444,7 @@ static enum tw_err visit_bind(struct walk *walk, struct visit *visit,
     return TW_OK;
 }
 
-/* The level of plan->from, or NULL. */
+/* Entry `level` of plan->from; NULL: plan->from has none. */
 static const struct walk_level *resumed_level(
     const struct walk *walk, unsigned level)
 {
@@ -451,8 +454,8 @@ static const struct walk_level *resumed_level(
 }
 
 /*
- * entity and owner as for match_new(); resumed as in struct visit. The caller
- * closes visit, whatever the outcome.
+ * Bind the rules of a visit. entity and owner as for match_new(); resumed as in
+ * struct visit. Whatever the outcome, the caller must close visit.
  */
 static enum tw_err visit_open(struct walk *walk, struct visit *visit,
     const struct rule *rules, size_t rule_count, unsigned level,
@@ -497,9 +500,9 @@ static const struct entity *last_beside(
     return visits->entities[last];
 }
 
-/* Open one scan for the children of this entity and the following ones. A
- * filter that differs between these entities is left out of the request;
- * match_has() applies it. */
+/* Open one scan for the children of the visited entity and of the entities
+ * after it. A filter that differs between these entities is left out of the
+ * request; match_has() applies it. */
 static bool open_range(struct walk *walk, const struct visit *visit,
     size_t index, struct scan_spec *spec, const struct span *span)
 {
@@ -564,7 +567,8 @@ static void reached(struct walk *walk)
         walk->visitor->reached(walk->visitor->context, walk->path);
 }
 
-/* The level of plan->from below entity, if that path was inside of entity. */
+/* The level of plan->from below entity; NULL: plan->from is not inside
+ * entity. */
 static const struct walk_level *resumed_below(const struct walk *walk,
     const struct visits *visits, const struct entity *entity)
 {
@@ -574,8 +578,8 @@ static const struct walk_level *resumed_below(const struct walk *walk,
 }
 
 /*
- * Open visits up to `ahead` after index. A visit that resumes at plan->from
- * opens its own scans later.
+ * Open visits up to the one `ahead` positions after index. A visit that resumes
+ * at plan->from opens its own scans later.
  */
 static enum tw_err open_ahead(
     struct walk *walk, struct visits *visits, size_t index)
@@ -605,8 +609,8 @@ static enum tw_err open_ahead(
 
 /* ---- entities that several rules with children find ---- */
 
-/* Does match find an entity of page? Entities that path is under do not count:
- * they wait for this entity, not the reverse. */
+/* Does match find an entity of page? An entity that path is under does not
+ * count: such an entity is deleted after the entities that path found. */
 static bool page_finds(const struct match *match, const struct match *path,
     const struct page *page)
 {
@@ -617,7 +621,8 @@ static bool page_finds(const struct match *match, const struct match *path,
     return false;
 }
 
-/* *ret stays true if rule cannot be bound: its own visit reports that. */
+/* *ret: rule finds an entity under entity. True also if rule cannot be bound:
+ * the visit of rule reports that. */
 static enum tw_err rule_finds(struct walk *walk, const struct rule *rule,
     const struct entity *entity, struct match *owner, const struct match *path,
     bool *ret)
@@ -645,8 +650,9 @@ static enum tw_err rule_finds(struct walk *walk, const struct rule *rule,
 }
 
 /*
- * Does another rule that finds entity too, here or above, find children under
- * it? Then entity stays: without it that rule could no longer find them.
+ * *ret: another rule that finds entity too, at this level or above, finds
+ * children under entity. Then entity must not be deleted: without entity that
+ * rule could no longer find these children.
  */
 static enum tw_err others_find(struct walk *walk, const struct visits *visits,
     const struct entity *entity, bool *ret)
@@ -691,9 +697,9 @@ static enum tw_err visit_one(
         outcome = visit_walk(walk, visit);
     if (outcome != TW_OK)
         return outcome;
-    /* Resumed inside this entity: the part of the walk before the path may have
-     * been bound to an older state of it. Only a complete pass shows that
-     * nothing is left. */
+    /* If the walk resumed inside this entity, the rules before the path may
+     * have been bound to an older state of the entity. Only a complete pass
+     * shows that nothing is left under the entity. */
     found = !visit->bound || below->found || visit->resumed;
     if (!found)
         outcome = others_find(walk, visits, entity, &found);
@@ -731,7 +737,7 @@ static enum tw_err visit_all(struct walk *walk, struct visits *visits)
     return outcome;
 }
 
-/* One per child rule of match. */
+/* Make one range scan per child rule of visits->match. */
 static void open_ranges(struct walk *walk, struct visits *visits)
 {
     const struct rule *rule = visits->match->rule;
@@ -799,9 +805,10 @@ static bool visit_claims(const struct visit *visit, const struct match *leaf,
 }
 
 /*
- * A leaf rule at level found entity. Does a rule with children find it too, at
- * that level or above? Then that rule must delete it: the leaf rule would
- * delete it at once, and its children could no longer be found.
+ * Does a rule with children, at this level or above, find an entity that the
+ * leaf rule of match found? Then the rule with children must delete the entity:
+ * the leaf rule would delete it at once, and the entity's children could no
+ * longer be found.
  */
 static bool is_acquired(const struct walk *walk, unsigned level,
     const struct match *match, const struct entity *entity)
@@ -874,7 +881,8 @@ static enum tw_err walk_pages(struct walk *walk, struct match *match,
     }
 }
 
-/* As walk_pages(), for this entity's part of a scan for many entities. */
+/* As walk_pages(), for the part of a scan for many entities that lies in
+ * span. */
 static enum tw_err walk_range(struct walk *walk, struct match *match,
     unsigned level, struct range_scan *ranges, const struct span *span)
 {
@@ -953,7 +961,7 @@ static enum tw_err visit_walk(struct walk *walk, struct visit *visit)
     return outcome;
 }
 
-/* visit_open() for the parent. */
+/* Calls visit_open() for the parent. */
 static enum tw_err open_root(
     struct walk *walk, struct visit *root, const struct walk_level *resumed)
 {

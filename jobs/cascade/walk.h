@@ -2,7 +2,7 @@
 /*
  * The walk of a cascade: reads everything under a parent, depth first, rule by
  * rule, each rule in the order of its scan. A run deletes what the walk finds;
- * an estimate counts it and writes nothing.
+ * an estimate counts what the walk finds and writes nothing.
  */
 #ifndef TW_JOBS_CASCADE_WALK_H
 #define TW_JOBS_CASCADE_WALK_H
@@ -31,8 +31,8 @@ struct walk_key {
 
 /* The position of a walk at one level of the rule tree. */
 struct walk_level {
-    size_t rule;            /* index among the rules of this level         */
-    struct walk_key done;   /* the visitor has received all up to this key */
+    size_t rule;            /* index of the current rule at this level */
+    struct walk_key done;   /* visitor has all entities up to this key */
     struct walk_key inside; /* the entity whose children the next level reads */
     bool found; /* an entity was found at this level, under the `inside` entity
                    of the level above */
@@ -44,24 +44,25 @@ struct walk_path {
     size_t depth; /* levels in use; 0: the beginning */
 };
 
-/* walk_path_new: a path at the beginning. Owned; mem_free(). The struct is
- * large, so keys are not initialised before they are used. */
+/* walk_path_new: a path at the beginning of the walk. Owned; mem_free(). The
+ * struct is large, so keys are not initialised before they are used. */
 struct walk_path *walk_path_new(void);
 
-/* walk_path_write: append path as JSON. walk_path_read: read that JSON. False:
- * it is invalid, and *path is at the beginning. */
+/* walk_path_write: append path as JSON. walk_path_read: parse such JSON. False:
+ * json is invalid, and *path is at the beginning. */
 void walk_path_write(const struct walk_path *path, struct buf *to);
 bool walk_path_read(const struct json *json, struct walk_path *path);
 
 /*
- * A match is a rule bound to the entity above it (its templates are rendered).
- * match_has() is the exact test, which is repeated when an entity has changed.
- * A match is reference-counted and may outlive the walk.
+ * A match is a rule bound to the entity above it (the rule's templates are
+ * rendered). match_has() tests exactly whether a match finds entity; call it
+ * again when the entity has changed. A match is reference-counted and may
+ * outlive the walk.
  */
 const struct rule *match_rule(const struct match *match);
 bool match_has(const struct match *match, const struct entity *entity);
 void match_hold(struct match *match);
-void match_release(struct match *match); /* or NULL */
+void match_release(struct match *match); /* match may be NULL */
 
 /*
  * Callbacks for what the walk finds; each gets context. An outcome other than
@@ -77,16 +78,16 @@ struct walk_visitor {
     enum tw_err (*emptied)(void *context, struct match *match,
         const struct entity *const *entities, size_t count, struct err *err);
 
-    /* met: any other entity whose rule has children: something is or may be
-     * under it. May be NULL. */
+    /* met: an entity whose rule has children, if something is or may be under
+     * the entity. May be NULL. */
     void (*met)(
         void *context, struct match *match, const struct entity *entity);
 
     /*
      * reached: leaves() has received every leaf before path. (emptied() may not
-     * have received every emptied entity before it. A walk that resumes at path
-     * reports `found`, because path does, so another pass reads everything
-     * again.) path is borrowed for the call. May be NULL.
+     * have received every emptied entity before path. A walk that resumes at
+     * path reports `found`, because `found` is set in path, so another pass
+     * reads everything again.) path is borrowed for the call. May be NULL.
      */
     void (*reached)(void *context, const struct walk_path *path);
 
@@ -103,25 +104,26 @@ struct walk_plan {
     const struct job_stores *stores;
     struct run *run;
     struct slice partition_key,
-        row_key; /* of the parent, which is never its own child */
-    const struct entity *parent; /* its values bind first-level rules; NULL:
-                                    only its keys do. Borrowed */
-    bool whole; /* read all properties of each entity, for an archive */
-    const struct walk_path *from; /* resume here; NULL: walk everything */
+        row_key; /* keys of the parent, which is never its own child */
+    const struct entity
+        *parent; /* first-level rules are bound to the parent's properties;
+                    NULL: only to partition_key and row_key. Borrowed */
+    bool whole;  /* read all properties of each entity, for an archive */
+    const struct walk_path *from; /* where to resume; NULL: walk everything */
     struct scan *first; /* scan of the first rule, from walk_look_ahead(); or
-                           NULL. The walk closes it */
-    bool too_early; /* its first page may be older than the tombstone: this walk
-                       always reports `found` */
+                           NULL. The walk closes the scan */
+    bool too_early;     /* the first page of `first` may be older than the
+                           tombstone: this walk always reports `found` */
 };
 
 struct walk_result {
     bool found;     /* an entity was found, in this walk or before plan.from */
-    int64_t failed; /* entities whose child rules cannot be bound:
-                       run_callbacks->failed() got their keys and the reason */
+    int64_t failed; /* number of entities whose child rules cannot be bound;
+                       each was reported by run->callbacks->failed() */
 };
 
-/* walk_check: can the first-level rules be bound? Sends no request. TW_INVALID
- * as for walk_run(). */
+/* walk_check: check that the first-level rules can be bound. Sends no request.
+ * TW_INVALID as for walk_run(). */
 TW_MUST_USE enum tw_err walk_check(
     const struct walk_plan *plan, struct err *err);
 

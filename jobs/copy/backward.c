@@ -3,9 +3,9 @@
  * Backward: from the job's own copies to their sources.
  *
  * A filter on TablewardSource selects the copies of this job in each
- * destination. A scan counts the deletes before the first one is sent (rule
- * C6). Up to a hundred deletes wait in the sorter meanwhile; if there are more,
- * a second scan sends them.
+ * destination. Without --accept-deletes a scan counts the deletes (rule C6),
+ * and a second scan sends the deletes. In a comparison up to DELETES_MAX
+ * deletes wait in the sorter instead of the second scan.
  */
 #include "jobs/copy/backward.h"
 
@@ -24,16 +24,17 @@
 #include "worker/base/log.h"
 #include "worker/store/store.h"
 
-/* Deletes allowed without consent: this many, or a tenth of the own copies. */
+/* Maximum deletes of a round without --accept-deletes, or a tenth of the own
+ * copies if that is more (rule C6). */
 #define DELETES_MAX 100
 
-/* Edited copies named in the log, per round. */
+/* Maximum edited copies reported in the log, per round. */
 #define EDITED_NAMED_MAX 100
 
 /* One scan over the own copies. */
 struct backward {
     struct copy_work *work;
-    size_t table; /* number of the table */
+    size_t table; /* index into work->tables */
 
     bool counts;  /* count the copies to delete */
     bool holds;   /* keep the deletes in the sorter */
@@ -64,9 +65,9 @@ static struct scan *open_scan(struct copy_work *work, size_t number)
     return scan;
 }
 
-/* ---- what is found ---- */
+/* ---- own copies found ---- */
 
-/* Rule C3: only counts and names the copy. */
+/* Rule C3: an edited copy is only counted and reported. */
 static void name_edited(struct backward *b, const struct entity *copy)
 {
     struct copy_work *work = b->work;
@@ -109,7 +110,7 @@ enum tw_err copy_own(struct copy_work *work)
     return copy_look_at_own(work, &look, NULL);
 }
 
-/* ---- what is deleted ---- */
+/* ---- deletes ---- */
 
 static enum tw_err send_delete(struct backward *b, const struct entity *copy)
 {
@@ -125,7 +126,8 @@ static enum tw_err send_delete(struct backward *b, const struct entity *copy)
     return copy_send(b->work, &item);
 }
 
-/* There are too many deletes to hold: a second scan sends them. */
+/* Drops the deletes in the sorter, if there are too many; a second scan sends
+ * all deletes. */
 static void drop_held(struct backward *b)
 {
     sorter_free(b->work->sorter);
@@ -147,7 +149,8 @@ static enum tw_err delete_copy(
     return b->deletes || b->holds ? send_delete(b, copy) : TW_OK;
 }
 
-/* Rule C5: the copy may be the source under another store name. */
+/* Rule C5: if true, the copy may be the source itself, under another store
+ * name. */
 static bool has_etag_of_source(const struct entity *copy,
     const struct source *is, const struct entity *source)
 {
@@ -155,7 +158,8 @@ static bool has_etag_of_source(const struct entity *copy,
            (source && slice_equal(copy->etag, source->etag));
 }
 
-/* source: the entity at the source keys in the copy; NULL: none exists. */
+/* Handles one own copy. source: the entity at the source keys in `is`; NULL:
+ * none exists. */
 static enum tw_err judge(struct backward *b, const struct entity *copy,
     const struct source *is, const struct entity *source)
 {
@@ -271,7 +275,8 @@ static enum tw_err refuse_former(struct copy_work *work)
         "the templates");
 }
 
-/* Rule C6. */
+/* Rule C6: refuses too many deletes, and any delete of a copy that former key
+ * templates made. */
 static enum tw_err brake(struct copy_work *work)
 {
     const struct copy_progress *at = &work->at;
@@ -358,7 +363,7 @@ static enum tw_err look_at_table(
     request.filter = buf_slice(&filter);
     outcome = call_scan(
         work->run->request_pool, table->store, &request, &page, work->err);
-    if (outcome == TW_NOT_FOUND) /* only in a dry run */
+    if (outcome == TW_NOT_FOUND) /* possible only in a dry run */
         outcome = TW_OK;
     for (size_t i = 0; i < page.count && outcome == TW_OK; i++) {
         struct source is;

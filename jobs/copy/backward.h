@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Finds a job's own copies; deletes those without a source. */
+/* Finds a job's own copies; deletes own copies without a source. */
 #ifndef TW_JOBS_COPY_BACKWARD_H
 #define TW_JOBS_COPY_BACKWARD_H
 
@@ -10,25 +10,25 @@
 struct copy_work;
 
 /* copy_own: the step COPY_OWN. Adds every own copy to the comparison; counts
- * and names the edited copies that stay. */
+ * and reports the edited copies that it leaves unchanged (rule C3). */
 TW_MUST_USE enum tw_err copy_own(struct copy_work *work);
 
 /*
- * copy_backward: the step COPY_BACKWARD. TW_INVALID: the brake (rule C6): err
- * has the reason, and no copy was deleted. TW_NOT_FOUND: the source table does
- * not exist (rule C7).
+ * copy_backward: the step COPY_BACKWARD. TW_INVALID: the brake refuses the
+ * deletes (rule C6); err has the reason, and no copy was deleted. TW_NOT_FOUND:
+ * the source table does not exist (rule C7).
  */
 TW_MUST_USE enum tw_err copy_backward(struct copy_work *work);
 
 /*
- * copy_any_own: *ret: does a destination already hold copies of this job? Reads
- * one page of each destination. TW_INVALID: other key templates made them, and
- * the run does not accept deletes (rule C6).
+ * copy_any_own: set *ret to true if a destination already has copies of this
+ * job. Reads one page of each destination. TW_INVALID: former key templates
+ * made one of the copies read, and the run does not accept deletes (rule C6).
  */
 TW_MUST_USE enum tw_err copy_any_own(struct copy_work *work, bool *ret);
 
-/* copy_check_sources: TW_NOT_FOUND: the source table does not exist (rule C7).
- */
+/* copy_check_sources: read the source table once. TW_NOT_FOUND: the source
+ * table does not exist (rule C7). */
 TW_MUST_USE enum tw_err copy_check_sources(struct copy_work *work);
 
 #endif

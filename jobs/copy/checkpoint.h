@@ -11,12 +11,12 @@
 struct copy_progress;
 struct rounds;
 
-/* copy_checkpoint_write: owned, ends with a NUL. */
+/* copy_checkpoint_write: the text is owned and ends with a NUL. */
 char *copy_checkpoint_write(
     const struct rounds *rounds, const struct copy_progress *at);
 
-/* copy_checkpoint_read: false: text is empty, or this version cannot read it;
- * then rounds and at are unchanged. Keys live in arena. */
+/* copy_checkpoint_read: false: text is empty, or this version cannot read text;
+ * rounds and at are then unchanged. The keys in at live in arena. */
 bool copy_checkpoint_read(struct slice text, struct arena *arena,
     struct rounds *rounds, struct copy_progress *at);
 

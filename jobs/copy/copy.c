@@ -27,19 +27,20 @@
 #include "worker/base/text.h"
 #include "worker/store/store.h"
 
-/* After this many interrupted comparisons a round runs without one. */
+/* Maximum interrupted comparisons of a round; then the round runs without a
+ * comparison. */
 #define RESTARTS_MAX 3
 
-/* A following run makes a full round early if the last comparison took at most
- * CHEAP_COMPARISON_MS, and COMPARISON_PART times as long has passed since the
- * last full round began. */
+/* When a following run makes a full round early. CHEAP_COMPARISON_MS: maximum
+ * duration of the last comparison. COMPARISON_PART: minimum time since the last
+ * full round began, as a multiple of that duration. */
 #define CHEAP_COMPARISON_MS 2000
 #define COMPARISON_PART 20
 
 /* ---- before the first round ---- */
 
-/* Two stores of the configuration may be one account: then a copy could
- * overwrite its source (rule C5). */
+/* Fails if two stores of the configuration are one account, because a copy
+ * could then overwrite its source (rule C5). */
 static enum tw_err check_alias(
     struct copy_work *work, const struct copy_table *table)
 {
@@ -69,7 +70,7 @@ static enum tw_err prepare_tables(struct copy_work *work)
     return outcome;
 }
 
-/* A full round names failed and edited copies again. */
+/* Every round except COPY_SEND_NEWER reports failed and edited copies again. */
 static void forget_named(struct copy_work *work)
 {
     work->run->callbacks->forget_failed(work->run, 0);
@@ -88,7 +89,8 @@ static void begin_steps(struct copy_work *work, enum copy_mode mode)
         forget_named(work);
 }
 
-/* Restarts the lost comparison. */
+/* Restarts the round, because its comparison was lost with the previous
+ * attempt. */
 static void resume_comparison(struct copy_work *work)
 {
     work->at.restarts++;
@@ -165,8 +167,8 @@ static enum tw_err step(struct copy_work *work, enum copy_step step,
     return make(work);
 }
 
-/* Compares both sides once. No request sent before may still arrive when the
- * own copies are read (rule A4). */
+/* Compares both sides once. late_wait() ensures that no earlier request can
+ * arrive after the own copies were read (rule A4). */
 static enum tw_err compare_once(struct copy_work *work)
 {
     enum tw_err outcome = step(work, COPY_FORWARD, copy_forward);
@@ -185,7 +187,8 @@ static enum tw_err compare_once(struct copy_work *work)
     return outcome;
 }
 
-/* Compares again if a delete had an unknown outcome. */
+/* Makes a round with a comparison; compares again if a delete had an unknown
+ * outcome. */
 static enum tw_err compare(struct copy_work *work)
 {
     int64_t began_ms = platform_boot_ms();

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The dry run of a copy job: counts the sources, and the copies that a run
- * would write. If own copies exist already, it compares both sides as a run
- * does (jobs/engine/difference.h).
+ * would write. If own copies exist already, the dry run compares both sides as
+ * a run does (jobs/engine/difference.h).
  */
 #include "jobs/copy/count.h"
 
@@ -21,9 +21,9 @@
 #define FIRST_KEYS                                                             \
     (sizeof(((struct job_estimate_table *)0)->first_keys) / sizeof(char *))
 
-/* An operation in the sorter: operations of one table and partition share
- * batches. */
-struct operation_place {
+/* Table and partition of an operation in the sorter. Operations with the same
+ * table and partition share batches. */
+struct operation_position {
     size_t table;
     uint64_t partition;
 };
@@ -31,17 +31,18 @@ struct operation_place {
 struct estimating {
     struct copy_work *work;
     struct job_estimate *ret;
-    struct operation_place *table_refs; /* SORTER_MAX_OPERATIONS */
-    size_t table_ref_count;
+    struct operation_position *positions; /* array of SORTER_MAX_OPERATIONS */
+    size_t position_count;
     int64_t own;
-    bool only_differing; /* the second scan of the sources */
+    bool only_differing; /* true in the second scan of the sources: count copies
+                            in differing buckets only */
 };
 
 /* ---- batches ---- */
 
-static int compare_table_refs(const void *left, const void *right)
+static int compare_positions(const void *left, const void *right)
 {
-    const struct operation_place *a = left, *b = right;
+    const struct operation_position *a = left, *b = right;
 
     if (a->table != b->table)
         return a->table < b->table ? -1 : 1;
@@ -50,7 +51,8 @@ static int compare_table_refs(const void *left, const void *right)
     return 0;
 }
 
-/* The source is the first table, then the destinations. */
+/* In job_estimate.tables the source is the first table; the destinations
+ * follow. */
 static struct job_estimate_table *shown_of(struct estimating *e, size_t table)
 {
     return &e->ret->tables[1 + table];
@@ -60,25 +62,25 @@ static void count_batches(struct estimating *e)
 {
     size_t in_batch = 0;
 
-    qsort(e->table_refs, e->table_ref_count, sizeof(*e->table_refs),
-        compare_table_refs);
-    for (size_t i = 0; i < e->table_ref_count; i++) {
+    qsort(e->positions, e->position_count, sizeof(*e->positions),
+        compare_positions);
+    for (size_t i = 0; i < e->position_count; i++) {
         bool begins =
             i == 0 || in_batch == BATCH_MAX_OPERATIONS ||
-            compare_table_refs(&e->table_refs[i - 1], &e->table_refs[i]) != 0;
+            compare_positions(&e->positions[i - 1], &e->positions[i]) != 0;
 
         in_batch = begins ? 1 : in_batch + 1;
-        shown_of(e, e->table_refs[i].table)->batches += begins;
+        shown_of(e, e->positions[i].table)->batches += begins;
     }
-    e->table_ref_count = 0;
+    e->position_count = 0;
 }
 
 static void add_place(
     struct estimating *e, size_t table, const struct entity *copy)
 {
-    e->table_refs[e->table_ref_count++] = (struct operation_place){
+    e->positions[e->position_count++] = (struct operation_position){
         table, hash_slice(HASH_BEGIN, copy->partition_key)};
-    if (e->table_ref_count == SORTER_MAX_OPERATIONS)
+    if (e->position_count == SORTER_MAX_OPERATIONS)
         count_batches(e);
 }
 
@@ -153,7 +155,8 @@ static enum tw_err count_all(struct estimating *e, bool any_own)
     return outcome;
 }
 
-/* Two full rounds: each reads the sources, one reads the new copies. */
+/* Assumes two full rounds: each reads the sources, and the second also reads
+ * the new copies. */
 static void sum_up(struct estimating *e)
 {
     struct job_estimate *ret = e->ret;
@@ -204,9 +207,9 @@ static enum tw_err estimate(struct copy_work *work, struct job_estimate *ret)
     outcome = look_for_own(work, &any_own);
     if (outcome != TW_OK)
         return outcome;
-    e.table_refs = mem_array(SORTER_MAX_OPERATIONS, sizeof(*e.table_refs));
+    e.positions = mem_array(SORTER_MAX_OPERATIONS, sizeof(*e.positions));
     outcome = count_all(&e, any_own);
-    mem_free(e.table_refs);
+    mem_free(e.positions);
     if (outcome == TW_OK)
         sum_up(&e);
     return outcome;

@@ -10,10 +10,10 @@
 struct decision {
     struct copy_work *work;
     const struct operation *sent;
-    struct source mine; /* of sent */
+    struct source mine; /* TablewardSource of sent */
     size_t table;
     const struct entity *now;
-    struct source is; /* of now, if it is an own copy */
+    struct source is; /* TablewardSource of now, if now is an own copy */
     struct arena *arena;
     struct operation *ret;
     struct err *err;
@@ -29,14 +29,15 @@ static enum write_decision write_copy(struct decision *d)
     return WRITE_SEND;
 }
 
-/* No-op: the source is not repaired. */
+/* Decides no-op. The source then does not count as repaired by this round. */
 static enum write_decision keep(struct decision *d)
 {
     repaired_drop(&d->work->repaired, d->mine.partition_key, d->mine.row_key);
     return WRITE_NO_OP;
 }
 
-/* No copy will be written: its absence must not count as a difference. */
+/* Call if no copy will be written: the absent copy must not count as a
+ * difference. */
 static void expect_no_more(struct decision *d)
 {
     const struct entity *copy = &d->sent->entity;
@@ -66,8 +67,8 @@ static enum write_decision skip(struct decision *d)
     return WRITE_SKIP;
 }
 
-/* A request that the decision needs has failed. Its outcome ends the attempt;
- * the checkpoint no longer advances. */
+/* Call when a request that the decision needs has failed. The outcome of that
+ * request ends the attempt, and the checkpoint no longer advances. */
 static enum write_decision break_off(
     struct copy_work *work, enum tw_err outcome, const struct err *why)
 {
@@ -179,7 +180,7 @@ enum write_decision copy_decide_write(void *context,
     bool stamped;
 
     stamped = source_read(&sent->entity, arena, &d.mine);
-    assert(stamped); /* copy_make() set it */
+    assert(stamped); /* copy_make() has added TablewardSource */
     (void)stamped;
     d.table = work->entries[d.mine.entry].table;
     if (!now)

@@ -7,30 +7,33 @@
 #include "jobs/engine/batch_writer.h"
 
 /*
- * copy_decide_write: the insert or replace of a copy was refused, or its
- * outcome is unknown; `now` is the current state.
+ * copy_decide_write: called when the insert or replace of a copy was refused or
+ * had an unknown outcome. `now` is the entity at the keys of the copy.
  *
  *   now                                     decision
  *   nothing                                 insert
- *   has the ETag of the source              fail (rule C5)
- *   own, of this source
+ *   has the ETag of the source, in a
+ *   table with copy_table.may_be_index      fail (rule C5)
+ *   own copy of this source
  *     current                               no-op
- *     edited, in another table              no-op; `replace`: restore (C3)
+ *     edited, no index row                  no-op; on_conflict `replace`:
+ *                                           replace (C3)
  *     stale, or an edited index row         replace
- *   own, of another source or entry (C2)
- *     whose source still has this key       fail: a collision
- *     edited, in another table              on_conflict; `replace`: fail
+ *   own copy of another source or entry (C2)
+ *     other source still has this key       fail: a collision
+ *     edited, no index row                  on_conflict `skip`: skip; else fail
  *     otherwise                             replace
- *   foreign                                 on_conflict; `replace`:
- *                                           replace, or fail if the job
- *                                           selects it itself (C4)
+ *   foreign entity                          as on_conflict; `replace`: fail if
+ *                                           the job selects the entity (C4)
  */
 enum write_decision copy_decide_write(void *context,
     const struct operation *sent, const struct entity *now, struct arena *arena,
     struct operation *ret, struct err *err);
 
-/* copy_decide_delete: an own copy without a source has changed before its
- * delete. Delete it if it is still such a copy and not an edit to keep. */
+/* copy_decide_delete: called when an own copy without a source was changed
+ * before its delete. Sends the delete again only if `now` is still an own copy
+ * without a source, and neither edited (C3; index rows excepted) nor possibly
+ * its source (C5). */
 enum write_decision copy_decide_delete(void *context,
     const struct operation *sent, const struct entity *now, struct arena *arena,
     struct operation *ret, struct err *err);

@@ -18,8 +18,9 @@
 
 /* ---- the scan ---- */
 
-/* Opens a scan of sources with a Timestamp of at least since_ticks; 0: all. A
- * checkpoint holds one position, so a scan with checkpoints has one part. */
+/* Opens a scan of sources with a Timestamp of at least since_ticks; 0: of all
+ * sources. A checkpoint has one position only, so a scan with checkpoints has
+ * one part. */
 static struct parts *open_parts(struct copy_work *work, int64_t since_ticks)
 {
     bool at_once = work->at.mode == COPY_COMPARE && since_ticks == 0;
@@ -54,9 +55,10 @@ static struct parts *open_parts(struct copy_work *work, int64_t since_ticks)
 
 /* ---- one source ---- */
 
-/* In a comparison COPY_FORWARD sends sources that changed since the previous
- * round. COPY_REPAIR sends the others, and sources that changed during this
- * round. So an unchanged source is sent, and named, only once. */
+/* In a comparison COPY_FORWARD sends the sources that changed since the
+ * previous round. COPY_REPAIR sends all other sources, and again the sources
+ * that changed during this round. So a source that did not change during the
+ * round is sent, and reported, only once. */
 static bool is_due(const struct copy_work *work, const struct entity *source)
 {
     const struct rounds *rounds = &work->rounds;
@@ -109,7 +111,8 @@ static enum tw_err forward_copy(
         copy_make(work, entry, source, &work->scratch, &copy, &why);
 
     if (outcome != TW_OK) {
-        /* COPY_REPAIR reads it again: name it once. */
+        /* COPY_REPAIR reads this source again, so only COPY_FORWARD reports the
+         * source. */
         if (work->at.step == COPY_FORWARD)
             copy_name_source(work, source, why.text);
         return TW_OK;

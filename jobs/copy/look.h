@@ -12,23 +12,25 @@
 struct copy_work;
 struct entity;
 
-/* Callbacks for each entity. An outcome other than TW_OK ends the scan, which
- * returns it. */
+/* Callbacks for each entity. An outcome other than TW_OK ends the scan; the
+ * scan returns that outcome. */
 struct copy_look {
     void *ctx;
 
-    /* source: a selected source and its copy for an entry. copy is NULL if the
-     * copy cannot be made; then why has the reason. NULL: for
-     * copy_look_at_own() only. */
+    /* source: called with a selected source and its copy for an entry. copy
+     * NULL: the copy cannot be made; why has the reason. Used by
+     * copy_look_at_sources() only. */
     enum tw_err (*source)(void *ctx, const struct entity *source, size_t entry,
         const struct entity *copy, const char *why);
 
-    /* own: an own copy in table number `table`. */
+    /* own: called with an own copy in table number `table`. Used by
+     * copy_look_at_own() only. */
     enum tw_err (*own)(void *ctx, size_t table, const struct entity *copy,
         const struct source *is);
 };
 
-/* copy_look_at_sources: adds the pages read to *ret_pages (may be NULL). */
+/* copy_look_at_sources: scan the sources; add the number of pages read to
+ * *ret_pages (may be NULL). */
 TW_MUST_USE enum tw_err copy_look_at_sources(
     struct copy_work *work, const struct copy_look *look, int64_t *ret_pages);
 

@@ -25,8 +25,8 @@ static size_t find(const struct repaired *repaired, uint64_t keys)
 {
     size_t at = (size_t)(keys % REPAIRED_MAX);
 
-    while (repaired->table_refs[at].keys != 0 &&
-           repaired->table_refs[at].keys != keys)
+    while (
+        repaired->entries[at].keys != 0 && repaired->entries[at].keys != keys)
         at = (at + 1) % REPAIRED_MAX;
     return at;
 }
@@ -42,25 +42,25 @@ void repaired_add(struct repaired *repaired, struct slice partition_key,
     uint64_t keys = hash_keys(partition_key, row_key);
     size_t at = find(repaired, keys);
 
-    if (repaired->table_refs[at].keys == 0) {
+    if (repaired->entries[at].keys == 0) {
         if (repaired->count == REPAIRED_MAX / 2) {
             repaired->overflow = true;
             return;
         }
         repaired->count++;
     }
-    repaired->table_refs[at].keys = keys;
-    repaired->table_refs[at].etag = hash_etag(etag);
+    repaired->entries[at].keys = keys;
+    repaired->entries[at].etag = hash_etag(etag);
 }
 
-/* The slot stays in use, because linear probing may have passed it. ETag 0
- * marks it as never behind. */
+/* The slot is not freed, because linear probing may have passed over the slot.
+ * An ETag hash of 0 means that the source is never behind. */
 void repaired_drop(
     struct repaired *repaired, struct slice partition_key, struct slice row_key)
 {
     size_t at = find(repaired, hash_keys(partition_key, row_key));
 
-    repaired->table_refs[at].etag = 0;
+    repaired->entries[at].etag = 0;
 }
 
 bool repaired_is_behind(
@@ -69,8 +69,8 @@ bool repaired_is_behind(
     uint64_t keys = hash_keys(source->partition_key, source->row_key);
     size_t at = find(repaired, keys);
 
-    if (repaired->table_refs[at].keys == 0)
+    if (repaired->entries[at].keys == 0)
         return repaired->overflow;
-    return repaired->table_refs[at].etag != 0 &&
-           repaired->table_refs[at].etag != hash_etag(source->etag);
+    return repaired->entries[at].etag != 0 &&
+           repaired->entries[at].etag != hash_etag(source->etag);
 }

@@ -14,29 +14,29 @@
 
 #include "worker/store/entity.h"
 
-#define REPAIRED_MAX 8192 /* at most half of them are used */
+#define REPAIRED_MAX 8192 /* slots of the hash table; at most half are used */
 
 struct repaired {
     struct {
-        uint64_t keys, etag; /* hashes; keys 0: free */
-    } table_refs[REPAIRED_MAX];
+        uint64_t keys, etag; /* hashes of keys and ETag; keys 0: free slot */
+    } entries[REPAIRED_MAX];
     size_t count;
-    bool overflow; /* more were not recorded */
+    bool overflow; /* some repaired sources are not recorded */
 };
 
 void repaired_clear(struct repaired *repaired);
 
-/* repaired_add: the round sends copies of a source with these keys and this
- * ETag. repaired_drop: no copy was written after all (for example it was
- * current). */
+/* repaired_add: record that the round sends copies of a source with these keys
+ * and this ETag. repaired_drop: withdraw that record, because no copy was
+ * written (for example, the copy was current). */
 void repaired_add(struct repaired *repaired, struct slice partition_key,
     struct slice row_key, struct slice etag);
 void repaired_drop(struct repaired *repaired, struct slice partition_key,
     struct slice row_key);
 
 /* repaired_is_behind: does the source, as read now, have another ETag than the
- * one that was copied? Of a source that is not recorded: did the set overflow?
- */
+ * recorded one? If the source is not recorded: true after an overflow, because
+ * the source may have been repaired. */
 bool repaired_is_behind(
     const struct repaired *repaired, const struct entity *source);
 

@@ -15,7 +15,7 @@ static const char *const CONFLICTS[] = {
     NULL,
 };
 
-/* The map of the job itself; `kind` and `args` have been read already. */
+/* The map of the job itself. The caller has already read `kind` and `args`. */
 struct job_map {
     struct yaml_node *kind, *from, *to, *properties;
     int on_conflict;
@@ -85,7 +85,8 @@ bool copy_rules_is_index(
     return table_ref_same(&target->table_ref, &rules->from);
 }
 
-/* Does the newest target differ from all others in its keys? */
+/* Adds a problem and returns false if the newest target has the same keys as
+ * another target. */
 static bool check_keys(
     const struct copy_rules *rules, struct mark mark, struct problems *problems)
 {
@@ -143,7 +144,8 @@ static bool load_to(const struct yaml_node *node,
     return load_target(node, &defaults, loader, rules);
 }
 
-/* The same key in the same table is always refused (rule C4). */
+/* Rule C4: refuses each target that has both the table and the keys of the
+ * source. */
 static bool check_places(const struct yaml_node *to,
     const struct copy_rules *rules, struct problems *problems)
 {

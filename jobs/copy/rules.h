@@ -17,9 +17,10 @@ struct yaml_node;
 
 /* The action if a foreign entity has the keys of a copy. */
 enum copy_conflict {
-    COPY_CONFLICT_FAIL,    /* the source is named; the run fails at its end */
-    COPY_CONFLICT_SKIP,    /* no copy is written */
-    COPY_CONFLICT_REPLACE, /* it is replaced; edited copies are restored */
+    COPY_CONFLICT_FAIL, /* the source is reported; the run fails at its end */
+    COPY_CONFLICT_SKIP, /* no copy is written */
+    COPY_CONFLICT_REPLACE, /* the foreign entity is replaced; edited copies are
+                              restored */
 };
 
 struct copy_rules {
@@ -31,7 +32,8 @@ struct copy_rules {
     bool follow;
 };
 
-/* copy_rules_load: NULL: errors were added to problems. */
+/* copy_rules_load: read the job from node. NULL: errors were added to
+ * loader->problems. */
 struct copy_rules *copy_rules_load(
     const struct yaml_node *node, struct job_loader *loader);
 
@@ -43,7 +45,7 @@ void copy_rules_explain(const struct copy_rules *rules, struct buf *to);
 bool copy_rules_is_index(
     const struct copy_rules *rules, const struct copying_target *target);
 
-/* Its keys. */
+/* The configuration keys of a copy job and of its `from:`. */
 extern const struct settings_section copy_job_section;
 extern const struct settings_section copy_from_section;
 

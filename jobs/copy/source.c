@@ -9,7 +9,7 @@
 #include "worker/base/json.h"
 #include "worker/store/store.h"
 
-#define DEPTH 2 /* an object with lists */
+#define DEPTH 2 /* maximum JSON nesting: an object with lists */
 
 /* ---- tables ---- */
 
@@ -205,8 +205,8 @@ bool source_is_intact(const struct source *source, const struct entity *copy)
     return slice_is(source->digest, hex);
 }
 
-/* '-' follows ',' in UTF-16 order: every text that begins with the member
- * `job` is below it. */
+/* '-' follows ',' in UTF-16 order, so the range has exactly the texts that
+ * begin with the member `job` and a comma. */
 void source_filter(struct slice job, struct buf *to)
 {
     buf_add_format(to,

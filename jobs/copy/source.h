@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The property TablewardSource of a copy: a String that holds JSON.
+ * The property TablewardSource of a copy: a String that contains JSON.
  *
  *   {"job":"blogs-by-month","to":0,"by":"8 hex digits",
  *    "from":["account","Blogs"],"at":["account","BlogsByMonth"],
  *    "own":["pk","rk"],"key":["pk","rk"],"etag":"W/\"...\"",
  *    "digest":"32 hex digits"}
  *
- * job and to: the job and the entry of its `to:` (from 0). by: a digest of the
- * key templates of that entry. from, at: account and table of the source and of
- * the copy. own: the keys of the copy. key, etag: the source that was copied.
- * digest: of the copy as it was written, without this property.
+ * job: the job's name. to: index of an entry of the job's `to:`. by: a digest
+ * of the key templates of that entry. from, at: account and table of the source
+ * and of the copy. own: keys of the copy. key, etag: keys and ETag of the
+ * source that was copied. digest: digest of the copy as it was written, without
+ * TablewardSource.
  *
  * The job comes first, so that a range of this text selects the copies of one
  * job (source_filter()). An application that copies an entity with all its
@@ -39,17 +40,18 @@ struct source_table {
 
 struct source {
     struct slice job;
-    int64_t entry;   /* of `to:` */
-    struct slice by; /* of its key templates */
+    int64_t entry;   /* index of the entry in the job's `to:` */
+    struct slice by; /* digest of the entry's key templates */
     struct source_table from, at;
-    struct slice own_partition_key, own_row_key; /* of the copy */
-    struct slice partition_key, row_key, etag;   /* of the source */
-    struct slice digest;                         /* set by source_stamp() */
-    struct slice head; /* source_head() of the fields above, made once for many
-                          copies; empty: source_stamp() makes it */
+    struct slice own_partition_key, own_row_key; /* keys of the copy */
+    struct slice partition_key, row_key, etag; /* keys and ETag of the source */
+    struct slice digest; /* digest of the copy; computed by source_stamp() */
+    struct slice head;   /* result of source_head(), made once for many copies;
+                            empty: source_stamp() calls source_head() */
 };
 
-/* source_table_of: table in store. Borrowed from both. */
+/* source_table_of: account and name of a table in store. The texts are borrowed
+ * from store and table. */
 struct source_table source_table_of(
     const struct store *store, const char *table);
 
@@ -61,14 +63,14 @@ bool source_table_equal(
 struct slice source_head(const struct source *source, struct arena *arena);
 
 /*
- * source_stamp: add the property to copy. The digest is of copy as it is now,
- * the own keys are the keys of copy. Made in arena.
+ * source_stamp: add TablewardSource to copy, with the digest of copy as it is
+ * now and the keys of copy. The property is made in arena.
  */
 void source_stamp(
     struct entity *copy, const struct source *source, struct arena *arena);
 
-/* source_read: false: entity has no such property, or it is invalid. ret
- * refers to texts in arena. */
+/* source_read: read TablewardSource of entity. False: entity has no
+ * TablewardSource, or an invalid one. ret refers to texts in arena. */
 bool source_read(
     const struct entity *entity, struct arena *arena, struct source *ret);
 
@@ -76,7 +78,8 @@ bool source_read(
 bool source_is_at(const struct source *source, const struct entity *entity,
     const struct source_table *at);
 
-/* source_is_intact: is copy as it was written? False: it was edited. */
+/* source_is_intact: does copy still have the digest in source? False: copy was
+ * edited after it was written. */
 bool source_is_intact(const struct source *source, const struct entity *copy);
 
 /* source_filter: add an OData filter that passes every copy of the job, and

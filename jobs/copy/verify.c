@@ -2,7 +2,7 @@
 /*
  * `verify` of a copy job: compares both sides in constant memory. The second
  * pass reads the entities of each bucket that differs one by one; a difference
- * counts if this read confirms it.
+ * is counted if this second read confirms the difference.
  */
 #include "jobs/copy/verify.h"
 
@@ -37,7 +37,7 @@ static const char *const NAMES[DIFFERENCES] = {
 struct verifying {
     struct copy_work *work;
     struct job_verification *ret;
-    bool confirms; /* the second pass */
+    bool confirms; /* true in the second pass */
 };
 
 static void count(struct verifying *v, int which, const char *table,
@@ -53,7 +53,7 @@ static void count(struct verifying *v, int which, const char *table,
     difference->count++;
 }
 
-/* *ret_found: NULL: it does not exist. */
+/* *ret_found: the current entity; NULL: none exists. */
 static enum tw_err read_again(struct verifying *v, struct store *store,
     const char *table, const struct entity *entity, struct page *page,
     const struct entity **ret_found)
@@ -67,7 +67,8 @@ static enum tw_err read_again(struct verifying *v, struct store *store,
 
 /* ---- forward ---- */
 
-/* The difference at the keys of a copy; found: the current entity; -1: none. */
+/* Returns the kind of difference at the keys of a copy; -1: no difference.
+ * found: the current entity; NULL: none exists. */
 static int judge(struct verifying *v, size_t table, const struct entity *copy,
     const struct entity *found)
 {
@@ -92,7 +93,8 @@ static int judge(struct verifying *v, size_t table, const struct entity *copy,
     return which;
 }
 
-/* Counts a difference if a re-read of both confirms it. */
+/* Counts a difference if a re-read of source and copy confirms the
+ * difference. */
 static enum tw_err confirm_source(struct verifying *v,
     const struct entity *source, size_t entry, const struct entity *copy)
 {

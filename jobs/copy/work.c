@@ -21,8 +21,8 @@
 
 /* ---- the locations ---- */
 
-/* Not for embedded stores: their identity is known, their ETags may be equal.
- */
+/* False for embedded stores: their identity is known, and rule C5 cannot use
+ * their ETags, because different entities may have equal ETags. */
 static bool may_be_index(
     const struct copy_work *work, const struct store *store, const char *table)
 {
@@ -161,7 +161,7 @@ enum tw_err copy_make(const struct copy_work *work, size_t number,
     return outcome;
 }
 
-/* Rule C1: if one of these does not match, the entity is foreign. */
+/* Rule C1: if one of these conditions is false, the entity is foreign. */
 bool copy_is_own(const struct copy_work *work, size_t table,
     const struct entity *entity, struct arena *arena, struct source *ret)
 {
@@ -283,8 +283,8 @@ static void save_reached(struct copy_work *work)
     checkpoint_queue_save(checkpoint_queue, work->run, low_water);
 }
 
-/* Also after an error, waits for batches in flight and saves their checkpoint.
- */
+/* Waits for batches in flight and saves their checkpoint, also after an
+ * error. */
 enum tw_err copy_end_step(struct copy_work *work, enum tw_err outcome)
 {
     if (outcome == TW_OK)
@@ -308,7 +308,8 @@ enum tw_err copy_end_step(struct copy_work *work, enum tw_err outcome)
     return outcome;
 }
 
-/* Queues the newest checkpoint up to which the sorter has handed over all. */
+/* Queues the newest checkpoint for which the sorter has handed over all earlier
+ * operations. */
 static void note_flushed(struct copy_work *work)
 {
     char *checkpoint =

@@ -7,15 +7,15 @@
  *   forward   scan the sources: difference_expect() each copy (difference.h);
  *             send the sources that changed since the previous round
  *   own       scan the job's own copies: difference_found() each
- *   repair    scan the sources again: send those whose bucket differs
+ *   repair    scan the sources again: send sources whose copy's bucket differs
  *   backward  scan the own copies again: where the bucket differs, read the
  *             source; delete the copy unless a selected source has its key
  *
  * Without a difference, repair and backward do not run. The first round of a
  * run whose destination holds no copy of the job sends every source and
  * compares nothing. The comparison is kept in memory only. After three
- * interruptions the round runs without it and with checkpoints: it sends every
- * source, and reads the source of every own copy.
+ * interruptions the round runs without a comparison and with checkpoints: the
+ * round sends every source, and reads the source of every own copy.
  */
 #ifndef TW_JOBS_COPY_WORK_H
 #define TW_JOBS_COPY_WORK_H
@@ -39,7 +39,8 @@ struct difference;
 struct batch_writer;
 struct sorter;
 
-/* Characters of a digest of key templates. */
+/* Length of copy_entry.by: hexadecimal characters of a digest of key
+ * templates. */
 #define COPY_BY_CHARACTERS 8
 
 enum copy_mode {
@@ -56,15 +57,15 @@ enum copy_step {
     COPY_BACKWARD,
 };
 
-/* A table that copies go to. */
+/* A destination table. */
 struct copy_table {
     struct store *store;
     const char *table;
     struct source_table at;
-    struct parts_sample copies; /* partitions that were written, or read */
-    bool is_index;              /* it is the source table */
-    bool may_be_index; /* it has the name of the source table, in a store that
-                          may be the same account (rule C5) */
+    struct parts_sample copies; /* PartitionKeys of copies that were made */
+    bool is_index;              /* this table is the source table */
+    bool may_be_index; /* this table has the name of the source table, in a
+                          store that may be the same account (rule C5) */
 };
 
 /* An entry of `to:`. */
@@ -72,25 +73,25 @@ struct copy_entry {
     const struct copying_target *target;
     size_t table; /* index into struct copy_work.tables */
     char by[COPY_BY_CHARACTERS + 1];
-    struct source stamp; /* the fields that all its copies share */
+    struct source stamp; /* fields that all copies of the entry share */
 };
 
 /* The progress of a round, kept in the checkpoint. */
 struct copy_progress {
     enum copy_mode mode;
     enum copy_step step;
-    bool resumes; /* continue after the keys below (backward: of table number
-                     `table`) */
+    bool resumes; /* continue the step after partition_key and row_key
+                     (COPY_BACKWARD: of table number `table`) */
     size_t table;
     struct slice partition_key, row_key;
-    int64_t restarts;    /* interrupted comparisons */
+    int64_t restarts;    /* number of interrupted comparisons of the round */
     int64_t compared_ms; /* duration of the last comparison; 0: unknown */
-    bool late;           /* an attempt ended with an unknown outcome */
+    bool late; /* a request sent before this checkpoint may still arrive */
 
-    /* The brake (rule C6), of this round. */
-    bool checked; /* deletes may be sent */
-    int64_t own, deletes;
-    int64_t former; /* deletes of copies that former key templates made */
+    /* The state of the brake (rule C6) in this round. */
+    bool checked;         /* the brake has allowed the deletes */
+    int64_t own, deletes; /* number of own copies; of copies to delete */
+    int64_t former;       /* copies to delete that former key templates made */
 };
 
 struct copy_work {
@@ -99,13 +100,13 @@ struct copy_work {
     const struct job_stores *stores;
     struct run *run;
     struct err *err;
-    struct arena arena;   /* of the attempt */
-    struct arena scratch; /* of one entity or page */
+    struct arena arena;   /* memory of the attempt */
+    struct arena scratch; /* memory of one entity or page */
 
     struct selection selection;
     struct store *from_store;
     struct source_table from;
-    bool has_index; /* an entry writes to the source table */
+    bool has_index; /* one of the entries writes to the source table */
     struct copy_entry entries[COPYING_MAX_TARGETS];
     struct copy_table tables[COPYING_MAX_TARGETS];
     size_t table_count;
@@ -113,57 +114,62 @@ struct copy_work {
     struct rounds rounds;
     struct copy_progress at;
     struct late late;
-    struct difference *difference; /* NULL: nothing is compared */
+    struct difference *difference; /* the comparison; NULL: none in progress */
     struct repaired repaired;
-    struct parts_sample sources; /* partitions that this attempt has read */
-    int64_t selected;            /* sources, in this round */
-    int64_t edited;              /* edited copies that stay, in this round */
+    struct parts_sample sources; /* PartitionKeys of sources that were read */
+    int64_t selected;            /* number of selected sources in this round */
+    int64_t edited; /* number of edited copies left unchanged in this round */
     char first_edited[256];
 
-    /* Of one step. */
+    /* The state of one step. */
     struct batch_writer *batch_writer;
     struct sorter *sorter;
-    struct checkpoint_queue gathering; /* wait for the sorter to hand over */
+    /* gathering: checkpoints that wait until the sorter has handed over all
+     * earlier operations. checkpoint_queue: checkpoints that wait until all
+     * earlier operations are completed. */
+    struct checkpoint_queue gathering;
     struct checkpoint_queue checkpoint_queue;
     char *saved;        /* the last saved checkpoint, owned; NULL: none */
-    enum tw_err broken; /* of a failed request that a decision needed ... */
-    struct err why;     /* ... and its error */
+    enum tw_err broken; /* outcome of a failed request that a decision needed;
+                           TW_OK: none failed */
+    struct err why;     /* error of the failed request */
 };
 
 /*
- * copy_work_init: set what stays constant during the attempt. After an error
- * (the selection cannot be bound) call copy_work_done() too.
+ * copy_work_init: set the fields that are constant during the attempt. Fails if
+ * the selection cannot be bound. Call copy_work_done() after an error too.
  */
 TW_MUST_USE enum tw_err copy_work_init(struct copy_work *work,
     const struct job *job, const struct job_stores *stores, struct run *run,
     struct err *err);
 void copy_work_done(struct copy_work *work);
 
-/* copy_is_selected: is entity, read from the source table, a source of the
- * job? An index row never is. */
+/* copy_is_selected: is entity, read from the source table, a source of the job?
+ * An index row is never a source. */
 bool copy_is_selected(
     const struct copy_work *work, const struct entity *entity);
 
 /*
  * copy_make: make the copy of source for an entry, with TablewardSource, in
  * arena. TW_INVALID, TW_TOO_LARGE: err has the reason why the copy cannot be
- * made, without naming source.
+ * made, without the keys of source.
  */
 TW_MUST_USE enum tw_err copy_make(const struct copy_work *work, size_t entry,
     const struct entity *source, struct arena *arena, struct entity *ret,
     struct err *err);
 
 /* copy_is_own: is entity, read from table number `table`, a copy of this job
- * (rule C1)? ret lives in arena. */
+ * (rule C1)? ret is set to its TablewardSource, in arena. */
 bool copy_is_own(const struct copy_work *work, size_t table,
     const struct entity *entity, struct arena *arena, struct source *ret);
 
 /* The state of the source of an own copy. */
 enum copy_source_state {
-    COPY_HAS_KEY,   /* selected; its copy has this key */
-    COPY_HAS_OTHER, /* its copy has another key now */
-    COPY_IS_GONE,   /* gone, or no longer selected */
-    COPY_UNCLEAR,   /* its copy cannot be made; the forward step names it */
+    COPY_HAS_KEY, /* source is selected; its copy has the key of the own copy */
+    COPY_HAS_OTHER, /* source is selected; its copy has another key now */
+    COPY_IS_GONE,   /* source does not exist or is no longer selected */
+    COPY_UNCLEAR, /* copy of the source cannot be made; the forward step reports
+                     the source */
 };
 
 /* copy_source_state: source is the entity at the source keys in `is`; NULL:
@@ -171,26 +177,29 @@ enum copy_source_state {
 enum copy_source_state copy_source_state(struct copy_work *work,
     const struct source *is, const struct entity *source);
 
-/* copy_read_source: the same, with one request. *ret_etag is in arena. */
+/* copy_read_source: read the source of an own copy with one request; set *ret
+ * to the state of the source, and *ret_etag (in arena) to its ETag, empty if
+ * the source does not exist. */
 TW_MUST_USE enum tw_err copy_read_source(struct copy_work *work,
     const struct source *is, enum copy_source_state *ret,
     struct slice *ret_etag, struct arena *arena, struct err *err);
 
-/* copy_digest: the digest of a copy's TablewardSource, for difference.h;
- * edited: a different digest, so that the comparison differs. */
+/* copy_digest: the digest of a copy's TablewardSource, for difference.h; edited
+ * true: another digest, so that the bucket of the copy differs. */
 struct digest copy_digest(const struct entity *copy, bool edited);
 
-/* copy_keeps_edits: does an edited copy in this table stay unchanged (rule
- * C3)? False: it is restored (an index row, or with `replace`). */
+/* copy_keeps_edits: is an edited copy in this table left unchanged (rule C3)?
+ * False: the copy is restored, as an index row or because of on_conflict
+ * `replace`. */
 bool copy_keeps_edits(const struct copy_work *work, size_t table);
 
 /* copy_name_source: report a source that cannot be copied. */
 void copy_name_source(
     struct copy_work *work, const struct entity *source, const char *why);
 
-/* copy_begin_step, copy_end_step: create, and drain and free, batch writer and
- * sorter of a step. copy_end_step returns outcome, or the first error that no
- * retry could repair. */
+/* copy_begin_step: create the batch writer and the sorter of a step.
+ * copy_end_step: drain and free both; returns outcome or, if outcome is TW_OK,
+ * the first error of the remaining writes. */
 void copy_begin_step(struct copy_work *work);
 TW_MUST_USE enum tw_err copy_end_step(
     struct copy_work *work, enum tw_err outcome);
@@ -203,15 +212,16 @@ TW_MUST_USE enum tw_err copy_send(
 /* copy_flush: pass all operations of the sorter to the batch writer. */
 TW_MUST_USE enum tw_err copy_flush(struct copy_work *work);
 
-/* copy_save: save the checkpoint as it is now. */
+/* copy_save: save a checkpoint of the present rounds and progress. */
 void copy_save(struct copy_work *work, bool progress);
 
 /* copy_save_late: at the end of an attempt: mark the last saved checkpoint as
  * late if requests may still arrive. */
 void copy_save_late(struct copy_work *work);
 
-/* copy_reached: every entity of the step up to `last` is sent or needs no
- * write. The checkpoint is saved once the writes are stored. */
+/* copy_reached: call when every entity of the step up to `last` was sent or
+ * needs no write. Queues a checkpoint, which is saved once the writes are
+ * stored; a comparison queues none. */
 void copy_reached(
     struct copy_work *work, size_t table, const struct entity *last);
 

@@ -5,8 +5,8 @@
  *
  * One scan over the selection deletes each entity with the ETag that was read.
  * An entity that changed meanwhile is read again, and deleted only if it is
- * still selected. An entity that is written behind the scan stays: the
- * selection is what existed when the scan read those keys.
+ * still selected. An entity that is written behind the scan is not deleted: the
+ * run deletes the entities that existed when the scan read their keys.
  *
  * The checkpoint, {"version":1,"done":["pk","rk"]}, only saves reading the keys
  * that are already deleted. It never passes an entity that could not be
@@ -69,7 +69,8 @@ static const struct setting JOB_KEYS[] = {
 const struct settings_section delete_job_section = {
     "a delete job", JOB_KEYS, sizeof(JOB_KEYS) / sizeof(JOB_KEYS[0])};
 
-/* A job without a selection, by mistake, would delete the whole table. */
+/* Does the job have a selection or `all: true`, and not both? A job whose
+ * selection was forgotten would delete the whole table. */
 static bool has_selection(const struct yaml_node *node,
     const struct job_map *map, const struct selector *selector,
     struct problems *problems)
@@ -142,8 +143,8 @@ static enum tw_err delete_accept(
 
 /* ---- reading ---- */
 
-/* The selection, with the properties that its filter reads only. after: resume
- * behind that entity; NULL: from the beginning. */
+/* Scan the selection, and read only the properties that its filter needs.
+ * after: resume behind this entity; NULL: begin with the first key. */
 static struct scan *open_scan(const struct deletion *deletion,
     const struct selection *selection, struct store *store,
     const struct entity *after, struct run *run)
@@ -231,7 +232,7 @@ static char *write_checkpoint(const struct entity *last)
     return buf_take(&text);
 }
 
-/* False: no key to resume after. */
+/* False: text has no key to resume after. */
 static bool read_checkpoint(
     struct slice text, struct arena *arena, struct entity *ret)
 {
@@ -263,10 +264,10 @@ struct delete_run {
     struct store *store;
     struct run *run;
     struct err *err;
-    struct arena arena; /* for the selection, keys of the checkpoint */
+    struct arena arena; /* memory of selection and the checkpoint's keys */
     struct selection selection;
-    bool resumes; /* after this entity: */
-    struct entity table_ref;
+    bool resumes; /* true: the scan resumes after the keys of last */
+    struct entity last;
     struct batch_writer *batch_writer;
     struct checkpoint_queue checkpoint_queue;
 };
@@ -279,7 +280,8 @@ static void save_nothing(struct delete_run *d)
     mem_free(text);
 }
 
-/* batch_writer_low_water() comes first: it may report failures. */
+/* Call batch_writer_low_water() before batch_writer_failed(): the former may
+ * report failures. */
 static void save(struct delete_run *d)
 {
     uint64_t low_water = batch_writer_low_water(d->batch_writer);
@@ -288,7 +290,7 @@ static void save(struct delete_run *d)
         checkpoint_queue_save(&d->checkpoint_queue, d->run, low_water);
 }
 
-/* Everything up to last has been added to the batch writer. */
+/* Call when all deletes up to last are added to the batch writer. */
 static void reached(struct delete_run *d, const struct entity *last)
 {
     save(d);
@@ -296,7 +298,8 @@ static void reached(struct delete_run *d, const struct entity *last)
         batch_writer_sequence(d->batch_writer), write_checkpoint(last));
 }
 
-/* The entity changed since it was read: is it still selected? */
+/* An entity changed since it was read: delete the entity only if it is still
+ * selected. */
 static enum write_decision decide(void *context, const struct operation *sent,
     const struct entity *now, struct arena *arena, struct operation *ret,
     struct err *err)
@@ -356,7 +359,7 @@ static enum tw_err delete_all(struct delete_run *d)
 
     d->batch_writer = batch_writer_new(d->run, BATCHES_IN_FLIGHT);
     scan = open_scan(d->deletion, &d->selection, d->store,
-        d->resumes ? &d->table_ref : NULL, d->run);
+        d->resumes ? &d->last : NULL, d->run);
     outcome = delete_pages(d, scan);
     batch_writer_finish(d->batch_writer);
     save(d);
@@ -366,8 +369,8 @@ static enum tw_err delete_all(struct delete_run *d)
     return outcome;
 }
 
-/* An operator may repair the cause and retry the run: it then begins with the
- * first key again. */
+/* Drop the checkpoint: an operator may repair the cause and retry the run,
+ * which then begins with the first key again. */
 static enum run_end fails(struct delete_run *d)
 {
     save_nothing(d);
@@ -394,9 +397,11 @@ static enum run_end end_of(struct delete_run *d, enum tw_err outcome)
 
 static void begin(struct delete_run *d)
 {
-    /* A scan without an order of keys cannot resume: it starts over. */
+    /*
+     * In a store without key order a scan cannot resume: the run starts over.
+     */
     d->resumes = d->store->capabilities.ordered &&
-                 read_checkpoint(d->run->checkpoint, &d->arena, &d->table_ref);
+                 read_checkpoint(d->run->checkpoint, &d->arena, &d->last);
     d->run->callbacks->forget_failed(d->run, 0);
     if (d->resumes)
         return;

@@ -4,9 +4,9 @@
  * memory; archive_sync() writes them and makes them durable, once for many
  * entities.
  *
- * A file always ends after a whole line: a line that a crash has torn is cut
- * off when the file is opened again, one that a full disk has torn is cut off
- * at once.
+ * Lines are appended only after a whole line: a line that a crash has torn is
+ * cut off when the file is opened again; a line that a full disk has torn is
+ * cut off at once.
  */
 #include "jobs/engine/archive.h"
 
@@ -26,8 +26,8 @@
 #define FOLDER_MODE 0700
 #define FILE_MODE 0600
 
-/* Lines are written once they exceed this; one entity in JSON may have a few
- * MiB. */
+/* GATHER_BYTES: from this size on, gathered lines are written to the file.
+ * LINE_MAX_BYTES: limit of one line; an entity in JSON may have a few MiB. */
 #define GATHER_BYTES (256 * 1024)
 #define LINE_MAX_BYTES (16 * 1024 * 1024)
 
@@ -39,24 +39,25 @@
 struct file {
     char *table, *path;
     int at;
-    off_t size;       /* of the whole lines written */
-    struct buf lines; /* not yet written */
-    bool dirty;       /* written, not yet durable */
+    off_t size;       /* size of the whole lines in the file, in bytes */
+    struct buf lines; /* gathered lines, not yet written */
+    bool dirty;       /* the file has lines that are not yet durable */
     struct file *next;
 };
 
 struct archive {
     char *job, *id;
-    char *folder; /* of the run */
-    int top;      /* the folder of all runs, open */
-    int at;       /* the run's folder, open; -1: nothing was archived so far */
+    char *folder; /* path of the run's folder */
+    int top;      /* descriptor of the folder of all runs */
+    int at;       /* descriptor of the run's folder; -1: not yet opened */
     int32_t epoch;
-    bool dirty; /* a file was created in it */
+    bool dirty; /* the run's folder has new files whose names are not yet
+                 * durable */
     struct file *files;
 };
 
-/* Errors that another attempt would have too. All others mean that the disk is
- * full, or that an operator has to repair it. */
+/* Is `number` an errno that a retry would have too? Otherwise the disk is full,
+ * or an operator must repair it. */
 static bool is_forbidden(int number)
 {
     return number == EACCES || number == EPERM || number == ENOTDIR ||
@@ -71,8 +72,8 @@ static enum tw_err fail(struct err *err, const char *did, const char *path)
         err, code, "archive: cannot %s %s: %s", did, path, strerror(errno));
 }
 
-/* After a failed fsync the lost data is unknown, and a second fsync may wrongly
- * succeed. */
+/* Make the file or folder durable, or end the process: after a failed fsync it
+ * is unknown which data is lost, and a second fsync may wrongly succeed. */
 static void sync_or_end(int at, const char *path)
 {
     if (fsync(at) == 0)
@@ -88,7 +89,7 @@ static void sync_or_end(int at, const char *path)
 
 static enum tw_err open_folder(const char *path, int *ret, struct err *err);
 
-/* make_folder: create path and all missing folders above it; durable. */
+/* make_folder: create path and all missing folders above path; durable. */
 static enum tw_err make_folder(const char *path, struct err *err)
 {
     const char *name = strrchr(path, '/');
@@ -107,8 +108,8 @@ static enum tw_err make_folder(const char *path, struct err *err)
     return code;
 }
 
-/* Creates only missing folders, because a folder above may be searchable but
- * not readable. */
+/* Open a folder, and create it if missing. Folders above are opened only if
+ * path is missing, because they may be searchable but not readable. */
 static enum tw_err open_folder(const char *path, int *ret, struct err *err)
 {
     int at = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -126,7 +127,8 @@ static enum tw_err open_folder(const char *path, int *ret, struct err *err)
     return TW_OK;
 }
 
-/* A symbolic link there would move the entities to another location. */
+/* Refuse path as a symbolic link: through a link, entities would be written to
+ * another location. */
 static enum tw_err refuse_link(const char *path, struct err *err)
 {
     return err_fail(err, TW_FORBIDDEN,
@@ -135,8 +137,8 @@ static enum tw_err refuse_link(const char *path, struct err *err)
         path);
 }
 
-/* open_below: open the folder `name` in the folder `at`, created if missing;
- * path is its path, for messages. */
+/* open_below: open the folder `name` in the folder with descriptor `at`; create
+ * it if missing. path is the path of that folder, for messages. */
 static enum tw_err open_below(
     int at, const char *name, const char *path, int *ret, struct err *err)
 {
@@ -162,7 +164,7 @@ static enum tw_err open_below(
     return fail(err, "open", path);
 }
 
-/* Open the run's own folder, when the first entity is archived. */
+/* Open the run's own folder. Called when the first entity is archived. */
 static enum tw_err open_own_folder(struct archive *archive, struct err *err)
 {
     char *of_job = mem_format("%.*s",
@@ -204,7 +206,7 @@ static off_t whole_lines(int at, off_t size)
 }
 
 /* Cut off a line that a crash has torn. */
-static bool repair_rejects(int at, off_t *ret_size)
+static bool cut_torn_line(int at, off_t *ret_size)
 {
     struct stat info;
     off_t whole;
@@ -228,7 +230,7 @@ static enum tw_err open_file(struct archive *archive, const char *table,
     file->path = mem_format("%s/%s", archive->folder, name);
     file->at = openat(archive->at, name,
         O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW, FILE_MODE);
-    if (file->at < 0 || !repair_rejects(file->at, &file->size))
+    if (file->at < 0 || !cut_torn_line(file->at, &file->size))
         code = fail(err, "open", file->path);
     mem_free(name);
     if (code != TW_OK) {
@@ -265,7 +267,8 @@ static enum tw_err find_file(struct archive *archive, const char *table,
     return open_file(archive, table, ret, err);
 }
 
-/* write_all: false: errno has the reason; a part may have been written. */
+/* write_all: write len bytes. False: errno has the reason; a part of the bytes
+ * may have been written. */
 static bool write_all(int at, const char *from, size_t len)
 {
     while (len > 0) {
@@ -281,8 +284,8 @@ static bool write_all(int at, const char *from, size_t len)
     return true;
 }
 
-/* Write the gathered lines. After a failure they stay in memory, to be written
- * once there is space. */
+/* Write the gathered lines. After a failure they are kept in memory, and the
+ * next call writes them again. */
 static enum tw_err write_lines(struct file *file, struct err *err)
 {
     if (file->lines.len == 0)
@@ -290,14 +293,15 @@ static enum tw_err write_lines(struct file *file, struct err *err)
     if (!write_all(file->at, file->lines.at, file->lines.len)) {
         enum tw_err code = fail(err, "write", file->path);
 
-        /* Best effort: opening the file again repairs it as well. */
+        /* A failed ftruncate() is tolerable: opening the file again cuts off
+         * the torn line too. */
         if (ftruncate(file->at, file->size) != 0)
             err_prefix(err, "the file ends in a torn line");
         return code;
     }
     file->size += (off_t)file->lines.len;
     file->dirty = true;
-    /* The buffer is freed, because after one large entity it would keep that
+    /* The buffer is freed, because after one large entity it would keep its
      * size until the run ends. */
     buf_done(&file->lines);
     buf_init(&file->lines, GATHER_BYTES + LINE_MAX_BYTES);

@@ -4,8 +4,8 @@
  * before the delete. The lines have import's format; there is one file per
  * table and epoch: FOLDER/JOB/RUN/EPOCH-TABLE.jsonl. Lines are appended and
  * made durable before the deletes that they cover are sent. A reader ignores a
- * torn last line; of several lines with one key the last is valid. FOLDER may
- * be a symbolic link; the folders and files below it may not.
+ * torn last line; of several lines with the same keys the last one is valid.
+ * FOLDER may be a symbolic link; the folders and files below it may not.
  */
 #ifndef TW_JOBS_ENGINE_ARCHIVE_H
 #define TW_JOBS_ENGINE_ARCHIVE_H
@@ -20,17 +20,19 @@ struct archive;
 /*
  * archive_open: folder is an absolute path; it is created if missing. The run's
  * own folder below it (mode 0700) is created when the first entity is added.
- * TW_FULL: the folder cannot be created or written now; TW_FORBIDDEN: a retry
- * cannot help either. err has path and reason. Owned.
+ * TW_FULL: the folder cannot be created or written now, but a retry may
+ * succeed. TW_FORBIDDEN: the folder cannot be created or written, and a retry
+ * cannot help. err has path and reason. Owned.
  */
 TW_MUST_USE enum tw_err archive_open(const char *folder, const char *job,
     const char *id, int32_t epoch, struct archive **ret, struct err *err);
 
-/* archive_add: append; not yet durable. TW_FULL as above. */
+/* archive_add: append entity as a line; the line is not yet durable. TW_FULL,
+ * TW_FORBIDDEN: as archive_open(). TW_TOO_LARGE: the line is too long. */
 TW_MUST_USE enum tw_err archive_add(struct archive *archive, const char *table,
     const struct entity *entity, struct err *err);
 
-/* archive_sync: make all added lines durable, and the folders too. A failed
+/* archive_sync: make all added lines and the run's folder durable. A failed
  * fsync ends the process, because the lost data cannot be determined. */
 TW_MUST_USE enum tw_err archive_sync(struct archive *archive, struct err *err);
 

@@ -8,10 +8,10 @@
 #include "worker/base/mem.h"
 
 /*
- * The size of an operation in a batch. OPERATION_BYTES: boundaries, headers and
- * the URL of the account. KEY_FACTOR: keys are percent-encoded in the URL
- * (three bytes for one) and repeated in the body. PROPERTY_BYTES: the type of a
- * property.
+ * Estimated bytes of an operation in a batch. OPERATION_BYTES: boundaries,
+ * headers and the URL of the account. KEY_FACTOR: bytes for one byte of a key,
+ * which is percent-encoded in the URL (three bytes for one) and repeated in the
+ * body. PROPERTY_BYTES: the type of a property.
  */
 #define OPERATION_BYTES 1024
 #define KEY_FACTOR 6
@@ -75,8 +75,9 @@ bool batch_buffer_takes(
            strcmp(batch_buffer->table, item->table) == 0;
 }
 
-/* Operations mostly come in the order of their keys: the last key is then the
- * greatest, and one comparison is enough. */
+/* Has the batch an entry with that RowKey? Operations are mostly added in the
+ * order of their keys: the last key is then the greatest, and one comparison is
+ * enough. */
 static bool has_key(
     const struct batch_buffer *batch_buffer, struct slice row_key)
 {
@@ -168,8 +169,8 @@ void batch_buffer_fail(struct batch_buffer *batch_buffer,
     entry->fate = ENTRY_FAILED;
 }
 
-/* Copies the entries from index first that are to be sent into to, with all the
- * data that they refer to. */
+/* Copies the entries of `from` in state ENTRY_SEND, beginning at index `first`,
+ * to the batch `to`, with all the data that the entries refer to. */
 static void move_entries(
     struct batch_buffer *to, const struct batch_buffer *from, size_t first)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A batch buffer gathers operations of one table and PartitionKey into a batch
- * and keeps them until they are completed: each with its sequence number and
- * its state. Only the batch writer and resolve use it.
+ * and keeps them until they are completed. An entry is one operation with its
+ * sequence number and its state. Only the batch writer and resolve use it.
  */
 #ifndef TW_JOBS_ENGINE_BATCH_BUFFER_H
 #define TW_JOBS_ENGINE_BATCH_BUFFER_H
@@ -17,26 +17,29 @@
 #include "worker/store/store.h"
 
 enum entry_state {
-    ENTRY_SEND,    /* to be sent, or to be sent again */
+    ENTRY_SEND,    /* the operation must be sent, or sent again */
     ENTRY_DONE,    /* the wanted state exists */
-    ENTRY_NO_OP,   /* the wanted state existed before */
+    ENTRY_NO_OP,   /* the wanted state existed before this operation */
     ENTRY_ABSENT,  /* the entity to delete did not exist any more */
     ENTRY_SKIPPED, /* the entity no longer concerns the run */
-    ENTRY_FAILED,  /* it can never succeed: entry->why */
+    ENTRY_FAILED,  /* the operation can never succeed; entry->why has the
+                    * reason */
 };
 
 struct batch_buffer_entry {
-    struct batch_item item; /* its operation lives in the batch's arena */
+    struct batch_item item; /* item.operation lives in the batch's arena */
     uint64_t sequence;
     enum entry_state fate;
     const char *why;
-    struct slice etag;  /* of the current state, once it is known */
+    struct slice etag;  /* ETag of the entity as stored now, once known; else
+                         * empty */
     bool indeterminate; /* a request that carried the operation had an unknown
                          * outcome */
 };
 
 struct batch_buffer {
-    struct pool_request task; /* first member: cast to the batch */
+    struct pool_request task; /* must be the first member: the request pool's
+                               * pointer to it is cast to the batch */
     struct batch_buffer *next;
     struct arena arena;
     struct store *store;
@@ -45,23 +48,28 @@ struct batch_buffer {
 
     struct batch_buffer_entry *entries;
     size_t count, room;
-    size_t bytes;              /* encoded size, an upper estimate */
-    struct slice last_row_key; /* of the newest entry; the greatest while
-                                * in_order */
-    bool in_order;
+    size_t bytes;              /* upper estimate of the encoded size of all
+                                * entries */
+    struct slice last_row_key; /* RowKey of the newest entry; the greatest
+                                * RowKey while in_order */
+    bool in_order; /* the entries are in the order of their RowKeys */
 
     /* Used while the batch is sent. */
     struct batch batch;
-    struct batch_result *result; /* in arena */
+    struct batch_result *result; /* of the request; lives in arena */
 
-    unsigned singles;  /* refused operations that were re-read one by one */
-    unsigned rounds;   /* responses in a row that completed no operation */
-    unsigned unknowns; /* unknown outcomes in a row */
-    int64_t not_before_ms;
+    unsigned singles;  /* number of refusals after which only the refused entity
+                        * was re-read */
+    unsigned rounds;   /* number of responses in a row that completed no
+                        * operation */
+    unsigned unknowns; /* number of unknown outcomes in a row */
+    int64_t not_before_ms;       /* the batch is not sent before, on
+                                  * platform_boot_ms() */
     struct resolving *resolving; /* the re-read in progress, or NULL */
-    size_t resolving_bytes;      /* what the batch writer counts for that
-                                  * re-read */
-    bool waits_to_resolve; /* the re-read has to wait: see RESOLVING_MAX */
+    size_t resolving_bytes;      /* estimated memory of the re-read in progress,
+                                  * as the batch writer counts it */
+    bool waits_to_resolve; /* the re-read has not begun, because too many others
+                            * are in progress (RESOLVING_MAX) */
 };
 
 /* batch_buffer_new: an empty batch for the table and PartitionKey of item.
@@ -69,13 +77,15 @@ struct batch_buffer {
 struct batch_buffer *batch_buffer_new(const struct batch_item *item);
 void batch_buffer_free(struct batch_buffer *batch_buffer);
 
-/* batch_buffer_takes: has item the table and PartitionKey of this batch? */
+/* batch_buffer_takes: has item the store, table and PartitionKey of this
+ * batch? */
 bool batch_buffer_takes(
     const struct batch_buffer *batch_buffer, const struct batch_item *item);
 
 /*
  * batch_buffer_has_room: can item be added to this batch? False if the batch is
- * full, would become too large, or has an operation with the same key already.
+ * full, would become too large, or already has an operation with the RowKey of
+ * item.
  */
 bool batch_buffer_has_room(
     const struct batch_buffer *batch_buffer, const struct batch_item *item);
@@ -87,8 +97,8 @@ void batch_buffer_add(struct batch_buffer *batch_buffer,
 struct batch_buffer_entry *batch_buffer_find(
     const struct batch_buffer *batch_buffer, struct slice row_key);
 
-/* batch_buffer_change: replace the operation of entry by this one (copied), to
- * be sent. */
+/* batch_buffer_change: replace the operation of entry by `operation` (copied);
+ * it is sent next. */
 void batch_buffer_change(struct batch_buffer *batch_buffer,
     struct batch_buffer_entry *entry, const struct operation *operation);
 
@@ -105,11 +115,12 @@ void batch_buffer_doubt(struct batch_buffer *batch_buffer);
 void batch_buffer_fail(struct batch_buffer *batch_buffer,
     struct batch_buffer_entry *entry, const char *why);
 
-/* batch_buffer_compact: keep only the entries to be sent, and free the memory
- * of all others. */
+/* batch_buffer_compact: keep only the entries in state ENTRY_SEND, and free the
+ * memory of all others. */
 void batch_buffer_compact(struct batch_buffer *batch_buffer);
 
-/* batch_buffer_split: move the second half into a new batch. Owned. */
+/* batch_buffer_split: move the second half of the entries into a new batch and
+ * return that batch. Owned. */
 struct batch_buffer *batch_buffer_split(struct batch_buffer *batch_buffer);
 
 /* batch_buffer_submit: hand the batch to the request pool, which borrows it

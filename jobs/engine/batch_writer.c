@@ -2,17 +2,18 @@
 /*
  * The states of an operation:
  *
- *   open       the batch of the operation gathers
- *   ready      the batch is full or sealed
+ *   open       the batch of the operation takes more operations
+ *   ready      the batch is full or sealed, and waits to be sent
  *   under way  the request pool has the batch; or, after a refusal or an
  *              unknown outcome, the current state is being re-read
- *   completed  else ready again, with the rest of its batch
+ *   completed  the operation has an end. Otherwise it is ready again after the
+ *              re-read, with the rest of its batch
  *
- * Everything happens on the thread of the run: ended batches are handled
- * whenever the batch writer has to wait, or is asked for its low-water mark. A
- * failure that no retry can repair breaks the batch writer: its batches are
- * dropped, their sequence numbers never complete, and the low-water mark stays
- * before them.
+ * Everything happens on the thread of the run: responses are handled whenever
+ * the batch writer has to wait, and by batch_writer_low_water(). A failure that
+ * no retry can repair breaks the batch writer: its batches are dropped without
+ * completing their operations, so the low-water mark remains below the sequence
+ * numbers of these operations.
  */
 #include "jobs/engine/batch_writer.h"
 
@@ -26,30 +27,34 @@
 #include "worker/store/request_pool.h"
 #include "worker/store/retry.h"
 
-/* Limits of the open batches: their number, and their bytes together. Beyond
- * these the least recently used batch is sealed. */
+/* Limits of the open batches: their number, and the bytes of all together.
+ * Beyond these limits the least recently used batch is sealed. */
 #define OPEN_MAX 64
 #define OPEN_MAX_BYTES (4 * 1024 * 1024)
 
-/* A batch that has been open for this many sequence numbers is sealed: an
- * operation in a batch that does not fill must not hold back the low-water
- * mark, and with it the memory that its decision needs. */
+/* Largest age of an open batch, in sequence numbers; an older one is sealed.
+ * Otherwise a batch that never fills would hold back the low-water mark, and
+ * callers could not free the memory of later operations. */
 #define OPEN_MAX_SEQUENCES 4096
 
-/* Limit of the bytes of all batches under way; a larger batch is sent alone. */
+/* Limit of the bytes of all batches under way together; a batch that exceeds
+ * the limit by itself is sent alone. */
 #define UNDER_WAY_MAX_BYTES (4 * 1024 * 1024)
 
-/* Limit of the sequence numbers above the low-water mark; a power of two. */
+/* Limit of the distance between the newest sequence number and the low-water
+ * mark; a power of two. */
 #define SEQUENCES_MAX 65536
 
-/* Responses in a row that complete no operation: after the first number a batch
- * is split, after the second the remaining entities fail. */
+/* Limits of the responses in a row that complete no operation of a batch: after
+ * ROUNDS_BEFORE_SPLIT the batch is split, after ROUNDS_MAX its operations
+ * fail. */
 #define ROUNDS_BEFORE_SPLIT 4
 #define ROUNDS_MAX 50
 
 /*
- * Limits of the re-reads in progress: their number, and their share of the
- * memory of all requests (exceeded by one re-read at most). Other batches wait.
+ * Limits of the re-reads in progress: their number, and their memory in bytes
+ * (exceeded by one re-read at most). Beyond these limits a batch waits before
+ * its re-read begins.
  */
 #define RESOLVING_MAX 8
 #define RESOLVING_MAX_BYTES (4 * 1024 * 1024)
@@ -62,22 +67,26 @@ struct batch_buffers {
 struct batch_writer {
     struct run *run;
     unsigned in_flight;
-    struct batch_buffers open;      /* most recently used first */
-    struct batch_buffers ready;     /* to be sent, in this order */
-    struct batch_buffers under_way; /* in the request pool, or being re-read */
-    unsigned resolving;     /* how many of under_way are being re-read */
-    size_t resolving_bytes; /* ... and the memory of these re-reads */
-    uint64_t seen;          /* for request_pool_wait_any() */
+    struct batch_buffers open;      /* batches that take operations, the most
+                                     * recently used first */
+    struct batch_buffers ready;     /* batches to be sent next, in this order */
+    struct batch_buffers under_way; /* batches in the request pool, or being
+                                     * re-read, or waiting for a re-read */
+    unsigned resolving;     /* number of batches of under_way that are being
+                             * re-read */
+    size_t resolving_bytes; /* memory of the re-reads in progress */
+    uint64_t seen;          /* ended tasks of the request pool so far, for
+                             * request_pool_wait_any() */
 
     uint64_t sequence, low_water;
-    unsigned char settled[SEQUENCES_MAX / 8]; /* one bit per sequence number
-                                               * above low_water, modulo
-                                               * SEQUENCES_MAX */
+    unsigned char settled[SEQUENCES_MAX / 8]; /* bit per sequence number modulo
+                                               * SEQUENCES_MAX: completed, but
+                                               * above low_water */
 
     int64_t done, failed;
     bool indeterminate; /* a request had an unknown outcome */
-    bool settling;      /* batch_writer_finish() is running: nothing is sent any
-                         * more */
+    bool settling;      /* batch_writer_finish() is running: no batch is sent
+                         * any more */
     enum tw_err broken;
     struct err why;
 };
@@ -238,7 +247,8 @@ static void settle_entry(
     settle_sequence(batch_writer, entry->sequence);
 }
 
-/* The remaining operations of a batch are sent before newer ones. */
+/* Put the rest of a batch in front of all ready batches; while
+ * batch_writer_finish() runs, free it instead. Takes ownership of the batch. */
 static void send_again(
     struct batch_writer *batch_writer, struct batch_buffer *batch_buffer)
 {
@@ -257,8 +267,8 @@ static void split(
     send_again(batch_writer, batch_buffer);
 }
 
-/* Complete the entries that have an end state, and send all others again. Takes
- * ownership of the batch. */
+/* Complete the entries whose state is not ENTRY_SEND, and queue the others to
+ * be sent again. Takes ownership of the batch. */
 static void settle_batch_buffer(
     struct batch_writer *batch_writer, struct batch_buffer *batch_buffer)
 {
@@ -293,7 +303,8 @@ static void on_ok(
 
 /*
  * TW_TOO_LARGE or TW_INVALID: the cause is one operation or the whole batch. If
- * no operation is named, the batch is split until only that operation remains.
+ * the response reports an operation, that operation fails. Otherwise the batch
+ * is split, until a refused batch has one operation.
  */
 static void on_refused(
     struct batch_writer *batch_writer, struct batch_buffer *batch_buffer)
@@ -327,8 +338,9 @@ static void on_last_word(
     batch_buffer_free(batch_buffer);
 }
 
-/* The request pool does not retry a write whose outcome is unknown. The batch
- * waits here as long as it would there. */
+/* The request pool does not retry a write whose outcome is unknown, so the
+ * batch writer sets the time of the next try, with the backoff of the request
+ * pool. */
 static void count_unknown(struct batch_buffer *batch_buffer)
 {
     uint64_t random;
@@ -357,7 +369,7 @@ static void give_up_stubborn(struct batch_buffer *batch_buffer)
                 "it");
 }
 
-/* The re-read has ended; if not, wait for it. */
+/* Wait until the re-read has ended, then handle its result. */
 static void on_resolved(
     struct batch_writer *batch_writer, struct batch_buffer *batch_buffer)
 {
@@ -377,8 +389,9 @@ static void on_resolved(
     settle_batch_buffer(batch_writer, batch_buffer);
 }
 
-/* While batch_writer_finish() runs nothing more is sent. So only a batch with
- * an unknown outcome is re-read: its operations may have been carried out. */
+/* May the batch be re-read? While batch_writer_finish() runs, no batch is sent
+ * again, so only after an unknown outcome: the operations may have been carried
+ * out. */
 static bool may_resolve(const struct batch_writer *batch_writer,
     const struct batch_buffer *batch_buffer)
 {
@@ -393,8 +406,9 @@ static bool reads_enough(const struct batch_writer *batch_writer)
            batch_writer->resolving_bytes >= RESOLVING_MAX_BYTES;
 }
 
-/* Must the thread wait for this re-read? Entities that others change all the
- * time are written immediately after they were read. */
+/* Must the thread wait for the re-read of this batch? True also after several
+ * refusals: other writers change the entities all the time, so the time between
+ * read and write must be short. */
 static bool must_resolve(const struct batch_writer *batch_writer,
     const struct batch_buffer *batch_buffer)
 {
@@ -402,7 +416,9 @@ static bool must_resolve(const struct batch_writer *batch_writer,
            batch_buffer->rounds >= ROUNDS_BEFORE_SPLIT;
 }
 
-/* Handle the re-read if it has ended. Takes ownership of the batch. */
+/* Handle the re-read if it has ended or the thread must wait for it; drop the
+ * batch if it may not be re-read; else put the batch back into under_way. Takes
+ * ownership of the batch. */
 static void continue_resolving(
     struct batch_writer *batch_writer, struct batch_buffer *batch_buffer)
 {
@@ -438,7 +454,8 @@ static void begin_resolving(
     continue_resolving(batch_writer, batch_buffer);
 }
 
-/* A conflict or an unknown outcome: re-read the current state. */
+/* Handle a conflict or an unknown outcome: re-read the entities of the
+ * batch. */
 static void on_met(
     struct batch_writer *batch_writer, struct batch_buffer *batch_buffer)
 {
@@ -520,8 +537,8 @@ static bool reap_once(struct batch_writer *batch_writer)
     return any;
 }
 
-/* Handle the batches that have ended, and those that may begin their re-read
- * because of that. */
+/* Handle all batches whose request or re-read has ended. Repeated, because a
+ * re-read that ends lets a waiting batch begin its own. */
 static void reap(struct batch_writer *batch_writer)
 {
     while (reap_once(batch_writer))
@@ -540,8 +557,8 @@ static bool may_send(const struct batch_writer *batch_writer,
                UNDER_WAY_MAX_BYTES;
 }
 
-/* Wait until max_entities_per_second allows the batch. A run that must stop
- * does not wait: the next attempt sends what was not sent. */
+/* Wait until max_entities_per_second allows the batch. If the run must stop
+ * meanwhile, returns false: the next attempt sends what was not sent. */
 static bool spend(
     struct batch_writer *batch_writer, const struct batch_buffer *batch_buffer)
 {
@@ -554,8 +571,9 @@ static bool spend(
     return true;
 }
 
-/* Send ready batches, as many as allowed now. waits: the caller does nothing
- * else meanwhile, so a single batch is sent on this thread. */
+/* Send as many ready batches as the limits allow. waits: the caller waits for
+ * the responses and does nothing else, so a single batch is sent on this
+ * thread. */
 static void send_some(struct batch_writer *batch_writer, bool waits)
 {
     while (batch_writer->broken == TW_OK && batch_writer->ready.first &&
@@ -626,8 +644,8 @@ static struct batch_buffer *batch_buffer_for(
     return batch_buffer;
 }
 
-/* Limits the sequence numbers above the low-water mark: an operation in a batch
- * that does not fill must not hold it back for ever. */
+/* If SEQUENCES_MAX sequence numbers are above the low-water mark, send all open
+ * batches and wait until the low-water mark has risen. */
 static void make_room_for_sequence(struct batch_writer *batch_writer)
 {
     if (batch_writer->sequence - batch_writer->low_water < SEQUENCES_MAX)
@@ -639,7 +657,8 @@ static void make_room_for_sequence(struct batch_writer *batch_writer)
         wait_one(batch_writer);
 }
 
-/* Checked once in OPEN_MAX_SEQUENCES / 4 operations, which is often enough. */
+/* Seal the batches that have been open too long. The check is made at every
+ * (OPEN_MAX_SEQUENCES / 4)-th operation only, to save time. */
 static void cut_old(struct batch_writer *batch_writer)
 {
     struct batch_buffer *batch_buffer = batch_writer->open.first;

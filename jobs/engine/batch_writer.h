@@ -4,8 +4,7 @@
  * PartitionKey, in batches of at most 100 operations and the store's size
  * limit, several batches in flight. If a batch is refused, or its outcome is
  * unknown, the batch writer re-reads the entities and the kind decides again.
- * Every operation so ends as done, no-op, skipped or failed, and the set of
- * open ones only shrinks.
+ * So every operation ends as done, no-op, skipped or failed.
  *
  * Operations are added in the order of the scan. Each gets a sequence number.
  * All operations up to the low-water mark are completed; a checkpoint may cover
@@ -33,18 +32,22 @@ struct run;
 enum write_decision {
     WRITE_SEND,    /* send *ret now, with the ETag just read */
     WRITE_IS_DONE, /* the wanted state exists: counted as done */
-    WRITE_NO_OP,   /* the wanted state existed before: not counted */
-    WRITE_SKIP,    /* it no longer concerns the run: counted as skipped */
-    WRITE_FAIL,    /* can never succeed; err says why */
+    WRITE_NO_OP,   /* the wanted state existed before this operation: not
+                    * counted */
+    WRITE_SKIP,    /* the entity no longer concerns the run: counted as
+                    * skipped */
+    WRITE_FAIL,    /* the operation can never succeed; err says why */
 };
 
 /* How an operation ended. */
 enum batch_writer_end {
-    WRITTEN, /* carried out, or the wanted state exists (WRITE_IS_DONE) */
-    WRITE_WAS_NO_OP,   /* WRITE_NO_OP */
-    WRITE_OF_ABSENT,   /* a delete of an entity that did not exist any more */
-    WRITE_WAS_SKIPPED, /* WRITE_SKIP */
-    WRITE_FAILED,      /* WRITE_FAIL, or the service refuses the operation */
+    WRITTEN,           /* the operation was carried out, or the kind decided
+                        * WRITE_IS_DONE */
+    WRITE_WAS_NO_OP,   /* the kind decided WRITE_NO_OP */
+    WRITE_OF_ABSENT,   /* the entity to delete did not exist any more */
+    WRITE_WAS_SKIPPED, /* the kind decided WRITE_SKIP */
+    WRITE_FAILED,      /* the kind decided WRITE_FAIL, or the service refuses
+                        * the operation */
 };
 
 struct batch_writer_settled {
@@ -52,26 +55,25 @@ struct batch_writer_settled {
     bool indeterminate; /* a request that carried the operation had an unknown
                          * outcome: the current state may come from this very
                          * operation, and a late request may still arrive */
-    struct slice etag;  /* of the current state, where it is known: after an
-                         * insert, replace or merge that was carried out, and of
-                         * the entity that was re-read at WRITE_IS_DONE and
-                         * WRITE_NO_OP; else empty. Lives until the callback
+    struct slice etag;  /* ETag of the entity as stored now. Known after an
+                         * insert, replace or merge that was carried out, and
+                         * after WRITE_IS_DONE or WRITE_NO_OP on a re-read
+                         * entity; else empty. Lives until the callback
                          * returns */
 };
 
 struct batch_item {
     struct store *store;        /* borrowed for the life of the batch writer */
     const char *table;          /* borrowed for the life of the batch writer */
-    struct operation operation; /* copied; of a delete only keys and ETag are
-                                 * used */
+    struct operation operation; /* copied; a delete uses only keys and ETag */
 
     /*
      * decide: called if the entity's current state is not the one that was
      * read, or if the outcome is unknown. now is the entity with all its
-     * properties; NULL: it does not exist. The kind is not asked where a delete
-     * finds no entity, where an insert finds none, and where the ETag is
-     * unchanged. ret is filled for WRITE_SEND; what it refers to lives in arena
-     * or in now. context is the item's.
+     * properties; NULL: it does not exist. decide is not called if a delete or
+     * an insert finds no entity, or if the ETag is unchanged. For WRITE_SEND,
+     * decide fills *ret; its texts live in arena or in now. context is
+     * item->context.
      */
     enum write_decision (*decide)(void *context, const struct operation *sent,
         const struct entity *now, struct arena *arena, struct operation *ret,
@@ -80,33 +82,33 @@ struct batch_item {
 
     /*
      * settled (may be NULL): called once when the operation is completed, on
-     * the run's thread, within a function of the batch writer. It may not call
-     * this batch writer, but may add to another one. It is not called for
+     * the run's thread, within a function of the batch writer. settled may not
+     * call this batch writer, but may add to another one. It is not called for
      * operations that batch_writer_finish() or a broken batch writer drops.
      */
     void (*settled)(void *context, const struct batch_writer_settled *how);
 };
 
 /*
- * batch_writer_new: for run, with at most in_flight batches in flight (the
- * request pool may allow fewer). Owned.
+ * batch_writer_new: a batch writer for run that keeps at most in_flight batches
+ * in flight (the request pool may allow fewer). Owned.
  */
 struct batch_writer *batch_writer_new(struct run *run, unsigned in_flight);
 
 /*
- * batch_writer_add: add an operation; may wait until there is room. Its
- * sequence number is then batch_writer_sequence(), from 1 upwards. Any outcome
- * but TW_OK is that of a batch that no retry can repair (the request pool's
- * final outcome; TW_STOPPED): the batch writer is broken and takes no more
- * operations; batch_writer_finish() can still be called.
+ * batch_writer_add: add an operation; may wait until there is room. The
+ * sequence number of the operation is then batch_writer_sequence(); the first
+ * is 1. Any outcome but TW_OK is that of a batch that failed for good (the
+ * request pool's final outcome; TW_STOPPED): the batch writer is broken and
+ * takes no more operations; batch_writer_finish() can still be called.
  */
 TW_MUST_USE enum tw_err batch_writer_add(struct batch_writer *batch_writer,
     const struct batch_item *item, struct err *err);
 
 /*
  * batch_writer_seal: send all queued batches without waiting for their
- * responses. The caller knows that no later operation can join them (the scan
- * has left a partition, a rule is done).
+ * responses. Call when no later operation can join those batches (the scan has
+ * left a partition, a rule is done).
  */
 TW_MUST_USE enum tw_err batch_writer_seal(
     struct batch_writer *batch_writer, struct err *err);
@@ -121,21 +123,22 @@ TW_MUST_USE enum tw_err batch_writer_drain(
 void batch_writer_finish(struct batch_writer *batch_writer);
 
 /* batch_writer_sequence: the newest sequence number. batch_writer_low_water:
- * all operations up to it are completed. */
+ * the low-water mark: all operations up to this sequence number are
+ * completed. */
 uint64_t batch_writer_sequence(const struct batch_writer *batch_writer);
 uint64_t batch_writer_low_water(struct batch_writer *batch_writer);
 
-/* batch_writer_failed: how many operations of this batch writer ended
+/* batch_writer_failed: number of operations of this batch writer with the end
  * WRITE_FAILED. */
 int64_t batch_writer_failed(const struct batch_writer *batch_writer);
 
-/* batch_writer_done: how many operations of this batch writer ended WRITTEN or
- * WRITE_OF_ABSENT. */
+/* batch_writer_done: number of operations of this batch writer with the end
+ * WRITTEN or WRITE_OF_ABSENT. */
 int64_t batch_writer_done(const struct batch_writer *batch_writer);
 
-/* batch_writer_is_indeterminate: has any request had an unknown outcome? Its
- * operations may still be carried out late, also those that the batch writer
- * has dropped. */
+/* batch_writer_is_indeterminate: has any request of this batch writer had an
+ * unknown outcome? The store may still carry out the operations of that request
+ * late, even operations that the batch writer has dropped. */
 bool batch_writer_is_indeterminate(const struct batch_writer *batch_writer);
 
 /* batch_writer_free: calls batch_writer_finish first. NULL is allowed. */

@@ -5,8 +5,8 @@
 #include "worker/store/request_pool.h"
 
 struct get_task {
-    struct pool_request task; /* first member: the request pool passes a pointer
-                               * to it */
+    struct pool_request task; /* first member: the request pool's pointer to it
+                               * is cast to the struct */
     const char *table;
     struct slice partition_key, row_key;
     struct page *page;

@@ -24,21 +24,22 @@ TW_MUST_USE enum tw_err call_get(struct pool_client *request_pool,
     struct err *err);
 
 /*
- * call_batch: store_batch(). TW_UNKNOWN is not retried, because this is a
- * write: the caller reads, then decides. *ret_date_ticks as above.
+ * call_batch: store_batch() with the request pool's retries, except after
+ * TW_UNKNOWN: the batch may have been carried out, so the caller must read the
+ * entities before it sends the batch again. *ret_date_ticks: as in call_get().
  */
 TW_MUST_USE enum tw_err call_batch(struct pool_client *request_pool,
     struct store *store, const struct batch *batch, struct batch_result *ret,
     int64_t *ret_date_ticks, struct err *err);
 
-/* call_scan: store_scan(): one page, which may be empty although more pages
- * follow. */
+/* call_scan: store_scan() with the request pool's retries. Reads one page,
+ * which may be empty although more pages follow. */
 TW_MUST_USE enum tw_err call_scan(struct pool_client *request_pool,
     struct store *store, const struct scan_request *request, struct page *page,
     struct err *err);
 
 /* call_any: make one request by request(context, exchange). repeatable: the
- * request pool retries it after an unknown outcome too. */
+ * request pool retries the request after an unknown outcome too. */
 TW_MUST_USE enum tw_err call_any(struct pool_client *request_pool,
     struct store *store,
     enum tw_err (*request)(void *context, struct exchange *exchange),

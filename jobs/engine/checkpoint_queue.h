@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Checkpoints that wait: all operations before each of them have been added to
- * a batch writer, but are not completed yet. A checkpoint may be saved once
- * they are.
+ * Checkpoints that wait to be saved. The operations before a checkpoint have
+ * been added to a batch writer; the checkpoint may be saved once all of them
+ * are completed.
  */
 #ifndef TW_JOBS_ENGINE_CHECKPOINT_QUEUE_H
 #define TW_JOBS_ENGINE_CHECKPOINT_QUEUE_H
@@ -15,7 +15,8 @@ struct run;
 #define CHECKPOINT_QUEUE_MAX 32
 
 struct queued_checkpoint {
-    uint64_t sequence; /* all operations up to it must be completed */
+    uint64_t sequence; /* the checkpoint may be saved once all operations up to
+                        * this sequence number are completed */
     char *checkpoint;  /* owned */
 };
 
@@ -30,13 +31,15 @@ struct checkpoint_queue {
 void checkpoint_queue_add(struct checkpoint_queue *checkpoint_queue,
     uint64_t sequence, char *checkpoint);
 
-/* checkpoint_queue_save: save the last checkpoint that low_water has reached,
- * as progress, and drop all up to it. */
+/* checkpoint_queue_save: save the last checkpoint whose sequence is at most
+ * low_water (as progress of the run), and drop that checkpoint and all before
+ * it. */
 void checkpoint_queue_save(struct checkpoint_queue *checkpoint_queue,
     struct run *run, uint64_t low_water);
 
-/* checkpoint_queue_take: drop all checkpoints up to low_water, and return the
- * last of these. Owned; NULL: low_water has reached none. */
+/* checkpoint_queue_take: drop all checkpoints whose sequence is at most
+ * low_water, and return the last of the dropped ones. Owned; NULL: no
+ * checkpoint was dropped. */
 char *checkpoint_queue_take(
     struct checkpoint_queue *checkpoint_queue, uint64_t low_water);
 

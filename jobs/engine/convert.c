@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Conversion between Edm types: one table of the 64 pairs, and functions that
- * convert a value. Such a function finds out what is lost or why the conversion
+ * convert a value. Each function finds out what the conversion loses, or why it
  * is impossible, and writes the JSON text of the result.
  */
 #include "jobs/engine/convert.h"
@@ -22,17 +22,19 @@
 /* One value during its conversion. */
 struct passage {
     enum edm_type from, to;
-    int64_t whole; /* a Boolean as 0 or 1, an integer, or a DateTime's ticks */
-    double number; /* a Double */
-    struct slice text; /* a String, Guid or Binary */
+    int64_t whole; /* the value of a Boolean (0 or 1), an integer or a DateTime
+                    * (ticks) */
+    double number; /* the value of a Double */
+    struct slice text; /* the value of a String, Guid or Binary */
     struct arena *arena;
-    struct slice json; /* the result */
+    struct slice json; /* the result, as JSON text */
     struct err *err;
 };
 
 /* ---- outcomes ---- */
 
-/* why continues a message after the name of the type. */
+/* Report that the value cannot be converted. why continues the message after
+ * "an Edm.X". */
 static enum convert_worth refuse(struct passage *on, const char *why)
 {
     err_fail(on->err, TW_INVALID, "an %s %s", edm_type_name(on->from), why);
@@ -60,7 +62,7 @@ static enum convert_worth put_plain(struct passage *on, const char *json)
     return CONVERT_EXACT;
 }
 
-/* text needs no JSON escapes. */
+/* Write text in quotes. Only for a text that needs no JSON escapes. */
 static enum convert_worth put_quoted(struct passage *on, struct slice text)
 {
     char *json = arena_alloc(on->arena, text.len + 3);
@@ -78,7 +80,7 @@ static enum convert_worth put_boolean(struct passage *on, bool value)
     return put_plain(on, value ? "true" : "false");
 }
 
-/* As an Int32, an Int64 or a String. */
+/* Write an integer as the target type, which is Int32, Int64 or String. */
 static enum convert_worth put_integer(struct passage *on, int64_t value)
 {
     char digits[24];
@@ -91,7 +93,7 @@ static enum convert_worth put_integer(struct passage *on, int64_t value)
     return put_quoted(on, slice_of(digits));
 }
 
-/* As a DateTime or a String. */
+/* Write a time as the target type, which is DateTime or String. */
 static enum convert_worth put_time(struct passage *on, int64_t ticks)
 {
     char time[TEXT_TIME_MAX];
@@ -140,7 +142,8 @@ static enum convert_worth integer_to_double(struct passage *on)
     double value = (double)on->whole;
 
     put_double(on, value);
-    /* The largest integers are rounded up to INT64_END. */
+    /* A cast of INT64_END, to which the largest integers are rounded, would
+     * overflow. */
     if (value >= INT64_END || (int64_t)value != on->whole)
         return lose(on, "its last digits are lost");
     return CONVERT_EXACT;
@@ -201,7 +204,7 @@ static enum convert_worth time_to_text(struct passage *on)
     return put_time(on, on->whole);
 }
 
-/* Also converts a String. */
+/* Converts a Guid to String, and a String to Guid. */
 static enum convert_worth text_to_guid(struct passage *on)
 {
     char lower[36];
@@ -235,7 +238,7 @@ static enum convert_worth text_to_binary(struct passage *on)
     return put_quoted(on, on->text);
 }
 
-/* .NET writes True and False. */
+/* Accepts True and False too, because .NET writes Booleans so. */
 static enum convert_worth text_to_boolean(struct passage *on)
 {
     bool value = slice_is(on->text, "true") || slice_is(on->text, "True");
@@ -299,8 +302,8 @@ static enum convert_worth text_to_integer(struct passage *on)
     return CONVERT_EXACT;
 }
 
-/* The exponent of a JSON number. One that does not fit becomes a value far
- * beyond every Double. */
+/* The exponent of a JSON number. An exponent beyond +-INT_MAX / 2 becomes
+ * INT_MAX / 2, which no Double has. */
 static int exponent_of(struct slice text)
 {
     int64_t exponent;
@@ -312,16 +315,15 @@ static int exponent_of(struct slice text)
     return (int)exponent;
 }
 
-/* Append a digit. Zeros at the end do not count. Digits beyond those of a
- * Double are not stored, but counted. */
-static void add_digit(
-    struct canonical_digits *digits, int table_ref, char digit)
+/* Store the digit at index index, if it fits. count: digits up to the last
+ * one that is not 0, at most CANONICAL_DOUBLE_DIGITS + 1. */
+static void add_digit(struct canonical_digits *digits, int index, char digit)
 {
-    if (table_ref < CANONICAL_DOUBLE_DIGITS)
-        digits->at[table_ref] = digit;
+    if (index < CANONICAL_DOUBLE_DIGITS)
+        digits->at[index] = digit;
     if (digit != '0')
-        digits->count = table_ref < CANONICAL_DOUBLE_DIGITS
-                            ? table_ref + 1
+        digits->count = index < CANONICAL_DOUBLE_DIGITS
+                            ? index + 1
                             : CANONICAL_DOUBLE_DIGITS + 1;
 }
 
@@ -329,7 +331,7 @@ static void add_digit(
 static void digits_of(struct slice text, struct canonical_digits *ret)
 {
     bool in_fraction = false;
-    int table_ref = 0;
+    int index = 0;
     size_t i = 0;
 
     *ret = (struct canonical_digits){0};
@@ -340,12 +342,12 @@ static void digits_of(struct slice text, struct canonical_digits *ret)
             in_fraction = true;
         if (c == '.' || c == '-')
             continue;
-        if (table_ref > 0 || c != '0')
-            add_digit(ret, table_ref++, c);
+        if (index > 0 || c != '0')
+            add_digit(ret, index++, c);
         if (in_fraction)
-            ret->point -= table_ref == 0;
+            ret->point -= index == 0;
         else
-            ret->point += table_ref > 0;
+            ret->point += index > 0;
     }
     if (i < text.len)
         ret->point +=
@@ -353,7 +355,7 @@ static void digits_of(struct slice text, struct canonical_digits *ret)
 }
 
 /*
- * Does the JSON number in text have the digits of the shortest text of value?
+ * Has the JSON number in text the same digits as the shortest text of value?
  */
 static bool says(struct slice text, double value)
 {
@@ -412,8 +414,8 @@ static enum convert_worth text_to_double(struct passage *on)
     "a minus and digits, nothing else; leading zeros and the minus of -0 are " \
     "lost"
 
-/* [from][to]. A function is NULL where both types are the same, or where the
- * conversion is impossible. */
+/* All conversions, as ways[from][to]. go is NULL where both types are the same,
+ * or where the conversion is impossible. */
 static const struct {
     struct convert_way way;
     enum convert_worth (*go)(struct passage *on);

@@ -4,9 +4,9 @@
  * the 64 pairs of types; jobs/conversions.md is the same table for people.
  *
  * Text to number is strict: the whole text must be the number, without spaces
- * and plus; leading zeros are lost. A number becomes the shortest text that
- * reads back as the same number, in the layout of JavaScript. Times keep their
- * ticks.
+ * or a plus sign; leading zeros are lost. A number becomes the shortest text
+ * that reads back as the same number, in the layout of JavaScript. Times keep
+ * their ticks.
  */
 #ifndef TW_JOBS_ENGINE_CONVERT_H
 #define TW_JOBS_ENGINE_CONVERT_H
@@ -15,22 +15,24 @@
 #include "worker/base/err.h"
 #include "worker/store/entity.h"
 
-#define CONVERT_TYPES 8 /* values of enum edm_type */
+#define CONVERT_TYPES 8 /* number of values of enum edm_type */
 
 enum convert_worth {
     CONVERT_EXACT,      /* nothing is lost: converted back, the value is the
-                         * same; a text may come back in its usual spelling:
-                         * true for True, 1000 for 1e3 */
-    CONVERT_LOSSY,      /* something is lost, at least with some values */
-    CONVERT_IMPOSSIBLE, /* the target type has no such value */
+                         * same, except that a text may have its usual spelling
+                         * (true for True, 1000 for 1e3) */
+    CONVERT_LOSSY,      /* part of the value is lost, at least for some
+                         * values */
+    CONVERT_IMPOSSIBLE, /* the target type cannot represent the value */
 };
 
 /* The conversion of one type to another. */
 struct convert_way {
-    enum convert_worth worth; /* of the worst value; a conversion that is exact
-                               * or lossy may still refuse single values */
-    const char *how;          /* half a sentence for people: "ticks since
-                               * 0001-01-01" */
+    enum convert_worth worth; /* the worth for the worst value that can be
+                               * converted; single values may still be
+                               * CONVERT_IMPOSSIBLE */
+    const char *how;          /* description for people, without a verb: "ticks
+                               * since 0001-01-01" */
 };
 
 /* convert_way: the conversion from one type to another. Static. */

@@ -3,8 +3,8 @@
  * Finds the differences between two sides (what should be stored, what is
  * stored) in constant memory. Each side is read once, in any order. The digest
  * of each entity is added to a bucket that its keys choose, or subtracted from
- * it. A bucket that is zero in the end holds no difference; only the entities
- * of all other buckets have to be read again.
+ * it. If a bucket is zero in the end, its entities do not differ; only the
+ * entities of the other buckets must be read again.
  */
 #ifndef TW_JOBS_ENGINE_DIFFERENCE_H
 #define TW_JOBS_ENGINE_DIFFERENCE_H
@@ -14,16 +14,18 @@
 #include "jobs/engine/digest.h"
 #include "worker/base/slice.h"
 
-#define DIFFERENCE_BUCKETS 65536 /* 1 MiB */
+#define DIFFERENCE_BUCKETS 65536 /* of 16 bytes: 1 MiB together */
 
 struct difference;
 
-/* difference_new: empty. Owned. difference_free: NULL is allowed. */
+/* difference_new: all buckets are zero. Owned. difference_free: NULL is
+ * allowed. */
 struct difference *difference_new(void);
 void difference_free(struct difference *difference);
 
 /* difference_expect: an entity with these keys and this digest should exist.
- * difference_found: it exists. The two calls cancel each other. */
+ * difference_found: an entity with these keys and this digest exists. The two
+ * calls with equal arguments cancel each other. */
 void difference_expect(struct difference *difference,
     struct slice partition_key, struct slice row_key, struct digest digest);
 void difference_found(struct difference *difference, struct slice partition_key,

@@ -4,10 +4,10 @@
  *
  * The digested bytes of an entity; numbers are little-endian:
  *
- *   PartitionKey, RowKey      as pieces
- *   each property, by name    its name as a piece; one byte for its type, one
- *                             for the form of its value; its value as a piece
- *   a piece                   its length in four bytes, then its bytes
+ *   PartitionKey, RowKey      each key as a piece
+ *   each property, by name    the name as a piece; one byte for the type, one
+ *                             for the form of the value; the value as a piece
+ *   a piece                   the length in four bytes, then the bytes
  *
  * A value (form 'v') is what property_equal() compares: a number, ticks or bits
  * in eight bytes, or a decoded text. Form 'r' is the raw text of a value that
@@ -37,11 +37,13 @@ static const char type_letters[] = {
     [EDM_STRING] = 's',
 };
 
-/* The most bytes of a piece's length, and of a property besides its texts. */
+/* The bytes of a piece's length, and the most bytes of a property besides its
+ * name and its JSON text. */
 #define PIECE_BYTES 4
 #define PROPERTY_BYTES (PIECE_BYTES + 2 + PIECE_BYTES + 8)
 
-/* A decoded text is never longer than its JSON. */
+/* An upper limit of the digested bytes of entity: a decoded text is never
+ * longer than its JSON. */
 static size_t most_bytes(const struct entity *entity)
 {
     size_t bytes =
@@ -53,7 +55,7 @@ static size_t most_bytes(const struct entity *entity)
     return bytes;
 }
 
-/* Each of these functions writes at `to` and returns the end. */
+/* Each put_ function writes at `to` and returns the end of what was written. */
 
 static char *put_number(char *to, uint64_t number, size_t bytes)
 {
@@ -133,7 +135,8 @@ static int compare_names(const void *left, const void *right)
     return slice_compare(a->name, b->name);
 }
 
-/* qsort() is slow for few elements, and most entities have few properties. */
+/* Up to this number of properties, sort_few() is used: qsort() is slow for few
+ * elements, and most entities have few properties. */
 #define FEW 24
 
 static void sort_few(const struct property **list, size_t count)

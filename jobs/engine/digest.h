@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A digest of an entity: of its keys and all its values. */
+/* The digest of an entity: a hash of its keys and all its properties. */
 #ifndef TW_JOBS_ENGINE_DIGEST_H
 #define TW_JOBS_ENGINE_DIGEST_H
 
@@ -17,7 +17,7 @@ struct digest {
     uint64_t low, high;
 };
 
-/* digest_of: the first 16 bytes of the SHA-256 of these bytes. */
+/* digest_of: the first DIGEST_BYTES bytes of the SHA-256 of `bytes`. */
 struct digest digest_of(struct slice bytes);
 
 /* digest_text: write 32 hex digits and a NUL. */
@@ -26,13 +26,14 @@ void digest_text(const struct digest *digest, char to[2 * DIGEST_BYTES + 1]);
 /* digest_parse: false: text is not exactly 32 lower-case hex digits. */
 bool digest_parse(struct slice text, struct digest *ret);
 
-/* digest_add: add to a sum, modulo 2^128. */
+/* digest_add: add `more` to *sum, modulo 2^128. */
 void digest_add(struct digest *sum, struct digest more);
 
 /*
- * entity_digest: of the keys and of every property except the one named `but`
- * (empty: no exception). The order of the properties does not matter. Two
- * digests are equal if property_equal() is true for each property.
+ * entity_digest: the digest of the keys and of every property except the one
+ * named `but` (empty: no exception). The order of the properties does not
+ * matter. Two entities with the same keys have equal digests if
+ * property_equal() is true for each property.
  */
 struct digest entity_digest(const struct entity *entity, struct slice but);
 

@@ -13,12 +13,15 @@
 #include "worker/base/text.h"
 #include "worker/store/canonical.h"
 
-/* An operator writes a template in one line; these limits bound the stack. */
+/* Limits of an expression: nested levels, which bound the stack, and nodes. An
+ * expression written in one line has far fewer of both. */
 #define MAX_DEPTH 64
 #define MAX_NODES 1000
-/* Limit of an expression in a message; longer messages are cut anyway. */
+/* Limit, in bytes, of the visible text of an expression in messages, which are
+ * cut to fewer bytes anyway. */
 #define VISIBLE_MAX_BYTES (64 * 1024)
-/* No property has a longer text, but replace() could make one of any length. */
+/* Limit, in bytes, of a text that replace() makes. No property has a longer
+ * text. */
 #define TEXT_MAX_BYTES ENTITY_MAX_BYTES
 
 /* The input of an evaluation. */
@@ -37,10 +40,11 @@ struct expression {
     enum tw_err (*evaluate)(const struct expression *expression,
         struct scene *scene, struct value *ret);
     enum value_kind kind;
-    size_t offset;       /* in the template, for the position of problems */
-    struct slice text;   /* its text in the template */
-    struct slice source; /* the same for messages, with control characters made
-                          * visible */
+    size_t offset;       /* offset in the template, for the position of
+                          * problems */
+    struct slice text;   /* text of the expression in the template */
+    struct slice source; /* text of the expression for messages, with control
+                          * characters made visible */
     const struct expression *operands[3];
     const struct function *function;
     const struct comparison *comparison;
@@ -77,7 +81,7 @@ struct slice value_text(const struct value *value, struct arena *arena)
             arena, slice_of(text_from_ticks(value->integer, time)));
     case VALUE_TEXT:
     case VALUE_DOUBLE:
-    case VALUE_UNKNOWN: /* not possible: evaluating such a value has failed */
+    case VALUE_UNKNOWN: /* impossible: evaluation fails before */
         break;
     }
     return value->text;
@@ -140,7 +144,7 @@ static enum tw_err evaluate_row_key(
     return TW_OK;
 }
 
-/* Timestamp is a field of struct entity, not in its list of properties. */
+/* Timestamp is a field of struct entity and not in the list of properties. */
 static enum tw_err evaluate_timestamp(
     const struct expression *expression, struct scene *scene, struct value *ret)
 {
@@ -190,7 +194,7 @@ static enum tw_err evaluate_property(
     return TW_OK;
 }
 
-/* Arithmetic: each function returns what is wrong, or NULL. */
+/* Arithmetic: each function returns the reason why it fails, or NULL. */
 static const char *add(int64_t a, int64_t b, int64_t *ret)
 {
     return __builtin_add_overflow(a, b, ret) ? "overflows 64 bits" : NULL;
@@ -347,7 +351,7 @@ struct function {
     size_t count;
     enum value_kind parameters[MAX_PARAMETERS]; /* VALUE_UNKNOWN: any */
     enum value_kind result;
-    /* returns what is wrong with the arguments, or NULL */
+    /* returns the reason why it refuses args, or NULL */
     const char *(*apply)(
         const struct value *args, struct arena *arena, struct value *ret);
 };
@@ -401,7 +405,8 @@ static const char *apply_ticks(
     return NULL;
 }
 
-/* Inverts the case of the 26 ASCII letters from first. */
+/* Inverts the case of the 26 ASCII letters that begin with `first` ('A' or
+ * 'a'). */
 static struct slice change_case(
     struct slice text, char first, struct arena *arena)
 {
@@ -450,8 +455,8 @@ static const char *apply_trim(
     return NULL;
 }
 
-/* *end: the offset after the first `count` characters of text. False: text has
- * fewer; *end is then its length. */
+/* *end becomes the offset after the first `count` characters of text. False:
+ * text has fewer characters; *end is then text.len. */
 static bool skip_characters(struct slice text, int64_t count, size_t *end)
 {
     size_t len;
@@ -514,7 +519,8 @@ static const char *apply_replace(
     return wrong;
 }
 
-/* The first 8 bytes of the SHA-256, big-endian and unsigned, modulo n. */
+/* hash(value, n): the first 8 bytes of the value's SHA-256, read as a
+ * big-endian unsigned number, modulo n. */
 static const char *apply_hash(
     const struct value *args, struct arena *arena, struct value *ret)
 {
@@ -579,7 +585,8 @@ static enum tw_err evaluate_function(
     return TW_OK;
 }
 
-/* Only the branch that is taken is evaluated. */
+/* if(condition, a, b): only the operand that the condition chooses is
+ * evaluated. */
 static enum tw_err evaluate_if(
     const struct expression *expression, struct scene *scene, struct value *ret)
 {
@@ -595,7 +602,8 @@ static enum tw_err evaluate_if(
 
 /* ---- parsing ---- */
 
-/* The position of a byte; in a text of several lines, that of the text. */
+/* The position of the byte at offset. After a line break, the position of the
+ * text. */
 static struct mark mark_at(const struct expression_reader *in, size_t offset)
 {
     struct mark mark = in->mark;
@@ -663,7 +671,8 @@ static struct slice take_word(struct expression_reader *in)
     return (struct slice){in->text.at + start, in->at - start};
 }
 
-/* NULL, with a problem added, if the expression has too many nodes. */
+/* Returns a new node that begins at offset. NULL: the expression has too many
+ * nodes; a problem was added. */
 static struct expression *new_node(struct expression_reader *in, size_t offset)
 {
     struct expression *node;
@@ -677,7 +686,8 @@ static struct expression *new_node(struct expression_reader *in, size_t offset)
     return node;
 }
 
-/* Set the source text of node: it ends at in->at, without trailing blanks. */
+/* Set the source text of node: from its offset to in->at, without trailing
+ * blanks. */
 static const struct expression *finish(
     const struct expression_reader *in, struct expression *node)
 {
@@ -696,7 +706,8 @@ static const struct expression *finish(
     return node;
 }
 
-/* Refuse an operand that is known to be of another kind. */
+/* Add a problem, and return false, if operand is known to have another kind
+ * than wanted. */
 static bool check_kind(const struct expression_reader *in,
     const struct expression *operand, enum value_kind wanted, const char *who)
 {
@@ -935,7 +946,7 @@ static const struct expression *read_primary(struct expression_reader *in)
     return NULL;
 }
 
-/* Parse what follows a minus sign, as 0 - x. */
+/* Parse the operand x after a leading minus sign. The node is that of 0 - x. */
 static const struct expression *read_negative(struct expression_reader *in)
 {
     struct expression *node = new_node(in, in->at - 1);
@@ -971,7 +982,8 @@ static const struct arithmetic *take_sign(
     return NULL;
 }
 
-/* Parse operands that signs of one table join from left to right. */
+/* Parse operands joined by the signs of `table`; equal precedence, from left to
+ * right. */
 static const struct expression *read_chain(struct expression_reader *in,
     const struct arithmetic *table, size_t count,
     const struct expression *(*operand)(struct expression_reader *))

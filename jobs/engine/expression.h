@@ -19,9 +19,9 @@
 #include "worker/base/slice.h"
 
 enum value_kind {
-    VALUE_UNKNOWN, /* a property's, before an entity is known */
+    VALUE_UNKNOWN, /* the value of a property, before an entity is known */
     VALUE_INTEGER,
-    VALUE_TEXT, /* Edm.String, Edm.Guid, Edm.Binary (its base64) */
+    VALUE_TEXT, /* an Edm.String, an Edm.Guid, or the base64 of an Edm.Binary */
     VALUE_BOOLEAN,
     VALUE_DATETIME,
     VALUE_DOUBLE,
@@ -29,44 +29,48 @@ enum value_kind {
 
 struct value {
     enum value_kind kind;
-    int64_t integer;   /* VALUE_INTEGER, _BOOLEAN (0, 1), _DATETIME (ticks) */
-    bool wide;         /* VALUE_INTEGER: computed from an Edm.Int64 or from
+    int64_t integer;   /* the value of VALUE_INTEGER, VALUE_BOOLEAN (0 or 1),
+                        * VALUE_DATETIME (ticks) */
+    bool wide;         /* a VALUE_INTEGER computed from an Edm.Int64 or from
                         * ticks */
-    double real;       /* VALUE_DOUBLE */
-    struct slice text; /* VALUE_TEXT and VALUE_DOUBLE: the canonical text */
+    double real;       /* the value of VALUE_DOUBLE */
+    struct slice text; /* the canonical text of VALUE_TEXT and VALUE_DOUBLE */
 };
 
 /* value_text: the canonical text of a value (worker/store/canonical.h); lives
  * in arena or in value. */
 struct slice value_text(const struct value *value, struct arena *arena);
 
-/* "a text", "an integer", ... for messages. */
+/* value_kind_name: "a text", "an integer", ..., for messages. Static. */
 const char *value_kind_name(enum value_kind kind);
 
 /* A text with expressions in it, and the position of the parser. */
 struct expression_reader {
     struct slice text;
     size_t at;
-    struct mark mark; /* of the text's first character */
+    struct mark mark; /* position of the text's first character */
     const struct template_scope *scope;
     struct arena *arena;
     struct problems *problems;
-    struct slice *properties; /* found so far, without the keys; in arena */
+    struct slice *properties; /* names of properties found so far, without
+                               * PartitionKey and RowKey; in arena */
     size_t property_count;
     bool reads_entity;    /* a property or a key was found */
-    unsigned depth, size; /* of the expression that is being parsed */
+    unsigned depth, size; /* nesting depth and number of nodes of the expression
+                           * that is being parsed */
 };
 
 struct expression; /* lives in the reader's arena; immutable */
 
 /*
- * expression_read: parse the expression at in->at and move in->at behind it.
- * NULL: a problem was added, and in->at is undefined.
+ * expression_read: parse the expression that begins at in->at and move in->at
+ * behind the expression. NULL: a problem was added, and in->at is undefined.
  */
 const struct expression *expression_read(struct expression_reader *in);
 
 /*
- * expression_problem: add a problem at the position of that byte of the text.
+ * expression_problem: add a problem at the position of byte `offset` of the
+ * text.
  */
 void expression_problem(const struct expression_reader *in, size_t offset,
     const char *format, ...) TW_PRINTF(3, 4);
@@ -75,10 +79,11 @@ void expression_problem(const struct expression_reader *in, size_t offset,
  * expression may call; NULL: index is behind the last. Static. */
 const char *expression_function_name(size_t index);
 
-/* expression_kind: the kind of its value, as far as known without an entity. */
+/* expression_kind: the kind of the expression's value; VALUE_UNKNOWN: the kind
+ * is known only when the value is computed. */
 enum value_kind expression_kind(const struct expression *expression);
 
-/* expression_source: its source text, for messages. */
+/* expression_source: the source text of the expression, for messages. */
 struct slice expression_source(const struct expression *expression);
 
 /* expression_arg: the index of the argument, if the expression is a single
@@ -87,8 +92,8 @@ int expression_arg(const struct expression *expression);
 
 /*
  * expression_evaluate: compute the value. Texts in *ret live in arena, args or
- * entity. TW_INVALID: a property is missing or of the wrong type, the value
- * overflows, or a division by zero.
+ * entity. TW_INVALID: a property is missing or of the wrong type, a function
+ * refuses its arguments, a number overflows, or a division by zero.
  */
 TW_MUST_USE enum tw_err expression_evaluate(const struct expression *expression,
     const struct run_args *args, const struct entity *entity,

@@ -4,8 +4,8 @@
 
 #include <assert.h>
 
-/* Memory of one entity while it is read, for the request pool's budget. Larger
- * entities are rare. */
+/* Estimated memory of one entity while it is read, in bytes, for the request
+ * pool's budget. Larger entities are rare. */
 #define GET_BYTES (128 * 1024)
 
 static enum tw_err send_get(

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Several point reads at once, of entities scattered over a table. */
+/* Reads several entities, scattered over a table, by point reads at the same
+ * time. */
 #ifndef TW_JOBS_ENGINE_GETS_H
 #define TW_JOBS_ENGINE_GETS_H
 
@@ -9,16 +10,17 @@
 #include "worker/base/err.h"
 #include "worker/store/request_pool.h"
 
-/* The number of reads in flight. */
+/* The largest number of reads at the same time. */
 #define GETS_MAX 16
 
 struct get {
-    /* Set by the caller; borrowed. */
+    /* Set by gets_add(); borrowed from the caller. */
     struct store *store;
     const char *table;
     struct slice partition_key, row_key;
 
-    /* NULL: the entity does not exist. Lives until gets_done(). */
+    /* The entity that was read; NULL: it does not exist. Lives until
+     * gets_done(). */
     const struct entity *found;
 
     struct pool_request task;
@@ -34,8 +36,9 @@ struct gets {
 void gets_add(struct gets *gets, struct store *store, const char *table,
     struct slice partition_key, struct slice row_key);
 
-/* gets_read: read all entities and wait. TW_NOT_FOUND of one read is no error;
- * any other outcome is that of the first read that no retry could repair. */
+/* gets_read: read all entities and wait. TW_OK also if entities do not exist
+ * (get->found is NULL); any other outcome is that of the first read that failed
+ * after all retries. */
 TW_MUST_USE enum tw_err gets_read(
     struct gets *gets, struct pool_client *request_pool, struct err *err);
 

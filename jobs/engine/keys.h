@@ -11,12 +11,12 @@
 
 struct json;
 
-/* keys_write: append the list. */
+/* keys_write: append the keys as a JSON list. */
 void keys_write(
     struct buf *to, struct slice partition_key, struct slice row_key);
 
-/* keys_read: parse the list. False: json is NULL or not a list of two strings.
- * The results are borrowed from json. */
+/* keys_read: read the keys from a JSON list. False: json is NULL or not a list
+ * of two strings. The keys are borrowed from json. */
 bool keys_read(const struct json *json, struct slice *ret_partition_key,
     struct slice *ret_row_key);
 

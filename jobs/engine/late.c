@@ -7,7 +7,7 @@
 #include "worker/base/platform.h"
 #include "worker/store/store.h"
 
-/* Interval in which the wait checks whether to stop. */
+/* Interval, in ms, in which late_wait() checks whether the run must stop. */
 #define STEP_MS 250
 
 void late_note(struct late *late, const struct store *store)

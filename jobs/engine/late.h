@@ -3,7 +3,7 @@
  * Requests that may still arrive late: an insert without a response, or one
  * that a crashed attempt had sent, may be carried out some time later. A step
  * that relies on what it reads waits until no such request can be in flight
- * (A4). Only stores behind a network have such requests (struct
+ * (A4). Only stores behind a network have such requests (late_writes of struct
  * store_capabilities).
  */
 #ifndef TW_JOBS_ENGINE_LATE_H
@@ -14,7 +14,7 @@
 
 #include "worker/base/err.h"
 
-/* No request arrives later than this after it was given up. */
+/* The longest time, in ms, between giving up a request and its late arrival. */
 #define LATE_REQUEST_MS 30000
 
 struct run;
@@ -22,18 +22,18 @@ struct store;
 
 /* All zero: no request can be late. */
 struct late {
-    bool any;
-    int64_t since_ms; /* platform_boot_ms() when the last such request was given
-                       * up */
+    bool any;         /* a request may still arrive late */
+    int64_t since_ms; /* platform_boot_ms() when the last request that may be
+                       * late was given up */
 };
 
-/* late_note: record that the outcome of a request to store is unknown, as of
- * now. Also called at the beginning of an attempt whose predecessor crashed
- * (run->previous_owner_crashed). */
+/* late_note: record that a request to store, given up now, may arrive late.
+ * Call after a write with an unknown outcome, and at the beginning of an
+ * attempt whose predecessor crashed (run->previous_owner_crashed). */
 void late_note(struct late *late, const struct store *store);
 
 /* late_wait: wait until no request can arrive late. TW_STOPPED:
- * run_stopping(run), or the deadline is closed for good. */
+ * run_stopping(run) is true, or the deadline is closed and cannot reopen. */
 TW_MUST_USE enum tw_err late_wait(
     struct late *late, struct run *run, struct err *err);
 

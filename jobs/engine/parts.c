@@ -10,15 +10,15 @@
 #include "worker/store/filter.h"
 #include "worker/store/store.h"
 
-/* Entities between the first sampled keys: smaller parts are not worth a
- * request. */
+/* Distance of the sampled keys at the beginning, in entities: a part with fewer
+ * entities is not worth a request. */
 #define FIRST_EVERY 64
 
 struct parts {
     struct scan *scans[PARTS_MAX];
     size_t count, next;
-    struct scan *last; /* the scan of the last page returned, or NULL */
-    size_t pages;      /* pages of the scans that are closed */
+    struct scan *last; /* scan whose page was returned last, or NULL */
+    size_t pages;      /* number of pages that the closed scans received */
 };
 
 /* ---- choosing the bounds ---- */
@@ -73,8 +73,8 @@ static int compare_keys(const void *left, const void *right)
         *(const struct slice *)left, *(const struct slice *)right);
 }
 
-/* Stores order keys beyond U+D7FF differently. All agree on what is before a
- * key that has no such character. */
+/* Do all stores agree which keys are before `key`? Stores order characters
+ * beyond U+D7FF differently, so `key` may not have such a character. */
 static bool is_ordered_alike(struct slice key)
 {
     for (size_t i = 0; i < key.len; i++)
@@ -83,7 +83,7 @@ static bool is_ordered_alike(struct slice key)
     return true;
 }
 
-/* May one part of range end before key, and the next one begin with it? */
+/* May one part of range end before key, and the next part begin with key? */
 static bool can_part(const struct key_range *range, struct slice key)
 {
     return is_ordered_alike(key) && !range->exact &&
@@ -110,8 +110,8 @@ static size_t choose_bounds(const struct parts_sample *sample,
     return count;
 }
 
-/* The comparisons of RowKeys and of the filter. Those of PartitionKeys are
- * replaced by the bounds. */
+/* The number of comparisons of a part's filter without those of PartitionKeys,
+ * which the bounds of the part replace. */
 static size_t comparisons_of(const struct scan_spec *spec)
 {
     const struct key_range *row = &spec->row_key;
@@ -169,8 +169,8 @@ struct parts *parts_open(struct pool_client *request_pool,
     return parts;
 }
 
-/* Reads the parts in rotation: meanwhile the next page of every other part is
- * in flight. */
+/* Reads one page of each part in turn: while the caller works on a page, the
+ * next pages of all parts are in flight. */
 enum tw_err parts_next(
     struct parts *parts, const struct page **ret, struct err *err)
 {

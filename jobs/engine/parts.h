@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Reads a table in several parts at once; each part is a range of
- * PartitionKeys. The bounds come from a sample of the keys that an earlier scan
- * found. Where the sample is too small, or has one partition only, there is one
- * part.
+ * PartitionKeys. The bounds of the parts come from a sample of the
+ * PartitionKeys that an earlier scan found. If the sample is too small, or has
+ * one partition only, there is one part.
  */
 #ifndef TW_JOBS_ENGINE_PARTS_H
 #define TW_JOBS_ENGINE_PARTS_H
@@ -17,28 +17,30 @@
 #define PARTS_MAX 4
 #define PARTS_SAMPLE_KEYS 64
 
-/* A sample of PartitionKeys, one per `every` entities. Zeroed: empty; freed by
- * parts_sample_clear(). */
+/* A sample of PartitionKeys: the key of one in `every` entities. All zero:
+ * empty. parts_sample_clear() frees the keys. */
 struct parts_sample {
-    struct slice keys[PARTS_SAMPLE_KEYS]; /* owned */
+    struct slice keys[PARTS_SAMPLE_KEYS]; /* the texts are owned */
     size_t count;
-    size_t every, left; /* entities between two keys; entities until the next
-                         * key */
-    size_t bytes;       /* memory of the last sampled entity */
+    size_t every, left; /* distance between two sampled keys, and distance to
+                         * the next one, in entities */
+    size_t bytes;       /* memory of the last sampled entity, as an estimate for
+                         * all */
 };
 void parts_sample_add(struct parts_sample *sample, const struct entity *entity);
 void parts_sample_clear(struct parts_sample *sample);
 
 struct parts;
 
-/* parts_open: as scan_open(). Opens one part only if spec is resumed, its
- * filter has no room for two more comparisons, or sample is NULL or too small.
- * sample is read only during this call. */
+/* parts_open: begin to read as scan_open() does. There is one part only if
+ * spec->resumed is set, if spec->filter has no room for two more comparisons,
+ * or if sample is NULL or too small. sample is used only during this call. */
 struct parts *parts_open(struct pool_client *request_pool,
     const struct scan_spec *spec, const struct parts_sample *sample);
 
-/* parts_next, parts_pages, parts_close: as those of a scan. Pages of different
- * parts come in any order; each entity comes once. */
+/* parts_next, parts_pages, parts_close: as scan_next(), scan_pages() and
+ * scan_close(). The pages of different parts are returned in any order; each
+ * entity is returned once. */
 TW_MUST_USE enum tw_err parts_next(
     struct parts *parts, const struct page **ret, struct err *err);
 size_t parts_pages(const struct parts *parts);

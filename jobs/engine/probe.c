@@ -10,7 +10,7 @@
 #include "worker/base/text.h"
 #include "worker/store/store.h"
 
-/* After an unknown outcome the insert is repeated with another key. */
+/* Tries of the insert: after an unknown outcome, another key is tried. */
 #define TRIES 5
 
 #define PARTITION "probe"
@@ -54,7 +54,7 @@ static enum tw_err find(struct run *run, struct store *store,
     return outcome == TW_NOT_FOUND ? TW_OK : outcome;
 }
 
-/* If the delete fails, one entity without properties remains. */
+/* If the delete fails, the probe's entity, without properties, remains. */
 static void take_away(
     struct run *run, struct store *store, const char *row_key, const char *etag)
 {
@@ -100,7 +100,8 @@ enum tw_err probe_same(struct run *run, struct store *a, struct store *b,
         *ret = true;
         return TW_OK;
     }
-    /* An embedded file has a random identity of its own. */
+    /* Embedded stores are the same only if their random identities are
+     * equal. */
     if (kinds_differ ||
         (embedded && a->capabilities.identity && b->capabilities.identity)) {
         *ret = !kinds_differ &&

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The profile: two tables of counts, one by property name and one by version,
- * and the largest entity so far. The key of a version sorts like the version: a
- * letter for its type, then its value.
+ * and the largest entity so far. The key of a version is a letter for its type,
+ * then its value, so that keys sort like versions.
  */
 #include "jobs/engine/profile.h"
 
@@ -17,10 +17,10 @@
 #include "worker/base/text.h"
 
 #define TYPES (EDM_STRING + 1)
-#define FIRST_PLACES 64
+#define FIRST_SLOTS 64
 #define BUF_MAX ((size_t)1 << 40)
 
-/* The first byte of a version's key: its type. */
+/* The first byte of a version's key: the type of the version. */
 #define INTEGER 'a'
 #define TEXT 'b'
 #define OTHER 'c'
@@ -37,8 +37,9 @@ struct type_counts {
 struct table {
     struct arena *arena; /* owns the keys */
     struct type_counts *entries;
-    uint32_t *table_refs; /* hash slots: index of an entry + 1; 0: free */
-    size_t count, table_ref_count;
+    uint32_t *slots; /* slots of the hash table: index of an entry + 1; 0:
+                      * free */
+    size_t count, slot_count;
 };
 
 struct largest {
@@ -52,7 +53,7 @@ struct profile {
     struct table names, versions;
     struct largest largest;
     int64_t entities, absent;
-    struct arena scratch; /* of one entity */
+    struct arena scratch; /* memory that is cleared after each entity */
     struct buf key;
 };
 
@@ -62,16 +63,16 @@ static void table_init(struct table *table, struct arena *arena)
 {
     *table = (struct table){
         .arena = arena,
-        .entries = mem_array(FIRST_PLACES / 2, sizeof(struct type_counts)),
-        .table_refs = mem_array(FIRST_PLACES, sizeof(uint32_t)),
-        .table_ref_count = FIRST_PLACES,
+        .entries = mem_array(FIRST_SLOTS / 2, sizeof(struct type_counts)),
+        .slots = mem_array(FIRST_SLOTS, sizeof(uint32_t)),
+        .slot_count = FIRST_SLOTS,
     };
 }
 
 static void table_done(struct table *table)
 {
     mem_free(table->entries);
-    mem_free(table->table_refs);
+    mem_free(table->slots);
 }
 
 static uint64_t hash_of(struct slice key)
@@ -81,57 +82,58 @@ static uint64_t hash_of(struct slice key)
     return hash ^ hash >> 32;
 }
 
-/* The slot of the key, or the free slot where it belongs. */
-static uint32_t *table_ref_of(
+/* The slot of the key; if the table does not have the key, the free slot for
+ * it. */
+static uint32_t *slot_of(
     const struct table *table, struct slice key, uint64_t hash)
 {
-    size_t mask = table->table_ref_count - 1, at = (size_t)hash & mask;
+    size_t mask = table->slot_count - 1, at = (size_t)hash & mask;
 
-    while (table->table_refs[at] > 0) {
-        const struct type_counts *entry =
-            &table->entries[table->table_refs[at] - 1];
+    while (table->slots[at] > 0) {
+        const struct type_counts *entry = &table->entries[table->slots[at] - 1];
 
         if (entry->hash == hash && slice_equal(entry->key, key))
             break;
         at = (at + 1) & mask;
     }
-    return &table->table_refs[at];
+    return &table->slots[at];
 }
 
 /* Double the slots; at most half of them are used. */
 static void grow(struct table *table)
 {
-    mem_free(table->table_refs);
-    table->table_ref_count *= 2;
-    table->table_refs = mem_array(table->table_ref_count, sizeof(uint32_t));
-    table->entries = mem_resize(table->entries,
-        table->table_ref_count / 2 * sizeof(struct type_counts));
+    mem_free(table->slots);
+    table->slot_count *= 2;
+    table->slots = mem_array(table->slot_count, sizeof(uint32_t));
+    table->entries = mem_resize(
+        table->entries, table->slot_count / 2 * sizeof(struct type_counts));
     for (size_t i = 0; i < table->count; i++) {
         const struct type_counts *entry = &table->entries[i];
 
-        *table_ref_of(table, entry->key, entry->hash) = (uint32_t)(i + 1);
+        *slot_of(table, entry->key, entry->hash) = (uint32_t)(i + 1);
     }
 }
 
-/* The counts of key; NULL: the table has max keys already. */
+/* The counts of key, which is added if missing. NULL: the key is missing, and
+ * the table has max keys already. */
 static int64_t *counts_of(struct table *table, struct slice key, size_t max)
 {
     uint64_t hash = hash_of(key);
-    uint32_t *table_ref = table_ref_of(table, key, hash);
+    uint32_t *slot = slot_of(table, key, hash);
 
-    if (*table_ref > 0)
-        return table->entries[*table_ref - 1].counts;
+    if (*slot > 0)
+        return table->entries[*slot - 1].counts;
     if (table->count == max)
         return NULL;
-    if (table->count == table->table_ref_count / 2) {
+    if (table->count == table->slot_count / 2) {
         grow(table);
-        table_ref = table_ref_of(table, key, hash);
+        slot = slot_of(table, key, hash);
     }
     table->entries[table->count] = (struct type_counts){
         .key = arena_copy(table->arena, key),
         .hash = hash,
     };
-    *table_ref = (uint32_t)++table->count;
+    *slot = (uint32_t)++table->count;
     return table->entries[table->count - 1].counts;
 }
 
@@ -175,7 +177,8 @@ static bool whole_of(const struct property *property, int64_t *ret)
 }
 
 /*
- * Big-endian with the sign bit inverted, so that bytes sort like the numbers.
+ * Append an integer as big-endian bytes with the sign bit inverted, so that
+ * keys sort like the numbers.
  */
 static void add_integer(struct buf *key, int64_t value)
 {
@@ -380,7 +383,7 @@ static void add_count(struct buf *to, size_t width, struct slice name,
     add_line(to, width, name, type, number);
 }
 
-/* The widest of the title and of all names, in UTF-16 units. */
+/* The largest width of the title and of all names, in UTF-16 units. */
 static size_t widest(const struct table *table,
     void (*add_name)(struct buf *to, struct slice key), const char *title)
 {

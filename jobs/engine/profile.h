@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The profile of a table: the types of each property and how often each was
- * found, the number of entities of each version, the largest entity. Exact, in
- * one scan, in memory that grows with the number of property names and of
- * versions, not of entities.
+ * found, the number of entities of each version, the largest entity. The counts
+ * are exact and need one scan; the memory grows with the number of property
+ * names and versions, not with the number of entities.
  */
 #ifndef TW_JOBS_ENGINE_PROFILE_H
 #define TW_JOBS_ENGINE_PROFILE_H
@@ -16,7 +16,8 @@
 #include "worker/base/slice.h"
 #include "worker/store/entity.h"
 
-/* The limits of a profile: a table with more has no schema to report. */
+/* The largest number of property names, and of versions, in a profile: a table
+ * with more of them has no schema that could be reported. */
 #define PROFILE_MAX_PROPERTIES 100000
 #define PROFILE_MAX_VERSIONS 1000
 
@@ -27,14 +28,16 @@ struct profile;
 struct profile *profile_new(struct slice version);
 void profile_free(struct profile *profile); /* NULL is allowed */
 
-/* profile_add: TW_TOO_LARGE: there are more property names, or more versions,
- * than the limits above; err says which, and the profile is unusable. */
+/* profile_add: count entity. TW_TOO_LARGE: there are more than
+ * PROFILE_MAX_PROPERTIES property names or PROFILE_MAX_VERSIONS versions; err
+ * says which of the two, and the profile is unusable. */
 TW_MUST_USE enum tw_err profile_add(
     struct profile *profile, const struct entity *entity, struct err *err);
 
-/* profile_add_versions: append integers by value first (Int32, Int64 and a
- * whole Double are the same version), then texts, then other types, then the
- * absent ones: "1: 12000\n'one': 5\n(Edm.Guid): 1\n(absent): 3\n". */
+/* profile_add_versions: append one line per version, with the number of its
+ * entities. Integers are first, by value (an Int32, an Int64 and a whole Double
+ * of one value are one version), then texts, then other types, then entities
+ * without the property: "1: 12000\n'one': 5\n(Edm.Guid): 1\n(absent): 3\n". */
 void profile_add_versions(const struct profile *profile, struct buf *to);
 
 /*

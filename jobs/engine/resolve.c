@@ -1,17 +1,20 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Re-reads the entities of a batch that was refused or has an unknown outcome.
+ * Re-reads the entities of a batch that was refused or whose outcome is
+ * unknown.
  *
- * The service names a refused operation by its index, so one get shows the
- * entity that caused the conflict. The whole range of the batch is read instead
- * after a few such rounds; if no operation is named; or if the named one is the
- * first of the batch and an insert: after a crash, all inserts of a batch that
- * is sent again already exist. For deletes, keys and ETags of the range are
- * enough: a missing entity is done, a delete with an unchanged ETag is sent
- * again, and only changed entities are read whole.
+ * The response reports a refused operation by its index, so one get reads the
+ * entity that caused the conflict. In three cases the range of the whole batch
+ * is read instead: after SINGLES_MAX single gets; if the response reports no
+ * operation; or if the refused operation is the first of the batch and an
+ * insert, because after a crash the entities of all inserts of a repeated batch
+ * may exist. If the batch has only deletes, keys and ETags of the range are
+ * read: a missing entity needs no delete, a delete with an unchanged ETag is
+ * sent again, and only changed entities are read whole.
  *
- * The first request does not block the run: it is submitted by resolve_begin().
- * All others, which are rare, follow when its response has arrived.
+ * The first request does not block the run: resolve_begin() submits it. All
+ * other requests, which are rare, are made by resolve_end(), after the first
+ * response has arrived.
  */
 #include "jobs/engine/resolve.h"
 
@@ -25,16 +28,23 @@
 #include "worker/base/text.h"
 #include "worker/store/request_pool.h"
 
-/* Refusals of one batch that are handled by a single get each. */
+/* The number of refusals of one batch that are handled by a single get each. */
 #define SINGLES_MAX 3
 
-/* Pages of a range that are read before the range counts as sparse. */
+/* The most pages of a range that are read. After these, the refused entry, or
+ * else each missing one, is read by a get. */
 #define RANGE_PAGES_MAX 4
 
-/* Memory of one entity while it is read, for the request pool's budget. */
+/* Estimated memory of one entity while it is read, in bytes, for the request
+ * pool's budget. */
 #define GET_BYTES (2 * 1024 * 1024)
 
-enum seen { UNSEEN, SEEN, CHANGED /* must be read whole */ };
+enum seen {
+    UNSEEN,
+    SEEN,
+    CHANGED /* the ETag is not the one that was sent; the
+             * entity must be read whole */
+};
 
 #define NONE SIZE_MAX
 
@@ -48,13 +58,15 @@ struct get {
 struct resolving {
     struct run *run;
     struct batch_buffer *batch_buffer;
-    size_t named;      /* index of the refused entry, or batch->count */
-    bool alone;        /* only the named entry is re-read */
-    struct scan *scan; /* of the range; NULL: entries are read one by one */
-    bool bare;         /* the scan reads keys only */
+    size_t named;      /* index of the refused entry; batch_buffer->count:
+                        * unknown */
+    bool alone;        /* only the refused entry is re-read */
+    struct scan *scan; /* scan of the range; NULL: entries are read one by
+                        * one */
+    bool bare;         /* the scan reads only keys and ETags */
     struct get get;
     size_t asked;         /* index of the entry that get reads, or NONE */
-    struct arena scratch; /* of one decision */
+    struct arena scratch; /* memory that is cleared after each decision */
     enum seen seen[BATCH_MAX_OPERATIONS];
 };
 
@@ -101,8 +113,8 @@ static bool is_unchanged(const struct operation *sent, const struct entity *now)
            slice_equal(sent->entity.etag, now->etag);
 }
 
-/* Decide on entry. now: the whole entity as it is stored; NULL: it does not
- * exist. */
+/* Decide on entry, or let the kind decide. now: the whole entity as it is
+ * stored; NULL: the entity does not exist. */
 static void meet(struct resolving *r, struct batch_buffer_entry *entry,
     const struct entity *now)
 {
@@ -118,8 +130,8 @@ static void meet(struct resolving *r, struct batch_buffer_entry *entry,
         ask_kind(r, entry, now);
 }
 
-/* The table does not exist: all deletes are done; any other operation is an
- * error. */
+/* Handle a table that does not exist: no delete is needed; for any other
+ * operation the outcome is TW_NOT_FOUND. */
 static enum tw_err meet_no_table(struct resolving *r, struct err *err)
 {
     struct batch_buffer *batch_buffer = r->batch_buffer;
@@ -200,8 +212,8 @@ static enum tw_err read_each(
 /* ---- the range ---- */
 
 /*
- * The least and the greatest RowKey. False if the two orders in which stores
- * keep keys (UTF-16, code points) disagree about them.
+ * The least and the greatest RowKey of the batch. False if these differ between
+ * the two orders in which stores sort keys (UTF-16 units, code points).
  */
 static bool bounds(const struct batch_buffer *batch_buffer,
     struct slice *ret_least, struct slice *ret_most)
@@ -239,8 +251,9 @@ static bool only_deletes(const struct batch_buffer *batch_buffer)
     return true;
 }
 
-/* Handle one page of the range. If only keys were read, a changed entity is
- * only marked. Returns how many entries the page had. */
+/* Handle the entities of one page of the range. If only keys and ETags were
+ * read, a changed entity is marked as CHANGED. Returns how many entries of the
+ * batch the page had. */
 static size_t meet_page(struct resolving *r, const struct page *page)
 {
     size_t met = 0;
@@ -268,9 +281,9 @@ static size_t meet_page(struct resolving *r, const struct page *page)
 }
 
 /*
- * Read the pages from the least to the greatest RowKey until every entry was
- * found. *ret_whole: the range was read to its end; all other entries do not
- * exist.
+ * Read the pages from the least to the greatest RowKey until every entry is
+ * found, RANGE_PAGES_MAX at most. *ret_whole: true if the range was read to its
+ * end, so that entities that were not found do not exist.
  */
 static enum tw_err read_pages(
     struct resolving *r, bool *ret_whole, struct err *err)
@@ -358,7 +371,7 @@ static enum tw_err read_range(struct resolving *r, struct err *err)
 
 /* ---- the batch ---- */
 
-/* The index of the refused operation, or batch->count. */
+/* The index of the refused operation; batch_buffer->count: unknown. */
 static size_t named_of(const struct batch_buffer *batch_buffer)
 {
     if (batch_buffer->task.outcome == TW_UNKNOWN)
@@ -370,15 +383,17 @@ static size_t named_of(const struct batch_buffer *batch_buffer)
                : batch_buffer->count;
 }
 
-/* Do the entities of the other operations probably exist too? */
+/* Was the batch probably sent before, so that the entities of its other inserts
+ * exist too? */
 static bool is_sent_again(const struct batch_buffer *batch_buffer, size_t named)
 {
     return named == 0 && batch_buffer->count > 1 &&
            batch_buffer->entries[0].item.operation.type == OPERATION_INSERT;
 }
 
-/* The only operation is a delete, and its entity was not found: it is done
- * without a re-read. In a batch of several the index may be wrong. */
+/* Is the batch a single delete whose entity was not found? It needs no re-read.
+ * In a batch of several operations, the index of the refused one may be
+ * wrong. */
 static bool is_gone(const struct resolving *r)
 {
     const struct batch_buffer *batch_buffer = r->batch_buffer;
@@ -389,7 +404,8 @@ static bool is_gone(const struct resolving *r)
                OPERATION_DELETE;
 }
 
-/* An insert with TW_NOT_FOUND: only its table can be missing. */
+/* Is the refused operation an insert with TW_NOT_FOUND? Only the table can be
+ * missing then. */
 static bool misses_table(const struct resolving *r)
 {
     const struct batch_buffer *batch_buffer = r->batch_buffer;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Decides what becomes of a batch that was refused or whose outcome is unknown:
- * re-reads the entities, and lets the kind decide again on each operation. Only
- * the batch writer uses it.
+ * Handles a batch that was refused or whose outcome is unknown: re-reads the
+ * entities, and lets the kind decide on each operation again. Only the batch
+ * writer uses it.
  */
 #ifndef TW_JOBS_ENGINE_RESOLVE_H
 #define TW_JOBS_ENGINE_RESOLVE_H
@@ -17,29 +17,30 @@ struct resolving;
 struct run;
 
 /*
- * resolve_begin: batch (borrowed) ended with TW_CONFLICT, TW_NOT_FOUND or
- * TW_UNKNOWN; the first re-read is requested. Never blocks. Owned:
- * resolve_end() or resolve_free() takes ownership.
+ * resolve_begin: request the first re-read for batch_buffer (borrowed). Call
+ * after the batch ended with TW_CONFLICT, TW_NOT_FOUND or TW_UNKNOWN. Never
+ * blocks. The result is owned; resolve_end() or resolve_free() frees it.
  */
 struct resolving *resolve_begin(
     struct run *run, struct batch_buffer *batch_buffer);
 
-/* resolve_bytes: the memory that the first request may take, as part of the
- * budget of all requests of all runs. */
+/* resolve_bytes: the memory that the request in flight may take, in bytes, as
+ * part of the budget of all requests of all runs. */
 size_t resolve_bytes(const struct resolving *resolving);
 
-/* resolve_is_ready: has the first response arrived, so that resolve_end()
- * rarely waits? */
+/* resolve_is_ready: has the first response arrived, or is none needed? If so,
+ * resolve_end() rarely waits. */
 bool resolve_is_ready(const struct resolving *resolving);
 
 /*
  * resolve_end: wait for the missing responses. On TW_OK each entry has its
- * state, and what must be sent again carries the ETag just read. Any other
- * outcome: the reads failed, or a table to be written does not exist; the
- * states are then invalid.
+ * state, and an operation that the kind sends again carries the ETag just read.
+ * Any other outcome: a read failed, or a table to be written does not exist;
+ * the states are then invalid.
  *
- * Makes one request for one refused operation, or for a whole batch whose
- * RowKeys lie close together; otherwise one request for each operation.
+ * Reads a single refused operation's entity by one request, and the entities of
+ * a whole batch by a few requests if their RowKeys lie close together;
+ * otherwise by one request for each operation.
  */
 TW_MUST_USE enum tw_err resolve_end(
     struct resolving *resolving, struct err *err);

@@ -11,14 +11,15 @@
 #include "worker/base/text.h"
 #include "worker/store/store.h"
 
-/* A shorter round is followed by the last one. */
+/* A round that takes less than this, in ms, is followed by the last round. */
 #define SHORT_ROUND_MS INT64_C(60000)
-/* The pause between two rounds of a following run that found no difference. */
+/* The time between the beginnings of two rounds of a following run, if the
+ * earlier one found no difference. */
 #define FOLLOW_PAUSE_TICKS (60 * TICKS_PER_S)
 /* The longest time between two full rounds of a following run. */
 #define FOLLOW_FULL_TICKS (3600 * TICKS_PER_S)
-/* The clocks of a service may differ by up to 2 s, and a Date is cut to
- * seconds. */
+/* Safety margin for comparing a Date with a Timestamp (A3): the clocks of a
+ * service may differ by up to 2 s, and a Date is cut to whole seconds. */
 #define CLOCK_MARGIN_TICKS (5 * TICKS_PER_S)
 
 int64_t rounds_margin(int64_t ticks)
@@ -28,8 +29,8 @@ int64_t rounds_margin(int64_t ticks)
 
 /* ---- beginning a round ---- */
 
-/* The service's clock, from the response about an entity that does not exist:
- * no entity of the table has the keys '!'. */
+/* Read the service's clock: the Date of the response to a get. The get asks for
+ * keys '!', which no entity of the table has. */
 static enum tw_err read_clock(struct run *run, struct store *store,
     const char *table, int64_t *ret_ticks, struct err *err)
 {
@@ -48,7 +49,7 @@ static enum tw_err read_clock(struct run *run, struct store *store,
 static bool reads_all(
     const struct rounds *rounds, const struct store *store, int64_t now_ticks)
 {
-    if (!store->capabilities.ordered) /* Cosmos DB: reads may be stale */
+    if (!store->capabilities.ordered) /* Cosmos DB, where a read may be stale */
         return true;
     switch (rounds->stage) {
     case ROUNDS_CATCHING_UP:
@@ -96,7 +97,8 @@ enum tw_err rounds_begin(struct rounds *rounds, struct run *run,
         rounds->full_ticks = now_ticks;
     rounds->found = 0;
     rounds->spent_ms = 0;
-    atomic_fetch_add(&run->rounds, 1); /* once, not in each attempt */
+    atomic_fetch_add(&run->rounds, 1); /* counted once per round, not in each
+                                        * attempt */
     return TW_OK;
 }
 
@@ -121,7 +123,7 @@ static enum rounds_next wait_for_next(struct rounds *rounds, struct run *run)
     return ROUNDS_WAIT;
 }
 
-/* What follows a full round of a following run that has caught up. */
+/* What follows after a round of a following run that has caught up. */
 static enum rounds_next follow_on(struct rounds *rounds, struct run *run)
 {
     rounds->stage = ROUNDS_FOLLOWING;
@@ -173,7 +175,8 @@ enum rounds_next rounds_end(
 /* ---- the checkpoint ---- */
 
 /*
- * The number fields by name; stage, under_way and full are written separately.
+ * The names in the checkpoint of the fields of type int64_t; stage, under_way
+ * and full are written separately.
  */
 static const struct {
     const char *name;

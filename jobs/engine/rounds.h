@@ -1,21 +1,22 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The rounds of a table job: which round reads all entities and which only the
- * changed ones, when the run ends, and the value of CaughtUpTo.
+ * A run of a table job reads its tables in rounds. This file decides which
+ * round reads all entities and which only the changed ones, when the run ends,
+ * and the value of CaughtUpTo.
  *
  *   first       reads everything
- *   catching up reads what has changed since the previous round began, until
- *               one took under a minute, or more than half as long as the
- *               previous one
+ *   catching up reads what has changed since the previous round began; repeated
+ *               until a round takes under a minute, or more than half as long
+ *               as the round before
  *   last        reads everything: a round that asks for newer entities only
- *               misses a copy that somebody deleted
- *   following   (follow: true) as catching up, and everything once an hour; the
- *               next round begins at once if this one found differences, else a
- *               minute after this one began
- *   finishing   (`finish`) reads everything, until nothing is behind
+ *               does not find out that another program deleted a copy
+ *   following   (follow: true) reads what has changed, and everything once an
+ *               hour; the next round begins at once if this round found
+ *               differences, else a minute after this round began
+ *   finishing   (`finish`) reads everything; repeated until nothing is behind
  *
  * Where a store cannot be asked for newer entities, every round reads
- * everything. A first round of under a minute is followed by the last one.
+ * everything. If the first round takes under a minute, the last round follows.
  *
  * A kind calls rounds_begin(), reads what rounds->full and rounds->since_ticks
  * specify, adds the number of repaired differences to rounds->found, and calls
@@ -48,27 +49,35 @@ struct rounds {
     /* Set by the kind before anything else. */
     bool follow;
 
-    /* The current round. number is 0 before the first one. */
+    /* The current round. number counts the rounds; 0: no round has begun. */
     int64_t number;
     enum rounds_stage stage;
-    bool under_way;      /* rounds_begin() was called, rounds_end() not yet */
-    bool full;           /* read all entities; else newer entities only: */
-    int64_t since_ticks; /* those with a Timestamp of at least this */
-    int64_t began_ticks; /* the service's clock before its first request */
+    bool under_way;      /* the round has begun (rounds_begin()) and not ended
+                          * (rounds_end()) */
+    bool full;           /* the round reads all entities; false: only those
+                          * since since_ticks */
+    int64_t since_ticks; /* least Timestamp of the entities to read, if full is
+                          * false */
+    int64_t began_ticks; /* the service's clock before the round's first
+                          * request */
     int64_t found;       /* differences that the round repaired */
 
-    /* Kept from round to round. */
-    int64_t took_ms;    /* how long the previous round took; -1: none */
+    /* Values that later rounds use too. */
+    int64_t took_ms;    /* duration of the previous round; -1: there was none */
     int64_t full_ticks; /* when the last full round began */
-    int64_t spent_ms;   /* spent on this round by attempts that have ended */
+    int64_t spent_ms;   /* time that earlier attempts spent on the current
+                         * round */
 
-    int64_t attempt_ms; /* when this attempt began the round; not saved */
-    const struct store *store; /* of the sources; borrowed, not saved */
+    int64_t attempt_ms; /* platform_boot_ms() when this attempt began the round;
+                         * not saved */
+    const struct store *store; /* the store of the sources; borrowed, not
+                                * saved */
 };
 
 enum rounds_next {
     ROUNDS_AGAIN, /* begin another round now */
-    ROUNDS_WAIT,  /* RUN_WAITING; resumes_ticks and waits_for are set */
+    ROUNDS_WAIT,  /* end the attempt as RUN_WAITING; resumes_ticks and waits_for
+                   * of the run are set */
     ROUNDS_DONE,  /* the run is complete */
 };
 
@@ -81,19 +90,19 @@ TW_MUST_USE enum tw_err rounds_begin(struct rounds *rounds, struct run *run,
     struct store *store, const char *table, struct err *err);
 
 /*
- * rounds_end: the round is complete: everything was read, every repair is
- * stored. behind: how many of its repaired entities have changed again since
- * (A2). Sets run->behind and run->caught_up_ticks: the service's clock when the
- * round began, less 5 s.
+ * rounds_end: end the round. Call when everything is read and every repair is
+ * stored. behind: how many entities repaired by the round have changed again
+ * since (A2). Sets run->behind and run->caught_up_ticks: the service's clock
+ * when the round began, less 5 s.
  */
 enum rounds_next rounds_end(
     struct rounds *rounds, struct run *run, int64_t behind);
 
 /* rounds_counts_behind: must the caller count the entities that are behind
- * after this round? If the round repaired nothing, none are. */
+ * after this round? If the round repaired nothing, no entity is behind. */
 bool rounds_counts_behind(const struct rounds *rounds);
 
-/* rounds_margin: ticks, less the 5 s by which clocks may differ (A3). */
+/* rounds_margin: ticks less 5 s, because clocks may differ (A3); at least 0. */
 int64_t rounds_margin(int64_t ticks);
 
 /* rounds_write: append rounds as a JSON object. rounds_read: false: json is

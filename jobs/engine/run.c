@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Functions that all kinds use for their run. */
+/* Functions that the code of every kind calls for its run. */
 #include "jobs/engine/run.h"
 
 #include "worker/base/platform.h"

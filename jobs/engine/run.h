@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A run as its kind sees it: what it has to do, and what it may use. A kind
- * does not see queues, the ledger or leases: the host of the run (a worker
- * thread, the run command, a test) implements struct run_callbacks.
+ * A run as its kind sees it: its arguments, its state and the functions that
+ * the kind may call. Queues, the ledger's rows and leases are hidden from a
+ * kind: the host of the run (a worker thread, the run command, a test)
+ * implements struct run_callbacks.
  */
 #ifndef TW_JOBS_ENGINE_RUN_H
 #define TW_JOBS_ENGINE_RUN_H
@@ -23,10 +24,11 @@ struct store;
 /* How an attempt at a run ends. */
 enum run_end {
     RUN_SUCCEEDED,  /* nothing is left to do                                  */
-    RUN_WAITING,    /* until run->resumes_ticks; the worker thread is free */
+    RUN_WAITING,    /* the run waits until run->resumes_ticks; the worker thread
+                     * is free */
     RUN_FAILED,     /* a retry cannot help; err says why */
-    RUN_TRY_AGAIN,  /* the job's own fault, may pass: counts as a failure unless
-                     * the attempt made progress */
+    RUN_TRY_AGAIN,  /* a fault of the job or its data; a retry may succeed.
+                     * Counts as a failure unless the attempt made progress */
     RUN_OUTAGE,     /* a fault of the service or of this machine: never counts
                      * as a failure */
     RUN_STOPPED,    /* run_stopping() was true; all requests in flight have
@@ -37,7 +39,8 @@ enum run_end {
 
 struct run_args {
     size_t count;
-    const struct slice *names;  /* as the job declares them, same order */
+    const struct slice *names;  /* names of the arguments, in the order of
+                                 * struct job's args */
     const struct slice *values; /* UTF-8 */
 };
 
@@ -46,26 +49,28 @@ struct run_counts {
     _Atomic int64_t read, written, deleted, skipped, failed;
 };
 
-/* What an operator has asked of a following run (`finish`). */
+/* The value of `finish` that an operator has set for a following run. */
 enum run_finish {
     RUN_NOT_FINISHING,
-    RUN_FINISHING,     /* rounds until nothing is behind, then the run ends */
-    RUN_FINISHING_NOW, /* one more round, then the run ends */
+    RUN_FINISHING,     /* the run repeats rounds until nothing is behind, then
+                        * ends */
+    RUN_FINISHING_NOW, /* the run makes one more round, then ends */
 };
 
-/* Why a run waits: the ledger's WaitsFor. */
+/* The reason why a run waits, for the ledger's WaitsFor. */
 enum run_waits_for {
     RUN_WAITS_FOR_NOTHING,
-    RUN_WAITS_FOR_SETTLE, /* a cascade: a verification pass, a late insert */
-    RUN_WAITS_FOR_ROUND,  /* the next round of a following run */
+    RUN_WAITS_FOR_SETTLE, /* a cascade waits for its verification pass or for a
+                           * late insert */
+    RUN_WAITS_FOR_ROUND,  /* a following run waits for its next round */
 };
 
 /* An entity that the run cannot process. All borrowed. */
 struct run_failure {
     const char *table;
     struct slice partition_key, row_key;
-    const char
-        *step; /* "retype Rating", for the `failures:` file; NULL: none */
+    const char *step; /* failed step, such as "retype Rating", for the
+                       * `failures:` file; NULL: none */
     const char *why;
 };
 
@@ -77,20 +82,21 @@ struct run_callbacks {
 
     /*
      * save: hand over the newest checkpoint (JSON, copied). It is stored in the
-     * ledger with the next renewal, or when the attempt ends. progress: the run
-     * has advanced; the count of failures starts again.
+     * ledger with the next renewal, or when the attempt ends. progress: true if
+     * the run has advanced; the count of failures then starts again at 0.
      */
     void (*save)(struct run *run, struct slice checkpoint, bool progress);
 
     /*
      * phase: store phase and checkpoint in the ledger before returning. TW_OK
-     * only if they are stored. On any other outcome the kind must not begin
+     * only if both are stored. On any other outcome the kind must not begin
      * that phase.
      */
     enum tw_err (*phase)(struct run *run, const char *phase,
         struct slice checkpoint, struct err *err);
 
-    /* is_open: *ret: is run `id` of `job` in the ledger, and not ended? */
+    /* is_open: *ret becomes true if run `id` of `job` is in the ledger and has
+     * not ended. */
     enum tw_err (*is_open)(struct run *run, struct slice job, struct slice id,
         bool *ret, struct err *err);
 
@@ -106,14 +112,15 @@ struct run_callbacks {
     void (*note)(struct run *run, const char *sentence);
 
     /*
-     * forget_failed: the run will find and report the failed entities again:
-     * their count becomes `count`; if count is 0, the kept reports are removed.
+     * forget_failed: set the number of failed entities to `count`; if count is
+     * 0, remove the reports stored so far. Call before the run reads the failed
+     * entities again and reports them a second time.
      */
     void (*forget_failed)(struct run *run, int64_t count);
 };
 
 struct run {
-    const char *job; /* its name */
+    const char *job; /* name of the job */
     const char *id;
     const char *object; /* "run JOB/ID", for log lines; set by the host */
     struct run_args args;
@@ -122,27 +129,31 @@ struct run {
     int32_t epoch;
     bool previous_owner_crashed; /* the previous attempt did not release its
                                   * lease, or its checkpoint is not used */
-    struct slice checkpoint;     /* last one saved, JSON; empty: none. It was
-                                  * made under the present definition */
-    struct slice phase;          /* last stored by phase(), or empty */
-    const char *archive_folder;  /* base of a relative `archive:` */
+    struct slice checkpoint;     /* last saved checkpoint, JSON, of a job with
+                                  * the present hash; empty: none */
+    struct slice phase;          /* phase that callbacks->phase() stored last,
+                                  * or empty */
+    const char *archive_folder;  /* folder that a relative path of `archive:`
+                                  * refers to */
 
-    struct pool_client *request_pool; /* for every request of the run; has the
-                                       * run's deadline */
+    struct pool_client *request_pool; /* makes every request of the run, until
+                                       * the run's deadline */
     const struct deadline *deadline;
     struct run_counts counts;
 
     _Atomic int32_t rounds; /* rounds begun since the run began (Rounds) */
 
-    /* For the ledger, of a table job: see jobs/engine/rounds.h. */
-    _Atomic int64_t behind;          /* -1: not known yet */
+    /* Ledger properties of a table job (jobs/engine/rounds.h) and of a
+     * cascade. */
+    _Atomic int64_t behind;          /* Behind; -1: not known yet */
     _Atomic int64_t caught_up_ticks; /* CaughtUpTo; 0: not known yet */
-    _Atomic int parent_found; /* a cascade's ParentFound; -1: not known yet */
+    _Atomic int parent_found; /* ParentFound of a cascade; -1: not known yet */
 
     /*
      * Where a kind stores entities of its own beside the ledger (intents of a
      * move, digests of an upgrade's steps): partitions of ledger_table whose
-     * PartitionKey begins with '!'. Their requests go through the request pool.
+     * PartitionKey begins with '!'. Requests for these partitions are made
+     * through request_pool.
      */
     struct store *ledger;     /* borrowed */
     const char *ledger_table; /* "TablewardRuns" */
@@ -153,33 +164,35 @@ struct run {
     bool closes_job;     /* set by the kind before RUN_SUCCEEDED: the batch that
                             ends the run also closes its job (A5) */
 
-    int64_t resumes_ticks; /* set by run_wait() before RUN_WAITING: when the run
-                            * continues ... */
-    int64_t resumes_ms;    /* ... and the same on platform_boot_ms(); 0: the
-                            * ledger's clock counts */
-    enum run_waits_for waits_for; /* set by the kind before RUN_WAITING */
-    bool archive_full; /* set before RUN_OUTAGE: an operator must free disk
-                        * space */
+    int64_t resumes_ticks; /* when a RUN_WAITING run continues, by the clock of
+                            * run_wait()'s store; set by run_wait() */
+    int64_t resumes_ms;    /* when the run continues, on platform_boot_ms(); 0:
+                            * resumes_ticks is by the ledger's clock and alone
+                            * decides */
+    enum run_waits_for waits_for; /* reason of RUN_WAITING; set by the kind */
+    bool archive_full; /* set by the kind before RUN_OUTAGE if an operator must
+                        * free disk space for the archive */
 
     /* For a progress line: the completed share of the key range, in
      * thousandths; -1: not known. */
     _Atomic int share;
 
     const struct run_callbacks *callbacks;
-    void *owner; /* the host's */
+    void *owner; /* data of the host; a kind does not use it */
 };
 
 /* run_stopping: calls callbacks->stopping. */
 bool run_stopping(struct run *run);
 
-/* run_object: "run JOB/ID" for log lines; borrowed for the run's life. Only the
- * job's name if the host has set none. */
+/* run_object: "run JOB/ID" for log lines; borrowed for the run's life. If the
+ * host has not set run->object, only the job's name. */
 const char *run_object(const struct run *run);
 
 /*
- * run_wait: called before RUN_WAITING: the run waits until the clock of store,
- * now at now_ticks, reaches until_ticks. Needed because a run waits by the
- * ledger's clock, which may differ from the store's by hours.
+ * run_wait: let the run wait until the clock of store, now at now_ticks,
+ * reaches until_ticks. Call before the attempt ends as RUN_WAITING. If store is
+ * not the ledger's, resumes_ms is set too, because the ledger's clock may
+ * differ from that of store by hours.
  */
 void run_wait(struct run *run, const struct store *store, int64_t now_ticks,
     int64_t until_ticks);
@@ -187,8 +200,8 @@ void run_wait(struct run *run, const struct store *store, int64_t now_ticks,
 /*
  * run_end_of: how the attempt ends after an outcome that no retry can repair:
  * TW_BUSY, TW_UNKNOWN, TW_REFUSED, TW_FULL: RUN_OUTAGE; TW_FORBIDDEN:
- * RUN_FAILED; TW_STOPPED: RUN_LEASE_LOST if the deadline is closed or over,
- * else RUN_STOPPED; TW_INVALID, TW_TOO_LARGE, TW_NOT_FOUND, TW_CONFLICT:
+ * RUN_FAILED; TW_STOPPED: RUN_STOPPED if the deadline is open, else
+ * RUN_LEASE_LOST; TW_INVALID, TW_TOO_LARGE, TW_NOT_FOUND, TW_CONFLICT:
  * RUN_TRY_AGAIN.
  */
 enum run_end run_end_of(const struct run *run, enum tw_err outcome);

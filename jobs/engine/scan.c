@@ -3,16 +3,16 @@
  * Reads the pages of a table, one after another.
  *
  * While the caller works on one page, the next one is in flight. If the scan
- * has to wait for it, it requests the page after that as soon as the header of
- * the response has the continuation token, without waiting for the body. A
- * response may fail after its header, and its repetition may have another
- * token. So a page that was requested early is used only if the page before it
- * continues there.
+ * has to wait for the next page, it requests the page after the next one as
+ * soon as the header of the response has the continuation token, without
+ * waiting for the body. A response may fail after its header, and the response
+ * to its retry may have another token. So an early page is used only if it was
+ * requested with the token that the page before has.
  *
- * The number of entities to request depends on their measured size: whole
- * entities may have a few hundred bytes or a megabyte each, and a service that
- * does not limit its responses in bytes would send a gigabyte for a thousand of
- * them. So `top` falls after a response that was too large, and rises again
+ * The number of entities to request (`top`) depends on their measured size: an
+ * entity may have a few hundred bytes or a megabyte, and a service that does
+ * not limit its responses in bytes would send a gigabyte for a thousand
+ * entities. So `top` falls after a response that was too large, and rises again
  * while entities are small.
  */
 #include "jobs/engine/scan.h"
@@ -25,17 +25,18 @@
 #include "worker/base/text.h"
 #include "worker/store/request_pool.h"
 
-/* Limit of one response. The largest entity of the service is 1 MiB, and up to
- * three times as much in JSON. */
+/* Limit of one response, in bytes. The largest entity of the service has 1 MiB,
+ * and its JSON up to three times as much. */
 #define ANSWER_MAX_BYTES (4 * 1024 * 1024)
 
-/* `top` of the first page of whole entities, whose size is not known yet: more
- * than a batch has, so that the range of one batch comes in one page. */
+/* `top` of the first page of whole entities, when their size is not known yet.
+ * It is more than the 100 operations of a batch, so that the range of one batch
+ * is read in one page. */
 #define FIRST_TOP 128
 
-/* The factor by which `top` falls after a response that was too large, and the
- * factor by which it may rise from page to page: the smaller one
- * (TOP_RISE_CAREFUL) once a response has been too large. */
+/* TOP_FALL: the factor by which `top` falls after a response that was too
+ * large. TOP_RISE: the factor by which `top` may rise from page to page;
+ * TOP_RISE_CAREFUL instead of TOP_RISE, once a response has been too large. */
 #define TOP_FALL 8
 #define TOP_RISE 10
 #define TOP_RISE_CAREFUL 2
@@ -54,16 +55,18 @@ struct asking {
     struct position from; /* owns the keys of request.from */
     struct page *page;
     bool under_way;
-    bool beside; /* requested early, before the previous page has arrived */
+    bool beside; /* the page was requested early, before the previous page has
+                  * arrived */
 };
 
 struct scan {
     struct pool_client *request_pool;
-    struct scan_spec spec; /* its texts live in arena */
+    struct scan_spec spec; /* copy of the caller's spec; its texts live in
+                            * arena */
     struct arena arena;
 
-    /* The ranges that remain, in order; step is the one being read. Their
-     * bounds point into spec or into start. */
+    /* The ranges that remain to be read, in order; step is the index of the one
+     * being read. The bounds of the ranges point into spec or into start. */
     struct range_pair {
         struct key_range partition_key, row_key;
     } steps[2];
@@ -71,21 +74,25 @@ struct scan {
     struct position start;
 
     struct page pages[3];
-    struct page *current; /* the page the caller works on */
+    struct page *current; /* the page that scan_next() returned last */
     struct asking askings[2];
-    struct asking *first, *second; /* the next page, and the one after it */
+    struct asking *first, *second; /* request for the next page, and for the
+                                    * page after the next */
     struct position last;          /* the last key received */
-    bool reopened;                 /* since the last page was received */
+    bool reopened;                 /* reopen() was called since the last page
+                                    * was received */
     size_t received;
 
     size_t page_bytes; /* target memory of a page */
     unsigned top;
-    bool settled;      /* top has reached its target */
+    bool settled;      /* top has the value that page_bytes and mean_bytes
+                        * require */
     bool careful;      /* a response has been too large */
     size_t mean_bytes; /* memory of an average entity; 0: not known */
 
-    /* True while the owner waits for first and changes nothing above. The
-     * thread that sets it to false (of first's request) may request second. */
+    /* True while the run's thread waits for the page of first, and so changes
+     * no field above. A thread that changes may_follow to false (the one that
+     * makes first's request) may request the page of second. */
     atomic_bool may_follow;
     enum tw_err failed;
 };
@@ -115,14 +122,15 @@ static void set_position(
 
 /* ---- ranges ---- */
 
-/* Stores order keys beyond U+FFFF differently: a is before b only if both
- * orders say so. */
+/* Is a before b in the key order of every store? Stores order keys beyond
+ * U+FFFF differently (by code point or by UTF-16 unit), so both orders are
+ * compared. */
 static bool is_before(struct slice a, struct slice b)
 {
     return slice_compare(a, b) < 0 && text_utf16_compare(a, b) < 0;
 }
 
-/* *ret: range without the keys up to after. False: nothing remains. */
+/* *ret becomes range without the keys up to `after`. False: no key remains. */
 static bool range_after(
     const struct key_range *range, struct slice after, struct key_range *ret)
 {
@@ -145,7 +153,8 @@ static void add_step(struct scan *scan, const struct key_range *partition_key,
     };
 }
 
-/* Plan the ranges that remain after position, or everything. */
+/* Plan the ranges after position; all, if position is not known or scans are
+ * not in key order. */
 static void plan_steps(struct scan *scan, const struct position *position)
 {
     const struct key_range *partition_keys = &scan->spec.partition_key;
@@ -173,7 +182,7 @@ static bool same_or_before(struct slice a, struct slice b)
     return slice_equal(a, b) || is_before(a, b);
 }
 
-/* Does the page not continue after the last page? */
+/* Does the page begin at or before the last key received? */
 static bool goes_back(const struct scan *scan, const struct page *page)
 {
     const struct entity *first = page->entities;
@@ -190,7 +199,8 @@ static bool goes_back(const struct scan *scan, const struct page *page)
 static void follow(void *context, const struct continuation *next);
 
 /*
- * Refuses a page that goes back: the scan would read the same pages for ever.
+ * Requests a page. A page that goes back is refused (TW_BUSY), because the scan
+ * would read the same pages for ever.
  */
 static enum tw_err send_page(
     struct pool_request *task, struct exchange *exchange)
@@ -227,7 +237,8 @@ static size_t expected_bytes(const struct scan *scan)
     return bytes < ANSWER_MAX_BYTES ? bytes : ANSWER_MAX_BYTES;
 }
 
-/* The rate limiter's partition; 0: the page has many partitions. */
+/* The partition of a request for the rate limiter; 0: the page may have
+ * entities of many partitions. */
 static uint64_t partition_of(
     const struct scan *scan, const struct scan_request *request)
 {
@@ -244,7 +255,7 @@ static void begin_at(struct asking *asking, const struct continuation *from)
     asking->request.from.row_key = asking->from.row_key;
 }
 
-/* Request the page that begins at request.from. */
+/* Request the page that begins at asking->request.from. */
 static void ask(struct asking *asking)
 {
     struct scan *scan = asking->scan;
@@ -276,7 +287,7 @@ static void ask(struct asking *asking)
     request_pool_submit(scan->request_pool, &asking->task);
 }
 
-/* Request the page that begins at from; nothing if no range remains. */
+/* Request the page that begins at `from`. If no range remains, do nothing. */
 static void ask_from(struct scan *scan, struct continuation from)
 {
     struct asking *asking = scan->first;
@@ -287,7 +298,9 @@ static void ask_from(struct scan *scan, struct continuation from)
     asking->beside = false;
     ask(asking);
 }
-/* Called on the thread that makes first's request. */
+/* Request the page after the next one early, if the run's thread waits. Called
+ * on the thread that makes first's request, when the header of the response has
+ * arrived. */
 static void follow(void *context, const struct continuation *next)
 {
     struct asking *asking = context;
@@ -383,14 +396,14 @@ static void ask_smaller(struct scan *scan)
 
     scan->careful = true;
     scan->settled = false;
-    if (scan->top >= asked) /* top may have fallen since */
+    if (scan->top >= asked) /* else top has fallen since that request */
         scan->top = asked > TOP_FALL ? asked / TOP_FALL : 1;
     scan->mean_bytes = 0;
     ask_again(scan);
 }
 
-/* The service refuses the continuation token: continue after the last key
- * instead. */
+/* Continue after the last key received, because the service has refused the
+ * continuation token. */
 static void reopen(struct scan *scan)
 {
     struct position *position = scan->last.known ? &scan->last : &scan->start;
@@ -420,16 +433,17 @@ static enum tw_err fail(struct scan *scan, enum tw_err outcome, struct err *err)
         scan->first->task.last.err.text);
 }
 
-/* While a store does not respond, one request waits for it and all others are
- * given up. A page that was requested early may be one of these, so it is
- * requested again. */
+/* While a store does not respond, the request pool keeps one request waiting
+ * for the store and gives up all others. An early request may have been given
+ * up so; then it is worth another request. */
 static bool is_worth_another(const struct asking *asking)
 {
     return asking->beside && (asking->task.outcome == TW_BUSY ||
                                  asking->task.outcome == TW_UNKNOWN);
 }
 
-/* Wait for the requested page; request it again where that may help. */
+/* Wait for the requested page. After an outcome that another request may
+ * repair, request the page again and wait for it. */
 static enum tw_err receive(struct scan *scan, struct err *err)
 {
     while (scan->first->under_way) {

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A scan reads the pages of a selected part of a table, one after another. It
- * requests the next page while the caller works on the present one. The scan
- * ends when there is no continuation token, never because of an empty page or
- * of one with fewer than 1,000 entities.
+ * A scan reads the pages of a selected part of a table, one after another. The
+ * scan requests the next page while the caller works on the present one. The
+ * scan ends when there is no continuation token, never because a page is empty
+ * or has fewer than 1,000 entities.
  *
  * A resumed scan continues after a key and not from a continuation token, which
- * expires: it reads the rest of that partition, then all partitions after it,
- * as two cheap ranges. On a store whose scans are not in key order it starts
- * over.
+ * expires: the scan reads the rest of that key's partition, then all partitions
+ * after it, as two cheap ranges. On a store whose scans are not in key order, a
+ * resumed scan starts at the beginning.
  */
 #ifndef TW_JOBS_ENGINE_SCAN_H
 #define TW_JOBS_ENGINE_SCAN_H
@@ -31,17 +31,20 @@ struct scan_spec {
     const char *table;
     struct key_range partition_key, row_key;
     struct slice filter;        /* OData, or empty */
-    const struct slice *select; /* NULL: whole entities, by smaller pages; keys
-                                 * and ETag are always read */
+    const struct slice *select; /* names of the properties to read, besides keys
+                                 * and ETag; NULL: whole entities, in smaller
+                                 * first pages */
     size_t select_count;
-    unsigned first_top;  /* of the first page, 1..1000; 0: set by select */
+    unsigned first_top;  /* largest number of entities in the first page,
+                          * 1..1000; 0: 1000, or fewer if select is NULL */
     size_t entity_bytes; /* estimated memory of one entity; 0: not known */
     size_t page_bytes;   /* target memory of a page; 0: SCAN_PAGE_BYTES */
-    bool resumed;        /* only entities after this key are read: */
+    bool resumed;        /* true: read only entities after after_partition_key,
+                          * after_row_key */
     struct slice after_partition_key, after_row_key;
     struct run *run; /* borrowed. The scan calls run_stopping() between empty
                       * pages, because a filter may match nothing in a thousand
-                      * of them. NULL: the scan is never stopped */
+                      * pages. NULL: the scan is never stopped */
 };
 
 /*
@@ -52,10 +55,10 @@ struct scan *scan_open(
     struct pool_client *request_pool, const struct scan_spec *spec);
 
 /*
- * scan_next: the next page that has entities; borrowed until the next call.
- * *ret is NULL at the end. Any outcome but TW_OK is the request pool's final
- * one; the scan can then only be closed. TW_NOT_FOUND: the table does not
- * exist. TW_STOPPED also: run_stopping(spec->run).
+ * scan_next: *ret becomes the next page that has entities, borrowed until the
+ * next call, or NULL at the end of the scan. Any outcome but TW_OK is the
+ * request pool's final one; the scan can then only be closed. TW_NOT_FOUND: the
+ * table does not exist. TW_STOPPED also if run_stopping(spec->run) is true.
  */
 TW_MUST_USE enum tw_err scan_next(
     struct scan *scan, const struct page **ret, struct err *err);
@@ -66,14 +69,16 @@ TW_MUST_USE enum tw_err scan_next(
 void scan_drop_page(struct scan *scan);
 
 /* scan_wait: wait until scan_has_come() is true. Returns the outcome of the
- * request; scan_next() handles it and returns the page. */
+ * request for the next page; scan_next() then handles that outcome and returns
+ * the page. */
 TW_MUST_USE enum tw_err scan_wait(struct scan *scan);
 
-/* scan_bytes: the memory that the requested page may take, as part of the
- * budget of all requests. */
+/* scan_bytes: the memory that the requested page may take, in bytes, as part of
+ * the budget of all requests; 0: no page is requested. */
 size_t scan_bytes(const struct scan *scan);
 
-/* scan_has_come: has the request for the next page ended? */
+/* scan_has_come: has the request for the next page ended? True also if no page
+ * is requested. */
 bool scan_has_come(const struct scan *scan);
 
 /* scan_pages: number of pages received so far, empty ones included. */

@@ -7,14 +7,16 @@
 #include "worker/store/filter.h"
 #include "worker/store/store.h"
 
-/* A rendered filter is sent in a URL; the service refuses a longer one. */
+/* Limit of a rendered filter, in bytes. It is sent in a URL, and the service
+ * refuses longer URLs. */
 #define FILTER_MAX_BYTES (32 * 1024)
-/* 512 UTF-16 units are at most 1536 bytes; a longer key is refused by the
- * check. */
+/* Limit of a rendered key, in bytes. A valid key has at most 512 UTF-16 units,
+ * that is 1536 bytes; entity_check_key() refuses a longer one. */
 #define KEY_MAX_BYTES 4096
 
-/* The relation of a text to a key; the value is the distance from
- * SELECTOR_..._KEY. */
+/* How a key of an entity is compared with a selector's text.
+ * SELECTOR_PARTITION_KEY or SELECTOR_ROW_KEY plus the relation is the enum
+ * selector_key. */
 enum relation { EXACT, PREFIX, FROM, BELOW, RELATIONS };
 
 static const char *const RELATION_WORDS[RELATIONS] = {
@@ -25,8 +27,8 @@ static const char *const RELATION_WORDS[RELATIONS] = {
 };
 
 static const struct {
-    const char *key;  /* in the configuration */
-    const char *name; /* of the service */
+    const char *key;  /* name in the configuration */
+    const char *name; /* the service's name of the entity's key */
     enum relation relation;
 } KEYS[SELECTOR_KEYS] = {
     [SELECTOR_PARTITION_KEY] = {"partition_key", "PartitionKey", EXACT},
@@ -42,7 +44,7 @@ static const struct {
     [SELECTOR_ROW_KEY_BELOW] = {"row_key_below", "RowKey", BELOW},
 };
 
-/* A filter of blanks only matches everything. */
+/* Is text empty or only blanks? Such a filter matches every entity. */
 static bool is_blank(struct slice text)
 {
     for (size_t i = 0; i < text.len; i++)
@@ -63,8 +65,9 @@ static const struct template *load_key(const struct yaml_node *node,
     return template_compile(text, template_mark(node), scope, arena, problems);
 }
 
-/* A filter may be empty because a variable is empty. Where a variable is not
- * set, the result is not known yet, so this is not checked. */
+/* An empty filter is refused: perhaps an environment variable in it is empty.
+ * If a variable is not set, the text is not known yet, so this is not
+ * checked. */
 static const struct template *load_filter(const struct yaml_node *node,
     const struct template_scope *scope, struct arena *arena, const char **unset,
     struct problems *problems)
@@ -230,8 +233,7 @@ static bool all_keys_disjoint(
     return false;
 }
 
-/* One comparison of a filter that consists of comparisons joined by `and`: Name
- * eq 'text'. */
+/* A comparison Name eq 'text' in a filter. text includes the quotes. */
 struct equality {
     struct slice name, text;
 };
@@ -273,8 +275,8 @@ static bool read_equality(struct slice term, struct equality *ret)
     return true;
 }
 
-/* Is the filter more than comparisons joined by `and`? If so, no single
- * comparison holds for all entities that it selects. */
+/* Has the filter `or`, `not` or parentheses? If so, a single comparison of the
+ * filter need not hold for all entities that the filter selects. */
 static bool is_complex(struct slice filter)
 {
     return memchr(filter.at, '(', filter.len) ||
@@ -511,7 +513,8 @@ static bool is_so(enum relation relation, struct slice key, struct slice text)
     return false;
 }
 
-/* first: the first of the four relations of this key. */
+/* Does key match all its relations? first: SELECTOR_PARTITION_KEY or
+ * SELECTOR_ROW_KEY. */
 static bool key_matches(const struct selection *selection,
     enum selector_key first, struct slice key)
 {
@@ -537,8 +540,8 @@ static const struct slice *text_of(
     return selection->has[key] ? &selection->keys[key] : NULL;
 }
 
-/* Each range alone leaves out no matching entity, so any bound of the two may
- * be used: the one that leaves less to read. */
+/* The intersection of a and b. Every selected entity is in both ranges, so also
+ * in the intersection, which has fewer entities to read. */
 static struct key_range narrower(struct key_range a, struct key_range b)
 {
     if (!a.has_from || (b.has_from && text_utf16_compare(b.from, a.from) > 0)) {
@@ -553,9 +556,9 @@ static struct key_range narrower(struct key_range a, struct key_range b)
     return a;
 }
 
-/* Cuts a prefix to the longest text that the service accepts. A longer prefix
- * (made of a parent's key, for example) matches no key; the exact test decides
- * that. */
+/* Cuts a prefix to the longest key that the service accepts. A longer prefix
+ * (made of a parent's key, for example) matches no entity, which
+ * selection_matches() finds out. */
 static struct slice as_long_as_a_key(struct slice prefix)
 {
     struct slice rest = prefix;

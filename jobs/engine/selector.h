@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A selector says which entities of a table are selected: by PartitionKey,
- * RowKey, a prefix or a range of either, a filter, or any combination. Bound to
- * arguments (and, for a child, to its parent) it becomes a selection: the
- * ranges and the filter for the server, which may return more, and the exact
- * test of each entity.
+ * RowKey, a prefix or a range of a key, a filter, or any combination. Bound to
+ * arguments (and, for the children of an entity, to that parent) a selector
+ * becomes a selection. A selection has the ranges and the filter for the
+ * server, which may return more entities, and the exact test of each entity.
  */
 #ifndef TW_JOBS_ENGINE_SELECTOR_H
 #define TW_JOBS_ENGINE_SELECTOR_H
@@ -51,8 +51,8 @@ struct selector_nodes {
     const struct yaml_node *filter;
 };
 
-/* The entries of a key table (config/settings.h) for all these keys: `field` of
- * `type` is a struct selector_nodes. */
+/* The entries of a key table (config/settings.h) for the keys partition_key ...
+ * filter: `field` of `type` is a struct selector_nodes. */
 /* clang-format off */
 #define SELECTOR_SETTING(name, type, member, text) \
     {name, SETTING_NODE, SETTING_FIELD(type, member), .help = (text)}
@@ -79,9 +79,9 @@ struct selector_nodes {
 /* clang-format on */
 
 /*
- * selector_load: compile the templates of nodes in scope. False: problems has
- * been added to. *unset becomes the name of an environment variable that is
- * needed and not set. A filter that is empty although all variables are set is
+ * selector_load: compile the templates of nodes in scope. False: a problem was
+ * added. *unset becomes the name of an environment variable that a text needs
+ * and that is not set. A filter that is empty although all variables are set is
  * a problem: to select everything, the filter must be left out. Warns about a
  * prefix without a filter, because longer keys with the same beginning are
  * selected too.
@@ -90,23 +90,25 @@ bool selector_load(const struct selector_nodes *nodes,
     const struct template_scope *scope, struct arena *arena,
     struct selector *ret, const char **unset, struct problems *problems);
 
-/* selector_is_empty: true if it selects every entity of the table. */
+/* selector_is_empty: true if selector has no key and no filter, so that it
+ * selects every entity of the table. */
 bool selector_is_empty(const struct selector *selector);
 
 /*
- * selector_reads_entity: does it read a key or property of the parent entity?
+ * selector_reads_entity: does a template of selector read a key or property of
+ * the parent entity?
  */
 bool selector_reads_entity(const struct selector *selector);
 
-/* selector_equal: have both the same texts? If so, they select the same
- * entities when bound to the same values. */
+/* selector_equal: have both selectors the same texts? If so, both select the
+ * same entities when bound to the same values. */
 bool selector_equal(const struct selector *a, const struct selector *b);
 
 /*
- * selector_stays_with: take an entity that `one` selects under a parent, and
- * that selector selects under any parent: does selector select it under the
- * parent of `one` too? True if each template of selector is the same as in
- * `one`, or reads nothing of the parent.
+ * selector_stays_with: let `one` select an entity under a parent, and let
+ * selector select that entity under some parent. Does selector then select the
+ * entity under the parent of `one` too? True if each template of selector is
+ * the same as in `one`, or reads nothing of the parent.
  */
 bool selector_stays_with(
     const struct selector *selector, const struct selector *one);
@@ -116,25 +118,24 @@ bool selector_stays_with(
 bool selector_same_partition(const struct selector *selector);
 
 enum selector_growth {
-    SELECTOR_ANY,     /* nothing is known */
-    SELECTOR_AS_LONG, /* at least as long as the parent's key */
-    SELECTOR_LONGER,  /* longer than the parent's key */
+    SELECTOR_ANY,     /* nothing is known about the length of the key */
+    SELECTOR_AS_LONG, /* the key is at least as long as the parent's key */
+    SELECTOR_LONGER,  /* the key is longer than the parent's key */
 };
 
-/* selector_growth: how long is the PartitionKey (first is
- * SELECTOR_PARTITION_KEY) or the RowKey (SELECTOR_ROW_KEY) of a selected
- * entity, compared with that of the parent? */
+/* selector_growth: compare the length of a key of every selected entity with
+ * that of the parent. first: SELECTOR_PARTITION_KEY or SELECTOR_ROW_KEY. */
 enum selector_growth selector_growth(
     const struct selector *selector, enum selector_key first);
 
-/* selector_disjoint: is it certain that no entity is selected by both, whatever
- * they are bound to? True only where their literal keys, prefixes or
- * comparisons (Type eq 'a' and Type eq 'b') show it. */
+/* selector_disjoint: is it certain that no entity is selected by both a and b,
+ * for all values they are bound to? True only if literal keys, literal prefixes
+ * or comparisons (Type eq 'a' and Type eq 'b') show it. */
 bool selector_disjoint(const struct selector *a, const struct selector *b);
 
 /* selector_property_is: does the filter compare a property with exactly this
  * argument, as in Channel eq '{channel}'? The filter may contain only
- * comparisons joined by `and`. *ret_property: that property. */
+ * comparisons joined by `and`. *ret_property: the name of that property. */
 bool selector_property_is(const struct selector *selector, struct slice arg,
     struct slice *ret_property);
 
@@ -152,22 +153,23 @@ struct selection {
     struct slice keys[SELECTOR_KEYS];
     struct slice filter_text;
     const struct filter *filter;
-    const char *empty_prefix; /* the key of a prefix, of a range's `from` or of
-                               * a filter that rendered as an empty text, and
+    const char *empty_prefix; /* configuration key of a prefix, a `from` or a
+                               * filter that rendered as an empty text and so
                                * would select everything; or NULL */
 };
 
 /*
  * selection_bind: render the templates. entity is the parent, or NULL.
- * TW_INVALID: err says which key cannot be rendered, or cannot exist.
+ * TW_INVALID: err says which key or filter cannot be rendered, or is one that
+ * the service forbids.
  */
 TW_MUST_USE enum tw_err selection_bind(const struct selector *selector,
     const struct run_args *args, const struct entity *entity,
     struct arena *arena, struct selection *ret, struct err *err);
 
-/* selection_of_run: bind the selector of a whole job. TW_INVALID also where a
- * prefix, the beginning of a range or a filter renders as an empty text, and
- * would select everything. */
+/* selection_of_run: bind the selector of a whole job. TW_INVALID also if a
+ * prefix, a `from` or a filter renders as an empty text, which would select
+ * everything. */
 TW_MUST_USE enum tw_err selection_of_run(const struct selector *selector,
     const struct run_args *args, struct arena *arena, struct selection *ret,
     struct err *err);
@@ -176,27 +178,28 @@ TW_MUST_USE enum tw_err selection_of_run(const struct selector *selector,
 TW_MUST_USE enum tw_err selector_accept(const struct selector *selector,
     const struct run_args *args, struct err *err);
 
-/* selection_matches: the exact test. entity must have at least the properties
- * that the filter reads. */
+/* selection_matches: is entity selected? entity must have at least the
+ * properties that the filter reads. */
 bool selection_matches(
     const struct selection *selection, const struct entity *entity);
 
-/* selector_scans_table: true if no key limits the partitions to read. */
+/* selector_scans_table: true if selector has no key for the PartitionKey, so
+ * that all partitions are read. */
 bool selector_scans_table(const struct selector *selector);
 
 /*
- * selection_spec: fill the ranges and the filter of spec. Unless whole, also
- * its select: the properties that the filter reads and extra[0..count-1], made
- * in arena.
+ * selection_spec: fill the ranges and the filter of spec. If whole is false,
+ * also fill spec->select, allocated in arena: the keys, the properties that the
+ * filter reads, and extra[0..extra_count-1].
  */
 void selection_spec(const struct selection *selection, bool whole,
     const struct slice *extra, size_t extra_count, struct arena *arena,
     struct scan_spec *spec);
 
 /*
- * selection_spec_sure: the same for whole entities, and with the filter only if
- * every store evaluates it alike (filter_is_plain): no entity that
- * selection_matches() accepts is left out.
+ * selection_spec_sure: fill spec as selection_spec() does for whole entities,
+ * but with the filter only if all stores evaluate it alike (filter_is_plain).
+ * So no entity that selection_matches() accepts is left out.
  */
 void selection_spec_sure(const struct selection *selection, struct arena *arena,
     struct scan_spec *spec);

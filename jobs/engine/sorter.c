@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Each operation is stored as one compact piece, smaller than a parsed entity:
- * the more operations fit, the fuller the batches are. The pieces lie in one
- * block, which is allocated only while the sorter has operations: flushed
- * operations belong to the batch writer, and of two sorters that feed each
- * other one is empty.
+ * the more operations fit into the sorter, the fuller the batches are. The
+ * pieces lie in one block, which is allocated only while the sorter has
+ * operations.
  */
 #include "jobs/engine/sorter.h"
 
@@ -17,17 +16,19 @@
 #include "worker/base/arena.h"
 #include "worker/base/mem.h"
 
-/* A larger piece is allocated separately, so that the block need not reserve
- * space for the largest possible piece. */
+/* Size limit of a piece in the block, in bytes. A larger piece is allocated
+ * separately, so that the block need not reserve space for the largest possible
+ * piece. */
 #define LARGE_BYTES (16 * 1024)
 
-/* With more partitions than this, each batch is sealed when it is flushed. An
- * open batch in the batch writer is worth its memory only if its partition
- * probably comes again in the next flush. */
+/* The largest number of partitions whose batches are left open after a flush.
+ * With more partitions, each batch is sealed: a partition then probably has no
+ * operations in the next flush, so an open batch would only occupy memory. */
 #define PARTITIONS_KEPT_OPEN 32
 
-/* A stored item. Its bytes are PartitionKey, RowKey and ETag, then for each
- * property: the lengths of name and value, its type, its name, its value. */
+/* A piece: a stored item. `bytes` has PartitionKey, RowKey and ETag, then for
+ * each property the lengths of name and value, the type, the name, the
+ * value. */
 struct held {
     struct store *store;
     const char *table;
@@ -36,8 +37,8 @@ struct held {
         struct err *err);
     void (*settled)(void *context, const struct batch_writer_settled *how);
     void *context;
-    uint64_t number; /* how many operations were added before it */
-    uint32_t size;   /* bytes of the piece */
+    uint64_t number; /* number of operations added before this one */
+    uint32_t size;   /* size of the piece, in bytes */
     uint32_t partition_key_len, row_key_len, etag_len;
     uint32_t property_count;
     enum operation_type type;
@@ -45,14 +46,15 @@ struct held {
 };
 
 struct sorter {
-    char *block; /* SORTER_MAX_BYTES, `used` of them in use; or NULL */
+    char *block; /* SORTER_MAX_BYTES bytes, of which `used` are in use; NULL:
+                  * not allocated */
     size_t used;
     struct arena large;
     struct held **held;
     size_t count;
     uint64_t added;
-    uint64_t oldest; /* the least number in held; equal to added if held is
-                      * empty */
+    uint64_t oldest; /* the least number of the stored operations; equal to
+                      * `added` if there are none */
     bool pouring;
 };
 
@@ -94,7 +96,7 @@ static struct held *held_alloc(struct sorter *sorter, size_t bytes)
     return held;
 }
 
-/* Copies bytes to *at, and moves *at behind them. */
+/* Copies len bytes to *at, and moves *at behind the copy. */
 static void put(char **at, const void *bytes, size_t len)
 {
     if (len > 0)
@@ -231,7 +233,8 @@ static struct property take_property(const char **at)
 }
 
 /*
- * The operation as it was added; its list of properties is allocated in arena.
+ * The operation as it was added. Its list of properties is allocated in arena;
+ * its texts are borrowed from held.
  */
 static struct operation unfold(const struct held *held, struct arena *arena)
 {
@@ -269,11 +272,12 @@ static enum tw_err flush_one(const struct held *held,
 
 /* ---- choosing partitions ---- */
 
-/* The operations of one partition, after sorting. */
+/* The operations of one partition, which are adjacent after sorting. */
 struct group {
     size_t first, count;
-    size_t goes; /* how many of these to flush, from the first */
-    bool old;    /* one of them is older than SORTER_MAX_AGE */
+    size_t goes; /* number of operations to flush, from the first */
+    bool old;    /* an operation of the group has at least the age
+                  * SORTER_MAX_AGE */
 };
 
 static bool begins(const struct sorter *sorter, size_t i)
@@ -287,7 +291,8 @@ static bool is_old(const struct sorter *sorter, const struct held *held)
     return sorter->added - held->number >= SORTER_MAX_AGE;
 }
 
-/* The groups in order of partitions. Owned. */
+/* The groups of the sorted operations, in the order of their partitions.
+ * Owned. */
 static struct group *list_groups(const struct sorter *sorter, size_t *ret_count)
 {
     struct group *groups = mem_array(sorter->count + 1, sizeof *groups);
@@ -303,8 +308,9 @@ static struct group *list_groups(const struct sorter *sorter, size_t *ret_count)
     return groups;
 }
 
-/* Only whole batches of a group that has any: the rest waits for more
- * operations. A group that is old or smaller is flushed completely. */
+/* The number of operations of group to flush: only whole batches, because the
+ * rest may become a full batch later; all operations, if the group is old or
+ * has fewer than one batch. */
 static size_t wanted(const struct group *group)
 {
     if (group->old || group->count < BATCH_MAX_OPERATIONS)
@@ -312,7 +318,7 @@ static size_t wanted(const struct group *group)
     return group->count - group->count % BATCH_MAX_OPERATIONS;
 }
 
-/* Old groups first, then the fullest. */
+/* Order: old groups first, then groups by falling number of operations. */
 static int compare_groups(const void *left, const void *right)
 {
     const struct group *a = *(struct group *const *)left;
@@ -335,8 +341,8 @@ static size_t bytes_going(
     return bytes;
 }
 
-/* Choose all old groups, and the fullest until half of all operations and half
- * of all bytes are chosen. */
+/* Choose what to flush: all old groups, then the groups with the most
+ * operations, until half of all operations and half of all bytes are chosen. */
 static void choose_fullest(
     const struct sorter *sorter, struct group *groups, size_t count)
 {
@@ -408,7 +414,7 @@ static void empty(struct sorter *sorter)
     arena_done(&sorter->large);
 }
 
-static int compare_table_refs(const void *left, const void *right)
+static int compare_tables(const void *left, const void *right)
 {
     uintptr_t a = (uintptr_t) * (struct held *const *)left;
     uintptr_t b = (uintptr_t) * (struct held *const *)right;
@@ -424,7 +430,7 @@ static void close_gaps(struct sorter *sorter)
     for (size_t i = 0; i < sorter->count; i++)
         if (sorter->held[i])
             sorter->held[count++] = sorter->held[i];
-    qsort(sorter->held, count, sizeof *sorter->held, compare_table_refs);
+    qsort(sorter->held, count, sizeof *sorter->held, compare_tables);
     sorter->count = count;
     sorter->used = 0;
     sorter->oldest = sorter->added;

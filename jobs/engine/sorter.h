@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A sorter gathers operations before they are added to a batch writer, and
- * hands them over by table, PartitionKey and RowKey: operations scattered over
- * many partitions so still make full batches. The sorter is bounded in
- * operations and in bytes, so that memory does not grow with the work. When it
- * is full, it hands over the partitions with the most operations and keeps all
- * others.
+ * hands them over sorted by table, PartitionKey and RowKey, so that operations
+ * scattered over many partitions make full batches too. The sorter is bounded
+ * in operations and in bytes, so that memory does not grow with the work. When
+ * it is full, it hands over the partitions with the most operations and keeps
+ * all others.
  */
 #ifndef TW_JOBS_ENGINE_SORTER_H
 #define TW_JOBS_ENGINE_SORTER_H
@@ -20,40 +20,44 @@
 #define SORTER_MAX_OPERATIONS 8192
 #define SORTER_MAX_BYTES (4 * 1024 * 1024)
 
-/* Once this many operations were added after it, an operation is among the next
- * that are handed over. */
+/* The age, in operations added since, from which an operation is handed over by
+ * the next sorter_make_room(). */
 #define SORTER_MAX_AGE (2 * SORTER_MAX_OPERATIONS)
 
 struct sorter;
 
 /*
- * sorter_new: owned. sorter_free: drops the operations held; NULL is allowed.
+ * sorter_new: an empty sorter. Owned. sorter_free: drops the operations that
+ * were not handed over; NULL is allowed.
  */
 struct sorter *sorter_new(void);
 void sorter_free(struct sorter *sorter);
 
-/* sorter_add: the operation is copied. Its context and table are borrowed until
- * the batch writer has completed it, or it is dropped. */
+/* sorter_add: the operation is copied. Context and table of item are borrowed
+ * until the batch writer has completed the operation, or the operation is
+ * dropped. */
 void sorter_add(struct sorter *sorter, const struct batch_item *item);
 
-/* sorter_is_full: true: the caller must make room before it adds more. */
+/* sorter_is_full: must the caller call sorter_make_room() before it adds
+ * another operation? sorter_count: the number of operations in the sorter. */
 bool sorter_is_full(const struct sorter *sorter);
 size_t sorter_count(const struct sorter *sorter);
 
-/* sorter_added: how many operations were added so far. sorter_oldest: how many
- * of these, counted from the first, have all been handed over. */
+/* sorter_added: how many operations were added so far. sorter_oldest: the
+ * number of operations before the oldest one in the sorter: all of them have
+ * been handed over. */
 uint64_t sorter_added(const struct sorter *sorter);
 uint64_t sorter_oldest(const struct sorter *sorter);
 
 /*
- * sorter_flush: hand all operations to the batch writer, sorted (those of one
- * key in the order in which they were added). The sorter is then empty. If the
- * batch writer takes no more operations, its outcome is returned, and the
- * remaining operations are dropped.
+ * sorter_flush: hand all operations to the batch writer, sorted (operations on
+ * one entity in the order in which they were added). The sorter is then empty.
+ * If the batch writer takes no more operations, its outcome is returned, and
+ * the remaining operations are dropped.
  *
- * sorter_make_room: the same with at least half of the operations, from the
- * partitions that fill most batches: one batch for each started hundred of such
- * a partition.
+ * sorter_make_room: hand over at least half of the operations, in the same way:
+ * those of the partitions with the most operations, in full batches where
+ * possible.
  */
 TW_MUST_USE enum tw_err sorter_flush(
     struct sorter *sorter, struct batch_writer *batch_writer, struct err *err);

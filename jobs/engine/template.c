@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Templates: a text divided into pieces, each a literal or an expression. In a
- * filter each piece knows whether it is within quotes: its value is then data,
- * and can never end the literal that contains it.
+ * filter, quotes in the value of a quoted piece are doubled, so that the value
+ * can never end the literal that contains it.
  */
 #include "jobs/engine/template.h"
 
@@ -18,11 +18,13 @@
 #define MAX_WIDTH 64
 
 struct piece {
-    size_t offset; /* in the source */
+    size_t offset; /* of the piece in template->source */
     struct slice literal;
     const struct expression *expression; /* NULL: the piece is a literal */
-    unsigned width;                      /* zero padding; 0: none */
-    bool quoted;                         /* in a filter, within '...' */
+    unsigned width;                      /* least number of digits, padded with
+                                          * zeros; 0: no padding */
+    bool quoted;                         /* the piece is within '...' of a
+                                          * filter */
 };
 
 struct template
@@ -71,8 +73,8 @@ static void add_literal(struct compiler *compiler, size_t start, size_t end)
                 .literal = {compiler->in.text.at + start, end - start}});
 }
 
-/* The offset after the } that ends the expression beginning at start. Texts in
- * quotes may contain a }. */
+/* The offset after the } that ends the expression beginning at start. A } in a
+ * quoted text does not end the expression. */
 static size_t skip_braces(struct slice text, size_t start)
 {
     bool in_quotes = false;
@@ -116,8 +118,8 @@ static bool read_width(struct expression_reader *in, struct piece *piece)
     return true;
 }
 
-/* A filter accepts a DateTime in quotes only. Whether another value may be
- * unquoted is checked when it is rendered. */
+/* Refuse an unquoted DateTime in a filter, which accepts only datetime'...'.
+ * Unquoted values of other kinds are checked when they are rendered. */
 static bool check_bare(
     const struct compiler *compiler, const struct piece *piece)
 {
@@ -156,7 +158,7 @@ static bool read_braces(struct compiler *compiler, size_t start)
     return true;
 }
 
-/* Parse the brace at offset i. Returns the offset where the text continues. */
+/* Parse the brace at offset i. Returns the offset of the text after it. */
 static size_t read_brace(struct compiler *compiler, size_t i)
 {
     struct slice text = compiler->in.text;
@@ -234,14 +236,16 @@ const struct template *template_compile(struct slice text, struct mark mark,
 /* ---- checking a filter with sample values ---- */
 
 /*
- * The sample is built byte by byte; for each byte it records the corresponding
- * byte of the template. Text within quotes is kept back until the quotes close:
- * datetime'{x}' then becomes a well-formed constant.
+ * The text of a filter with sample values in place of {..}. For each byte it
+ * records the offset of the corresponding byte of the template, for the
+ * position of problems. Text within quotes is added when the quotes close, so
+ * that datetime'{x}' becomes a valid constant.
  */
 struct sample {
     struct buf text;
-    struct buf held; /* text within quotes */
-    size_t *offsets; /* one per byte of text; `room` of them allocated */
+    struct buf held; /* text after an opening quote, not yet added to text */
+    size_t *offsets; /* offset in the template of each byte of text; `room` are
+                      * allocated */
     size_t room;
     size_t quote_offset; /* where the quotes opened in the template */
     bool in_quotes, substituted;
@@ -341,9 +345,10 @@ static size_t template_offset(
     return offset < sample->text.len ? sample->offsets[offset] : end;
 }
 
-/* Unclosed quotes are reported by the parser of filters. */
+/* Check the syntax of a filter with sample values. For quotes that are not
+ * closed, an opening quote is added, so that filter_check() reports them. */
 static bool check_filter(
-    const struct template *template, const struct expression_reader *table_ref)
+    const struct template *template, const struct expression_reader *reader)
 {
     struct sample sample = {0};
     struct err err;
@@ -362,7 +367,7 @@ static bool check_filter(
         sample_add(&sample, slice_of("'"), sample.quote_offset);
     good = filter_check(buf_slice(&sample.text), &offset, &err) == TW_OK;
     if (!good)
-        expression_problem(table_ref,
+        expression_problem(reader,
             template_offset(&sample, offset, template->source.len),
             "filter: %s", err.text);
     buf_done(&sample.text);
@@ -377,12 +382,12 @@ const struct template *template_compile_filter(struct slice text,
 {
     const struct template *template =
         compile(text, true, mark, scope, arena, problems);
-    struct expression_reader table_ref = {.mark = mark, .problems = problems};
+    struct expression_reader reader = {.mark = mark, .problems = problems};
 
     if (template == NULL)
         return NULL;
-    table_ref.text = template->source;
-    return check_filter(template, &table_ref) ? template : NULL;
+    reader.text = template->source;
+    return check_filter(template, &reader) ? template : NULL;
 }
 
 /* ---- rendering ---- */
@@ -421,7 +426,7 @@ static bool only_constant_chars(struct slice text)
     return text.len > 0;
 }
 
-/* Does OData read text as a number, true or false, and as nothing else? */
+/* Is text, without quotes, a valid OData number, true or false? */
 static bool is_bare_constant(struct slice text)
 {
     struct buf filter;
@@ -466,7 +471,8 @@ static enum tw_err add_bare_double(
     return TW_OK;
 }
 
-/* Append an OData constant of the value's type. */
+/* Append value to a filter, unquoted, as an OData constant of the value's
+ * type. */
 static enum tw_err add_bare(const struct piece *piece,
     const struct value *value, struct arena *arena, struct buf *to,
     struct err *err)
@@ -529,7 +535,8 @@ static enum tw_err render_piece(const struct template *template,
     return result;
 }
 
-/* A value may have made its surroundings invalid, as in datetime'{x}'. */
+/* Check a rendered filter: a value may be invalid at its position, as in
+ * datetime'{x}'. */
 static enum tw_err check_rendered(const struct template *template,
     const struct buf *to, size_t start, struct err *err)
 {

@@ -8,8 +8,8 @@
  * jobs/templates.md is the reference: every function, type, text form and
  * error. A value that is missing or of the wrong type fails the entity; it
  * never becomes an empty text. A value renders as its canonical text
- * (worker/store/canonical.h), independent of the spelling of the service or of
- * a writer.
+ * (worker/store/canonical.h), which does not depend on the spelling that the
+ * service or a client program used.
  */
 #ifndef TW_JOBS_ENGINE_TEMPLATE_H
 #define TW_JOBS_ENGINE_TEMPLATE_H
@@ -32,21 +32,22 @@ struct template; /* lives in the arena it was compiled into; immutable */
 struct template_scope {
     const struct slice *args; /* the job's arguments; all are strings */
     size_t arg_count;
-    bool has_entity; /* all other names are properties of an entity (for a
-                      * child: of its parent), including PartitionKey and RowKey
-                      */
+    bool has_entity; /* names that are no arguments are properties of an entity
+                      * (of the parent, in a template for a child), including
+                      * PartitionKey and RowKey */
 };
 
 /*
- * template_mark: the position of a scalar's first character, after its quote.
+ * template_mark: the position of a scalar's first character, after an opening
+ * quote.
  */
 struct mark template_mark(const struct yaml_node *scalar);
 
 /*
- * template_compile: compile text (environment variables already replaced),
- * whose first character is at mark. NULL: every mistake is added to problems at
- * its own line and column; an unknown name is reported with the most similar
- * known one.
+ * template_compile: compile text, whose first character is at mark. Call after
+ * environment variables are replaced. NULL: every mistake was added to problems
+ * with its position; an unknown name is reported with the most similar known
+ * one.
  */
 const struct template *template_compile(struct slice text, struct mark mark,
     const struct template_scope *scope, struct arena *arena,
@@ -56,17 +57,19 @@ const struct template *template_compile(struct slice text, struct mark mark,
  * template_compile_filter: compile an OData filter. '...{x}...' within quotes
  * renders as one quoted literal, its quotes doubled; a bare {x} must render as
  * a number, true or false (an Int64 gets its L, a Double its point). The syntax
- * of the filter is checked here, with sample values; it is checked with the
- * real values, as in datetime'{x}', when it is rendered.
+ * of the filter is checked here, with sample values, and again at each
+ * rendering, with the real values: a value may be invalid at its position, as
+ * in datetime'{x}'.
  */
 const struct template *template_compile_filter(struct slice text,
     struct mark mark, const struct template_scope *scope, struct arena *arena,
     struct problems *problems);
 
 /*
- * template_render: append the text to `to`. args has the order of the scope's;
- * entity is NULL if the scope has none. TW_INVALID: err names the property or
- * argument and what is wrong with it; `to` is then incomplete.
+ * template_render: append the rendered text to `to`. The arguments in args have
+ * the order of scope->args; entity is NULL if scope->has_entity is false.
+ * TW_INVALID: err names the property or argument and what is wrong with it;
+ * `to` is then incomplete.
  */
 TW_MUST_USE enum tw_err template_render(const struct template *template,
     const struct run_args *args, const struct entity *entity, struct buf *to,
@@ -74,8 +77,8 @@ TW_MUST_USE enum tw_err template_render(const struct template *template,
 
 /*
  * template_render_key: render a template without an entity as a key, which
- * lives in arena. TW_INVALID also: the service refuses such a key, or the key
- * is too long. which: "PartitionKey", ..., for err.
+ * lives in arena. TW_INVALID also if the service forbids the key, or the key is
+ * too long. which: name of the key for err, such as "PartitionKey".
  */
 TW_MUST_USE enum tw_err template_render_key(const struct template *template,
     const struct run_args *args, const char *which, struct arena *arena,
@@ -86,25 +89,26 @@ TW_MUST_USE enum tw_err template_render_key(const struct template *template,
 const struct slice *template_properties(
     const struct template *template, size_t *ret_count);
 
-/* template_reads_entity: does it read a property or a key of the entity? */
+/* template_reads_entity: does the template read a property or a key of the
+ * entity? */
 bool template_reads_entity(const struct template *template);
 
-/* template_source: the text it was compiled from. */
+/* template_source: the text that the template was compiled from. */
 struct slice template_source(const struct template *template);
 
 /* template_is_constant: true if the template has no {..}. */
 bool template_is_constant(const struct template *template);
 
 /*
- * template_holds: is one of its pieces the whole value of property or key
- * `name`, as in "{name}" or "c{name}_"? *ret_longer: there is literal text
- * beside it, so that the result is longer than that value.
+ * template_holds: does every result contain the whole value of property or key
+ * `name`, as in "{name}" or "c{name}_"? *ret_longer: the template has literal
+ * text too, so that the result is longer than that value.
  */
 bool template_holds(
     const struct template *template, const char *name, bool *ret_longer);
 
 /* template_beginning: the literal text that every result begins with; may be
- * empty. *ret_whole: every result is exactly that text. Borrowed. */
+ * empty. *ret_whole: true if every result is exactly that text. Borrowed. */
 struct slice template_beginning(
     const struct template *template, bool *ret_whole);
 
@@ -114,7 +118,7 @@ int template_leading_arg(
     const struct template *template, struct slice *ret_rest);
 
 /* template_lone_arg: the index of the argument, if the template is exactly one
- * {argument}; else -1. Used to derive arguments from an entity. */
+ * {argument}; else -1. Used to find the value of that argument in an entity. */
 int template_lone_arg(const struct template *template);
 
 #endif

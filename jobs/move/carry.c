@@ -17,7 +17,7 @@
 /* Maximum batches of one load in flight. */
 #define BATCHES_IN_FLIGHT 16
 
-/* Maximum difference of a service's clocks. */
+/* Maximum difference between the clocks of one service. */
 #define CLOCK_MARGIN_TICKS (5 * TICKS_PER_S)
 
 /* ---- sources and copies ---- */
@@ -55,7 +55,7 @@ void carry_complain(struct mover *m, const struct keys *keys, struct slice etag,
 /* A request for keys that no entity has. Its response has the service's clock
  * and shows whether the table exists. */
 struct clock_task {
-    struct pool_request task; /* first, for the cast to clock_task */
+    struct pool_request task; /* first: send_clock() casts to clock_task */
     const char *table;
     struct page page;
 };
@@ -93,7 +93,8 @@ static enum tw_err read_clock(
                                   clock.table, clock.task.last.err.text);
 }
 
-/* Creates a missing table; reads its clock. */
+/* Reads the clock of the destination's service. Creates the destination table
+ * if missing. */
 static enum tw_err open_destination(
     struct mover *m, int64_t *ret_ticks, struct err *err)
 {
@@ -106,7 +107,8 @@ static enum tw_err open_destination(
     return outcome == TW_OK ? read_clock(m, ret_ticks, err) : outcome;
 }
 
-/* Two stores of the configuration may be one account. */
+/* Fails if source and destination are one table, under two store names of the
+ * configuration, and destination keys may be selected keys. */
 static enum tw_err check_location(struct mover *m, struct err *err)
 {
     struct store *source = m->ends.stores[PAIR_SOURCE],
@@ -134,7 +136,8 @@ bool carry_is_recent(const struct intent *intent, const struct found *found)
 }
 
 /* decide(): stores the current entity in the pair. settled() then decides the
- * pair: it knows whether the outcome was unknown. */
+ * state of the pair, because only settled() knows whether an outcome was
+ * unknown. */
 static enum write_decision keep_met(void *context, const struct operation *sent,
     const struct entity *now, struct arena *arena, struct operation *ret,
     struct err *err)
@@ -160,7 +163,7 @@ static bool is_accepted(const struct pair *pair, const struct intent *intent)
     const struct found *found = &pair->found;
 
     if (!found->equal || strcmp(found->etag, pair->etags[PAIR_SOURCE]) == 0)
-        return false; /* the source's own ETag: it is the source (rule M2) */
+        return false; /* not equal, or the source itself (rule M2) */
     if (pair->indeterminate && carry_is_recent(intent, found) &&
         !mover_has_filled(pair->mover, &pair->keys[PAIR_COPY]))
         return true;
@@ -172,7 +175,7 @@ static void settle_met(struct pair *pair)
     if (is_accepted(pair, &carried_of(pair)->intent)) {
         pair->state = PAIR_COPIED;
         memcpy(pair->etags[PAIR_COPY], pair->found.etag, ETAG_MAX);
-        pair->indeterminate = true; /* not provably the run's own (M9) */
+        pair->indeterminate = true; /* copy not provably the run's (M9) */
         mover_fill(pair->mover, &pair->keys[PAIR_COPY]);
         return;
     }
@@ -188,7 +191,7 @@ static void settle_insert(void *context, const struct batch_writer_settled *how)
     struct pair *pair = context;
 
     if (how->indeterminate) {
-        pair->indeterminate = true; /* stays set: rule M4 */
+        pair->indeterminate = true; /* never reset: rule M4 */
         late_note(&pair->mover->late, pair->mover->ends.stores[PAIR_COPY]);
     }
     switch (how->end) {
@@ -200,7 +203,7 @@ static void settle_insert(void *context, const struct batch_writer_settled *how)
     case WRITE_WAS_NO_OP:
         settle_met(pair);
         break;
-    case WRITE_FAILED: /* the batch writer has reported it */
+    case WRITE_FAILED: /* the batch writer has reported the failure */
     case WRITE_OF_ABSENT:
     case WRITE_WAS_SKIPPED:
         pair->state = PAIR_LEFT;
@@ -308,7 +311,7 @@ static void settle_delete(void *context, const struct batch_writer_settled *how)
 {
     struct pair *pair = context;
 
-    pair->delete_indeterminate |= how->indeterminate; /* stays set: rule M4 */
+    pair->delete_indeterminate |= how->indeterminate; /* never reset: rule M4 */
     switch (how->end) {
     case WRITTEN:
         pair->state = PAIR_DONE;
@@ -319,7 +322,7 @@ static void settle_delete(void *context, const struct batch_writer_settled *how)
     case WRITE_WAS_NO_OP:
         pair->state = PAIR_CHANGED;
         break;
-    case WRITE_FAILED: /* the batch writer has reported it */
+    case WRITE_FAILED: /* the batch writer has reported the failure */
     case WRITE_WAS_SKIPPED:
         pair->state = PAIR_LEFT;
         pair->mover->named++;
@@ -355,8 +358,9 @@ static enum tw_err send_deletes(
                             : outcome;
 }
 
-/* Every attempt stores `leaving` itself before it deletes: an attempt that
- * lost the intent to another one stops here (rule M3). */
+/* Every attempt stores `leaving` before it deletes, also after a takeover. If
+ * another attempt has changed the intent, this write fails, and no source is
+ * deleted (rule M3). */
 enum tw_err carry_leave(
     struct mover *m, struct carried *carried, struct err *err)
 {
@@ -424,7 +428,7 @@ static enum tw_err store_intent(
 
     *intent = (struct intent){.job = slice_of(m->run->job),
         .run = slice_of(m->run->id),
-        .table_refs = {m->table_refs[PAIR_SOURCE], m->table_refs[PAIR_COPY]}};
+        .locations = {m->locations[PAIR_SOURCE], m->locations[PAIR_COPY]}};
     intent_name(intent, carried == &m->carried[1]);
     outcome = open_destination(m, &intent->since_ticks, err);
     return outcome == TW_OK
@@ -432,7 +436,8 @@ static enum tw_err store_intent(
                : outcome;
 }
 
-/* Waits for late inserts before any step relies on a read (rule A4). */
+/* late_wait() ensures that no insert can arrive after the copies were read back
+ * (rule A4). */
 static enum tw_err copy_all(
     struct mover *m, struct carried *carried, struct err *err)
 {

@@ -4,15 +4,16 @@
  *
  *   intent `copying`     stored before the first insert
  *   inserts              201: the copy is the run's own (rule M2)
- *   read back            each copy is compared, with its ETag
- *   intent `leaving`     confirmed pairs only, with both ETags (rule M3)
- *   deletes              each source with the ETag that was copied
+ *   read back            content and ETag of each copy are compared
+ *   intent `leaving`     stored with confirmed pairs and their ETags (rule M3)
+ *   deletes              each source is deleted with the ETag that was copied
  *   intent removed
  *
- * Inserts and deletes go through a batch writer. After a refused batch or an
- * unknown outcome it reads the current entities and calls decide(), which only
- * stores them in the pair. settled() then decides the pair, because only there
- * batch_writer_settled.indeterminate is known, on which rules M2 to M5 depend.
+ * A batch writer sends inserts and deletes. After a refused batch or an unknown
+ * outcome the batch writer reads the current entities and calls decide(), which
+ * only stores the entity in its pair. settled() then decides the state of the
+ * pair, because rules M2 to M5 depend on batch_writer_settled.indeterminate,
+ * which decide() does not receive.
  */
 #ifndef TW_JOBS_MOVE_CARRY_H
 #define TW_JOBS_MOVE_CARRY_H
@@ -20,26 +21,26 @@
 #include "jobs/move/mover.h"
 
 /*
- * carry_begin: copy the sources gathered in `carried` and send their deletes.
- * The previous load (m->leaving) is finished before these deletes; then carried
- * becomes m->leaving. After any outcome but TW_OK the intents stay, and the
- * next attempt takes them over.
+ * carry_begin: copy the sources gathered in `carried`, finish the previous load
+ * (m->leaving), and send the deletes of `carried`, which becomes m->leaving.
+ * After any outcome but TW_OK the intents remain stored, and the next attempt
+ * takes over the intents.
  */
 TW_MUST_USE enum tw_err carry_begin(
     struct mover *m, struct carried *carried, struct err *err);
 
-/* carry_finish: wait for the deletes of m->leaving (NULL: no-op), repair pairs
- * whose source has changed or is absent, remove the intent and save the
+/* carry_finish: wait for the deletes of m->leaving (no-op if NULL), repair
+ * pairs whose source has changed or is absent, remove the intent and save the
  * checkpoint. */
 TW_MUST_USE enum tw_err carry_finish(struct mover *m, struct err *err);
 
 /* carry_leave: store the intent as `leaving` with the confirmed pairs and send
- * their deletes; a no-op without confirmed pairs. */
+ * the deletes of their sources; a no-op without confirmed pairs. */
 TW_MUST_USE enum tw_err carry_leave(
     struct mover *m, struct carried *carried, struct err *err);
 
-/* carry_end: at the end of a load or an attempt: wait for deletes in flight,
- * empty the load. */
+/* carry_end: call at the end of a load or an attempt: waits for deletes in
+ * flight, and empties the load. */
 void carry_end(struct carried *carried);
 
 /* carry_is_recent: is the Timestamp of the found entity at most 5 s older than
@@ -58,8 +59,8 @@ TW_MUST_USE enum tw_err carry_make(const struct mover *m,
  * M10)? */
 bool carry_selects(const struct mover *m, const struct entity *entity);
 
-/* carry_complain: report a source that stays. Every round finds such a source
- * again, so only the last round reports it. */
+/* carry_complain: report a source that is not moved. A no-op before the last
+ * round, because every round finds such a source again. */
 void carry_complain(struct mover *m, const struct keys *keys, struct slice etag,
     const char *why);
 

@@ -13,8 +13,8 @@
 #include "worker/base/text.h"
 #include "worker/store/store.h"
 
-/* For each load: read the destination's clock; store, change and remove the
- * intent. */
+/* Further requests of each load: read the destination's clock; store, change
+ * and remove the intent. */
 #define REQUESTS_PER_LOAD 4
 
 #define FIRST_KEYS                                                             \
@@ -68,7 +68,7 @@ struct estimating {
     struct mover m;
     struct job_estimate *ret;
     struct counting sources;
-    uint64_t partitions[LOAD_MAX_PAIRS]; /* of the copies of one load */
+    uint64_t partitions[LOAD_MAX_PAIRS]; /* hashes, of the copies of a load */
     size_t count;
     int64_t loads, unmade;
     struct err unmade_why;
@@ -183,7 +183,7 @@ enum tw_err move_estimate(const struct job *job,
 struct verifying {
     struct mover m;
     struct job_verification *ret;
-    bool second;         /* the pass that confirms */
+    bool second;         /* true in the pass that confirms */
     int64_t began_ticks; /* the service's clock before the first pass */
 };
 
@@ -198,7 +198,8 @@ static void note_difference(struct verifying *v, struct job_difference *found,
     found->count++;
 }
 
-/* A source that was written later was not found by both passes. */
+/* The second pass skips sources written after the first pass began, because the
+ * first pass may not have found such sources. */
 static void verify_source(void *ctx, const struct entity *entity)
 {
     struct verifying *v = ctx;

@@ -10,8 +10,8 @@ TW_MUST_USE enum tw_err move_estimate(const struct job *job,
     const struct job_stores *stores, struct run *run, struct job_estimate *ret,
     struct err *err);
 
-/* move_verify: see struct kind, verify. Counts selected sources that are left,
- * and intents of moves of these tables. */
+/* move_verify: see struct kind, verify. Counts selected sources that were not
+ * moved, and intents of moves from or to a table of the job. */
 TW_MUST_USE enum tw_err move_verify(const struct job *job,
     const struct job_stores *stores, struct run *run,
     struct job_verification *ret, struct err *err);

@@ -15,14 +15,14 @@
 #include "worker/base/text.h"
 #include "worker/store/store.h"
 
-/* A String holds 32 Ki UTF-16 units, and no text has more of them than
- * bytes. */
+/* Maximum bytes of a chunk. A String has at most 32,768 UTF-16 units, and a
+ * UTF-8 text has no more UTF-16 units than bytes. */
 #define CHUNK_MAX_BYTES 30000
 #define LIST_MAX_BYTES ((size_t)INTENT_MAX_CHUNKS * CHUNK_MAX_BYTES)
 
 #define FIELDS 7
 
-/* Writes of one change with an unknown outcome. */
+/* Maximum tries of one change of an intent. */
 #define TRIES_MAX 8
 
 static const char *const STATES[] = {"copying", "leaving"};
@@ -49,11 +49,11 @@ bool location_same(const struct location *a, const struct location *b)
     return same_text(a->account, b->account) && same_text(a->table, b->table);
 }
 
-/* ---- names ---- */
+/* ---- the RowKey ---- */
 
 void intent_name(struct intent *intent, unsigned slot)
 {
-    const struct location *source = &intent->table_refs[PAIR_SOURCE];
+    const struct location *source = &intent->locations[PAIR_SOURCE];
     unsigned char digest[CRYPTO_SHA256_BYTES];
     struct buf text;
     char hash[17];
@@ -104,7 +104,7 @@ static size_t add_pairs(struct buf *to, const struct load *load, bool leaving)
     return count;
 }
 
-/* Takes the text up to end; false: end is missing. */
+/* Takes the text before `end` off *text. False: *text has no `end`. */
 static bool take_field(struct slice *text, char end, struct slice *ret)
 {
     const char *at = text->len > 0 ? memchr(text->at, end, text->len) : NULL;
@@ -145,7 +145,7 @@ static void digest_list(struct slice list, char to[33])
 
 /* ---- one change ---- */
 
-/* The rows to write, and the intent as stored. */
+/* The intent as it is stored, and the rows to write. */
 struct change {
     struct intent *intent;
     struct run *run;
@@ -175,11 +175,11 @@ static void describe(
     entity_set_string(row, arena, "Job", intent->job);
     entity_set_string(row, arena, "Run", intent->run);
     for (int side = PAIR_SOURCE; side <= PAIR_COPY; side++) {
-        const struct location *table_ref = &intent->table_refs[side];
+        const struct location *location = &intent->locations[side];
 
-        entity_set_string(row, arena, NAMES[side][0], table_ref->store);
-        entity_set_string(row, arena, NAMES[side][1], table_ref->account);
-        entity_set_string(row, arena, NAMES[side][2], table_ref->table);
+        entity_set_string(row, arena, NAMES[side][0], location->store);
+        entity_set_string(row, arena, NAMES[side][1], location->account);
+        entity_set_string(row, arena, NAMES[side][2], location->table);
     }
     entity_set_datetime(row, arena, "Since", intent->since_ticks);
     entity_set_int32(row, arena, "Chunks", (int32_t)change->count);
@@ -187,7 +187,7 @@ static void describe(
     entity_set_string(row, arena, "Digest", slice_of(digest));
 }
 
-/* Chunks end at the end of a line. */
+/* Bytes of the next chunk, which ends at the end of a line. */
 static size_t chunk_bytes(struct slice list)
 {
     size_t bytes = list.len < CHUNK_MAX_BYTES ? list.len : CHUNK_MAX_BYTES;
@@ -287,7 +287,7 @@ static bool has_text(
 /* The current rows of one intent. */
 struct rows {
     size_t count;
-    bool ours; /* the first has the Change of this write */
+    bool ours; /* the first row has the Change of this write */
     char etags[INTENT_MAX_CHUNKS][ETAG_MAX];
 };
 
@@ -352,8 +352,9 @@ static enum tw_err read_stored(
     return TW_OK;
 }
 
-/* The write was refused, or its outcome is unknown. A late insert could arrive
- * after the intent was removed, so this waits. */
+/* Call when the write was refused, or its outcome is unknown. A late insert
+ * could arrive after the intent was removed, so look_after() waits if an insert
+ * has left no row. */
 static enum tw_err look_after(
     struct change *change, enum tw_err sent, enum stored *ret, struct err *err)
 {
@@ -437,13 +438,13 @@ enum tw_err intent_remove(
     return write_intent(intent, run, late, NULL, err);
 }
 
-/* ---- reading them ---- */
+/* ---- reading intents ---- */
 
 /* The intent whose rows are read. */
 struct reading {
     struct arena arena;
     struct intent *intent;
-    size_t chunks, pairs; /* expected; chunks 0: none is read */
+    size_t chunks, pairs; /* expected numbers, from the first row */
     struct buf list;
     char digest[33];
 };
@@ -484,8 +485,8 @@ static bool read_count(
 
 static bool read_places(struct reading *reading, const struct entity *row)
 {
-    struct location *source = &reading->intent->table_refs[PAIR_SOURCE];
-    struct location *copy = &reading->intent->table_refs[PAIR_COPY];
+    struct location *source = &reading->intent->locations[PAIR_SOURCE];
+    struct location *copy = &reading->intent->locations[PAIR_COPY];
 
     return read_text(reading, row, "SourceStore", &source->store) &&
            read_text(reading, row, "SourceAccount", &source->account) &&
@@ -577,7 +578,8 @@ static bool is_newer(const struct entity *row, int32_t *ret_format)
            *ret_format > INTENT_FORMAT;
 }
 
-/* Only that version knows what its pairs mean and which sources to delete. */
+/* Only the newer version knows what the pairs mean and which sources to
+ * delete. */
 static enum tw_err refuse_newer(const struct run *run, struct slice row_key,
     int32_t format, struct err *err)
 {
@@ -624,7 +626,7 @@ static enum tw_err visit_rows(const struct visit *visit,
 
     do {
         outcome = scan_next(scan, &page, err);
-        if (outcome == TW_NOT_FOUND) /* no ledger yet */
+        if (outcome == TW_NOT_FOUND) /* the ledger table does not exist yet */
             return TW_OK;
         for (size_t i = 0; outcome == TW_OK && page && i < page->count; i++)
             outcome = visit_row(visit, reading, &page->entities[i], err);

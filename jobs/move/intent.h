@@ -1,27 +1,31 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * An intent lists the pairs of a load. It is stored beside the ledger
+ * An intent lists the pairs of a load. The intent is stored beside the ledger
  * (partition !intents) before the load's first insert and removed after its
  * last delete. The next attempt takes over the intents of a crashed attempt
  * (takeover.h).
  *
- * An intent is a row for each chunk of its list of pairs, all written in one
- * batch. Their RowKey is HASH-SLOT-CHUNK: HASH of the source table's account
- * and name, SLOT 0 or 1, so that a second owner of the same load gets a 409
- * (rule M1). The first row has the properties of the whole intent:
+ * An intent is a row for each chunk of its list of pairs; one batch writes all
+ * rows. The RowKey of a row is HASH-SLOT-CHUNK: HASH of the source table's
+ * account and name; SLOT 0 or 1, for the two loads of an attempt. These keys
+ * are fixed, so a second attempt that inserts the intent gets a 409 (rule M1).
+ * The first row has the properties of the whole intent:
  *
  *   Format    INTENT_FORMAT; absent: 1
- *   State     copying: copies are being inserted; leaving: the list holds
+ *   State     copying: copies are being inserted; leaving: the list has
  *             confirmed pairs only, with both ETags (rule M3)
- *   Load      random, of the load; Change: random, of the last write
- *   Job, Run  the run that moves
+ *   Load      random id of the load
+ *   Change    random id of the last write of the intent
+ *   Job, Run  job and run that stored the intent
  *   SourceStore, SourceAccount, SourceTable, DestinationStore, ...
  *   Since     the destination's clock before the first insert (rule M2)
- *   Chunks, Pairs, Digest   of the list, to detect a damaged intent
+ *   Chunks, Pairs, Digest   two counts and the digest of the list, to detect a
+ *             damaged intent
  *
- * Each row has Load and Text. A pair is a line of seven texts separated by
- * tabs: both keys and the ETag of the source, the same of the copy, the digest
- * of the copy. No key and no ETag holds a control character.
+ * Each row has Load, and a chunk of the list in Text. A pair is a line of seven
+ * fields separated by tabs: PartitionKey, RowKey and ETag of the source, then
+ * of the copy, and the digest of the copy. Keys and ETags contain no control
+ * characters, so no field contains a tab or a newline.
  */
 #ifndef TW_JOBS_MOVE_INTENT_H
 #define TW_JOBS_MOVE_INTENT_H
@@ -40,12 +44,14 @@ struct store;
 
 #define INTENTS_PARTITION "!intents"
 #define INTENT_MAX_CHUNKS 99
-/* A newer version wrote an intent with a higher Format: it stays unchanged. */
+/* The Format that this version writes. A newer version wrote any intent with a
+ * higher Format; such an intent is left unchanged. */
 #define INTENT_FORMAT 1
 
-/* A table, independent of the store's name in the configuration. */
+/* A table, identified independently of the store's name in the
+ * configuration. */
 struct location {
-    struct slice store;   /* the name, for messages */
+    struct slice store;   /* the store's name, for messages */
     struct slice account; /* location_account() of the store */
     struct slice table;
 };
@@ -53,34 +59,36 @@ struct location {
 /* location_account: the identity of the store; in arena. */
 struct slice location_account(const struct store *store, struct arena *arena);
 
-/* location_same: is it the same table? Compares names without case. */
+/* location_same: are a and b the same table? Compares names without case. */
 bool location_same(const struct location *a, const struct location *b);
 
 struct intent {
     struct slice job, run;
-    struct location table_refs[2]; /* by enum pair_side */
+    struct location locations[2]; /* by enum pair_side */
     int64_t since_ticks;
     bool leaving;
 
     char row_key[24]; /* HASH-SLOT */
     char id[33];      /* Load */
     char change[33];
-    size_t chunks; /* stored; 0: none */
+    size_t chunks; /* number of stored rows; 0: intent not stored */
     char etags[INTENT_MAX_CHUNKS][ETAG_MAX];
 };
 
-/* intent_name: set row_key and id of a new intent in that slot. */
+/* intent_name: set row_key (with slot, 0 or 1) and id of a new intent. Call
+ * after locations are set. */
 void intent_name(struct intent *intent, unsigned slot);
 
 /*
  * intent_store: insert the intent with all pairs of the load. intent_leave:
- * replace it, as `leaving`, with the pairs that are PAIR_COPIED. intent_remove:
- * delete it.
+ * replace the stored intent by one in state `leaving` that lists the pairs in
+ * state PAIR_COPIED. intent_remove: delete the stored intent.
  *
- * After an unknown outcome the rows are read. After an unknown insert the
- * function also waits, so that the insert cannot arrive after the intent was
- * removed. TW_CONFLICT: another attempt has written the intent, or holds its
- * keys; the caller must do nothing more for this load.
+ * After an unknown outcome the rows are read. If an insert with an unknown
+ * outcome has left no row, the function also waits until the insert can no
+ * longer arrive, which could else happen after the intent was removed.
+ * TW_CONFLICT: another attempt has changed the intent, or has stored an intent
+ * with the same keys; the caller must do nothing more for this load.
  */
 TW_MUST_USE enum tw_err intent_store(struct intent *intent, struct run *run,
     struct late *late, const struct load *load, struct err *err);
@@ -90,11 +98,11 @@ TW_MUST_USE enum tw_err intent_remove(
     struct intent *intent, struct run *run, struct late *late, struct err *err);
 
 /*
- * intent_each: read all intents of the ledger, one after another. load is
- * borrowed: it holds the pairs of the intent during `each`, which may remove or
- * change the intent. Any outcome of `each` but TW_OK ends the reading.
- * TW_INVALID: an intent is damaged, or a newer version wrote it; err names the
- * row, and what to do.
+ * intent_each: read all intents of the ledger and call `each` for one after
+ * another. load is borrowed; during the call it has the pairs of the intent.
+ * `each` may remove or change the intent; any outcome of `each` but TW_OK ends
+ * the reading. TW_INVALID: an intent is damaged, or a newer version wrote the
+ * intent; err has the RowKey, and what to do.
  */
 TW_MUST_USE enum tw_err intent_each(struct run *run, struct load *load,
     enum tw_err (*each)(

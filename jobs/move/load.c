@@ -11,27 +11,28 @@
 #include "worker/base/text.h"
 #include "worker/store/store.h"
 
-/* Maximum bytes of the copies of a load. One copy may be larger; a copy of
- * LARGE_COPY_BYTES is the last of its load. */
+/* Bytes of copies at which a load is full; its last copy may exceed the limit.
+ * A copy of at least LARGE_COPY_BYTES is always the last of its load. */
 #define LOAD_MAX_BYTES (1024 * 1024)
 #define LARGE_COPY_BYTES (256 * 1024)
 
-/* Maximum bytes of an intent's list of pairs: fits a batch of the ledger's
- * store, with quotes escaped. */
+/* Bytes of an intent's list of pairs at which a load is full: the list, with
+ * quotes escaped, fits a batch of the ledger's store. */
 #define LISTED_MAX_BYTES (1280 * 1024)
 
-/* Both ETags, the digest and the separators. */
+/* Bytes of a pair in the list without its keys: both ETags, the digest and the
+ * separators. */
 #define LISTED_BYTES (2 * ETAG_MAX + 2 * DIGEST_BYTES + 8)
 
-/* A larger load is read back range by range, a smaller one several ranges at
- * once. */
+/* Bytes of copies above which a load is read back range by range, and not
+ * RANGES_AT_ONCE ranges at once. */
 #define LARGE_LOAD_BYTES (512 * 1024)
 #define RANGES_AT_ONCE 4
-/* A page of a thousand of these is small. */
+/* Maximum average bytes of small entities: a full page is small. */
 #define SMALL_ENTITY_BYTES 512
 
-/* After this many pages in a row without any of the keys, the remaining keys
- * are read one by one. */
+/* Maximum consecutive pages without a key of the range; then the remaining keys
+ * of the range are read one by one. */
 #define IDLE_PAGES_MAX 3
 
 /* ---- a load ---- */
@@ -225,8 +226,8 @@ static const struct keys *keys_at(const struct range *range, size_t i)
     return &range->pairs[i]->keys[range->side];
 }
 
-/* Stores order keys beyond U+FFFF differently: such a key is a range of its
- * own. */
+/* False: key has a character beyond U+FFFF. Stores order such keys differently,
+ * so each such key is a range of its own. */
 static bool is_plain(struct slice key)
 {
     for (size_t i = 0; i < key.len; i++)
@@ -265,8 +266,9 @@ static void open_range(struct range *range, struct run *run,
 
     arena_init(&arena);
     if (range->count > 1)
-        /* Of the keys that begin with LAST, only LAST and LAST with blanks are
-         * below LAST!: no key may hold another character before '!'. */
+        /* A key that begins with LAST is below LAST! only if it is LAST or
+         * continues with a blank: no other character below '!' is allowed in a
+         * key. */
         spec.row_key = (struct key_range){.has_from = true,
             .has_below = true,
             .from = first->row_key,
@@ -293,7 +295,7 @@ static size_t find_in(const struct range *range, struct slice row_key)
     return range->count;
 }
 
-/* Returns the number of keys on the page. */
+/* Returns the number of pairs whose keys are on the page. */
 static size_t meet_page(struct range *range, const struct page *page)
 {
     size_t met = 0;
@@ -365,7 +367,8 @@ static enum tw_err read_range(struct range *range, struct run *run,
     return outcome;
 }
 
-/* Small entities are read in full pages: other entities may lie between. */
+/* $top of the first page; 0: default. Small entities are read in full pages,
+ * because other entities may lie between their keys. */
 static unsigned first_top_of(const struct load *load)
 {
     return load->count > 0 && load->bytes / load->count <= SMALL_ENTITY_BYTES

@@ -4,17 +4,20 @@
  * another account.
  *
  * An attempt first takes over the intents of interrupted moves of its tables
- * (takeover.h). Then it reads its selection in rounds (jobs/engine/rounds.h)
- * and moves it in loads of up to 1,000 (carry.h). The scan, the intent and the
- * copies of a load overlap the deletes of the previous load.
+ * (takeover.h). Then the attempt reads the selected entities in rounds
+ * (jobs/engine/rounds.h) and moves them in loads of up to 1,000 (carry.h). The
+ * scan, the intent and the copies of a load overlap the deletes of the previous
+ * load.
  *
- * A source is deleted only if this run inserted its copy and read it back, at
- * another location. If the right result cannot be determined, both entities
- * stay and are named. jobs/GUIDE.md has the rules M1 to M10.
+ * A source is deleted only after its copy was read back at another location,
+ * and is the run's own (rule M2) or accepted (rule M9). If the right result
+ * cannot be determined, both entities remain and are reported. jobs/GUIDE.md
+ * has the rules M1 to M10.
  *
- * Each round finds the sources that stay (a conflict, a copy that cannot be
- * made) again, so only the last round reports them. Entities that no later
- * round finds are reported at once and counted in the checkpoint.
+ * Each round again finds the sources that are not moved (because of a conflict,
+ * or of a copy that cannot be made), so only the last round reports them.
+ * Entities that no later round finds are reported at once and counted in the
+ * checkpoint.
  */
 #include "jobs/move/move.h"
 
@@ -80,7 +83,8 @@ static struct pair *find_pair(const struct mover *m, const struct entity *copy)
     return pair;
 }
 
-/* Rule M1: of two sources with one destination key the second stays. */
+/* Rule M1: reports the second of two sources with one destination key; the
+ * second source is not moved. */
 static void name_second(struct mover *m, const struct keys *source,
     const struct entity *copy, const struct pair *first)
 {
@@ -89,7 +93,7 @@ static void name_second(struct mover *m, const struct keys *source,
         .keys = {*source, {copy->partition_key, copy->row_key}}};
     struct buf why;
 
-    if (is_same(source, keys)) /* the scan returned it twice */
+    if (is_same(source, keys)) /* the scan returned one source twice */
         return;
     buf_init(&why, 8192);
     buf_add_text(&why, "another source, ");
@@ -136,8 +140,9 @@ static void gather_entity(struct mover *m, const struct entity *source)
     arena_done(&scratch);
 }
 
-/* Moves the gathered load. done: all sources up to this one are in this load
- * or an earlier one; NULL: the round has read everything. */
+/* Moves the gathered load. done: the last source read: every source up to
+ * `done` is in the gathered load or in an earlier load. NULL: the round has
+ * read all sources. */
 static enum tw_err move_gathered(
     struct mover *m, const struct entity *done, struct err *err)
 {
@@ -177,8 +182,9 @@ static enum tw_err gather_page(
 
 /* ---- rounds ---- */
 
-/* Selects entities written since then. They are few, so the job's own filter
- * is only applied on the client: the service allows 15 comparisons. */
+/* Asks for entities written since since_ticks. The service allows 15
+ * comparisons, so the job's own filter is not sent too; the client applies the
+ * job's filter to the few entities returned. */
 static void ask_for_newer(
     int64_t since_ticks, struct arena *arena, struct scan_spec *spec)
 {
@@ -188,7 +194,7 @@ static void ask_for_newer(
         arena, "Timestamp ge datetime'%s'", text_from_ticks(since_ticks, time));
 }
 
-/* since_ticks 0: all sources. */
+/* Opens a scan of the sources written since since_ticks; 0: of all sources. */
 static struct scan *open_scan(struct mover *m, int64_t since_ticks)
 {
     struct scan_spec spec = {.store = m->ends.stores[PAIR_SOURCE],
@@ -228,7 +234,7 @@ static enum tw_err read_pages(struct mover *m, struct scan *scan)
 }
 
 /* A stopping run finishes the load whose deletes are in flight; the next
- * attempt moves what was only gathered (rule M8). */
+ * attempt moves sources that were only gathered (rule M8). */
 static enum tw_err read_round(struct mover *m)
 {
     struct scan *scan =

@@ -23,13 +23,13 @@ void mover_set_ends(struct mover *m)
 
         m->ends.stores[side] = store;
         m->ends.tables[side] = table_refs[side]->table;
-        m->table_refs[side] = (struct location){slice_of(store->name),
+        m->locations[side] = (struct location){slice_of(store->name),
             location_account(store, &m->arena),
             slice_of(table_refs[side]->table)};
     }
 }
 
-/* ---- sources that were named ---- */
+/* ---- sources that were reported ---- */
 
 static struct digest digest_keys(const struct keys *keys, struct slice etag)
 {
@@ -45,7 +45,7 @@ static struct digest digest_keys(const struct keys *keys, struct slice etag)
     return digest;
 }
 
-/* Its slot, or the free slot for it. */
+/* The slot of digest, or the free slot for digest. */
 static struct digest *find_known(const struct mover *m, struct digest digest)
 {
     size_t at = digest.low % (2 * KNOWN_MAX);
@@ -60,11 +60,11 @@ static struct digest *find_known(const struct mover *m, struct digest digest)
 void mover_know(struct mover *m, const struct keys *keys, struct slice etag)
 {
     struct digest digest = digest_keys(keys, etag);
-    struct digest *table_ref = find_known(m, digest);
+    struct digest *known = find_known(m, digest);
 
-    if (m->known_count == KNOWN_MAX || table_ref->low == digest.low)
+    if (m->known_count == KNOWN_MAX || known->low == digest.low)
         return;
-    *table_ref = digest;
+    *known = digest;
     m->known_count++;
 }
 
@@ -138,7 +138,7 @@ static void set_place(struct mover *m, const struct keys *done)
 {
     mover_forget_position(m);
     if (!m->ends.stores[PAIR_SOURCE]->capabilities.ordered)
-        return; /* an unordered scan starts over */
+        return; /* a scan of an unordered store starts over */
     m->done = (struct keys){own(done->partition_key), own(done->row_key)};
     m->resumes = true;
 }

@@ -23,14 +23,14 @@ struct ends {
     const char *tables[2];
 };
 
-/* A load in progress. There may be two: the deletes of one overlap the inserts
- * of the next. */
+/* A load in progress. There may be two loads: the deletes of one load overlap
+ * the inserts of the next load. */
 struct carried {
     struct load load;
     struct intent intent;
     struct ends ends;
-    struct batch_writer *deletes; /* in flight; NULL: none */
-    struct keys done;             /* the last source read for it */
+    struct batch_writer *deletes; /* deletes in flight; NULL: none */
+    struct keys done; /* keys of the last source read for the load */
 };
 
 #define KNOWN_MAX 4096
@@ -40,73 +40,78 @@ struct mover {
     const struct job_stores *stores;
     struct run *run;
     struct err *err;
-    struct arena arena; /* the selection, locations */
+    struct arena arena; /* memory of selection and locations */
     struct selection selection;
     struct ends ends;
-    struct location table_refs[2];
+    struct location locations[2];
 
     struct rounds rounds;
     struct late late;
     bool may_be_late; /* a request of an earlier attempt may still arrive */
-    bool takes_over;  /* an intent concerns this move */
+    bool takes_over;  /* an intent in the ledger concerns this move */
     bool prepared;    /* source and destination are known to differ */
 
     struct carried carried[2];
-    struct carried *gathering; /* one of them */
-    struct carried *leaving;   /* the other load while it is open, or NULL */
+    struct carried *gathering; /* the element of carried that is being filled */
+    struct carried *leaving;   /* the element of carried whose deletes are in
+                                  flight; NULL: none */
 
-    /* Where the scan continues; saved in the checkpoint. */
+    /* The position after which the scan continues; saved in the checkpoint. */
     bool resumes;
-    struct keys done; /* owned texts */
+    struct keys done; /* keys of the last completed source; owned texts */
 
-    /* Named entities that no later round finds again. Kept in the checkpoint,
-     * because they make the run fail. named_stored: as in the ledger. */
+    /* named: number of reported entities that no later round finds again. Saved
+     * in the checkpoint, because such entities make the run fail. named_stored:
+     * value of `named` in the ledger. */
     int64_t named, named_stored;
 
-    /* Digests of sources that were named; the first KNOWN_MAX. */
-    struct digest *known; /* owned; a hash table of 2 * KNOWN_MAX */
+    /* Digests of the first KNOWN_MAX sources that this attempt has reported or
+     * counted as skipped. */
+    struct digest *known; /* owned; a hash table of 2 * KNOWN_MAX slots */
     size_t known_count;
 
-    /* Hashes of destination keys at which this attempt has stored a copy, the
-     * newest of each slot. An equal entity there is the copy of another
-     * source, however recent it is. */
-    uint32_t *filled; /* owned; FILLED_SLOTS of them */
+    /* Hashes of destination keys at which this attempt has stored or accepted a
+     * copy; of the keys that share a slot, only the newest. An equal entity at
+     * such a key is the copy of another source, however recent its Timestamp
+     * is. */
+    uint32_t *filled; /* owned; array of FILLED_SLOTS */
 };
 
 #define FILLED_SLOTS 65536
 
-/* mover_set_ends: set stores, tables and locations of both sides; needs
- * m->arena. */
+/* mover_set_ends: set stores, tables and locations of both sides. Call after
+ * arena_init(&m->arena). */
 void mover_set_ends(struct mover *m);
 
-/* mover_know: remember the source; etag: only with this ETag; empty: with any
- * ETag. mover_knows: was it remembered with the same arguments? */
+/* mover_know: remember a source as reported, with this ETag only; etag empty:
+ * with any ETag. mover_knows: was mover_know() called with the same keys and
+ * etag? */
 void mover_know(struct mover *m, const struct keys *keys, struct slice etag);
 bool mover_knows(
     const struct mover *m, const struct keys *keys, struct slice etag);
 
-/* mover_fill: a copy is at these keys. mover_has_filled: is it remembered?
- * False once another key has its slot. */
+/* mover_fill: remember that a copy is at these keys. mover_has_filled: are
+ * these keys remembered? False after other keys took their slot. */
 void mover_fill(struct mover *m, const struct keys *keys);
 bool mover_has_filled(const struct mover *m, const struct keys *keys);
 
 /*
- * mover_name: report a pair of which both sides stay, or a side that the move
- * may have left behind. Counted in the checkpoint.
+ * mover_name: report a pair of which both entities remain, or one that the move
+ * may have left behind. Adds 1 to m->named, which the checkpoint contains.
  */
 void mover_name(struct mover *m, const struct ends *ends, struct pair *pair);
 
 /* mover_name_all: report every pair of the load that has a reason and is not
- * reported yet. TW_OK: the ledger has the count. */
+ * reported yet. TW_OK: m->named is stored in the ledger. */
 TW_MUST_USE enum tw_err mover_name_all(struct mover *m, const struct ends *ends,
     struct load *load, struct err *err);
 
-/* mover_save: save the checkpoint. done: all sources up to this one are done;
- * NULL: unchanged. */
+/* mover_save: save the checkpoint. done: the new position: all sources up to
+ * these keys are completed; NULL: the position is unchanged. */
 void mover_save(struct mover *m, const struct keys *done);
 
 /* mover_read_checkpoint: read rounds, named and the position. False: the run
- * has no checkpoint, so it begins. */
+ * has no checkpoint with progress, and begins with its first round. */
 bool mover_read_checkpoint(struct mover *m);
 
 /* mover_forget_position: the next scan begins at the first key. mover_forget:

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT */
-/* The copy follows its source, request by request. */
+/* Repairs a pair with single requests: the copy follows its source. */
 #include "jobs/move/repair.h"
 
 #include "jobs/engine/call.h"
 #include "jobs/move/carry.h"
 #include "worker/store/store.h"
 
-/* Maximum changes of one source that its copy follows. Then the copy is
- * deleted, and the next round moves the source. */
+/* Maximum changes of one source that its copy follows. After more changes the
+ * copy is deleted, and the next round moves the source. */
 #define FOLLOW_MAX 5
 
-/* Writes of one entity with an unknown outcome. */
+/* Maximum tries of one write while its outcome is unknown. */
 #define TRIES_MAX 8
 
 struct repair {
@@ -57,7 +57,7 @@ static bool found_has(const struct pair *pair, const char *etag)
     return pair->found.there && strcmp(pair->found.etag, etag) == 0;
 }
 
-/* One write with the known ETag. ret_etag (may be NULL): the new one. */
+/* One write with the known ETag. ret_etag (may be NULL): the new ETag. */
 static enum tw_err write_side(struct repair *r, enum pair_side side,
     enum operation_type type, const struct entity *entity, char *ret_etag)
 {
@@ -78,7 +78,8 @@ static enum tw_err write_side(struct repair *r, enum pair_side side,
     return outcome;
 }
 
-/* Deletes one side. *ret: the result. TW_UNKNOWN is resolved by reading. */
+/* Deletes the entity of one side; sets *ret to the result. After TW_UNKNOWN a
+ * read of that entity decides. */
 enum deleted { DELETED, DELETED_INDETERMINATE, WAS_ABSENT, WAS_CHANGED };
 
 static enum tw_err delete_side(
@@ -116,7 +117,7 @@ static enum tw_err delete_side(
 
 /* ---- the copy ---- */
 
-/* The source is gone, or stays without a copy. */
+/* Call if the source was deleted, or remains without a copy (source_stays). */
 static enum tw_err delete_copy(struct repair *r, bool source_stays)
 {
     enum deleted deleted = DELETED;
@@ -144,7 +145,7 @@ static enum tw_err replace_copy(struct repair *r, const struct entity *copy)
 
         if (outcome != TW_OK && !unknown)
             return outcome == TW_NOT_FOUND ? TW_CONFLICT : outcome;
-        outcome = find_side(r, PAIR_COPY); /* it is also the read-back */
+        outcome = find_side(r, PAIR_COPY); /* also verifies the copy */
         if (outcome != TW_OK)
             return outcome;
         if (unknown && found_has(pair, pair->etags[PAIR_COPY]))
@@ -162,8 +163,8 @@ static enum tw_err replace_copy(struct repair *r, const struct entity *copy)
 
 /* ---- the source ---- */
 
-/* Makes the copy of the current source; false: the source has no copy at this
- * key now, and a later round decides. */
+/* Makes the copy of the current source. False: the source has no copy at this
+ * key any more, and a later round decides. */
 static bool make_copy(struct repair *r, const struct entity *source,
     struct arena *arena, struct entity *ret)
 {
@@ -176,8 +177,8 @@ static bool make_copy(struct repair *r, const struct entity *source,
            slice_equal(ret->row_key, keys->row_key);
 }
 
-/* Replaces the copy by one of the current source. *ret: the source may be
- * deleted; else the pair is settled. */
+/* Replaces the copy by a copy of the current source. *ret true: the source may
+ * be deleted; false: nothing more is done for the pair. */
 static enum tw_err copy_again(
     struct repair *r, const struct entity *source, bool *ret)
 {
@@ -203,7 +204,7 @@ static enum tw_err copy_again(
     return outcome;
 }
 
-/* *ret: the source was changed once more. */
+/* Deletes the source. Sets *ret to true if the source was changed once more. */
 static enum tw_err delete_source(struct repair *r, bool *ret)
 {
     enum deleted deleted = DELETED;
@@ -258,8 +259,9 @@ static enum tw_err follow_source(struct repair *r)
     return again ? delete_copy(r, true) : TW_OK;
 }
 
-/* Only a copy answered 201, and never unknown, may be written again. After an
- * unknown delete only an absent source is certain (rules M4, M5). */
+/* A copy may be written again only if its insert was answered with 201 and
+ * never had an unknown outcome. After a delete with an unknown outcome, only an
+ * absent source is a certain result (rules M4, M5). */
 enum tw_err repair_pair(struct mover *m, struct carried *carried,
     struct pair *pair, struct err *err)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Repair of a pair whose source was changed or deleted by another client
- * between its copy and its delete (rule M5). */
+/* Repair of a pair whose source was changed or deleted by another client after
+ * the source was copied and before the move deleted the source (rule M5). */
 #ifndef TW_JOBS_MOVE_REPAIR_H
 #define TW_JOBS_MOVE_REPAIR_H
 
@@ -9,9 +9,9 @@
 /*
  * repair_pair: repair a pair that is PAIR_CHANGED or PAIR_ABSENT. If the copy
  * is provably the run's own, and the answer about the source was definite, the
- * copy follows the source: it is replaced and the source deleted, or the copy
- * is deleted, each with its known ETag. Otherwise nothing is written, and
- * pair->why has the reason.
+ * copy follows the source: the copy is replaced and the source deleted, or the
+ * copy is deleted, each write with the known ETag. Otherwise nothing is
+ * written, and pair->why has the reason.
  */
 TW_MUST_USE enum tw_err repair_pair(struct mover *m, struct carried *carried,
     struct pair *pair, struct err *err);

@@ -12,7 +12,7 @@
 
 static const char *const CONFLICTS[] = {"fail", "skip", "accept_equal", NULL};
 
-/* The map of the job itself; `kind` and `args` have been read already. */
+/* The map of the job itself. The caller has already read `kind` and `args`. */
 struct job_map {
     struct yaml_node *kind, *args, *from, *to, *properties, *failures;
     int on_conflict;
@@ -54,7 +54,7 @@ static const struct setting FROM_KEYS[] = {
 const struct settings_section move_from_section = {
     "from", FROM_KEYS, sizeof(FROM_KEYS) / sizeof(FROM_KEYS[0])};
 
-/* ---- which keys: ranges ---- */
+/* ---- ranges of keys ---- */
 
 /* A range of keys relative to a text, in UTF-16 order. */
 struct range {
@@ -62,7 +62,7 @@ struct range {
     struct slice text;
 };
 
-/* A key must match each of them. */
+/* Ranges of which a key must match each. */
 struct ranges {
     struct range list[4];
     size_t count;
@@ -95,7 +95,7 @@ static void add_range(struct ranges *ranges, int relation, struct slice text)
     ranges->list[ranges->count++].text = text;
 }
 
-/* The ranges of selected keys, without arguments. first is
+/* The ranges of selected keys that hold for all arguments of a run. first is
  * SELECTOR_PARTITION_KEY or SELECTOR_ROW_KEY. */
 static struct ranges selected_ranges(const struct selector *selector,
     enum selector_key first, struct arena *arena)
@@ -129,7 +129,8 @@ static struct ranges made_ranges(
     return ranges;
 }
 
-/* Is every key in a before every key in b? Neither range is empty. */
+/* Is every key in a before every key in b? Call with ranges that are not
+ * empty. */
 static bool is_before(const struct range *a, const struct range *b)
 {
     int order = text_utf16_compare(a->text, b->text);

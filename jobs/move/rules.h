@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The configuration of a move job: which entities, where they go, and the
- * action if an entity is already at a destination key.
+ * The configuration of a move job: which entities are moved, their destination,
+ * and the action if an entity is already at a destination key.
  */
 #ifndef TW_JOBS_MOVE_RULES_H
 #define TW_JOBS_MOVE_RULES_H
@@ -18,9 +18,9 @@ struct settings_section;
 struct job_loader;
 
 enum move_conflict {
-    MOVE_FAIL,         /* the source stays and is named                   */
-    MOVE_SKIP,         /* the source stays and is counted                 */
-    MOVE_ACCEPT_EQUAL, /* an equal entity counts as the copy (rule M9)    */
+    MOVE_FAIL,         /* the source remains and is reported */
+    MOVE_SKIP,         /* the source remains and is counted as skipped */
+    MOVE_ACCEPT_EQUAL, /* an equal entity counts as the copy (rule M9) */
 };
 
 struct move_rules {
@@ -28,9 +28,10 @@ struct move_rules {
     struct selector selector;
     struct copying_target to;
     enum move_conflict on_conflict;
-    bool disjoint; /* no destination key can be a selected key, whatever the
-                      entities hold */
-    const char *overlap; /* a sentence with both ranges, for !disjoint */
+    bool disjoint;       /* no destination key can be a selected key, whatever
+                            properties the entities have */
+    const char *overlap; /* a sentence with both key ranges, for an error
+                            message; set if !disjoint */
 };
 
 /*
@@ -45,7 +46,7 @@ struct move_rules *move_rules_load(
  * each. */
 void move_rules_explain(const struct move_rules *rules, struct buf *to);
 
-/* Its keys. */
+/* The configuration keys of a move job and of its `from:`. */
 extern const struct settings_section move_job_section;
 extern const struct settings_section move_from_section;
 

@@ -11,7 +11,7 @@
 
 /* The store of a location; NULL: no longer configured. */
 static struct store *find_store(
-    const struct mover *m, const struct location *table_ref)
+    const struct mover *m, const struct location *location)
 {
     struct store *found = NULL;
     struct arena arena;
@@ -19,12 +19,12 @@ static struct store *find_store(
     arena_init(&arena);
     for (size_t i = 0; i < m->stores->count && !found; i++) {
         struct store *store = m->stores->stores[i];
-        struct location is = {.table = table_ref->table};
+        struct location is = {.table = location->table};
 
         if (!store)
             continue;
         is.account = location_account(store, &arena);
-        if (location_same(&is, table_ref))
+        if (location_same(&is, location))
             found = store;
     }
     arena_done(&arena);
@@ -35,11 +35,11 @@ bool takeover_concerns(const struct mover *m, const struct intent *intent)
 {
     for (int mine = PAIR_SOURCE; mine <= PAIR_COPY; mine++)
         for (int side = PAIR_SOURCE; side <= PAIR_COPY; side++)
-            if (location_same(&m->table_refs[mine], &intent->table_refs[side]))
+            if (location_same(&m->locations[mine], &intent->locations[side]))
                 return true;
     return slice_is(intent->job, m->run->job) &&
-           (!find_store(m, &intent->table_refs[PAIR_SOURCE]) ||
-               !find_store(m, &intent->table_refs[PAIR_COPY]));
+           (!find_store(m, &intent->locations[PAIR_SOURCE]) ||
+               !find_store(m, &intent->locations[PAIR_COPY]));
 }
 
 /* ---- the pairs ---- */
@@ -50,7 +50,7 @@ static bool has_etag(const struct pair *pair, enum pair_side side)
            strcmp(pair->found.etag, pair->etags[side]) == 0;
 }
 
-/* Rule M2. In `leaving` the ETag is known. */
+/* Rule M2. An intent in state `leaving` has the ETag of the copy. */
 static bool is_own_copy(const struct intent *intent, const struct pair *pair)
 {
     if (intent->leaving)
@@ -68,7 +68,7 @@ static void judge_source(struct pair *pair)
         pair->state = pair->found.there ? PAIR_CHANGED : PAIR_ABSENT;
 }
 
-/* pair->found is the entity at the copy's keys. */
+/* Call when pair->found is the entity at the keys of the copy. */
 static void judge_pair(const struct intent *intent, struct pair *pair)
 {
     bool own = is_own_copy(intent, pair);
@@ -128,7 +128,8 @@ static enum tw_err judge_pairs(
 
 /* ---- one intent ---- */
 
-/* Rule M8. */
+/* Rule M8: a store of the intent is no longer configured, so all pairs are
+ * reported. */
 static void abandon_pairs(struct carried *carried)
 {
     struct load *load = &carried->load;
@@ -151,13 +152,13 @@ static enum tw_err take_over(
     log_info(run_object(m->run),
         "takes over %zu pairs of a move from %.*s to %.*s that run "
         "%.*s/%.*s did not finish",
-        load->count, SLICE_ARG(intent->table_refs[PAIR_SOURCE].table),
-        SLICE_ARG(intent->table_refs[PAIR_COPY].table), SLICE_ARG(intent->job),
+        load->count, SLICE_ARG(intent->locations[PAIR_SOURCE].table),
+        SLICE_ARG(intent->locations[PAIR_COPY].table), SLICE_ARG(intent->job),
         SLICE_ARG(intent->run));
     carried->intent = *intent;
     for (int side = PAIR_SOURCE; side <= PAIR_COPY; side++) {
-        carried->ends.stores[side] = find_store(m, &intent->table_refs[side]);
-        carried->ends.tables[side] = intent->table_refs[side].table.at;
+        carried->ends.stores[side] = find_store(m, &intent->locations[side]);
+        carried->ends.tables[side] = intent->locations[side].table.at;
     }
     for (size_t i = 0; i < load->count; i++)
         load->pairs[i].mover = m;
@@ -177,7 +178,7 @@ static enum tw_err take_over(
     return outcome;
 }
 
-/* ---- all of them ---- */
+/* ---- all intents ---- */
 
 static enum tw_err find_any(
     void *ctx, struct intent *intent, struct load *load, struct err *err)

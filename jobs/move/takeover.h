@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Takes over intents of attempts that ended without finishing their loads. An
- * attempt does this first, for intents of any run or job (rule M7):
+ * attempt begins with this takeover, for intents of any run or job (rule M7):
  *
  *   read all pairs
- *   source as recorded, copy the run's own    confirmed
- *   source as recorded, anything else         the next round decides
- *   source changed, something at the copy's   both stay, named
- *   source gone while `copying`, copy exists  the copy stays, named
- *   store `leaving` with the confirmed pairs, delete their sources, remove
- *   the intent
+ *   source as recorded, copy the run's own     the pair is confirmed
+ *   source as recorded, any other state        the next round decides
+ *   source changed, an entity at the copy's    both entities remain and are
+ *   keys                                       reported
+ *   source gone, intent `copying`, copy the    the copy remains and is
+ *   run's own                                  reported
+ *   store `leaving` with the confirmed pairs, delete the sources of these
+ * pairs, remove the intent
  *
  * Nothing is inserted, replaced or deleted at the destination (rule M6).
  */
@@ -18,8 +20,8 @@
 
 #include "jobs/move/mover.h"
 
-/* takeover_all: take over every intent in which a table of this move is source
- * or destination. The move must not have sent anything before. */
+/* takeover_all: take over every intent for which takeover_concerns() is true.
+ * Call before the move writes any entity. */
 TW_MUST_USE enum tw_err takeover_all(struct mover *m, struct err *err);
 
 /* takeover_concerns: is a table of the intent a table of this move? Or is the

@@ -17,10 +17,10 @@
 
 #define TRIES_MAX 10
 #define ROW_KEY_MAX 64
-/* Of the row with the state of the expand. */
+/* Suffix of the RowKey of the row with the state of the expand. */
 #define EXPAND_SUFFIX "expand"
 
-/* A row of the partition, as stored. */
+/* A row of the partition `!steps`, as stored. */
 struct row {
     char row_key[ROW_KEY_MAX];
     struct page page;
@@ -29,7 +29,7 @@ struct row {
 
 /* ---- names ---- */
 
-/* The store's identity or endpoint; without them its name in the
+/* The store's identity, else its endpoint, else `name`, the store's name in the
  * configuration. */
 static const char *account_of(const struct store *store, const char *name)
 {
@@ -157,7 +157,7 @@ static enum tw_err refuse_changed(const struct upgrade_version *version,
         version->number, SLICE_ARG(at), SLICE_ARG(job), SLICE_ARG(run));
 }
 
-/* The row was read. */
+/* Call when row is read: compare its digest with the version's digest. */
 static enum tw_err check_version(struct applied *applied, size_t index,
     const struct row *row, struct err *err)
 {

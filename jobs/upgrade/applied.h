@@ -3,12 +3,12 @@
  * What an upgrade stores beside the ledger for each table that it works on
  * (rule U8), in the ledger's partition `!steps`:
  *
- *   a digest of the steps of each version, stored before the first entity that
- *   they change: changed steps under an old number are refused, because it is
- *   unknown which entities have which;
+ *   a digest of the steps of each version, stored before the steps change the
+ *   first entity: changed steps under an old number are refused, because it is
+ *   unknown which entities have the old and which the new steps;
  *
- *   how many entities the last expand is behind: `contract` refuses while it
- *   is behind.
+ *   how many entities the last expand left behind: `contract` is refused until
+ *   the expand has ended with none.
  */
 #ifndef TW_JOBS_UPGRADE_APPLIED_H
 #define TW_JOBS_UPGRADE_APPLIED_H
@@ -28,36 +28,36 @@ struct store;
 struct applied {
     const struct upgrade *upgrade;
     struct run *run;
-    const char *account;   /* of the table */
+    const char *account;   /* identity of the table's store */
     char table_digest[33]; /* of account and table: the prefix of RowKeys */
-    bool known[UPGRADE_MAX_VERSIONS]; /* this version's digest is stored */
+    bool known[UPGRADE_MAX_VERSIONS]; /* the digest of versions[i] is stored */
 };
 
-/* applied_init: store is the table's; store_name its name in the configuration.
- * All pointers are borrowed. */
+/* applied_init: store: the table's store; store_name: the name of store in the
+ * configuration. All pointers are borrowed. */
 void applied_init(struct applied *applied, const struct upgrade *upgrade,
     const struct store *store, const char *store_name, struct run *run);
 
 /*
- * applied_check: TW_INVALID: a version's steps differ from those that were
- * applied under its number; err names the version, when it was applied, and
- * what to do.
+ * applied_check: compare the steps of all versions with the stored digests.
+ * TW_INVALID: a version's steps differ from the steps applied under its number;
+ * err names the version, when its steps were applied, and what to do.
  */
 TW_MUST_USE enum tw_err applied_check(struct applied *applied, struct err *err);
 
-/* applied_note: store the digests of versions[first] and all later versions,
- * whose steps are about to be carried out. TW_OK: they are stored. TW_INVALID
- * as above. */
+/* applied_note: store the digests of versions[first] and all later versions.
+ * Call before their steps are carried out. TW_OK: the digests are stored.
+ * TW_INVALID as for applied_check(). */
 TW_MUST_USE enum tw_err applied_note(
     struct applied *applied, size_t first, struct err *err);
 
 /* applied_expand: record that an expand has begun (behind < 0), or that a round
- * of it ended with this many entities behind. */
+ * of the expand ended with `behind` entities behind. */
 TW_MUST_USE enum tw_err applied_expand(
     struct applied *applied, int64_t behind, struct err *err);
 
-/* applied_check_expand: TW_INVALID: an expand to the newest version is behind
- * or has not ended. */
+/* applied_check_expand: call before `contract`. TW_INVALID: the last expand to
+ * the newest version left entities behind, or has not ended. */
 TW_MUST_USE enum tw_err applied_check_expand(
     struct applied *applied, struct err *err);
 

@@ -11,26 +11,30 @@
 #include "worker/base/arena.h"
 #include "worker/base/slice.h"
 
-/* A String property holds 32 Ki UTF-16 units. */
+/* Maximum size of the JSON, which is stored in a String property of at most 32
+ * Ki UTF-16 units. */
 #define UPGRADE_CHECKPOINT_MAX_BYTES (30 * 1024)
 
-/* Counts cover the last full round and the rounds since. */
+/* The counts cover the last full round and all rounds after it. */
 struct upgrade_checkpoint {
     struct rounds rounds;
-    bool in_round; /* the round resumes after this key: */
+    bool in_round; /* the round resumes after partition_key and row_key */
     struct slice partition_key, row_key;
-    int64_t selected; /* entities that the job selects */
-    int64_t outside;  /* at versions that the document does not contain */
-    int64_t leftover; /* newest version, with what an older one removed */
+    int64_t selected; /* number of entities that the job selects */
+    int64_t outside;  /* number of entities at versions that the document does
+                         not contain */
+    int64_t leftover; /* number of entities at the newest version that hold what
+                         an older version removed or retyped */
     int64_t failed, skipped;
 };
 
-/* upgrade_checkpoint_write: as JSON. Keys that do not fit are omitted, and the
- * round then starts over. Owned. */
+/* upgrade_checkpoint_write: returns checkpoint as JSON. Keys that do not fit
+ * are omitted, and the round then starts over. Owned. */
 char *upgrade_checkpoint_write(const struct upgrade_checkpoint *checkpoint);
 
-/* upgrade_checkpoint_read: read that JSON; keys live in arena. Another version
- * or an invalid text gives the state of a new run. */
+/* upgrade_checkpoint_read: parse the JSON of upgrade_checkpoint_write(); keys
+ * live in arena. A text of another version, or an invalid one, gives the state
+ * of a new run. */
 void upgrade_checkpoint_read(struct slice text, struct arena *arena,
     struct upgrade_checkpoint *checkpoint);
 

@@ -17,25 +17,28 @@
 struct job;
 
 enum upgrade_converted {
-    UPGRADE_CONVERTED, /* *ret is at the newest version; entity may have been
-                          already */
-    UPGRADE_PASSED,    /* the job does not select it, or the document does not
-                          contain its version: *ret is unchanged */
-    UPGRADE_REFUSED,   /* a step fails (on_error: skip too); err has the reason:
-                          "version 3, retype Rating: an Edm.String that ..." */
+    UPGRADE_CONVERTED, /* *ret is at the newest version (and equals entity if no
+                          step changes it) */
+    UPGRADE_PASSED,  /* the job does not select entity, or the document does not
+                        contain the entity's version: *ret equals entity */
+    UPGRADE_REFUSED, /* a step fails, or skips entity (on_error: skip); err has
+                        the reason: "version 3, retype Rating: an Edm.String
+                        that ..." */
 };
 
 struct upgrade_converter;
 
 /*
- * upgrade_convert_open: job is of kind schema-upgrade; args are those of a run,
- * `phase` included. Both are borrowed. TW_INVALID: the filter cannot be
- * rendered; err has the reason. Owned.
+ * upgrade_convert_open: job: a job of kind schema-upgrade; args: the arguments
+ * of a run, `phase` included. job and args are borrowed. TW_INVALID: the filter
+ * cannot be rendered; err has the reason. Owned.
  */
 TW_MUST_USE enum tw_err upgrade_convert_open(const struct job *job,
     const struct run_args *args, struct upgrade_converter **ret,
     struct err *err);
-void upgrade_convert_close(struct upgrade_converter *converter); /* or NULL */
+
+/* upgrade_convert_close: converter may be NULL. */
+void upgrade_convert_close(struct upgrade_converter *converter);
 
 /* upgrade_convert: *ret lives in arena, or borrows from entity. */
 enum upgrade_converted upgrade_convert(
@@ -43,12 +46,12 @@ enum upgrade_converted upgrade_convert(
     struct arena *arena, struct entity *ret, struct err *err);
 
 /*
- * upgrade_convert_vectors: generates count examples from the document, of all
- * its versions in turn, that the job selects; calls each(ctx, before, after)
- * with each example and its conversion. The same document gives the same
+ * upgrade_convert_vectors: generates count example entities that the job
+ * selects, at all versions of the document in turn; calls each(ctx, before,
+ * after) with each example and its conversion. The same document gives the same
  * examples. TW_INVALID: no example was found for a version, as the filter or
- * the steps refused all candidates; err has the reason. Another outcome is that
- * of each(), and ends the work.
+ * the steps refused all candidates; err has the reason. Any other outcome is
+ * that of each(), and ends the generation.
  */
 TW_MUST_USE enum tw_err upgrade_convert_vectors(
     const struct upgrade_converter *converter, size_t count,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Shared by convert.c and vectors.c. */
+/* The converter, which convert.c and vectors.c share. */
 #ifndef TW_JOBS_UPGRADE_CONVERTER_H
 #define TW_JOBS_UPGRADE_CONVERTER_H
 
@@ -9,7 +9,7 @@
 
 struct upgrade_converter {
     struct upgrade_how how;
-    struct arena arena; /* for the selection */
+    struct arena arena; /* memory of the selection */
     struct selection selection;
 };
 

@@ -17,7 +17,7 @@
 #define FIRST_FAILED 10
 #define DETAILS_MAX_BYTES (1024 * 1024)
 
-/* Bytes of a batch request around each entity. */
+/* Number of bytes that a batch request adds to each entity. */
 #define OPERATION_BYTES 512
 
 struct count {
@@ -29,9 +29,10 @@ struct count {
     struct selection selection;
     struct profile *profile;
     struct counting counting;
-    struct upgrade_tally one, all; /* of one entity; of all changed ones */
-    struct arena scratch;          /* for one entity */
-    struct buf failed;             /* lines about the first failed entities */
+    struct upgrade_tally one,
+        all;              /* of one entity; sums of all changed entities */
+    struct arena scratch; /* for one entity */
+    struct buf failed;    /* lines about the first failed entities */
     int64_t outside, leftover, skipped, failed_count;
 };
 
@@ -47,7 +48,9 @@ static void note_failed(
     buf_add_format(&count->failed, ": %s\n", why);
 }
 
-/* The steps of one entity are counted only if it is changed. */
+/*
+ * Add the counts of one entity to the sums, but only if the entity is changed.
+ */
 static void take_tally(struct count *count, bool changed)
 {
     for (size_t v = 0; v < count->upgrade->version_count; v++)
@@ -167,7 +170,7 @@ static void add_details(const struct count *count, struct buf *to)
     buf_add_slice(to, buf_slice(&count->failed));
 }
 
-/* A run has at least two rounds. */
+/* Assume two rounds: a run has at least that many. */
 static void set_sums(struct count *count)
 {
     const struct job_estimate_table *shown = count->counting.shown;

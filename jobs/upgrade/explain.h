@@ -6,7 +6,7 @@
 #include "jobs/upgrade/rules.h"
 #include "worker/base/buf.h"
 
-/* upgrade_explain: append it, one line per step. */
+/* upgrade_explain: append the description, one line per step. */
 void upgrade_explain(const struct upgrade *upgrade, struct buf *to);
 
 #endif

@@ -11,7 +11,7 @@
 struct order {
     const struct placed {
         const struct upgrade_step *step;
-        size_t version; /* index */
+        size_t version; /* index of the step's version */
     } * list;
     size_t count;
     struct problems *problems;
@@ -46,8 +46,8 @@ static bool takes(const struct upgrade_step *step, struct slice name)
            is_same(step->property, name);
 }
 
-/* Is `name` absent after step's version? A to_property keeps the old property
- * until then. */
+/* Does step make `name` absent after the step's version? Within its version a
+ * retype with to_property keeps the old property. */
 static bool ends(const struct upgrade_step *step, struct slice name)
 {
     return upgrade_step_ends(step) && is_same(step->property, name);
@@ -67,8 +67,8 @@ static bool has_taken(
 
 #define GONE "%.*s is no longer there: the %s in line %u removes it"
 
-/* The step before step i that removed name, unless a later one made it
- * again. */
+/* The step before step i that removed name; NULL: there is none, or a later
+ * step before step i made name again. */
 static const struct upgrade_step *taken_before(
     const struct order *order, size_t i, struct slice name)
 {
@@ -126,7 +126,7 @@ static size_t read_at(struct slice template, struct slice name)
 static void check_template(
     struct order *order, size_t i, const struct template *template)
 {
-    struct expression_reader table_ref = {.text = template_source(template),
+    struct expression_reader reader = {.text = template_source(template),
         .mark = order->list[i].step->value_mark,
         .problems = order->problems};
     size_t count;
@@ -137,7 +137,7 @@ static void check_template(
 
         if (!taker)
             continue;
-        expression_problem(&table_ref, read_at(table_ref.text, read[k]), GONE,
+        expression_problem(&reader, read_at(reader.text, read[k]), GONE,
             SLICE_ARG(read[k]), upgrade_step_name(taker->type),
             taker->mark.line);
         order->good = false;
@@ -163,14 +163,15 @@ static void check_reads(struct order *order, size_t i)
 
 /* ---- properties that exist already ---- */
 
-/* The step that makes the property that step i makes too: another step of its
- * version, or of an older version if no later step removed the property. */
+/* The step that makes the property `name`, which step i makes too: another step
+ * of step i's version, or a step of an older version if no later step removed
+ * the property; or NULL. */
 static const struct upgrade_step *maker_of(
     const struct order *order, size_t i, struct slice name)
 {
     size_t version = order->list[i].version;
 
-    /* Of two renames in a version the second is reported. */
+    /* Of two renames in one version only the second is reported. */
     for (size_t k = 0; k < order->count; k++)
         if (k != i && order->list[k].version == version &&
             (is_put(order->list[k].step) || k < i) &&
@@ -187,7 +188,7 @@ static const struct upgrade_step *maker_of(
     return NULL;
 }
 
-/* A rename or a to_property onto a property that another step makes. */
+/* Refuse a rename or a to_property onto a property that another step makes. */
 static void check_onto(struct order *order, size_t i)
 {
     const struct upgrade_step *step = order->list[i].step, *other;
@@ -277,9 +278,9 @@ static void check_way(struct order *order, size_t i)
             edm_type_name(from), edm_type_name(step->edm), way->how);
 }
 
-/* An entity that has reached the version keeps the type of the version's
- * retype. So that must be the type of the version's last step for the
- * property. */
+/* A run repeats the version's retypes in place on an entity that has reached
+ * the version. So the type of a retype must be the type of the version's last
+ * step for the property. */
 static void check_one_type(struct order *order, size_t i)
 {
     const struct upgrade_step *step = order->list[i].step;
@@ -303,7 +304,8 @@ static void check_one_type(struct order *order, size_t i)
     }
 }
 
-/* The same for the type that a rename or a to_property gives. */
+/* As check_one_type(), for the type that a rename or a to_property gives the
+ * new property. */
 static void check_type_brought(struct order *order, size_t i)
 {
     const struct upgrade_step *step = order->list[i].step;

@@ -9,13 +9,13 @@
 #include "jobs/upgrade/rules.h"
 
 /*
- * upgrade_order_check: every step of upgrade has been read. Refused, with the
- * position of each:
+ * upgrade_order_check: call when all steps of upgrade are read. False: problems
+ * were added. Refused are, each with its position:
  *
  *   a step or a template that reads what an earlier step removed;
  *   a rename or a to_property onto a property that another step adds, sets
  *   or makes;
- *   a version that makes and removes one name (rule U6);
+ *   a version that makes and removes the same property (rule U6);
  *   a version that retypes a property and then gives it another type, or
  *   renames another property to it;
  *   a conversion that is impossible, or lossy without `lossy: true`, from

@@ -105,7 +105,7 @@ bool record_read(
 struct property record_property(
     const struct record *record, struct arena *arena)
 {
-    struct entity tombstone_owner = {.property_count = 0};
+    struct entity scratch_entity = {.property_count = 0};
     struct buf text;
 
     buf_init(&text, ENTITY_MAX_VALUE_BYTES);
@@ -123,9 +123,9 @@ struct property record_property(
     }
     buf_add_text(&text, "]}");
     entity_set_string(
-        &tombstone_owner, arena, RECORD_PROPERTY, buf_slice(&text));
+        &scratch_entity, arena, RECORD_PROPERTY, buf_slice(&text));
     buf_done(&text);
-    return tombstone_owner.properties[0];
+    return scratch_entity.properties[0];
 }
 
 /* The index of step's pair; record->count: none. */
@@ -155,7 +155,7 @@ void record_put(struct record *record, const struct upgrade_step *step,
     struct record_pair *pair = &record->pairs[at];
 
     if (at == UPGRADE_MAX_STEPS)
-        return; /* of another document: its pairs have no step */
+        return; /* full: the record is of another document */
     if (at == record->count)
         record->count++;
     pair->old_name = step->property;

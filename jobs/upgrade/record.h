@@ -2,8 +2,8 @@
 /*
  * The record (TablewardExpanded) that expand keeps in an entity: the version to
  * which it was expanded, and for each retained property digests of the old and
- * the new value at that time (rule U1). They show later which of the two was
- * written since.
+ * the new value at that time (rule U1). The digests show later which of the two
+ * values was written since.
  *
  *   {"version":3,"pairs":[["Text","Body","DIGEST","DIGEST"]]}
  *
@@ -24,7 +24,7 @@
 
 #define RECORD_PROPERTY "TablewardExpanded"
 
-/* Of a digest of a value, or "absent". */
+/* Size of the text of a value's digest, or of "absent", with the final NUL. */
 #define RECORD_DIGEST_MAX (2 * DIGEST_BYTES + 1)
 
 struct record_pair {
@@ -38,8 +38,8 @@ struct record {
     size_t count;
 };
 
-/* record_read: false: the entity has no record, or an invalid one. Names live
- * in arena. */
+/* record_read: read the record of entity. False: entity has no record, or an
+ * invalid one. Names live in arena. */
 bool record_read(
     const struct entity *entity, struct arena *arena, struct record *ret);
 
@@ -51,12 +51,13 @@ struct property record_property(
 const struct record_pair *record_find(
     const struct record *record, const struct upgrade_step *step);
 
-/* record_put: set the pair of step, with the digests of these values (NULL:
- * absent). An existing pair of step is replaced. */
+/* record_put: set the pair of step, with the digests of old_value and new_value
+ * (NULL: absent). An existing pair of step is replaced. */
 void record_put(struct record *record, const struct upgrade_step *step,
     const struct property *old_value, const struct property *new_value);
 
-/* record_is_old, record_is_new: does value have the recorded digest? */
+/* record_is_old, record_is_new: does value have the old (new) digest of
+ * pair? */
 bool record_is_old(
     const struct record_pair *pair, const struct property *value);
 bool record_is_new(

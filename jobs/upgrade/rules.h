@@ -2,7 +2,7 @@
 /*
  * The configuration of a schema-upgrade job: which entities of a table it
  * selects, and its document of versions: for each version the steps that bring
- * an entity there from the version before.
+ * an entity from the previous version to this version.
  */
 #ifndef TW_JOBS_UPGRADE_RULES_H
 #define TW_JOBS_UPGRADE_RULES_H
@@ -28,9 +28,9 @@ struct job_loader;
 struct jobs;
 
 #define UPGRADE_MAX_VERSIONS 256
-#define UPGRADE_MAX_STEPS 64 /* of one version */
+#define UPGRADE_MAX_STEPS 64 /* maximum number of steps of one version */
 
-/* The name of a run's argument. */
+/* The name of the run's argument that sets the phase. */
 #define UPGRADE_PHASE_ARG "phase"
 
 /*
@@ -52,14 +52,14 @@ enum upgrade_phase {
 };
 
 enum upgrade_step_type {
-    UPGRADE_ADD, /* keeps an existing value */
-    UPGRADE_SET, /* overwrites              */
+    UPGRADE_ADD, /* sets a property, keeps an existing value */
+    UPGRADE_SET, /* sets a property, overwrites an existing value */
     UPGRADE_RENAME,
     UPGRADE_RETYPE,
     UPGRADE_REMOVE,
 };
 
-/* A value that cannot be converted. */
+/* What happens to an entity whose value cannot be converted. */
 enum upgrade_on_error {
     UPGRADE_FAIL, /* the entity is unchanged, and the run ends failed        */
     UPGRADE_SKIP, /* the entity is unchanged and counted                     */
@@ -67,24 +67,25 @@ enum upgrade_on_error {
                      absence */
 };
 
-/* Old and new property were both written since expand. */
+/* What happens to an entity whose old and new property were both written since
+ * expand. */
 enum upgrade_on_difference {
-    UPGRADE_DIFFERENCE_FAILS, /* the entity is unchanged and named */
+    UPGRADE_DIFFERENCE_FAILS, /* the entity is unchanged and has failed */
     UPGRADE_DIFFERENCE_OLD,   /* the old value is converted again */
-    UPGRADE_DIFFERENCE_NEW,   /* the new value stays */
+    UPGRADE_DIFFERENCE_NEW,   /* the new value is kept */
 };
 
 struct upgrade_step {
     enum upgrade_step_type type;
     struct mark mark, property_mark, to_mark, value_mark;
     struct slice property;
-    enum edm_type edm;               /* of add, set and retype */
-    bool typed;                      /* edm is valid */
-    const struct template *value;    /* of add and set */
-    const struct property *constant; /* of add and set without {..}: its value;
-                                      else NULL */
-    struct slice to; /* of rename; of retype its to_property, or empty: in
-                        place. If set, expand retains `property` */
+    enum edm_type edm; /* type that add, set or retype gives the value */
+    bool typed;        /* edm is valid */
+    const struct template *value; /* value that add or set gives the property */
+    const struct property *constant; /* value without {..}, or NULL */
+    struct slice
+        to; /* new name, of a rename or of a retype's to_property; empty: none
+               (a retype is in place). If set, expand retains `property` */
     bool lossy;
     enum upgrade_on_error on_error;
 };
@@ -94,15 +95,15 @@ struct upgrade_version {
     struct mark mark;
     struct upgrade_step *steps;
     size_t step_count;
-    char digest[2 * DIGEST_BYTES + 1]; /* of the steps, without on_error and
-                                          lossy (rule U8) */
+    char digest[2 * DIGEST_BYTES + 1]; /* digest of the steps, without on_error
+                                          and lossy (rule U8) */
 };
 
 struct upgrade {
     struct table_ref table_ref;
-    struct selector selector;         /* a filter, or empty */
-    struct slice version;             /* the name of the version property */
-    int64_t absent;                   /* the version of an entity without it */
+    struct selector selector; /* the job's filter; empty: all entities */
+    struct slice version;     /* the name of the version property */
+    int64_t absent; /* the version of an entity without a version property */
     struct upgrade_version *versions; /* oldest first */
     size_t version_count;             /* at least 1 */
     enum upgrade_on_difference on_difference;
@@ -110,10 +111,10 @@ struct upgrade {
 };
 
 /*
- * upgrade_rules_load: see struct kind, load. Refused, with the position of
- * each: a step that names PartitionKey, RowKey, Timestamp, the version
- * property, TablewardExpanded or a name that the service forbids; a value that
- * is invalid for its type; and what upgrade_order_check() refuses.
+ * upgrade_rules_load: see struct kind, load. Adds a problem, with its position,
+ * for a step that names PartitionKey, RowKey, Timestamp, the version property,
+ * TablewardExpanded or a name that the service forbids; a value that is invalid
+ * for its type; and what upgrade_order_check() refuses.
  */
 struct upgrade *upgrade_rules_load(
     const struct yaml_node *node, struct job_loader *loader);
@@ -125,7 +126,7 @@ struct upgrade *upgrade_rules_load(
 void upgrade_rules_link(const struct job *job, const struct jobs *jobs,
     struct arena *arena, struct problems *problems);
 
-/* upgrade_rules_phase: from the run's argument; UPGRADE_ALL by default. */
+/* upgrade_rules_phase: the phase that args set; UPGRADE_ALL by default. */
 enum upgrade_phase upgrade_rules_phase(const struct run_args *args);
 const char *upgrade_phase_name(enum upgrade_phase phase);
 
@@ -147,13 +148,13 @@ const char *upgrade_step_name(enum upgrade_step_type type);
  * one? */
 bool upgrade_step_retains(const struct upgrade_step *step);
 
-/* upgrade_step_ends: is the step's property absent after its version? */
+/* upgrade_step_ends: is the step's property absent after the step's version? */
 bool upgrade_step_ends(const struct upgrade_step *step);
 
-/* upgrade_step_makes: does the step give an entity a property of that name? */
+/* upgrade_step_makes: does the step give an entity the property `name`? */
 bool upgrade_step_makes(const struct upgrade_step *step, struct slice name);
 
-/* Its keys. */
+/* The configuration keys of a schema-upgrade job. */
 extern const struct settings_section upgrade_job_section;
 extern const struct settings_section upgrade_version_section;
 extern const struct settings_section upgrade_entry_section;

@@ -71,7 +71,7 @@ const struct settings_section upgrade_remove_section = {
 /* The context in which a step is read. */
 struct step_loader {
     struct job_loader *loader;
-    struct slice version;         /* version property; empty: invalid itself */
+    struct slice version;         /* name of the version property, or empty */
     const struct yaml_node *node; /* the step's map */
     struct step_map map;
     struct upgrade_step *step;
@@ -108,7 +108,7 @@ bool step_rules_name(
 
 /* ---- a step ---- */
 
-/* A property that this step writes or reads. */
+/* Read and check the name of a property that the step writes or reads. */
 static bool load_name(const struct step_loader *in, const char *key,
     struct slice name, struct slice *ret, struct mark *ret_mark)
 {
@@ -126,7 +126,8 @@ static bool load_name(const struct step_loader *in, const char *key,
     return true;
 }
 
-/* "Int64" suggests Edm.Int64 too. */
+/* Report an unknown type. A type without "Edm.", as Int64, gets a suggestion
+ * too. */
 static void unknown_type(const struct step_loader *in, const char *key)
 {
     const char *names[CONVERT_TYPES], *near;
@@ -195,7 +196,7 @@ static bool load_constant(const struct step_loader *in)
     return true;
 }
 
-/* is_whole: name and type are valid. */
+/* is_whole: the step's property name and type are valid. */
 static bool load_value(const struct step_loader *in, bool is_whole)
 {
     struct job_loader *loader = in->loader;
@@ -335,7 +336,7 @@ static bool find_step_type(const struct yaml_node *word,
     return false;
 }
 
-/* {add: {...}} */
+/* Read one step, such as {add: {...}}. */
 static bool load_step(const struct yaml_node *node, struct step_loader *in)
 {
     struct upgrade_step *step = in->step;
@@ -387,8 +388,8 @@ bool upgrade_step_makes(const struct upgrade_step *step, struct slice name)
 
 /* ---- the whole ---- */
 
-/* The digest of one line per step: what it does to an entity, but not what
- * happens to a value that cannot be converted (rule U8). */
+/* Set version->digest, of one line per step: what the step does to an entity,
+ * but not what happens to a value that cannot be converted (rule U8). */
 static void digest_steps(struct upgrade_version *version)
 {
     struct digest digest;

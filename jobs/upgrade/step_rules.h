@@ -14,19 +14,19 @@ struct settings_section;
 struct job_loader;
 
 /*
- * step_rules_load: fill the steps of ret and their digest. version is the name
- * of the version property (empty: it is invalid itself). False: problems were
+ * step_rules_load: fill the steps of ret and their digest. version: the name of
+ * the version property (empty: that name is invalid). False: problems were
  * added.
  */
 bool step_rules_load(const struct yaml_node *node, struct slice version,
     struct job_loader *loader, struct upgrade_version *ret);
 
-/* step_rules_name: may an upgrade write a property of that name? False: a
- * problem was added at mark. */
+/* step_rules_name: may an upgrade write the property `name`? False: a problem
+ * was added at mark. */
 bool step_rules_name(
     struct slice name, struct mark mark, const struct job_loader *loader);
 
-/* The keys of its steps. */
+/* The configuration keys of the steps. */
 extern const struct settings_section upgrade_put_section;
 extern const struct settings_section upgrade_rename_section;
 extern const struct settings_section upgrade_retype_section;

@@ -21,12 +21,13 @@ struct work {
     struct entity entity;
     bool changed;
 
-    int64_t number; /* value of its version property */
+    int64_t number; /* version by the entity's version property, or
+                       upgrade->absent */
     bool has_number;
     bool has_record; /* record is valid */
     struct record record;
 
-    const struct upgrade_version *version; /* whose steps run now */
+    const struct upgrade_version *version; /* version whose steps run now */
     const struct upgrade_step *step;       /* the step that failed or skipped */
     struct err *err;
 };
@@ -51,13 +52,13 @@ static struct property *find(struct work *work, struct slice name)
 /* Replace the property of that name, or append it. */
 static void put(struct work *work, const struct property *property)
 {
-    struct property *table_ref = find(work, property->name);
+    struct property *existing = find(work, property->name);
 
-    if (table_ref && property_equal(table_ref, property))
+    if (existing && property_equal(existing, property))
         return;
-    if (!table_ref)
-        table_ref = &work->entity.properties[work->entity.property_count++];
-    *table_ref = *property;
+    if (!existing)
+        existing = &work->entity.properties[work->entity.property_count++];
+    *existing = *property;
     work->changed = true;
 }
 
@@ -91,7 +92,8 @@ static void put_as(
     put(work, &named);
 }
 
-/* A copy, because the list may move; NULL: absent. */
+/* A copy of property, because take() moves properties within the list; NULL:
+ * absent. */
 static const struct property *copy_of(
     struct work *work, const struct property *property)
 {
@@ -109,7 +111,7 @@ static const struct property *value_of(struct work *work, struct slice name)
     return copy_of(work, find(work, name));
 }
 
-/* Both absent, or the same type and value; names are ignored. */
+/* Are a and b both absent, or of the same type and value? Names are ignored. */
 static bool same_value(const struct property *a, const struct property *b)
 {
     struct property named;
@@ -132,8 +134,8 @@ static void count_step(struct work *work, const struct upgrade_step *step)
 
 /* ---- conversions ---- */
 
-/* Convert *value (not NULL) to the step's type. *value becomes NULL if that is
- * impossible and on_error is null. */
+/* Convert *value (not NULL) to the step's type. *value becomes NULL if the
+ * conversion is impossible and on_error is null. */
 static enum end convert(struct work *work, const struct upgrade_step *step,
     const struct property **value)
 {
@@ -162,9 +164,10 @@ static bool is_in_place(const struct upgrade_step *step, struct slice name)
 }
 
 /*
- * Convert the old value of `pair` to its new property: *value (NULL: absent)
- * goes through the steps of its version, from step `from` on: retypes in place
- * of the old property, the pair's own step, retypes in place of the new one.
+ * Convert the old value of `pair` to its new property: the steps of
+ * work->version, from step `from` on, convert *value (NULL: absent): retypes in
+ * place of the old property, the pair's own step, retypes in place of the new
+ * property.
  */
 static enum end convert_pair(struct work *work, size_t from,
     const struct upgrade_step *pair, const struct property **value)
@@ -187,8 +190,8 @@ static enum end convert_pair(struct work *work, size_t from,
 
 /* ---- differences ---- */
 
-/* Old and new value were both written, or their order is unknown. *ret_old: the
- * old value wins. */
+/* Call when old and new value were both written, or when it is unknown which of
+ * them was written last. *ret_old: the old value wins. */
 static enum end decide_difference(struct work *work,
     const struct upgrade_step *step, const char *why, bool *ret_old)
 {
@@ -227,7 +230,7 @@ static enum tw_err render(
     return outcome;
 }
 
-/* overwrites: for `set`; false: for `add`. */
+/* overwrites: true for `set`, false for `add`. */
 static enum end run_put(
     struct work *work, const struct upgrade_step *step, bool overwrites)
 {
@@ -251,8 +254,8 @@ static enum end run_put(
     return GOES_ON;
 }
 
-/* A rename or a to_property. An existing new value is a difference, unless it
- * equals the converted old value (rule U4). */
+/* Carry out a rename or a retype with to_property. An existing new value is a
+ * difference, unless it equals the converted old value (rule U4). */
 static enum end run_pair(struct work *work, const struct upgrade_step *step)
 {
     size_t at = (size_t)(step - work->version->steps);
@@ -330,7 +333,7 @@ static enum end run_step(struct work *work, const struct upgrade_step *step)
 
 /* The old properties of a version, before its steps. */
 struct olds {
-    const struct property *values[UPGRADE_MAX_STEPS]; /* by step */
+    const struct property *values[UPGRADE_MAX_STEPS]; /* by index of the step */
 };
 
 static void remember_olds(struct work *work, struct olds *olds)
@@ -394,7 +397,7 @@ static enum end run_version(
 /* An old and a new property, and their recorded digests. */
 struct pair {
     const struct upgrade_step *step;
-    const struct record_pair *was; /* NULL: not recorded (rule U4) */
+    const struct record_pair *was; /* recorded digests; NULL: none (rule U4) */
     const struct property *old_value, *new_value;
     bool settles; /* record both values as they are now */
     bool fills;   /* the new value was absent */
@@ -428,7 +431,7 @@ static enum end differ(struct work *work, struct pair *pair, const char *why)
     return GOES_ON;
 }
 
-/* *ret: does the new value equal the converted old value? */
+/* *ret: the new value equals the converted old value. */
 static enum end compare(struct work *work, const struct pair *pair, bool *ret)
 {
     const struct property *becomes = pair->old_value;
@@ -438,7 +441,7 @@ static enum end compare(struct work *work, const struct pair *pair, bool *ret)
     return end;
 }
 
-/* Rule U4: no record. */
+/* Settle a pair that is not recorded (rule U4). */
 static enum end settle_unrecorded(struct work *work, struct pair *pair)
 {
     bool same;
@@ -459,7 +462,7 @@ static enum end settle_unrecorded(struct work *work, struct pair *pair)
     return GOES_ON;
 }
 
-/* Rule U3: a record exists. */
+/* Settle a recorded pair (rule U3). */
 static enum end settle_recorded(struct work *work, struct pair *pair)
 {
     bool old_written = !record_is_old(pair->was, pair->old_value);
@@ -491,8 +494,9 @@ static struct pair pair_of(struct work *work, const struct record *record,
         .new_value = value_of(work, step->to)};
 }
 
-/* *ret: gets the pairs to record. *ret_fills: a new value was absent, because a
- * release that does not know the version replaced the entity. */
+/* Settle all pairs of work->version. *ret receives the pairs to record.
+ * *ret_fills: a new value was absent, because a release that does not know the
+ * version replaced the entity. */
 static enum end settle_pairs(struct work *work, const struct record *record,
     struct record *ret, bool *ret_fills)
 {
@@ -526,9 +530,9 @@ static bool ends_in(const struct upgrade_version *version, struct slice name)
     return false;
 }
 
-/* Repeat retypes in place that a release has undone. fills: the current
- * properties have not had all steps (rule U2), so add and set what is
- * absent. */
+/* Repeat retypes in place that a release has undone. fills: some steps were not
+ * carried out on the current properties (rule U2), so add and set absent
+ * properties too. */
 static enum end settle_others(struct work *work, bool fills)
 {
     const struct upgrade_version *version = work->version;
@@ -558,7 +562,7 @@ static void keep_record(struct work *work, struct record *record)
     for (size_t i = 0; i < record->count; i++)
         any = any || strcmp(record->pairs[i].old_digest, "absent") != 0;
     if (!any)
-        return; /* a release that knows only the new properties wrote it */
+        return; /* written by a release that knows only the new properties */
     record->version = work->version->number;
     property = record_property(record, work->arena);
     put(work, &property);
@@ -617,8 +621,9 @@ static void read_number(struct work *work)
     work->has_number = !is || whole_number(is, &work->number);
 }
 
-/* Rule U2: the entity is at least at the version of its record. False: the
- * document does not contain its version. */
+/* *ret: how many versions the entity has reached; by rule U2 the entity is at
+ * least at the version of its record. False: the document does not contain the
+ * entity's version. */
 static bool find_level(const struct work *work, size_t *ret)
 {
     int64_t number = work->number;
@@ -637,8 +642,8 @@ static bool names_version(
     return work->has_record && work->record.version == version->number;
 }
 
-/* Settle the record of an older version: a release has advanced the entity's
- * version itself. */
+/* Settle a record of an older version than the entity's: a release of the
+ * application has advanced the entity's version. */
 static enum end settle_left(struct work *work, size_t level)
 {
     size_t left;
@@ -651,7 +656,8 @@ static enum end settle_left(struct work *work, size_t level)
         work, &work->upgrade->versions[left - 1], &work->record, false);
 }
 
-/* Settle version `level`, which the entity has; carry out the later ones. */
+/* Settle versions[level - 1], which the entity has reached, and carry out all
+ * later versions. */
 static enum end bring_up(struct work *work, size_t level)
 {
     const struct upgrade *upgrade = work->upgrade;
@@ -677,16 +683,16 @@ static void put_version(struct work *work)
     const struct property *is =
         entity_find(&work->entity, work->upgrade->version);
     int64_t number = upgrade_rules_newest(work->upgrade), now;
-    struct entity tombstone_owner = {.property_count = 0};
+    struct entity scratch_entity = {.property_count = 0};
     const char *name = work->upgrade->version.at;
 
     if (is && whole_number(is, &now) && now == number)
         return;
     if (number < INT32_MIN || number > INT32_MAX)
-        entity_set_int64(&tombstone_owner, work->arena, name, number);
+        entity_set_int64(&scratch_entity, work->arena, name, number);
     else
-        entity_set_int32(&tombstone_owner, work->arena, name, (int32_t)number);
-    put(work, &tombstone_owner.properties[0]);
+        entity_set_int32(&scratch_entity, work->arena, name, (int32_t)number);
+    put(work, &scratch_entity.properties[0]);
 }
 
 /* ---- the whole ---- */
@@ -700,8 +706,8 @@ static size_t count_steps(const struct upgrade *upgrade)
     return count;
 }
 
-/* Room: each step may add one property and retain another; the record and the
- * version add two. */
+/* Copy the property list, with room for more: each step may add one property
+ * and retain another; the record and the version add two. */
 static void begin(struct work *work, const struct entity *entity)
 {
     size_t count = entity->property_count;
@@ -765,8 +771,8 @@ enum upgrade_outcome upgrade_apply(const struct upgrade_how *how,
 
 /* ---- properties that should be absent ---- */
 
-/* Does a step after step i of version v name the property? Then that step
- * decides. */
+/* Does a step after step i of version v name the property? Then the later step
+ * decides whether the property may exist. */
 static bool is_named_later(
     const struct upgrade *upgrade, size_t v, size_t i, struct slice name)
 {

@@ -17,9 +17,10 @@
 #include "worker/store/entity.h"
 
 enum upgrade_outcome {
-    UPGRADE_CHANGED,   /* ret->entity is to be stored: same keys and ETag */
+    UPGRADE_CHANGED,   /* the caller must store ret->entity, which has the keys
+                          and ETag of entity */
     UPGRADE_UNCHANGED, /* the steps change nothing */
-    UPGRADE_OUTSIDE,   /* the document does not contain its version */
+    UPGRADE_OUTSIDE,   /* the document does not contain the entity's version */
     UPGRADE_SKIPPED,   /* on_error: skip; err has the reason */
     UPGRADE_FAILED,    /* err has the reason: "version 3, retype Rating: an
                           Edm.String that is no number" */
@@ -27,16 +28,17 @@ enum upgrade_outcome {
 
 /* How often each step changed an entity, by version and step, for a dry run. */
 struct upgrade_tally {
-    int64_t (*counts)[UPGRADE_MAX_STEPS]; /* one list per version */
+    int64_t (*counts)[UPGRADE_MAX_STEPS]; /* by version and step */
 };
 
 struct upgrade_result {
     struct entity entity; /* UPGRADE_CHANGED: lives in arena, or borrows from
                              the entity that was read */
-    bool is_below;        /* it was below the newest version */
-    size_t first;   /* UPGRADE_CHANGED: steps of versions[first] and later ones
-                       may have changed it */
-    char step[160]; /* SKIPPED, FAILED: "version 3, retype Rating" */
+    bool is_below;        /* entity was below the newest version */
+    size_t first; /* UPGRADE_CHANGED: only steps of versions[first] and of later
+                     versions may have changed entity */
+    char step[160]; /* UPGRADE_SKIPPED, UPGRADE_FAILED: the step, as "version 3,
+                       retype Rating" */
 };
 
 /* The input of upgrade_apply() beside the entity. */
@@ -52,7 +54,7 @@ struct upgrade_how {
  * the newest version, as one change; rules U1 to U5. Before an entity leaves a
  * version, that version's pairs of old and new properties are settled as
  * `contract` settles them. A result that the service would not store (252
- * properties, 1 MiB, 64 KiB) fails here.
+ * properties, 1 MiB, 64 KiB) gives UPGRADE_FAILED.
  *
  * In phase `all` an entity that expand brought to the newest version keeps its
  * old properties: only `contract` removes them.
@@ -62,11 +64,12 @@ enum upgrade_outcome upgrade_apply(const struct upgrade_how *how,
     struct upgrade_result *ret, struct err *err);
 
 /*
- * upgrade_leftover: does an entity at the newest version hold a property that
- * an older version's step removed, or that has another type than an older
- * version's retype gives, and that no later step names? A release two versions
- * back wrote it. It is reported and stays unchanged. Returns the step, or NULL;
- * *ret_version: its version.
+ * upgrade_leftover: find a property of entity, which is at the newest version,
+ * that an older version's step removed, or that has another type than an older
+ * version's retype gives, and that no later step names. A release two versions
+ * back wrote such a property; an upgrade reports it and leaves it unchanged.
+ * Returns the step of the older version, or NULL; *ret_version: the step's
+ * version.
  */
 const struct upgrade_step *upgrade_leftover(const struct upgrade *upgrade,
     const struct entity *entity, int64_t *ret_version);

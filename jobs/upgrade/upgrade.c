@@ -7,9 +7,10 @@
  * shapes. So no decision depends on a filter at the service, which never
  * matches a property that an entity lacks, and nothing takes two writes: an
  * entity gets all steps that it lacks and its new version in one replace with
- * the ETag that was read. Whether the old or the new property was written since
- * is found by content (steps.h). Rounds (jobs/engine/rounds.h) repeat until
- * only the latest changes of writers are left.
+ * the ETag that was read. Whether an old or a new property was written since
+ * expand is decided by its value and the recorded digest (record.h). Rounds
+ * (jobs/engine/rounds.h) repeat until only the latest changes of writers are
+ * left.
  *
  * The entity itself holds its version. So an attempt may stop anywhere, and the
  * next one continues; the checkpoint only saves reading again.
@@ -50,16 +51,17 @@ struct upgrade_run {
     struct store *store;
     struct run *run;
     struct err *err;
-    enum run_end end; /* the result, set when a step returns false */
+    enum run_end end; /* result of the attempt, set when a step returns false */
 
-    struct arena arena; /* for the selection, keys of the checkpoint */
+    struct arena arena; /* memory of selection and the checkpoint's keys */
     struct selection selection;
     struct upgrade_checkpoint at; /* current position and counts */
     struct applied applied;
     struct batch_writer *batch_writer;
     struct checkpoint_queue checkpoint_queue;
-    struct arena scratch; /* for one entity */
-    enum tw_err noting;   /* why decide() could not store a digest; or TW_OK */
+    struct arena scratch;   /* for one entity */
+    enum tw_err noting;     /* outcome of may_send(): TW_OK, or why it could not
+                               store a digest */
     char leftover[KEY_MAX]; /* one example of at.leftover, as text; or empty */
 };
 
@@ -82,8 +84,8 @@ static void save(struct upgrade_run *u, bool progress)
     mem_free(text);
 }
 
-/* An operator may fix the cause and retry the run, which then reads everything
- * again. */
+/* Drop the checkpoint: an operator may fix the cause and retry the run, which
+ * then reads everything again. */
 static bool fails(struct upgrade_run *u)
 {
     u->at = (struct upgrade_checkpoint){.in_round = false};
@@ -99,7 +101,9 @@ static bool ends_by(struct upgrade_run *u, enum tw_err outcome)
     return ends(u, run_end_of(u->run, outcome));
 }
 
-/* A full round finds all failed and skipped entities again. */
+/*
+ * Reset the counts: a full round finds all failed and skipped entities again.
+ */
 static void begin_counts(struct upgrade_run *u)
 {
     struct upgrade_checkpoint *at = &u->at;
@@ -110,7 +114,7 @@ static void begin_counts(struct upgrade_run *u)
     atomic_store(&u->run->counts.skipped, 0);
 }
 
-/* ... and a resumed round keeps the counts from before its checkpoint. */
+/* Restore the counts of the checkpoint, for a round that resumes. */
 static void resume_counts(struct upgrade_run *u)
 {
     u->run->callbacks->forget_failed(u->run, u->at.failed);
@@ -123,7 +127,7 @@ static void take_counts(struct upgrade_run *u)
     u->at.skipped = atomic_load(&u->run->counts.skipped);
 }
 
-/* Everything up to last has been added to the batch writer. */
+/* Call when all operations up to last are added to the batch writer. */
 static void reached(struct upgrade_run *u, const struct entity *last)
 {
     u->at.in_round = true;
@@ -170,7 +174,8 @@ static void note_leftover(struct upgrade_run *u, const struct entity *entity)
     buf_done(&key);
 }
 
-/* Is it selected, and no index row? These belong to their copy. */
+/* Does the job select entity, and is entity no index row? An index row belongs
+ * to the copy job that wrote it. */
 static bool is_its(struct upgrade_run *u, const struct entity *entity)
 {
     return selection_matches(&u->selection, entity) &&
@@ -184,7 +189,8 @@ static bool is_same_message(const struct entity *now, const struct entity *sent)
            entity_has_all(now, sent);
 }
 
-/* Store the digests of the steps before the steps are carried out (rule U8). */
+/* Store the digests of the steps before the steps are carried out (rule U8).
+ * False: a digest could not be stored, see u->noting. */
 static bool may_send(struct upgrade_run *u, const struct upgrade_result *result)
 {
     struct err err;
@@ -352,9 +358,9 @@ static enum tw_err read_all(struct upgrade_run *u)
     return outcome;
 }
 
-/* Complete the batches in flight and save the progress, whatever the outcome.
- * If a digest could not be stored, decide() left an entity before the
- * checkpoint unchanged: the round starts over. */
+/* Carry out one round. Complete the batches in flight and save the progress,
+ * whatever the outcome. If a digest could not be stored, decide() left an
+ * entity before the checkpoint unchanged: the round starts over. */
 static bool walk(struct upgrade_run *u)
 {
     enum tw_err outcome;
@@ -395,7 +401,8 @@ static void count_page(
 }
 
 /* Count the entities written since the round began that the steps would change:
- * a writer undid a repair, or wrote behind the scan. */
+ * such an entity was written behind the scan, or after the round had changed
+ * it. */
 static bool count_behind(struct upgrade_run *u, int64_t *ret)
 {
     struct scan *scan;
@@ -469,8 +476,8 @@ static bool begin_round(struct upgrade_run *u)
     if (outcome != TW_OK)
         return ends_by(u, outcome);
     if (u->at.rounds.number == before) {
-        /* The previous attempt may have written after its checkpoint: count
-         * that. */
+        /* The previous attempt may have written after its checkpoint: count one
+         * more difference. */
         u->at.rounds.found++;
         if (!u->at.in_round && u->at.rounds.full)
             begin_counts(u);
@@ -531,7 +538,7 @@ static bool set_up(struct upgrade_run *u)
 {
     upgrade_checkpoint_read(u->run->checkpoint, &u->arena, &u->at);
     u->at.rounds.follow = u->upgrade->follow;
-    /* A scan without an order of keys cannot resume. */
+    /* In a store without key order a scan cannot resume. */
     u->at.in_round = u->at.in_round && u->store->capabilities.ordered;
     if (selection_of_run(&u->upgrade->selector, &u->run->args, &u->arena,
             &u->selection, u->err) != TW_OK)
@@ -587,7 +594,9 @@ static void schema_upgrade_tables(const struct job *job,
     each(ctx, upgrade->table_ref.store, upgrade->table_ref.table, JOB_WRITES);
 }
 
-/* Refuse arguments that render an invalid filter: no run can succeed. */
+/*
+ * Refuse arguments that render an invalid filter: with them no run can succeed.
+ */
 static enum tw_err schema_upgrade_accept(
     const struct job *job, const struct run_args *args, struct err *err)
 {

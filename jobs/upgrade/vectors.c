@@ -2,7 +2,8 @@
 /*
  * Generates example entities from a document: for each property that steps
  * read, a value that they can convert. The type that a template needs is
- * unknown, so several are tried, and examples that fail a step are dropped.
+ * unknown, so several types are tried, and examples that fail a step are
+ * dropped.
  */
 #include "jobs/upgrade/convert.h"
 
@@ -16,7 +17,8 @@
 #include "jobs/upgrade/converter.h"
 #include "worker/base/text.h"
 
-/* Tries for one pair before err is returned for its version. */
+/* Maximum number of candidates for one example; then the generation fails with
+ * the reason why the last candidate was refused. */
 #define TRIES_MAX 512
 #define TYPES 8
 
@@ -26,7 +28,7 @@ struct made {
     const struct upgrade *upgrade;
     struct arena *arena;
     struct entity entity;
-    size_t level;    /* number of versions that it has reached */
+    size_t level;    /* number of versions that the entity has reached */
     uint64_t random; /* state of draw() */
 };
 
@@ -80,7 +82,8 @@ static struct property sample(
     return (struct property){name, type, sample_json(made, type)};
 }
 
-/* A value of some type that converts to `type`: made by converting back. */
+/* A value of a random type that converts to `type`: a value of `type`,
+ * converted back. */
 static struct property sample_source(
     struct made *made, struct slice name, enum edm_type type)
 {
@@ -192,7 +195,7 @@ static void set_text(struct made *made, const char *name, struct slice literal)
     buf_done(&text);
 }
 
-/* A literal of another type is ignored: no example will be selected. */
+/* A literal of another type is ignored: the filter then selects no example. */
 static void set_literal(
     struct made *made, const char *name, struct slice literal)
 {
@@ -269,8 +272,8 @@ static void make_up(struct made *made, size_t n)
     add_version(made);
 }
 
-/* The lowest version that the document contains. Level 0 exists only if
- * `absent` is below all versions. */
+/* The lowest level that an example can have. Level 0 exists only if `absent` is
+ * below all versions. */
 static size_t lowest_level(const struct upgrade *upgrade)
 {
     size_t level = 0;

@@ -21,11 +21,11 @@
     (sizeof(((struct job_difference *)0)->first_keys) / sizeof(char *))
 
 enum difference {
-    BELOW,    /* at an older version */
-    DIFFERS,  /* at the newest version, but a run would change it */
-    REFUSED,  /* at the newest version, but its steps fail */
-    LEFTOVER, /* at the newest version, with what an older one removed or
-                 retyped */
+    BELOW,    /* entity is at an older version */
+    DIFFERS,  /* entity is at the newest version, but a run would change it */
+    REFUSED,  /* entity is at the newest version, but a step fails for it */
+    LEFTOVER, /* entity is at the newest version, and holds what an older
+                 version removed or retyped */
     DIFFERENCES,
     NONE = DIFFERENCES,
 };
@@ -48,7 +48,7 @@ struct verify {
     struct selection selection;
     struct bloom_filter *found; /* differing entities of the first reading */
     bool confirms;              /* this is the second reading */
-    int64_t differing;          /* in this reading */
+    int64_t differing; /* number of differing entities in this reading */
     int64_t skipped, outside;
     struct job_verification *ret;
     struct arena scratch; /* for one entity */
@@ -56,7 +56,7 @@ struct verify {
 
 /* ---- one entity ---- */
 
-/* A skipped entity is as the job leaves it: no difference. */
+/* A skipped entity is no difference: a run leaves it unchanged. */
 static enum difference judge(struct verify *verify, const struct entity *entity)
 {
     struct upgrade_result result;

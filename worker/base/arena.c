@@ -9,7 +9,7 @@
 
 #include "worker/base/mem.h"
 
-/* The least size of a block. A larger allocation gets a block of its own
+/* The minimum size of a block. A larger allocation gets a block of its own
  * size. */
 #define BLOCK_BYTES 4032
 
@@ -25,7 +25,7 @@ void arena_init(struct arena *arena)
     *arena = (struct arena){0};
 }
 
-/* Free block and all that are older. */
+/* Free block and all older blocks. */
 static void free_blocks(struct arena_block *block)
 {
     while (block) {
@@ -70,7 +70,8 @@ static void add_block(struct arena *arena, size_t bytes)
     arena->bytes += size;
 }
 
-/* At least `bytes` bytes, not zeroed, because most callers overwrite them. */
+/* Allocate at least `bytes` bytes, not zeroed, because most callers overwrite
+ * them. */
 static void *take(struct arena *arena, size_t bytes)
 {
     size_t align = _Alignof(max_align_t), rounded;

@@ -11,11 +11,11 @@ struct arena_block;
 
 struct arena {
     struct arena_block *blocks; /* newest first; NULL when empty */
-    size_t bytes;               /* in all blocks, for budgets    */
+    size_t bytes;               /* size of all blocks, for memory budgets */
 };
 
 void arena_init(struct arena *arena);
-void arena_done(struct arena *arena);  /* frees all; may be used again */
+void arena_done(struct arena *arena);  /* frees all; arena is empty */
 void arena_clear(struct arena *arena); /* keeps one block for reuse    */
 
 /* arena_alloc: zeroed, aligned for any object. Borrowed from the arena. */
@@ -25,7 +25,7 @@ void *arena_alloc(struct arena *arena, size_t bytes)
 /* arena_copy: a copy of slice, NUL-terminated beyond its length. */
 struct slice arena_copy(struct arena *arena, struct slice slice);
 
-/* arena_format: a text as printf would write it. Borrowed from the arena. */
+/* arena_format: format a text as printf does. Borrowed from the arena. */
 struct slice arena_format(struct arena *arena, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 

@@ -12,7 +12,7 @@
 
 void buf_init(struct buf *buf, size_t max)
 {
-    /* One byte is kept for the NUL. */
+    /* SIZE_MAX - 1 leaves one byte for the NUL. */
     *buf = (struct buf){.max = max < SIZE_MAX ? max : SIZE_MAX - 1};
 }
 
@@ -35,7 +35,8 @@ static bool fits(const struct buf *buf, size_t more)
     return !buf->overflow && more <= buf->max - buf->len;
 }
 
-/* Allocate for `more` bytes (at most max) and the NUL. */
+/* Allocate memory for `more` bytes and the NUL. Call only if `more` bytes
+ * fit. */
 static void grow(struct buf *buf, size_t more)
 {
     size_t needed = buf->len + more + 1;

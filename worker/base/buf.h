@@ -14,14 +14,14 @@ struct buf {
     char *at; /* len bytes and a NUL; NULL while nothing was added */
     size_t len;
     size_t room;   /* bytes allocated */
-    size_t max;    /* len never exceeds it */
-    bool overflow; /* something did not fit: content is incomplete */
+    size_t max;    /* maximum of len */
+    bool overflow; /* an addition did not fit: content is incomplete */
 };
 
 /*
- * buf_init: an empty buffer of at most max bytes. Additions that do not fit set
- * overflow and are dropped whole, and so are all later ones: a caller may add
- * many times and check overflow once.
+ * buf_init: an empty buffer of at most max bytes. An addition that does not fit
+ * sets overflow and is dropped whole, and all later additions are dropped too:
+ * a caller may add many times and check overflow once.
  */
 void buf_init(struct buf *buf, size_t max);
 void buf_done(struct buf *buf);  /* frees; buf may be init'ed again */
@@ -39,9 +39,9 @@ void buf_add_format(struct buf *buf, const char *format, ...) TW_PRINTF(2, 3);
 
 /*
  * buf_keep: make additions all or nothing. `before` was buf->len before them.
- * If they did not fit, or left no room for `more` further bytes, buf_keep
- * removes them, clears overflow and returns false. There must be no overflow
- * before the additions.
+ * If the additions did not fit, or left no room for `more` further bytes,
+ * buf_keep removes them, clears overflow and returns false. Call only if
+ * overflow was false before the additions.
  */
 bool buf_keep(struct buf *buf, size_t before, size_t more);
 
@@ -51,8 +51,8 @@ struct slice buf_slice(const struct buf *buf);
 /* buf_text: the content as a NUL-terminated text; "" if nothing was added. */
 const char *buf_text(const struct buf *buf);
 
-/* buf_take: the content as a text of its own. Owned; buf is empty
- * afterwards. */
+/* buf_take: move the content out of buf, as a NUL-terminated text. Owned; buf
+ * is empty afterwards. */
 char *buf_take(struct buf *buf);
 
 #endif

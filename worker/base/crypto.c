@@ -14,19 +14,19 @@
 #include "worker/base/mem.h"
 
 struct crypto_hmac_key {
-    EVP_MAC_CTX *keyed; /* never used itself, only copied */
+    EVP_MAC_CTX *keyed; /* only copied, never used for a digest itself */
 };
 
-/* The calls that this checks fail only if memory is exhausted: key, digest and
- * sizes are valid and fixed. */
+/* For OpenSSL calls that fail only if memory is exhausted, because key, digest
+ * and sizes are valid and fixed. */
 static void must(bool done)
 {
     if (!done)
         mem_exhausted();
 }
 
-/* Fetched once, because EVP_sha256() is looked up by name for each digest.
- * Never freed. */
+/* SHA-256, fetched once, because OpenSSL looks up EVP_sha256() by name for each
+ * digest. Never freed. */
 static EVP_MD *sha256;
 static CRYPTO_ONCE sha256_once = CRYPTO_ONCE_STATIC_INIT;
 
@@ -54,7 +54,7 @@ struct crypto_hmac_key *crypto_hmac_key_new(struct slice key)
     };
     struct crypto_hmac_key *made = mem_alloc(sizeof(*made));
     EVP_MAC *mac = EVP_MAC_fetch(NULL, "HMAC", NULL);
-    const void *at = key.at ? key.at : ""; /* NULL would mean: no key yet */
+    const void *at = key.at ? key.at : ""; /* NULL tells OpenSSL: no key yet */
 
     must(mac != NULL);
     made->keyed = EVP_MAC_CTX_new(mac);
@@ -86,7 +86,8 @@ void crypto_hmac(const struct crypto_hmac_key *key, struct slice data,
     EVP_MAC_CTX_free(context);
 }
 
-/* Base64 in pieces: EVP_EncodeBlock() counts with int. */
+/* The size of a piece that is encoded or decoded at once: EVP_EncodeBlock()
+ * counts with int, so long data needs pieces. */
 #define BYTES_PER_PIECE ((size_t)48 * 64)
 #define CHARS_PER_PIECE (BYTES_PER_PIECE / 3 * 4)
 
@@ -118,7 +119,7 @@ static int base64_value(char c)
     return c == '+' ? 62 : c == '/' ? 63 : -1;
 }
 
-/* How many of the last four characters are padding. */
+/* The number of padding characters at the end of text. */
 static size_t padding_of(struct slice text)
 {
     if (text.len == 0 || text.at[text.len - 1] != '=')
@@ -126,7 +127,8 @@ static size_t padding_of(struct slice text)
     return text.at[text.len - 2] == '=' ? 2 : 1;
 }
 
-/* A strict check, because EVP_DecodeBlock() accepts blanks and stray bits. */
+/* Checks strictly, because EVP_DecodeBlock() accepts blanks and nonzero unused
+ * bits. */
 bool crypto_is_base64(struct slice text)
 {
     size_t padding, letters;
@@ -169,7 +171,7 @@ bool crypto_unbase64(struct buf *to, struct slice text)
 /* ---- trusted roots ---- */
 
 struct crypto_roots {
-    X509_STORE *store; /* reference-counted; it has its own lock */
+    X509_STORE *store; /* reference-counted; OpenSSL locks it */
 };
 
 struct crypto_roots *crypto_roots_new(void)

@@ -15,10 +15,12 @@
 
 void crypto_sha256(struct slice data, unsigned char to[CRYPTO_SHA256_BYTES]);
 
-/* A key set up once; crypto_hmac() may be called from several threads. */
+/* A key prepared for HMAC-SHA256. Several threads may call crypto_hmac() with
+ * one key. */
 struct crypto_hmac_key;
 
-/* crypto_hmac_key_new: copies key. Owned; free wipes it; NULL is allowed. */
+/* crypto_hmac_key_new: copies key. Owned. crypto_hmac_key_free wipes the copy;
+ * NULL: nothing. */
 struct crypto_hmac_key *crypto_hmac_key_new(struct slice key);
 void crypto_hmac_key_free(struct crypto_hmac_key *key);
 void crypto_hmac(const struct crypto_hmac_key *key, struct slice data,
@@ -27,7 +29,8 @@ void crypto_hmac(const struct crypto_hmac_key *key, struct slice data,
 /* crypto_base64: add data as base64 with padding, in one line. */
 void crypto_base64(struct buf *to, struct slice data);
 
-/* crypto_is_base64: strict: padding needed, no blanks, no stray bits. */
+/* crypto_is_base64: is text strict base64: with padding, without blanks, unused
+ * bits zero? */
 bool crypto_is_base64(struct slice text);
 
 /* crypto_unbase64: add the decoded bytes. False: text is invalid base64, and
@@ -41,8 +44,8 @@ bool crypto_unbase64(struct buf *to, struct slice text);
  */
 struct crypto_roots;
 
-/* crypto_roots_new: owned. Free accepts NULL; connections that use the roots
- * may still be open. */
+/* crypto_roots_new: owned. crypto_roots_free: NULL: nothing; connections that
+ * use the roots may still be open. */
 struct crypto_roots *crypto_roots_new(void);
 void crypto_roots_free(struct crypto_roots *roots);
 

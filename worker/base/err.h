@@ -18,18 +18,18 @@ enum tw_err {
     TW_NOT_FOUND, /* not done: the object does not exist */
     TW_CONFLICT,  /* not done: the ETag, an existing entity or the pop receipt
                      did not match; read again, decide again */
-    TW_UNKNOWN,   /* sent, no response: it may be done; read, then decide */
+    TW_UNKNOWN,   /* sent, no response: may be done; read, then decide */
     TW_BUSY,      /* not done: throttled or unreachable; a later try may
                      succeed */
     TW_REFUSED,   /* not done: the credentials are refused, until a person
                      corrects them */
-    TW_FORBIDDEN, /* not done: the right for this is missing, in the service or
-                     on the local disk; each retry fails too */
+    TW_FORBIDDEN, /* not done: a right for the operation is missing, in the
+                     service or on the local disk; each retry fails too */
     TW_INVALID,   /* not done: the request or the input can never succeed */
     TW_TOO_LARGE, /* not done: smaller parts may succeed */
-    TW_STOPPED,   /* not done: the deadline closed before it was sent */
-    TW_FULL,      /* not done: the local disk is full or fails, until a person
-                     acts */
+    TW_STOPPED, /* not done: the deadline closed before the request was sent */
+    TW_FULL, /* not done: the local disk or a store's file is full, damaged or
+                cannot be written, until a person acts */
 };
 
 /* err_name: the name of a code for logs, "ok", "not found", ... Static. */
@@ -51,7 +51,8 @@ struct err {
 enum tw_err err_fail(struct err *err, enum tw_err code, const char *format, ...)
     TW_PRINTF(3, 4);
 
-/* err_put: the same as err_fail(), with the arguments as a va_list. */
+/* err_put: put a sentence into err as err_fail() does, with the arguments as a
+ * va_list. */
 void err_put(struct err *err, const char *format, va_list args) TW_PRINTF(2, 0);
 
 /* err_prefix: put "prefix: " before the text of err (may be NULL). */

@@ -15,7 +15,7 @@
 
 #define HASH_BEGIN UINT64_C(14695981039346656037)
 
-/* hash_bytes, hash_slice: hash, continued with these bytes. */
+/* hash_bytes, hash_slice: add bytes to hash; the first hash is HASH_BEGIN. */
 uint64_t hash_bytes(uint64_t hash, const void *bytes, size_t len);
 uint64_t hash_slice(uint64_t hash, struct slice text);
 

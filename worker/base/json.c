@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * One scanner for both users below. It checks all text that it moves past, so
- * that a slice of this text (a string to decode, an element) is valid JSON.
+ * One scanner for flat objects and whole texts. The scanner checks all text
+ * that it moves past, so that a slice of scanned text (a string to decode, an
+ * element) is valid JSON.
  *
  * A flat object's members are collected in a list that the caller keeps; a
- * whole text becomes a tree in an arena. Neither takes more than O(n log n)
- * time for a text of length n.
+ * whole text becomes a tree in an arena. Both take at most O(n log n) time for
+ * a text of length n.
  */
 #include "worker/base/json.h"
 
@@ -22,7 +23,7 @@ struct scan {
     const char *start;
     const char *at;
     const char *end;
-    struct arena *arena; /* for decoded names and strings */
+    struct arena *arena; /* memory of decoded names and strings */
     struct err *err;
     size_t values_left, max_values;
 };
@@ -47,7 +48,7 @@ static void skip_blanks(struct scan *scan)
         scan->at++;
 }
 
-/* If c is next, move past it. */
+/* Move past c, if c is the next character. */
 static bool accept(struct scan *scan, char c)
 {
     if (scan->at == scan->end || *scan->at != c)
@@ -85,11 +86,11 @@ static int hex_unit(const char *at, const char *end)
 
 /* A string as scanned. */
 struct string {
-    struct slice raw; /* with both quotes */
+    struct slice raw; /* text of the string, with both quotes */
     bool escaped, has_nul;
 };
 
-/* Valid after a backslash? */
+/* Is c, after a backslash, a valid escape of two characters? */
 static bool is_short_escape(char c)
 {
     switch (c) {
@@ -135,8 +136,8 @@ static enum tw_err scan_escape(struct scan *scan, struct string *string)
 
 /*
  * Set the high bit of each of eight bytes that is a quote, a backslash or a
- * control character. Only the first match (the lowest) is certain: a later bit
- * may be wrong, because the subtraction borrows from it.
+ * control character. Only the lowest set bit is reliable: higher bits may be
+ * wrong, because the subtraction borrows from higher bytes.
  */
 static uint64_t find_stops(uint64_t eight)
 {
@@ -148,7 +149,7 @@ static uint64_t find_stops(uint64_t eight)
            HIGH_BITS;
 }
 
-/* The same for backslashes only. */
+/* As find_stops(), but only for backslashes. */
 static uint64_t find_backslash(uint64_t eight)
 {
     uint64_t backslash = eight ^ EACH('\\');
@@ -156,7 +157,7 @@ static uint64_t find_backslash(uint64_t eight)
     return (backslash - EACH(1)) & ~backslash & HIGH_BITS;
 }
 
-/* The first byte becomes the lowest. */
+/* The eight bytes at `at` as a number, with the first byte lowest. */
 static uint64_t load_eight(const char *at)
 {
     uint64_t eight;
@@ -223,7 +224,7 @@ static void skip_digits(struct scan *scan)
         scan->at++;
 }
 
-/* One digit at least. */
+/* Move past digits; false: the next character is no digit. */
 static bool accept_digits(struct scan *scan)
 {
     const char *from = scan->at;
@@ -287,7 +288,7 @@ static enum tw_err begin_value(struct scan *scan)
     return TW_OK;
 }
 
-/* Read the value that is next, which is neither array nor object. */
+/* Read the next value. Call only if it is neither an array nor an object. */
 static enum tw_err scan_scalar(struct scan *scan, struct json_member *ret)
 {
     const char *from = scan->at;
@@ -351,8 +352,8 @@ static char decode_short(char c)
 }
 
 /* Copy up to the next backslash, or end. Up to eight bytes behind *ret_to are
- * overwritten with garbage. Returns the end of the copied input. The output
- * must not be longer than the input so far. */
+ * overwritten with garbage. Returns the end of the copied input. Call only if
+ * the output is not longer than the input so far, so that the garbage fits. */
 static const char *copy_plain(const char *at, const char *end, char **ret_to)
 {
     char *to = *ret_to;
@@ -420,11 +421,11 @@ static enum tw_err scan_name(struct scan *scan, struct json_member *ret)
 
 /* ---- duplicate names ---- */
 
-/* Up to this many names are compared pairwise; more are sorted. */
+/* The largest number of names that are compared pairwise; more names are
+ * sorted. */
 #define FEW_NAMES 24
 
-/* Members by index, in an array of members or of structs that begin with
- * one. */
+/* An array of members, or of structs that begin with a member. */
 struct names {
     const struct json_member *first;
     size_t stride, count;
@@ -466,8 +467,8 @@ static void merge_runs(const struct names *names, const uint32_t *from,
 
 /*
  * Write the indices of names to sorted, ordered by name; equal names keep the
- * order of the text. sorted has room for twice as many. A merge sort, so that
- * no input makes it slow.
+ * order of the text. sorted has room for twice the number of names. A merge
+ * sort, because its time is O(n log n) for every input.
  */
 static void sort_names(const struct names *names, uint32_t *sorted)
 {
@@ -525,14 +526,17 @@ static enum tw_err check_names(
 
 /* ---- flat objects ---- */
 
-/* Annotations, of which the last value counts: their indices in the members. */
+/* The annotations of an object. The last value of each name replaces earlier
+ * ones. */
 struct annotations {
-    struct slice prefix; /* at is NULL: there are none */
+    struct slice prefix; /* prefix of annotation names; at NULL: no name is an
+                            annotation */
     size_t places[JSON_MAX_ANNOTATIONS];
     size_t count;
 };
 
-/* The index of the last member, or of the annotation that it replaces. */
+/* The index of the last member, or, if the last member repeats an annotation,
+ * the index of that annotation. */
 static size_t place_of_last(
     struct annotations *annotations, const struct json_members *members)
 {
@@ -608,7 +612,7 @@ static struct names names_of(const struct json_members *members)
         members->list, sizeof(*members->list), members->count};
 }
 
-/* Sort the names if they are many; NULL: they are few. */
+/* Sort the names if there are more than FEW_NAMES; else returns NULL. */
 static const uint32_t *sort_members(struct json_members *members)
 {
     const struct names names = names_of(members);
@@ -655,7 +659,7 @@ enum tw_err json_flat_object(struct slice text, const char *annotation,
     struct arena *arena, struct json_members *members, size_t *ret_end,
     struct err *err)
 {
-    /* The object counts as a value. */
+    /* 1 for the object itself, which counts as a value. */
     struct scan scan = scan_of(text, 1 + JSON_MAX_MEMBERS, arena, err);
     struct names names;
     enum tw_err code;
@@ -727,8 +731,8 @@ bool json_unquote(struct slice raw, struct arena *arena, struct slice *ret)
 /* ---- whole texts ---- */
 
 struct json {
-    struct json_member member; /* no name if not in an object */
-    struct slice text;         /* of a string, decoded */
+    struct json_member member; /* without a name if not in an object */
+    struct slice text;         /* decoded text of a string */
     struct json *children;     /* `count` values, in the document's arena */
     size_t count;
 };
@@ -736,14 +740,16 @@ struct json {
 /* What json_parse() returns: the root value, and the arena of the whole
  * tree. */
 struct document {
-    struct json root; /* first: a pointer to it is one to a document */
+    struct json root; /* must be first: json_free() casts a pointer to root to
+                         the document */
     struct arena arena;
 };
 
 struct tree {
     struct scan scan;
     unsigned depth_left;
-    /* Children of the open containers, those of the innermost last. */
+    /* Children of the open containers; children of the innermost container are
+     * last. */
     struct json *stack;
     size_t stack_count, stack_room;
 };
@@ -759,7 +765,7 @@ static void push(struct tree *tree, const struct json *child)
     tree->stack[tree->stack_count++] = *child;
 }
 
-/* Move the children from index `from` on from the stack to value. */
+/* Move children from the stack, beginning at index `from`, to value. */
 static void adopt(struct tree *tree, struct json *value, size_t from)
 {
     size_t count = tree->stack_count - from;
@@ -964,7 +970,7 @@ static bool is_plain(char c)
     return c >= ' ' && c < 0x7f && c != '"' && c != '\\';
 }
 
-/* The number of those at the start. */
+/* The number of plain characters (is_plain()) at the start of text. */
 static size_t plain_prefix(struct slice text)
 {
     size_t len = 0;
@@ -982,7 +988,7 @@ static size_t plain_prefix(struct slice text)
     return len;
 }
 
-/* The escape of a character that has a short one, or NULL. */
+/* The escape of two characters for c, or NULL if c has none. */
 static const char *short_escape(char c)
 {
     switch (c) {

@@ -32,22 +32,24 @@ enum json_type {
     JSON_OBJECT,
 };
 
-/* The largest max_depth. */
+/* The largest max_depth of json_parse(). */
 #define JSON_DEPTH_LIMIT 64
 
-/* The maximum number of values of a text: 64 KiB, the largest property or
- * message, never hold more. The maximum of a flat object: an entity of 255
- * properties, each with its type, and annotations. */
+/* Maximum number of values in a text; 64 KiB, the largest property or message,
+ * cannot hold more. */
 #define JSON_MAX_VALUES 32768
+/* Maximum number of members of a flat object: enough for 255 properties, each
+ * with its type, and annotations. */
 #define JSON_MAX_MEMBERS 1024
+/* Maximum number of annotation names that may be repeated. */
 #define JSON_MAX_ANNOTATIONS 16
 
 /* ---- flat objects ---- */
 
 struct json_member {
-    struct slice name;   /* decoded */
-    struct slice raw;    /* the value's text as it came, quotes included */
-    const char *name_at; /* the name's first quote in the text */
+    struct slice name; /* decoded name */
+    struct slice raw; /* the value's exact text in the input, quotes included */
+    const char *name_at; /* position of the name's first quote in the input */
     enum json_type type;
     bool escaped; /* a JSON_STRING with escapes */
 };
@@ -59,10 +61,11 @@ struct json_member {
  * frees.
  */
 struct json_members {
-    struct json_member *list; /* count of them, in the order of the text */
+    struct json_member *list; /* count members, in the order of the text */
     size_t count;
-    size_t room;       /* of list */
-    uint32_t *by_name; /* of many members: their indices, sorted */
+    size_t room;       /* members that list has memory for */
+    uint32_t *by_name; /* indices into list, sorted by name; only if there are
+                          many members */
     size_t by_name_room;
 };
 void json_members_init(struct json_members *members);
@@ -91,8 +94,8 @@ size_t json_members_find(const struct json_members *members, struct slice name);
 struct slice json_member_text(
     const struct json_member *member, struct arena *arena);
 
-/* json_unquote: the decoded text of raw, which is not a member. False: raw is
- * not exactly one JSON string, from quote to quote. */
+/* json_unquote: decode raw, a value that is not a struct json_member. False:
+ * raw is not exactly one JSON string, from quote to quote. */
 bool json_unquote(struct slice raw, struct arena *arena, struct slice *ret);
 
 /* ---- whole texts ---- */
@@ -110,17 +113,18 @@ TW_MUST_USE enum tw_err json_parse(
 void json_free(struct json *json);
 
 enum json_type json_type(const struct json *json);
-struct slice json_raw(const struct json *json);    /* its exact text */
-struct slice json_string(const struct json *json); /* of a JSON_STRING */
-bool json_boolean(const struct json *json);        /* of a JSON_BOOLEAN */
+struct slice json_raw(const struct json *json);    /* exact text in the input */
+struct slice json_string(const struct json *json); /* only JSON_STRING */
+bool json_boolean(const struct json *json);        /* only JSON_BOOLEAN */
 
 /* json_int64: true for a number without point or exponent, in range. */
 bool json_int64(const struct json *json, int64_t *ret);
 
-size_t json_count(const struct json *json); /* of an array or object */
+size_t json_count(const struct json *json); /* items or members */
 const struct json *json_at(const struct json *array, size_t index);
 const struct json *json_get(const struct json *object, const char *name);
-/* json_name: the name of the index-th member of an object, in its order. */
+/* json_name: the name of the index-th member of object, in the order of the
+ * text. */
 struct slice json_name(const struct json *object, size_t index);
 const struct json *json_value(const struct json *object, size_t index);
 
@@ -128,13 +132,14 @@ const struct json *json_value(const struct json *object, size_t index);
 
 /*
  * json_add_string: add text (valid UTF-8, NULs allowed) quoted and escaped: \"
- * \\ \n \r \t as such, a character that text_is_hidden() as \uXXXX because the
- * output may be shown on a terminal, all others unchanged. At most six bytes
- * for one byte.
+ * \\ \n \r \t in this short form, hidden characters (text_is_hidden()) as
+ * \uXXXX because the output may be shown on a terminal, all others unchanged.
+ * One byte of text becomes at most six.
  */
 void json_add_string(struct buf *to, struct slice text);
 
-/* json_add_escaped: the same without the quotes. */
+/* json_add_escaped: add text escaped as json_add_string() does, without
+ * quotes. */
 void json_add_escaped(struct buf *to, struct slice text);
 
 #endif

@@ -16,9 +16,10 @@
 #include "worker/base/platform.h"
 #include "worker/base/text.h"
 
-/* A longer message is cut, so that no input can flood the log. */
+/* The maximum length of a message. A longer one is cut, so that no input can
+ * flood the log. */
 #define MESSAGE_MAX_BYTES ((size_t)16 * 1024)
-/* An escaped byte may take up to six. */
+/* The maximum length of a line. Escaping makes up to six bytes of one. */
 #define LINE_MAX_BYTES (MESSAGE_MAX_BYTES * 8)
 
 static const char *const level_names[] = {
@@ -76,7 +77,7 @@ bool log_shows(enum log_level level)
     return (int)level <= atomic_load(&shown_level);
 }
 
-/* 2026-11-21T12:00:00.000Z */
+/* Add the time: 2026-11-21T12:00:00.000Z */
 static void add_time(struct buf *line)
 {
     struct text_date now = text_date_of(platform_wall_ticks());

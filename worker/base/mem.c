@@ -20,15 +20,17 @@
 #define ARENAS 2
 
 /*
- * Pages and batches of some 100 KiB are allocated and freed all the time. If
- * each were mapped by itself, or returned to the system at once, each request
- * would fault its memory in again, which took a third of the CPU time of an
- * upgrade.
+ * The block size from which malloc uses mmap, and the free memory at the end of
+ * the heap from which it is returned to the system. Pages and batches of some
+ * 100 KiB are allocated and freed for each request. With lower limits each
+ * request would fault its memory in again, which took a third of the CPU time
+ * of an upgrade.
  */
 #define MAPPED_BYTES (1024 * 1024)
 #define TRIM_BYTES (2 * 1024 * 1024)
 
-/* Allocations until one fails; 0: none fails. */
+/* The number of allocations until one fails, counting that one; 0: none
+ * fails. */
 static atomic_ulong fail_after;
 
 void mem_exhausted(void)
@@ -36,7 +38,7 @@ void mem_exhausted(void)
     static const char line[] =
         "tableward: out of memory; every run can be taken up again\n";
 
-    /* A failed write cannot be reported anywhere. */
+    /* A failed write is ignored: there is nowhere to report it. */
     if (write(STDERR_FILENO, line, sizeof(line) - 1) < 0)
         _exit(EXIT_AGAIN);
     _exit(EXIT_AGAIN);
@@ -74,8 +76,8 @@ static bool must_fail(void)
 
 /*
  * The program defines the C library's names itself, so that every loaded
- * library calls these functions. They use glibc's own allocator, to which free
- * and malloc_usable_size still belong.
+ * library calls these functions. They call glibc's allocator, so free and
+ * malloc_usable_size of glibc are used unchanged.
  */
 /* NOLINTBEGIN(bugprone-reserved-identifier) */
 void *__libc_malloc(size_t bytes);
@@ -104,7 +106,7 @@ void *calloc(size_t count, size_t size)
 void *realloc(void *at, size_t bytes)
 {
     if (at && bytes == 0)
-        return __libc_realloc(at, 0); /* frees it, and that is all */
+        return __libc_realloc(at, 0); /* only frees at */
     return allocated(must_fail() ? NULL : __libc_realloc(at, bytes));
 }
 

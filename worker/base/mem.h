@@ -6,12 +6,13 @@
  * failed allocation. Input sizes are bounded before memory is allocated for
  * them.
  *
- * If MEM_HAS_LIBRARIES is defined, this applies to all libraries too: the
- * program defines malloc and its family itself, in place of the C library's.
- * That is so with glibc, with two exceptions: sanitizers, which have a malloc
- * of their own, and a static program, whose C library needs its own malloc:
- * build it with -DMEM_OURS_ALONE. Without MEM_HAS_LIBRARIES, modules call
- * mem_exhausted() when their library reports a failed allocation.
+ * If MEM_HAS_LIBRARIES is defined, allocations of all libraries fail the same
+ * way: the program defines malloc and its family itself, in place of the C
+ * library's. MEM_HAS_LIBRARIES is defined with glibc, with two exceptions:
+ * sanitizers, which have a malloc of their own, and a static program, whose C
+ * library needs its own malloc: build that with -DMEM_OURS_ALONE. Without
+ * MEM_HAS_LIBRARIES, modules call mem_exhausted() when their library reports a
+ * failed allocation.
  */
 #ifndef TW_BASE_MEM_H
 #define TW_BASE_MEM_H
@@ -35,14 +36,15 @@
 /*
  * mem_keep_little: make the allocator return freed memory to the system. By
  * default glibc has eight arenas a core, each of which keeps freed memory, and
- * raises its mmap threshold after large blocks: peak memory grew with cores and
- * luck, by 5 to 12 MiB on two cores. Two arenas and fixed thresholds (mem.c)
- * prevent this. Call it before any thread starts. No-op with another libc.
+ * raises its mmap threshold after large blocks: peak memory grew with the
+ * number of cores, and varied: by 5 to 12 MiB on two cores. Two arenas and
+ * fixed thresholds (mem.c) prevent this. Call it before any thread starts.
+ * No-op with another libc.
  */
 void mem_keep_little(void);
 
-/* mem_give_back: return all freed memory to the system. It takes milliseconds;
- * call it when a phase with many small allocations ends and a different one
+/* mem_give_back: return all freed memory to the system. Takes milliseconds;
+ * call when a phase with many small allocations ends and a different one
  * begins. No-op with another libc. */
 void mem_give_back(void);
 
@@ -52,25 +54,25 @@ void *mem_alloc(size_t bytes) __attribute__((malloc, returns_nonnull));
 /* mem_array: count * size bytes, zeroed; an overflow ends the process. */
 void *mem_array(size_t count, size_t size) __attribute__((returns_nonnull));
 
-/* mem_resize: as realloc; new bytes are not zeroed. */
+/* mem_resize: resize a block as realloc() does; new bytes are not zeroed. */
 void *mem_resize(void *at, size_t bytes) __attribute__((returns_nonnull));
 
 /* mem_text: a NUL-terminated copy of len bytes of text. Owned. */
 char *mem_text(const char *text, size_t len) __attribute__((returns_nonnull));
 
-/* mem_format: a new text as printf would write it. Owned. */
+/* mem_format: format a new text as printf does. Owned. */
 char *mem_format(const char *format, ...)
     __attribute__((returns_nonnull, format(printf, 1, 2)));
 
 void mem_free(void *at); /* NULL: nothing */
 
-/* mem_exhausted: end the process, as above. For modules whose library allocates
- * by itself and reports that it could not. */
+/* mem_exhausted: end the process with exit code 75 and a line on standard
+ * error. For modules whose library reports a failed allocation. */
 void mem_exhausted(void) __attribute__((noreturn));
 
 /*
- * mem_fail_after: let the n-th allocation from now fail, 0: none (the default).
- * Returns what remained of the previous n. For tests.
+ * mem_fail_after: let the n-th allocation from now fail; 0: none (the default).
+ * Returns how many allocations the previous call still waited for. For tests.
  */
 unsigned long mem_fail_after(unsigned long n);
 

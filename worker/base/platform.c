@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The real platform: the kernel's clocks and randomness, POSIX threads. Every
- * public function calls through one table, so that a simulation can replace it.
+ * The real platform: the kernel's clocks and randomness, POSIX threads. The
+ * public functions call through one table, so that a simulation can replace the
+ * platform.
  */
 #include "worker/base/platform.h"
 
@@ -24,13 +25,14 @@
 #define NS_PER_MS 1000000L
 #define NS_PER_S 1000000000L
 
-/* Address space only: untouched stack pages take no memory. */
+/* The stack size of a thread. It takes address space only: untouched pages take
+ * no memory. */
 #define STACK_BYTES ((size_t)1024 * 1024)
 
 /*
  * A condition variable cannot wait on CLOCK_BOOTTIME, and CLOCK_MONOTONIC stops
- * while the machine is suspended. So no single wait is longer than this: a
- * deadline that passed meanwhile is noticed soon after.
+ * while the machine is suspended. So a single wait is at most this long: after
+ * a suspension the end of the whole wait is noticed at most this much later.
  */
 #define LONGEST_WAIT_MS 10000
 
@@ -42,7 +44,8 @@
 #endif
 #endif
 
-/* End the process, because the system refuses what every run needs. */
+/* End the process, because the system refuses a resource without which no run
+ * can work. */
 static void __attribute__((noreturn)) give_up(const char *what, int error)
 {
     char line[160];
@@ -70,7 +73,7 @@ static struct timespec now_of(clockid_t clock)
     return now;
 }
 
-/* Text of a UUID and a newline. */
+/* The file has the text of a UUID and a newline. */
 #define BOOT_ID_FILE "/proc/sys/kernel/random/boot_id"
 #define BOOT_ID_LEN 36
 
@@ -102,16 +105,16 @@ static const char *real_boot_id(void)
 }
 
 /*
- * A time namespace adds a constant to CLOCK_BOOTTIME, although its boot id is
- * that of the whole kernel. The constant is subtracted again, so that all
- * processes of one boot agree. The file describes the namespace of child
- * processes, which is also the process's own unless it has just called
+ * A time namespace adds a constant to CLOCK_BOOTTIME, although the boot id is
+ * the same in all namespaces of a kernel. The constant is subtracted again, so
+ * that all processes of one boot agree. OFFSETS_FILE describes the namespace of
+ * child processes. It is also the namespace of this process, which never calls
  * unshare(2).
  *
  * Source: time_namespaces(7).
  */
 #define OFFSETS_FILE "/proc/self/timens_offsets"
-#define OFFSETS_BOOT "\nboottime" /* seconds, nanoseconds */
+#define OFFSETS_BOOT "\nboottime" /* followed by seconds and nanoseconds */
 
 static int64_t boot_offset_ms; /* written once: see real_boot_ms() */
 
@@ -244,7 +247,7 @@ static void real_wake_all(struct platform_cond *cond)
     must(pthread_cond_broadcast(&cond->real));
 }
 
-/* Arguments of a new thread, which frees them. */
+/* Arguments of a new thread. The thread frees them. */
 struct beginning {
     void (*body)(void *arg);
     void *arg;
@@ -351,7 +354,8 @@ uint64_t platform_random_below(uint64_t limit)
     uint64_t drawn, unfair;
 
     assert(limit > 0);
-    /* 2^64 modulo limit: this many draws are rejected, for a uniform result. */
+    /* 2^64 modulo limit. A draw below it is repeated, so that the result is
+     * uniform. */
     unfair = (UINT64_MAX % limit + 1) % limit;
     do
         platform_random(&drawn, sizeof(drawn));

@@ -56,12 +56,12 @@ struct platform_ops {
 void platform_use(const struct platform_ops *ops);
 
 /* platform_boot_id: identifies the kernel's boot that platform_boot_ms() counts
- * from: 36 hexadecimal digits and '-', the same for all containers, different
- * after each boot. "": unknown. Static. */
+ * from: 36 hexadecimal digits and '-', equal in all containers, different after
+ * each boot. "": unknown. Static. */
 const char *platform_boot_id(void);
 
-/* platform_boot_ms: milliseconds since boot, CLOCK_BOOTTIME: includes time that
- * the machine was suspended, never steps. For deadlines and durations. */
+/* platform_boot_ms: milliseconds since boot, CLOCK_BOOTTIME: counts also while
+ * the machine is suspended, never steps. For deadlines and durations. */
 int64_t platform_boot_ms(void);
 
 /* platform_wall_ticks: UTC now in ticks: 100 ns since 0001-01-01. May step. */
@@ -102,9 +102,9 @@ void platform_join(struct platform_thread *thread);
 
 /*
  * platform_block_pipe: block SIGPIPE in this thread, for a library that writes
- * to sockets with write(2). True: it was not blocked before, and the caller
- * must call platform_let_pipe(), which discards a pending SIGPIPE and unblocks
- * it. The same on every platform.
+ * to sockets with write(2). True: SIGPIPE was not blocked before, and the
+ * caller must call platform_let_pipe(), which discards a pending SIGPIPE and
+ * unblocks it. Not part of platform_ops: a virtual platform uses this code too.
  */
 bool platform_block_pipe(void);
 void platform_let_pipe(void);

@@ -9,7 +9,8 @@
 
 static _Atomic int64_t asked_ms = PLATFORM_NEVER;
 
-/* Guards the list. Held during the calls of the hooks, which happen once. */
+/* A spin lock for the list of hooks. stop_ask() and stop_hook_add() hold it
+ * while they call hooks. */
 static _Atomic bool locked;
 static struct stop_hook *hooks;
 

@@ -11,42 +11,44 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Time after the signal: when requests that began before it are cut off; when
- * requests that began after it are cut off; when the process ends in any
- * case. */
+/* Milliseconds after the signal at which requests that began before the signal
+ * are cut off. */
 #define STOP_CUT_MS 1500
+/* Milliseconds after which requests that began after the signal are cut off. */
 #define STOP_LAST_MS 3500
+/* Milliseconds after which the process ends in any case. */
 #define STOP_END_MS 4500
 
-/* stop_ask: record the signal. Only the first call has an effect: it calls the
- * hooks. */
+/* stop_ask: record the signal. The first call calls the hooks; later calls have
+ * no effect. */
 void stop_ask(void);
 
 /*
- * A callback for the signal, for code that blocks. stop_hook_add calls it at
- * once if the signal has already come. After stop_hook_remove it is neither
- * running nor called again. The callback may take only locks that the callers
- * of both functions do not hold.
+ * A callback for the signal, for code that blocks. stop_hook_add calls the
+ * callback at once if the signal has already come. After stop_hook_remove the
+ * callback is neither running nor called again. The callback may take only
+ * locks that the callers of both functions do not hold.
  */
 struct stop_hook {
     void (*told)(void *context);
     void *context;
-    struct stop_hook *next; /* stop.c's own */
+    struct stop_hook *next; /* list of hooks, used by stop.c only */
 };
 void stop_hook_add(struct stop_hook *hook);
 void stop_hook_remove(struct stop_hook *hook);
 
 bool stop_is_asked(void);
 
-/* stop_until_ms: when (boot clock) a request that began at begun_ms is cut off;
- * PLATFORM_NEVER: no limit. */
+/* stop_until_ms: the time (platform_boot_ms()) at which a request that began at
+ * begun_ms is cut off; PLATFORM_NEVER: no signal has come. */
 int64_t stop_until_ms(int64_t begun_ms);
 
-/* stop_end_ms: when the process ends; PLATFORM_NEVER: no signal has come. */
+/* stop_end_ms: the time (platform_boot_ms()) at which the process ends;
+ * PLATFORM_NEVER: no signal has come. */
 int64_t stop_end_ms(void);
 
-/* stop_forget: reset the signal and remove all hooks. For tests that ask more
- * than once, or end a thread anywhere. */
+/* stop_forget: reset the signal and remove all hooks. For tests that call
+ * stop_ask() more than once, or end threads without stop_hook_remove(). */
 void stop_forget(void);
 
 #endif

@@ -13,7 +13,7 @@
 
 #define REPLACEMENT 0xfffdU
 #define S_PER_DAY 86400
-#define DAYS_TO_1970 719162 /* from 0001-01-01 */
+#define DAYS_TO_1970 719162 /* number of days from 0001-01-01 */
 #define QUOTE_MAX_BYTES 100
 
 static bool is_digit(char c)
@@ -49,7 +49,7 @@ static struct slice take(struct slice *text, size_t n)
     return taken;
 }
 
-/* Take c if it is next. */
+/* Take c if text begins with it. */
 static bool take_char(struct slice *text, char c)
 {
     if (text->len == 0 || text->at[0] != c)
@@ -58,7 +58,7 @@ static bool take_char(struct slice *text, char c)
     return true;
 }
 
-/* Take all digits that are next; returns their number. */
+/* Take all digits at the start of text; returns their number. */
 static size_t take_digits(struct slice *text)
 {
     size_t n = 0;
@@ -196,7 +196,7 @@ bool text_size_bytes(struct slice text, int64_t *ret_bytes)
     return true;
 }
 
-/* Times: the proleptic Gregorian calendar, as .NET's DateTime has it */
+/* Times: the proleptic Gregorian calendar, as in .NET's DateTime */
 
 static bool is_leap(int year)
 {
@@ -439,7 +439,7 @@ bool text_parse_http_date(struct slice text, int64_t *ret_ticks)
 static size_t utf8_length(struct slice text)
 {
     const unsigned char *at = (const unsigned char *)text.at;
-    unsigned char low = 0x80, high = 0xbf; /* range of the second byte */
+    unsigned char low = 0x80, high = 0xbf; /* range of a valid second byte */
     size_t len;
 
     if (text.len == 0)
@@ -450,13 +450,13 @@ static size_t utf8_length(struct slice text)
         return 0;
     len = at[0] < 0xe0 ? 2 : at[0] < 0xf0 ? 3 : 4;
     if (at[0] == 0xe0)
-        low = 0xa0; /* below: overlong */
+        low = 0xa0; /* a lower byte: overlong */
     else if (at[0] == 0xed)
-        high = 0x9f; /* above: surrogates */
+        high = 0x9f; /* a higher byte: surrogate */
     else if (at[0] == 0xf0)
-        low = 0x90; /* below: overlong */
+        low = 0x90; /* a lower byte: overlong */
     else if (at[0] == 0xf4)
-        high = 0x8f; /* above: beyond U+10FFFF */
+        high = 0x8f; /* a higher byte: beyond U+10FFFF */
     if (text.len < len || at[1] < low || at[1] > high)
         return 0;
     for (size_t i = 2; i < len; i++)
@@ -518,7 +518,7 @@ size_t text_utf16_units(struct slice text)
     const uint64_t ones = UINT64_C(0x0101010101010101);
     size_t units = 0, i = 0;
 
-    /* One for each character, one more for each character of four bytes. */
+    /* One unit for each character, two for a character of four bytes. */
     for (; text.len - i >= sizeof(uint64_t); i += sizeof(uint64_t)) {
         uint64_t eight, inner, wide;
 
@@ -606,7 +606,7 @@ void text_encode(struct buf *to, uint32_t code_point)
 
 /* URLs */
 
-/* RFC 3986, section 2.3. */
+/* Is c unreserved in RFC 3986, section 2.3? */
 static bool is_unreserved(char c)
 {
     return is_word(c) || c == '-' || c == '.' || c == '_' || c == '~';
@@ -733,7 +733,8 @@ void text_quote(struct buf *to, struct slice text)
     buf_add_text(to, shown.len < text.len ? "...'" : "'");
 }
 
-/* Longer names are not considered; also the width of the table below. */
+/* The maximum length of names that are compared, and so the number of columns
+ * of the table in distance(). */
 #define NEAREST_MAX 64
 
 static size_t least(size_t a, size_t b)
@@ -743,7 +744,8 @@ static size_t least(size_t a, size_t b)
 
 /*
  * The edit distance (insert, delete, change, swap two neighbors) of texts of at
- * most NEAREST_MAX bytes. Only three rows of the usual table are kept.
+ * most NEAREST_MAX bytes. Of the table of the standard algorithm only three
+ * rows are in memory.
  */
 static size_t distance(struct slice a, struct slice b)
 {
@@ -791,7 +793,7 @@ const char *text_nearest(
         nearest = names[i];
         if (edits == 0)
             break;
-        allowed = edits - 1; /* of equally near names the first is returned */
+        allowed = edits - 1; /* a later name must be nearer than this one */
     }
     return nearest;
 }

@@ -21,24 +21,25 @@
 #define TICKS_1601 INT64_C(504911232000000000)
 #define TICKS_MAX INT64_C(3155378975999999999)
 
-/* text_int64: decimal, optional '-', min..max, nothing else. */
+/* text_int64: parse a decimal number, optional '-', of min..max. */
 bool text_int64(struct slice text, int64_t min, int64_t max, int64_t *ret);
 
-/* text_double: a finite JSON number. */
+/* text_double: parse a finite JSON number. */
 bool text_double(struct slice text, double *ret);
 
-/* text_duration_ms: 500ms, 30s, 5m, 2h, 90d (a whole number and a unit), or 0.
- */
+/* text_duration_ms: parse 500ms, 30s, 5m, 2h, 90d (a whole number and a unit),
+ * or 0. */
 bool text_duration_ms(struct slice text, int64_t *ret_ms);
 
-/* text_size_bytes: 100, 64KiB, 4MiB, 1GiB. */
+/* text_size_bytes: parse 100, 64KiB, 4MiB, 1GiB. */
 bool text_size_bytes(struct slice text, int64_t *ret_bytes);
 
-/* text_ticks: 2024-01-01T00:00:00Z with 0 to 7 fractional digits (and, for
- * `at` of messages, an offset +hh:mm instead of Z); years 1 to 9999. */
+/* text_ticks: parse 2024-01-01T00:00:00Z with 0 to 7 fractional digits; an
+ * offset +hh:mm instead of Z is accepted for `at` of messages; years 1 to
+ * 9999. */
 bool text_ticks(struct slice text, int64_t *ret_ticks);
 
-/* A buffer size for any time that the functions below write. */
+/* Bytes that hold any time that the functions below write. */
 #define TEXT_TIME_MAX 40
 
 /* text_from_ticks: 2024-01-01T00:00:00.1234567Z, always seven digits.
@@ -51,17 +52,18 @@ bool text_parse_http_date(struct slice text, int64_t *ret_ticks);
 
 struct text_date {
     int year, month, day, hour, minute, second;
-    int fraction; /* in ticks, 0..9999999 */
+    int fraction; /* fraction of the second in ticks, 0..9999999 */
 };
 struct text_date text_date_of(int64_t ticks);
 
-/* text_is_utf8: well-formed, no surrogates, at most U+10FFFF; NUL passes. */
+/* text_is_utf8: is text well-formed: no surrogates, at most U+10FFFF? NUL is
+ * accepted. */
 bool text_is_utf8(struct slice text);
 
 /* text_utf16_units: the length of a valid UTF-8 text in UTF-16 units. */
 size_t text_utf16_units(struct slice text);
 
-/* text_utf16_compare: the service's order of keys, UTF-16 ordinal. */
+/* text_utf16_compare: compare by UTF-16 units, as the service orders keys. */
 int text_utf16_compare(struct slice a, struct slice b);
 
 /* text_decode: the code point at the start of valid UTF-8 text, its length
@@ -73,17 +75,19 @@ uint32_t text_decode(struct slice text, size_t *ret_len);
 #define TEXT_CHARACTER_MAX 4
 size_t text_put(uint32_t code_point, char *to);
 
-/* text_encode: the same into a buffer. */
+/* text_encode: add a code point (not a surrogate) as UTF-8. */
 void text_encode(struct buf *to, uint32_t code_point);
 
-/* text_percent_encode: all but A-Z a-z 0-9 - . _ ~ as %XX. */
+/* text_percent_encode: add text with all bytes but A-Z a-z 0-9 - . _ ~ as
+ * %XX. */
 void text_percent_encode(struct buf *to, struct slice text);
 
-/* text_percent_decode: false: a % is not followed by two hex digits. */
+/* text_percent_decode: add text with %XX decoded. False: a % is not followed by
+ * two hex digits. */
 bool text_percent_decode(struct buf *to, struct slice text);
 
-/* text_is_hidden: is code_point one that a terminal or a reader does not show
- * as it is? Controls (C0, DEL, C1), line and paragraph separators, changes of
+/* text_is_hidden: does a terminal or a text viewer not show code_point as it
+ * is? Controls (C0, DEL, C1), line and paragraph separators, changes of
  * direction, characters without width; all are at most U+FFFF. */
 bool text_is_hidden(uint32_t code_point);
 
@@ -94,7 +98,7 @@ void text_visible(struct buf *to, struct slice text);
 /*
  * text_cut: the longest prefix of text that has at most max_bytes bytes and
  * ends at a character boundary. Only this function cuts texts: a store refuses
- * half a character, and a file with one cannot be read.
+ * half a character, and import cannot read a file with one.
  */
 struct slice text_cut(struct slice text, size_t max_bytes);
 
@@ -106,8 +110,8 @@ void text_end_cut(char *text, size_t size);
  * store accepts it. */
 void text_repair(struct buf *to, struct slice text);
 
-/* text_quote: add text for a person to read, 'like this': text_visible(), cut
- * with ... after 100 bytes. For messages. */
+/* text_quote: add text in single quotes, as text_visible() writes it, cut with
+ * ... after 100 bytes. For messages. */
 void text_quote(struct buf *to, struct slice text);
 
 /*
@@ -118,21 +122,22 @@ void text_quote(struct buf *to, struct slice text);
 const char *text_nearest(
     struct slice word, const char *const *names, size_t count);
 
-/* text_hex: count bytes as two lower-case hex digits each. to holds
- * 2 * count + 1 bytes. */
+/* text_hex: write each of count bytes as two lower-case hex digits. The size of
+ * to is at least 2 * count + 1. */
 void text_hex(char *to, const unsigned char *bytes, size_t count);
 
-/* text_is_guid: 8-4-4-4-12 hex digits, of either case. */
+/* text_is_guid: 8-4-4-4-12 hex digits, lower or upper case? */
 bool text_is_guid(struct slice text);
 
-/* text_is_run_id: 1 to 128 of A-Z a-z 0-9 . _ -, no dot first. */
+/* text_is_run_id: 1 to 128 of A-Z a-z 0-9 . _ -, not beginning with a dot? */
 bool text_is_run_id(struct slice text);
 
-/* text_random_id: 32 lower-case hex digits, as a random UUID without its
+/* text_random_id: write 32 lower-case hex digits: a random UUID without its
  * hyphens. to holds 33 bytes. */
 void text_random_id(char *to);
 
-/* text_random_uuid: 8-4-4-4-12 hex digits, version 4. to holds 37 bytes. */
+/* text_random_uuid: write a UUID of version 4, 8-4-4-4-12 hex digits. to holds
+ * 37 bytes. */
 void text_random_uuid(char *to);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* NAME=VALUE words of the command line. */
+/* Checks NAME=VALUE words against the arguments of a job. */
 #include "worker/cli/args.h"
 
 #include <string.h>
@@ -25,7 +25,7 @@ static bool is_given(struct slice name, const struct words *words)
     return false;
 }
 
-/* Names that are given already are not suggested. */
+/* Print an unknown argument with the nearest name that is not given already. */
 static int print_unknown_argument(
     const struct job *job, struct slice name, const struct words *words)
 {

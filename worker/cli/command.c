@@ -17,7 +17,7 @@
 #include "worker/cli/commands.h"
 #include "worker/cli/say.h"
 
-/* Each new command is added here. */
+/* All commands, in the order of the help. Add a new command here. */
 static const struct command *const COMMANDS[] = {
     &command_init,
     &command_worker,
@@ -44,8 +44,8 @@ static const struct command *const COMMANDS[] = {
 #define COUNT_OF(table) (sizeof(table) / sizeof((table)[0]))
 #define COMMAND_COUNT COUNT_OF(COMMANDS)
 
-/* How an option is written; value: the placeholder for its value in the help,
- * NULL: it has none. */
+/* How an option is written. value: the placeholder for the option's value in
+ * the help; NULL: the option has no value. */
 static const struct option_form {
     const char *name, *value;
 } FORMS[OPTION_COUNT] = {
@@ -166,7 +166,7 @@ void command_help(const struct command *command)
 
 /* ---- options ---- */
 
-/* The words of argv, before the command is known. */
+/* The options and other words of argv, before the command is known. */
 struct line {
     const char *values[OPTION_COUNT];
     const char **words; /* non-option words; owned */
@@ -360,9 +360,9 @@ static int dispatch(const struct line *line)
     return run_command(line, command);
 }
 
-/* Open closed standard streams on /dev/null, so that no other file gets their
- * number and receives messages. The access mode is the wrong one, so that using
- * the stream still fails. */
+/* Open closed standard streams on /dev/null, so that no other file gets a
+ * number of theirs and receives messages. A stream is opened for the wrong
+ * direction, so that reading or writing it still fails. */
 static void fill_standard_streams(void)
 {
     for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
@@ -370,8 +370,8 @@ static void fill_standard_streams(void)
             (void)open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY);
 }
 
-/* Keys are in memory, so core files are disabled. SIGPIPE is ignored: a closed
- * pipe is an error of the write. */
+/* Disable core files, because memory holds keys. Ignore SIGPIPE, so that a
+ * write to a closed pipe returns an error. */
 static void harden(void)
 {
     const struct rlimit none = {0, 0};

@@ -21,8 +21,8 @@ enum exit_code {
     EXIT_CONFIG_78 = 78,   /* the configuration is wrong                    */
 };
 
-/* All options. Their names, and whether they have a value, are in command.c;
- * each command describes what they do for it. */
+/* All options. command.c has their names, and which options have a value; each
+ * command has the help of its own options. */
 enum option {
     OPTION_HELP,
     OPTION_VERSION,
@@ -65,41 +65,41 @@ enum option {
 
 struct command_option {
     enum option option;
-    const char *help; /* one line; NULL ends a list */
+    const char *help; /* help, one line; NULL: the end of a list */
 };
 
 struct invocation;
 
 struct command {
     const char *name;
-    const char *arguments;       /* for people: "JOB [NAME=VALUE ...]" */
-    const char *summary;         /* one line */
-    const char *details;         /* more lines, or NULL */
+    const char *arguments;       /* usage text: "JOB [NAME=VALUE ...]" */
+    const char *summary;         /* help, one line */
+    const char *details;         /* help, more lines; NULL: none */
     const char *const *required; /* names of required arguments;
                                     NULL-terminated, or NULL */
     size_t max_args;
-    const struct command_option *options; /* NULL: only the common ones */
+    const struct command_option *options; /* NULL: only the common options */
     int (*run)(const struct invocation *invocation); /* an exit code */
 };
 
 /* One parsed command line. All texts are those of argv. */
 struct invocation {
     const struct command *command;
-    const char *values[OPTION_COUNT]; /* "" for one without a value; NULL: the
-                                         option is not given */
-    const char *const *args;          /* after the command's name */
+    /* value of each option; "": the option has none; NULL: not given */
+    const char *values[OPTION_COUNT];
+    const char *const *args; /* arguments after the command's name */
     size_t arg_count;
 };
 
 /* command_list: all commands, in the order of the help. Static. */
 const struct command *const *command_list(size_t *ret_count);
 
-/* command_help: the help of one command, or (NULL) of the program, on standard
- * output. */
+/* command_help: print the help of command, or of the program if command is
+ * NULL, on standard output. */
 void command_help(const struct command *command);
 
-/* command_named: NULL: unknown; *ret_near is then the name that was probably
- * meant, or NULL. */
+/* command_named: find a command. NULL: unknown; *ret_near is then the name that
+ * was probably meant, or NULL. */
 const struct command *command_named(const char *name, const char **ret_near);
 
 /* command_main: read options, find the command, run it. An exit code. */

@@ -13,7 +13,8 @@ static bool has_ended(const struct ledger_run *run)
     return ledger_state_ended(run->state);
 }
 
-/* A run that has not started has changed nothing. */
+/* Print that changes of the run are not undone. Prints nothing for a run that
+ * was not started, because it has changed nothing. */
 static void note_what_stays(const struct one_run *one)
 {
     bool cascade = one->job ? one->job->kind->has_parent

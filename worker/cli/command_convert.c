@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* `tableward convert JOB`: a filter that converts entities to the newest
- * version by the steps of an upgrade job. It makes no request. */
+ * version by the steps of an upgrade job. The command makes no request. */
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
@@ -17,22 +17,23 @@
 #include "worker/cli/signals.h"
 #include "worker/transfer/records.h"
 
-/* The maximum: 1 MiB of entity, six characters a byte in JSON, two in a
- * pair. */
+/* The maximum length of an output line: a pair of entities (--vectors) of 1
+ * MiB, each byte up to six characters in JSON. */
 #define LINE_MAX_BYTES ((size_t)16 * 1024 * 1024)
 #define VECTORS_MAX 1000000
 
 struct filter {
     struct upgrade_converter *converter;
     struct records *records;
-    struct arena arena; /* of one record */
+    struct arena arena; /* memory of the current record */
     struct buf line;
     int64_t read, failed;
-    bool unwritable; /* standard output failed: print_output_end() reports
-                        why */
+    bool unwritable; /* a write to standard output failed; print_output_end()
+                        reports the reason */
 };
 
-/* The process may end at once, because only whole lines were printed. */
+/* The signal callback. Ends the process at once, because only whole lines were
+ * printed. */
 static void on_signal(void *context, int number)
 {
     (void)context;

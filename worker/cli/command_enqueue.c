@@ -104,8 +104,8 @@ static enum tw_err get_known(void *context, struct exchange *exchange)
         known->store, exchange, known->job, known->id, &known->run);
 }
 
-/* For an id that succeeded with the same arguments there is nothing left to
- * do. */
+/* End the command for an id that a run has already. If the run succeeded with
+ * the same arguments, this is a success, else refused is printed. */
 static int end_known(const struct known *known, struct slice args_json,
     const struct err *refused)
 {

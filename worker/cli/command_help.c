@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* `tableward help [COMMAND | KIND | config [KEY]]`. What may be written into a
- * configuration comes from the tables that read it. */
+/* `tableward help [COMMAND | KIND | config [KEY]]`. The help of the
+ * configuration comes from the tables that settings_load() uses. */
 #include <stdio.h>
 #include <string.h>
 
@@ -14,7 +14,8 @@
 
 #define NAME_WIDTH 24
 
-/* In the order of a configuration; those of the kinds come after them. */
+/* Sections in the order of a configuration; the sections of the kinds are
+ * printed after them. */
 static const struct settings_section *const SECTIONS[] = {
     &load_section,
     &open_store_section,
@@ -40,7 +41,8 @@ static void print_key(const struct setting *setting)
     buf_done(&described);
 }
 
-/* key: only that one; NULL: all. How many there were. */
+/* Print the key with the name key, or all keys if key is NULL. Returns the
+ * number of printed keys. */
 static size_t print_section(
     const struct settings_section *section, const char *key)
 {

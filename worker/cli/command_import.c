@@ -12,15 +12,15 @@
 #include "worker/cli/table_command.h"
 #include "worker/transfer/import.h"
 
-/* By enum import_conflict. */
+/* The values of --on-conflict, indexed by enum import_conflict. */
 static const char *const ON_CONFLICT[] = {
     "fail", "skip", "replace", "merge", NULL};
 static const char *const ON_ERROR[] = {"fail", "skip", NULL};
 
 /* ---- options ---- */
 
-/* Get the status of the input if it is a regular file; it may be standard
- * input. */
+/* Get the status of the file at path, or of standard input for "-". False: it
+ * is not a regular file. */
 static bool stat_input(const char *path, struct stat *ret)
 {
     int failed =
@@ -37,7 +37,8 @@ static bool is_input(const char *input, const char *path)
            one.st_ino == other.st_ino && one.st_dev == other.st_dev;
 }
 
-/* FILE.rejected is the default only for a regular file with a name. */
+/* Is FILE.rejected the default rejects file? Only if input is a regular file
+ * and not standard input. */
 static bool has_rejects_by_default(const char *input)
 {
     struct stat is;
@@ -124,7 +125,7 @@ static void print_stored(
     buf_done(&line);
 }
 
-/* Print the reason for exit code 1, as the last line. */
+/* Return the exit code; for 1, print the reason as the last line. */
 static int end_with(
     const struct import_options *options, const struct import_result *result)
 {

@@ -43,7 +43,8 @@ static enum tw_err write_all(int fd, const char *at, size_t len)
     return TW_OK;
 }
 
-/* Remove the file if it could not be written completely. */
+/* Write the configuration to the file. Removes the file if it could not be
+ * written completely. */
 static int fill(int fd, const char *path)
 {
     int cause = 0;

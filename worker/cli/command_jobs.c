@@ -8,7 +8,7 @@
 
 #define EXPLAIN_MAX ((size_t)16 * 1024 * 1024)
 
-/* NAME=..., or [NAME=a|b] if a run may omit it. */
+/* Print NAME=..., or [NAME=a|b] if a run may omit the argument. */
 static void print_arg(const struct job_arg *arg)
 {
     if (!arg->implied) {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * `tableward poison list|show|retry|drop`: poisoned and failed runs, read from
- * the ledger, because a queue can be peeked only 32 deep.
+ * `tableward poison list|show|retry|drop`: poisoned and failed runs. They are
+ * read from the ledger, because only the first 32 messages of a queue can be
+ * peeked.
  */
 #include <stdio.h>
 #include <string.h>
@@ -26,16 +27,17 @@
 struct poison {
     const struct invocation *invocation;
     struct session session;
-    struct store *store; /* NULL: nothing has been stored yet */
+    struct store *store; /* NULL: the store's file does not exist yet */
     const struct action *action;
-    struct runs_query query; /* the runs for list and --all */
+    struct runs_query query; /* selects the runs for list and --all */
 };
 
 struct action {
     const char *name;
-    bool wants_id;  /* or --all instead */
-    bool takes_all; /* accepts --all, which selects all of them */
-    bool shows;     /* only prints; --json selects the format */
+    bool wants_id;  /* an ID, or --all if takes_all, is required */
+    bool takes_all; /* --all is accepted and selects all poisoned and failed
+                       runs */
+    bool shows;     /* the action only prints, and accepts --json */
     int (*act)(struct poison *poison, const struct ledger_run *run);
 };
 
@@ -85,8 +87,8 @@ static const struct message *find_copy(
     return NULL;
 }
 
-/* Only the first 32 messages can be peeked: if the copy is after them, its body
- * is not shown. */
+/* Add the body of the run's message in the poison queue. Only the first 32
+ * messages can be peeked: the body of a later one is not added. */
 static void add_message(
     struct poison *poison, const struct ledger_run *run, struct buf *to)
 {
@@ -137,7 +139,7 @@ static int show_one(struct poison *poison, const struct ledger_run *run)
     return EXIT_DONE;
 }
 
-/* No queue serves the job of the run, so no message was put. */
+/* Print that no message was put, because no queue serves the job of the run. */
 static int end_unserved(const struct ledger_run *run)
 {
     struct buf command;
@@ -194,7 +196,8 @@ static bool as_json(const struct poison *poison)
 
 /* ---- which runs ---- */
 
-/* An import is not a run that can be queued again. */
+/* Is run failed or poisoned? False for an import, which cannot be queued
+ * again. */
 static bool is_poisoned(const struct ledger_run *run)
 {
     return (run->state == LEDGER_FAILED || run->state == LEDGER_POISONED) &&

@@ -41,8 +41,8 @@ static int read_id(const char *text, struct request *request)
     return args_read_id(text, &request->id);
 }
 
-/* While files are opened, which may be endless pipes: no run is in progress, so
- * exit at once. */
+/* The signal callback while files are opened, which may be pipes that block.
+ * Exits at once, because no run is in progress. */
 static void end_at_once(void *context, int number)
 {
     (void)context;
@@ -84,7 +84,8 @@ static void show_plan(const struct request *request)
     buf_done(&plan);
 }
 
-/* Unblocked signals end the process. */
+/* Is the answer on standard input yes? Signals are unblocked during the wait,
+ * so that they end the process. */
 static bool is_yes(void)
 {
     char answer[16];
@@ -103,8 +104,8 @@ static bool is_yes(void)
            strcmp(answer, "yes") == 0;
 }
 
-/* Ask before a job that deletes or overwrites. Anything but EXIT_DONE: the job
- * must not run. */
+/* Ask before a job that deletes or overwrites. If the result is not EXIT_DONE,
+ * the job must not run. */
 static int ask(const struct request *request, bool yes)
 {
     if (yes || !request->job->kind->destructive)
@@ -183,8 +184,8 @@ static int end_succeeded(struct single *single, const struct request *request,
     return EXIT_DONE;
 }
 
-/* A run that is not paused is continued by the next worker that serves its
- * job. */
+/* Print the commands that continue the run. If the run is not paused, the next
+ * worker that serves its job continues it too. */
 static void print_how_to_continue(const struct request *request, bool paused)
 {
     say("stopped before the end%s: `tableward run %s ... --id %.*s` continues "
@@ -276,8 +277,8 @@ static void on_early_signal(void *context, int number)
     (void)context, (void)number;
 }
 
-/* Let a job that `finish` closed accept runs again. No run is in progress, so a
- * signal only stops the command. */
+/* Let a job that `finish` closed accept runs again. A signal only stops the
+ * command, because no run is in progress. */
 static int reopen(struct store *store, const struct request *request)
 {
     struct signals *signals;
@@ -297,7 +298,8 @@ static int reopen(struct store *store, const struct request *request)
     return print_failed(outcome, &err);
 }
 
-/* ret: the ledger's store; NULL: not needed. */
+/* Open the stores of job, and the ledger's store into *ret (ret NULL: not
+ * needed). */
 static int open_stores(
     struct session *session, const struct job *job, struct store **ret)
 {

@@ -26,7 +26,7 @@
 struct query {
     const struct invocation *invocation;
     struct session *session;
-    struct store *store; /* NULL: nothing has been stored yet */
+    struct store *store; /* NULL: the store's file does not exist yet */
     const char *id;
     struct runs_query runs;
     int64_t since_ms, older_ms;
@@ -39,7 +39,8 @@ static bool is_given(const struct query *query, enum option option)
 
 /* ---- printing ---- */
 
-/* Several runs may have the id, or an id that begins with it. */
+/* Add each run in detail: several runs may have the given id, or an id that
+ * begins with it. */
 static void add_each(const struct runs *runs, int64_t now_ticks, struct buf *to)
 {
     for (size_t i = 0; i < runs->count; i++) {
@@ -87,7 +88,8 @@ static enum tw_err read_runs(
     return runs_list(query->session, query->store, &query->runs, ret, err);
 }
 
-/* Remove open runs that are not held from the list. */
+/* Keep only failed, poisoned and damaged runs, and runs for which
+ * ledger_is_held() is true. */
 static void keep_failing(struct runs *runs)
 {
     size_t kept = 0;
@@ -150,7 +152,8 @@ static size_t count_late(
     return late;
 }
 
-/* For monitoring: prints nothing if there is no problem. */
+/* Print failing runs and late queues, for monitoring; prints nothing if there
+ * are none. */
 static int show_failing(struct query *query)
 {
     int64_t now_ticks = platform_wall_ticks();
@@ -193,7 +196,7 @@ static int show_all(struct query *query)
 
 static int show_once(struct query *query)
 {
-    /* With --watch the store's file may be created meanwhile. */
+    /* With --watch the store's file may be created between two calls. */
     if (!query->store) {
         int opened = session_ledger(query->session, false, &query->store);
 

@@ -15,22 +15,22 @@
 #include "worker/run/notify.h"
 #include "worker/store/store.h"
 
-/* The delay before another try to open a store. */
+/* The shortest and the longest delay before another try to open a store. */
 #define REOPEN_MIN_MS 1000
 #define REOPEN_MAX_MS 30000
 
 struct service {
     struct session session;
-    const char *config; /* the file; borrowed */
+    const char *config; /* path of the configuration; borrowed */
     struct consumer *consumer;
     struct notify *notify;
     struct signals *signals;
-    bool stopped;          /* session.mutex */
-    bool reload_is_wanted; /* under session.mutex, except in on_early_signal();
-                              until there is a consumer */
+    bool stopped;          /* a stop signal has come; under session.mutex */
+    bool reload_is_wanted; /* SIGHUP has come; read when consumer is set; under
+                              session.mutex, except in on_early_signal() */
 };
 
-/* ---- the stores of a worker: its own and those of all jobs ---- */
+/* ---- the stores of a worker: for queues and ledger, and for all jobs ---- */
 
 static enum tw_err open_all(
     struct load *load, size_t *ret_store, struct err *err)
@@ -120,8 +120,8 @@ static void on_signal(void *context, int number)
         consumer_stop(consumer);
 }
 
-/* While the configuration is read, which may be an endless pipe: no run is in
- * progress, so exit at once. */
+/* The signal callback while the configuration is read, which may be a pipe that
+ * blocks. A stop signal exits at once, because no run is in progress. */
 static void on_early_signal(void *context, int number)
 {
     struct service *service = context;
@@ -131,7 +131,7 @@ static void on_early_signal(void *context, int number)
     service->reload_is_wanted = true;
 }
 
-/* True: a stop signal came. */
+/* Wait ms milliseconds, or until a stop signal. True: a stop signal came. */
 static bool wait_before_reopening(struct service *service, int64_t ms)
 {
     struct session *session = &service->session;
@@ -202,8 +202,8 @@ static void open_notify(struct service *service)
         log_warn("worker", "the service manager is told nothing: %s", err.text);
 }
 
-/* From now on signals are passed to the consumer. Pass earlier ones to it
- * now. */
+/* Set the consumer to which signals are passed, and pass it the signals that
+ * came before. */
 static void show_consumer(struct service *service, struct consumer *consumer)
 {
     bool stopped, again;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* `run --dry-run`: makes the estimate, and prints it. */
+/* `run --dry-run`: makes the estimate and prints the result. */
 #include "worker/cli/dry_run.h"
 
 #include <inttypes.h>
@@ -14,7 +14,8 @@
 #include "worker/cli/session.h"
 #include "worker/run/local_run.h"
 
-/* The service's published targets, in entities a second. */
+/* The service's published maximum rates of an account and of a partition, in
+ * entities a second. */
 #define ACCOUNT_PER_S 20000
 #define PARTITION_PER_S 2000
 

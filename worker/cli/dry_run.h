@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* An estimate of what a run would do; writes nothing. */
+/* Estimates what a run would do, without writing to a store. */
 #ifndef TW_CLI_DRY_RUN_H
 #define TW_CLI_DRY_RUN_H
 

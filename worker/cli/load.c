@@ -19,8 +19,8 @@
 #define BESIDE "tableward.yaml"
 #define SYSTEM "/etc/tableward/tableward.yaml"
 
-/* Slightly more than yaml_read() accepts, so that yaml_read() reports the
- * limit. */
+/* The maximum number of bytes that are read of the file: slightly more than
+ * yaml_read() accepts, so that yaml_read() reports its limit. */
 #define FILE_MAX_BYTES ((size_t)1024 * 1024 + 4096)
 #define STORE_NAME_MAX 64
 
@@ -161,8 +161,8 @@ static void add_store(
     load->configs[at] = config;
 }
 
-/* An invalid store keeps its name, so that references to it are not reported
- * too; its config is NULL. */
+/* Read all stores. An invalid store keeps its name, with config NULL, so that
+ * references to the store are not reported too. */
 static void load_stores(
     struct load *load, const struct yaml_node *node, struct problems *problems)
 {
@@ -237,7 +237,8 @@ static bool is_file(const struct stat *is, const char *path)
            other.st_dev == is->st_dev;
 }
 
-/* Is it the file of an embedded store, or one of SQLite's files beside it? */
+/* Is `is` the status of the embedded store's file at path, or of one of
+ * SQLite's files beside it? */
 static bool is_of_store(const struct stat *is, const char *path)
 {
     static const char *const ENDS[] = {"", "-wal", "-shm", "-journal"};
@@ -294,7 +295,8 @@ static struct load *new_load(void)
     return load;
 }
 
-/* Called even if there are other problems, so that all are reported at once. */
+/* Report the unset variables of the stores and jobs that `use` needs. Call even
+ * after other problems, so that all are reported at once. */
 static void want_used(
     struct load *load, enum load_use use, struct problems *problems)
 {
@@ -374,15 +376,14 @@ void load_free(struct load *load)
 
 /* ---- what a command needs ---- */
 
-/* Calls a function once for each store that a job names. */
+/* A call of a function for each store that a job uses, once per store. */
 struct each_store {
     struct load *load;
     const struct job *job;
     void (*call)(struct each_store *each, size_t store);
     bool *seen;
-    struct problems *problems; /* to add to */
-    enum tw_err code;          /* for opening: the outcome of the first
-                                  failure */
+    struct problems *problems; /* list to which call() adds problems */
+    enum tw_err code; /* outcome of the first store that could not be opened */
     size_t failed;
     struct err *err;
 };
@@ -494,9 +495,9 @@ const struct definition *load_lend(struct load *load)
     return definition;
 }
 
-/* Processes that share an embedded store must share this folder: it is beside
- * the real file, whatever name they use. Else it is in the base folder of
- * relative paths. */
+/* The folder of the lock files. All processes that share an embedded store must
+ * use one folder, so it is beside the file to which links resolve. For an Azure
+ * store it is in the folder of relative paths. */
 static const char *lock_folder(struct load *load)
 {
     size_t store = load->setup.store;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A whole configuration file: stores, jobs, worker settings. Reading it opens
- * no store and requires no environment variable. A command then names the
- * stores and jobs that it needs, and only those must be complete.
+ * no store and requires no environment variable. A command then calls
+ * load_want_store() and load_want_job() for the stores and jobs that it needs;
+ * only those must be complete.
  */
 #ifndef TW_CLI_LOAD_H
 #define TW_CLI_LOAD_H
@@ -21,12 +22,13 @@
 struct settings_section;
 
 struct load {
-    struct arena arena; /* everything below lives here */
-    const char *file;   /* its name in messages; NULL: none was read */
-    const char *folder; /* where relative paths start */
-    struct store_config **configs; /* as many as stores.count */
-    struct store **open;           /* stores.stores; NULL: not opened */
-    bool *wanted; /* store i: its unset variable was already reported */
+    struct arena arena; /* memory of all other fields */
+    const char *file;   /* path for messages; NULL: no file was read */
+    const char *folder; /* folder that relative paths are resolved against */
+    struct store_config **configs; /* one for each store, stores.count in all */
+    struct store **open; /* equals stores.stores; an item is NULL: not opened */
+    bool *wanted;        /* wanted[i]: an unset variable of store i was already
+                            reported */
     struct job_stores stores;
     struct jobs jobs;
     struct setup setup;
@@ -40,18 +42,18 @@ struct load {
  */
 const char *load_find(const char *named);
 
-/* What a configuration is read for. */
+/* What must be complete when a configuration is read. */
 enum load_use {
-    LOAD_SOME,   /* the command names the stores and jobs later */
-    LOAD_WORKER, /* all jobs, their stores and that of the queues */
+    LOAD_SOME,   /* nothing; the command calls load_want_...() later */
+    LOAD_WORKER, /* all jobs, their stores and the store of the queues */
     LOAD_ALL,    /* all stores and jobs */
 };
 
 /*
  * load_read: read and check the file at path; what `use` needs must be
  * complete. TW_INVALID: the errors are in problems, or err says why the file
- * cannot be read. path is borrowed for as long as problems is used. Owned;
- * load_free().
+ * cannot be read. path is borrowed for the life of problems. *ret is owned;
+ * free with load_free().
  */
 TW_MUST_USE enum tw_err load_read(const char *path, enum load_use use,
     struct load **ret, struct problems *problems, struct err *err);
@@ -72,37 +74,39 @@ void load_want_job(
     struct load *load, const struct job *job, struct problems *problems);
 
 /*
- * load_store: open the store, unless it is open. may_create false: a missing
- * embedded file is not created, TW_NOT_FOUND. Else as store_open().
+ * load_store: open the store, unless it is open already. may_create false:
+ * TW_NOT_FOUND if the file of an embedded store does not exist. All other
+ * outcomes are those of store_open().
  */
 TW_MUST_USE enum tw_err load_store(
     struct load *load, size_t store, bool may_create, struct err *err);
 
-/* load_is_new: the store is embedded, and its file does not exist yet. */
+/* load_is_new: is the store embedded, and its file does not exist yet? */
 bool load_is_new(const struct load *load, size_t store);
 
-/* load_job_stores: load_store() for all stores that the job names. *ret_store:
- * the one that failed. */
+/* load_job_stores: call load_store() for all stores that the job uses.
+ * *ret_store: the store that failed. */
 TW_MUST_USE enum tw_err load_job_stores(struct load *load,
     const struct job *job, size_t *ret_store, struct err *err);
 
-/* load_keeps: is path the configuration's file, or one of an embedded store?
- * Then a command must not write to it. "-": standard input. */
+/* load_keeps: is path the file of the configuration or of an embedded store? A
+ * command must not import, export to or write such a file. "-": the file that
+ * standard input is redirected from. */
 bool load_keeps(const struct load *load, const char *path);
 
 /* load_store_named: the index of the store; stores.count: unknown name. */
 size_t load_store_named(const struct load *load, const char *name);
 const char *load_store_nearest(const struct load *load, const char *name);
 
-/* load_lend: the definition, for commands that change runs. Not
- * reference-counted: valid as long as load. */
+/* load_lend: the definition, for commands that change runs. Borrowed from load,
+ * without a reference. */
 const struct definition *load_lend(struct load *load);
 
 /* load_definition: the definition for a worker, with one reference; dropping
  * the last one frees load. */
 struct definition *load_definition(struct load *load);
 
-/* The keys of the top level. */
+/* The keys of the configuration's top level. */
 extern const struct settings_section load_section;
 
 #endif

@@ -11,8 +11,8 @@
 #include "worker/store/store.h"
 #include "worker/transfer/import_ledger.h"
 
-/* An owner reads a request with its next renewal, at most 5 s later, and then
- * stops its work in progress. */
+/* The longest wait for an owner. An owner reads a request at its next renewal,
+ * at most 5 s later, and then stops its work in progress. */
 #define WAIT_MS 12000
 #define POLL_MS 250
 
@@ -114,7 +114,8 @@ int one_run_wait(struct one_run *one,
     }
 }
 
-/* The owner may have ended the run before it read the request. */
+/* Wait until the run is in the requested state. The owner may also have ended
+ * the run before it read the request. */
 static int wait_for_owner(struct one_run *one, const struct one_run_ask *ask)
 {
     struct ledger_run now;
@@ -156,9 +157,9 @@ int one_run_say_ended(const struct ledger_run *run)
     return EXIT_FAILED;
 }
 
-/* ---- the command that continues it ---- */
+/* ---- the command that continues a run ---- */
 
-/* Quote for a shell: in single quotes, each quote in the text as '\''. */
+/* Add text in single quotes for a shell, each single quote in text as '\''. */
 static void add_quoted(struct buf *to, struct slice text)
 {
     buf_add_char(to, '\'');

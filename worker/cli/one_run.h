@@ -19,41 +19,45 @@ struct one_run {
     struct session session;
     struct store *store;
     struct runs runs;
-    const struct ledger_run *run; /* as read when it was found */
-    const struct job *job;        /* NULL: no longer configured */
+    const struct ledger_run *run; /* as read by one_run_open() */
+    const struct job *job;        /* job of run; NULL: no longer configured */
 };
 
 /*
  * one_run_open: read the configuration and find the run that the first argument
- * names; if several jobs have a run of that ID, the one that is wanted(). An
- * exit code, with a message; call one_run_close() in any case.
+ * names; if several jobs have a run of that ID, the run for which wanted() is
+ * true. Returns an exit code and prints the reason of a failure; call
+ * one_run_close() in any case.
  */
 int one_run_open(struct one_run *one, const struct invocation *invocation,
     bool (*wanted)(const struct ledger_run *run));
 void one_run_close(struct one_run *one);
 
-/* one_run_is_open: is it a run, not an import, that has not ended? For
- * wanted. */
+/* one_run_is_open: is run not ended, and not an import? For `wanted` of
+ * one_run_open(). */
 bool one_run_is_open(const struct ledger_run *run);
 
 /*
  * one_run_wait: read the run again until done(run), for some 12 s. EXIT_DONE:
- * ret (init'ed) is the run. EXIT_STOPPED, with a message: its owner has not
- * acted yet, or a signal came; the request stays in the ledger. Else the exit
- * code for the ledger's outcome.
+ * *ret is the run (call ledger_run_init() before). EXIT_STOPPED, with a
+ * message: the run's owner has not acted yet, or a signal came; the request
+ * remains in the ledger. Other exit codes: the ledger could not be read.
  */
 int one_run_wait(struct one_run *one,
     bool (*done)(const struct ledger_run *run), struct ledger_run *ret);
 
-/* A request to a run's owner; without an owner it is carried out at once. */
+/* A request to the owner of a run. If the run has no owner, ask() carries out
+ * the request itself. */
 struct one_run_ask {
     /* ask: control_cancel or control_pause. */
     enum tw_err (*ask)(struct store *store, struct slice job, struct slice id,
         struct ledger_run *ret, bool *ret_asked, struct err *err);
-    bool (*done)(const struct ledger_run *run); /* for one_run_wait() */
+    bool (*done)(const struct ledger_run *run); /* has the owner acted? */
     enum ledger_state to;                       /* the requested state */
-    int (*end)(const struct one_run *one);      /* called on success */
-    /* ended: called if the run had ended, or ended otherwise. */
+    /* end: called on success; returns the exit code. */
+    int (*end)(const struct one_run *one);
+    /* ended: called if the run had ended before the request, or ended in a
+     * state other than `to`; returns the exit code. */
     int (*ended)(const struct ledger_run *run);
 };
 

@@ -22,8 +22,8 @@
 #include "worker/run/ledger.h"
 #include "worker/store/store.h"
 
-/* The service refuses requests if the clock is off by 15 minutes; this
- * difference is worth a warning. */
+/* The clock difference from which a warning is printed. The service refuses
+ * requests if the clock is wrong by 15 minutes. */
 #define CLOCK_OFF_TICKS (60 * TICKS_PER_S)
 
 /* An ETag in the service's form that no entity has. */
@@ -31,16 +31,17 @@
 
 struct online {
     struct session *session;
-    struct store *store; /* NULL: it has no file yet */
-    const char *name;    /* of the store that is checked */
+    struct store *store; /* NULL: the file of the store does not exist yet */
+    const char *name;    /* name of the store that is checked */
     int exit_code;
-    int64_t off_ticks; /* service's clock minus ours, at the last response */
+    int64_t off_ticks; /* service's clock minus this machine's, at the last
+                          response */
     bool has_clock;
 };
 
 struct probe {
     struct online *online;
-    const char *name; /* of the table or queue */
+    const char *name; /* name of the table or queue */
     enum operation_type type;
     char key[40];
     int64_t count;
@@ -131,7 +132,8 @@ static enum tw_err delete_message(void *context, struct exchange *exchange)
 
 /* ---- results ---- */
 
-/* An unreachable store overrides a missing table. */
+/* Set the exit code if it is higher: a store that cannot be reached (69)
+ * overrides a missing table (1). */
 static void fails(struct online *online, int exit_code)
 {
     if (exit_code > online->exit_code)
@@ -301,7 +303,8 @@ static void report_no_file(struct online *online, size_t store,
             report_missing(online, &tables->list[i]);
 }
 
-/* False: nothing else of this store can be checked. */
+/* Open the store, list its tables and report the result. False: nothing else of
+ * this store can be checked. */
 static bool reach(
     struct online *online, size_t store, const struct tables *tables)
 {
@@ -350,7 +353,8 @@ static void check_store(
 
 /* ---- folders ---- */
 
-/* Find the nearest existing folder of path or above it; cuts path. */
+/* Cut path to itself or the nearest folder above that exists, and get its
+ * status. False: errno says why none was found. */
 static bool find_folder(char *path, struct stat *ret)
 {
     while (stat(path, ret) != 0) {
@@ -363,8 +367,8 @@ static bool find_folder(char *path, struct stat *ret)
     return true;
 }
 
-/* Can files, or the folder itself, be created? They are not created here,
- * because the user who runs the check would own them. */
+/* Check the rights to create files, or the folder itself. Nothing is created
+ * here, because the user who runs the check would own it. */
 static void check_folder(struct online *online, const struct job *job,
     const char *key, const char *folder)
 {

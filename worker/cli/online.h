@@ -7,8 +7,9 @@ struct session;
 
 /*
  * online_check: open each store; read each table of a job, the ledger and the
- * queues; print what exists, which right is missing, and whether the clock is
- * off. 69 if something cannot be reached or is refused.
+ * queues; print which of them exist, which right is missing, and whether this
+ * machine's clock is wrong. Exit code 69 if a store cannot be reached or
+ * refuses a request.
  */
 int online_check(struct session *session);
 

@@ -29,13 +29,13 @@ struct progress {
     void *context;
     bool terminal;
     int64_t start_ms;
-    int64_t last_ms, last_done; /* at the last update */
-    double rate;                /* entities a second; < 0: not known yet */
+    int64_t last_ms, last_done; /* time and count at the last update */
+    double rate; /* rate in entities a second; < 0: not known yet */
 
     struct platform_thread thread;
     struct platform_mutex mutex;
     struct platform_cond cond;
-    bool ended; /* mutex */
+    bool ended; /* progress_end() was called; under mutex */
 };
 
 static void update_rate(struct progress *progress, int64_t done, int64_t now_ms)
@@ -80,8 +80,8 @@ static void compose(struct progress *progress, struct buf *line)
         buf_add_format(line, ", %s", state.note);
 }
 
-/* The cursor is left at the start of the line, so that a log line overwrites
- * it. */
+/* Print the progress. On a terminal the cursor is left at the start of the
+ * line, so that a log line overwrites the progress. */
 static void show(struct progress *progress, struct buf *line)
 {
     compose(progress, line);

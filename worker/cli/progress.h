@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The progress of a command: on a terminal one line on standard error that is
- * redrawn (done, rate, elapsed, share), else a log line now and then. A thread
- * of its own gets the state from the command.
+ * redrawn (done, rate, elapsed, share), else a log line at intervals. A
+ * separate thread gets the state from a callback of the command.
  */
 #ifndef TW_CLI_PROGRESS_H
 #define TW_CLI_PROGRESS_H
@@ -12,14 +12,15 @@
 struct progress;
 
 struct progress_state {
-    int64_t done;  /* entities so far */
-    int share;     /* thousandths; -1: unknown */
+    int64_t done;  /* number of entities done so far */
+    int share;     /* share done, in thousandths; -1: unknown */
     char note[64]; /* what the command waits for, or "" */
 };
 
 /*
- * progress_start: object names the work in log lines, verb what was done
- * ("deleted"); both borrowed. look is called on the progress thread. Owned.
+ * progress_start: object is the subject of the log lines, verb says what was
+ * done with the entities ("deleted"); both borrowed. look, which fills *ret, is
+ * called on the progress thread. Owned.
  */
 struct progress *progress_start(const char *object, const char *verb,
     void (*look)(void *context, struct progress_state *ret), void *context);

@@ -38,7 +38,7 @@ static enum tw_err peek(void *context, struct exchange *exchange)
         reading->store, exchange, reading->queue, 1, &reading->messages);
 }
 
-/* A missing queue counts as empty. */
+/* Read the number of messages of queue; a missing queue counts as empty. */
 static enum tw_err read_count(struct session *session, struct reading *reading,
     const char *queue, int64_t *ret, struct err *err)
 {

@@ -14,19 +14,19 @@ struct store;
 
 struct queue_status {
     const char *name;
-    int64_t messages;     /* hidden ones too */
+    int64_t messages;     /* number of messages, hidden ones included */
     int64_t oldest_ticks; /* InsertionTime of the first visible message; 0:
                              none is visible */
-    int64_t poisoned;     /* messages of its poison queue */
+    int64_t poisoned; /* number of messages in the poison queue of this queue */
 };
 
 struct queues {
-    struct queue_status *list; /* owned; names are the configuration's */
+    struct queue_status *list; /* owned; the configuration owns the names */
     size_t count;
 };
 
-/* queues_read: every served queue; a missing queue counts as empty. Call
- * queues_done() in any case. */
+/* queues_read: read the state of every served queue; a missing queue counts as
+ * empty. Call queues_done() in any case. */
 TW_MUST_USE enum tw_err queues_read(struct session *session,
     struct store *store, struct queues *ret, struct err *err);
 void queues_done(struct queues *queues);
@@ -36,7 +36,7 @@ bool queues_is_late(
     const struct queue_status *queue, int64_t now_ticks, int64_t older_ticks);
 
 /* queues_print: one line for each queue, on standard output; late_ticks >= 0:
- * only for late ones. */
+ * only queues for which queues_is_late() is true. */
 void queues_print(
     const struct queues *queues, int64_t now_ticks, int64_t late_ticks);
 

@@ -15,11 +15,11 @@
 #include "worker/transfer/import_ledger.h"
 
 #define JSON_MAX_BYTES ((size_t)1 << 40)
-/* Runs that are read at the same time. */
+/* The maximum number of runs that are read at the same time. */
 #define FETCH_MAX 32
 
-/* Returns an empty run after the last one; the caller raises runs->count to
- * keep it. */
+/* Make room for one more run and return it, empty; the caller raises
+ * runs->count to keep the run. */
 static struct ledger_run *next_run(struct runs *runs)
 {
     struct ledger_run *run;
@@ -99,7 +99,7 @@ struct listing {
     struct session *session;
     struct store *store;
     const struct runs_query *query;
-    struct arena arena; /* of the rows */
+    struct arena arena; /* memory of rows */
     struct ledger_row *rows;
     size_t count, room;
 
@@ -117,7 +117,8 @@ static enum tw_err read_rows(void *context, struct exchange *exchange)
         listing->from, &listing->page);
 }
 
-/* A row without the time of the end is kept, so that its run is read. */
+/* Did the run of row end late enough for the query? True also if row has no
+ * time of the end, so that its run is read. */
 static bool is_recent(
     const struct listing *listing, const struct ledger_row *row)
 {
@@ -148,7 +149,7 @@ static void add_rows(struct listing *listing)
     }
 }
 
-/* Does the query ask for a run of this list? */
+/* Can the list of index have a run in a state that query selects? */
 static bool wants_list(const struct runs_query *query, enum ledger_index index)
 {
     if (query->states == 0)
@@ -193,8 +194,9 @@ static enum tw_err list_job(void *context, struct slice job, struct err *err)
     return outcome;
 }
 
-/* A row without the time of the request sorts first: it may be damaged, and a
- * limit must not hide it. */
+/* Orders rows, newest request first. A row without the time of the request
+ * comes before all others: its run may be damaged, and a limit must not hide
+ * it. */
 static int newest_row_first(const void *a, const void *b)
 {
     const struct ledger_row *one = a, *other = b;
@@ -211,7 +213,7 @@ static int newest_row_first(const void *a, const void *b)
 /* ---- then the runs ---- */
 
 struct fetch {
-    struct pool_request task; /* first: a pointer to it is one to the fetch */
+    struct pool_request task; /* must be first: is cast to struct fetch */
     struct store *store;
     const struct ledger_row *row;
     struct ledger_run run;
@@ -259,8 +261,8 @@ static bool is_wanted(
            (query->queue.len == 0 || slice_equal(run->queue, query->queue));
 }
 
-/* Move the fetched run into runs, or free it. A run that is not found was
- * pruned after its index row was read. */
+/* Wait for the fetch, then move the run into runs, or free it. A run that is
+ * not found was pruned after its index row was read. */
 static enum tw_err fetch_end(struct fetch *fetch, struct listing *listing,
     struct runs *runs, struct err *err)
 {
@@ -365,7 +367,8 @@ static enum tw_err get_run(void *context, struct exchange *exchange)
         finding->store, exchange, finding->job, finding->id, finding->run);
 }
 
-/* TW_OK also if the job has no such run. */
+/* Add the run of job with the searched id. TW_OK also if the job has no such
+ * run. */
 static enum tw_err find_in(void *context, struct slice job, struct err *err)
 {
     struct finding *finding = context;
@@ -387,7 +390,8 @@ static enum tw_err find_in(void *context, struct slice job, struct err *err)
     return outcome == TW_NOT_FOUND ? TW_OK : outcome;
 }
 
-/* Search all configured jobs, because several may have a run of one id. */
+/* Search all configured jobs, because several jobs may have a run with the same
+ * id. */
 static enum tw_err find_in_configured(struct finding *finding, struct err *err)
 {
     static const char *const others[] = {LEDGER_UNREADABLE, IMPORT_LEDGER_JOB};

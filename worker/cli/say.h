@@ -17,14 +17,14 @@
 /* say: print "tableward: ...". */
 void say(const char *format, ...) TW_PRINTF(1, 2);
 
-/* print_usage: the same; EXIT_USAGE_64. */
+/* print_usage: print "tableward: ..."; EXIT_USAGE_64. */
 int print_usage(const char *format, ...) TW_PRINTF(1, 2);
 
-/* print_unknown: "unknown KIND 'word', did you mean 'near'?" (near may be
+/* print_unknown: print "unknown KIND 'word', did you mean 'near'?" (near may be
  * NULL); EXIT_USAGE_64. */
 int print_unknown(const char *kind, const char *word, const char *near);
 
-/* print_failed: print the text of err for an outcome; print_exit(code). */
+/* print_failed: print the text of err; returns print_exit(code). */
 int print_failed(enum tw_err code, const struct err *err);
 
 /* print_exit: the exit code for an outcome of a store: 69 if the store cannot
@@ -32,7 +32,8 @@ int print_failed(enum tw_err code, const struct err *err);
  * came because the process must end) or the disk is full, 1 for all others. */
 int print_exit(enum tw_err code);
 
-/* log_no_store: no store is set for queues and ledger; EXIT_CONFIG_78. */
+/* log_no_store: print that no store is set for queues and ledger;
+ * EXIT_CONFIG_78. */
 int log_no_store(void);
 
 /* print_output_end: flush standard output. If that fails, report it and return
@@ -42,7 +43,7 @@ int print_output_end(int exit_code);
 /* print_count: add a number with commas: 12,000. */
 void print_count(struct buf *to, int64_t number);
 
-/* print_number: the same, with the unit: 1 line, 12,000 lines. */
+/* print_number: add a number with commas and the unit: 1 line, 12,000 lines. */
 void print_number(
     struct buf *to, int64_t number, const char *one, const char *several);
 
@@ -55,8 +56,8 @@ void print_age(struct buf *to, int64_t ticks);
 void print_field(
     struct buf *to, int width, const char *name, struct slice text);
 
-/* print_time: a time as in status, 2026-11-21 12:00:00Z; "-" for 0. to holds
- * TEXT_TIME_MAX bytes; returns to. */
+/* print_time: write a time as status prints it, 2026-11-21 12:00:00Z; "-" for
+ * 0. to holds TEXT_TIME_MAX bytes; returns to. */
 const char *print_time(int64_t ticks, char *to);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The start that commands share. */
+/* Opens and closes what most commands need. */
 #include "worker/cli/session.h"
 
 #include <signal.h>
@@ -114,7 +114,8 @@ int session_queue(
 
 /* ---- stores ---- */
 
-/* Print all problems of the stores and jobs that are needed. */
+/* Print all problems of the stores and jobs that the command needs; exit code
+ * 78 if one is an error. */
 static int refuse_problems(struct session *session)
 {
     if (session->problems.errors == 0)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The start of most commands: the configuration, the stores that they need, and
- * a request pool. Each function returns an exit code and has already printed
- * the reason of a failure, so that a command is a list of steps.
+ * The start of most commands: read the configuration, open stores, and create a
+ * request pool. Each function returns an exit code and has already printed the
+ * reason of a failure, so that a command is a list of steps.
  */
 #ifndef TW_CLI_SESSION_H
 #define TW_CLI_SESSION_H
@@ -27,73 +27,76 @@ struct store;
 struct exchange;
 
 struct session {
-    struct load *load; /* NULL: the worker's definition owns it */
+    struct load *load; /* configuration; NULL: owned by a definition */
     struct problems problems;
-    struct request_pool *request_pool; /* after session_request_pool() */
+    struct request_pool *request_pool; /* NULL before session_request_pool() */
     struct pool_client *client;        /* the pool's only client; replaced under
                                           mutex */
     struct signals *signals;
     _Atomic bool stopped; /* SIGINT or SIGTERM has come */
     struct platform_mutex mutex;
-    struct platform_cond cond; /* for session_wait(): stopped has changed */
+    struct platform_cond cond; /* wakes session_wait() when stopped changes */
 };
 
 /* How much of a configuration a command needs. */
 enum session_need {
-    SESSION_SOME,        /* some stores and jobs, named later */
+    SESSION_SOME, /* some stores and jobs, which the command opens later */
     SESSION_ENVIRONMENT, /* one store: without a file,
                             $AZURE_STORAGE_CONNECTION_STRING is enough */
-    SESSION_WORKER,      /* the needs of a worker */
-    SESSION_ALL,         /* everything */
+    SESSION_WORKER, /* all jobs, their stores and the store of the queues */
+    SESSION_ALL,    /* all stores and jobs */
 };
 
 /*
- * session_open: read the configuration and print all its errors (78). Call
- * session_close() also after a failure.
+ * session_open: read the configuration and print all its errors; exit code 78
+ * if there are any. Call session_close() also after a failure.
  */
 int session_open(struct session *session, const struct invocation *invocation,
     enum session_need need);
 void session_close(struct session *session);
 
-/* session_job: the job of that name; 64 with the nearest name. */
+/* session_job: find the job of that name. Exit code 64: unknown; the message
+ * has the nearest name. */
 int session_job(
     struct session *session, const char *name, const struct job **ret);
 
-/* session_queue: the served queue of that name; 64: unknown. */
+/* session_queue: find the served queue of that name. Exit code 64: unknown. */
 int session_queue(
     struct session *session, const char *name, const struct setup_queue **ret);
 
 /*
- * session_store: open the store of --store, else the default one. may_create
- * false: if the embedded file does not exist, *ret is NULL and the result
- * EXIT_DONE.
+ * session_store: open the store of --store, else the default store. may_create
+ * false: if the file of an embedded store does not exist, *ret is NULL and the
+ * result is EXIT_DONE.
  */
 int session_store(struct session *session, const struct invocation *invocation,
     bool may_create, struct store **ret);
 
-/* session_ledger: the same for the store of queues and ledger. */
+/* session_ledger: open the store of queues and ledger; may_create as in
+ * session_store(). */
 int session_ledger(
     struct session *session, bool may_create, struct store **ret);
 
 /* session_want_job: open the stores of a job. */
 int session_want_job(struct session *session, const struct job *job);
 
-/* session_open_failed: print why a store could not be opened: 78 for an error
- * in its configuration, else 69. */
+/* session_open_failed: print why a store could not be opened; returns 78 for an
+ * error in its configuration, else 69. */
 int session_open_failed(
     struct session *session, size_t store, enum tw_err code, struct err *err);
 
 /*
  * session_request_pool: create the request pool with the configured number of
- * threads. From now on SIGINT and SIGTERM stop its requests and set `stopped`.
+ * threads. After this call SIGINT and SIGTERM stop the pool's requests and set
+ * `stopped`.
  */
 void session_request_pool(struct session *session);
 
 /* session_again: replace the stopped client by a new one, for the last requests
- * to the store; the old one must not be in use any more. */
+ * to the store. Call when no request of the old client is in flight. */
 void session_again(struct session *session);
 
-/* session_local_run: init a run without a ledger; entities that it cannot
+/* session_local_run: init a run without a ledger; entities that the run cannot
  * process are printed. name and object as in struct local_run_options. */
 void session_local_run(struct session *session, const char *name,
     const char *object, struct local_run *ret);
@@ -107,14 +110,15 @@ void session_explain(
  * verify. */
 void session_read_only(struct session *session);
 
-/* session_name_store: the same as session_explain() for the outcome of a kind,
- * which does not know which store of the job failed. */
+/* session_name_store: as session_explain(), for the outcome of a kind, which
+ * does not tell which store of the job failed. */
 void session_name_store(
     const struct session *session, enum tw_err code, struct err *err);
 
 /*
- * session_call: call(context, exchange) through the request pool, with its
- * retries (repeatable: also after an unknown outcome). err is explained.
+ * session_call: make the request call(context, exchange) through the request
+ * pool, with its retries (repeatable: also after an unknown outcome). Calls
+ * session_explain() for err.
  */
 TW_MUST_USE enum tw_err session_call(struct session *session,
     struct store *store,

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The thread that waits for signals. signals_stop() ends it with SIGUSR1, which
- * all other threads block.
+ * The thread that waits for signals. signals_stop() ends the thread with
+ * SIGUSR1, which all threads block, so that only the wait of this thread
+ * receives the signal.
  */
 #include "worker/cli/signals.h"
 
@@ -33,7 +34,8 @@ _Noreturn void signals_exit_now(int code)
         (void)syscall(SYS_exit_group, code);
 }
 
-/* The next signal; 0: the process must end now (stop_end_ms()). */
+/* Wait for the next signal. Returns 0 at stop_end_ms(): the process must end
+ * now. */
 static int next_signal(const sigset_t *set)
 {
     int64_t end_ms = stop_end_ms(), left_ms;

@@ -14,15 +14,16 @@
 
 /* The width of the names of a run's fields. */
 #define NAME_WIDTH 14
-/* The maximum bytes in a cell of the table; `status ID` shows all. */
+/* The maximum number of bytes of a cell of the table; `status ID` prints the
+ * whole text. */
 #define ARGUMENTS_SHOWN 40
 #define REASON_SHOWN 60
 #define CELL_MAX ((size_t)1024 * 1024)
 
 /* ---- values computed from several properties ---- */
 
-/* "waiting: settle"; "held: store" if a person or a service must remove the
- * cause. */
+/* Add the state and what the run waits for: "waiting: settle", or "held: store"
+ * if a person or a service must remove the cause. */
 static void add_state(const struct ledger_run *run, struct buf *to)
 {
     if (run->state != LEDGER_WAITING || run->waits_for.len == 0) {
@@ -33,7 +34,7 @@ static void add_state(const struct ledger_run *run, struct buf *to)
     text_visible(to, run->waits_for);
 }
 
-/* The arguments as on the command line: channel=Football. */
+/* Add the arguments as on the command line: channel=Football. */
 static void add_arguments(const struct ledger_run *run, struct buf *to)
 {
     struct json *args = NULL;
@@ -64,7 +65,8 @@ static bool has_share(const struct ledger_run *run)
     return run->share >= 0 && run->share <= 1;
 }
 
-/* How long the run has worked, by the ledger; 0: not at all. */
+/* The time from the start of the run to its end or last ledger update; 0: not
+ * started. */
 static int64_t worked_ticks(const struct ledger_run *run)
 {
     int64_t end_ticks =
@@ -75,7 +77,7 @@ static int64_t worked_ticks(const struct ledger_run *run)
     return end_ticks - run->started_ticks;
 }
 
-/* Entities a second; -1: unknown. */
+/* The average speed in entities a second; -1: unknown. */
 static double rate_of(const struct ledger_run *run)
 {
     int64_t ticks = worked_ticks(run);
@@ -85,7 +87,8 @@ static double rate_of(const struct ledger_run *run)
     return (double)done_of(run) * (double)TICKS_PER_S / (double)ticks;
 }
 
-/* The time left at the average speed so far; -1: unknown. */
+/* The estimated time to the end of the run at its average speed; -1:
+ * unknown. */
 static int64_t left_ticks(const struct ledger_run *run)
 {
     int64_t ticks = worked_ticks(run);
@@ -110,7 +113,7 @@ static void add_number(struct buf *to, const char *name, int64_t number)
     buf_add_char(to, '\n');
 }
 
-/* For counts that are 0 in most runs. */
+/* Add a number, unless it is 0: for counts that are 0 in most runs. */
 static void add_some(struct buf *to, const char *name, int64_t number)
 {
     if (number > 0)
@@ -217,7 +220,7 @@ enum column {
     COLUMN_LEFT,
     COLUMN_LEASE,
     COLUMN_REQUESTED,
-    COLUMN_REASON, /* error, else note */
+    COLUMN_REASON, /* the error, or if there is none, the note */
     COLUMN_COUNT,
 };
 
@@ -229,7 +232,8 @@ static const char *const HEADINGS[COLUMN_COUNT] = {"JOB", "ID", "STATE",
     "ARGUMENTS", "DONE", "SHARE", "RATE", "LEFT", "LEASE", "REQUESTED",
     "ERROR, NOTE"};
 
-/* The text without control characters, cut at a character. */
+/* Add text without control characters, cut to max bytes at a character
+ * boundary. */
 static void add_cut(struct buf *to, struct slice text, size_t max)
 {
     struct slice shown = text;
@@ -330,7 +334,7 @@ static void widen(int widths[COLUMN_COUNT], const struct row *row)
     }
 }
 
-/* The last column is not padded. */
+/* Add a line of the table. The last column is not padded. */
 static void add_row(
     const int widths[COLUMN_COUNT], const struct row *row, struct buf *to)
 {

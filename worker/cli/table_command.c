@@ -14,7 +14,8 @@
 #include "worker/store/filter.h"
 #include "worker/store/store.h"
 
-/* The number of table names that are compared for the nearest one. */
+/* The maximum number of table names that are compared to find the nearest
+ * name. */
 #define NAMES_MAX 1000
 
 /* ---- options ---- */
@@ -110,8 +111,9 @@ int table_command_format(const struct table_command *command, const char *path,
 
 /* ---- the end after a stop signal ---- */
 
-/* The time for a regular end. Waits for a response, or for the reader of a
- * pipe, may take much longer. */
+/* The time from a stop signal after which the watcher ends the process. A
+ * command that waits for a response, or for the reader of a pipe, might end
+ * much later. */
 #define STOP_MS 4000
 
 static void watch(void *arg)

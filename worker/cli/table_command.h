@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Shared by import, export, count and census: a table of a store, its options,
- * and an end within 5 s of a stop signal. */
+/* Shared by import, export, count and census: opens a table of a store, reads
+ * the options, and ends the process within 5 s of a stop signal. */
 #ifndef TW_CLI_TABLE_COMMAND_H
 #define TW_CLI_TABLE_COMMAND_H
 
@@ -20,33 +20,34 @@ struct store;
 struct table_command {
     const struct invocation *invocation;
     struct session session;
-    bool opened; /* the session */
+    bool opened; /* session_open() was called */
     struct arena arena;
-    struct store *store; /* NULL: its file does not exist */
+    struct store *store; /* NULL: the store's file does not exist */
     const char *table;
     struct slice filter;
     struct slice *select; /* NULL: all properties */
     size_t select_count;
 
-    /* abort: called before the process is ended because it did not end by
-     * itself after a stop signal; NULL: none. Under session.mutex. */
+    /* abort: called before the watcher ends the process because the command did
+     * not end after a stop signal; NULL: none. Protected by session.mutex. */
     void (*abort)(void *context);
     void *abort_context;
-    bool watched, ended; /* ended: under session.mutex */
+    bool watched, ended; /* watcher was started; command has ended (under
+                            session.mutex) */
     struct platform_thread watcher;
 };
 
 /*
  * table_command_open: read the configuration, the table's name, --filter,
  * --select and --store, and start the request pool. An exit code; call
- * table_command_close() in any case. From now on the process ends with 75 at
- * most 5 s after a stop signal.
+ * table_command_close() in any case. After this call the process ends with 75
+ * at most 5 s after a stop signal.
  */
 int table_command_open(struct table_command *command,
     const struct invocation *invocation, bool may_create);
 void table_command_close(struct table_command *command);
 
-/* table_command_on_abort: set abort; NULL: reset it. */
+/* table_command_on_abort: set the abort callback; NULL: none. */
 void table_command_on_abort(
     struct table_command *command, void (*abort)(void *context), void *context);
 
@@ -54,8 +55,8 @@ void table_command_on_abort(
  * long as command. */
 struct transfer table_command_transfer(struct table_command *command);
 
-/* table_command_format: the format of a file: --format, else by the end of its
- * name (path may be NULL). An exit code. */
+/* table_command_format: the format of the file: --format, else by the end of
+ * path, which may be NULL. An exit code. */
 int table_command_format(const struct table_command *command, const char *path,
     enum records_format *ret);
 
@@ -65,8 +66,9 @@ int table_command_format(const struct table_command *command, const char *path,
 int table_command_choice(const struct invocation *invocation,
     enum option option, const char *name, const char *const *choices, int *ret);
 
-/* table_command_check_file: refuse a file of a store, or the configuration.
- * "-": standard input. An exit code. */
+/* table_command_check_file: refuse path if it is the file of a store or of the
+ * configuration. "-": the file that standard input is redirected from. An exit
+ * code. */
 int table_command_check_file(
     const struct table_command *command, const char *path);
 

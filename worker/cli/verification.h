@@ -12,7 +12,7 @@
 int64_t verification_count(const struct job_verification *verification);
 
 /* verification_add_text: one line if there is no difference; else a line for
- * each kind of difference, and below it the first ones. */
+ * each kind of difference, followed by the first differences of that kind. */
 void verification_add_text(const struct job *job,
     const struct job_verification *verification, struct buf *to);
 

@@ -19,13 +19,14 @@
 #define RETRY_MAX_MS INT64_C(3600000)
 /* How many failed entities of a run are logged. */
 #define FAILED_LOGGED 100
-/* Longest reason of one failed entity, in Error and in the log. */
+/* Maximum length of a failed entity's reason, in Error and in the log. */
 #define FAILED_WHY_MAX_BYTES 200
-/* How long a message is hidden after an outage. */
+/* How long a message is hidden after an attempt that ended with an outage. */
 #define OUTAGE_HIDE_MS 5000
-/* `run` retries a held run more often: a person waits for it. */
+/* Maximum wait before the `run` command retries a held run: shorter than a
+ * worker's, because a person waits for the run. */
 #define RUN_HELD_TICKS (10 * TICKS_PER_S)
-/* ... and its wait after an outage that may be over. */
+/* Wait before the `run` command retries after an outage that may be over. */
 #define RUN_AGAIN_MS 1000
 
 struct attempt {
@@ -33,19 +34,19 @@ struct attempt {
     const struct definition *definition;
     const struct lease_request *wish;
     struct lease lease;
-    struct arena arena;        /* args from the ledger, names */
+    struct arena arena;        /* args from the ledger, names, texts of run */
     const char *object;        /* "run JOB/ID" */
-    struct run run;            /* what the kind sees */
-    struct renewal *renewal;   /* while the kind runs */
+    struct run run;            /* the run as the kind sees it */
+    struct renewal *renewal;   /* NULL except while the kind runs */
     struct failures *failures; /* the `failures:` file; NULL: none */
-    enum lease_status word;    /* of the lease, when the renewal stopped */
-    bool took_locks_over;      /* from an ended run that did not release them */
-    bool indeterminate; /* a write of this attempt may still arrive late */
+    enum lease_status word; /* status of the lease when the renewal stopped */
+    bool took_locks_over;   /* took a lock that an ended run had not released */
+    bool indeterminate;     /* a write of this attempt may still arrive late */
     bool progress;
     struct slice held_for;    /* WaitsFor before this attempt; in arena */
     int64_t held_since_ticks; /* WaitsSince before this attempt */
-    int64_t held_ticks;       /* how long, when this attempt began */
-    struct err err;           /* the kind's */
+    int64_t held_ticks;       /* how long the run waited before this attempt */
+    struct err err;           /* why the kind, or a step before it, failed */
     struct attempt_result *result;
 };
 
@@ -178,7 +179,8 @@ static void set_counts(struct run *run, const struct ledger_run *from)
                                                     : RUN_NOT_FINISHING);
 }
 
-/* The run as the kind sees it; its texts outlive changes of the lease. */
+/* Set the run that the kind sees. Its texts are copies, because changes of
+ * lease->run free the stored ones. */
 static void set_run(struct attempt *attempt, const struct run_args *args)
 {
     const struct ledger_run *stored = &attempt->lease.run;
@@ -213,7 +215,7 @@ static void log_outage(struct attempt *attempt, const char *what)
     log_warn(attempt->object, "%s: %s", what, attempt->result->err.text);
     if (!attempt->lease.unstorable)
         return;
-    /* The ledger works, so this run must not delay others. */
+    /* The ledger works, so this run must not delay other runs. */
     lease_hide_message_ms(&attempt->lease, HOLD_MAX_MS);
     attempt->result->end = ATTEMPT_DEFERRED;
     attempt->result->until_ms = platform_boot_ms() + HOLD_MAX_MS;
@@ -222,8 +224,8 @@ static void log_outage(struct attempt *attempt, const char *what)
 
 /*
  * A run that succeeded has waited for its late requests. Any other run that may
- * have late requests keeps its locks: the run that takes over the lock of an
- * ended run waits for them (rule A4).
+ * have late requests keeps its locks: the run that takes over a lock of an
+ * ended run waits until late requests can no longer arrive (rule A4).
  */
 static bool may_release_locks(const struct attempt *attempt)
 {
@@ -233,8 +235,8 @@ static bool may_release_locks(const struct attempt *attempt)
            (run->attempt <= 1 && !attempt->indeterminate);
 }
 
-/* The locks are released after the run's end is stored. If that fails another
- * run takes over the locks of the ended run (locks.h). */
+/* Call after the run's end is stored. If the release fails, another run takes
+ * over the locks of the ended run (locks.h). */
 static void release_locks(struct attempt *attempt)
 {
     if (attempt->wish->job->kind->table_job && may_release_locks(attempt))
@@ -250,7 +252,7 @@ static void set_ended(struct attempt *attempt)
     release_locks(attempt);
 }
 
-/* By this machine's clock, or by the Dates of the ledger. */
+/* Has the lease expired, by this machine's clock or by the ledger's Dates? */
 static bool is_lease_expired(const struct attempt *attempt)
 {
     return platform_boot_ms() >= attempt->lease.deadline_ms ||
@@ -264,7 +266,8 @@ static void set_lease_expired(struct attempt *attempt)
     log_warn(attempt->object, "the lease expired; no further writes");
 }
 
-/* The release stored the state that a person asked for, not the attempt's. */
+/* Call if the release stored the state that a person asked for, instead of the
+ * attempt's state. */
 static void end_as_asked(struct attempt *attempt)
 {
     lease_delete_message(&attempt->lease);
@@ -277,8 +280,8 @@ static void end_as_asked(struct attempt *attempt)
     }
 }
 
-/* Handle the status of a write of the end, or of Ending. True: it is stored.
- * False: the result is set. */
+/* Handle the status of the write of the run's end or of Ending. True: the write
+ * is stored. False: not stored, and the attempt's result is set. */
 static bool is_written(struct attempt *attempt, enum lease_status word)
 {
     switch (word) {
@@ -298,7 +301,9 @@ static bool is_written(struct attempt *attempt, enum lease_status word)
     return false;
 }
 
-/* True: the wanted state is stored. False: the result is set. */
+/* Release the lease. True: lease->run is stored with its state. False: not
+ * stored, or stored with the state that a person asked for; the attempt's
+ * result is set. */
 static bool stored(struct attempt *attempt)
 {
     enum ledger_state wanted = attempt->lease.run.state;
@@ -312,7 +317,8 @@ static bool stored(struct attempt *attempt)
     return false;
 }
 
-/* Move to the state and store it. True: stored as wanted. */
+/* Set the run's state and release the lease. True: the state is stored. False:
+ * the attempt's result is set. */
 static bool move_and_store(struct attempt *attempt, enum ledger_state state)
 {
     if (ledger_move(&attempt->lease.run, state, &attempt->result->err) == TW_OK)
@@ -349,7 +355,7 @@ static void end_succeeded(struct attempt *attempt)
     print_run_counts(attempt);
 }
 
-/* A person stopped the `run` command: workers must not continue it. */
+/* A person stopped the `run` command: workers must not continue the run. */
 static void end_paused(struct attempt *attempt)
 {
     if (!move_and_store(attempt, LEDGER_PAUSED))
@@ -376,7 +382,7 @@ static void end_stopped(struct attempt *attempt)
         attempt->err.text[0] ? ": " : "", attempt->err.text);
 }
 
-/* The run no longer waits. The attempt keeps its cause and WaitsSince in case
+/* End the wait of the run. The attempt keeps WaitsFor and WaitsSince in case
  * the run is held again. */
 static void stop_waiting(struct attempt *attempt)
 {
@@ -428,7 +434,8 @@ static void set_later(struct attempt *attempt, int64_t until_ms)
     attempt->result->until_ms = until_ms;
 }
 
-/* Hold the run and free its worker thread. */
+/* Hold the run (lease_hold_run()) and release the lease, so that the worker
+ * thread is free. */
 static void end_held(struct attempt *attempt, const char *waits_for)
 {
     struct ledger_run *run = &attempt->lease.run;
@@ -443,15 +450,16 @@ static void end_held(struct attempt *attempt, const char *waits_for)
     lease_hide_message(&attempt->lease, run->resumes_ticks);
     set_later(attempt, lease_boot_ms(&attempt->lease, run->resumes_ticks));
     attempt->result->for_cause = true;
-    /* `run` prints each new cause itself. */
+    /* The `run` command prints each new cause itself. */
     if (run->waits_since_ticks == now_ticks && !attempt->wish->resumes_paused)
         log_warn(attempt->object, "is held%s: %s",
             run->ending.len > 0 ? "" : ", no failure of its own",
             attempt->err.text);
 }
 
-/* An error of the service or of this machine, not a failure of the job. If it
- * lasts the run is held; if it may be over the run is retried soon. */
+/* Call after an error of the service or of this machine that is no failure of
+ * the job. If the error lasts, the run is held; if it may be over, the run is
+ * retried soon. */
 static void end_outage(struct attempt *attempt)
 {
     int64_t hide_ms = attempt->wish->message ? OUTAGE_HIDE_MS : RUN_AGAIN_MS;
@@ -468,8 +476,8 @@ static void end_outage(struct attempt *attempt)
     }
 }
 
-/* The run's wake-up message. If no queue would accept it, its arguments are
- * left out: `poison retry` finds them in the ledger. */
+/* Write the run's wake-up message to `to`. If the message is too long for a
+ * queue, leave out the arguments: `poison retry` finds them in the ledger. */
 static void compose_wake_up(const struct ledger_run *run, struct buf *to)
 {
     struct slice args = run->args;
@@ -484,7 +492,8 @@ static void compose_wake_up(const struct ledger_run *run, struct buf *to)
     }
 }
 
-/* A run created by the `run` command has no message and no queue. */
+/* Must a copy be put into the poison queue? A run that the `run` command
+ * created has no queue and needs no copy. */
 static bool wants_copy(const struct attempt *attempt)
 {
     return attempt->lease.run.queue.len > 0;
@@ -512,8 +521,8 @@ static enum tw_err put_copy(struct attempt *attempt, bool may_be_there)
     copy.text = buf_slice(&wake_up);
     outcome = lease_put_poison_copy(lease, &copy, &err);
     buf_done(&wake_up);
-    /* The run's Queue in the ledger is not a valid queue name: there can be no
-     * copy, and the run ends without it, for its own reason. */
+    /* The run's Queue in the ledger is not a valid queue name: no copy can be
+     * put, and the run ends without a copy, with its own reason. */
     if (outcome == TW_INVALID)
         return TW_OK;
     if (outcome != TW_OK)
@@ -536,8 +545,9 @@ static void set_error(struct attempt *attempt, const char *reason)
     buf_done(&text);
 }
 
-/* Put the copy, write the ledger, delete the message: in this order. Without
- * the copy the run is held; its work is over, so only this is repeated. */
+/* Put the copy, write the ledger, delete the message: in this order. If the
+ * copy cannot be put, the run is held, and the next attempt repeats only these
+ * steps: Ending shows that the work is over. */
 static void end_with_copy(struct attempt *attempt, enum ledger_state state,
     const char *reason, bool may_be_there)
 {
@@ -569,7 +579,8 @@ static void end_badly(
     end_with_copy(attempt, state, reason, false);
 }
 
-/* Complete the end that an earlier attempt stored. */
+/* If an earlier attempt has stored an Ending, complete this end. False: there
+ * is no Ending. */
 static bool ends_as_before(struct attempt *attempt)
 {
     enum ledger_state state;
@@ -610,8 +621,8 @@ static const char *const waits[] = {
     [RUN_WAITS_FOR_ROUND] = LEDGER_WAITS_FOR_ROUND,
 };
 
-/* A wait on another store's clock is converted to the ledger's clock, plus 1 s
- * because Date is cut to whole seconds. */
+/* When the waiting run resumes, on the ledger's clock. A wait on another
+ * store's clock is converted, plus 1 s because Date is cut to whole seconds. */
 static int64_t resumes_at(const struct attempt *attempt)
 {
     const struct run *run = &attempt->run;
@@ -661,9 +672,10 @@ static void end_try_again(struct attempt *attempt)
 }
 
 /*
- * The deadline was closed. If the lease was lost or has expired, nothing more
- * is written. If the lease is valid (too little time was left for a request) it
- * is released in order.
+ * Call if the kind ended because the deadline was closed. If the lease was lost
+ * or has expired, nothing more is written. If the lease is valid (too little
+ * time was left for a request), the run is queued again and the lease is
+ * released.
  */
 static void end_lease_lost(struct attempt *attempt)
 {
@@ -798,8 +810,8 @@ static void (*const misses[])(struct attempt *) = {
 
 /* ---- before the kind runs ---- */
 
-/* Limits of the wait before a blocked run tries its locks again: a quarter of
- * the time that it has waited. */
+/* Limits of the wait before a blocked run tries to take its locks again: within
+ * them, a quarter of the time that the run has waited so far. */
 #define TURN_MIN_TICKS (2 * TICKS_PER_S)
 #define TURN_MAX_TICKS (30 * TICKS_PER_S)
 
@@ -816,7 +828,7 @@ static void end_without_turn(struct attempt *attempt)
     if (wait > TURN_MAX_TICKS)
         wait = TURN_MAX_TICKS;
     ledger_set_error(run, attempt->err.text);
-    if (attempt->lease.binds) /* no work was done under it */
+    if (attempt->lease.binds) /* no work was done under this definition */
         run->definition = (struct slice){0};
     attempt->result->err = attempt->err;
     attempt->result->for_cause = true;
@@ -825,8 +837,8 @@ static void end_without_turn(struct attempt *attempt)
         log_info(attempt->object, "%s", attempt->err.text);
 }
 
-/* Rule A5: the job of a finished copy accepts no more runs. False: the run was
- * ended, held or queued again. */
+/* Is the job open? Rule A5: the job of a finished copy accepts no more runs.
+ * False: the attempt has ended the run, held it or queued it again. */
 static bool is_job_open(struct attempt *attempt)
 {
     struct retry_call call = retry_call(&attempt->lease.own, RETRY_BUSY_MS, 0);
@@ -853,7 +865,8 @@ static bool is_job_open(struct attempt *attempt)
     return !closed;
 }
 
-/* Rules L1, L2. False: the run waits, is held or is queued again. */
+/* Take the run's locks (rules L1, L2). False: the attempt has stored that the
+ * run waits, is held or is queued again. */
 static bool get_turn(struct attempt *attempt)
 {
     const struct ledger_run *run = &attempt->lease.run;

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * One attempt at one run, from acquiring the lease to its release. A worker
- * thread makes it for a message or an orphan, `tableward run` without a
- * message. Runs on the calling thread.
+ * thread makes an attempt for a message or an orphan, the command `tableward
+ * run` makes one without a message. Runs on the calling thread.
  *
  *   acquire lease -> start renewal -> kind -> stop renewal -> ledger -> message
  *
- * The outcome decides what is written: see the ends in attempt.c. The attempt
+ * The outcome decides what is written: see ends[] in attempt.c. The attempt
  * writes the ledger first and the message last. If the worker crashes between
- * them, the run has ended and the next delivery only deletes the message.
+ * these writes, the run has ended and the next delivery only deletes the
+ * message.
  */
 #ifndef TW_RUN_ATTEMPT_H
 #define TW_RUN_ATTEMPT_H
@@ -31,45 +32,47 @@ struct renewer;
 struct attempt_environment {
     struct request_pool *request_pool;
     struct renewer *renewer;
-    struct lock_file *lock_file; /* of the process; NULL: none */
+    struct lock_file *lock_file; /* lock file of this process; NULL: none */
     /* stopping: should attempts stop and release their leases? Any thread. */
     bool (*stopping)(void *context);
-    /* watch: called when the kind starts, and with NULL when it has ended, for
-     * progress lines. The run's counts may be read until the next call. NULL:
-     * no calls. */
+    /* watch: called with the run when its kind starts, and with NULL when the
+     * kind has ended, for progress lines. The run's counts may be read until
+     * the next call. NULL: no calls. */
     void (*watch)(void *context, struct run *run);
     void *context;
 };
 
 enum attempt_outcome {
-    ATTEMPT_RUN_ENDED, /* the run has ended, as `state`; `already`: before
-                          this attempt */
-    ATTEMPT_DEFERRED,  /* the run waits, or another owner has it: try again
+    ATTEMPT_RUN_ENDED, /* the run has ended, with `state`; if `already` is set,
+                          before this attempt */
+    ATTEMPT_DEFERRED,  /* the run waits, or another owner has the run: try again
                           at until_ms */
     ATTEMPT_STOPPED, /* lease released, run `queued`: the worker is stopping */
-    ATTEMPT_PAUSED,  /* the run is paused until a person resumes it: its
+    ATTEMPT_PAUSED,  /* the run is paused until a person resumes the run: the
                         message was deleted */
-    ATTEMPT_OUTAGE,  /* the ledger cannot be read or written: `outcome`,
-                     `err`                                               */
+    ATTEMPT_OUTAGE,  /* the ledger cannot be read or written: outcome and err
+                        have the cause */
     ATTEMPT_LEASE_LOST,  /* lease lost or expired: the attempt wrote nothing
                             after that */
     ATTEMPT_RUN_MISSING, /* must_exist is set, but the run does not exist */
-    ATTEMPT_REFUSED,     /* nothing was written: the id exists with other
-                            arguments, or (`outcome` TW_INVALID) its entity in
-                            the ledger cannot be read */
+    ATTEMPT_REFUSED, /* nothing was written: the id exists with other arguments,
+                        or (`outcome` TW_INVALID) the run's entity in the ledger
+                        cannot be read */
 };
 
 struct attempt_result {
     enum attempt_outcome end;
     enum ledger_state state;
     bool already;
-    bool held;      /* ATTEMPT_DEFERRED: another owner has it; false: it
-                       waits */
-    bool for_cause; /* ATTEMPT_DEFERRED: held or blocked; err has the cause */
+    bool held; /* ATTEMPT_DEFERRED: another owner has the run; false: the run
+                  waits */
+    bool for_cause; /* ATTEMPT_DEFERRED: a store, an archive, a definition or
+                       another run delays the run; err has the cause */
     bool lease_expired; /* ATTEMPT_LEASE_LOST: the lease expired; another
                            owner may have the run */
     bool archive_full;  /* ATTEMPT_DEFERRED: the archive's disk is full */
-    int64_t until_ms;   /* on platform_boot_ms() */
+    int64_t until_ms;   /* ATTEMPT_DEFERRED: when to try again, on
+                           platform_boot_ms() */
     int64_t finished_ticks;
     enum tw_err outcome;
     struct err err;
@@ -77,10 +80,11 @@ struct attempt_result {
 
 /*
  * attempt_run: acquire the lease of wish's run, run its kind under definition,
- * release the lease. args: from message_args(); NULL: those in the ledger
- * (orphans); if these no longer fit the job, the run is poisoned. Hides or
- * deletes the message, or copies it to the poison queue, depending on the
- * outcome. Logs the operator's lines.
+ * release the lease. args: from message_args(); NULL: the arguments in the
+ * ledger are used (orphans, wake-up messages); if they no longer fit the job,
+ * the run is poisoned. Hides or deletes the message, or copies it to the poison
+ * queue, depending on the outcome. Logs the run's start and end for the
+ * operator.
  */
 void attempt_run(const struct attempt_environment *environment,
     const struct definition *definition, const struct lease_request *wish,

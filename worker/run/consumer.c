@@ -6,8 +6,8 @@
  * receive messages themselves (worker_threads.h); they report results under
  * `lock` and wake the consumer.
  *
- * Isolation. A queue that cannot be read or created delays only itself. A run
- * whose store or archive fails is held (attempt.h) and delays no other run.
+ * Isolation. A queue that cannot be read or created delays no other queue. A
+ * run whose store or archive fails is held (lease.h) and delays no other run.
  * Only if the ledger cannot be read or written the worker receives no messages,
  * until a request to the ledger succeeds. The log reports each outage when it
  * begins, its present cause once a minute, and at its end how long it lasted.
@@ -37,16 +37,19 @@
 #include "worker/store/watch.h"
 
 #define ORPHANS_EVERY_MS INT64_C(600000)
-/* Sooner, if the queue of an orphan had no room for its run. */
+/* Wait before the next pass if the queue of an orphan had no room for its
+ * run. */
 #define ORPHANS_AGAIN_MS INT64_C(60000)
-/* Names of runs that a drain does not wait for: as many as fit. */
+/* Maximum length of the logged names of runs that a drain does not wait for; it
+ * logs as many names as fit. */
 #define LEFT_NAMES_BYTES 2000
-/* How often the locks of other processes of this host are tried. */
+/* Interval at which the consumer checks whether other processes of this host
+ * have died. */
 #define LOOK_EVERY_MS 1000
 #define PRUNE_EVERY_MS INT64_C(3600000)
 
-/* If only hidden messages are left, a drain reads the open runs at once, then
- * after 1 s, doubling to 8 s. */
+/* First and longest interval at which a drain reads the open runs while only
+ * hidden messages are left; the interval doubles. */
 #define LEFT_FIRST_MS 1000
 #define LEFT_MOST_MS 8000
 /* Capacity of later_ms: times at which hidden messages become visible. */
@@ -54,16 +57,18 @@
 
 #define STATUS_MAX 500
 
-/* Messages are hidden for whole seconds, rounded up. */
+/* How much later than asked a message may become visible: the queue service
+ * hides for whole seconds, so the time is rounded up. */
 #define HIDE_ROUNDED_MS 1050
 
 struct consumer {
     struct consumer_options options;
-    struct definition *definition; /* the newest; a reference is held */
+    struct definition *definition; /* the newest; owns a reference */
     struct request_pool *request_pool;
     struct renewer *renewer;
     struct worker_threads *threads;
-    struct watch *watch; /* of the queues' store; NULL: polls only */
+    struct watch *watch; /* calls ask_now() after writes to the queues' store;
+                            NULL: not supported */
     struct deadline
         deadline; /* for timeouts only: no lease bounds the consumer */
     struct attempt_environment environment;
@@ -73,33 +78,34 @@ struct consumer {
     bool ready;            /* the service manager was notified */
     struct orphans orphans;
     int64_t orphans_due_ms;
-    int64_t look_due_ms; /* when the locks of other processes are tried */
+    int64_t look_due_ms; /* when other processes are checked next */
     struct prune prune;
     int64_t prune_due_ms;
     int64_t left_due_ms;    /* when a drain reads the open runs again */
-    int64_t left_wait_ms;   /* the interval of these reads */
-    char shown[STATUS_MAX]; /* the last status */
+    int64_t left_wait_ms;   /* interval of a drain's reads of the open runs */
+    char shown[STATUS_MAX]; /* the last status of report_status() */
 
-    struct outage outage;    /* of the ledger */
-    struct outage_past past; /* the ledger's last one */
+    struct outage outage;    /* the ledger's outage */
+    struct outage_past past; /* the ledger's last outage that is over */
     bool no_slot;            /* an orphan waits for a worker thread */
     int64_t held_repeat_ms;  /* when held runs may be logged again */
-    int64_t held_due_ms;     /* ... and are; PLATFORM_NEVER: none is held */
-    uint64_t shown_held;     /* how many were logged last */
-    struct err shown_cause;  /* why they are held */
+    int64_t held_due_ms; /* when held runs are logged next; PLATFORM_NEVER: no
+                            run is held */
+    uint64_t shown_held; /* number of held runs in the last log line */
+    struct err shown_cause; /* cause of the last report of a held run */
 
     struct platform_mutex lock; /* guards all below */
     struct platform_cond changed;
     bool stopping, reloading;
-    uint64_t reports;            /* how many reports and changes came so far */
+    uint64_t reports;            /* calls of take_report(), look_again() */
     int64_t later_ms[LATER_MAX]; /* when waiting runs are due */
     size_t later_count;
     int64_t orphan_later_ms; /* when the first waiting orphan is due */
-    bool attempt_failed;     /* an attempt could not use the ledger; to be
-                                handled */
+    bool attempt_failed;     /* an attempt could not use the ledger, and
+                                handle_results() has not yet handled this */
     struct err attempt_err;
-    uint64_t held;         /* runs that were held since they were logged */
-    int64_t held_until_ms; /* when the last of them is retried */
+    uint64_t held; /* number of held runs reported since the last log line */
+    int64_t held_until_ms; /* when the last held run is retried */
     struct err held_err;
     struct consumer_result result;
 };
@@ -215,7 +221,8 @@ static void outage_begins(struct consumer *consumer, const struct err *why)
         "receives no messages during an outage: %s", why->text);
 }
 
-/* The ledger works: messages are received. */
+/* Call when the ledger works. Ends the outage of the ledger and lets the worker
+ * threads receive messages. */
 static void prepared(struct consumer *consumer)
 {
     int64_t lasted_s = outage_ends(&consumer->outage, platform_boot_ms());
@@ -235,8 +242,8 @@ static bool outage_pauses(const struct consumer *consumer)
            platform_boot_ms() < consumer->outage.until_ms;
 }
 
-/* Held runs are retried less and less often, but are logged once a minute. Lock
- * held. True: log them now. */
+/* Lock held. True: log the held runs now. They are logged once a minute,
+ * although they are retried less and less often. */
 static bool take_held(struct consumer *consumer, int64_t now_ms)
 {
     bool lasts = now_ms < consumer->held_until_ms;
@@ -295,8 +302,8 @@ static void ensure_ledger_tables(struct consumer *consumer)
 
 /* ---- reloading ---- */
 
-/* A new definition may have other stores, and passes begun under the former one
- * may use stores that are closed. */
+/* Start with consumer->definition: ensure the tables of its ledger again, and
+ * end all passes, because stores of the former definition may be closed. */
 static void begin_anew(struct consumer *consumer)
 {
     deadline_init(&consumer->deadline, PLATFORM_NEVER,
@@ -313,7 +320,7 @@ static bool same_places(const struct setup *a, const struct setup *b)
     return a->slots == b->slots && a->requests == b->requests;
 }
 
-/* Takes effect at once, also for running attempts. */
+/* Set the limits of entities per second; running attempts obey at once. */
 static void set_ceilings(struct consumer *consumer)
 {
     const struct jobs *jobs = consumer->definition->jobs;
@@ -353,7 +360,7 @@ static void take_definition(
     log_info(OBJECT, "configuration reloaded");
 }
 
-/* Can a worker use the store of this configuration? */
+/* TW_INVALID: a worker cannot use the store of this configuration. */
 static enum tw_err check_store(
     const struct definition *definition, struct err *err)
 {
@@ -397,8 +404,8 @@ static void reload(struct consumer *consumer)
 
 /* ---- runs that wait ---- */
 
-/* The earliest time at which a waiting run is due. Times that have passed are
- * removed; *ret_come: there were some. */
+/* The earliest time at which a waiting run is due. Removes the times that have
+ * passed; *ret_come: at least one has passed. */
 static int64_t next_later_ms(struct consumer *consumer, bool *ret_come)
 {
     int64_t now_ms = platform_boot_ms(), next_ms = PLATFORM_NEVER;
@@ -431,9 +438,10 @@ static void expect_messages(struct consumer *consumer)
 /* ---- orphans ---- */
 
 /*
- * Assign an orphan to the reserved worker thread, if this worker serves its
- * queue; a `queued` orphan only while that queue is empty, because its own
- * message may still be there. Otherwise release the reservation.
+ * Assign the orphan found to the reserved worker thread, if this worker serves
+ * the orphan's queue and the queue has room for a run. A `queued` orphan is
+ * assigned only while its queue is empty, because the queue may still have the
+ * orphan's own message. Otherwise release the reservation.
  */
 static void take_orphan(struct consumer *consumer)
 {
@@ -460,7 +468,8 @@ static void take_orphan(struct consumer *consumer)
     }
 }
 
-/* One step of a pass. A worker thread is reserved for its result. */
+/* Make one step of the search. Call with a worker thread reserved, for the
+ * orphan that the step may find. */
 static void step_orphans(struct consumer *consumer)
 {
     struct err err;
@@ -480,7 +489,8 @@ static void step_orphans(struct consumer *consumer)
     worker_threads_release(consumer->threads);
 }
 
-/* A waiting orphan has no hidden message: only a pass finds it. */
+/* Make a pass due soon after the first waiting orphan is due: the orphan has no
+ * hidden message, so only a pass finds its run. */
 static void expect_orphan(struct consumer *consumer)
 {
     int64_t timeout_s = consumer->definition->setup->visibility_timeout_s;
@@ -495,7 +505,7 @@ static void expect_orphan(struct consumer *consumer)
             later_ms + orphans_patience_ms(timeout_s) + HIDE_ROUNDED_MS);
 }
 
-/* Has a process of this host died? This takes no request. */
+/* Check whether processes of this host have died. Makes no request. */
 static void look_at_others(struct consumer *consumer)
 {
     int64_t now_ms = platform_boot_ms();
@@ -514,7 +524,8 @@ static bool looks_for_orphans(const struct consumer *consumer)
            platform_boot_ms() >= consumer->orphans_due_ms;
 }
 
-/* Make a step if a pass is running or due, or if a process has died. */
+/* Make a step of the search if a pass is running or due, or if a process has
+ * died. */
 static void look_for_orphans(struct consumer *consumer)
 {
     struct orphans *orphans = &consumer->orphans;
@@ -534,8 +545,8 @@ static void look_for_orphans(struct consumer *consumer)
     step_orphans(consumer);
 }
 
-/* At the start, before any message is received: take over the runs of processes
- * that died. */
+/* Call at the start, before any message is received. Takes over the runs of
+ * processes that died. */
 static void take_from_the_dead(struct consumer *consumer)
 {
     do
@@ -546,7 +557,7 @@ static void take_from_the_dead(struct consumer *consumer)
 
 /* ---- pruning ---- */
 
-/* One step of a pass, if one is running or due. */
+/* Make one step of a pruning pass, if a pass is running or due. */
 static void prune_runs(struct consumer *consumer)
 {
     const struct setup *setup = consumer->definition->setup;
@@ -584,7 +595,8 @@ static void prune_runs(struct consumer *consumer)
 
 /*
  * Is the drain complete, apart from runs that it does not wait for? empty: no
- * message is left. If messages are left, all open runs must be such runs.
+ * message is left. If messages are left, the drain is complete only if it waits
+ * for no open run.
  */
 static bool nothing_else_left(struct consumer *consumer, bool empty)
 {
@@ -607,7 +619,8 @@ static bool nothing_else_left(struct consumer *consumer, bool empty)
     return over;
 }
 
-/* Only hidden messages are left: are all open runs such runs? */
+/* Call if only hidden messages are left. True: the drain waits for no open run.
+ * Reads the open runs only at left_due_ms or later. */
 static bool only_such_left(struct consumer *consumer)
 {
     int64_t now_ms = platform_boot_ms();
@@ -658,8 +671,9 @@ static bool all_empty(struct consumer *consumer)
     return view.all_empty;
 }
 
-/* Every queue was just empty, every worker thread is idle: is the drain
- * complete? No messages are received during this check. */
+/* Is the drain complete? Only if the last response of every queue was empty and
+ * every worker thread is idle. The worker threads receive no messages during
+ * the check of the queues. */
 static bool drained(struct consumer *consumer)
 {
     bool done;
@@ -676,7 +690,7 @@ static bool drained(struct consumer *consumer)
 
 /* ---- the loop ---- */
 
-/* The last outage is shown until the next one is over. */
+/* The last outage is shown until the next outage is over. */
 static void add_past(const struct outage_past *past, struct buf *to)
 {
     char ended[TEXT_TIME_MAX];
@@ -755,7 +769,8 @@ static int64_t next_due_ms(struct consumer *consumer)
     return sooner(due_ms, consumer->orphans_due_ms);
 }
 
-/* Wait for what is due next, a report, a stop, or the watchdog. */
+/* Wait until the next step is due, a report has come, a stop or a reload was
+ * asked, or the watchdog must be notified. */
 static void wait_for_work(struct consumer *consumer, uint64_t seen)
 {
     int64_t due_ms = next_due_ms(consumer);
@@ -838,7 +853,8 @@ void consumer_free(struct consumer *consumer)
     mem_free(consumer);
 }
 
-/* Before anything else: can this configuration work? */
+/* Create the ledger's tables and the queues. Not TW_OK: this configuration can
+ * never work. An outage is TW_OK: the consumer retries later. */
 static enum tw_err begin(struct consumer *consumer, struct err *err)
 {
     enum tw_err outcome = ensure_ledger(consumer, err);

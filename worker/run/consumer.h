@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The consumer of `tableward worker`: starts the worker threads that poll the
- * queues, searches for orphans, backs off during outages, and stops in order.
+ * queues, searches for orphans, backs off during outages, and releases all
+ * leases before it stops.
  *
  * Threads: consumer_run() is the consumer's thread. It owns the worker threads
  * (worker_threads.h), the renewer (renewer.h) and the request pool. Any other
@@ -27,15 +28,15 @@ struct consumer_options {
     bool drain;
     struct notify *notify; /* borrowed; NULL: no notifications */
 
-    /* of this process; borrowed. NULL: none: a crash of this worker, or of
-     * another, is noticed only when the leases expire */
+    /* lock file of this process; borrowed. NULL: none; a crash of this worker,
+     * or of another of this host, is noticed only when the leases expire */
     struct lock_file *lock_file;
 
     /*
      * reload: read the configuration again. Returns a new definition (the
-     * consumer takes over its reference), or NULL after logging why it is
-     * refused. Called on the consumer's thread. Without a function the
-     * configuration is never reloaded.
+     * consumer takes over its reference), or NULL after logging why the
+     * configuration is refused. Called on the consumer's thread. If reload is
+     * NULL, the configuration is never reloaded.
      */
     struct definition *(*reload)(void *context);
     void *context;
@@ -45,11 +46,12 @@ struct consumer_result {
     int64_t succeeded, failed, poisoned; /* runs and messages of this worker */
     int64_t left;   /* open runs that a drain did not wait for: held, paused,
                        following */
-    bool stopped;   /* consumer_stop() ended it */
-    struct err err; /* why the last of them failed */
+    bool stopped;   /* consumer_stop() ended consumer_run() */
+    struct err err; /* reason of the last failed or poisoned run or message */
 };
 
-/* consumer_new: nothing is sent yet. Owned; consumer_free after run. */
+/* consumer_new: create a consumer; sends no request. Owned. Call
+ * consumer_free() after consumer_run() has returned. */
 struct consumer *consumer_new(const struct consumer_options *options);
 void consumer_free(struct consumer *consumer);
 
@@ -58,20 +60,22 @@ void consumer_free(struct consumer *consumer);
  * no message, visible or hidden, and no worker thread is busy. A drain does not
  * wait for runs that are held, paused or following; it logs their names.
  *
- *
- * TW_OK       stopped or drained; ret has the counts of the runs.
- * TW_REFUSED  at the start, the store refuses the credentials; see err.
- * TW_INVALID  the worker has no store, or its store has no queues.
- * An outage, at the start or later, does not end it: the consumer logs the
- * outage, backs off and retries.
+ * TW_OK         stopped or drained; ret has the counts of the runs.
+ * TW_REFUSED    at the start, the store refuses the credentials; see err.
+ * TW_FORBIDDEN  at the start, a right to the ledger or a queue is missing.
+ * TW_INVALID    the worker has no store, its store has no queues, or a name is
+ *               invalid.
+ * An outage, at the start or later, does not end consumer_run(): the consumer
+ * logs the outage, backs off and retries.
  */
 TW_MUST_USE enum tw_err consumer_run(
     struct consumer *consumer, struct consumer_result *ret, struct err *err);
 
-/* consumer_stop: release all leases in order and end consumer_run(). */
+/* consumer_stop: make consumer_run() return as soon as all attempts have
+ * released their leases. Does not wait. */
 void consumer_stop(struct consumer *consumer);
 
-/* consumer_reload: call options.reload soon. */
+/* consumer_reload: make the consumer's thread call options.reload soon. */
 void consumer_reload(struct consumer *consumer);
 
 #endif

@@ -17,7 +17,8 @@
 #include "worker/store/retry.h"
 #include "worker/store/store.h"
 
-/* A person or a front end waits for these calls. */
+/* How long a command retries a call to a busy service: a person or a front end
+ * waits for the command. */
 #define CALL_MAX_MS 30000
 
 /* ---- requests ---- */
@@ -48,7 +49,7 @@ struct order {
     const char *queue;
     struct slice text;
     int64_t delay_s;
-    bool names_run; /* it has the id of its run */
+    bool names_run; /* text has the id of the run */
 };
 
 static enum tw_err create_queue(
@@ -60,7 +61,8 @@ static enum tw_err create_queue(
     return told(outcome, &call.exchange, err);
 }
 
-/* A message with its run's id may be put twice: both wake one run. */
+/* A message with its run's id may be put twice: both messages wake the same
+ * run. */
 static bool put_again(
     const struct order *order, struct retry_call *call, enum tw_err outcome)
 {
@@ -100,9 +102,9 @@ static enum tw_err put_message(struct store *store, const struct order *order,
 
 /*
  * Get the service's clock from the response to a read of a missing entity.
- * Without a response it fails, and does not use this machine's clock: with a
- * RequestedAt that is too early, a cascade skips a parent as created after the
- * request.
+ * Without a response the function fails, and does not use this machine's clock:
+ * with a RequestedAt that is too early, a cascade skips a parent as created
+ * after the request.
  */
 static enum tw_err service_now(
     struct store *store, int64_t *ret_ticks, struct err *err)
@@ -150,11 +152,12 @@ static void set_queued(struct ledger_run *run,
 
 /* The context of control_enqueue()'s change of the ledger. */
 struct entering {
-    struct ledger_run *run; /* to store; gets RequestedAt as stored */
-    bool known;             /* it was stored, open, with these arguments */
+    struct ledger_run *run; /* to store; gets RequestedAt of a known run */
+    bool known;             /* the ledger had the run, open, same arguments */
 };
 
-/* Insert the run; if it exists, check that it is the same, and open. */
+/* Insert the run; if the run exists, check that it has the same arguments and
+ * has not ended. */
 static enum tw_err apply_entry(
     struct ledger_run *run, int64_t now_ticks, void *context, struct err *err)
 {
@@ -177,7 +180,8 @@ static enum tw_err apply_entry(
     return TW_CONFLICT; /* write nothing */
 }
 
-/* TW_TOO_LARGE: returned before anything is stored. */
+/* Compose the run's message. enqueue_json() calls this before anything is
+ * stored, so TW_TOO_LARGE leaves nothing behind. */
 static enum tw_err compose(
     const struct ledger_run *run, struct buf *to, struct err *err)
 {
@@ -190,8 +194,8 @@ static enum tw_err compose(
         "the message has %zu bytes; a queue takes at most 64 KiB", to->len);
 }
 
-/* Insert the run, unless it exists. *ret_new: it was inserted, and stored
- * (init'ed) is what is stored. */
+/* Insert the run, unless it exists. *ret_new: the run was inserted, and stored
+ * (init'ed) is the run as stored. */
 static enum tw_err enter_run(struct store *store, struct ledger_run *run,
     struct ledger_run *stored, bool *ret_new, struct err *err)
 {
@@ -253,7 +257,8 @@ static enum tw_err put_new(struct store *store,
     return outcome;
 }
 
-/* Ledger first: the worker that receives the message needs RequestedAt. */
+/* Writes the ledger before the message: the worker that receives the message
+ * needs RequestedAt. */
 static enum tw_err enqueue_json(struct store *store,
     const struct control_enqueue *what, struct slice id, struct err *err)
 {
@@ -301,7 +306,7 @@ static enum tw_err enqueue_bound(struct store *store,
         (void)snprintf(
             ret_id, QUEUE_ID_MAX + 1, "%.*s", SLICE_ARG(put.list[0].id));
         set_queued(&run, what, put.list[0].id, put.list[0].inserted_ticks);
-        /* A worker may have inserted it already. */
+        /* A worker may have inserted the run already. */
         entered = enter_run(store, &run, &stored, &is_new, err);
         if (entered == TW_REFUSED || entered == TW_FORBIDDEN)
             outcome = entered;
@@ -348,16 +353,16 @@ enum tw_err control_enqueue(struct store *store,
 
 /* One change of a run that must exist. */
 struct asking {
-    /* change: alter run, as it is stored. Any outcome but TW_OK is returned,
+    /* change: alter run, which is as stored. Any outcome but TW_OK is returned,
      * and nothing is written. */
     enum tw_err (*change)(struct asking *asking, struct ledger_run *run,
         int64_t now_ticks, struct err *err);
     struct ledger_run run, before; /* as stored after and before the change */
-    bool asked;     /* set by change: it is a request to the owner */
-    bool now;       /* of finish */
-    bool unchanged; /* with TW_CONFLICT: already as requested */
-    const struct definition *definition; /* where change needs it */
-    bool unserved;                       /* set: no queue serves the run */
+    bool asked;     /* set by change: the owner is asked to make the change */
+    bool now;       /* control_finish(): one last round */
+    bool unchanged; /* with TW_CONFLICT: the run was already as requested */
+    const struct definition *definition; /* NULL: change needs none */
+    bool unserved; /* set by change or later: no queue serves the run */
 };
 
 static enum tw_err apply_asked(
@@ -423,7 +428,7 @@ static enum tw_err ask_owner(
     return TW_OK;
 }
 
-/* No worker has the run: change its state at once. */
+/* Change the run's state at once. Call when no owner's lease is valid. */
 static enum tw_err put_aside(struct ledger_run *run, enum ledger_state to,
     int64_t now_ticks, struct err *err)
 {
@@ -467,7 +472,8 @@ static enum tw_err ask(struct store *store, struct slice job, struct slice id,
     enum tw_err outcome = change_run(store, job, id, asking, err);
     const struct ledger_run *run = &asking->run;
 
-    /* After an attempt the locks stay: its requests may be late (rule A4). */
+    /* After an attempt the locks are kept: requests of the attempt may still
+     * arrive (rule A4). */
     if (outcome == TW_OK && run->state == LEDGER_CANCELLED && run->attempt == 0)
         locks_release(store, NULL, job, id);
     *ret_asked = asking->asked;
@@ -604,7 +610,8 @@ enum tw_err control_finish(const struct definition *definition,
     enum tw_err outcome =
         change_run(definition_store(definition), job, id, &asking, err);
 
-    /* The run's own message is delivered again, too, but later. */
+    /* Without a wake-up message the run would go on only when its own message
+     * is delivered again. */
     if (outcome == TW_OK && asking.run.state == LEDGER_WAITING &&
         queue_of(definition, &asking.run))
         outcome = wake(definition, &asking.run, err);
@@ -659,7 +666,8 @@ static char *poison_queue_of(const struct ledger_run *run)
 }
 
 /* TW_OK also if the copy is gone, or its pop receipt is no longer valid since
- * another client received it: then the copy stays, without effect. */
+ * another client received it: then the copy remains in the queue, without
+ * effect. */
 static enum tw_err delete_copy(
     struct store *store, const struct ledger_run *run, struct err *err)
 {
@@ -694,8 +702,8 @@ static enum tw_err set_queued_again(struct asking *asking,
     lease_accept_definition(run);
     run->failures = run->silent = 0;
     run->error = run->failed_entities = (struct slice){0};
-    /* PoisonId stays: retry_run() deletes that copy, so it must not count as
-     * the copy of the next end. */
+    /* PoisonId is kept: when the run ends again, the search for its copy skips
+     * this one, which retry_run() deletes. */
     run->owner = run->poison_receipt = (struct slice){0};
     run->control = (struct slice){0};
     run->finished_ticks = run->resumes_ticks = 0;
@@ -710,7 +718,7 @@ static enum tw_err retry_run(const struct definition *definition,
 {
     struct store *store = definition_store(definition);
     struct asking asking = {.change = set_queued_again};
-    struct err ignored; /* the run is queued even if its copy stays */
+    struct err ignored; /* the run is queued even if its copy remains */
     enum tw_err outcome = change_run(store, job, id, &asking, err);
 
     if (outcome == TW_OK && queue_of(definition, &asking.run))
@@ -724,7 +732,8 @@ static enum tw_err retry_run(const struct definition *definition,
     return outcome;
 }
 
-/* Find an unreadable message's copy among the poison queue's first. */
+/* Find an unreadable message's copy among the first messages of the poison
+ * queue. */
 static enum tw_err find_copy(struct store *store, const struct ledger_run *run,
     struct messages *copies, size_t *ret_index, struct err *err)
 {
@@ -753,9 +762,9 @@ static enum tw_err find_copy(struct store *store, const struct ledger_run *run,
 }
 
 /*
- * Append the copy's text with the time of its request and, if the entity is
- * under LEDGER_UNREADABLE, with its id, which is then the run's. An entity
- * under a job's name occupies its id, so there the run gets a new one.
+ * Append the copy's text with the time of the request and, if the entity is
+ * under LEDGER_UNREADABLE, with the entity's id, which becomes the run id. An
+ * entity under a job's name occupies its id, so that run gets a new id.
  */
 static void retell(
     const struct ledger_run *run, struct slice copy, struct buf *to)

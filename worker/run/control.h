@@ -5,7 +5,7 @@
  *
  * If an owner's lease is valid, cancel, pause and finish store a request: the
  * owner sees it with its next renewal, at most 5 s later, and acts on it.
- * Otherwise they change the run at once.
+ * Without a valid lease these three commands change the run at once.
  */
 #ifndef TW_RUN_CONTROL_H
 #define TW_RUN_CONTROL_H
@@ -25,9 +25,9 @@ struct control_enqueue {
     const struct setup_queue *queue;
     const struct job *job;
     struct run_args args; /* from message_args() */
-    struct slice id;      /* empty: a random one; must be empty on a bound
-                             queue (the message's own id is the run's) */
-    int64_t delay_s;      /* 0 .. 604800 */
+    struct slice id;      /* run id; empty: a random id. Must be empty on a
+                             bound queue: the message's own id is the run id */
+    int64_t delay_s;      /* 0 .. 604800, until the message is visible */
     bool accept_deletes;
     struct slice traceparent;
 };
@@ -38,9 +38,11 @@ struct control_enqueue {
  *
  * TW_OK        the message is on the queue. An open run with the same id and
  *              arguments gets another wake-up message.
- * TW_CONFLICT  the id has other arguments, or its run has ended; see err.
- * others       the store's; nothing is on the queue (TW_UNKNOWN: perhaps) nor
- *              in the ledger, unless err says so. TW_TOO_LARGE: the message is
+ * TW_CONFLICT  the run with this id has other arguments or has ended: see err.
+ * others       the store's outcome; neither the queue nor the ledger has the
+ *              run, unless err says so (TW_UNKNOWN: both may have it). On a
+ *              bound queue TW_REFUSED and TW_FORBIDDEN may be the ledger's,
+ *              with the message on the queue. TW_TOO_LARGE: the message is
  *              over 64 KiB. TW_UNKNOWN on a queue without a job: err names the
  *              id with which the caller can enqueue it again.
  */
@@ -49,37 +51,38 @@ TW_MUST_USE enum tw_err control_enqueue(struct store *store,
 
 /*
  * control_cancel: set `cancelled`, or (*ret_asked) request it from the owner.
- * ret (init'ed) is the run as it was before. TW_NOT_FOUND: no such run;
- * TW_CONFLICT: it has ended already (ret has its state).
+ * ret (init'ed) is the run before the change. TW_NOT_FOUND: no such run;
+ * TW_CONFLICT: the run has ended already (ret has its state).
  */
 TW_MUST_USE enum tw_err control_cancel(struct store *store, struct slice job,
     struct slice id, struct ledger_run *ret, bool *ret_asked, struct err *err);
 
-/* control_pause: the same for `paused`. TW_OK also if it is paused already. */
+/* control_pause: like control_cancel(), but sets or requests `paused`. TW_OK
+ * also if the run is paused already. */
 TW_MUST_USE enum tw_err control_pause(struct store *store, struct slice job,
     struct slice id, struct ledger_run *ret, bool *ret_asked, struct err *err);
 
 /*
  * control_resume: continue a paused run, or one that waits for its definition:
- * it becomes `queued` and its wake-up message is put on the queue that
+ * the run becomes `queued` and its wake-up message is put on the queue that
  * setup_queue_of_run() chooses. A run that waits for its definition accepts the
- * present one: the checkpoint is dropped, its first round begins again. A pause
- * request that the owner has not seen yet is removed.
+ * present definition: the checkpoint is dropped, the first round begins again.
+ * A pause request that the owner has not seen yet is removed.
  *
- * TW_NOT_FOUND  no such run (*ret_unserved false); or no queue serves it
- *               (*ret_unserved true): nothing is changed, it can be continued
- *               by `run JOB --id ID`.
- * TW_CONFLICT   it is neither paused nor waiting for its definition; or its
- *               job is not configured.
+ * TW_NOT_FOUND  no such run (*ret_unserved false); or no queue serves the run
+ *               (*ret_unserved true): nothing is changed, `run JOB --id ID` can
+ *               continue the run.
+ * TW_CONFLICT   the run is neither paused nor waiting for its definition; or
+ *               its job is not configured.
  */
 TW_MUST_USE enum tw_err control_resume(const struct definition *definition,
     struct slice job, struct slice id, bool *ret_unserved, struct err *err);
 
 /*
  * control_finish: request that a following run makes its last rounds and ends;
- * now: one round. If it waits for its next round, ResumesAt becomes the present
- * time and a wake-up message is put. TW_CONFLICT: it has ended. The caller
- * checks that the job follows.
+ * now: one last round. If the run waits for its next round, ResumesAt becomes
+ * the present time; any waiting run gets a wake-up message. TW_CONFLICT: the
+ * run has ended. Call only for a job that follows.
  */
 TW_MUST_USE enum tw_err control_finish(const struct definition *definition,
     struct slice job, struct slice id, bool now, struct err *err);
@@ -87,30 +90,30 @@ TW_MUST_USE enum tw_err control_finish(const struct definition *definition,
 /*
  * control_retry: queue a failed or poisoned run again: id, checkpoint and
  * RequestedAt are kept, Failures and Error are cleared, a changed definition is
- * accepted. Then its wake-up message is put on the queue that
+ * accepted. Then the run's wake-up message is put on the queue that
  * setup_queue_of_run() chooses, then the copy is deleted from the poison queue.
- * *ret_unserved, TW_NOT_FOUND: it is queued, but no queue serves it; err has
- * the command to continue it, `run JOB --id ID`.
+ * *ret_unserved, TW_NOT_FOUND: the run is queued, but no queue serves it; err
+ * has the command to continue the run, `run JOB --id ID`.
  *
  * The entity of an unreadable message has no run to retry: its copy (searched
  * for in the first 32 messages of the poison queue) is put back into its queue
- * and the entity becomes `cancelled`; TW_INVALID if the copy is not found. A
- * JSON body that lacks them gets the time of its request and, if the entity is
- * under LEDGER_UNREADABLE, the id of its message, so that it remains the same
- * request. Other bodies are put back unchanged, as new requests. TW_CONFLICT:
- * the run is neither failed nor poisoned.
+ * and the entity becomes `cancelled`; TW_INVALID if the copy is not found. To
+ * repeat the same request, a JSON body without a time gets the time of the
+ * former message and, if the entity is under LEDGER_UNREADABLE, a body without
+ * an id gets the id of that message. Other bodies are put back unchanged, as
+ * new requests. TW_CONFLICT: the run is neither failed nor poisoned.
  */
 TW_MUST_USE enum tw_err control_retry(const struct definition *definition,
     struct slice job, struct slice id, bool *ret_unserved, struct err *err);
 
-/* control_reopen: accept runs again of a job that `finish` closed. TW_OK also
- * if it is not closed. */
+/* control_reopen: let workers accept runs again of a job that `finish` closed.
+ * TW_OK also if the job is not closed. */
 TW_MUST_USE enum tw_err control_reopen(
     struct store *store, struct slice job, struct err *err);
 
 /*
  * control_drop: give up a failed or poisoned run: delete its copy from the
- * poison queue, and set `cancelled`; Error and FinishedAt stay. TW_CONFLICT:
+ * poison queue, and set `cancelled`; keeps Error and FinishedAt. TW_CONFLICT:
  * the run is neither failed nor poisoned, also because it was dropped before.
  */
 TW_MUST_USE enum tw_err control_drop(

@@ -27,7 +27,8 @@ static bool is_job(struct slice partition_key)
            partition_key.at[0] <= 'z';
 }
 
-/* A newer version's run is left to its own workers. */
+/* Does the drain not wait for the run? A run that a newer version has written
+ * is left to the workers of that version. */
 static bool is_left(const struct ledger_run *run)
 {
     return run->newer || run->state == LEDGER_PAUSED || ledger_is_held(run) ||

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * What a drain does not wait for: runs that are held or paused, following runs
- * between two rounds, and runs that a newer version has written. Their messages
- * stay hidden on the queue.
+ * between two rounds, and runs that a newer version of tableward has written.
+ * The messages of these runs may remain hidden on the queue.
  */
 #ifndef TW_RUN_DRAIN_H
 #define TW_RUN_DRAIN_H
@@ -17,10 +17,11 @@ struct deadline;
 struct store;
 
 /*
- * drain_left: reads the open runs of all jobs in the ledger (imports are no
- * jobs). *ret_count: how many the drain does not wait for. names: cleared, then
- * filled with these as "JOB/ID is STATE for CAUSE", joined. *ret_only: there
- * are no other open runs. all: do not stop at the first other run.
+ * drain_left: read the open runs of all jobs in the ledger (imports are no
+ * jobs). *ret_count: number of runs that the drain does not wait for. names:
+ * cleared, then filled with these runs as "JOB/ID is STATE for CAUSE",
+ * separated by commas. *ret_only: the drain waits for no open run. all: read on
+ * after the first run that the drain waits for.
  */
 TW_MUST_USE enum tw_err drain_left(struct store *store,
     const struct deadline *deadline, bool all, bool *ret_only,

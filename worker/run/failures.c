@@ -18,15 +18,16 @@
 
 #define FOLDER_MODE 0700
 #define FILE_MODE 0600
-/* Two keys and a reason, escaped. */
+/* Unit of sizes: a line's buffer has up to eight times LINE_MAX_BYTES, room for
+ * two keys and a reason with escapes; each text is cut to an eighth. */
 #define LINE_MAX_BYTES (64 * 1024)
 
 struct failures {
     char *folder, *path, *object;
 
     struct platform_mutex lock; /* guards all below */
-    int at;                     /* -1: not open */
-    bool given_up;              /* a write failed, and was logged */
+    int at;                     /* file descriptor; -1: not open */
+    bool given_up;              /* a write failed; the error was logged */
 };
 
 struct failures *failures_new(const char *base, const char *folder,

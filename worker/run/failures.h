@@ -18,8 +18,8 @@
 struct failures;
 
 /*
- * failures_new: the file is opened for the first line. base: where a relative
- * folder starts; object: for log lines. All are copied. Owned;
+ * failures_new: create. The file is opened when the first line is appended. A
+ * relative folder is below base; object: for log lines. All are copied. Owned;
  * failures_free(NULL) does nothing.
  */
 struct failures *failures_new(const char *base, const char *folder,

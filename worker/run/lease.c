@@ -18,21 +18,25 @@
 #include "worker/run/setup.h"
 #include "worker/store/retry.h"
 
-/* Crashed attempts are spaced by this many visibility timeouts. */
+/* Wait after the lease of a crashed attempt expired, in visibility timeouts,
+ * once max_attempts attempts without progress have crashed in a row. */
 #define CRASHED_SPACING 10
 #define HIDE_MAX_S INT64_C(604800)
-/* Date is cut to whole seconds, and the service's servers differ by 2 s. */
+/* Errors of Date: Date is cut to whole seconds, and the clocks of the service's
+ * servers differ by 2 s. */
 #define DATE_TICKS TICKS_PER_S
 #define DIFFER_TICKS (2 * TICKS_PER_S)
-/* Limits of the wait before a held run is retried: it waits for as long as it
- * has been held. */
+/* Limits of the wait before a held run is retried: within them, the run waits
+ * for as long as it has been held so far. */
 #define HELD_MIN_TICKS (5 * TICKS_PER_S)
 #define HELD_MAX_TICKS (HOLD_MAX_MS * TICKS_PER_MS)
-/* How old a Date may be that is used to insert a run unread. */
+/* Maximum age of a Date that is used to insert a run without reading the run
+ * first. */
 #define DATE_KEPT_MS 60000
-/* The message of a run that has a live owner is hidden this long at least. */
+/* Minimum time that the message of a run with a live owner is hidden. */
 #define LOOK_MIN_TICKS (2 * TICKS_PER_S)
-/* Prefix of Definition if a changed one is accepted; the old hash follows. */
+/* Prefix of the property Definition if a changed definition is accepted; the
+ * hash of the old definition follows. */
 #define ACCEPT_MARK '?'
 
 /* ---- clocks and deadlines ---- */
@@ -46,10 +50,10 @@ static void note_clock(struct lease *lease, const struct exchange *exchange)
         return;
     lease->date_ticks = exchange->date_ticks;
     lease->date_sent_ms = exchange->sent_ms;
-    lease->date_answered_ms = platform_boot_ms() + 1; /* rounded down */
+    lease->date_answered_ms = platform_boot_ms() + 1; /* an upper bound */
 }
 
-/* The Date of the queue service is not used; only count the request. */
+/* Only count the request: the Date of the queue service is not used. */
 static void count_request(struct lease *lease, const struct exchange *exchange)
 {
     if (exchange->sent_ms != 0)
@@ -73,8 +77,9 @@ int64_t lease_boot_ms(const struct lease *lease, int64_t ticks)
 }
 
 /* An upper bound of the service's clock at boot time at_ms, plus the visibility
- * timeout: see lease.h. If the machine was paused since the last response to
- * this lease, a later response of the ledger's store gives a higher bound. */
+ * timeout: see lease.h. If the machine was paused since the last response to a
+ * request of this lease, a later response of the ledger's store gives a higher
+ * bound. */
 static int64_t lease_until(const struct lease *lease, int64_t at_ms)
 {
     int64_t now = lease->date_ticks + DATE_TICKS +
@@ -87,7 +92,8 @@ static int64_t lease_until(const struct lease *lease, int64_t at_ms)
            lease->visibility_timeout_ms * TICKS_PER_MS;
 }
 
-/* sent_ms: when the stored write was sent. */
+/* Move the deadlines after a write. sent_ms: when the write's first try was
+ * sent. */
 static void set_deadline(struct lease *lease, int64_t sent_ms)
 {
     lease->deadline_ms = sent_ms + lease->visibility_timeout_ms;
@@ -100,7 +106,7 @@ static struct exchange new_exchange(struct lease *lease)
     return (struct exchange){.deadline = &lease->own, .retry_after_ms = -1};
 }
 
-/* Wait before the next try. False: it would be too late, or one too many. */
+/* Wait before the next try. False: no time or no tries are left. */
 static bool try_again(
     struct lease *lease, const struct exchange *exchange, struct retry *retry)
 {
@@ -148,7 +154,7 @@ void lease_init(struct lease *lease, const struct lease_request *wish)
         take_message(lease, wish->message);
 }
 
-/* Called before the first write that may acquire the lease. */
+/* Call before the first write that may acquire the lease. */
 static void begin_owning(struct lease *lease)
 {
     lease->may_own = true;
@@ -192,7 +198,7 @@ struct taking {
     struct lease *lease; /* first: for note_request() */
     const struct lease_request *wish;
     enum lease_outcome outcome;
-    int64_t sent_ms; /* of the first try: no stored try is older */
+    int64_t sent_ms; /* when the first try was sent: no stored try is older */
 };
 
 /* Fill in a run that is not in the ledger yet. */
@@ -203,8 +209,9 @@ static void begin_run(struct ledger_run *run, const struct lease_request *wish)
     run->accept_deletes = wish->accept_deletes;
 }
 
-/* RequestedAt is no later than the message's InsertionTime. It is compared with
- * times that applications write: see store_capabilities.local. */
+/* Set RequestedAt, at the latest to the message's InsertionTime. Jobs compare
+ * RequestedAt with times that applications write; for a local store these are
+ * times of this machine's clock (store_capabilities.local). */
 static void set_request(
     struct ledger_run *run, const struct lease_request *wish)
 {
@@ -280,7 +287,8 @@ enum tw_err lease_hold_run(struct ledger_run *run, const char *waits_for,
     return TW_OK;
 }
 
-/* A checkpoint that was made under another definition is not used. */
+/* Bind the run to the job's definition. A checkpoint that was made under
+ * another definition is dropped. */
 static void set_definition(
     struct lease *lease, struct ledger_run *run, const struct job *job)
 {
@@ -306,7 +314,8 @@ static void set_definition(
 
 /* ---- helpers ---- */
 
-/* Cut off the first word and its space. False: no space. */
+/* Move the first word of rest to *ret_word and drop the space after the word.
+ * False: rest has no space. */
 static bool cut_word(struct slice *rest, struct slice *ret_word)
 {
     const char *space = rest->len > 0 ? memchr(rest->at, ' ', rest->len) : NULL;
@@ -319,8 +328,8 @@ static bool cut_word(struct slice *rest, struct slice *ret_word)
     return true;
 }
 
-/* The stored count may have any value. If Epoch cannot rise, only Owner
- * distinguishes the attempts. */
+/* Add one, up to INT32_MAX: a stored count may have any value. If Epoch cannot
+ * rise, only Owner distinguishes the attempts. */
 static void count_one(int32_t *count)
 {
     if (*count < INT32_MAX)
@@ -330,9 +339,10 @@ static void count_one(int32_t *count)
 /* ---- the ending of a run, before its poison copy ---- */
 
 /*
- * Ending: "EPOCH STATE REASON". A version that does not know Ending keeps it,
- * repeats the work and raises Epoch. So an Ending with another Epoch than the
- * run's is of an earlier attempt, and is ignored.
+ * The property Ending is "EPOCH STATE REASON". A version of tableward that does
+ * not know Ending keeps the property, repeats the work and raises only the
+ * run's Epoch. So an Ending whose Epoch is not the run's is of an earlier
+ * attempt, and is ignored.
  */
 static bool read_ending(const struct ledger_run *run,
     enum ledger_state *ret_state, struct slice *ret_reason)
@@ -361,7 +371,7 @@ static void write_ending(
     buf_done(&text);
 }
 
-/* Raise Epoch, also in a valid Ending; remove any other Ending. */
+/* Raise Epoch in the run and in a valid Ending; remove an invalid Ending. */
 static void raise_epoch(struct ledger_run *run)
 {
     enum ledger_state state;
@@ -383,7 +393,8 @@ bool lease_ending(const struct lease *lease, enum ledger_state *ret_state,
 
 /* ---- acquiring: the write ---- */
 
-/* Fill in the entity of the new owner. judge() has checked its state. */
+/* Make the lease the owner of run. Call after judge() returned
+ * LEASE_ACQUIRED. */
 static enum tw_err stake(
     struct taking *taking, struct ledger_run *run, struct err *err)
 {
@@ -420,8 +431,9 @@ static enum tw_err stake(
     return TW_OK;
 }
 
-/* Until when the run may not be acquired; 0: it may be. A lease ends with the
- * process of its owner; the spacing of crashed attempts does not. */
+/* Until when the run may not be acquired; 0: it may be acquired now. The lease
+ * of an owner whose process has died is ignored, but not the wait of
+ * CRASHED_SPACING. */
 static int64_t held_until(const struct lease *lease,
     const struct lease_request *wish, const struct ledger_run *run)
 {
@@ -440,10 +452,11 @@ static int64_t held_until(const struct lease *lease,
 }
 
 /*
- * When the message of a run that may not be acquired becomes visible again. It
- * may be a second message of a running run, to be deleted after the run's end.
- * So it is hidden for as long as the run has taken so far: a worker need not
- * wait for the lease of a run that took a second.
+ * When the message of a run that may not be acquired becomes visible again. The
+ * message may be a second message of a running run, which is deleted after the
+ * run's end. So the message is hidden for as long as the run has taken so far:
+ * the second message of a run that took a second is deleted after a few
+ * seconds, and not only after a whole lease.
  */
 static int64_t look_at(const struct lease *lease,
     const struct lease_request *wish, const struct ledger_run *run)
@@ -459,8 +472,8 @@ static int64_t look_at(const struct lease *lease,
     return wait < until - now ? now + wait : until;
 }
 
-/* A table job with another definition waits for a person, unless it has an
- * Ending. */
+/* Must the run wait until a person accepts the changed definition? Only runs of
+ * table jobs wait; a run with a valid Ending does not. */
 static bool waits_for_definition(
     const struct ledger_run *run, const struct job *job)
 {
@@ -471,7 +484,8 @@ static bool waits_for_definition(
            !read_ending(run, &state, &reason);
 }
 
-/* May the run be acquired, as just read? If not, why? */
+/* LEASE_ACQUIRED: run, as just read, may be acquired. Else the reason why not,
+ * with lease->until_ticks for LEASE_HELD. */
 static enum lease_outcome judge(
     struct taking *taking, const struct ledger_run *run, struct err *err)
 {
@@ -496,8 +510,8 @@ static enum lease_outcome judge(
     return lease->until_ticks != 0 ? LEASE_HELD : LEASE_ACQUIRED;
 }
 
-/* Apply the cancel or pause asked of a crashed owner. True: run is ready to be
- * stored. */
+/* Apply the cancel or pause that a person asked of a crashed owner. True: run
+ * has the new state and must be stored. False: no new state. */
 static bool do_as_asked(
     struct taking *taking, struct ledger_run *run, struct err *err)
 {
@@ -544,7 +558,7 @@ static enum tw_err apply_claim(
     return stake(taking, run, err);
 }
 
-/* Skip the run for now: only its own message is delayed. */
+/* Skip the run for now: only the run's own message is delayed. */
 static enum lease_outcome leave_alone(
     struct lease *lease, int64_t wait_ticks, const struct err *why)
 {
@@ -554,7 +568,8 @@ static enum lease_outcome leave_alone(
     return LEASE_HELD;
 }
 
-/* Why nothing was written, if judge() did not decide so. A problem of one run
+/* The outcome of lease_acquire() after a write that failed, except by a
+ * decision of judge(). A problem of one run is not LEASE_OUTAGE, because it
  * must not delay other runs. */
 static enum lease_outcome not_taken(struct lease *lease,
     const struct ledger_change *change, enum tw_err outcome,
@@ -572,9 +587,10 @@ static enum lease_outcome not_taken(struct lease *lease,
     return change->of_run ? LEASE_REFUSED : LEASE_OUTAGE;
 }
 
-/* How long to wait for a service that is busy, or does not respond. At least
- * two thirds of the lease that the first try may acquire are left. One lost
- * response is no outage of the ledger, which would stop all worker threads. */
+/* How long lease_acquire() retries while the service is busy or does not
+ * respond: for at most a third of the lease, because the first try may have
+ * acquired the lease. Without retries one lost response would be an outage of
+ * the ledger, and all worker threads would stop receiving. */
 static struct retry_limits take_limits(const struct lease *lease)
 {
     int64_t now_ms = platform_boot_ms(), wait_ms = RETRY_BUSY_MS;
@@ -585,9 +601,9 @@ static struct retry_limits take_limits(const struct lease *lease)
         &lease->own, now_ms + wait_ms, now_ms + wait_ms / 5};
 }
 
-/* Use the Date of another response to this process instead of that of a read.
- * If the machine was paused since, the response to the insert shows it
- * (lease_clock.h). */
+/* Use the newest Date that this process has received, so that no read of the
+ * run is needed for a Date. If the machine was paused after that response, the
+ * response to the insert shows the pause (lease_clock.h). */
 static bool use_last_date(struct lease *lease)
 {
     struct lease_response last;
@@ -602,9 +618,10 @@ static bool use_last_date(struct lease *lease)
     return true;
 }
 
-/* A run whose id is the message's own cannot be in the ledger before the first
- * delivery. A run that the message names may be: `enqueue` and `retry` write it
- * to the ledger before they put the message. */
+/* A run whose id is the message's id cannot be in the ledger before the
+ * message's first delivery. A run whose id is in the message's body may be:
+ * `enqueue` and `retry` write a run to the ledger before they put its
+ * message. */
 static enum ledger_known what_is_known(
     struct lease *lease, const struct lease_request *wish)
 {
@@ -665,7 +682,8 @@ enum tw_err lease_renew_message(struct lease *lease, struct err *err)
     return outcome;
 }
 
-/* Each lease has its own Epoch and a random Owner. */
+/* Is this lease the one in the ledger? Each lease has its own Epoch and a
+ * random Owner. */
 static bool is_ours(const struct lease *lease, const struct ledger_run *stored)
 {
     return stored->epoch == lease->run.epoch &&
@@ -687,8 +705,8 @@ static void note_asked(struct lease *lease, const struct ledger_run *stored)
 struct keeping {
     struct lease *lease; /* first: for note_request() */
     bool lost;
-    bool stored;     /* an earlier try of this write is stored */
-    int64_t sent_ms; /* of the first try: no stored try is older */
+    bool stored; /* the release is stored by an earlier try, or not needed */
+    int64_t sent_ms; /* when the first try was sent: no stored try is older */
 };
 
 static enum tw_err apply_renewal(
@@ -710,7 +728,7 @@ static enum tw_err apply_renewal(
     return TW_OK;
 }
 
-/* One write of lease->run; *ret_last is its last request. */
+/* One write of lease->run; *ret_last is the last request of the write. */
 static enum lease_status write_run(
     struct lease *lease, struct exchange *ret_last, struct err *err)
 {
@@ -755,7 +773,7 @@ enum lease_status lease_store_ending(struct lease *lease,
 
     write_ending(&lease->run, state, slice_of(reason));
     do {
-        lease->run.transactions++; /* this write */
+        lease->run.transactions++; /* counts this write */
         word = write_run(lease, &last, err);
     } while (word == LEASE_UNKNOWN && !lease->unstorable &&
              try_again(lease, &last, &retry));
@@ -764,8 +782,9 @@ enum lease_status lease_store_ending(struct lease *lease,
 
 /* ---- releasing ---- */
 
-/* The service's clock is known only approximately (Date is cut to whole seconds
- * and ages in transit): no run may end before it started. */
+/* Now, but not before StartedAt: the service's clock is known only
+ * approximately (Date is cut to whole seconds and ages in transit), and no run
+ * may end before its start. */
 static int64_t now_or_start(const struct lease *lease)
 {
     int64_t now_ticks = lease_now_ticks(lease);
@@ -792,15 +811,16 @@ static enum tw_err end_as_asked(
     run->control = (struct slice){0};
     if (ledger_state_ended(run->state))
         run->finished_ticks = now_or_start(lease);
-    /* `finish` was asked while the run began to wait for its next round. */
+    /* A person asked for `finish` while the attempt ended to wait for its next
+     * round: do not wait. */
     if (run->state == LEDGER_WAITING && run->finish.len > 0 &&
         slice_is(run->waits_for, LEDGER_WAITS_FOR_ROUND))
         run->resumes_ticks = lease->run.updated_ticks;
     return outcome;
 }
 
-/* The run was cancelled or paused after the lease expired, and had no owner
- * since: that state stays, as if the owner had been asked. */
+/* Was the run cancelled or paused after the lease expired, with no new owner
+ * since? Then that state is kept, as if a person had asked the owner. */
 static bool was_put_aside(
     const struct lease *lease, const struct ledger_run *stored)
 {
@@ -831,7 +851,7 @@ static enum tw_err apply_end(
     return end_as_asked(lease, run, err);
 }
 
-/* One write of the end. */
+/* One try to store the release. */
 static enum lease_status write_end(
     struct lease *lease, struct exchange *exchange, struct err *err)
 {
@@ -845,7 +865,7 @@ static enum lease_status write_end(
             lease->closes_job && lease->run.state == LEDGER_SUCCEEDED};
     enum tw_err outcome;
 
-    lease->run.transactions++; /* this write */
+    lease->run.transactions++; /* counts this write */
     outcome = ledger_change(&change, LEDGER_STORED, &lease->stored, err);
     *exchange = change.last;
     if (outcome == TW_OK || keeping.stored)
@@ -945,7 +965,7 @@ static enum tw_err put_or_create(struct lease *lease, struct exchange *exchange,
     return store_queue_put(lease->store, exchange, poison_queue, text, 0, ret);
 }
 
-/* A text that the queue cannot carry is sent as base64. */
+/* Put text, or its base64 if the queue cannot carry text as it is. */
 static enum tw_err put_copy(struct lease *lease, struct exchange *exchange,
     const char *poison_queue, struct slice text, struct messages *ret)
 {
@@ -969,8 +989,9 @@ static void note_copy(struct lease *lease, const struct message *message)
     lease->run.poison_receipt = ledger_text(&lease->run, message->pop_receipt);
 }
 
-/* Is the message a copy of this run, and not the one that `retry` will delete?
- * A body that does not name its run may be another run's. */
+/* Is the message a copy of this run's message, and not the former copy
+ * (poison_id), which `retry` will delete? A body that names no run is not
+ * accepted: it may be another run's. */
 static bool is_copy(const struct lease *lease, const struct poison_copy *copy,
     const struct message *message)
 {
@@ -983,8 +1004,8 @@ static bool is_copy(const struct lease *lease, const struct poison_copy *copy,
                same ? (struct slice){0} : run->args);
 }
 
-/* TW_OK: the queue has responded; *ret_found: the copy is among its first
- * messages. Errors that the put will report too are ignored. */
+/* TW_OK: the poison queue has responded; *ret_found: the copy is among its
+ * first messages. Errors that the put would also have count as TW_OK. */
 static enum tw_err look_for_copy(struct lease *lease, struct exchange *exchange,
     const char *poison_queue, const struct poison_copy *copy, bool *ret_found)
 {
@@ -1007,8 +1028,9 @@ static enum tw_err look_for_copy(struct lease *lease, struct exchange *exchange,
                : TW_OK;
 }
 
-/* The rest of the lease is kept for the write that holds the run, and for
- * hiding its message from a service that does not respond to that either. */
+/* How long the put of the copy is retried. The rest of the lease is kept for
+ * storing the run as held and for hiding the run's message, because the queue
+ * service may not respond to the hiding either. */
 static struct retry_limits copy_limits(const struct lease *lease)
 {
     int64_t now_ms = platform_boot_ms();

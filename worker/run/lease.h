@@ -33,34 +33,37 @@
 #include "worker/store/lease_clock.h"
 #include "worker/store/store.h"
 
-/* The longest time that the message of a run that is held, or cannot be
- * changed, is hidden. */
+/* Longest time that a message is hidden because its run is held (see
+ * lease_hold_run()) or cannot be changed. */
 #define HOLD_MAX_MS INT64_C(300000)
 
 struct job;
 
-/* The message of the attempt. All borrowed until lease_acquire() returns. */
+/* The message of the attempt. All texts are borrowed until lease_acquire()
+ * returns. */
 struct lease_message {
     const char *queue;
     struct slice id, pop_receipt, text;
     int64_t inserted_ticks;
     int64_t dequeue_count; /* above 1: the message was received before */
-    int64_t sent_ms;       /* when the Get that returned it was sent */
+    int64_t sent_ms;       /* when the Get that returned the message was sent */
 };
 
 struct lease_request {
     struct store *store;
     const struct job *job;
     struct slice id;
-    struct slice args_json;  /* empty: those in the ledger (orphans) */
-    int64_t requested_ticks; /* 0: the message's InsertionTime, else now */
+    struct slice args_json;  /* empty: use the ledger's Args (orphans) */
+    int64_t requested_ticks; /* RequestedAt of a new run; 0: the message's
+                                InsertionTime, without a message now */
     struct slice traceparent;
     const struct lease_message *message; /* NULL: none */
-    bool must_exist;     /* only a run that is in the ledger; insert none */
-    bool resumes_paused; /* `run` resumes a paused run; workers do not */
+    bool must_exist;     /* acquire only a run of the ledger; insert no run */
+    bool resumes_paused; /* a paused run may be acquired: set by the `run`
+                            command, not by workers */
     bool accept_deletes;
     int64_t visibility_timeout_s, max_attempts;
-    struct lock_file *lock_file; /* of this process; NULL: none */
+    struct lock_file *lock_file; /* lock file of this process; NULL: none */
 };
 
 /* What a person asks of the owner of a live lease. */
@@ -69,26 +72,27 @@ enum lease_asked { LEASE_ASKED_NOTHING, LEASE_ASKED_PAUSE, LEASE_ASKED_CANCEL };
 struct lease {
     struct store *store;
     int64_t visibility_timeout_ms;
-    struct lock_file *lock_file; /* of this process; NULL: none */
+    struct lock_file *lock_file; /* lock file of this process; NULL: none */
     size_t noted;                /* index of the run's note in lock_file */
     bool may_own; /* the ledger may name this lease as the run's owner */
 
-    /* M. The message; without one has_message is false. */
+    /* M. The message. If the attempt has no message, has_message is false. */
     bool has_message;
     char queue[64];
     char message_id[QUEUE_ID_MAX];
     char pop_receipt[QUEUE_RECEIPT_MAX];
-    char *text; /* its body, for the poison queue. Owned */
+    char *text; /* the message's body, for the poison queue. Owned */
     size_t text_len;
-    int64_t message_sent_ms; /* when the last request that hid it was sent; M */
+    int64_t message_sent_ms; /* when the request that hid the message was sent:
+                                the Get, or a renewal by poison.c */
 
-    struct ledger_run stored;        /* L, like all below: as last stored, with
-                                        ETags */
+    struct ledger_run stored;        /* L, as all below. The run as last stored,
+                                        with ETags */
     struct ledger_run run;           /* what the next write stores */
     char owner[LOCK_FILE_OWNER_MAX]; /* the Owner that this lease wrote */
-    int64_t deadline_ms;             /* of the lease, on platform_boot_ms() */
-    bool previous_owner_crashed;     /* the previous owner did not release its
-                                        lease */
+    int64_t deadline_ms;         /* end of the lease, on platform_boot_ms() */
+    bool previous_owner_crashed; /* the previous owner did not release its
+                                    lease */
     bool starts_over; /* the checkpoint was dropped, because it was made
                          under another definition */
     bool binds;       /* no earlier attempt bound the run to a definition */
@@ -96,37 +100,40 @@ struct lease {
     enum lease_asked asked; /* what a person asks of the owner */
     char end_operation[17]; /* Operation of a release whose outcome is
                                indeterminate; empty: none */
-    bool unstorable; /* LEASE_UNKNOWN: this run is the cause, not the store */
+    bool unstorable; /* the last write returned LEASE_UNKNOWN because of this
+                        run's entity, not because of the store */
 
-    /* The newest Date of the table service, and when its request was sent and
-     * its response came (boot clock). */
+    /* The newest Date of the table service, and when the request of this Date
+     * was sent and its response came (boot clock). */
     int64_t date_ticks, date_sent_ms, date_answered_ms;
 
     struct lease_clock clock; /* what the Dates of all responses show */
     struct deadline deadline; /* the run's requests end before the deadline */
     struct deadline own;      /* the lease's own requests may start until the
                                  deadline */
-    _Atomic int64_t requests; /* made by the lease itself, for Transactions */
+    _Atomic int64_t requests; /* number of requests of the lease itself, part of
+                                 Transactions */
     int64_t until_ticks;      /* LEASE_HELD: when to try again, on the
                                  service's clock */
 };
 
 enum lease_outcome {
     LEASE_ACQUIRED,    /* this attempt owns the run until the deadline */
-    LEASE_RUN_ENDED,   /* the run has ended, as lease->run.state; delete the
+    LEASE_RUN_ENDED,   /* the run has ended with lease->run.state; delete the
                           message */
     LEASE_HELD,        /* another owner has the run, or the run waits: hide the
                           message until lease->until_ticks */
-    LEASE_RUN_PAUSED,  /* delete the message: `resume` puts a new one */
+    LEASE_RUN_PAUSED,  /* the run is paused: delete the message, `resume` puts a
+                          new message */
     LEASE_RUN_MISSING, /* must_exist is set, but the run does not exist */
-    LEASE_REFUSED,     /* the id exists with other arguments, or its entity
-                          in the ledger cannot be read or changed */
-    LEASE_OUTAGE,      /* the store cannot be used; err has the cause */
+    LEASE_REFUSED, /* the id exists with other arguments, or the run's entity in
+                      the ledger cannot be read or changed */
+    LEASE_OUTAGE,  /* the store cannot be used; err has the cause */
 };
 
 /*
- * lease_init: no lease is acquired yet. lease_done frees the memory; it does
- * not release the lease in the ledger.
+ * lease_init: prepare the lease; sends no request. lease_done frees the memory;
+ * it does not release the lease in the ledger.
  */
 void lease_init(struct lease *lease, const struct lease_request *wish);
 void lease_done(struct lease *lease);
@@ -136,15 +143,16 @@ void lease_done(struct lease *lease);
  * entity: Epoch + 1, a new Owner, LeaseUntil. This takes two requests if the
  * run is free; one if the message names no run, is delivered for the first
  * time, and the ledger's Date is known. The lease of an owner that is known to
- * be dead (lock_file.h) is ignored. *ret_outcome: for LEASE_OUTAGE the store's;
- * for LEASE_REFUSED TW_INVALID if the ledger's entity cannot be used, else
- * TW_CONFLICT. Waits for a service that is busy.
+ * be dead (lock_file.h) is ignored. *ret_outcome: for LEASE_OUTAGE the outcome
+ * of the store's request; for LEASE_REFUSED TW_INVALID if the run's entity in
+ * the ledger cannot be used, else TW_CONFLICT. Retries while the service is
+ * busy, for at most 10 s.
  */
 enum lease_outcome lease_acquire(struct lease *lease,
     const struct lease_request *wish, enum tw_err *ret_outcome,
     struct err *err);
 
-/* Is the lease still the one in the ledger? */
+/* Whether the ledger still has this lease. */
 enum lease_status {
     LEASE_VALID,
     LEASE_LOST,    /* another Owner or Epoch, or the entity is gone */
@@ -154,24 +162,26 @@ enum lease_status {
 /*
  * lease_renew_message: hide the message for another visibility timeout and keep
  * the new pop receipt. TW_CONFLICT: another worker has received the message, or
- * it was deleted; it is no longer renewed. No outcome affects the lease.
+ * it was deleted; the message is no longer renewed. No outcome affects the
+ * lease.
  */
 enum tw_err lease_renew_message(struct lease *lease, struct err *err);
 
 /*
  * lease_write_run: store lease->run with a new LeaseUntil. LEASE_VALID: stored,
  * the deadline has moved, and lease->asked and lease->run.finish have what
- * people asked since the last write. LEASE_UNKNOWN: not stored, or the outcome
- * is indeterminate; err has the cause.
+ * people asked of the owner since the last write. LEASE_UNKNOWN: not stored, or
+ * the outcome is indeterminate; err has the cause.
  */
 enum lease_status lease_write_run(struct lease *lease, struct err *err);
 
 /*
- * lease_release: store lease->run, whose state is no longer `running`, without
- * Owner and with LeaseUntil now. Retries until the outcome is known or the
- * lease expires. LEASE_VALID: stored, and lease->run is as stored: an open run
- * that a person asked to cancel or pause is `cancelled` or `paused`; one asked
- * to finish does not wait for its next round.
+ * lease_release: call when the state of lease->run is no longer `running`.
+ * Stores lease->run without Owner and with LeaseUntil now. Retries until the
+ * outcome is known or the lease expires. LEASE_VALID: stored, and lease->run is
+ * as stored: if a person asked to cancel or pause an open run, its state is
+ * `cancelled` or `paused`; if a person asked it to finish, the run does not
+ * wait for its next round.
  */
 enum lease_status lease_release(struct lease *lease, struct err *err);
 
@@ -180,24 +190,26 @@ enum lease_status lease_release(struct lease *lease, struct err *err);
  * Best effort. Without a message it does nothing. */
 void lease_hide_message(struct lease *lease, int64_t until_ticks);
 
-/* lease_hide_message_ms: the same, after wait_ms. */
+/* lease_hide_message_ms: make the message visible again after wait_ms (rounded
+ * up to whole seconds). Best effort. */
 void lease_hide_message_ms(struct lease *lease, int64_t wait_ms);
 
-/* lease_delete_message: retries a few times. If that fails the message is
- * deleted at its next delivery, because its run has ended. */
+/* lease_delete_message: delete the message, with a few retries. If all fail,
+ * the next worker that receives the message deletes it, because its run has
+ * ended. */
 void lease_delete_message(struct lease *lease);
 
 /*
- * lease_store_ending: before the poison copy is put, store that the run will
- * end as state (failed or poisoned) with this reason. A later owner then puts
- * the copy and does not repeat the work. Retries until the outcome is known or
- * the lease expires. LEASE_VALID: stored.
+ * lease_store_ending: call before the poison copy is put. Stores that the run
+ * will end with state (failed or poisoned) and this reason. A later owner then
+ * puts the copy and does not repeat the work. Retries until the outcome is
+ * known or the lease expires. LEASE_VALID: stored.
  */
 enum lease_status lease_store_ending(struct lease *lease,
     enum ledger_state state, const char *reason, struct err *err);
 
-/* lease_ending: had an earlier lease stored such an ending? *ret_reason is
- * valid until lease->run changes. */
+/* lease_ending: has lease_store_ending() stored an ending of this run?
+ * *ret_reason is valid until lease->run changes. */
 bool lease_ending(const struct lease *lease, enum ledger_state *ret_state,
     struct slice *ret_reason);
 
@@ -205,15 +217,17 @@ bool lease_ending(const struct lease *lease, enum ledger_state *ret_state,
 struct poison_copy {
     struct slice queue;
     struct slice text; /* the message's body, or a composed wake-up message */
-    bool may_be_there; /* an earlier attempt may have put the copy */
+    bool may_be_there; /* the queue may have the copy already, from an earlier
+                          attempt */
 };
 
 /*
  * lease_put_poison_copy: put the copy into queue-poison, and note its id and
- * pop receipt in lease->run. If a copy may be there already (also after a put
- * with an indeterminate outcome) the queue is peeked before each put: until it
- * responds, nothing is put; and a copy that names the run (message_is_of) is
- * not put again: its id is noted, without a receipt.
+ * pop receipt in lease->run. If the queue may have a copy already
+ * (may_be_there, or a put had an indeterminate outcome), the queue is peeked
+ * before each put: no copy is put until the queue responds, and none if the
+ * peek finds a copy that names the run (message_is_of()): the id of that copy
+ * is noted, with an empty receipt.
  */
 enum tw_err lease_put_poison_copy(
     struct lease *lease, const struct poison_copy *copy, struct err *err);
@@ -223,10 +237,10 @@ enum tw_err lease_put_poison_copy(
 void lease_accept_definition(struct ledger_run *run);
 
 /*
- * lease_hold_run: change run to one that is held: it waits for waits_for
- * (definition, store or archive, LEDGER_WAITS_FOR_*). It is retried after as
- * long as it has been held, 5 s to 5 min, but after most_ticks at most (0: 5
- * min).
+ * lease_hold_run: make run a held run, which waits for waits_for (definition,
+ * store or archive, LEDGER_WAITS_FOR_*), and `why` is its Error. Until the next
+ * retry the run waits for as long as it has been held so far, at least 5 s, at
+ * most 5 min and at most most_ticks (0: no such limit). Sends no request.
  */
 TW_MUST_USE enum tw_err lease_hold_run(struct ledger_run *run,
     const char *waits_for, int64_t now_ticks, int64_t most_ticks,
@@ -235,7 +249,7 @@ TW_MUST_USE enum tw_err lease_hold_run(struct ledger_run *run,
 /* lease_now_ticks: a lower bound of the service's clock, in ticks. */
 int64_t lease_now_ticks(const struct lease *lease);
 
-/* lease_boot_ms: when the service's clock reaches ticks, as boot time. */
+/* lease_boot_ms: the boot time at which the service's clock reaches ticks. */
 int64_t lease_boot_ms(const struct lease *lease, int64_t ticks);
 
 #endif

@@ -87,7 +87,7 @@ enum tw_err ledger_move(
     if (ledger_state_ended(run->state) || ledger_state_ended(to))
         run->ending = (struct slice){0};
     run->state = to;
-    /* A running run keeps WaitsFor: it may have to wait for the same again. */
+    /* A running run keeps WaitsFor: the next wait may be for the same thing. */
     if (to != LEDGER_WAITING && to != LEDGER_RUNNING) {
         run->waits_for = (struct slice){0};
         run->waits_since_ticks = 0;
@@ -168,7 +168,7 @@ struct field {
         name, type, offsetof(struct ledger_run, member)                        \
     }
 
-/* All but State, in the order in which they are stored. */
+/* All properties but State, in the order in which they are stored. */
 static const struct field fields[] = {
     FIELD("Kind", FIELD_STRING, kind),
     FIELD("Args", FIELD_STRING, args),
@@ -217,7 +217,7 @@ static const struct field fields[] = {
 };
 #define FIELD_COUNT (sizeof(fields) / sizeof(fields[0]))
 
-/* The member of run; field->type determines its C type. */
+/* The member of run for field; field->type determines the member's C type. */
 static void *field_at(struct ledger_run *run, const struct field *field)
 {
     return (char *)run + field->offset;
@@ -333,7 +333,7 @@ void ledger_set_error(struct ledger_run *run, const char *error)
         ledger_text(run, text_cut(slice_of(error), LEDGER_MAX_ERROR_BYTES));
 }
 
-/* Is sentence one of those in note, which are joined by "; "? */
+/* Does note, whose sentences are joined by "; ", have this sentence? */
 static bool has_sentence(struct slice note, struct slice sentence)
 {
     for (size_t at = 0; at + sentence.len <= note.len; at++) {
@@ -385,8 +385,8 @@ static bool take_maybe(const struct property *property, int *to)
     return true;
 }
 
-/* No run counts so far: a larger count was written by another program, and is
- * cut so that additions do not overflow. */
+/* Largest count taken from an entity; larger counts are cut, so that additions
+ * do not overflow. No run counts so far: another program wrote such a count. */
 #define COUNT_MAX (INT64_MAX / 4)
 
 static bool take_count(const struct property *property, int64_t *ret)
@@ -435,7 +435,7 @@ static bool take_state(struct ledger_run *run, const struct property *property)
     return true;
 }
 
-/* The keys are foreign text: entity_add_keys() quotes them. */
+/* Another program may have chosen the keys: entity_add_keys() quotes them. */
 static enum tw_err cannot_read(const struct entity *entity,
     const struct property *property, struct err *err)
 {
@@ -520,7 +520,8 @@ void ledger_parse_any(const struct entity *entity, struct ledger_run *ret)
 
 /* ---- to an entity ---- */
 
-/* The service refuses invalid UTF-8, and with it the write of the run's end. */
+/* Repairs invalid UTF-8: the service would refuse the whole write, and the
+ * run's end could not be stored. */
 static void put_text(struct arena *arena, struct entity *entity,
     const char *name, struct slice text)
 {
@@ -697,7 +698,7 @@ enum tw_err ledger_ensure(struct store *store, const struct deadline *deadline,
 
     do {
         outcome = create_or_read(store, &call.exchange);
-        if (outcome == TW_UNKNOWN) /* creating it again is safe */
+        if (outcome == TW_UNKNOWN) /* creating the table again is safe */
             outcome = TW_BUSY;
     } while (retry_call_again(&call, outcome));
     if (outcome != TW_OK)

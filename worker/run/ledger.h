@@ -33,36 +33,40 @@
 #define LEDGER_UNREADABLE "-" /* PartitionKey of messages without a job */
 /* First byte of RowKeys (index rows) and PartitionKeys that are not runs. */
 #define LEDGER_OWN_MARK '!'
-/* Of the entity; with a higher one it is a newer version's: unchanged. */
+/* The highest Format that this version knows. A newer version wrote an entity
+ * with a higher Format, which is left unchanged. */
 #define LEDGER_FORMAT 1
 
 /* The service's limit on one String property, in UTF-16 units. */
 #define LEDGER_MAX_TEXT_UNITS 32768
-/* The longest Error (a longer one is cut) and Note. */
+/* Limits in bytes: of Error, which is cut there, and of Note, which gets no
+ * further sentence. */
 #define LEDGER_MAX_ERROR_BYTES 8192
 #define LEDGER_MAX_NOTE_BYTES 4096
 
 enum ledger_state {
-    LEDGER_QUEUED,    /* its message is on the queue, no owner */
+    LEDGER_QUEUED,    /* a message is on the queue; no owner */
     LEDGER_RUNNING,   /* Owner has the lease until LeaseUntil */
-    LEDGER_WAITING,   /* until ResumesAt; WaitsFor: for what */
-    LEDGER_PAUSED,    /* by a person, until `resume`; no message             */
-    LEDGER_SUCCEEDED, /* ended, as are the next three                        */
-    LEDGER_FAILED,    /* its message is in the poison queue                  */
-    LEDGER_POISONED,  /* its message is in the poison queue                  */
-    LEDGER_CANCELLED,
-    LEDGER_NEWER,   /* a State of a newer version (state_name) */
-    LEDGER_DAMAGED, /* never stored: unreadable as a run */
+    LEDGER_WAITING,   /* waits until ResumesAt, for WaitsFor */
+    LEDGER_PAUSED,    /* paused by a person until `resume`; no message */
+    LEDGER_SUCCEEDED, /* ended */
+    LEDGER_FAILED,    /* ended; poison queue: copy of its message */
+    LEDGER_POISONED,  /* ended; poison queue: copy of its message */
+    LEDGER_CANCELLED, /* ended by `cancel` or `drop` */
+    LEDGER_NEWER,     /* State that only a newer version knows: state_name */
+    LEDGER_DAMAGED,   /* entity that cannot be read as a run; never stored */
 };
 
-/* "queued", "running", ... ; ledger_state_named: false: no such state. */
+/* ledger_state_name: "queued", "running", ... ledger_state_named: find the
+ * state of this name; false: no such state. */
 const char *ledger_state_name(enum ledger_state state);
 bool ledger_state_named(struct slice name, enum ledger_state *ret);
 
-/* ledger_state_ended: succeeded, failed, poisoned, cancelled. */
+/* ledger_state_ended: is state succeeded, failed, poisoned or cancelled? */
 bool ledger_state_ended(enum ledger_state state);
 
-/* WaitsFor of a `waiting` run. With the last three the run is held. */
+/* Values of WaitsFor. A run that waits for one of the last three is called
+ * held: ledger_is_held(). */
 #define LEDGER_WAITS_FOR_SETTLE "settle"
 #define LEDGER_WAITS_FOR_ROUND "round"
 #define LEDGER_WAITS_FOR_TURN "turn"
@@ -70,7 +74,8 @@ bool ledger_state_ended(enum ledger_state state);
 #define LEDGER_WAITS_FOR_STORE "store"
 #define LEDGER_WAITS_FOR_ARCHIVE "archive"
 
-/* Control: a request to the owner. Finish: one to a following run. */
+/* Values of Control, a request to the run's owner, and of Finish, a request to
+ * a following run to end. */
 #define LEDGER_CONTROL_CANCEL "cancel"
 #define LEDGER_CONTROL_PAUSE "pause"
 #define LEDGER_FINISH "finish"
@@ -80,48 +85,50 @@ bool ledger_state_ended(enum ledger_state state);
 struct ledger_run {
     struct arena arena;
     struct slice job, id;    /* PartitionKey, RowKey */
-    struct slice etag;       /* empty: not stored yet */
-    struct slice index_etag; /* of its index row; empty: not known */
+    struct slice etag;       /* empty: the run is not stored yet */
+    struct slice index_etag; /* ETag of the run's index row; empty: not known */
 
     enum ledger_state state; /* changed by ledger_move() only */
-    struct slice state_name; /* as stored, for LEDGER_NEWER */
+    struct slice state_name; /* State as stored, for LEDGER_NEWER */
     int32_t format;
     bool newer;              /* Format or State of a newer version: unchanged */
     struct slice kind, args; /* args: JSON object of strings */
-    struct slice queue;      /* empty: made by `run` */
+    struct slice queue;      /* empty: `run` began the run */
     struct slice worker;     /* "host:process" of the last attempt */
-    struct slice owner; /* random, of the attempt with the lease; empty once it
-                           is released */
+    struct slice owner; /* lock_file_owner() of the attempt with the lease, or
+                           empty after its release */
     struct slice phase, checkpoint;
-    struct slice definition; /* hash of the job definition of the checkpoint */
+    struct slice definition; /* hash of checkpoint's job definition */
     struct slice error;
     struct slice failed_entities; /* the first ten that failed, a line each */
-    struct slice note;            /* remarks on a run that did not fail */
-    struct slice waits_for;       /* LEDGER_WAITS_FOR_*, beside `waiting` */
+    struct slice note;            /* sentences about a run that did not fail */
+    struct slice waits_for;       /* LEDGER_WAITS_FOR_* of a waiting run */
     struct slice control;         /* LEDGER_CONTROL_*: a request to the owner */
     struct slice finish;    /* LEDGER_FINISH, LEDGER_FINISH_NOW, or empty */
-    struct slice operation; /* random, of the last write */
+    struct slice operation; /* random id of the last write */
     struct slice traceparent;
-    struct slice poison_id, /* of the copy in the poison queue; after a retry,
-                               of the former copy */
-        poison_receipt;     /* empty: not known */
-    struct slice ending;    /* the end once the copy is put: lease_ending() */
+    struct slice poison_id, /* message id of the copy in the poison queue; after
+                               a retry, of the former copy */
+        poison_receipt;     /* pop receipt of the copy; empty: not known */
+    struct slice ending;    /* state and reason with which the run ends once
+                               the poison copy is put: lease_ending() */
 
     int32_t attempt, failures, rounds, epoch;
-    int32_t silent;    /* attempts since progress or an orderly end */
-    int32_t throttled; /* answers 503 or 429 */
+    int32_t silent;    /* attempts since the last that made progress or ended in
+                          order */
+    int32_t throttled; /* responses with status 429 or 503 */
 
     int64_t read, written, deleted, skipped, failed, transactions;
-    int64_t behind;      /* -1: not known */
-    int parent_found;    /* of a cascade; -1: not known */
-    double share;        /* of the key range, 0 to 1; below 0: not known */
-    bool accept_deletes; /* asked for with the message */
+    int64_t behind;   /* changed sources still to copy; -1: not known */
+    int parent_found; /* cascade: 1 if the parent exists; -1: not known */
+    double share;     /* done part of the key range, 0 to 1; < 0: not known */
+    bool accept_deletes; /* the run was requested with accept_deletes */
 
-    /* Ticks; 0: absent. */
+    /* Times in ticks; 0: absent. */
     int64_t requested_ticks, started_ticks, updated_ticks, lease_until_ticks,
         resumes_ticks, finished_ticks, caught_up_ticks, waits_since_ticks;
 
-    struct property *others; /* unknown properties: kept */
+    struct property *others; /* unknown properties, written back unchanged */
     size_t other_count;
 };
 
@@ -129,53 +136,55 @@ struct ledger_run {
 void ledger_run_init(struct ledger_run *run);
 void ledger_run_done(struct ledger_run *run);
 
-/* ledger_text: a copy of text that lives as long as run, for its fields. */
+/* ledger_text: copy text into run's arena, for a field of run. */
 struct slice ledger_text(struct ledger_run *run, struct slice text);
 
-/* ledger_copy: to (init'ed, not from) becomes a deep copy of from. */
+/* ledger_copy: make `to` (init'ed, a different struct) a deep copy of from. */
 void ledger_copy(struct ledger_run *to, const struct ledger_run *from);
 
 /*
- * ledger_take_over: change to (as stored) into what its owner wants to store:
- * all of from, except what other processes may write: the ETags, Control,
- * Finish and unknown properties.
+ * ledger_take_over: copy from, what the owner wants to store, into `to`, the
+ * run as stored. Keeps in `to` what other processes may write: the ETags,
+ * Control, Finish and unknown properties.
  */
 void ledger_take_over(struct ledger_run *to, const struct ledger_run *from);
 
-/* ledger_compact: free what earlier changes have left in the arena. */
+/* ledger_compact: free texts in the arena that later changes replaced. */
 void ledger_compact(struct ledger_run *run);
 
-/* ledger_set_error: cut to LEDGER_MAX_ERROR_BYTES at a character. */
+/* ledger_set_error: set Error, cut to LEDGER_MAX_ERROR_BYTES between
+ * characters. */
 void ledger_set_error(struct ledger_run *run, const char *error);
 
-/* ledger_add_note: add a sentence, unless it is there already or there is no
- * room (LEDGER_MAX_NOTE_BYTES). */
+/* ledger_add_note: add sentence to Note, unless Note has it already or would
+ * exceed LEDGER_MAX_NOTE_BYTES. */
 void ledger_add_note(struct ledger_run *run, struct slice sentence);
 
 /*
- * ledger_may_move: may the state change from `from` to `to`? Also true if they
- * are equal. An ended run changes only from failed or poisoned, to queued
- * (retry) or cancelled (drop).
+ * ledger_may_move: may the state change from `from` to `to`? Also true if
+ * `from` equals `to`. An ended run changes only from failed or poisoned, to
+ * queued (retry) or cancelled (drop).
  */
 bool ledger_may_move(enum ledger_state from, enum ledger_state to);
 
 /*
- * ledger_move: change the state. TW_INVALID, and nothing changed:
- * ledger_may_move() is false. A run that ends, or is retried, loses its Ending.
+ * ledger_move: set state `to`. TW_INVALID: ledger_may_move() is false, nothing
+ * is changed. Clears Ending if the run ends or is retried.
  */
 TW_MUST_USE enum tw_err ledger_move(
     struct ledger_run *run, enum ledger_state to, struct err *err);
 
 /*
  * ledger_wait: set `waiting` until until_ticks, for a reason
- * (LEDGER_WAITS_FOR_*, or "" after a failure). WaitsSince is kept if the reason
- * was the same.
+ * (LEDGER_WAITS_FOR_*, or "" after a failure). Keeps WaitsSince if the run
+ * already waited for the same reason.
  */
 TW_MUST_USE enum tw_err ledger_wait(struct ledger_run *run,
     const char *waits_for, int64_t now_ticks, int64_t until_ticks,
     struct err *err);
 
-/* ledger_state_shown: the state's name, also a newer version's. */
+/* ledger_state_shown: the state's name; of a newer version's state, the stored
+ * name. */
 struct slice ledger_state_shown(const struct ledger_run *run);
 
 /* ledger_is_held: does the run wait for a store, archive or definition? */
@@ -187,15 +196,17 @@ bool ledger_lease_is_live(const struct ledger_run *run, int64_t now_ticks);
 
 /*
  * ledger_drop_owner: remove an Owner that did not release the lease.
- * ledger_takes_over() is true until an attempt ends in order or makes progress.
+ * Afterwards ledger_takes_over() is true until an attempt ends in order or
+ * makes progress.
  */
 void ledger_drop_owner(struct ledger_run *run);
 
 /* ledger_takes_over: did the last owner not release the lease? */
 bool ledger_takes_over(const struct ledger_run *run);
 
-/* ledger_is_newer: has a newer version written this entity of the ledger, a run
- * or another? By its Format; without one the entity is of the first version. */
+/* ledger_is_newer: did a newer version write this entity of the ledger, a run
+ * or any other? Compares Format; the first version wrote an entity without
+ * Format. */
 bool ledger_is_newer(const struct entity *entity);
 
 /* ledger_parse: read a run from an entity. TW_INVALID: the entity is not a run;
@@ -203,11 +214,12 @@ bool ledger_is_newer(const struct entity *entity);
 TW_MUST_USE enum tw_err ledger_parse(
     const struct entity *entity, struct ledger_run *ret, struct err *err);
 
-/* ledger_parse_any: the same for lists. An unreadable entity becomes a run with
- * its keys, the state LEDGER_DAMAGED and the reason as its error. */
+/* ledger_parse_any: ledger_parse() for lists. An unreadable entity becomes a
+ * run with the entity's keys, state LEDGER_DAMAGED and the reason as error. */
 void ledger_parse_any(const struct entity *entity, struct ledger_run *ret);
 
-/* ledger_entity: the entity to store; lives in arena and in run. */
+/* ledger_entity: compose the entity to store. Its texts live in arena and in
+ * run. */
 void ledger_entity(
     const struct ledger_run *run, struct arena *arena, struct entity *ret);
 
@@ -220,17 +232,19 @@ TW_MUST_USE enum tw_err ledger_create(
     struct store *store, struct exchange *exchange);
 
 /*
- * ledger_ensure: the same; without the right to create it, check that the table
- * can be read. Retries for RETRY_BUSY_MS while the service is busy, for
- * unanswered_ms if it does not respond. Never TW_UNKNOWN.
+ * ledger_ensure: create the table if it is missing; without the right to create
+ * tables, check that the table can be read. Retries for RETRY_BUSY_MS while the
+ * service is busy, for unanswered_ms while the service does not respond. Never
+ * returns TW_UNKNOWN.
  */
 TW_MUST_USE enum tw_err ledger_ensure(struct store *store,
     const struct deadline *deadline, int64_t unanswered_ms, struct err *err);
 
 /*
  * ledger_get: read one run. ret (init'ed) changes only on TW_OK. TW_NOT_FOUND:
- * no such run (or no such table). With these two, exchange->date_ticks is the
- * service's clock. TW_INVALID: the stored entity is not a run.
+ * no such run (or no such table). After TW_OK and TW_NOT_FOUND,
+ * exchange->date_ticks is the service's clock. TW_INVALID: the stored entity is
+ * not a run.
  */
 TW_MUST_USE enum tw_err ledger_get(struct store *store,
     struct exchange *exchange, struct slice job, struct slice id,
@@ -244,38 +258,41 @@ enum ledger_index {
     LEDGER_INDEX_ENDED,
 };
 
-/* ledger_index_of: the list of a run in this state. */
+/* ledger_index_of: the list that has the runs in this state. */
 enum ledger_index ledger_index_of(enum ledger_state state);
 
 /* ledger_index_key: the RowKey of run's index row; lives in arena. */
 struct slice ledger_index_key(
     const struct ledger_run *run, struct arena *arena);
 
-/* ledger_index_id: the run id in an index row's RowKey. False: no index row. */
+/* ledger_index_id: the run id in an index row's RowKey. False: not
+ * the RowKey of an index row. */
 bool ledger_index_id(struct slice row_key, struct slice *ret_id);
 
 /* What an index row holds about its run. Texts live in the row's arena. */
 struct ledger_row {
     struct slice job, id;
-    enum ledger_state state; /* when the row was inserted; an open run's may
-                                have changed since */
+    enum ledger_state state; /* of the run when the row was inserted; the state
+                                of an open run may have changed since */
     struct slice queue;
     int64_t requested_ticks, finished_ticks; /* 0: not known */
 };
 
 /*
- * ledger_index_row: read an index row. False: it is none. Texts live in arena.
+ * ledger_index_row: read an index row. False: entity is not an index row. Texts
+ * live in arena.
  */
 bool ledger_index_row(
     const struct entity *entity, struct arena *arena, struct ledger_row *ret);
 
 struct ledger_index_scan {
-    struct slice job; /* one job: lists are by job, see ledger_next_job() */
+    struct slice job; /* job whose list is read; next one: ledger_next_job() */
     enum ledger_index index;
-    const char *from_day, *below_day; /* of LEDGER_INDEX_ENDED: yyyy-mm-dd, from
-                                         <= DAY < below; NULL: no bound */
-    struct slice id_prefix; /* of OPEN and FAILED: ids that begin with it */
-    unsigned top;           /* 0: 1000 */
+    const char *from_day, *below_day; /* only for LEDGER_INDEX_ENDED:
+                                         yyyy-mm-dd, from_day <= DAY <
+                                         below_day; NULL: no bound */
+    struct slice id_prefix; /* OPEN, FAILED: only ids that begin with it */
+    unsigned top;           /* maximum number of rows in a page; 0: 1000 */
 };
 
 /* ledger_scan_index: one page of index rows, for ledger_index_row(). */
@@ -284,10 +301,10 @@ TW_MUST_USE enum tw_err ledger_scan_index(struct store *store,
     struct continuation from, struct page *ret);
 
 /*
- * ledger_next_job: the first job, in order of names, that comes after `after`
+ * ledger_next_job: the first job, in order of names, after the name `after`
  * (empty: the first of all) and has runs in the ledger, also one that is not
- * configured. ret: its name, copied into arena. TW_NOT_FOUND: there is none.
- * More than one request only where pages are empty.
+ * configured. ret: the job's name, copied into arena. TW_NOT_FOUND: no further
+ * job. Makes further requests only while the service returns empty pages.
  */
 TW_MUST_USE enum tw_err ledger_next_job(struct store *store,
     struct exchange *exchange, struct slice after, struct arena *arena,
@@ -300,9 +317,9 @@ const char *ledger_day(int64_t ticks, char *to);
 /* ---- many runs ---- */
 
 /*
- * ledger_scan: one page of runs, without index rows and partitions that are not
- * jobs. job empty: of all jobs; ret is the caller's, ret->entities are for
- * ledger_parse(). from: as for store_scan. filter: OData over ledger
+ * ledger_scan: read one page of runs into ret; parse ret->entities with
+ * ledger_parse(). Leaves out index rows and partitions that are not jobs. job
+ * empty: runs of all jobs. from: as for store_scan(). filter: OData over ledger
  * properties, or empty. An unreadable entity is returned whatever the filter:
  * see ledger_parse_any(). Reads every run: for lists use the index.
  */

@@ -6,12 +6,13 @@
 #include "worker/base/platform.h"
 #include "worker/base/text.h"
 
-/* How often a write is tried while other processes write the same entity, and a
- * batch whose index row was not as known. */
+/* Maximum number of tries: CHANGE_ROUNDS of a write while other processes write
+ * the same run, INDEX_ROUNDS of a batch whose index rows were not as known. */
 #define CHANGE_ROUNDS 8
 #define INDEX_ROUNDS 3
 #define OPERATION_ID_CHARS (LEDGER_OPERATION_MAX - 1)
-/* Operations of one batch: the run, two index rows, the closed job. */
+/* Maximum number of operations in a batch: the run, two index rows, `!closed`.
+ */
 #define OPERATIONS_MAX 4
 
 /* ---- one batch ---- */
@@ -20,19 +21,19 @@
 struct row {
     struct slice key;
     char etag[96];
-    bool known; /* etag is known ("": no such row), or assumed */
+    bool known; /* etag ("": no such row) was read or is assumed */
 };
 
 struct writing {
     struct store *store;
-    const struct ledger_run *was; /* without an ETag: not stored yet */
-    struct ledger_run *is;        /* NULL: delete the run */
-    struct row old_row, new_row;  /* of the index; empty keys: no change */
-    struct row closed;            /* with a key: must exist */
+    const struct ledger_run *was; /* as stored; no ETag: not stored yet */
+    struct ledger_run *is;        /* run to store; NULL: delete the run */
+    struct row old_row, new_row; /* index rows to delete, write; no key: none */
+    struct row closed; /* `!closed`, inserted if missing; no key: none */
     struct arena arena;
 
     struct operation operations[OPERATIONS_MAX];
-    struct row *rows[OPERATIONS_MAX]; /* of each operation; NULL: the run */
+    struct row *rows[OPERATIONS_MAX]; /* operation's row; NULL: the run */
     size_t count;
     struct batch_result result;
 };
@@ -51,7 +52,7 @@ static struct operation *add_operation(
     return operation;
 }
 
-/* What a list shows of a run without reading the run. */
+/* Set what a list shows of run without reading the run's entity. */
 static void set_row_properties(
     struct writing *w, const struct ledger_run *run, struct entity *row)
 {
@@ -109,7 +110,7 @@ static void set_etag(struct row *row, struct slice etag)
     }
 }
 
-/* Read the row's ETag, if it exists. */
+/* Read the row's ETag; "" if the row does not exist. */
 static enum tw_err read_row(
     struct writing *w, struct exchange *exchange, struct row *row)
 {
@@ -159,7 +160,8 @@ static void take_results(struct writing *w)
             is->index_etag = ledger_text(is, slice_of(w->result.etags[i]));
 }
 
-/* Did the batch fail because a row was not as known? */
+/* Did the batch fail because a row was not as known? If so, the row is marked
+ * as not known. */
 static bool row_is_at_fault(struct writing *w, enum tw_err outcome)
 {
     if (outcome != TW_CONFLICT && outcome != TW_NOT_FOUND)
@@ -187,7 +189,8 @@ static void plan_rows(struct writing *w)
     w->new_row = (struct row){.key = new, .known = true};
 }
 
-/* Write the run and its rows in one batch; again if a row was not as known. */
+/* Write the run and its rows in one batch. If a row was not as known, read the
+ * row and write again. */
 static enum tw_err write_batch(struct writing *w, struct exchange *exchange,
     void (*made)(void *, const struct exchange *), void *context)
 {
@@ -244,8 +247,8 @@ enum tw_err ledger_remove(struct store *store, struct exchange *exchange,
 
 struct changing {
     struct ledger_change *change;
-    struct ledger_run *stored; /* what is known to be stored */
-    struct ledger_run next;    /* what apply() made of it */
+    struct ledger_run *stored; /* run as read, or as the caller knows it */
+    struct ledger_run next;    /* run as apply() changed it, to be stored */
     struct buf operations;     /* ids of all writes that were sent, joined */
     struct err *err;
 };
@@ -262,7 +265,8 @@ static void count_attempt(struct ledger_change *change)
         change->made(change->context, &change->last);
 }
 
-/* True: the request was not done, and may be retried. */
+/* Wait before a retry. False: the request may have been carried out, or may not
+ * be retried. */
 static bool again(
     struct ledger_change *change, enum tw_err outcome, struct retry *retry)
 {
@@ -421,8 +425,9 @@ static enum tw_err write_next(struct changing *c)
 }
 
 /*
- * Is the run the cause? Yes, if the request was not sent, or one operation of
- * it was refused. If the whole request was refused, a proxy may have done it.
+ * Is the run the cause of outcome `sent`? Yes, if the request was not sent, or
+ * the service refused one operation in the batch. If the whole request was
+ * refused, a proxy may have refused it.
  */
 static bool is_unstorable(enum tw_err sent, const struct exchange *last)
 {
@@ -430,7 +435,7 @@ static bool is_unstorable(enum tw_err sent, const struct exchange *last)
            last->http_status < 400;
 }
 
-/* What apply() made is stored. */
+/* Call when c->next is stored: moves c->next to c->stored. */
 static void keep_next(struct changing *c)
 {
     ledger_run_done(c->stored);
@@ -438,8 +443,8 @@ static void keep_next(struct changing *c)
     ledger_run_init(&c->next);
 }
 
-/* True: another round, after a conflict, or an unknown outcome whose write was
- * not stored. False: *ret is the outcome. */
+/* True: ledger_change() has to make another round, after a conflict or after an
+ * unknown outcome whose write was not stored. False: *ret is the outcome. */
 static bool goes_on(struct changing *c, enum tw_err sent, enum tw_err *ret)
 {
     struct err why = c->change->last.err;

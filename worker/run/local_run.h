@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A run without a ledger, for commands that call the engine directly. It ends
- * when the command is stopped, and stores no checkpoint. */
+/* A run without a ledger, for commands that call the engine directly. The run
+ * ends when the command is stopped, and stores no checkpoint. */
 #ifndef TW_RUN_LOCAL_RUN_H
 #define TW_RUN_LOCAL_RUN_H
 
@@ -18,7 +18,7 @@ struct local_run_options {
     const char *object; /* for log lines */
     struct pool_client *client;
     const _Atomic bool *stopped;
-    const char *archive_folder; /* where relative `archive:` starts; or NULL */
+    const char *archive_folder; /* base of relative `archive:` paths; or NULL */
 
     /* failed: called for each entity that cannot be processed. */
     void (*failed)(void *context, const struct run_failure *failure);

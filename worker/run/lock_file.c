@@ -32,22 +32,25 @@
 #define NAME_LEN 32
 #define RANDOM_LEN 32
 #define BOOT_ID_LEN 36
-/* Name prefix of a file that is not locked yet: no owner's file has it. */
+/* Name prefix of a file until it is locked: no owner's file has this prefix. */
 #define NEW_PREFIX "new-"
-/* Other processes may delete the folder or the new file between two steps. */
+/* Maximum number of tries to create a file: other processes may delete the
+ * folder or the new file between two steps. */
 #define OPEN_TRIES 5
 
-/* At most so many lock files of the folder are read. */
+/* Maximum number of lock files in the folder that a scan reads. */
 #define ENTRIES_MAX 4096
-/* At most so many dead processes are remembered, and keep their files. */
+/* Maximum number of dead processes that are remembered. The files of
+ * other dead processes are deleted. */
 #define DEAD_MAX 64
 
-/* The note of one run has a fixed offset, and ends in a newline. */
+/* Bytes of one run's note, with the newline at its end, and maximum number of
+ * notes. All notes have one size, so each note has a fixed offset. */
 #define NOTE_BYTES 512
 #define NOTES_MAX 1024
 #define FOREVER INT64_MAX
 
-/* BOOT/DEVICE/INODE/NAME */
+/* Room for BOOT/DEVICE/INODE/NAME with its NUL, in bytes. */
 #define IDENTITY_MAX (LOCK_FILE_OWNER_MAX - RANDOM_LEN - 1)
 
 struct dead {
@@ -58,7 +61,7 @@ struct dead {
 
 struct note {
     char text[NOTE_BYTES]; /* JOB/ID, spaces, a newline; empty: never used */
-    int64_t until_ms;      /* valid until then; FOREVER: while it is owned */
+    int64_t until_ms;      /* end of validity; FOREVER: the run may be owned */
 };
 
 struct lock_file {
@@ -77,7 +80,8 @@ struct lock_file {
 
 /* ---- files ---- */
 
-/* The locks of these are this kernel's own, and last as long as it runs. */
+/* Is file on a file system whose locks this kernel alone keeps, and keeps as
+ * long as it runs? */
 static bool has_lasting_locks(int file)
 {
     static const unsigned long TYPES[] = {
@@ -114,7 +118,7 @@ static bool is_name(struct slice name)
     return true;
 }
 
-/* False: not a regular file. */
+/* Write the identity of file to `to`. False: not a regular file. */
 static bool identify(int file, const char *name, char *to)
 {
     struct stat about;
@@ -160,7 +164,7 @@ static int make_file(int folder, const char *name)
     return -1;
 }
 
-/* Create the folder, too, if it is missing. */
+/* Create the folder if it is missing, then the file. */
 static int make_both(const char *folder, const char *name)
 {
     int at, file;
@@ -175,8 +179,8 @@ static int make_both(const char *folder, const char *name)
     return file;
 }
 
-/* A process that ends deletes an empty folder, and lock_file_look() deletes a
- * file that is not locked yet: then try again. */
+/* Tries again after another process, at its end, has deleted the empty folder,
+ * or lock_file_look() has deleted a file that was not locked yet. */
 static int make(const char *folder, const char *name)
 {
     int file = -1;
@@ -240,7 +244,8 @@ static void remove_file(struct lock_file *lock_file, const char *name)
     (void)close(folder);
 }
 
-/* Names are not reused: no other process can need this file. */
+/* Forget a dead process and delete its file. Names are not reused: no other
+ * process can need the file. */
 static void bury(struct lock_file *lock_file, size_t index)
 {
     remove_file(lock_file, lock_file->dead[index].name);
@@ -271,7 +276,8 @@ static void bury_old(struct lock_file *lock_file)
         bury(lock_file, 0);
 }
 
-/* If the lock is free, the owner is dead: its descriptor. Else -1. */
+/* Open the file and try its lock. The file's descriptor if the lock was free,
+ * so that the owner is dead; else -1. */
 static int try_file(int folder, const char *name, char *identity)
 {
     int file = open_file(folder, name);
@@ -284,7 +290,7 @@ static int try_file(int folder, const char *name, char *identity)
     return -1;
 }
 
-/* BOOT/DEVICE/INODE/NAME of an Owner; empty: none. */
+/* BOOT/DEVICE/INODE/NAME of an Owner; empty: the Owner names no file. */
 static struct slice identity_of(struct slice owner)
 {
     if (owner.len <= RANDOM_LEN + 1 || owner.len >= LOCK_FILE_OWNER_MAX ||
@@ -380,7 +386,8 @@ static void store_note(const struct lock_file *lock_file, size_t place)
             lock_file->name, strerror(errno));
 }
 
-/* Lock held. The index of the run's note, else of a free or new one. */
+/* Lock held. The index of the run's former note, if its until_ms is not
+ * FOREVER, else of an expired note, else of a new note. */
 static size_t find_place(struct lock_file *lock_file, const char *text)
 {
     int64_t now_ms = platform_boot_ms();
@@ -496,7 +503,7 @@ static void look_at(struct lock_file *lock_file, const struct looking *looking,
         remember(lock_file, name, identity);
         read_notes(looking, file);
     } else {
-        /* Its process died before it locked the file; or will lock it, find it
+        /* The process died before it locked the file; or it will find the file
          * deleted, and create another. */
         (void)unlinkat(folder, name, 0);
     }
@@ -521,7 +528,8 @@ struct names {
     size_t count;
 };
 
-/* Sorted, so that one state of the folder gives one order of calls. */
+/* Sorts the names, so that the order of calls depends only on what the folder
+ * contains. */
 static void list_names(int folder, struct names *ret)
 {
     int again = openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);

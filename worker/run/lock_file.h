@@ -3,9 +3,9 @@
  * The lock file of a process shows other processes of the same host that it has
  * died. The kernel releases the lock when the last thread of the process has
  * ended, however it ends, and not before: a process that is suspended, or has
- * lost a lease, keeps it. So a process that gets the lock of the file named by
- * an Owner in the ledger knows that this owner sends no more requests. Requests
- * that it had sent may still arrive (rule A4).
+ * lost a lease, keeps the lock. So a process that gets the lock of the file
+ * named by an Owner in the ledger knows that this owner sends no more requests.
+ * Requests that the owner had sent may still arrive (rule A4).
  *
  * An Owner names the file by boot id, device, inode and name:
  *
@@ -13,8 +13,8 @@
  *
  *   RANDOM          of the attempt, 32 hexadecimal digits
  *   BOOT            differs on another host with the same folder, a copy of
- *                   this host, and after a reboot: their locks are not seen
- *                   here
+ *                   this host, and after a reboot: locks taken there are
+ *                   not visible here
  *   DEVICE, INODE   differ in a copy of the folder. While the owner lives its
  *                   file is open, and no other file gets its inode number
  *   NAME            random, 32 hexadecimal digits, never reused: inode numbers
@@ -23,9 +23,9 @@
  * The name is part of Owner, not a property of its own: an older version, which
  * does not know lock files, removes it when it takes over the run.
  *
- * A file is locked before it gets its name: if a named file is not locked, its
- * owner is dead. The file also lists the runs that its process may own, so that
- * no process has to search the ledger for them.
+ * A file is locked before it gets its name: if a file with a name of this form
+ * is not locked, its owner is dead. The file also lists the runs that its
+ * process may own, so that no process has to search the ledger for these runs.
  *
  * Only file systems whose locks this kernel alone keeps are used, no network
  * file system. Without a lock file everything else works: other workers wait
@@ -44,20 +44,21 @@
 
 struct lock_file;
 
-/* Bytes of an Owner, with its NUL. */
+/* Room for an Owner with its NUL, in bytes. */
 #define LOCK_FILE_OWNER_MAX 192
 
 /*
  * lock_file_open: create a file in folder (created if missing; a symbolic link
  * is refused), and hold its lock until lock_file_close() or the end of the
- * process. keep_ms: how long files of dead processes stay, for workers that
- * start later. NULL: no lock file; the reason is logged at debug level. Owned.
+ * process. keep_ms: how long files of dead processes are kept, for workers
+ * that start later. NULL: no lock file; the reason is logged at debug level.
+ * Owned.
  */
 struct lock_file *lock_file_open(const char *folder, int64_t keep_ms);
 
 /*
- * lock_file_close: no thread may send a request afterwards. Deletes the file,
- * and the folder if it is empty. A file that still lists runs stays: the
+ * lock_file_close: call when no thread will send another request. Deletes the
+ * file, and the folder if it is empty. Keeps a file that still lists runs: the
  * process could not release their leases.
  */
 void lock_file_close(struct lock_file *lock_file);
@@ -74,13 +75,14 @@ bool lock_file_is_dead(struct lock_file *lock_file, struct slice owner);
 
 #define LOCK_FILE_NOWHERE SIZE_MAX
 
-/* lock_file_note: list the run: this process may own it from now on. Called
- * before the request that acquires the lease. Returns the index of the note. */
+/* lock_file_note: list the run as one that this process may own. Call before
+ * the request that acquires the lease. Returns the index of the note;
+ * LOCK_FILE_NOWHERE: not listed. */
 size_t lock_file_note(
     struct lock_file *lock_file, struct slice job, struct slice id);
 
-/* lock_file_forget: this process does not own the noted run from until_ms on
- * (platform_boot_ms(); 0: now). */
+/* lock_file_forget: call when this process does not own the run of note `place`
+ * from until_ms on (platform_boot_ms(); 0: now). */
 void lock_file_forget(
     struct lock_file *lock_file, size_t place, int64_t until_ms);
 

@@ -15,11 +15,12 @@
 #include "worker/store/retry.h"
 #include "worker/store/store.h"
 
-/* How often the locks are read while other runs change them. */
+/* Maximum number of tries while other runs change the locks. */
 #define LOCKS_ROUNDS 5
-/* A longer ACCOUNT is replaced by its SHA-256. */
+/* Longest ACCOUNT in a key; a longer ACCOUNT is replaced by its SHA-256. */
 #define ACCOUNT_MAX_BYTES 100
-/* The want of a run that is so late is ignored. */
+/* How late a run may be, past ResumesAt or UpdatedAt, before its want is
+ * ignored. */
 #define WANT_LATE_TICKS (600 * TICKS_PER_S)
 #define CAUSE_MAX_BYTES 300
 
@@ -28,7 +29,7 @@ struct row {
     struct slice row_key, etag, key, job, id;
     int64_t requested_ticks;
     bool is_want;
-    bool is_newer; /* a newer version's: its run is not known */
+    bool is_newer; /* written by a newer version: its run is not known */
 };
 
 /* A table that the run needs. */
@@ -40,8 +41,8 @@ struct need {
 };
 
 struct locking {
-    const struct locks_request *request; /* NULL: only to release */
-    struct slice job, id;                /* of the run */
+    const struct locks_request *request; /* NULL: locks are only released */
+    struct slice job, id;                /* job and id of the run */
     struct arena arena;
     struct need *needs;
     size_t need_count, need_room;
@@ -195,7 +196,7 @@ static enum tw_err read_rows(
     struct retry_call call;
     struct page page;
     enum tw_err outcome;
-    bool first = true; /* a failure loses page.next */
+    bool first = true; /* only page 1 is retried: a failure loses page.next */
 
     page_init(&page);
     l->row_count = 0;
@@ -224,7 +225,7 @@ static bool is_mine(const struct locking *l, const struct row *row)
            slice_equal(row->id, l->id);
 }
 
-/* The row's run is not known, so it never counts as ended. */
+/* Is the row's run unknown? Such a run never counts as ended. */
 static bool is_strange(const struct row *row)
 {
     return row->is_newer || row->job.len == 0 || row->id.len == 0;
@@ -241,7 +242,8 @@ static void log_invalid_message(
                         "the table is at work, delete it");
 }
 
-/* Read the run of a row. *ret_open: it exists and has not ended. */
+/* Read the run of a row. *ret_open: the run exists and has not
+ * ended. */
 static enum tw_err read_run(struct locking *l, const struct row *row,
     struct ledger_run *ret, bool *ret_open)
 {
@@ -256,7 +258,7 @@ static enum tw_err read_run(struct locking *l, const struct row *row,
     if (outcome == TW_NOT_FOUND)
         return TW_OK;
     if (outcome == TW_INVALID && call.exchange.http_status < 400) {
-        *ret_open = true; /* unreadable: it counts as open */
+        *ret_open = true; /* an unreadable run counts as open */
         ret->state = LEDGER_DAMAGED;
         return TW_OK;
     }
@@ -426,8 +428,8 @@ static size_t add_deletes(struct locking *l, struct operation *operations,
     return count;
 }
 
-/* The run's own locks are written again: a run that had read this one as ended,
- * before it was reopened, may be about to replace them. */
+/* Writes the run's own locks again, with new ETags: another run that had read
+ * this run as ended, before `retry`, may be about to replace these locks. */
 static enum tw_err take_all(struct locking *l)
 {
     struct operation *operations =
@@ -453,8 +455,8 @@ static enum tw_err take_all(struct locking *l)
     return outcome;
 }
 
-/* Stored wants stay. If a want cannot be stored, younger runs may lock the
- * table first; nothing else is lost. */
+/* Insert the wants that are not stored yet. If a want cannot be stored, younger
+ * runs may lock the table first; nothing else is lost. */
 static void write_wants(struct locking *l)
 {
     struct operation *operations =

@@ -3,41 +3,43 @@
  * Locks of table jobs (rules L1 to L3): at most one open run writes or empties
  * a table, from the run's first attempt to its end.
  *
- * They are entities in one partition of the ledger, `!locks`, so that one batch
- * takes all locks of a run:
+ * Locks are entities in one partition of the ledger, `!locks`, so that one
+ * batch takes all locks of a run:
  *
  *   lock!ACCOUNT!TABLE            the run that has the table: Job, Run,
  *                                 RequestedAt, LockedAt
  *   want!ACCOUNT!TABLE!JOB!RUN    a run that waits: Job, Run, RequestedAt
  *
- * Each also has a Format. A lock of a newer version is never free, nor is a
- * lock without Job or Run.
+ * Each entity has a Format, too. A lock that a newer version wrote is never
+ * free, nor is a lock without Job or Run.
  *
  * ACCOUNT identifies the store (two names of one store in the configuration
  * give one ACCOUNT); TABLE is in lower case. To take its locks a run scans the
  * partition. It is blocked if another open run has locked one of its tables, or
- * an older run waits for one (L2). A blocked run writes its wants, takes no
- * lock and waits. Otherwise one batch inserts all its locks and deletes its
- * wants.
+ * an older run waits for one of them (L2). A blocked run writes its wants,
+ * takes no lock and waits. Otherwise one batch inserts all its locks and
+ * deletes its wants.
  *
- * Correctness. Two runs never lock one table: its lock is one entity, and an
- * insert requires that it is absent; a lock is replaced only with the ETag
- * read, and only after its run was read as ended or deleted. No deadlock: a
- * waiting run has no lock, so a run with locks waits for no other; and the
+ * Correctness. Two runs never lock one table: a table's lock is one entity,
+ * and an insert requires that it is absent; a lock is replaced only with the
+ * ETag read, and only after its run was read as ended or deleted. No deadlock:
+ * a waiting run has no lock, so a run with locks waits for no other; and the
  * oldest waiting run (RequestedAt, then job and id: a total order) is blocked
  * only by runs with locks. No starvation: once the oldest run has written its
  * wants, no younger run takes one of its tables; a younger run that had read
- * the partition before may do so once. After a batch of unknown outcome, which
- * took all locks or none, the partition is read again; if the batch arrives
- * when the run already waits, the run finds its locks at its next try, and
- * blocks no run for longer. A crash after the batch leaves locks of an open
- * run, which finds them as its own; a crash after the run's end leaves locks of
- * an ended run, which are free. An ended run can be reopened (`retry`) after
- * another run has read it as ended: so a run that finds its own locks writes
- * them again, and the other run's batch, with the former ETag, is refused.
+ * the partition before may still take one, once. After a batch of unknown
+ * outcome, which took all locks or none, the partition is read again; if the
+ * batch arrives when the run already waits, the run blocks other runs only
+ * until its next try, when it finds its locks. A crash after the batch leaves
+ * locks of an open run, which finds them as its own; a crash after the run's
+ * end leaves locks of an ended run, which are free. An ended run can be
+ * reopened (`retry`) after another run has read it as ended: so a run that
+ * finds its own locks writes them again, and the other run's batch, with the
+ * former ETag, is refused.
  *
- * A want is ignored if its run cannot take locks soon: it is paused, held, has
- * failed, or is ten minutes past its ResumesAt (or UpdatedAt).
+ * A want is ignored if its run cannot take locks soon:
+ * the run has ended, is paused, waits for anything but its turn or the retry of
+ * a failed attempt, or is ten minutes past its ResumesAt (or UpdatedAt).
  */
 #ifndef TW_RUN_LOCKS_H
 #define TW_RUN_LOCKS_H
@@ -55,23 +57,25 @@ struct store;
 #define LOCKS_PARTITION "!locks"
 
 struct locks_request {
-    struct store *store; /* the ledger's */
+    struct store *store; /* of the ledger */
     const struct deadline *deadline;
     const struct job *job; /* a table job */
     const struct job_stores *stores;
-    struct slice id; /* of the run */
+    struct slice id; /* run id */
     int64_t requested_ticks;
 };
 
 enum locks_outcome {
     LOCKS_TAKEN,   /* the run has all its locks */
-    LOCKS_BLOCKED, /* none taken; its wants are written. err: the run that
-                      blocks it, and what blocks that run */
-    LOCKS_OUTAGE,  /* the store failed; err */
+    LOCKS_BLOCKED, /* no lock is taken, the run's wants are written; err names
+                      the blocking run and what that run waits for */
+    LOCKS_OUTAGE,  /* the store failed, or the locks kept changing; err has the
+                      cause */
 };
 
-/* locks_take: take all locks of the run. *ret_taken_over: a run that ended had
- * not released one: its last requests may still arrive (rule A4). */
+/* locks_take: take all locks of the run. *ret_taken_over: an ended run had not
+ * released one of the locks: that run's last requests may still arrive (rule
+ * A4). */
 enum locks_outcome locks_take(
     const struct locks_request *request, bool *ret_taken_over, struct err *err);
 

@@ -9,7 +9,8 @@
 #include "worker/run/ledger.h"
 #include "worker/store/store.h"
 
-/* Unknown members may be nested, but not as deep as 64 KiB of `[`. */
+/* Maximum depth of a message's JSON: unknown members may be nested, but a
+ * body of 64 KiB of `[` is refused. */
 #define MESSAGE_MAX_DEPTH 16
 
 /* Room for the longest output of text_quote(). */
@@ -62,8 +63,8 @@ static enum tw_err check_value(
     return TW_OK;
 }
 
-/* The suggestion for an unknown name: the only declared argument, unless it is
- * given, too. */
+/* The suggestion for an unknown name: the only declared argument, unless that
+ * argument is given, too. */
 static const char *meant(
     const struct job *job, const struct slice *names, size_t count)
 {
@@ -75,7 +76,8 @@ static const char *meant(
     return job->args[0].name.at;
 }
 
-/* Store the value of one of the job's arguments at its index. */
+/* Check the value of one of the job's arguments, and store it at the argument's
+ * index. */
 static enum tw_err place_value(const struct job *job, struct slice name,
     struct slice value, struct arena *arena, struct slice *values, bool *given,
     struct err *err)
@@ -96,7 +98,7 @@ static enum tw_err place_value(const struct job *job, struct slice name,
 /*
  * Checks of all arguments together. kind->accept is called only if no variable
  * of the job is unset: a process that enqueues may lack a variable that the
- * worker has, and a worker reports an unset one before it runs the job.
+ * worker has, and a worker reports an unset variable before it runs the job.
  */
 static enum tw_err check_args(
     const struct job *job, const struct run_args *args, struct err *err)
@@ -192,8 +194,8 @@ static unsigned escaped_unit(const char *at, size_t len)
     return unit;
 }
 
-/* Does a JSON string escape half a surrogate pair? A decoder has to replace it,
- * and the result would be another name. */
+/* Does a JSON string escape half a surrogate pair? A decoder has to replace
+ * that half, and the result would be another name. */
 static bool has_lone_surrogate(struct slice raw)
 {
     size_t step;
@@ -444,7 +446,8 @@ static enum tw_err read_at(const struct json *message, struct arena *arena,
     return TW_OK;
 }
 
-/* "00-" 32 hex "-" 16 hex "-" 2 hex; W3C: any other is ignored. */
+/* Is text "00-" 32 hex "-" 16 hex "-" 2 hex? W3C Trace Context: any
+ * other text must be ignored. */
 static bool is_traceparent(struct slice text)
 {
     static const char shape[] =
@@ -506,7 +509,8 @@ static enum tw_err read_accept_deletes(
     return TW_OK;
 }
 
-/* The ledger may have a run of this id, of a job no longer configured. */
+/* Read id and arguments of a message for an unknown job: the ledger may have
+ * that run, of a job no longer configured. */
 static void read_run_of_unknown(
     const struct json *message, struct arena *arena, struct request *ret)
 {
@@ -562,8 +566,8 @@ static enum tw_err read_json(const struct jobs *jobs, struct slice body,
 
 /* ---- bound queues ---- */
 
-/* Is the body also a JSON message with an id, for the queue's own job or for an
- * unknown job? */
+/* Set wake_up_id and wake_up_args_json if the body is also a JSON message with
+ * an id, for the queue's own job or for an unknown job. */
 static void look_for_wake_up(const struct setup_queue *queue,
     const struct jobs *jobs, struct slice body, struct arena *arena,
     struct request *ret)
@@ -653,7 +657,7 @@ void message_compose(struct slice job, struct slice args, struct slice id,
     buf_add_char(to, '}');
 }
 
-/* Is text given for a member that is absent, or null? */
+/* Is text not empty, and the message's member `name` absent or null? */
 static bool is_new(
     const struct json *message, const char *name, struct slice text)
 {

@@ -10,7 +10,7 @@
  *    "accept_deletes": false}
  *
  * On a bound queue the whole body is the job's one argument, as text, or as
- * base64 if the queue's `encoding` says so; it is never guessed.
+ * base64 if the queue's `encoding` says so; the encoding is never guessed.
  */
 #ifndef TW_RUN_MESSAGE_H
 #define TW_RUN_MESSAGE_H
@@ -30,7 +30,7 @@
 
 struct request {
     const struct job *job;    /* NULL: not known */
-    struct run_args args;     /* in the job's order */
+    struct run_args args;     /* in the order of the job's definition */
     struct slice args_json;   /* args, as message_args_json() writes them */
     struct slice id;          /* empty: use the message's own id */
     int64_t requested_ticks;  /* `at`; 0: use InsertionTime */
@@ -38,13 +38,14 @@ struct request {
     bool accept_deletes;
     struct slice unknown_job; /* the name of a job that is not in the
                                  configuration; id and args_json are then set as
-                                 in the message, if it has them. The outcome is
+                                 in the message, if present. The outcome is
                                  TW_INVALID, except on a bound queue (below) */
 
     /*
-     * Bound queues only: the body is also a JSON message for the queue's job,
-     * or for unknown_job, with this id. If the ledger has a run with this id
-     * and these arguments, the message is only that run's wake-up message.
+     * Bound queues only: id and arguments of a body that is also a JSON
+     * message for the queue's job or for unknown_job. If the ledger has a run
+     * with wake_up_id and these arguments, the message is only that run's
+     * wake-up message.
      */
     struct slice wake_up_id;
     struct slice wake_up_args_json;
@@ -64,8 +65,8 @@ TW_MUST_USE enum tw_err message_read(const struct setup_queue *queue,
  * declared argument once, no other, valid UTF-8, empty only where the job
  * allows it, short enough for the ledger, and no key made of them that the
  * service forbids (not checked while a variable of the job is unset: keys
- * cannot be made then). Also reads the command line's NAME=VALUE. Lives in
- * arena; values are copied.
+ * cannot be made then). Serves messages and the command line's NAME=VALUE. ret
+ * lives in arena; values are copied.
  */
 TW_MUST_USE enum tw_err message_args(const struct job *job,
     const struct slice *names, const struct slice *values, size_t count,
@@ -99,11 +100,11 @@ void message_compose(struct slice job, struct slice args_json, struct slice id,
     struct buf *to);
 
 /*
- * message_retell: append body for a new message, so that it remains the same
- * request. A JSON object, plain or base64, with a "job" gets id and the time
- * at_ticks where it has none (id empty, at_ticks 0: not added). Any other body,
- * and one that would be too long for a queue, is appended unchanged. to is
- * empty.
+ * message_retell: write to `to`, which must be empty, the body of a new message
+ * that repeats the request in body. A JSON object, plain or base64, with a
+ * "job" but without an id or a time gets id or the time at_ticks (id empty,
+ * at_ticks 0: not added). Any other body, and one that would become too long
+ * for a queue, is copied unchanged.
  */
 void message_retell(
     struct slice body, struct slice id, int64_t at_ticks, struct buf *to);

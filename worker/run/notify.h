@@ -17,19 +17,19 @@ struct notify;
 
 /*
  * notify_open: socket: the value of $NOTIFY_SOCKET (NULL or empty: all
- * functions below do nothing). watchdog_usec: of $WATCHDOG_USEC (NULL: no
- * watchdog). watchdog_pid: of $WATCHDOG_PID; the watchdog of another process is
- * ignored. Owned; NULL with err if the address is invalid.
+ * functions below do nothing). watchdog_usec: value of $WATCHDOG_USEC (NULL: no
+ * watchdog). watchdog_pid: value of $WATCHDOG_PID; the watchdog of another
+ * process is ignored. Owned; NULL with err if the address is invalid.
  */
 struct notify *notify_open(const char *socket, const char *watchdog_usec,
     const char *watchdog_pid, struct err *err);
 void notify_close(struct notify *notify); /* NULL: nothing */
 
-/* notify may be NULL in all of these. A datagram that cannot be sent is
+/* In all functions below notify may be NULL. A datagram that cannot be sent is
  * dropped. */
 void notify_ready(struct notify *notify);    /* READY=1 */
 void notify_stopping(struct notify *notify); /* STOPPING=1 */
-/* RELOADING=1, MONOTONIC_USEC=; notify_ready() ends it. */
+/* RELOADING=1, MONOTONIC_USEC=; notify_ready() ends the reload. */
 void notify_reloading(struct notify *notify);
 void notify_watchdog(struct notify *notify); /* WATCHDOG=1 */
 void notify_status(struct notify *notify, const char *format, ...)

@@ -6,9 +6,10 @@
 #include "worker/base/text.h"
 #include "worker/store/retry.h"
 
-/* A run unchanged for so many visibility timeouts is an orphan. */
+/* Number of visibility timeouts after which an unchanged run is an orphan. */
 #define PATIENCE 2
-/* At most so many noted runs wait to be read; a pass finds the others. */
+/* Maximum number of noted runs that wait to be read; a pass finds the others.
+ */
 #define NOTED_MAX 4096
 
 struct orphans_noted {
@@ -113,8 +114,8 @@ static bool is_left(const struct orphans *orphans, int64_t now_ticks)
            lock_file_is_dead(orphans->lock_file, run->owner);
 }
 
-/* Skips a run that cannot be read, and one whose id is invalid: ids become file
- * names. */
+/* Skips a run that cannot be read, and a run whose id is invalid: ids become
+ * file names. */
 static enum walk_step read_run(
     struct orphans *orphans, struct slice job, struct slice id, struct err *err)
 {

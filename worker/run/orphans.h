@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Orphans: open runs without a valid lease and without a message. A pass reads
- * the index rows of every job's open runs, and each of these runs. A run is an
- * orphan if its LeaseUntil, UpdatedAt and ResumesAt passed two visibility
- * timeouts ago and it is not paused; the worker then continues it without a
- * message. A run whose owner was a process of this host that has died
+ * the index rows of every job's open runs, and each run that has such a row. A
+ * run is an orphan if its LeaseUntil, UpdatedAt and ResumesAt passed two
+ * visibility timeouts ago and it is not paused; the worker then continues it
+ * without a message. A run whose owner was a process of this host that has died
  * (lock_file.h) is continued at once, without a pass: that process's lock file
  * names the run. A step makes one request at most, so that the consumer can
  * poll between steps.
@@ -30,10 +30,10 @@ struct orphans {
     const struct deadline *deadline; /* borrowed */
     struct lock_file *lock_file;     /* borrowed; NULL: none */
 
-    struct orphans_noted *noted; /* noted by dead processes; [0] is read next */
+    struct orphans_noted *noted; /* runs noted by dead processes, next first */
     size_t noted_count;
 
-    struct walk walk; /* the pass */
+    struct walk walk; /* pass over open runs */
     struct ledger_run run;
 };
 
@@ -42,7 +42,8 @@ void orphans_init(struct orphans *orphans, const struct deadline *deadline,
     struct lock_file *lock_file);
 void orphans_done(struct orphans *orphans);
 
-/* orphans_use: use definition (borrowed) from now on. Ends the pass. */
+/* orphans_use: use definition (borrowed) from now on. Ends a pass
+ * under way. */
 void orphans_use(struct orphans *orphans, struct definition *definition);
 
 /* orphans_begin: start a pass over the definition's jobs. */
@@ -53,16 +54,18 @@ void orphans_begin(struct orphans *orphans);
 bool orphans_look(struct orphans *orphans);
 
 /*
- * orphans_step: make one request at most. WALK_FOUND: orphans->run has no owner
- * now: continue it. WALK_DONE: no run is left to read. Runs noted by dead
- * processes come first; after an outage they are read again.
+ * orphans_step: make one request at most. WALK_FOUND: orphans->run has no
+ * live owner; the caller continues the run. WALK_DONE: no run is left to read.
+ * Reads runs noted by dead processes before the others, and after an outage
+ * again.
  */
 enum walk_step orphans_step(struct orphans *orphans, struct err *err);
 
-/* orphans_patience_ms: a run unchanged for so long is an orphan. */
+/* orphans_patience_ms: how long a run must be unchanged to be an orphan. */
 int64_t orphans_patience_ms(int64_t visibility_timeout_s);
 
-/* orphans_is: is run an orphan? now_ticks: the service's clock at its read. */
+/* orphans_is: is run an orphan? now_ticks: the service's clock when run was
+ * read. */
 bool orphans_is(const struct ledger_run *run, int64_t now_ticks,
     int64_t visibility_timeout_s);
 

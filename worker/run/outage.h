@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * An outage of a queue or the ledger: since when, when the next try may start,
- * and when the log repeats the cause. Without a lock.
+ * An outage of a queue or the ledger: its begin, its cause, when the next try
+ * may start, and when the log repeats the cause. Without a lock.
  */
 #ifndef TW_RUN_OUTAGE_H
 #define TW_RUN_OUTAGE_H
@@ -11,33 +11,36 @@
 
 #include "worker/base/err.h"
 
-/* How often the log repeats the cause of an outage that lasts. */
+/* Interval at which the log repeats the cause of an outage that lasts. */
 #define OUTAGE_REPEAT_MS 60000
 
 struct outage {
     bool lasts;
-    int64_t since_ms, wait_ms, until_ms, repeat_ms; /* boot clock */
-    struct err cause;                               /* of the last failure */
+    /* Boot clock: begin, last backoff, next try, next log line. */
+    int64_t since_ms, wait_ms, until_ms, repeat_ms;
+    struct err cause; /* error of the last failed try */
 };
 
 /*
- * outage_failed: a try failed at now_ms for the reason `why`. Sets until_ms,
- * when the next try may start: after 1 s, doubling to 10 s. True: log it now.
+ * outage_failed: call when a try failed at now_ms for the reason `why`. Sets
+ * until_ms, when the next try may start: after 1 s, doubling to 10 s. True: the
+ * caller must log `why` now.
  */
 bool outage_failed(
     struct outage *outage, int64_t now_ms, const struct err *why);
 
-/* outage_ends: a try succeeded. Returns how many seconds the outage lasted; -1:
- * there was none. */
+/* outage_ends: call when a try succeeded. Returns how many seconds the outage
+ * lasted; -1: there was no outage. */
 int64_t outage_ends(struct outage *outage, int64_t now_ms);
 
-/* The last outage that is over, and when it ended (ticks of the wall clock; 0:
- * there was none). */
+/* The last outage that is over: its duration, and when it ended (ticks of the
+ * wall clock; 0: there was no outage). */
 struct outage_past {
     int64_t lasted_s, ended_ticks;
 };
 
-/* outage_note_end: an outage has just ended, after lasted_s (-1: none). */
+/* outage_note_end: an outage has ended after lasted_s: set *past. -1: no outage
+ * has ended, *past is unchanged. */
 void outage_note_end(struct outage_past *past, int64_t lasted_s);
 
 /* outage_later: the outage that ended later. */

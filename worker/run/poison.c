@@ -8,13 +8,14 @@
 #include "worker/store/retry.h"
 #include "worker/store/store.h"
 
-/* The entity with the reason: a run that has ended without an attempt. */
+/* Set lease->run to the entity that has the reason: a run that has ended
+ * without an attempt. */
 static void set_run(struct lease *lease, const char *job,
     const struct lease_message *message, const char *reason)
 {
     struct ledger_run *run = &lease->run;
 
-    run->state = LEDGER_POISONED; /* it had no state before: no ledger_move() */
+    run->state = LEDGER_POISONED; /* a new run: no ledger_move() */
     run->job = ledger_text(run, slice_of(job));
     run->id = ledger_text(run, message->id);
     run->queue = ledger_text(run, slice_of(message->queue));
@@ -22,8 +23,8 @@ static void set_run(struct lease *lease, const char *job,
     ledger_set_error(run, reason);
 }
 
-/* Read the state stored under the message's id. TW_NOT_FOUND: none. TW_INVALID:
- * the entity cannot be read as a run. */
+/* Read the state stored under the message's id. TW_NOT_FOUND: no entity.
+ * TW_INVALID: the entity cannot be read as a run. */
 static enum tw_err read_state(struct lease *lease, struct slice job,
     enum ledger_state *ret_state, struct err *err)
 {
@@ -47,7 +48,8 @@ static enum tw_err read_state(struct lease *lease, struct slice job,
     return outcome;
 }
 
-/* Store the reason, unless the entity exists: then it stays. */
+/* Store the reason, unless the entity exists: an existing entity is left
+ * unchanged. */
 static enum tw_err apply_reason(
     struct ledger_run *run, int64_t now_ticks, void *context, struct err *err)
 {
@@ -79,7 +81,8 @@ static enum tw_err insert(struct lease *lease, struct err *err)
     return outcome;
 }
 
-/* Once 1/4 of the visibility timeout is over, the message is renewed first. */
+/* Once 1/LATE_SHARE of the visibility timeout is over, the message is renewed
+ * before its copy is put. */
 #define LATE_SHARE 4
 
 /*
@@ -117,7 +120,8 @@ static enum tw_err put_copy(
     return outcome;
 }
 
-/* Does another run's entity, or an unreadable one, have this id? */
+/* With the result of read_state(): has another run's entity, or an unreadable
+ * entity, this id? */
 static bool is_taken(enum tw_err outcome, enum ledger_state state)
 {
     return outcome == TW_INVALID ||

@@ -34,7 +34,7 @@ static struct exchange begin_attempt(const struct prune *prune)
         .deadline = prune->walk.deadline, .retry_after_ms = -1};
 }
 
-/* Delete an index row whose run is gone, or is on another list. */
+/* Delete an index row whose run does not exist or is on another list. */
 static enum tw_err delete_row(
     struct prune *prune, struct exchange *exchange, const struct entity *row)
 {
@@ -75,7 +75,8 @@ static int64_t day_number(int64_t ticks)
     return ticks / (24 * 3600 * TICKS_PER_S);
 }
 
-/* Compares by the ledger's clock, which also set FinishedAt. */
+/* Is the run too recent to be pruned? Compares by the ledger's clock, from
+ * which FinishedAt was set, too. */
 static bool is_kept(
     const struct prune *prune, const struct ledger_run *run, int64_t date_ticks)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Pruning deletes runs that succeeded or were cancelled longer than `keep_runs`
- * ago from the ledger, with their index rows. Failed runs stay until an
+ * ago from the ledger, with their index rows. Failed runs are kept until an
  * operator drops them. A pass reads the index by day, job after job (also jobs
  * that are no longer configured), in steps of one run.
  */
@@ -28,14 +28,15 @@ void prune_done(struct prune *prune);
 
 /*
  * prune_begin: start a pass over runs that ended before the day of keep_ticks
- * ago. A run is deleted only if it is that old by now_ticks, this machine's
- * clock, and by the ledger's clock, because one of them may be wrong. store and
- * deadline are borrowed until the end of the pass.
+ * ago. A run is deleted only if it is that old both by now_ticks, this
+ * machine's clock, and by the ledger's clock, because one clock may be wrong.
+ * store and deadline are borrowed until the end of the pass.
  */
 void prune_begin(struct prune *prune, struct store *store,
     const struct deadline *deadline, int64_t now_ticks, int64_t keep_ticks);
 
-/* prune_step: one step. Never WALK_FOUND; WALK_DONE also without a pass. */
+/* prune_step: make one step. Never returns WALK_FOUND; returns WALK_DONE also
+ * without a pass. */
 enum walk_step prune_step(struct prune *prune, struct err *err);
 
 #endif

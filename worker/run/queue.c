@@ -9,7 +9,7 @@ enum tw_err queue_ensure(struct store *store, const char *queue,
 
     do {
         outcome = store_queue_create(store, &call->exchange, queue);
-        if (outcome == TW_UNKNOWN) /* creating it again is safe */
+        if (outcome == TW_UNKNOWN) /* creating the queue again is safe */
             outcome = TW_BUSY;
     } while ((waits_for_deletion || !retry_is_locked(&call->exchange)) &&
              retry_call_again(call, outcome));

@@ -10,8 +10,8 @@
 #include "worker/store/store.h"
 
 /*
- * queue_ensure: create the queue unless it exists. TW_OK: it exists. call
- * (begun by the caller) limits how long a busy service is retried;
+ * queue_ensure: create the queue unless it exists. TW_OK: the queue exists.
+ * call (begun by the caller) limits how long a busy service is retried;
  * call->exchange is the last request. waits_for_deletion: a queue that is being
  * deleted (409) is retried too; its name stays locked for half a minute or
  * more.

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Creates what the queue needs, then makes one Get. */
+/* Creates the missing queues, then gets messages. */
 #include "worker/run/receive.h"
 
 #include "worker/base/log.h"
@@ -71,7 +71,8 @@ enum tw_err receive_messages(const struct definition *definition,
             queue->name, count, definition->setup->visibility_timeout_s, ret);
     while (retry_call_again(&call, outcome));
     *ret_sent_ms = call.exchange.sent_ms;
-    if (outcome == TW_NOT_FOUND) { /* deleted: the next request creates it */
+    if (outcome == TW_NOT_FOUND) {
+        /* The queue was deleted: the next call creates the queue. */
         seen->queue = false;
         ret->count = 0;
         return TW_OK;

@@ -10,7 +10,7 @@
 #include "worker/run/setup.h"
 #include "worker/store/store.h"
 
-/* Which queues are known to exist. */
+/* Which queues are known to exist: a queue, and its poison queue. */
 struct receive_seen {
     bool queue, poison_queue;
 };
@@ -18,18 +18,18 @@ struct receive_seen {
 /*
  * receive_create: create the queue and its poison queue, except those in *seen;
  * continues where an earlier call failed. The right to create queues is not
- * needed for one that exists. If the right to the poison queue is missing, this
- * is only logged. scratch: its contents are lost.
+ * needed if the queue exists. A missing right to the poison queue is only
+ * logged. scratch: its contents are lost.
  */
 TW_MUST_USE enum tw_err receive_create(const struct definition *definition,
     const struct setup_queue *queue, struct receive_seen *seen,
     struct messages *scratch, struct err *err);
 
 /*
- * receive_messages: create what is missing, then get up to count (1 .. 32)
+ * receive_messages: create the missing queues, then get up to count (1 .. 32)
  * messages under the visibility timeout of the definition, with one request.
- * *ret_sent_ms: when it was sent. If the queue was deleted: TW_OK without
- * messages; the next call creates it.
+ * *ret_sent_ms: when the Get was sent. If the queue was deleted: TW_OK without
+ * messages; the next call creates the queue.
  */
 TW_MUST_USE enum tw_err receive_messages(const struct definition *definition,
     const struct setup_queue *queue, struct receive_seen *seen, unsigned count,

@@ -4,12 +4,13 @@
  * thread takes the renewal that is due first, marks it busy, unlocks, sends,
  * and locks again. While a renewal's ledger part is busy, only that thread uses
  * the lease's ledger part; while its message part is busy, only the message
- * thread uses the lease's message part. An attempt that waits for its phase
- * makes the write itself.
+ * thread uses the lease's message part. An attempt that waits until its phase
+ * is stored makes the ledger write itself.
  *
  * One idle thread of each part is the watcher: it waits for the renewal that is
- * due first; all others wait without a time limit. So a run that ends before
- * its first renewal is due wakes no thread.
+ * due first; all other idle threads wait without a time limit. So the start of
+ * a run wakes a watcher only if the run's first renewal is due before the
+ * watcher's wait ends.
  */
 #include "worker/run/renewer.h"
 
@@ -22,24 +23,26 @@
 #include "worker/store/request_pool.h"
 
 #define FAILED_ENTITIES_KEPT 10
-/* Two renewals of a run are never closer than this. */
+/* Minimum interval of a run's ledger writes, and minimum wait after a failure.
+ * A phase, or a clock in doubt (lease_clock.h), may cause an earlier write. */
 #define RENEW_MIN_MS 50
-/* Longest time between two writes of the ledger: a cancel or a pause takes
- * effect within 10 s. */
+/* Maximum interval of a run's ledger writes. Each write shows the owner what a
+ * person asked, so a cancel or a pause takes effect within 10 s. */
 #define LEDGER_MAX_MS 5000
-/* After a cancel or pause, how long refused requests are retried. */
+/* How long refused requests are retried after a person asked to cancel or pause
+ * the run. */
 #define HURRY_MS 3000
-/* One thread writes the ledger for this many runs. */
+/* Number of concurrent runs for each thread that writes the ledger. */
 #define RUNS_PER_THREAD 4
 
-/* What a thread renews. */
+/* What a thread renews: the lease in the ledger, or the message. */
 enum part { PART_LEDGER, PART_MESSAGE, PARTS };
 
-/* When a part of a renewal is sent next. */
+/* When a part of a renewal is sent. */
 struct schedule {
-    int64_t sent_ms;  /* the last request that succeeded */
-    int64_t retry_ms; /* after a failure, not before this */
-    bool busy;        /* a thread is sending it */
+    int64_t sent_ms;  /* when the last request that succeeded was sent */
+    int64_t retry_ms; /* not before this time; set after a failure */
+    bool busy;        /* a thread is sending a request of this part */
 };
 
 struct renewal {
@@ -47,32 +50,32 @@ struct renewal {
     struct lease *lease;
     struct run *run; /* counts are atomic */
     struct pool_client *request_pool;
-    int64_t base_transactions; /* of earlier attempts */
-    int32_t base_throttled;    /* likewise */
+    int64_t base_transactions; /* Transactions of earlier attempts */
+    int32_t base_throttled;    /* throttled requests of earlier attempts */
 
     /* Guarded by renewer->lock, as all below. */
     struct renewal *next;
     struct schedule parts[PARTS];
-    struct platform_cond changed; /* for the attempt's thread */
-    bool message_stops;           /* the message is no longer renewed */
-    bool stops;                   /* nor is the ledger written */
-    bool ledger_now;              /* the last write failed: send at retry_ms */
-    int64_t answer_ms;            /* longest recent duration of a write */
+    struct platform_cond changed; /* wakes the attempt's thread */
+    bool message_stops;           /* the renewer no longer renews the message */
+    bool stops;                   /* the renewer no longer writes the ledger */
+    bool ledger_now;   /* the last ledger write failed: repeat it at retry_ms */
+    int64_t answer_ms; /* longest recent duration of a ledger write */
 
     enum lease_status word;
     bool progress;       /* the attempt has made progress */
-    bool fresh;          /* checkpoint is newer than the lease's */
-    bool fresh_progress; /* progress since the last write */
+    bool fresh;          /* checkpoint is newer than that of lease->run */
+    bool fresh_progress; /* progress since the last ledger write */
     char *checkpoint;
     size_t checkpoint_len;
-    char *phase;        /* to be stored; NULL: none */
-    bool phase_taken;   /* it is in lease->run, not yet stored */
-    bool phase_stored;  /* it is stored */
-    struct err refusal; /* why the phase could not be stored, so far */
+    char *phase;        /* the phase to store; NULL: none */
+    bool phase_taken;   /* phase was copied to lease->run */
+    bool phase_stored;  /* phase is stored in the ledger */
+    struct err refusal; /* why the last write of the phase failed */
     char *failed[FAILED_ENTITIES_KEPT];
-    size_t failed_count; /* of these, for the next write */
-    size_t failed_total; /* handed over, and in the ledger before */
-    bool forget_failed;  /* the next write drops those stored */
+    size_t failed_count; /* number of lines in `failed`, for the next write */
+    size_t failed_total; /* number of all lines, with those in the ledger */
+    bool forget_failed;  /* the next write removes the lines in the ledger */
     struct buf notes;    /* sentences for the next write, each with a NUL */
     enum lease_asked asked;
 };
@@ -92,7 +95,7 @@ struct renewer {
     struct platform_mutex lock; /* guards all below, and each renewal */
     struct {
         struct renewer_thread *thread; /* NULL: none is idle */
-        int64_t until_ms;              /* when its wait ends */
+        int64_t until_ms;              /* when the wait of `thread` ends */
     } watchers[PARTS];
     struct renewal *first;
     bool started; /* the threads exist */
@@ -102,9 +105,10 @@ struct renewer {
 /* ---- schedule ---- */
 
 /*
- * The interval from sending a ledger write to the next: a third of the
- * visibility timeout, LEDGER_MAX_MS at most, or less: if the next write fails
- * and its second try succeeds, a request of the run must still have time.
+ * The interval between two ledger writes: a third of the visibility timeout, at
+ * most LEDGER_MAX_MS. The interval is shorter if writes are slow: even if the
+ * next write fails and only its second try succeeds, the deadline must leave
+ * time for a request of the run.
  */
 static int64_t interval_ms(const struct renewal *renewal)
 {
@@ -165,7 +169,8 @@ static int64_t ledger_due_ms(const struct renewal *renewal)
     return later_of(ledger->sent_ms + interval_ms(renewal), ledger->retry_ms);
 }
 
-/* PLATFORM_NEVER also while a thread sends it, and after the lease is lost. */
+/* When the part is due. PLATFORM_NEVER while a thread is sending the part,
+ * after the lease is lost, or if the part is not renewed. */
 static int64_t due_ms(const struct renewal *renewal, enum part part)
 {
     if (renewal->parts[part].busy || renewal->word != LEASE_VALID)
@@ -214,7 +219,7 @@ static void take_notes(struct renewal *renewal)
     buf_clear(&renewal->notes);
 }
 
-/* Progress that only some kinds report. */
+/* Copy the values that only some kinds report. */
 static void take_progress(struct renewal *renewal)
 {
     struct ledger_run *to = &renewal->lease->run;
@@ -280,7 +285,7 @@ static void set_word(struct renewal *renewal, enum lease_status word)
         deadline_close(&renewal->lease->deadline);
 }
 
-/* Lock held; it is released while the request is under way. */
+/* Lock held; the lock is released while the request is in flight. */
 static void renew_message(struct renewal *renewal)
 {
     struct schedule *message = &renewal->parts[PART_MESSAGE];
@@ -303,7 +308,8 @@ static void renew_message(struct renewal *renewal)
         message->retry_ms = retry_ms(renewal);
 }
 
-/* Lock held. The write that had the phase is stored, or is retried. */
+/* Lock held. Call after each ledger write: if the write contained the phase,
+ * note whether it is stored, and wake the waiting attempt. */
 static void answer_phase(
     struct renewal *renewal, bool stored, const struct err *err)
 {
@@ -315,7 +321,8 @@ static void answer_phase(
     platform_wake_all(&renewal->changed);
 }
 
-/* Lock held. Apply what people asked of this run since the last write. */
+/* Lock held. Apply what people asked of this run since the last ledger
+ * write. */
 static void take_asked(struct renewal *renewal)
 {
     const struct lease *lease = renewal->lease;
@@ -360,7 +367,7 @@ static void take_answer(struct renewal *renewal, enum lease_status word,
     ledger->retry_ms = retry_ms(renewal);
 }
 
-/* Lock held; it is released while requests are under way. */
+/* Lock held; the lock is released while requests are in flight. */
 static void renew_ledger(struct renewal *renewal)
 {
     struct platform_mutex *lock = &renewal->renewer->lock;
@@ -382,7 +389,8 @@ static void renew_ledger(struct renewal *renewal)
 
 /* ---- the threads ---- */
 
-/* Lock held. The renewal whose part is due first; *ret_due_ms: when. */
+/* Lock held. The renewal whose part is due first; *ret_due_ms: when the part is
+ * due. NULL: no part will be due. */
 static struct renewal *next_renewal(
     struct renewer *renewer, enum part part, int64_t *ret_due_ms)
 {
@@ -400,8 +408,8 @@ static struct renewal *next_renewal(
     return next;
 }
 
-/* Lock held. Wake the watcher of a part if this renewal is due before the time
- * that it waits for. */
+/* Lock held. Wake each part's watcher if the part is due before its wait
+ * ends. */
 static void wake_watchers(const struct renewal *renewal)
 {
     struct renewer *renewer = renewal->renewer;
@@ -424,11 +432,12 @@ static void renew(struct renewal *renewal, enum part part)
         renew_message(renewal);
     renewal->parts[part].busy = false;
     platform_wake_all(&renewal->changed);
-    /* A thread that became the watcher meanwhile skipped this renewal. */
+    /* A thread that became the watcher meanwhile skipped the busy renewal. */
     wake_watchers(renewal);
 }
 
-/* Lock held. The watcher waits until at_ms, others until woken. */
+/* Lock held. Without a watcher, self becomes the watcher and waits until at_ms;
+ * otherwise self waits until woken. */
 static void wait_idle(struct renewer_thread *self, int64_t at_ms)
 {
     struct renewer *renewer = self->renewer;
@@ -446,7 +455,8 @@ static void wait_idle(struct renewer_thread *self, int64_t at_ms)
         renewer->watchers[self->part].thread = NULL;
 }
 
-/* Lock held. self is about to send: another idle thread watches. */
+/* Lock held. Call before self sends: wakes another idle thread of the part to
+ * become the watcher. */
 static void leave_watch(const struct renewer_thread *self)
 {
     struct renewer *renewer = self->renewer;

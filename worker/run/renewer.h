@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The renewer: a few threads that renew the leases of all runs of a process.
- * Between acquisition and end only the renewer writes a run's entity. The
- * attempt hands over the values to write (checkpoint, progress, phase, failed
- * entities, notes), and each write of the ledger stores the newest.
+ * From renewal_start() to renewal_stop(), this process writes the run's entity
+ * only through the renewer. The attempt hands over the values to write
+ * (checkpoint, progress, phase, failed entities, notes), and each write of the
+ * ledger stores the newest values.
  *
  * The renewer writes the ledger at a third of the visibility timeout, and at
  * least every 5 s. So `status` shows the progress of the run, a crash repeats
@@ -28,13 +29,15 @@
 #include "worker/run/lease.h"
 
 struct pool_client;
-struct renewal; /* of one run, from renewal_start() to renewal_stop() */
+struct renewal; /* the renewals of one run, from renewal_start() to
+                   renewal_stop() */
 struct renewer;
 
 /*
- * renewer_new: for this many concurrent runs: one thread for each four of them
- * writes the ledger, and one renews messages. The first renewal starts the
- * threads. Owned; renewer_free() requires that no renewal is left.
+ * renewer_new: a renewer for this many concurrent runs. One thread for each
+ * four runs writes the ledger, and one thread renews the messages. The first
+ * renewal starts the threads. Owned; renewer_free() requires that no renewal is
+ * left.
  */
 struct renewer *renewer_new(size_t runs);
 void renewer_free(struct renewer *renewer);
@@ -53,7 +56,7 @@ void renewal_save(
 
 /*
  * renewal_phase: implements run_callbacks.phase. TW_OK: the phase is stored.
- * TW_STOPPED: the lease was lost or expired first.
+ * TW_STOPPED: the lease was lost or expired before the phase was stored.
  */
 TW_MUST_USE enum tw_err renewal_phase(struct renewal *renewal,
     const char *phase, struct slice checkpoint, struct err *err);
@@ -68,17 +71,18 @@ void renewal_note(struct renewal *renewal, const char *sentence);
 /* renewal_asked: what a person has asked of this run's owner. Any thread. */
 enum lease_asked renewal_asked(struct renewal *renewal);
 
-/* renewal_forget_failed: drop the lines so far: the kind will report them
- * again. */
+/* renewal_forget_failed: drop all lines of renewal_failed(), and those in the
+ * ledger: the kind will report the failed entities again. */
 void renewal_forget_failed(struct renewal *renewal);
 
 /* renewal_word: LEASE_VALID until the lease is lost or expires. Any thread. */
 enum lease_status renewal_word(struct renewal *renewal);
 
 /*
- * renewal_stop: wait for requests in flight and give lease back: lease->run has
- * all that was handed over, stored or not. *ret_progress: did the attempt make
- * progress? Frees renewal.
+ * renewal_stop: wait for the renewer's requests in flight and give lease back.
+ * lease->run then has all values that the attempt handed over, stored or not.
+ * *ret_progress: the attempt made progress. Returns renewal_word(). Frees
+ * renewal.
  */
 enum lease_status renewal_stop(struct renewal *renewal, bool *ret_progress);
 

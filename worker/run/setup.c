@@ -238,7 +238,7 @@ static void unknown_job(
         loader->problems, at->mark, "job", name, names, jobs->count);
 }
 
-/* body must be the one argument of the queue's job. */
+/* Check that body is the name of the job's only argument. */
 static void check_body(struct setup_loader *loader,
     const struct yaml_node *node, const struct job *job, struct slice body)
 {
@@ -265,7 +265,8 @@ static void check_body(struct setup_loader *loader,
             loader->problems, at->mark, "argument", body, &only, 1);
 }
 
-/* A job whose definition has mistakes is not unknown. */
+/* Is name a job whose definition has mistakes? Such a job is not reported as
+ * unknown. */
 static bool is_broken(const struct jobs *jobs, struct slice name)
 {
     for (size_t i = 0; i < jobs->broken_count; i++)
@@ -323,7 +324,8 @@ static void load_queue(
     add_queue(loader, raw.name, queue);
 }
 
-/* A served poison queue would receive its own copies again. */
+/* Refuse to serve the poison queue of a served queue: the worker would receive
+ * the copies that it puts there. */
 static void check_poison_queues(
     struct setup_loader *loader, const struct yaml_node *node)
 {
@@ -474,8 +476,9 @@ const struct setup_queue *setup_queue_named(
 /* ---- definitions ---- */
 
 /*
- * A dead process's lock file stays for so many visibility timeouts, when its
- * leases have expired, and at least for so many ms, for a slow service manager.
+ * How long a dead process's lock file is kept: DEAD_KEPT visibility timeouts,
+ * after which the process's leases have expired, but at least DEAD_KEPT_MIN_MS,
+ * for a service manager that is slow to start the next worker.
  */
 #define DEAD_KEPT 2
 #define DEAD_KEPT_MIN_MS INT64_C(60000)

@@ -2,7 +2,7 @@
 /*
  * `worker:` of the configuration: which queues are served, where the ledger is,
  * how many runs at once. And the definition: one loaded configuration, which
- * lives as long as any run that was started with it.
+ * lives as long as any run that was started with this configuration.
  */
 #ifndef TW_RUN_SETUP_H
 #define TW_RUN_SETUP_H
@@ -22,20 +22,20 @@
 struct settings_section;
 struct store;
 
-/* Appended to a queue's name: its poison queue. */
+/* A queue's name with this suffix is the name of its poison queue. */
 #define SETUP_POISON_SUFFIX "-poison"
 
 struct setup_queue {
     const char *name;
     const char *poison_queue; /* name-poison */
-    const struct job *job;    /* bound: the whole body is this job's one
-                                 argument; NULL: JSON messages, any job */
-    bool base64;              /* bound: the body is base64, not text */
-    size_t slots;             /* most runs of it at once; 0: any */
+    const struct job *job;    /* bound queue: the whole body is this job's
+                                 one argument; NULL: JSON messages, any job */
+    bool base64;              /* bound queue: the body is base64, not text */
+    size_t slots;             /* maximum runs of the queue at once; 0: any */
 };
 
 struct setup {
-    size_t store; /* index into the stores; their count: no store is named */
+    size_t store; /* index in job_stores; its count: no such store */
     struct setup_queue *queues;
     size_t queue_count;
     int64_t slots, requests;
@@ -44,69 +44,70 @@ struct setup {
     int64_t max_attempts;
     int64_t max_entities_per_second; /* 0: no ceiling */
     double price_per_10k;            /* dollars per 10,000 transactions */
-    int64_t keep_runs_ms;            /* succeeded and cancelled; 0: for ever */
+    int64_t keep_runs_ms;            /* for succeeded, cancelled; 0: for ever */
 };
 
 /*
  * setup_load: read `worker:` (NULL: the defaults: one queue, "tableward", and
  * the default store). Every mistake is added to problems; valid settings are
- * set anyway. Lives in arena; refers to jobs, which must outlive it.
+ * set anyway. ret lives in arena and refers to jobs, which must outlive ret.
  */
 void setup_load(const struct yaml_node *node, const struct job_stores *stores,
     const struct jobs *jobs, struct arena *arena, struct setup *ret,
     struct problems *problems);
 
-/* setup_queue_for: the queue that `enqueue` takes for job: the one bound to
- * it, else the first unbound; NULL: there is none. */
+/* setup_queue_for: the queue that `enqueue` takes for job: the queue bound to
+ * job, else the first unbound queue; NULL: no queue serves job. */
 const struct setup_queue *setup_queue_for(
     const struct setup *setup, const struct job *job);
 
 /*
  * setup_queue_of_run: the queue for a wake-up message of a run of job: the
  * run's own queue if it is still served (and not bound to another job), else
- * setup_queue_for(). NULL: no queue serves it.
+ * setup_queue_for(). NULL: no queue serves the run.
  */
 const struct setup_queue *setup_queue_of_run(
     const struct setup *setup, const struct job *job, struct slice queue);
 
 /*
  * setup_queue_of_orphan: the queue by which this worker serves a run of job
- * without a message: the run's own, if this worker serves it; if `run` began
- * the run, setup_queue_for(). NULL: other workers continue it.
+ * without a message: the run's own queue, if this worker serves that queue; if
+ * `run` began the run, setup_queue_for(). NULL: other workers continue the run.
  */
 const struct setup_queue *setup_queue_of_orphan(
     const struct setup *setup, const struct job *job, struct slice queue);
 
-/* setup_queue_named: NULL if no queue of this name is served. */
+/* setup_queue_named: the served queue of this name; NULL: none. */
 const struct setup_queue *setup_queue_named(
     const struct setup *setup, struct slice name);
 
 /*
- * One loaded configuration, shared by everything that was started with it. The
- * loader (worker/cli/load) fills it, with references 1; the last
- * definition_drop() calls release, from any thread.
+ * One loaded configuration, shared by everything that was started with this
+ * configuration. The loader (worker/cli/load) fills the struct and sets
+ * references to 1; the last definition_drop(), on any thread, calls release.
  */
 struct definition {
     const struct jobs *jobs;
     const struct job_stores *stores; /* opened: used by worker and jobs */
     const struct setup *setup;
-    const char *archive_folder; /* where relative `archive:` starts */
-    const char *lock_folder;    /* of the lock files; NULL: no lock files */
+    const char *archive_folder; /* base of relative `archive:` paths */
+    const char *lock_folder;    /* folder of lock files; NULL: no lock files */
     void (*release)(struct definition *definition); /* may be NULL */
-    void *owner;                                    /* the loader's */
+    void *owner;                                    /* for the loader */
     _Atomic unsigned references;
 };
 
 struct lock_file;
 
-/* definition_lock_file: a lock file for this process (lock_file.h). */
+/* definition_lock_file: open a lock file for this process, as lock_file_open()
+ * does. */
 struct lock_file *definition_lock_file(const struct definition *definition);
 
 /* definition_hold: one more reference; returns definition. */
 struct definition *definition_hold(struct definition *definition);
 void definition_drop(struct definition *definition); /* NULL: nothing */
 
-/* definition_store: the store of queues and ledger; NULL: none is named. */
+/* definition_store: the store of queues and ledger; NULL: not configured. */
 struct store *definition_store(const struct definition *definition);
 
 /* The keys of `worker:`. */

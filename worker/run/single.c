@@ -27,14 +27,14 @@ struct single {
     struct renewer *renewer;
     char *object; /* "run JOB/ID" */
     bool said_held;
-    struct err said;        /* the cause of the wait that was logged */
-    int64_t said_repeat_ms; /* when the log repeats it */
+    struct err said;        /* cause of the wait, as last logged */
+    int64_t said_repeat_ms; /* when to log the cause again; boot clock */
     struct outage outage;
 
     struct platform_mutex lock; /* guards all below */
     struct platform_cond changed;
     bool stopping;
-    struct run *run; /* of the attempt under way; NULL: none */
+    struct run *run; /* the attempt under way; NULL: no attempt */
     struct single_progress last;
 };
 
@@ -51,7 +51,7 @@ static bool is_stopping(void *context)
     return stopping;
 }
 
-/* Lock held, a run is under way. */
+/* Lock held. Call while single->run is set. */
 static void note_counts(struct single *single)
 {
     struct run *run = single->run;
@@ -120,7 +120,8 @@ static bool wait_until(
 static bool pass_time(struct single *single, const struct attempt_result *work)
 {
     const struct setup *setup = single->options.definition->setup;
-    /* An owner may release its lease early; a waiting run may be cancelled. */
+    /* Attempts are made before until_ms, too: an owner may release its lease
+     * early, and a waiting run may be cancelled. */
     int64_t most_ms =
         work->held ? 1000 : setup->visibility_timeout_s * 1000 / 3;
 
@@ -237,7 +238,8 @@ void single_free(struct single *single)
     mem_free(single);
 }
 
-/* Create the ledger, or find it: fails early if no attempt could succeed. */
+/* Create the ledger if it is missing. Fails, before the first attempt, if no
+ * attempt could succeed. */
 static enum tw_err find_ledger(struct store *store, struct err *err)
 {
     struct deadline deadline;
@@ -270,8 +272,8 @@ static enum tw_err attempts(struct single *single,
 /*
  * The command was stopped between two attempts, or before the run's end was
  * stored: pause the run, so that workers skip it. If that cannot be stored, a
- * worker continues the run, as after a kill. Not called for a run that another
- * process works on: the request would pause it there.
+ * worker continues the run, as after a kill. Do not call for a run that another
+ * process works on: that process would then pause the run.
  */
 static bool pause_run(struct single *single, struct store *store)
 {

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Makes one run at once, without a queue: `tableward run` after its questions.
- * The run has a lease and a renewer as a worker's run has. It waits for settle,
- * and while another process has the lease; counts failed attempts as a worker
- * does; and retries during an outage.
+ * Makes one run at once, without a queue: what `tableward run` does after its
+ * questions. The run has a lease and a renewer as a worker's run has.
+ * single_run() waits for a cascade's `settle`, and while another process has
+ * the lease; counts failed attempts as a worker does; and retries during an
+ * outage.
  */
 #ifndef TW_RUN_SINGLE_H
 #define TW_RUN_SINGLE_H
@@ -21,11 +22,11 @@ struct lock_file;
 struct single;
 
 struct single_options {
-    struct definition *definition; /* borrowed for the life of the single */
-    const struct job *job;         /* of that definition */
+    struct definition *definition; /* borrowed until single_free() */
+    const struct job *job;         /* a job of definition */
     struct run_args args;          /* from message_args(); borrowed */
-    struct slice id;               /* a run id; borrowed. Make a new one with
-                                      text_random_id() */
+    struct slice id;               /* run id; borrowed. text_random_id() makes a
+                                      new id */
     bool accept_deletes;
     struct lock_file *lock_file; /* of this process; borrowed. NULL: none */
 };
@@ -34,43 +35,45 @@ struct single_result {
     enum ledger_state state; /* how the run ended; queued with `stopped`,
                                 `overtaken` or `unreadable` */
     bool already;            /* the run had ended before: nothing was done */
-    bool stopped; /* by single_stop(), by `pause`, or because the archive's disk
-                     is full */
-    bool paused;  /* with stopped: the run is `paused`, workers skip it */
-    bool elsewhere;         /* with stopped: another process has the lease */
-    bool overtaken;         /* another process has the lease now */
-    bool unreadable;        /* the run's entity in the ledger cannot be read */
+    bool stopped;    /* the run was stopped by single_stop(), by `pause`, or
+                        because the archive's disk is full */
+    bool paused;     /* with stopped: the run is `paused`, workers skip it */
+    bool elsewhere;  /* with stopped: another process has the lease */
+    bool overtaken;  /* another process has the lease now */
+    bool unreadable; /* the run's entity in the ledger cannot be read */
     int64_t finished_ticks; /* FinishedAt */
-    struct err err; /* the cause of failed, poisoned, unreadable and stopped by
-                       the archive's disk; empty when stopped otherwise */
+    struct err err; /* cause if the run failed, was poisoned, is unreadable, or
+                       was stopped by a full archive disk; else empty */
 };
 
-/* For a progress line. */
+/* Progress of a run, for a progress line. */
 struct single_progress {
     int64_t read, written, deleted, skipped, failed;
-    int share;            /* thousandths of the key range; -1: unknown */
+    int share;            /* done thousandths of the key range; -1: unknown */
     bool working;         /* an attempt is under way */
-    int64_t until_ms;     /* end of the wait, by platform_boot_ms(); 0: none */
+    int64_t until_ms;     /* end of the wait, platform_boot_ms(); 0: no wait */
     bool held_by_another; /* another process has the lease */
 };
 
-/* single_new: nothing is sent yet. Owned. */
+/* single_new: create; sends no request. Owned. */
 struct single *single_new(const struct single_options *options);
 void single_free(struct single *single);
 
 /*
- * single_run: make the run. TW_OK: ret has how it ended. TW_REFUSED: the store
- * refuses the credentials; TW_BUSY: the store cannot be reached; both only
- * before the first attempt. TW_CONFLICT: the id has other arguments.
- * TW_INVALID: no store is named for the ledger.
+ * single_run: make the run. TW_OK: ret says how the run ended. TW_REFUSED: the
+ * store refuses the credentials; TW_BUSY: the store cannot be reached; both
+ * only before the first attempt. TW_CONFLICT: the ledger has a run with this id
+ * and other arguments.
+ * TW_INVALID: no store is configured for the ledger.
  */
 TW_MUST_USE enum tw_err single_run(
     struct single *single, struct single_result *ret, struct err *err);
 
-/* single_stop: stop in order. Any thread, but no signal handler. */
+/* single_stop: end the attempt in order and make no other. Call from any
+ * thread, but not from a signal handler. */
 void single_stop(struct single *single);
 
-/* single_look: the present progress. Any thread. */
+/* single_look: get the present progress. Call from any thread. */
 void single_look(struct single *single, struct single_progress *ret);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* One message, or one orphan. */
+/* Processes one message or one orphan. */
 #include "worker/run/task.h"
 
 #include "worker/base/log.h"
@@ -11,7 +11,8 @@
 #include "worker/run/poison.h"
 #include "worker/store/retry.h"
 
-/* A held message is hidden this long at least. */
+/* How long a message that cannot be poisoned is hidden after its first
+ * delivery; also one whose held run has no later ResumesAt. */
 #define HELD_MIN_MS 5000
 
 struct doing {
@@ -43,7 +44,7 @@ static void do_orphan(const struct doing *doing, struct task_report *report)
         doing->environment, task->definition, &wish, NULL, &report->result);
 }
 
-/* Hide the message for wait_ms; no other run is affected. */
+/* Hide the message for wait_ms; other runs are not delayed. */
 static void hide(const struct doing *doing, const struct lease_message *message,
     int64_t wait_ms, struct task_report *report)
 {
@@ -70,7 +71,8 @@ static void delete_message(
     lease_done(&lease);
 }
 
-/* How long a message that cannot be poisoned is hidden: longer each time. */
+/* How long a message that cannot be poisoned is hidden: longer at each
+ * delivery. */
 static int64_t hide_ms(const struct lease_message *message)
 {
     int64_t most = HOLD_MAX_MS / HELD_MIN_MS;
@@ -79,8 +81,9 @@ static int64_t hide_ms(const struct lease_message *message)
     return HELD_MIN_MS * (count < 1 ? 1 : count < most ? count : most);
 }
 
-/* If the copy or the reason cannot be stored, the message is hidden and
- * retried. Perhaps only the poison queue fails, so nothing else must wait. */
+/* Poison the message. If the copy or the reason cannot be stored, the message
+ * is hidden and retried. Perhaps only the poison queue fails, so no other
+ * message must wait. */
 static void poison(const struct doing *doing,
     const struct lease_message *message, const struct job *job,
     const char *reason, struct task_report *report)
@@ -104,8 +107,8 @@ static void poison(const struct doing *doing,
         SLICE_ARG(message->id), message->queue);
 }
 
-/* A bound queue's body may be the wake-up message of a run that is in the
- * ledger. */
+/* Make an attempt at the run if message is a wake-up message. False: message is
+ * none, or the ledger has no usable run with its id and arguments. */
 static bool do_wake_up(const struct doing *doing,
     const struct lease_message *message, const struct request *request,
     struct task_report *report)
@@ -146,7 +149,7 @@ static void do_request(const struct doing *doing,
 
 /* Context of the ledger change in hold_unknown(). */
 struct holding {
-    struct slice args_json; /* the run must have these; empty: any */
+    struct slice args_json; /* Args that the run must have; empty: any Args */
     int64_t until_ticks, now_ticks;
 };
 
@@ -191,9 +194,10 @@ static void hold_message(const struct doing *doing,
 }
 
 /*
- * A message for a job that is not configured. If the ledger has an open run of
- * it, the job was removed: hold the run and its message. False: the run does
- * not exist, has ended, or cannot be read.
+ * A message for a job that is not configured. If the ledger has an open run for
+ * the message, the job was removed: hold the run and hide the message. False:
+ * the job is configured, or the run does not exist, has ended, or cannot be
+ * read.
  */
 static bool hold_unknown(const struct doing *doing,
     const struct lease_message *message, const struct request *request,

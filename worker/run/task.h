@@ -2,7 +2,8 @@
 /*
  * A task of a worker thread: a message, or an orphan (orphans.h). A message is
  * parsed, and an attempt is made at its run (attempt.h); an invalid message is
- * poisoned; one whose job was removed is held.
+ * poisoned; a message whose job was removed is hidden, and its run is held
+ * (lease.h).
  */
 #ifndef TW_RUN_TASK_H
 #define TW_RUN_TASK_H
@@ -19,11 +20,10 @@
 struct task {
     struct definition *definition;   /* the thread that has the task holds a
                                         reference */
-    const struct setup_queue *queue; /* of the message or the orphan */
+    const struct setup_queue *queue; /* queue of the message or the orphan */
     struct message message;          /* unset for an orphan */
-    int64_t sent_ms;                 /* when the Get that returned it was
-                                        sent */
-    const struct job *orphan_job;    /* NULL: the task is a message */
+    int64_t sent_ms; /* when the Get that returned the message was sent */
+    const struct job *orphan_job; /* NULL: the task is a message */
     struct slice orphan_id;
 };
 

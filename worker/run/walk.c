@@ -44,7 +44,8 @@ static enum walk_step end(struct walk *walk)
     return WALK_DONE;
 }
 
-/* The next job of the ledger. TW_NOT_FOUND: there is none. */
+/* Set scan.job to the next job that has runs in the ledger. TW_NOT_FOUND: no
+ * further job. */
 static enum tw_err next_of_ledger(struct walk *walk, struct retry_call *call)
 {
     enum tw_err outcome;
@@ -83,7 +84,8 @@ static enum walk_step next_job(struct walk *walk, struct err *err)
 static enum walk_step read_rows(struct walk *walk, struct err *err)
 {
     struct retry_call call = retry_call(walk->deadline, RETRY_BUSY_MS, 0);
-    bool first = !walk->page.next.more; /* a failure loses page.next */
+    bool first = !walk->page.next.more; /* only page 1 is retried: a failure
+                                           loses page.next */
     enum tw_err outcome;
 
     do

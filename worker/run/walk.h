@@ -17,14 +17,14 @@
 #include "worker/store/store.h"
 
 struct walk {
-    struct store *store; /* borrowed, as are the next two */
-    const struct deadline *deadline;
-    const struct jobs *jobs;       /* NULL: all jobs in the ledger */
-    struct ledger_index_scan scan; /* for the job whose rows page has */
+    struct store *store;             /* borrowed */
+    const struct deadline *deadline; /* borrowed */
+    const struct jobs *jobs;       /* borrowed; NULL: all jobs in the ledger */
+    struct ledger_index_scan scan; /* scan.job: the job whose rows page has */
     bool under_way;
 
     const struct entity *row; /* the row last found, in page */
-    struct slice id;          /* of the run of row */
+    struct slice id;          /* run id of row */
 
     struct arena arena; /* holds the job's name */
     size_t job;         /* index in jobs of the next job */
@@ -37,20 +37,21 @@ enum walk_step {
     WALK_MORE,  /* step again                                   */
     WALK_FOUND, /* row and id are set; then step again */
     WALK_DONE,  /* the pass is over                             */
-    WALK_FAILED /* an outage ended the pass; err */
+    WALK_FAILED /* an outage ended the pass; err has the cause */
 };
 
 /* walk_init: set up, without a pass. walk_done: free, and set up again. */
 void walk_init(struct walk *walk);
 void walk_done(struct walk *walk);
 
-/* walk_begin: start a pass. scan->job is empty; the other texts of scan are
- * borrowed until the end of the pass. */
+/* walk_begin: start a pass. scan->job must be empty; the other texts of scan
+ * are borrowed until the end of the pass. */
 void walk_begin(struct walk *walk, struct store *store,
     const struct deadline *deadline, const struct jobs *jobs,
     const struct ledger_index_scan *scan);
 
-/* walk_step: one step. WALK_FOUND sets row and id, and takes no request. */
+/* walk_step: make one step. A step that returns WALK_FOUND sets row and id, and
+ * makes no request. */
 enum walk_step walk_step(struct walk *walk, struct err *err);
 
 /* walk_give_up: end the pass with exchange's error. Returns WALK_FAILED. */

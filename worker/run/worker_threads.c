@@ -5,8 +5,8 @@
  * task.
  *
  * One idle worker thread is the watcher: it waits until the next queue is due;
- * all others wait without a time limit. A watcher that leaves wakes another
- * idle thread.
+ * all others wait without a time limit. A watcher that begins to poll or to
+ * work wakes another idle thread.
  */
 #include "worker/run/worker_threads.h"
 
@@ -28,8 +28,9 @@
 /* When a queue is polled next. */
 struct poll {
     int64_t due_ms;
-    int64_t wait_ms; /* 0: the last response had messages, or none came */
-    bool asked;      /* a worker thread is polling */
+    int64_t wait_ms; /* interval after an empty response; 0 after any other
+                        outcome */
+    bool asked;      /* a worker thread is polling this queue */
     struct receive_seen seen;
     struct outage outage;
 };
@@ -40,13 +41,13 @@ struct worker_thread {
     struct worker_threads *threads;
     struct platform_thread thread;
     struct arena arena;
-    struct messages messages; /* its own */
+    struct messages messages; /* received by this thread */
     struct platform_cond wake;
     enum thread_state state;
-    struct task task; /* while it polls: the definition and the queue */
-    size_t poll;      /* it polls: index of the queue, */
-    unsigned reading; /* of this configuration, */
-    size_t asks_for;  /* and how many worker threads the messages may take */
+    struct task task; /* during a poll: only definition, queue */
+    size_t poll;      /* during a poll: index of the queue */
+    unsigned reading; /* during a poll: number of reloads before the poll */
+    size_t asks_for;  /* during a poll: number of messages asked for */
 };
 
 struct worker_threads {
@@ -55,15 +56,15 @@ struct worker_threads {
     size_t count, started;
 
     struct platform_mutex
-        lock; /* guards all below, and in each worker thread */
-    struct definition *definition; /* a reference is held */
+        lock; /* guards all below, and each worker thread's fields */
+    struct definition *definition; /* owns a reference */
     unsigned reading;              /* number of reloads so far */
-    struct poll *polls;            /* one for each of its queues */
-    struct outage_past past;       /* of the queues */
-    size_t turn;                   /* the queue to check first */
+    struct poll *polls;            /* one for each queue of definition */
+    struct outage_past past;       /* the last outage of a queue that is over */
+    size_t turn;                   /* index of the queue to check first */
     struct worker_thread *watcher;
     size_t reserved; /* idle worker threads kept for worker_threads_assign() */
-    bool wanted;     /* worker_threads_reserve() found none */
+    bool wanted;     /* worker_threads_reserve() found no free thread */
     bool paused, ending;
 };
 
@@ -74,7 +75,8 @@ static const struct setup *setup_of(const struct worker_threads *threads)
     return threads->definition->setup;
 }
 
-/* Threads not busy, not reserved, not kept for polled messages. */
+/* Number of threads that are not busy, not reserved, and not kept for the
+ * messages of a poll. */
 static size_t free_threads(const struct worker_threads *threads)
 {
     size_t taken = threads->reserved;
@@ -91,8 +93,8 @@ static size_t free_threads(const struct worker_threads *threads)
     return threads->count - taken;
 }
 
-/* How many more runs the queue may have. Compared by name: runs from before a
- * reload count too. */
+/* How many more runs the queue may have. Queues are compared by name, so runs
+ * from before a reload count too. */
 static size_t room_of(
     const struct worker_threads *threads, const struct setup_queue *queue)
 {
@@ -110,9 +112,10 @@ static size_t room_of(
     return queue->slots > taken ? queue->slots - taken : 0;
 }
 
-/* With several queues one worker thread stays free, to poll the others while
- * this one does not respond. A queue with an outage is asked for one message,
- * so that it keeps no other thread reserved. */
+/* How many messages to ask of the queue. With several queues one worker thread
+ * is left free, to poll the other queues if this queue does not respond. A
+ * queue with an outage is asked for one message, so that its poll keeps only
+ * one thread. */
 static size_t messages_to_ask_for(
     const struct worker_threads *threads, size_t index)
 {
@@ -152,7 +155,8 @@ static void begin_asking(
     threads->turn = index + 1;
 }
 
-/* Is a queue due? Then begin to poll it. Else *ret_due_ms: when one is. */
+/* True: a queue was due, and `thread` begins to poll this queue. False:
+ * *ret_due_ms is when the next queue is due. */
 static bool choose_queue(struct worker_thread *thread, int64_t *ret_due_ms)
 {
     struct worker_threads *threads = thread->threads;
@@ -187,7 +191,8 @@ static struct worker_thread *idle_thread(struct worker_threads *threads)
     return NULL;
 }
 
-/* The next due time may have changed: the watcher checks it. */
+/* Call if the next due time may have changed: wakes the watcher, or an idle
+ * thread if there is no watcher, to check the queues. */
 static void wake_watcher(struct worker_threads *threads)
 {
     struct worker_thread *thread =
@@ -210,7 +215,8 @@ static void wait_idle(struct worker_thread *thread, int64_t due_ms)
         threads->watcher = NULL;
 }
 
-/* A worker thread is idle again, or its reservation has ended. Unlocks. */
+/* Call after a poll or a task, with the lock held. Unlocks. Calls
+ * options.changed() if `changed`, or if worker_threads_reserve() had failed. */
 static void unlock_after_end(struct worker_threads *threads, bool changed)
 {
     const struct worker_threads_options *options = &threads->options;
@@ -225,7 +231,8 @@ static void unlock_after_end(struct worker_threads *threads, bool changed)
 
 /* ---- one Get ---- */
 
-/* An empty response doubles the wait; messages reset it. */
+/* An empty response doubles the wait before the next poll; a response with
+ * messages sets the wait to 0. */
 static void set_next_poll(
     const struct worker_threads *threads, struct poll *poll, bool empty)
 {
@@ -250,7 +257,7 @@ static void log_failing(const struct setup_queue *queue, const struct err *why)
         queue->name, why->text);
 }
 
-/* True: log it now. */
+/* Begin or continue the queue's outage. True: log the failure now. */
 static bool poll_failed(struct poll *poll, const struct err *why)
 {
     bool says = outage_failed(&poll->outage, platform_boot_ms(), why);
@@ -287,7 +294,7 @@ static void note_answer(struct worker_thread *thread,
         poll->due_ms = platform_boot_ms();
 }
 
-/* Lock held; thread is idle. */
+/* Give task to an idle thread. Lock held. */
 static void put_task(struct worker_thread *thread, const struct task *task)
 {
     thread->task = *task;
@@ -300,8 +307,8 @@ static void put_task(struct worker_thread *thread, const struct task *task)
     thread->state = THREAD_BUSY;
 }
 
-/* The polling thread keeps the first message. Idle threads, kept free for this,
- * get the others. Lock held. */
+/* The polling thread keeps the first message. Idle threads, kept free for the
+ * other messages, get those. Lock held. */
 static void hand_out(struct worker_thread *asked, int64_t sent_ms)
 {
     struct worker_threads *threads = asked->threads;
@@ -354,7 +361,7 @@ static void work(struct worker_thread *thread)
     platform_lock(&threads->lock);
     thread->state = THREAD_IDLE;
     unlock_after_end(threads, false);
-    definition_drop(definition); /* it owned the queue's name */
+    definition_drop(definition); /* owns task.queue */
     options->ended(options->context, &report);
 }
 
@@ -452,8 +459,8 @@ void worker_threads_free(struct worker_threads *threads)
     mem_free(threads);
 }
 
-/* Refused credentials, a missing right or an invalid name: a retry would never
- * succeed. */
+/* Would a retry never succeed? True for refused credentials, a missing right
+ * and an invalid name. */
 static bool is_hopeless(enum tw_err outcome)
 {
     return outcome == TW_REFUSED || outcome == TW_FORBIDDEN ||
@@ -502,8 +509,8 @@ void worker_threads_reload(
     definition_drop(former);
 }
 
-/* Make all queues that respond due now; short_waits: also restart their
- * backoff. */
+/* Make all queues without an outage due now; short_waits: restart the backoff
+ * of each, too. */
 static void poll_now(struct worker_threads *threads, bool short_waits)
 {
     platform_lock(&threads->lock);

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Worker threads: a fixed number (`slots:`), each runs one attempt at a time.
- * The idle threads take turns: one receives messages, as many as threads are
- * idle (32 at most), keeps the first and hands the others to idle threads; then
- * another one waits until the next queue is due. So a message changes threads
- * at most once, and a queue that does not respond occupies one thread and
- * delays no other queue.
+ * The idle threads take turns: one of them receives messages, as many as
+ * threads are idle (32 at most), keeps the first message and hands the others
+ * to idle threads; then another idle thread waits until the next queue is due.
+ * So a message changes threads at most once, and a queue that does not respond
+ * occupies one thread and delays no other queue.
  *
  * A queue that cannot be read or created is polled again after 1 s, doubling to
  * 10 s. An empty response doubles the interval, from poll.min to poll.max.
- * `slots:` of a queue limits its concurrent runs.
+ * `slots:` of a queue limits the queue's concurrent runs.
  */
 #ifndef TW_RUN_WORKER_THREADS_H
 #define TW_RUN_WORKER_THREADS_H
@@ -29,7 +29,8 @@ struct worker_threads;
 
 struct worker_threads_options {
     const struct attempt_environment *environment; /* borrowed */
-    bool drain; /* no queue waits longer than a second for its next Get */
+    bool drain; /* poll each queue at least once a second, except during its
+                   outage */
 
     /* ended: a task has ended, and its worker thread is idle. changed: the
      * result of worker_threads_look() or worker_threads_reserve() may have
@@ -52,10 +53,10 @@ struct worker_threads *worker_threads_new(
 void worker_threads_free(struct worker_threads *threads);
 
 /*
- * worker_threads_ensure_queues: before worker_threads_start(): create the
+ * worker_threads_ensure_queues: call before worker_threads_start(). Creates the
  * missing queues, on the calling thread. A queue with an outage is retried at
- * its next poll. TW_REFUSED, TW_FORBIDDEN, TW_INVALID: the first queue that can
- * never work; err has the cause.
+ * its next poll. TW_REFUSED, TW_FORBIDDEN, TW_INVALID: a queue can never be
+ * used; err has the cause, and the queues after it are not created.
  */
 TW_MUST_USE enum tw_err worker_threads_ensure_queues(
     struct worker_threads *threads, struct err *err);
@@ -67,33 +68,37 @@ void worker_threads_start(struct worker_threads *threads);
 void worker_threads_pause(struct worker_threads *threads, bool pause);
 
 /* worker_threads_reload: serve the queues of a new configuration from now on.
- * Takes a reference. The number of worker threads does not change. */
+ * Takes a reference to definition. The number of worker threads does not
+ * change. */
 void worker_threads_reload(
     struct worker_threads *threads, struct definition *definition);
 
-/* worker_threads_reset_poll_backoff: hidden messages become visible about now:
- * poll every queue that responds, and restart its interval at poll.min. */
+/* worker_threads_reset_poll_backoff: call when hidden messages become visible.
+ * Polls every queue without an outage now, and restarts the interval of each at
+ * poll.min. */
 void worker_threads_reset_poll_backoff(struct worker_threads *threads);
 
-/* worker_threads_poll_now: a message may have come: poll every queue that
- * responds. An empty response still doubles its interval. Any thread. */
+/* worker_threads_poll_now: call when a queue may have a new message. Polls
+ * every queue without an outage now. An empty response still doubles the
+ * queue's interval. Any thread. */
 void worker_threads_poll_now(struct worker_threads *threads);
 
-/* worker_threads_queue_fails: a request of the caller to the index-th queue has
- * failed: poll it again after a backoff. */
+/* worker_threads_queue_fails: call when a request of the caller to the index-th
+ * queue has failed. The queue is polled again after a backoff. */
 void worker_threads_queue_fails(
     struct worker_threads *threads, size_t index, const struct err *why);
 
 /* ---- assigning a task ---- */
 
 /* worker_threads_reserve: keep one idle worker thread for
- * worker_threads_assign(). False: none is idle; changed() will be called when
- * one is. One reservation at a time. */
+ * worker_threads_assign(). False: no thread is free; options.changed() is
+ * called when a thread may be free. At most one reservation at a time.
+ * worker_threads_release: end the reservation without a task. */
 bool worker_threads_reserve(struct worker_threads *threads);
 void worker_threads_release(struct worker_threads *threads);
 
-/* worker_threads_assign: give task to the reserved worker thread. Copies its
- * texts, takes a reference to its definition. */
+/* worker_threads_assign: give task to the reserved worker thread. Copies the
+ * task's texts and takes a reference to the task's definition. */
 void worker_threads_assign(
     struct worker_threads *threads, const struct task *task);
 
@@ -105,9 +110,9 @@ bool worker_threads_has_room(
 
 struct worker_threads_view {
     size_t busy;             /* worker threads with a task */
-    size_t queues_failing;   /* queues that cannot be served now, */
-    struct err cause;        /* and why the last of them cannot */
-    struct outage_past past; /* of the queues */
+    size_t queues_failing;   /* queues that have an outage now */
+    struct err cause;        /* error of the last queue that has an outage */
+    struct outage_past past; /* the last outage of a queue that is over */
     bool all_empty; /* the last response of every queue was empty, and every
                        worker thread is idle */
 };

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The circuit breaker of one service of a store. It opens when consecutive
- * requests get no response at all: then one request a second passes as a probe,
- * from any caller, and all others fail at once. The first response closes it.
- * An error response of the service (503, 500) is a response. A refused
- * connection or an unknown host name is stronger evidence than a missing
- * response: four in a row open it. Any thread.
+ * The circuit breaker of one service of a store. The breaker opens when
+ * consecutive requests get no response at all: then one request a second passes
+ * as a probe, from any caller, and all others fail at once. The first response
+ * closes the breaker. An error response of the service (503, 500) is a
+ * response. A refused connection or an unknown host name is stronger evidence
+ * than a missing response: four in a row open the breaker. Any thread may call
+ * any function.
  */
 #ifndef TW_STORE_BREAKER_H
 #define TW_STORE_BREAKER_H
@@ -15,10 +16,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* This many failures in a row open it. If three in ten fail at random, one
- * sequence in 200,000 is this long. */
+/* This many failures in a row open the breaker. If three in ten fail at random,
+ * one sequence in 200,000 is this long. */
 #define BREAKER_FAILURES 10
-/* A request that could not be sent counts as this many failures. */
+/* Number of failures for which a request that could not be sent counts. */
 #define BREAKER_UNSENT 3
 #define BREAKER_PROBE_MS 1000
 
@@ -29,8 +30,8 @@ struct breaker {
     _Atomic unsigned failures; /* since the last response, unsent ones count
                                   BREAKER_UNSENT */
     _Atomic bool refused;      /* the last response refused the credentials */
-    _Atomic bool reached;      /* a request was sent */
-    _Atomic int64_t probe_ms;  /* when the next probe may be sent */
+    _Atomic bool reached; /* a request was sent to the service at least once */
+    _Atomic int64_t probe_ms; /* when the next probe may be sent */
     _Atomic int64_t
         since_ms;        /* when the first of the failed requests was sent */
     _Atomic bool locked; /* spin lock for cause, held during a copy */
@@ -49,11 +50,12 @@ bool breaker_is_away(const struct breaker *breaker);
  * sent) or before? */
 bool breaker_reached(struct breaker *breaker, int64_t sent_ms);
 
-/* breaker_respond: a response came to a request sent at sent_ms. If that was
- * before the first of the failures, the failures still count. refused: it
- * refused the credentials, which does not open the breaker. breaker_fail: no
- * response came to a request sent at sent_ms (0: not sent); cause: a sentence,
- * truncated if too long. True: the breaker is open now. */
+/* breaker_respond: record a response to a request sent at sent_ms. If that
+ * request was sent before the first of the failures, the failures still count.
+ * refused: the response refused the credentials, which does not open the
+ * breaker. breaker_fail: record that a request sent at sent_ms (0: not sent)
+ * got no response; cause: a sentence, truncated if too long. True: the breaker
+ * is open now. */
 void breaker_respond(struct breaker *breaker, int64_t sent_ms, bool refused);
 bool breaker_fail(struct breaker *breaker, int64_t now_ms, int64_t sent_ms,
     const char *cause);

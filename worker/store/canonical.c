@@ -81,7 +81,8 @@ static void add_letter(struct unescaping *in)
     skip(in, 2);
 }
 
-/* json is a string that was parsed before: its escapes are complete. */
+/* Call with a string that the JSON reader has accepted: its escapes are
+ * complete. */
 static struct slice plain_text(struct slice json, struct arena *arena)
 {
     struct unescaping in = {json, NULL};
@@ -111,7 +112,8 @@ static struct slice plain_text(struct slice json, struct arena *arena)
 
 /* ---- other values ---- */
 
-/* Nearly all values have this spelling already: they are not rewritten. */
+/* Nearly all values have the canonical spelling already: the functions below
+ * return them unchanged. */
 static struct slice plain_int32(struct slice json)
 {
     return slice_is(json, "-0") ? slice_of("0") : json;
@@ -202,7 +204,7 @@ static struct slice plain(const struct property *property, struct arena *arena)
     case EDM_BOOLEAN:
         break;
     }
-    return property->json; /* it has only one spelling */
+    return property->json; /* these types have only one spelling */
 }
 
 /* ---- the digits of a Double ---- */
@@ -243,7 +245,7 @@ static bool is_next(double value, struct canonical_digits *digits)
 /*
  * Above a power of two the neighbour of a Double is twice as far as below it:
  * there the nearest decimal may denote another Double, and the next decimal
- * this one.
+ * denote value.
  */
 void canonical_digits(double value, struct canonical_digits *ret)
 {

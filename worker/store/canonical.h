@@ -2,7 +2,7 @@
 /*
  * One spelling of an entity, independent of the service. Services order
  * properties differently, and write 1E+300 or 1e300, a time with or without
- * trailing zeros, \u00e9 or the letter itself: the same value.
+ * trailing zeros, \u00e9 or the letter itself, for the same value.
  */
 #ifndef TW_STORE_CANONICAL_H
 #define TW_STORE_CANONICAL_H
@@ -37,7 +37,7 @@ bool canonical_text(
 #define CANONICAL_DOUBLE_DIGITS 17
 #define CANONICAL_DOUBLE_MAX 40
 
-/* 0.DIGITS times ten to the power of point; no digits: 0. */
+/* A number: 0.DIGITS times ten to the power of point; no digits: 0. */
 struct canonical_digits {
     char at[CANONICAL_DOUBLE_DIGITS + 1];
     int count, point;

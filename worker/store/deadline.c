@@ -48,7 +48,8 @@ void deadline_close(struct deadline *deadline)
     atomic_store(&deadline->shut, true);
 }
 
-/* Closed for good, unless a renewal that was sent earlier is stored. */
+/* True: the deadline is closed for good, unless a renewal that was sent earlier
+ * is stored. */
 static bool is_over(const struct deadline *deadline)
 {
     return atomic_load(&deadline->shut) ||

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The deadline of an attempt: until when its requests may start. It is checked
- * before a request is made and again just before bytes are sent, so a worker
- * that was suspended starts no request after its lease expired.
+ * The deadline of an attempt: until when its requests may start. The deadline
+ * is checked before a request is made and again just before bytes are sent, so
+ * a worker that was suspended starts no request after its lease expired.
  */
 #ifndef TW_STORE_DEADLINE_H
 #define TW_STORE_DEADLINE_H
@@ -14,11 +14,12 @@
 struct lease_clock;
 
 struct deadline {
-    _Atomic int64_t at_ms; /* on platform_boot_ms(); PLATFORM_NEVER: none */
+    _Atomic int64_t at_ms; /* platform_boot_ms(); PLATFORM_NEVER: no deadline */
     _Atomic bool shut;  /* closed for good: lease lost, or attempt given up */
     int64_t request_ms; /* maximum duration of one request */
     struct lease_clock *clock; /* borrowed; NULL: none */
-    bool renews; /* for lease renewals: open although the clock is in doubt */
+    bool renews; /* this deadline is for lease renewals: it is open even while
+                    the clock is in doubt */
 };
 
 /* Maximum duration of a request that no lease bounds: the service's own limit
@@ -49,9 +50,10 @@ void deadline_close(struct deadline *deadline);
 bool deadline_is_open(const struct deadline *deadline, int64_t now_ms);
 
 /*
- * deadline_may_reopen: the deadline is closed at now_ms only because the time
- * left is shorter than a whole request, or because the clock is in doubt. A
- * renewal may reopen it, so a caller may wait until the deadline itself.
+ * deadline_may_reopen: call when the deadline is closed at now_ms. Is the only
+ * cause that the time left is shorter than a whole request, or that the clock
+ * is in doubt? A renewal may reopen it, so a caller may wait until the deadline
+ * itself.
  */
 bool deadline_may_reopen(const struct deadline *deadline, int64_t now_ms);
 

@@ -47,7 +47,7 @@ static bool is_int64(enum json_type type, struct slice text)
            text_int64(text, INT64_MIN, INT64_MAX, &value);
 }
 
-/* The three values without a JSON number. */
+/* The three Double values that no JSON number can express. */
 static bool special_double(struct slice text, double *ret)
 {
     if (slice_is(text, "NaN"))
@@ -98,7 +98,7 @@ static bool is_binary(enum json_type type, struct slice text)
 static const struct {
     struct slice name; /* NUL-terminated */
     bool (*is)(enum json_type type, struct slice text);
-    const char *wanted; /* for messages */
+    const char *wanted; /* describes valid values, for messages */
     bool annotated;     /* the JSON alone does not show the type */
     size_t bytes;       /* size counted by the service; 0: it varies */
 } types[] = {
@@ -139,8 +139,8 @@ bool edm_type_named(struct slice name, enum edm_type *ret)
 
 struct entity_reader {
     struct json_members members;
-    /* Of each member: 1 + the index of the member with its type; 0: none; or
-     * NO_PROPERTY. */
+    /* For each member: 1 + the index of the member that gives its type; 0: no
+     * member does; NO_PROPERTY: the member is no property. */
     uint16_t types[JSON_MAX_MEMBERS];
 };
 
@@ -177,8 +177,9 @@ static size_t find_owner(
     return json_members_find(in->members, name);
 }
 
-/* Called once for an entity, so that its properties are read in one pass. No
- * property name contains an @: it is an identifier. */
+/* Finds the types of all members of an entity first, so that its properties are
+ * read in one pass. A name with an @ is no property's: property names are
+ * identifiers. */
 static void find_types(const struct reading *in)
 {
     const size_t suffix = sizeof(TYPE_SUFFIX) - 1;
@@ -215,7 +216,8 @@ static enum tw_err fail_property(const struct reading *in, struct slice name,
     return TW_INVALID;
 }
 
-/* Keys, ETag and Timestamp: members that are fields, not properties. */
+/* The field for a member that is a key, ETag or Timestamp; NULL: the member is
+ * no field. */
 static struct slice *field_of(struct entity *entity, struct slice name)
 {
     if (slice_is(name, "PartitionKey"))
@@ -288,8 +290,8 @@ static enum tw_err find_type(
 }
 
 /* The value as received; but a number, time, GUID or base64 with escapes is
- * stored without them, because it is parsed in place. None of their characters
- * needs one. */
+ * stored without them, because it is parsed in place. No character of such a
+ * value needs an escape. */
 static enum tw_err read_property(
     const struct reading *in, size_t index, struct property *ret)
 {
@@ -404,7 +406,7 @@ static void write_name(struct slice name, const char *suffix, struct buf *to)
     separate(to);
     json_add_string(to, name);
     if (!to->overflow)
-        to->len--; /* the quote; it follows the suffix */
+        to->len--; /* removes the closing quote, which must follow the suffix */
     buf_add_text(to, suffix);
     buf_add_text(to, "\":");
 }
@@ -846,7 +848,7 @@ static size_t value_bytes(const struct property *property, struct arena *arena)
     return text.len / 4 * 3 - padding;
 }
 
-/* The size of a property including its name; bytes: of its value. */
+/* The size of a property including its name; bytes: the size of its value. */
 static size_t property_bytes(const struct property *property, size_t bytes)
 {
     return 8 + text_utf16_units(property->name) * 2 + bytes +
@@ -961,7 +963,8 @@ static enum tw_err fail_key(
     return TW_INVALID;
 }
 
-/* Only printable ASCII allowed in keys: true for most keys. */
+/* True if key consists of printable ASCII that is allowed in keys, as most keys
+ * do. */
 static bool is_plain_key(struct slice key)
 {
     for (size_t i = 0; i < key.len; i++) {

@@ -30,18 +30,20 @@ enum edm_type {
     EDM_STRING,
 };
 
-/* "Edm.Int64"; edm_type_named: false for an unknown type name. */
+/* edm_type_name: "Edm.Int64" for EDM_INT64. edm_type_named: the type with that
+ * name; false: the name is unknown. */
 const char *edm_type_name(enum edm_type type);
 bool edm_type_named(struct slice name, enum edm_type *ret);
 
 #define ENTITY_MAX_BYTES (1024 * 1024)
 #define ENTITY_MAX_PROPERTIES 252
-/* Maximum for an entity that is read: those, both keys and Timestamp; no store
- * keeps more. */
+/* Maximum number of properties of an entity that is read:
+ * ENTITY_MAX_PROPERTIES, both keys and Timestamp; no store keeps more. */
 #define ENTITY_MAX_READ_PROPERTIES 255
-#define ENTITY_MAX_VALUE_BYTES (64 * 1024) /* of one String or Binary */
-#define ENTITY_MAX_KEY_UNITS 512           /* UTF-16 */
-/* 512 UTF-16 units in UTF-8, and Cosmos DB's larger limit. */
+#define ENTITY_MAX_VALUE_BYTES (64 * 1024) /* size of one String or Binary */
+#define ENTITY_MAX_KEY_UNITS 512           /* of one key, in UTF-16 units */
+/* Size of one key in UTF-8: room for 512 UTF-16 units, and for the larger limit
+ * of Cosmos DB. */
 #define ENTITY_MAX_KEY_BYTES 2048
 
 struct property {
@@ -56,18 +58,19 @@ struct entity {
     struct slice partition_key, row_key; /* decoded UTF-8 */
     struct slice etag;                   /* opaque; empty: unknown */
     struct slice timestamp;              /* as the service wrote it, or empty */
-    struct property *properties;         /* without keys and Timestamp */
+    struct property *properties;         /* all but keys and Timestamp */
     size_t property_count;
 };
 
 /*
  * entity_parse: parse one JSON object in minimalmetadata (as the service and
  * our export write it) at the start of text. odata.* members are used or
- * ignored; if one is repeated the last counts (an SDK may store odata.metadata
- * as a property, which Azurite then returns beside its own). null properties
- * count as absent. *ret_end (may be NULL): bytes used. need_keys: both keys are
- * required. Keys, names, values and ETag point into text, which must outlive
- * them, or live in arena if they have escapes; nothing is NUL-terminated.
+ * ignored; of a repeated member the last counts (an SDK may store
+ * odata.metadata as a property, which Azurite then returns beside its own).
+ * null properties count as absent. *ret_end (may be NULL): bytes used.
+ * need_keys: both keys are required. Keys, names, values and ETag point into
+ * text, which must outlive them, or live in arena if they have escapes; nothing
+ * is NUL-terminated.
  *
  * TW_INVALID: err names the property, never its value. Refused: duplicate names
  * of properties and of their types, numbers outside their type, unknown Edm
@@ -77,10 +80,10 @@ TW_MUST_USE enum tw_err entity_parse(struct slice text, bool need_keys,
     struct arena *arena, struct entity *ret, size_t *ret_end, struct err *err);
 
 /*
- * entity_read: the same with a reader, which keeps its memory from one entity
- * to the next, so that a page's thousand entities need no allocation each. A
- * reader is owned, for entity_reader_free(), and used by one thread at a time;
- * no entity borrows from it.
+ * entity_read: like entity_parse(), with a reader, which keeps its memory from
+ * one entity to the next, so that a page's thousand entities need no allocation
+ * each. A reader is owned, for entity_reader_free(), and used by one thread at
+ * a time; no entity borrows from it.
  */
 struct entity_reader;
 struct entity_reader *entity_reader_new(void);
@@ -96,8 +99,8 @@ TW_MUST_USE enum tw_err entity_read(struct entity_reader *reader,
  */
 void entity_write(const struct entity *entity, struct buf *to);
 
-/* entity_write_properties: the same without the keys; {} where there are no
- * properties. */
+/* entity_write_properties: like entity_write(), without the keys; {} if there
+ * are no properties. */
 void entity_write_properties(const struct entity *entity, struct buf *to);
 
 /* entity_find: the property of that name, or NULL. Keys are fields, not
@@ -105,7 +108,7 @@ void entity_write_properties(const struct entity *entity, struct buf *to);
 const struct property *entity_find(
     const struct entity *entity, struct slice name);
 
-/* Values. Each returns false when the property is of another type. */
+/* Values. Each function returns false if the property has another type. */
 bool property_boolean(const struct property *property, bool *ret);
 bool property_int32(const struct property *property, int32_t *ret);
 bool property_int64(const struct property *property, int64_t *ret);
@@ -118,8 +121,8 @@ bool property_ticks(const struct property *property, int64_t *ret_ticks);
 bool property_text(
     const struct property *property, struct arena *arena, struct slice *ret);
 
-/* property_peek_text: the same without a copy where none is needed: lives as
- * long as both arena and property->json. */
+/* property_peek_text: like property_text(), but copies only a text with
+ * escapes. *ret lives as long as both arena and property->json. */
 bool property_peek_text(
     const struct property *property, struct arena *arena, struct slice *ret);
 
@@ -127,8 +130,8 @@ bool property_peek_text(
  * case, Binary and String by bytes, Double by bits, NaN equals NaN). */
 bool property_equal(const struct property *a, const struct property *b);
 
-/* entity_has_all: does it have all properties of wanted with the same values?
- * Keys and further properties are ignored. */
+/* entity_has_all: does entity have all properties of wanted with the same
+ * values? Keys and further properties are ignored. */
 bool entity_has_all(const struct entity *entity, const struct entity *wanted);
 
 /* entity_without: entity without the property `name`. The list of properties is
@@ -168,18 +171,20 @@ void entity_add_keys(
 /* entity_size: approximate bytes in memory; for budgets. */
 size_t entity_size(const struct entity *entity);
 
-/* entity_json_bytes: lower bound of the JSON bytes sent for it. Cheap. */
+/* entity_json_bytes: lower bound of the JSON bytes sent for entity. Cheap. */
 size_t entity_json_bytes(const struct entity *entity);
 
-/* entity_service_bytes: the size the service counts, of at most 1 MiB. */
+/* entity_service_bytes: the size of entity as the service counts it; the
+ * service's limit is 1 MiB. */
 size_t entity_service_bytes(const struct entity *entity);
 
 /*
- * entity_check: refuse what no store accepts: keys and names as below, a value
- * that is not UTF-8 (it could not be read back), a property named as a key or
- * Timestamp, more than 252 properties (TW_INVALID); a String or Binary over 64
- * KiB, an entity over 1 MiB (TW_TOO_LARGE). Sizes are the service's: a String
- * counts two bytes a UTF-16 unit.
+ * entity_check: refuse what no store accepts: keys and names that
+ * entity_check_key() and entity_check_name() refuse, a value that is not UTF-8
+ * (it could not be read back), a property named as a key or Timestamp, more
+ * than 252 properties (TW_INVALID); a String or Binary over 64 KiB, an entity
+ * over 1 MiB (TW_TOO_LARGE). Sizes are the service's: a String counts two bytes
+ * a UTF-16 unit.
  */
 TW_MUST_USE enum tw_err entity_check(
     const struct entity *entity, struct err *err);
@@ -192,15 +197,15 @@ TW_MUST_USE enum tw_err entity_check(
 TW_MUST_USE enum tw_err entity_check_key(
     const char *which, struct slice key, struct err *err);
 
-/* entity_check_key_prefix: the same for a prefix of a key, of any length: no
- * key begins with a prefix that is too long. */
+/* entity_check_key_prefix: like entity_check_key(), for a prefix of keys. A
+ * prefix may have any length: one that is longer than a key matches nothing. */
 TW_MUST_USE enum tw_err entity_check_key_prefix(
     const char *which, struct slice prefix, struct err *err);
 
-/* entity_check_name: is it a valid property name of the service? */
+/* entity_check_name: TW_OK for a valid property name of the service. */
 TW_MUST_USE enum tw_err entity_check_name(struct slice name, struct err *err);
 
-/* entity_check_table: ^[A-Za-z][A-Za-z0-9]{2,62}$, not "tables". */
+/* entity_check_table: TW_OK for ^[A-Za-z][A-Za-z0-9]{2,62}$ except "tables". */
 TW_MUST_USE enum tw_err entity_check_table(struct slice name, struct err *err);
 
 #endif

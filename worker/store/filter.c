@@ -25,7 +25,7 @@ struct constant {
 struct node {
     enum node_type type;
     const struct node *left, *right; /* NODE_NOT: left only */
-    struct slice name;               /* NODE_COMPARE only, as all below */
+    struct slice name; /* this and the fields below: NODE_COMPARE only */
     enum comparison comparison;
     struct constant constant;
 };
@@ -208,7 +208,7 @@ static struct slice look_number(const struct parser *in)
 {
     size_t end = in->at;
 
-    if (in->text.at[end] == '-') /* not at the end of the text */
+    if (in->text.at[end] == '-') /* the caller checked that the text goes on */
         end++;
     while (end < in->text.len &&
            (is_word_char(in->text.at[end]) || in->text.at[end] == '.' ||
@@ -497,8 +497,8 @@ enum tw_err filter_check(struct slice text, size_t *ret_offset, struct err *err)
 
 /* ---- evaluating ---- */
 
-/* The order of a property and a constant: less, equal, more, or none because
- * they are not comparable. */
+/* The order of a property and a constant. NAN_MEETS: the property is NaN;
+ * NO_MATCH: their types differ, or the property does not exist. */
 enum order { LESS, EQUAL, MORE, NAN_MEETS, NO_MATCH };
 
 static enum order order_of(int64_t sign)

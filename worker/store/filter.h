@@ -25,20 +25,21 @@
 #include "worker/base/slice.h"
 #include "worker/store/entity.h"
 
-struct filter; /* lives in the arena it was parsed into; immutable */
+struct filter; /* lives in the arena of filter_parse(); immutable */
 
 #define FILTER_MAX_COMPARISONS 15
 
 /*
- * filter_parse: err has the column, from 1. An empty text is the filter that
- * matches everything. PartitionKey, RowKey and Timestamp are properties.
+ * filter_parse: on an error err has its column, counted from 1. An empty text
+ * is the filter that matches everything. PartitionKey, RowKey and Timestamp are
+ * properties.
  */
 TW_MUST_USE enum tw_err filter_parse(struct slice text, struct arena *arena,
     const struct filter **ret, struct err *err);
 
-/* filter_check: would filter_parse accept it? *ret_offset: the byte of the
- * error; err has no column, for callers that add their own location. Unchanged
- * on TW_OK. */
+/* filter_check: TW_OK for a text that filter_parse() accepts. *ret_offset: byte
+ * offset of the error, unchanged on TW_OK; err has no column, for callers that
+ * add their own location. */
 TW_MUST_USE enum tw_err filter_check(
     struct slice text, size_t *ret_offset, struct err *err);
 
@@ -54,8 +55,9 @@ const struct slice *filter_properties(
 size_t filter_comparisons(const struct filter *filter);
 
 /*
- * filter_is_plain: only eq with texts, booleans and guids, joined by and and
- * or: all stores agree on what it matches.
+ * filter_is_plain: does filter have only eq comparisons with texts, booleans
+ * and guids, joined by and and or? All stores agree on what such a filter
+ * matches.
  */
 bool filter_is_plain(const struct filter *filter);
 

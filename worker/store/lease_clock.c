@@ -3,23 +3,25 @@
  * What the Date of responses shows about a lease.
  *
  * For each store one number is kept: an upper bound of how far its clock is
- * ahead of the local one, from its responses since the last jump. It is the
- * least of what the single responses show, each computed from the sending time
- * and the end of Date's second. If a later response, computed from its arrival,
- * exceeds it by more than the store's servers differ, the machine was paused.
+ * ahead of the local one, from its responses since the last jump. The number is
+ * the least of the bounds that single responses show, each computed from the
+ * sending time and the end of Date's second. If a later response, computed from
+ * its arrival, exceeds the number by more than the store's servers differ, the
+ * machine was paused.
  *
  * Clocks also drift: a quartz by less than 1 in 1,000. So the bound from a
  * response grows by 1 in 1,024 of the time since. The number is stored as of
- * boot time, so that the least of two does not depend on when they arrived.
+ * boot time 0, so that the least of two does not depend on when they arrived.
  */
 #include "worker/store/lease_clock.h"
 
 #include "worker/base/text.h"
 
-/* The clocks of one service's servers differ by so much. A longer lease allows
- * less accurate stores, but never more than a pause that is covered by the time
- * which the deadline keeps free for a request (deadline.h). worker/DESIGN.md
- * lists the effects of a pause that is too short to be detected. */
+/* Accepted difference between the clocks of one store's servers: 2 s, or this
+ * share of a longer visibility timeout, 20 s at most. A pause of that length is
+ * always covered by the time which the deadline keeps free for a request
+ * (deadline.h). worker/DESIGN.md lists the effects of a pause that is too short
+ * to be detected. */
 #define DIFFER_MS 2000
 #define DIFFER_SHARE 6
 #define DIFFER_MOST_MS 20000
@@ -77,7 +79,8 @@ static void keep_latest(_Atomic int64_t *to, int64_t value)
         continue;
 }
 
-/* Has the store's clock advanced further than the local one? */
+/* Counts a jump if the store's clock has advanced further than the local one.
+ */
 static void compare(struct lease_clock *clock, _Atomic int64_t *ahead_ms,
     const struct lease_response *response)
 {
@@ -131,8 +134,8 @@ struct lease_mark lease_clock_mark(const struct lease_clock *clock)
         .date_ticks = atomic_load(&clock->date_ticks)};
 }
 
-/* An earlier Date shows nothing about this lease: the clock may have been set
- * back. */
+/* Forgets a Date from before the renewal: it shows nothing about the renewed
+ * lease, because the ledger's clock may have been set back. */
 void lease_clock_renew(struct lease_clock *clock, const struct lease_mark *mark,
     int64_t until_ticks)
 {

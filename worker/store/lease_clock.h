@@ -10,16 +10,17 @@
  *             with a steady clock shows this only after the deadline, however
  *             wrong its clock is.
  *   in doubt  The clock of any store has advanced further than the local one.
- *             It may belong to another account than the ledger's and be wrong
- *             by any amount, so it is compared only with itself. No request
- *             starts until a renewal that was sent afterwards has been
- *             stored: only the ledger shows which worker owns the run.
- *             A store whose clock steps costs one renewal for each step.
+ *             That store may belong to another account than the ledger's, and
+ *             its clock may be wrong by any amount, so each clock is compared
+ *             only with itself. No request starts until a renewal that was
+ *             sent after the jump has been stored: only the ledger shows which
+ *             worker owns the run. A store whose clock steps costs one renewal
+ *             for each step.
  *
- * Two responses of one store have Dates D (whole seconds), their requests were
- * sent at s, they arrived at a, and the clocks of its servers differ by 2 s:
- * the service's clock has advanced by D2 - D1 - 3 s at least, the local one by
- * a2 - s1 at most.
+ * Two responses of one store have Dates D1 and D2 (whole seconds), their
+ * requests were sent at s1 and s2, the responses arrived at a1 and a2. If the
+ * clocks of the store's servers differ by 2 s at most, the service's clock has
+ * advanced by D2 - D1 - 3 s at least, the local one by a2 - s1 at most.
  *
  * No lock: any thread may call any function, but only the one thread that
  * renews the lease calls lease_clock_take() and lease_clock_renew().
@@ -33,17 +34,20 @@
 
 struct store;
 
-/* The clocks of this many stores of a run are compared; the ledger's is one. */
+/* Maximum number of stores of a run whose clocks are compared, the ledger's
+ * included. */
 #define LEASE_CLOCK_STORES 4
 
 struct lease_clock {
-    const struct store *ledger;  /* borrowed, as all stores below */
-    int64_t tolerance_ms;        /* between two clocks of one store */
+    const struct store *ledger; /* borrowed, like stores[].store */
+    int64_t tolerance_ms;       /* accepted difference between the clocks of one
+                                   store's servers */
     _Atomic int64_t until_ticks; /* LeaseUntil as last stored in the ledger */
     _Atomic int64_t date_ticks;  /* the ledger's latest Date; 0: none */
-    _Atomic uint32_t jumps;      /* how often a store's clock was ahead */
-    _Atomic uint32_t
-        jumps_answered; /* jumps before the last renewal was sent */
+    _Atomic uint32_t jumps; /* how often a store's clock advanced further than
+                               the local clock */
+    _Atomic uint32_t jumps_answered; /* value of jumps just before the last
+                                        stored renewal was sent */
     struct {
         _Atomic(const struct store *) store;
         _Atomic int64_t ahead_ms; /* see lease_clock.c */
@@ -55,7 +59,7 @@ struct lease_response {
     int64_t date_ticks, sent_ms, answered_ms;
 };
 
-/* lease_clock_init: the lease is neither over nor in doubt. */
+/* lease_clock_init: begin with a lease that is neither over nor in doubt. */
 void lease_clock_init(struct lease_clock *clock, const struct store *ledger,
     int64_t visibility_timeout_ms);
 
@@ -64,21 +68,24 @@ void lease_clock_note(struct lease_clock *clock, const struct store *store,
     const struct lease_response *response);
 
 /* lease_clock_ledger_ms: an upper bound of the ledger's clock at boot time
- * at_ms, in milliseconds, by its responses since its last jump; a server may
- * exceed it by the servers' difference of 2 s. 0: no response yet. */
+ * at_ms, in milliseconds, from the ledger's responses since its last jump; the
+ * clock of one server may exceed the bound by the servers' difference of 2 s.
+ * 0: no response yet. */
 int64_t lease_clock_ledger_ms(const struct lease_clock *clock, int64_t at_ms);
 
-/* lease_clock_take: the lease was acquired; LeaseUntil is stored. */
+/* lease_clock_take: call when the lease is acquired and LeaseUntil is stored.
+ */
 void lease_clock_take(struct lease_clock *clock, int64_t until_ticks);
 
-/* What is known before a renewal is sent, and confirmed when it is stored. */
+/* State of the clock before a renewal is sent; the stored renewal confirms that
+ * the lease was valid in this state. */
 struct lease_mark {
     uint32_t jumps;
     int64_t date_ticks;
 };
 
-/* lease_clock_mark: call before a renewal is sent. lease_clock_renew: the
- * renewal is stored, with this LeaseUntil. */
+/* lease_clock_mark: call before a renewal is sent. lease_clock_renew: call with
+ * that mark when the renewal is stored; until_ticks: its LeaseUntil. */
 struct lease_mark lease_clock_mark(const struct lease_clock *clock);
 void lease_clock_renew(struct lease_clock *clock, const struct lease_mark *mark,
     int64_t until_ticks);

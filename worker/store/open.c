@@ -18,9 +18,10 @@
 #include "worker/store/azure/azure.h"
 #include "worker/store/embedded/embedded.h"
 
-/* A connection string with a key has 200 bytes, a SAS perhaps 500. */
+/* Maximum size of a credential's file. A connection string with a key has 200
+ * bytes, a SAS perhaps 500. */
 #define SECRET_MAX 8192
-/* A secret and the rest of its connection string. */
+/* Maximum size of a connection string: a secret and the rest of the string. */
 #define CONNECTION_STRING_MAX (SECRET_MAX + 1024)
 #define WHAT_MAX 200
 
@@ -84,8 +85,8 @@ struct loading {
     struct problems *problems;
 };
 
-/* A text that may be unset until the store is opened. False also if it is
- * absent. */
+/* Reads a text, which may name an environment variable that is not set before
+ * the store is opened. False: the text is absent or wrong. */
 static bool load_text(const struct loading *loading,
     const struct yaml_node *node, const char *key, struct slice *ret)
 {
@@ -143,7 +144,7 @@ static void load_account(
 }
 
 /* Exactly one of the four ways to give credentials must be used, and account
- * exactly with those that need it. */
+ * only with key_file or sas_file. */
 static void check_way(const struct loading *loading,
     const struct yaml_node *map, const struct azure_nodes *nodes)
 {
@@ -223,7 +224,7 @@ struct store_config *store_config_load(const char *name,
 
 /* ---- opening ---- */
 
-/* Fill to from a file of at most room bytes; returns their number, or -1 and
+/* Reads at most room bytes of a file into `to`; returns their number, or -1 and
  * errno. */
 static ssize_t read_file(const char *path, char *to, size_t room)
 {

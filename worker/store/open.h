@@ -19,18 +19,21 @@ struct store_config {
     const char *name;
     struct mark mark;
     bool is_azure;
-    struct slice path;              /* embedded: the file's absolute path */
-    struct slice connection_string; /* exactly one of these four ... */
+    struct slice path; /* embedded: the file's absolute path */
+    /* Exactly one of connection_string, connection_string_file, key_file and
+     * sas_file is set. */
+    struct slice connection_string;
     struct slice connection_string_file;
-    struct slice account; /* ... the last two with account */
+    struct slice account; /* set with key_file or sas_file */
     struct slice key_file, sas_file;
     bool allow_http;
-    const char *unset; /* a required environment variable that is not set */
+    const char *unset; /* name of a required environment variable that is not
+                          set; NULL: none */
 };
 
 /*
- * store_config_load: read one entry. Relative paths start at folder. NULL:
- * errors were added to problems.
+ * store_config_load: read one entry. Relative paths are relative to folder.
+ * NULL: errors were added to problems.
  */
 struct store_config *store_config_load(const char *name,
     const struct yaml_node *node, const char *folder, struct arena *arena,

@@ -8,20 +8,24 @@
 
 #define MS_PER_S 1000.0
 
-/* Maximum of saved tokens: they compensate for a thread that woke late. The
- * service itself allows a second's worth at once. */
+/* Maximum of saved tokens, as a time at the current rate: saved tokens
+ * compensate for a thread that woke late. The service itself allows a second's
+ * worth at once. */
 #define BURST_S 0.25
-/* More saved tokens than this mean that the bottleneck is elsewhere. */
+/* More saved tokens than this time's worth mean that the bottleneck is
+ * elsewhere. */
 #define SPARE_S 0.1
 #define LEAST_PER_S 10.0
 /* Minimum of a first estimate, which is based on few requests. */
 #define FIRST_PER_S 200.0
-/* Used if nothing was served yet: an account's published limit. */
+/* The limit to begin with if nothing was served yet: an account's published
+ * limit. */
 #define UNKNOWN_PER_S 20000.0
 
 #define FIRST_IN_FLIGHT 4
-/* A page larger than the service's saved tokens puts its bucket into debt for
- * seconds, so the first pages are small. */
+/* Maximum size of the first page, in entities. The first pages are small,
+ * because a page larger than the service's saved tokens puts the service's
+ * bucket into debt for seconds. */
 #define FIRST_PAGE 128
 #define LARGEST_PAGE 1000
 
@@ -31,31 +35,35 @@
 #define SCORE_LIMITED 6
 
 /* Growth: at first 5 % a request, because the rate is a guess; an eighth of
- * that after each refusal that confirms it, but at least GROWTH_LEAST; twice as
- * much after CALM served requests without a refusal. At a limit that was found
- * about one request in 150 is refused. */
+ * that after each refusal that confirms the rate, but at least GROWTH_LEAST;
+ * twice as much after CALM served requests without a refusal. At a limit that
+ * was found about one request in 150 is refused. */
 #define GROWTH_FIRST 0.05
 #define GROWTH_LEAST 0.0005
 #define GROWTH_CONFIRMED (1.0 / 8)
 #define CALM 250
 /* A rate that starts at the limit and grows by g with each request is refused
- * after sqrt(2 / g) requests; it starts somewhat lower. A refusal earlier than
- * this factor times that number is not explained by a limit. */
+ * after sqrt(2 / g) requests; in fact the rate starts somewhat lower. A refusal
+ * before TOO_SOON times sqrt(2 / g) requests is not explained by a limit. */
 #define TOO_SOON 1.0
 #define GROWTH_TOO_SOON 3
-/* Responses to requests in flight at a refusal distinguish a limit from chance:
- * at a limit nearly all are refusals, by chance nearly none. */
+/* Factors of growth for a response to a request that was in flight at a
+ * refusal. Such responses distinguish a limit from chance: at a limit nearly
+ * all are refusals, by chance nearly none. */
 #define GROWTH_ALSO_REFUSED (1.0 / 2)
 #define GROWTH_STILL_SERVED 1.2
 
-/* Entities served since the oldest refusal, in largest requests, required to
- * measure a limit; and how far one measurement may lower the rate. */
+/* Minimum of entities served since the oldest recorded refusal for measuring a
+ * limit, in multiples of the largest request; and the smallest factor by which
+ * one measurement lowers the rate. */
 #define MEASURED_REQUESTS 4
 #define FALL_MOST 0.5
-/* Too little was served to measure: the service's bucket is still in debt. */
+/* Factor of the rate if too little was served to measure a limit: the service's
+ * bucket is still in debt. */
 #define FALL_EARLY 0.97
 
-/* A limit measured below this share of the first estimate does not exist. */
+/* A limit is taken not to exist if it is measured below this share of its first
+ * estimate. */
 #define REFUTED (1.0 / 4)
 #define REFUTED_MOST 3
 
@@ -63,8 +71,8 @@
  * has changed. */
 #define OVERDONE 0.4
 #define OVERDONE_LEAST 16
-/* This many refusals in a row: the service serves nothing at any rate. It is
- * tried again after 1, 2, 4, 4 ... s. */
+/* Mask of the last 8 responses. If all were refused, the service serves nothing
+ * at any rate; the next request is sent after 1, 2, 4, 4 ... s. */
 #define DEAD 0xff
 #define PAUSE_DOUBLED 2
 
@@ -177,9 +185,9 @@ static void note_served(struct rate *rate, const struct rate_answer *answer)
 
 /*
  * The limit at the first refusals. The service's bucket is empty: since it was
- * last full it served a second's worth and the inflow. It was full at one of
- * these ticks, or the limit is higher still. Half of its last request may have
- * exceeded what was left.
+ * last full it served a second's worth and the inflow. The bucket was full at
+ * one of the recorded ticks, or the limit is higher still. Half of the largest
+ * request is subtracted: the last one may have exceeded what was left.
  */
 static double first_limit(struct rate *rate, int64_t now_ms)
 {

@@ -4,24 +4,24 @@
  * account: a token bucket that learns its rate from refusals (429, 503). Pure
  * arithmetic; the caller has the clock and the lock.
  *
- * Open: no limit. The number of requests in flight doubles with each round
- * trip, and halves with each request without a response. Single refusals do not
- * end this: some services refuse at random at any rate, and a slower client
- * would gain nothing. Six refusals more than served requests, in one sequence
- * of responses, end it.
+ * Open: no limit. The allowed number of requests in flight doubles with each
+ * round trip, and halves with each request without a response. Single refusals
+ * do not limit the rate: some services refuse at random at any rate, and a
+ * slower client would gain nothing. The rate becomes limited when a sequence of
+ * responses has six more refusals than served requests.
  *
- * Limited: at a refusal the service's own bucket is empty. So what it served
- * between two refusals flowed into that bucket meanwhile, and its limit is that
- * amount divided by the time. Each refusal sets the rate to this; between
- * refusals each served request raises it a little. Refusals that come sooner
- * than this explains are random, and the rate rises faster.
- * If the measured limit is far below its first estimate, there is none: the
- * service refuses as much at any rate. The rate becomes open again, and it
- * takes twice as many refusals to limit it.
+ * Limited: at a refusal the service's own bucket is empty. So what the service
+ * served between two refusals flowed into that bucket meanwhile, and the limit
+ * is that amount divided by the time. Each refusal sets the rate to this limit;
+ * between refusals each served request raises it a little. Refusals that are
+ * too early for such a limit are random, and the rate rises faster. If the
+ * measured limit is far below its first estimate, there is no limit: the
+ * service refuses the same share at any rate. The rate becomes open again, and
+ * it takes twice as many refusals to limit it.
  *
  * Source: Azure's "Scalability and performance targets for Table storage":
- * entities a second for a partition and for an account. It is measured that a
- * second's worth may be requested at once.
+ * entities a second for a partition and for an account. Our measurements: a
+ * second's worth of entities may be requested at once.
  */
 #ifndef TW_STORE_RATE_H
 #define TW_STORE_RATE_H
@@ -33,19 +33,19 @@
 #define RATE_TICK_MS 125
 #define RATE_TICKS 64
 
-/* The limit is measured over this many refusals. */
+/* Number of last refusals over which the limit is measured. */
 #define RATE_REFUSALS 3
 
 struct rate {
     bool limited;
-    double per_s;       /* entities; if limited, as all below it */
+    double per_s;       /* the limit, entities a second; used while limited */
     double tokens;      /* a request may start while this is not negative */
     int64_t filled_ms;  /* time of the last count of tokens */
     double growth;      /* share of per_s added by each served request */
-    double first;       /* the first estimate of this limit */
+    double first;       /* the first estimate of the limit */
     double measured;    /* the limit as last measured */
-    int64_t reacted_ms; /* time of the last change; requests sent before it were
-                           sent at another rate */
+    int64_t reacted_ms; /* time of the last change of the rate; requests sent
+                           before it were sent at another rate */
 
     unsigned in_flight;
     unsigned allowed; /* maximum in flight while open */
@@ -64,23 +64,23 @@ struct rate {
     struct {
         double busy_ms;
         uint64_t total;
-    } refusals[RATE_REFUSALS]; /* the last refusals; a ring */
+    } refusals[RATE_REFUSALS]; /* both values at the last refusals; a ring */
     unsigned refusal_count;
 };
 
 /* rate_init: an open rate. */
 void rate_init(struct rate *rate);
 
-/* rate_init_like: limited like `other`, whose limit is expected to be the same;
- * the rate rises from there. Open if `other` is open. */
+/* rate_init_like: begin with the limit of `other`, which rate is expected to
+ * have too; the rate rises from there. If `other` is open, rate is open. */
 void rate_init_like(
     struct rate *rate, const struct rate *other, int64_t now_ms);
 
-/* rate_free_ms: when a request may start (boot clock); up to now_ms: now.
- * INT64_MAX: only after a request in flight has ended. */
+/* rate_free_ms: the time when a request may start (boot clock); now_ms: at
+ * once. INT64_MAX: only after a request in flight has ended. */
 int64_t rate_free_ms(const struct rate *rate, int64_t now_ms);
 
-/* rate_send: a request starts; entities: the expected number. */
+/* rate_send: count a request that starts; entities: the expected number. */
 void rate_send(struct rate *rate, int64_t now_ms, unsigned entities);
 
 /* A response, or the end of a request without one. */
@@ -88,15 +88,15 @@ struct rate_answer {
     int64_t sent_ms, now_ms; /* boot clock */
     unsigned expected;       /* as given to rate_send() */
     unsigned entities;       /* number actually read or written */
-    bool refused;            /* throttled: the expected entities count */
-    bool served;             /* if neither: no information about the rate */
-    bool silent;             /* no response: too many may be in flight */
+    bool refused; /* throttled; the expected entities count as sent */
+    bool served;  /* if neither refused nor served: the rate is not changed */
+    bool silent;  /* no response: too many may be in flight */
 };
 void rate_answered(struct rate *rate, const struct rate_answer *answer);
 
-/* rate_page: how many entities one page should request at most: what one
- * request at a time has shown to be served, and half a second's worth of a
- * limited rate; 0: no limit. */
+/* rate_page: maximum number of entities that one page should request: half a
+ * second's worth of a limited rate; 128 and the number served so far at the
+ * start of an open rate; 0: no limit. */
 unsigned rate_page(const struct rate *rate);
 
 #endif

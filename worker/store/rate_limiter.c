@@ -9,9 +9,11 @@
 #include "worker/base/hash.h"
 #include "worker/base/mem.h"
 
-/* Partitions share these rates by hash; a collision only slows both down. */
+/* Number of rates, which all partitions share by hash; a collision only slows
+ * both partitions down. */
 #define PARTITIONS 256
-/* An entry without requests for this long is reset for the next partition. */
+/* Time without requests after which an entry is reset for the next partition.
+ */
 #define FORGET_MS 60000
 
 /* How many of an account's last responses are kept. */
@@ -20,16 +22,16 @@
  * decision. */
 #define LEAST_OWN 4
 #define LEAST_OTHERS 8
-/* The partition must be refused this many times as often as others. */
+/* How many times as often as others the partition must be refused. */
 #define MORE_OFTEN 2
 
 struct rate_account {
-    char *identity;            /* of its stores; NULL: unknown, then ... */
-    const struct store *store; /* ... the account is this one store */
+    char *identity; /* identity of the account's stores; NULL: unknown */
+    const struct store *store; /* the only store, if identity is NULL */
     uint64_t number;           /* in order of creation */
     struct rate rate;
-    struct rate learned; /* rate of the partition that was refused last: all
-                            have the same limit */
+    struct rate learned; /* rate of the partition that was refused last; all
+                            partitions have equal limits */
     struct {
         uint64_t partition;
         bool refused;
@@ -73,8 +75,8 @@ void rate_limiter_free(struct rate_limiter *limiter)
     mem_free(limiter);
 }
 
-/* After a reload the same account has another store struct, and another store
- * may have the address of a closed one. */
+/* Compares identities: after a reload the same account has another store
+ * struct, and another store may have the address of a closed one. */
 static bool is_of(const struct rate_account *account, const struct store *store)
 {
     const char *identity = store->capabilities.identity;
@@ -113,8 +115,8 @@ uint64_t rate_limiter_partition(const char *table, struct slice partition_key)
     return hash_slice(hash, partition_key) | 1;
 }
 
-/* Hashed by what the key names, not by address: the same requests share the
- * same rates in every execution. */
+/* The hash is of partition and account number, not of an address: so the same
+ * partitions share a rate in every execution. */
 static struct partition *partition_of(
     struct rate_limiter *limiter, struct rate_key key)
 {
@@ -176,7 +178,7 @@ void rate_limiter_send(struct rate_limiter *limiter, struct rate_key key,
     rate_send(&partition->rate, now_ms, entities);
 }
 
-/* Do the last responses show that the refusal was this partition's limit? */
+/* Do the last responses show that the partition's limit was exceeded? */
 static bool is_partitions(
     const struct rate_account *account, uint64_t partition)
 {

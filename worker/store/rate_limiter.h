@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The rates of all accounts and of their partitions (rate.h). A refusal does
- * not say which of the two limits was exceeded. It counts for the partition if
- * that is refused far more often than others of its account, or receives most
- * of the account's requests. The caller holds the lock.
+ * not say which of the two limits was exceeded. A refusal counts for the
+ * partition if the partition is refused far more often than others of its
+ * account, or receives most of the account's requests; otherwise for the
+ * account. Hold one lock for all calls.
  */
 #ifndef TW_STORE_RATE_LIMITER_H
 #define TW_STORE_RATE_LIMITER_H
@@ -20,7 +21,7 @@ struct rate_limiter *rate_limiter_new(void); /* owned */
 void rate_limiter_free(struct rate_limiter *limiter);
 
 /* rate_limiter_account: the account of store, the same under any configured
- * name. Borrowed for the limiter's life. */
+ * name. Lives as long as limiter. */
 struct rate_account *rate_limiter_account(
     struct rate_limiter *limiter, const struct store *store);
 

@@ -26,10 +26,11 @@
 #include "worker/base/stop.h"
 #include "worker/store/rate_limiter.h"
 
-/* A wait for the ceiling returns to its owner at least this often. */
+/* Maximum time that request_pool_spend() waits before it returns. */
 #define SPEND_LOOK_MS 250
 
-/* A task whose deadline leaves too little time checks it again after this. */
+/* A task whose deadline leaves too little time checks the deadline again after
+ * this time. */
 #define DEADLINE_LOOK_MS 10
 
 #define US_PER_MS 1000
@@ -38,26 +39,27 @@
 struct pool_thread {
     struct request_pool *request_pool;
     struct platform_thread thread;
-    struct platform_cond wake; /* a task was given, or the pool closes */
+    struct platform_cond wake; /* signalled when the thread is given a task, or
+                                  the pool closes */
     struct pool_request *task;
     struct pool_thread *next_idle;
 };
 
 /* A limit of entities sent a second. */
 struct ceiling {
-    char *job;       /* applies to all its runs together; NULL: to all jobs */
+    char *job; /* all runs of this job share the ceiling; NULL: all jobs do */
     int64_t per_s;   /* 0: no limit */
-    int64_t free_us; /* when it allows the next entities, boot clock */
+    int64_t free_us; /* when the ceiling allows the next entities, boot clock */
     struct ceiling *next;
 };
 
 struct pool_client {
     struct request_pool *request_pool;
     const struct deadline *deadline;
-    bool watches;               /* stores are watched for silence ... */
-    const struct store *ledger; /* ... except the tables of this one */
-    struct ceiling *ceiling;    /* its job's; NULL: none */
-    struct pool_client *next;   /* a ring */
+    bool watches; /* the stores of the client's tasks are watched for silence */
+    const struct store *ledger; /* its tables are not watched for silence */
+    struct ceiling *ceiling;    /* ceiling of the client's job; NULL: none */
+    struct pool_client *next;   /* all clients of the pool form a ring */
     struct pool_request *first; /* waiting tasks, in order of submission */
     struct pool_request *last;
     size_t running;
@@ -68,7 +70,8 @@ struct pool_client {
     int64_t reach_until_ms; /* no retry after this for a service that no request
                                reached; PLATFORM_NEVER: no limit */
     bool stopped;
-    struct platform_cond changed; /* a task ended, or the client is stopped */
+    struct platform_cond changed; /* signalled when a task ended or was given to
+                                     its caller, or the client is stopped */
 };
 
 struct request_pool {
@@ -77,7 +80,7 @@ struct request_pool {
     struct pool_thread *request_pool;
     unsigned count, started;
     unsigned busy;              /* tasks in flight, including callers' own */
-    struct pool_request *calls; /* in flight on their callers' threads */
+    struct pool_request *calls; /* tasks in flight on their callers' threads */
     struct pool_thread *idle;   /* most recently idle first */
     struct pool_thread
         *timer; /* the idle request thread that sleeps until due_ms, or NULL */
@@ -88,8 +91,8 @@ struct request_pool {
     struct pool_client *turn; /* next client to serve; NULL: no clients */
     size_t bytes;             /* budget used by tasks in flight */
     struct rate_limiter *limiter;
-    struct ceiling ceiling;   /* of all jobs */
-    struct ceiling *ceilings; /* of each job that ran */
+    struct ceiling ceiling;   /* ceiling of all jobs together */
+    struct ceiling *ceilings; /* a ceiling for each job that ran */
 };
 
 /* A task that is larger than the whole budget runs alone. */
@@ -111,7 +114,7 @@ static void append(struct pool_client *client, struct pool_request *task)
     client->last = task;
 }
 
-/* unlink_task: false: the task is not in the list. */
+/* False: the task is not in the client's list. */
 static bool unlink_task(struct pool_client *client, struct pool_request *task)
 {
     struct pool_request **at = &client->first, *before = NULL;
@@ -156,8 +159,8 @@ static int64_t deadline_of(const struct pool_request *task)
     return deadline ? atomic_load(&deadline->at_ms) : PLATFORM_NEVER;
 }
 
-/* Waits until the deadline at most. The deadline may be moved meanwhile; only
- * if it is not, the task ends then. */
+/* Makes the task wait until retry_ms, or the deadline if that is earlier.
+ * Unless the deadline is moved meanwhile, the task ends at the deadline. */
 static void wait_until(struct pool_request *task, int64_t retry_ms)
 {
     int64_t deadline_ms = deadline_of(task);
@@ -168,7 +171,8 @@ static void wait_until(struct pool_request *task, int64_t retry_ms)
     task->not_before_ms = retry_ms < deadline_ms ? retry_ms : deadline_ms;
 }
 
-/* The task waited only for its deadline, and the deadline was moved. */
+/* True: the task waited only for its deadline, which was moved; the task waits
+ * again. */
 static bool waits_longer(struct pool_request *task, int64_t now_ms)
 {
     if (task->not_before_ms > now_ms || task->retry_ms <= now_ms ||
@@ -199,8 +203,9 @@ static int64_t free_ms(struct request_pool *request_pool,
 }
 
 /*
- * The first task of client that may start now. *blocked: the memory budget
- * prevents it; then no other task may start either, or large ones would starve.
+ * The first task of client that may start now. *blocked: the memory budget does
+ * not allow this task; then no other task may start, or large tasks would
+ * starve.
  */
 static struct pool_request *startable(
     struct pool_client *client, int64_t now_ms, bool *blocked)
@@ -361,7 +366,8 @@ static void vacate(struct request_pool *request_pool, struct pool_request *task,
     task->client->running--;
 }
 
-/* The one sent first: `first`, or task, if the store of task is silent. */
+/* The request that was sent earlier, `first` or task; `first` unless the store
+ * of task is silent. */
 static const struct pool_request *earlier_in_silence(
     const struct pool_request *first, const struct pool_request *task,
     int64_t now_ms)
@@ -435,8 +441,9 @@ static bool given_up(const struct pool_request *task)
            (deadline && atomic_load(&deadline->shut));
 }
 
-/* Nothing was sent, because too little time was left until the deadline. A
- * renewal of the lease may extend it soon, so this does not count as a try. */
+/* True: nothing was sent, because too little time was left until the deadline.
+ * A renewal of the lease may move the deadline soon, so this does not count as
+ * a try. */
 static bool waits_for_deadline(
     const struct pool_request *task, enum tw_err outcome, int64_t now_ms)
 {
@@ -445,7 +452,8 @@ static bool waits_for_deadline(
            deadline_may_reopen(task->client->deadline, now_ms);
 }
 
-/* A person waits, the service was never reached, and the time is over. */
+/* True: the service was never reached, and the next try would be later than a
+ * person waits (request_pool_reach_until()). */
 static bool is_out_of_reach(const struct pool_request *task, int64_t next_ms)
 {
     return !task->last.reached && task->client->reach_until_ms < next_ms;
@@ -459,8 +467,9 @@ static bool may_retry(struct pool_request *task, enum tw_err outcome)
     return outcome == TW_BUSY || (outcome == TW_UNKNOWN && task->repeatable);
 }
 
-/* The store does not respond: tasks that wait for their next try become due and
- * end at once; if the store is silent, only tasks watched for silence. */
+/* Call when the store of `ended` does not respond. Tasks that wait for their
+ * next try on that store become due and end at once; if the store is silent,
+ * only tasks watched for silence. */
 static void hasten(
     struct request_pool *request_pool, const struct pool_request *ended)
 {
@@ -476,8 +485,8 @@ static void hasten(
 }
 
 /*
- * An exchange has ended: the task ends, or returns to its list with the time of
- * its next try.
+ * Call when an exchange has ended: ends the task, or returns it to its list
+ * with the time of its next try.
  */
 static void settle(
     struct pool_request *task, enum tw_err outcome, int64_t now_ms)
@@ -583,7 +592,8 @@ static struct pool_thread *start_pool_thread(struct request_pool *request_pool)
     return pool_thread;
 }
 
-/* give: task to its caller, an idle request thread or a new one; one exists. */
+/* give: hand task to its caller, an idle request thread or a new one. Call when
+ * fewer tasks than threads are allowed are in flight. */
 static void give(struct request_pool *request_pool, struct pool_request *task)
 {
     struct pool_thread *pool_thread = request_pool->idle;
@@ -609,7 +619,7 @@ static void give(struct request_pool *request_pool, struct pool_request *task)
         &pool_thread->thread, "request", pool_thread_body, pool_thread);
 }
 
-/* A thread must be awake when the next waiting task is due. */
+/* Makes an idle request thread wake up when the next waiting task is due. */
 static void set_timer(struct request_pool *request_pool)
 {
     struct pool_thread *pool_thread;
@@ -667,7 +677,7 @@ static void let_client_go(struct pool_client *client)
     }
 }
 
-/* The process ends: no task is tried again. */
+/* Called when the process ends: ends all tasks that wait for another try. */
 static void let_go(void *context)
 {
     struct request_pool *request_pool = context;

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Request pool: makes storage requests for all worker threads, and is the one
- * retry layer. A task is one request with its tries. A request thread makes one
- * exchange at a time; a caller that waits makes its own. A task to be tried
- * again returns to the queue with a not-before time and frees its request
- * thread. Request threads serve the clients round robin, so that a large run
- * does not starve a small one.
+ * retry layer. A task is one request and all its tries. A request thread makes
+ * one exchange at a time; a caller that waits for its task makes the exchanges
+ * of the task itself. A task to be tried again returns to the queue with a
+ * not-before time and frees its request thread. Request threads serve the
+ * clients round robin, so that a large run does not starve a small one.
  *
  * Retried here: TW_BUSY, and TW_UNKNOWN of repeatable tasks (reads). Never
- * retried: TW_UNKNOWN of a write; its owner reads, then decides. The last
- * outcome is final after RETRY_TRIES tries (throttled tries do not count), and
- * at once when the store's circuit breaker is open, the store is silent, the
- * client stops or the process ends (stop.h). A task that waits for its next try
- * when the deadline comes ends with TW_STOPPED; if the deadline is moved
- * meanwhile, the new one counts.
+ * retried: TW_UNKNOWN of a write; the owner of the task reads, then decides.
+ * The last outcome is final after RETRY_TRIES tries (throttled tries do not
+ * count), and at once when the store's circuit breaker is open, the store is
+ * silent, the client stops or the process ends (stop.h). A task that waits for
+ * its next try when the deadline comes ends with TW_STOPPED; if the deadline is
+ * moved meanwhile, the new one counts.
  */
 #ifndef TW_STORE_REQUEST_POOL_H
 #define TW_STORE_REQUEST_POOL_H
@@ -38,52 +38,57 @@ struct pool_request {
      * done. */
     enum tw_err (*send)(struct pool_request *task, struct exchange *exchange);
     bool repeatable;     /* a read: retried after an indeterminate outcome */
-    struct store *store; /* the rate limit of its account applies */
+    struct store *store; /* target; the rate limit of its account applies */
     uint64_t partition;  /* hash of table and PartitionKey; 0: none */
     unsigned entities;   /* expected number of entities read or written */
-    bool scans;          /* a page: send requests at most `most` */
-    size_t bytes; /* memory it may hold while in flight, for the budget */
+    bool scans; /* the task reads a page: send asks for at most `most` entities
+                 */
+    size_t bytes; /* memory that the task may use while in flight; counts
+                     against REQUEST_POOL_BUDGET_BYTES */
 
     /* For send: */
-    unsigned most; /* entities; 0: any number */
-    unsigned came; /* entities read or written; preset to expected, send
-                      corrects it */
+    unsigned most; /* maximum number of entities to request; 0: no limit */
+    unsigned came; /* entities read or written; preset to the expected number,
+                      corrected by send */
 
-    /* Set by the request pool; read it once request_pool_done(). */
+    /* Set by the request pool; valid once request_pool_done() is true. */
     enum tw_err outcome;
-    struct exchange last; /* the last exchange's */
+    struct exchange last; /* the exchange of the last try */
     struct retry retry;
 
     /* Private to the request pool. */
     bool done;
     bool cancelled;
-    bool by_caller; /* its caller makes the exchanges ... */
-    bool given;     /* ... and may do so now */
+    bool by_caller; /* the caller makes the exchanges of this task */
+    bool given; /* by_caller only: the caller may make the next exchange now */
     struct pool_request *next;
     struct pool_client *client;
-    int64_t not_before_ms, retry_ms, left_ms; /* boot clock */
-    bool watched;     /* it counts for the silence of its store */
-    bool refused;     /* not sent, or ended: its store is silent or useless */
-    int64_t quiet_ms; /* for how long, ms */
-    bool useless;     /* the store responds, but serves nothing */
+    /* Boot clock: when the next try may start, when the next try would start
+     * without the deadline, when the last try started. */
+    int64_t not_before_ms, retry_ms, left_ms;
+    bool watched; /* the task counts for the silence of its store */
+    bool refused; /* not sent, or not retried, because its store is silent or
+                     useless */
+    int64_t quiet_ms; /* how long the store has been silent or useless, ms */
+    bool useless; /* the task is refused because the store responds, but serves
+                     nothing */
     struct rate_key key;
     unsigned expected;
 };
 
 /*
  * request_pool_new: at most count tasks in flight (1..256) and as many threads.
- * max_entities_per_second: 0 for no ceiling; see request_pool_spend(). Owned;
- * request_pool_free() waits for tasks in flight; all clients must be freed
- * before.
+ * max_entities_per_second: 0 for no ceiling; see request_pool_spend(). Owned.
+ * Free all clients before request_pool_free(), which ends the threads.
  */
 struct request_pool *request_pool_new(
     unsigned count, int64_t max_entities_per_second);
 void request_pool_free(struct request_pool *request_pool);
 
 /*
- * pool_client_new: the access of a run (or a command). deadline is borrowed;
- * NULL: none. Owned; pool_client_free() ends tasks that have not started
- * (TW_STOPPED) and waits for those in flight.
+ * pool_client_new: a client, through which one run (or command) submits its
+ * tasks. deadline is borrowed; NULL: none. Owned; pool_client_free() ends tasks
+ * that have not started (TW_STOPPED) and waits for those in flight.
  */
 struct pool_client *pool_client_new(
     struct request_pool *request_pool, const struct deadline *deadline);
@@ -95,23 +100,24 @@ void pool_client_free(struct pool_client *client);
 void request_pool_reach_until(struct pool_client *client, int64_t until_ms);
 
 /*
- * request_pool_watch_silence: the client belongs to a run that occupies a
+ * request_pool_watch_silence: call for the client of a run that occupies a
  * worker thread. A silent store occupies one worker thread of all such clients
  * together (silence.h): further requests to it are refused (TW_BUSY,
  * breaker_open) or given up. Tables of `ledger` (borrowed) are exempt: without
  * them no worker thread can work. request_pool_is_silent: are requests to the
- * store refused for this reason now?
+ * store refused now because it is silent or useless?
  */
 void request_pool_watch_silence(
     struct pool_client *client, const struct store *ledger);
 bool request_pool_is_silent(
     struct request_pool *request_pool, const struct store *store);
 
-/* request_pool_submit: task is borrowed until it is done. Never blocks. */
+/* request_pool_submit: task is borrowed until it is done. The call never
+ * blocks. */
 void request_pool_submit(struct pool_client *client, struct pool_request *task);
 
-/* request_pool_submit_at: the same, not sent before not_before_ms (boot
- * clock). */
+/* request_pool_submit_at: like request_pool_submit(); the task is not sent
+ * before not_before_ms (boot clock). */
 void request_pool_submit_at(struct pool_client *client,
     struct pool_request *task, int64_t not_before_ms);
 
@@ -122,7 +128,8 @@ void request_pool_submit_at(struct pool_client *client,
  */
 void request_pool_cancel(struct pool_client *client, struct pool_request *task);
 
-/* request_pool_give_up: cancel without waiting: the task is not tried again. */
+/* request_pool_give_up: like request_pool_cancel() without waiting: a task in
+ * flight is not tried again. */
 void request_pool_give_up(
     struct pool_client *client, struct pool_request *task);
 
@@ -133,7 +140,7 @@ bool request_pool_done(
 void request_pool_wait(struct pool_client *client, struct pool_request *task);
 
 /* request_pool_wait_any: wait until more than `seen` tasks of this client (0 at
- * first) have ended. Returns how many have ended so far. */
+ * first) have ended, or no task is left. Returns how many have ended so far. */
 uint64_t request_pool_wait_any(struct pool_client *client, uint64_t seen);
 
 /* request_pool_call: submit and wait; the exchanges are made on the calling
@@ -144,37 +151,39 @@ TW_MUST_USE enum tw_err request_pool_call_at(struct pool_client *client,
     struct pool_request *task, int64_t not_before_ms);
 
 /*
- * request_pool_stop: no further retries, and no task starts: waiting tasks end
- * with TW_STOPPED (err keeps the text of their last try). Tasks in flight end
- * by themselves.
+ * request_pool_stop: end the client's waiting tasks with TW_STOPPED (err keeps
+ * the text of their last try); no further task starts. Tasks in flight end
+ * without a retry.
  */
 void request_pool_stop(struct pool_client *client);
 
 /*
- * request_pool_hurry: the run stops soon; tasks in flight may still succeed. No
- * task of the client waits for its next try longer than wait_ms from now: each
- * is then tried once more and ends (TW_STOPPED). Otherwise a service that
- * refuses everything would hold up the run. PLATFORM_NEVER: the run does not
- * stop after all.
+ * request_pool_hurry: call when the run stops soon; tasks in flight may still
+ * succeed. No task of the client waits for its next try longer than wait_ms
+ * from now: each task is then tried once more and, if that fails, ends
+ * (TW_STOPPED). Without this call a service that refuses everything would hold
+ * up the run. wait_ms PLATFORM_NEVER: the run does not stop after all.
  */
 void request_pool_hurry(struct pool_client *client, int64_t wait_ms);
 
-/* request_pool_requests: requests sent to the store so far (Transactions). */
+/* request_pool_requests: number of requests that the client has sent so far
+ * (Transactions). */
 int64_t request_pool_requests(const struct pool_client *client);
 
-/* request_pool_throttled: of these, those with a response of 429 or 503. */
+/* request_pool_throttled: number of the client's tries answered with 429 or
+ * 503. */
 int64_t request_pool_throttled(const struct pool_client *client);
 
-/* request_pool_is_indeterminate: did a write have an indeterminate outcome, so
- * that the store may still apply it? Always false for a store without late
- * writes. */
+/* request_pool_is_indeterminate: did a write of the client have an
+ * indeterminate outcome, so that the store may still apply it? Always false for
+ * a store without late writes. */
 bool request_pool_is_indeterminate(const struct pool_client *client);
 
 /*
- * pool_client_of: the client is a run's of that job. All runs of the job
- * together send at most so many entities a second (0: no limit), or the number
- * set before. request_pool_set_ceiling: sets this number, also for running
- * attempts. job NULL: the ceiling of all jobs together.
+ * pool_client_of: call for the client of a run of job. All runs of the job
+ * together send at most max_entities_per_second (0: no limit), or the number
+ * set earlier for the job. request_pool_set_ceiling: changes this number, also
+ * for running attempts. job NULL: the ceiling of all jobs together.
  */
 void pool_client_of(struct pool_client *client, const char *job,
     int64_t max_entities_per_second);
@@ -184,8 +193,8 @@ void request_pool_set_ceiling(struct request_pool *request_pool,
 /*
  * request_pool_spend: may count entities be sent under the ceilings? The owner
  * calls it before it submits a batch. false: not yet; the call has waited up to
- * a quarter of a second, call it again. true: they are counted, or the client
- * is stopped or its deadline closed.
+ * a quarter of a second, call it again. true: the entities are counted, or the
+ * client is stopped or its deadline closed.
  */
 TW_MUST_USE bool request_pool_spend(struct pool_client *client, unsigned count);
 

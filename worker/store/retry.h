@@ -20,8 +20,9 @@
 #define RETRY_BASE_MS 800
 #define RETRY_FACTOR 2
 #define RETRY_CAP_MS 6400
-/* A service that responds may refuse at random, and a scan, with one request in
- * flight, waits for the next try: the first retries are early. */
+/* Limit of the first wait after a try with a response, and its factor for each
+ * further try. The first retries are early: a service that responds may refuse
+ * at random, and a scan with one request in flight waits for the next try. */
 #define RETRY_RESPONDED_BASE_MS 8
 #define RETRY_RESPONDED_FACTOR 8
 
@@ -29,7 +30,7 @@
  * retry_backoff_ms: wait before try number tries+1 (tries >= 1): a random time
  * below a limit that is multiplied with each try. responded: the last try had a
  * response. random: uniform 64 bits. hint_ms: the service's Retry-After, -1:
- * none; it has priority, up to a minute.
+ * none; it has priority, but is limited to a minute.
  */
 int64_t retry_backoff_ms(
     unsigned tries, bool responded, uint64_t random, int64_t hint_ms);
@@ -37,7 +38,7 @@ int64_t retry_backoff_ms(
 /* One call and its tries. All zero: no try yet. */
 struct retry {
     unsigned tries;     /* started tries */
-    unsigned throttled; /* of these, with a response of 429 or 503 */
+    unsigned throttled; /* tries answered with 429 or 503 */
 };
 
 /* retry_is_throttled: did the service respond that it is busy? */
@@ -50,7 +51,7 @@ bool retry_is_locked(const struct exchange *last);
 /* retry_begin: count the start of one more try. */
 void retry_begin(struct retry *retry);
 
-/* retry_may_follow: after a try ended with `last`, called once for each try: is
+/* retry_may_follow: call once after each try, which ended with `last`: is
  * another try allowed? */
 bool retry_may_follow(struct retry *retry, const struct exchange *last);
 
@@ -60,14 +61,15 @@ int64_t retry_delay_ms(const struct retry *retry, const struct exchange *last);
 /* How long a thread waits for one call to succeed. */
 struct retry_limits {
     const struct deadline *deadline; /* NULL: none */
-    int64_t until_ms;                /* boot clock */
-    int64_t unanswered_ms;           /* the same if no response comes */
+    int64_t until_ms;                /* no try starts later; boot clock */
+    int64_t unanswered_ms; /* until_ms if the last try had no response */
 };
 
 /*
  * retry_wait: for a caller that makes the call on its own thread, without
- * retry_begin(): the call has ended with `last`; wait until it may be retried.
- * False, at once: no tries left, no time left, or the process ends.
+ * retry_begin(). Call when a try has ended with `last`: waits until the next
+ * try may start. False, at once: no tries left, no time left, or the process
+ * ends.
  */
 bool retry_wait(struct retry *retry, const struct exchange *last,
     const struct retry_limits *limits);
@@ -81,21 +83,21 @@ bool retry_wait(struct retry *retry, const struct exchange *last,
  *     while (retry_call_again(&call, outcome));
  */
 struct retry_call {
-    struct exchange exchange; /* of the last try */
+    struct exchange exchange; /* the exchange of the current or last try */
     struct retry retry;
     struct retry_limits limits;
 };
 
-/* How long a worker's own threads wait for a busy service before they treat it
- * as one that does not serve them. */
+/* How long a worker's own threads wait for a busy service before they conclude
+ * that the service does not serve them. */
 #define RETRY_BUSY_MS 10000
 
 /* How long a command retries if nothing responds: a person waits, and the
  * address is probably wrong. */
 #define RETRY_UNANSWERED_MS 2000
 
-/* retry_call: retry for at most busy_ms, or unanswered_ms if no response comes
- * (0: no retry). deadline is borrowed; NULL: none. */
+/* retry_call: retry for at most busy_ms, or unanswered_ms after a try without a
+ * response (0: no retry). deadline is borrowed; NULL: none. */
 struct retry_call retry_call(
     const struct deadline *deadline, int64_t busy_ms, int64_t unanswered_ms);
 bool retry_call_again(struct retry_call *call, enum tw_err outcome);

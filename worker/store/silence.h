@@ -6,18 +6,20 @@
  * take, so a few of them would occupy every thread of a worker.
  *
  * - If a store has not responded within the last ten seconds (or ever), one
- *   request is sent. Further ones wait for its response, at most a second.
+ *   request is sent. Further requests wait for the response to that one, at
+ *   most a second.
  * - A store is silent when no response has come for ten seconds, and for a
  *   second since a request was sent, and for three times its slowest response
- *   time: a slow store is not silent. Further requests are refused. Those in
+ *   time: a slow store is not silent. Further requests are refused. Requests in
  *   flight are given up, except one (request_pool.c), which may take its whole
  *   time.
  * - When the last request in flight ended without a response, requests are
- *   refused for as long as it took, at least five seconds. So a silent store
- *   occupies half of one worker thread if many runs need it, less if few do.
+ *   refused for as long as that request took, at least five seconds. So a
+ *   silent store occupies half of one worker thread if many runs need the
+ *   store, less if few do.
  *
  * The first response ends all of this. A refused or reset connection is not
- * silence: the circuit breaker counts those.
+ * silence: the circuit breaker counts such failures.
  *
  * If a store responds but serves nothing (busy, errors, a proxy that cannot
  * reach it) for ten responses and ten seconds, runs cannot use it: after each
@@ -29,29 +31,34 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Azure responds to a query within five seconds, with a continuation. */
+/* A store that responded within this time is not silent: Azure responds to a
+ * query within five seconds, with a continuation if need be. */
 #define SILENCE_LATELY_MS 10000
-#define SILENCE_FIRST_MS 900 /* requests in flight check once a second */
-/* A store is silent only after this multiple of its slowest response time. */
+/* A store without a response for less than this is not silent. Below a second,
+ * because requests in flight check once a second. */
+#define SILENCE_FIRST_MS 900
+/* Multiple of its slowest response time after which a store may be silent. */
 #define SILENCE_SLOWER 3
 #define SILENCE_PAUSE_MIN_MS 5000
-/* A store that refuses half of its requests at random refuses this many in a
- * row once in a thousand. */
+/* A store is useless after this many responses in a row that serve nothing. A
+ * store that refuses half of its requests at random refuses so many in a row
+ * once in a thousand. */
 #define SILENCE_USELESS 10
-/* Maximum duration of a request (deadline.h). The clock may advance by hours
- * meanwhile, while the machine is suspended or the process is stopped. */
+/* A longer duration of a request counts as this one, its maximum (deadline.h):
+ * while the machine is suspended or the process is stopped, the clock may
+ * advance by hours. */
 #define SILENCE_TOOK_MAX_MS 35000
 
 /* All zero: nothing is known. All times are on platform_boot_ms(). */
 struct silence {
     unsigned in_flight;
-    int64_t quiet_ms; /* since then requests are in flight without a response */
+    int64_t quiet_ms;     /* start of the time in flight without a response */
     int64_t responded_ms; /* time of the last response; 0: none */
     int64_t slowest_ms;   /* slowest response time; old ones count less */
     int64_t refused_until_ms;
     int64_t lasted_ms;  /* duration of the last request without a response */
-    unsigned useless;   /* responses since the last served request ... */
-    int64_t useless_ms; /* ... and the time of the first of them */
+    unsigned useless;   /* responses since the last served request */
+    int64_t useless_ms; /* time of the first response counted in useless */
     int64_t useless_until_ms;
 };
 
@@ -62,20 +69,22 @@ enum silence_end { SILENCE_RESPONSE, SILENCE_NO_RESPONSE, SILENCE_UNTOLD };
  * now. */
 int64_t silence_wait_ms(const struct silence *silence, int64_t now_ms);
 
-/* silence_refuses: is a request refused now? *ret: time without a response,
- * ms. */
+/* silence_refuses: is a request refused now? *ret: for how long the store has
+ * not responded or served nothing, ms. */
 bool silence_refuses(
     const struct silence *silence, int64_t now_ms, int64_t *ret);
 
-/* silence_begin: a request is sent. silence_end: it has ended. silence_move: a
- * part of a response has arrived. */
+/* Call silence_begin when a request is sent, silence_end when that request has
+ * ended (left_ms: when it was sent), silence_move when a part of a response has
+ * arrived. */
 void silence_begin(struct silence *silence, int64_t now_ms);
 void silence_end(struct silence *silence, int64_t now_ms, int64_t left_ms,
     enum silence_end end);
 void silence_move(struct silence *silence, int64_t now_ms);
 
-/* silence_note_served: a response has come, which served or did not.
- * silence_is_useless: no request was served for SILENCE_LATELY_MS. */
+/* silence_note_served: call when a response has come; served: the request was
+ * served. silence_is_useless: has no request been served for SILENCE_USELESS
+ * responses and SILENCE_LATELY_MS? */
 void silence_note_served(struct silence *silence, int64_t now_ms, bool served);
 bool silence_is_useless(const struct silence *silence, int64_t now_ms);
 

@@ -143,7 +143,7 @@ struct key_range key_range_prefix(struct slice prefix, struct arena *arena)
 /*
  * The part before the first code point whose rank differs between the two
  * orders (U+E000 and more; surrogates are not code points). Texts that differ
- * before its end differ in the same direction in both.
+ * within that part differ in the same direction in both orders.
  */
 static struct slice agreed(struct slice text)
 {
@@ -254,7 +254,7 @@ bool store_last_date(struct store *store, struct lease_response *ret)
     return ret->date_ticks != 0;
 }
 
-/* Clocks of queue services are ignored. */
+/* Records the Date of a table service; clocks of queue services are ignored. */
 static void note_date(struct store *store, enum store_service service,
     const struct exchange *exchange)
 {
@@ -272,7 +272,7 @@ static void note_date(struct store *store, enum store_service service,
     unlock_date(store);
 }
 
-/* Every request that was made ends here. */
+/* Call after every request: records its Date and outcome. */
 static enum tw_err note_outcome(struct store *store, enum store_service service,
     struct exchange *exchange, enum tw_err outcome)
 {
@@ -284,7 +284,7 @@ static enum tw_err note_outcome(struct store *store, enum store_service service,
                                      outcome == TW_REFUSED ||
                                      outcome == TW_FORBIDDEN);
     if (outcome == TW_STOPPED || outcome == TW_FULL)
-        return outcome; /* they show nothing about the service */
+        return outcome; /* these outcomes show nothing about the service */
     if (is_response(exchange, outcome))
         breaker_respond(breaker, exchange->sent_ms, outcome == TW_REFUSED);
     else
@@ -358,9 +358,10 @@ static struct continuation keep(struct continuation from, struct arena *arena)
 }
 
 /*
- * A continuation that repeats would be followed, and paid for, forever. One is
- * remembered each time the number of pages has doubled (Brent's algorithm): a
- * loop of n pages is detected after at most 3n pages, whatever came before it.
+ * True: next repeats an earlier continuation, and would be followed, and paid
+ * for, forever. One continuation is remembered each time the number of pages
+ * has doubled (Brent's algorithm): a loop of n pages is detected after at most
+ * 3n pages, whatever came before it.
  */
 static bool was_there(
     const struct continuation *from, struct continuation *next)
@@ -730,7 +731,7 @@ enum tw_err store_queue_get(struct store *store, struct exchange *exchange,
             store, exchange, queue, count, visibility_timeout_s, ret));
 }
 
-/* Both become parts of a URL. */
+/* Checks message id and pop receipt, which become parts of a URL. */
 static enum tw_err check_receipt(
     struct exchange *exchange, struct slice id, struct slice pop_receipt)
 {

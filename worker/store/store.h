@@ -2,9 +2,9 @@
 /*
  * The store contract: tables and queues with Azure's semantics. Two
  * implementations (azure/, embedded/) implement one table of functions and pass
- * one conformance suite. Every call is one exchange without retries
- * (request_pool.h), and its outcome is done, not done, or indeterminate
- * (err.h). Any thread may make any call.
+ * one conformance suite. Every call makes one exchange without retries
+ * (request_pool.h retries). The outcome of a call is done, not done, or
+ * indeterminate (err.h). Any thread may make any call.
  */
 #ifndef TW_STORE_STORE_H
 #define TW_STORE_STORE_H
@@ -36,21 +36,24 @@
  * deadline and gives_up; the store sets the rest on every return.
  */
 struct exchange {
-    const struct deadline *deadline; /* borrowed; NULL: no lease bounds it */
-    int64_t sent_ms;    /* platform_boot_ms() when sent; 0: not sent */
+    const struct deadline *deadline; /* borrowed; NULL: there is no deadline */
+    int64_t sent_ms;    /* platform_boot_ms() at sending; 0: not sent */
     int64_t date_ticks; /* the service's clock in the response; 0: no response.
                            Azure's Date has whole seconds */
     int64_t retry_after_ms; /* the service's Retry-After; -1: none */
-    int http_status;        /* of the response; 0: none */
-    bool breaker_open; /* the store does not respond: nothing was sent, or this
-                          failure left the breaker open */
-    bool reached;      /* a request was sent to its service, now or before */
-    /* Called about once a second until the whole response has arrived; comes: a
-     * part has arrived since the last call. True: give the request up; if it
-     * was sent its outcome is indeterminate. NULL: never given up. */
+    int http_status;   /* HTTP status of the response; 0: no HTTP response */
+    bool breaker_open; /* the store counts as not responding (circuit breaker,
+                          silence.h): nothing was sent, or the exchange failed
+                          and later ones are refused */
+    bool reached;      /* this exchange or an earlier one sent a request to the
+                          service */
+    /* The store calls gives_up about once a second until the whole response has
+     * arrived; comes: a part arrived since the last call. If gives_up returns
+     * true the store gives the request up; the outcome of a request that was
+     * sent is then indeterminate. NULL: never given up. */
     bool (*gives_up)(void *context, bool comes);
     void *context;
-    struct err err; /* the error text, unless TW_OK */
+    struct err err; /* the error text, unless the outcome is TW_OK */
 };
 
 /* Capabilities of a store. */
@@ -58,24 +61,24 @@ struct store_capabilities {
     const char *kind; /* "embedded" or "azure" */
     bool ordered;     /* scans return keys in UTF-16 ordinal order (not
                          on Cosmos DB)                                  */
-    bool has_queues;  /* not on Cosmos DB                               */
+    bool has_queues;  /* false: no queue service (Cosmos DB, or no queue
+                         endpoint) */
     bool late_writes; /* a request that was given up may still be applied later
                        */
-    bool local; /* on this machine, as are its writers: they date by the wall
-                   clock, not by its Date */
+    bool local; /* the store and its writers are on this machine; writers take
+                   dates from the wall clock, not from the store's Date */
     size_t batch_max_bytes;
     const char *endpoint; /* two stores with the same endpoint (ignoring case)
                              have the same tables; NULL: shared with no other
                              store. Lives as long as the store */
-    const char
-        *identity; /* which store it is, under any configured name: permanent
-                      and unique. At most STORE_IDENTITY_MAX bytes, no secret;
-                      NULL: unknown. Lives as long as the store */
+    const char *identity; /* permanent and unique, equal under any configured
+                             name. At most STORE_IDENTITY_MAX bytes, no secret;
+                             NULL: unknown. Lives as long as the store */
 };
 
 /* ---- tables ---- */
 
-/* Bounds of one key. Without from and below: every key. */
+/* A range of PartitionKeys or RowKeys. Without from and below: every key. */
 struct key_range {
     bool has_from, has_below;
     bool from_exclusive;      /* from itself is excluded */
@@ -83,21 +86,23 @@ struct key_range {
     struct slice from, below; /* from <= key < below                        */
 };
 
-/* key_range_exact: only key. key_range_prefix: a superset of the keys that
- * begin with prefix, in UTF-16 and in code point order; the caller tests each
- * key exactly. An upper bound that must be built lives in arena. */
+/* key_range_exact: only key. key_range_prefix: a range that contains all keys
+ * that begin with prefix, in UTF-16 and in code point order. The range may
+ * contain other keys: the caller tests each key. An upper bound that must be
+ * built lives in arena. */
 struct key_range key_range_exact(struct slice key);
 struct key_range key_range_prefix(struct slice prefix, struct arena *arena);
-/* key_range_between: a superset of the keys from <= key < below in UTF-16
- * order, the service's, in whichever of the two orders a store sorts; the
- * caller tests each key exactly. NULL: no bound. */
+/* key_range_between: a range that contains all keys with from <= key < below in
+ * UTF-16 order, which is the service's, even if a store sorts by code points.
+ * The range may contain other keys: the caller tests each key. NULL: no bound.
+ */
 struct key_range key_range_between(
     const struct slice *from, const struct slice *below, struct arena *arena);
-/* key_range_has: is key in range, in UTF-16 order? Stores use this test. */
+/* key_range_has: is key in range, in UTF-16 order? */
 bool key_range_has(const struct key_range *range, struct slice key);
 
-/* The service's continuation token, opaque; empty: the beginning, or the
- * end. */
+/* The service's continuation token, opaque. Without more: the beginning of a
+ * scan, or no further page. */
 struct continuation {
     struct slice partition_key, row_key; /* NextPartitionKey, NextRowKey */
     bool more;
@@ -110,17 +115,17 @@ struct continuation {
 struct scan_request {
     const char *table;
     struct key_range partition_key, row_key;
-    struct slice filter; /* OData, or empty */
-    const struct slice
-        *select; /* names, the store adds the keys; NULL: all properties */
+    struct slice filter;        /* OData, or empty */
+    const struct slice *select; /* names of the properties to return; both keys
+                                   are always returned; NULL: all properties */
     size_t select_count;
-    unsigned top;     /* 1..1000; 0: 1000 */
-    size_t max_bytes; /* of the response; larger: TW_TOO_LARGE, a smaller top
-                         may succeed; 0: 32 MiB */
+    unsigned top;     /* maximum number of entities, 1..1000; 0: 1000 */
+    size_t max_bytes; /* maximum size of the response, 0: 32 MiB; if it is
+                         larger: TW_TOO_LARGE, and a smaller top may succeed */
     bool damaged_too; /* return a stored but unreadable entity with its keys,
                          without ETag and properties, regardless of the filter;
-                         false: it fails the scan */
-    struct continuation from; /* .more false: from the beginning */
+                         false: such an entity fails the scan */
+    struct continuation from; /* start; .more false: from the beginning */
     /* Called at most once, on the calling thread, when the start of the next
      * page is known and this page has not arrived yet; next is borrowed during
      * the call. This page may still fail. NULL: not wanted. */
@@ -128,18 +133,18 @@ struct scan_request {
     void *context;
 };
 
-/* page_init before first use; page_done frees; a page can be filled again and
- * reuses its memory. */
+/* Call page_init before first use; page_done frees. A page can be filled again
+ * and then reuses its memory. */
 struct page {
-    struct arena arena; /* holds the entities ... */
-    struct buf body;    /* ... which also point into this, the response body */
+    struct arena arena; /* memory of the entities */
+    struct buf body;    /* the response body, into which entities may point */
     struct entity *entities;
     size_t count;             /* may be 0 though next.more is set */
     struct continuation next; /* a scan ends only when !next.more */
 };
 void page_init(struct page *page);
 void page_done(struct page *page);
-void page_clear(struct page *page); /* empty; keeps memory */
+void page_clear(struct page *page); /* removes the content; keeps memory */
 
 enum operation_type {
     OPERATION_INSERT,  /* the entity must not exist */
@@ -162,9 +167,10 @@ struct batch {
 };
 
 struct batch_result {
-    size_t failed; /* when refused: index of the operation that failed;
+    size_t failed; /* index of the operation for which the batch was refused;
                       batch.count: unknown */
-    char etags[BATCH_MAX_OPERATIONS][96]; /* on TW_OK, "" after a delete */
+    char etags[BATCH_MAX_OPERATIONS][96]; /* on TW_OK the new ETag of each
+                                             entity; "" after a delete */
 };
 
 /* ---- queues ---- */
@@ -179,14 +185,14 @@ struct message {
 };
 
 struct messages {
-    struct arena arena; /* the messages live here */
+    struct arena arena; /* memory of the messages */
     struct message list[QUEUE_MAX_GET];
     size_t count;
 };
 void messages_init(struct messages *messages);
 void messages_done(struct messages *messages);
 
-/* A pop receipt kept after its response is freed. */
+/* Bytes of a buffer for a pop receipt or a message id, NUL included. */
 #define QUEUE_RECEIPT_MAX 256
 #define QUEUE_ID_MAX 128
 
@@ -194,29 +200,30 @@ void messages_done(struct messages *messages);
 
 struct watch;
 
-/* Each has its own endpoint and circuit breaker. */
+/* The services of a store. Each has its own endpoint and circuit breaker. */
 enum store_service { SERVICE_TABLES, SERVICE_QUEUES, STORE_SERVICES };
 
 struct store {
-    const struct store_ops
-        *ops; /* first member of every implementation's struct */
+    /* Functions of the implementation, whose own struct begins with a struct
+     * store. */
+    const struct store_ops *ops;
     struct store_capabilities capabilities;
-    const char *name; /* as in the configuration; for messages */
-    struct breaker
-        breakers[STORE_SERVICES]; /* while one is open, requests except probes
-                                     are not sent and end with TW_BUSY */
+    const char *name; /* name of the store in the configuration; for messages */
+    /* While the breaker of a service is open only probes are sent; all other
+     * requests to the service end with TW_BUSY. */
+    struct breaker breakers[STORE_SERVICES];
     bool read_only; /* every change is refused (TW_INVALID) before it is sent;
                        set before the first call */
-    _Atomic bool failed; /* the last request of any thread had no response, or
-                            was refused */
-    struct silence silence; /* of its tables; guarded by the lock of the request
-                               pool that serves its runs */
+    _Atomic bool failed; /* the last request of any thread ended with TW_BUSY,
+                            TW_UNKNOWN, TW_REFUSED or TW_FORBIDDEN */
+    /* Silence of the table service; guarded by the lock of the request pool. */
+    struct silence silence;
     _Atomic bool date_locked;    /* spin lock for dated, held during a copy */
     struct lease_response dated; /* see store_last_date() */
 };
 
-/* store_last_date: the newest response of the table service with a Date, of any
- * thread; false: there was none. */
+/* store_last_date: the newest response with a Date that any thread got from the
+ * table service; false: no such response yet. */
 bool store_last_date(struct store *store, struct lease_response *ret);
 
 /* store_same: do both stores have the same tables? */
@@ -277,8 +284,8 @@ TW_MUST_USE enum tw_err store_scan(struct store *store,
 
 /*
  * store_get: one entity with all its properties as ret->entities[0].
- * TW_NOT_FOUND: the entity does not exist, or the table does not; then
- * exchange->err names the table. ret->count is 0.
+ * TW_NOT_FOUND: the entity or the table does not exist, and ret->count is 0;
+ * exchange->err names a table that does not exist.
  */
 TW_MUST_USE enum tw_err store_get(struct store *store,
     struct exchange *exchange, const char *table, struct slice partition_key,
@@ -310,7 +317,7 @@ TW_MUST_USE enum tw_err store_queue_create(
 
 /*
  * store_queue_put: put a message that never expires, first visible after hide_s
- * seconds. ret has its id, pop_receipt and inserted_ticks as list[0].
+ * seconds. ret->list[0] has the message's id, pop_receipt and inserted_ticks.
  * TW_TOO_LARGE: over 64 KiB. TW_INVALID: the text cannot be sent as XML.
  */
 TW_MUST_USE enum tw_err store_queue_put(struct store *store,
@@ -318,7 +325,8 @@ TW_MUST_USE enum tw_err store_queue_put(struct store *store,
     int64_t hide_s, struct messages *ret);
 
 /* store_queue_get: up to count (1..32) messages, hidden for
- * visibility_timeout_s (1..604800). TW_OK with none: the queue is empty. */
+ * visibility_timeout_s (1..604800). TW_OK without messages: no message is
+ * visible. */
 TW_MUST_USE enum tw_err store_queue_get(struct store *store,
     struct exchange *exchange, const char *queue, unsigned count,
     int64_t visibility_timeout_s, struct messages *ret);
@@ -333,7 +341,7 @@ TW_MUST_USE enum tw_err store_queue_renew(struct store *store,
     struct exchange *exchange, const char *queue, struct slice id,
     char *pop_receipt, int64_t hide_s);
 
-/* store_queue_delete: TW_CONFLICT as above. */
+/* store_queue_delete: TW_CONFLICT as for store_queue_renew(). */
 TW_MUST_USE enum tw_err store_queue_delete(struct store *store,
     struct exchange *exchange, const char *queue, struct slice id,
     struct slice pop_receipt);
@@ -350,19 +358,21 @@ TW_MUST_USE enum tw_err store_queue_count(struct store *store,
 
 /*
  * store_watch: call changed(context) soon after another process has written to
- * the store (watch.h), and after writes of this process. Ended by watch_end(),
+ * the store (watch.h), and after writes of this process. Call watch_end()
  * before store_close(). NULL: not supported by this store.
  */
 struct watch *store_watch(
     struct store *store, void (*changed)(void *context), void *context);
 
-/* store_close: no call may be in flight. NULL: does nothing. */
+/* store_close: call when no other call is in flight. NULL: does nothing. */
 void store_close(struct store *store);
 
-/* store_check_etag: is it valid as a condition: printable ASCII, not "*"? */
+/* store_check_etag: TW_OK for an ETag that is valid as a condition: printable
+ * ASCII, not "*". */
 TW_MUST_USE enum tw_err store_check_etag(struct slice etag, struct err *err);
 
-/* store_check_queue: 3-63 of a-z 0-9 -, alphanumeric ends, no --. */
+/* store_check_queue: TW_OK for a valid queue name: 3-63 of a-z 0-9 -,
+ * alphanumeric ends, no --. */
 TW_MUST_USE enum tw_err store_check_queue(struct slice name, struct err *err);
 
 #endif

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The folder is watched, not the file, because a write-ahead log is created and
- * deleted. SQLite writes a transaction to it, waits for the disk, and then
- * makes it visible by a write to shared memory that inotify does not report. So
- * changed() is called again.
+ * deleted. SQLite writes a transaction to the log, waits for the disk, and then
+ * makes the transaction visible by a write to shared memory that inotify does
+ * not report. So changed() is called again.
  */
 #include "worker/store/watch.h"
 
@@ -31,8 +31,8 @@ static const int AGAIN_MS[] = {10, 20, 40, 80, 160};
 #define REST_MS 10
 
 struct watch {
-    int events, stop; /* inotify, eventfd */
-    char *name;       /* of the file, without its folder */
+    int events, stop; /* descriptors of inotify and eventfd */
+    char *name;       /* name of the file, without its folder */
     void (*changed)(void *context);
     void *context;
     struct platform_thread thread;
@@ -94,7 +94,8 @@ static bool wait_for(const struct watch *watch, bool events, int64_t due_ms)
 static void look(void *context)
 {
     struct watch *watch = context;
-    int64_t due_ms = PLATFORM_NEVER; /* of the next call without an event */
+    int64_t due_ms =
+        PLATFORM_NEVER; /* time of the next call without an event */
     size_t again = 0;
 
     while (wait_for(watch, true, due_ms)) {

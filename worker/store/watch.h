@@ -16,13 +16,13 @@ struct watch;
  * its write-ahead log ("-wal") was written: at once, and a few times within the
  * next third of a second, because a write may become visible a moment later; at
  * most a hundred times a second. path is copied, context is borrowed. Owned;
- * NULL: the system does not allow it.
+ * NULL: the system refused inotify or eventfd.
  */
 struct watch *watch_begin(
     const char *path, void (*changed)(void *context), void *context);
 
-/* watch_end: changed is not called any more once this returns. NULL: does
- * nothing. */
+/* watch_end: ends the calls of changed(); none is made after watch_end() has
+ * returned. NULL: does nothing. */
 void watch_end(struct watch *watch);
 
 #endif

@@ -12,14 +12,15 @@
 #include "worker/store/entity.h"
 #include "worker/transfer/csv.h"
 
-#define BUCKETS 32768 /* a power of two, at least twice CSV_MAX_PROPERTIES */
+/* The number of buckets: a power of two, at least twice CSV_MAX_PROPERTIES. */
+#define BUCKETS 32768
 
 struct columns {
     struct arena arena;
     struct slice names[CSV_MAX_PROPERTIES];
     size_t count;
     bool sorted;               /* names are sorted; buckets are out of date */
-    uint16_t buckets[BUCKETS]; /* the index of a name + 1; 0: empty */
+    uint16_t buckets[BUCKETS]; /* index in names, plus 1; 0: empty bucket */
 };
 
 struct columns *columns_new(void)
@@ -38,7 +39,7 @@ void columns_free(struct columns *columns)
     mem_free(columns);
 }
 
-/* The bucket of name, or the empty one where it belongs. */
+/* The bucket of name, or the empty bucket for name if it was not added. */
 static uint16_t *bucket_of(struct columns *columns, struct slice name)
 {
     size_t at = hash_mix(hash_slice(HASH_BEGIN, name)) % BUCKETS;

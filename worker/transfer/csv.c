@@ -17,7 +17,8 @@ static bool is_return_at_end(struct slice line, size_t at)
     return line.at[at] == '\r' && at + 1 == line.len;
 }
 
-/* False: this character is not allowed here. */
+/* Advance state by the character at `at` of line. False: the character is not
+ * allowed there. */
 static bool step(struct csv_state *state, struct slice line, size_t at)
 {
     char c = line.at[at];
@@ -56,7 +57,7 @@ static size_t count_commas(struct slice text)
     return count;
 }
 
-/* The text inside the quotes, each pair of quotes as one. */
+/* The text inside the quotes, with each doubled quote as one quote. */
 static struct slice unquoted(struct slice text, struct arena *arena)
 {
     char *at = arena_alloc(arena, text.len + 1);
@@ -69,7 +70,7 @@ static struct slice unquoted(struct slice text, struct arena *arena)
     return (struct slice){at, len};
 }
 
-/* The quoted field at *at, which is moved after the closing quote. */
+/* The quoted field at *at; *at is moved behind the closing quote. */
 static struct slice take_quoted(
     struct slice record, size_t *at, struct arena *arena)
 {
@@ -118,7 +119,7 @@ const struct slice *csv_split(
 
 /* ---- the header ---- */
 
-/* Both keys, and each property and its type. */
+/* The maximum number of columns: both keys, each property, and its type. */
 #define COLUMNS_MAX (2 + 2 * CSV_MAX_PROPERTIES)
 
 static bool cut_suffix(struct slice *name, const char *suffix)
@@ -171,7 +172,7 @@ static enum tw_err read_column(
 /* The columns sorted by name, so that lookups take O(log n). */
 struct name_index {
     const struct csv_header *header;
-    size_t *columns; /* ordered by name */
+    size_t *columns; /* indices of columns, ordered by name */
 };
 
 static int compare_columns(const void *a, const void *b, void *context)
@@ -233,7 +234,7 @@ static enum tw_err check_names(const struct name_index *names, struct err *err)
 }
 
 /* A type column belongs to the property whose name is its prefix. If a property
- * has two, the first counts. */
+ * has two type columns, the first is used. */
 static void assign_types(
     const struct name_index *names, struct csv_column *columns)
 {
@@ -302,8 +303,8 @@ static bool read_type(struct slice text, enum edm_type *ret)
     return edm_type_named((struct slice){name, text.len + 4}, ret);
 }
 
-/* A conversion may lose only notation: leading zeros, digits beyond the
- * precision of a Double, the offset of a time. */
+/* Convert a cell. A conversion may lose only notation: leading zeros, digits
+ * beyond the precision of a Double, the offset of a time. */
 static enum tw_err read_value(struct slice name, struct slice text,
     enum edm_type type, struct arena *arena, struct property *ret,
     struct err *err)
@@ -381,7 +382,7 @@ enum tw_err csv_entity(const struct csv_header *header,
 
 /* ---- writing ---- */
 
-/* Outer spaces need quotes: a reader may drop them. */
+/* Spaces at the begin or end need quotes, because a reader may drop them. */
 static bool needs_quotes(struct slice text)
 {
     if (text.len == 0)
@@ -429,8 +430,9 @@ void csv_write_header(const struct slice *names, size_t count, struct buf *to)
     buf_add_char(to, '\n');
 }
 
-/* Does json contain a lone surrogate? Only the escapes of JSON can express it:
- * a canonical text escapes no other character from U+D800 to U+DFFF. */
+/* Does json contain a lone surrogate? Only a JSON escape can express one, and a
+ * canonical text has no other escapes from \ud800 to \udfff, because it writes
+ * whole pairs as UTF-8. */
 static bool has_lone_surrogate(struct slice json)
 {
     const char *at = json.at, *end = json.at + json.len;

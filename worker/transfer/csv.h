@@ -6,9 +6,9 @@
  *   a,b1,2024-01-01T00:00:00Z,"one, ""two""",String,5,Int64
  *   a,b2,2024-01-01T00:00:00Z,,,7,Int64
  *
- * The type of a property is in the cell of its @type column; without one it is
- * a String. If both cells are empty, the entity does not have the property; an
- * empty String has the type String.
+ * The type of a property is in the cell of its @type column; without an @type
+ * column the property is a String. If both cells are empty, the entity does not
+ * have the property; an empty String has the type String.
  */
 #ifndef TW_TRANSFER_CSV_H
 #define TW_TRANSFER_CSV_H
@@ -22,35 +22,35 @@
 #include "worker/base/slice.h"
 #include "worker/store/entity.h"
 
-/* Entities of a table may differ in their properties, of which each has at most
- * 252; a file has this many columns for properties. */
+/* Maximum number of properties in a file. It is above 252, the maximum of one
+ * entity, because entities of a table may differ in their properties. */
 #define CSV_MAX_PROPERTIES 10000
 
 /* ---- records ---- */
 
-/* The state at the end of a line of a record; {0}: before its first. */
+/* The state at the end of a line of a record; {0}: before the first line. */
 struct csv_state {
     enum {
-        CSV_FIELD,  /* a field begins                               */
-        CSV_PLAIN,  /* in a field without quotes                    */
-        CSV_QUOTED, /* in quotes: the next line belongs to it       */
-        CSV_CLOSED, /* after a quote, which may have ended the field */
+        CSV_FIELD,  /* at the first character of a field */
+        CSV_PLAIN,  /* in a field without quotes */
+        CSV_QUOTED, /* in quotes: the field continues on the next line */
+        CSV_CLOSED, /* after the closing quote, or the first of two */
     } at;
 };
 
 enum csv_verdict {
-    CSV_WHOLE,   /* the record ends with this line  */
-    CSV_OPEN,    /* it continues on the next line   */
-    CSV_INVALID, /* its quotes are not those of CSV */
+    CSV_WHOLE,   /* the record ends with the line */
+    CSV_OPEN,    /* the record continues on the next line */
+    CSV_INVALID, /* the record's quotes break RFC 4180 */
 };
 
-/* csv_line: the next line of a record, without its newline. */
+/* csv_line: read the next line of a record, given without its newline. */
 enum csv_verdict csv_line(struct csv_state *state, struct slice line);
 
 /*
- * csv_split: the fields of a record that csv_line() found whole, newlines in
- * fields unchanged. A carriage return at its end belongs to no field. Fields
- * that had to be copied live in arena.
+ * csv_split: the fields of a record for which csv_line() returned CSV_WHOLE,
+ * newlines in fields unchanged. A carriage return at the record's end belongs
+ * to no field. Fields that had to be copied live in arena.
  */
 const struct slice *csv_split(
     struct slice record, struct arena *arena, size_t *ret_count);
@@ -59,13 +59,13 @@ const struct slice *csv_split(
 
 struct csv_column {
     enum {
-        CSV_IGNORED, /* Timestamp, types */
+        CSV_IGNORED, /* Timestamp, or an @type column */
         CSV_PARTITION_KEY,
         CSV_ROW_KEY,
         CSV_PROPERTY,
     } what;
     struct slice name;
-    size_t type; /* the index of its type's column; its own index: none */
+    size_t type; /* index of the @type column; the column's own index: none */
 };
 
 struct csv_header {
@@ -73,14 +73,14 @@ struct csv_header {
     size_t count;
 };
 
-/* csv_header: from the fields of the first record, which are borrowed for the
- * life of *ret; its columns live in arena. TW_INVALID: err says which name is
+/* csv_header: parse the fields of the first record, which are borrowed for the
+ * life of *ret; columns live in arena. TW_INVALID: err says which name is
  * missing, duplicate or invalid. */
 TW_MUST_USE enum tw_err csv_header(const struct slice *fields, size_t count,
     struct arena *arena, struct csv_header *ret, struct err *err);
 
-/* csv_entity: the entity of a record, without an ETag. *ret lives in arena, and
- * as long as the header and the fields. TW_INVALID, TW_TOO_LARGE: no store
+/* csv_entity: the entity of a record, without an ETag. *ret lives in arena and
+ * points into the header and the fields. TW_INVALID, TW_TOO_LARGE: no store
  * accepts the entity; err names the property and never its value. */
 TW_MUST_USE enum tw_err csv_entity(const struct csv_header *header,
     const struct slice *fields, size_t count, struct arena *arena,
@@ -93,10 +93,10 @@ TW_MUST_USE enum tw_err csv_entity(const struct csv_header *header,
 void csv_write_header(const struct slice *names, size_t count, struct buf *to);
 
 /*
- * csv_write_entity: the record of entity below that header, and a newline. The
- * properties of entity and names are both ordered by bytes. TW_NOT_FOUND: a
- * property is not one of names. TW_INVALID: a String holds half of a surrogate
- * pair, which UTF-8 does not have; err names the property.
+ * csv_write_entity: the record of entity below the header of names, and a
+ * newline. The properties of entity and names are both ordered by bytes.
+ * TW_NOT_FOUND: a property is not one of names. TW_INVALID: a String holds half
+ * of a surrogate pair, which UTF-8 does not have; err names the property.
  */
 TW_MUST_USE enum tw_err csv_write_entity(const struct entity *entity,
     const struct slice *names, size_t count, struct buf *to, struct err *err);

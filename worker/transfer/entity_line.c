@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* One line of JSON Lines as an entity. */
+/* Parses one line of JSON Lines and explains common mistakes. */
 #include "worker/transfer/entity_line.h"
 
 #include <stddef.h>
@@ -8,7 +8,8 @@
 #include "worker/base/json.h"
 #include "worker/base/text.h"
 
-/* Room for the longest result of text_quote(). */
+/* The maximum length of a quoted name: at least the longest result of
+ * text_quote(). */
 #define NAME_MAX_BYTES 1024
 
 static bool is_blank(struct slice text)
@@ -38,7 +39,7 @@ static enum tw_err refuse_nested(
     return TW_INVALID;
 }
 
-/* Does line begin a JSON list? Then it may consist of the bracket only. */
+/* Does line begin a JSON list, perhaps with only the bracket on the line? */
 static bool begins_list(struct slice line)
 {
     size_t at = 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* One line of JSON Lines as an entity: what import reads. Pure. */
+/* Parses one line of JSON Lines, as import reads it, into an entity. Pure. */
 #ifndef TW_TRANSFER_ENTITY_LINE_H
 #define TW_TRANSFER_ENTITY_LINE_H
 
@@ -11,10 +11,11 @@
 #include "worker/store/entity.h"
 
 /*
- * entity_line: read line, without its newline. first: it is the first of the
- * file and may begin with a byte order mark. *ret_blank (then *ret is not set):
- * it has only white space. *ret has no ETag, points into line and lives in
- * arena. TW_INVALID, TW_TOO_LARGE: no store accepts the entity; err says why.
+ * entity_line: parse line, given without its newline. first: line is the first
+ * of the file and may begin with a byte order mark. *ret_blank (then *ret is
+ * not set): line has only white space. *ret has no ETag, points into line and
+ * lives in arena. TW_INVALID, TW_TOO_LARGE: no store accepts the entity; err
+ * says why.
  */
 TW_MUST_USE enum tw_err entity_line(struct slice line, bool first,
     struct arena *arena, struct entity *ret, bool *ret_blank, struct err *err);

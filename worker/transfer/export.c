@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* One scan of the table, or two for CSV, page by page into a file. */
+/* Scans the table page by page into a file; for CSV, a scan before that
+ * collects the names of the columns. */
 #include "worker/transfer/export.h"
 
 #include <inttypes.h>
@@ -20,7 +21,7 @@
 #include "worker/transfer/export_file.h"
 #include "worker/transfer/lines.h"
 
-/* Text is written when this much is collected. */
+/* The size of collected text at which it is written to the file. */
 #define WRITE_BYTES ((size_t)256 * 1024)
 #define WHAT_MAX ((size_t)256 * 1024)
 
@@ -30,24 +31,23 @@ struct export
     struct export_options options;
 
     struct export_file file;
-    bool opened;             /* file */
-    struct arena last_arena; /* of last */
-    struct entity last;      /* the last entity that an earlier process wrote;
-                                its keys */
-    bool continues;          /* resume after last */
+    bool opened;             /* export_file_open() was called for file */
+    struct arena last_arena; /* memory of last */
+    struct entity last;      /* keys of the last entity of an earlier process */
+    bool continues;          /* the scan begins after the keys in last */
 
-    struct columns *columns;   /* CSV */
-    const struct slice *names; /* of all columns for properties */
+    struct columns *columns;   /* CSV: names of the columns so far; else NULL */
+    const struct slice *names; /* names of all properties with columns */
     size_t name_count;
 
     _Atomic int64_t total;
     _Atomic bool collecting;
-    struct arena arena; /* of the current entity */
-    struct buf text;    /* not yet written */
+    struct arena arena; /* memory of the current entity */
+    struct buf text;    /* lines that are not yet written to file */
 
     struct platform_mutex mutex;
-    char *temporary; /* under mutex: the file that export_abort() removes, or
-                        NULL */
+    char *temporary; /* path of the file that export_abort() removes, or NULL;
+                        protected by mutex */
 };
 
 /* ---- entities ---- */
@@ -184,8 +184,8 @@ static bool is_system_property(struct slice name)
            slice_is(name, "Timestamp");
 }
 
-/* With --select the columns are the selected properties, whether an entity has
- * them or not; without it a scan collects them. */
+/* With --select the columns are the selected properties, even those that no
+ * entity has. Without --select a scan collects the names. */
 static enum tw_err find_columns(struct export *export, struct err *err)
 {
     const struct export_options *options = &export->options;

@@ -23,31 +23,32 @@
 struct export_options {
     const char *path; /* NULL or "-": standard output */
     enum records_format format;
-    struct slice filter;        /* OData, or empty */
+    struct slice filter;        /* OData filter; empty: all entities */
     const struct slice *select; /* NULL: all properties */
     size_t select_count;
-    const char *id; /* continues an interrupted export; NULL: none */
-    bool force;     /* replaces an existing file */
+    const char *id; /* continue an export under this id; NULL: none */
+    bool force;     /* an existing file is replaced */
 };
 
 struct export;
 
 /* export_new: owned. export_free: removes an incomplete file, except the part
- * of an export with an id, whose path it reports. NULL: nothing. */
+ * of an export with an id; prints the path of that part. NULL: nothing. */
 struct export *export_new(
     const struct transfer *transfer, const struct export_options *options);
 void export_free(struct export *export);
 
 /*
- * export_run: once. TW_OK: the file is complete. TW_NOT_FOUND: there is no such
- * table. TW_CONFLICT: wrong usage, as export_file_open() says. TW_INVALID: the
- * file cannot be written, or an entity cannot be written in this format.
- * TW_STOPPED, TW_FULL. All else: the store.
+ * export_run: call once. TW_OK: the file is complete. TW_NOT_FOUND: there is no
+ * such table. TW_CONFLICT: wrong usage, as export_file_open() says. TW_INVALID:
+ * the file cannot be written, or an entity cannot be written in this format.
+ * TW_STOPPED, TW_FULL. All other codes are outcomes of the store.
  */
 TW_MUST_USE enum tw_err export_run(struct export *export, struct err *err);
 
-/* export_count: entities in the file so far. export_is_collecting: is the first
- * scan under way, which only collects property names? From any thread. */
+/* export_count: entities in the file so far. export_is_collecting: is the
+ * export still in the first scan, which only collects property names? From any
+ * thread. */
 int64_t export_count(const struct export *export);
 bool export_is_collecting(const struct export *export);
 

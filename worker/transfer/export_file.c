@@ -19,7 +19,7 @@
 #define PART ".part"
 #define HASH_DIGITS 16
 
-/* Bytes of an existing part that are read at once. */
+/* The number of bytes of an existing part that are read at once. */
 #define READ_BYTES ((size_t)256 * 1024)
 
 static enum tw_err fail_write(
@@ -32,8 +32,8 @@ static enum tw_err fail_write(
         strerror(cause));
 }
 
-/* A pipe or a device is written directly, because no part can be renamed to
- * it. */
+/* Is path a pipe or a device? It is written directly, because a part cannot
+ * replace it by a rename. */
 static bool is_special(const char *path)
 {
     struct stat is;
@@ -41,7 +41,8 @@ static bool is_special(const char *path)
     return stat(path, &is) == 0 && !S_ISREG(is.st_mode);
 }
 
-/* The target of a link, which stays a link. Owned. */
+/* The path to which path resolves, so that the export does not replace a link,
+ * but the file behind it. Owned. */
 static char *target_of(const char *path)
 {
     char *real = realpath(path, NULL);
@@ -67,7 +68,7 @@ static const char *name_of(const char *path)
     return slash ? slash + 1 : path;
 }
 
-/* ---- another part of the same id ---- */
+/* ---- a part of another export with the same id ---- */
 
 static bool is_part_of(const char *name, const char *begin)
 {
@@ -125,7 +126,7 @@ static char *part_without_id(const char *path)
     return mem_format("%s.%.8s" PART, path, id);
 }
 
-/* The part gets the mode of the file that it replaces. */
+/* Give the part the mode of the file that the part will replace. */
 static void keep_mode(const struct export_file *file, int fd)
 {
     const mode_t who = S_IRWXU | S_IRWXG | S_IRWXO;
@@ -165,8 +166,8 @@ static enum tw_err open_new(struct export_file *file, struct err *err)
 
 /* ---- continuing ---- */
 
-/* An export continues after the whole lines of a part. Its lines have no NUL,
- * so a NUL marks data that was lost in a power failure. */
+/* The whole lines of a part, after which an export continues. An export writes
+ * no NUL, so a NUL marks data that was lost in a power failure. */
 struct whole {
     int64_t lines;
     off_t end, begin_of_last;

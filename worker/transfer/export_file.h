@@ -5,7 +5,7 @@
  * export with an id stays when the export is interrupted, and the next export
  * with that id continues after its last whole line:
  *
- *   blogs.jsonl.ID-0123456789abcdef.part     the hash is of what is exported
+ *   blogs.jsonl.ID-0123456789abcdef.part     hash of export_file_options.what
  *
  * A new file is readable by its owner alone. A replaced file keeps its mode,
  * and a link to it stays a link.
@@ -23,22 +23,24 @@
 
 struct export_file {
     const char *path; /* borrowed; NULL: standard output */
-    char *target;     /* path, or the file that the link points to */
-    char *part;       /* renamed to target at the end; NULL: written directly */
-    bool with_id;     /* the part stays when the export is interrupted */
-    bool ours;        /* this process has created or locked the part */
-    bool force;       /* an existing file is replaced */
+    char *target;     /* path, or the file that the link at path points to */
+    char *part;   /* path of the part, which is renamed to target at the end;
+                     NULL: target is written directly */
+    bool with_id; /* the part stays when the export is interrupted */
+    bool ours;    /* this process has created or locked the part */
+    bool force;   /* an existing file is replaced */
     FILE *file;
 
-    int64_t lines;   /* whole lines that an earlier process wrote */
-    struct buf last; /* the last of these lines, without its newline */
+    int64_t lines;   /* number of whole lines that an earlier process wrote */
+    struct buf last; /* last line of an earlier process, without newline */
 };
 
 struct export_file_options {
     const char *path;  /* NULL or "-": standard output */
-    bool force;        /* replace a file that exists */
-    const char *id;    /* valid for text_is_run_id(); NULL: none */
-    struct slice what; /* with an id: what is exported, in one text */
+    bool force;        /* an existing file is replaced */
+    const char *id;    /* is valid for text_is_run_id(); NULL: none */
+    struct slice what; /* store, table and options of an export with an id, as
+                          one text */
     bool continues;    /* false: an existing part is written again from the
                           beginning, because the store has no order */
 };
@@ -46,14 +48,14 @@ struct export_file_options {
 /*
  * export_file_open: TW_CONFLICT: wrong usage: the file exists and force is
  * false, the id belongs to an export of something else, or standard output has
- * an id. TW_STOPPED: another process writes the part. TW_INVALID, or TW_FULL if
- * the disk is full: the file cannot be written. Call export_file_close() in any
- * case.
+ * an id. TW_STOPPED: another process writes the part. TW_FULL: the disk is
+ * full. TW_INVALID: the file cannot be written for another reason. Call
+ * export_file_close() in any case.
  */
 TW_MUST_USE enum tw_err export_file_open(struct export_file *file,
     const struct export_file_options *options, struct err *err);
 
-/* export_file_write: TW_INVALID, TW_FULL. */
+/* export_file_write: add text to the part. TW_INVALID, TW_FULL. */
 TW_MUST_USE enum tw_err export_file_write(
     struct export_file *file, struct slice text, struct err *err);
 

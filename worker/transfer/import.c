@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Every entity is inserted first. If an entity with its keys exists, an equal
- * one is accepted, and on_conflict decides about a different one, with the ETag
- * that was read. So records may be sent again after a crash or an unknown
- * outcome. A sorter groups the records by PartitionKey, and a batch writer
- * makes batches of them.
+ * Every entity is inserted first. If an entity with the same keys exists, it is
+ * read: an equal entity is accepted, and a different one is handled by
+ * on_conflict, with the ETag that was read. So records may be sent again after
+ * a crash or an unknown outcome. A sorter groups the records by PartitionKey,
+ * and a batch writer makes batches of them.
  *
  * Records with the same key must keep their order, but batches in flight have
- * no order. So the keys in flight are remembered, and all records in flight are
- * confirmed before a key repeats or when the set is full.
+ * no order. So a set holds the keys of the records in flight. Before a record
+ * whose key is in the set, or when the set is full, the import waits until all
+ * records in flight are confirmed.
  */
 #include "worker/transfer/import.h"
 
@@ -33,7 +34,7 @@
 #include "worker/transfer/rejects.h"
 #include "worker/transfer/rejects_tail.h"
 
-/* With an id: the interval of ledger updates. */
+/* The interval of ledger updates of an import with an id. */
 #define SAVE_MS 1000
 /* The longest time that a record waits for others of its PartitionKey. */
 #define SUBMIT_MS 1000
@@ -44,8 +45,8 @@
 struct sent {
     struct import *import;
     struct sent *next, *previous;
-    uint64_t number; /* of its first line */
-    size_t len;      /* of raw; 0 if rejected lines are not kept */
+    uint64_t number; /* number of the record's first line */
+    size_t len;      /* length of raw; 0 if rejected lines are not kept */
     char raw[];
 };
 
@@ -54,27 +55,27 @@ struct import {
     struct import_options options;
 
     struct records *records;
-    _Atomic(struct records *) opened; /* the same, for import_progress() */
-    int64_t digest;          /* of all lines before the current record */
+    _Atomic(struct records *) opened; /* equals records, for other threads */
+    int64_t digest;          /* records_digest() before the current record */
     struct rejects *rejects; /* NULL: rejected lines are not kept */
-    struct arena arena;      /* of the current record */
+    struct arena arena;      /* memory of the current record */
 
     struct local_run local;
     struct sorter *sorter;
     struct batch_writer *batch_writer;
     struct sent *sent; /* all records in flight */
     struct pending_keys pending;
-    int64_t submit_ms; /* when the sorter is flushed at the latest */
-    struct err why;    /* why the current record failed in the batch writer */
+    int64_t submit_ms; /* the latest time to flush the sorter */
+    struct err why;    /* reason of the last failure in the batch writer */
 
     struct import_ledger ledger;
     bool with_ledger;
-    int64_t save_ms; /* when the ledger is updated next */
+    int64_t save_ms; /* time of the next ledger update */
 
-    struct import_counts confirmed; /* up to its position */
-    int64_t rejected;               /* records, by this process */
-    bool failed;                    /* an invalid record ends the import */
-    struct err failure;             /* its error */
+    struct import_counts confirmed; /* counts up to confirmed.position */
+    int64_t rejected;   /* number of records that this process rejected */
+    bool failed;        /* an invalid record ends the import */
+    struct err failure; /* error of that record */
     bool repeated;
 };
 
@@ -86,7 +87,8 @@ static void keep_rejected(struct import *import, struct slice raw)
         rejects_add(import->rejects, raw);
 }
 
-/* The failure that ends the import is reported last, by the command. */
+/* Count a rejected record and report why. A failure that ends the import is not
+ * reported here, but by the command at the end. */
 static void reject(struct import *import, uint64_t number, const char *why)
 {
     struct err err;
@@ -101,7 +103,8 @@ static void reject(struct import *import, uint64_t number, const char *why)
     import->rejected++;
 }
 
-/* Called before on_settled(), which adds the line number. */
+/* The batch writer calls on_failed() before on_settled(), which adds the line
+ * number to `why`. */
 static void on_failed(void *context, const struct run_failure *failure)
 {
     struct import *import = context;
@@ -249,7 +252,8 @@ static void set_confirmed(struct import *import, uint64_t line)
     confirmed->rejected = import->rejected;
 }
 
-/* Afterwards all records up to line are stored, skipped or rejected. */
+/* Send all records and wait: after TW_OK all records up to line are stored,
+ * skipped or rejected. */
 static enum tw_err confirm(
     struct import *import, uint64_t line, struct err *err)
 {
@@ -354,8 +358,9 @@ static enum tw_err import_records(struct import *import, struct err *err)
 
 /* ---- the table ---- */
 
-/* A SAS may allow inserts, but neither reads nor the creation of tables; then
- * the first batch shows whether that is enough. */
+/* A SAS may allow inserts, but neither reads nor the creation of tables. Then
+ * TW_FORBIDDEN is no failure here: the first batch shows whether inserts are
+ * allowed. */
 static enum tw_err ensure_table(struct transfer *transfer, struct err *err)
 {
     const struct scan_request request = {.table = transfer->table, .top = 1};
@@ -422,7 +427,8 @@ static enum ledger_state state_after(enum tw_err outcome)
     return LEDGER_WAITING;
 }
 
-/* The outcome of the import: a success only if the ledger was updated. */
+/* Store the final state; returns the outcome of the import, which is TW_OK only
+ * if the ledger was updated. */
 static enum tw_err close_ledger(
     struct import *import, enum tw_err outcome, struct err *err)
 {
@@ -481,7 +487,7 @@ static int64_t hash_path(const char *path)
 }
 
 /* The ledger records the file's path before anything is written to the file.
- * After a kill the next process knows by it that the file belongs to this
+ * After a kill the next process knows by the path that the file belongs to this
  * id. */
 static enum tw_err begin_new_rejects(
     struct import *import, int64_t path, struct err *err)
@@ -509,8 +515,8 @@ static bool is_edited(struct import *import)
 }
 
 /* The ledger is updated before the file is truncated: else, after a kill
- * between the two, the next process would report the truncated file as
- * edited. */
+ * between truncation and update, the next process would report the truncated
+ * file as edited. */
 static enum tw_err continue_rejects(
     struct import *import, int64_t path, struct err *err)
 {
@@ -549,9 +555,9 @@ static enum tw_err begin_rejects(struct import *import, struct err *err)
     return outcome;
 }
 
-/* The rejects file is locked before this process takes the id, so that it
- * cannot disturb a process that still writes the file, perhaps with the same
- * id. */
+/* The rejects file is locked before this process takes the id, because another
+ * process, perhaps with the same id, may still write the file, and must not
+ * lose the id. */
 static enum tw_err open_files(struct import *import, struct err *err)
 {
     const struct import_options *options = &import->options;

@@ -16,7 +16,7 @@
 
 /* What to do if a different entity with the same keys exists. */
 enum import_conflict {
-    IMPORT_CONFLICT_FAIL, /* the record is rejected */
+    IMPORT_CONFLICT_FAIL, /* reject the record */
     IMPORT_CONFLICT_SKIP,
     IMPORT_CONFLICT_REPLACE,
     IMPORT_CONFLICT_MERGE,
@@ -28,37 +28,39 @@ struct import_options {
     enum records_format format;
     enum import_conflict on_conflict;
     bool skip_errors;         /* reject invalid records and continue */
-    const char *rejects_path; /* where rejected lines are kept; or NULL */
-    const char *id;           /* continue under this id; NULL: no ledger */
+    const char *rejects_path; /* rejects file; NULL: lines are not kept */
+    const char *id; /* id under which the import continues; NULL: no ledger */
 };
 
 struct import_result {
     int64_t written, skipped; /* entities, by this process */
-    int64_t rejected;         /* lines, by all processes of the id */
-    bool repeated;            /* the id succeeded before: nothing was done */
+    int64_t rejected;         /* lines, by all processes with the id */
+    bool repeated;            /* import succeeded before: nothing was done */
 };
 
 struct import;
 
-/* import_new: owned. Of transfer only `client` may change, by its restart(). */
+/* import_new: owned. Copies transfer; later only the copy's `client` changes,
+ * to the result of restart(). */
 struct import *import_new(
     const struct transfer *transfer, const struct import_options *options);
 void import_free(struct import *import); /* NULL: nothing */
 
 /*
- * import_run: once. TW_OK: each record is stored, skipped or rejected.
- * TW_INVALID: the first invalid record, unless skip_errors, or a file that
- * cannot be used. TW_CONFLICT: wrong usage: the id belongs to another import.
- * TW_STOPPED: stopped, or another process has the id or the rejects file.
- * TW_FULL: the disk is full. All else: the store.
+ * import_run: call once. TW_OK: each record is stored, skipped or rejected.
+ * TW_INVALID: a record is invalid (without skip_errors; err is about the first
+ * one), or a file cannot be used. TW_CONFLICT: wrong usage: the id belongs to
+ * another import. TW_STOPPED: stopped, or another process has the id or the
+ * rejects file. TW_FULL: the disk is full. All other codes are outcomes of the
+ * store.
  */
 TW_MUST_USE enum tw_err import_run(struct import *import, struct err *err);
 
-/* import_result: after import_run(). */
+/* import_result: call after import_run(). */
 struct import_result import_result(const struct import *import);
 
-/* import_progress: entities done, and the share of the file that was read, as
- * records_share(). From any thread. */
+/* import_progress: the number of entities done; *ret_share: thousandths of the
+ * file that are read, as records_share(). From any thread. */
 int64_t import_progress(struct import *import, int *ret_share);
 
 #endif

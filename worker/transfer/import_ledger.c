@@ -47,9 +47,10 @@ static enum tw_err get(void *context, struct exchange *exchange)
         slice_of(IMPORT_LEDGER_JOB), reading->id, reading->run);
 }
 
-/* A write of ledger->run. `owner` and `operation` are of the last write that
- * this process knows: if a later one is stored (by a late request of a dead
- * process), its position is later too. */
+/* A write of ledger->run. `owner` and `operation` are those of the last write
+ * that this process knows. If the entity has other ones, a later write was
+ * stored (a late request of an ended process), and its position is later
+ * too. */
 struct writing {
     struct import_ledger *ledger;
     struct slice owner, operation;
@@ -145,13 +146,13 @@ static enum tw_err begin(struct import_ledger *ledger, struct slice id,
     run->args = ledger_text(run, args);
     run->requested_ticks = run->started_ticks = platform_wall_ticks();
     run->updated_ticks = run->requested_ticks;
-    run->state = LEDGER_RUNNING; /* its first */
+    run->state = LEDGER_RUNNING; /* state of the inserted entity */
     set_owner(ledger);
     ledger_copy(&ledger->is, run);
     return write_run(ledger, err);
 }
 
-/* A positive integer; 0 for anything else. */
+/* The member `name` if it is a positive integer; else 0. */
 static int64_t number_of(const struct json *object, const char *name)
 {
     const struct json *member = json_get(object, name);
@@ -179,7 +180,8 @@ struct import_position import_ledger_position(struct slice checkpoint)
     return position;
 }
 
-/* A failed import moves to queued before it runs, as in `poison retry`. */
+/* Move a failed import to queued, from where it may run, as `poison retry`
+ * does. */
 static enum tw_err reopen(struct import_ledger *ledger, struct err *err)
 {
     struct ledger_run *run = &ledger->run;
@@ -280,7 +282,8 @@ static void write_position(
         position->rejects_digest);
 }
 
-/* The arena of a run only grows; copying the run bounds its memory. */
+/* Set the counts in a copy of the run: the arena of a run only grows, so a new
+ * copy bounds the memory. */
 static void set_counts(
     struct import_ledger *ledger, const struct import_counts *counts)
 {

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The ledger entity of an import with --id: PartitionKey "-import", RowKey the
- * id, in the store that is imported into. Its Checkpoint is
+ * id, in the store of the imported table. Its Checkpoint is
  *
  *   {"line":N,"digest":D,"rejected_bytes":B,
  *    "rejects_path":P,"rejects_size":S,"rejects_digest":R}
  *
- * see struct import_position. An import has no lease: of two processes with one
- * id, the one whose write is refused ends. A starting process retries a refused
- * write a few times, because a late request of an ended process may have caused
- * the refusal.
+ * see struct import_position. An import has no lease: if two processes have one
+ * id, the write of one of them is refused, and that process ends. A starting
+ * process retries a refused write a few times, because a late request of an
+ * ended process may have caused the refusal.
  */
 #ifndef TW_TRANSFER_IMPORT_LEDGER_H
 #define TW_TRANSFER_IMPORT_LEDGER_H
@@ -23,41 +23,43 @@
 
 struct transfer;
 
-/* The PartitionKey: no job can have this name. */
+/* The PartitionKey of imports, which is no valid job name. */
 #define IMPORT_LEDGER_JOB "-import"
 
 /* The position of an import in its files. */
 struct import_position {
-    uint64_t line;          /* every line up to this one is stored or
-                               rejected */
-    int64_t digest;         /* records_digest() there; 0: unknown */
+    uint64_t line;  /* lines up to this number are stored or rejected */
+    int64_t digest; /* records_digest() of the lines up to `line`; 0: unknown */
     int64_t rejected_bytes; /* the size of the rejected lines up to `line` in
                                the rejects file */
-    int64_t rejects_path;   /* a hash of that file's path; 0: unknown */
-    int64_t rejects_size;   /* its size when this was stored */
-    int64_t rejects_digest; /* rejects_digest() of it; 0: unknown */
+    int64_t rejects_path;   /* hash of the rejects file's path; 0: unknown */
+    int64_t rejects_size;   /* size of the rejects file when the position was
+                               stored */
+    int64_t rejects_digest; /* rejects_digest() of rejects file; 0: unknown */
 };
 
 struct import_counts {
     struct import_position position;
-    int64_t read, written, skipped, rejected; /* of all lines up to position */
+    /* numbers of records up to position */
+    int64_t read, written, skipped, rejected;
 };
 
 struct import_ledger {
     const struct transfer *transfer;
-    struct ledger_run is;        /* as last stored */
-    struct ledger_run run;       /* to be stored next */
-    struct import_counts before; /* counted by earlier processes */
-    bool stored;     /* the entity exists and this process owns it */
-    bool taken_over; /* another process wrote the entity instead */
+    struct ledger_run is;        /* the ledger entity as last stored */
+    struct ledger_run run;       /* the ledger entity to store next */
+    struct import_counts before; /* counts of earlier processes */
+    bool stored;     /* the ledger entity exists and was last written by this
+                        process */
+    bool taken_over; /* another process has changed the ledger entity */
 };
 
 /*
- * import_ledger_open: take over the entity of id, or insert it. args: what is
- * imported, as JSON. *ret: the stored position. *ret_done: the import succeeded
- * before. TW_CONFLICT: the id belongs to other args. TW_STOPPED: another
- * process just took over the id. TW_INVALID: the import was cancelled. Call
- * import_ledger_done() in any case.
+ * import_ledger_open: take over the entity of id, or insert a new one. args:
+ * table and file as JSON. *ret: the stored position. *ret_done: the import with
+ * this id succeeded before. TW_CONFLICT: the id belongs to other args.
+ * TW_STOPPED: another process just took over the id. TW_INVALID: the import was
+ * cancelled. Call import_ledger_done() in any case.
  */
 TW_MUST_USE enum tw_err import_ledger_open(struct import_ledger *ledger,
     const struct transfer *transfer, const char *id, struct slice args,
@@ -72,8 +74,9 @@ struct import_position import_ledger_position(struct slice checkpoint);
 TW_MUST_USE enum tw_err import_ledger_save(struct import_ledger *ledger,
     const struct import_counts *counts, struct err *err);
 
-/* import_ledger_end: the same, with the final state; why may be empty.
- * LEDGER_WAITING: the import can be continued. */
+/* import_ledger_end: store the counts as import_ledger_save() does, and the
+ * final state with its reason `why`, which may be empty. LEDGER_WAITING: the
+ * import can be continued. */
 TW_MUST_USE enum tw_err import_ledger_end(struct import_ledger *ledger,
     const struct import_counts *counts, enum ledger_state state,
     const char *why, struct err *err);

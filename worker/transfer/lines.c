@@ -20,15 +20,16 @@ struct lines {
     const char *path; /* for messages; borrowed */
     int fd;
     const _Atomic bool *stopped;
-    bool waits;   /* a pipe or a terminal: more may come at any time */
-    int64_t size; /* of a regular file; else 0 */
+    bool waits;   /* fd is a pipe or a terminal, so reading may block */
+    int64_t size; /* size of a regular file; else 0 */
     _Atomic int64_t taken;
 
     char *buffer;
     size_t room;
-    size_t begin, end; /* read, and not yet returned */
-    size_t looked;     /* bytes after begin that have no newline */
-    bool at_end;       /* of the file */
+    size_t begin, end; /* bytes in buffer that are not yet returned */
+    size_t looked; /* number of bytes after begin that were searched and have no
+                      newline */
+    bool at_end;   /* the end of the file was read */
     uint64_t number;
 };
 
@@ -97,7 +98,8 @@ static void make_room(struct lines *lines)
     lines->buffer = mem_resize(lines->buffer, lines->room);
 }
 
-/* Poll with a timeout: blocked signals do not interrupt read(). */
+/* Wait for input by poll() with a timeout, to check `stopped`: signals are
+ * blocked, so none interrupts read(). */
 static enum tw_err wait_for_more(const struct lines *lines, struct err *err)
 {
     struct pollfd poll_fd = {.fd = lines->fd, .events = POLLIN};
@@ -129,8 +131,9 @@ static enum tw_err read_more(struct lines *lines, struct err *err)
     return TW_OK;
 }
 
-/* The length of the next line, without its newline, as far as it was read. A
- * line over the limit is not read to its end. */
+/* Read until the next line is in the buffer. *ret_len: its length without the
+ * newline, or over LINES_MAX_BYTES for a line that is too long, which is not
+ * read to its end. */
 static enum tw_err find_newline(
     struct lines *lines, size_t *ret_len, struct err *err)
 {

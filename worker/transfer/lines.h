@@ -11,14 +11,15 @@
 #include "worker/base/err.h"
 #include "worker/base/slice.h"
 
-/* An entity has at most 1 MiB, each byte of it at most six in JSON. */
+/* Maximum length of a line. An entity has at most 1 MiB, and JSON needs at most
+ * six bytes for one. */
 #define LINES_MAX_BYTES (8 * 1024 * 1024)
 
 struct lines;
 
-/* lines_open: path, or "-" for standard input. stopped (may be NULL) ends the
- * wait for a pipe or a terminal; borrowed. TW_INVALID: the file cannot be
- * read; err says why. Owned. */
+/* lines_open: open the file at path, or standard input for "-". Setting
+ * *stopped (stopped may be NULL) ends the wait for a pipe or a terminal;
+ * borrowed. TW_INVALID: the file cannot be read; err says why. Owned. */
 TW_MUST_USE enum tw_err lines_open(const char *path,
     const _Atomic bool *stopped, struct lines **ret, struct err *err);
 void lines_close(struct lines *lines); /* NULL: nothing */
@@ -26,7 +27,7 @@ void lines_close(struct lines *lines); /* NULL: nothing */
 /*
  * lines_next: the next line, without its newline; borrowed until the next call.
  * *ret_end (then *ret is not set): end of file. TW_TOO_LARGE: the line is
- * longer than LINES_MAX_BYTES; lines_skip_long() comes next. TW_INVALID: the
+ * longer than LINES_MAX_BYTES; call lines_skip_long() next. TW_INVALID: the
  * file cannot be read, or begins with the byte order mark of UTF-16.
  * TW_STOPPED: *stopped was set during a wait.
  */
@@ -34,15 +35,15 @@ TW_MUST_USE enum tw_err lines_next(
     struct lines *lines, struct slice *ret, bool *ret_end, struct err *err);
 
 /*
- * lines_skip_long: read to the end of the line that was too long. All of it,
- * and a newline, is written to `to`; NULL: nowhere. The owner of `to`
- * checks it for errors. TW_INVALID, TW_STOPPED as above.
+ * lines_skip_long: read to the end of the line that was too long. The whole
+ * line and a newline are written to `to`; NULL: nowhere. The caller checks `to`
+ * for errors of writing. TW_INVALID, TW_STOPPED as above.
  */
 TW_MUST_USE enum tw_err lines_skip_long(
     struct lines *lines, FILE *to, struct err *err);
 
-/* lines_number: the number of the last line that lines_next() returned, from
- * 1. */
+/* lines_number: the number, from 1, of the last line that lines_next()
+ * returned. */
 uint64_t lines_number(const struct lines *lines);
 
 /* lines_share: thousandths of the file that are read; -1: unknown. May be

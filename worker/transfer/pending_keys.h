@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The keys of the records that an import has sent and not yet confirmed. Two
- * records of one key must not be in flight together, because the later one
- * might not be the last to arrive. The set holds hashes: a collision costs a
- * wait, not correctness.
+ * records of one key must not be in flight together, because the service might
+ * apply the later one first. The set holds hashes: a collision costs a wait,
+ * not correctness.
  */
 #ifndef TW_TRANSFER_PENDING_KEYS_H
 #define TW_TRANSFER_PENDING_KEYS_H
@@ -22,10 +22,11 @@ struct pending_keys {
     uint64_t buckets[PENDING_KEYS_BUCKETS]; /* hashes; 0: empty */
 };
 
-/* pending_keys_add: false: the key is in the set, or the set is full. */
+/* pending_keys_add: add the key of entity. False: the key is in the set
+ * already, or the set is full. */
 bool pending_keys_add(struct pending_keys *keys, const struct entity *entity);
 
-/* pending_keys_clear: the set is empty. */
+/* pending_keys_clear: remove all keys. */
 void pending_keys_clear(struct pending_keys *keys);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Reads lines, and joins those of a CSV record. */
+/* Reads lines, and joins the lines of a CSV record. */
 #include "worker/transfer/records.h"
 
 #include <inttypes.h>
@@ -12,26 +12,26 @@
 #include "worker/transfer/entity_line.h"
 #include "worker/transfer/lines.h"
 
-#define MARK "\xEF\xBB\xBF" /* a byte order mark, before the first line */
+#define MARK "\xEF\xBB\xBF" /* byte order mark before the first line */
 
 struct records {
     struct lines *lines;
     enum records_format format;
 
-    /* CSV: lines that were read to find the end of a record. Those before
-     * `from` were returned already; `number` is the number of the last of
-     * these. */
+    /* CSV: `held` has the lines that were read to find the end of a record.
+     * Lines before offset `from` were returned already; `number` is the number
+     * of the last returned line. */
     struct buf held;
     size_t from;
     uint64_t number;
     bool at_end;
-    bool too_long; /* the line after the held ones, not read yet */
+    bool too_long; /* the line after held is too long and was not read yet */
     struct err too_long_why;
-    FILE *long_lines; /* where such lines are written, or NULL */
+    FILE *long_lines; /* file for lines that are too long, or NULL */
 
-    uint64_t hash; /* of the lines that were returned, with newlines */
+    uint64_t hash; /* hash of the returned lines with newlines */
 
-    struct arena arena; /* of the header */
+    struct arena arena; /* memory of the header */
     struct csv_header header;
     struct slice header_text;
 };
@@ -56,8 +56,8 @@ void records_keep_long(struct records *records, FILE *to)
     records->long_lines = to;
 }
 
-/* raw is one or several lines, without the last newline. A line that is too
- * long counts as an empty one. */
+/* raw is one or several lines, without the last newline. For a line that is too
+ * long, raw is empty. */
 static void add_to_digest(struct records *records, struct slice raw)
 {
     records->hash = hash_slice(records->hash, raw);
@@ -170,12 +170,12 @@ static struct slice held_line(const struct records *records, size_t at)
 
 /* The extent of a record, found by its quotes. */
 struct span {
-    size_t len; /* without its last newline */
+    size_t len; /* length without the last newline */
     uint64_t lines;
     bool invalid;
 };
 
-/* Of an invalid record, only the first line. */
+/* The extent of an invalid record: only its first line. */
 static struct span first_line(const struct records *records, struct err *why)
 {
     err_fail(why, TW_INVALID,
@@ -188,7 +188,7 @@ static struct span first_line(const struct records *records, struct err *why)
     };
 }
 
-/* At least one line is held. */
+/* Find the end of the next record. Call when `held` has at least one line. */
 static enum tw_err find_record(
     struct records *records, struct span *ret, struct err *why, struct err *err)
 {
@@ -219,7 +219,8 @@ static enum tw_err find_record(
     return TW_OK;
 }
 
-/* Return the line that is too long, after all lines before it. */
+/* Return a line that is too long. Call when all lines before it were
+ * returned. */
 static enum tw_err next_long_line(
     struct records *records, struct record *ret, struct err *err)
 {
@@ -230,7 +231,8 @@ static enum tw_err next_long_line(
     return lines_skip_long(records->lines, records->long_lines, err);
 }
 
-/* The next record, not yet split into cells. At the end ret->first is 0. */
+/* The next record, not yet split into cells. At the end of the file ret->first
+ * is 0. */
 static enum tw_err next_span(
     struct records *records, struct record *ret, struct err *err)
 {
@@ -311,7 +313,7 @@ static enum tw_err read_header(
     if (record.invalid)
         return fail_header(path, record.first, &record.why, err);
     add_to_digest(records, record.raw);
-    /* With its newline: every held line ends with one. */
+    /* raw.len + 1 includes the newline, which every held line has. */
     records->header_text =
         arena_copy(arena, (struct slice){record.raw.at, record.raw.len + 1});
     text = arena_copy(arena, record.raw);

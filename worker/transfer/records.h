@@ -18,8 +18,8 @@
 #include "worker/base/slice.h"
 #include "worker/store/entity.h"
 
-/* The largest CSV record: 1 MiB of text with every quote doubled, base64, and
- * the commas of all columns. */
+/* Maximum length of a CSV record: enough for 1 MiB of text with every quote
+ * doubled, or of base64, and the commas of all columns. */
 #define RECORDS_MAX_BYTES (4 * 1024 * 1024)
 
 enum records_format {
@@ -31,37 +31,38 @@ struct records;
 
 /*
  * records_open: path and stopped as in lines_open(). Reads the header of a CSV
- * file. TW_INVALID: the file cannot be read, or its header lacks a key column;
- * err says which line. TW_STOPPED. Owned.
+ * file. TW_INVALID: the file cannot be read, or its header is invalid; err has
+ * the line number. TW_STOPPED. Owned.
  */
 TW_MUST_USE enum tw_err records_open(const char *path,
     enum records_format format, const _Atomic bool *stopped,
     struct records **ret, struct err *err);
 void records_close(struct records *records); /* NULL: nothing */
 
-/* records_header: the CSV header as it is in the file, with its newline; empty
- * for JSON Lines. Borrowed. */
+/* records_header: the CSV header as written in the file, with its newline;
+ * empty for JSON Lines. Borrowed. */
 struct slice records_header(const struct records *records);
 
-/* records_keep_long: records_next() writes lines that are too long to this
- * file; NULL (the default): it drops them. Borrowed. */
+/* records_keep_long: make records_next() write lines that are too long to this
+ * file; NULL (the default): drop them. Borrowed. */
 void records_keep_long(struct records *records, FILE *to);
 
-/* records_skip: skip all lines up to this number, from 1; before the first
- * records_next(). */
+/* records_skip: skip all lines up to number `line` (from 1). Call before the
+ * first records_next(). */
 TW_MUST_USE enum tw_err records_skip(
     struct records *records, uint64_t line, struct err *err);
 
 struct record {
-    uint64_t first, last; /* its lines, from 1 */
-    struct slice raw;     /* its text in the file, without the last newline;
-                             borrowed until the next call */
-    bool too_long;        /* raw is empty; see records_keep_long() */
-    bool blank;           /* it has only white space */
-    bool invalid;         /* no store accepts the entity; see why */
+    uint64_t first, last; /* first and last line of the record, from 1 */
+    struct slice raw;     /* text of the record in the file, without the last
+                             newline; borrowed until the next call */
+    bool too_long;        /* the record is over the maximum, raw is empty; see
+                             records_keep_long() */
+    bool blank;           /* the record has only white space */
+    bool invalid;         /* no store accepts the record; see why */
     struct err why;
-    struct entity entity; /* set if none of these; points into raw, lives in the
-                             arena */
+    struct entity entity; /* set if not too_long, blank or invalid; points into
+                             raw, lives in the arena */
 };
 
 /*

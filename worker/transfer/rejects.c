@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* The file only grows, except that rejects_begin() truncates it to the ledger's
- * size. It is locked while it is open: else another import would see a file
- * whose content is not flushed yet as empty, and remove it. */
+/* The file only grows, except that rejects_begin() truncates the file to the
+ * size in the ledger. The file is locked while open: else another import would
+ * take a file whose content is not flushed yet for empty, and remove it. */
 #include "worker/transfer/rejects.h"
 
 #include <errno.h>
@@ -20,10 +20,11 @@ struct rejects {
     const char *path;
     struct slice header;
     FILE *file;
-    bool regular; /* else it cannot be locked, truncated, synced or removed */
-    bool ours;    /* this import has created it */
+    bool regular; /* a regular file; others cannot be locked, truncated, synced
+                     or removed */
+    bool ours;    /* the file was created by this import */
 
-    uint64_t hash; /* of the first `hashed` bytes */
+    uint64_t hash; /* hash of the first `hashed` bytes */
     off_t hashed;
 };
 
@@ -36,8 +37,8 @@ static enum tw_err cannot_write(
         "%s cannot be written: %s", rejects->path, strerror(cause));
 }
 
-/* Keep the bytes that an earlier process wrote; write the header if there are
- * none. */
+/* Truncate the file to `bytes`, which an earlier process wrote; write the
+ * header if the file is then empty. -1: see errno. */
 static int truncate_to(struct rejects *rejects, int64_t bytes)
 {
     struct stat is;
@@ -55,7 +56,8 @@ static int truncate_to(struct rejects *rejects, int64_t bytes)
                : -1;
 }
 
-/* Open a FIFO with O_WRONLY: O_RDWR would not wait for a reader. */
+/* The access mode for open(). O_WRONLY for a FIFO, because O_RDWR would not
+ * wait for a reader. */
 static int access_mode(const char *path)
 {
     struct stat is;
@@ -81,7 +83,8 @@ static int open_file(struct rejects *rejects)
     return fd;
 }
 
-/* Another import may have removed the file since it was opened. */
+/* Is the open file still the one at path? Another import may have removed the
+ * file after it was opened. */
 static bool is_named(const struct rejects *rejects)
 {
     struct stat open_one, named;

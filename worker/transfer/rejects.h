@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The rejects file: the rejected lines of an import, unchanged, so that a
- * person can correct and import them. It is created at the beginning, so that
- * an error is found before anything is imported, and removed at the end if no
- * line was rejected. Content that another process or a person wrote, or
+ * person can correct and import them. The file is created at the beginning, so
+ * that an error is found before anything is imported, and removed at the end if
+ * no line was rejected. Content that another process or a person wrote, or
  * corrected in place, is never overwritten. One process at a time writes it. A
  * new file is readable by its owner alone.
  */
@@ -20,25 +20,28 @@
 struct rejects;
 
 /*
- * rejects_open: create the file, or open it as it is, and lock it against other
- * imports. path is borrowed. TW_INVALID, or TW_FULL if the disk is full: the
- * file cannot be written; TW_STOPPED: another process writes it. Owned.
+ * rejects_open: create the file, or open an existing one unchanged, and lock it
+ * against other imports. path is borrowed. TW_INVALID, or TW_FULL if the disk
+ * is full: the file cannot be written; TW_STOPPED: another process writes it.
+ * Owned.
  */
 TW_MUST_USE enum tw_err rejects_open(
     const char *path, struct rejects **ret, struct err *err);
 
-/* The file belongs to no earlier process of the same import. */
+/* Value of `bytes` if no earlier process of the same import wrote the file. */
 #define REJECTS_NEW (-1)
 
 /* rejects_is_edited: do the first `bytes` bytes no longer have this digest?
- * digest 0: unknown. False also if the file was removed. */
+ * digest 0: unknown. False also if the digest is unknown or the file was
+ * removed. */
 bool rejects_is_edited(struct rejects *rejects, int64_t bytes, int64_t digest);
 
 /*
- * rejects_begin: before anything is added. bytes: what an earlier process wrote
- * and recorded; the file is truncated there. 0: it starts with header, which
- * may be empty; REJECTS_NEW: the same, and the file must be empty. header is
- * borrowed. TW_INVALID, TW_FULL: the file cannot be written, or is not empty.
+ * rejects_begin: call before anything is added. bytes: the size that an earlier
+ * process recorded in the ledger; the file is truncated to it. 0: the file is
+ * truncated and header, which may be empty, is written. REJECTS_NEW: the file
+ * must be empty, and header is written. header is borrowed. TW_INVALID,
+ * TW_FULL: the file cannot be written, or is not empty.
  */
 TW_MUST_USE enum tw_err rejects_begin(struct rejects *rejects,
     struct slice header, int64_t bytes, struct err *err);
@@ -46,7 +49,7 @@ TW_MUST_USE enum tw_err rejects_begin(struct rejects *rejects,
 /* rejects_add: add a record and a newline. rejects_sync() reports errors. */
 void rejects_add(struct rejects *rejects, struct slice raw);
 
-/* rejects_file: for records_keep_long(). Borrowed. */
+/* rejects_file: the stream of the file, for records_keep_long(). Borrowed. */
 FILE *rejects_file(struct rejects *rejects);
 
 /* rejects_sync: write the file to disk; *ret_bytes: its size. TW_INVALID, or
@@ -54,12 +57,12 @@ FILE *rejects_file(struct rejects *rejects);
 TW_MUST_USE enum tw_err rejects_sync(
     struct rejects *rejects, int64_t *ret_bytes, struct err *err);
 
-/* rejects_digest: a digest of the first `bytes` bytes, which are on disk; above
- * 0. 0: not a regular file, or shorter. */
+/* rejects_digest: a digest, above 0, of the first `bytes` bytes, which must be
+ * on disk. 0: the file is shorter, or not a regular file. */
 int64_t rejects_digest(struct rejects *rejects, int64_t bytes);
 
-/* rejects_close: removes the file if no line was rejected, unless it existed
- * before. NULL: nothing. */
+/* rejects_close: removes the file if no line was rejected, unless the file
+ * existed before the import. NULL: nothing. */
 void rejects_close(struct rejects *rejects);
 
 #endif

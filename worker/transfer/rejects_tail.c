@@ -18,13 +18,13 @@
 struct tail {
     struct tail_line {
         uint64_t hash;
-        bool found; /* in the input */
+        bool found; /* a line of the input is equal */
     } * lines;
     size_t count;
-    uint64_t hash; /* of the incomplete last line */
+    uint64_t hash; /* hash of the incomplete last line */
 };
 
-/* False: there are too many lines. */
+/* Add the lines in block to tail. False: too many lines. */
 static bool add_block(struct tail *tail, const char *block, size_t len)
 {
     const char *newline;
@@ -76,7 +76,8 @@ static void sort(struct tail *tail)
     tail->count = kept;
 }
 
-/* The number of tail lines (0 or 1) that are found now for the first time. */
+/* Mark the tail line that equals line as found. Returns 1 if a tail line was
+ * newly marked, else 0. */
 static size_t match(struct tail *tail, struct slice line)
 {
     const struct tail_line wanted = {
@@ -90,7 +91,8 @@ static size_t match(struct tail *tail, struct slice line)
     return 1;
 }
 
-/* True also if the input cannot be read: the import itself reports that. */
+/* Is each tail line in the input after line `after`? True also if the input
+ * cannot be read, which the import itself reports. */
 static bool is_in(struct tail *tail, struct lines *input, uint64_t after)
 {
     size_t missing = tail->count;

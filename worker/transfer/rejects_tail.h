@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The tail of a rejects file: the bytes that a killed process wrote after its
- * last ledger update. The next process truncates it and rejects the same lines
- * again, unless a person has corrected them in place meanwhile.
+ * last ledger update. The next process cuts off the tail and rejects the same
+ * lines again, unless a person has corrected lines of the tail in place
+ * meanwhile.
  */
 #ifndef TW_TRANSFER_REJECTS_TAIL_H
 #define TW_TRANSFER_REJECTS_TAIL_H
@@ -14,9 +15,9 @@ struct rejects;
 
 /*
  * rejects_tail_is_edited: does a whole line after the first `bytes` differ from
- * every line of input after number `line`? False also if that is unknown: input
- * is not a regular file, it has a line over LINES_MAX_BYTES, or the tail has
- * more than 65,536 lines.
+ * every line of input after number `line`? False also if the lines cannot be
+ * compared: input is not a regular file, it has a line over LINES_MAX_BYTES, or
+ * the tail has more than 65,536 lines.
  */
 bool rejects_tail_is_edited(
     struct rejects *rejects, int64_t bytes, const char *input, uint64_t line);

@@ -42,8 +42,8 @@ TW_MUST_USE enum tw_err transfer_stopped(
     const struct transfer *transfer, struct err *err);
 
 /*
- * transfer_call: one request, call(context, exchange), with the retries of the
- * request pool (repeatable: also after an unknown outcome).
+ * transfer_call: make one request, call(context, exchange), with the retries of
+ * the request pool (repeatable: also after an unknown outcome).
  */
 TW_MUST_USE enum tw_err transfer_call(const struct transfer *transfer,
     enum tw_err (*call)(void *context, struct exchange *exchange),

@@ -72,8 +72,8 @@ static bool is_other_endpoint(struct slice name)
            strncasecmp(name.at + name.len - len, ending, len) == 0;
 }
 
-/* An unknown name may be a piece of a key: it is shown only if it looks like a
- * name. */
+/* An unknown name may be a piece of a key, so the error text does not contain
+ * it, only the known name that is nearest to it. */
 static enum tw_err unknown_part(struct slice name, struct err *err)
 {
     const char *near = text_nearest(name, part_names, PART_COUNT);
@@ -308,7 +308,8 @@ static enum tw_err read_credentials(struct account *account,
     return read_key(account, parts[PART_KEY], err);
 }
 
-/* <protocol>://<account>.{table|queue}.<suffix>; empty without a name. */
+/* <protocol>://<account>.{table|queue}.<suffix>; empty: the account's name is
+ * unknown. */
 static char *derive_endpoint(const struct account *account,
     const struct slice parts[PART_COUNT], const char *service)
 {
@@ -415,8 +416,9 @@ done:
     return code;
 }
 
-/* The account's secondary endpoint has the same tables: "name-secondary" cannot
- * be another account, because account names have no hyphen. */
+/* The account's secondary endpoint has the tables of the primary one:
+ * "name-secondary" cannot be another account, because account names have no
+ * hyphen. */
 static void drop_secondary(char *identity)
 {
     const char secondary[] = "-secondary";

@@ -14,7 +14,7 @@
 #include "worker/base/err.h"
 #include "worker/base/slice.h"
 
-/* One service of the account. origin is NULL if it has none. */
+/* One service of the account. origin NULL: the account has no such service. */
 struct endpoint {
     char *origin;  /* "https://host[:port]"                               */
     char *path;    /* "" or "/account" (path style): prefix of every path */
@@ -24,7 +24,8 @@ struct endpoint {
 };
 
 struct account {
-    char *name;                  /* NULL: unknown, as with many a SAS */
+    char *name; /* NULL: unknown; a connection string with a SAS need not have
+                   it */
     struct crypto_hmac_key *key; /* NULL: sas is the credential */
     char *sas; /* a complete query string without '?'; NULL with a key. A secret
                 */
@@ -45,9 +46,9 @@ TW_MUST_USE enum tw_err account_parse(struct slice connection_string,
     bool allow_http, struct account **ret, struct err *err);
 
 /*
- * account_identity: "host[:port][/path]" of its tables in lower case: the same
- * for every spelling of the address, for primary and secondary endpoint, and
- * for every credential; unique to the account. Owned.
+ * account_identity: "host[:port][/path]" of the table endpoint in lower case:
+ * equal for every spelling of the address, for primary and secondary endpoint,
+ * and for every credential; unique to the account. Owned.
  */
 char *account_identity(const struct account *account);
 

@@ -10,7 +10,7 @@
 #include "worker/store/azure/queue_xml.h"
 
 #define RETRY_AFTER_MAX_MS INT64_C(3600000)
-/* The start of the years 2000 and 9000. */
+/* Range of a plausible Date: from the start of 2000 to the start of 9000. */
 #define DATE_MIN_TICKS INT64_C(630822816000000000)
 #define DATE_MAX_TICKS INT64_C(2839809888000000000)
 
@@ -49,7 +49,7 @@ static const struct rule {
         "the SAS is for another service (ss)"},
     {403, 0, "AccountIsDisabled", TW_REFUSED, TW_REFUSED,
         "the account is disabled"},
-    /* Without a code it comes from a proxy or firewall. */
+    /* A 403 without a code comes from a proxy or firewall. */
     {403, 0, "", TW_REFUSED, TW_REFUSED,
         "check account, key or SAS, and the clock"},
     {403, 0, NULL, TW_FORBIDDEN, TW_FORBIDDEN,
@@ -69,8 +69,8 @@ static const struct rule {
     {413, 0, NULL, TW_TOO_LARGE, TW_TOO_LARGE, NULL},
     {429, 0, NULL, TW_BUSY, TW_BUSY, NULL},
     {414, 0, NULL, TW_INVALID, TW_INVALID, "the filter is too long"},
-    /* Every error of the service has a code: without one it comes from a
-     * proxy. */
+    /* Every error of the service has a code: an error without a code comes from
+       a proxy. */
     {400, 499, "", TW_BUSY, TW_INVALID, NULL},
     {400, 499, NULL, TW_INVALID, TW_INVALID, NULL},
     {501, 0, NULL, TW_INVALID, TW_INVALID, "check the endpoint"},

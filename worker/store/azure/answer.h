@@ -18,7 +18,7 @@
 /* Contents of an error response. Texts that do not fit are truncated. */
 struct answer_error {
     char code[64];     /* "EntityAlreadyExists"; "" if there is none */
-    char message[512]; /* its first line; ends in ... if truncated */
+    char message[512]; /* first line of the message; ends in ... if truncated */
 };
 
 /*
@@ -28,22 +28,23 @@ struct answer_error {
 void answer_read_error(
     const struct http_answer *answer, struct answer_error *ret);
 
-/* answer_body_error: the same from a body alone (a part of a batch). */
+/* answer_body_error: code and message from a body alone (a part of a batch). */
 void answer_body_error(struct slice body, struct answer_error *ret);
 
 /*
  * answer_outcome: the outcome for status and code. write: the request changes
  * something, so after a server error its outcome is indeterminate (except 503
  * ServerBusy: nothing was done). For a read a server error is TW_BUSY, and so
- * is a 4xx without a code that gives no other reason. Statuses 2xx are TW_OK.
+ * is a 4xx without an error code, unless the status alone has another outcome.
+ * Statuses 2xx are TW_OK.
  */
 enum tw_err answer_outcome(int status, const char *code, bool write);
 
 /* answer_advice: what a person should check; NULL: no advice. */
 const char *answer_advice(int status, const char *code);
 
-/* answer_date_ticks: the Date field; 0 if missing, or if no clock of a service
- * shows it (before 2000, after 9000): leases are computed from it. */
+/* answer_date_ticks: the Date field; 0 if the field is missing or implausible
+ * (before 2000, after 9000): leases are computed from it. */
 int64_t answer_date_ticks(const struct http_answer *answer);
 
 /* answer_retry_after_ms: x-ms-retry-after-ms, retry-after-ms or Retry-After

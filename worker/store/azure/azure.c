@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The azure store: each operation of the store contract is one request. The
- * pure codecs in this folder build it, http.h sends it once, answer.h
+ * pure codecs in this folder build the request, http.h sends it once, answer.h
  * determines the outcome of the response.
  */
 #include "worker/store/azure/azure.h"
@@ -29,10 +29,10 @@
 #define JSON_ACCEPT "application/json;odata=minimalmetadata"
 #define XML_TYPE "application/xml"
 
-/* URLs with the largest filter and continuation. */
+/* Maximum size of a URL: room for the largest filter and continuation. */
 #define URL_MAX_BYTES (1024 * 1024)
-/* The largest responses: an entity of 1 MiB, each unit of its text as \uXXXX;
- * 32 messages of 64 KiB, each character escaped; others are small. */
+/* Maximum sizes of responses: one entity (1 MiB, each unit of its text as
+ * \uXXXX); messages (32 of 64 KiB, each character escaped); all others. */
 #define ENTITY_ANSWER_MAX (16 * 1024 * 1024)
 #define MESSAGES_ANSWER_MAX (16 * 1024 * 1024)
 #define ANSWER_MAX (1024 * 1024)
@@ -43,8 +43,8 @@
 /* The service's time limit for a request is 30 s. */
 #define SERVER_TIMEOUT_MAX_S 30
 #define SERVER_TIMEOUT_MARGIN_MS 500
-/* From this difference on a refused signature is probably caused by the
- * clock. */
+/* If the local clock is wrong by this much, it is the probable cause of a
+ * refused signature. */
 #define CLOCK_OFF_TICKS (300 * TICKS_PER_S)
 
 struct azure {
@@ -60,11 +60,12 @@ struct azure {
 struct call {
     struct azure *azure;
     struct exchange *exchange;
-    const char *operation; /* "scan": names it in messages, with target */
+    const char *operation; /* "scan": names the call in messages, with target */
     const char *target;    /* the table's or queue's name                */
-    bool queue;            /* to the queue service                       */
-    bool write;            /* it changes something                       */
-    bool needs_resource;   /* a 404 may mean that its entity is missing */
+    bool queue;            /* the request is for the queue service */
+    bool write;            /* the request changes something */
+    bool needs_resource;   /* the request names a table or entity: a 404
+                              ResourceNotFound means that this is missing */
     const char *method;    /* GET unless set                             */
     const char *type;      /* Content-Type, "": no body                  */
     const char *prefer;    /* the Prefer header, NULL: none              */
@@ -76,7 +77,7 @@ struct call {
     struct buf body;
     struct buf authorization; /* the header's value; empty: a SAS is used */
     struct http_answer answer;
-    struct answer_error error; /* of an error response */
+    struct answer_error error; /* code and message of an error response */
 };
 
 static struct azure *azure_of(struct store *store)
@@ -109,8 +110,8 @@ static void hide_secrets(const struct call *call, char *text)
     redact_sas(text, call->azure->account->sas);
 }
 
-/* Error texts go to logs and the ledger, and many quote the service or a
- * proxy. */
+/* Hides secrets in the error text: it goes to logs and the ledger, and may
+ * quote the service or a proxy. */
 static void call_done(struct call *call)
 {
     hide_secrets(call, call->exchange->err.text);
@@ -138,8 +139,8 @@ static enum tw_err call_named(const struct call *call, enum tw_err code)
 
 /* ---- sending ---- */
 
-/* The service need not work on a request that the client no longer waits for.
- * Cosmos DB documents no such parameter. */
+/* Limits the service's time, so that it does not work on a request for which
+ * the client no longer waits. Cosmos DB documents no such parameter. */
 static void add_server_timeout(struct call *call)
 {
     int64_t timeout_ms = deadline_timeout_ms(call->exchange->deadline);
@@ -245,8 +246,8 @@ static void log_call(const struct call *call, int64_t begun_ms)
 }
 
 /* The Date of a proxy's response is from another clock; no lease may be
- * computed from it. Azure and Azurite put one of these fields into every
- * response; Cosmos DB does not, and holds no ledger. */
+ * computed from it. Azure and Azurite put at least one of the fields in names
+ * into every response. Cosmos DB does not, but no ledger is on Cosmos DB. */
 static bool is_from_service(const struct call *call)
 {
     static const char *const names[] = {
@@ -258,7 +259,7 @@ static bool is_from_service(const struct call *call)
     return call->azure->account->cosmos;
 }
 
-/* Keeps what the response shows, for any status. */
+/* Copies what the response shows into the exchange, for any status. */
 static void keep_answer(struct call *call)
 {
     struct exchange *exchange = call->exchange;
@@ -384,7 +385,8 @@ static bool quotes_signature(const char *message)
 }
 
 /* "403 AuthenticationFailed: check the account key ... (request id ...)".
- * Received text is escaped: it goes into logs and the ledger. */
+ * Received text is escaped, because the error text goes into logs and the
+ * ledger. */
 static enum tw_err refuse(struct call *call, int status, const char *code,
     const char *message, enum tw_err outcome)
 {
@@ -407,8 +409,9 @@ static enum tw_err refuse(struct call *call, int status, const char *code,
     return outcome;
 }
 
-/* A 2xx response that is invalid: exchange->err has the reason. A change may
- * have been applied, a read may be retried. */
+/* Call for an invalid 2xx response, with the reason in exchange->err.
+ * TW_UNKNOWN for a change, which may have been applied; TW_BUSY for a read,
+ * which may be retried. */
 static enum tw_err garbled(struct call *call)
 {
     err_prefix(&call->exchange->err,
@@ -419,9 +422,9 @@ static enum tw_err garbled(struct call *call)
 }
 
 /*
- * A 404 without a code does not come from the service, and shows nothing about
- * what is stored there. Nor does ResourceNotFound if the request names no
- * resource: then the account does not exist.
+ * True for a 404 without a code, which the service does not send, and for
+ * ResourceNotFound if the request names no table or entity: then the account
+ * does not exist. Such a 404 shows nothing about what is stored.
  */
 static bool is_wrong_address(const struct call *call)
 {
@@ -445,13 +448,8 @@ static enum tw_err judge_status(struct call *call)
         shows_message(call) ? call->error.message : "", code);
 }
 
-/*
- * Every read has status 200, and no change does: this distinguishes the service
- * from a portal if the body need not be valid. Azure and Azurite put
- * x-ms-version into every success (Cosmos DB does not): if it is missing, a
- * page's continuation may be missing too, and a scan would end early. A
- * signature belongs to one request: no entity and no message contains it.
- */
+/* True: the response is not the service's: no entity and no message contains
+ * the signature of a request. */
 static bool repeats_signature(const struct call *call)
 {
     struct slice signature = redact_signature(buf_slice(&call->authorization));
@@ -461,6 +459,13 @@ static bool repeats_signature(const struct call *call)
            memmem(body.at, body.len, signature.at, signature.len) != NULL;
 }
 
+/*
+ * Checks that a 2xx response comes from the service. Every read has status 200,
+ * and no change does: this distinguishes the service from a portal even if the
+ * body is not read. Azure and Azurite put x-ms-version into every success
+ * (Cosmos DB does not): if this field is missing, a page's continuation may be
+ * missing too, and a scan would end early.
+ */
 static enum tw_err check_success(struct call *call)
 {
     struct err *err = &call->exchange->err;
@@ -537,14 +542,14 @@ static enum tw_err azure_create_table(
     return code;
 }
 
-/* The body is received into the memory of the page's former one ... */
+/* Lends the memory of the page's former body to the response. */
 static void lend_body(struct call *call, struct page *page)
 {
     call->answer.body = page->body;
     buf_init(&page->body, 0);
 }
 
-/* ... and moved into the page, whose entities point into it. */
+/* Moves the response's body into the page, whose entities point into it. */
 static struct slice keep_body(struct call *call, struct page *page)
 {
     page->body = call->answer.body;
@@ -606,7 +611,8 @@ static enum tw_err azure_scan(struct store *store, struct exchange *exchange,
 
     call_init(&call, store, exchange, "scan", request->table);
     call.max_answer_bytes = request->max_bytes;
-    call.needs_resource = true; /* Cosmos DB's code for a missing table */
+    /* Cosmos DB responds ResourceNotFound for a missing table. */
+    call.needs_resource = true;
     call.scan = request;
     buf_add_format(&call.path, "/%s()", request->table);
     odata_add_scan_query(&call.query, request);
@@ -682,7 +688,8 @@ static enum tw_err write_batch(
     return call_named(call, TW_TOO_LARGE);
 }
 
-/* The whole request was refused. Cosmos DB may still name an operation. */
+/* For a batch that was refused as a whole: the index of the operation that
+ * Cosmos DB may name, else count. */
 static size_t outer_failed_index(struct call *call, size_t count)
 {
     size_t index = batch_failed_index(call->error.message, count);
@@ -715,8 +722,8 @@ static enum tw_err keep_etags(struct call *call, const struct batch_part *parts,
     return TW_OK;
 }
 
-/* After a part that timed out, the outcome of the batch is as indeterminate as
- * after such a response. */
+/* If the status of a part is a server error, the outcome of the batch is
+ * indeterminate, as after a whole response with that status. */
 static enum tw_err judge_parts(
     struct call *call, const struct batch *batch, struct batch_result *ret)
 {
@@ -743,9 +750,9 @@ static enum tw_err judge_parts(
     return call_named(call, code);
 }
 
-/* A batch of one operation is sent the same way: a proxy must not repeat a POST
- * by itself, and might repeat a DELETE, whose second response is 404 (RFC 9110,
- * 9.2.2). */
+/* A batch of one operation is also sent as POST, not as PUT or DELETE: a proxy
+ * must not repeat a POST by itself, and might repeat a DELETE, whose second
+ * response is 404 (RFC 9110, 9.2.2). */
 static enum tw_err azure_batch(struct store *store, struct exchange *exchange,
     const struct batch *batch, struct batch_result *ret)
 {
@@ -837,7 +844,7 @@ static enum tw_err azure_queue_put(struct store *store,
     return code;
 }
 
-/* At most as many as requested, each with its pop receipt. */
+/* Checks that ret has at most count messages, each with a pop receipt. */
 static enum tw_err check_messages(
     struct call *call, unsigned count, struct messages *ret)
 {

@@ -16,7 +16,7 @@ struct store;
  * for loopback hosts only, unless allow_http. name is borrowed. Sends nothing.
  * Owned.
  *
- * TW_INVALID: err names the part of the string that is wrong or missing; it
+ * TW_INVALID: err names the part of the string that is wrong or missing, and
  * never contains a key or a signature.
  */
 TW_MUST_USE enum tw_err azure_open(const char *name,

@@ -36,11 +36,13 @@ void batch_add_type(const struct batch_style *style, struct buf *to)
     buf_add_format(to, "multipart/mixed; boundary=batch_%s", style->batch_id);
 }
 
-/* Operations of one type differ only between head and tail. */
+/* The text of operations of one type, which differ only in RowKey, ETag and
+ * body. */
 struct form {
     const struct verb *verb;
     struct buf head; /* up to the RowKey in the URL, or the URL's end */
-    struct buf tail; /* from there to the ETag, if there is one */
+    struct buf tail; /* from the end of head or the RowKey to the ETag or
+                        further headers */
 };
 
 /* The PartitionKey is that of the batch's first operation. */
@@ -143,7 +145,8 @@ enum place {
 };
 
 struct reader {
-    struct slice outer, inner; /* boundaries; inner comes from a header */
+    struct slice outer, inner; /* boundaries of batch and changeset; inner comes
+                                  from a header in the body */
     struct batch_part *parts;
     size_t room, count;
     enum place place;

@@ -17,10 +17,11 @@
 
 /* How to write a batch. All borrowed. */
 struct batch_style {
-    const char *origin, *path; /* of the table endpoint, as in its URLs */
-    const char *batch_id;      /* UUIDs of the two boundaries */
+    const char *origin, *path; /* parts of the table endpoint's URLs */
+    const char *batch_id; /* UUIDs of the boundaries of batch and changeset */
     const char *changeset_id;
-    bool post_merge; /* Cosmos DB: POST with X-HTTP-Method, not PATCH */
+    bool post_merge; /* merge with POST and X-HTTP-Method (Cosmos DB), not with
+                        PATCH */
 };
 
 /* batch_add_type: add the Content-Type of the request. */
@@ -49,23 +50,23 @@ size_t batch_read(struct slice content_type, struct slice body,
 /*
  * batch_failed_index: remove the index from the message of an error, "2:The
  * specified entity already exists.": zero-based digits before the first ':'.
- * Without them the result is 0 for a batch of one, and count (unknown) for a
- * longer one.
+ * Without such digits the result is 0 for a batch of one, and count (unknown)
+ * for a longer batch.
  */
 size_t batch_failed_index(char *message, size_t count);
 
 /* What a response shows about a batch of count operations. */
 struct batch_answer {
-    bool applied; /* as many parts as operations, all 2xx                 */
+    bool applied; /* all applied: as many parts as operations, all 2xx */
     bool refused; /* exactly one part, not 2xx: nothing was applied. If both are
                      false the response is invalid */
-    int status;   /* of the part with the error */
-    char code[64];     /* its error code, or "" */
-    char message[512]; /* without the leading index */
-    size_t failed;     /* index of the operation; count: unknown */
+    int status;   /* HTTP status of the refused part */
+    char code[64];     /* error code of the refused part, or "" */
+    char message[512]; /* error message without the leading index */
+    size_t failed;     /* index of the operation that failed; count: unknown */
 };
 
-/* batch_judge: parts as filled by batch_read(), part_count of them. */
+/* batch_judge: find out what part_count parts from batch_read() show. */
 void batch_judge(const struct batch_part *parts, size_t part_count,
     size_t count, struct batch_answer *ret);
 

@@ -3,9 +3,9 @@
  * One HTTP request over a persistent connection.
  *
  * libcurl sends a request again by itself when a reused connection closes
- * before the first byte of the response, POST and DELETE included. It calls the
- * pre-request callback before each sending: a second call within one transfer
- * is such a resend, and the callback refuses it.
+ * before the first byte of the response, POST and DELETE included. libcurl
+ * calls the pre-request callback before each sending: a second call within one
+ * transfer means such a resend, and the callback refuses it.
  *
  * Handles, each with its own connections, form a stack: the most recently used
  * is taken first, and connections of unused ones become idle and close.
@@ -23,11 +23,11 @@
 #include "worker/base/text.h"
 #include "worker/store/deadline.h"
 
-/* Azurite closes a connection that has been idle for 5 s; a connection idle for
- * less will not be closed during our request. */
+/* Maximum idle time of a connection that is used again. Azurite closes
+ * connections after 5 s; a shorter limit avoids a close during our request. */
 #define IDLE_MAX_S 4L
 #define CONNECT_TIMEOUT_MS 10000L
-/* Maximum number of idle handles kept; more threads than this may send. */
+/* Maximum number of idle handles kept; more threads than POOL_MAX may send. */
 #define POOL_MAX 128
 
 struct http {
@@ -35,7 +35,8 @@ struct http {
     CURL *idle[POOL_MAX];
     size_t idle_count;
     struct crypto_roots *roots; /* NULL before the first TLS connection */
-    bool lends_roots; /* else libcurl loads them itself; never changes */
+    bool lends_roots; /* libcurl uses our roots; false: it loads its own. Never
+                         changes */
 };
 
 /* One http_send() under way. */
@@ -51,8 +52,8 @@ struct transfer {
     bool head_ended;   /* the empty line after the fields has arrived */
     bool ends;         /* the process ends */
     bool given_up;     /* gives_up() returned true */
-    int64_t asked_ms;  /* time of the last call of gives_up() ... */
-    curl_off_t came;   /* ... and bytes received by then */
+    int64_t asked_ms;  /* time of the last call of gives_up() */
+    curl_off_t came;   /* bytes received until the last call of gives_up() */
     int64_t begun_ms;
     bool foreign;       /* the response is to another request */
     const char *spoilt; /* why the head is invalid, NULL: it is valid */
@@ -146,7 +147,8 @@ struct slice http_answer_field(
     return (struct slice){NULL, 0};
 }
 
-/* libcurl's buffers are large and new for each transfer: not zeroed. */
+/* Memory for libcurl, not zeroed: its buffers are large and new for each
+ * transfer. */
 static void *get_memory(size_t bytes)
 {
     return mem_resize(NULL, bytes);
@@ -358,7 +360,7 @@ static size_t take_body(char *at, size_t size, size_t count, void *arg)
     return transfer->too_large ? 0 : size * count;
 }
 
-/* Interval of gives_up() calls. A server that sends fewer bytes than this in
+/* Interval of gives_up() calls. A server that sends fewer than COMES_BYTES in
  * one interval does not count as responding. */
 #define ASK_EVERY_MS 1000
 #define COMES_BYTES (16 * 1024)
@@ -408,12 +410,12 @@ static struct curl_slist *make_headers(const struct http_request *request)
     }
     buf_done(&line);
     list = curl_slist_append(list, "Expect:");
-    /* libcurl would add a form's type if there is none. */
+    /* Without this line libcurl would add the Content-Type of a form. */
     return has_type ? list : curl_slist_append(list, "Content-Type:");
 }
 
-/* Maximum duration of a request that starts now. If no time is left, it is
- * refused just before sending. */
+/* Maximum duration of a request that starts now. If no time is left,
+ * before_sending() refuses the request. */
 static long timeout_of(const struct deadline *deadline, int64_t begun_ms)
 {
     int64_t deadline_at_ms = deadline_timeout_ms(deadline);
@@ -464,7 +466,8 @@ static CURLcode lend_roots(CURL *handle, void *ssl_ctx, void *arg)
     return CURLE_OK;
 }
 
-/* libcurl would read and keep all roots for each connection. */
+/* Lets all connections share our roots: libcurl would read and keep all roots
+ * for each connection. */
 static void set_roots(CURL *handle, struct http *http)
 {
     if (!http->lends_roots)
@@ -512,7 +515,8 @@ static bool quotes_proxy(const char *message)
            strpbrk(message, "'@") != NULL;
 }
 
-/* libcurl's own error text; its error buffer may be empty. */
+/* libcurl's own error text, or the name of result if libcurl set no error text.
+ */
 static const char *reason(const struct transfer *transfer, CURLcode result)
 {
     if (quotes_proxy(transfer->error))
@@ -615,7 +619,7 @@ enum tw_err http_send(struct http *http, const struct http_request *request,
     set_roots(handle, http);
     set_request(handle, request, headers);
     set_callbacks(handle, &transfer);
-    pipe = platform_block_pipe(); /* OpenSSL would raise it */
+    pipe = platform_block_pipe(); /* OpenSSL would raise SIGPIPE */
     result = curl_easy_perform(handle);
     if (pipe)
         platform_let_pipe();

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * One HTTP request and its response: exactly one exchange. It does not
- * interpret the response (answer.h does). Only user of libcurl.
+ * One HTTP request and its response: exactly one exchange. http.c does not
+ * interpret the response (answer.h does), and alone uses libcurl.
  */
 #ifndef TW_STORE_AZURE_HTTP_H
 #define TW_STORE_AZURE_HTTP_H
@@ -35,9 +35,9 @@ struct http_request {
         *echo; /* one of headers, or NULL: see http_send() */
     struct slice body;
     size_t max_answer_bytes;
-    /* Called about once a second until the whole response has come; comes: 16
-     * KiB have arrived since the last call. True: give the request up. NULL:
-     * never given up. */
+    /* http_send() calls gives_up about once a second until the whole response
+     * has come; comes: 16 KiB have arrived since the last call. If gives_up
+     * returns true the request is given up. NULL: never given up. */
     bool (*gives_up)(void *context, bool comes);
     void *context;
     /* Called when the head of the response is complete, before its body has
@@ -47,27 +47,27 @@ struct http_request {
 };
 
 #define HTTP_MAX_FIELDS 64
-#define HTTP_MAX_FIELD_BYTES (64 * 1024) /* of all fields together */
+#define HTTP_MAX_FIELD_BYTES (64 * 1024) /* size of all fields together */
 
 struct http_field {
     struct slice name, value;
 };
 
-/* http_answer_init before first use, http_answer_done frees; a response can be
- * filled again. */
+/* Call http_answer_init before first use; http_answer_done frees. A response
+ * can be filled again. */
 struct http_answer {
     int status;
-    struct arena arena; /* the fields live here */
+    struct arena arena; /* memory of the fields */
     struct http_field fields[HTTP_MAX_FIELDS];
     size_t field_count;
     struct buf body;
-    int64_t sent_ms; /* platform_boot_ms() when sent; 0: not sent */
+    int64_t sent_ms; /* platform_boot_ms() at sending; 0: not sent */
 };
 void http_answer_init(struct http_answer *answer);
 void http_answer_done(struct http_answer *answer);
 
-/* http_answer_add: add a received header field; those beyond HTTP_MAX_FIELDS
- * are dropped. Copied. */
+/* http_answer_add: add a received header field; fields beyond HTTP_MAX_FIELDS
+ * are dropped. name and value are copied. */
 void http_answer_add(
     struct http_answer *answer, struct slice name, struct slice value);
 
@@ -85,16 +85,17 @@ struct slice http_answer_field(
 
 struct http; /* a set of connections that are kept alive */
 
-/* http_new: owned, for http_free(); then no call may be in flight. */
+/* http_new: owned, for http_free(). Call http_free() when no call is in flight.
+ */
 struct http *http_new(void);
 void http_free(struct http *http);
 
 /*
  * http_send: send request once, within deadline_timeout_ms(deadline), including
- * name resolution; if the process ends, within stop_until_ms() and the second
- * until that is noticed. Any thread may call it. The deadline is checked just
- * before bytes are sent. sent_ms of the response is set on every return.
- * Trailers after a body are ignored.
+ * name resolution; if the process ends, until stop_until_ms() and up to a
+ * second more, the interval of that check. Any thread may call it. The deadline
+ * is checked just before bytes are sent. sent_ms of the response is set on
+ * every return. Trailers after a body are ignored.
  *
  * If the field named by echo has another value than echo, the response belongs
  * to an earlier request on the same connection: it is invalid, and the
@@ -106,7 +107,7 @@ void http_free(struct http *http);
  * TW_BUSY       nothing was sent: no address, no connection, no TLS, or it was
  *               given up before.
  * TW_STOPPED    nothing was sent: the deadline was closed.
- * TW_UNKNOWN    it may have been sent, and no complete response came.
+ * TW_UNKNOWN    the request may have been sent; no complete response came.
  * TW_TOO_LARGE  the response is larger than max_answer_bytes.
  */
 TW_MUST_USE enum tw_err http_send(struct http *http,

@@ -2,7 +2,8 @@
 /*
  * Builds URLs and queries, reads pages. A page may have many megabytes: it is
  * read in one pass, entity by entity, and never becomes a tree. Only if an
- * entity cannot be read, the page is scanned again: was it truncated?
+ * entity cannot be read, the page is scanned again, to find out if it was
+ * truncated.
  */
 #include "worker/store/azure/odata.h"
 
@@ -14,7 +15,8 @@
 
 #define FILTER_MAX_BYTES (256 * 1024)
 #define ERROR_MAX_DEPTH 8
-/* Maximum number of annotations beside "value"; each is read separately. */
+/* Maximum number of members (annotations) beside "value"; each is read
+ * separately. */
 #define BESIDE_MAX 32
 
 /* ---- URLs ---- */
@@ -119,9 +121,10 @@ static void add_select(struct buf *to, const struct scan_request *request)
     }
 }
 
-/* Only what was received is sent back. Azurite's token of an empty PartitionKey
- * is empty, and for a RowKey alone it returns no entities, as if the scan had
- * ended. */
+/* Sends back the tokens that were received. Azurite's token for an empty
+ * PartitionKey is empty, and for a NextRowKey alone Azurite returns no
+ * entities, as if the scan had ended: so the empty NextPartitionKey is sent
+ * too. */
 static void add_continuation(struct buf *to, const struct continuation *from,
     const char *first, const char *second)
 {
@@ -265,8 +268,8 @@ struct reading {
     struct slice body;
     struct walk walk; /* position in body */
     read_element *read;
-    struct entity_reader *reader; /* for entities */
-    struct json_members members;  /* for other elements */
+    struct entity_reader *reader; /* reads entities */
+    struct json_members members;  /* memory for reading other elements */
     bool need_keys;
     struct page *page;
     struct err *err;
@@ -367,14 +370,15 @@ static enum tw_err fail_page(
         (size_t)(walk->at - reading->body.at));
 }
 
-/* Is this a valid member beside "value"? count: their number so far. */
+/* Are name and value a valid member beside "value"? count: number of such
+ * members so far. */
 static bool is_good_beside(
     struct slice name, struct slice value, unsigned count)
 {
     return count <= BESIDE_MAX && is_json(name) && is_json(value);
 }
 
-/* Do the remaining brackets of walk end the page? */
+/* Is the text of walk one complete page? */
 static bool is_whole(struct walk *walk)
 {
     bool value_came = false;
@@ -398,8 +402,9 @@ static bool is_whole(struct walk *walk)
     return walk->at == walk->end;
 }
 
-/* The next element could not be read. If the page was truncated, or is not the
- * service's, this shows nothing about the entity. */
+/* Call when the next element could not be read. If the page was truncated, or
+ * was not sent by the service, this failure shows nothing about the entity:
+ * TW_UNKNOWN. */
 static enum tw_err judge_element(struct reading *reading, enum tw_err code)
 {
     struct walk walk = {reading->body.at, reading->body.at + reading->body.len};
@@ -462,7 +467,7 @@ static enum tw_err pass_beside(struct reading *reading, unsigned count)
                : fail_page(reading, &reading->walk);
 }
 
-/* Is "value": next? Then skip it. */
+/* True: "value": was next, and is skipped. */
 static bool pass_value(struct walk *walk)
 {
     struct walk ahead = *walk;

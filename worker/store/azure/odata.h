@@ -17,8 +17,8 @@
 #include "worker/base/slice.h"
 #include "worker/store/store.h"
 
-/* odata_add_entity_path: add /T(PartitionKey='o%27%27brien',RowKey='1'). It is
- * odata_add_entity_path_head(), the RowKey with odata_add_url_key(), and
+/* odata_add_entity_path: add /T(PartitionKey='o%27%27brien',RowKey='1'). Its
+ * parts: odata_add_entity_path_head(), the RowKey with odata_add_url_key(),
  * ODATA_ENTITY_PATH_TAIL. */
 void odata_add_entity_path(struct buf *to, const char *table,
     struct slice partition_key, struct slice row_key);
@@ -38,7 +38,8 @@ void odata_add_filter(struct buf *to, const struct scan_request *request);
  */
 void odata_add_scan_query(struct buf *to, const struct scan_request *request);
 
-/* odata_add_tables_query: the same for a list of tables; may add nothing. */
+/* odata_add_tables_query: add the query string of a list of tables; nothing for
+ * the first page. */
 void odata_add_tables_query(struct buf *to, const struct continuation *from);
 
 /*
@@ -53,12 +54,13 @@ void odata_add_tables_query(struct buf *to, const struct continuation *from);
 TW_MUST_USE enum tw_err odata_page(
     struct slice body, bool need_keys, struct page *page, struct err *err);
 
-/* odata_tables: the same for a list of tables; each name becomes the
+/* odata_tables: like odata_page(), for a list of tables; each name becomes the
  * partition_key of an entity without properties. */
 TW_MUST_USE enum tw_err odata_tables(
     struct slice body, struct page *page, struct err *err);
 
-/* odata_entity: the same for a body with one entity, the response to a Get. */
+/* odata_entity: like odata_page(), for a body with one entity, the response to
+ * a Get. */
 TW_MUST_USE enum tw_err odata_entity(
     struct slice body, bool need_keys, struct page *page, struct err *err);
 

@@ -23,7 +23,8 @@ void queue_xml_init(void)
     xmlInitParser();
 }
 
-/* XML parsers read a bare carriage return as a line feed. */
+/* A carriage return is escaped because XML parsers read a bare one as a line
+ * feed. */
 static void add_escaped(struct buf *to, struct slice text)
 {
     for (size_t i = 0; i < text.len; i++) {
@@ -78,7 +79,7 @@ static struct slice skip_byte_order_mark(struct slice body)
 struct budget {
     struct slice rest;
     unsigned tags, attributes, depth;
-    const char *why; /* why the body is refused; NULL: it is not */
+    const char *why; /* why the body is refused; NULL: it is not refused */
 };
 
 /* If rest begins with `from`, skips past the next `to`. */
@@ -139,15 +140,15 @@ static void count_markup(struct budget *budget)
     if (skip_between(budget, "<!--", "-->") ||
         skip_between(budget, "<![CDATA[", "]]>") ||
         skip_between(budget, "<?", "?>"))
-        budget->tags++; /* counts as a node */
+        budget->tags++; /* libxml2 makes a node of this markup, as of a tag */
     else if (slice_begins(budget->rest, slice_of("<!")))
         budget->why = "it has a document type, which no answer has";
     else
         count_tag(budget);
 }
 
-/* Why libxml2 must not read body; NULL: it may. body must be UTF-8, so that
- * libxml2 reads the same characters. */
+/* Why libxml2 must not read body; NULL: it may. A body that is not UTF-8 is
+ * refused, so that libxml2 reads the characters that were counted here. */
 static const char *weigh(struct slice body)
 {
     struct budget budget = {.rest = body};
@@ -280,7 +281,8 @@ static enum tw_err read_message(const xmlNode *node, struct arena *arena,
         .inserted_ticks = child_ticks(node, "InsertionTime", arena),
         .next_visible_ticks = child_ticks(node, "TimeNextVisible", arena),
     };
-    /* It may become a run id, and that a file name. */
+    /* The MessageId may become a run id, and a run id may become a file name.
+     */
     if (!text_is_run_id(ret->id) || ret->id.len >= QUEUE_ID_MAX)
         return err_fail(err, TW_INVALID, "a message has no usable MessageId");
     if (ret->pop_receipt.len >= QUEUE_RECEIPT_MAX)

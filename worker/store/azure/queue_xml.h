@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The XML of the queue service, and of errors. Only user of libxml2, which gets
- * no network, and no body with a document type or entities, more than 32,768
- * tags, 1,024 attributes or 64 levels, or invalid UTF-8.
+ * The XML of the queue service, and of errors. Only queue_xml.c uses libxml2,
+ * which gets no network access, and no body with a document type or entities,
+ * more than 32,768 tags, 1,024 attributes or 64 levels, or invalid UTF-8.
  *
  * Source: Queue service REST, "Put message", "Get messages", "List queues".
  */
@@ -31,15 +31,16 @@ void queue_xml_write(struct slice text, struct buf *to);
 
 /*
  * queue_xml_messages: read the response to Put, Get or Peek into ret, which is
- * initialised; its former content is discarded. TW_INVALID: the body is
- * something else, or refused as above; ret is empty.
+ * initialised; its former content is discarded. TW_INVALID: the body is no list
+ * of messages, or is refused for a reason above; ret is empty.
  */
 TW_MUST_USE enum tw_err queue_xml_messages(
     struct slice body, struct messages *ret, struct err *err);
 
 /*
  * queue_xml_error: code and message of an error body, <Error><Code>,
- * <error><code> or <m:error><m:code>, into arena. False: another form.
+ * <error><code> or <m:error><m:code>, into arena. False: the body has another
+ * form.
  */
 bool queue_xml_error(struct slice body, struct arena *arena,
     struct slice *ret_code, struct slice *ret_message);

@@ -19,7 +19,7 @@ void redact(char *text, struct slice secret)
 
     if (secret.len < REDACT_MIN)
         return;
-    /* Only text before the current position is overwritten yet. */
+    /* Each step overwrites one character, which later steps do not compare. */
     for (size_t i = 0; i + REDACT_MIN <= len; i++) {
         size_t end = i + REDACT_MIN;
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A message of a service or proxy may quote our credentials: as part of the
- * request, its address or its header. Pure.
+ * Removes our credentials from texts: a message of a service or proxy may quote
+ * them as part of the request, the request's address or header. Pure.
  */
 #ifndef TW_STORE_AZURE_REDACT_H
 #define TW_STORE_AZURE_REDACT_H
@@ -15,8 +15,8 @@
  * consecutive characters of secret. */
 void redact(char *text, struct slice secret);
 
-/* redact_sas: the same for the signature in a SAS, a query string: as written
- * there and without percent-encoding. NULL: does nothing. */
+/* redact_sas: like redact(), for the signature in a SAS (a query string), both
+ * as written there and without percent-encoding. NULL: does nothing. */
 void redact_sas(char *text, const char *sas);
 
 /* redact_signature: what follows the account's name in an Authorization header,

@@ -26,8 +26,8 @@ struct sign_request {
     const char *content_type; /* as sent; "": none */
     size_t content_length;
     const char *date;                  /* the value of x-ms-date */
-    const struct http_header *headers; /* all that are sent; the queue scheme
-                                          signs those named x-ms-* */
+    const struct http_header *headers; /* all headers that are sent; the queue
+                                          scheme signs headers named x-ms-* */
     size_t header_count;
 };
 

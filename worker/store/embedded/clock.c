@@ -40,8 +40,9 @@ static int64_t made_up(int64_t ahead_ticks, int64_t passed_ticks)
 
 /* For another boot, or one without an id: the wall clock, or the file's last
  * time if that is later. Two containers on one kernel may have different boot
- * ids; then this applies whenever one reads what the other wrote. So the clock
- * continues from there, by the wall clock's advance since, an hour at most. */
+ * ids; then this function applies whenever one container reads what the other
+ * wrote. So the clock continues from the file's last time, by the wall clock's
+ * advance since then, an hour at most. */
 static int64_t ticks_elsewhere(const struct clock *clock, int64_t wall_ticks)
 {
     int64_t since_ticks = wall_ticks - clock->ahead_ticks - clock->ticks;

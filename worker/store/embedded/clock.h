@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The clock of an embedded store. The wall clock may be stepped by hours; then
- * a lease would expire at once, or a message be hidden for as long. So the
+ * a lease would expire at once, or a message be hidden for hours. So the
  * store's clock counts on CLOCK_BOOTTIME from a moment stored in the file, the
  * same for all processes that share it, and follows the wall clock so slowly
- * that no lease is affected. It never goes back:
+ * that no lease is affected. The store's clock never goes back:
  *
- * - During one boot it runs with CLOCK_BOOTTIME, which NTP slews like the wall
- *   clock. If the two differ nevertheless, the wall clock was stepped.
+ * - During one boot the store's clock runs with CLOCK_BOOTTIME, which NTP slews
+ *   like the wall clock. If the store's clock and the wall clock differ
+ *   nevertheless, the wall clock was stepped.
  * - Ahead of the wall clock: it runs an eighth slower. A wait is longer by as
  *   much, and a difference of two days is gone after sixteen.
  * - Behind: it runs a 4096th faster, which takes less from a lease of an hour
@@ -17,8 +18,9 @@
  *   visibility timeout above an hour.
  * - After a reboot, or on another machine: at the wall clock, or, if that is
  *   later, at the file's last time plus up to an hour of the time since. The
- *   same applies if a boot has no id, or if two containers on one kernel have
- *   different ids: there a forward step of the wall clock ends leases.
+ *   rule for a reboot also applies if a boot has no id, or if two containers on
+ *   one kernel have different ids: there a forward step of the wall clock ends
+ *   leases.
  */
 #ifndef TW_STORE_EMBEDDED_CLOCK_H
 #define TW_STORE_EMBEDDED_CLOCK_H
@@ -32,18 +34,18 @@
 struct clock {
     char boot_id[CLOCK_BOOT_ID_MAX + 1];
     int64_t boot_ms;
-    int64_t ticks;       /* what the clock showed */
-    int64_t ahead_ticks; /* wall clock minus ticks, then */
+    int64_t ticks;       /* the store's clock at the stored moment */
+    int64_t ahead_ticks; /* wall clock minus ticks, at the stored moment */
 };
 
 /* clock_counts: is the stored moment of this boot? */
 bool clock_counts(const struct clock *clock);
 
-/* clock_ticks: the clock's current time. The stored moment must have been read
- * before. */
+/* clock_ticks: the clock's current time. Call after the stored moment was read
+ * from the file. */
 int64_t clock_ticks(const struct clock *clock);
 
-/* clock_set: store the current time as the moment. */
+/* clock_set: set the stored moment to the current time. */
 void clock_set(struct clock *clock);
 
 #endif

@@ -26,20 +26,22 @@
 /* "TWRD", in the file's header; `file` shows it, and db_open() checks it. */
 #define APPLICATION_ID 0x54575244
 #define SCHEMA_VERSION 2
-/* Keys were stored as UTF-8: see write_key(). */
+/* The version that stored keys as plain UTF-8: see write_key(). */
 #define SCHEMA_UTF8_KEYS 1
 
-#define IDENTITY_LEN 32 /* of text_random_id() */
+#define IDENTITY_LEN 32 /* length of a text_random_id() */
 #define KEY_MAX_BYTES 65536
 
-/* The start of the year 9000: no clock shows it, and no sum overflows. */
+/* Maximum of a stored time, the start of the year 9000: no real clock shows a
+ * later time, and sums do not overflow. */
 #define TICKS_9000 INT64_C(2839752864000000000)
 
 #define OPEN_WAIT_MS 10000
 #define NAP_MAX_MS 20
 
-/* Pages of 4 KiB in the log before they are moved into the file; and before we
- * wait for readers, which prevent the log from restarting. */
+/* Length of the log, in pages of 4 KiB, from which db_tidy() moves it into the
+ * file (LOG_PAGES), and from which db_tidy() also waits for readers, which
+ * prevent the log from restarting (LOG_PAGES_MAX). */
 #define LOG_PAGES 1000
 #define LOG_PAGES_MAX (8 * LOG_PAGES)
 #define LOG_WAIT_MS 1000
@@ -50,18 +52,18 @@ struct db {
     enum db_role role;
     sqlite3_stmt *statements[DB_SQL_COUNT]; /* prepared when first needed */
     int64_t until_ms;                       /* see db_wait_until */
-    int64_t stamp;                          /* last number returned */
-    bool stamped;                    /* db_stamp() called since db_begin */
-    struct clock clock;              /* as of db_begin, db_look */
-    char identity[IDENTITY_LEN + 1]; /* of a writer; "": none */
-    int log_pages;                   /* as of the last commit */
-    struct buf keys[2];              /* see db_column_key() */
+    int64_t stamp;      /* last number that db_stamp() returned for this file */
+    bool stamped;       /* db_stamp() called since db_begin */
+    struct clock clock; /* the file's clock as db_begin or db_look read it */
+    char identity[IDENTITY_LEN + 1]; /* db_identity(); "": NULL */
+    int log_pages;      /* length of the log after the last commit */
+    struct buf keys[2]; /* see db_column_key() */
     struct platform_mutex nap_lock;
     struct platform_cond
         nap; /* never signalled: used to wait for other processes */
 };
 
-/* struct clock, as of the last stamp. */
+/* Columns for struct clock, written with each stamp. */
 #define ADD_CLOCK                                                              \
     "ALTER TABLE stamps ADD COLUMN boot_id TEXT NOT NULL DEFAULT '';"          \
     "ALTER TABLE stamps ADD COLUMN boot_ms INTEGER NOT NULL DEFAULT 0;"        \
@@ -172,7 +174,7 @@ static const char *const SQL[DB_SQL_COUNT] = {
 
 /* ---- what went wrong ---- */
 
-/* By SQLite's primary result code. */
+/* Outcome and error text for each primary result code of SQLite. */
 static const struct trouble {
     int result;
     enum tw_err code;
@@ -305,7 +307,7 @@ static enum tw_err ask(struct db *db, const char *sql, int64_t *ret_integer,
     } else {
         code = fail(db, result == SQLITE_DONE ? SQLITE_CORRUPT : result, err);
     }
-    /* Its changes are committed here, after its row. */
+    /* The statement's changes are committed here, after its row was read. */
     ended = sqlite3_finalize(statement);
     if (code == TW_OK && ended != SQLITE_OK)
         code = fail(db, ended, err);
@@ -340,10 +342,10 @@ static enum tw_err open_handle(struct db *db, struct err *err)
 
 /*
  * The service orders keys by their UTF-16 units, memcmp orders UTF-8 by code
- * points. They differ for characters above U+FFFF (lead bytes F0 to F4): in
- * UTF-16 these are surrogates, before U+E000 to U+FFFF (lead bytes EE and EF).
- * So these two lead bytes, which occur nowhere else in UTF-8, are stored as F8
- * and F9.
+ * points. The two orders differ for characters above U+FFFF (lead bytes F0 to
+ * F4): in UTF-16 such characters are surrogates, before U+E000 to U+FFFF (lead
+ * bytes EE and EF). So EE and EF, which occur only as lead bytes in UTF-8, are
+ * stored as F8 and F9.
  */
 #define LEAD_FIRST 0xee
 #define STORED_FIRST 0xf8
@@ -419,8 +421,8 @@ static enum tw_err convert_keys(struct db *db, struct err *err)
 
 /* ---- opening ---- */
 
-/* Is the file ours, or still empty? A file of another program is not
- * changed. */
+/* Checks that the file is ours, or still empty. A file of another program is
+ * refused and not changed. */
 static enum tw_err check_ours(
     struct db *db, bool *ret_empty, bool *ret_convert, struct err *err)
 {
@@ -447,8 +449,9 @@ static enum tw_err check_ours(
     return TW_OK;
 }
 
-/* The same in one read transaction: a process that is creating the file commits
- * its numbers and tables together, and both must be read in one state. */
+/* check_ours() in one read transaction: a process that is creating the file
+ * commits its numbers and tables together, and both must be read in one state.
+ */
 static enum tw_err check_ours_at_once(
     struct db *db, bool *ret_empty, bool *ret_convert, struct err *err)
 {
@@ -461,8 +464,9 @@ static enum tw_err check_ours_at_once(
     return code;
 }
 
-/* Two processes may do this at once: the mode changes when the other one
- * releases its lock, and SQLite does not always call wait_for_others(). */
+/* Switches the file to the write-ahead log. Two processes may do so at once:
+ * then the mode changes only when the other process releases its lock. SQLite
+ * does not always call wait_for_others(), so this function does. */
 static enum tw_err use_log(struct db *db, struct err *err)
 {
     int64_t ignored;
@@ -488,7 +492,7 @@ static enum tw_err configure(struct db *db, struct err *err)
 {
     enum tw_err code = execute(db,
         "PRAGMA synchronous = FULL;"
-        /* Otherwise each deletion would overwrite its pages. */
+        /* ON would overwrite the pages of each deleted row. */
         "PRAGMA secure_delete = OFF;"
         "PRAGMA temp_store = MEMORY;"
         "PRAGMA mmap_size = 0;"
@@ -536,7 +540,8 @@ static enum tw_err build_schema(struct db *db, struct err *err)
 
 /* ---- upgrading files of earlier releases ---- */
 
-/* Not by version number: earlier releases ignore these additions. */
+/* Adds what count_sql does not find. The version number does not change:
+ * earlier releases ignore such additions. */
 static enum tw_err add_missing(
     struct db *db, const char *count_sql, const char *add_sql, struct err *err)
 {
@@ -619,7 +624,7 @@ const char *db_identity(const struct db *db)
 
 /* An unwritable log must be detected now, not at the first message; if another
  * process is writing, the log is writable. The first writer of this boot stores
- * the clock; if the disk is full, the first write will. */
+ * the clock here; if the disk is full, the first successful write stores it. */
 static enum tw_err try_writing(struct db *db, struct err *err)
 {
     enum tw_err code;
@@ -836,7 +841,8 @@ void db_tidy(struct db *db)
     if (db->log_pages < LOG_PAGES)
         return;
     db->until_ms = platform_boot_ms() + LOG_WAIT_MS;
-    /* If a full disk or a reader prevents it, the next commit tries again. */
+    /* If a full disk or a reader prevents this, the next commit leads to
+     * another try. */
     end_if_indeterminate(db->path,
         sqlite3_wal_checkpoint_v2(db->sqlite, NULL,
             is_huge ? SQLITE_CHECKPOINT_RESTART : SQLITE_CHECKPOINT_PASSIVE,
@@ -903,7 +909,7 @@ void db_end(struct db *db, enum db_sql sql)
 {
     if (!db->statements[sql])
         return;
-    (void)sqlite3_reset(db->statements[sql]); /* repeats db_next's result */
+    (void)sqlite3_reset(db->statements[sql]); /* repeats the last result */
     sqlite3_clear_bindings(db->statements[sql]);
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * One connection to the embedded store's file: statements, transactions, and
- * the outcomes of SQLite's result codes. Only user of SQLite. A connection is
+ * the outcomes of SQLite's result codes. Only db.c uses SQLite. A connection is
  * used by one thread at a time (pool.h ensures this).
  */
 #ifndef TW_STORE_EMBEDDED_DB_H
@@ -25,8 +25,9 @@ enum db_role { DB_READER, DB_WRITER };
  * db_open: path is borrowed. A file that the writer creates is readable by its
  * owner alone. Owned.
  *
- * TW_FULL: it cannot be created, read or written; TW_INVALID: it is something
- * else, or of a newer version; TW_BUSY: another process kept it locked.
+ * TW_FULL: the file cannot be created, read or written; TW_INVALID: the file is
+ * not a tableward file, or has a newer version; TW_BUSY: another process kept
+ * the file locked.
  */
 TW_MUST_USE enum tw_err db_open(
     const char *path, enum db_role role, struct db **ret, struct err *err);
@@ -34,13 +35,14 @@ TW_MUST_USE enum tw_err db_open(
 /* db_close: a writer empties the write-ahead log first. NULL: does nothing. */
 void db_close(struct db *db);
 
-/* db_wait_until: until when (on platform_boot_ms()) calls may wait for another
- * process that is writing; then they fail with TW_BUSY. */
+/* db_wait_until: set the time (on platform_boot_ms()) until which calls wait
+ * for another process that is writing; after that time they fail with TW_BUSY.
+ */
 void db_wait_until(struct db *db, int64_t until_ms);
 
 /* db_identity: the file's identity, generated at random when a writer first
- * opened it; moving or renaming keeps it. Of a writer only; NULL: in memory.
- * Lives as long as db. */
+ * opened it; moving or renaming keeps it. NULL: db is a reader, or a store in
+ * memory. Lives as long as db. */
 const char *db_identity(const struct db *db);
 
 /*
@@ -66,41 +68,43 @@ TW_MUST_USE enum tw_err db_part_keep(struct db *db, struct err *err);
 TW_MUST_USE enum tw_err db_part_undo(struct db *db, struct err *err);
 
 /* db_stamp: a number that this file has never returned before and will never
- * return again: for ETags and pop receipts. In a transaction only. */
+ * return again: for ETags and pop receipts. Call in a transaction. */
 int64_t db_stamp(struct db *db);
 
 /*
- * The file's clock (clock.h). db_look: read it; db_begin does so too, and
- * db_commit stores it with the last stamp. db_now_ticks: its current time,
- * computed from the last read.
+ * The file's clock (clock.h). db_look: read the clock, as db_begin does. After
+ * db_stamp(), db_commit stores the clock with the last stamp. db_now_ticks: its
+ * current time, computed from the last read.
  */
 TW_MUST_USE enum tw_err db_look(struct db *db, struct err *err);
 int64_t db_now_ticks(const struct db *db);
 
-/* db_tidy: move a long log into the file; call it between transactions, after
- * the waiting writers have been woken. */
+/* db_tidy: move a long write-ahead log into the file. Call between
+ * transactions, after waking the waiting writers. */
 void db_tidy(struct db *db);
 
 /* ---- statements ---- */
 
+/* Statements: parameters -> columns of each row. */
 enum db_sql {
     DB_TABLE_ADD,  /* name                                                 */
     DB_TABLE_FIND, /* name -> id                                           */
-    DB_TABLE_LIST, /* name, limit -> name; those after name                */
+    DB_TABLE_LIST, /* name, limit -> names after the given one */
 
-    /* Entities begin with table, partition_key, row_key. */
-    DB_ENTITY_GET,    /* -> etag, timestamp, properties, those of the body,
+    /* The parameters of all entity statements begin with table, partition_key,
+       row_key. */
+    DB_ENTITY_GET,    /* -> etag, timestamp, properties, properties of the body,
                          body_id */
     DB_ENTITY_FIND,   /* -> etag, body_id                                  */
     DB_ENTITY_INSERT, /* etag, timestamp, body_id, properties              */
-    DB_ENTITY_UPDATE, /* the same                                          */
+    DB_ENTITY_UPDATE, /* etag, timestamp, body_id, properties */
     DB_ENTITY_DELETE,
     DB_BODY_ADD,    /* id, properties                                      */
     DB_BODY_DELETE, /* id                                                  */
 
     /* table, first partition_key, row_key, below partition_key, row_key
-     * -> partition_key, row_key, etag, timestamp, and with ALL properties,
-     * those of the body */
+     * -> partition_key, row_key, etag, timestamp; DB_SCAN_ALL also
+     * properties, properties of the body */
     DB_SCAN_KEYS,
     DB_SCAN_ALL,
 
@@ -114,14 +118,14 @@ enum db_sql {
     DB_MESSAGE_DUE,
     /* receipt, visible, number */
     DB_MESSAGE_TAKE,
-    /* receipt, visible, queue, id, receipt it must have */
+    /* new receipt, visible, queue, id, expected receipt */
     DB_MESSAGE_RENEW,
-    /* queue, id, receipt it must have */
+    /* queue, id, expected receipt */
     DB_MESSAGE_DELETE,
-    /* queue -> how many */
+    /* queue -> number of messages */
     DB_MESSAGE_COUNT,
 
-    DB_BEGIN, /* used by db.c itself */
+    DB_BEGIN, /* this and the following ones: for db.c only */
     DB_COMMIT,
     DB_PART_BEGIN,
     DB_PART_UNDO,
@@ -161,21 +165,22 @@ static inline struct db_value db_text(struct slice text)
     return (struct db_value){.type = DB_TEXT, .bytes = text};
 }
 
-/* The values of a statement, in its order: DB_VALUES(db_integer(1), ...). */
+/* The parameters of a statement, in their order: DB_VALUES(db_integer(1), ...).
+ */
 #define DB_VALUES(...)                                                         \
     (struct db_value[]){__VA_ARGS__},                                          \
         sizeof((struct db_value[]){__VA_ARGS__}) / sizeof(struct db_value)
 
-/* db_run: a statement without rows. *ret_changed (may be NULL): rows it
- * changed. */
+/* db_run: a statement without rows. *ret_changed (may be NULL): number of
+ * changed rows. */
 TW_MUST_USE enum tw_err db_run(struct db *db, enum db_sql sql,
     const struct db_value *values, size_t count, int *ret_changed,
     struct err *err);
 
 /*
  * A statement with rows: db_start, then db_next while *ret_row is true, then
- * db_end, also after errors. Its values and the bytes of its columns live until
- * the next db_next or db_end.
+ * db_end, also after errors. The statement borrows its values until db_end. The
+ * bytes of its columns live until the next db_next or db_end.
  */
 TW_MUST_USE enum tw_err db_start(struct db *db, enum db_sql sql,
     const struct db_value *values, size_t count, struct err *err);
@@ -185,8 +190,8 @@ void db_end(struct db *db, enum db_sql sql);
 
 int64_t db_column_integer(struct db *db, enum db_sql sql, int column);
 struct slice db_column_bytes(struct db *db, enum db_sql sql, int column);
-/* db_column_key: a key stored by db_key(); at most two neighbouring columns of
- * a row, both of which live until the next row. */
+/* db_column_key: a key that was stored with db_key(). A row may have two such
+ * columns, side by side; both keys live until the next row. */
 struct slice db_column_key(struct db *db, enum db_sql sql, int column);
 
 /* db_find: the integer in the first column of the first row; TW_NOT_FOUND

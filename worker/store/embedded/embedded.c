@@ -52,7 +52,7 @@ static const struct store_ops OPS = {
     .close = close_store,
 };
 
-/* By inode, because a file can have several paths. */
+/* Names the file by its inode, because a file can have several paths. */
 static char *place_of(const char *path)
 {
     struct stat stat_of;

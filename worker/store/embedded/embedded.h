@@ -13,8 +13,8 @@ struct store;
  * lives until it is closed). Several processes may open the file. name and path
  * are borrowed. Owned.
  *
- * TW_FULL: it cannot be created or written; err has the path and the reason.
- * TW_INVALID: the file is something else.
+ * TW_FULL: the file cannot be created or written; err has the path and the
+ * reason. TW_INVALID: the file is not a tableward file, or has a newer version.
  */
 TW_MUST_USE enum tw_err embedded_open(
     const char *name, const char *path, struct store **ret, struct err *err);

@@ -2,11 +2,11 @@
 /*
  * The connections of an embedded store.
  *
- * Writing: a caller queues its request; if there is no leader, it becomes the
- * leader. The leader begins a transaction (waiting for other processes), takes
- * all requests queued by then, runs each as a separately undoable part, commits
- * once, wakes their callers, and stops being leader. The first request queued
- * meanwhile leads next. Each caller is woken separately.
+ * Writing: a caller queues its request; if there is no leader, the caller
+ * becomes the leader. The leader begins a transaction (waiting for other
+ * processes), takes all requests queued by then, runs each as a separately
+ * undoable part, commits once, wakes their callers, and stops being leader. The
+ * first request queued meanwhile leads next. Each caller is woken separately.
  *
  * Reading: a few connections, opened when first needed, each lent to one
  * reader. A store in memory has only one connection; its readers take the role
@@ -24,7 +24,8 @@
 #include "worker/store/store.h"
 #include "worker/store/watch.h"
 
-/* Worker threads and the renewer read; each costs memory (256 KiB). */
+/* Maximum number of reading connections, for worker threads and the renewer;
+ * each connection costs 256 KiB of memory. */
 #define READERS_MAX 4
 
 struct request {
@@ -32,8 +33,9 @@ struct request {
     enum tw_err (*body)(struct db *, void *, struct err *);
     void *arg;
     enum tw_err code;   /* outcome, once done */
-    int64_t date_ticks; /* if body has run */
-    bool taken;         /* by a leader; guarded by the pool's lock, like next */
+    int64_t date_ticks; /* the store's clock after body, if body has run */
+    bool taken; /* a leader has taken this request; guarded by the pool's lock,
+                   like next */
     struct request *next;
 
     /* A lock for each request: callers of a group that wake together do not
@@ -54,7 +56,8 @@ struct pool {
     unsigned idle_count, reader_count;
 
     struct platform_cond
-        leader_gone; /* readers of a store in memory wait for it */
+        leader_gone; /* signalled when there is no leader; readers of a store in
+                        memory wait for this */
     bool led;
     struct request *queued, **queued_end;
 };
@@ -79,7 +82,8 @@ enum tw_err pool_open(const char *path, struct pool **ret, struct err *err)
     return TW_OK;
 }
 
-/* SQLite keeps its log beside the file that a symbolic link points to. */
+/* Resolves symbolic links, because SQLite keeps its log beside the file that a
+ * link points to. */
 struct watch *pool_watch(
     struct pool *pool, void (*changed)(void *context), void *context)
 {
@@ -122,7 +126,7 @@ static enum tw_err too_long(struct pool *pool, struct exchange *exchange)
         "%s: timed out waiting for other threads of this process", pool->path);
 }
 
-/* The last check before the file is accessed. */
+/* Checks the deadline for the last time, then lets body access the file. */
 static enum tw_err run(struct db *db, struct request *request)
 {
     struct exchange *exchange = request->exchange;
@@ -257,7 +261,8 @@ enum tw_err pool_read(struct pool *pool, struct exchange *exchange,
 
 /* ---- writing ---- */
 
-/* The whole transaction has ended: SQLite has rolled it back, or must. */
+/* True: the outcome ends the whole transaction. SQLite has rolled it back, or
+ * the caller must do so. */
 static bool ends_all(enum tw_err code)
 {
     return code == TW_FULL || code == TW_BUSY;
@@ -291,7 +296,7 @@ static void fail_all(
     }
 }
 
-/* Runs in a transaction that has begun, and ends it. */
+/* Call in a transaction, which this function ends. */
 static void run_group(struct db *db, struct request *requests)
 {
     struct err err;
@@ -344,7 +349,8 @@ static void give_up(
     request->done = true;
 }
 
-/* The request may be freed as soon as its lock is released. */
+/* A caller may free its request as soon as this function has released the
+ * request's lock. */
 static void tell(struct request *requests)
 {
     struct request *next;
@@ -358,8 +364,8 @@ static void tell(struct request *requests)
     }
 }
 
-/* Lock held on entry and return, released meanwhile. own is queued, and done on
- * return. */
+/* Lock held on entry and return, released meanwhile. Call with own queued; own
+ * is done on return. */
 static void lead(struct pool *pool, struct request *own, int64_t until_ms)
 {
     struct request *requests = NULL;

@@ -13,7 +13,7 @@ struct exchange;
 struct pool;
 struct watch;
 
-/* pool_open: path is borrowed. Fails as db_open. Owned. */
+/* pool_open: path is borrowed. Outcomes as of db_open(). Owned. */
 TW_MUST_USE enum tw_err pool_open(
     const char *path, struct pool **ret, struct err *err);
 void pool_close(struct pool *pool); /* NULL: does nothing */
@@ -21,7 +21,8 @@ void pool_close(struct pool *pool); /* NULL: does nothing */
 /* pool_identity: the file's db_identity(). Lives as long as pool. */
 const char *pool_identity(const struct pool *pool);
 
-/* pool_watch: watch the file; as store_watch(). NULL also in memory. */
+/* pool_watch: watch the file; as store_watch(). NULL also for a store in
+ * memory. */
 struct watch *pool_watch(
     struct pool *pool, void (*changed)(void *context), void *context);
 

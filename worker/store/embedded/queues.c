@@ -242,7 +242,8 @@ enum tw_err queues_get(struct store *store, struct exchange *exchange,
         .count = count,
         .visibility_timeout_s = visibility_timeout_s,
         .ret = ret};
-    /* An idle worker polls: peek first, so that it does not block writers. */
+    /* An idle worker polls: peek first, so that polling does not block writers.
+     */
     enum tw_err code = queues_peek(store, exchange, queue, 1, ret);
 
     if (code != TW_OK || ret->count == 0)
@@ -260,7 +261,7 @@ enum tw_err queues_get(struct store *store, struct exchange *exchange,
 struct holding {
     const char *queue;
     struct slice id;
-    int64_t receipt; /* the message must have it */
+    int64_t receipt; /* the pop receipt that the message must have */
     int64_t hide_s;
     int64_t new_receipt;
 };

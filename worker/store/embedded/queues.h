@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The queues of an embedded store; store.h has checked the arguments. */
+/* The queues of an embedded store. Call only through store.h, which checks the
+ * arguments. */
 #ifndef TW_STORE_EMBEDDED_QUEUES_H
 #define TW_STORE_EMBEDDED_QUEUES_H
 

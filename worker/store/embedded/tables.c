@@ -16,24 +16,25 @@
 #include "worker/store/entity.h"
 #include "worker/store/filter.h"
 
-/* A page ends at this size: small beside a worker's memory, which holds several
- * pages at a time ... */
+/* Maximum size of a page with several entities. A worker has several pages in
+ * memory at a time. */
 #define PAGE_MAX_BYTES (1024 * 1024)
-/* ... and after this much reading, with or without matches, so that its
- * duration is bounded and other readers can run. */
+/* Maximum numbers of rows and bytes read for one page, with or without matches,
+ * so that the duration of a read is bounded and other readers can run. */
 #define PAGE_MAX_ROWS 20000
 #define PAGE_MAX_READ_BYTES (32 * 1024 * 1024)
 
-/* After this many consecutive rows outside the range of RowKeys, seek the next
- * row inside through the tree, instead of stepping. */
+/* Number of consecutive rows outside the range of RowKeys after which a scan
+ * seeks the next row inside the range through the tree, instead of stepping. */
 #define SEEK_AFTER 8
 
-/* The properties of a batch; store.c refuses larger ones, by a count that
- * excludes some of the punctuation. */
+/* Maximum size of the JSON of a batch. store.c limits a batch to half of this,
+ * by a count that excludes some of the punctuation. */
 #define JSON_MAX_BYTES (2 * BATCH_MAX_BYTES)
 
-/* A longer record, keys included, continues outside the tree's pages of 4 KiB,
- * and every comparison with a neighbour would read all of it. */
+/* Maximum size of a record in the tree, keys included. A longer record
+ * continues outside the tree's pages of 4 KiB, and every comparison with a
+ * neighbour would read all of it. */
 #define RECORD_MAX_BYTES 900
 
 #define ETAG_MAX 32
@@ -63,7 +64,7 @@ static int64_t stamp_of(struct slice etag)
     return stamp;
 }
 
-/* The first key after this one. */
+/* The smallest key that is greater than key. */
 static struct slice key_after(struct slice key, struct arena *arena)
 {
     struct slice copy = arena_copy(arena, key);
@@ -217,11 +218,11 @@ struct row {
     int64_t stamp, timestamp_ticks;
     bool has_properties; /* properties were read */
     struct slice properties;
-    struct entity_reader *reader; /* NULL: for a single row */
+    struct entity_reader *reader; /* NULL: not needed, for a single row */
     char etag[ETAG_MAX], timestamp[TEXT_TIME_MAX];
 };
 
-/* Parsed into arena; texts stay in row. */
+/* Parses row into arena; keys, ETag and Timestamp of *ret point into row. */
 static enum tw_err read_row(
     struct row *row, struct arena *arena, struct entity *ret, struct err *err)
 {
@@ -248,7 +249,8 @@ static enum tw_err read_row(
     return TW_OK;
 }
 
-/* They are in this column, or, as a body, in the next. */
+/* The properties of a row: in this column, or, if they are stored as a body, in
+ * the next. */
 static struct slice properties_of(struct db *db, enum db_sql sql, int column)
 {
     struct slice properties = db_column_bytes(db, sql, column);
@@ -326,22 +328,23 @@ struct position {
 struct scanning {
     const struct scan_request *request;
     const struct filter *filter;
-    enum db_sql sql; /* with properties, or the keys alone */
+    enum db_sql sql; /* DB_SCAN_ALL, or DB_SCAN_KEYS: without properties */
     int64_t table;
     struct position first, below; /* first <= row < below */
-    struct slice first_row_key;   /* start of its range, in every partition */
-    struct arena arena;           /* for all of the above */
+    struct slice first_row_key;   /* start of the range of RowKeys */
+    struct arena arena;           /* memory of the fields above */
 
     struct page *page;
-    size_t room;             /* of page->entities */
-    size_t bytes;            /* of page */
+    size_t room;             /* allocated elements of page->entities */
+    size_t bytes;            /* size of the entities on page */
     size_t rows, read_bytes; /* read so far */
-    struct arena scratch;    /* for one row */
+    struct arena scratch;    /* memory for one row */
     struct entity_reader *reader;
 
     unsigned misses; /* consecutive rows outside the range of RowKeys */
     unsigned seeks;
-    char seek_keys[2][KEY_ROOM]; /* alternating: one may still be in use */
+    char seek_keys[2][KEY_ROOM]; /* used in turn: the last key may still be
+                                    bound to the statement */
 };
 
 static bool is_field(struct slice name)
@@ -531,8 +534,7 @@ static enum tw_err miss(struct db *db, struct scanning *scanning,
     key = scanning->seek_keys[scanning->seeks++ % 2];
     memcpy(key, row->partition_key.at ? row->partition_key.at : "",
         row->partition_key.len);
-    key[row->partition_key.len] =
-        '\0'; /* with the NUL: the key after this one */
+    key[row->partition_key.len] = '\0'; /* with the NUL: the next greater key */
     scanning->first.partition_key =
         (struct slice){key, row->partition_key.len + !further};
     scanning->first.row_key = scanning->first_row_key;
@@ -541,7 +543,8 @@ static enum tw_err miss(struct db *db, struct scanning *scanning,
     return start_rows(db, scanning, err);
 }
 
-/* Does the entity fit? A single entity may take all of max_bytes. */
+/* *ret_fits: the entity fits on the page. A single entity may take all of
+ * max_bytes. */
 static enum tw_err make_room(struct scanning *scanning,
     const struct entity *entity, bool *ret_fits, struct err *err)
 {
@@ -647,20 +650,20 @@ enum tw_err tables_scan(struct store *store, struct exchange *exchange,
 struct change {
     int64_t table, stamp, now_ticks;
     const struct operation *operation;
-    struct slice partition_key, row_key; /* of the operation's entity */
-    struct slice json;                   /* for insert and replace */
-    struct arena *arena;                 /* for the result of a merge */
+    struct slice partition_key, row_key; /* keys of the operation's entity */
+    struct slice json;   /* new properties, for insert and replace */
+    struct arena *arena; /* memory for the result of a merge */
 };
 
 struct committing {
     const struct batch *batch;
     struct batch_result *ret;
-    struct buf json; /* of all operations, concatenated */
+    struct buf json; /* JSON of all operations, concatenated */
     size_t ends[BATCH_MAX_OPERATIONS];
     struct arena arena;
 };
 
-/* Is there an entity, and has it the operation's ETag? */
+/* TW_OK: the entity exists and has the ETag of the operation. */
 static enum tw_err check_found(
     const struct change *change, bool there, int64_t etag, struct err *err)
 {
@@ -873,7 +876,7 @@ static enum tw_err batch_body(struct db *db, void *arg, struct err *err)
     return apply(db, committing, &change, err);
 }
 
-/* Runs before the lock is taken. */
+/* Call before pool_write(), so that other writers do not wait for this work. */
 static enum tw_err write_json(struct committing *committing, struct err *err)
 {
     for (size_t i = 0; i < committing->batch->count; i++) {
