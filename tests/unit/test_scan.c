@@ -485,7 +485,8 @@ struct slow_body {
     bool seen;    /* a second request before the first was answered */
 };
 
-/* The first page, whatever is asked for. */
+/* Of the first page some entities, whatever is asked for: a page that ends
+ * elsewhere, so that its continuation is a new one. */
 static enum tw_err send_first_page(struct interposed *self,
     struct exchange *exchange, const struct store_request *request)
 {
@@ -493,6 +494,7 @@ static enum tw_err send_first_page(struct interposed *self,
     struct scan_request scan = *request->scan;
 
     scan.from = (struct continuation){.more = false};
+    scan.top = 700;
     again.scan = &scan;
     return request_send(self->inner, exchange, &again);
 }
