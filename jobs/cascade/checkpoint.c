@@ -104,7 +104,7 @@ static void read_members(
 void cascade_checkpoint_read(struct slice text,
     struct cascade_checkpoint *checkpoint, struct walk_path *path)
 {
-    const struct json *version, *table_ref;
+    const struct json *version, *levels;
     struct json *json;
     int64_t number;
 
@@ -116,9 +116,9 @@ void cascade_checkpoint_read(struct slice text,
     version = json_type(json) == JSON_OBJECT ? json_get(json, "version") : NULL;
     if (version && json_int64(version, &number) && number == VERSION) {
         read_members(json, checkpoint);
-        table_ref = json_get(json, "path");
-        if (table_ref)
-            walk_path_read(table_ref, path);
+        levels = json_get(json, "path");
+        if (levels)
+            walk_path_read(levels, path);
     }
     json_free(json);
 }

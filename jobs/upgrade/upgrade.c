@@ -183,7 +183,7 @@ static bool is_its(struct upgrade_run *u, const struct entity *entity)
 }
 
 /* Is the stored entity equal to the one that was sent? */
-static bool is_same_message(const struct entity *now, const struct entity *sent)
+static bool is_same_entity(const struct entity *now, const struct entity *sent)
 {
     return now->property_count == sent->property_count &&
            entity_has_all(now, sent);
@@ -214,7 +214,7 @@ static enum write_decision decide(void *context, const struct operation *sent,
 
     if (!now)
         return WRITE_NO_OP;
-    if (is_same_message(now, &sent->entity))
+    if (is_same_entity(now, &sent->entity))
         return WRITE_IS_DONE;
     if (!is_its(u, now))
         return WRITE_NO_OP;

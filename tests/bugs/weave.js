@@ -122,8 +122,8 @@ function collect(file, files) {
     else files.set(file, { text: fs.readFileSync(file), edits: [] });
 }
 
-// A text without its white space and comments, and where each character of it
-// stands: lines are broken elsewhere when a name gets longer, and comments are
+// A text without its white space and comments, and the position of each
+// character: lines are broken elsewhere when a name gets longer, and comments are
 // rewritten.
 function bare(text) {
     const skipped = /\s+|\/\*[^]*?(?:\*\/|$)|("(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'|[^])/g;

@@ -60,7 +60,7 @@ static bool same_number(struct slice a, struct slice b, struct arena *arena)
 }
 
 /* Whether the text that came back says what the first one said. */
-static bool is_same_message(enum edm_type type, struct slice text,
+static bool is_same_value(enum edm_type type, struct slice text,
     struct slice back, struct arena *arena)
 {
     switch (type) {
@@ -145,7 +145,7 @@ static void try_text(struct slice text, struct arena *arena)
         FUZZ_CHECK(property.type == to);
         check_stored(&property, arena);
         usual = text_of(&property, arena);
-        FUZZ_CHECK(is_same_message((enum edm_type)to, text, usual, arena));
+        FUZZ_CHECK(is_same_value((enum edm_type)to, text, usual, arena));
         check_comes_back(&property, usual, arena);
     }
 }

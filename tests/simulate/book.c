@@ -20,8 +20,8 @@
 #include "worker/run/lease.h"
 
 /* Claims that were seen to write, by where they are in memory. */
-struct tombstone_owner {
-    struct tombstone_owner *next;
+struct leaseholder {
+    struct leaseholder *next;
     const void *process;
     const struct deadline *deadline; /* of the run's requests */
     const struct deadline *own;      /* of the lease's */
@@ -46,7 +46,7 @@ struct message_note {
 struct book {
     struct sim *sim;
     struct sim_run *runs;
-    struct tombstone_owner *holders;
+    struct leaseholder *leaseholders;
     struct message_note *messages;
     unsigned poisoned; /* puts to poison queues */
 };
@@ -172,15 +172,15 @@ static void judge_change(struct book *book, const struct sim_run *run,
  * where the answer was lost or the write landed late, and says it again. */
 static void note_acquired(struct book *book, const struct sim_run *run)
 {
-    for (struct tombstone_owner *tombstone_owner = book->holders;
-         tombstone_owner; tombstone_owner = tombstone_owner->next) {
-        if (strcmp(tombstone_owner->key, run->key) != 0)
+    for (struct leaseholder *leaseholder = book->leaseholders; leaseholder;
+         leaseholder = leaseholder->next) {
+        if (strcmp(leaseholder->key, run->key) != 0)
             continue;
-        if (slice_is(run->now.owner, tombstone_owner->owner))
-            tombstone_owner->claimed = true;
+        if (slice_is(run->now.owner, leaseholder->owner))
+            leaseholder->claimed = true;
         else if (run->now.owner.len == 0 &&
-                 run->now.epoch == tombstone_owner->epoch)
-            tombstone_owner->claimed = false;
+                 run->now.epoch == leaseholder->epoch)
+            leaseholder->claimed = false;
     }
 }
 
@@ -343,18 +343,18 @@ void book_deleted(struct book *book, const char *queue, struct slice id)
 
 /* ---- deadlines ---- */
 
-static struct tombstone_owner *tombstone_owner_of(struct book *book,
+static struct leaseholder *leaseholder_of(struct book *book,
     const void *process, const struct deadline *deadline, bool *ret_own)
 {
-    struct tombstone_owner *tombstone_owner = book->holders;
+    struct leaseholder *leaseholder = book->leaseholders;
 
-    while (tombstone_owner && (tombstone_owner->process != process ||
-                                  (tombstone_owner->deadline != deadline &&
-                                      tombstone_owner->own != deadline)))
-        tombstone_owner = tombstone_owner->next;
-    if (tombstone_owner)
-        *ret_own = tombstone_owner->own == deadline;
-    return tombstone_owner;
+    while (leaseholder && (leaseholder->process != process ||
+                              (leaseholder->deadline != deadline &&
+                                  leaseholder->own != deadline)))
+        leaseholder = leaseholder->next;
+    if (leaseholder)
+        *ret_own = leaseholder->own == deadline;
+    return leaseholder;
 }
 
 static const struct entity *staked(const struct store_request *request)
@@ -380,32 +380,31 @@ static void learn(struct book *book, const void *process,
 {
     const char *lease = (const char *)deadline - offsetof(struct lease, own);
     struct ledger_run run;
-    struct tombstone_owner *tombstone_owner;
+    struct leaseholder *leaseholder;
     bool own;
 
     ledger_run_init(&run);
     if (ledger_parse(entity, &run, NULL) == TW_OK && run.owner.len > 0) {
-        tombstone_owner = tombstone_owner_of(book, process, deadline, &own);
-        if (!tombstone_owner) {
-            tombstone_owner = mem_alloc(sizeof(*tombstone_owner));
-            tombstone_owner->next = book->holders;
-            book->holders = tombstone_owner;
+        leaseholder = leaseholder_of(book, process, deadline, &own);
+        if (!leaseholder) {
+            leaseholder = mem_alloc(sizeof(*leaseholder));
+            leaseholder->next = book->leaseholders;
+            book->leaseholders = leaseholder;
         }
-        if (!slice_is(run.owner, tombstone_owner->owner))
-            tombstone_owner->claimed = false;
-        tombstone_owner->process = process;
-        tombstone_owner->own = deadline;
-        tombstone_owner->deadline =
+        if (!slice_is(run.owner, leaseholder->owner))
+            leaseholder->claimed = false;
+        leaseholder->process = process;
+        leaseholder->own = deadline;
+        leaseholder->deadline =
             (const struct deadline *)(lease + offsetof(struct lease, deadline));
-        tombstone_owner->epoch = run.epoch;
-        if (!tombstone_owner->unaware ||
-            run.lease_until_ticks > tombstone_owner->lease_until_ticks)
-            tombstone_owner->lease_until_ticks = run.lease_until_ticks;
-        (void)snprintf(tombstone_owner->owner, sizeof(tombstone_owner->owner),
-            "%.*s", SLICE_ARG(run.owner));
-        (void)snprintf(tombstone_owner->key, sizeof(tombstone_owner->key),
-            "%.*s/%.*s", SLICE_ARG(entity->partition_key),
-            SLICE_ARG(entity->row_key));
+        leaseholder->epoch = run.epoch;
+        if (!leaseholder->unaware ||
+            run.lease_until_ticks > leaseholder->lease_until_ticks)
+            leaseholder->lease_until_ticks = run.lease_until_ticks;
+        (void)snprintf(leaseholder->owner, sizeof(leaseholder->owner), "%.*s",
+            SLICE_ARG(run.owner));
+        (void)snprintf(leaseholder->key, sizeof(leaseholder->key), "%.*s/%.*s",
+            SLICE_ARG(entity->partition_key), SLICE_ARG(entity->row_key));
     }
     ledger_run_done(&run);
 }
@@ -413,33 +412,33 @@ static void learn(struct book *book, const void *process,
 /* A lease that only does what was asked of a crashed owner (cancel, pause)
  * names none: its deadlines may lie where those of another claim lay, also
  * where those of the crashed owner itself lay. */
-static bool is_of(struct book *book,
-    const struct tombstone_owner *tombstone_owner, const struct entity *entity)
+static bool is_of(struct book *book, const struct leaseholder *leaseholder,
+    const struct entity *entity)
 {
-    const struct sim_run *run = book_find(book, slice_of(tombstone_owner->key));
+    const struct sim_run *run = book_find(book, slice_of(leaseholder->key));
     const struct property *control = entity_find(entity, slice_of("Control"));
-    char key[sizeof(tombstone_owner->key)];
+    char key[sizeof(leaseholder->key)];
 
     (void)snprintf(key, sizeof(key), "%.*s/%.*s",
         SLICE_ARG(entity->partition_key), SLICE_ARG(entity->row_key));
-    if (strcmp(key, tombstone_owner->key) != 0)
+    if (strcmp(key, leaseholder->key) != 0)
         return false;
     return !run || run->now.control.len == 0 || control;
 }
 
 /* Is it over for that holder, as the ledger stands now? */
 static const char *overtaken(
-    struct book *book, const struct tombstone_owner *tombstone_owner)
+    struct book *book, const struct leaseholder *leaseholder)
 {
-    const struct sim_run *run = book_find(book, slice_of(tombstone_owner->key));
+    const struct sim_run *run = book_find(book, slice_of(leaseholder->key));
 
-    if (!run || run->now.epoch < tombstone_owner->epoch)
+    if (!run || run->now.epoch < leaseholder->epoch)
         return "it was never claimed";
-    if (run->now.epoch > tombstone_owner->epoch)
+    if (run->now.epoch > leaseholder->epoch)
         return "another has claimed it";
     if (run->now.owner.len == 0)
         return "it was let go";
-    if (!slice_is(run->now.owner, tombstone_owner->owner))
+    if (!slice_is(run->now.owner, leaseholder->owner))
         return "another owns it";
     if (run->now.lease_until_ticks < sim_now_ticks())
         return "its lease is over";
@@ -447,25 +446,24 @@ static const char *overtaken(
 }
 
 /* Is its work over, and only the copy for the poison queue missing? */
-static bool is_ending(
-    struct book *book, const struct tombstone_owner *tombstone_owner)
+static bool is_ending(struct book *book, const struct leaseholder *leaseholder)
 {
-    const struct sim_run *run = book_find(book, slice_of(tombstone_owner->key));
+    const struct sim_run *run = book_find(book, slice_of(leaseholder->key));
 
     return run && run->now.ending.len > 0;
 }
 
 /* the lease's own writes: while the lease that is stored is not over. */
 static const char *overdue(
-    struct book *book, const struct tombstone_owner *tombstone_owner)
+    struct book *book, const struct leaseholder *leaseholder)
 {
-    const struct sim_run *run = book_find(book, slice_of(tombstone_owner->key));
+    const struct sim_run *run = book_find(book, slice_of(leaseholder->key));
 
-    if (!run || !tombstone_owner->claimed || run->ended)
+    if (!run || !leaseholder->claimed || run->ended)
         return NULL;
-    if (run->now.epoch > tombstone_owner->epoch)
+    if (run->now.epoch > leaseholder->epoch)
         return "another has claimed it";
-    if (slice_is(run->now.owner, tombstone_owner->owner) &&
+    if (slice_is(run->now.owner, leaseholder->owner) &&
         run->now.lease_until_ticks < sim_now_ticks())
         return "its lease is over";
     return NULL;
@@ -473,11 +471,10 @@ static const char *overdue(
 
 /* A scan from the beginning leaves: what stands there now, it will meet. One
  * that is sent again is the same look. */
-static void note_look(struct book *book,
-    const struct tombstone_owner *tombstone_owner,
+static void note_look(struct book *book, const struct leaseholder *leaseholder,
     const struct store_request *request)
 {
-    struct sim_run *run = book_find(book, slice_of(tombstone_owner->key));
+    struct sim_run *run = book_find(book, slice_of(leaseholder->key));
     const char *table = book->sim->kind->looks_at;
     bool again;
 
@@ -494,11 +491,10 @@ static void note_look(struct book *book,
     run->looks++;
 }
 
-static void note_write(struct book *book,
-    const struct tombstone_owner *tombstone_owner,
+static void note_write(struct book *book, const struct leaseholder *leaseholder,
     const struct store_request *request)
 {
-    struct sim_run *run = book_find(book, slice_of(tombstone_owner->key));
+    struct sim_run *run = book_find(book, slice_of(leaseholder->key));
 
     if (!run || strcmp(request->name, LEDGER_TABLE) == 0)
         return;
@@ -508,53 +504,53 @@ static void note_write(struct book *book,
 
 bool book_holds(const struct book *book, const void *process)
 {
-    const struct tombstone_owner *tombstone_owner = book->holders;
+    const struct leaseholder *leaseholder = book->leaseholders;
 
-    while (tombstone_owner &&
-           (tombstone_owner->process != process || !tombstone_owner->claimed))
-        tombstone_owner = tombstone_owner->next;
-    return tombstone_owner != NULL;
+    while (leaseholder &&
+           (leaseholder->process != process || !leaseholder->claimed))
+        leaseholder = leaseholder->next;
+    return leaseholder != NULL;
 }
 
 void book_paused(struct book *book, const void *process)
 {
-    for (struct tombstone_owner *tombstone_owner = book->holders;
-         tombstone_owner; tombstone_owner = tombstone_owner->next)
-        if (tombstone_owner->process == process) {
-            tombstone_owner->unaware = true;
-            tombstone_owner->told_ms = 0;
+    for (struct leaseholder *leaseholder = book->leaseholders; leaseholder;
+         leaseholder = leaseholder->next)
+        if (leaseholder->process == process) {
+            leaseholder->unaware = true;
+            leaseholder->told_ms = 0;
         }
 }
 
 /* What it tells shows once the thread that has it has looked at it. */
 #define TO_SEE_MS 100
 
-static bool cannot_know(const struct tombstone_owner *tombstone_owner)
+static bool cannot_know(const struct leaseholder *leaseholder)
 {
-    return tombstone_owner->unaware &&
-           (tombstone_owner->told_ms == 0 ||
-               platform_boot_ms() < tombstone_owner->told_ms + TO_SEE_MS);
+    return leaseholder->unaware &&
+           (leaseholder->told_ms == 0 ||
+               platform_boot_ms() < leaseholder->told_ms + TO_SEE_MS);
 }
 
 void book_answered(struct book *book, const void *process,
     const struct deadline *deadline, int64_t date_ticks)
 {
-    struct tombstone_owner *tombstone_owner;
+    struct leaseholder *leaseholder;
     bool own;
 
     if (!deadline || date_ticks == 0)
         return;
-    tombstone_owner = tombstone_owner_of(book, process, deadline, &own);
-    if (tombstone_owner && tombstone_owner->told_ms == 0 &&
-        date_ticks > tombstone_owner->lease_until_ticks)
-        tombstone_owner->told_ms = platform_boot_ms();
+    leaseholder = leaseholder_of(book, process, deadline, &own);
+    if (leaseholder && leaseholder->told_ms == 0 &&
+        date_ticks > leaseholder->lease_until_ticks)
+        leaseholder->told_ms = platform_boot_ms();
 }
 
 void book_sent(struct book *book, const void *process,
     const struct deadline *deadline, const struct store_request *request)
 {
     const struct entity *stake = staked(request);
-    const struct tombstone_owner *tombstone_owner;
+    const struct leaseholder *leaseholder;
     const char *why;
     bool own;
 
@@ -562,43 +558,41 @@ void book_sent(struct book *book, const void *process,
         return;
     if (stake)
         learn(book, process, deadline, stake);
-    tombstone_owner = tombstone_owner_of(book, process, deadline, &own);
-    if (!tombstone_owner ||
-        (own && (!stake || !is_of(book, tombstone_owner, stake))))
+    leaseholder = leaseholder_of(book, process, deadline, &own);
+    if (!leaseholder || (own && (!stake || !is_of(book, leaseholder, stake))))
         return;
     if (!own)
-        note_look(book, tombstone_owner, request);
-    if (!own && is_ending(book, tombstone_owner))
+        note_look(book, leaseholder, request);
+    if (!own && is_ending(book, leaseholder))
         sim_complain(book->sim,
             "%s: a request (%s %s) starts although it only waits for its copy",
-            tombstone_owner->key, call_name(request->call),
+            leaseholder->key, call_name(request->call),
             request->name ? request->name : "");
-    why =
-        own ? overdue(book, tombstone_owner) : overtaken(book, tombstone_owner);
-    if (!why || cannot_know(tombstone_owner))
+    why = own ? overdue(book, leaseholder) : overtaken(book, leaseholder);
+    if (!why || cannot_know(leaseholder))
         return;
     book->sim->result->zombie_sent++;
     sim_complain(book->sim,
-        "%s, epoch %d: a request (%s %s) starts although %s",
-        tombstone_owner->key, (int)tombstone_owner->epoch,
-        call_name(request->call), request->name ? request->name : "", why);
+        "%s, epoch %d: a request (%s %s) starts although %s", leaseholder->key,
+        (int)leaseholder->epoch, call_name(request->call),
+        request->name ? request->name : "", why);
 }
 
 void book_taken(struct book *book, const void *process,
     const struct deadline *deadline, const struct store_request *request)
 {
-    const struct tombstone_owner *tombstone_owner;
+    const struct leaseholder *leaseholder;
     bool own;
 
     if (!deadline || request->call != CALL_BATCH)
         return;
-    tombstone_owner = tombstone_owner_of(book, process, deadline, &own);
-    if (!tombstone_owner || own)
+    leaseholder = leaseholder_of(book, process, deadline, &own);
+    if (!leaseholder || own)
         return;
-    if (overtaken(book, tombstone_owner))
+    if (overtaken(book, leaseholder))
         book->sim->result->zombie_taken++;
     else
-        note_write(book, tombstone_owner, request);
+        note_write(book, leaseholder, request);
 }
 
 /* ---- the end ---- */

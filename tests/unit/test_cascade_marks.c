@@ -118,7 +118,7 @@ static void an_absent_parent_is_held_until_nothing_can_land_late(void **state)
  * nothing up to the blog `done`. */
 static void set_resumed(struct hosted *h, int64_t after_ms, const char *done)
 {
-    int64_t tombstone_written = platform_wall_ticks() - 10 * TICKS_PER_S;
+    int64_t written_ticks = platform_wall_ticks() - 10 * TICKS_PER_S;
 
     hosted_put(h, "Channels", "News", "",
         "\"Deleted\":true,\"TablewardRun\":\"job/r1\"");
@@ -126,8 +126,8 @@ static void set_resumed(struct hosted *h, int64_t after_ms, const char *done)
     h->checkpoint = mem_format(
         "{\"version\":1,\"laid\":%lld,\"began\":%lld,\"not_before\":0,"
         "\"path\":[{\"rule\":0,\"found\":false,\"done\":[\"News\",\"%s\"]}]}",
-        (long long)tombstone_written,
-        (long long)(tombstone_written + after_ms * TICKS_PER_MS), done);
+        (long long)written_ticks,
+        (long long)(written_ticks + after_ms * TICKS_PER_MS), done);
 }
 
 /* What came behind the mark of a look is seen by the next one only, so a look
@@ -204,8 +204,7 @@ static void the_settle_does_not_count_by_the_ledger_s_clock(void **state)
 
 static void the_first_look_of_two_is_not_the_last(void **state)
 {
-    int64_t tombstone_written =
-        platform_wall_ticks() - HOUR_TICKS - HOUR_TICKS / 2;
+    int64_t written_ticks = platform_wall_ticks() - HOUR_TICKS - HOUR_TICKS / 2;
     struct hosted h;
 
     (void)state;
@@ -214,9 +213,9 @@ static void the_first_look_of_two_is_not_the_last(void **state)
         "\"Deleted\":true,\"TablewardRun\":\"patient/r1\"");
     h.checkpoint = mem_format("{\"version\":1,\"laid\":%lld,\"began\":%lld,"
                               "\"not_before\":0}",
-        (long long)tombstone_written, (long long)tombstone_written);
+        (long long)written_ticks, (long long)written_ticks);
     assert_int_equal(hosted_attempt(&h, "patient", "News"), RUN_WAITING);
-    assert_true(h.resumes_ticks >= tombstone_written + 2 * HOUR_TICKS);
+    assert_true(h.resumes_ticks >= written_ticks + 2 * HOUR_TICKS);
     assert_true(hosted_has(&h, "Channels", "News", ""));
     hosted_done(&h);
 }

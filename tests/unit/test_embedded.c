@@ -578,7 +578,7 @@ static void write_first(void *arg)
     writer->good = insert(&writer->f, "first", "1") == TW_OK;
 }
 
-/* Nobody else comes who would make it beside his own. */
+/* No other write follows that would carry it out with its own. */
 static void a_write_that_comes_during_a_commit_is_made_after_it(void **state)
 {
     static struct writer first;

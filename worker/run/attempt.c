@@ -327,7 +327,7 @@ static bool move_and_store(struct attempt *attempt, enum ledger_state state)
     return false;
 }
 
-static void print_run_counts(struct attempt *attempt)
+static void log_counts(struct attempt *attempt)
 {
     const struct ledger_run *run = &attempt->lease.run;
 
@@ -352,7 +352,7 @@ static void end_succeeded(struct attempt *attempt)
         return;
     lease_delete_message(&attempt->lease);
     set_ended(attempt);
-    print_run_counts(attempt);
+    log_counts(attempt);
 }
 
 /* A person stopped the `run` command: workers must not continue the run. */

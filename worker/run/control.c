@@ -318,7 +318,7 @@ static enum tw_err enqueue_bound(struct store *store,
     return outcome;
 }
 
-static enum tw_err print_unknown_id(const char *id, struct err *err)
+static enum tw_err fail_unknown(const char *id, struct err *err)
 {
     const struct err why = *err;
 
@@ -346,7 +346,7 @@ enum tw_err control_enqueue(struct store *store,
     outcome = enqueue_json(store, what, slice_of(id), err);
     if (outcome == TW_OK)
         (void)snprintf(ret_id, sizeof(id), "%s", id);
-    return outcome == TW_UNKNOWN ? print_unknown_id(id, err) : outcome;
+    return outcome == TW_UNKNOWN ? fail_unknown(id, err) : outcome;
 }
 
 /* ---- changing a run ---- */

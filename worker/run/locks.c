@@ -231,7 +231,7 @@ static bool is_strange(const struct row *row)
     return row->is_newer || row->job.len == 0 || row->id.len == 0;
 }
 
-static void log_invalid_message(
+static void set_strange(
     struct locking *l, const struct need *need, const struct row *row)
 {
     (void)err_fail(l->err, TW_CONFLICT,
@@ -268,7 +268,7 @@ static enum tw_err read_run(struct locking *l, const struct row *row,
 }
 
 /* Set err: which run blocks, and what blocks that run. */
-static void log_blocked(struct locking *l, const struct need *need,
+static void set_blocked(struct locking *l, const struct need *need,
     const struct row *row, const struct ledger_run *run)
 {
     struct slice cause = text_cut(run->error, CAUSE_MAX_BYTES);
@@ -319,14 +319,14 @@ static enum tw_err check_lock(struct locking *l, struct need *need,
         return TW_OK;
     if (is_strange(row)) {
         *ret_blocked = true;
-        log_invalid_message(l, need, row);
+        set_strange(l, need, row);
         return TW_OK;
     }
     ledger_run_init(&run);
     outcome = read_run(l, row, &run, &open);
     if (outcome == TW_OK && open) {
         *ret_blocked = true;
-        log_blocked(l, need, row, &run);
+        set_blocked(l, need, row, &run);
     } else if (outcome == TW_OK) {
         l->takes_over = true;
     }
@@ -351,7 +351,7 @@ static enum tw_err check_want(struct locking *l, struct need *need,
     outcome = read_run(l, row, &run, &open);
     if (outcome == TW_OK && open && comes(l, &run)) {
         *ret_blocked = true;
-        log_blocked(l, need, row, &run);
+        set_blocked(l, need, row, &run);
     }
     ledger_run_done(&run);
     return outcome;
