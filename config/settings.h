@@ -52,6 +52,12 @@ struct settings_section {
     size_t count;
 };
 
+/* SETTINGS_SECTION: the initialiser for a table that is an array. */
+#define SETTINGS_SECTION(map, table)                                           \
+    {                                                                          \
+        map, table, sizeof(table) / sizeof((table)[0])                         \
+    }
+
 /* settings_describe: add the valid values: "a whole number, 1 to 256; default:
  * 16". For a list, a map or a template, whose values `help` describes, adds
  * only the default or "required", if any. */

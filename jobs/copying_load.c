@@ -24,8 +24,8 @@ static const struct setting SHAPE_KEYS[] = {
         .help = "{Name: value}, or {Name: {type: Edm.Guid, value: ...}}"},
 };
 
-const struct settings_section copying_properties_section = {
-    "properties", SHAPE_KEYS, sizeof(SHAPE_KEYS) / sizeof(SHAPE_KEYS[0])};
+const struct settings_section copying_properties_section =
+    SETTINGS_SECTION("properties", SHAPE_KEYS);
 
 struct typed_map {
     struct slice type;
@@ -39,8 +39,8 @@ static const struct setting TYPED_KEYS[] = {
         .required = true, .help = "a constant, or a template"},
 };
 
-const struct settings_section copying_set_section = {
-    "set: with a type", TYPED_KEYS, sizeof(TYPED_KEYS) / sizeof(TYPED_KEYS[0])};
+const struct settings_section copying_set_section =
+    SETTINGS_SECTION("set: with a type", TYPED_KEYS);
 
 /* The state of reading a shape. */
 struct shape_loader {
@@ -399,8 +399,8 @@ static const struct setting TARGET_KEYS[] = {
         .help = "{keep: [], drop: [], rename: {}, set: {}}; default: all"},
 };
 
-const struct settings_section copying_target_section = {
-    "to", TARGET_KEYS, sizeof(TARGET_KEYS) / sizeof(TARGET_KEYS[0])};
+const struct settings_section copying_target_section =
+    SETTINGS_SECTION("to", TARGET_KEYS);
 
 #define PLACE_KEYS 2
 

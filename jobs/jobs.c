@@ -89,8 +89,8 @@ static const struct setting ARG_KEYS[] = {
         .fallback = "false", .help = "take an empty text for it"},
 };
 
-const struct settings_section jobs_arg_section = {
-    "args: one with options", ARG_KEYS, sizeof(ARG_KEYS) / sizeof(ARG_KEYS[0])};
+const struct settings_section jobs_arg_section =
+    SETTINGS_SECTION("args: one with options", ARG_KEYS);
 
 /* Read one item of `args:`: a name, or {name: {allow_empty: true}}. */
 static bool load_arg(const struct yaml_node *node, struct job *job,
@@ -257,7 +257,7 @@ static void hash_definition(const struct yaml_node *node, char to[17])
 
 /* ---- jobs ---- */
 
-static const struct kind *find_kind(struct slice name)
+const struct kind *jobs_kind(struct slice name)
 {
     for (size_t i = 0; i < KIND_COUNT; i++)
         if (slice_is(name, KINDS[i]->name))
@@ -276,12 +276,12 @@ static const struct kind *load_kind(
     const struct kind *found = NULL;
 
     if (kind && kind->type == YAML_SCALAR)
-        found = find_kind(kind->text);
+        found = jobs_kind(kind->text);
     if (found)
         return found;
     present = retired_kind(node, problems);
     if (present)
-        return find_kind(slice_of(present));
+        return jobs_kind(slice_of(present));
     for (size_t i = 0; i < KIND_COUNT; i++)
         names[i] = KINDS[i]->name;
     if (!kind)
@@ -311,8 +311,8 @@ static const struct setting COMMON_KEYS[] = {
         .help = "a ceiling for all its runs together; 0: none of its own"},
 };
 
-const struct settings_section jobs_common_section = {"jobs: of any kind",
-    COMMON_KEYS, sizeof(COMMON_KEYS) / sizeof(COMMON_KEYS[0])};
+const struct settings_section jobs_common_section =
+    SETTINGS_SECTION("jobs: of any kind", COMMON_KEYS);
 #define COMMON_KEY_COUNT (sizeof(COMMON_KEYS) / sizeof(COMMON_KEYS[0]))
 
 static bool is_common_key(const struct yaml_node *key)

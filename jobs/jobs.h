@@ -37,6 +37,9 @@ const char *jobs_nearest(const struct jobs *jobs, struct slice name);
 /* jobs_kinds: the list of all kinds, with *ret_count entries. Static. */
 const struct kind *const *jobs_kinds(size_t *ret_count);
 
+/* jobs_kind: the kind of that name, or NULL. Static. */
+const struct kind *jobs_kind(struct slice name);
+
 /* The configuration keys that jobs of any kind may have. */
 extern const struct settings_section jobs_arg_section;
 extern const struct settings_section jobs_common_section;

@@ -44,8 +44,8 @@ static const struct setting JOB_KEYS[] = {
         .help = "folder that keeps every entity before it is deleted"},
 };
 
-const struct settings_section cascade_job_section = {
-    "a cascade-delete job", JOB_KEYS, sizeof(JOB_KEYS) / sizeof(JOB_KEYS[0])};
+const struct settings_section cascade_job_section =
+    SETTINGS_SECTION("a cascade-delete job", JOB_KEYS);
 
 struct parent_map {
     struct slice store, table, created;
@@ -68,8 +68,8 @@ static const struct setting PARENT_KEYS[] = {
         .help = "its property with the time at which it was created"},
 };
 
-const struct settings_section cascade_parent_section = {
-    "parent", PARENT_KEYS, sizeof(PARENT_KEYS) / sizeof(PARENT_KEYS[0])};
+const struct settings_section cascade_parent_section =
+    SETTINGS_SECTION("parent", PARENT_KEYS);
 
 struct rule_map {
     struct slice store, table;
@@ -104,8 +104,8 @@ static const struct setting RULE_KEYS[] = {
         .help = "rules that find what is under each of them"},
 };
 
-const struct settings_section cascade_rule_section = {
-    "children: each rule", RULE_KEYS, sizeof(RULE_KEYS) / sizeof(RULE_KEYS[0])};
+const struct settings_section cascade_rule_section =
+    SETTINGS_SECTION("children: each rule", RULE_KEYS);
 
 #define COUNT(table) (sizeof(table) / sizeof((table)[0]))
 

@@ -38,8 +38,8 @@ static const struct setting JOB_KEYS[] = {
         .fallback = "false", .help = "repeat rounds until `finish`"},
 };
 
-const struct settings_section copy_job_section = {
-    "a copy job", JOB_KEYS, sizeof(JOB_KEYS) / sizeof(JOB_KEYS[0])};
+const struct settings_section copy_job_section =
+    SETTINGS_SECTION("a copy job", JOB_KEYS);
 
 struct from_map {
     struct slice store, table;
@@ -54,8 +54,8 @@ static const struct setting FROM_KEYS[] = {
     SELECTOR_SETTINGS(struct from_map, nodes),
 };
 
-const struct settings_section copy_from_section = {
-    "from", FROM_KEYS, sizeof(FROM_KEYS) / sizeof(FROM_KEYS[0])};
+const struct settings_section copy_from_section =
+    SETTINGS_SECTION("from", FROM_KEYS);
 
 /* ---- the source ---- */
 

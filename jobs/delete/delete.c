@@ -66,8 +66,8 @@ static const struct setting JOB_KEYS[] = {
         .fallback = "false", .help = "every entity of the table is meant"},
 };
 
-const struct settings_section delete_job_section = {
-    "a delete job", JOB_KEYS, sizeof(JOB_KEYS) / sizeof(JOB_KEYS[0])};
+const struct settings_section delete_job_section =
+    SETTINGS_SECTION("a delete job", JOB_KEYS);
 
 /* Does the job have a selection or `all: true`, and not both? A job whose
  * selection was forgotten would delete the whole table. */

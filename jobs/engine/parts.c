@@ -23,16 +23,10 @@ struct parts {
 
 /* ---- choosing the bounds ---- */
 
-static void forget_key(struct slice *key)
-{
-    mem_free((void *)(uintptr_t)key->at);
-    *key = (struct slice){0};
-}
-
 void parts_sample_clear(struct parts_sample *sample)
 {
     for (size_t i = 0; i < sample->count; i++)
-        forget_key(&sample->keys[i]);
+        mem_free_slice(&sample->keys[i]);
     *sample = (struct parts_sample){.count = 0};
 }
 
@@ -43,7 +37,7 @@ static void thin_out(struct parts_sample *sample)
 
     for (size_t i = 0; i < sample->count; i++) {
         if (i % 2 == 0)
-            forget_key(&sample->keys[i]);
+            mem_free_slice(&sample->keys[i]);
         else
             sample->keys[count++] = sample->keys[i];
     }
@@ -53,8 +47,6 @@ static void thin_out(struct parts_sample *sample)
 
 void parts_sample_add(struct parts_sample *sample, const struct entity *entity)
 {
-    struct slice key = entity->partition_key;
-
     if (sample->every == 0)
         sample->every = sample->left = FIRST_EVERY;
     if (--sample->left > 0)
@@ -63,8 +55,7 @@ void parts_sample_add(struct parts_sample *sample, const struct entity *entity)
         thin_out(sample);
     sample->left = sample->every;
     sample->bytes = entity_size(entity);
-    sample->keys[sample->count++] =
-        (struct slice){mem_text(key.at ? key.at : "", key.len), key.len};
+    sample->keys[sample->count++] = mem_slice(entity->partition_key);
 }
 
 static int compare_keys(const void *left, const void *right)
@@ -150,7 +141,6 @@ struct parts *parts_open(struct pool_client *request_pool,
         part.page_bytes = SCAN_PAGE_BYTES / 2;
         part.entity_bytes = sample->bytes;
     }
-
     for (size_t i = 0; i <= count; i++) {
         struct key_range *range = &part.partition_key;
 

@@ -99,14 +99,9 @@ struct scan {
 
 static void forget_position(struct position *position)
 {
-    mem_free((void *)(uintptr_t)position->partition_key.at);
-    mem_free((void *)(uintptr_t)position->row_key.at);
+    mem_free_slice(&position->partition_key);
+    mem_free_slice(&position->row_key);
     *position = (struct position){0};
-}
-
-static struct slice own(struct slice text)
-{
-    return (struct slice){mem_text(text.at ? text.at : "", text.len), text.len};
 }
 
 static void set_position(
@@ -114,8 +109,8 @@ static void set_position(
 {
     struct position was = *position;
 
-    position->partition_key = own(partition_key);
-    position->row_key = own(row_key);
+    position->partition_key = mem_slice(partition_key);
+    position->row_key = mem_slice(row_key);
     position->known = true;
     forget_position(&was);
 }

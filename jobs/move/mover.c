@@ -123,15 +123,9 @@ static char *write_checkpoint(const struct mover *m)
 
 void mover_forget_position(struct mover *m)
 {
-    mem_free((void *)(uintptr_t)m->done.partition_key.at);
-    mem_free((void *)(uintptr_t)m->done.row_key.at);
-    m->done = (struct keys){.row_key.len = 0};
+    mem_free_slice(&m->done.partition_key);
+    mem_free_slice(&m->done.row_key);
     m->resumes = false;
-}
-
-static struct slice own(struct slice text)
-{
-    return (struct slice){mem_text(text.at ? text.at : "", text.len), text.len};
 }
 
 static void set_place(struct mover *m, const struct keys *done)
@@ -139,7 +133,8 @@ static void set_place(struct mover *m, const struct keys *done)
     mover_forget_position(m);
     if (!m->ends.stores[PAIR_SOURCE]->capabilities.ordered)
         return; /* a scan of an unordered store starts over */
-    m->done = (struct keys){own(done->partition_key), own(done->row_key)};
+    m->done =
+        (struct keys){mem_slice(done->partition_key), mem_slice(done->row_key)};
     m->resumes = true;
 }
 

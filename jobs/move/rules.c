@@ -35,8 +35,8 @@ static const struct setting JOB_KEYS[] = {
         .help = "a folder for JSON Lines of failed entities"},
 };
 
-const struct settings_section move_job_section = {
-    "a move job", JOB_KEYS, sizeof(JOB_KEYS) / sizeof(JOB_KEYS[0])};
+const struct settings_section move_job_section =
+    SETTINGS_SECTION("a move job", JOB_KEYS);
 
 struct from_map {
     struct slice store, table;
@@ -51,8 +51,8 @@ static const struct setting FROM_KEYS[] = {
     SELECTOR_SETTINGS(struct from_map, nodes),
 };
 
-const struct settings_section move_from_section = {
-    "from", FROM_KEYS, sizeof(FROM_KEYS) / sizeof(FROM_KEYS[0])};
+const struct settings_section move_from_section =
+    SETTINGS_SECTION("from", FROM_KEYS);
 
 /* ---- ranges of keys ---- */
 

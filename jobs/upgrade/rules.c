@@ -56,8 +56,8 @@ static const struct setting JOB_KEYS[] = {
         .help = "a folder for JSON Lines of failed entities"},
 };
 
-const struct settings_section upgrade_job_section = {
-    "a schema-upgrade job", JOB_KEYS, sizeof(JOB_KEYS) / sizeof(JOB_KEYS[0])};
+const struct settings_section upgrade_job_section =
+    SETTINGS_SECTION("a schema-upgrade job", JOB_KEYS);
 
 struct version_map {
     struct slice property;
@@ -77,8 +77,8 @@ static const struct setting VERSION_KEYS[] = {
         .help = "a former key"},
 };
 
-const struct settings_section upgrade_version_section = {
-    "version", VERSION_KEYS, sizeof(VERSION_KEYS) / sizeof(VERSION_KEYS[0])};
+const struct settings_section upgrade_version_section =
+    SETTINGS_SECTION("version", VERSION_KEYS);
 
 /* An entry of versions. */
 struct entry_map {
@@ -94,8 +94,8 @@ static const struct setting ENTRY_KEYS[] = {
         .required = true, .help = "what is done to each entity, in order"},
 };
 
-const struct settings_section upgrade_entry_section = {"versions: each one",
-    ENTRY_KEYS, sizeof(ENTRY_KEYS) / sizeof(ENTRY_KEYS[0])};
+const struct settings_section upgrade_entry_section =
+    SETTINGS_SECTION("versions: each one", ENTRY_KEYS);
 
 /* ---- the version property ---- */
 

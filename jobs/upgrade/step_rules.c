@@ -34,8 +34,8 @@ static const struct setting PUT_KEYS[] = {
         .required = true, .help = "a constant, or a template"},
 };
 
-const struct settings_section upgrade_put_section = {
-    "steps: add, set", PUT_KEYS, sizeof(PUT_KEYS) / sizeof(PUT_KEYS[0])};
+const struct settings_section upgrade_put_section =
+    SETTINGS_SECTION("steps: add, set", PUT_KEYS);
 
 static const struct setting RENAME_KEYS[] = {
     PROPERTY_KEY,
@@ -43,8 +43,8 @@ static const struct setting RENAME_KEYS[] = {
         .help = "its new name"},
 };
 
-const struct settings_section upgrade_rename_section = {
-    "steps: rename", RENAME_KEYS, sizeof(RENAME_KEYS) / sizeof(RENAME_KEYS[0])};
+const struct settings_section upgrade_rename_section =
+    SETTINGS_SECTION("steps: rename", RENAME_KEYS);
 
 static const struct setting RETYPE_KEYS[] = {
     PROPERTY_KEY,
@@ -58,15 +58,15 @@ static const struct setting RETYPE_KEYS[] = {
         .help = "fail, skip or null; default: fail"},
 };
 
-const struct settings_section upgrade_retype_section = {
-    "steps: retype", RETYPE_KEYS, sizeof(RETYPE_KEYS) / sizeof(RETYPE_KEYS[0])};
+const struct settings_section upgrade_retype_section =
+    SETTINGS_SECTION("steps: retype", RETYPE_KEYS);
 
 static const struct setting REMOVE_KEYS[] = {
     PROPERTY_KEY,
 };
 
-const struct settings_section upgrade_remove_section = {
-    "steps: remove", REMOVE_KEYS, sizeof(REMOVE_KEYS) / sizeof(REMOVE_KEYS[0])};
+const struct settings_section upgrade_remove_section =
+    SETTINGS_SECTION("steps: remove", REMOVE_KEYS);
 
 /* The context in which a step is read. */
 struct step_loader {

@@ -41,7 +41,7 @@ struct catalog {
 
 static void free_slice(struct slice slice)
 {
-    mem_free((void *)(uintptr_t)slice.at);
+    mem_free_slice(&slice);
 }
 
 static struct slice copy_of(struct slice slice)

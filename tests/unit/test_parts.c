@@ -99,6 +99,12 @@ static void meet_again(struct scene *scene, const char *key, size_t times)
         parts_sample_add(&scene->sample, &entity);
 }
 
+static void meet_all(struct scene *scene)
+{
+    for (size_t k = 0; k < KEYS; k++)
+        meet_again(scene, keys[k], 640);
+}
+
 /* How often each partition's entities came, all together. */
 static void read_all(
     struct scene *scene, const struct scan_spec *also, unsigned came[KEYS])
@@ -155,8 +161,7 @@ static void a_table_that_was_read_comes_in_parts(void **state)
 
     (void)state;
     scene_init(&scene);
-    for (size_t k = 0; k < KEYS; k++)
-        meet_again(&scene, keys[k], 640);
+    meet_all(&scene);
     read_all(&scene, &all, came);
     assert_all_once(came);
     assert_int_equal(scene.first_pages, PARTS_MAX);
@@ -225,8 +230,7 @@ static void a_range_is_parted_within_its_bounds(void **state)
 
     (void)state;
     scene_init(&scene);
-    for (size_t k = 0; k < KEYS; k++)
-        meet_again(&scene, keys[k], 640);
+    meet_all(&scene);
     read_all(&scene, &some, came);
     for (size_t k = 0; k < KEYS; k++)
         if (came[k] != (k >= 3 && k <= 5 ? EACH : 0))
@@ -259,8 +263,7 @@ static void a_filter_without_room_for_bounds_is_read_in_one_part(void **state)
             buf_add_text(&filter, " and RowKey ne 'x'");
         spec.filter = buf_slice(&filter);
         scene_init(&scene);
-        for (size_t k = 0; k < KEYS; k++)
-            meet_again(&scene, keys[k], 640);
+        meet_all(&scene);
         read_all(&scene, &spec, came);
         assert_all_once(came);
         assert_int_equal(scene.first_pages, CASES[i].parts);
@@ -279,8 +282,7 @@ static void what_goes_on_after_a_key_is_one_part(void **state)
 
     (void)state;
     scene_init(&scene);
-    for (size_t k = 0; k < KEYS; k++)
-        meet_again(&scene, keys[k], 640);
+    meet_all(&scene);
     read_all(&scene, &rest, came);
     for (size_t k = 0; k < KEYS; k++)
         assert_int_equal(came[k], k < 5 ? 0 : k == 5 ? EACH - 10 : EACH);
@@ -298,8 +300,7 @@ static void a_failure_is_said_and_the_rest_can_be_closed(void **state)
 
     (void)state;
     scene_init(&scene);
-    for (size_t k = 0; k < KEYS; k++)
-        meet_again(&scene, keys[k], 640);
+    meet_all(&scene);
     spec.store = &scene.outer.store;
     parts = parts_open(scene.client, &spec, &scene.sample);
     assert_int_equal(parts_next(parts, &page, &err), TW_NOT_FOUND);

@@ -183,6 +183,17 @@ char *mem_text(const char *text, size_t len)
     return copy;
 }
 
+struct slice mem_slice(struct slice text)
+{
+    return (struct slice){mem_text(text.at ? text.at : "", text.len), text.len};
+}
+
+void mem_free_slice(struct slice *text)
+{
+    mem_free((void *)(uintptr_t)text->at);
+    *text = (struct slice){0};
+}
+
 char *mem_format(const char *format, ...)
 {
     va_list args;

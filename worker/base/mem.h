@@ -20,6 +20,8 @@
 #include <features.h> /* __GLIBC__ */
 #include <stddef.h>
 
+#include "worker/base/slice.h"
+
 #ifdef __has_feature
 #if __has_feature(address_sanitizer) || __has_feature(memory_sanitizer) ||     \
     __has_feature(thread_sanitizer)
@@ -59,6 +61,11 @@ void *mem_resize(void *at, size_t bytes) __attribute__((returns_nonnull));
 
 /* mem_text: a NUL-terminated copy of len bytes of text. Owned. */
 char *mem_text(const char *text, size_t len) __attribute__((returns_nonnull));
+
+/* mem_slice: an owned copy of text; its NUL is not counted. mem_free_slice:
+ * free it and make it empty. Empty: nothing. */
+struct slice mem_slice(struct slice text);
+void mem_free_slice(struct slice *text);
 
 /* mem_format: format a new text as printf does. Owned. */
 char *mem_format(const char *format, ...)

@@ -103,17 +103,6 @@ static int print_config_key(const char *key)
 
 /* ---- a kind ---- */
 
-static const struct kind *kind_named(const char *name)
-{
-    size_t count;
-    const struct kind *const *kinds = jobs_kinds(&count);
-
-    for (size_t i = 0; i < count; i++)
-        if (strcmp(kinds[i]->name, name) == 0)
-            return kinds[i];
-    return NULL;
-}
-
 static void print_kind_arg(const struct kind_arg *arg)
 {
     printf("  %-*s ", NAME_WIDTH, arg->name);
@@ -137,7 +126,7 @@ static int run(const struct invocation *invocation)
 {
     const char *word = invocation->arg_count > 0 ? invocation->args[0] : NULL;
     bool config = word && strcmp(word, "config") == 0;
-    const struct kind *kind = word ? kind_named(word) : NULL;
+    const struct kind *kind = word ? jobs_kind(slice_of(word)) : NULL;
     const struct command *command = NULL;
     const char *near = NULL;
 

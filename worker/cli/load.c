@@ -49,8 +49,8 @@ static const struct setting ROOT_KEYS[] = {
         .help = "the work, by name"},
 };
 
-const struct settings_section load_section = {
-    "the configuration", ROOT_KEYS, sizeof(ROOT_KEYS) / sizeof(ROOT_KEYS[0])};
+const struct settings_section load_section =
+    SETTINGS_SECTION("the configuration", ROOT_KEYS);
 
 const char *load_find(const char *named)
 {

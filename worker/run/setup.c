@@ -98,8 +98,8 @@ static const struct setting worker_table[] = {
         .help = "metrics, health, dashboard; absent: none"},
 };
 
-const struct settings_section setup_worker_section = {
-    "worker", worker_table, sizeof(worker_table) / sizeof(worker_table[0])};
+const struct settings_section setup_worker_section =
+    SETTINGS_SECTION("worker", worker_table);
 
 #define SETUP(field) SETTING_FIELD(struct setup, field)
 
@@ -120,8 +120,8 @@ static const struct setting poll_table[] = {
         .help = "the longest wait between two looks"},
 };
 
-const struct settings_section setup_poll_section = {
-    "worker: poll", poll_table, sizeof(poll_table) / sizeof(poll_table[0])};
+const struct settings_section setup_poll_section =
+    SETTINGS_SECTION("worker: poll", poll_table);
 
 struct raw_queue {
     struct slice name, job, body;
@@ -160,8 +160,8 @@ static const struct setting queue_table[] = {
         .help = "how many runs of this queue at once; default: all slots"},
 };
 
-const struct settings_section setup_queue_section = {"worker: queues: each one",
-    queue_table, sizeof(queue_table) / sizeof(queue_table[0])};
+const struct settings_section setup_queue_section =
+    SETTINGS_SECTION("worker: queues: each one", queue_table);
 
 #define TABLE_SIZE(table) (sizeof(table) / sizeof((table)[0]))
 

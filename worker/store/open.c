@@ -52,8 +52,8 @@ static const struct setting azure_keys[] = {
         .help = "plain http to other hosts than this one"},
 };
 
-const struct settings_section open_azure_section = {
-    "stores: azure", azure_keys, sizeof(azure_keys) / sizeof(azure_keys[0])};
+const struct settings_section open_azure_section =
+    SETTINGS_SECTION("stores: azure", azure_keys);
 
 struct store_nodes {
     const struct yaml_node *embedded, *azure;
@@ -70,8 +70,8 @@ static const struct setting store_keys[] = {
         .help = "how to reach the account"},
 };
 
-const struct settings_section open_store_section = {
-    "stores: each one", store_keys, sizeof(store_keys) / sizeof(store_keys[0])};
+const struct settings_section open_store_section =
+    SETTINGS_SECTION("stores: each one", store_keys);
 
 #define COUNT(table) (sizeof(table) / sizeof(*(table)))
 
