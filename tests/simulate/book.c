@@ -522,6 +522,16 @@ void book_paused(struct book *book, const void *process)
         }
 }
 
+bool book_was_paused(const struct book *book, struct slice key)
+{
+    const struct leaseholder *leaseholder = book->leaseholders;
+
+    while (leaseholder &&
+           !(leaseholder->unaware && slice_is(key, leaseholder->key)))
+        leaseholder = leaseholder->next;
+    return leaseholder != NULL;
+}
+
 /* What it tells shows once the thread that has it has looked at it. */
 #define TO_SEE_MS 100
 

@@ -63,6 +63,11 @@ const struct sim_run *book_some_run(struct book *book);
 bool book_any(struct book *book,
     bool (*test)(const void *ctx, const struct sim_run *run), const void *ctx);
 
+/* book_was_paused: has a worker that held the lease of the run named key been
+ * paused with all its clocks? What it sent before a response told it the time
+ * may land after the run's end (DESIGN.md, "When the machine is paused"). */
+bool book_was_paused(const struct book *book, struct slice key);
+
 /* book_dump: notes what is open. */
 void book_dump(struct book *book);
 

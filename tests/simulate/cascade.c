@@ -438,7 +438,8 @@ static void judge_bare(struct cascade_state *s, const struct batch *batch,
         sim_complain(s->sim, "%s %.*s/%.*s: inserted, and no tombstone",
             batch->table, SLICE_ARG(entity->partition_key),
             SLICE_ARG(entity->row_key));
-    else if (!run || is_in_last_phase(run))
+    else if ((!run || is_in_last_phase(run)) &&
+             !book_was_paused(s->sim->book, owner))
         sim_complain(s->sim,
             "a tombstone of %.*s lands, which has no more use for it in %s",
             SLICE_ARG(owner), s->channels[channel].name);
@@ -975,12 +976,14 @@ static void judge_stored(
             WHERE(thing), SLICE_ARG(line), SLICE_ARG(thing->line));
 }
 
-/* A run that was cancelled leaves its tombstone. */
-static bool was_cancelled(const struct cascade_state *s, struct slice owner)
+/* A run that was cancelled leaves its tombstone; one whose worker was paused
+ * may leave one where there was no parent. */
+static bool may_stay(const struct cascade_state *s, const struct thing *parent)
 {
-    const struct sim_run *run = book_find(s->sim->book, owner);
+    const struct sim_run *run = book_find(s->sim->book, parent->owner);
 
-    return run && run->now.state == LEDGER_CANCELLED;
+    return (run && run->now.state == LEDGER_CANCELLED) ||
+           (parent->bare && book_was_paused(s->sim->book, parent->owner));
 }
 
 /* Where a run was cancelled, what it has left undone stays: children whose
@@ -988,7 +991,7 @@ static bool was_cancelled(const struct cascade_state *s, struct slice owner)
  * is under. */
 static void judge_alive(struct cascade_state *s, const struct thing *thing)
 {
-    if (thing->owner.len > 0 && !was_cancelled(s, thing->owner))
+    if (thing->owner.len > 0 && !may_stay(s, thing))
         sim_complain(s->sim, "parent %.*s is left with the tombstone of %.*s",
             SLICE_ARG(thing->partition_key), SLICE_ARG(thing->owner));
     if (thing->kind < 0 || thing->away)
