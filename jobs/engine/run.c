@@ -32,7 +32,7 @@ enum run_end run_end_of(const struct run *run, enum tw_err outcome)
 {
     switch (outcome) {
     case TW_OK:
-        return RUN_SUCCEEDED;
+        return RUN_CONTINUES;
     case TW_BUSY:
     case TW_UNKNOWN:
     case TW_REFUSED:

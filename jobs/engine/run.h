@@ -21,7 +21,7 @@ struct pool_client;
 struct run;
 struct store;
 
-/* How an attempt at a run ends. */
+/* How an attempt at a run ends; or, of a step of an attempt, that it goes on. */
 enum run_end {
     RUN_SUCCEEDED,  /* nothing is left to do                                  */
     RUN_WAITING,    /* the run waits until run->resumes_ticks; the worker thread
@@ -35,6 +35,10 @@ enum run_end {
                      * ended */
     RUN_LEASE_LOST, /* the deadline is closed: no further requests were started
                      */
+
+    /* Returned by steps inside a kind, never by the kind itself. */
+    RUN_CONTINUES, /* the attempt has not ended: its next step follows */
+    RUN_REPEATS,   /* nor here: this step must be made again */
 };
 
 struct run_args {
@@ -199,6 +203,7 @@ void run_wait(struct run *run, const struct store *store, int64_t now_ticks,
 
 /*
  * run_end_of: how the attempt ends after an outcome that no retry can repair:
+ * TW_OK: RUN_CONTINUES;
  * TW_BUSY, TW_UNKNOWN, TW_REFUSED, TW_FULL: RUN_OUTAGE; TW_FORBIDDEN:
  * RUN_FAILED; TW_STOPPED: RUN_STOPPED if the deadline is open, else
  * RUN_LEASE_LOST; TW_INVALID, TW_TOO_LARGE, TW_NOT_FOUND, TW_CONFLICT:

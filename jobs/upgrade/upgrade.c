@@ -51,7 +51,6 @@ struct upgrade_run {
     struct store *store;
     struct run *run;
     struct err *err;
-    enum run_end end; /* result of the attempt, set when a step returns false */
 
     struct arena arena; /* memory of selection and the checkpoint's keys */
     struct selection selection;
@@ -65,15 +64,6 @@ struct upgrade_run {
     char leftover[KEY_MAX]; /* one example of at.leftover, as text; or empty */
 };
 
-/* ---- end of the attempt ---- */
-
-/* A step returns false to end the attempt; u->end has the result. */
-static bool ends(struct upgrade_run *u, enum run_end end)
-{
-    u->end = end;
-    return false;
-}
-
 /* ---- the checkpoint ---- */
 
 static void save(struct upgrade_run *u, bool progress)
@@ -86,19 +76,19 @@ static void save(struct upgrade_run *u, bool progress)
 
 /* Drop the checkpoint: an operator may fix the cause and retry the run, which
  * then reads everything again. */
-static bool fails(struct upgrade_run *u)
+static enum run_end fail(struct upgrade_run *u)
 {
     u->at = (struct upgrade_checkpoint){.in_round = false};
     save(u, false);
-    return ends(u, RUN_FAILED);
+    return RUN_FAILED;
 }
 
-static bool ends_by(struct upgrade_run *u, enum tw_err outcome)
+static enum run_end end_of(struct upgrade_run *u, enum tw_err outcome)
 {
     if (outcome == TW_INVALID || outcome == TW_NOT_FOUND ||
         outcome == TW_TOO_LARGE)
-        return fails(u);
-    return ends(u, run_end_of(u->run, outcome));
+        return fail(u);
+    return run_end_of(u->run, outcome);
 }
 
 /*
@@ -361,7 +351,7 @@ static enum tw_err read_all(struct upgrade_run *u)
 /* Carry out one round. Complete the batches in flight and save the progress,
  * whatever the outcome. If a digest could not be stored, decide() left an
  * entity before the checkpoint unchanged: the round starts over. */
-static bool walk(struct upgrade_run *u)
+static enum tw_err walk(struct upgrade_run *u)
 {
     enum tw_err outcome;
 
@@ -378,7 +368,7 @@ static bool walk(struct upgrade_run *u)
     u->at.in_round = false;
     if (u->noting != TW_OK)
         save(u, false);
-    return outcome == TW_OK || ends_by(u, outcome);
+    return outcome;
 }
 
 /* ---- entities behind ---- */
@@ -403,7 +393,7 @@ static void count_page(
 /* Count the entities written since the round began that the steps would change:
  * such an entity was written behind the scan, or after the round had changed
  * it. */
-static bool count_behind(struct upgrade_run *u, int64_t *ret)
+static enum tw_err count_behind(struct upgrade_run *u, int64_t *ret)
 {
     struct scan *scan;
     const struct page *page;
@@ -411,7 +401,7 @@ static bool count_behind(struct upgrade_run *u, int64_t *ret)
 
     *ret = 0;
     if (!rounds_counts_behind(&u->at.rounds))
-        return true;
+        return TW_OK;
     scan = open_scan(u, rounds_margin(u->at.rounds.began_ticks), false);
     do {
         outcome = next_page(u, scan, &page);
@@ -419,7 +409,7 @@ static bool count_behind(struct upgrade_run *u, int64_t *ret)
             count_page(u, page, ret);
     } while (outcome == TW_OK && page);
     scan_close(scan);
-    return outcome == TW_OK || ends_by(u, outcome);
+    return outcome;
 }
 
 /* ---- the end ---- */
@@ -449,32 +439,32 @@ static void note_left(struct upgrade_run *u)
     }
 }
 
-static bool end_run(struct upgrade_run *u)
+static enum run_end end_run(struct upgrade_run *u)
 {
     int64_t failed = atomic_load(&u->run->counts.failed);
 
     note_left(u);
     if (failed == 0)
-        return ends(u, RUN_SUCCEEDED);
+        return RUN_SUCCEEDED;
     err_fail(u->err, TW_INVALID,
         "%lld entit%s be brought to version %lld and %s unchanged; all "
         "others are done",
         (long long)failed, failed == 1 ? "y cannot" : "ies cannot",
         (long long)upgrade_rules_newest(u->upgrade),
         failed == 1 ? "is" : "are");
-    return fails(u);
+    return fail(u);
 }
 
 /* ---- the attempt ---- */
 
-static bool begin_round(struct upgrade_run *u)
+static enum tw_err begin_round(struct upgrade_run *u)
 {
     int64_t before = u->at.rounds.number;
     enum tw_err outcome = rounds_begin(
         &u->at.rounds, u->run, u->store, u->upgrade->table_ref.table, u->err);
 
     if (outcome != TW_OK)
-        return ends_by(u, outcome);
+        return outcome;
     if (u->at.rounds.number == before) {
         /* The previous attempt may have written after its checkpoint: count one
          * more difference. */
@@ -489,61 +479,70 @@ static bool begin_round(struct upgrade_run *u)
             begin_counts(u);
     }
     save(u, false);
-    return true;
+    return TW_OK;
 }
 
-static bool keep_behind(struct upgrade_run *u, int64_t behind)
+static enum tw_err keep_behind(struct upgrade_run *u, int64_t behind)
 {
-    enum tw_err outcome;
-
     if (u->how.phase != UPGRADE_EXPAND)
-        return true;
-    outcome = applied_expand(&u->applied, behind, u->err);
-    return outcome == TW_OK || ends_by(u, outcome);
+        return TW_OK;
+    return applied_expand(&u->applied, behind, u->err);
 }
 
-/* True: run another round. */
-static bool run_round(struct upgrade_run *u)
+static enum tw_err make_round(struct upgrade_run *u, enum rounds_next *ret)
 {
+    enum tw_err outcome = begin_round(u);
     int64_t behind;
 
-    if (!begin_round(u) || !walk(u) || !count_behind(u, &behind) ||
-        !keep_behind(u, behind))
-        return false;
-    switch (rounds_end(&u->at.rounds, u->run, behind)) {
-    case ROUNDS_AGAIN:
-        return true;
-    case ROUNDS_WAIT:
-        save(u, true);
-        return ends(u, RUN_WAITING);
-    case ROUNDS_DONE:
-        break;
-    }
-    return end_run(u);
+    if (outcome == TW_OK)
+        outcome = walk(u);
+    if (outcome == TW_OK)
+        outcome = count_behind(u, &behind);
+    if (outcome == TW_OK)
+        outcome = keep_behind(u, behind);
+    if (outcome == TW_OK)
+        *ret = rounds_end(&u->at.rounds, u->run, behind);
+    return outcome;
 }
 
 /* Check the digests before any entity is changed (rule U8). */
-static bool check_applied(struct upgrade_run *u)
+static enum tw_err check_applied(struct upgrade_run *u)
 {
     enum tw_err outcome = applied_check(&u->applied, u->err);
 
     if (outcome == TW_OK && u->how.phase == UPGRADE_CONTRACT)
         outcome = applied_check_expand(&u->applied, u->err);
-    if (outcome != TW_OK)
-        return ends_by(u, outcome);
-    return u->at.rounds.number > 0 || keep_behind(u, -1);
+    if (outcome == TW_OK && u->at.rounds.number == 0)
+        outcome = keep_behind(u, -1);
+    return outcome;
 }
 
-static bool set_up(struct upgrade_run *u)
+static enum tw_err set_up(struct upgrade_run *u)
 {
     upgrade_checkpoint_read(u->run->checkpoint, &u->arena, &u->at);
     u->at.rounds.follow = u->upgrade->follow;
     /* In a store without key order a scan cannot resume. */
     u->at.in_round = u->at.in_round && u->store->capabilities.ordered;
-    if (selection_of_run(&u->upgrade->selector, &u->run->args, &u->arena,
-            &u->selection, u->err) != TW_OK)
-        return ends(u, RUN_FAILED);
-    return true;
+    return selection_of_run(&u->upgrade->selector, &u->run->args, &u->arena,
+        &u->selection, u->err);
+}
+
+static enum run_end attempt(struct upgrade_run *u)
+{
+    enum rounds_next next = ROUNDS_AGAIN;
+    enum tw_err outcome = set_up(u);
+
+    if (outcome != TW_OK)
+        return RUN_FAILED;
+    outcome = check_applied(u);
+    while (outcome == TW_OK && next == ROUNDS_AGAIN)
+        outcome = make_round(u, &next);
+    if (outcome != TW_OK)
+        return end_of(u, outcome);
+    if (next == ROUNDS_DONE)
+        return end_run(u);
+    save(u, true);
+    return RUN_WAITING;
 }
 
 static enum run_end schema_upgrade_run(const struct job *job,
@@ -557,18 +556,16 @@ static enum run_end schema_upgrade_run(const struct job *job,
             .args = &run->args},
         .store = stores->stores[store],
         .run = run,
-        .err = err,
-        .end = RUN_SUCCEEDED};
+        .err = err};
+    enum run_end end;
 
     arena_init(&u.arena);
     arena_init(&u.scratch);
     applied_init(&u.applied, upgrade, u.store, stores->names[store], run);
-    if (set_up(&u) && check_applied(&u))
-        while (run_round(&u))
-            continue;
+    end = attempt(&u);
     arena_done(&u.scratch);
     arena_done(&u.arena);
-    return u.end;
+    return end;
 }
 
 /* ---- the other functions of the kind ---- */

@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * One attempt at a run of a cascade: the state that its steps share.
+ *
+ * A step returns how the attempt ends, or RUN_CONTINUES. The steps are in
+ * precheck.h (before anything is written), parent.h (the tombstone, the delete
+ * of the parent) and cascade.c (the passes).
+ */
+#ifndef TW_JOBS_CASCADE_ATTEMPT_H
+#define TW_JOBS_CASCADE_ATTEMPT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "jobs/cascade/checkpoint.h"
+#include "jobs/cascade/rules.h"
+#include "jobs/cascade/walk.h"
+#include "jobs/engine/checkpoint_queue.h"
+#include "jobs/engine/run.h"
+#include "jobs/job.h"
+#include "worker/store/store.h"
+
+struct archive;
+struct batch_writer;
+struct held;
+struct scan;
+
+struct cascade_attempt {
+    const struct cascade *cascade;
+    const struct job_stores *stores;
+    struct run *run;
+    struct err *err;
+
+    struct arena arena; /* memory of the parent's keys and of usable.rules */
+    struct slice partition_key, row_key;
+    char *owner;           /* JOB/ID, the value of TablewardRun; owned */
+    struct page parent;    /* the parent as last read */
+    bool parent_is_ours;   /* the last read found this run's tombstone, and this
+                              run wrote nothing since */
+    struct cascade usable; /* the job's cascade; if there was no parent, without
+                              the rules that read the parent's properties */
+
+    /* Saved in the checkpoint. */
+    int64_t tombstone_ticks;  /* service's clock when the tombstone was written;
+                                 0: not written, or not in the checkpoint */
+    int64_t began_ticks;      /* service's clock when this pass began */
+    int64_t not_before_ticks; /* earliest start of the last settle pass */
+    int parent_found; /* the parent existed before the tombstone: 1; it did not:
+                         0; unknown: -1 */
+    bool crashed; /* an attempt of this run crashed: counts may be too low */
+    char values[CASCADE_DIGEST_MAX]; /* digest of the parent's values that
+                                        first-level rules read; "": unknown, or
+                                        they read none */
+    struct walk_path *from;          /* path at which this pass resumes */
+
+    int64_t read_ms; /* boot clock at began_ticks */
+    bool found;      /* this pass found something, so that another one must
+                        follow at once, if a settle pass was due */
+    bool last_look; /* this is the last settle pass: it may delete entities with
+                       child rules */
+    bool checked;   /* all tables were found to exist */
+    bool counted;   /* refuse_above has been checked */
+    struct scan *ahead; /* scan of this pass, opened before the parent was read;
+                           NULL: none */
+    int64_t ahead_ticks; /* service's clock when `ahead` was opened; 0: opened
+                            before the tombstone was written */
+    struct batch_writer *batch_writer;
+    struct archive *archive;
+    /* Checkpoints that wait for leaf deletes. */
+    struct checkpoint_queue checkpoint_queue;
+    struct held *held, **held_end;
+    unsigned stuck;  /* passes in a row without a delete, see STUCK_LOOKS */
+    char left[1024]; /* text of the first entity that this pass did not delete
+                        because something is under it */
+};
+
+/* cascade_parent: the parent as last read; NULL: there was none. */
+const struct entity *cascade_parent(const struct cascade_attempt *c);
+
+struct store *cascade_parent_store(const struct cascade_attempt *c);
+
+/* cascade_service_ticks: the service's clock now, computed from began_ticks;
+ * never ahead of the service's actual clock. */
+int64_t cascade_service_ticks(const struct cascade_attempt *c);
+
+/* cascade_walk_plan: of the rules that can be bound. whole: read whole
+ * entities, else keys and what rules need. */
+struct walk_plan cascade_walk_plan(const struct cascade_attempt *c, bool whole);
+
+/* cascade_end_of: run_end_of(), but RUN_FAILED for TW_INVALID, TW_NOT_FOUND and
+ * TW_TOO_LARGE: no later attempt can repair these. */
+enum run_end cascade_end_of(
+    const struct cascade_attempt *c, enum tw_err outcome);
+
+/* cascade_archive_outcome: returns the outcome of the archive; for TW_FULL sets
+ * archive_full, because its disk is full. */
+enum tw_err cascade_archive_outcome(
+    const struct cascade_attempt *c, enum tw_err outcome);
+
+/* cascade_checkpoint: the state and path (NULL: the pass begins anew) as JSON;
+ * the caller frees it. */
+char *cascade_checkpoint(
+    const struct cascade_attempt *c, const struct walk_path *path);
+
+/* cascade_resume: takes over the state of the run's checkpoint. */
+void cascade_resume(struct cascade_attempt *c);
+
+/* cascade_save: hands the checkpoint to the run. progress: the run has
+ * advanced. */
+void cascade_save(
+    struct cascade_attempt *c, const struct walk_path *path, bool progress);
+
+/* cascade_note: writes a warning about a run that does not fail to the log and
+ * to the ledger's Note. */
+void cascade_note(struct cascade_attempt *c, const char *format, ...)
+    TW_PRINTF(2, 3);
+
+#endif

@@ -1,0 +1,608 @@
+/* SPDX-License-Identifier: MIT */
+/* The tombstone, and the delete of the parent. */
+#include "jobs/cascade/parent.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "jobs/cascade/precheck.h"
+#include "jobs/engine/archive.h"
+#include "jobs/engine/call.h"
+#include "worker/base/crypto.h"
+#include "worker/base/log.h"
+#include "worker/base/mem.h"
+#include "worker/base/platform.h"
+#include "worker/base/text.h"
+#include "worker/store/canonical.h"
+
+/* Maximum number of reads of a parent that changes between read and write; then
+ * the attempt ends with RUN_TRY_AGAIN. */
+#define PARENT_TRIES 20
+
+/* Interval of checks whether another run still owns the parent. */
+#define OTHER_RUN_MS 5000
+
+/* Time after which a request without a response can no longer be applied: the
+ * service ends every request after 30 s. */
+#define LATE_WRITE_MS 30000
+
+enum tombstone_owner {
+    TOMBSTONE_NONE,        /* the parent does not exist */
+    TOMBSTONE_OURS,        /* the parent carries this run's tombstone */
+    TOMBSTONE_OF_OTHER,    /* the parent carries another run's tombstone */
+    TOMBSTONE_OWNER_ENDED, /* the parent carries no tombstone with an owner */
+};
+
+/* *ret: the parent's value of TablewardRun, whether or not the parent has the
+ * tombstone's properties. False: the parent has no such value. */
+static bool parent_owner(struct cascade_attempt *c, struct slice *ret)
+{
+    const struct entity *parent = cascade_parent(c);
+    const struct property *owner =
+        parent ? entity_find(parent, slice_of(CASCADE_OWNER)) : NULL;
+
+    return owner && property_text(owner, &c->parent.arena, ret);
+}
+
+static bool has_tombstone(const struct cascade_attempt *c)
+{
+    return entity_has_all(cascade_parent(c), c->cascade->tombstone);
+}
+
+static enum tombstone_owner tombstone_owner_of(
+    struct cascade_attempt *c, struct slice *ret_owner)
+{
+    if (!cascade_parent(c))
+        return TOMBSTONE_NONE;
+    if (!has_tombstone(c) || !parent_owner(c, ret_owner))
+        return TOMBSTONE_OWNER_ENDED;
+    return slice_is(*ret_owner, c->owner) ? TOMBSTONE_OURS : TOMBSTONE_OF_OTHER;
+}
+
+enum tw_err cascade_read_parent(struct cascade_attempt *c, int64_t *ret_ticks)
+{
+    enum tw_err outcome = call_get(c->run->request_pool,
+        cascade_parent_store(c), c->cascade->table, c->partition_key,
+        c->row_key, &c->parent, ret_ticks, c->err);
+
+    c->parent_is_ours = false;
+    return outcome == TW_NOT_FOUND ? TW_OK : outcome;
+}
+
+static enum tw_err write_parent(struct cascade_attempt *c,
+    enum operation_type type, const struct entity *entity, int64_t *ret_ticks)
+{
+    const struct operation operation = {.type = type, .entity = *entity};
+    const struct batch batch = {
+        .table = c->cascade->table, .operations = &operation, .count = 1};
+    struct batch_result *result = mem_alloc(sizeof(*result));
+    enum tw_err outcome = call_batch(c->run->request_pool,
+        cascade_parent_store(c), &batch, result, ret_ticks, c->err);
+
+    mem_free(result);
+    c->parent_is_ours = false;
+    return outcome;
+}
+
+/* Does the parent consist of the tombstone and its owner alone? If so, a run
+ * inserted the parent. */
+static bool is_bare(const struct cascade_attempt *c)
+{
+    return cascade_parent(c)->property_count ==
+           c->cascade->tombstone->property_count + 1;
+}
+
+/* *ret: the parent was created after the run was requested. */
+static enum tw_err is_newer(struct cascade_attempt *c, bool *ret)
+{
+    const struct property *created;
+    int64_t ticks;
+
+    *ret = false;
+    if (c->cascade->created.len == 0)
+        return TW_OK;
+    created = entity_find(cascade_parent(c), c->cascade->created);
+    if (!created)
+        return TW_OK;
+    if (!property_ticks(created, &ticks))
+        return err_fail(c->err, TW_INVALID,
+            "property %s of the parent in %s is no Edm.DateTime, so it cannot "
+            "be told whether the parent is newer than the request",
+            c->cascade->created.at, c->cascade->table);
+    *ret = ticks >= c->run->requested_ticks + TICKS_PER_S;
+    return TW_OK;
+}
+
+/*
+ * An insert without a response, or one of a crashed attempt, may still be
+ * applied: the last settle pass waits until the insert can no longer be
+ * applied. A later attempt must wait too, so this function saves the time at
+ * once. It saves no path, because it does not know when the pass began.
+ */
+static void expect_late_insert(struct cascade_attempt *c)
+{
+    int64_t until = cascade_service_ticks(c) + LATE_WRITE_MS * TICKS_PER_MS;
+
+    until = (until / TICKS_PER_S + 1) * TICKS_PER_S;
+    if (!cascade_parent_store(c)->capabilities.late_writes ||
+        until <= c->not_before_ticks)
+        return;
+    c->not_before_ticks = until;
+    cascade_save(c, NULL, false);
+}
+
+/*
+ * Call when the parent exists without this run's tombstone. While a late insert
+ * of the tombstone may still be applied, the run must not end or delete the
+ * parent: a tombstone that is applied after that would never be removed. So the
+ * attempt ends as RUN_WAITING. The end of the attempt stores what
+ * expect_late_insert() saved, before anything is written.
+ */
+static enum run_end wait_for_late_insert(struct cascade_attempt *c)
+{
+    if (c->not_before_ticks <= cascade_service_ticks(c))
+        return RUN_CONTINUES;
+    log_info(run_object(c->run), "waits: a tombstone of an earlier request may "
+                                 "still land beside this parent");
+    c->run->waits_for = RUN_WAITS_FOR_SETTLE;
+    run_wait(c->run, cascade_parent_store(c), cascade_service_ticks(c),
+        c->not_before_ticks);
+    return RUN_WAITING;
+}
+
+/* ---- what first-level rules read of the parent ---- */
+
+void cascade_choose_rules(struct cascade_attempt *c)
+{
+    const struct cascade *cascade = c->cascade;
+    struct rule *rules;
+    size_t count = 0;
+
+    c->usable = *cascade;
+    if (c->parent_found != 0)
+        return;
+    rules = arena_alloc(&c->arena, cascade->rule_count * sizeof(*rules));
+    for (size_t i = 0; i < cascade->rule_count; i++)
+        if (!cascade->rules[i].reads_parent)
+            rules[count++] = cascade->rules[i];
+    c->usable.rules = rules;
+    c->usable.rule_count = count;
+}
+
+/* One digest of the values that first-level rules read; "" if they read none,
+ * or if there was no parent. */
+static void digest_values(const struct cascade_attempt *c, char *ret)
+{
+    const struct entity *parent = cascade_parent(c);
+    unsigned char digest[CRYPTO_SHA256_BYTES];
+    struct arena arena;
+    struct buf text;
+
+    ret[0] = '\0';
+    if (c->cascade->need_count == 0 || c->parent_found == 0)
+        return;
+    arena_init(&arena);
+    buf_init(&text, 2 * ENTITY_MAX_BYTES);
+    for (size_t i = 0; i < c->cascade->need_count; i++) {
+        const struct property *property =
+            parent ? entity_find(parent, c->cascade->needs[i]) : NULL;
+        struct slice value;
+
+        if (property && canonical_text(property, &arena, &value)) {
+            buf_add_format(
+                &text, "%s %zu ", edm_type_name(property->type), value.len);
+            buf_add_slice(&text, value);
+        } else {
+            buf_add_text(&text, "absent ");
+        }
+    }
+    crypto_sha256(buf_slice(&text), digest);
+    for (size_t i = 0; i < sizeof(digest); i++)
+        snprintf(ret + 2 * i, 3, "%02x", digest[i]);
+    buf_done(&text);
+    arena_done(&arena);
+}
+
+/*
+ * Fail unless the values that the rules read are still those from before the
+ * tombstone. With other values the rules would find other entities, and might
+ * miss the entities that belong to the original values.
+ */
+static enum run_end check_values(struct cascade_attempt *c)
+{
+    char now[CASCADE_DIGEST_MAX];
+
+    digest_values(c, now);
+    if (!c->values[0] || strcmp(now, c->values) == 0)
+        return RUN_CONTINUES;
+    err_fail(c->err, TW_INVALID,
+        "a property of the parent in %s that the job's rules read was changed "
+        "or removed after this run had written its tombstone: nothing more was "
+        "deleted. Restore the property, then retry",
+        c->cascade->table);
+    return RUN_FAILED;
+}
+
+void cascade_read_values(struct cascade_attempt *c, bool found)
+{
+    c->parent_found = found;
+    digest_values(c, c->values);
+    cascade_choose_rules(c);
+}
+
+/* Call after each read that finds this run's tombstone, or finds no parent
+ * after the run wrote its tombstone. */
+static enum run_end keep_values(struct cascade_attempt *c)
+{
+    if (c->parent_found < 0)
+        c->parent_found = !is_bare(c);
+    if (!c->values[0])
+        digest_values(c, c->values);
+    c->run->parent_found = c->parent_found;
+    cascade_choose_rules(c);
+    return check_values(c);
+}
+
+static void note_absent(struct cascade_attempt *c)
+{
+    struct buf keys;
+
+    buf_init(&keys, 512);
+    entity_add_keys(&keys, c->partition_key, c->row_key);
+    cascade_note(c, "the parent %s in %s did not exist", buf_text(&keys),
+        c->cascade->table);
+    buf_done(&keys);
+    for (size_t i = 0; i < c->cascade->rule_count; i++)
+        if (c->cascade->rules[i].reads_parent)
+            cascade_note(c,
+                "the rule for %s (line %u) was not used, because it reads a "
+                "property of the parent",
+                c->cascade->rules[i].table, c->cascade->rules[i].mark.line);
+}
+
+/* ---- the tombstone ---- */
+
+/* Does the parent consist of a tombstone that another, ended run inserted? If
+ * that run merged its tombstone into an existing parent, only that run's
+ * archive has the original state. */
+static bool is_nothing_but_other_s(struct cascade_attempt *c)
+{
+    struct slice owner;
+
+    if (tombstone_owner_of(c, &owner) != TOMBSTONE_OF_OTHER)
+        return false;
+    if (is_bare(c))
+        return true;
+    log_warn(run_object(c->run),
+        "the parent in %s is archived with the tombstone of run %.*s: as it "
+        "was before it is in that run's archive",
+        c->cascade->table, SLICE_ARG(owner));
+    return false;
+}
+
+/* Archive the parent before the tombstone changes it, without TablewardRun: a
+ * restored parent must not belong to a run. */
+static enum run_end archive_parent(struct cascade_attempt *c)
+{
+    struct entity parent;
+    enum tw_err outcome;
+
+    if (!c->archive || !cascade_parent(c) || is_nothing_but_other_s(c))
+        return RUN_CONTINUES;
+    parent = entity_without(
+        cascade_parent(c), slice_of(CASCADE_OWNER), &c->parent.arena);
+    outcome = archive_add(c->archive, c->cascade->table, &parent, c->err);
+    if (outcome == TW_OK)
+        outcome = archive_sync(c->archive, c->err);
+    return run_end_of(c->run, cascade_archive_outcome(c, outcome));
+}
+
+/* Merge the tombstone into the parent, or insert the tombstone if there is no
+ * parent. */
+static enum tw_err write_tombstone(
+    struct cascade_attempt *c, int64_t *ret_ticks)
+{
+    const struct entity *parent = cascade_parent(c);
+    struct entity entity;
+    struct arena arena;
+    enum tw_err outcome;
+
+    arena_init(&arena);
+    entity_copy(&entity, &arena, c->cascade->tombstone);
+    entity.partition_key = c->partition_key;
+    entity.row_key = c->row_key;
+    entity.etag = parent ? parent->etag : slice_of("");
+    entity_set_string(&entity, &arena, CASCADE_OWNER, slice_of(c->owner));
+    outcome = write_parent(
+        c, parent ? OPERATION_MERGE : OPERATION_INSERT, &entity, ret_ticks);
+    arena_done(&arena);
+    return outcome;
+}
+
+static enum run_end before_tombstone(
+    struct cascade_attempt *c, enum tombstone_owner tombstone_owner)
+{
+    bool bare_of_other = tombstone_owner == TOMBSTONE_OF_OTHER && is_bare(c);
+    enum run_end end = RUN_CONTINUES;
+
+    if (c->tombstone_ticks == 0)
+        cascade_read_values(c, cascade_parent(c) && !bare_of_other);
+    else
+        end = keep_values(c);
+    if (end == RUN_CONTINUES)
+        end = cascade_check_first(c);
+    if (end == RUN_CONTINUES)
+        end = cascade_count_first(c);
+    if (end == RUN_CONTINUES)
+        end = archive_parent(c);
+    return end;
+}
+
+static void begin_at_tombstone(struct cascade_attempt *c, int64_t ticks)
+{
+    c->run->parent_found = c->parent_found;
+    if (c->tombstone_ticks == 0 && c->parent_found == 0)
+        note_absent(c);
+    if (c->tombstone_ticks == 0)
+        c->tombstone_ticks = ticks;
+    c->began_ticks = ticks;
+    c->read_ms = platform_boot_ms();
+}
+
+/* Write the tombstone to the parent that was just read. RUN_REPEATS: the parent
+ * changed after the read, or the outcome is unknown. */
+static enum run_end ensure_tombstone(
+    struct cascade_attempt *c, enum tombstone_owner tombstone_owner)
+{
+    bool inserts = !cascade_parent(c);
+    enum run_end end = before_tombstone(c, tombstone_owner);
+    enum tw_err outcome;
+    int64_t ticks;
+
+    if (end != RUN_CONTINUES)
+        return end;
+    outcome = write_tombstone(c, &ticks);
+    switch (outcome) {
+    case TW_OK:
+        begin_at_tombstone(c, ticks);
+        return RUN_CONTINUES;
+    case TW_UNKNOWN:
+        if (inserts)
+            expect_late_insert(c);
+        return RUN_REPEATS;
+    case TW_CONFLICT:
+        return RUN_REPEATS;
+    case TW_NOT_FOUND:
+        if (!inserts)
+            return RUN_REPEATS;
+        err_fail(c->err, TW_NOT_FOUND,
+            "table %s does not exist in store %s: create it, then retry",
+            c->cascade->table, cascade_parent_store(c)->name);
+        return RUN_FAILED;
+    default:
+        return cascade_end_of(c, outcome);
+    }
+}
+
+/* Call when the parent carries another run's tombstone: while that run is open,
+ * this attempt ends as RUN_WAITING. */
+static enum run_end leave_to_other(
+    struct cascade_attempt *c, struct slice owner)
+{
+    const char *slash = owner.len > 0 ? memchr(owner.at, '/', owner.len) : NULL;
+    struct slice job, id;
+    bool open = false;
+    enum tw_err outcome;
+
+    if (!slash)
+        return RUN_CONTINUES;
+    job = (struct slice){owner.at, (size_t)(slash - owner.at)};
+    id = (struct slice){slash + 1, owner.len - job.len - 1};
+    outcome = c->run->callbacks->is_open(c->run, job, id, &open, c->err);
+    if (outcome != TW_OK || !open)
+        return run_end_of(c->run, outcome);
+    log_info(run_object(c->run), "waits: run %.*s is deleting this parent",
+        SLICE_ARG(owner));
+    run_wait(c->run, cascade_parent_store(c), c->began_ticks,
+        c->began_ticks + OTHER_RUN_MS * TICKS_PER_MS);
+    return RUN_WAITING;
+}
+
+/*
+ * Call when the parent carries no tombstone and the checkpoint says that this
+ * run has written none. If a pass has begun (rounds > 0), the run had written a
+ * tombstone, and the checkpoint was dropped because the job's definition
+ * changed: the run fails.
+ */
+static enum run_end check_never_began(struct cascade_attempt *c)
+{
+    if (c->run->rounds == 0)
+        return RUN_CONTINUES;
+    err_fail(c->err, TW_INVALID,
+        "this run laid its tombstone before the job's definition changed, and "
+        "the parent in %s no longer carries it: whether it was made anew "
+        "cannot be told; ask for it again if it is to go",
+        c->cascade->table);
+    return RUN_FAILED;
+}
+
+static enum run_end give_way(struct cascade_attempt *c)
+{
+    cascade_note(c,
+        "the parent in %s no longer carried this run's tombstone: somebody had "
+        "created it again, so the run ended and left it and what is under it",
+        c->cascade->table);
+    return RUN_SUCCEEDED;
+}
+
+/* End the run at a parent that was created after the request: it is a new
+ * parent with the same keys. */
+static enum run_end leave_newer(struct cascade_attempt *c)
+{
+    bool newer;
+
+    if (is_newer(c, &newer) != TW_OK)
+        return RUN_FAILED;
+    if (!newer)
+        return RUN_CONTINUES;
+    c->run->parent_found = 1;
+    cascade_note(c,
+        "the parent in %s was created after the request: nothing was deleted",
+        c->cascade->table);
+    return RUN_SUCCEEDED;
+}
+
+/* The parent carries this run's tombstone. */
+static enum run_end keep_hold(struct cascade_attempt *c)
+{
+    enum run_end end = keep_values(c);
+
+    if (end != RUN_CONTINUES)
+        return end;
+    if (c->tombstone_ticks == 0 && c->parent_found == 0)
+        note_absent(c);
+    if (c->tombstone_ticks == 0)
+        c->tombstone_ticks = c->began_ticks;
+    c->parent_is_ours = true;
+    return RUN_CONTINUES;
+}
+
+/* The parent exists without this run's tombstone: may this run write one? */
+static enum run_end check_may_mark(struct cascade_attempt *c,
+    enum tombstone_owner tombstone_owner, struct slice owner)
+{
+    enum run_end end = wait_for_late_insert(c);
+
+    if (end == RUN_CONTINUES && c->tombstone_ticks > 0)
+        end = give_way(c);
+    if (end == RUN_CONTINUES && tombstone_owner == TOMBSTONE_OF_OTHER)
+        end = leave_to_other(c, owner);
+    if (end == RUN_CONTINUES)
+        end = leave_newer(c);
+    if (end == RUN_CONTINUES && tombstone_owner == TOMBSTONE_OWNER_ENDED)
+        end = check_never_began(c);
+    return end;
+}
+
+/* Read the parent once and act on its state. RUN_REPEATS: it must be read
+ * again. */
+static enum run_end take_hold(struct cascade_attempt *c)
+{
+    struct slice owner;
+    enum tombstone_owner tombstone_owner;
+    enum run_end end = RUN_CONTINUES;
+    int64_t now_ticks;
+    enum tw_err outcome = cascade_read_parent(c, &now_ticks);
+
+    if (outcome != TW_OK)
+        return run_end_of(c->run, outcome);
+    c->began_ticks = now_ticks;
+    c->read_ms = platform_boot_ms();
+    tombstone_owner = tombstone_owner_of(c, &owner);
+    if (c->run->previous_owner_crashed &&
+        (tombstone_owner != TOMBSTONE_OURS || is_bare(c)))
+        expect_late_insert(c);
+    c->run->previous_owner_crashed = false;
+    if (tombstone_owner == TOMBSTONE_OURS)
+        return keep_hold(c);
+    if (tombstone_owner != TOMBSTONE_NONE)
+        end = check_may_mark(c, tombstone_owner, owner);
+    return end == RUN_CONTINUES ? ensure_tombstone(c, tombstone_owner) : end;
+}
+
+enum run_end cascade_hold_parent(struct cascade_attempt *c)
+{
+    for (int i = 0; i < PARENT_TRIES; i++) {
+        enum run_end end = take_hold(c);
+
+        if (end != RUN_REPEATS)
+            return end;
+        if (run_stopping(c->run))
+            return RUN_STOPPED;
+    }
+    err_fail(c->err, TW_CONFLICT,
+        "the parent in %s changes faster than it can be marked",
+        c->cascade->table);
+    return RUN_TRY_AGAIN;
+}
+
+/* ---- delete the parent ---- */
+
+/* Does the parent have this run's name, but not the job's current tombstone
+ * properties? */
+static bool is_marked_otherwise(struct cascade_attempt *c)
+{
+    struct slice owner;
+
+    return parent_owner(c, &owner) && slice_is(owner, c->owner) &&
+           !has_tombstone(c);
+}
+
+/* Call when the parent has this run's name, which no writer that recreates the
+ * parent writes. So this run marked the parent; if the run succeeded without
+ * deleting the parent, the mark would never be removed. */
+static enum run_end fail_marked_otherwise(struct cascade_attempt *c)
+{
+    err_fail(c->err, TW_INVALID,
+        "the parent in %s was marked by this run, but not with the tombstone "
+        "that the job has now: put the old one back into the job and retry, or "
+        "delete the parent yourself",
+        c->cascade->table);
+    return RUN_FAILED;
+}
+
+/* RUN_REPEATS: the parent changed after the read, or the outcome is unknown. A
+ * parent that the last pass read and did not write is not read again: the
+ * delete carries the ETag of that read. */
+static enum run_end delete_once(struct cascade_attempt *c)
+{
+    struct slice owner;
+    enum tw_err outcome = TW_OK;
+    enum run_end end;
+
+    if (!c->parent_is_ours)
+        outcome = cascade_read_parent(c, &(int64_t){0});
+    if (outcome != TW_OK)
+        return run_end_of(c->run, outcome);
+    if (is_marked_otherwise(c))
+        return fail_marked_otherwise(c);
+    if (tombstone_owner_of(c, &owner) != TOMBSTONE_OURS)
+        return RUN_CONTINUES; /* deleted or recreated */
+    end = check_values(c);
+    if (end != RUN_CONTINUES)
+        return end;
+    outcome =
+        write_parent(c, OPERATION_DELETE, cascade_parent(c), &(int64_t){0});
+    switch (outcome) {
+    case TW_OK:
+        if (c->parent_found != 0)
+            c->run->counts.deleted++;
+        return RUN_CONTINUES;
+    case TW_NOT_FOUND:
+        return RUN_CONTINUES;
+    case TW_CONFLICT:
+    case TW_UNKNOWN:
+        return RUN_REPEATS;
+    default:
+        return run_end_of(c->run, outcome);
+    }
+}
+
+enum run_end cascade_delete_parent(struct cascade_attempt *c)
+{
+    for (int i = 0; i < PARENT_TRIES; i++) {
+        enum run_end end = delete_once(c);
+
+        if (end == RUN_REPEATS)
+            continue;
+        if (end != RUN_CONTINUES)
+            return end;
+        if (c->parent_found == 0 && !c->crashed && c->run->counts.deleted == 0)
+            cascade_note(c, "nothing was deleted: no rule found an entity");
+        return RUN_SUCCEEDED;
+    }
+    err_fail(c->err, TW_CONFLICT,
+        "the parent in %s changes faster than it can be deleted",
+        c->cascade->table);
+    return RUN_TRY_AGAIN;
+}

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: MIT */
+/* The parent of a cascade: its tombstone, and its delete. */
+#ifndef TW_JOBS_CASCADE_PARENT_H
+#define TW_JOBS_CASCADE_PARENT_H
+
+#include "jobs/cascade/attempt.h"
+
+/*
+ * cascade_hold_parent: the first step of every pass. RUN_CONTINUES: the parent
+ * carries this run's tombstone, c->parent is what was read, and c->began_ticks
+ * is the service's clock at the read (at the write, if this call wrote the
+ * tombstone).
+ */
+enum run_end cascade_hold_parent(struct cascade_attempt *c);
+
+/* cascade_delete_parent: the last step of a run; after a crash an attempt may
+ * begin with it. Never RUN_CONTINUES. */
+enum run_end cascade_delete_parent(struct cascade_attempt *c);
+
+/* cascade_read_parent: TW_OK: c->parent is the current state, possibly absent;
+ * *ret_ticks: the service's clock at the read. */
+enum tw_err cascade_read_parent(struct cascade_attempt *c, int64_t *ret_ticks);
+
+/* cascade_read_values: records the values of the parent that this run's rules
+ * are bound to. Call before the tombstone is written. found: the parent existed
+ * before any tombstone. */
+void cascade_read_values(struct cascade_attempt *c, bool found);
+
+/* cascade_choose_rules: sets c->usable, by parent_found. */
+void cascade_choose_rules(struct cascade_attempt *c);
+
+#endif
