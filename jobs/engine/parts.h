@@ -14,7 +14,7 @@
 #include "worker/base/err.h"
 #include "worker/base/slice.h"
 
-#define PARTS_MAX 4
+#define PARTS_MAX 3
 #define PARTS_SAMPLE_KEYS 64
 
 /* A sample of PartitionKeys: the key of one in `every` entities. All zero:
