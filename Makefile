@@ -16,7 +16,7 @@ SYSCONFDIR ?= /etc
 UNITDIR ?= $(PREFIX)/lib/systemd/system
 
 VERSION := $(shell cat worker/VERSION)
-PACKAGES := libcurl openssl libxml-2.0 yaml-0.1 sqlite3
+PACKAGES := libcurl openssl libxml-2.0 yaml-0.1 sqlite3 libmicrohttpd
 
 comma := ,
 # The plain gcc build is build/tableward; every other one has its own folder.
@@ -50,7 +50,8 @@ LIBS = $(shell pkg-config --libs $(PACKAGES)) -lm
 
 MODULES := worker/base config worker/store worker/store/azure \
     worker/store/embedded jobs/engine jobs jobs/cascade jobs/copy \
-    jobs/delete jobs/move jobs/upgrade worker/run worker/transfer worker/cli
+    jobs/delete jobs/move jobs/upgrade worker/run worker/transfer \
+    worker/monitor worker/cli
 SOURCES := $(sort $(wildcard $(addsuffix /*.c,$(MODULES))))
 OBJECTS := $(SOURCES:%.c=$(OBJ)/%.o)
 LIBRARY := $(OUT)/libtableward.a

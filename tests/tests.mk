@@ -31,7 +31,7 @@ BENT_WORLD := $(OBJ)/tests/support/bent_platform.o
 
 $(OUT)/azsim: $(AZSIM_OBJECTS) $(BENT_WORLD) $(LIBRARY)
 	@echo "  $(notdir $(CC)) $@"
-	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $^ $(LIBS) -lmicrohttpd
+	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $^ $(LIBS)
 
 $(OUT)/azsim-proxy: $(AZSIM_PROXY_OBJECTS) $(LIBRARY)
 	@echo "  $(notdir $(CC)) $@"

@@ -9,6 +9,7 @@
 
 #include "config/problems.h"
 #include "config/yaml.h"
+#include "worker/base/mem.h"
 #include "worker/run/setup.h"
 
 static const struct kind kind = {.name = "scripted"};
@@ -149,7 +150,12 @@ static void each_mistake_is_named_at_its_place(void **state)
         {"visibility_timeout: 1s\n", "", 1},
         {"visibility_timeout: 2500ms\n", "whole seconds", 1},
         {"poll: {min: 2s, max: 1s}\n", "poll.max is less", 1},
-        {"listen: 127.0.0.1:9464\n", "not supported yet", 1},
+        {"listen: 9464\n", "", 1},
+        {"listen: ':9464'\n", "write an IP address and a port", 1},
+        {"listen: example.com:9464\n", "write an IP address and a port", 1},
+        {"slots: 1\nlisten: 127.0.0.1:65536\n", "127.0.0.1:9464", 2},
+        {"admin_token_file: ''\n", "is empty", 1},
+        {"admin_token_file: [a]\n", "", 1},
         {"queues: {name: a}\n", "must be a list", 1},
         {"queues: []\n", "must be a list", 1},
         {"queues:\n  - {job: delete-channel}\n", "name", 2},
@@ -179,6 +185,48 @@ static void each_mistake_is_named_at_its_place(void **state)
         load(loaded, cases[i].text, 2, 0);
         refused(loaded, cases[i].why, cases[i].line);
     }
+}
+
+static void listen_and_token_file_are_kept(void **state)
+{
+    struct loaded *loaded = *state;
+    const struct setup *setup = &loaded->setup;
+
+    load(loaded, "slots: 1\n", 2, 0);
+    good(loaded);
+    assert_null(setup->listen);
+    assert_null(setup->admin_token_file);
+    load(loaded, "listen: '[::1]:9464'\nadmin_token_file: token\n", 2, 0);
+    good(loaded);
+    assert_string_equal(setup->listen, "[::1]:9464");
+    assert_string_equal(setup->admin_token_file, "token");
+    assert_null(setup->unset);
+}
+
+/* Only a worker needs it, so `status` works without the variable. */
+static void a_token_file_may_need_a_variable_that_is_not_set(void **state)
+{
+    struct loaded *loaded = *state;
+
+    load(loaded, "slots: 1\nadmin_token_file: \"${TEST_SETUP_UNSET}/admin\"\n",
+        2, 0);
+    good(loaded);
+    assert_string_equal(loaded->setup.unset, "TEST_SETUP_UNSET");
+    assert_int_equal(loaded->setup.unset_mark.line, 2);
+}
+
+static void paths_start_at_the_folder_of_relative_paths(void **state)
+{
+    struct definition definition = {.archive_folder = "/var/lib/tableward"};
+    char *path;
+
+    (void)state;
+    path = definition_path(&definition, "token");
+    assert_string_equal(path, "/var/lib/tableward/token");
+    mem_free(path);
+    path = definition_path(&definition, "/run/token");
+    assert_string_equal(path, "/run/token");
+    mem_free(path);
 }
 
 /* A run on a queue of other workers is theirs, whatever its job is. */
@@ -250,6 +298,9 @@ int main(void)
         TEST(nothing_said_gives_the_documented_defaults),
         TEST(everything_said_is_taken),
         TEST(each_mistake_is_named_at_its_place),
+        TEST(listen_and_token_file_are_kept),
+        TEST(a_token_file_may_need_a_variable_that_is_not_set),
+        cmocka_unit_test(paths_start_at_the_folder_of_relative_paths),
         TEST(an_orphan_belongs_to_its_own_queue),
         TEST(several_stores_need_a_choice),
         cmocka_unit_test(a_definition_lives_until_its_last_reference),

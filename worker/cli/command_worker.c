@@ -10,6 +10,9 @@
 #include "worker/cli/say.h"
 #include "worker/cli/session.h"
 #include "worker/cli/signals.h"
+#include "worker/monitor/health.h"
+#include "worker/monitor/monitor.h"
+#include "worker/run/activity.h"
 #include "worker/run/consumer.h"
 #include "worker/run/lock_file.h"
 #include "worker/run/notify.h"
@@ -21,7 +24,9 @@
 
 struct service {
     struct session session;
-    const char *config; /* path of the configuration; borrowed */
+    const char *config;               /* path of the configuration; borrowed */
+    const struct setup *started_with; /* of the configuration at the start, once
+                                         the consumer runs */
     struct consumer *consumer;
     struct notify *notify;
     struct signals *signals;
@@ -75,6 +80,24 @@ static struct load *read_again(
     return NULL;
 }
 
+static bool same_text(const char *a, const char *b)
+{
+    return a && b ? strcmp(a, b) == 0 : a == b;
+}
+
+/* The port stays open, because it cannot be known that the new address can be
+ * listened on until the old one is given up. */
+static void warn_of_listen(
+    const struct service *service, const struct setup *setup)
+{
+    const struct setup *now = service->started_with;
+
+    if (!same_text(now->listen, setup->listen) ||
+        !same_text(now->admin_token_file, setup->admin_token_file))
+        log_warn("configuration", "listen and admin_token_file stay as they "
+                                  "were until a restart");
+}
+
 static struct definition *reload(void *context)
 {
     struct service *service = context;
@@ -85,9 +108,10 @@ static struct definition *reload(void *context)
     problems_init(&problems);
     load = read_again(service->config, &problems, &err);
     log_problems(&problems);
-    if (load)
+    if (load) {
         log_info("configuration", "%s is read again", service->config);
-    else if (problems.errors == 0)
+        warn_of_listen(service, &load->setup);
+    } else if (problems.errors == 0)
         log_error("configuration", "%s is refused, the old one stays: %s",
             service->config, err.text);
     else
@@ -253,35 +277,73 @@ static int end_of_service(
     return print_failed(code, err);
 }
 
-static int serve(struct service *service, bool drain)
+/* ---- what it serves on `listen` ---- */
+
+/* Not EXIT_DONE: the cause is printed. Without `listen`: nothing. */
+static int start_monitor(const struct service *service,
+    const struct definition *definition, struct consumer *consumer,
+    struct activity *activity, struct monitor **ret)
 {
-    struct consumer_options options = {
-        .drain = drain,
-        .notify = service->notify,
-        .reload = reload,
-        .context = service,
-    };
-    struct consumer_result result = {.succeeded = 0};
-    struct definition *definition = load_definition(service->session.load);
-    struct consumer *consumer;
+    struct monitor_options options = {.definition = definition,
+        .consumer = consumer,
+        .activity = activity,
+        .watchdog_ms = 2 * notify_watchdog_ms(service->notify)};
     enum tw_err code;
     struct err err;
-    int exit_code = EXIT_DONE;
 
-    service->session.load = NULL;
-    options.definition = definition_hold(definition);
-    options.lock_file = definition_lock_file(definition);
-    consumer = consumer_new(&options);
+    if (!definition->setup->listen)
+        return EXIT_DONE;
+    code = monitor_start(&options, ret, &err);
+    if (code == TW_OK)
+        return EXIT_DONE;
+    say("%s", err.text);
+    return code == TW_INVALID ? EXIT_CONFIG_78 : EXIT_UNREACHABLE;
+}
+
+static int run_consumer(struct service *service, struct consumer *consumer,
+    const struct definition *definition, bool drain)
+{
+    struct consumer_result result = {.succeeded = 0};
+    enum tw_err code;
+    struct err err;
+
     show_consumer(service, consumer);
     code = consumer_run(consumer, &result, &err);
     signals_stop(service->signals);
     service->signals = NULL;
-    consumer_free(consumer);
-    lock_file_close(options.lock_file);
     if (code != TW_OK)
-        exit_code = end_of_service(definition, code, &err);
-    else if (drain && !result.stopped)
-        exit_code = end_of_drain(&result);
+        return end_of_service(definition, code, &err);
+    return drain && !result.stopped ? end_of_drain(&result) : EXIT_DONE;
+}
+
+static int serve(struct service *service, bool drain)
+{
+    struct definition *definition = load_definition(service->session.load);
+    bool listens = definition->setup->listen != NULL;
+    struct consumer_options options = {
+        .definition = definition_hold(definition),
+        .drain = drain,
+        .notify = service->notify,
+        .lock_file = definition_lock_file(definition),
+        .activity = listens ? activity_new() : NULL,
+        .heartbeat_ms = listens ? HEALTH_HEARTBEAT_MS : 0,
+        .reload = reload,
+        .context = service,
+    };
+    struct consumer *consumer = consumer_new(&options);
+    struct monitor *monitor = NULL;
+    int exit_code;
+
+    service->session.load = NULL;
+    service->started_with = definition->setup;
+    exit_code = start_monitor(
+        service, definition, consumer, options.activity, &monitor);
+    if (exit_code == EXIT_DONE)
+        exit_code = run_consumer(service, consumer, definition, drain);
+    monitor_stop(monitor);
+    consumer_free(consumer);
+    activity_free(options.activity);
+    lock_file_close(options.lock_file);
     definition_drop(definition);
     return exit_code;
 }

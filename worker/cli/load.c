@@ -308,6 +308,11 @@ static void want_used(
         load_want_job(load, &load->jobs.list[i], problems);
     for (size_t i = 0; i < load->stores.count && use == LOAD_ALL; i++)
         load_want_store(load, i, problems);
+    if (load->setup.unset)
+        problems_add(problems, load->setup.unset_mark,
+            "admin_token_file needs the environment variable %s, which is not "
+            "set",
+            load->setup.unset);
 }
 
 enum tw_err load_read(const char *path, enum load_use use, struct load **ret,

@@ -8,6 +8,7 @@
 #include "worker/base/mem.h"
 #include "worker/base/platform.h"
 #include "worker/base/text.h"
+#include "worker/run/activity.h"
 #include "worker/run/failures.h"
 #include "worker/run/ledger_change.h"
 #include "worker/run/locks.h"
@@ -46,6 +47,8 @@ struct attempt {
     struct slice held_for;    /* WaitsFor before this attempt; in arena */
     int64_t held_since_ticks; /* WaitsSince before this attempt */
     int64_t held_ticks;       /* how long the run waited before this attempt */
+    const char *away;         /* name of the store because of which the run is
+                                 held; NULL: the ledger's */
     struct err err;           /* why the kind, or a step before it, failed */
     struct attempt_result *result;
 };
@@ -408,22 +411,27 @@ static void keep_held_since(struct attempt *attempt, const char *waits_for)
     run->waits_since_ticks = attempt->held_since_ticks;
 }
 
-/* Does a store of the configuration not respond, or refuse the credentials? */
-static bool is_store_away(const struct attempt *attempt)
+static bool is_away(const struct attempt *attempt, const struct store *store)
+{
+    for (size_t i = 0; i < STORE_SERVICES; i++)
+        if (breaker_is_away(&store->breakers[i]))
+            return true;
+    return request_pool_is_silent(attempt->environment->request_pool, store);
+}
+
+/* Does a store of the configuration not respond, or refuse the credentials?
+ * Sets attempt->away to the first of them. */
+static bool is_store_away(struct attempt *attempt)
 {
     const struct job_stores *stores = attempt->definition->stores;
 
-    for (size_t i = 0; i < stores->count; i++) {
+    for (size_t i = 0; i < stores->count && !attempt->away; i++) {
         const struct store *store = stores->stores[i];
 
-        for (size_t k = 0; store && k < STORE_SERVICES; k++)
-            if (breaker_is_away(&store->breakers[k]))
-                return true;
-        if (store &&
-            request_pool_is_silent(attempt->environment->request_pool, store))
-            return true;
+        if (store && is_away(attempt, store))
+            attempt->away = store->name;
     }
-    return false;
+    return attempt->away != NULL;
 }
 
 static void set_later(struct attempt *attempt, int64_t until_ms)
@@ -725,7 +733,9 @@ static enum run_end run_kind(struct attempt *attempt)
     attempt->renewal = renewal_start(
         attempt->environment->renewer, &attempt->lease, run, run->request_pool);
     watch(attempt, run);
+    activity_begin(attempt->environment->activity, run);
     end = job->kind->run(job, attempt->definition->stores, run, &attempt->err);
+    activity_end(attempt->environment->activity, run);
     watch(attempt, NULL);
     attempt->word = renewal_stop(attempt->renewal, &attempt->progress);
     attempt->renewal = NULL;
@@ -937,6 +947,27 @@ static void attempt_with_lease(
     ends[end](attempt);
 }
 
+/* Count how the attempt has ended. */
+static void count_end(const struct attempt *attempt)
+{
+    struct activity *activity = attempt->environment->activity;
+    const struct attempt_result *result = attempt->result;
+    const struct ledger_run *run = &attempt->lease.run;
+    const struct lease_request *wish = attempt->wish;
+    struct slice job = slice_of(wish->job->name);
+
+    if (result->end == ATTEMPT_DEFERRED && result->for_cause)
+        activity_held(activity, job, wish->id,
+            attempt->away ? attempt->away : wish->store->name, run->waits_for,
+            result->until_ms);
+    else
+        activity_not_held(activity, job, wish->id);
+    if (result->end == ATTEMPT_RUN_ENDED && !result->already)
+        activity_run_ended(activity, wish->job->name, result->state);
+    if (result->end == ATTEMPT_LEASE_LOST)
+        activity_lease_lost(activity, wish->job->name);
+}
+
 void attempt_run(const struct attempt_environment *environment,
     const struct definition *definition, const struct lease_request *wish,
     const struct run_args *args, struct attempt_result *ret)
@@ -959,6 +990,7 @@ void attempt_run(const struct attempt_environment *environment,
         attempt_with_lease(&attempt, args);
     else
         misses[outcome](&attempt);
+    count_end(&attempt);
     lease_done(&attempt.lease);
     arena_done(&attempt.arena);
 }

@@ -24,6 +24,7 @@
 #include "worker/run/ledger.h"
 #include "worker/run/setup.h"
 
+struct activity;
 struct request_pool;
 struct lock_file;
 struct renewer;
@@ -33,6 +34,7 @@ struct attempt_environment {
     struct request_pool *request_pool;
     struct renewer *renewer;
     struct lock_file *lock_file; /* lock file of this process; NULL: none */
+    struct activity *activity;   /* counts the attempts' runs; NULL: none */
     /* stopping: should attempts stop and release their leases? Any thread. */
     bool (*stopping)(void *context);
     /* watch: called with the run when its kind starts, and with NULL when the

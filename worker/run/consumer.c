@@ -108,6 +108,12 @@ struct consumer {
     int64_t held_until_ms; /* when the last held run is retried */
     struct err held_err;
     struct consumer_result result;
+    struct consumer_view view; /* all but threads; see show() */
+
+    /* Taken by consumer_look() and its like before any other lock, so that
+     * threads and request_pool exist while they are used; both are NULL before
+     * and after. */
+    struct platform_mutex look_lock;
 };
 
 #define OBJECT "worker"
@@ -206,6 +212,84 @@ void consumer_reload(struct consumer *consumer)
     consumer->reloading = true;
     platform_wake_all(&consumer->changed);
     platform_unlock(&consumer->lock);
+}
+
+/* ---- what others may see ---- */
+
+/* Copy the state of this thread to where consumer_look() reads it. */
+static void show(struct consumer *consumer, enum consumer_stage stage)
+{
+    const struct outage *outage = &consumer->outage;
+
+    platform_lock(&consumer->lock);
+    consumer->view.stage = stage;
+    consumer->view.progress_ms = platform_boot_ms();
+    consumer->view.outage = outage->lasts;
+    consumer->view.outage_since_ms = outage->since_ms;
+    consumer->view.cause = outage->lasts ? outage->cause : (struct err){""};
+    consumer->view.past = consumer->past;
+    platform_unlock(&consumer->lock);
+}
+
+void consumer_look(struct consumer *consumer, struct consumer_view *ret)
+{
+    platform_lock(&consumer->look_lock);
+    platform_lock(&consumer->lock);
+    *ret = consumer->view;
+    if (consumer->stopping)
+        ret->stage = CONSUMER_STOPS;
+    platform_unlock(&consumer->lock);
+    if (consumer->threads) {
+        worker_threads_look(consumer->threads, &ret->threads);
+        ret->past = *outage_later(&ret->past, &ret->threads.past);
+    }
+    platform_unlock(&consumer->look_lock);
+}
+
+struct definition *consumer_definition(struct consumer *consumer)
+{
+    struct definition *definition;
+
+    platform_lock(&consumer->lock);
+    definition = definition_hold(consumer->definition);
+    platform_unlock(&consumer->lock);
+    return definition;
+}
+
+bool consumer_queue_fails(struct consumer *consumer, const char *queue)
+{
+    bool fails;
+
+    platform_lock(&consumer->look_lock);
+    fails = consumer->threads &&
+            worker_threads_queue_is_failing(consumer->threads, queue);
+    platform_unlock(&consumer->look_lock);
+    return fails;
+}
+
+bool consumer_is_away(struct consumer *consumer, const struct store *store)
+{
+    bool away = false;
+
+    for (size_t i = 0; i < STORE_SERVICES; i++)
+        away = away || breaker_is_away(&store->breakers[i]);
+    platform_lock(&consumer->look_lock);
+    if (consumer->request_pool)
+        away = away || request_pool_is_silent(consumer->request_pool, store);
+    platform_unlock(&consumer->look_lock);
+    return away;
+}
+
+double consumer_rate(
+    struct consumer *consumer, const struct store *store, bool of_partition)
+{
+    double per_s = -1;
+
+    platform_lock(&consumer->look_lock);
+    if (consumer->request_pool)
+        per_s = request_pool_rate(consumer->request_pool, store, of_partition);
+    platform_unlock(&consumer->look_lock);
+    return per_s;
 }
 
 /* ---- outages ---- */
@@ -346,12 +430,17 @@ static void watch_store(struct consumer *consumer)
 static void take_definition(
     struct consumer *consumer, struct definition *definition)
 {
+    struct definition *former;
+
     if (!same_places(definition->setup, consumer->definition->setup))
         log_warn(
             OBJECT, "slots and requests stay as they were until a restart");
     watch_end(consumer->watch);
-    definition_drop(consumer->definition);
+    platform_lock(&consumer->lock);
+    former = consumer->definition;
     consumer->definition = definition;
+    platform_unlock(&consumer->lock);
+    definition_drop(former);
     set_ceilings(consumer);
     worker_threads_pause(consumer->threads, true); /* until the ledger works */
     worker_threads_reload(consumer->threads, definition);
@@ -775,9 +864,12 @@ static void wait_for_work(struct consumer *consumer, uint64_t seen)
 {
     int64_t due_ms = next_due_ms(consumer);
     int64_t watchdog_ms = notify_watchdog_ms(consumer->options.notify);
+    int64_t heartbeat_ms = consumer->options.heartbeat_ms;
 
-    if (watchdog_ms > 0 && platform_boot_ms() + watchdog_ms / 2 < due_ms)
-        due_ms = platform_boot_ms() + watchdog_ms / 2;
+    if (watchdog_ms > 0)
+        due_ms = sooner(due_ms, platform_boot_ms() + watchdog_ms / 2);
+    if (heartbeat_ms > 0)
+        due_ms = sooner(due_ms, platform_boot_ms() + heartbeat_ms);
     platform_lock(&consumer->lock);
     while (!consumer->stopping && !consumer->reloading &&
            consumer->reports == seen && platform_boot_ms() < due_ms)
@@ -816,6 +908,7 @@ static void serve(struct consumer *consumer)
             prune_runs(consumer);
         report_ready(consumer);
         report_status(consumer);
+        show(consumer, CONSUMER_SERVES);
         if (drained(consumer))
             break;
         wait_for_work(consumer, seen);
@@ -833,11 +926,16 @@ struct consumer *consumer_new(const struct consumer_options *options)
     consumer->orphan_later_ms = consumer->held_due_ms = PLATFORM_NEVER;
     platform_mutex_init(&consumer->lock);
     platform_cond_init(&consumer->changed);
+    platform_mutex_init(&consumer->look_lock);
+    consumer->view.progress_ms = platform_boot_ms();
+    consumer->view.slots = (size_t)options->definition->setup->slots;
     orphans_init(&consumer->orphans, &consumer->deadline, options->lock_file);
     prune_init(&consumer->prune);
     begin_anew(consumer);
-    consumer->environment = (struct attempt_environment){
-        .stopping = is_stopping, .context = consumer};
+    consumer->environment =
+        (struct attempt_environment){.activity = options->activity,
+            .stopping = is_stopping,
+            .context = consumer};
     return consumer;
 }
 
@@ -849,6 +947,7 @@ void consumer_free(struct consumer *consumer)
     prune_done(&consumer->prune);
     platform_cond_done(&consumer->changed);
     platform_mutex_done(&consumer->lock);
+    platform_mutex_done(&consumer->look_lock);
     definition_drop(consumer->definition);
     mem_free(consumer);
 }
@@ -877,8 +976,10 @@ static void serve_with_slots(struct consumer *consumer)
 {
     const struct setup *setup = consumer->definition->setup;
 
+    platform_lock(&consumer->look_lock);
     consumer->request_pool = request_pool_new(
         (unsigned)setup->requests, setup->max_entities_per_second);
+    platform_unlock(&consumer->look_lock);
     consumer->renewer = renewer_new((size_t)setup->slots);
     set_ceilings(consumer);
     consumer->environment.request_pool = consumer->request_pool;
@@ -890,7 +991,23 @@ static void serve_with_slots(struct consumer *consumer)
     watch_store(consumer);
     serve(consumer);
     watch_end(consumer->watch);
+    show(consumer, CONSUMER_STOPS);
     notify_stopping(consumer->options.notify);
+}
+
+/* Take the threads away from consumer_look(), then end them. */
+static void end_threads(struct consumer *consumer)
+{
+    struct worker_threads *threads = consumer->threads;
+    struct request_pool *request_pool = consumer->request_pool;
+
+    platform_lock(&consumer->look_lock);
+    consumer->threads = NULL;
+    consumer->request_pool = NULL;
+    platform_unlock(&consumer->look_lock);
+    worker_threads_free(threads);
+    renewer_free(consumer->renewer);
+    request_pool_free(request_pool);
 }
 
 enum tw_err consumer_run(
@@ -906,13 +1023,13 @@ enum tw_err consumer_run(
 
     if (outcome != TW_OK)
         return outcome;
+    platform_lock(&consumer->look_lock);
     consumer->threads = worker_threads_new(&options, consumer->definition);
+    platform_unlock(&consumer->look_lock);
     outcome = begin(consumer, err);
     if (outcome == TW_OK)
         serve_with_slots(consumer);
-    worker_threads_free(consumer->threads);
-    renewer_free(consumer->renewer);
-    request_pool_free(consumer->request_pool);
+    end_threads(consumer);
     if (outcome != TW_OK)
         return outcome;
     *ret = consumer->result;

@@ -17,11 +17,15 @@
 #include <stdint.h>
 
 #include "worker/base/err.h"
+#include "worker/run/outage.h"
 #include "worker/run/setup.h"
+#include "worker/run/worker_threads.h"
 
+struct activity;
 struct consumer;
 struct lock_file;
 struct notify;
+struct store;
 
 struct consumer_options {
     struct definition *definition; /* takes over one reference */
@@ -31,6 +35,12 @@ struct consumer_options {
     /* lock file of this process; borrowed. NULL: none; a crash of this worker,
      * or of another of this host, is noticed only when the leases expire */
     struct lock_file *lock_file;
+
+    struct activity *activity; /* counts the runs; borrowed. NULL: none */
+
+    /* How often consumer_look() must show progress; 0: whenever there is
+     * something to do. */
+    int64_t heartbeat_ms;
 
     /*
      * reload: read the configuration again. Returns a new definition (the
@@ -77,5 +87,45 @@ void consumer_stop(struct consumer *consumer);
 
 /* consumer_reload: make the consumer's thread call options.reload soon. */
 void consumer_reload(struct consumer *consumer);
+
+/* ---- what others may see ---- Any thread may call these functions, from
+ * consumer_new() to consumer_free(); they send no request. */
+
+enum consumer_stage {
+    CONSUMER_STARTS, /* until the first turn of the loop is over */
+    CONSUMER_SERVES,
+    CONSUMER_STOPS, /* consumer_stop() was called, or the drain is over */
+};
+
+struct consumer_view {
+    enum consumer_stage stage;
+    int64_t progress_ms;     /* boot clock: when the loop last began a turn; the
+                                service manager's watchdog is notified then */
+    bool outage;             /* the ledger's outage: no messages are received */
+    int64_t outage_since_ms; /* boot clock; valid during an outage */
+    struct err cause;        /* of the outage, or "" */
+    struct outage_past past; /* the last outage that is over, of the ledger or
+                                of a queue */
+    size_t slots;
+    struct worker_threads_view threads; /* all zero before and
+                                           after they exist */
+};
+void consumer_look(struct consumer *consumer, struct consumer_view *ret);
+
+/* consumer_definition: the newest configuration, with one more reference. */
+struct definition *consumer_definition(struct consumer *consumer);
+
+/* consumer_queue_fails: has the served queue of this name an outage? */
+bool consumer_queue_fails(struct consumer *consumer, const char *queue);
+
+/* consumer_is_away: does the store not respond, serve nothing, or refuse the
+ * credentials? */
+bool consumer_is_away(struct consumer *consumer, const struct store *store);
+
+/* consumer_rate: the rate that the service's refusals have shown for the
+ * store's account, or for the partition that was refused last, entities a
+ * second; < 0: no limit is known. */
+double consumer_rate(
+    struct consumer *consumer, const struct store *store, bool of_partition);
 
 #endif

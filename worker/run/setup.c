@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "config/settings.h"
+#include "worker/base/address.h"
 #include "worker/base/mem.h"
 #include "worker/base/text.h"
 #include "worker/run/lock_file.h"
@@ -20,7 +21,7 @@
 /* The settings as the file has them. */
 struct raw_setup {
     struct slice store, listen;
-    struct yaml_node *queues, *poll;
+    struct yaml_node *queues, *poll, *admin_token_file;
     int64_t slots, requests, visibility_timeout_ms, max_attempts,
         max_entities_per_second, keep_runs_ms;
     double price_per_10k;
@@ -95,7 +96,13 @@ static const struct setting worker_table[] = {
     {.key = "listen",
         .type = SETTING_TEXT,
         .offset = RAW(listen),
-        .help = "metrics, health, dashboard; absent: none"},
+        .help = "address and port of metrics, health and dashboard; absent: "
+                "none"},
+    {.key = "admin_token_file",
+        .type = SETTING_NODE,
+        .offset = RAW(admin_token_file),
+        .help = "a file with the token that the dashboard asks for before it "
+                "changes anything; absent: it only shows"},
 };
 
 const struct settings_section setup_worker_section =
@@ -399,6 +406,39 @@ static void check_visibility(struct setup_loader *loader,
             "visibility_timeout must be whole seconds");
 }
 
+/* ---- worker: listen, admin_token_file ---- */
+
+static void load_listen(struct setup_loader *loader,
+    const struct yaml_node *map, struct slice listen)
+{
+    const struct yaml_node *at = yaml_get(map, "listen");
+    struct address address;
+    struct err err;
+
+    if (at == NULL || (listen.len == 0 && at->text.len > 0))
+        return; /* absent, or reported as not being a text */
+    if (address_parse(listen, &address, &err) != TW_OK)
+        problems_add(loader->problems, at->mark, "listen: %s", err.text);
+    else
+        loader->setup->listen = kept_text(loader->arena, listen);
+}
+
+static void load_token_file(
+    struct setup_loader *loader, const struct yaml_node *at)
+{
+    struct slice path;
+
+    if (at == NULL || !settings_text(at, false, loader->arena, &path,
+                          &loader->setup->unset, loader->problems))
+        return;
+    if (path.len == 0 && loader->setup->unset == NULL)
+        problems_add(loader->problems, at->mark,
+            "`admin_token_file` is empty: name a file, or leave the key out");
+    else
+        loader->setup->admin_token_file = kept_text(loader->arena, path);
+    loader->setup->unset_mark = at->mark;
+}
+
 void setup_load(const struct yaml_node *node, const struct job_stores *stores,
     const struct jobs *jobs, struct arena *arena, struct setup *ret,
     struct problems *problems)
@@ -406,7 +446,6 @@ void setup_load(const struct yaml_node *node, const struct job_stores *stores,
     struct setup_loader loader = {stores, jobs, arena, ret, problems};
     struct raw_setup raw = {0};
     const struct yaml_node *map = node ? node : empty_map(arena);
-    const struct yaml_node *listen;
 
     *ret = (struct setup){.store = stores->by_default};
     (void)settings_load(map, "worker", worker_table, TABLE_SIZE(worker_table),
@@ -417,10 +456,8 @@ void setup_load(const struct yaml_node *node, const struct job_stores *stores,
     load_queues(&loader, raw.queues);
     load_poll(&loader, raw.poll);
     check_visibility(&loader, map, raw.visibility_timeout_ms);
-    listen = yaml_get(map, "listen");
-    if (listen)
-        problems_add(problems, listen->mark,
-            "`listen` is not supported yet: leave it out");
+    load_listen(&loader, map, raw.listen);
+    load_token_file(&loader, raw.admin_token_file);
     ret->slots = raw.slots;
     ret->requests = raw.requests;
     ret->max_attempts = raw.max_attempts;
@@ -490,6 +527,13 @@ struct lock_file *definition_lock_file(const struct definition *definition)
 
     return lock_file_open(definition->lock_folder,
         keep_ms > DEAD_KEPT_MIN_MS ? keep_ms : DEAD_KEPT_MIN_MS);
+}
+
+char *definition_path(const struct definition *definition, const char *path)
+{
+    return path[0] == '/' || definition->archive_folder == NULL
+               ? mem_text(path, strlen(path))
+               : mem_format("%s/%s", definition->archive_folder, path);
 }
 
 struct definition *definition_hold(struct definition *definition)

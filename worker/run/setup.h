@@ -45,6 +45,13 @@ struct setup {
     int64_t max_entities_per_second; /* 0: no ceiling */
     double price_per_10k;            /* dollars per 10,000 transactions */
     int64_t keep_runs_ms;            /* for succeeded, cancelled; 0: for ever */
+    const char *listen; /* valid for address_parse(); NULL: no server */
+    const char *admin_token_file; /* as configured: resolve the path with
+                                     definition_path(); NULL: none */
+    const char *unset;            /* name of an environment variable that
+                                     admin_token_file needs and that is not set; NULL:
+                                     none */
+    struct mark unset_mark;       /* where admin_token_file names it */
 };
 
 /*
@@ -102,6 +109,10 @@ struct lock_file;
 /* definition_lock_file: open a lock file for this process, as lock_file_open()
  * does. */
 struct lock_file *definition_lock_file(const struct definition *definition);
+
+/* definition_path: path, or, if it is relative, the path below the folder of
+ * relative paths. Owned. */
+char *definition_path(const struct definition *definition, const char *path);
 
 /* definition_hold: one more reference; returns definition. */
 struct definition *definition_hold(struct definition *definition);

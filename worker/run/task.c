@@ -5,6 +5,7 @@
 #include "worker/base/log.h"
 #include "worker/base/platform.h"
 #include "worker/base/text.h"
+#include "worker/run/activity.h"
 #include "worker/run/lease.h"
 #include "worker/run/ledger_change.h"
 #include "worker/run/message.h"
@@ -98,6 +99,8 @@ static void poison(const struct doing *doing,
     report->result.state = LEDGER_POISONED;
     report->result.end = ATTEMPT_RUN_ENDED;
     if (report->poisoned) {
+        activity_run_ended(doing->environment->activity,
+            job ? job->name : LEDGER_UNREADABLE, LEDGER_POISONED);
         (void)err_fail(err, TW_INVALID, "%s", reason);
         return;
     }
@@ -189,6 +192,9 @@ static void hold_message(const struct doing *doing,
         return;
     }
     hide(doing, message, left > 0 ? left / TICKS_PER_MS : HELD_MIN_MS, report);
+    activity_held(doing->environment->activity, run->job, run->id,
+        definition_store(doing->task->definition)->name,
+        slice_of(LEDGER_WAITS_FOR_DEFINITION), report->result.until_ms);
     log_warn("run", "%.*s/%.*s is held: its job is not in the configuration",
         SLICE_ARG(run->job), SLICE_ARG(run->id));
 }

@@ -479,8 +479,8 @@ enum tw_err worker_threads_ensure_queues(
 
         if (is_hopeless(outcome))
             return outcome;
-        if (outcome != TW_OK && poll_failed(poll, err))
-            log_failing(&setup->queues[i], err);
+        if (outcome != TW_OK)
+            worker_threads_queue_fails(threads, i, err);
     }
     return TW_OK;
 }
@@ -632,4 +632,17 @@ bool worker_threads_found_empty(
     empty = threads->polls[queue - setup->queues].wait_ms > 0;
     platform_unlock(&threads->lock);
     return empty;
+}
+
+bool worker_threads_queue_is_failing(
+    struct worker_threads *threads, const char *queue)
+{
+    bool fails = false;
+
+    platform_lock(&threads->lock);
+    for (size_t i = 0; i < setup_of(threads)->queue_count; i++)
+        if (strcmp(setup_of(threads)->queues[i].name, queue) == 0)
+            fails = threads->polls[i].outage.lasts;
+    platform_unlock(&threads->lock);
+    return fails;
 }

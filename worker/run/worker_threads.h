@@ -123,4 +123,9 @@ void worker_threads_look(
 bool worker_threads_found_empty(
     struct worker_threads *threads, const struct setup_queue *queue);
 
+/* worker_threads_queue_is_failing: has the served queue of this name an outage?
+ */
+bool worker_threads_queue_is_failing(
+    struct worker_threads *threads, const char *queue);
+
 #endif

@@ -2,7 +2,6 @@
 /* Accounts, partitions, and which of the two a refusal counts for. */
 #include "worker/store/rate_limiter.h"
 
-#include <stdbool.h>
 #include <stddef.h>
 #include <string.h>
 
@@ -228,4 +227,19 @@ void rate_limiter_answered(struct rate_limiter *limiter, struct rate_key key,
     rate_answered(&partition->rate, &of_partition);
     if (of_partition.refused && partition->rate.limited)
         key.account->learned = partition->rate;
+}
+
+double rate_limiter_rate(
+    struct rate_limiter *limiter, const struct store *store, bool of_partition)
+{
+    const struct rate_account *account;
+    const struct rate *rate;
+
+    for (account = limiter->accounts; account; account = account->next) {
+        if (!is_of(account, store))
+            continue;
+        rate = of_partition ? &account->learned : &account->rate;
+        return rate->limited ? rate->per_s : -1;
+    }
+    return -1;
 }

@@ -9,6 +9,7 @@
 #ifndef TW_STORE_RATE_LIMITER_H
 #define TW_STORE_RATE_LIMITER_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "worker/store/rate.h"
@@ -42,5 +43,10 @@ void rate_limiter_send(struct rate_limiter *limiter, struct rate_key key,
     int64_t now_ms, unsigned entities);
 void rate_limiter_answered(struct rate_limiter *limiter, struct rate_key key,
     const struct rate_answer *answer);
+
+/* rate_limiter_rate: the limit of the account of store, or of its partition
+ * that was refused last, entities a second; < 0: no limit is known. */
+double rate_limiter_rate(
+    struct rate_limiter *limiter, const struct store *store, bool of_partition);
 
 #endif

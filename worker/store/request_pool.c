@@ -788,6 +788,17 @@ bool request_pool_is_silent(
     return silent;
 }
 
+double request_pool_rate(struct request_pool *request_pool,
+    const struct store *store, bool of_partition)
+{
+    double per_s;
+
+    platform_lock(&request_pool->mutex);
+    per_s = rate_limiter_rate(request_pool->limiter, store, of_partition);
+    platform_unlock(&request_pool->mutex);
+    return per_s;
+}
+
 static void stop(struct pool_client *client)
 {
     client->stopped = true;

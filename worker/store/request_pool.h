@@ -112,6 +112,12 @@ void request_pool_watch_silence(
 bool request_pool_is_silent(
     struct request_pool *request_pool, const struct store *store);
 
+/* request_pool_rate: the limit that the rate limiter applies to the account of
+ * store, or to the partition that was refused last, entities a second; < 0: it
+ * knows no limit. */
+double request_pool_rate(struct request_pool *request_pool,
+    const struct store *store, bool of_partition);
+
 /* request_pool_submit: task is borrowed until it is done. The call never
  * blocks. */
 void request_pool_submit(struct pool_client *client, struct pool_request *task);

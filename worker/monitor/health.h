@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * /livez and /readyz. A worker is alive while its loop makes progress, the
+ * criterion of the service manager's watchdog: a process that is not should be
+ * killed. It is ready while it takes messages; one that is not should be left
+ * alone, because a restart does not end an outage.
+ */
+#ifndef TW_MONITOR_HEALTH_H
+#define TW_MONITOR_HEALTH_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "worker/base/buf.h"
+#include "worker/monitor/server.h"
+#include "worker/run/consumer.h"
+
+/* How often the loop must show progress, and after which time without progress
+ * a worker without a watchdog is not alive: WatchdogSec of the unit. */
+#define HEALTH_HEARTBEAT_MS INT64_C(15000)
+#define HEALTH_LIMIT_MS INT64_C(120000)
+
+struct health {
+    struct consumer *consumer; /* borrowed */
+    int64_t limit_ms; /* longest time without progress of a live worker */
+};
+
+/*
+ * health_is_alive, health_is_ready: judge a state of the consumer at now_ms
+ * (boot clock); queue_count: number of queues that are served. Both add one
+ * sentence to why, also if the result is true.
+ */
+bool health_is_alive(const struct consumer_view *view, int64_t now_ms,
+    int64_t limit_ms, struct buf *why);
+bool health_is_ready(const struct consumer_view *view, size_t queue_count,
+    int64_t now_ms, struct buf *why);
+
+/* health_routes: fill in HEALTH_ROUTES routes, whose context is health. */
+#define HEALTH_ROUTES 2
+void health_routes(struct health *health, struct http_route *routes);
+
+#endif

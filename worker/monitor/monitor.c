@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: MIT */
+/* Starts and stops everything that is served on `worker.listen`. */
+#include "worker/monitor/monitor.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "worker/base/address.h"
+#include "worker/base/log.h"
+#include "worker/base/mem.h"
+#include "worker/monitor/health.h"
+#include "worker/monitor/server.h"
+#include "worker/run/setup.h"
+
+#define OBJECT "worker"
+#define ROUTES_MAX 32
+
+struct monitor {
+    struct health health;
+    struct http_server *server;
+};
+
+/* The file must be there and not be empty when the worker starts, so that a
+ * wrong path is noticed then. */
+static enum tw_err check_token_file(
+    const struct definition *definition, struct err *err)
+{
+    const char *named = definition->setup->admin_token_file;
+    enum tw_err outcome = TW_OK;
+    char *path, first;
+    ssize_t len = -1;
+    int fd;
+
+    if (!named)
+        return TW_OK;
+    path = definition_path(definition, named);
+    fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd >= 0)
+        len = read(fd, &first, 1);
+    if (len < 0)
+        outcome = err_fail(err, TW_INVALID,
+            "admin_token_file %s cannot be read: %s", path, strerror(errno));
+    else if (len == 0)
+        outcome = err_fail(err, TW_INVALID,
+            "admin_token_file %s is empty: write a long random text into it, "
+            "or leave the key out",
+            path);
+    if (fd >= 0)
+        (void)close(fd);
+    mem_free(path);
+    return outcome;
+}
+
+/* Fill in the routes of all that is served. Returns their number. */
+static size_t add_routes(struct monitor *monitor, struct http_route *routes)
+{
+    size_t count = 0;
+
+    health_routes(&monitor->health, routes + count);
+    count += HEALTH_ROUTES;
+    return count;
+}
+
+static void log_address(const struct monitor *monitor, const char *listen)
+{
+    struct address address;
+
+    log_info(OBJECT, "listens on %s (port %u): /metrics, /livez, /readyz",
+        listen, monitor_port(monitor));
+    if (address_parse(slice_of(listen), &address, NULL) == TW_OK &&
+        !address.loopback)
+        log_warn(OBJECT,
+            "other machines can reach %s, without TLS: who reaches it reads "
+            "what this worker does; limit it to a trusted network, or listen "
+            "on 127.0.0.1",
+            listen);
+}
+
+enum tw_err monitor_start(const struct monitor_options *options,
+    struct monitor **ret, struct err *err)
+{
+    const char *listen = options->definition->setup->listen;
+    struct http_route routes[ROUTES_MAX];
+    struct monitor *monitor;
+    enum tw_err outcome = check_token_file(options->definition, err);
+
+    if (outcome != TW_OK)
+        return outcome;
+    monitor = mem_alloc(sizeof(*monitor));
+    monitor->health = (struct health){.consumer = options->consumer,
+        .limit_ms =
+            options->watchdog_ms > 0 ? options->watchdog_ms : HEALTH_LIMIT_MS};
+    outcome = http_server_start(
+        listen, routes, add_routes(monitor, routes), &monitor->server, err);
+    if (outcome != TW_OK) {
+        monitor_stop(monitor);
+        return outcome;
+    }
+    log_address(monitor, listen);
+    *ret = monitor;
+    return TW_OK;
+}
+
+unsigned monitor_port(const struct monitor *monitor)
+{
+    return http_server_port(monitor->server);
+}
+
+void monitor_stop(struct monitor *monitor)
+{
+    if (!monitor)
+        return;
+    http_server_stop(monitor->server);
+    mem_free(monitor);
+}

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Everything that a worker serves on `worker.listen`. command_worker.c starts
+ * it once the consumer exists, and stops it before the consumer is freed.
+ */
+#ifndef TW_MONITOR_MONITOR_H
+#define TW_MONITOR_MONITOR_H
+
+#include <stdint.h>
+
+#include "worker/base/err.h"
+
+struct activity;
+struct consumer;
+struct definition;
+struct monitor;
+
+struct monitor_options {
+    const struct definition *definition; /* its `listen` is not NULL; borrowed
+                                            until monitor_stop() */
+    struct consumer *consumer;           /* borrowed until monitor_stop() */
+    struct activity *activity;           /* borrowed until monitor_stop() */
+    int64_t watchdog_ms; /* limit of the service manager's watchdog; 0: none */
+};
+
+/*
+ * monitor_start: listen and serve. Logs the address, with a warning if other
+ * machines can reach it.
+ *
+ * TW_REFUSED  the address or port cannot be listened on now.
+ * TW_INVALID  the address or the file of `admin_token_file` is wrong.
+ */
+TW_MUST_USE enum tw_err monitor_start(const struct monitor_options *options,
+    struct monitor **ret, struct err *err);
+
+/* monitor_port: the port on which it listens. */
+unsigned monitor_port(const struct monitor *monitor);
+
+void monitor_stop(struct monitor *monitor); /* NULL: nothing */
+
+#endif

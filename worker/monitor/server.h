@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The HTTP server of `worker.listen`: metrics, health, dashboard. A handler is
+ * called for one request on the server's own thread and fills the response; it
+ * must be quick, or bounded by its own deadline, because other requests wait.
+ */
+#ifndef TW_MONITOR_SERVER_H
+#define TW_MONITOR_SERVER_H
+
+#include <stddef.h>
+
+#include "worker/base/buf.h"
+#include "worker/base/err.h"
+#include "worker/base/slice.h"
+
+/* A request: borrowed for the call. The body is at most 64 KiB; a longer one
+ * is refused before any handler is called. */
+struct http_request {
+    const char
+        *method;      /* "GET", "HEAD" (the handler treats it as GET), "POST" */
+    const char *path; /* without the query, percent-decoded */
+    struct slice body;
+    void *connection; /* of the library: for the two functions below */
+};
+
+/* http_request_header: the header's value, NULL if it is absent.
+ * http_request_query: the query argument's value, decoded; NULL if absent. */
+const char *http_request_header(
+    const struct http_request *request, const char *name);
+const char *http_request_query(
+    const struct http_request *request, const char *name);
+
+struct http_response {
+    unsigned status;          /* 200 unless the handler changes it */
+    const char *content_type; /* static; NULL: text/plain; charset=utf-8 */
+    struct buf body;          /* initialised; the handler adds to it */
+};
+
+struct http_route {
+    const char *method; /* GET also answers HEAD */
+    const char *path;   /* exact */
+    void (*handle)(void *context, const struct http_request *request,
+        struct http_response *response);
+    void *context; /* borrowed */
+};
+
+struct http_server;
+
+/* http_server_start: listens on address ("127.0.0.1:9464", "[::1]:9464", port
+ * 0: any free port) and serves the routes (an array of count; copied, contexts
+ * borrowed until http_server_stop). Fails with TW_REFUSED or TW_INVALID.
+ * Every response has Cache-Control: no-store, X-Content-Type-Options: nosniff,
+ * a Content-Security-Policy that allows nothing but the page itself, and
+ * Referrer-Policy: no-referrer.
+ * http_server_port: the port that it listens on. */
+enum tw_err http_server_start(const char *address,
+    const struct http_route *routes, size_t count, struct http_server **ret,
+    struct err *err);
+unsigned http_server_port(const struct http_server *server);
+/* http_server_stop: NULL: nothing. */
+void http_server_stop(struct http_server *server);
+
+#endif

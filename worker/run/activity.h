@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What a worker's attempts are doing and have done, for its metrics: runs in
+ * progress, runs ended, entities, lost leases, held runs. Nothing is counted
+ * while a run works: its own counts are read when somebody looks, and when its
+ * kind ends. Names are those of configured jobs and stores, so that the memory
+ * is bounded; ids of runs are kept as hashes only. Any thread may call any
+ * function. NULL as the activity: nothing is counted.
+ */
+#ifndef TW_RUN_ACTIVITY_H
+#define TW_RUN_ACTIVITY_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "worker/base/slice.h"
+#include "worker/run/ledger.h"
+
+struct activity;
+struct run;
+
+struct activity *activity_new(void); /* owned */
+void activity_free(struct activity *activity);
+
+/* activity_add_job: let activity_look() show the job, even before it runs. */
+void activity_add_job(struct activity *activity, const char *job);
+
+/* activity_begin: a kind begins to work on run; borrowed until activity_end(),
+ * which counts what was not counted yet. */
+void activity_begin(struct activity *activity, const struct run *run);
+void activity_end(struct activity *activity, const struct run *run);
+
+/* activity_run_ended: a run of job has ended with state. */
+void activity_run_ended(
+    struct activity *activity, const char *job, enum ledger_state state);
+
+/* activity_lease_lost: an attempt has ended because its lease was lost or has
+ * expired. */
+void activity_lease_lost(struct activity *activity, const char *job);
+
+/* activity_held: the run is held, or waits for its turn, until until_ms (boot
+ * clock): waits_for is its WaitsFor, store the store that it waits for.
+ * activity_not_held: it is not held any more, as far as this worker knows. */
+void activity_held(struct activity *activity, struct slice job, struct slice id,
+    const char *store, struct slice waits_for, int64_t until_ms);
+void activity_not_held(
+    struct activity *activity, struct slice job, struct slice id);
+
+/* ---- looking ---- */
+
+enum activity_entities {
+    ACTIVITY_READ,
+    ACTIVITY_WRITTEN,
+    ACTIVITY_DELETED,
+    ACTIVITY_SKIPPED,
+    ACTIVITY_FAILED,
+    ACTIVITY_ENTITIES
+};
+
+enum activity_result {
+    ACTIVITY_RUN_SUCCEEDED,
+    ACTIVITY_RUN_FAILED,
+    ACTIVITY_RUN_POISONED,
+    ACTIVITY_RUN_CANCELLED,
+    ACTIVITY_RESULTS
+};
+
+struct activity_job {
+    const char *name;
+    int64_t in_progress;
+    int64_t ended[ACTIVITY_RESULTS];
+    int64_t entities[ACTIVITY_ENTITIES]; /* never less than before */
+    int64_t leases_lost;
+};
+
+/* activity_jobs: the jobs, in the order in which they became known. Owned
+ * array; the names live as long as activity. */
+struct activity_job *activity_jobs(
+    struct activity *activity, size_t *ret_count);
+
+/* Held runs of one store and cause. */
+struct activity_hold {
+    const char *store, *cause; /* cause: store, archive, definition, turn, other
+                                */
+    int64_t count;
+};
+
+/* activity_holds: runs that this worker knows to be held, by store and cause;
+ * of each pair that ever occurred, also if no run is held now. Owned array; the
+ * texts live as long as activity. */
+struct activity_hold *activity_holds(
+    struct activity *activity, size_t *ret_count);
+
+#endif
