@@ -37,6 +37,37 @@
 #define CHEAP_COMPARISON_MS 2000
 #define COMPARISON_PART 20
 
+/* ---- the steps ---- */
+
+/* The steps of a round, by mode. */
+static const struct step {
+    enum copy_mode mode;
+    enum copy_step step;
+    enum tw_err (*make)(struct copy_work *work);
+    bool waits; /* begins once no earlier request can arrive any more (A4) */
+    enum copy_step next;
+} STEPS[] = {
+    {COPY_SEND_ALL, COPY_FORWARD, copy_forward, false, COPY_STEPS_END},
+    {COPY_SEND_NEWER, COPY_FORWARD, copy_forward, false, COPY_STEPS_END},
+    {COPY_COMPARE, COPY_FORWARD, copy_forward, false, COPY_OWN},
+    {COPY_COMPARE, COPY_OWN, copy_own, true, COPY_REPAIR},
+    {COPY_COMPARE, COPY_REPAIR, copy_forward, false, COPY_BACKWARD},
+    {COPY_COMPARE, COPY_BACKWARD, copy_backward, true, COPY_STEPS_END},
+    {COPY_EACH, COPY_FORWARD, copy_forward, false, COPY_BACKWARD},
+    {COPY_EACH, COPY_BACKWARD, copy_backward, true, COPY_STEPS_END},
+};
+
+#define STEP_COUNT (sizeof(STEPS) / sizeof(STEPS[0]))
+
+/* The present step; NULL: the mode does not have it. */
+static const struct step *step_of(const struct copy_work *work)
+{
+    for (size_t i = 0; i < STEP_COUNT; i++)
+        if (STEPS[i].mode == work->at.mode && STEPS[i].step == work->at.step)
+            return &STEPS[i];
+    return NULL;
+}
+
 /* ---- before the first round ---- */
 
 /* Fails if two stores of the configuration are one account, because a copy
@@ -107,6 +138,8 @@ static void resume(struct copy_work *work)
     if (work->run->previous_owner_crashed || (resumes && work->at.late))
         for (size_t i = 0; i < work->table_count; i++)
             late_note(&work->late, work->tables[i].store);
+    if (!step_of(work))
+        begin_steps(work, work->at.mode);
     if (resumes && work->rounds.under_way && work->at.mode == COPY_COMPARE)
         resume_comparison(work);
 }
@@ -160,30 +193,29 @@ static enum tw_err begin_round(struct copy_work *work)
     return TW_OK;
 }
 
-static enum tw_err step(struct copy_work *work, enum copy_step step,
-    enum tw_err (*make)(struct copy_work *work))
+static enum tw_err make_step(struct copy_work *work, const struct step *step)
 {
-    work->at.step = step;
-    return make(work);
+    enum tw_err outcome = TW_OK;
+
+    if (step->waits)
+        outcome = late_wait(&work->late, work->run, work->err);
+    return outcome == TW_OK ? step->make(work) : outcome;
 }
 
-/* Compares both sides once. late_wait() ensures that no earlier request can
- * arrive after the own copies were read (rule A4). */
-static enum tw_err compare_once(struct copy_work *work)
+/* Makes the steps from work->at.step to the end of the round. */
+static enum tw_err make_steps(struct copy_work *work)
 {
-    enum tw_err outcome = step(work, COPY_FORWARD, copy_forward);
+    const struct step *step = step_of(work);
+    enum tw_err outcome = make_step(work, step);
 
-    if (outcome == TW_OK)
-        outcome = late_wait(&work->late, work->run, work->err);
-    if (outcome == TW_OK)
-        outcome = step(work, COPY_OWN, copy_own);
-    if (outcome != TW_OK || difference_is_none(work->difference))
-        return outcome;
-    outcome = step(work, COPY_REPAIR, copy_forward);
-    if (outcome == TW_OK)
-        outcome = late_wait(&work->late, work->run, work->err);
-    if (outcome == TW_OK)
-        outcome = step(work, COPY_BACKWARD, copy_backward);
+    while (outcome == TW_OK && step->next != COPY_STEPS_END &&
+           !(step->step == COPY_OWN && difference_is_none(work->difference))) {
+        work->at.step = step->next;
+        if (work->at.mode == COPY_EACH)
+            copy_save(work, true);
+        step = step_of(work);
+        outcome = make_step(work, step);
+    }
     return outcome;
 }
 
@@ -196,7 +228,7 @@ static enum tw_err compare(struct copy_work *work)
 
     do {
         work->difference = difference_new();
-        outcome = compare_once(work);
+        outcome = make_steps(work);
         difference_free(work->difference);
         work->difference = NULL;
         if (outcome != TW_OK || !work->late.any)
@@ -207,21 +239,14 @@ static enum tw_err compare(struct copy_work *work)
     return outcome;
 }
 
+/* Makes a round without a comparison; reads the own copies again if a delete
+ * had an unknown outcome. */
 static enum tw_err send_each(struct copy_work *work)
 {
-    enum tw_err outcome = TW_OK;
+    enum tw_err outcome;
 
-    if (work->at.step == COPY_FORWARD) {
-        outcome = step(work, COPY_FORWARD, copy_forward);
-        if (outcome != TW_OK)
-            return outcome;
-        work->at.step = COPY_BACKWARD;
-        copy_save(work, true);
-    }
     do {
-        outcome = late_wait(&work->late, work->run, work->err);
-        if (outcome == TW_OK)
-            outcome = copy_backward(work);
+        outcome = make_steps(work);
         work->at.checked = false;
         work->at.own = work->at.deletes = work->at.former = 0;
     } while (outcome == TW_OK && work->late.any);
@@ -239,7 +264,7 @@ static enum tw_err make_round(struct copy_work *work)
     case COPY_SEND_NEWER:
         break;
     }
-    return copy_forward(work);
+    return make_steps(work);
 }
 
 static enum tw_err end_round(struct copy_work *work, enum rounds_next *ret)

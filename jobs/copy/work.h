@@ -55,6 +55,7 @@ enum copy_step {
     COPY_OWN,
     COPY_REPAIR,
     COPY_BACKWARD,
+    COPY_STEPS_END, /* of the table of steps (copy.c) only */
 };
 
 /* A destination table. */

@@ -173,13 +173,13 @@ static bool is_accepted(const struct pair *pair, const struct intent *intent)
 static void settle_met(struct pair *pair)
 {
     if (is_accepted(pair, &carried_of(pair)->intent)) {
-        pair->state = PAIR_COPIED;
+        pair_set_state(pair, PAIR_COPIED);
         memcpy(pair->etags[PAIR_COPY], pair->found.etag, ETAG_MAX);
         pair->indeterminate = true; /* copy not provably the run's (M9) */
         mover_fill(pair->mover, &pair->keys[PAIR_COPY]);
         return;
     }
-    pair->state = PAIR_LEFT;
+    pair_set_state(pair, PAIR_LEFT);
     pair->conflict = true;
     if (pair->indeterminate)
         pair->why = "an entity is at the destination, and it is unknown "
@@ -196,7 +196,7 @@ static void settle_insert(void *context, const struct batch_writer_settled *how)
     }
     switch (how->end) {
     case WRITTEN:
-        pair->state = PAIR_COPIED;
+        pair_set_state(pair, PAIR_COPIED);
         etag_copy(pair->etags[PAIR_COPY], how->etag);
         mover_fill(pair->mover, &pair->keys[PAIR_COPY]);
         break;
@@ -206,7 +206,7 @@ static void settle_insert(void *context, const struct batch_writer_settled *how)
     case WRITE_FAILED: /* the batch writer has reported the failure */
     case WRITE_OF_ABSENT:
     case WRITE_WAS_SKIPPED:
-        pair->state = PAIR_LEFT;
+        pair_set_state(pair, PAIR_LEFT);
         mover_know(pair->mover, &pair->keys[PAIR_SOURCE], slice_of(""));
         pair->mover->named++;
         break;
@@ -280,7 +280,7 @@ static void judge_copy(struct pair *pair)
     if (found->there && found->equal &&
         strcmp(found->etag, pair->etags[PAIR_COPY]) == 0)
         return;
-    pair->state = PAIR_LEFT;
+    pair_set_state(pair, PAIR_LEFT);
     if (!found->there)
         pair->why = "its copy was deleted by others before it was read back: "
                     "the source stays";
@@ -314,17 +314,18 @@ static void settle_delete(void *context, const struct batch_writer_settled *how)
     pair->delete_indeterminate |= how->indeterminate; /* never reset: rule M4 */
     switch (how->end) {
     case WRITTEN:
-        pair->state = PAIR_DONE;
+        pair_set_state(pair, PAIR_DONE);
         break;
     case WRITE_OF_ABSENT:
-        pair->state = pair->delete_indeterminate ? PAIR_DONE : PAIR_ABSENT;
+        pair_set_state(
+            pair, pair->delete_indeterminate ? PAIR_DONE : PAIR_ABSENT);
         break;
     case WRITE_WAS_NO_OP:
-        pair->state = PAIR_CHANGED;
+        pair_set_state(pair, PAIR_CHANGED);
         break;
     case WRITE_FAILED: /* the batch writer has reported the failure */
     case WRITE_WAS_SKIPPED:
-        pair->state = PAIR_LEFT;
+        pair_set_state(pair, PAIR_LEFT);
         pair->mover->named++;
         break;
     }

@@ -2,6 +2,7 @@
 /* The pairs of a load, and reads at their keys. */
 #include "jobs/move/load.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
 #include "jobs/engine/call.h"
@@ -149,6 +150,28 @@ struct pair *move_load_add(struct load *load, const struct keys *source,
         at = (at + 1) % LOAD_SLOTS;
     load->slots[at] = (uint16_t)load->count;
     return pair;
+}
+
+/* ---- states ---- */
+
+#define TO(state) (1u << (state))
+
+static const unsigned state_moves[] = {
+    [PAIR_READ] = TO(PAIR_COPIED) | TO(PAIR_LEFT) |
+                  /* takeover: what became of the source is read first */
+                  TO(PAIR_READ) | TO(PAIR_CHANGED) | TO(PAIR_ABSENT),
+    [PAIR_COPIED] =
+        TO(PAIR_DONE) | TO(PAIR_CHANGED) | TO(PAIR_ABSENT) | TO(PAIR_LEFT),
+    [PAIR_CHANGED] = TO(PAIR_DONE) | TO(PAIR_LEFT),
+    [PAIR_ABSENT] = TO(PAIR_LEFT),
+    [PAIR_LEFT] = TO(PAIR_LEFT), /* with another reason */
+    [PAIR_DONE] = 0,
+};
+
+void pair_set_state(struct pair *pair, enum pair_state state)
+{
+    assert((state_moves[pair->state] & TO(state)) != 0);
+    pair->state = state;
 }
 
 size_t move_load_count(const struct load *load, enum pair_state state)

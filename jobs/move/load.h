@@ -114,6 +114,10 @@ struct pair *move_load_add(struct load *load, const struct keys *source,
 size_t move_load_sort(
     struct load *load, enum pair_state state, enum pair_side side);
 
+/* pair_set_state: the only way from one state to another; the table in load.c
+ * has those that are possible. */
+void pair_set_state(struct pair *pair, enum pair_state state);
+
 /* move_load_count: the number of pairs in this state. */
 size_t move_load_count(const struct load *load, enum pair_state state);
 

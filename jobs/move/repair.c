@@ -22,7 +22,7 @@ struct repair {
 
 static void leave(struct pair *pair, const char *why)
 {
-    pair->state = PAIR_LEFT;
+    pair_set_state(pair, PAIR_LEFT);
     pair->why = why;
 }
 
@@ -216,7 +216,7 @@ static enum tw_err delete_source(struct repair *r, bool *ret)
     switch (deleted) {
     case DELETED:
     case DELETED_INDETERMINATE:
-        r->pair->state = PAIR_DONE;
+        pair_set_state(r->pair, PAIR_DONE);
         atomic_fetch_add(&r->m->run->counts.deleted, 1);
         break;
     case WAS_ABSENT:

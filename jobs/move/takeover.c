@@ -63,9 +63,9 @@ static bool is_own_copy(const struct intent *intent, const struct pair *pair)
 static void judge_source(struct pair *pair)
 {
     if (has_etag(pair, PAIR_SOURCE))
-        pair->state = PAIR_READ;
+        pair_set_state(pair, PAIR_READ);
     else
-        pair->state = pair->found.there ? PAIR_CHANGED : PAIR_ABSENT;
+        pair_set_state(pair, pair->found.there ? PAIR_CHANGED : PAIR_ABSENT);
 }
 
 /* Call when pair->found is the entity at the keys of the copy. */
@@ -75,18 +75,18 @@ static void judge_pair(const struct intent *intent, struct pair *pair)
 
     switch (pair->state) {
     case PAIR_READ:
-        pair->state = own ? PAIR_COPIED : PAIR_LEFT;
+        pair_set_state(pair, own ? PAIR_COPIED : PAIR_LEFT);
         if (own)
             memcpy(pair->etags[PAIR_COPY], pair->found.etag, ETAG_MAX);
         break;
     case PAIR_CHANGED:
-        pair->state = PAIR_LEFT;
+        pair_set_state(pair, PAIR_LEFT);
         if (pair->found.there)
             pair->why = "the source was changed while a move was interrupted, "
                         "and an entity is at the destination: both stay";
         break;
     case PAIR_ABSENT:
-        pair->state = PAIR_LEFT;
+        pair_set_state(pair, PAIR_LEFT);
         if (own && !intent->leaving)
             pair->why = "the source was deleted while a move was interrupted: "
                         "its copy stays";

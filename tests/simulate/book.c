@@ -619,6 +619,15 @@ bool book_all_ended(struct book *book)
     return true;
 }
 
+bool book_has_lost(struct book *book)
+{
+    for (const struct message_note *note = book->messages; note;
+         note = note->next)
+        if (note->lost && note->key[0] && !book_find(book, slice_of(note->key)))
+            return true;
+    return false;
+}
+
 void book_end(struct book *book)
 {
     for (const struct message_note *note = book->messages; note;

@@ -68,6 +68,10 @@ bool book_any(struct book *book,
  * may land after the run's end (DESIGN.md, "When the machine is paused"). */
 bool book_was_paused(const struct book *book, struct slice key);
 
+/* book_has_lost: has a message been lost with its queue before any run of it
+ * was in the ledger? Nobody will do what it asked for. */
+bool book_has_lost(struct book *book);
+
 /* book_dump: notes what is open. */
 void book_dump(struct book *book);
 

@@ -141,8 +141,10 @@ struct thing {
 
 struct channel {
     const char *name;
-    int parent;      /* index of the newest; it may be gone */
-    bool unfinished; /* a run of it was cancelled */
+    int parent;       /* index of the newest; it may be gone */
+    bool unfinished;  /* a run of it was cancelled */
+    bool left_to_run; /* the application deleted the parent by itself, and put a
+                         message for a run that deletes the rest */
 };
 
 struct cascade_state {
@@ -839,6 +841,7 @@ static void deletes_parent(struct cascade_state *s, int channel)
         if (sim_write(s->sim, thing->table, OPERATION_DELETE, &entity, NULL) ==
             TW_OK) {
             bury(s, thing);
+            s->channels[channel].left_to_run = true;
             sim_enqueue(s->sim, s->channels[channel].name, "", false, 0);
         }
     }
@@ -986,9 +989,16 @@ static bool may_stay(const struct cascade_state *s, const struct thing *parent)
            (parent->bare && book_was_paused(s->sim->book, parent->owner));
 }
 
-/* Where a run was cancelled, what it has left undone stays: children whose
- * parent was gone before. Else no tombstone is left, no child without what it
- * is under. */
+static bool is_unfinished(
+    const struct cascade_state *s, const struct channel *channel)
+{
+    return channel->unfinished ||
+           (channel->left_to_run && book_has_lost(s->sim->book));
+}
+
+/* Where a run was cancelled, or its message was lost with the queue, what is
+ * left undone stays: children whose parent was gone before. Else no tombstone
+ * is left, no child without what it is under. */
 static void judge_alive(struct cascade_state *s, const struct thing *thing)
 {
     if (thing->owner.len > 0 && !may_stay(s, thing))
@@ -996,7 +1006,8 @@ static void judge_alive(struct cascade_state *s, const struct thing *thing)
             SLICE_ARG(thing->partition_key), SLICE_ARG(thing->owner));
     if (thing->kind < 0 || thing->away)
         return;
-    if (s->channels[thing->channel].unfinished && !parent_of(s, thing->channel))
+    if (is_unfinished(s, &s->channels[thing->channel]) &&
+        !parent_of(s, thing->channel))
         return;
     if (thing->above >= 0 ? !s->things[thing->above].alive
                           : !parent_of(s, thing->channel))

@@ -419,9 +419,9 @@ static bool is_away(const struct attempt *attempt, const struct store *store)
     return request_pool_is_silent(attempt->environment->request_pool, store);
 }
 
-/* Does a store of the configuration not respond, or refuse the credentials?
- * Sets attempt->away to the first of them. */
-static bool is_store_away(struct attempt *attempt)
+/* Set attempt->away to the first store of the configuration that does not
+ * respond, or refuses the credentials. False: there is none. */
+static bool find_store_away(struct attempt *attempt)
 {
     const struct job_stores *stores = attempt->definition->stores;
 
@@ -474,7 +474,7 @@ static void end_outage(struct attempt *attempt)
 
     if (attempt->run.archive_full) {
         end_held(attempt, LEDGER_WAITS_FOR_ARCHIVE);
-    } else if (is_store_away(attempt)) {
+    } else if (find_store_away(attempt)) {
         end_held(attempt, LEDGER_WAITS_FOR_STORE);
     } else if (move_and_store(attempt, LEDGER_QUEUED)) {
         lease_hide_message_ms(&attempt->lease, hide_ms);
