@@ -113,7 +113,8 @@ $(OBJ)/%.o: %.c
 	@echo "  $(notdir $(CC)) $<"
 	$(Q)$(CC) $(ALL_CFLAGS) -MMD -MP -c -o $@ $<
 
-$(OBJ)/worker/cli/command_version.o: worker/VERSION
+$(OBJ)/worker/cli/command_version.o $(OBJ)/worker/monitor/metrics.o: \
+    worker/VERSION
 $(OBJ)/worker/cli/command_init.o: config/tableward.yaml
 
 # The unit as it is in the tree names /usr/local and /etc; an installed one

@@ -28,6 +28,7 @@ struct service {
     const struct setup *started_with; /* of the configuration at the start, once
                                          the consumer runs */
     struct consumer *consumer;
+    struct monitor *monitor; /* what is served on `listen`; NULL: nothing */
     struct notify *notify;
     struct signals *signals;
     bool stopped;          /* a stop signal has come; under session.mutex */
@@ -118,6 +119,7 @@ static struct definition *reload(void *context)
         log_error("configuration", "%s is refused, the old one stays",
             service->config);
     problems_done(&problems);
+    monitor_note_reload(service->monitor, load != NULL);
     return load ? load_definition(load) : NULL;
 }
 
@@ -280,9 +282,9 @@ static int end_of_service(
 /* ---- what it serves on `listen` ---- */
 
 /* Not EXIT_DONE: the cause is printed. Without `listen`: nothing. */
-static int start_monitor(const struct service *service,
+static int start_monitor(struct service *service,
     const struct definition *definition, struct consumer *consumer,
-    struct activity *activity, struct monitor **ret)
+    struct activity *activity)
 {
     struct monitor_options options = {.definition = definition,
         .consumer = consumer,
@@ -293,7 +295,7 @@ static int start_monitor(const struct service *service,
 
     if (!definition->setup->listen)
         return EXIT_DONE;
-    code = monitor_start(&options, ret, &err);
+    code = monitor_start(&options, &service->monitor, &err);
     if (code == TW_OK)
         return EXIT_DONE;
     say("%s", err.text);
@@ -331,16 +333,14 @@ static int serve(struct service *service, bool drain)
         .context = service,
     };
     struct consumer *consumer = consumer_new(&options);
-    struct monitor *monitor = NULL;
     int exit_code;
 
     service->session.load = NULL;
     service->started_with = definition->setup;
-    exit_code = start_monitor(
-        service, definition, consumer, options.activity, &monitor);
+    exit_code = start_monitor(service, definition, consumer, options.activity);
     if (exit_code == EXIT_DONE)
         exit_code = run_consumer(service, consumer, definition, drain);
-    monitor_stop(monitor);
+    monitor_stop(service->monitor);
     consumer_free(consumer);
     activity_free(options.activity);
     lock_file_close(options.lock_file);

@@ -11,6 +11,7 @@
 #include "worker/base/log.h"
 #include "worker/base/mem.h"
 #include "worker/monitor/health.h"
+#include "worker/monitor/metrics.h"
 #include "worker/monitor/server.h"
 #include "worker/run/setup.h"
 
@@ -19,6 +20,7 @@
 
 struct monitor {
     struct health health;
+    struct metrics *metrics;
     struct http_server *server;
 };
 
@@ -60,6 +62,8 @@ static size_t add_routes(struct monitor *monitor, struct http_route *routes)
 
     health_routes(&monitor->health, routes + count);
     count += HEALTH_ROUTES;
+    metrics_routes(monitor->metrics, routes + count);
+    count += METRICS_ROUTES;
     return count;
 }
 
@@ -92,6 +96,7 @@ enum tw_err monitor_start(const struct monitor_options *options,
     monitor->health = (struct health){.consumer = options->consumer,
         .limit_ms =
             options->watchdog_ms > 0 ? options->watchdog_ms : HEALTH_LIMIT_MS};
+    monitor->metrics = metrics_new(options->consumer, options->activity);
     outcome = http_server_start(
         listen, routes, add_routes(monitor, routes), &monitor->server, err);
     if (outcome != TW_OK) {
@@ -108,10 +113,17 @@ unsigned monitor_port(const struct monitor *monitor)
     return http_server_port(monitor->server);
 }
 
+void monitor_note_reload(struct monitor *monitor, bool accepted)
+{
+    if (monitor)
+        metrics_note_reload(monitor->metrics, accepted);
+}
+
 void monitor_stop(struct monitor *monitor)
 {
     if (!monitor)
         return;
     http_server_stop(monitor->server);
+    metrics_free(monitor->metrics);
     mem_free(monitor);
 }

@@ -6,6 +6,7 @@
 #ifndef TW_MONITOR_MONITOR_H
 #define TW_MONITOR_MONITOR_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "worker/base/err.h"
@@ -35,6 +36,10 @@ TW_MUST_USE enum tw_err monitor_start(const struct monitor_options *options,
 
 /* monitor_port: the port on which it listens. */
 unsigned monitor_port(const struct monitor *monitor);
+
+/* monitor_note_reload: the configuration was read again, and accepted or
+ * refused. NULL: nothing. Any thread. */
+void monitor_note_reload(struct monitor *monitor, bool accepted);
 
 void monitor_stop(struct monitor *monitor); /* NULL: nothing */
 

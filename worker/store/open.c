@@ -17,6 +17,8 @@
 #include "worker/base/text.h"
 #include "worker/store/azure/azure.h"
 #include "worker/store/embedded/embedded.h"
+#include "worker/store/meter.h"
+#include "worker/store/store.h"
 
 /* Maximum size of a credential's file. A connection string with a key has 200
  * bytes, a SAS perhaps 500. */
@@ -391,7 +393,9 @@ enum tw_err store_open(
         code = open_azure(config, ret, err);
     else
         code = embedded_open(config->name, config->path.at, ret, err);
-    if (code != TW_OK)
+    if (code == TW_OK)
+        (*ret)->meter = meter_named(config->name);
+    else
         err_prefix(err, "store %s", config->name);
     return code;
 }

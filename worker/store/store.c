@@ -12,6 +12,7 @@
 #include "worker/base/platform.h"
 #include "worker/base/text.h"
 #include "worker/store/lease_clock.h"
+#include "worker/store/meter.h"
 
 #define SCAN_MAX_BYTES (32 * 1024 * 1024)
 #define SELECT_MAX 255
@@ -189,7 +190,12 @@ bool key_range_has(const struct key_range *range, struct slice key)
     return !range->has_below || text_utf16_compare(key, range->below) < 0;
 }
 
-/* ---- what every call begins with ---- */
+/* ---- what every call begins and ends with ---- */
+
+static enum store_service service_of(enum meter_operation operation)
+{
+    return operation < METER_QUEUE_CREATE ? SERVICE_TABLES : SERVICE_QUEUES;
+}
 
 static enum tw_err begin(struct exchange *exchange)
 {
@@ -207,10 +213,10 @@ static enum tw_err begin(struct exchange *exchange)
 
 /* The last checks before a request is sent. change: what a read-only store
  * refuses, for the error text; NULL: the request changes nothing. */
-static enum tw_err may_send(struct store *store, enum store_service service,
+static enum tw_err may_send(struct store *store, enum meter_operation operation,
     struct exchange *exchange, const char *change)
 {
-    struct breaker *breaker = &store->breakers[service];
+    struct breaker *breaker = &store->breakers[service_of(operation)];
     int64_t wait_ms;
     char cause[BREAKER_CAUSE_MAX];
 
@@ -218,7 +224,8 @@ static enum tw_err may_send(struct store *store, enum store_service service,
         return err_fail(&exchange->err, TW_INVALID,
             "store '%s' is open for reading only: %s; nothing was sent",
             store->name, change);
-    wait_ms = breaker_wait_ms(breaker, platform_boot_ms());
+    exchange->began_ms = platform_boot_ms();
+    wait_ms = breaker_wait_ms(breaker, exchange->began_ms);
     if (wait_ms == 0)
         return TW_OK;
     breaker_cause(breaker, cause);
@@ -272,12 +279,17 @@ static void note_date(struct store *store, enum store_service service,
     unlock_date(store);
 }
 
-/* Call after every request: records its Date and outcome. */
-static enum tw_err note_outcome(struct store *store, enum store_service service,
-    struct exchange *exchange, enum tw_err outcome)
+/* Call after every request: records its Date and outcome, and counts it. */
+static enum tw_err note_outcome(struct store *store,
+    enum meter_operation operation, struct exchange *exchange,
+    enum tw_err outcome)
 {
+    enum store_service service = service_of(operation);
     struct breaker *breaker = &store->breakers[service];
 
+    if (store->meter)
+        meter_add(store->meter, operation, exchange, outcome,
+            platform_boot_ms() - exchange->began_ms);
     note_date(store, service, exchange);
     exchange->reached = breaker_reached(breaker, exchange->sent_ms);
     atomic_store(&store->failed, outcome == TW_BUSY || outcome == TW_UNKNOWN ||
@@ -294,10 +306,10 @@ static enum tw_err note_outcome(struct store *store, enum store_service service,
 }
 
 /* Ends a call: the last checks, the request, and recording its outcome. */
-#define SEND(result, store, service, exchange, change, request)                \
+#define SEND(result, store, operation, exchange, change, request)              \
     ((result) == TW_OK && ((result) = may_send(                                \
-                               store, service, exchange, change)) == TW_OK     \
-            ? note_outcome(store, service, exchange, request)                  \
+                               store, operation, exchange, change)) == TW_OK   \
+            ? note_outcome(store, operation, exchange, request)                \
             : (result))
 
 static enum tw_err begin_table(struct exchange *exchange, const char *table)
@@ -339,7 +351,8 @@ enum tw_err store_create_table(
 {
     enum tw_err result = begin_table(exchange, table);
 
-    return SEND(result, store, SERVICE_TABLES, exchange, "no table is created",
+    return SEND(result, store, METER_CREATE_TABLE, exchange,
+        "no table is created",
         store->ops->create_table(store, exchange, table));
 }
 
@@ -396,13 +409,13 @@ enum tw_err store_list_tables(struct store *store, struct exchange *exchange,
     struct arena arena;
 
     if (result == TW_OK)
-        result = may_send(store, SERVICE_TABLES, exchange, NULL);
+        result = may_send(store, METER_LIST_TABLES, exchange, NULL);
     if (result != TW_OK)
         return result;
     arena_init(&arena);
     from = keep(from, &arena);
     page_clear(ret);
-    result = note_outcome(store, SERVICE_TABLES, exchange,
+    result = note_outcome(store, METER_LIST_TABLES, exchange,
         store->ops->list_tables(store, exchange, from, ret));
     if (result == TW_OK)
         result = check_goes_on("list tables", &from, ret, &exchange->err);
@@ -446,7 +459,7 @@ enum tw_err store_scan(struct store *store, struct exchange *exchange,
     if (result == TW_OK)
         result = check_select(exchange, request);
     if (result == TW_OK)
-        result = may_send(store, SERVICE_TABLES, exchange, NULL);
+        result = may_send(store, METER_SCAN, exchange, NULL);
     if (result != TW_OK)
         return result;
     if (whole.top == 0)
@@ -460,7 +473,7 @@ enum tw_err store_scan(struct store *store, struct exchange *exchange,
     arena_init(&arena);
     whole.from = keep(request->from, &arena);
     page_clear(ret);
-    result = note_outcome(store, SERVICE_TABLES, exchange,
+    result = note_outcome(store, METER_SCAN, exchange,
         store->ops->scan(store, exchange, &whole, ret));
     if (result == TW_OK)
         result =
@@ -489,14 +502,14 @@ enum tw_err store_get(struct store *store, struct exchange *exchange,
     if (result == TW_OK)
         result = check_keys(partition_key, row_key, &exchange->err);
     if (result == TW_OK)
-        result = may_send(store, SERVICE_TABLES, exchange, NULL);
+        result = may_send(store, METER_GET, exchange, NULL);
     if (result != TW_OK)
         return result;
     arena_init(&arena);
     partition_key = arena_copy(&arena, partition_key);
     row_key = arena_copy(&arena, row_key);
     page_clear(ret);
-    result = note_outcome(store, SERVICE_TABLES, exchange,
+    result = note_outcome(store, METER_GET, exchange,
         store->ops->get(store, exchange, table, partition_key, row_key, ret));
     arena_done(&arena);
     return result;
@@ -614,7 +627,7 @@ enum tw_err store_batch(struct store *store, struct exchange *exchange,
     result = begin_table(exchange, batch->table);
     if (result == TW_OK)
         result = check_batch(store, exchange, batch, &ret->failed);
-    return SEND(result, store, SERVICE_TABLES, exchange, "no entity is written",
+    return SEND(result, store, METER_BATCH, exchange, "no entity is written",
         store->ops->batch(store, exchange, batch, ret));
 }
 
@@ -661,7 +674,8 @@ enum tw_err store_queue_create(
 {
     enum tw_err result = begin_queue(store, exchange, queue);
 
-    return SEND(result, store, SERVICE_QUEUES, exchange, "no queue is created",
+    return SEND(result, store, METER_QUEUE_CREATE, exchange,
+        "no queue is created",
         store->ops->queue_create(store, exchange, queue));
 }
 
@@ -709,7 +723,7 @@ enum tw_err store_queue_put(struct store *store, struct exchange *exchange,
             "seconds,",
             hide_s, 0, QUEUE_MAX_HIDE_S);
     messages_clear(ret);
-    return SEND(result, store, SERVICE_QUEUES, exchange, "no message is put",
+    return SEND(result, store, METER_QUEUE_PUT, exchange, "no message is put",
         store->ops->queue_put(store, exchange, queue, text, hide_s, ret));
 }
 
@@ -726,7 +740,7 @@ enum tw_err store_queue_get(struct store *store, struct exchange *exchange,
         result = check_number(exchange, "the visibility timeout in seconds",
             visibility_timeout_s, 1, QUEUE_MAX_HIDE_S);
     messages_clear(ret);
-    return SEND(result, store, SERVICE_QUEUES, exchange, "no message is taken",
+    return SEND(result, store, METER_QUEUE_GET, exchange, "no message is taken",
         store->ops->queue_get(
             store, exchange, queue, count, visibility_timeout_s, ret));
 }
@@ -754,7 +768,8 @@ enum tw_err store_queue_renew(struct store *store, struct exchange *exchange,
     if (result == TW_OK)
         result = check_number(exchange, "the visibility timeout in seconds",
             hide_s, 0, QUEUE_MAX_HIDE_S);
-    return SEND(result, store, SERVICE_QUEUES, exchange, "no message is hidden",
+    return SEND(result, store, METER_QUEUE_RENEW, exchange,
+        "no message is hidden",
         store->ops->queue_renew(
             store, exchange, queue, id, pop_receipt, hide_s));
 }
@@ -766,7 +781,7 @@ enum tw_err store_queue_delete(struct store *store, struct exchange *exchange,
 
     if (result == TW_OK)
         result = check_receipt(exchange, id, pop_receipt);
-    return SEND(result, store, SERVICE_QUEUES, exchange,
+    return SEND(result, store, METER_QUEUE_DELETE, exchange,
         "no message is deleted",
         store->ops->queue_delete(store, exchange, queue, id, pop_receipt));
 }
@@ -780,7 +795,7 @@ enum tw_err store_queue_peek(struct store *store, struct exchange *exchange,
         result = check_number(
             exchange, "the number of messages", count, 1, QUEUE_MAX_GET);
     messages_clear(ret);
-    return SEND(result, store, SERVICE_QUEUES, exchange, NULL,
+    return SEND(result, store, METER_QUEUE_PEEK, exchange, NULL,
         store->ops->queue_peek(store, exchange, queue, count, ret));
 }
 
@@ -789,7 +804,7 @@ enum tw_err store_queue_count(struct store *store, struct exchange *exchange,
 {
     enum tw_err result = begin_queue(store, exchange, queue);
 
-    return SEND(result, store, SERVICE_QUEUES, exchange, NULL,
+    return SEND(result, store, METER_QUEUE_COUNT, exchange, NULL,
         store->ops->queue_count(store, exchange, queue, ret));
 }
 

@@ -38,6 +38,8 @@
 struct exchange {
     const struct deadline *deadline; /* borrowed; NULL: there is no deadline */
     int64_t sent_ms;    /* platform_boot_ms() at sending; 0: not sent */
+    int64_t began_ms;   /* platform_boot_ms() when the store was given the
+                           request; sending may have waited */
     int64_t date_ticks; /* the service's clock in the response; 0: no response.
                            Azure's Date has whole seconds */
     int64_t retry_after_ms; /* the service's Retry-After; -1: none */
@@ -198,6 +200,7 @@ void messages_done(struct messages *messages);
 
 /* ---- the table of functions ---- */
 
+struct meter;
 struct watch;
 
 /* The services of a store. Each has its own endpoint and circuit breaker. */
@@ -209,6 +212,7 @@ struct store {
     const struct store_ops *ops;
     struct store_capabilities capabilities;
     const char *name; /* name of the store in the configuration; for messages */
+    struct meter *meter; /* counts the requests (meter.h); NULL: none does */
     /* While the breaker of a service is open only probes are sent; all other
      * requests to the service end with TW_BUSY. */
     struct breaker breakers[STORE_SERVICES];
