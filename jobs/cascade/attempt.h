@@ -53,13 +53,13 @@ struct cascade_attempt {
                                         they read none */
     struct walk_path *from;          /* path at which this pass resumes */
 
-    int64_t read_ms; /* boot clock at began_ticks */
-    bool found;      /* this pass found something, so that another one must
-                        follow at once, if a settle pass was due */
-    bool last_look; /* this is the last settle pass: it may delete entities with
-                       child rules */
-    bool checked;   /* all tables were found to exist */
-    bool counted;   /* refuse_above has been checked */
+    int64_t read_ms;    /* boot clock at began_ticks */
+    bool found;         /* this pass found something, so that another one must
+                           follow at once, if a settle pass was due */
+    bool last_settle;   /* this is the last settle pass: it may delete entities
+                         with   child rules */
+    bool checked;       /* all tables were found to exist */
+    bool counted;       /* refuse_above has been checked */
     struct scan *ahead; /* scan of this pass, opened before the parent was read;
                            NULL: none */
     int64_t ahead_ticks; /* service's clock when `ahead` was opened; 0: opened
@@ -69,7 +69,7 @@ struct cascade_attempt {
     /* Checkpoints that wait for leaf deletes. */
     struct checkpoint_queue checkpoint_queue;
     struct held *held, **held_end;
-    unsigned stuck;  /* passes in a row without a delete, see STUCK_LOOKS */
+    unsigned stuck;  /* passes in a row without a delete, see STUCK_PASSES */
     char left[1024]; /* text of the first entity that this pass did not delete
                         because something is under it */
 };

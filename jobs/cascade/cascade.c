@@ -10,11 +10,10 @@
  *   hold the parent      every pass begins by reading the parent: does it still
  *                        carry this run's tombstone?
  *   walk                 delete what is under it, leaves first
- *   settle passes        (`look` in names) walk again some time after the
- *                        tombstone, for late children; an entity with child
- *                        rules is deleted only in the last settle pass, when
- *                        nothing is found under it
- *   delete the parent    after a settle pass that found nothing
+ *   settle passes        walk again some time after the tombstone, for late
+ *                        children; an entity with child rules is deleted only
+ *                        in the last settle pass, when nothing is found under
+ * it delete the parent    after a settle pass that found nothing
  *
  * Every attempt decides by the entities that it reads, and every change carries
  * the ETag that was read. So an attempt may stop anywhere: the next attempt
@@ -42,7 +41,7 @@
 
 /* Number of complete last settle passes in a row that find entities and delete
  * none, after which the run fails: the cause is a cycle, not late children. */
-#define STUCK_LOOKS 3
+#define STUCK_PASSES 3
 
 #define PHASE_PARENT "parent"
 
@@ -70,7 +69,7 @@ static int64_t due_ticks(const struct cascade_attempt *c, size_t index)
     return due;
 }
 
-static size_t looks_due_at(const struct cascade_attempt *c, int64_t ticks)
+static size_t settles_due_at(const struct cascade_attempt *c, int64_t ticks)
 {
     size_t due = 0;
 
@@ -79,28 +78,28 @@ static size_t looks_due_at(const struct cascade_attempt *c, int64_t ticks)
     return due;
 }
 
-static bool is_last_look_at(const struct cascade_attempt *c, int64_t ticks)
+static bool is_last_settle_at(const struct cascade_attempt *c, int64_t ticks)
 {
-    return looks_due_at(c, ticks) == c->cascade->settle_count &&
+    return settles_due_at(c, ticks) == c->cascade->settle_count &&
            ticks >= c->not_before_ticks;
 }
 
 /* How many settle passes were due when this pass began: this pass counts as all
  * of them. */
-static size_t looks_due(const struct cascade_attempt *c)
+static size_t settles_due(const struct cascade_attempt *c)
 {
-    return looks_due_at(c, c->began_ticks);
+    return settles_due_at(c, c->began_ticks);
 }
 
-static bool is_last_look(const struct cascade_attempt *c)
+static bool is_last_settle(const struct cascade_attempt *c)
 {
-    return is_last_look_at(c, c->began_ticks);
+    return is_last_settle_at(c, c->began_ticks);
 }
 
 /* When the next settle pass may begin. */
-static int64_t next_look_ticks(const struct cascade_attempt *c)
+static int64_t next_settle_ticks(const struct cascade_attempt *c)
 {
-    size_t due = looks_due(c);
+    size_t due = settles_due(c);
 
     return due < c->cascade->settle_count ? due_ticks(c, due)
                                           : c->not_before_ticks;
@@ -108,9 +107,9 @@ static int64_t next_look_ticks(const struct cascade_attempt *c)
 
 /* End the attempt until the next settle pass is due, which frees the worker
  * thread; continue if it is due already. */
-static enum run_end wait_for_look(struct cascade_attempt *c)
+static enum run_end wait_for_settle(struct cascade_attempt *c)
 {
-    int64_t at_ticks = next_look_ticks(c);
+    int64_t at_ticks = next_settle_ticks(c);
 
     if (at_ticks <= cascade_service_ticks(c))
         return RUN_CONTINUES;
@@ -261,7 +260,7 @@ static enum tw_err delete_emptied(void *context, struct match *match,
 {
     struct cascade_attempt *c = context;
 
-    if (!c->last_look)
+    if (!c->last_settle)
         return TW_OK;
     return delete_page(c, match, entities, count, false, err);
 }
@@ -310,7 +309,7 @@ static enum run_end check_failed(struct cascade_attempt *c, int64_t failed)
 static enum run_end check_circle(struct cascade_attempt *c, bool stuck)
 {
     c->stuck = stuck ? c->stuck + 1 : 0;
-    if (c->stuck < STUCK_LOOKS)
+    if (c->stuck < STUCK_PASSES)
         return RUN_CONTINUES;
     err_fail(c->err, TW_INVALID,
         "by the job's rules what is left is under one another in a circle, so "
@@ -361,10 +360,10 @@ static enum run_end walk_once(struct cascade_attempt *c)
         outcome = batch_writer_drain(c->batch_writer, c->err);
     failed = result.failed + batch_writer_failed(c->batch_writer);
     deleted = batch_writer_done(c->batch_writer);
-    stuck = c->last_look && whole && result.found && !plan.too_early &&
+    stuck = c->last_settle && whole && result.found && !plan.too_early &&
             batch_writer_sequence(c->batch_writer) == 0;
     end_pass(c);
-    c->found = c->last_look ? result.found : deleted > 0;
+    c->found = c->last_settle ? result.found : deleted > 0;
     end = cascade_end_of(c, outcome);
     if (end == RUN_CONTINUES)
         end = check_failed(c, failed);
@@ -381,23 +380,23 @@ static enum run_end walk_once(struct cascade_attempt *c)
  * pass is due already. Never with an archive: whole entities are too large to
  * be read in vain.
  */
-static bool may_look_ahead(const struct cascade_attempt *c)
+static bool may_read_ahead(const struct cascade_attempt *c)
 {
     if (c->from->depth > 0 || c->archive || c->usable.rule_count == 0)
         return false;
     if (c->tombstone_ticks == 0)
         return c->usable.rules[0].child_count == 0;
-    return c->read_ms != 0 && is_last_look_at(c, cascade_service_ticks(c));
+    return c->read_ms != 0 && is_last_settle_at(c, cascade_service_ticks(c));
 }
 
-static void look_ahead(struct cascade_attempt *c)
+static void read_ahead(struct cascade_attempt *c)
 {
     struct walk_plan plan = cascade_walk_plan(c, false);
 
-    if (!may_look_ahead(c))
+    if (!may_read_ahead(c))
         return;
     c->ahead_ticks = c->tombstone_ticks > 0 ? cascade_service_ticks(c) : 0;
-    c->ahead = walk_look_ahead(&plan);
+    c->ahead = walk_read_ahead(&plan);
 }
 
 static void drop_ahead(struct cascade_attempt *c)
@@ -425,7 +424,7 @@ static enum run_end pass(struct cascade_attempt *c)
     int64_t began_ticks = c->from->depth > 0 ? c->began_ticks : 0;
     enum run_end end;
 
-    look_ahead(c);
+    read_ahead(c);
     end = cascade_hold_parent(c);
     if (end != RUN_CONTINUES) {
         drop_ahead(c);
@@ -434,7 +433,7 @@ static enum run_end pass(struct cascade_attempt *c)
     set_began(c, began_ticks);
     if (c->ahead)
         set_began(c, c->ahead_ticks);
-    c->last_look = is_last_look(c);
+    c->last_settle = is_last_settle(c);
     if (c->from->depth == 0) {
         /* The pass finds the failed entities again. */
         c->run->callbacks->forget_failed(c->run, 0);
@@ -525,9 +524,9 @@ static enum run_end make_passes(struct cascade_attempt *c)
 {
     enum run_end end = pass(c);
 
-    while (end == RUN_CONTINUES && (c->found || !c->last_look)) {
-        if (!c->found || looks_due(c) == 0)
-            end = wait_for_look(c);
+    while (end == RUN_CONTINUES && (c->found || !c->last_settle)) {
+        if (!c->found || settles_due(c) == 0)
+            end = wait_for_settle(c);
         if (end == RUN_CONTINUES)
             end = pass(c);
     }

@@ -476,7 +476,7 @@ static enum tw_err visit_open(struct walk *walk, struct visit *visit,
 
 /* Request the first page of every rule now, except rules that are read as
  * ranges. */
-static void visit_look_ahead(struct walk *walk, struct visit *visit)
+static void visit_read_ahead(struct walk *walk, struct visit *visit)
 {
     for (size_t i = 0; visit->bound && i < visit->rule_count; i++)
         if (!range_scan_is_useful(visit->visits->ranges[i]))
@@ -602,7 +602,7 @@ static enum tw_err open_ahead(
         if (outcome != TW_OK)
             return outcome;
         if (!visit->resumed)
-            visit_look_ahead(walk, visit);
+            visit_read_ahead(walk, visit);
     }
     return TW_OK;
 }
@@ -981,7 +981,7 @@ enum tw_err walk_check(const struct walk_plan *plan, struct err *err)
     return outcome;
 }
 
-struct scan *walk_look_ahead(const struct walk_plan *plan)
+struct scan *walk_read_ahead(const struct walk_plan *plan)
 {
     struct err err;
     struct walk walk = {.plan = plan, .err = &err};

@@ -110,7 +110,7 @@ struct walk_plan {
                     NULL: only to partition_key and row_key. Borrowed */
     bool whole;  /* read all properties of each entity, for an archive */
     const struct walk_path *from; /* where to resume; NULL: walk everything */
-    struct scan *first; /* scan of the first rule, from walk_look_ahead(); or
+    struct scan *first; /* scan of the first rule, from walk_read_ahead(); or
                            NULL. The walk closes the scan */
     bool too_early;     /* the first page of `first` may be older than the
                            tombstone: this walk always reports `found` */
@@ -128,11 +128,11 @@ TW_MUST_USE enum tw_err walk_check(
     const struct walk_plan *plan, struct err *err);
 
 /*
- * walk_look_ahead: request the first page of the first rule now, for a later
+ * walk_read_ahead: request the first page of the first rule now, for a later
  * walk of the same plan. Owned; scan_close(). NULL: there is no rule, a rule
  * reads properties of the parent, or a rule cannot be bound.
  */
-struct scan *walk_look_ahead(const struct walk_plan *plan);
+struct scan *walk_read_ahead(const struct walk_plan *plan);
 
 /*
  * walk_run: walk the whole tree.

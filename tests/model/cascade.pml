@@ -254,7 +254,7 @@ inline lay()
     fi
 }
 
-/* An entity with children goes in the last look, once nothing is under it. */
+/* An entity with children goes in the last settle pass, once nothing is under it. */
 #ifdef NO_KEEPING_BRANCHES
 #define IN_TIME 1
 #else
@@ -460,7 +460,7 @@ held: /* in the same step: a pass begins with the answer's Date */
         met = inside;
         place = from;
         from = 0;
-        printf("run %d: pass from %d, last look %d\n", self, place, last);
+        printf("run %d: pass from %d, last settle %d\n", self, place, last);
     }
 
     /* 0 leaf, 1 branch read, 2 under it, 3 emptied; 4 5 6 by the other rule */
@@ -612,7 +612,7 @@ held: /* in the same step: a pass begins with the answer's Date */
         last = 0;
         store_checkpoint(0);
         let_go[self] = 1;
-        printf("run %d waits for its look\n", self)
+        printf("run %d waits for its settle pass\n", self)
     }
     (due -> stored_not_before[self] : stored_settle[self]) == 0;
     goto begin;

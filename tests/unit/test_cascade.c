@@ -148,7 +148,8 @@ static void deletes_grandchildren_and_nobody_elses(void **state)
     hosted_done(&h);
 }
 
-static void finds_grandchildren_that_came_before_the_last_look(void **state)
+static void finds_grandchildren_that_came_before_the_last_settle_pass(
+    void **state)
 {
     struct hosted h;
 
@@ -167,7 +168,7 @@ static void finds_grandchildren_that_came_before_the_last_look(void **state)
     hosted_done(&h);
 }
 
-static void parent_is_tombstoned_until_the_last_look(void **state)
+static void parent_is_tombstoned_until_the_last_settle_pass(void **state)
 {
     struct hosted h;
 
@@ -696,7 +697,8 @@ static void put_threads(struct hosted *h, int count)
 }
 
 /* The first of two rules with children deleted what it had found nothing
- * under, and in the last look the second one's children were lost with it. */
+ * under, and in the last settle pass the second one's
+ * children were lost with it. */
 static void child_by_the_second_rule_of_a_blog_is_found(void **state)
 {
     static const char *const LATE[] = {"Comments", "Likes"};
@@ -858,8 +860,9 @@ int main(void)
         cmocka_unit_test(deletes_every_blog_whatever_their_number),
         cmocka_unit_test(takes_names_as_values_never_as_syntax),
         cmocka_unit_test(deletes_grandchildren_and_nobody_elses),
-        cmocka_unit_test(finds_grandchildren_that_came_before_the_last_look),
-        cmocka_unit_test(parent_is_tombstoned_until_the_last_look),
+        cmocka_unit_test(
+            finds_grandchildren_that_came_before_the_last_settle_pass),
+        cmocka_unit_test(parent_is_tombstoned_until_the_last_settle_pass),
         cmocka_unit_test(parent_and_children_may_share_a_table),
         cmocka_unit_test(absent_parent_is_held_by_a_bare_tombstone),
         cmocka_unit_test(spares_a_parent_created_after_the_request),

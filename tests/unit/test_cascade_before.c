@@ -269,7 +269,7 @@ static void a_property_that_changes_meanwhile_fails_the_run(void **state)
     hosted_done(&h);
 }
 
-/* After the last look, with nothing but the parent's delete left to do. */
+/* After the last settle pass, with only the parent's delete left to do. */
 static enum tw_err change_owner_last(struct hosted *h, bool *ret_stored)
 {
     h->phasing = NULL;
@@ -400,7 +400,7 @@ static void try_estimate(const char *settle, const char *more, unsigned blogs,
                   "made\n",
         settle, more, blogs, comments, (long long)estimated,
         (long long)requests);
-    /* Under load a look may begin late, or once more. */
+    /* Under load a settle pass may begin late, or once more. */
     assert_true(requests <= estimated + estimated / 4 + 2);
     assert_true(requests >= estimated - estimated / 4 - 2);
     hosted_done(&h);

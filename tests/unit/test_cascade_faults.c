@@ -2,7 +2,8 @@
 /*
  * Goal: whatever fails, is cut off, comes late or happens at the same time, a
  * cascade ends as one undisturbed run would: what was under the parent before
- * the last look is gone, the parent last of all, and nothing else is touched.
+ * the last settle pass is deleted, the parent last of all, and nothing else is
+ * touched.
  *
  * A storm is a random tree in a store that fails at random, under a front end
  * that writes between the run's requests, with attempts that are stopped or
@@ -135,8 +136,8 @@ static const char *const TABLES[] = {"Channels", "Blogs", "Comments", "Likes",
 
 enum fate {
     STAYS,  /* byte for byte as it was written last */
-    GOES,   /* it was under the parent before the last look began */
-    EITHER, /* it came about when the last look began */
+    GOES,   /* it was under the parent before the last settle pass began */
+    EITHER, /* it came about when the last settle pass began */
 };
 
 struct thing {
@@ -952,8 +953,9 @@ static const char FLAT[] = "flat:\n"
                            "      - {table: Blogs, partition_key: "
                            "\"{channel}\"}\n";
 
-/* Blogs stay until the last look; that is no reason to look all the time. */
-static void between_two_looks_it_waits_although_blogs_are_kept(void **state)
+/* Blogs stay until the last settle pass, which does not repeat passes. */
+static void between_two_settle_passes_it_waits_although_blogs_are_kept(
+    void **state)
 {
     struct trial t;
 
@@ -994,15 +996,15 @@ static unsigned scans_of_a_run(bool has_parent)
     return scans;
 }
 
-/* Its own table is looked for; the first rule's is being read by then. */
+/* Its own table is checked; the first rule's is being read by then. */
 static void an_absent_parent_costs_one_request_more(void **state)
 {
     (void)state;
     assert_int_equal(scans_of_a_run(false), scans_of_a_run(true) + 1);
 }
 
-/* The second scan is the first look's. */
-static enum fault puts_a_blog_before_the_first_look(
+/* The second scan is that of the first settle pass. */
+static enum fault puts_a_blog_before_the_first_settle_pass(
     void *ctx, enum store_call call, unsigned n)
 {
     struct trial *t = ctx;
@@ -1012,9 +1014,10 @@ static enum fault puts_a_blog_before_the_first_look(
     return FAULT_NONE;
 }
 
-/* A look that meets something is followed by another at once, and does not wait
- * for the next one's time. */
-static void a_look_that_meets_something_is_followed_by_another(void **state)
+/* A settle pass that finds something is followed by another at once, and does
+ * not wait until the next one is due. */
+static void a_settle_pass_that_finds_something_is_followed_by_another(
+    void **state)
 {
     struct trial t;
 
@@ -1024,7 +1027,7 @@ static void a_look_that_meets_something_is_followed_by_another(void **state)
                    "    args: [channel]\n" ORPHANS "    settle: [1s, 20s]\n"
                    "    children:\n"
                    "      - {table: Blogs, partition_key: \"{channel}\"}\n");
-    t.faulty.choose = puts_a_blog_before_the_first_look;
+    t.faulty.choose = puts_a_blog_before_the_first_settle_pass;
     t.faulty.ctx = &t;
     hosted_put(&t.h, "Channels", "News", "", NULL);
     assert_int_equal(hosted_run(&t.h, "flat", "News"), RUN_SUCCEEDED);
@@ -1046,7 +1049,7 @@ static enum fault puts_a_blog_before_the_tombstone(
     return FAULT_NONE;
 }
 
-/* What is read ahead of the tombstone is no look. */
+/* What is read ahead of the tombstone is no settle pass. */
 static void a_child_that_comes_behind_the_first_page_goes_too(void **state)
 {
     struct trial t;
@@ -1137,7 +1140,7 @@ static enum fault loses_the_tombstone(
     return call == CALL_BATCH && n == 0 ? FAULT_LOSE_REQUEST : FAULT_NONE;
 }
 
-/* The page that is read ahead, the count, and the look. */
+/* The page that is read ahead, the count, and the settle pass. */
 static void what_is_to_go_is_counted_once(void **state)
 {
     struct trial t;
@@ -1158,7 +1161,7 @@ static void what_is_to_go_is_counted_once(void **state)
     trial_done(&t);
 }
 
-/* The second reading of the parent is the first look's. */
+/* The second reading of the parent is that of the first settle pass. */
 static enum fault puts_a_blog_while_the_parent_is_read(
     void *ctx, enum store_call call, unsigned n)
 {
@@ -1171,8 +1174,8 @@ static enum fault puts_a_blog_while_the_parent_is_read(
     return FAULT_NONE;
 }
 
-/* What is read before the look's time has come is no look either. */
-static void a_look_reads_nothing_before_its_time(void **state)
+/* What is read before the settle pass is due is no settle pass either. */
+static void a_settle_pass_reads_nothing_before_its_time(void **state)
 {
     struct trial t;
 
@@ -1343,8 +1346,7 @@ static const char THREADS[] =
     "          - {table: Blogs, partition_key: \"{PartitionKey}\", row_key: "
     "\"{RowKey}\"}\n";
 
-static void blog_that_changed_between_attempts_is_looked_under_again(
-    void **state)
+static void blog_that_changed_between_attempts_is_visited_again(void **state)
 {
     (void)state;
     for (int stop = 0; stop < 12; stop++) {
@@ -1402,13 +1404,15 @@ int main(void)
 {
     static const struct CMUnitTest tests[] = {
         cmocka_unit_test(cascade_weathers_every_storm),
-        cmocka_unit_test(between_two_looks_it_waits_although_blogs_are_kept),
+        cmocka_unit_test(
+            between_two_settle_passes_it_waits_although_blogs_are_kept),
         cmocka_unit_test(the_parent_is_read_once_a_pass),
         cmocka_unit_test(an_absent_parent_costs_one_request_more),
-        cmocka_unit_test(a_look_that_meets_something_is_followed_by_another),
+        cmocka_unit_test(
+            a_settle_pass_that_finds_something_is_followed_by_another),
         cmocka_unit_test(a_child_that_comes_behind_the_first_page_goes_too),
         cmocka_unit_test(what_is_to_go_is_counted_once),
-        cmocka_unit_test(a_look_reads_nothing_before_its_time),
+        cmocka_unit_test(a_settle_pass_reads_nothing_before_its_time),
         cmocka_unit_test(
             a_blog_that_leaves_before_the_tombstone_keeps_its_comments),
         cmocka_unit_test(
@@ -1422,8 +1426,7 @@ int main(void)
         cmocka_unit_test(refuse_above_is_not_asked_again_midway),
         cmocka_unit_test(leaf_that_has_children_by_another_rule_stays_for_them),
         cmocka_unit_test(stops_while_a_filter_matches_nothing_for_ever),
-        cmocka_unit_test(
-            blog_that_changed_between_attempts_is_looked_under_again),
+        cmocka_unit_test(blog_that_changed_between_attempts_is_visited_again),
     };
 
     fast_platform_use();

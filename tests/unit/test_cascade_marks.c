@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * What a cascade goes by when it goes on: the time of the request, the time at
- * which a look began, the key up to which everything is confirmed.
+ * which a settle pass began, the key up to which everything is confirmed.
  */
 #include "tests/support/hosted.h"
 
@@ -110,12 +110,12 @@ static void an_absent_parent_is_held_until_nothing_can_land_late(void **state)
     hosted_done(&h);
 }
 
-/* ---- the look ---- */
+/* ---- the settle pass ---- */
 
 #define HOUR_TICKS (3600 * TICKS_PER_S)
 
-/* A run whose tombstone lies, in a look that began after_ms later and has met
- * nothing up to the blog `done`. */
+/* A run that has written its tombstone, in a settle pass that began after_ms
+ * later and has found nothing up to the blog `done`. */
 static void set_resumed(struct hosted *h, int64_t after_ms, const char *done)
 {
     int64_t written_ticks = platform_wall_ticks() - 10 * TICKS_PER_S;
@@ -130,9 +130,9 @@ static void set_resumed(struct hosted *h, int64_t after_ms, const char *done)
         (long long)(written_ticks + after_ms * TICKS_PER_MS), done);
 }
 
-/* What came behind the mark of a look is seen by the next one only, so a look
+/* What came behind the mark of a pass is seen by the next one only, so a pass
  * that began before the settle was over cannot be the last. */
-static void a_look_began_when_its_first_attempt_did(void **state)
+static void a_settle_pass_began_when_its_first_attempt_did(void **state)
 {
     struct hosted h;
 
@@ -202,7 +202,7 @@ static void the_settle_does_not_count_by_the_ledger_s_clock(void **state)
     hosted_done(&h);
 }
 
-static void the_first_look_of_two_is_not_the_last(void **state)
+static void the_first_settle_pass_of_two_is_not_the_last(void **state)
 {
     int64_t written_ticks = platform_wall_ticks() - HOUR_TICKS - HOUR_TICKS / 2;
     struct hosted h;
@@ -220,8 +220,8 @@ static void the_first_look_of_two_is_not_the_last(void **state)
     hosted_done(&h);
 }
 
-/* The last look, which has met nothing yet: what lies before it counts. */
-static void a_resumed_look_leaves_out_nothing(void **state)
+/* The last settle pass, which has found nothing yet: what is before counts. */
+static void a_resumed_settle_pass_leaves_out_nothing(void **state)
 {
     struct hosted h;
 
@@ -274,11 +274,11 @@ int main(void)
         cmocka_unit_test(a_parent_of_the_second_of_the_request_is_not_newer),
         cmocka_unit_test(a_newer_parent_is_left_once_nothing_can_land_late),
         cmocka_unit_test(an_absent_parent_is_held_until_nothing_can_land_late),
-        cmocka_unit_test(a_look_began_when_its_first_attempt_did),
+        cmocka_unit_test(a_settle_pass_began_when_its_first_attempt_did),
         cmocka_unit_test(the_settle_counts_from_the_tombstone),
         cmocka_unit_test(the_settle_does_not_count_by_the_ledger_s_clock),
-        cmocka_unit_test(the_first_look_of_two_is_not_the_last),
-        cmocka_unit_test(a_resumed_look_leaves_out_nothing),
+        cmocka_unit_test(the_first_settle_pass_of_two_is_not_the_last),
+        cmocka_unit_test(a_resumed_settle_pass_leaves_out_nothing),
         cmocka_unit_test(a_mark_says_what_is_confirmed_not_what_was_sent),
     };
 

@@ -252,7 +252,7 @@ static void another_run_of_which_nothing_is_known_is_an_outage(void **state)
     end(s);
 }
 
-/* A look at a settle that is not over: what the run has laid is stored, and
+/* An attempt before the settle is over: what the run has laid is stored, and
  * then a new definition drops the checkpoint. */
 static struct scene *begin_with_new_definition(void)
 {
@@ -523,7 +523,7 @@ static void make_thread(struct scene *s)
     hosted_put(&s->h, "Likes", "b00001", "late", NULL);
 }
 
-/* Between the look and its delete it became one that another rule looks under:
+/* Between the read and its delete it became one with children by another rule:
  * it went as a leaf, and the likes stayed for ever. */
 static void a_leaf_that_becomes_another_rules_is_left_to_that(void **state)
 {
@@ -589,7 +589,7 @@ static struct scene *begin_crossed(const char *configuration)
     return s;
 }
 
-static void what_another_rule_cannot_look_for_now_is_an_outage(void **state)
+static void a_rule_that_another_rule_cannot_read_now_is_an_outage(void **state)
 {
     struct scene *s =
         begin_crossed(HEAD PARENT CROSSED("partition_key: \"{Thread}\""));
@@ -609,8 +609,8 @@ static void what_another_rule_cannot_look_for_now_is_an_outage(void **state)
     end(s);
 }
 
-/* Where the other rule cannot look at all, the blog stays and is told. */
-static void what_another_rule_can_never_look_for_keeps_the_blog(void **state)
+/* If the other rule cannot be read at all, the blog stays and is reported. */
+static void a_rule_that_can_never_be_read_keeps_the_blog(void **state)
 {
     static const struct {
         const char *configuration, *properties;
@@ -836,8 +836,8 @@ int main(void)
         cmocka_unit_test(keys_that_no_parent_can_have_are_told),
         cmocka_unit_test(an_estimate_of_what_cannot_be_read_says_why),
         cmocka_unit_test(a_prefix_that_is_empty_for_one_blog_fails_the_run),
-        cmocka_unit_test(what_another_rule_cannot_look_for_now_is_an_outage),
-        cmocka_unit_test(what_another_rule_can_never_look_for_keeps_the_blog),
+        cmocka_unit_test(a_rule_that_another_rule_cannot_read_now_is_an_outage),
+        cmocka_unit_test(a_rule_that_can_never_be_read_keeps_the_blog),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

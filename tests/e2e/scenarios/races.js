@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Front ends that go on writing while a channel is deleted, and requests that
-// meet each other. The settle look gives them a known place to step in: the
+// meet each other. The settle pass gives them a known place to step in: the
 // run is `waiting`, its tombstone stands, its first pass is over. It is long
 // enough for a front end that is slow, and short where nobody steps in.
 'use strict';
@@ -38,7 +38,7 @@ async function races(suite) {
     tables: jobs.deep_tables, worker: {slots: 16},
   });
 
-  // Goal: what comes under the tombstone before the settle look goes too.
+  // Goal: what comes under the tombstone before the settle pass is deleted too.
   suite.scenario('late children, with children of their own', {
     seed: seed_family('Late'), ask: ask_for('Late'),
     async during(s, self, worker) {
