@@ -1313,6 +1313,26 @@ YAML
     unset AZURE_STORAGE_CONNECTION_STRING
 }
 
+# A program reads all of standard error, also what ends the command.
+errors_are_json_lines_where_the_log_is() {
+    run 64 --log-format json stauts
+    last_says '"level":"error","object":"tableward","message":"unknown command'
+    run 64 status --bogus --log-format=json
+    last_says '^{"time":.*"message":"unknown option .*"}$'
+    run 78 check --config missing.yaml --log-format json
+    last_says '^{"time":.*"level":"error".*missing.yaml.*"}$'
+    { cat tableward.yaml && echo 'colour: red'; } >wrong.yaml
+    run 78 check --config wrong.yaml --log-format json
+    last_says '"object":"configuration","message":"wrong.yaml:[0-9]*:1: .*colour'
+    run 1 cancel none --log-format json
+    last_says '"level":"error","object":"tableward","message":".*none'
+    run 0 enqueue delete-channel channel=Json --log-format json
+    run 0 worker --drain --log-format json
+    says '"run":"[^"]*","attempt":1,"args":{"channel":"Json"},"store":"main"'
+    says '"message":"succeeded: .*"duration_ms":[0-9]+,"read":[0-9]+,"written":'
+    grep -v '^{.*}$' err && fail "a line of the log is no JSON"
+}
+
 signals_stop_and_reload_the_worker() {
     : >out
     "$program" worker 2>err &
@@ -1514,6 +1534,7 @@ a_poisoned_message_is_told_and_dropped
 one_id_may_be_two_jobs_run
 a_poisoned_message_is_found_beside_a_run
 a_store_that_is_not_there_is_69
+errors_are_json_lines_where_the_log_is
 signals_stop_and_reload_the_worker
 what_another_process_enqueues_is_taken_at_once
 a_signal_that_comes_early_is_not_lost

@@ -98,6 +98,6 @@ void cascade_note(struct cascade_attempt *c, const char *format, ...)
     va_start(args, format);
     vsnprintf(sentence, sizeof(sentence), format, args);
     va_end(args);
-    log_warn(run_object(c->run), "%s", sentence);
+    log_run_warn(run_log(c->run), "%s", sentence);
     c->run->callbacks->note(c->run, sentence);
 }

@@ -142,8 +142,9 @@ static enum run_end wait_for_late_insert(struct cascade_attempt *c)
 {
     if (c->not_before_ticks <= cascade_service_ticks(c))
         return RUN_CONTINUES;
-    log_info(run_object(c->run), "waits: a tombstone of an earlier request may "
-                                 "still land beside this parent");
+    log_run_info(run_log(c->run),
+        "waits: a tombstone of an earlier request may "
+        "still land beside this parent");
     c->run->waits_for = RUN_WAITS_FOR_SETTLE;
     run_wait(c->run, cascade_parent_store(c), cascade_service_ticks(c),
         c->not_before_ticks);
@@ -273,7 +274,7 @@ static bool is_nothing_but_other_s(struct cascade_attempt *c)
         return false;
     if (is_bare(c))
         return true;
-    log_warn(run_object(c->run),
+    log_run_warn(run_log(c->run),
         "the parent in %s is archived with the tombstone of run %.*s: as it "
         "was before it is in that run's archive",
         c->cascade->table, SLICE_ARG(owner));
@@ -401,7 +402,7 @@ static enum run_end leave_to_other(
     outcome = c->run->callbacks->is_open(c->run, job, id, &open, c->err);
     if (outcome != TW_OK || !open)
         return run_end_of(c->run, outcome);
-    log_info(run_object(c->run), "waits: run %.*s is deleting this parent",
+    log_run_info(run_log(c->run), "waits: run %.*s is deleting this parent",
         SLICE_ARG(owner));
     run_wait(c->run, cascade_parent_store(c), c->began_ticks,
         c->began_ticks + OTHER_RUN_MS * TICKS_PER_MS);

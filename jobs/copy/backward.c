@@ -79,8 +79,8 @@ static void name_edited(struct backward *b, const struct entity *copy)
     buf_init(&keys, sizeof(work->first_edited));
     buf_add_format(&keys, "%s ", work->tables[b->table].table);
     entity_add_keys(&keys, copy->partition_key, copy->row_key);
-    log_warn(run_object(work->run), "copy %s was edited; unchanged",
-        buf_text(&keys));
+    log_run_warn(
+        run_log(work->run), "copy %s was edited; unchanged", buf_text(&keys));
     if (work->edited == 1)
         (void)snprintf(work->first_edited, sizeof(work->first_edited), "%s",
             buf_text(&keys));

@@ -41,7 +41,7 @@ enum tw_err late_wait(struct late *late, struct run *run, struct err *err)
     if (!late->any)
         return TW_OK;
     if (now_ms < until_ms)
-        log_info(run_object(run),
+        log_run_info(run_log(run),
             "waits %lld s for requests that may still arrive late",
             (long long)(until_ms - now_ms + 999) / 1000);
     while (now_ms < until_ms) {

@@ -2,6 +2,7 @@
 /* Functions that the code of every kind calls for its run. */
 #include "jobs/engine/run.h"
 
+#include "worker/base/log.h"
 #include "worker/base/platform.h"
 #include "worker/base/text.h"
 #include "worker/store/deadline.h"
@@ -12,9 +13,11 @@ bool run_stopping(struct run *run)
     return run->callbacks->stopping(run);
 }
 
-const char *run_object(const struct run *run)
+const struct log_run *run_log(const struct run *run)
 {
-    return run->object ? run->object : run->job;
+    static const struct log_run unknown = {.object = NULL};
+
+    return run->log ? run->log : &unknown;
 }
 
 void run_wait(struct run *run, const struct store *store, int64_t now_ticks,

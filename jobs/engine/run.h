@@ -17,6 +17,7 @@
 #include "worker/base/slice.h"
 
 struct deadline;
+struct log_run;
 struct pool_client;
 struct run;
 struct store;
@@ -126,7 +127,8 @@ struct run_callbacks {
 struct run {
     const char *job; /* name of the job */
     const char *id;
-    const char *object; /* "run JOB/ID", for log lines; set by the host */
+    const struct log_run *log; /* for log lines; set by the host; NULL: only
+                                * their object is "run" */
     struct run_args args;
     int64_t requested_ticks; /* RequestedAt of the ledger */
     bool queued;             /* the run has a message; false: `tableward run` */
@@ -188,9 +190,9 @@ struct run {
 /* run_stopping: calls callbacks->stopping. */
 bool run_stopping(struct run *run);
 
-/* run_object: "run JOB/ID" for log lines; borrowed for the run's life. If the
- * host has not set run->object, only the job's name. */
-const char *run_object(const struct run *run);
+/* run_log: the run for log_run_info() and its like; borrowed for the run's
+ * life. */
+const struct log_run *run_log(const struct run *run);
 
 /*
  * run_wait: let the run wait until the clock of store, now at now_ticks,

@@ -149,7 +149,7 @@ static enum tw_err take_over(
 
     if (!takeover_concerns(m, intent))
         return TW_OK;
-    log_info(run_object(m->run),
+    log_run_info(run_log(m->run),
         "takes over %zu pairs of a move from %.*s to %.*s that run "
         "%.*s/%.*s did not finish",
         load->count, SLICE_ARG(intent->locations[PAIR_SOURCE].table),

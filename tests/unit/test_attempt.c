@@ -8,6 +8,7 @@
 
 #include "jobs/engine/call.h"
 #include "tests/support/virtual_platform.h"
+#include "worker/base/log.h"
 #include "worker/base/text.h"
 #include "worker/run/control.h"
 #include "worker/run/ledger_change.h"
@@ -1707,6 +1708,130 @@ static void failures_that_are_told_again_are_counted_once(void **state)
     ledger_run_done(&run);
 }
 
+static enum run_end fails_round_after_round(struct workbench *bench,
+    struct run *run, unsigned attempt_number, struct err *err)
+{
+    (void)bench;
+    (void)err;
+    for (int i = 0; i < 300; i++) {
+        if (i % 60 == 0)
+            run->callbacks->forget_failed(run, 0);
+        run->callbacks->failed(run, &(struct run_failure){"T", slice_of("p"),
+                                        slice_of("r"), NULL, "why"});
+    }
+    return attempt_number < 3 ? RUN_STOPPED : RUN_SUCCEEDED;
+}
+
+static void the_log_has_a_hundred_failed_entities_of_a_run(void **state)
+{
+    struct workbench *bench = *state;
+
+    bench->script = fails_round_after_round;
+    workbench_log_begin();
+    for (int i = 0; i < 3; i++)
+        (void)attempt_id(bench, "r1", false);
+    assert_int_equal(workbench_log_end("T 'p' / 'r': why"), 100);
+}
+
+static void that_no_more_failed_entities_are_logged_is_said_once(void **state)
+{
+    struct workbench *bench = *state;
+
+    bench->script = fails_round_after_round;
+    workbench_log_begin();
+    for (int i = 0; i < 3; i++)
+        (void)attempt_id(bench, "r1", false);
+    assert_int_equal(workbench_log_end("more entities fail"), 1);
+}
+
+#define TRACE "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+
+/* The JSON lines of a run that begins and ends: how many have text. */
+static unsigned lines_with(
+    struct workbench *bench, const char *id, const char *text)
+{
+    struct lease_request wish = workbench_wish(bench, id);
+    struct attempt_result result;
+    unsigned count;
+
+    wish.traceparent = slice_of(TRACE);
+    bench->script = works;
+    workbench_log_begin();
+    log_set(LOG_INFO, LOG_JSON);
+    attempt_run(
+        &bench->environment, &bench->definition, &wish, &football, &result);
+    log_set(LOG_INFO, LOG_TEXT);
+    count = workbench_log_end(text);
+    assert_int_equal(result.end, ATTEMPT_RUN_ENDED);
+    return count;
+}
+
+static void json_lines_name_job_run_attempt_and_arguments(void **state)
+{
+    struct workbench *bench = *state;
+
+    assert_int_equal(
+        lines_with(bench, "r1",
+            "\"job\":\"delete-channel\",\"run\":\"r1\",\"attempt\":1,"
+            "\"args\":{\"channel\":\"Football\"},\"store\":\"main\","
+            "\"trace_id\":\"4bf92f3577b34da6a3ce929d0e0e4736\","
+            "\"traceparent\":\"" TRACE "\""),
+        2);
+}
+
+static void the_end_of_a_run_has_its_counts_as_numbers(void **state)
+{
+    struct workbench *bench = *state;
+
+    assert_int_equal(lines_with(bench, "r1",
+                         "\"read\":0,\"written\":0,\"deleted\":7,"
+                         "\"skipped\":0,\"failed\":0,\"requests\":"),
+        1);
+    assert_int_equal(lines_with(bench, "r2", ",\"duration_ms\":"), 1);
+}
+
+static enum run_end works_for_three_minutes(struct workbench *bench,
+    struct run *run, unsigned attempt_number, struct err *err)
+{
+    (void)bench;
+    (void)attempt_number;
+    (void)err;
+    for (int second = 0; second < 190; second++) {
+        atomic_fetch_add(&run->counts.read, 50);
+        atomic_store(&run->share, second * 1000 / 190);
+        virtual_sleep(1000);
+    }
+    return RUN_SUCCEEDED;
+}
+
+static void progress_is_logged_once_a_minute(void **state)
+{
+    struct workbench *bench = *state;
+
+    bench->script = works_for_three_minutes;
+    workbench_log_begin();
+    assert_int_equal(attempt_id(bench, "r1", false).end, ATTEMPT_RUN_ENDED);
+    assert_int_equal(workbench_log_end("r1: progress: "), 3);
+}
+
+static void shows_progress_itself(void *context, struct run *run)
+{
+    (void)context;
+    (void)run;
+}
+
+/* The command `run`, which has a line of its own. */
+static void progress_is_not_logged_beside_another_display(void **state)
+{
+    struct workbench *bench = *state;
+
+    bench->script = works_for_three_minutes;
+    bench->environment.watch = shows_progress_itself;
+    workbench_log_begin();
+    assert_int_equal(attempt_id(bench, "r1", false).end, ATTEMPT_RUN_ENDED);
+    assert_int_equal(workbench_log_end("progress: "), 0);
+}
+
 static void leave_other(struct workbench *bench, const char *id,
     enum ledger_state run_state, bool spoilt)
 {
@@ -2295,6 +2420,12 @@ int main(void)
         VIRTUAL(a_phase_is_in_the_ledger_when_the_kind_goes_on),
         VIRTUAL(a_kind_may_ask_whether_another_run_is_open),
         VIRTUAL(failures_that_are_told_again_are_counted_once),
+        TEST(the_log_has_a_hundred_failed_entities_of_a_run),
+        TEST(that_no_more_failed_entities_are_logged_is_said_once),
+        TEST(json_lines_name_job_run_attempt_and_arguments),
+        TEST(the_end_of_a_run_has_its_counts_as_numbers),
+        VIRTUAL(progress_is_logged_once_a_minute),
+        VIRTUAL(progress_is_not_logged_beside_another_display),
         VIRTUAL(an_orphan_that_no_longer_fits_is_poisoned),
         VIRTUAL(a_run_of_what_is_no_queue_ends_without_a_copy),
         VIRTUAL(failures_are_counted_up_to_the_end_of_numbers),

@@ -289,6 +289,35 @@ static void requests_are_what_the_service_expects(void **state)
     }
 }
 
+static void a_traceparent_is_in_the_request_id_and_each_is_another(void **state)
+{
+    static const char trace[] =
+        "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+    static const char name[] = "\r\nx-ms-client-request-id: ";
+    const struct script_step script[] = {
+        {SCRIPT_LAST, EMPTY("429 Too Many Requests"), 0},
+        {SCRIPT_LAST, EMPTY("429 Too Many Requests"), 0}};
+    const char *ids[2];
+    struct bench bench;
+
+    (void)state;
+    bench_open(&bench, "AccountName=acct;AccountKey=" KEY, script, 2);
+    for (int i = 0; i < 2; i++) {
+        bench.exchange.traceparent = trace;
+        assert_int_equal(do_scan(&bench), TW_BUSY);
+    }
+    bench_end(&bench);
+    for (int i = 0; i < 2; i++) {
+        ids[i] = strstr(http_script_request(bench.script, i), name);
+        assert_non_null(ids[i]);
+        ids[i] += sizeof(name) - 1;
+        assert_memory_equal(ids[i], trace, sizeof(trace) - 1);
+        assert_int_equal(strcspn(ids[i], "\r"), sizeof(trace) - 1 + 1 + 36);
+    }
+    assert_memory_not_equal(ids[0], ids[1], sizeof(trace) + 36);
+    bench_done(&bench);
+}
+
 static void sas_is_appended_and_replaces_the_signature(void **state)
 {
     const struct script_step script = {SCRIPT_LAST, EMPTY("500 No"), 0};
@@ -1049,6 +1078,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(requests_are_what_the_service_expects),
+        cmocka_unit_test(
+            a_traceparent_is_in_the_request_id_and_each_is_another),
         cmocka_unit_test(sas_is_appended_and_replaces_the_signature),
         cmocka_unit_test(short_time_is_passed_on_to_the_service),
         cmocka_unit_test(lost_answers_are_unknown),

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -226,11 +227,111 @@ static void logging_leaves_errno_alone(void **state)
     end();
 }
 
+static const struct log_run whole = {
+    .object = "run purge/7f3a",
+    .job = "purge",
+    .id = "7f3a",
+    .args = "{\"channel\":\"Football\"}",
+    .store = "main",
+    .traceparent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01",
+    .attempt = 2,
+};
+
+static void a_json_line_of_a_run_has_its_fields(void **state)
+{
+    static const struct log_number numbers[] = {
+        {"duration_ms", 1500}, {"read", INT64_MAX}, {NULL, 0}};
+
+    (void)state;
+    platform_use(&fixed);
+    begin(LOG_INFO, LOG_JSON);
+    log_run_line(LOG_INFO, &whole, numbers, "succeeded: %d read", 7);
+    log_run_warn(&(struct log_run){.job = "purge"}, "is held");
+    log_run_debug(&whole, "not shown");
+    end();
+    platform_use(NULL);
+    assert_string_equal(logged,
+        "{\"time\":\"2024-02-03T04:05:06.789Z\",\"level\":\"info\","
+        "\"object\":\"run purge/7f3a\",\"message\":\"succeeded: 7 read\","
+        "\"job\":\"purge\",\"run\":\"7f3a\",\"attempt\":2,"
+        "\"args\":{\"channel\":\"Football\"},\"store\":\"main\","
+        "\"trace_id\":\"4bf92f3577b34da6a3ce929d0e0e4736\",\"traceparent\":"
+        "\"00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01\","
+        "\"duration_ms\":1500,\"read\":9223372036854775807}\n"
+        "{\"time\":\"2024-02-03T04:05:06.789Z\",\"level\":\"warn\","
+        "\"object\":\"run\",\"message\":\"is held\",\"job\":\"purge\"}\n");
+}
+
+static void a_text_line_of_a_run_has_object_and_message(void **state)
+{
+    static const struct log_number numbers[] = {{"read", 7}, {NULL, 0}};
+
+    (void)state;
+    platform_use(&fixed);
+    begin(LOG_INFO, LOG_TEXT);
+    log_run_line(LOG_ERROR, &whole, numbers, "failed: %s", "no");
+    end();
+    platform_use(NULL);
+    assert_string_equal(
+        logged, "2024-02-03T04:05:06.789Z error run purge/7f3a: failed: no\n");
+}
+
+/* journald takes the priority off: sd-daemon(3). */
+static void lines_for_the_journal_begin_with_their_priority(void **state)
+{
+    struct stat info;
+    char name[64];
+
+    (void)state;
+    begin(LOG_INFO, LOG_TEXT);
+    assert_int_equal(fstat(STDERR_FILENO, &info), 0);
+    (void)snprintf(name, sizeof(name), "%ju:%ju", (uintmax_t)info.st_dev,
+        (uintmax_t)info.st_ino);
+    assert_int_equal(setenv("JOURNAL_STREAM", name, 1), 0);
+    log_set(LOG_DEBUG, LOG_TEXT);
+    platform_use(&fixed);
+    log_error("x", "a");
+    log_warn("x", "b");
+    log_info("x", "c");
+    log_debug("x", "d");
+    log_set(LOG_INFO, LOG_JSON);
+    log_info("x", "e");
+    end();
+    platform_use(NULL);
+    (void)unsetenv("JOURNAL_STREAM");
+    log_set(LOG_INFO, LOG_TEXT);
+    assert_string_equal(logged,
+        "<3>2024-02-03T04:05:06.789Z error x: a\n"
+        "<4>2024-02-03T04:05:06.789Z warn x: b\n"
+        "<6>2024-02-03T04:05:06.789Z info x: c\n"
+        "<7>2024-02-03T04:05:06.789Z debug x: d\n"
+        "<6>{\"time\":\"2024-02-03T04:05:06.789Z\",\"level\":\"info\","
+        "\"object\":\"x\",\"message\":\"e\"}\n");
+}
+
+/* A process whose standard error was redirected inherits the variable. */
+static void lines_elsewhere_have_no_priority(void **state)
+{
+    (void)state;
+    assert_int_equal(setenv("JOURNAL_STREAM", "1:2", 1), 0);
+    platform_use(&fixed);
+    begin(LOG_INFO, LOG_TEXT);
+    log_error("x", "a");
+    end();
+    platform_use(NULL);
+    (void)unsetenv("JOURNAL_STREAM");
+    assert_string_equal(logged, "2024-02-03T04:05:06.789Z error x: a\n");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_line_names_time_level_and_object),
         cmocka_unit_test(a_json_line_has_the_same_four),
+        cmocka_unit_test(a_json_line_of_a_run_has_its_fields),
+        cmocka_unit_test(a_text_line_of_a_run_has_object_and_message),
+        cmocka_unit_test(lines_for_the_journal_begin_with_their_priority),
+        cmocka_unit_test(lines_elsewhere_have_no_priority),
         cmocka_unit_test(levels_below_the_one_set_are_silent),
         cmocka_unit_test(names_of_levels_and_formats_are_exact),
         cmocka_unit_test(no_input_breaks_a_text_line),

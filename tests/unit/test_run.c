@@ -8,6 +8,7 @@
 #include <cmocka.h>
 
 #include "jobs/engine/run.h"
+#include "worker/base/log.h"
 #include "worker/base/platform.h"
 #include "worker/store/deadline.h"
 
@@ -51,14 +52,15 @@ static void stopped_after_the_deadline_is_overtaken(void **state)
     assert_int_equal(run_end_of(&run, TW_BUSY), RUN_OUTAGE);
 }
 
-static void lines_name_job_and_id(void **state)
+static void lines_are_about_the_run_that_its_host_names(void **state)
 {
+    const struct log_run log = {.object = "run purge/7f3a"};
     struct run run = {.job = "purge"};
 
     (void)state;
-    assert_string_equal(run_object(&run), "purge");
-    run.object = "run purge/7f3a";
-    assert_string_equal(run_object(&run), "run purge/7f3a");
+    assert_null(run_log(&run)->object);
+    run.log = &log;
+    assert_ptr_equal(run_log(&run), &log);
 }
 
 int main(void)
@@ -66,7 +68,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(outages_never_count_and_mistakes_do),
         cmocka_unit_test(stopped_after_the_deadline_is_overtaken),
-        cmocka_unit_test(lines_name_job_and_id),
+        cmocka_unit_test(lines_are_about_the_run_that_its_host_names),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -137,7 +137,8 @@ bool text_is_run_id(struct slice text);
 void text_random_id(char *to);
 
 /* text_random_uuid: write a UUID of version 4, 8-4-4-4-12 hex digits. to holds
- * 37 bytes. */
+ * TEXT_UUID_MAX bytes. */
+#define TEXT_UUID_MAX 37
 void text_random_uuid(char *to);
 
 #endif

@@ -92,7 +92,7 @@ static const struct command_option COMMON[] = {
     {OPTION_CONFIG, "the configuration; default: $TABLEWARD_CONFIG, "
                     "./tableward.yaml, /etc/tableward/tableward.yaml"},
     {OPTION_LOG_LEVEL, "error, warn, info (the default) or debug"},
-    {OPTION_LOG_FORMAT, "text (the default) or json"},
+    {OPTION_LOG_FORMAT, "text (the default), or json: a line an object"},
     {OPTION_HELP, "this help"},
     {OPTION_VERSION, "which version this is"},
     {OPTION_COUNT, NULL},
@@ -381,6 +381,17 @@ static void harden(void)
     (void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
 }
 
+/* A mistake in the command line is reported in the format that the line asks
+ * for, wherever it does. */
+static void set_format_early(int argc, char **argv)
+{
+    for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++)
+        if (strcmp(argv[i], "--log-format=json") == 0 ||
+            (strcmp(argv[i], "--log-format") == 0 && i + 1 < argc &&
+                strcmp(argv[i + 1], "json") == 0))
+            log_set(LOG_INFO, LOG_JSON);
+}
+
 int command_main(int argc, char **argv)
 {
     struct line line = {.word_count = 0};
@@ -389,6 +400,8 @@ int command_main(int argc, char **argv)
     fill_standard_streams();
     harden();
     mem_keep_little();
+    log_set(LOG_INFO, LOG_TEXT);
+    set_format_early(argc, argv);
     line.words = mem_array((size_t)argc + 1, sizeof(*line.words));
     code = read_line(argc, argv, &line);
     if (code == EXIT_DONE)

@@ -22,7 +22,7 @@ static void note_what_stays(const struct one_run *one)
 
     if (one->run->started_ticks == 0)
         return;
-    say("what it has done stays done%s",
+    say_note("what it has done stays done%s",
         cascade ? "; the tombstone on its parent stays, too" : "");
 }
 
@@ -38,7 +38,7 @@ static int end_ended(const struct ledger_run *run)
     char time[TEXT_TIME_MAX];
 
     if (run->state == LEDGER_CANCELLED) {
-        say("run %.*s was cancelled at %s: nothing is left to do",
+        say_note("run %.*s was cancelled at %s: nothing is left to do",
             SLICE_ARG(run->id), print_time(run->finished_ticks, time));
         return EXIT_DONE;
     }

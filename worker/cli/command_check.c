@@ -32,7 +32,7 @@ static int run(const struct invocation *invocation)
     int code = session_open(&session, invocation, SESSION_ALL);
 
     if (code == EXIT_DONE) {
-        problems_print(&session.problems, stderr);
+        print_problems(&session.problems);
         print_well(session.load);
         if (invocation->values[OPTION_ONLINE])
             code = online_check(&session);

@@ -116,8 +116,8 @@ static int end_known(const struct known *known, struct slice args_json,
     if (known->run.state != LEDGER_SUCCEEDED)
         return print_failed(TW_CONFLICT, refused);
     printf("%.*s\n", SLICE_ARG(known->id));
-    say("run %.*s succeeded at %s: nothing is left to do", SLICE_ARG(known->id),
-        print_time(known->run.finished_ticks, time));
+    say_note("run %.*s succeeded at %s: nothing is left to do",
+        SLICE_ARG(known->id), print_time(known->run.finished_ticks, time));
     return EXIT_DONE;
 }
 
@@ -152,7 +152,7 @@ static int open_ledger(struct session *session, struct store **ret)
     int code = session_ledger(session, true, ret);
 
     if (code == EXIT_DONE && is_new)
-        say("store %s: %s is new", load->stores.names[store],
+        say_note("store %s: %s is new", load->stores.names[store],
             load->configs[store]->path.at);
     return code;
 }

@@ -39,7 +39,7 @@ static void print_total(
         return;
     buf_init(&line, 64);
     print_number(&line, export_count(export), "entity", "entities");
-    say("%s exported to %s", buf_text(&line), options->path);
+    say_note("%s exported to %s", buf_text(&line), options->path);
     buf_done(&line);
 }
 

@@ -49,7 +49,7 @@ static int finish(struct one_run *one, bool now)
     printf("%.*s does its last round%s and ends\n", SLICE_ARG(run->id),
         now ? "" : "s");
     if (run->state == LEDGER_PAUSED)
-        say("it is paused: `tableward resume %.*s` lets it do so",
+        say_note("it is paused: `tableward resume %.*s` lets it do so",
             SLICE_ARG(run->id));
     return EXIT_DONE;
 }

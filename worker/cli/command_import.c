@@ -121,7 +121,7 @@ static void print_stored(
         print_number(&line, result->skipped, "entity existed and is unchanged",
             "entities existed and are unchanged");
     }
-    say("%s", buf_text(&line));
+    say_note("%s", buf_text(&line));
     buf_done(&line);
 }
 
@@ -161,7 +161,7 @@ static int perform(
     if (outcome != TW_OK)
         return table_command_failed(command, outcome, &err);
     if (result.repeated)
-        say("import %s succeeded before: nothing was done", options->id);
+        say_note("import %s succeeded before: nothing was done", options->id);
     else
         print_stored(command, &result);
     return end_with(options, &result);

@@ -16,7 +16,7 @@ static bool has_stopped(const struct ledger_run *run)
 static int end_paused(const struct one_run *one)
 {
     printf("%.*s is paused\n", SLICE_ARG(one->run->id));
-    say("`tableward resume %.*s` continues it", SLICE_ARG(one->run->id));
+    say_note("`tableward resume %.*s` continues it", SLICE_ARG(one->run->id));
     return EXIT_DONE;
 }
 

@@ -42,7 +42,8 @@ static int resume(struct one_run *one)
         return print_failed(outcome, &err);
     printf("%.*s continues\n", SLICE_ARG(one->run->id));
     if (slice_is(one->run->waits_for, LEDGER_WAITS_FOR_DEFINITION))
-        say("it accepts the present definition of job %.*s, and begins with "
+        say_note(
+            "it accepts the present definition of job %.*s, and begins with "
             "its first round",
             SLICE_ARG(one->run->job));
     return EXIT_DONE;

@@ -119,7 +119,7 @@ static int ask(const struct request *request, bool yes)
     show_plan(request);
     if (is_yes())
         return EXIT_DONE;
-    say("nothing was done");
+    say_note("nothing was done");
     return EXIT_STOPPED;
 }
 
@@ -179,7 +179,7 @@ static int end_succeeded(struct single *single, const struct request *request,
         print_counts(single);
         return EXIT_DONE;
     }
-    say("run %.*s succeeded at %s: nothing is left to do",
+    say_note("run %.*s succeeded at %s: nothing is left to do",
         SLICE_ARG(request->id), print_time(result->finished_ticks, time));
     return EXIT_DONE;
 }
@@ -188,7 +188,8 @@ static int end_succeeded(struct single *single, const struct request *request,
  * worker that serves its job continues it too. */
 static void print_how_to_continue(const struct request *request, bool paused)
 {
-    say("stopped before the end%s: `tableward run %s ... --id %.*s` continues "
+    say_note(
+        "stopped before the end%s: `tableward run %s ... --id %.*s` continues "
         "it%s",
         paused ? ", and paused" : "", request->job->name,
         SLICE_ARG(request->id),

@@ -50,7 +50,7 @@ static int compare(struct session *session, const struct job *job,
     struct run *run, struct job_verification *ret)
 {
     struct progress *progress =
-        progress_start(run->object, "compared", look, run);
+        progress_start(run_log(run)->object, "compared", look, run);
     struct err err = {{0}};
     enum tw_err outcome;
 

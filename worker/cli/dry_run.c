@@ -111,7 +111,7 @@ static int estimate(struct session *session, const struct job *job,
     struct run *run, struct job_estimate *ret)
 {
     struct progress *progress =
-        progress_start(run->object, "counted", look, run);
+        progress_start(run_log(run)->object, "counted", look, run);
     struct err err;
     enum tw_err code;
 

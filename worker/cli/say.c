@@ -8,20 +8,28 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "config/problems.h"
+#include "worker/base/log.h"
 #include "worker/base/stop.h"
 #include "worker/base/text.h"
 #include "worker/cli/command.h"
 
 #define SENTENCE_MAX 4096
 
-TW_PRINTF(1, 0) static void print_all(const char *format, va_list list)
+TW_PRINTF(2, 0)
+static void print_all(enum log_level level, const char *format, va_list list)
 {
     char sentence[SENTENCE_MAX];
     struct buf line;
 
     if (vsnprintf(sentence, sizeof(sentence), format, list) >= SENTENCE_MAX)
         text_end_cut(sentence, sizeof(sentence));
+    if (log_is_json()) {
+        log_anyway(level, "tableward", "%s", sentence);
+        return;
+    }
     buf_init(&line, 4 * SENTENCE_MAX);
+    buf_add_text(&line, log_priority(level));
     buf_add_text(&line, "tableward: ");
     text_visible(&line, slice_of(sentence));
     buf_add_char(&line, '\n');
@@ -34,7 +42,16 @@ void say(const char *format, ...)
     va_list list;
 
     va_start(list, format);
-    print_all(format, list);
+    print_all(LOG_ERROR, format, list);
+    va_end(list);
+}
+
+void say_note(const char *format, ...)
+{
+    va_list list;
+
+    va_start(list, format);
+    print_all(LOG_INFO, format, list);
     va_end(list);
 }
 
@@ -43,7 +60,7 @@ int print_usage(const char *format, ...)
     va_list list;
 
     va_start(list, format);
-    print_all(format, list);
+    print_all(LOG_ERROR, format, list);
     va_end(list);
     return EXIT_USAGE_64;
 }
@@ -60,6 +77,23 @@ int print_unknown(const char *kind, const char *word, const char *near)
         say("unknown %s %s", kind, buf_text(&quoted));
     buf_done(&quoted);
     return EXIT_USAGE_64;
+}
+
+static void log_problem(const struct problem *problem)
+{
+    log_anyway(problem->warning ? LOG_WARN : LOG_ERROR, "configuration",
+        "%s:%u:%u: %s", problem->mark.file, problem->mark.line,
+        problem->mark.column, problem->text);
+}
+
+void print_problems(const struct problems *problems)
+{
+    if (!log_is_json()) {
+        problems_print(problems, stderr);
+        return;
+    }
+    for (size_t i = 0; i < problems->count; i++)
+        log_problem(&problems->list[i]);
 }
 
 int print_exit(enum tw_err code)

@@ -14,8 +14,15 @@
 #include "worker/base/err.h"
 #include "worker/base/slice.h"
 
-/* say: print "tableward: ...". */
+struct problems;
+
+/*
+ * say: print "tableward: ..." for an error; with --log-format json a JSON line
+ * of the log instead, of the level error. say_note: the same for information.
+ * Both are printed at any --log-level.
+ */
 void say(const char *format, ...) TW_PRINTF(1, 2);
+void say_note(const char *format, ...) TW_PRINTF(1, 2);
 
 /* print_usage: print "tableward: ..."; EXIT_USAGE_64. */
 int print_usage(const char *format, ...) TW_PRINTF(1, 2);
@@ -26,6 +33,10 @@ int print_unknown(const char *kind, const char *word, const char *near);
 
 /* print_failed: print the text of err; returns print_exit(code). */
 int print_failed(enum tw_err code, const struct err *err);
+
+/* print_problems: print the problems of a configuration, one a line; with
+ * --log-format json as JSON lines. */
+void print_problems(const struct problems *problems);
 
 /* print_exit: the exit code for an outcome of a store: 69 if the store cannot
  * be reached or refuses, 75 if the command was stopped (also if no response

@@ -44,7 +44,7 @@ static int read_file(
     if (code == TW_OK)
         return EXIT_DONE;
     if (session->problems.errors > 0)
-        problems_print(&session->problems, stderr);
+        print_problems(&session->problems);
     else
         say("%s", err.text);
     return EXIT_CONFIG_78;
@@ -120,7 +120,7 @@ static int refuse_problems(struct session *session)
 {
     if (session->problems.errors == 0)
         return EXIT_DONE;
-    problems_print(&session->problems, stderr);
+    print_problems(&session->problems);
     return EXIT_CONFIG_78;
 }
 
@@ -136,7 +136,7 @@ int session_open_failed(
     problems_init(&problem);
     problems_add(
         &problem, session->load->configs[store]->mark, "%s", err->text);
-    problems_print(&problem, stderr);
+    print_problems(&problem);
     problems_done(&problem);
     return EXIT_CONFIG_78;
 }

@@ -2,6 +2,8 @@
 /* One attempt at one run, from acquiring the lease to its release. */
 #include "worker/run/attempt.h"
 
+#include <stdarg.h>
+
 #include "jobs/engine/call.h"
 #include "worker/base/arena.h"
 #include "worker/base/log.h"
@@ -14,6 +16,7 @@
 #include "worker/run/locks.h"
 #include "worker/run/message.h"
 #include "worker/run/renewer.h"
+#include "worker/run/report.h"
 #include "worker/store/request_pool.h"
 #include "worker/store/retry.h"
 
@@ -36,7 +39,9 @@ struct attempt {
     const struct lease_request *wish;
     struct lease lease;
     struct arena arena;        /* args from the ledger, names, texts of run */
-    const char *object;        /* "run JOB/ID" */
+    struct log_run log;        /* the run, for log lines; texts in arena */
+    int64_t begun_ms;          /* when the attempt began; boot clock */
+    _Atomic int failed_logged; /* failed entities that the log has */
     struct run run;            /* the run as the kind sees it */
     struct renewal *renewal;   /* NULL except while the kind runs */
     struct failures *failures; /* the `failures:` file; NULL: none */
@@ -120,10 +125,25 @@ static enum tw_err callback_is_open(struct run *run, struct slice job,
     return outcome;
 }
 
+/* How many failed entities the log has, of all attempts and rounds of the run.
+ * Counts one more, up to the one that says that no more follow. */
+static int note_failed_line(struct attempt *attempt)
+{
+    int before = atomic_load(&attempt->failed_logged);
+
+    while (before <= FAILED_LOGGED &&
+           !atomic_compare_exchange_weak(
+               &attempt->failed_logged, &before, before + 1))
+        ;
+    return before;
+}
+
 static void on_failed(struct run *run, const struct run_failure *failure)
 {
-    int64_t before = atomic_fetch_add(&run->counts.failed, 1);
+    int before = note_failed_line(attempt_of(run));
     struct buf line;
+
+    atomic_fetch_add(&run->counts.failed, 1);
 
     buf_init(&line, 4096);
     buf_add_format(&line, "%s ", failure->table);
@@ -131,9 +151,9 @@ static void on_failed(struct run *run, const struct run_failure *failure)
     buf_add_text(&line, ": ");
     text_repair(&line, text_cut(slice_of(failure->why), FAILED_WHY_MAX_BYTES));
     if (before < FAILED_LOGGED)
-        log_warn(run_object(run), "%s", buf_text(&line));
+        log_run_warn(run_log(run), "%s", buf_text(&line));
     if (before == FAILED_LOGGED)
-        log_warn(run_object(run),
+        log_run_warn(run_log(run),
             "more entities fail; the log has the first %d", FAILED_LOGGED);
     renewal_failed(attempt_of(run)->renewal, buf_text(&line));
     if (attempt_of(run)->failures)
@@ -150,7 +170,7 @@ static void on_forget_failed(struct run *run, int64_t count)
 
 static void on_note(struct run *run, const char *sentence)
 {
-    log_info(run_object(run), "%s", sentence);
+    log_run_info(run_log(run), "%s", sentence);
     renewal_note(attempt_of(run)->renewal, sentence);
 }
 
@@ -191,7 +211,7 @@ static void set_run(struct attempt *attempt, const struct run_args *args)
 
     run->job = attempt->wish->job->name;
     run->id = arena_copy(&attempt->arena, stored->id).at;
-    run->object = attempt->object;
+    run->log = &attempt->log;
     run->args = *args;
     run->requested_ticks = stored->requested_ticks;
     run->queued = stored->queue.len > 0;
@@ -211,11 +231,37 @@ static void set_run(struct attempt *attempt, const struct run_args *args)
 
 /* ---- writing the outcome ---- */
 
+/* The duration of the run: from its start to its end by the ledger's clock. An
+ * attempt that was the only one measured it more precisely. */
+static int64_t duration_ms(const struct attempt *attempt)
+{
+    const struct ledger_run *run = &attempt->lease.run;
+
+    if (run->attempt <= 1 || run->started_ticks == 0 ||
+        run->finished_ticks < run->started_ticks)
+        return platform_boot_ms() - attempt->begun_ms;
+    return (run->finished_ticks - run->started_ticks) / TICKS_PER_MS;
+}
+
+/* Log the end of the run, or of its attempt, with its counts. */
+TW_PRINTF(3, 4)
+static void log_ended(
+    struct attempt *attempt, enum log_level level, const char *format, ...)
+{
+    struct log_number counts[REPORT_COUNTS];
+    va_list args;
+
+    report_counts(&attempt->lease.run, duration_ms(attempt), counts);
+    va_start(args, format);
+    log_run_vline(level, &attempt->log, counts, format, args);
+    va_end(args);
+}
+
 static void log_outage(struct attempt *attempt, const char *what)
 {
     attempt->result->end = ATTEMPT_OUTAGE;
     attempt->result->outcome = TW_BUSY;
-    log_warn(attempt->object, "%s: %s", what, attempt->result->err.text);
+    log_run_warn(&attempt->log, "%s: %s", what, attempt->result->err.text);
     if (!attempt->lease.unstorable)
         return;
     /* The ledger works, so this run must not delay other runs. */
@@ -266,7 +312,7 @@ static void set_lease_expired(struct attempt *attempt)
 {
     attempt->result->end = ATTEMPT_LEASE_LOST;
     attempt->result->lease_expired = is_lease_expired(attempt);
-    log_warn(attempt->object, "the lease expired; no further writes");
+    log_run_warn(&attempt->log, "the lease expired; no further writes");
 }
 
 /* Call if the release stored the state that a person asked for, instead of the
@@ -276,10 +322,10 @@ static void end_as_asked(struct attempt *attempt)
     lease_delete_message(&attempt->lease);
     if (attempt->lease.run.state == LEDGER_CANCELLED) {
         set_ended(attempt);
-        log_info(attempt->object, "cancelled; what it has done stays done");
+        log_ended(attempt, LOG_INFO, "cancelled; what it has done stays done");
     } else {
         attempt->result->end = ATTEMPT_PAUSED;
-        log_info(attempt->object, "paused: `resume` continues it");
+        log_ended(attempt, LOG_INFO, "paused: `resume` continues it");
     }
 }
 
@@ -292,7 +338,7 @@ static bool is_written(struct attempt *attempt, enum lease_status word)
         return true;
     case LEASE_LOST:
         attempt->result->end = ATTEMPT_LEASE_LOST;
-        log_warn(attempt->object, "lease lost: another worker has the run");
+        log_run_warn(&attempt->log, "lease lost: another worker has the run");
         return false;
     case LEASE_UNKNOWN:
         if (lease_clock_is_over(&attempt->lease.clock))
@@ -334,12 +380,12 @@ static void log_counts(struct attempt *attempt)
 {
     const struct ledger_run *run = &attempt->lease.run;
 
-    log_info(attempt->object,
+    log_ended(attempt, LOG_INFO,
         "succeeded: %lld read, %lld written, %lld deleted, %lld skipped, "
-        "%lld requests, attempt %d",
+        "%lld requests, attempt %d, %.3f s",
         (long long)run->read, (long long)run->written, (long long)run->deleted,
         (long long)run->skipped, (long long)run->transactions,
-        (int)run->attempt);
+        (int)run->attempt, (double)duration_ms(attempt) / 1000);
 }
 
 static void end_succeeded(struct attempt *attempt)
@@ -365,7 +411,7 @@ static void end_paused(struct attempt *attempt)
         return;
     lease_delete_message(&attempt->lease);
     attempt->result->end = ATTEMPT_PAUSED;
-    log_info(attempt->object,
+    log_run_info(&attempt->log,
         "paused: `run` with this id, or `resume`, continues "
         "it");
 }
@@ -381,7 +427,7 @@ static void end_stopped(struct attempt *attempt)
         return;
     lease_hide_message(&attempt->lease, 0);
     attempt->result->end = ATTEMPT_STOPPED;
-    log_info(attempt->object, "lease released, run queued again%s%s",
+    log_run_info(&attempt->log, "lease released, run queued again%s%s",
         attempt->err.text[0] ? ": " : "", attempt->err.text);
 }
 
@@ -460,7 +506,7 @@ static void end_held(struct attempt *attempt, const char *waits_for)
     attempt->result->for_cause = true;
     /* The `run` command prints each new cause itself. */
     if (run->waits_since_ticks == now_ticks && !attempt->wish->resumes_paused)
-        log_warn(attempt->object, "is held%s: %s",
+        log_run_warn(&attempt->log, "is held%s: %s",
             run->ending.len > 0 ? "" : ", no failure of its own",
             attempt->err.text);
 }
@@ -479,7 +525,7 @@ static void end_outage(struct attempt *attempt)
     } else if (move_and_store(attempt, LEDGER_QUEUED)) {
         lease_hide_message_ms(&attempt->lease, hide_ms);
         set_later(attempt, platform_boot_ms() + hide_ms);
-        log_warn(attempt->object, "queued again because of an outage: %s",
+        log_run_warn(&attempt->log, "queued again because of an outage: %s",
             attempt->err.text);
     }
 }
@@ -572,7 +618,7 @@ static void end_with_copy(struct attempt *attempt, enum ledger_state state,
     lease_delete_message(&attempt->lease);
     set_ended(attempt);
     (void)err_fail(&attempt->result->err, TW_INVALID, "%s", reason);
-    log_error(attempt->object, "%s: %s", ledger_state_name(state), reason);
+    log_ended(attempt, LOG_ERROR, "%s: %s", ledger_state_name(state), reason);
 }
 
 /* Store the reason in the ledger before the copy is put: the next attempt then
@@ -649,7 +695,7 @@ static void end_waiting(struct attempt *attempt)
     ledger_set_error(&attempt->lease.run, "");
     set_aside(attempt, waits[attempt->run.waits_for], resumes_at(attempt));
     if (attempt->result->end == ATTEMPT_DEFERRED)
-        log_info(attempt->object, "waits until %s",
+        log_run_info(&attempt->log, "waits until %s",
             text_from_ticks(attempt->lease.run.resumes_ticks, time));
 }
 
@@ -675,7 +721,7 @@ static void end_try_again(struct attempt *attempt)
     set_aside(
         attempt, "", lease_now_ticks(&attempt->lease) + wait_ms * TICKS_PER_MS);
     if (attempt->result->end == ATTEMPT_DEFERRED)
-        log_warn(attempt->object, "attempt %d failed, again in %lld s: %s",
+        log_run_warn(&attempt->log, "attempt %d failed, again in %lld s: %s",
             (int)run->attempt, (long long)wait_ms / 1000, attempt->err.text);
 }
 
@@ -722,6 +768,7 @@ static enum run_end run_kind(struct attempt *attempt)
     run->request_pool = pool_client_new(
         attempt->environment->request_pool, &attempt->lease.deadline);
     pool_client_of(run->request_pool, job->name, job->max_entities_per_second);
+    pool_client_trace(run->request_pool, attempt->log.traceparent);
     if (!attempt->wish->resumes_paused)
         request_pool_watch_silence(run->request_pool, attempt->wish->store);
     run->ledger = attempt->wish->store;
@@ -729,9 +776,11 @@ static enum run_end run_kind(struct attempt *attempt)
     run->ends_load = job->kind->ends_load;
     if (job->failures)
         attempt->failures = failures_new(attempt->definition->archive_folder,
-            job->failures, job->name, run->id, attempt->object);
+            job->failures, job->name, run->id, attempt->log.object);
     attempt->renewal = renewal_start(
         attempt->environment->renewer, &attempt->lease, run, run->request_pool);
+    if (!attempt->environment->watch)
+        renewal_log_progress(attempt->renewal);
     watch(attempt, run);
     activity_begin(attempt->environment->activity, run);
     end = job->kind->run(job, attempt->definition->stores, run, &attempt->err);
@@ -739,6 +788,7 @@ static enum run_end run_kind(struct attempt *attempt)
     watch(attempt, NULL);
     attempt->word = renewal_stop(attempt->renewal, &attempt->progress);
     attempt->renewal = NULL;
+    attempt->lease.run.failed_logged = atomic_load(&attempt->failed_logged);
     failures_free(attempt->failures);
     attempt->failures = NULL;
     attempt->indeterminate = request_pool_is_indeterminate(run->request_pool);
@@ -764,7 +814,7 @@ static void lease_ended(struct attempt *attempt)
     (void)err_fail(&attempt->result->err, TW_INVALID, "%.*s",
         SLICE_ARG(attempt->lease.run.error));
     lease_delete_message(&attempt->lease);
-    log_info(attempt->object, "%s already: nothing to do",
+    log_run_info(&attempt->log, "%s already: nothing to do",
         ledger_state_name(attempt->lease.run.state));
 }
 
@@ -781,7 +831,7 @@ static void lease_held(struct attempt *attempt)
             SLICE_ARG(attempt->lease.run.error));
     attempt->result->until_ms =
         lease_boot_ms(&attempt->lease, attempt->lease.until_ticks);
-    log_debug(attempt->object, "%s until %s at least",
+    log_run_debug(&attempt->log, "%s until %s at least",
         attempt->result->held ? "another owner has it" : "not its time",
         text_from_ticks(attempt->lease.until_ticks, time));
 }
@@ -790,7 +840,7 @@ static void lease_paused(struct attempt *attempt)
 {
     lease_delete_message(&attempt->lease);
     attempt->result->end = ATTEMPT_PAUSED;
-    log_info(attempt->object, "is paused: its message is deleted");
+    log_run_info(&attempt->log, "is paused: its message is deleted");
 }
 
 static void lease_missing(struct attempt *attempt)
@@ -844,7 +894,7 @@ static void end_without_turn(struct attempt *attempt)
     attempt->result->for_cause = true;
     set_aside(attempt, LEDGER_WAITS_FOR_TURN, now + wait);
     if (attempt->result->end == ATTEMPT_DEFERRED)
-        log_info(attempt->object, "%s", attempt->err.text);
+        log_run_info(&attempt->log, "%s", attempt->err.text);
 }
 
 /* Is the job open? Rule A5: the job of a finished copy accepts no more runs.
@@ -913,8 +963,22 @@ static void log_held(const struct attempt *attempt)
 {
     if (slice_is(attempt->held_for, LEDGER_WAITS_FOR_STORE) ||
         slice_is(attempt->held_for, LEDGER_WAITS_FOR_ARCHIVE))
-        log_info(attempt->object, "continued, after it was held for %lld s",
+        log_run_info(&attempt->log, "continued, after it was held for %lld s",
             (long long)(attempt->held_ticks / TICKS_PER_S));
+}
+
+/* Set what log lines say of the run, now that the ledger is read. */
+static void describe_run(struct attempt *attempt)
+{
+    const struct ledger_run *run = &attempt->lease.run;
+    int logged = run->failed_logged;
+
+    attempt->log.attempt = run->attempt;
+    attempt->log.args = report_args(run->args, &attempt->arena);
+    if (message_is_traceparent(run->traceparent))
+        attempt->log.traceparent =
+            arena_copy(&attempt->arena, run->traceparent).at;
+    atomic_init(&attempt->failed_logged, logged > 0 ? logged : 0);
 }
 
 static void attempt_with_lease(
@@ -924,7 +988,9 @@ static void attempt_with_lease(
     struct run_args own;
     enum run_end end;
 
-    log_info(attempt->object, "lease acquired, attempt %d%s", (int)run->attempt,
+    describe_run(attempt);
+    log_run_info(&attempt->log, "lease acquired, attempt %d%s",
+        (int)run->attempt,
         attempt->lease.previous_owner_crashed ? ", previous owner crashed"
                                               : "");
     if (ends_as_before(attempt))
@@ -976,14 +1042,18 @@ void attempt_run(const struct attempt_environment *environment,
         .definition = definition,
         .wish = wish,
         .word = LEASE_VALID,
+        .begun_ms = platform_boot_ms(),
         .result = ret};
     enum lease_outcome outcome;
 
     *ret = (struct attempt_result){.end = ATTEMPT_OUTAGE};
     arena_init(&attempt.arena);
-    attempt.object = arena_format(
-        &attempt.arena, "run %s/%.*s", wish->job->name, SLICE_ARG(wish->id))
-                         .at;
+    attempt.log = (struct log_run){.job = wish->job->name,
+        .id = arena_copy(&attempt.arena, wish->id).at,
+        .store = wish->store->name};
+    attempt.log.object = arena_format(
+        &attempt.arena, "run %s/%s", attempt.log.job, attempt.log.id)
+                             .at;
     lease_init(&attempt.lease, wish);
     outcome = lease_acquire(&attempt.lease, wish, &ret->outcome, &ret->err);
     if (outcome == LEASE_ACQUIRED)

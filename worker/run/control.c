@@ -700,7 +700,7 @@ static enum tw_err set_queued_again(struct asking *asking,
     if (outcome != TW_OK)
         return outcome;
     lease_accept_definition(run);
-    run->failures = run->silent = 0;
+    run->failures = run->silent = run->failed_logged = 0;
     run->error = run->failed_entities = (struct slice){0};
     /* PoisonId is kept: when the run ends again, the search for its copy skips
      * this one, which retry_run() deletes. */

@@ -292,6 +292,8 @@ enum tw_err lease_hold_run(struct ledger_run *run, const char *waits_for,
 static void set_definition(
     struct lease *lease, struct ledger_run *run, const struct job *job)
 {
+    const struct log_run log = {.job = job->name, .id = run->id.at};
+
     lease->starts_over = is_changed(run, job) && run->checkpoint.len > 0;
     lease->binds = run->definition.len == 0;
     if (is_changed(run, job) && job->kind->table_job)
@@ -304,7 +306,7 @@ static void set_definition(
                            "again"
                          : "the definition changed: started over with the new "
                            "one"));
-        log_info("run",
+        log_run_info(&log,
             "%.*s/%.*s: the job's definition has changed since the "
             "checkpoint: starting over",
             SLICE_ARG(run->job), SLICE_ARG(run->id));
@@ -562,8 +564,11 @@ static enum tw_err apply_claim(
 static enum lease_outcome leave_alone(
     struct lease *lease, int64_t wait_ticks, const struct err *why)
 {
+    const struct log_run log = {
+        .job = lease->stored.job.at, .id = lease->stored.id.at};
+
     lease->until_ticks = lease_now_ticks(lease) + wait_ticks;
-    log_warn("run", "%.*s/%.*s is skipped for now: %s",
+    log_run_warn(&log, "%.*s/%.*s is skipped for now: %s",
         SLICE_ARG(lease->stored.job), SLICE_ARG(lease->stored.id), why->text);
     return LEASE_HELD;
 }

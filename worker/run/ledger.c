@@ -148,6 +148,7 @@ enum field_type {
     FIELD_STRING,
     FIELD_SPARSE,
     FIELD_INT32,
+    FIELD_SOME, /* an Int32; absent: 0 */
     FIELD_INT64,
     FIELD_KNOWN, /* an Int64 that is not below 0; absent: -1 */
     FIELD_TIME,
@@ -196,6 +197,7 @@ static const struct field fields[] = {
     FIELD("Epoch", FIELD_INT32, epoch),
     FIELD("Silent", FIELD_INT32, silent),
     FIELD("Throttled", FIELD_INT32, throttled),
+    FIELD("FailedLogged", FIELD_SOME, failed_logged),
     FIELD("EntitiesRead", FIELD_INT64, read),
     FIELD("EntitiesWritten", FIELD_INT64, written),
     FIELD("EntitiesDeleted", FIELD_INT64, deleted),
@@ -409,6 +411,7 @@ static bool take_field(struct ledger_run *run, const struct field *field,
     case FIELD_SPARSE:
         return take_text(run, property, at);
     case FIELD_INT32:
+    case FIELD_SOME:
         return property_int32(property, at);
     case FIELD_FLAG:
         return property_boolean(property, at);
@@ -546,6 +549,8 @@ static bool is_absent(const struct field *field, const void *at)
         return *(const int64_t *)at == 0;
     case FIELD_KNOWN:
         return *(const int64_t *)at < 0;
+    case FIELD_SOME:
+        return *(const int32_t *)at == 0;
     case FIELD_FLAG:
         return !*(const bool *)at;
     case FIELD_MAYBE:
@@ -573,6 +578,7 @@ static void put_field(const struct ledger_run *run, const struct field *field,
         put_text(arena, entity, field->name, *(const struct slice *)at);
         return;
     case FIELD_INT32:
+    case FIELD_SOME:
         entity_set_int32(entity, arena, field->name, *(const int32_t *)at);
         return;
     case FIELD_INT64:
@@ -630,6 +636,7 @@ static void add_json_field(
         json_add_string(to, *text);
         return;
     case FIELD_INT32:
+    case FIELD_SOME:
         buf_add_format(to, "%d", (int)*(const int32_t *)at);
         return;
     case FIELD_INT64:

@@ -117,6 +117,8 @@ struct ledger_run {
     int32_t silent;    /* attempts since the last that made progress or ended in
                           order */
     int32_t throttled; /* responses with status 429 or 503 */
+    int32_t failed_logged; /* failed entities that the log has; 0 is not stored
+                            */
 
     int64_t read, written, deleted, skipped, failed, transactions;
     int64_t behind;   /* changed sources still to copy; -1: not known */

@@ -78,7 +78,8 @@ void local_run_init(
     deadline_init(&local->deadline, PLATFORM_NEVER, DEADLINE_REQUEST_MAX_MS);
     local->run.job = options->name;
     local->run.id = "local";
-    local->run.object = options->object;
+    local->log.object = options->object;
+    local->run.log = &local->log;
     local->run.requested_ticks = platform_wall_ticks();
     local->run.epoch = 1;
     local->run.archive_folder = options->archive_folder;

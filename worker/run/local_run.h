@@ -8,6 +8,7 @@
 #include <stdbool.h>
 
 #include "jobs/engine/run.h"
+#include "worker/base/log.h"
 #include "worker/store/deadline.h"
 
 struct pool_client;
@@ -29,6 +30,7 @@ struct local_run {
     struct run run;
     struct deadline deadline;
     struct local_run_options options;
+    struct log_run log;
 };
 
 /* local_run_init: fill local; there is nothing to free. */

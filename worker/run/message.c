@@ -446,9 +446,8 @@ static enum tw_err read_at(const struct json *message, struct arena *arena,
     return TW_OK;
 }
 
-/* Is text "00-" 32 hex "-" 16 hex "-" 2 hex? W3C Trace Context: any
- * other text must be ignored. */
-static bool is_traceparent(struct slice text)
+/* W3C Trace Context: any other text must be ignored. */
+bool message_is_traceparent(struct slice text)
 {
     static const char shape[] =
         "hh-hhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhh-hhhhhhhhhhhhhhhh-hh";
@@ -473,7 +472,7 @@ static enum tw_err read_traceparent(const struct json *message,
     enum tw_err outcome =
         optional_text(message, "traceparent", arena, &text, &given, err);
 
-    if (outcome == TW_OK && given && is_traceparent(text))
+    if (outcome == TW_OK && given && message_is_traceparent(text))
         ret->traceparent = text;
     return outcome;
 }

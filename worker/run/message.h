@@ -93,6 +93,10 @@ bool message_args_same(struct slice a, struct slice b);
 bool message_is_of(struct slice body, struct slice job, struct slice id,
     struct slice args_json);
 
+/* message_is_traceparent: is text of the form "00-" 32 hex "-" 16 hex "-" 2
+ * hex, in lower case? */
+bool message_is_traceparent(struct slice text);
+
 /* message_compose: append the JSON message of a run, as enqueue and retry put
  * it. at_ticks 0, traceparent empty, accept_deletes false: left out. */
 void message_compose(struct slice job, struct slice args_json, struct slice id,

@@ -20,6 +20,7 @@
 #include "worker/base/mem.h"
 #include "worker/base/platform.h"
 #include "worker/base/text.h"
+#include "worker/run/report.h"
 #include "worker/store/request_pool.h"
 
 #define FAILED_ENTITIES_KEPT 10
@@ -78,6 +79,8 @@ struct renewal {
     bool forget_failed;  /* the next write removes the lines in the ledger */
     struct buf notes;    /* sentences for the next write, each with a NUL */
     enum lease_asked asked;
+    bool logs_progress;
+    struct report report; /* if logs_progress */
 };
 
 struct renewer_thread {
@@ -297,7 +300,7 @@ static void renew_message(struct renewal *renewal)
     platform_unlock(lock);
     outcome = lease_renew_message(renewal->lease, &err);
     if (outcome != TW_OK)
-        log_debug(run_object(renewal->run), "%s: %s",
+        log_run_debug(run_log(renewal->run), "%s: %s",
             outcome == TW_CONFLICT ? "another worker has received its message"
                                    : "its message could not be renewed",
             err.text);
@@ -337,7 +340,7 @@ static void take_asked(struct renewal *renewal)
         request_pool_hurry(renewal->request_pool,
             lease->asked != LEASE_ASKED_NOTHING ? HURRY_MS : PLATFORM_NEVER);
     if (news && lease->asked != LEASE_ASKED_NOTHING)
-        log_info(run_object(renewal->run), "stops: it is to be %s",
+        log_run_info(run_log(renewal->run), "stops: it is to be %s",
             lease->asked == LEASE_ASKED_CANCEL ? "cancelled" : "paused");
 }
 
@@ -355,9 +358,12 @@ static void take_answer(struct renewal *renewal, enum lease_status word,
         if (lease_clock_in_doubt(&renewal->lease->clock))
             ledger->retry_ms = retry_ms(renewal);
         take_asked(renewal);
+        if (renewal->logs_progress)
+            report_progress(&renewal->report, run_log(renewal->run),
+                &renewal->lease->run, platform_boot_ms());
         return;
     }
-    log_debug(run_object(renewal->run), "the ledger could not be written: %s",
+    log_run_debug(run_log(renewal->run), "the ledger could not be written: %s",
         err->text);
     if (word == LEASE_LOST) {
         set_word(renewal, word);
@@ -574,6 +580,14 @@ struct renewal *renewal_start(struct renewer *renewer, struct lease *lease,
     wake_watchers(renewal);
     platform_unlock(&renewer->lock);
     return renewal;
+}
+
+void renewal_log_progress(struct renewal *renewal)
+{
+    platform_lock(&renewal->renewer->lock);
+    report_begin(&renewal->report, &renewal->lease->run, platform_boot_ms());
+    renewal->logs_progress = true;
+    platform_unlock(&renewal->renewer->lock);
 }
 
 void renewal_save(

@@ -50,6 +50,10 @@ void renewer_free(struct renewer *renewer);
 struct renewal *renewal_start(struct renewer *renewer, struct lease *lease,
     struct run *run, struct pool_client *request_pool);
 
+/* renewal_log_progress: call after renewal_start() if the log is to have the
+ * run's progress once a minute, and that the run is throttled. */
+void renewal_log_progress(struct renewal *renewal);
+
 /* renewal_save: implements run_callbacks.save. */
 void renewal_save(
     struct renewal *renewal, struct slice checkpoint, bool progress);

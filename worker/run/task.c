@@ -184,6 +184,7 @@ static void hold_message(const struct doing *doing,
     const struct lease_message *message, const struct holding *holding,
     const struct ledger_run *run, struct task_report *report)
 {
+    const struct log_run log = {.job = run->job.at, .id = run->id.at};
     int64_t left = holding->until_ticks - holding->now_ticks;
 
     if (run->state == LEDGER_PAUSED) {
@@ -195,7 +196,7 @@ static void hold_message(const struct doing *doing,
     activity_held(doing->environment->activity, run->job, run->id,
         definition_store(doing->task->definition)->name,
         slice_of(LEDGER_WAITS_FOR_DEFINITION), report->result.until_ms);
-    log_warn("run", "%.*s/%.*s is held: its job is not in the configuration",
+    log_run_warn(&log, "%.*s/%.*s is held: its job is not in the configuration",
         SLICE_ARG(run->job), SLICE_ARG(run->id));
 }
 

@@ -56,6 +56,7 @@ struct ceiling {
 struct pool_client {
     struct request_pool *request_pool;
     const struct deadline *deadline;
+    const char *traceparent; /* of the run; NULL: none */
     bool watches; /* the stores of the client's tasks are watched for silence */
     const struct store *ledger; /* its tables are not watched for silence */
     struct ceiling *ceiling;    /* ceiling of the client's job; NULL: none */
@@ -414,7 +415,9 @@ static enum tw_err make_exchange(struct pool_request *task)
 {
     const struct deadline *deadline = task->client->deadline;
 
-    task->last = (struct exchange){.deadline = deadline, .retry_after_ms = -1};
+    task->last = (struct exchange){.deadline = deadline,
+        .traceparent = task->client->traceparent,
+        .retry_after_ms = -1};
     if (task->watched) {
         task->last.gives_up = gives_up;
         task->last.context = task;
@@ -1080,6 +1083,11 @@ void pool_client_of(struct pool_client *client, const char *job,
     platform_lock(&request_pool->mutex);
     client->ceiling = ceiling_of(request_pool, job, max_entities_per_second);
     platform_unlock(&request_pool->mutex);
+}
+
+void pool_client_trace(struct pool_client *client, const char *traceparent)
+{
+    client->traceparent = traceparent;
 }
 
 /* When the ceiling allows the next entities, rounded up to ms. */

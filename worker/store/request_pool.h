@@ -196,6 +196,10 @@ void pool_client_of(struct pool_client *client, const char *job,
 void request_pool_set_ceiling(struct request_pool *request_pool,
     const char *job, int64_t max_entities_per_second);
 
+/* pool_client_trace: call before the first task, for the client of a run with a
+ * traceparent (borrowed; NULL: none): each request carries it. */
+void pool_client_trace(struct pool_client *client, const char *traceparent);
+
 /*
  * request_pool_spend: may count entities be sent under the ceilings? The owner
  * calls it before it submits a batch. false: not yet; the call has waited up to

@@ -31,15 +31,21 @@
 #define QUEUE_MAX_MESSAGE_BYTES (64 * 1024)
 #define STORE_IDENTITY_MAX 128
 
+/* The length of a W3C traceparent of version 00. */
+#define TRACEPARENT_LEN 55
+
 /*
  * One exchange: its limits, and what is known after it. The caller sets
- * deadline and gives_up; the store sets the rest on every return.
+ * deadline, traceparent and gives_up; the store sets the rest on every return.
  */
 struct exchange {
     const struct deadline *deadline; /* borrowed; NULL: there is no deadline */
-    int64_t sent_ms;    /* platform_boot_ms() at sending; 0: not sent */
-    int64_t began_ms;   /* platform_boot_ms() when the store was given the
-                           request; sending may have waited */
+    const char *traceparent; /* of the run, for the service's own logs: at most
+                                TRACEPARENT_LEN bytes of a W3C traceparent;
+                                borrowed; NULL: none */
+    int64_t sent_ms;         /* platform_boot_ms() at sending; 0: not sent */
+    int64_t began_ms;        /* platform_boot_ms() when the store was given the
+                                request; sending may have waited */
     int64_t date_ticks; /* the service's clock in the response; 0: no response.
                            Azure's Date has whole seconds */
     int64_t retry_after_ms; /* the service's Retry-After; -1: none */

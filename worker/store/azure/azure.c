@@ -159,7 +159,7 @@ struct headers {
     size_t count;
     size_t echo; /* index of the header that every response repeats */
     char date[TEXT_TIME_MAX];
-    char request_id[37];
+    char request_id[TRACEPARENT_LEN + 1 + TEXT_UUID_MAX];
 };
 
 static void add_header(
@@ -168,10 +168,22 @@ static void add_header(
     headers->list[headers->count++] = (struct http_header){name, value};
 }
 
+/* A value that no other request has, because the response must repeat it. With
+ * a traceparent before it, the service's logs show which trace it was for. */
+static void make_request_id(const struct call *call, struct headers *headers)
+{
+    const char *trace = call->exchange->traceparent;
+    char id[TEXT_UUID_MAX];
+
+    text_random_uuid(id);
+    (void)snprintf(headers->request_id, sizeof(headers->request_id), "%.*s%s%s",
+        TRACEPARENT_LEN, trace ? trace : "", trace ? "/" : "", id);
+}
+
 static void add_common_headers(const struct call *call, struct headers *headers)
 {
     text_http_date(platform_wall_ticks(), headers->date);
-    text_random_uuid(headers->request_id);
+    make_request_id(call, headers);
     add_header(headers, "User-Agent", "tableward/" TABLEWARD_VERSION);
     add_header(headers, "Accept", call->queue ? XML_TYPE : JSON_ACCEPT);
     add_header(headers, "x-ms-version", API_VERSION);

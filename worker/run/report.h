@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What the log says of a run besides single events: the fields of its JSON
+ * lines, its progress once a minute, and that the service throttles it.
+ */
+#ifndef TW_RUN_REPORT_H
+#define TW_RUN_REPORT_H
+
+#include <stdint.h>
+
+#include "worker/base/arena.h"
+#include "worker/base/log.h"
+#include "worker/base/slice.h"
+#include "worker/run/ledger.h"
+
+/* How often a run's progress is logged, and that it is throttled. */
+#define REPORT_EVERY_MS INT64_C(60000)
+
+/*
+ * report_args: the arguments of the ledger's Args for struct log_run: a JSON
+ * object in which each value is cut to 200 bytes; arguments beyond 4 KiB are
+ * left out. Lives in arena. NULL: args_json is not an object, or it is empty.
+ */
+const char *report_args(struct slice args_json, struct arena *arena);
+
+/* report_counts: duration_ms and the run's counts for log_run_line(), ended by
+ * a NULL name. */
+#define REPORT_COUNTS 9
+void report_counts(const struct ledger_run *run, int64_t duration_ms,
+    struct log_number ret[REPORT_COUNTS]);
+
+/* The progress of one attempt, as last logged. */
+struct report {
+    int64_t at_ms; /* when it was logged, or the attempt began; boot clock */
+    int64_t read, changed;       /* counts of the run at at_ms */
+    int64_t throttled_at_ms;     /* when throttling was logged; 0: never */
+    int64_t requests, throttled; /* counts of the run at throttled_at_ms, or
+                                    when the attempt began */
+};
+
+/* report_begin: the attempt begins at now_ms (boot clock). */
+void report_begin(
+    struct report *report, const struct ledger_run *run, int64_t now_ms);
+
+/* report_progress: call after each write of the run's counts to the ledger;
+ * logs at most every REPORT_EVERY_MS. */
+void report_progress(struct report *report, const struct log_run *log,
+    const struct ledger_run *run, int64_t now_ms);
+
+#endif
