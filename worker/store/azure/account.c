@@ -2,7 +2,6 @@
 /* Parses a connection string into endpoints and credentials. */
 #include "worker/store/azure/account.h"
 
-#include <arpa/inet.h>
 #include <string.h>
 #include <strings.h>
 
@@ -139,102 +138,6 @@ static enum tw_err read_parts(
     return code;
 }
 
-static bool is_loopback(const char *host)
-{
-    struct in_addr address;
-
-    if (strcasecmp(host, "localhost") == 0 || strcmp(host, "[::1]") == 0)
-        return true;
-    return inet_pton(AF_INET, host, &address) == 1 &&
-           (ntohl(address.s_addr) >> 24) == 127;
-}
-
-static bool host_is_sound(const char *host)
-{
-    return host[0] != '\0' &&
-           host[strspn(host, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUV"
-                             "WXYZ0123456789.-_:[]")] == '\0';
-}
-
-/* Characters allowed in a path as sent: unreserved, sub-delims, ':' '@',
- * %XX. */
-static bool path_is_sound(const char *path)
-{
-    return path[strspn(path, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUV"
-                             "WXYZ0123456789-._~!$&'()*+,;=:@%/")] == '\0';
-}
-
-/* The start of the port in "host:port" or "[::1]:port"; NULL: no port. */
-static const char *find_port(const char *authority)
-{
-    const char *bracket = strchr(authority, ']');
-
-    return strchr(bracket != NULL ? bracket : authority, ':');
-}
-
-static enum tw_err split_authority(
-    struct endpoint *endpoint, const char *authority, bool tls)
-{
-    const char *colon = find_port(authority);
-    size_t host_len =
-        colon != NULL ? (size_t)(colon - authority) : strlen(authority);
-    int64_t port = tls ? 443 : 80;
-    char *host;
-    bool sound;
-
-    if (colon != NULL && !text_int64(slice_of(colon + 1), 1, 65535, &port))
-        return TW_INVALID;
-    host = mem_text(authority, host_len);
-    sound = host_is_sound(host);
-    endpoint->loopback = is_loopback(host);
-    endpoint->peer = mem_format("%s port %d", host, (int)port);
-    mem_free(host);
-    return sound ? TW_OK : TW_INVALID;
-}
-
-/* "https://host[:port][/path]", a trailing '/' dropped. */
-static enum tw_err read_endpoint(struct slice url, const char *what,
-    bool allow_http, struct endpoint *ret, struct err *err)
-{
-    char *text = mem_text(url.at, url.len);
-    bool tls = strncasecmp(text, "https://", 8) == 0;
-    enum tw_err code = TW_INVALID;
-    char *authority, *path;
-    size_t path_len;
-
-    if (!tls && strncasecmp(text, "http://", 7) != 0) {
-        err_fail(err, code, "%s must begin with https://", what);
-        goto done;
-    }
-    authority = text + (tls ? 8 : 7);
-    path_len = strlen(authority + strcspn(authority, "/"));
-    path = authority + strlen(authority) - path_len;
-    while (path_len > 0 && path[path_len - 1] == '/')
-        path_len--;
-    ret->path = mem_text(path, path_len);
-    path[0] = '\0';
-    if (split_authority(ret, authority, tls) != TW_OK ||
-        !path_is_sound(ret->path)) {
-        err_fail(err, code,
-            "%s is no address such as "
-            "https://myaccount.table.core.windows.net",
-            what);
-        goto done;
-    }
-    if (!tls && !ret->loopback && !allow_http) {
-        err_fail(err, code,
-            "%s is plain http, which would show the data to the network: use "
-            "https, or say allow_http: true",
-            what);
-        goto done;
-    }
-    ret->origin = mem_format("http%s://%s", tls ? "s" : "", authority);
-    code = TW_OK;
-done:
-    mem_free(text);
-    return code;
-}
-
 static bool account_name_is_sound(struct slice name)
 {
     if (name.len < 1 || name.len > 63)
@@ -285,17 +188,21 @@ static enum tw_err read_sas(
     return TW_OK;
 }
 
+static enum tw_err read_name(struct account *account,
+    const struct slice parts[PART_COUNT], struct err *err)
+{
+    if (parts[PART_ACCOUNT].len == 0)
+        return TW_OK;
+    if (!account_name_is_sound(parts[PART_ACCOUNT]))
+        return err_fail(err, TW_INVALID,
+            "AccountName in the connection string is not an account's name");
+    account->name = mem_text(parts[PART_ACCOUNT].at, parts[PART_ACCOUNT].len);
+    return TW_OK;
+}
+
 static enum tw_err read_credentials(struct account *account,
     const struct slice parts[PART_COUNT], struct err *err)
 {
-    if (parts[PART_ACCOUNT].len > 0) {
-        if (!account_name_is_sound(parts[PART_ACCOUNT]))
-            return err_fail(err, TW_INVALID,
-                "AccountName in the connection string is not an account's "
-                "name");
-        account->name =
-            mem_text(parts[PART_ACCOUNT].at, parts[PART_ACCOUNT].len);
-    }
     if (parts[PART_SAS].len > 0)
         return read_sas(account, parts[PART_SAS], err);
     if (parts[PART_KEY].len == 0)
@@ -327,28 +234,28 @@ static char *derive_endpoint(const struct account *account,
 
 static enum tw_err make_endpoint(const struct account *account,
     const struct slice parts[PART_COUNT], enum part part, const char *service,
-    bool allow_http, struct endpoint *ret, struct err *err)
+    enum endpoint_http http, struct endpoint *ret, struct err *err)
 {
     bool given = parts[part].len > 0;
     char *derived = derive_endpoint(account, parts, service);
     enum tw_err code = TW_OK;
 
     if (given)
-        code =
-            read_endpoint(parts[part], part_names[part], allow_http, ret, err);
+        code = endpoint_read(parts[part], part_names[part], http, ret, err);
     else if (derived[0] != '\0')
-        code = read_endpoint(slice_of(derived),
-            "the endpoint made of AccountName and EndpointSuffix", allow_http,
-            ret, err);
+        code = endpoint_read(slice_of(derived),
+            "the endpoint made of AccountName and EndpointSuffix", http, ret,
+            err);
     mem_free(derived);
     return code;
 }
 
 static enum tw_err make_endpoints(struct account *account,
-    const struct slice parts[PART_COUNT], bool allow_http, struct err *err)
+    const struct slice parts[PART_COUNT], enum endpoint_http http,
+    struct err *err)
 {
     enum tw_err code = make_endpoint(
-        account, parts, PART_TABLE, "table", allow_http, &account->table, err);
+        account, parts, PART_TABLE, "table", http, &account->table, err);
 
     if (code != TW_OK)
         return code;
@@ -360,7 +267,7 @@ static enum tw_err make_endpoints(struct account *account,
     if (account->cosmos)
         return TW_OK;
     return make_endpoint(
-        account, parts, PART_QUEUE, "queue", allow_http, &account->queue, err);
+        account, parts, PART_QUEUE, "queue", http, &account->queue, err);
 }
 
 /* UseDevelopmentStorage=true means the emulator's whole string. */
@@ -388,32 +295,65 @@ static enum tw_err use_development(
     return TW_OK;
 }
 
+static enum tw_err read_string(
+    struct slice text, struct slice parts[PART_COUNT], struct err *err)
+{
+    enum tw_err code;
+
+    text = trim(text);
+    if (text.len == 0)
+        return err_fail(err, TW_INVALID, "the connection string is empty");
+    code = read_parts(text, parts, err);
+    return code == TW_OK ? use_development(parts, err) : code;
+}
+
+/* code is the outcome of filling account: on TW_OK it becomes *ret. */
+static enum tw_err account_give(
+    enum tw_err code, struct account *account, struct account **ret)
+{
+    if (code == TW_OK)
+        *ret = account;
+    else
+        account_free(account);
+    return code;
+}
+
 enum tw_err account_parse(struct slice connection_string, bool allow_http,
     struct account **ret, struct err *err)
 {
     struct slice parts[PART_COUNT] = {{0}};
     struct account *account = mem_alloc(sizeof(*account));
-    enum tw_err code = TW_INVALID;
+    enum tw_err code = read_string(connection_string, parts, err);
 
-    connection_string = trim(connection_string);
-    if (connection_string.len == 0) {
-        err_fail(err, code, "the connection string is empty");
-        goto done;
-    }
-    code = read_parts(connection_string, parts, err);
     if (code == TW_OK)
-        code = use_development(parts, err);
+        code = read_name(account, parts, err);
     if (code == TW_OK)
         code = read_credentials(account, parts, err);
     if (code == TW_OK)
-        code = make_endpoints(account, parts, allow_http, err);
-    if (code != TW_OK)
-        goto done;
-    *ret = account;
-    account = NULL;
-done:
-    account_free(account);
-    return code;
+        code = make_endpoints(account, parts,
+            allow_http ? ENDPOINT_HTTP_ALL : ENDPOINT_HTTP_NONE, err);
+    return account_give(code, account, ret);
+}
+
+enum tw_err account_parse_endpoints(
+    struct slice connection_string, struct account **ret, struct err *err)
+{
+    struct slice parts[PART_COUNT] = {{0}};
+    struct account *account = mem_alloc(sizeof(*account));
+    enum tw_err code = read_string(connection_string, parts, err);
+
+    if (code == TW_OK && (parts[PART_KEY].at || parts[PART_SAS].at))
+        code = err_fail(err, TW_INVALID,
+            "the connection string has a key or a signature: beside identity "
+            "it names endpoints only");
+    if (code == TW_OK)
+        code = read_name(account, parts, err);
+    if (code == TW_OK)
+        code = make_endpoints(account, parts, ENDPOINT_HTTP_TOKEN, err);
+    if (code == TW_OK && account->cosmos)
+        code = err_fail(err, TW_INVALID,
+            "identity is for Azure Storage: Cosmos DB for Table needs its key");
+    return account_give(code, account, ret);
 }
 
 /* The account's secondary endpoint has the tables of the primary one:
@@ -433,7 +373,7 @@ char *account_identity(const struct account *account)
 {
     const char *origin = account->table.origin;
     bool tls = strncmp(origin, "https:", 6) == 0;
-    const char *host = origin + (tls ? 8 : 7), *port = find_port(host);
+    const char *host = origin + (tls ? 8 : 7), *port = endpoint_port(host);
     size_t len = strlen(host);
     char *identity;
 
@@ -445,13 +385,6 @@ char *account_identity(const struct account *account)
             *at = (char)(*at - 'A' + 'a');
     drop_secondary(identity);
     return identity;
-}
-
-static void endpoint_done(struct endpoint *endpoint)
-{
-    mem_free(endpoint->origin);
-    mem_free(endpoint->path);
-    mem_free(endpoint->peer);
 }
 
 void account_free(struct account *account)

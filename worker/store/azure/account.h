@@ -13,22 +13,14 @@
 #include "worker/base/crypto.h"
 #include "worker/base/err.h"
 #include "worker/base/slice.h"
-
-/* One service of the account. origin NULL: the account has no such service. */
-struct endpoint {
-    char *origin;  /* "https://host[:port]"                               */
-    char *path;    /* "" or "/account" (path style): prefix of every path */
-    char *peer;    /* "host port 443", for messages                       */
-    bool loopback; /* 127.0.0.0/8, [::1] or localhost: no proxy, and http is
-                      allowed */
-};
+#include "worker/store/azure/endpoint.h"
 
 struct account {
     char *name; /* NULL: unknown; a connection string with a SAS need not have
                    it */
-    struct crypto_hmac_key *key; /* NULL: sas is the credential */
-    char *sas; /* a complete query string without '?'; NULL with a key. A secret
-                */
+    struct crypto_hmac_key *key; /* NULL: another credential is used */
+    char *sas; /* a complete query string without '?'; NULL: another credential
+                  is used. A secret */
     struct endpoint table, queue;
     bool cosmos; /* the tables are in Cosmos DB, which has no queues */
 };
@@ -44,6 +36,14 @@ struct account {
  */
 TW_MUST_USE enum tw_err account_parse(struct slice connection_string,
     bool allow_http, struct account **ret, struct err *err);
+
+/*
+ * account_parse_endpoints: the same without a credential (key and sas are
+ * NULL), for requests that carry an access token: http is allowed for loopback
+ * only. TW_INVALID also for a string with a key or SAS, and for Cosmos DB.
+ */
+TW_MUST_USE enum tw_err account_parse_endpoints(
+    struct slice connection_string, struct account **ret, struct err *err);
 
 /*
  * account_identity: "host[:port][/path]" of the table endpoint in lower case:
