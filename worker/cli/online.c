@@ -326,6 +326,8 @@ static bool reach(
     }
     online->store = load->open[store];
     online->has_clock = false;
+    if (online->store->capabilities.acts_as)
+        report(online, "acts as", "", online->store->capabilities.acts_as);
     code = ask(online, list_tables, &probe, &err);
     if (code == TW_OK)
         report(online, load->open[store]->capabilities.kind, "", "is reached");

@@ -16,6 +16,7 @@
 #include "worker/base/crypto.h"
 #include "worker/base/text.h"
 #include "worker/store/azure/azure.h"
+#include "worker/store/azure/identity.h"
 #include "worker/store/embedded/embedded.h"
 #include "worker/store/meter.h"
 #include "worker/store/store.h"
@@ -26,11 +27,15 @@
 /* Maximum size of a connection string: a secret and the rest of the string. */
 #define CONNECTION_STRING_MAX (SECRET_MAX + 1024)
 #define WHAT_MAX 200
+#define SUFFIX "core.windows.net"
+/* Maximum length of endpoint_suffix: a connection string has room for it. */
+#define SUFFIX_MAX 200
 
 /* The keys of `azure:` as written; NULL if absent. */
 struct azure_nodes {
     const struct yaml_node *connection_string, *connection_string_file;
-    const struct yaml_node *account, *key_file, *sas_file, *identity;
+    const struct yaml_node *account, *endpoint_suffix, *key_file, *sas_file;
+    const struct yaml_node *identity, *client_id;
     bool allow_http;
 };
 
@@ -43,10 +48,16 @@ struct azure_nodes {
 static const struct setting azure_keys[] = {
     AZURE_KEY(connection_string, "the connection string itself"),
     AZURE_KEY(connection_string_file, "a file that holds one"),
-    AZURE_KEY(account, "the account's name, with key_file or sas_file"),
+    AZURE_KEY(account, "the account's name, with key_file, sas_file or "
+                       "identity"),
+    AZURE_KEY(endpoint_suffix, "of account, in other clouds; default: "
+                               "core.windows.net"),
     AZURE_KEY(key_file, "a file that holds the account's key"),
     AZURE_KEY(sas_file, "a file that holds a shared access signature"),
-    AZURE_KEY(identity, "managed or workload"),
+    AZURE_KEY(identity, "managed (of this machine or app) or workload (of this "
+                        "pod): no secret is needed"),
+    AZURE_KEY(client_id, "which identity, if there are several; default: "
+                         "$AZURE_CLIENT_ID"),
     {.key = "allow_http",
         .type = SETTING_BOOL,
         .offset = SETTING_FIELD(struct azure_nodes, allow_http),
@@ -145,30 +156,114 @@ static void load_account(
             "3 to 24 lower-case letters and digits");
 }
 
-/* Exactly one of the four ways to give credentials must be used, and account
- * only with key_file or sas_file. */
+static bool is_host_name(struct slice name)
+{
+    for (size_t i = 0; i < name.len; i++) {
+        char c = name.at[i];
+
+        if (!(c >= 'a' && c <= 'z') && !(c >= '0' && c <= '9') && c != '.' &&
+            c != '-')
+            return false;
+    }
+    return name.len <= SUFFIX_MAX;
+}
+
+static void load_suffix(
+    const struct loading *loading, const struct yaml_node *node)
+{
+    struct slice suffix;
+
+    if (!load_text(loading, node, "endpoint_suffix", &suffix))
+        return;
+    loading->config->endpoint_suffix = suffix;
+    if (loading->config->unset == NULL && !is_host_name(suffix))
+        settings_wrong(loading->problems, node, "endpoint_suffix",
+            "a name such as core.windows.net");
+}
+
+static void load_identity(
+    const struct loading *loading, const struct yaml_node *node)
+{
+    struct slice text;
+
+    if (!load_text(loading, node, "identity", &text))
+        return;
+    if (slice_is(text, "managed"))
+        loading->config->identity = STORE_IDENTITY_MANAGED;
+    else if (slice_is(text, "workload"))
+        loading->config->identity = STORE_IDENTITY_WORKLOAD;
+    else if (loading->config->unset == NULL)
+        settings_wrong(
+            loading->problems, node, "identity", "managed or workload");
+}
+
+static void load_client_id(
+    const struct loading *loading, const struct yaml_node *node)
+{
+    struct slice id;
+
+    if (!load_text(loading, node, "client_id", &id))
+        return;
+    loading->config->client_id = id;
+    if (loading->config->unset == NULL && !text_is_guid(id))
+        settings_wrong(loading->problems, node, "client_id",
+            "a GUID, as the portal shows it");
+}
+
+/* The rules for the keys that stand beside a credential. */
+static void check_account(
+    const struct loading *loading, const struct azure_nodes *nodes)
+{
+    const struct yaml_node *wants = nodes->key_file   ? nodes->key_file
+                                    : nodes->sas_file ? nodes->sas_file
+                                                      : nodes->identity;
+    bool has_string = nodes->connection_string || nodes->connection_string_file;
+    struct problems *problems = loading->problems;
+
+    if (wants && !nodes->account && !has_string)
+        problems_add(problems, wants->mark, "%s wants account beside it",
+            nodes->key_file   ? "key_file"
+            : nodes->sas_file ? "sas_file"
+                              : "identity");
+    else if (nodes->account && has_string)
+        problems_add(problems, nodes->account->mark,
+            "account stands with key_file, sas_file or identity; a connection "
+            "string names it itself");
+    else if (nodes->endpoint_suffix && !nodes->account)
+        problems_add(problems, nodes->endpoint_suffix->mark,
+            "endpoint_suffix stands with account; a connection string names it "
+            "itself");
+    if (nodes->client_id && !nodes->identity)
+        problems_add(
+            problems, nodes->client_id->mark, "client_id stands with identity");
+    if (nodes->identity && nodes->allow_http)
+        problems_add(problems, nodes->identity->mark,
+            "allow_http cannot stand with identity: an access token is sent "
+            "over https only, and to this host");
+}
+
+/* Exactly one of the ways to give credentials must be used. A connection string
+ * beside identity only names endpoints. */
 static void check_way(const struct loading *loading,
     const struct yaml_node *map, const struct azure_nodes *nodes)
 {
     const struct yaml_node *ways[] = {nodes->connection_string,
-        nodes->connection_string_file, nodes->key_file, nodes->sas_file};
-    bool wants_account = nodes->key_file != NULL || nodes->sas_file != NULL;
+        nodes->connection_string_file, nodes->key_file, nodes->sas_file,
+        nodes->identity};
+    bool several;
     size_t count = 0;
 
     for (size_t i = 0; i < COUNT(ways); i++)
         count += ways[i] != NULL;
-    if (count != 1)
+    several = count > 1 && !(count == 2 && nodes->identity &&
+                               !nodes->key_file && !nodes->sas_file);
+    if (count == 0 || several)
         problems_add(loading->problems, map->mark,
             "azure wants %s connection_string, connection_string_file, or "
-            "account with key_file or sas_file",
-            count == 0 ? "one of" : "only one of");
-    else if (wants_account && nodes->account == NULL)
-        problems_add(loading->problems, map->mark, "%s wants account beside it",
-            nodes->key_file ? "key_file" : "sas_file");
-    else if (!wants_account && nodes->account != NULL)
-        problems_add(loading->problems, nodes->account->mark,
-            "account stands with key_file or sas_file; a connection string "
-            "names it itself");
+            "account with key_file, sas_file or identity",
+            several ? "only one of" : "one of");
+    else
+        check_account(loading, nodes);
 }
 
 static void load_azure(
@@ -181,12 +276,6 @@ static void load_azure(
     if (!settings_load(map, "azure", azure_keys, COUNT(azure_keys),
             loading->arena, &nodes, loading->problems))
         return;
-    if (nodes.identity != NULL) {
-        problems_add(loading->problems, nodes.identity->mark,
-            "managed and workload identity are not supported yet: use "
-            "connection_string_file, key_file or sas_file");
-        return;
-    }
     check_way(loading, map, &nodes);
     load_text(loading, nodes.connection_string, "connection_string",
         &config->connection_string);
@@ -195,6 +284,9 @@ static void load_azure(
     load_account(loading, nodes.account);
     load_path(loading, nodes.key_file, "key_file", &config->key_file);
     load_path(loading, nodes.sas_file, "sas_file", &config->sas_file);
+    load_suffix(loading, nodes.endpoint_suffix);
+    load_identity(loading, nodes.identity);
+    load_client_id(loading, nodes.client_id);
     config->allow_http = nodes.allow_http;
 }
 
@@ -301,6 +393,12 @@ static enum tw_err read_secret(const char *key, struct slice path,
     return TW_OK;
 }
 
+static struct slice suffix_of(const struct store_config *config)
+{
+    return config->endpoint_suffix.len > 0 ? config->endpoint_suffix
+                                           : slice_of(SUFFIX);
+}
+
 /* Puts the bare key into AccountName=...;AccountKey=... */
 static enum tw_err compose_with_key(const struct store_config *config,
     struct slice key, char to[CONNECTION_STRING_MAX], struct slice *ret,
@@ -314,8 +412,9 @@ static enum tw_err compose_with_key(const struct store_config *config,
             "with connection_string_file",
             config->key_file.at);
     len = snprintf(to, CONNECTION_STRING_MAX,
-        "DefaultEndpointsProtocol=https;AccountName=%s;AccountKey=%.*s",
-        config->account.at, SLICE_ARG(key));
+        "DefaultEndpointsProtocol=https;AccountName=%s;EndpointSuffix=%.*s;"
+        "AccountKey=%.*s",
+        config->account.at, SLICE_ARG(suffix_of(config)), SLICE_ARG(key));
     *ret = (struct slice){to, (size_t)len};
     return TW_OK;
 }
@@ -326,6 +425,7 @@ static enum tw_err compose_with_sas(const struct store_config *config,
     struct err *err)
 {
     const char *account = config->account.at;
+    struct slice suffix = suffix_of(config);
     int len;
 
     if (sas.at[0] == '?') /* as copied from a portal */
@@ -336,12 +436,24 @@ static enum tw_err compose_with_sas(const struct store_config *config,
             "string with connection_string_file",
             config->sas_file.at);
     len = snprintf(to, CONNECTION_STRING_MAX,
-        "TableEndpoint=https://%s.table.core.windows.net;"
-        "QueueEndpoint=https://%s.queue.core.windows.net;"
+        "TableEndpoint=https://%s.table.%.*s;"
+        "QueueEndpoint=https://%s.queue.%.*s;"
         "AccountName=%s;SharedAccessSignature=%.*s",
-        account, account, account, SLICE_ARG(sas));
+        account, SLICE_ARG(suffix), account, SLICE_ARG(suffix), account,
+        SLICE_ARG(sas));
     *ret = (struct slice){to, (size_t)len};
     return TW_OK;
+}
+
+/* An identity needs the endpoints alone. */
+static void compose_without_secret(const struct store_config *config,
+    char to[CONNECTION_STRING_MAX], struct slice *ret)
+{
+    int len = snprintf(to, CONNECTION_STRING_MAX,
+        "DefaultEndpointsProtocol=https;AccountName=%s;EndpointSuffix=%.*s",
+        config->account.at, SLICE_ARG(suffix_of(config)));
+
+    *ret = (struct slice){to, (size_t)len};
 }
 
 static enum tw_err connection_string(const struct store_config *config,
@@ -358,12 +470,28 @@ static enum tw_err connection_string(const struct store_config *config,
     if (config->connection_string_file.len > 0)
         return read_secret("connection_string_file",
             config->connection_string_file, secret, ret, err);
+    if (config->identity != STORE_IDENTITY_NONE) {
+        compose_without_secret(config, composed, ret);
+        return TW_OK;
+    }
     if (config->key_file.len > 0) {
         code = read_secret("key_file", config->key_file, secret, &text, err);
         return code ? code : compose_with_key(config, text, composed, ret, err);
     }
     code = read_secret("sas_file", config->sas_file, secret, &text, err);
     return code ? code : compose_with_sas(config, text, composed, ret, err);
+}
+
+static enum tw_err open_with_identity(const struct store_config *config,
+    struct slice endpoints, struct store **ret, struct err *err)
+{
+    const struct identity_options options = {
+        .kind = config->identity == STORE_IDENTITY_MANAGED ? IDENTITY_MANAGED
+                                                           : IDENTITY_WORKLOAD,
+        .client_id = config->client_id,
+    };
+
+    return azure_open_identity(config->name, endpoints, &options, ret, err);
 }
 
 static enum tw_err open_azure(
@@ -374,7 +502,10 @@ static enum tw_err open_azure(
     enum tw_err code = connection_string(config, secret, composed, &text, err);
 
     if (code == TW_OK)
-        code = azure_open(config->name, text, config->allow_http, ret, err);
+        code =
+            config->identity == STORE_IDENTITY_NONE
+                ? azure_open(config->name, text, config->allow_http, ret, err)
+                : open_with_identity(config, text, ret, err);
     crypto_wipe(secret, sizeof(secret));
     crypto_wipe(composed, sizeof(composed));
     return code;

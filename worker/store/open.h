@@ -14,18 +14,29 @@
 struct settings_section;
 struct store;
 
+/* Which identity's access tokens the requests carry. */
+enum store_identity {
+    STORE_IDENTITY_NONE,
+    STORE_IDENTITY_MANAGED,
+    STORE_IDENTITY_WORKLOAD,
+};
+
 /* One store of `stores:`. Lives in the configuration's arena. */
 struct store_config {
     const char *name;
     struct mark mark;
     bool is_azure;
     struct slice path; /* embedded: the file's absolute path */
-    /* Exactly one of connection_string, connection_string_file, key_file and
-     * sas_file is set. */
+    /* Exactly one of connection_string, connection_string_file and account is
+     * set, and with account exactly one of key_file, sas_file and identity. */
     struct slice connection_string;
     struct slice connection_string_file;
-    struct slice account; /* set with key_file or sas_file */
+    struct slice account;
+    struct slice endpoint_suffix; /* with account; empty: core.windows.net */
     struct slice key_file, sas_file;
+    enum store_identity identity; /* also with a connection string that has no
+                                     credential */
+    struct slice client_id;       /* of identity; empty: none is named */
     bool allow_http;
     const char *unset; /* name of a required environment variable that is not
                           set; NULL: none */
@@ -42,7 +53,8 @@ struct store_config *store_config_load(const char *name,
 /*
  * store_open: open the store; no request is sent. An embedded file is created
  * if missing. TW_INVALID: a wrong connection string or file, an unset variable,
- * http where it is not allowed. TW_FULL: the file cannot be created or written.
+ * http where it is not allowed, an identity that the environment does not have.
+ * TW_FULL: the file cannot be created or written.
  * Owned, for store_close().
  */
 TW_MUST_USE enum tw_err store_open(

@@ -299,9 +299,9 @@ static enum tw_err note_outcome(struct store *store,
         return outcome; /* these outcomes show nothing about the service */
     if (is_response(exchange, outcome))
         breaker_respond(breaker, exchange->sent_ms, outcome == TW_REFUSED);
-    else
-        exchange->breaker_open = breaker_fail(
-            breaker, platform_boot_ms(), exchange->sent_ms, exchange->err.text);
+    else if (breaker_fail(breaker, platform_boot_ms(), exchange->sent_ms,
+                 exchange->err.text))
+        exchange->breaker_open = true;
     return outcome;
 }
 

@@ -51,8 +51,8 @@ struct exchange {
     int64_t retry_after_ms; /* the service's Retry-After; -1: none */
     int http_status;   /* HTTP status of the response; 0: no HTTP response */
     bool breaker_open; /* the store counts as not responding (circuit breaker,
-                          silence.h): nothing was sent, or the exchange failed
-                          and later ones are refused */
+                          silence.h, no access token): nothing was sent, or the
+                          exchange failed and later ones are refused */
     bool reached;      /* this exchange or an earlier one sent a request to the
                           service */
     /* The store calls gives_up about once a second until the whole response has
@@ -79,6 +79,9 @@ struct store_capabilities {
     const char *endpoint; /* two stores with the same endpoint (ignoring case)
                              have the same tables; NULL: shared with no other
                              store. Lives as long as the store */
+    const char *acts_as; /* the identity whose access tokens the requests carry,
+                            for people; NULL: none. Lives as long as the store
+                          */
     const char *identity; /* permanent and unique, equal under any configured
                              name. At most STORE_IDENTITY_MAX bytes, no secret;
                              NULL: unknown. Lives as long as the store */

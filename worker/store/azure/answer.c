@@ -106,6 +106,28 @@ const char *answer_advice(int status, const char *code)
     return find_rule(status, code)->advice;
 }
 
+bool answer_is_token_refused(int status, const char *code)
+{
+    return status == 401 ||
+           (status == 400 && strcmp(code, "InvalidAuthenticationInfo") == 0) ||
+           (status == 403 && strcmp(code, "AuthenticationFailed") == 0);
+}
+
+#define ROLE_ADVICE(service)                                                   \
+    "the identity lacks the right for this: give it the role Storage " service \
+    " Data Contributor on the account (that takes up to 30 minutes to work), " \
+    "and check the account's firewall"
+
+const char *answer_token_advice(int status, const char *code, bool queue)
+{
+    if (answer_is_token_refused(status, code))
+        return "the access token is refused: check that the identity is of "
+               "the account's tenant, and the clock";
+    if (status == 403)
+        return queue ? ROLE_ADVICE("Queue") : ROLE_ADVICE("Table");
+    return answer_advice(status, code);
+}
+
 static struct slice first_line(struct slice text)
 {
     for (size_t i = 0; i < text.len; i++)

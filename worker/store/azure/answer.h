@@ -43,6 +43,14 @@ enum tw_err answer_outcome(int status, const char *code, bool write);
 /* answer_advice: what a person should check; NULL: no advice. */
 const char *answer_advice(int status, const char *code);
 
+/* answer_token_advice: the same for a request with an access token, to the
+ * queue or the table service. */
+const char *answer_token_advice(int status, const char *code, bool queue);
+
+/* answer_is_token_refused: did the service refuse the access token itself, as
+ * it does with an expired one? Which status it sends depends on its version. */
+bool answer_is_token_refused(int status, const char *code);
+
 /* answer_date_ticks: the Date field; 0 if the field is missing or implausible
  * (before 2000, after 9000): leases are computed from it. */
 int64_t answer_date_ticks(const struct http_answer *answer);

@@ -14,10 +14,12 @@
 #include "worker/base/mem.h"
 #include "worker/base/platform.h"
 #include "worker/base/text.h"
+#include "worker/store/azure/access_token.h"
 #include "worker/store/azure/account.h"
 #include "worker/store/azure/answer.h"
 #include "worker/store/azure/batch.h"
 #include "worker/store/azure/http.h"
+#include "worker/store/azure/identity.h"
 #include "worker/store/azure/odata.h"
 #include "worker/store/azure/queue_xml.h"
 #include "worker/store/azure/redact.h"
@@ -28,6 +30,7 @@
 #define JSON_TYPE "application/json"
 #define JSON_ACCEPT "application/json;odata=minimalmetadata"
 #define XML_TYPE "application/xml"
+#define BEARER "Bearer "
 
 /* Maximum size of a URL: room for the largest filter and continuation. */
 #define URL_MAX_BYTES (1024 * 1024)
@@ -47,12 +50,17 @@
  * refused signature. */
 #define CLOCK_OFF_TICKS (300 * TICKS_PER_S)
 
+/* Maximum size of an Authorization header's value. */
+#define AUTHORIZATION_MAX (IDENTITY_TOKEN_MAX + 512)
+
 struct azure {
     struct store store;
     struct account *account;
     struct http *http;
-    char *log_name; /* "store main" */
-    char *place;    /* the table endpoint */
+    struct identity *acts_as;   /* NULL: a key or a SAS is used */
+    struct access_token *token; /* of acts_as */
+    char *log_name;             /* "store main" */
+    char *place;                /* the table endpoint */
     char *identity;
 };
 
@@ -76,6 +84,7 @@ struct call {
     struct buf query; /* the operation's own parameters, percent-encoded  */
     struct buf body;
     struct buf authorization; /* the header's value; empty: a SAS is used */
+    uint64_t token_number;    /* of the access token in it; 0: none */
     struct http_answer answer;
     struct answer_error error; /* code and message of an error response */
 };
@@ -100,7 +109,7 @@ static void call_init(struct call *call, struct store *store,
     buf_init(&call->path, URL_MAX_BYTES);
     buf_init(&call->query, URL_MAX_BYTES);
     buf_init(&call->body, BATCH_MAX_BYTES);
-    buf_init(&call->authorization, 512);
+    buf_init(&call->authorization, AUTHORIZATION_MAX);
     http_answer_init(&call->answer);
 }
 
@@ -110,12 +119,19 @@ static void hide_secrets(const struct call *call, char *text)
     redact_sas(text, call->azure->account->sas);
 }
 
+static void wipe(struct buf *buf)
+{
+    if (buf->at != NULL)
+        crypto_wipe(buf->at, buf->room);
+    buf_done(buf);
+}
+
 /* Hides secrets in the error text: it goes to logs and the ledger, and may
  * quote the service or a proxy. */
 static void call_done(struct call *call)
 {
     hide_secrets(call, call->exchange->err.text);
-    buf_done(&call->authorization);
+    wipe(&call->authorization);
     buf_done(&call->path);
     buf_done(&call->query);
     buf_done(&call->body);
@@ -200,8 +216,36 @@ static void add_common_headers(const struct call *call, struct headers *headers)
         add_header(headers, "Prefer", call->prefer);
 }
 
+/* Gets "Bearer TOKEN", with another token than the present one. TW_CONFLICT:
+ * none is to be had, see access_token_add(); err and token are unchanged. */
+static enum tw_err get_token(struct call *call)
+{
+    struct exchange *exchange = call->exchange;
+    const struct access_token_wait wait = {
+        exchange->deadline, exchange->gives_up, exchange->context};
+    struct buf fresh;
+    enum tw_err code;
+
+    if (call->azure->token == NULL)
+        return TW_OK;
+    buf_init(&fresh, AUTHORIZATION_MAX);
+    buf_add_text(&fresh, BEARER);
+    code = access_token_add(call->azure->token, call->token_number, &wait,
+        &fresh, &call->token_number, &exchange->err);
+    if (code == TW_OK) {
+        wipe(&call->authorization);
+        call->authorization = fresh;
+    } else {
+        wipe(&fresh);
+    }
+    /* Other requests fail for the same reason now: the caller need not try
+     * again at once. */
+    exchange->breaker_open = code == TW_BUSY;
+    return code;
+}
+
 /* path: as sent, including the endpoint's own path. */
-static void add_authorization(
+static void add_signature(
     struct call *call, struct slice path, struct headers *headers)
 {
     const struct account *account = call->azure->account;
@@ -217,8 +261,6 @@ static void add_authorization(
         .header_count = headers->count,
     };
 
-    if (account->key == NULL)
-        return;
     sign_authorization(call->queue ? SIGN_QUEUE : SIGN_TABLE, &request,
         account->key, &call->authorization);
     add_header(headers, "Authorization", buf_text(&call->authorization));
@@ -316,6 +358,15 @@ static void take_head(void *context, const struct http_answer *head)
         scan->follows(scan->context, &next);
 }
 
+static void add_authorization(
+    struct call *call, struct slice path, struct headers *headers)
+{
+    if (call->token_number != 0)
+        add_header(headers, "Authorization", buf_text(&call->authorization));
+    else if (call->azure->account->key != NULL)
+        add_signature(call, path, headers);
+}
+
 static enum tw_err transfer(
     struct call *call, struct buf *url, struct headers *headers)
 {
@@ -402,7 +453,9 @@ static bool quotes_signature(const char *message)
 static enum tw_err refuse(struct call *call, int status, const char *code,
     const char *message, enum tw_err outcome)
 {
-    const char *advice = answer_advice(status, code);
+    const char *advice = call->token_number != 0
+                             ? answer_token_advice(status, code, call->queue)
+                             : answer_advice(status, code);
     struct buf sentence;
 
     buf_init(&sentence, sizeof(call->exchange->err.text) - 1);
@@ -496,22 +549,59 @@ static enum tw_err check_success(struct call *call)
     return garbled(call);
 }
 
-/* Sends the request, and maps every error response to its outcome. On TW_OK the
- * response has the expected status. */
-static enum tw_err call_send(struct call *call)
+/* TW_OK: a 2xx response has come. */
+static enum tw_err send_once(struct call *call)
 {
     struct headers headers = {.count = 0};
     struct buf url;
     enum tw_err code;
 
     buf_init(&url, 2 * URL_MAX_BYTES);
-    add_server_timeout(call);
     code = transfer(call, &url, &headers);
     if (code == TW_OK)
         code = judge_status(call);
-    if (url.at != NULL)
-        crypto_wipe(url.at, url.len);
-    buf_done(&url);
+    wipe(&url);
+    return code;
+}
+
+/* Did the service refuse the access token itself, whatever it is used for? The
+ * status depends on the version of its interface. */
+static bool is_token_refused(const struct call *call)
+{
+    return call->token_number != 0 &&
+           answer_is_token_refused(call->answer.status, call->error.code);
+}
+
+/* A request that was refused was not carried out: it is sent once more with a
+ * new token. refusal is the outcome if there is none. */
+static enum tw_err send_with_new_token(struct call *call, enum tw_err refusal)
+{
+    enum tw_err code = get_token(call);
+
+    if (code == TW_CONFLICT)
+        return refusal;
+    if (code != TW_OK)
+        return code;
+    log_debug(call->azure->log_name,
+        "%s %s: the access token was refused; sent again with a new one",
+        call->operation, call->target);
+    call->exchange->err.text[0] = '\0';
+    call->error = (struct answer_error){.code = ""};
+    return send_once(call);
+}
+
+/* Sends the request, and maps every error response to its outcome. On TW_OK the
+ * response has the expected status. */
+static enum tw_err call_send(struct call *call)
+{
+    enum tw_err code;
+
+    add_server_timeout(call);
+    code = get_token(call);
+    if (code == TW_OK)
+        code = send_once(call);
+    if (code == TW_REFUSED && is_token_refused(call))
+        code = send_with_new_token(call, code);
     if (code != TW_OK)
         return call_named(call, code);
     return check_success(call);
@@ -1003,6 +1093,8 @@ static void azure_close(struct store *store)
 {
     struct azure *azure = azure_of(store);
 
+    access_token_free(azure->token);
+    identity_free(azure->acts_as);
     http_free(azure->http);
     account_free(azure->account);
     mem_free(azure->place);
@@ -1027,20 +1119,15 @@ static const struct store_ops azure_ops = {
     .close = azure_close,
 };
 
-enum tw_err azure_open(const char *name, struct slice connection_string,
-    bool allow_http, struct store **ret, struct err *err)
+/* account is taken. */
+static struct azure *new_azure(
+    const char *name, struct account *account, struct http *http)
 {
-    struct account *account;
-    struct azure *azure;
-    enum tw_err code =
-        account_parse(connection_string, allow_http, &account, err);
+    struct azure *azure = mem_alloc(sizeof(*azure));
 
-    if (code != TW_OK)
-        return code;
     queue_xml_init();
-    azure = mem_alloc(sizeof(*azure));
     azure->account = account;
-    azure->http = http_new();
+    azure->http = http;
     azure->log_name = mem_format("store %s", name);
     azure->place =
         mem_format("%s%s", account->table.origin, account->table.path);
@@ -1063,6 +1150,46 @@ enum tw_err azure_open(const char *name, struct slice connection_string,
                                 : NULL,
             },
     };
+    return azure;
+}
+
+enum tw_err azure_open(const char *name, struct slice connection_string,
+    bool allow_http, struct store **ret, struct err *err)
+{
+    struct account *account;
+    enum tw_err code =
+        account_parse(connection_string, allow_http, &account, err);
+
+    if (code == TW_OK)
+        *ret = &new_azure(name, account, http_new())->store;
+    return code;
+}
+
+enum tw_err azure_open_identity(const char *name,
+    struct slice connection_string, const struct identity_options *options,
+    struct store **ret, struct err *err)
+{
+    struct account *account;
+    struct identity *identity;
+    struct azure *azure;
+    struct http *http;
+    enum tw_err code =
+        account_parse_endpoints(connection_string, &account, err);
+
+    if (code != TW_OK)
+        return code;
+    http = http_new();
+    code = identity_new(options, http, &identity, err);
+    if (code != TW_OK) {
+        http_free(http);
+        account_free(account);
+        return code;
+    }
+    azure = new_azure(name, account, http);
+    azure->acts_as = identity;
+    azure->token = access_token_new(&(struct access_token_source){
+        identity_fetch, identity, azure->log_name});
+    azure->store.capabilities.acts_as = identity_description(identity);
     *ret = &azure->store;
     return TW_OK;
 }

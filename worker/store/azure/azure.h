@@ -8,6 +8,7 @@
 #include "worker/base/err.h"
 #include "worker/base/slice.h"
 
+struct identity_options;
 struct store;
 
 /*
@@ -22,5 +23,17 @@ struct store;
 TW_MUST_USE enum tw_err azure_open(const char *name,
     struct slice connection_string, bool allow_http, struct store **ret,
     struct err *err);
+
+/*
+ * azure_open_identity: the same as an identity that Azure gives to this process
+ * (identity.h). The connection string names endpoints and has no credential;
+ * http is allowed for loopback hosts only, because a token goes there. The
+ * first token is got for the first request.
+ *
+ * TW_INVALID also for an environment that has no such identity.
+ */
+TW_MUST_USE enum tw_err azure_open_identity(const char *name,
+    struct slice connection_string, const struct identity_options *options,
+    struct store **ret, struct err *err);
 
 #endif

@@ -391,6 +391,14 @@ static int look_about(void *arg, curl_off_t to_come, curl_off_t came,
     return transfer->ends || transfer->given_up;
 }
 
+/* The fields may hold an access token. */
+static void free_headers(struct curl_slist *list)
+{
+    for (struct curl_slist *line = list; line != NULL; line = line->next)
+        crypto_wipe(line->data, strlen(line->data));
+    curl_slist_free_all(list);
+}
+
 static struct curl_slist *make_headers(const struct http_request *request)
 {
     struct curl_slist *list = NULL;
@@ -408,6 +416,8 @@ static struct curl_slist *make_headers(const struct http_request *request)
         buf_add_text(&line, header->value);
         list = curl_slist_append(list, buf_text(&line));
     }
+    if (line.at != NULL)
+        crypto_wipe(line.at, line.room);
     buf_done(&line);
     list = curl_slist_append(list, "Expect:");
     /* Without this line libcurl would add the Content-Type of a form. */
@@ -626,6 +636,6 @@ enum tw_err http_send(struct http *http, const struct http_request *request,
     take_status(&transfer);
     code = outcome(handle, &transfer, request->peer, result, err);
     give_handle(http, handle);
-    curl_slist_free_all(headers);
+    free_headers(headers);
     return code;
 }

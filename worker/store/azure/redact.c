@@ -64,10 +64,14 @@ void redact_sas(char *text, const char *sas)
 
 struct slice redact_signature(struct slice authorization)
 {
+    const struct slice bearer = slice_of("Bearer ");
     const char *colon = authorization.len > 0
                             ? memchr(authorization.at, ':', authorization.len)
                             : NULL;
 
+    if (slice_begins(authorization, bearer))
+        return (struct slice){
+            authorization.at + bearer.len, authorization.len - bearer.len};
     if (colon == NULL)
         return (struct slice){NULL, 0};
     return (struct slice){

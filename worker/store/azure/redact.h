@@ -19,8 +19,9 @@ void redact(char *text, struct slice secret);
  * as written there and without percent-encoding. NULL: does nothing. */
 void redact_sas(char *text, const char *sas);
 
-/* redact_signature: what follows the account's name in an Authorization header,
- * "SharedKey acct:lmc...="; empty if there is none. */
+/* redact_signature: the secret in an Authorization header: what follows the
+ * account's name in "SharedKey acct:lmc...=", or "Bearer "; empty if there is
+ * none. */
 struct slice redact_signature(struct slice authorization);
 
 #endif

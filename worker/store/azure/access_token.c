@@ -1,0 +1,334 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Gets and keeps an access token.
+ *
+ * Callers never make a request: they set `wanted`, wake the thread and wait for
+ * what it gets. The thread sleeps until a renewal is due or a token is wanted.
+ */
+#include "worker/store/azure/access_token.h"
+
+#include <string.h>
+
+#include "worker/base/crypto.h"
+#include "worker/base/log.h"
+#include "worker/base/mem.h"
+#include "worker/base/platform.h"
+#include "worker/base/stop.h"
+#include "worker/base/text.h"
+#include "worker/store/deadline.h"
+
+/* Interval at which a waiting caller checks whether to give up. */
+#define LOOK_MS 1000
+/* A renewal is due when 1 / RENEW_PART of the lifetime is left, but not sooner
+ * than RENEW_MIN_MS after the last one: a server that keeps its tokens gives
+ * the same one again, with less and less time left. */
+#define RENEW_PART 3
+#define RENEW_MIN_MS 1000
+#define BACKOFF_FACTOR 2
+#define RETRY_AFTER_MAX_MS 60000
+#define LOG_REPEAT_MS 60000
+#define MS_PER_MINUTE 60000
+
+struct access_token {
+    struct access_token_source source;
+    struct platform_mutex mutex; /* guards what follows, unless noted */
+    struct platform_cond changed;
+    struct platform_thread thread;
+    bool started;
+    _Atomic bool closing; /* set under mutex; the source reads it without */
+    bool wanted;          /* a caller waits for a token */
+    bool fetching;
+    struct identity_answer current; /* token NULL: none was got yet */
+    uint64_t number;                /* counts the tokens that were got */
+    int64_t expires_ms, renew_ms;   /* of current */
+    uint64_t replacing; /* the number of a refused token that is to be replaced;
+                           0: none */
+    int64_t replaced_ms; /* when the last replacement was asked for; 0: never */
+    /* The failed tries since the last success. */
+    enum tw_err failed; /* TW_OK: none */
+    struct err why;
+    int64_t failing_ms; /* when the first of them ended */
+    int64_t backoff_ms, next_ms, logged_ms;
+};
+
+struct access_token *access_token_new(const struct access_token_source *source)
+{
+    struct access_token *token = mem_alloc(sizeof(*token));
+
+    token->source = *source;
+    platform_mutex_init(&token->mutex);
+    platform_cond_init(&token->changed);
+    return token;
+}
+
+void access_token_free(struct access_token *token)
+{
+    if (token == NULL)
+        return;
+    platform_lock(&token->mutex);
+    atomic_store(&token->closing, true);
+    platform_wake_all(&token->changed);
+    platform_unlock(&token->mutex);
+    if (token->started)
+        platform_join(&token->thread);
+    identity_answer_done(&token->current);
+    platform_cond_done(&token->changed);
+    platform_mutex_done(&token->mutex);
+    mem_free(token);
+}
+
+/* ---- the thread; lock held in all of it but the request ---- */
+
+static bool is_valid(const struct access_token *token, int64_t now_ms)
+{
+    return token->current.token != NULL && now_ms < token->expires_ms;
+}
+
+/* When the next request is due; PLATFORM_NEVER: when one is wanted. */
+static int64_t due_ms(const struct access_token *token, int64_t now_ms)
+{
+    int64_t due = PLATFORM_NEVER;
+
+    if (is_valid(token, now_ms))
+        due = token->renew_ms;
+    if (token->wanted || token->replacing != 0)
+        due = now_ms;
+    return token->failed != TW_OK && due < token->next_ms ? token->next_ms
+                                                          : due;
+}
+
+static void keep(
+    struct access_token *token, struct identity_answer *got, int64_t sent_ms)
+{
+    int64_t now_ms = platform_boot_ms();
+    int64_t left_ms = sent_ms + got->lifetime_ms - now_ms;
+    int64_t renew_in_ms = left_ms - left_ms / RENEW_PART;
+
+    identity_answer_done(&token->current);
+    token->current = *got;
+    token->number++;
+    token->expires_ms = sent_ms + got->lifetime_ms;
+    token->renew_ms =
+        now_ms + (renew_in_ms > RENEW_MIN_MS ? renew_in_ms : RENEW_MIN_MS);
+    token->replacing = 0;
+    if (token->failed != TW_OK)
+        log_info(token->source.log_name,
+            "an access token has come again, %lld s after the first failure",
+            (long long)(now_ms - token->failing_ms) / 1000);
+    else
+        log_debug(token->source.log_name,
+            "an access token has come, valid for %lld s",
+            (long long)got->lifetime_ms / 1000);
+    token->failed = TW_OK;
+    token->backoff_ms = 0;
+}
+
+/* Half of the wait is random, so that workers that failed together do not ask
+ * again together. */
+static int64_t next_wait(
+    struct access_token *token, int64_t retry_ms, bool valid)
+{
+    int64_t most_ms =
+        valid ? ACCESS_TOKEN_BACKOFF_VALID_MS : ACCESS_TOKEN_BACKOFF_MAX_MS;
+    int64_t wait_ms = token->backoff_ms == 0
+                          ? ACCESS_TOKEN_BACKOFF_MS
+                          : BACKOFF_FACTOR * token->backoff_ms;
+
+    token->backoff_ms = wait_ms < most_ms ? wait_ms : most_ms;
+    if (retry_ms >= 0)
+        return retry_ms < RETRY_AFTER_MAX_MS ? retry_ms : RETRY_AFTER_MAX_MS;
+    wait_ms = token->backoff_ms / 2;
+    return token->backoff_ms - (int64_t)platform_random_below(
+                                   (uint64_t)(wait_ms > 0 ? wait_ms : 1));
+}
+
+static void log_failure(struct access_token *token, int64_t now_ms, bool valid)
+{
+    if (token->logged_ms != 0 && now_ms - token->logged_ms < LOG_REPEAT_MS)
+        return;
+    token->logged_ms = now_ms;
+    if (valid)
+        log_warn(token->source.log_name,
+            "%s; the token in use is valid for %lld more minutes",
+            token->why.text,
+            (long long)(token->expires_ms - now_ms) / MS_PER_MINUTE);
+    else
+        log_warn(token->source.log_name, "%s; no request can be sent",
+            token->why.text);
+}
+
+static void note_failure(struct access_token *token, enum tw_err code,
+    const struct err *why, int64_t retry_ms)
+{
+    int64_t now_ms = platform_boot_ms();
+    bool valid = is_valid(token, now_ms);
+
+    if (token->failed == TW_OK) {
+        token->failing_ms = now_ms;
+        token->logged_ms = 0;
+    }
+    token->failed = code;
+    token->why = *why;
+    token->replacing = 0;
+    token->next_ms = now_ms + next_wait(token, retry_ms, valid);
+    if (valid && token->next_ms > token->expires_ms)
+        token->next_ms = token->expires_ms;
+    log_failure(token, now_ms, valid);
+}
+
+static void fetch(struct access_token *token)
+{
+    const struct access_token_source *source = &token->source;
+    struct identity_answer got = {.token = NULL};
+    int64_t sent_ms = platform_boot_ms(), retry_ms = -1;
+    struct err why = {""};
+    enum tw_err code;
+
+    token->wanted = false;
+    token->fetching = true;
+    platform_unlock(&token->mutex);
+    code = source->fetch(
+        source->context, &token->closing, &got, &sent_ms, &retry_ms, &why);
+    platform_lock(&token->mutex);
+    token->fetching = false;
+    if (code == TW_OK)
+        keep(token, &got, sent_ms);
+    else if (!atomic_load(&token->closing))
+        note_failure(token, code, &why, retry_ms);
+    platform_wake_all(&token->changed);
+}
+
+static void body(void *arg)
+{
+    struct access_token *token = arg;
+
+    platform_lock(&token->mutex);
+    while (!atomic_load(&token->closing)) {
+        int64_t now_ms = platform_boot_ms(), at_ms = due_ms(token, now_ms);
+
+        if (at_ms <= now_ms)
+            fetch(token);
+        else
+            (void)platform_wait(&token->changed, &token->mutex, at_ms);
+    }
+    platform_unlock(&token->mutex);
+}
+
+/* ---- callers; lock held ---- */
+
+/* TW_CONFLICT: the last replacement is too recent. */
+static enum tw_err ask_to_replace(struct access_token *token, uint64_t refused)
+{
+    int64_t now_ms = platform_boot_ms();
+
+    if (token->number != refused || token->replacing == refused)
+        return TW_OK; /* another caller was first */
+    if (token->replaced_ms != 0 &&
+        now_ms - token->replaced_ms < ACCESS_TOKEN_REPLACE_MS)
+        return TW_CONFLICT;
+    token->replacing = refused;
+    token->replaced_ms = now_ms;
+    token->next_ms = now_ms;
+    return TW_OK;
+}
+
+/* Is the outcome of the failed tries the caller's outcome too? */
+static bool has_failed(const struct access_token *token, int64_t now_ms)
+{
+    if (token->failed == TW_OK || token->fetching || now_ms >= token->next_ms)
+        return false;
+    return token->failed != TW_BUSY ||
+           now_ms - token->failing_ms >= ACCESS_TOKEN_PATIENCE_MS;
+}
+
+/* TW_OK: the caller may wait on. */
+static enum tw_err may_wait(const struct access_token_wait *wait,
+    int64_t begun_ms, int64_t until_ms, struct err *err)
+{
+    int64_t now_ms = platform_boot_ms();
+
+    if (!deadline_is_open(wait->deadline, now_ms))
+        return err_fail(err, TW_STOPPED, "not sent: the deadline has passed");
+    if (now_ms >= stop_until_ms(begun_ms))
+        return err_fail(err, TW_BUSY,
+            "not sent: no access token has come, and the process is to end");
+    if (now_ms >= until_ms)
+        return err_fail(
+            err, TW_BUSY, "not sent: no access token has come in time");
+    return TW_OK;
+}
+
+/* Waits for a change, for LOOK_MS at most; the lock is released meanwhile, also
+ * for gives_up(). */
+static enum tw_err wait_once(struct access_token *token,
+    const struct access_token_wait *wait, struct err *err)
+{
+    int64_t now_ms = platform_boot_ms();
+    bool given_up = false;
+
+    if (!platform_wait(&token->changed, &token->mutex, now_ms + LOOK_MS) &&
+        wait->gives_up != NULL) {
+        platform_unlock(&token->mutex);
+        given_up = wait->gives_up(wait->context, false);
+        platform_lock(&token->mutex);
+    }
+    return given_up ? err_fail(err, TW_BUSY,
+                          "not sent: no access token has come, given up")
+                    : TW_OK;
+}
+
+static void start(struct access_token *token)
+{
+    if (token->started)
+        return;
+    token->started = true;
+    platform_start(&token->thread, "token", body, token);
+}
+
+/* TW_OK: there is a valid token other than the refused one. */
+static enum tw_err await(struct access_token *token, uint64_t refused,
+    const struct access_token_wait *wait, struct err *err)
+{
+    int64_t begun_ms = platform_boot_ms(), now_ms = begun_ms;
+    int64_t until_ms =
+        begun_ms + (token->failed != TW_OK
+                           ? ACCESS_TOKEN_PATIENCE_MS
+                           : deadline_timeout_ms(wait->deadline));
+    enum tw_err code = TW_OK;
+
+    while (code == TW_OK &&
+           (!is_valid(token, now_ms) || token->number == refused)) {
+        if (has_failed(token, now_ms)) {
+            *err = token->why;
+            return token->failed;
+        }
+        token->wanted = !token->fetching;
+        platform_wake_all(&token->changed);
+        start(token);
+        code = may_wait(wait, begun_ms, until_ms, err);
+        if (code == TW_OK)
+            code = wait_once(token, wait, err);
+        now_ms = platform_boot_ms();
+    }
+    return code;
+}
+
+enum tw_err access_token_add(struct access_token *token, uint64_t refused,
+    const struct access_token_wait *wait, struct buf *to, uint64_t *ret_number,
+    struct err *err)
+{
+    enum tw_err code = TW_OK;
+
+    platform_lock(&token->mutex);
+    if (refused != 0)
+        code = ask_to_replace(token, refused);
+    if (code == TW_OK)
+        code = await(token, refused, wait, err);
+    if (code == TW_OK) {
+        buf_reserve(to, strlen(token->current.token));
+        buf_add_text(to, token->current.token);
+        *ret_number = token->number;
+    }
+    platform_unlock(&token->mutex);
+    return code;
+}

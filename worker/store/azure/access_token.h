@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The access token of one store: got before the first request that needs it,
+ * renewed well before it expires, and kept as long as it is valid.
+ *
+ * One thread for each token gets all of them, so that a token server has one
+ * request at a time from each store, and no request to the store waits for a
+ * renewal. The thread starts with the first access_token_add().
+ *
+ * - A token is renewed when a third of its lifetime is left. While that fails
+ *   the old one is used, until it expires; each failure is logged, at most once
+ *   a minute.
+ * - Without a valid token a caller waits for one, but not where the last try
+ *   has just failed: for the next seconds all callers get its outcome at once.
+ * - After a failure the next try is made after 1 s, doubling to 10 s (60 s
+ *   while a token is valid), or after what the server asks for; without a valid
+ *   token only if a caller needs one.
+ */
+#ifndef TW_STORE_AZURE_ACCESS_TOKEN_H
+#define TW_STORE_AZURE_ACCESS_TOKEN_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "worker/base/buf.h"
+#include "worker/base/err.h"
+#include "worker/store/azure/identity_answer.h"
+
+struct deadline;
+
+/* While callers wait for a token, failed tries are repeated for so long before
+ * the callers fail. */
+#define ACCESS_TOKEN_PATIENCE_MS 2000
+/* First and largest wait after a failure; the largest one while the old token
+ * is valid. */
+#define ACCESS_TOKEN_BACKOFF_MS 1000
+#define ACCESS_TOKEN_BACKOFF_MAX_MS 10000
+#define ACCESS_TOKEN_BACKOFF_VALID_MS 60000
+/* A token that the service has refused is replaced at most once in this time.
+ */
+#define ACCESS_TOKEN_REPLACE_MS 10000
+
+/* One request to the token server. */
+struct access_token_source {
+    /*
+     * On TW_OK ret is filled; TW_BUSY, TW_REFUSED: err says why. *ret_sent_ms:
+     * platform_boot_ms() before the request, from which the lifetime counts.
+     * *ret_retry_ms: what the server asks for, -1: nothing. Gives up within
+     * about a second once *closing is true.
+     */
+    enum tw_err (*fetch)(void *context, const _Atomic bool *closing,
+        struct identity_answer *ret, int64_t *ret_sent_ms,
+        int64_t *ret_retry_ms, struct err *err);
+    void *context;
+    const char *log_name; /* "store main" */
+};
+
+struct access_token;
+
+/* access_token_new: source and what it points to are borrowed. Owned. Any
+ * thread may call the functions below. */
+struct access_token *access_token_new(const struct access_token_source *source);
+
+/* access_token_free: ends the thread and wipes the token. Call when no other
+ * call is in flight. NULL: nothing. */
+void access_token_free(struct access_token *token);
+
+/* How long one caller waits for a token. */
+struct access_token_wait {
+    const struct deadline *deadline;             /* NULL: none */
+    bool (*gives_up)(void *context, bool comes); /* as in struct exchange */
+    void *context;
+};
+
+/*
+ * access_token_add: add the token to `to`. refused: the number of a token that
+ * the service has refused: another one is got; 0: none. *ret_number: the number
+ * of the token that was added, > 0.
+ *
+ * TW_OK
+ * TW_BUSY     no valid token, and none comes now: err says why.
+ * TW_REFUSED  the token server refuses.
+ * TW_STOPPED  the deadline has closed.
+ * TW_CONFLICT only with refused: it has just been replaced, so a further one
+ *             would be refused too; err is unchanged.
+ */
+TW_MUST_USE enum tw_err access_token_add(struct access_token *token,
+    uint64_t refused, const struct access_token_wait *wait, struct buf *to,
+    uint64_t *ret_number, struct err *err);
+
+#endif

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What a token server responds: an access token and its lifetime, or why there
+ * is none. Pure.
+ *
+ * Source: Azure documentation, "How to use managed identities for Azure
+ * resources on an Azure VM to acquire an access token", "Managed identities for
+ * App Service", "Microsoft identity platform and the OAuth 2.0 client
+ * credentials flow".
+ */
+#ifndef TW_STORE_AZURE_IDENTITY_ANSWER_H
+#define TW_STORE_AZURE_IDENTITY_ANSWER_H
+
+#include <stdint.h>
+
+#include "worker/base/err.h"
+#include "worker/base/slice.h"
+
+/* The largest token: the service refuses requests whose fields are larger. */
+#define IDENTITY_TOKEN_MAX 16384
+
+/* A lifetime beyond this one counts as this one: no server promises more. */
+#define IDENTITY_LIFETIME_MAX_MS (INT64_C(24) * 60 * 60 * 1000)
+
+struct identity_answer {
+    char *token;         /* printable, without blanks. Owned. A secret */
+    int64_t lifetime_ms; /* from the response on, > 0 */
+};
+
+/*
+ * identity_answer_read: the content of a response with that status and body.
+ * Its expires_in counts if it has both that and expires_on, because that does
+ * not depend on wall_ticks, this machine's clock.
+ *
+ * TW_BUSY     the server cannot respond now (404, 410, 408, 429, 5xx), or a 200
+ *             cannot be used.
+ * TW_REFUSED  it refuses (any other status).
+ * err names the status and the server's own reason, escaped; it has no part of
+ * a token.
+ */
+TW_MUST_USE enum tw_err identity_answer_read(int status, struct slice body,
+    int64_t wall_ticks, struct identity_answer *ret, struct err *err);
+
+/* identity_answer_done: wipes and frees the token. All zero: nothing. */
+void identity_answer_done(struct identity_answer *answer);
+
+#endif
