@@ -63,12 +63,14 @@ static void a_sas_is_covered_as_written_and_as_read(void **state)
     redact_sas((char[]){"text"}, "sv=1");
 }
 
-static void a_signature_follows_the_account_s_name(void **state)
+static void a_secret_follows_the_account_s_name_or_bearer(void **state)
 {
     (void)state;
     assert_true(slice_is(
         redact_signature(slice_of("SharedKey acct:" SIGNATURE)), SIGNATURE));
-    assert_int_equal(redact_signature(slice_of("Bearer x")).len, 0);
+    assert_true(
+        slice_is(redact_signature(slice_of("Bearer " SIGNATURE)), SIGNATURE));
+    assert_int_equal(redact_signature(slice_of("Basic x")).len, 0);
     assert_int_equal(redact_signature((struct slice){NULL, 0}).len, 0);
 }
 
@@ -78,7 +80,7 @@ int main(void)
         cmocka_unit_test(pieces_of_a_secret_are_covered),
         cmocka_unit_test(a_secret_that_is_too_short_covers_nothing),
         cmocka_unit_test(a_sas_is_covered_as_written_and_as_read),
-        cmocka_unit_test(a_signature_follows_the_account_s_name),
+        cmocka_unit_test(a_secret_follows_the_account_s_name_or_bearer),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Stores from the configuration: four ways to name credentials, and what is
- * said where they do not fit. */
+/* Stores from the configuration: the ways to name credentials, and what is said
+ * where they do not fit. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -21,6 +21,7 @@
     "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTO"  \
     "tr/KBHBeksoGMGw=="
 #define SAS "sv=2019-02-02&ss=qt&srt=sco&sp=rwdlacup&sig=c2VjcmV0c2VjcmV0"
+#define CLIENT "11111111-2222-3333-4444-555555555555"
 #define COUNT(table) (sizeof(table) / sizeof(*(table)))
 
 struct fixture {
@@ -105,26 +106,42 @@ static const struct {
     {"azure: x\n", 1, 8, "azure wants a map of keys, not 'x'"},
     {"azure: {}\n", 1, 8,
         "azure wants one of connection_string, connection_string_file, or "
-        "account with key_file or sas_file"},
+        "account with key_file, sas_file or identity"},
     {"azure: {account: abc}\n", 1, 8,
         "azure wants one of connection_string, connection_string_file, or "
-        "account with key_file or sas_file"},
+        "account with key_file, sas_file or identity"},
     {"azure: {connection_string: a, connection_string_file: b}\n", 1, 8,
         "azure wants only one of connection_string, connection_string_file, "
-        "or account with key_file or sas_file"},
+        "or account with key_file, sas_file or identity"},
     {"azure: {account: abc, key_file: a, sas_file: b}\n", 1, 8,
         "azure wants only one of connection_string, connection_string_file, "
-        "or account with key_file or sas_file"},
+        "or account with key_file, sas_file or identity"},
     {"azure: {key_file: b}\n", 1, 8, "key_file wants account beside it"},
     {"azure:\n  connection_string: x\n  account: abc\n", 3, 12,
-        "account stands with key_file or sas_file; a connection string names "
-        "it itself"},
+        "account stands with key_file, sas_file or identity; a connection "
+        "string names it itself"},
     {"azure: {account: My_Account, key_file: b}\n", 1, 18,
         "account wants 3 to 24 lower-case letters and digits, not "
         "'My_Account'"},
-    {"azure: {account: abc, identity: managed}\n", 1, 33,
-        "managed and workload identity are not supported yet: use "
-        "connection_string_file, key_file or sas_file"},
+    {"azure: {account: abc, identity: yes}\n", 1, 33,
+        "identity wants managed or workload, not 'yes'"},
+    {"azure: {identity: managed}\n", 1, 19, "identity wants account beside it"},
+    {"azure: {account: abc, identity: managed, sas_file: a}\n", 1, 8,
+        "azure wants only one of connection_string, connection_string_file, "
+        "or account with key_file, sas_file or identity"},
+    {"azure: {account: abc, identity: managed, client_id: me}\n", 1, 53,
+        "client_id wants a GUID, as the portal shows it, not 'me'"},
+    {"azure: {account: abc, key_file: a, client_id: " CLIENT "}\n", 1, 47,
+        "client_id stands with identity"},
+    {"azure: {account: abc, identity: managed, allow_http: true}\n", 1, 33,
+        "allow_http cannot stand with identity: an access token is sent over "
+        "https only, and to this host"},
+    {"azure: {account: abc, key_file: a, endpoint_suffix: a/b}\n", 1, 53,
+        "endpoint_suffix wants a name such as core.windows.net, not 'a/b'"},
+    {"azure: {connection_string: x, endpoint_suffix: core.windows.net}\n", 1,
+        48,
+        "endpoint_suffix stands with account; a connection string names it "
+        "itself"},
     {"azure: {connection_string: x, allow_http: yes}\n", 1, 43,
         "allow_http wants true or false, not 'yes'"},
     {"azure: {conection_string: x}\n", 1, 9,
@@ -227,6 +244,67 @@ static void every_way_to_name_credentials_opens(void **state)
         try_open(fixture, "azure: {account: abc, sas_file: sas}\n", &err), "");
 }
 
+/* Where the entry's requests would go, and as whom. */
+static void check_open(struct fixture *fixture, const char *text,
+    const char *endpoint, const char *acts_as)
+{
+    struct store_config *config = load(fixture, text);
+    struct store *store = NULL;
+    struct err err = {""};
+
+    assert_non_null(config);
+    if (store_open(config, &store, &err) != TW_OK)
+        fail_msg("%s", err.text);
+    assert_string_equal(store->capabilities.endpoint, endpoint);
+    if (acts_as)
+        assert_string_equal(store->capabilities.acts_as, acts_as);
+    else
+        assert_null(store->capabilities.acts_as);
+    store_close(store);
+}
+
+#define MACHINE "of this machine (169.254.169.254 port 80)"
+
+static void an_identity_opens_with_an_account_or_with_endpoints(void **state)
+{
+    struct fixture *fixture = *state;
+    struct err err;
+
+    check_open(fixture, "azure: {account: abc, identity: managed}\n",
+        "https://abc.table.core.windows.net", "managed identity " MACHINE);
+    check_open(fixture,
+        "azure: {account: abc, identity: managed, client_id: " CLIENT
+        ", endpoint_suffix: core.chinacloudapi.cn}\n",
+        "https://abc.table.core.chinacloudapi.cn",
+        "managed identity " CLIENT " " MACHINE);
+    check_open(fixture,
+        "azure: {identity: managed, connection_string: "
+        "'TableEndpoint=http://127.0.0.1:10002/abc'}\n",
+        "http://127.0.0.1:10002/abc", "managed identity " MACHINE);
+    assert_non_null(strstr(
+        try_open(fixture, "azure: {account: abc, identity: workload}\n", &err),
+        "store cloud: identity: workload needs the environment variable "
+        "AZURE_FEDERATED_TOKEN_FILE"));
+}
+
+static void an_account_of_another_cloud_has_its_suffix(void **state)
+{
+    struct fixture *fixture = *state;
+
+    write_file("key", KEY, strlen(KEY));
+    write_file("sas", SAS, strlen(SAS));
+    check_open(fixture,
+        "azure: {account: abc, key_file: key, endpoint_suffix: "
+        "core.usgovcloudapi.net}\n",
+        "https://abc.table.core.usgovcloudapi.net", NULL);
+    check_open(fixture,
+        "azure: {account: abc, sas_file: sas, endpoint_suffix: "
+        "core.usgovcloudapi.net}\n",
+        "https://abc.table.core.usgovcloudapi.net", NULL);
+    check_open(fixture, "azure: {account: abc, sas_file: sas}\n",
+        "https://abc.table.core.windows.net", NULL);
+}
+
 static void a_file_that_is_no_credential_is_named_but_not_shown(void **state)
 {
     struct fixture *fixture = *state;
@@ -305,6 +383,8 @@ int main(void)
         TEST(the_embedded_file_is_created),
         TEST(an_embedded_file_in_no_folder_is_refused),
         TEST(every_way_to_name_credentials_opens),
+        TEST(an_identity_opens_with_an_account_or_with_endpoints),
+        TEST(an_account_of_another_cloud_has_its_suffix),
         TEST(a_file_that_is_no_credential_is_named_but_not_shown),
         TEST(http_is_refused_but_to_this_host_or_on_demand),
         TEST(a_wrong_connection_string_does_not_show_its_key),

@@ -211,20 +211,17 @@ static void load_client_id(
 }
 
 /* The rules for the keys that stand beside a credential. */
-static void check_account(
-    const struct loading *loading, const struct azure_nodes *nodes)
+static void check_account(const struct loading *loading,
+    const struct yaml_node *map, const struct azure_nodes *nodes)
 {
-    const struct yaml_node *wants = nodes->key_file   ? nodes->key_file
-                                    : nodes->sas_file ? nodes->sas_file
-                                                      : nodes->identity;
+    const char *wants = nodes->key_file   ? "key_file"
+                        : nodes->sas_file ? "sas_file"
+                                          : "identity";
     bool has_string = nodes->connection_string || nodes->connection_string_file;
     struct problems *problems = loading->problems;
 
-    if (wants && !nodes->account && !has_string)
-        problems_add(problems, wants->mark, "%s wants account beside it",
-            nodes->key_file   ? "key_file"
-            : nodes->sas_file ? "sas_file"
-                              : "identity");
+    if (!nodes->account && !has_string)
+        problems_add(problems, map->mark, "%s wants account beside it", wants);
     else if (nodes->account && has_string)
         problems_add(problems, nodes->account->mark,
             "account stands with key_file, sas_file or identity; a connection "
@@ -263,7 +260,7 @@ static void check_way(const struct loading *loading,
             "account with key_file, sas_file or identity",
             several ? "only one of" : "one of");
     else
-        check_account(loading, nodes);
+        check_account(loading, map, nodes);
 }
 
 static void load_azure(

@@ -1,0 +1,491 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * When a token is got, renewed and replaced: callers and a token server on a
+ * virtual clock. Nothing is asserted inside the threads of that world.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "tests/support/virtual_platform.h"
+#include "worker/base/log.h"
+#include "worker/base/mem.h"
+#include "worker/base/platform.h"
+#include "worker/base/text.h"
+#include "worker/store/azure/access_token.h"
+#include "worker/store/deadline.h"
+
+#define S INT64_C(1000)
+#define HOUR (3600 * S)
+#define BEGIN_MS (5 * S)
+#define CALLERS 8
+#define ASKED_MAX 4096
+/* A request to the server takes at least so long where it matters; a look at
+ * the token that is there takes a few milliseconds at most. */
+#define SHORTEST_MS 100
+
+/* A token server, and what it has seen. Times count from BEGIN_MS. */
+struct server {
+    int64_t lifetime_ms;
+    int64_t fixed_until_ms; /* it gives one token, until it expires; 0: a new
+                               one each time */
+    int64_t takes_ms;
+    int64_t down_ms, up_ms; /* in between it responds with `down` */
+    enum tw_err down;
+    int64_t retry_ms; /* what it asks for then; -1: nothing */
+    unsigned asked, at_once, most_at_once;
+    int64_t asked_ms[ASKED_MAX];
+};
+
+static int64_t now_ms(void)
+{
+    return platform_boot_ms() - BEGIN_MS;
+}
+
+static bool is_down(const struct server *server)
+{
+    return now_ms() >= server->down_ms && now_ms() < server->up_ms;
+}
+
+static enum tw_err serve(void *context, const _Atomic bool *closing,
+    struct identity_answer *ret, int64_t *ret_sent_ms, int64_t *ret_retry_ms,
+    struct err *err)
+{
+    struct server *server = context;
+    char text[40];
+
+    *ret_sent_ms = platform_boot_ms();
+    server->at_once++;
+    if (server->at_once > server->most_at_once)
+        server->most_at_once = server->at_once;
+    if (server->asked < ASKED_MAX)
+        server->asked_ms[server->asked] = now_ms();
+    server->asked++;
+    for (int64_t i = 0; i < server->takes_ms && !atomic_load(closing); i += 100)
+        virtual_sleep(100);
+    server->at_once--;
+    if (is_down(server)) {
+        *ret_retry_ms = server->retry_ms;
+        return err_fail(err, server->down, "the token server is down");
+    }
+    snprintf(text, sizeof(text), "token-%u", server->asked);
+    ret->token = mem_text(text, strlen(text));
+    ret->lifetime_ms = server->fixed_until_ms != 0
+                           ? server->fixed_until_ms - now_ms()
+                           : server->lifetime_ms;
+    return TW_OK;
+}
+
+/* A caller that calls every so often, and what became of its calls. */
+struct caller {
+    struct access_token *token;
+    int64_t from_ms, every_ms, until_ms;
+    uint64_t refused;
+    unsigned calls, failed, waited;
+    enum tw_err last;
+    uint64_t number;
+    int64_t longest_ms;
+    int64_t failed_from_ms, failed_until_ms; /* first and last failed call */
+    struct err err;
+    struct buf got;
+};
+
+static void call(struct caller *caller)
+{
+    const struct access_token_wait wait = {.deadline = NULL};
+    int64_t begun_ms = now_ms(), took_ms;
+
+    buf_clear(&caller->got);
+    caller->last = access_token_add(caller->token, caller->refused, &wait,
+        &caller->got, &caller->number, &caller->err);
+    took_ms = now_ms() - begun_ms;
+    caller->calls++;
+    caller->waited += took_ms >= SHORTEST_MS;
+    if (took_ms > caller->longest_ms)
+        caller->longest_ms = took_ms;
+    if (caller->last == TW_OK)
+        return;
+    if (caller->failed++ == 0)
+        caller->failed_from_ms = begun_ms;
+    caller->failed_until_ms = begun_ms;
+}
+
+static void call_often(void *arg)
+{
+    struct caller *caller = arg;
+
+    virtual_sleep(caller->from_ms - now_ms());
+    do {
+        call(caller);
+        virtual_sleep(caller->every_ms);
+    } while (now_ms() < caller->until_ms);
+}
+
+/* A world of one server and some callers. */
+struct scene {
+    struct server server;
+    struct caller callers[CALLERS];
+    size_t count;
+    void (*then)(struct scene *scene); /* when the callers have ended */
+};
+
+static void play(void *arg)
+{
+    struct scene *scene = arg;
+    struct platform_thread threads[CALLERS];
+    const struct access_token_source source = {
+        serve, &scene->server, "store main"};
+    struct access_token *token = access_token_new(&source);
+
+    for (size_t i = 0; i < scene->count; i++) {
+        scene->callers[i].token = token;
+        buf_init(&scene->callers[i].got, 1000);
+        platform_start(&threads[i], "caller", call_often, &scene->callers[i]);
+    }
+    for (size_t i = 0; i < scene->count; i++)
+        platform_join(&threads[i]);
+    if (scene->then)
+        scene->then(scene);
+    access_token_free(token);
+    for (size_t i = 0; i < scene->count; i++)
+        buf_done(&scene->callers[i].got);
+}
+
+static void run(struct scene *scene, uint64_t seed)
+{
+    enum virtual_end how;
+
+    log_set(LOG_ERROR, LOG_TEXT);
+    virtual_platform_use(&(struct virtual_options){.seed = seed,
+        .boot_ms = BEGIN_MS,
+        .wall_ticks = TICKS_1970 + 1000 * TICKS_PER_S});
+    virtual_start(virtual_process("worker"), "main", play, scene);
+    how = virtual_run();
+    virtual_platform_end();
+    log_set(LOG_INFO, LOG_TEXT);
+    assert_int_equal(how, VIRTUAL_DONE);
+    assert_int_equal(scene->server.at_once, 0);
+    assert_true(scene->server.most_at_once <= 1);
+}
+
+#define EACH_SEED(seed) for (uint64_t seed = 1; (seed) <= 10; (seed)++)
+
+static void all_callers_wait_for_the_one_first_request(void **state)
+{
+    (void)state;
+    EACH_SEED(seed)
+    {
+        struct scene scene = {
+            .server = {.lifetime_ms = HOUR, .takes_ms = 500}, .count = CALLERS};
+
+        run(&scene, seed);
+        assert_int_equal(scene.server.asked, 1);
+        for (size_t i = 0; i < CALLERS; i++) {
+            assert_int_equal(scene.callers[i].last, TW_OK);
+            assert_int_equal(scene.callers[i].number, 1);
+        }
+    }
+}
+
+/* No call waits but the first, and a request is due each 40 minutes. */
+static void a_token_is_renewed_when_a_third_of_its_lifetime_is_left(
+    void **state)
+{
+    (void)state;
+    EACH_SEED(seed)
+    {
+        struct scene scene = {
+            .server = {.lifetime_ms = HOUR, .takes_ms = 2 * S},
+            .callers = {{.every_ms = 7 * S, .until_ms = 2 * HOUR - 60 * S}},
+            .count = 1};
+
+        run(&scene, seed);
+        assert_int_equal(scene.callers[0].failed, 0);
+        assert_int_equal(scene.callers[0].waited, 1);
+        assert_int_equal(scene.server.asked, 3);
+        for (int i = 1; i < 3; i++) {
+            int64_t off_ms = scene.server.asked_ms[i] - i * 40 * 60 * S;
+
+            assert_true(off_ms >= 0 && off_ms < 10 * S);
+        }
+    }
+}
+
+static void a_token_of_seconds_never_runs_out(void **state)
+{
+    (void)state;
+    EACH_SEED(seed)
+    {
+        struct scene scene = {.server = {.lifetime_ms = 3 * S, .takes_ms = 200},
+            .callers = {{.every_ms = 50, .until_ms = 60 * S}},
+            .count = 1};
+
+        run(&scene, seed);
+        assert_int_equal(scene.callers[0].failed, 0);
+        assert_int_equal(scene.callers[0].waited, 1);
+        assert_true(scene.server.asked >= 20);
+    }
+}
+
+/* IMDS gives the token that it has, until that is nearly over. */
+static void a_server_that_keeps_its_token_is_not_asked_all_the_time(
+    void **state)
+{
+    (void)state;
+    EACH_SEED(seed)
+    {
+        struct scene scene = {.server = {.fixed_until_ms = 8 * HOUR},
+            .callers = {{.every_ms = 60 * S, .until_ms = 8 * HOUR - 5 * S}},
+            .count = 1};
+
+        run(&scene, seed);
+        assert_int_equal(scene.callers[0].failed, 0);
+        assert_true(scene.server.asked < 16);
+    }
+}
+
+static void a_server_that_is_down_disturbs_nothing_while_the_token_is_valid(
+    void **state)
+{
+    (void)state;
+    EACH_SEED(seed)
+    {
+        struct scene scene = {.server = {.lifetime_ms = HOUR,
+                                  .takes_ms = 2 * S,
+                                  .down_ms = 1000 * S,
+                                  .up_ms = 3500 * S,
+                                  .down = TW_BUSY,
+                                  .retry_ms = -1},
+            .callers = {{.every_ms = 1 * S, .until_ms = HOUR + 1000 * S}},
+            .count = 1};
+
+        run(&scene, seed);
+        assert_int_equal(scene.callers[0].failed, 0);
+        assert_int_equal(scene.callers[0].waited, 1); /* the first one */
+        /* Some twenty tries while it is down, a minute apart at last. */
+        assert_true(scene.server.asked > 15 && scene.server.asked < 60);
+    }
+}
+
+static void without_a_valid_token_calls_fail_soon_until_one_comes_again(
+    void **state)
+{
+    (void)state;
+    EACH_SEED(seed)
+    {
+        struct scene scene = {.server = {.lifetime_ms = HOUR,
+                                  .down_ms = 1000 * S,
+                                  .up_ms = 5000 * S,
+                                  .down = TW_BUSY,
+                                  .retry_ms = -1},
+            .callers = {{.every_ms = 1 * S, .until_ms = 6000 * S}},
+            .count = 1};
+        const struct caller *caller = &scene.callers[0];
+
+        run(&scene, seed);
+        assert_true(caller->failed > 0);
+        assert_true(caller->failed_from_ms >= HOUR);
+        assert_true(caller->failed_from_ms < HOUR + 2 * S);
+        assert_true(caller->failed_until_ms <
+                    5000 * S + ACCESS_TOKEN_BACKOFF_MAX_MS + 2 * S);
+        assert_string_equal(caller->err.text, "the token server is down");
+        assert_true(caller->longest_ms <= 3 * S);
+        assert_int_equal(caller->last, TW_OK);
+    }
+}
+
+/* It may be a moment's: the callers wait for the next try. */
+static void a_first_failure_is_waited_out(void **state)
+{
+    (void)state;
+    EACH_SEED(seed)
+    {
+        struct scene scene = {.server = {.lifetime_ms = HOUR,
+                                  .up_ms = 300,
+                                  .down = TW_BUSY,
+                                  .retry_ms = -1},
+            .count = CALLERS};
+
+        run(&scene, seed);
+        assert_int_equal(scene.server.asked, 2);
+        for (size_t i = 0; i < CALLERS; i++)
+            assert_int_equal(scene.callers[i].last, TW_OK);
+    }
+}
+
+static void a_refusal_is_told_at_once_and_not_asked_for_again_and_again(
+    void **state)
+{
+    (void)state;
+    EACH_SEED(seed)
+    {
+        struct scene scene = {
+            .server = {.up_ms = HOUR, .down = TW_REFUSED, .retry_ms = -1},
+            .callers = {{.every_ms = 100, .until_ms = 60 * S}},
+            .count = 1};
+
+        run(&scene, seed);
+        assert_int_equal(scene.callers[0].failed, scene.callers[0].calls);
+        assert_int_equal(scene.callers[0].last, TW_REFUSED);
+        assert_true(scene.callers[0].longest_ms <= S);
+        assert_true(scene.server.asked > 4 && scene.server.asked < 15);
+    }
+}
+
+static void what_the_server_asks_for_is_waited(void **state)
+{
+    (void)state;
+    EACH_SEED(seed)
+    {
+        struct scene scene = {.server = {.lifetime_ms = HOUR,
+                                  .up_ms = 10 * S,
+                                  .down = TW_BUSY,
+                                  .retry_ms = 30 * S},
+            .callers = {{.every_ms = 1 * S, .until_ms = 60 * S}},
+            .count = 1};
+
+        run(&scene, seed);
+        assert_int_equal(scene.server.asked, 2);
+        assert_true(scene.server.asked_ms[1] >= 30 * S);
+        assert_int_equal(scene.callers[0].last, TW_OK);
+    }
+}
+
+/* ---- a token that the service refuses ---- */
+
+static void replace(struct scene *scene)
+{
+    struct platform_thread threads[CALLERS];
+
+    for (size_t i = 0; i < CALLERS; i++) {
+        scene->callers[i].refused = 1;
+        scene->callers[i].from_ms = now_ms();
+        platform_start(&threads[i], "caller", call_often, &scene->callers[i]);
+    }
+    for (size_t i = 0; i < CALLERS; i++)
+        platform_join(&threads[i]);
+}
+
+static void a_refused_token_is_replaced_once_for_all_callers(void **state)
+{
+    (void)state;
+    EACH_SEED(seed)
+    {
+        struct scene scene = {.server = {.lifetime_ms = HOUR, .takes_ms = 500},
+            .count = CALLERS,
+            .then = replace};
+
+        run(&scene, seed);
+        assert_int_equal(scene.server.asked, 2);
+        for (size_t i = 0; i < CALLERS; i++) {
+            assert_int_equal(scene.callers[i].last, TW_OK);
+            assert_int_equal(scene.callers[i].number, 2);
+        }
+    }
+}
+
+static void replace_again(struct scene *scene)
+{
+    struct caller *caller = &scene->callers[0];
+
+    caller->refused = caller->number;
+    call(caller); /* number 2 */
+    caller->refused = caller->number;
+    call(caller); /* too soon: a conflict */
+    virtual_sleep(ACCESS_TOKEN_REPLACE_MS);
+    call(caller);
+}
+
+static void a_new_token_that_is_refused_too_is_not_replaced_at_once(
+    void **state)
+{
+    (void)state;
+    EACH_SEED(seed)
+    {
+        struct scene scene = {
+            .server = {.lifetime_ms = HOUR}, .count = 1, .then = replace_again};
+
+        run(&scene, seed);
+        assert_int_equal(scene.callers[0].failed, 1);
+        assert_int_equal(scene.callers[0].number, 3);
+        assert_int_equal(scene.server.asked, 3);
+    }
+}
+
+/* ---- the end ---- */
+
+static bool gives_up(void *context, bool comes)
+{
+    (void)context, (void)comes;
+    return true;
+}
+
+static enum tw_err wait_outcomes[2];
+
+static void wait_with_limits(struct scene *scene)
+{
+    struct caller *caller = &scene->callers[0];
+    struct deadline closed;
+    const struct access_token_wait limits[2] = {
+        {.deadline = &closed}, {.gives_up = gives_up}};
+
+    deadline_init(&closed, PLATFORM_NEVER, 0);
+    deadline_close(&closed);
+    virtual_sleep(HOUR);
+    scene->server.takes_ms = HOUR;
+    for (size_t i = 0; i < 2; i++)
+        wait_outcomes[i] = access_token_add(caller->token, 0, &limits[i],
+            &caller->got, &caller->number, &caller->err);
+}
+
+/* access_token_free() does not wait for the request of an hour either. */
+static void nobody_waits_longer_than_his_limits(void **state)
+{
+    (void)state;
+    EACH_SEED(seed)
+    {
+        struct scene scene = {.server = {.lifetime_ms = 10 * S},
+            .count = 1,
+            .then = wait_with_limits};
+
+        scene.server.down_ms = 1, scene.server.up_ms = 2 * HOUR;
+        scene.server.down = TW_BUSY, scene.server.retry_ms = -1;
+        run(&scene, seed);
+        assert_int_equal(wait_outcomes[0], TW_STOPPED);
+        assert_int_equal(wait_outcomes[1], TW_BUSY);
+        assert_non_null(strstr(scene.callers[0].err.text, "given up"));
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(all_callers_wait_for_the_one_first_request),
+        cmocka_unit_test(
+            a_token_is_renewed_when_a_third_of_its_lifetime_is_left),
+        cmocka_unit_test(a_token_of_seconds_never_runs_out),
+        cmocka_unit_test(
+            a_server_that_keeps_its_token_is_not_asked_all_the_time),
+        cmocka_unit_test(
+            a_server_that_is_down_disturbs_nothing_while_the_token_is_valid),
+        cmocka_unit_test(
+            without_a_valid_token_calls_fail_soon_until_one_comes_again),
+        cmocka_unit_test(a_first_failure_is_waited_out),
+        cmocka_unit_test(
+            a_refusal_is_told_at_once_and_not_asked_for_again_and_again),
+        cmocka_unit_test(what_the_server_asks_for_is_waited),
+        cmocka_unit_test(a_refused_token_is_replaced_once_for_all_callers),
+        cmocka_unit_test(
+            a_new_token_that_is_refused_too_is_not_replaced_at_once),
+        cmocka_unit_test(nobody_waits_longer_than_his_limits),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

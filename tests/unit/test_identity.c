@@ -1,0 +1,590 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * How each identity is asked for a token, and a store that uses one: a scripted
+ * token server and a scripted service.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "tests/support/http_script.h"
+#include "worker/base/buf.h"
+#include "worker/store/azure/azure.h"
+#include "worker/store/azure/http.h"
+#include "worker/store/azure/identity.h"
+#include "worker/store/store.h"
+
+#define CLIENT "11111111-2222-3333-4444-555555555555"
+#define HEADER "a-header-that-nobody-may-see"
+#define ASSERTION "eyJhc3NlcnRpb24.that-nobody.may_see"
+#define TOKEN "eyJ0b2tlbg.that-nobody-may-see.1"
+#define NEXT "eyJ0b2tlbg.that-nobody-may-see.2"
+#define JSON(token)                                                            \
+    "HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n{\"access_token\":\"" token   \
+    "\",\"expires_in\":\"3600\",\"token_type\":\"Bearer\"}"
+#define STATUS(line, body) "HTTP/1.1 " line "\r\nConnection: close\r\n\r\n" body
+
+static const char *const variables[] = {"AZURE_CLIENT_ID", "AZURE_TENANT_ID",
+    "AZURE_FEDERATED_TOKEN_FILE", "AZURE_AUTHORITY_HOST", "IDENTITY_ENDPOINT",
+    "IDENTITY_HEADER", "AZURE_POD_IDENTITY_AUTHORITY_HOST", "http_proxy",
+    "HTTPS_PROXY", "https_proxy", "ALL_PROXY"};
+
+static int setup(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof(variables) / sizeof(variables[0]); i++)
+        unsetenv(variables[i]);
+    return 0;
+}
+
+static void write_file(const char *path, const char *text)
+{
+    FILE *to = fopen(path, "w");
+
+    assert_non_null(to);
+    assert_true(fputs(text, to) >= 0);
+    assert_int_equal(fclose(to), 0);
+}
+
+/* NAME=http://127.0.0.1:PORT + path */
+static void set_address(
+    const char *name, const struct http_script *script, const char *path)
+{
+    char text[100];
+
+    snprintf(text, sizeof(text), "http://127.0.0.1:%d%s",
+        http_script_port(script), path);
+    setenv(name, text, 1);
+}
+
+/* What the identity gets from a server of these steps. */
+struct fetched {
+    enum tw_err code;
+    struct identity_answer answer;
+    int64_t retry_ms;
+    struct err err;
+    char request[2048]; /* the first one */
+    size_t requests;
+};
+
+static void fetch(
+    enum identity_kind kind, struct http_script *script, struct fetched *ret)
+{
+    const struct identity_options options = {.kind = kind};
+    const _Atomic bool closing = false;
+    struct http *http = http_new();
+    struct identity *identity;
+    int64_t sent_ms;
+
+    *ret = (struct fetched){.retry_ms = 0};
+    if (identity_new(&options, http, &identity, &ret->err) != TW_OK)
+        fail_msg("%s", ret->err.text);
+    ret->code = identity_fetch(
+        identity, &closing, &ret->answer, &sent_ms, &ret->retry_ms, &ret->err);
+    identity_free(identity);
+    http_free(http);
+    http_script_end(script);
+    ret->requests = http_script_requests(script);
+    if (ret->requests > 0)
+        snprintf(ret->request, sizeof(ret->request), "%s",
+            http_script_request(script, 0));
+    http_script_free(script);
+    assert_null(
+        strstr(ret->err.text, kind == IDENTITY_MANAGED ? HEADER : ASSERTION));
+}
+
+static void ends_with_token(struct fetched *fetched)
+{
+    if (fetched->code != TW_OK)
+        fail_msg("%s", fetched->err.text);
+    assert_string_equal(fetched->answer.token, TOKEN);
+    assert_int_equal(fetched->answer.lifetime_ms, 3600000);
+    identity_answer_done(&fetched->answer);
+}
+
+static const struct script_step gives_token = {SCRIPT_LAST, JSON(TOKEN), 0};
+
+/* A proxy would answer for its own machine. */
+static void a_machine_is_asked_for_without_a_proxy(void **state)
+{
+    struct http_script *script = http_script_start(&gives_token, 1);
+    struct fetched fetched;
+
+    (void)state;
+    set_address("AZURE_POD_IDENTITY_AUTHORITY_HOST", script, "/");
+    setenv("http_proxy", "http://127.0.0.1:9", 1);
+    setenv("ALL_PROXY", "http://127.0.0.1:9", 1);
+    fetch(IDENTITY_MANAGED, script, &fetched);
+    ends_with_token(&fetched);
+    assert_non_null(strstr(fetched.request,
+        "GET /metadata/identity/oauth2/token?api-version=2018-02-01&"
+        "resource=https%3A%2F%2Fstorage.azure.com%2F HTTP/1.1\r\n"));
+    assert_non_null(strstr(fetched.request, "\r\nMetadata: true\r\n"));
+}
+
+static void an_app_is_asked_for_with_its_header(void **state)
+{
+    struct http_script *script = http_script_start(&gives_token, 1);
+    struct fetched fetched;
+
+    (void)state;
+    set_address("IDENTITY_ENDPOINT", script, "/msi/token/");
+    setenv("IDENTITY_HEADER", HEADER, 1);
+    setenv("AZURE_CLIENT_ID", CLIENT, 1);
+    fetch(IDENTITY_MANAGED, script, &fetched);
+    ends_with_token(&fetched);
+    assert_non_null(strstr(fetched.request,
+        "GET /msi/token?api-version=2019-08-01&"
+        "resource=https%3A%2F%2Fstorage.azure.com%2F&client_id=" CLIENT
+        " HTTP/1.1\r\n"));
+    assert_non_null(
+        strstr(fetched.request, "\r\nX-IDENTITY-HEADER: " HEADER "\r\n"));
+    assert_null(strstr(fetched.request, "Metadata"));
+}
+
+static void set_workload(const struct http_script *script)
+{
+    set_address("AZURE_AUTHORITY_HOST", script, "/");
+    setenv("AZURE_TENANT_ID", "tenant.example", 1);
+    setenv("AZURE_CLIENT_ID", CLIENT, 1);
+    setenv("AZURE_FEDERATED_TOKEN_FILE", "assertion", 1);
+    write_file("assertion", ASSERTION "\n");
+}
+
+static void a_workload_exchanges_the_token_of_its_cluster(void **state)
+{
+    struct http_script *script = http_script_start(&gives_token, 1);
+    struct fetched fetched;
+
+    (void)state;
+    set_workload(script);
+    fetch(IDENTITY_WORKLOAD, script, &fetched);
+    ends_with_token(&fetched);
+    assert_non_null(strstr(
+        fetched.request, "POST /tenant.example/oauth2/v2.0/token HTTP/1.1"));
+    assert_non_null(strstr(fetched.request,
+        "\r\nContent-Type: application/x-www-form-urlencoded\r\n"));
+    assert_non_null(strstr(fetched.request,
+        "\r\n\r\ngrant_type=client_credentials&client_id=" CLIENT
+        "&scope=https%3A%2F%2Fstorage.azure.com%2F.default"
+        "&client_assertion_type=urn%3Aietf%3Aparams%3Aoauth%3A"
+        "client-assertion-type%3Ajwt-bearer&client_assertion=" ASSERTION));
+}
+
+/* What any server may respond; one repeats our secrets. */
+static const struct {
+    const char *text;
+    enum tw_err code;
+    const char *says;
+} answers[] = {
+    {STATUS("400 Bad Request", "{\"error\":\"invalid_request\","
+                               "\"error_description\":\"Identity not found\"}"),
+        TW_REFUSED, "400 invalid_request: Identity not found; check th"},
+    {STATUS("401 Unauthorized",
+         "{\"error\":\"" HEADER "\",\"error_description\":\"" ASSERTION "\"}"),
+        TW_REFUSED, "*****"},
+    {STATUS("302 Found", "Location: http://127.0.0.1:9/"), TW_REFUSED,
+        "302: it points elsewhere, which is not followed"},
+    {STATUS("503 Busy", ""), TW_BUSY, ": 503"},
+    {STATUS("200 OK", "<html>"), TW_BUSY, "not the JSON of a token server"},
+    {STATUS("200 OK", "{\"access_token\":\"a\"}"), TW_BUSY, "nobody knows"},
+    {"HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n{", TW_BUSY,
+        "larger than 65536 bytes"},
+    {"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n{", TW_BUSY,
+        "no whole answer"},
+    {"SSH-2.0", TW_BUSY, "127.0.0.1"},
+    {NULL, TW_BUSY, "127.0.0.1"},
+};
+
+static void what_is_no_token_is_an_outage_or_a_refusal(void **state)
+{
+    for (size_t i = 0; i < 2 * sizeof(answers) / sizeof(answers[0]); i++) {
+        const struct script_step step = {SCRIPT_LAST, answers[i / 2].text, 0};
+        struct http_script *script = http_script_start(&step, 1);
+        struct fetched fetched;
+
+        setup(state);
+        set_workload(script);
+        set_address("IDENTITY_ENDPOINT", script, "/token");
+        setenv("IDENTITY_HEADER", HEADER, 1);
+        fetch(i % 2 ? IDENTITY_MANAGED : IDENTITY_WORKLOAD, script, &fetched);
+        if (fetched.code != answers[i / 2].code ||
+            strstr(fetched.err.text, answers[i / 2].says) == NULL)
+            fail_msg("case %zu: %s '%s'", i / 2, err_name(fetched.code),
+                fetched.err.text);
+        assert_int_equal(fetched.requests, 1);
+        assert_memory_equal(fetched.err.text, "no access token for the ", 24);
+    }
+}
+
+static void what_the_server_asks_to_wait_is_known(void **state)
+{
+    const struct script_step step = {SCRIPT_LAST,
+        "HTTP/1.1 429 Busy\r\nRetry-After: 7\r\nContent-Length: 0\r\n\r\n", 0};
+    struct http_script *script = http_script_start(&step, 1);
+    struct fetched fetched;
+
+    (void)state;
+    set_workload(script);
+    fetch(IDENTITY_WORKLOAD, script, &fetched);
+    assert_int_equal(fetched.code, TW_BUSY);
+    assert_int_equal(fetched.retry_ms, 7000);
+}
+
+/* The cluster replaces the file now and then. */
+static void a_file_without_a_token_is_named(void **state)
+{
+    static const char *const content[] = {"", " \n", "two\nlines"};
+
+    (void)state;
+    for (size_t i = 0; i <= 3; i++) {
+        struct http_script *script = http_script_start(&gives_token, 1);
+        struct fetched fetched;
+
+        set_workload(script);
+        if (i < 3)
+            write_file("assertion", content[i]);
+        else
+            unlink("assertion");
+        fetch(IDENTITY_WORKLOAD, script, &fetched);
+        assert_int_equal(fetched.code, TW_REFUSED);
+        assert_int_equal(fetched.requests, 0);
+        assert_non_null(strstr(fetched.err.text, "assertion"));
+    }
+}
+
+/* ---- an environment that has no identity ---- */
+
+static void refuse(enum identity_kind kind, const char *says)
+{
+    const struct identity_options options = {.kind = kind};
+    struct identity *identity = NULL;
+    struct err err = {""};
+
+    assert_int_equal(identity_new(&options, NULL, &identity, &err), TW_INVALID);
+    if (strstr(err.text, says) == NULL)
+        fail_msg("'%s'", err.text);
+    assert_null(strstr(err.text, HEADER));
+}
+
+static void what_the_environment_lacks_is_named(void **state)
+{
+    refuse(IDENTITY_WORKLOAD, "variable AZURE_FEDERATED_TOKEN_FILE");
+    setenv("AZURE_FEDERATED_TOKEN_FILE", "assertion", 1);
+    refuse(IDENTITY_WORKLOAD, "variable AZURE_TENANT_ID");
+    setenv("AZURE_TENANT_ID", "a/b", 1);
+    refuse(IDENTITY_WORKLOAD, "variable AZURE_CLIENT_ID");
+    setenv("AZURE_CLIENT_ID", CLIENT, 1);
+    refuse(IDENTITY_WORKLOAD, "AZURE_TENANT_ID is no id");
+    setenv("AZURE_TENANT_ID", "t", 1);
+    setenv("AZURE_AUTHORITY_HOST", "http://login.example", 1);
+    refuse(IDENTITY_WORKLOAD, "AZURE_AUTHORITY_HOST is plain http");
+    setenv("AZURE_CLIENT_ID", "me", 1);
+    refuse(IDENTITY_WORKLOAD, "AZURE_CLIENT_ID is no client id");
+    setup(state);
+    setenv("IDENTITY_ENDPOINT", "http://10.0.0.1/token", 1);
+    refuse(IDENTITY_MANAGED, "but not IDENTITY_HEADER");
+    setenv("IDENTITY_HEADER", HEADER "\r\nX-Other: 1", 1);
+    refuse(IDENTITY_MANAGED, "IDENTITY_HEADER has blanks");
+    setup(state);
+    setenv("AZURE_POD_IDENTITY_AUTHORITY_HOST", "http://10.0.0.1", 1);
+    refuse(IDENTITY_MANAGED, "is plain http");
+}
+
+static void who_it_is_can_be_told(void **state)
+{
+    const struct identity_options options = {
+        .kind = IDENTITY_MANAGED, .client_id = slice_of(CLIENT)};
+    struct identity *identity = NULL;
+    struct err err = {""};
+
+    (void)state;
+    assert_int_equal(identity_new(&options, NULL, &identity, &err), TW_OK);
+    assert_string_equal(identity_description(identity),
+        "managed identity " CLIENT
+        " of this machine (169.254.169.254 port 80)");
+    identity_free(identity);
+}
+
+/* ---- a store ---- */
+
+#define AZURE(line, more)                                                      \
+    "HTTP/1.1 " line "\r\nx-ms-version: 2019-02-02\r\nx-ms-request-id: 1\r\n"  \
+    "Connection: close\r\n" more "\r\n"
+#define PAGE AZURE("200 OK", "") "{\"value\":[]}"
+#define EXPIRED                                                                \
+    AZURE("401 Unauthorized", "x-ms-error-code: "                              \
+                              "InvalidAuthenticationInfo\r\n")
+#define OLD_EXPIRED                                                            \
+    AZURE("403 Forbidden", "x-ms-error-code: AuthenticationFailed\r\n")
+
+/* A store, its token server, and one list of its tables. */
+struct bench {
+    struct http_script *tokens, *service;
+    struct store *store;
+    struct exchange exchange;
+};
+
+static void bench_open(struct bench *bench, const struct script_step *tokens,
+    size_t token_count, const struct script_step *service, size_t service_count)
+{
+    const struct identity_options options = {.kind = IDENTITY_MANAGED};
+    char text[200];
+    struct err err = {""};
+
+    *bench = (struct bench){.tokens = http_script_start(tokens, token_count),
+        .service = http_script_start(service, service_count)};
+    set_address("AZURE_POD_IDENTITY_AUTHORITY_HOST", bench->tokens, "");
+    snprintf(text, sizeof(text),
+        "TableEndpoint=http://127.0.0.1:%d/acct;"
+        "QueueEndpoint=http://127.0.0.1:%d/acct",
+        http_script_port(bench->service), http_script_port(bench->service));
+    if (azure_open_identity(
+            "main", slice_of(text), &options, &bench->store, &err) != TW_OK)
+        fail_msg("%s", err.text);
+}
+
+static enum tw_err list(struct bench *bench)
+{
+    struct continuation from = {.more = false};
+    struct page page;
+    enum tw_err code;
+
+    page_init(&page);
+    code = store_list_tables(bench->store, &bench->exchange, from, &page);
+    page_done(&page);
+    assert_null(strstr(bench->exchange.err.text, "that-nobody-may-see"));
+    return code;
+}
+
+static void bench_end(struct bench *bench)
+{
+    store_close(bench->store);
+    http_script_end(bench->tokens);
+    http_script_end(bench->service);
+}
+
+static void bench_done(struct bench *bench)
+{
+    http_script_free(bench->tokens);
+    http_script_free(bench->service);
+}
+
+static void carries(const struct bench *bench, size_t index, const char *token)
+{
+    char line[200];
+
+    snprintf(line, sizeof(line), "\r\nAuthorization: Bearer %s\r\n", token);
+    assert_non_null(strstr(http_script_request(bench->service, index), line));
+}
+
+static void requests_carry_the_token(void **state)
+{
+    const struct script_step pages[] = {
+        {SCRIPT_LAST, PAGE, 0}, {SCRIPT_LAST, PAGE, 0}};
+    struct bench bench;
+
+    (void)state;
+    bench_open(&bench, &gives_token, 1, pages, 2);
+    assert_int_equal(list(&bench), TW_OK);
+    assert_int_equal(list(&bench), TW_OK);
+    bench_end(&bench);
+    assert_int_equal(http_script_requests(bench.tokens), 1);
+    for (size_t i = 0; i < 2; i++) {
+        carries(&bench, i, TOKEN);
+        assert_non_null(strstr(http_script_request(bench.service, i),
+            "\r\nx-ms-version: 2019-02-02\r\n"));
+    }
+    bench_done(&bench);
+}
+
+static void a_request_whose_token_was_refused_is_sent_again_with_a_new_one(
+    void **state)
+{
+    static const char *const refusals[] = {EXPIRED, OLD_EXPIRED,
+        AZURE("400 Bad Request",
+            "x-ms-error-code: InvalidAuthenticationInfo\r\n")};
+    const struct script_step tokens[] = {
+        {SCRIPT_LAST, JSON(TOKEN), 0}, {SCRIPT_LAST, JSON(NEXT), 0}};
+
+    (void)state;
+    for (size_t i = 0; i < 3; i++) {
+        const struct script_step pages[] = {
+            {SCRIPT_LAST, refusals[i], 0}, {SCRIPT_LAST, PAGE, 0}};
+        struct bench bench;
+
+        bench_open(&bench, tokens, 2, pages, 2);
+        assert_int_equal(list(&bench), TW_OK);
+        assert_string_equal(bench.exchange.err.text, "");
+        bench_end(&bench);
+        carries(&bench, 0, TOKEN);
+        carries(&bench, 1, NEXT);
+        bench_done(&bench);
+    }
+}
+
+/* Once, not for ever; and the server of tokens is left in peace. */
+static void a_service_that_refuses_every_token_is_told_so(void **state)
+{
+    const struct script_step tokens[] = {
+        {SCRIPT_LAST, JSON(TOKEN), 0}, {SCRIPT_LAST, JSON(NEXT), 0}};
+    const struct script_step pages[] = {{SCRIPT_LAST, EXPIRED, 0},
+        {SCRIPT_LAST, EXPIRED, 0}, {SCRIPT_LAST, EXPIRED, 0}};
+    struct bench bench;
+
+    (void)state;
+    bench_open(&bench, tokens, 2, pages, 3);
+    assert_int_equal(list(&bench), TW_REFUSED);
+    assert_non_null(strstr(bench.exchange.err.text,
+        "401 InvalidAuthenticationInfo: the access token is refused"));
+    assert_int_equal(list(&bench), TW_REFUSED);
+    bench_end(&bench);
+    assert_int_equal(http_script_requests(bench.tokens), 2);
+    assert_int_equal(http_script_requests(bench.service), 3);
+    bench_done(&bench);
+}
+
+static void a_missing_role_is_named_and_asks_for_no_token(void **state)
+{
+    const struct script_step page = {SCRIPT_LAST,
+        AZURE("403 Forbidden",
+            "x-ms-error-code: AuthorizationPermissionMismatch\r\n"),
+        0};
+    struct bench bench;
+    int64_t count;
+
+    (void)state;
+    bench_open(&bench, &gives_token, 1, &page, 1);
+    assert_int_equal(list(&bench), TW_FORBIDDEN);
+    assert_non_null(
+        strstr(bench.exchange.err.text, "role Storage Table Data Contributor"));
+    bench_end(&bench);
+    bench_done(&bench);
+    bench_open(&bench, &gives_token, 1, &page, 1);
+    assert_int_equal(
+        store_queue_count(bench.store, &bench.exchange, "work", &count),
+        TW_FORBIDDEN);
+    assert_non_null(
+        strstr(bench.exchange.err.text, "role Storage Queue Data Contributor"));
+    bench_end(&bench);
+    bench_done(&bench);
+}
+
+static void without_a_token_nothing_is_sent(void **state)
+{
+    const struct script_step busy[] = {{SCRIPT_LAST, STATUS("500 No", ""), 0},
+        {SCRIPT_LAST, STATUS("500 No", ""), 0},
+        {SCRIPT_LAST, STATUS("500 No", ""), 0},
+        {SCRIPT_LAST, STATUS("500 No", ""), 0}};
+    const struct script_step refuses = {
+        SCRIPT_LAST, STATUS("400 No", "{\"error\":\"invalid_request\"}"), 0};
+    struct bench bench;
+
+    (void)state;
+    bench_open(&bench, busy, 4, &gives_token, 1);
+    assert_int_equal(list(&bench), TW_BUSY);
+    assert_true(bench.exchange.breaker_open);
+    assert_int_equal(bench.exchange.sent_ms, 0);
+    assert_non_null(strstr(bench.exchange.err.text,
+        "list tables: no access token for the managed identity of this "
+        "machine (127.0.0.1 port "));
+    bench_end(&bench);
+    assert_int_equal(http_script_requests(bench.service), 0);
+    bench_done(&bench);
+    bench_open(&bench, &refuses, 1, &gives_token, 1);
+    assert_int_equal(list(&bench), TW_REFUSED);
+    assert_false(bench.exchange.breaker_open);
+    assert_non_null(
+        strstr(bench.exchange.err.text, "400 invalid_request; check that an "
+                                        "identity is assigned"));
+    bench_end(&bench);
+    assert_int_equal(http_script_requests(bench.service), 0);
+    bench_done(&bench);
+}
+
+/* The message of a proxy quotes the request. */
+static void a_message_that_quotes_the_token_does_not_show_it(void **state)
+{
+    const struct script_step page = {SCRIPT_LAST,
+        AZURE("409 Conflict",
+            "x-ms-error-code: X\r\n") "{\"odata.error\":{\"code\":\"X\","
+                                      "\"message\":{\"value\":"
+                                      "\"Bearer " TOKEN " it was\"}}}",
+        0};
+    struct bench bench;
+
+    (void)state;
+    bench_open(&bench, &gives_token, 1, &page, 1);
+    assert_int_equal(list(&bench), TW_CONFLICT);
+    assert_non_null(strstr(bench.exchange.err.text, "Bearer *****"));
+    bench_end(&bench);
+    bench_done(&bench);
+}
+
+static void a_token_goes_to_https_or_this_host_only(void **state)
+{
+    static const struct {
+        const char *endpoints, *says;
+    } cases[] = {
+        {"TableEndpoint=http://10.0.0.1/acct",
+            "TableEndpoint is plain http, which would show an access token"},
+        {"DefaultEndpointsProtocol=http;AccountName=acct",
+            "is plain http, which would show an access token"},
+        {"AccountName=acct;AccountKey=c2VjcmV0", "has a key or a signature"},
+        {"UseDevelopmentStorage=true", "has a key or a signature"},
+        {"TableEndpoint=https://a.table.core.windows.net;"
+         "SharedAccessSignature=sv=1&sig=c2VjcmV0",
+            "has a key or a signature"},
+        {"TableEndpoint=https://a.table.cosmos.azure.com:443",
+            "Cosmos DB for Table needs its key"},
+    };
+    const struct identity_options options = {.kind = IDENTITY_MANAGED};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct store *store = NULL;
+        struct err err = {""};
+
+        assert_int_equal(
+            azure_open_identity(
+                "main", slice_of(cases[i].endpoints), &options, &store, &err),
+            TW_INVALID);
+        if (strstr(err.text, cases[i].says) == NULL)
+            fail_msg("'%s'", err.text);
+        assert_null(strstr(err.text, "c2VjcmV0"));
+    }
+}
+
+#define TEST(name) cmocka_unit_test_setup(name, setup)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(a_machine_is_asked_for_without_a_proxy),
+        TEST(an_app_is_asked_for_with_its_header),
+        TEST(a_workload_exchanges_the_token_of_its_cluster),
+        TEST(what_is_no_token_is_an_outage_or_a_refusal),
+        TEST(what_the_server_asks_to_wait_is_known),
+        TEST(a_file_without_a_token_is_named),
+        TEST(what_the_environment_lacks_is_named),
+        TEST(who_it_is_can_be_told),
+        TEST(requests_carry_the_token),
+        TEST(a_request_whose_token_was_refused_is_sent_again_with_a_new_one),
+        TEST(a_service_that_refuses_every_token_is_told_so),
+        TEST(a_missing_role_is_named_and_asks_for_no_token),
+        TEST(without_a_token_nothing_is_sent),
+        TEST(a_message_that_quotes_the_token_does_not_show_it),
+        TEST(a_token_goes_to_https_or_this_host_only),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
