@@ -197,8 +197,6 @@ static const struct {
     {STATUS("503 Busy", ""), TW_BUSY, ": 503"},
     {STATUS("200 OK", "<html>"), TW_BUSY, "not the JSON of a token server"},
     {STATUS("200 OK", "{\"access_token\":\"a\"}"), TW_BUSY, "nobody knows"},
-    {"HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n{", TW_BUSY,
-        "larger than 65536 bytes"},
     {"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n{", TW_BUSY,
         "no whole answer"},
     {"SSH-2.0", TW_BUSY, "127.0.0.1"},
@@ -224,6 +222,27 @@ static void what_is_no_token_is_an_outage_or_a_refusal(void **state)
         assert_int_equal(fetched.requests, 1);
         assert_memory_equal(fetched.err.text, "no access token for the ", 24);
     }
+}
+
+static void an_endless_answer_is_cut_off(void **state)
+{
+    struct script_step step = {SCRIPT_LAST, NULL, 0};
+    struct fetched fetched;
+    struct http_script *script;
+    struct buf text;
+
+    (void)state;
+    buf_init(&text, 1024 * 1024);
+    buf_add_text(&text, "HTTP/1.1 200 OK\r\n\r\n{\"access_token\":\"");
+    while (text.len < 200000)
+        buf_add_text(&text, TOKEN);
+    step.text = buf_text(&text);
+    script = http_script_start(&step, 1);
+    set_workload(script);
+    fetch(IDENTITY_WORKLOAD, script, &fetched);
+    assert_int_equal(fetched.code, TW_BUSY);
+    assert_non_null(strstr(fetched.err.text, "larger than 65536 bytes"));
+    buf_done(&text);
 }
 
 static void what_the_server_asks_to_wait_is_known(void **state)
@@ -573,6 +592,7 @@ int main(void)
         TEST(an_app_is_asked_for_with_its_header),
         TEST(a_workload_exchanges_the_token_of_its_cluster),
         TEST(what_is_no_token_is_an_outage_or_a_refusal),
+        TEST(an_endless_answer_is_cut_off),
         TEST(what_the_server_asks_to_wait_is_known),
         TEST(a_file_without_a_token_is_named),
         TEST(what_the_environment_lacks_is_named),

@@ -125,7 +125,7 @@ static const struct {
         "'My_Account'"},
     {"azure: {account: abc, identity: yes}\n", 1, 33,
         "identity wants managed or workload, not 'yes'"},
-    {"azure: {identity: managed}\n", 1, 19, "identity wants account beside it"},
+    {"azure: {identity: managed}\n", 1, 8, "identity wants account beside it"},
     {"azure: {account: abc, identity: managed, sas_file: a}\n", 1, 8,
         "azure wants only one of connection_string, connection_string_file, "
         "or account with key_file, sas_file or identity"},
