@@ -21,11 +21,12 @@ const {AzsimStore} = require('./lib/store_azsim');
 const {AzuriteStore} = require('./lib/store_azurite');
 const {BetweenStore} = require('./lib/store_between');
 const {EmbeddedStore} = require('./lib/store_embedded');
+const {IdentityStore} = require('./lib/store_identity');
 const {LimitedStore} = require('./lib/store_limited');
 
 const STORES = {
   azurite: AzuriteStore, azsim: AzsimStore, between: BetweenStore,
-  embedded: EmbeddedStore, limited: LimitedStore,
+  embedded: EmbeddedStore, identity: IdentityStore, limited: LimitedStore,
 };
 const AT_ONCE = Number(process.env.E2E_AT_ONCE || 3);
 

@@ -62,6 +62,23 @@ static bool names_http(struct slice text)
     return false;
 }
 
+/* Beside an identity: endpoints alone, and a token goes to none by http. */
+static void try_endpoints(struct slice text)
+{
+    struct account *account;
+    struct err err = {{0}};
+
+    if (account_parse_endpoints(text, &account, &err) != TW_OK) {
+        fuzz_said(&err);
+        return;
+    }
+    FUZZ_CHECK(account->key == NULL && account->sas == NULL);
+    FUZZ_CHECK(!account->cosmos);
+    check_endpoint(&account->table, true);
+    check_endpoint(&account->queue, false);
+    account_free(account);
+}
+
 /* http to other hosts is all that allow_http allows. */
 static void try_string(struct slice text)
 {
@@ -208,6 +225,7 @@ FUZZ_TARGET(account)
 
     arena_init(&arena);
     try_string(text);
+    try_endpoints(text);
     parts_are_read_back(&in);
     in = (struct fuzz_source){at, len, &arena};
     secrets_are_not_shown(&in);

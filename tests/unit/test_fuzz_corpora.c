@@ -22,7 +22,7 @@
     each(account) each(answer) each(batch) each(config) each(convert)          \
         each(csv) each(entity) each(filter) each(json) each(ledger)            \
             each(lines) each(message) each(queue_xml) each(source)             \
-                each(template) each(text) each(upgrade)
+                each(template) each(text) each(token) each(upgrade)
 
 #define DECLARE(name) int target_##name(const uint8_t *at, size_t len);
 TARGETS(DECLARE)

@@ -12,7 +12,8 @@ const ACCOUNTS = 600; // a crash at every request takes one each
 
 class Azurite {
   // start: a running Azurite; stop() ends it. Data go nowhere but to memory.
-  static async start(modules) {
+  // tls: {cert, key}, two files: it serves https, and takes access tokens.
+  static async start(modules, {tls} = {}) {
     const azurite = new Azurite();
     azurite.key = crypto.randomBytes(64).toString('base64');
     azurite.accounts =
@@ -21,6 +22,8 @@ class Azurite {
         path.join(modules, 'azurite', 'dist', 'src', 'azurite.js');
     const options = ['--silent', '--inMemoryPersistence', '--disableTelemetry',
       '--blobPort', '0', '--queuePort', '0', '--tablePort', '0'];
+    if (tls)
+      options.push('--cert', tls.cert, '--key', tls.key, '--oauth', 'basic');
     azurite.child = spawn(process.execPath,
         ['-r', path.join(__dirname, 'node18.js'), program, ...options], {
           stdio: ['ignore', 'pipe', 'pipe'],
@@ -56,7 +59,7 @@ class Azurite {
         const port = (service) => {
           const found = new RegExp(
               `${service} service is successfully listening at ` +
-              'http://127\\.0\\.0\\.1:(\\d+)').exec(said);
+              'https?://127\\.0\\.0\\.1:(\\d+)').exec(said);
           return found && Number(found[1]);
         };
         this.table_port = port('Table');

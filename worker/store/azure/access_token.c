@@ -27,7 +27,6 @@
 #define BACKOFF_FACTOR 2
 #define RETRY_AFTER_MAX_MS 60000
 #define LOG_REPEAT_MS 60000
-#define MS_PER_MINUTE 60000
 
 struct access_token {
     struct access_token_source source;
@@ -48,7 +47,9 @@ struct access_token {
     enum tw_err failed; /* TW_OK: none */
     struct err why;
     int64_t failing_ms; /* when the first of them ended */
-    int64_t backoff_ms, next_ms, logged_ms;
+    int64_t backoff_ms, next_ms;
+    int64_t logged_ms; /* when one was logged; 0: none */
+    bool logged_valid; /* whether the token was valid then */
 };
 
 struct access_token *access_token_new(const struct access_token_source *source)
@@ -144,14 +145,15 @@ static int64_t next_wait(
 
 static void log_failure(struct access_token *token, int64_t now_ms, bool valid)
 {
-    if (token->logged_ms != 0 && now_ms - token->logged_ms < LOG_REPEAT_MS)
+    if (token->logged_ms != 0 && token->logged_valid == valid &&
+        now_ms - token->logged_ms < LOG_REPEAT_MS)
         return;
     token->logged_ms = now_ms;
+    token->logged_valid = valid;
     if (valid)
         log_warn(token->source.log_name,
-            "%s; the token in use is valid for %lld more minutes",
-            token->why.text,
-            (long long)(token->expires_ms - now_ms) / MS_PER_MINUTE);
+            "%s; the token in use is valid for %lld s more", token->why.text,
+            (long long)(token->expires_ms - now_ms) / 1000);
     else
         log_warn(token->source.log_name, "%s; no request can be sent",
             token->why.text);

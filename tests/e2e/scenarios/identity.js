@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: MIT
+// A worker that has no key: managed and workload identities, tokens that expire
+// while a run is at work, and token servers that are down or refuse.
+'use strict';
+
+const assert = require('assert');
+const jobs = require('../lib/jobs');
+const {tail} = require('../lib/program');
+const {counts_cascade} = require('../lib/runs');
+const {CLIENT} = require('../lib/token_server');
+const {until} = require('../lib/wait');
+
+const BLOGS = 300;
+const KINDS = { // what check --online says
+  machine: /acts as: managed identity of this machine \(127\.0\.0\.1 port/,
+  app: /acts as: managed identity of this app \(127\.0\.0\.1 port/,
+  workload: new RegExp(`acts as: workload identity ${CLIENT} of tenant `),
+};
+// A run of BLOGS takes a dozen seconds at this rate; tokens live for a third.
+const SLOWLY = 25;
+const TOKEN_S = 4;
+const PIECE = 20;
+
+async function open(suite, max_entities_per_second = 0) {
+  await suite.open({
+    jobs: {'delete-channel': jobs.flat}, tables: ['Channels', 'Blogs'],
+    worker: {
+      visibility_timeout: '6s', poll: {min: '20ms', max: '100ms'},
+      max_entities_per_second,
+    },
+  });
+}
+
+// shows_no_secret: no piece of a token, header or assertion.
+function shows_no_secret(suite, text) {
+  for (const secret of suite.store.tokens.secrets())
+    for (let at = 0; at + PIECE <= secret.length; at++)
+      assert.ok(!text.includes(secret.slice(at, at + PIECE)),
+          'the log shows a secret');
+}
+
+// cascade: a channel is deleted by a worker that comes as `kind`; returns its
+// log and the run. during(worker, id) acts while the worker is under way.
+async function cascade(suite, kind, name, during) {
+  const {store} = suite;
+  suite.environment = {...store.env(kind)};
+  await store.insert('Channels', [jobs.channel(name)]);
+  await store.insert('Blogs', jobs.blogs(name, BLOGS));
+  const id = await store.enqueue('delete-channel', {channel: name});
+  const worker = suite.worker();
+  if (during) await during(worker, id);
+  const end = await suite.program.end(worker, 120000);
+  assert.strictEqual(end.code, 0, tail(worker.log));
+  const run = await suite.ended(id, 'succeeded');
+  shows_no_secret(suite, worker.log);
+  await suite.same();
+  return {log: worker.log, run};
+}
+
+// undisturbed: one attempt, and no failure of it.
+function undisturbed({run, log}) {
+  assert.strictEqual(run.Attempt, 1, tail(log));
+  assert.strictEqual(run.Failures, 0, tail(log));
+  counts_cascade(run, BLOGS);
+  assert.doesNotMatch(log, / (warn|error) /);
+}
+
+// Goal: every kind of identity is asked for as its server wants it, and its
+// tokens do for everything that a worker does.
+async function identities(suite) {
+  await open(suite);
+  const {store} = suite;
+  for (const [kind, says] of Object.entries(KINDS))
+    await suite.judge(`the identity of a ${kind}`, async () => {
+      suite.environment = {...store.env(kind)};
+      const check = await suite.command(
+          ['--log-level', 'debug', 'check', '--online']);
+      assert.match(check.out, says);
+      assert.match(check.out, /azure: is reached/);
+      shows_no_secret(suite, check.out + check.log);
+      undisturbed(await cascade(suite, kind, `Kind ${kind}`));
+    });
+  await suite.judge('an identity that is refused', async () => {
+    suite.environment = {...store.env('machine')};
+    store.tokens.refuses = true;
+    for (const command of [['check', '--online'], ['worker', '--drain']]) {
+      const ended = await suite.command(command);
+      assert.strictEqual(ended.code, 69, tail(ended.log));
+      assert.match(ended.log, new RegExp('no access token for the managed ' +
+          'identity of this machine .*: 400 invalid_request: Identity not ' +
+          'found; check that an identity is assigned'));
+    }
+    store.tokens.refuses = false;
+  });
+  await suite.judge('no identity at all', async () => {
+    suite.environment =
+        {...store.env('workload'), AZURE_FEDERATED_TOKEN_FILE: ''};
+    const ended = await suite.command(['check', '--online']);
+    assert.strictEqual(ended.code, 78);
+    assert.match(ended.log, /variable AZURE_FEDERATED_TOKEN_FILE/);
+  });
+}
+
+// Goal: tokens that expire in the middle of a run cost no attempt, whether they
+// are renewed in time or the service refuses them.
+async function expiry(suite) {
+  await open(suite, SLOWLY);
+  const {store} = suite, {tokens} = store;
+  for (const kind of ['machine', 'workload'])
+    await suite.judge(`a run over several tokens of a ${kind}`, async () => {
+      const before = tokens.tokens.length;
+      tokens.lives_s = TOKEN_S;
+      const done = await cascade(suite, kind, `Several ${kind}`);
+      tokens.lives_s = 3600;
+      undisturbed(done);
+      assert.ok(tokens.tokens.length - before >= 4,
+          `${tokens.tokens.length - before} tokens`);
+      assert.doesNotMatch(done.log, /AuthenticationFailed|InvalidAuth/);
+    });
+  await suite.judge('a token that ends before its time', async () => {
+    const before = tokens.tokens.length;
+    [tokens.lives_s, tokens.promises_s] = [TOKEN_S, 3600];
+    const done = await cascade(suite, 'machine', 'Revoked', async () => {
+      await until('a token', () => tokens.tokens.length > before);
+      tokens.lives_s = 3600;
+    });
+    tokens.promises_s = undefined;
+    undisturbed(done);
+    assert.match(done.log, /was refused; sent again with a new one/);
+    assert.strictEqual(tokens.tokens.length - before, 2);
+  });
+  await suite.judge('a server that is down while the token lives', async () => {
+    const asked = tokens.asked;
+    tokens.lives_s = 30;
+    const done = await cascade(suite, 'machine', 'Down', async () => {
+      await until('a token', () => tokens.asked > asked);
+      tokens.down = true;
+    });
+    tokens.down = false;
+    undisturbed(done);
+  });
+}
+
+// Goal: without a token the store counts as away; the worker says so, and goes
+// on when there is one again, with no failure of the run.
+async function outage(suite) {
+  await open(suite, SLOWLY);
+  const {store} = suite, {tokens} = store;
+  await suite.judge('a server that is down when the token ends', async () => {
+    tokens.lives_s = TOKEN_S;
+    const during = async (worker, id) => {
+      await suite.state(id, ['running'], worker);
+      tokens.down = true;
+      await until('the worker says so', () =>
+        /no access token for .*: 503.*no request can be sent/.test(worker.log),
+      60000, () => assert.ok(!worker.over, tail(worker.log)));
+      tokens.down = false;
+      tokens.lives_s = 3600;
+    };
+    const {run, log} = await cascade(suite, 'machine', 'Outage', during);
+    assert.strictEqual(run.Failures, 0);
+    assert.match(log, /an access token has come again/);
+  });
+}
+
+module.exports = [
+  {name: 'identities', stores: ['identity'], seconds: 20, body: identities},
+  {name: 'tokens that expire', stores: ['identity'], seconds: 60, body: expiry},
+  {name: 'no token', stores: ['identity'], seconds: 25, body: outage},
+];
