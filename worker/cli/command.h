@@ -9,6 +9,7 @@
 #ifndef TW_CLI_COMMAND_H
 #define TW_CLI_COMMAND_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 /* Exit codes, as README.md lists them. */
@@ -78,6 +79,8 @@ struct command {
     const char *const *required; /* names of required arguments;
                                     NULL-terminated, or NULL */
     size_t max_args;
+    bool only_reads; /* writes to no store: works on files without permission to
+                        write */
     const struct command_option *options; /* NULL: only the common options */
     int (*run)(const struct invocation *invocation); /* an exit code */
 };

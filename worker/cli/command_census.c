@@ -133,6 +133,7 @@ const struct command command_census = {
                "takes 1 MiB).\n",
     .required = REQUIRED,
     .max_args = 1,
+    .only_reads = true,
     .options = OPTIONS,
     .run = run,
 };

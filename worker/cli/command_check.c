@@ -55,6 +55,7 @@ const struct command command_check = {
         "the environment that\nit names must be set. With --online "
         "also which right is missing on which table or\nqueue, and "
         "whether the clock is off; nothing is written.\n",
+    .only_reads = true,
     .options = OPTIONS,
     .run = run,
 };

@@ -261,6 +261,7 @@ const struct command command_convert = {
                "reported and omitted, and the exit code is 1.\n",
     .required = REQUIRED,
     .max_args = (size_t)-1,
+    .only_reads = true,
     .options = OPTIONS,
     .run = run,
 };

@@ -74,6 +74,7 @@ const struct command command_count = {
     .summary = "counts the entities of a table",
     .required = REQUIRED,
     .max_args = 1,
+    .only_reads = true,
     .options = OPTIONS,
     .run = run,
 };

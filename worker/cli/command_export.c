@@ -135,6 +135,7 @@ const struct command command_export = {
         "properties, unless --select names them.\n",
     .required = REQUIRED,
     .max_args = 2,
+    .only_reads = true,
     .options = OPTIONS,
     .run = run,
 };

@@ -73,5 +73,6 @@ const struct command command_jobs = {
     .arguments = "[JOB]",
     .summary = "lists the configured jobs, or what one reads and writes",
     .max_args = 1,
+    .only_reads = true,
     .run = run,
 };

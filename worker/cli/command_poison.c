@@ -344,6 +344,13 @@ static int read_query(struct poison *poison)
     return queue ? session_queue(&poison->session, queue, &served) : EXIT_DONE;
 }
 
+static int open_ledger(struct poison *poison)
+{
+    if (poison->action->shows)
+        session_only_reads(&poison->session);
+    return session_ledger(&poison->session, false, &poison->store);
+}
+
 static int run(const struct invocation *invocation)
 {
     struct poison poison = {.invocation = invocation};
@@ -355,7 +362,7 @@ static int run(const struct invocation *invocation)
     if (code == EXIT_DONE)
         code = read_query(&poison);
     if (code == EXIT_DONE)
-        code = session_ledger(&poison.session, false, &poison.store);
+        code = open_ledger(&poison);
     if (code == EXIT_DONE)
         code = act(&poison);
     session_close(&poison.session);

@@ -320,6 +320,7 @@ static int run_or_try(struct session *session,
     int code;
 
     if (invocation->values[OPTION_DRY_RUN]) {
+        session_only_reads(session);
         code = open_stores(session, request->job, NULL);
         return code == EXIT_DONE
                    ? dry_run(session, request->job, &request->args)

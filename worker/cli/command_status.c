@@ -400,6 +400,7 @@ const struct command command_status = {
         "could not be read, job " IMPORT_LEDGER_JOB " what was imported with "
         "--id.\n",
     .max_args = 1,
+    .only_reads = true,
     .options = OPTIONS,
     .run = run,
 };

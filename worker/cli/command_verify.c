@@ -149,6 +149,7 @@ const struct command command_verify = {
                "the first keys;\nexit code 1 if there is a difference.\n",
     .required = REQUIRED,
     .max_args = (size_t)-1,
+    .only_reads = true,
     .options = OPTIONS,
     .run = run,
 };

@@ -462,7 +462,9 @@ enum tw_err load_store(
         return err_fail(err, TW_NOT_FOUND,
             "store %s: %s is not there yet: nothing has been stored",
             config->name, config->path.at);
-    return store_open(config, &load->open[store], err);
+    return load->only_reads
+               ? store_open_to_read(config, &load->open[store], err)
+               : store_open(config, &load->open[store], err);
 }
 
 static void open_one(struct each_store *each, size_t store)

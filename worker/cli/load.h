@@ -29,6 +29,9 @@ struct load {
     struct store **open; /* equals stores.stores; an item is NULL: not opened */
     bool *wanted;        /* wanted[i]: an unset variable of store i was already
                             reported */
+    bool only_reads; /* the command writes to no store, so that embedded files
+                        need not be writable; set before the first store is
+                        opened */
     struct job_stores stores;
     struct jobs jobs;
     struct setup setup;

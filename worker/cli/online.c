@@ -205,6 +205,8 @@ static void check_table(struct online *online, const struct named *named)
         return;
     }
     report(online, "table", table, "is there");
+    if (online->store->read_only)
+        return; /* reach() has reported it */
     try_change(online, &probe, OPERATION_MERGE, "update");
     try_change(online, &probe, OPERATION_DELETE, "delete from");
 }
@@ -228,6 +230,8 @@ static void check_queue(struct online *online, const char *queue)
     snprintf(says, sizeof(says), "has %" PRId64 " message%s", probe.count,
         probe.count == 1 ? "" : "s");
     report(online, "queue", queue, says);
+    if (online->store->read_only)
+        return;
     code = ask(online, delete_message, &probe, &err);
     if (code == TW_FORBIDDEN)
         report_failed(online, code, "process messages of", &probe, &err);
@@ -334,6 +338,12 @@ static bool reach(
     else
         report_failed(online, code, "list", &probe, &err);
     check_clock(online);
+    if (online->store->read_only) {
+        say("store %s: its file cannot be written: commands that only read "
+            "work, a worker does not",
+            online->name);
+        fails(online, EXIT_UNREACHABLE);
+    }
     return code == TW_OK || code == TW_FORBIDDEN;
 }
 

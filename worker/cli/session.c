@@ -56,17 +56,26 @@ int session_open(struct session *session, const struct invocation *invocation,
     bool environment = need == SESSION_ENVIRONMENT;
     const char *path = load_find(invocation->values[OPTION_CONFIG]);
     const char *variable = getenv(ENVIRONMENT);
+    int code = EXIT_DONE;
 
     *session = (struct session){.load = NULL};
     problems_init(&session->problems);
     platform_mutex_init(&session->mutex);
     platform_cond_init(&session->cond);
     if (path)
-        return read_file(session, path, need);
-    if (!environment || !variable || !*variable)
-        return no_file(environment);
-    session->load = load_environment(variable);
-    return EXIT_DONE;
+        code = read_file(session, path, need);
+    else if (!environment || !variable || !*variable)
+        code = no_file(environment);
+    else
+        session->load = load_environment(variable);
+    if (code == EXIT_DONE && invocation->command->only_reads)
+        session_only_reads(session);
+    return code;
+}
+
+void session_only_reads(struct session *session)
+{
+    session->load->only_reads = true;
 }
 
 void session_close(struct session *session)

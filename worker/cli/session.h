@@ -55,6 +55,10 @@ int session_open(struct session *session, const struct invocation *invocation,
     enum session_need need);
 void session_close(struct session *session);
 
+/* session_only_reads: from now on the command writes to no store. Call before
+ * the first store is opened; not needed for a command with only_reads. */
+void session_only_reads(struct session *session);
+
 /* session_job: find the job of that name. Exit code 64: unknown; the message
  * has the nearest name. */
 int session_job(

@@ -24,6 +24,7 @@
 #include "worker/base/platform.h"
 #include "worker/base/text.h"
 #include "worker/run/drain.h"
+#include "worker/run/give_back.h"
 #include "worker/run/ledger.h"
 #include "worker/run/notify.h"
 #include "worker/run/orphans.h"
@@ -47,6 +48,8 @@
  * have died. */
 #define LOOK_EVERY_MS 1000
 #define PRUNE_EVERY_MS INT64_C(3600000)
+/* When a busy worker looks again whether it may give space back. */
+#define GIVE_BACK_BUSY_MS 10000
 
 /* First and longest interval at which a drain reads the open runs while only
  * hidden messages are left; the interval doubles. */
@@ -81,9 +84,10 @@ struct consumer {
     int64_t look_due_ms; /* when other processes are checked next */
     struct prune prune;
     int64_t prune_due_ms;
-    int64_t left_due_ms;    /* when a drain reads the open runs again */
-    int64_t left_wait_ms;   /* interval of a drain's reads of the open runs */
-    char shown[STATUS_MAX]; /* the last status of report_status() */
+    int64_t give_back_due_ms; /* PLATFORM_NEVER: a drain */
+    int64_t left_due_ms;      /* when a drain reads the open runs again */
+    int64_t left_wait_ms;     /* interval of a drain's reads of the open runs */
+    char shown[STATUS_MAX];   /* the last status of report_status() */
 
     struct outage outage;    /* the ledger's outage */
     struct outage_past past; /* the ledger's last outage that is over */
@@ -777,6 +781,23 @@ static bool drained(struct consumer *consumer)
     return done;
 }
 
+/* ---- space ---- */
+
+/* Only while all worker threads are idle, so that no run waits for it. */
+static void give_space_back(struct consumer *consumer)
+{
+    int64_t now_ms = platform_boot_ms();
+    struct worker_threads_view view;
+
+    if (consumer->options.drain || now_ms < consumer->give_back_due_ms)
+        return;
+    worker_threads_look(consumer->threads, &view);
+    consumer->give_back_due_ms =
+        now_ms + (view.busy > 0 ? GIVE_BACK_BUSY_MS
+                                : give_back_some(consumer->definition->stores,
+                                      &consumer->deadline));
+}
+
 /* ---- the loop ---- */
 
 /* The last outage is shown until the next outage is over. */
@@ -841,7 +862,9 @@ static void report_ready(struct consumer *consumer)
 
 static int64_t next_due_ms(struct consumer *consumer)
 {
-    int64_t due_ms = sooner(consumer->next_later_ms, consumer->held_due_ms);
+    int64_t due_ms =
+        sooner(sooner(consumer->next_later_ms, consumer->held_due_ms),
+            consumer->give_back_due_ms);
 
     if (consumer->outage.lasts)
         return consumer->outage.until_ms;
@@ -908,6 +931,7 @@ static void serve(struct consumer *consumer)
             prune_runs(consumer);
         report_ready(consumer);
         report_status(consumer);
+        give_space_back(consumer);
         show(consumer, CONSUMER_SERVES);
         if (drained(consumer))
             break;
@@ -924,6 +948,8 @@ struct consumer *consumer_new(const struct consumer_options *options)
     consumer->options = *options;
     consumer->definition = options->definition;
     consumer->orphan_later_ms = consumer->held_due_ms = PLATFORM_NEVER;
+    if (options->drain)
+        consumer->give_back_due_ms = PLATFORM_NEVER;
     platform_mutex_init(&consumer->lock);
     platform_cond_init(&consumer->changed);
     platform_mutex_init(&consumer->look_lock);

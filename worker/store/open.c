@@ -508,8 +508,8 @@ static enum tw_err open_azure(
     return code;
 }
 
-enum tw_err store_open(
-    const struct store_config *config, struct store **ret, struct err *err)
+static enum tw_err open_store(const struct store_config *config,
+    bool only_reads, struct store **ret, struct err *err)
 {
     enum tw_err code;
 
@@ -519,6 +519,8 @@ enum tw_err store_open(
             config->unset);
     else if (config->is_azure)
         code = open_azure(config, ret, err);
+    else if (only_reads)
+        code = embedded_open_to_read(config->name, config->path.at, ret, err);
     else
         code = embedded_open(config->name, config->path.at, ret, err);
     if (code == TW_OK)
@@ -526,4 +528,16 @@ enum tw_err store_open(
     else
         err_prefix(err, "store %s", config->name);
     return code;
+}
+
+enum tw_err store_open(
+    const struct store_config *config, struct store **ret, struct err *err)
+{
+    return open_store(config, false, ret, err);
+}
+
+enum tw_err store_open_to_read(
+    const struct store_config *config, struct store **ret, struct err *err)
+{
+    return open_store(config, true, ret, err);
 }

@@ -60,6 +60,11 @@ struct store_config *store_config_load(const char *name,
 TW_MUST_USE enum tw_err store_open(
     const struct store_config *config, struct store **ret, struct err *err);
 
+/* store_open_to_read: as store_open(), for a caller that writes nothing: an
+ * embedded file that cannot be written is opened with store->read_only. */
+TW_MUST_USE enum tw_err store_open_to_read(
+    const struct store_config *config, struct store **ret, struct err *err);
+
 /* The keys of `stores:`. */
 extern const struct settings_section open_store_section;
 extern const struct settings_section open_azure_section;

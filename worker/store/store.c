@@ -808,6 +808,18 @@ enum tw_err store_queue_count(struct store *store, struct exchange *exchange,
         store->ops->queue_count(store, exchange, queue, ret));
 }
 
+enum tw_err store_give_back(
+    struct store *store, struct exchange *exchange, bool *ret_more)
+{
+    enum tw_err result = begin(exchange);
+
+    *ret_more = false;
+    if (!store->ops->give_back || store->read_only)
+        return result;
+    return SEND(result, store, SERVICE_TABLES, exchange, NULL,
+        store->ops->give_back(store, exchange, ret_more));
+}
+
 struct watch *store_watch(
     struct store *store, void (*changed)(void *context), void *context)
 {

@@ -270,6 +270,7 @@ struct store_ops {
     enum tw_err (*queue_count)(
         struct store *, struct exchange *, const char *queue, int64_t *ret);
     /* NULL: not supported */
+    enum tw_err (*give_back)(struct store *, struct exchange *, bool *ret_more);
     struct watch *(*watch)(
         struct store *, void (*changed)(void *context), void *context);
     void (*close)(struct store *);
@@ -323,6 +324,15 @@ TW_MUST_USE enum tw_err store_get(struct store *store,
 TW_MUST_USE enum tw_err store_batch(struct store *store,
     struct exchange *exchange, const struct batch *batch,
     struct batch_result *ret);
+
+/*
+ * store_give_back: give unused space of the store's file back to the file
+ * system, a little at a time: other threads and processes that write wait some
+ * milliseconds. *ret_more: call again soon. A store without a file, or with
+ * little unused space: TW_OK without more.
+ */
+TW_MUST_USE enum tw_err store_give_back(
+    struct store *store, struct exchange *exchange, bool *ret_more);
 
 /* store_queue_create: TW_OK also if it exists. */
 TW_MUST_USE enum tw_err store_queue_create(

@@ -9,6 +9,7 @@
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <sqlite3.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -20,6 +21,7 @@
 #include "worker/base/platform.h"
 #include "worker/base/text.h"
 #include "worker/store/embedded/clock.h"
+#include "worker/store/embedded/file_state.h"
 
 #define EXIT_TRY_AGAIN 75
 
@@ -29,7 +31,7 @@
 /* The version that stored keys as plain UTF-8: see write_key(). */
 #define SCHEMA_UTF8_KEYS 1
 
-#define IDENTITY_LEN 32 /* length of a text_random_id() */
+#define IDENTITY_LEN DB_IDENTITY_MAX /* length of a text_random_id() */
 #define KEY_MAX_BYTES 65536
 
 /* Maximum of a stored time, the start of the year 9000: no real clock shows a
@@ -46,6 +48,17 @@
 #define LOG_PAGES_MAX (8 * LOG_PAGES)
 #define LOG_WAIT_MS 1000
 
+/*
+ * Free pages of the file, of 4 KiB. Later entities use them again, so only a
+ * file with many of them is shortened: from FREE_PAGES_BEGIN, if they are a
+ * quarter of the file, down to FREE_PAGES_KEPT. One transaction takes
+ * GIVE_BACK_MS, which is how long other writers wait for it.
+ */
+#define FREE_PAGES_BEGIN 1024
+#define FREE_PAGES_KEPT 256
+#define FREE_SHARE 4
+#define GIVE_BACK_MS 10
+
 struct db {
     sqlite3 *sqlite;
     const char *path;
@@ -56,8 +69,11 @@ struct db {
     bool stamped;       /* db_stamp() called since db_begin */
     struct clock clock; /* the file's clock as db_begin or db_look read it */
     char identity[IDENTITY_LEN + 1]; /* db_identity(); "": NULL */
-    int log_pages;      /* length of the log after the last commit */
-    struct buf keys[2]; /* see db_column_key() */
+    int log_pages;   /* length of the log after the last commit */
+    bool gives_back; /* db_give_back() has begun and kept more than it must */
+    bool shortened;  /* the file is shortened when the log is moved into it */
+    struct file_state state; /* DB_READ_ONLY: when it was opened */
+    struct buf keys[2];      /* see db_column_key() */
     struct platform_mutex nap_lock;
     struct platform_cond
         nap; /* never signalled: used to wait for other processes */
@@ -314,14 +330,79 @@ static enum tw_err ask(struct db *db, const char *sql, int64_t *ret_integer,
     return code;
 }
 
+#define OPEN_FLAGS (SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_PRIVATECACHE)
+
+/* The file as SQLite's URI, with a parameter. */
+static void write_uri(struct buf *to, const char *name, const char *parameter)
+{
+    buf_add_text(to, "file:");
+    for (; *name; name++)
+        if (strchr("%?#", *name))
+            buf_add_format(to, "%%%02x", (unsigned)(unsigned char)*name);
+        else
+            buf_add_char(to, *name);
+    buf_add_format(to, "?%s", parameter);
+}
+
+/* Nobody has the file open, and there is no log: immutable, because SQLite
+ * would create a log even to read. */
+static int open_immutable(struct db *db, const char *name)
+{
+    struct buf uri;
+    int result;
+
+    buf_init(&uri, 4 * PATH_MAX);
+    write_uri(&uri, name, "immutable=1");
+    result = sqlite3_open_v2(buf_text(&uri), &db->sqlite,
+        SQLITE_OPEN_READONLY | SQLITE_OPEN_URI | OPEN_FLAGS, NULL);
+    buf_done(&uri);
+    return result;
+}
+
+/* Nobody has the file open, and there is a log of a process that was killed:
+ * SQLite finds out in memory what it holds if it need not share that with other
+ * processes, and locks need the right to write. db_is_current() does what the
+ * locks would do. */
+static int open_alone(struct db *db, const char *name)
+{
+    int result = sqlite3_open_v2(
+        name, &db->sqlite, SQLITE_OPEN_READONLY | OPEN_FLAGS, "unix-none");
+
+    if (result == SQLITE_OK)
+        result = sqlite3_exec(
+            db->sqlite, "PRAGMA locking_mode = EXCLUSIVE", NULL, NULL, NULL);
+    return result;
+}
+
+static int open_read_only(struct db *db, const char *name)
+{
+    file_state_read(db->path, &db->state);
+    if (!db->state.is_shared)
+        return db->state.log.size > 0 ? open_alone(db, name)
+                                      : open_immutable(db, name);
+    return sqlite3_open_v2(
+        name, &db->sqlite, SQLITE_OPEN_READONLY | OPEN_FLAGS, NULL);
+}
+
+bool db_is_current(const struct db *db)
+{
+    struct file_state now;
+
+    if (db->role != DB_READ_ONLY || db->state.is_shared)
+        return true;
+    file_state_read(db->path, &now);
+    return file_state_equal(&now, &db->state);
+}
+
 static enum tw_err open_handle(struct db *db, struct err *err)
 {
     /* A relative path that begins with "file:" must not be read as a URI. */
     bool plain = db->path[0] == '/' || strcmp(db->path, DB_MEMORY) == 0;
     char *name = mem_format("%s%s", plain ? "" : "./", db->path);
-    int result = sqlite3_open_v2(name, &db->sqlite,
-        SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_PRIVATECACHE,
-        NULL);
+    int result = db->role == DB_READ_ONLY
+                     ? open_read_only(db, name)
+                     : sqlite3_open_v2(name, &db->sqlite,
+                           SQLITE_OPEN_READWRITE | OPEN_FLAGS, NULL);
 
     mem_free(name);
     if (result != SQLITE_OK)
@@ -330,7 +411,11 @@ static enum tw_err open_handle(struct db *db, struct err *err)
     sqlite3_extended_result_codes(db->sqlite, 1);
     sqlite3_busy_handler(db->sqlite, wait_for_others, db);
     sqlite3_wal_hook(db->sqlite, note_log_pages, db);
-    if (sqlite3_db_readonly(db->sqlite, "main") == 1)
+    /* Otherwise closing would move the log into the file. */
+    (void)sqlite3_db_config(db->sqlite, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE,
+        db->role == DB_READ_ONLY, (int *)NULL);
+    if (db->role != DB_READ_ONLY &&
+        sqlite3_db_readonly(db->sqlite, "main") == 1)
         return err_fail(err, TW_FULL,
             "%s: it cannot be written: no permission, or a file system that"
             " is mounted read-only",
@@ -515,8 +600,10 @@ static enum tw_err build_schema(struct db *db, struct err *err)
     bool empty = false, convert = false;
     enum tw_err code;
 
-    code =
-        execute(db, "PRAGMA page_size = 4096; PRAGMA auto_vacuum = NONE", err);
+    code = execute(db, "PRAGMA page_size = 4096", err);
+    /* So that db_give_back() can shorten the file. */
+    if (code == TW_OK && strcmp(db->path, DB_MEMORY) != 0)
+        code = execute(db, "PRAGMA auto_vacuum = INCREMENTAL", err);
     if (code == TW_OK)
         code = use_log(db, err);
     if (code == TW_OK)
@@ -563,15 +650,19 @@ static enum tw_err add_missing(
     return code;
 }
 
+#define COUNT_CLOCK                                                            \
+    "SELECT count(*) FROM pragma_table_info('stamps')"                         \
+    " WHERE name = 'ahead_ticks'"
+
 static enum tw_err add_clock(struct db *db, struct err *err)
 {
-    return add_missing(db,
-        "SELECT count(*) FROM pragma_table_info('stamps')"
-        " WHERE name = 'ahead_ticks'",
-        ADD_CLOCK, err);
+    return add_missing(db, COUNT_CLOCK, ADD_CLOCK, err);
 }
 
 /* ---- identity of the file ---- */
+
+#define COUNT_IDENTITY                                                         \
+    "SELECT count(*) FROM sqlite_schema WHERE name = 'identity'"
 
 static enum tw_err give_identity(struct db *db, struct err *err)
 {
@@ -582,8 +673,7 @@ static enum tw_err give_identity(struct db *db, struct err *err)
         "CREATE TABLE identity (id TEXT NOT NULL);"
         "INSERT INTO identity VALUES ('%s')",
         id);
-    return add_missing(db,
-        "SELECT count(*) FROM sqlite_schema WHERE name = 'identity'", sql, err);
+    return add_missing(db, COUNT_IDENTITY, sql, err);
 }
 
 static enum tw_err read_identity(struct db *db, struct err *err)
@@ -639,6 +729,32 @@ static enum tw_err try_writing(struct db *db, struct err *err)
     return TW_OK;
 }
 
+/* What a writer would do before the file can be used, and this process may not
+ * do. */
+static enum tw_err check_read_only(
+    struct db *db, bool empty, bool convert, struct err *err)
+{
+    int64_t clocks = 0, identities = 0;
+    char text[16];
+    enum tw_err code;
+
+    if (empty)
+        return err_fail(err, TW_INVALID,
+            "%s: nothing has been stored in it, and it cannot be written",
+            db->path);
+    code = ask(db, COUNT_CLOCK, &clocks, text, err);
+    if (code == TW_OK)
+        code = ask(db, COUNT_IDENTITY, &identities, text, err);
+    if (code != TW_OK)
+        return code;
+    if (convert || clocks == 0)
+        return err_fail(err, TW_INVALID,
+            "%s: an earlier release of tableward wrote it; run any command on "
+            "it where it can be written, which converts it",
+            db->path);
+    return identities > 0 ? read_identity(db, err) : TW_OK;
+}
+
 /* Once, before SQLite's first use: disables its memory statistics, which need a
  * lock that all connections share. */
 static void spare_counting(void)
@@ -649,12 +765,49 @@ static void spare_counting(void)
         (void)sqlite3_config(SQLITE_CONFIG_MEMSTATUS, 0);
 }
 
+/* What only a writer does, after the file was found to be ours. A copy that
+ * SQLite's VACUUM INTO made has no log: later writers would block readers. */
+static enum tw_err make_usable(
+    struct db *db, bool empty, bool convert, struct err *err)
+{
+    enum tw_err code = empty ? build_schema(db, err) : use_log(db, err);
+
+    if (code == TW_OK && convert)
+        code = convert_keys(db, err);
+    if (code == TW_OK)
+        code = configure(db, err);
+    if (code == TW_OK)
+        code = add_clock(db, err);
+    if (code == TW_OK)
+        code = identify(db, err);
+    return code == TW_OK ? try_writing(db, err) : code;
+}
+
+static enum tw_err open_file(struct db *db, struct err *err)
+{
+    bool empty = false, convert = false;
+    enum tw_err code = TW_OK;
+
+    if (db->role == DB_WRITER && strcmp(db->path, DB_MEMORY) != 0)
+        code = create_file(db->path, err);
+    if (code == TW_OK)
+        code = open_handle(db, err);
+    if (code == TW_OK)
+        code = check_ours_at_once(db, &empty, &convert, err);
+    if (code == TW_OK && db->role == DB_WRITER)
+        return make_usable(db, empty, convert, err);
+    if (code == TW_OK)
+        code = configure(db, err);
+    if (code == TW_OK && db->role == DB_READ_ONLY)
+        code = check_read_only(db, empty, convert, err);
+    return code;
+}
+
 enum tw_err db_open(
     const char *path, enum db_role role, struct db **ret, struct err *err)
 {
     struct db *db;
-    bool empty = false, convert = false;
-    enum tw_err code = TW_OK;
+    enum tw_err code;
 
     spare_counting();
     db = mem_alloc(sizeof(*db));
@@ -665,24 +818,7 @@ enum tw_err db_open(
         buf_init(&db->keys[i], KEY_MAX_BYTES);
     platform_mutex_init(&db->nap_lock);
     platform_cond_init(&db->nap);
-    if (role == DB_WRITER && strcmp(path, DB_MEMORY) != 0)
-        code = create_file(path, err);
-    if (code == TW_OK)
-        code = open_handle(db, err);
-    if (code == TW_OK)
-        code = check_ours_at_once(db, &empty, &convert, err);
-    if (code == TW_OK && empty && role == DB_WRITER)
-        code = build_schema(db, err);
-    if (code == TW_OK && convert && role == DB_WRITER)
-        code = convert_keys(db, err);
-    if (code == TW_OK)
-        code = configure(db, err);
-    if (code == TW_OK && role == DB_WRITER)
-        code = add_clock(db, err);
-    if (code == TW_OK && role == DB_WRITER)
-        code = identify(db, err);
-    if (code == TW_OK && role == DB_WRITER)
-        code = try_writing(db, err);
+    code = open_file(db, err);
     if (code == TW_OK)
         *ret = db;
     else
@@ -837,8 +973,9 @@ int64_t db_stamp(struct db *db)
 void db_tidy(struct db *db)
 {
     bool is_huge = db->log_pages >= LOG_PAGES_MAX;
+    int pages = 0, moved = -1;
 
-    if (db->log_pages < LOG_PAGES)
+    if (db->log_pages < LOG_PAGES && !db->shortened)
         return;
     db->until_ms = platform_boot_ms() + LOG_WAIT_MS;
     /* If a full disk or a reader prevents this, the next commit leads to
@@ -846,8 +983,53 @@ void db_tidy(struct db *db)
     end_if_indeterminate(db->path,
         sqlite3_wal_checkpoint_v2(db->sqlite, NULL,
             is_huge ? SQLITE_CHECKPOINT_RESTART : SQLITE_CHECKPOINT_PASSIVE,
-            NULL, NULL));
+            &pages, &moved));
+    if (moved == pages)
+        db->shortened = false;
     db->log_pages = 0;
+}
+
+/* ---- space that is given back ---- */
+
+enum tw_err db_spare_pages(
+    struct db *db, bool goes_on, int64_t *ret, struct err *err)
+{
+    int64_t mode = 0, unused = 0, all = 0;
+    char text[16];
+    enum tw_err code = ask(db, "PRAGMA auto_vacuum", &mode, text, err);
+
+    if (code == TW_OK)
+        code = ask(db, "PRAGMA freelist_count", &unused, text, err);
+    if (code == TW_OK)
+        code = ask(db, "PRAGMA page_count", &all, text, err);
+    if (code != TW_OK)
+        return code;
+    goes_on |= unused >= FREE_PAGES_BEGIN && unused >= all / FREE_SHARE;
+    *ret = goes_on && mode != 0 && unused > FREE_PAGES_KEPT
+               ? unused - FREE_PAGES_KEPT
+               : 0;
+    return TW_OK;
+}
+
+enum tw_err db_give_back(struct db *db, int64_t pages, struct err *err)
+{
+    int64_t until_ms = platform_boot_ms() + GIVE_BACK_MS;
+    char sql[64];
+    sqlite3_stmt *statement = NULL;
+    int result, ended;
+
+    sqlite3_snprintf(
+        sizeof(sql), sql, "PRAGMA incremental_vacuum(%lld)", (long long)pages);
+    result = sqlite3_prepare_v2(db->sqlite, sql, -1, &statement, NULL);
+    if (result == SQLITE_OK)
+        do
+            result = sqlite3_step(statement); /* one page */
+        while (result == SQLITE_ROW && platform_boot_ms() < until_ms);
+    ended = sqlite3_finalize(statement);
+    if (result == SQLITE_ROW || result == SQLITE_DONE)
+        result = ended;
+    db->shortened = true;
+    return result == SQLITE_OK ? TW_OK : fail(db, result, err);
 }
 
 /* ---- statements ---- */

@@ -18,16 +18,20 @@ struct db;
 
 #define DB_MEMORY ":memory:"
 
-/* A writer may also read; only a writer creates the file. */
-enum db_role { DB_READER, DB_WRITER };
+#define DB_IDENTITY_MAX 32 /* length of db_identity() */
+
+/* A writer may also read; only a writer creates the file. DB_READ_ONLY: reads a
+ * file that this process may not write, and writes nothing beside it either. */
+enum db_role { DB_READER, DB_WRITER, DB_READ_ONLY };
 
 /*
  * db_open: path is borrowed. A file that the writer creates is readable by its
  * owner alone. Owned.
  *
  * TW_FULL: the file cannot be created, read or written; TW_INVALID: the file is
- * not a tableward file, or has a newer version; TW_BUSY: another process kept
- * the file locked.
+ * not a tableward file, or has a newer version (DB_READ_ONLY: or an older one,
+ * which would have to be converted); TW_BUSY: another process kept the file
+ * locked.
  */
 TW_MUST_USE enum tw_err db_open(
     const char *path, enum db_role role, struct db **ret, struct err *err);
@@ -40,9 +44,14 @@ void db_close(struct db *db);
  */
 void db_wait_until(struct db *db, int64_t until_ms);
 
+/* db_is_current: may this connection still be used? False: it reads a file that
+ * no process had open, and another process has opened it for writing since.
+ * What was read meanwhile is not reliable, and a new connection is needed. */
+bool db_is_current(const struct db *db);
+
 /* db_identity: the file's identity, generated at random when a writer first
- * opened it; moving or renaming keeps it. NULL: db is a reader, or a store in
- * memory. Lives as long as db. */
+ * opened it; moving or renaming keeps it. NULL: db is a DB_READER, or a store
+ * in memory, or the file has none. Lives as long as db. */
 const char *db_identity(const struct db *db);
 
 /*
@@ -79,9 +88,25 @@ int64_t db_stamp(struct db *db);
 TW_MUST_USE enum tw_err db_look(struct db *db, struct err *err);
 int64_t db_now_ticks(const struct db *db);
 
-/* db_tidy: move a long write-ahead log into the file. Call between
- * transactions, after waking the waiting writers. */
+/* db_tidy: move a long write-ahead log into the file, or a short one after
+ * db_give_back(). Call between transactions, after waking the waiting writers.
+ */
 void db_tidy(struct db *db);
+
+/*
+ * db_spare_pages: how many free pages of the file to give back to the file
+ * system: 0 unless they are many. goes_on: some were given back just before,
+ * and fewer are enough. Always 0 for a file that an earlier release created,
+ * which keeps its free pages for later entities.
+ *
+ * db_give_back: cut at most `pages` free pages off the end of the file, at
+ * least one and for some milliseconds at most. Call in a transaction of the
+ * writer.
+ */
+TW_MUST_USE enum tw_err db_spare_pages(
+    struct db *db, bool goes_on, int64_t *ret, struct err *err);
+TW_MUST_USE enum tw_err db_give_back(
+    struct db *db, int64_t pages, struct err *err);
 
 /* ---- statements ---- */
 

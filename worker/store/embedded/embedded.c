@@ -2,6 +2,7 @@
 /* The embedded store: opening, closing, and its table of functions. */
 #include "worker/store/embedded/embedded.h"
 
+#include <stdatomic.h>
 #include <stdint.h>
 #include <sys/stat.h>
 
@@ -14,7 +15,8 @@
 struct embedded {
     struct store store; /* must be first: store points to this struct */
     struct pool *pool;
-    char *place; /* owned; NULL: in memory */
+    char *place;                 /* owned; NULL: in memory */
+    _Atomic int64_t spare_pages; /* to give back, as last seen; 0: none */
 };
 
 struct pool *embedded_pool(struct store *store)
@@ -35,6 +37,42 @@ static struct watch *watch_store(
     return pool_watch(embedded_pool(store), changed, context);
 }
 
+/* ---- space that is given back ---- */
+
+static enum tw_err look_for_spare(struct db *db, void *arg, struct err *err)
+{
+    struct embedded *embedded = arg;
+    int64_t pages = 0;
+    enum tw_err code = db_spare_pages(
+        db, atomic_load(&embedded->spare_pages) > 0, &pages, err);
+
+    if (code == TW_OK)
+        atomic_store(&embedded->spare_pages, pages);
+    return code;
+}
+
+static enum tw_err cut_off_spare(struct db *db, void *arg, struct err *err)
+{
+    struct embedded *embedded = arg;
+
+    return db_give_back(db, atomic_load(&embedded->spare_pages), err);
+}
+
+/* Reads first, so that the file is locked only if there is something to do. */
+static enum tw_err give_back(
+    struct store *store, struct exchange *exchange, bool *ret_more)
+{
+    struct embedded *embedded = (struct embedded *)store;
+    enum tw_err code =
+        pool_read(embedded->pool, exchange, look_for_spare, embedded);
+
+    if (code != TW_OK || atomic_load(&embedded->spare_pages) == 0)
+        return code;
+    code = pool_write(embedded->pool, exchange, cut_off_spare, embedded);
+    *ret_more = code == TW_OK;
+    return code;
+}
+
 static const struct store_ops OPS = {
     .create_table = tables_create,
     .list_tables = tables_list,
@@ -48,6 +86,7 @@ static const struct store_ops OPS = {
     .queue_delete = queues_delete,
     .queue_peek = queues_peek,
     .queue_count = queues_count,
+    .give_back = give_back,
     .watch = watch_store,
     .close = close_store,
 };
@@ -63,21 +102,18 @@ static char *place_of(const char *path)
         (uintmax_t)stat_of.st_dev);
 }
 
-enum tw_err embedded_open(
-    const char *name, const char *path, struct store **ret, struct err *err)
+static struct store *new_store(
+    const char *name, const char *path, struct pool *pool)
 {
     struct embedded *embedded;
-    struct pool *pool;
-    enum tw_err code = pool_open(path, &pool, err);
 
-    if (code != TW_OK)
-        return code;
     embedded = mem_alloc(sizeof(*embedded));
     embedded->pool = pool;
     embedded->place = place_of(path);
     embedded->store = (struct store){
         .ops = &OPS,
         .name = name,
+        .read_only = pool_is_read_only(pool),
         .capabilities =
             {
                 .kind = "embedded",
@@ -90,6 +126,28 @@ enum tw_err embedded_open(
                 .identity = pool_identity(pool),
             },
     };
-    *ret = &embedded->store;
-    return TW_OK;
+    return &embedded->store;
+}
+
+static enum tw_err open_store(const char *name, const char *path,
+    bool only_reads, struct store **ret, struct err *err)
+{
+    struct pool *pool;
+    enum tw_err code = pool_open(path, only_reads, &pool, err);
+
+    if (code == TW_OK)
+        *ret = new_store(name, path, pool);
+    return code;
+}
+
+enum tw_err embedded_open(
+    const char *name, const char *path, struct store **ret, struct err *err)
+{
+    return open_store(name, path, false, ret, err);
+}
+
+enum tw_err embedded_open_to_read(
+    const char *name, const char *path, struct store **ret, struct err *err)
+{
+    return open_store(name, path, true, ret, err);
 }

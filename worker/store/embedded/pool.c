@@ -48,7 +48,8 @@ struct request {
 struct pool {
     const char *path;
     bool in_memory;
-    struct db *writer; /* used by the leader */
+    struct db *writer; /* used by the leader; NULL: the file is read only */
+    char identity[DB_IDENTITY_MAX + 1]; /* db_identity(); "": NULL */
 
     struct platform_mutex lock; /* guards all below */
     struct platform_cond reader_free;
@@ -62,18 +63,28 @@ struct pool {
     struct request *queued, **queued_end;
 };
 
-enum tw_err pool_open(const char *path, struct pool **ret, struct err *err)
+enum tw_err pool_open(
+    const char *path, bool only_reads, struct pool **ret, struct err *err)
 {
     struct pool *pool;
-    struct db *writer = NULL;
+    struct db *writer = NULL, *reader = NULL;
+    const char *identity;
     enum tw_err code = db_open(path, DB_WRITER, &writer, err);
 
+    if (code == TW_FULL && only_reads)
+        code = db_open(path, DB_READ_ONLY, &reader, err);
     if (code != TW_OK)
         return code;
+    identity = db_identity(writer ? writer : reader);
     pool = mem_alloc(sizeof(*pool));
     pool->path = path;
     pool->in_memory = strcmp(path, DB_MEMORY) == 0;
     pool->writer = writer;
+    if (identity)
+        memcpy(pool->identity, identity, strlen(identity) + 1);
+    if (reader)
+        pool->idle[pool->idle_count++] = reader;
+    pool->reader_count = pool->idle_count;
     pool->queued_end = &pool->queued;
     platform_mutex_init(&pool->lock);
     platform_cond_init(&pool->reader_free);
@@ -107,9 +118,14 @@ void pool_close(struct pool *pool)
     mem_free(pool);
 }
 
+bool pool_is_read_only(const struct pool *pool)
+{
+    return pool->writer == NULL;
+}
+
 const char *pool_identity(const struct pool *pool)
 {
-    return db_identity(pool->writer);
+    return pool->identity[0] ? pool->identity : NULL;
 }
 
 /* ---- both ways ---- */
@@ -206,6 +222,17 @@ static void return_reader(struct pool *pool, struct db *db)
     platform_unlock(&pool->lock);
 }
 
+static enum tw_err open_reader(
+    struct pool *pool, struct exchange *exchange, struct db **ret)
+{
+    enum tw_err code = db_open(pool->path,
+        pool->writer ? DB_READER : DB_READ_ONLY, ret, &exchange->err);
+
+    if (code != TW_OK)
+        return_reader(pool, NULL);
+    return code;
+}
+
 /* An idle reader, or a new one below READERS_MAX. */
 static enum tw_err borrow_reader(struct pool *pool, int64_t until_ms,
     struct exchange *exchange, struct db **ret)
@@ -225,12 +252,25 @@ static enum tw_err borrow_reader(struct pool *pool, int64_t until_ms,
     else
         code = too_long(pool, exchange);
     platform_unlock(&pool->lock);
-    if (code != TW_OK || *ret)
+    if (code != TW_OK || (*ret && db_is_current(*ret)))
         return code;
-    code = db_open(pool->path, DB_READER, ret, &exchange->err);
-    if (code != TW_OK)
-        return_reader(pool, NULL);
-    return code;
+    db_close(*ret);
+    return open_reader(pool, exchange, ret);
+}
+
+/* What a connection read that is not current is not reliable: then it is
+ * closed, and the outcome is TW_BUSY. */
+static enum tw_err end_reading(struct pool *pool, struct exchange *exchange,
+    struct db *db, enum tw_err code)
+{
+    if (db_is_current(db)) {
+        return_reader(pool, db);
+        return code;
+    }
+    db_close(db);
+    return_reader(pool, NULL);
+    return err_fail(&exchange->err, TW_BUSY,
+        "%s: another process began to write it while it was read", pool->path);
 }
 
 enum tw_err pool_read(struct pool *pool, struct exchange *exchange,
@@ -255,7 +295,7 @@ enum tw_err pool_read(struct pool *pool, struct exchange *exchange,
     if (pool->in_memory)
         return_writer(pool);
     else
-        return_reader(pool, db);
+        own.code = end_reading(pool, exchange, db, own.code);
     return end(&own);
 }
 

@@ -13,10 +13,18 @@ struct exchange;
 struct pool;
 struct watch;
 
-/* pool_open: path is borrowed. Outcomes as of db_open(). Owned. */
+/*
+ * pool_open: path is borrowed. only_reads: the caller writes nothing; if the
+ * file cannot be written, it is opened with DB_READ_ONLY. Outcomes as of
+ * db_open(). Owned.
+ */
 TW_MUST_USE enum tw_err pool_open(
-    const char *path, struct pool **ret, struct err *err);
+    const char *path, bool only_reads, struct pool **ret, struct err *err);
 void pool_close(struct pool *pool); /* NULL: does nothing */
+
+/* pool_is_read_only: was the file opened with DB_READ_ONLY? Then pool_write()
+ * must not be called. */
+bool pool_is_read_only(const struct pool *pool);
 
 /* pool_identity: the file's db_identity(). Lives as long as pool. */
 const char *pool_identity(const struct pool *pool);
@@ -34,7 +42,9 @@ struct watch *pool_watch(
  *
  * Both check the deadline just before body (TW_STOPPED), wait for other threads
  * and processes no longer than a request may take (TW_BUSY), run body at most
- * once, and fill the exchange; body's err is the exchange's.
+ * once, and fill the exchange; body's err is the exchange's. pool_read of a
+ * file opened with DB_READ_ONLY: TW_BUSY if another process began to write
+ * meanwhile.
  */
 TW_MUST_USE enum tw_err pool_read(struct pool *pool, struct exchange *exchange,
     enum tw_err (*body)(struct db *, void *, struct err *), void *arg);

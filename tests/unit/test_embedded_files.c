@@ -1,0 +1,525 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The file of an embedded store: what somebody can read who may not write it,
+ * and the space that it gives back to the file system.
+ */
+#include "tests/support/fixture.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <sqlite3.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "worker/base/platform.h"
+#include "worker/store/embedded/embedded.h"
+#include "worker/store/embedded/file_state.h"
+#include "worker/store/embedded/pool.h"
+#include "worker/store/store.h"
+
+#define FOLDER "files"
+#define PATH FOLDER "/main.db"
+#define COPY_FOLDER "copy"
+#define COPY COPY_FOLDER "/main.db"
+
+static struct store *open_store(const char *path)
+{
+    struct store *store = NULL;
+    struct err err;
+
+    if (embedded_open("main", path, &store, &err) != TW_OK)
+        fail_msg("%s", err.text);
+    return store;
+}
+
+static void remove_files(const char *path)
+{
+    char name[64];
+    static const char *const ends[] = {"", "-wal", "-shm"};
+
+    for (size_t i = 0; i < 3; i++) {
+        (void)snprintf(name, sizeof(name), "%s%s", path, ends[i]);
+        (void)unlink(name);
+    }
+}
+
+static int set_up(void **state)
+{
+    (void)state;
+    /* Those who read are another user, if this is root. */
+    assert_int_equal(chmod(".", 0755), 0);
+    (void)mkdir(FOLDER, 0755);
+    (void)mkdir(COPY_FOLDER, 0755);
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    (void)chmod(COPY_FOLDER, 0755);
+    remove_files(PATH);
+    remove_files(COPY);
+    assert_int_equal(rmdir(FOLDER), 0);
+    assert_int_equal(rmdir(COPY_FOLDER), 0);
+    return 0;
+}
+
+/* ---- somebody who may only read ---- */
+
+static void copy_file(const char *end)
+{
+    char command[256];
+
+    (void)snprintf(command, sizeof(command),
+        "cp " PATH "%s " COPY "%s && chmod 444 " COPY "%s", end, end, end);
+    assert_int_equal(system(command), 0);
+}
+
+/* Exits with the number of entities, or with 100 and more. */
+static void count_entities(const char *table)
+{
+    struct exchange exchange = {.deadline = NULL};
+    struct scan_request request = {.table = table};
+    struct store *store = NULL;
+    struct page page;
+    struct err err = {""};
+
+    if (geteuid() == 0 && (setegid(65534) != 0 || seteuid(65534) != 0))
+        _exit(100);
+    if (embedded_open("main", COPY, &store, &err) != TW_FULL)
+        _exit(101); /* it could have been written */
+    if (embedded_open_to_read("main", COPY, &store, &err) != TW_OK) {
+        (void)fprintf(stderr, "%s\n", err.text);
+        _exit(102);
+    }
+    page_init(&page);
+    if (!store->read_only || !store->capabilities.identity ||
+        store_scan(store, &exchange, &request, &page) != TW_OK) {
+        (void)fprintf(stderr, "%s\n", exchange.err.text);
+        _exit(103);
+    }
+    if (store_create_table(store, &exchange, "Other") != TW_INVALID)
+        _exit(104);
+    store_close(store);
+    _exit((int)page.count);
+}
+
+/* How many entities somebody reads in the copy, who may write neither it nor
+ * its folder. */
+static int read_by_others(const char *table)
+{
+    int status = 0;
+    pid_t child;
+
+    assert_int_equal(chmod(COPY_FOLDER, 0555), 0);
+    child = fork();
+    assert_true(child >= 0);
+    if (child == 0)
+        count_entities(table);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status));
+    return WEXITSTATUS(status);
+}
+
+static void assert_exists(const char *path, bool exists)
+{
+    assert_int_equal(access(path, F_OK), exists ? 0 : -1);
+}
+
+static void a_copy_that_cannot_be_written_is_read(void **state)
+{
+    struct fixture f;
+
+    (void)state;
+    fixture_init(&f, open_store(PATH));
+    fixture_fill(&f, "p", 7);
+    store_close(f.store);
+    copy_file("");
+    assert_int_equal(read_by_others(f.table), 7);
+    assert_exists(COPY "-wal", false);
+    assert_exists(COPY "-shm", false);
+    fixture_done(&f);
+}
+
+/* The log holds what a process had stored that was killed. */
+static void a_copy_with_a_log_is_read_whole(void **state)
+{
+    struct fixture f;
+
+    (void)state;
+    fixture_init(&f, open_store(PATH));
+    fixture_fill(&f, "p", 7);
+    copy_file("");
+    copy_file("-wal");
+    assert_int_equal(read_by_others(f.table), 7);
+    assert_exists(COPY "-wal", true);
+    assert_exists(COPY "-shm", false);
+    /* The log alone has them. */
+    assert_int_equal(chmod(COPY_FOLDER, 0755), 0);
+    assert_int_equal(unlink(COPY "-wal"), 0);
+    assert_true(read_by_others(f.table) >= 100);
+    store_close(f.store);
+    fixture_done(&f);
+}
+
+static void a_copy_with_all_files_is_read_whole(void **state)
+{
+    struct fixture f;
+
+    (void)state;
+    fixture_init(&f, open_store(PATH));
+    fixture_fill(&f, "p", 7);
+    copy_file("");
+    copy_file("-wal");
+    copy_file("-shm");
+    assert_int_equal(read_by_others(f.table), 7);
+    store_close(f.store);
+    fixture_done(&f);
+}
+
+/* ---- a process that begins to write ---- */
+
+/* Two processes that take turns: each waits for a byte of the other. */
+struct turns {
+    int from[2], to[2];
+};
+
+static void give_turn(const int ends[2])
+{
+    assert_int_equal(write(ends[1], "x", 1), 1);
+}
+
+static void wait_for_turn(const int ends[2])
+{
+    char byte;
+
+    assert_int_equal(read(ends[0], &byte, 1), 1);
+}
+
+static enum tw_err let_write(struct db *db, void *arg, struct err *err)
+{
+    struct turns *turns = arg;
+
+    (void)db;
+    (void)err;
+    give_turn(turns->from);
+    wait_for_turn(turns->to);
+    return TW_OK;
+}
+
+static void read_beside_a_writer(struct turns *turns, const char *table)
+{
+    struct exchange exchange = {.deadline = NULL};
+    struct scan_request request = {.table = table};
+    struct store *store = NULL;
+    struct page page;
+    struct err err = {""};
+
+    if (geteuid() == 0 && (setegid(65534) != 0 || seteuid(65534) != 0))
+        _exit(100);
+    if (embedded_open_to_read("main", COPY, &store, &err) != TW_OK)
+        _exit(102);
+    page_init(&page);
+    if (store_scan(store, &exchange, &request, &page) != TW_OK ||
+        page.count != 1)
+        _exit(103);
+    if (pool_read(embedded_pool(store), &exchange, let_write, turns) != TW_BUSY)
+        _exit(104);
+    if (store_scan(store, &exchange, &request, &page) != TW_OK ||
+        page.count != 2)
+        _exit(105);
+    store_close(store);
+    _exit(0);
+}
+
+/* A reader without locks must not return what it read while a writer came; then
+ * it reads what the writer stores, as any reader does. */
+static void a_writer_that_comes_is_noticed(void **state)
+{
+    struct fixture f;
+    struct turns turns;
+    int status = 0;
+    pid_t child;
+
+    (void)state;
+    fixture_init(&f, open_store(PATH));
+    (void)fixture_insert(&f, "p", "1", "\"A\":1");
+    store_close(f.store);
+    copy_file("");
+    assert_int_equal(chmod(COPY_FOLDER, 0555), 0);
+    assert_int_equal(pipe(turns.from), 0);
+    assert_int_equal(pipe(turns.to), 0);
+    child = fork();
+    assert_true(child >= 0);
+    if (child == 0)
+        read_beside_a_writer(&turns, f.table);
+    wait_for_turn(turns.from);
+    assert_int_equal(chmod(COPY_FOLDER, 0755), 0);
+    assert_int_equal(chmod(COPY, 0644), 0);
+    f.store = open_store(COPY);
+    (void)fixture_insert(&f, "p", "2", "\"A\":1");
+    assert_int_equal(chmod(COPY, 0444), 0);
+    assert_int_equal(chmod(COPY_FOLDER, 0555), 0);
+    give_turn(turns.to);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(WEXITSTATUS(status), 0);
+    store_close(f.store);
+    for (int i = 0; i < 2; i++) {
+        (void)close(turns.from[i]);
+        (void)close(turns.to[i]);
+    }
+    fixture_done(&f);
+}
+
+/* ---- files made elsewhere ---- */
+
+static int64_t ask_file(const char *path, const char *sql)
+{
+    sqlite3 *sqlite;
+    sqlite3_stmt *statement;
+    int64_t number;
+
+    assert_int_equal(sqlite3_open(path, &sqlite), SQLITE_OK);
+    assert_int_equal(
+        sqlite3_prepare_v2(sqlite, sql, -1, &statement, NULL), SQLITE_OK);
+    assert_int_equal(sqlite3_step(statement), SQLITE_ROW);
+    number = strcmp((const char *)sqlite3_column_text(statement, 0), "wal") == 0
+                 ? 1
+                 : sqlite3_column_int64(statement, 0);
+    sqlite3_finalize(statement);
+    sqlite3_close(sqlite);
+    return number;
+}
+
+static void change_file(const char *path, const char *sql)
+{
+    sqlite3 *sqlite;
+
+    assert_int_equal(sqlite3_open(path, &sqlite), SQLITE_OK);
+    assert_int_equal(sqlite3_exec(sqlite, sql, NULL, NULL, NULL), SQLITE_OK);
+    sqlite3_close(sqlite);
+}
+
+/* VACUUM INTO leaves a file without a log, where writers would block readers.
+ */
+static void a_copy_made_by_vacuum_gets_its_log_again(void **state)
+{
+    struct fixture f;
+
+    (void)state;
+    fixture_init(&f, open_store(PATH));
+    fixture_fill(&f, "p", 7);
+    change_file(PATH, "VACUUM INTO '" COPY "'");
+    store_close(f.store);
+    assert_int_equal(ask_file(COPY, "PRAGMA journal_mode"), 0);
+    f.store = open_store(COPY);
+    assert_int_equal(ask_file(COPY, "PRAGMA journal_mode"), 1);
+    assert_int_equal(strlen(fixture_all(&f)) + 1, 7 * strlen("p/0000 "));
+    store_close(f.store);
+    fixture_done(&f);
+}
+
+/* ---- space ---- */
+
+#define BIG_COUNT 300
+#define BIG_BYTES 30000
+#define KEPT_COUNT 40
+
+static off_t size_of(const char *path)
+{
+    struct stat is;
+
+    assert_int_equal(stat(path, &is), 0);
+    return is.st_size;
+}
+
+static void insert_big(struct fixture *f, unsigned number)
+{
+    char key[16];
+    char *text = malloc(BIG_BYTES + 16);
+
+    assert_non_null(text);
+    (void)snprintf(key, sizeof(key), "%04u", number);
+    memcpy(text, "\"T\":\"", 5);
+    memset(text + 5, 'x', BIG_BYTES);
+    memcpy(text + 5 + BIG_BYTES, "\"", 2);
+    (void)fixture_insert(f, "p", key, text);
+    free(text);
+}
+
+static void delete_one(struct fixture *f, unsigned number)
+{
+    char key[16];
+    struct operation operation;
+    const struct entity *entity;
+
+    (void)snprintf(key, sizeof(key), "%04u", number);
+    entity = fixture_get(f, "p", key);
+    operation = fixture_operation(f, OPERATION_DELETE, "p", key,
+        arena_copy(&f->arena, entity->etag).at, "");
+    assert_int_equal(fixture_send(f, &operation, 1), TW_OK);
+}
+
+/* Every entity whose number is a multiple of 10 is kept, so that the file's end
+ * is in use. */
+static void fill_and_purge(struct fixture *f)
+{
+    for (unsigned i = 0; i < BIG_COUNT; i++)
+        insert_big(f, i);
+    for (unsigned i = 0; i < BIG_COUNT; i++)
+        if (i % 10 != 0)
+            delete_one(f, i);
+}
+
+static void assert_kept(struct fixture *f)
+{
+    assert_int_equal(
+        strlen(fixture_all(f)) + 1, BIG_COUNT / 10 * strlen("p/0000 "));
+    for (unsigned i = 0; i < BIG_COUNT; i += 10) {
+        char key[16];
+
+        (void)snprintf(key, sizeof(key), "%04u", i);
+        assert_int_equal(fixture_get(f, "p", key)->property_count, 1);
+    }
+}
+
+static bool give_back_once(struct store *store)
+{
+    struct exchange exchange = {.deadline = NULL};
+    bool more = false;
+
+    assert_int_equal(store_give_back(store, &exchange, &more), TW_OK);
+    return more;
+}
+
+static void a_purged_file_becomes_small(void **state)
+{
+    struct fixture f;
+    off_t full;
+
+    (void)state;
+    fixture_init(&f, open_store(PATH));
+    fill_and_purge(&f);
+    store_close(f.store);
+    full = size_of(PATH);
+    assert_true(full > (off_t)BIG_COUNT * BIG_BYTES);
+    f.store = open_store(PATH);
+    while (give_back_once(f.store))
+        assert_kept(&f);
+    /* What is left: the entities, and some free pages for the next ones. */
+    assert_true(size_of(PATH) < full / 3);
+    assert_kept(&f);
+    assert_false(give_back_once(f.store));
+    store_close(f.store);
+    assert_int_equal(ask_file(PATH, "SELECT count(*) FROM"
+                                    " pragma_integrity_check"
+                                    " WHERE integrity_check <> 'ok'"),
+        0);
+    fixture_done(&f);
+}
+
+static void little_unused_space_is_kept(void **state)
+{
+    struct fixture f;
+    off_t full;
+
+    (void)state;
+    fixture_init(&f, open_store(PATH));
+    for (unsigned i = 0; i < BIG_COUNT; i++)
+        insert_big(&f, i);
+    for (unsigned i = 0; i < BIG_COUNT / 10; i++)
+        delete_one(&f, i);
+    store_close(f.store);
+    full = size_of(PATH);
+    f.store = open_store(PATH);
+    assert_false(give_back_once(f.store));
+    store_close(f.store);
+    assert_int_equal(size_of(PATH), full);
+    fixture_done(&f);
+}
+
+/* The process is killed after each number of steps. */
+static void a_kill_between_the_steps_loses_nothing(void **state)
+{
+    struct fixture f;
+
+    (void)state;
+    fixture_init(&f, open_store(PATH));
+    fill_and_purge(&f);
+    store_close(f.store);
+    for (int steps = 1; steps < 6; steps++) {
+        int status = 0;
+        pid_t child = fork();
+
+        assert_true(child >= 0);
+        if (child == 0) {
+            struct store *store = open_store(PATH);
+
+            for (int i = 0; i < steps; i++)
+                (void)give_back_once(store);
+            (void)kill(getpid(), SIGKILL);
+        }
+        assert_int_equal(waitpid(child, &status, 0), child);
+        assert_true(WIFSIGNALED(status));
+        f.store = open_store(PATH);
+        assert_kept(&f);
+        store_close(f.store);
+        assert_int_equal(ask_file(PATH, "SELECT count(*) FROM"
+                                        " pragma_integrity_check"
+                                        " WHERE integrity_check <> 'ok'"),
+            0);
+    }
+    fixture_done(&f);
+}
+
+/* Its pages carry no note of who refers to them. */
+static void a_file_of_a_former_release_stays_as_it_is(void **state)
+{
+    struct fixture f;
+    off_t full;
+
+    (void)state;
+    fixture_init(&f, open_store(PATH));
+    fill_and_purge(&f);
+    store_close(f.store);
+    change_file(PATH, "CREATE TABLE filler AS SELECT hex(randomblob(3000000));"
+                      "PRAGMA auto_vacuum = NONE; VACUUM; DROP TABLE filler");
+    assert_int_equal(ask_file(PATH, "PRAGMA auto_vacuum"), 0);
+    full = size_of(PATH);
+    f.store = open_store(PATH);
+    assert_false(give_back_once(f.store));
+    assert_kept(&f);
+    store_close(f.store);
+    assert_int_equal(size_of(PATH), full);
+    /* What jobs/GUIDE.md says: from then on it is a new one. */
+    change_file(PATH, "PRAGMA auto_vacuum = INCREMENTAL; VACUUM");
+    assert_true(size_of(PATH) < full / 2);
+    assert_int_equal(ask_file(PATH, "PRAGMA auto_vacuum"), 2);
+    f.store = open_store(PATH);
+    assert_kept(&f);
+    store_close(f.store);
+    fixture_done(&f);
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+    const struct CMUnitTest tests[] = {
+        TEST(a_copy_that_cannot_be_written_is_read),
+        TEST(a_copy_with_a_log_is_read_whole),
+        TEST(a_copy_with_all_files_is_read_whole),
+        TEST(a_writer_that_comes_is_noticed),
+        TEST(a_copy_made_by_vacuum_gets_its_log_again),
+        TEST(a_purged_file_becomes_small),
+        TEST(little_unused_space_is_kept),
+        TEST(a_kill_between_the_steps_loses_nothing),
+        TEST(a_file_of_a_former_release_stays_as_it_is),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

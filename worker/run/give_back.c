@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: MIT */
+/* Calls store_give_back(), seldom if there is nothing to give back. */
+#include "worker/run/give_back.h"
+
+#include <stddef.h>
+
+#include "jobs/job.h"
+#include "worker/store/store.h"
+
+/* The pause between two steps, in which other processes write, and the pause
+ * while there is nothing to give back. */
+#define STEP_MS 50
+#define LOOK_MS 60000
+
+int64_t give_back_some(
+    const struct job_stores *stores, const struct deadline *deadline)
+{
+    int64_t wait_ms = LOOK_MS;
+
+    for (size_t i = 0; i < stores->count; i++) {
+        struct exchange exchange = {.deadline = deadline};
+        bool more = false;
+
+        if (stores->stores[i] &&
+            store_give_back(stores->stores[i], &exchange, &more) == TW_OK &&
+            more)
+            wait_ms = STEP_MS;
+    }
+    return wait_ms;
+}

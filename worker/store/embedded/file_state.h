@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What lies beside the file of an embedded store, for a process that may read
+ * the file but not write it.
+ *
+ * SQLite puts two files beside the store: FILE-wal, the write-ahead log, and
+ * FILE-shm, through which all processes that have the store open agree on what
+ * the log holds. FILE-shm exists while any of them has the store open, and
+ * stays after a crash. So without it no process has the store open, and whoever
+ * opens it for writing creates FILE-shm first.
+ */
+#ifndef TW_STORE_EMBEDDED_FILE_STATE_H
+#define TW_STORE_EMBEDDED_FILE_STATE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* Which content a file has: it changes with every write. */
+struct file_stamp {
+    bool exists;
+    uint64_t device, inode;
+    int64_t size, changed_ns;
+};
+
+struct file_state {
+    struct file_stamp file, log; /* FILE, FILE-wal */
+    bool is_shared;              /* FILE-wal and FILE-shm exist */
+};
+
+/* file_state_read: the present state of the store at path, which may be a
+ * symbolic link. */
+void file_state_read(const char *path, struct file_state *ret);
+
+/* file_state_equal: true: no process has opened the store for writing between
+ * the reading of both. */
+bool file_state_equal(const struct file_state *a, const struct file_state *b);
+
+#endif
