@@ -37,6 +37,7 @@ static const struct command *const COMMANDS[] = {
     &command_export,
     &command_count,
     &command_census,
+    &command_tables,
     &command_version,
     &command_help_command,
 };
@@ -56,6 +57,7 @@ static const struct option_form {
     [OPTION_LOG_FORMAT] = {"log-format", "FORMAT"},
     [OPTION_ACCEPT_DELETES] = {"accept-deletes", NULL},
     [OPTION_ALL] = {"all", NULL},
+    [OPTION_COUNT_ENTITIES] = {"count", NULL},
     [OPTION_DELAY] = {"delay", "DURATION"},
     [OPTION_DRAIN] = {"drain", NULL},
     [OPTION_DRY_RUN] = {"dry-run", NULL},

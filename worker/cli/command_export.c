@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* `tableward export TABLE [FILE]`: a table as JSON Lines or CSV. */
+/* `tableward export TABLE [FILE]` and `export --all FOLDER`: tables as JSON
+ * Lines or CSV. */
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
+#include <sys/stat.h>
 
 #include "worker/base/buf.h"
 #include "worker/cli/args.h"
@@ -9,7 +12,10 @@
 #include "worker/cli/progress.h"
 #include "worker/cli/say.h"
 #include "worker/cli/table_command.h"
+#include "worker/run/ledger.h"
+#include "worker/store/store.h"
 #include "worker/transfer/export.h"
+#include "worker/transfer/folder.h"
 
 static void look(void *context, struct progress_state *ret)
 {
@@ -43,27 +49,32 @@ static void print_total(
     buf_done(&line);
 }
 
-static int perform(
-    struct table_command *command, const struct export_options *options)
+static enum tw_err export_table(struct table_command *command,
+    const struct export_options *options, struct err *err)
 {
     const struct transfer transfer = table_command_transfer(command);
     struct export *export = export_new(&transfer, options);
     struct progress *progress =
         progress_start("export", "exported", look, export);
-    struct err err;
     enum tw_err outcome;
 
     table_command_on_abort(command, on_abort, export);
-    outcome = export_run(export, &err);
+    outcome = export_run(export, err);
     progress_end(progress);
     table_command_on_abort(command, NULL, NULL);
     if (outcome == TW_OK)
         print_total(options, export);
     export_free(export);
-    if (outcome == TW_CONFLICT)
-        return print_usage("%s", err.text);
-    return outcome == TW_OK ? EXIT_DONE
-                            : table_command_failed(command, outcome, &err);
+    return outcome;
+}
+
+static int end_with(
+    struct table_command *command, enum tw_err outcome, struct err *err)
+{
+    if (outcome == TW_OK)
+        return EXIT_DONE;
+    return outcome == TW_CONFLICT ? print_usage("%s", err->text)
+                                  : table_command_failed(command, outcome, err);
 }
 
 static int read_options(
@@ -90,27 +101,204 @@ static int read_options(
     return code;
 }
 
-static int run(const struct invocation *invocation)
+static int run_one(const struct invocation *invocation)
 {
     struct table_command command;
     struct export_options options;
+    struct err err;
     int code = table_command_open(&command, invocation, false);
 
     if (code == EXIT_DONE)
         code = read_options(&command, &options);
     if (code == EXIT_DONE)
-        code = perform(&command, &options);
+        code = end_with(&command, export_table(&command, &options, &err), &err);
     table_command_close(&command);
     return code;
 }
 
-static const char *const REQUIRED[] = {"TABLE", NULL};
+/* ---- all tables ---- */
+
+struct export_all {
+    struct table_command command;
+    const char *folder;
+    struct export_options options;    /* the same for all tables, but path */
+    struct folder_progress *progress; /* NULL: without an id */
+    const char *const *names;
+    size_t count, exported;
+};
+
+static bool is_ledger(const char *table)
+{
+    return strcasecmp(table, LEDGER_TABLE) == 0;
+}
+
+static const char *path_of(struct export_all *all, const char *table)
+{
+    return folder_path(
+        all->folder, table, all->options.format, &all->command.arena);
+}
+
+/* Has this export completed the table's file before it was interrupted? */
+static bool is_done(struct export_all *all, const char *table, bool *ret_begun)
+{
+    bool done = false;
+
+    *ret_begun = all->progress && folder_progress_begun(all->progress, table,
+                                      path_of(all, table), &done);
+    return done;
+}
+
+/* A file that an import would take for the same table as one of this export. */
+static int check_file(struct export_all *all, const struct folder_file *file)
+{
+    const char *path;
+    bool begun;
+
+    for (size_t i = 0; i < all->count; i++) {
+        if (strcasecmp(all->names[i], file->table) != 0)
+            continue;
+        path = path_of(all, all->names[i]);
+        if (strcmp(all->names[i], file->table) != 0 ||
+            all->options.format != file->format)
+            return print_usage("%s and %s would be files of one table, which "
+                               "`import --all` refuses: remove the former",
+                file->path, path);
+        if (all->options.force || is_done(all, all->names[i], &begun) || begun)
+            return table_command_check_file(&all->command, path);
+        return print_usage("%s exists: --force replaces the files of all "
+                           "tables%s",
+            path,
+            all->progress ? ""
+                          : "; --id lets an export that is "
+                            "interrupted continue");
+    }
+    say("%s is not of a table of store %s, and stays; `import --all` would "
+        "import it",
+        file->path, all->command.store->name);
+    return EXIT_DONE;
+}
+
+/* Before anything is written. */
+static int check_folder(struct export_all *all)
+{
+    struct folder folder;
+    struct err err;
+    enum tw_err outcome = folder_read(&folder, all->folder, NULL, NULL, &err);
+    int code = EXIT_DONE;
+
+    for (size_t i = 0; i < folder.count && code == EXIT_DONE; i++)
+        code = check_file(all, &folder.files[i]);
+    folder_done(&folder);
+    return outcome == TW_OK ? code : end_with(&all->command, outcome, &err);
+}
+
+static int export_one(struct export_all *all, const char *table)
+{
+    struct export_options options = all->options;
+    bool begun;
+    struct err err;
+    enum tw_err outcome = TW_OK;
+
+    if (is_done(all, table, &begun))
+        return EXIT_DONE;
+    options.path = path_of(all, table);
+    all->command.table = table;
+    if (all->progress)
+        outcome =
+            folder_progress_begin(all->progress, table, options.path, &err);
+    if (outcome == TW_OK)
+        outcome = export_table(&all->command, &options, &err);
+    if (outcome == TW_NOT_FOUND) {
+        say("table %s was deleted meanwhile and is not exported", table);
+        return EXIT_DONE;
+    }
+    all->exported += outcome == TW_OK;
+    return end_with(&all->command, outcome, &err);
+}
+
+/* The ledger first, so that no run in it is further than the other tables. */
+static int export_each(struct export_all *all)
+{
+    int code = EXIT_DONE;
+
+    for (int pass = 0; pass < 2; pass++)
+        for (size_t i = 0; i < all->count && code == EXIT_DONE; i++)
+            if (is_ledger(all->names[i]) == (pass == 0))
+                code = export_one(all, all->names[i]);
+    return code;
+}
+
+static int perform_all(struct export_all *all)
+{
+    struct err err;
+    enum tw_err outcome =
+        table_command_list(&all->command, &all->names, &all->count, &err);
+    int code;
+
+    if (outcome == TW_OK)
+        outcome = folder_create(all->folder, &err);
+    if (outcome == TW_OK && all->options.id)
+        outcome = folder_progress_open(all->folder, all->options.id,
+            all->command.store->name, &all->progress, &err);
+    if (outcome != TW_OK)
+        return end_with(&all->command, outcome, &err);
+    code = check_folder(all);
+    if (code == EXIT_DONE)
+        code = export_each(all);
+    if (code == EXIT_DONE)
+        say("%zu table%s exported to %s", all->exported,
+            all->exported == 1 ? "" : "s", all->folder);
+    folder_progress_close(all->progress, code == EXIT_DONE);
+    return code;
+}
+
+static int refuse_with_all(const struct invocation *invocation)
+{
+    if (invocation->arg_count > 1)
+        return print_usage("export --all wants one FOLDER, and takes every "
+                           "table");
+    if (invocation->values[OPTION_FILTER] || invocation->values[OPTION_SELECT])
+        return print_usage("--filter and --select are for one table, not for "
+                           "--all");
+    return EXIT_DONE;
+}
+
+static int run_all(const struct invocation *invocation)
+{
+    struct export_all all = {.folder = invocation->args[0]};
+    int code = refuse_with_all(invocation);
+
+    if (code != EXIT_DONE)
+        return code;
+    code = table_command_open_all(&all.command, invocation, false);
+    if (code == EXIT_DONE)
+        code = read_options(&all.command, &all.options);
+    if (code == EXIT_DONE && all.options.id &&
+        all.options.format == RECORDS_CSV)
+        code = print_usage("--id cannot continue a CSV file: export JSON "
+                           "Lines");
+    if (code == EXIT_DONE)
+        code = perform_all(&all);
+    table_command_close(&all.command);
+    return code;
+}
+
+/* ---- the command ---- */
+
+static int run(const struct invocation *invocation)
+{
+    return invocation->values[OPTION_ALL] ? run_all(invocation)
+                                          : run_one(invocation);
+}
+
+static const char *const REQUIRED[] = {"TABLE, or --all and a FOLDER", NULL};
 
 static const struct command_option OPTIONS[] = {
+    {OPTION_ALL, "every table of the store, each into a file of FOLDER"},
     {OPTION_FILTER, "only entities that match, in OData: \"Rating ge 4\""},
     {OPTION_SELECT, "only these properties, beside the keys"},
     {OPTION_FORMAT, "json or csv; default: csv if FILE ends in .csv"},
-    {OPTION_FORCE, "replace FILE if it exists"},
+    {OPTION_FORCE, "replace a file that exists"},
     {OPTION_ID,
         "keep what is written if interrupted; the same id again continues"},
     {OPTION_STORE, "the store; default: the default store"},
@@ -119,7 +307,7 @@ static const struct command_option OPTIONS[] = {
 
 const struct command command_export = {
     .name = "export",
-    .arguments = "TABLE [FILE]",
+    .arguments = "TABLE [FILE] | --all FOLDER",
     .summary = "writes the entities of a table as JSON Lines or CSV",
     .details =
         "To FILE, which exists only once it is complete, or to standard output "
@@ -132,7 +320,13 @@ const struct command command_export = {
         "CSV is what Storage Explorer writes, without Timestamp, with the type "
         "of each value in\nthe column PROPERTY@type; `import` reads it without "
         "loss. The table is read twice, first\nfor the names of its "
-        "properties, unless --select names them.\n",
+        "properties, unless --select names them.\n\n"
+        "With --all each table goes into FOLDER/TABLE.jsonl, tableward's own "
+        "tables too, the\nledger first; files that exist are replaced only "
+        "with --force. With --id an export\nthat was interrupted continues "
+        "with the table that it had reached. Tables are read\none after "
+        "another: what is written meanwhile may be in one and not in the "
+        "other.\n",
     .required = REQUIRED,
     .max_args = 2,
     .only_reads = true,

@@ -1,15 +1,20 @@
 /* SPDX-License-Identifier: MIT */
-/* `tableward import TABLE FILE`: JSON Lines or CSV into a table. */
+/* `tableward import TABLE FILE` and `import --all FOLDER`: JSON Lines or CSV
+ * into tables. */
 #include <string.h>
+#include <strings.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "jobs/engine/probe.h"
 #include "worker/base/buf.h"
 #include "worker/cli/args.h"
 #include "worker/cli/commands.h"
 #include "worker/cli/progress.h"
 #include "worker/cli/say.h"
 #include "worker/cli/table_command.h"
+#include "worker/run/ledger.h"
+#include "worker/transfer/folder.h"
 #include "worker/transfer/import.h"
 
 /* The values of --on-conflict, indexed by enum import_conflict. */
@@ -79,15 +84,14 @@ static int read_choices(
     return code;
 }
 
-static int read_options(
-    struct table_command *command, struct import_options *options)
+/* The options for the file at path. id may be NULL. */
+static int read_options(struct table_command *command, const char *path,
+    const char *id, struct import_options *options)
 {
-    const struct invocation *invocation = command->invocation;
-    const char *id = invocation->values[OPTION_ID];
     struct slice checked;
     int code = id ? args_read_id(id, &checked) : EXIT_DONE;
 
-    *options = (struct import_options){.path = invocation->args[1], .id = id};
+    *options = (struct import_options){.path = path, .id = id};
     if (code == EXIT_DONE)
         code = read_choices(command, options);
     if (code == EXIT_DONE)
@@ -143,8 +147,10 @@ static int end_with(
     return EXIT_FAILED;
 }
 
-static int perform(
-    struct table_command *command, const struct import_options *options)
+/* *ret_rejected (may be NULL): all lines are stored, skipped or rejected, and
+ * some were rejected. */
+static int perform(struct table_command *command,
+    const struct import_options *options, bool *ret_rejected)
 {
     const struct transfer transfer = table_command_transfer(command);
     struct import *import = import_new(&transfer, options);
@@ -164,28 +170,156 @@ static int perform(
         say_note("import %s succeeded before: nothing was done", options->id);
     else
         print_stored(command, &result);
+    if (ret_rejected)
+        *ret_rejected = result.rejected > 0;
     return end_with(options, &result);
 }
 
-static int run(const struct invocation *invocation)
+static int run_one(const struct invocation *invocation)
 {
     struct table_command command;
     struct import_options options;
-    int code = table_command_open(&command, invocation, true);
+    int code;
 
+    if (invocation->arg_count < 2)
+        return print_usage("import wants FILE: tableward import TABLE FILE");
+    code = table_command_open(&command, invocation, true);
     if (code == EXIT_DONE)
-        code = read_options(&command, &options);
+        code = read_options(&command, invocation->args[1],
+            invocation->values[OPTION_ID], &options);
     if (code == EXIT_DONE)
-        code = perform(&command, &options);
+        code = perform(&command, &options, NULL);
+    table_command_close(&command);
+    return code;
+}
+
+/* ---- all tables ---- */
+
+static void report_other(void *context, const char *path)
+{
+    (void)context;
+    say("%s is not imported: its name is not TABLE.jsonl or TABLE.csv", path);
+}
+
+/* A worker would continue the runs of an imported ledger. */
+static bool is_own_table(const char *table)
+{
+    return strcasecmp(table, LEDGER_TABLE) == 0 ||
+           strcasecmp(table, PROBE_TABLE) == 0;
+}
+
+/* Before anything is imported. */
+static int check_folder(const char *path, const struct folder *folder)
+{
+    if (folder->unfinished)
+        return print_usage("%s belongs to an export that is not complete: "
+                           "continue it with its --id, or remove the file",
+            folder->unfinished);
+    for (size_t i = 1; i < folder->count; i++)
+        if (strcasecmp(folder->files[i - 1].table, folder->files[i].table) == 0)
+            return print_usage("%s and %s are files of one table, because its "
+                               "name does not depend on case: remove one",
+                folder->files[i - 1].path, folder->files[i].path);
+    if (folder->count == 0)
+        return print_usage("%s holds no TABLE.jsonl or TABLE.csv", path);
+    return EXIT_DONE;
+}
+
+static int import_file(struct table_command *command,
+    const struct folder_file *file, bool *ret_rejected)
+{
+    const char *id = command->invocation->values[OPTION_ID];
+    struct import_options options;
+    int code;
+
+    command->table = file->table;
+    if (id)
+        id = arena_format(&command->arena, "%s.%s", id, file->table).at;
+    code = read_options(command, file->path, id, &options);
+    return code == EXIT_DONE ? perform(command, &options, ret_rejected) : code;
+}
+
+/* After rejected lines in one table the next ones are imported nevertheless. */
+static int import_each(
+    struct table_command *command, const struct folder *folder)
+{
+    size_t imported = 0, rejected = 0;
+    int code = EXIT_DONE;
+
+    for (size_t i = 0; i < folder->count && code == EXIT_DONE; i++) {
+        const struct folder_file *file = &folder->files[i];
+        bool has_rejected = false;
+
+        if (is_own_table(file->table)) {
+            say("%s is not imported, because its runs would continue here; "
+                "`import %s FILE` imports it",
+                file->path, file->table);
+            continue;
+        }
+        code = import_file(command, file, &has_rejected);
+        if (has_rejected)
+            code = EXIT_DONE;
+        rejected += has_rejected;
+        imported++;
+    }
+    if (code != EXIT_DONE)
+        return code;
+    say("%zu table%s imported", imported, imported == 1 ? "" : "s");
+    if (rejected == 0)
+        return EXIT_DONE;
+    say("lines of %zu table%s were rejected", rejected,
+        rejected == 1 ? "" : "s");
+    return EXIT_FAILED;
+}
+
+static int perform_all(struct table_command *command, const char *path)
+{
+    struct folder folder;
+    struct err err;
+    int code;
+
+    if (folder_read(&folder, path, report_other, NULL, &err) != TW_OK)
+        code = print_usage("%s", err.text);
+    else
+        code = check_folder(path, &folder);
+    if (code == EXIT_DONE)
+        code = import_each(command, &folder);
+    folder_done(&folder);
+    return code;
+}
+
+static int run_all(const struct invocation *invocation)
+{
+    struct table_command command;
+    int code;
+
+    if (invocation->arg_count > 1)
+        return print_usage("import --all wants one FOLDER, and takes every "
+                           "table in it");
+    if (invocation->values[OPTION_FORMAT] ||
+        invocation->values[OPTION_REJECTED])
+        return print_usage("--format and --rejected are for one FILE, not for "
+                           "--all");
+    code = table_command_open_all(&command, invocation, true);
+    if (code == EXIT_DONE)
+        code = perform_all(&command, invocation->args[0]);
     table_command_close(&command);
     return code;
 }
 
 /* ---- the command ---- */
 
-static const char *const REQUIRED[] = {"TABLE", "FILE", NULL};
+static int run(const struct invocation *invocation)
+{
+    return invocation->values[OPTION_ALL] ? run_all(invocation)
+                                          : run_one(invocation);
+}
+
+static const char *const REQUIRED[] = {"TABLE, or --all and a FOLDER", NULL};
 
 static const struct command_option OPTIONS[] = {
+    {OPTION_ALL, "every TABLE.jsonl and TABLE.csv of FOLDER, as export --all "
+                 "writes them"},
     {OPTION_ON_CONFLICT, "where a different entity has the key: fail (the "
                          "default), skip, replace or merge"},
     {OPTION_ON_ERROR, "at an invalid line: fail (the default) or skip"},
@@ -200,7 +334,7 @@ static const struct command_option OPTIONS[] = {
 
 const struct command command_import = {
     .name = "import",
-    .arguments = "TABLE FILE",
+    .arguments = "TABLE FILE | --all FOLDER",
     .summary = "stores entities from JSON Lines, as export writes them, or CSV",
     .details =
         "FILE may be - for standard input. A missing table is created. An "
@@ -217,7 +351,10 @@ const struct command command_import = {
         "corrected and imported; for standard\ninput and pipes only with "
         "--rejected. A file that is not empty is never\noverwritten, and one "
         "import at a time writes it. If a line was rejected the exit\ncode is "
-        "1.\n",
+        "1.\n\n"
+        "With --all each file of FOLDER goes into the table of its name; with "
+        "--id each import\ngets the id ID.TABLE. The ledger (TablewardRuns) is "
+        "left out, because a worker would\ncontinue the runs in it.\n",
     .required = REQUIRED,
     .max_args = 2,
     .options = OPTIONS,

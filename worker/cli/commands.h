@@ -23,6 +23,7 @@ extern const struct command command_import;
 extern const struct command command_export;
 extern const struct command command_count;
 extern const struct command command_census;
+extern const struct command command_tables;
 extern const struct command command_version;
 extern const struct command command_help_command;
 

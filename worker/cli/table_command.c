@@ -3,6 +3,7 @@
 #include "worker/cli/table_command.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
@@ -172,14 +173,15 @@ static int open_store(struct table_command *command, bool may_create)
     return code == EXIT_DONE && !command->store ? EXIT_FAILED : code;
 }
 
-int table_command_open(struct table_command *command,
-    const struct invocation *invocation, bool may_create)
+static int open_command(struct table_command *command,
+    const struct invocation *invocation, bool may_create, bool one_table)
 {
-    int code;
+    int code = EXIT_DONE;
 
     *command = (struct table_command){.invocation = invocation};
     arena_init(&command->arena);
-    code = read_table(command);
+    if (one_table)
+        code = read_table(command);
     if (code == EXIT_DONE)
         code = read_filter(command);
     if (code == EXIT_DONE)
@@ -192,6 +194,18 @@ int table_command_open(struct table_command *command,
     command->watched = true;
     platform_start(&command->watcher, "stop", watch, command);
     return EXIT_DONE;
+}
+
+int table_command_open(struct table_command *command,
+    const struct invocation *invocation, bool may_create)
+{
+    return open_command(command, invocation, may_create, true);
+}
+
+int table_command_open_all(struct table_command *command,
+    const struct invocation *invocation, bool may_create)
+{
+    return open_command(command, invocation, may_create, false);
 }
 
 void table_command_close(struct table_command *command)
@@ -254,20 +268,70 @@ struct scan *table_command_scan(struct table_command *command)
                                  });
 }
 
-/* ---- failures ---- */
+/* ---- all tables ---- */
 
 struct listing {
     struct store *store;
+    struct continuation from; /* not in page, which a failed request clears */
     struct page page;
 };
 
 static enum tw_err list_tables(void *context, struct exchange *exchange)
 {
     struct listing *listing = context;
-    const struct continuation begin = {.more = false};
 
-    return store_list_tables(listing->store, exchange, begin, &listing->page);
+    return store_list_tables(
+        listing->store, exchange, listing->from, &listing->page);
 }
+
+static int compare_names(const void *a, const void *b)
+{
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+static const char **add_names(struct table_command *command,
+    struct listing *listing, const char **names, size_t *count)
+{
+    const struct page *page = &listing->page;
+
+    listing->from = page->next;
+    listing->from.partition_key =
+        arena_copy(&command->arena, page->next.partition_key);
+    listing->from.row_key = arena_copy(&command->arena, page->next.row_key);
+    names = mem_resize(names, (*count + page->count) * sizeof(*names));
+    for (size_t i = 0; i < page->count; i++)
+        names[(*count)++] =
+            arena_copy(&command->arena, page->entities[i].partition_key).at;
+    return names;
+}
+
+enum tw_err table_command_list(struct table_command *command,
+    const char *const **ret, size_t *ret_count, struct err *err)
+{
+    struct listing listing = {.store = command->store};
+    const char **names = NULL, **kept;
+    enum tw_err outcome;
+
+    *ret_count = 0;
+    page_init(&listing.page);
+    do {
+        outcome = session_call(&command->session, command->store, list_tables,
+            &listing, true, err);
+        if (outcome == TW_OK)
+            names = add_names(command, &listing, names, ret_count);
+    } while (outcome == TW_OK && listing.from.more);
+    page_done(&listing.page);
+    kept = arena_alloc(&command->arena, (*ret_count + 1) * sizeof(*kept));
+    if (*ret_count > 0) {
+        memcpy(kept, names, *ret_count * sizeof(*kept));
+        qsort(kept, *ret_count, sizeof(*kept), compare_names);
+    }
+    mem_free(names);
+    *ret = kept;
+    return outcome;
+}
+
+/* ---- failures ---- */
 
 static const char *nearest_table(
     struct table_command *command, const struct page *page)

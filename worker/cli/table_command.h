@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* Shared by import, export, count and census: opens a table of a store, reads
- * the options, and ends the process within 5 s of a stop signal. */
+/* Shared by import, export, count, census and tables: opens a table of a store,
+ * reads the options, and ends the process within 5 s of a stop signal. */
 #ifndef TW_CLI_TABLE_COMMAND_H
 #define TW_CLI_TABLE_COMMAND_H
 
 #include <stdbool.h>
 
 #include "worker/base/arena.h"
+#include "worker/base/err.h"
 #include "worker/base/platform.h"
 #include "worker/base/slice.h"
 #include "worker/cli/command.h"
@@ -23,7 +24,7 @@ struct table_command {
     bool opened; /* session_open() was called */
     struct arena arena;
     struct store *store; /* NULL: the store's file does not exist */
-    const char *table;
+    const char *table;   /* NULL: the command is about all tables */
     struct slice filter;
     struct slice *select; /* NULL: all properties */
     size_t select_count;
@@ -41,11 +42,19 @@ struct table_command {
  * table_command_open: read the configuration, the table's name, --filter,
  * --select and --store, and start the request pool. An exit code; call
  * table_command_close() in any case. After this call the process ends with 75
- * at most 5 s after a stop signal.
+ * at most 5 s after a stop signal. table_command_open_all: the same for a
+ * command about all tables of the store.
  */
 int table_command_open(struct table_command *command,
     const struct invocation *invocation, bool may_create);
+int table_command_open_all(struct table_command *command,
+    const struct invocation *invocation, bool may_create);
 void table_command_close(struct table_command *command);
+
+/* table_command_list: the names of all tables of the store, in the order of
+ * strcmp(); they live as long as command. Outcomes of the store. */
+TW_MUST_USE enum tw_err table_command_list(struct table_command *command,
+    const char *const **ret, size_t *ret_count, struct err *err);
 
 /* table_command_on_abort: set the abort callback; NULL: none. */
 void table_command_on_abort(

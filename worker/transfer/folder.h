@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The folder of `export --all` and `import --all`: one file for each table,
+ * TABLE.jsonl or TABLE.csv.
+ *
+ * An export with an id keeps a progress file in the folder until it is
+ * complete, export-ID.progress: the store's name, then one line for each table,
+ * written before the table's file:
+ *
+ *   store main
+ *   Blogs 0             no file existed
+ *   Channels 1234567    inode of the file that this export replaces
+ *
+ * The file of a table is replaced by one rename, so it has been exported if it
+ * exists and has another inode.
+ */
+#ifndef TW_TRANSFER_FOLDER_H
+#define TW_TRANSFER_FOLDER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "worker/base/arena.h"
+#include "worker/base/err.h"
+#include "worker/transfer/records.h"
+
+struct folder_file {
+    const char *table; /* as the file's name has it */
+    const char *path;
+    enum records_format format;
+};
+
+struct folder {
+    struct arena arena;              /* memory of all other fields */
+    const struct folder_file *files; /* by table, ignoring case */
+    size_t count;
+    const char *unfinished; /* a file that an interrupted export keeps; NULL:
+                               there is none */
+};
+
+/*
+ * folder_read: find the files of tables. other (may be NULL) is called for each
+ * entry that is not the file of a table, nor kept by an export or an import.
+ * TW_INVALID: the folder cannot be read. Call folder_done() in any case.
+ */
+TW_MUST_USE enum tw_err folder_read(struct folder *folder, const char *path,
+    void (*other)(void *context, const char *path), void *context,
+    struct err *err);
+void folder_done(struct folder *folder);
+
+/* folder_path: the path of a table's file. In arena. */
+const char *folder_path(const char *folder, const char *table,
+    enum records_format format, struct arena *arena);
+
+/* folder_create: create the folder, for its owner alone, if it does not exist.
+ * TW_CONFLICT: path is not a folder. TW_INVALID: it cannot be created. */
+TW_MUST_USE enum tw_err folder_create(const char *path, struct err *err);
+
+/* ---- the progress of an export ---- */
+
+struct folder_progress;
+
+/*
+ * folder_progress_open: id is valid for text_is_run_id(). TW_CONFLICT: the id
+ * belongs to an export of another store. TW_STOPPED: another process exports
+ * with this id. TW_INVALID, TW_FULL: the file cannot be written. Owned.
+ */
+TW_MUST_USE enum tw_err folder_progress_open(const char *folder, const char *id,
+    const char *store, struct folder_progress **ret, struct err *err);
+
+/* folder_progress_begun: has this export begun to write the table's file at
+ * path? *ret_done: and completed it? */
+bool folder_progress_begun(const struct folder_progress *progress,
+    const char *table, const char *path, bool *ret_done);
+
+/* folder_progress_begin: call before the file at path is written. TW_INVALID,
+ * TW_FULL. */
+TW_MUST_USE enum tw_err folder_progress_begin(struct folder_progress *progress,
+    const char *table, const char *path, struct err *err);
+
+/* folder_progress_close: removes the progress file if the export is complete or
+ * has not begun. NULL: nothing. */
+void folder_progress_close(struct folder_progress *progress, bool complete);
+
+#endif
