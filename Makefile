@@ -75,6 +75,7 @@ test:   ## unit, conformance and end-to-end tests; installs what they need
 	@AZSIM=$(OUT)/azsim tests/azsim/run
 	@TABLEWARD=$(PROGRAM) tests/with-azurite tests/readme
 	@tests/cli.sh $(PROGRAM)
+	@tests/files.sh $(PROGRAM)
 	@TABLEWARD=$(PROGRAM) tests/run-e2e $(E2E)
 
 check: test   ## the same as test

@@ -496,7 +496,7 @@ static void a_file_of_a_former_release_stays_as_it_is(void **state)
     assert_kept(&f);
     store_close(f.store);
     assert_int_equal(size_of(PATH), full);
-    /* What jobs/GUIDE.md says: from then on it is a new one. */
+    /* What systemd/BACKUP.md says: from then on it is a new one. */
     change_file(PATH, "PRAGMA auto_vacuum = INCREMENTAL; VACUUM");
     assert_true(size_of(PATH) < full / 2);
     assert_int_equal(ask_file(PATH, "PRAGMA auto_vacuum"), 2);

@@ -200,7 +200,9 @@ static const struct trouble {
     {SQLITE_LOCKED, TW_BUSY, "another process is writing to it"},
     {SQLITE_PROTOCOL, TW_BUSY, "another process is writing to it"},
     {SQLITE_FULL, TW_FULL, "the disk is full"},
-    {SQLITE_READONLY, TW_FULL, "it cannot be written"},
+    {SQLITE_READONLY, TW_FULL,
+        "it cannot be written: no permission for it or for its folder, or a"
+        " file system that is mounted read-only"},
     {SQLITE_CANTOPEN, TW_FULL, "it cannot be opened or written"},
     {SQLITE_PERM, TW_FULL, "it cannot be opened or written"},
     {SQLITE_IOERR, TW_FULL, "it cannot be read or written"},

@@ -1,0 +1,458 @@
+#!/bin/sh
+# What an operator does with files, on embedded stores in a folder of its own: all
+# tables exported and imported, copies that may only be read, space that is given
+# back, and the backups of systemd/BACKUP.md.
+#
+#   tests/files.sh [PROGRAM]   from the root of the tree; default build/tableward
+set -u
+program=$(readlink -f "${1:-${TABLEWARD:-build/tableward}}") || exit 1
+guide=$(readlink -f systemd/BACKUP.md) || exit 1
+dir=$(mktemp -d "${TMPDIR:-/tmp}/tableward-files.XXXXXX") || exit 1
+trap 'chmod -R u+w "$dir"; rm -rf "$dir"' EXIT
+trap 'exit 1' HUP INT TERM
+cd "$dir" || exit 1
+unset AZURE_STORAGE_CONNECTION_STRING TABLEWARD_CONFIG STATE_DIRECTORY \
+    CREDENTIALS_DIRECTORY NOTIFY_SOCKET
+failed=0 passed=0 as=
+
+fail() {
+    echo "files: $*" >&2
+    sed 's/^/    out: /' out >&2
+    sed 's/^/    err: /' err >&2
+    failed=$((failed + 1))
+}
+
+# run EXIT ARGUMENT ...: the command must end so; out and err are kept. $as:
+# the command before it that changes the user.
+run() {
+    wanted=$1
+    shift
+    # shellcheck disable=SC2086 # $as is several words
+    timeout 60 $as "$program" "$@" >out 2>err </dev/null
+    code=$?
+    last=$*
+    if [ "$code" -eq "$wanted" ]; then
+        passed=$((passed + 1))
+    else
+        fail "'$last' ended with $code, not $wanted"
+    fi
+}
+
+says() { grep -Eq -- "$1" err || fail "'$last' does not say: $1"; }
+prints() { grep -Eq -- "$1" out || fail "'$last' does not print: $1"; }
+last_says() {
+    tail -n 1 err | grep -Eq -- "$1" || fail "'$last' does not end with: $1"
+}
+
+# wait_for COMMAND ...: at most 20 s.
+wait_for() {
+    tries=0
+    until "$@"; do
+        tries=$((tries + 1))
+        [ "$tries" -lt 200 ] || {
+            fail "this does not come true: $*"
+            return
+        }
+        sleep 0.1
+    done
+}
+
+blogs() { # blogs CHANNEL COUNT
+    awk -v channel="$1" -v count="$2" 'BEGIN { for (i = 0; i < count; i++)
+        printf "{\"PartitionKey\":\"%s\",\"RowKey\":\"%04d\",\"Views@odata.type\":\"Edm.Int64\",\"Views\":\"%d\"}\n", channel, i, i }'
+}
+
+# configure NAME: NAME.yaml, with the store NAME.db.
+configure() {
+    cat >"$1.yaml" <<YAML
+stores: {main: {embedded: $1.db}}
+worker: {queues: [{name: tableward}]}
+jobs:
+  purge: {kind: delete, table: Blogs, filter: "Views ge 10L"}
+  copies: {kind: copy, from: {table: Blogs}, to: {table: Copies}}
+YAML
+}
+
+make_main() {
+    configure main
+    TABLEWARD_CONFIG=main.yaml
+    export TABLEWARD_CONFIG
+    blogs a 1500 >a.jsonl
+    run 0 import Blogs a.jsonl
+    printf '%s\n' '{"PartitionKey":"a","RowKey":"","N@odata.type":"Edm.Double","N":"NaN"}' >b.jsonl
+    run 0 import Channels b.jsonl
+    : >empty.jsonl
+    run 0 import Empty empty.jsonl
+}
+
+tables_are_listed_with_counts() {
+    run 0 tables
+    printf '%s\n' 'Blogs           1500' 'Channels           1' \
+        'Empty              0' | cmp -s - out || fail "tables: $(cat out)"
+    run 0 tables --json
+    prints '^\[\{"Table":"Blogs","Entities":1500\},\{"Table":"Channels","Entities":1\},\{"Table":"Empty","Entities":0\}\]$'
+    run 64 tables Blogs
+    run 64 tables --store mian
+    says "did you mean 'main'"
+}
+
+all_tables_come_back() {
+    run 0 export --all all
+    last_says '^tableward: 3 tables exported to all$'
+    [ "$(find all -type f | sort | tr '\n' ' ')" = \
+        'all/Blogs.jsonl all/Channels.jsonl all/Empty.jsonl ' ] ||
+        fail "the files are: $(ls all)"
+    [ "$(stat -c '%a' all all/Blogs.jsonl | tr '\n' ' ')" = '700 600 ' ] ||
+        fail "others can read the export"
+    cmp -s all/Blogs.jsonl a.jsonl || fail "Blogs is exported as it was not"
+    configure other
+    run 0 --config other.yaml import --all all
+    last_says '^tableward: 3 tables imported$'
+    run 0 --config other.yaml tables --json
+    prints '"Table":"Empty","Entities":0'
+    run 0 --config other.yaml export --all again
+    diff -r all again >out || fail "the import is not what was exported"
+    run 0 --config other.yaml import --all all
+    run 0 export --all csv --format csv
+    configure third
+    run 0 --config third.yaml import --all csv
+    run 0 --config third.yaml export --all from-csv
+    diff -r all from-csv >out || fail "by CSV it is not what was exported"
+}
+
+files_that_exist_are_replaced_with_force_only() {
+    cp -r all old
+    echo mine >old/Channels.jsonl
+    run 64 export --all old
+    last_says 'old/Blogs.jsonl exists: --force'
+    grep -qx mine old/Channels.jsonl || fail "an export that is refused writes"
+    run 0 export --all old --force
+    diff -r all old >out || fail "--force does not replace all files"
+    echo '{"PartitionKey":"a","RowKey":"1"}' >old/Former.jsonl
+    run 0 export --all old --force
+    says 'old/Former.jsonl is not of a table of store main'
+    run 64 export --all a.jsonl
+    last_says 'a.jsonl is not a folder'
+    run 64 export --all
+    says 'wants TABLE, or --all and a FOLDER'
+    run 64 export --all one two
+    run 64 export --all one --filter 'A eq 1'
+    [ ! -e one ] || fail "an export that is refused makes its folder"
+}
+
+# A limit for files ends the export by a signal, in the midst of Blogs.
+an_export_of_all_continues() {
+    mkdir cut
+    echo former >cut/Channels.jsonl
+    run 0 enqueue purge --id r1
+    cp main.db before.db
+    (
+        ulimit -f 80
+        "$program" export --all cut --id e1 --force >out 2>err </dev/null
+        true
+    ) 2>/dev/null
+    [ -e cut/TablewardRuns.jsonl ] || fail "the ledger is not the first"
+    [ ! -e cut/Blogs.jsonl ] || fail "an export that was killed is there"
+    grep -qx former cut/Channels.jsonl || fail "a file is replaced too early"
+    find cut -name 'Blogs.jsonl.e1-*.part' | grep -q . || fail "no part is kept"
+    [ -e cut/export-e1.progress ] || fail "no progress is kept"
+    run 64 --config other.yaml import --all cut
+    last_says 'export that is not complete: continue it with its --id'
+    inode=$(stat -c %i cut/TablewardRuns.jsonl)
+    run 0 export --all cut --id e1 --force
+    says 'continuing after .a. / '
+    last_says '3 tables exported to cut'
+    [ "$(stat -c %i cut/TablewardRuns.jsonl)" = "$inode" ] ||
+        fail "a table is exported again"
+    cmp -s all/Blogs.jsonl cut/Blogs.jsonl || fail "an export that goes on is another"
+    cmp -s all/Channels.jsonl cut/Channels.jsonl || fail "Channels is not replaced"
+    [ "$(find cut -name '*.part' -o -name '*.progress')" = '' ] ||
+        fail "a complete export leaves: $(ls cut)"
+    run 64 export --all cut --id e1
+    [ ! -e cut/export-e1.progress ] || fail "a refused export leaves its progress"
+    run 64 export --all csv2 --id e1 --format csv
+}
+
+# A worker would continue what is open in a ledger.
+an_import_revives_no_run() {
+    configure elsewhere
+    run 0 --config elsewhere.yaml import --all cut
+    says 'cut/TablewardRuns.jsonl is not imported'
+    run 0 --config elsewhere.yaml worker --drain
+    run 0 --config elsewhere.yaml status --json
+    prints '^\[\]$'
+    run 0 --config elsewhere.yaml count Blogs
+    prints '^1500$'
+}
+
+an_import_of_all_continues() {
+    configure broken
+    cp -r all wrong
+    echo '{"PartitionKey":1}' >wrong/Channels.jsonl
+    run 1 --config broken.yaml import --all wrong --id i1
+    says 'wrong/Channels.jsonl:1: '
+    cp all/Channels.jsonl wrong/Channels.jsonl
+    run 0 --config broken.yaml import --all wrong --id i1
+    says 'import i1.Blogs succeeded before'
+    last_says '3 tables imported'
+    run 0 --config broken.yaml import --all wrong --id i1
+    says 'import i1.Channels succeeded before'
+    echo '{"PartitionKey":1}' >wrong/Channels.jsonl
+    run 1 --config broken.yaml import --all wrong --on-error skip
+    last_says '^tableward: lines of 1 table were rejected$'
+    says '3 tables imported'
+    [ -s wrong/Channels.jsonl.rejected ] || fail "the line is not kept"
+}
+
+what_is_no_table_is_said() {
+    mkdir odd
+    cp all/Empty.jsonl odd/Empty.jsonl
+    touch odd/notes.txt odd/x.jsonl
+    mkdir odd/Folder.jsonl
+    run 0 --config broken.yaml import --all odd
+    for name in notes.txt x.jsonl Folder.jsonl; do
+        says "odd/$name is not imported: its name is not TABLE.jsonl"
+    done
+    last_says '1 table imported'
+    cp all/Blogs.jsonl odd/Blogs.jsonl
+    cp all/Blogs.jsonl odd/blogs.jsonl
+    run 64 --config broken.yaml import --all odd
+    last_says 'Blogs.jsonl and odd/blogs.jsonl are files of one table'
+    run 64 export --all odd --force
+    last_says 'blogs.jsonl would be files of one table|Blogs.jsonl would be files'
+    rm odd/*.jsonl 2>/dev/null
+    run 64 --config broken.yaml import --all odd
+    last_says 'odd holds no TABLE.jsonl'
+    run 64 import --all nowhere
+    last_says 'nowhere cannot be read'
+}
+
+# ---- read-only copies ----
+
+# find_somebody: $somebody runs a command as a user whom permissions bind. False:
+# that cannot be done here.
+find_somebody() {
+    somebody=
+    [ "$(id -u)" -eq 0 ] || return 0
+    command -v setpriv >/dev/null || return 1
+    cp "$program" "$dir/program"
+    chmod 711 "$dir"
+    chmod 755 "$dir/program"
+    somebody='setpriv --reuid 65534 --regid 65534 --clear-groups'
+}
+
+# read_copy: commands that only read work; others say why not.
+read_copy() {
+    own=$program as=$somebody
+    [ -z "$as" ] || program=$dir/program
+    find read -ls | awk '{ print $3, $7, $NF }' >before
+    run 0 --config read/main.yaml status --json
+    prints '"Id":"r1","State":"queued"'
+    run 0 --config read/main.yaml status r1
+    run 0 --config read/main.yaml count Blogs
+    prints '^1500$'
+    run 0 --config read/main.yaml tables
+    prints '^Blogs +1500$'
+    run 0 --config read/main.yaml export Blogs -
+    cmp -s out a.jsonl || fail "a copy that cannot be written is read wrongly"
+    run 0 --config read/main.yaml census Blogs
+    run 0 --config read/main.yaml poison list
+    run 0 --config read/main.yaml jobs
+    run 0 --config read/main.yaml check
+    run 1 --config read/main.yaml verify copies
+    run 0 --config read/main.yaml run purge --dry-run
+    run 69 --config read/main.yaml check --online
+    says 'its file cannot be written: commands that only read work'
+    for command in 'import Blogs -' 'enqueue purge' 'run purge --yes' \
+        'cancel r1' 'poison retry --all'; do
+        # shellcheck disable=SC2086 # several words
+        run 69 --config read/main.yaml $command
+        last_says 'main.db: it cannot be written: no permission'
+    done
+    find read -ls | awk '{ print $3, $7, $NF }' | cmp -s - before ||
+        fail "reading changes: $(ls -l read)"
+    program=$own as=
+}
+
+# copy_store FILE ...: main.db of before the worker ran, and more, without
+# permission to write.
+copy_store() {
+    mkdir read
+    cp main.yaml "$@" read/
+    chmod 444 read/*
+    chmod 555 read
+}
+
+a_copy_that_may_not_be_written_is_read() {
+    find_somebody || {
+        echo "files: not tested: a copy that cannot be written; there is no setpriv"
+        return
+    }
+    mv main.db now.db
+    cp before.db main.db
+    copy_store main.db
+    read_copy
+    rm -rf read
+    # A file that may be written, in a folder that may not.
+    copy_store main.db
+    chmod 666 read/main.db
+    read_copy
+    rm -rf read
+    # What a process that was killed leaves: the log alone says that an entity
+    # is gone.
+    for end in '' -wal -shm; do
+        echo "cp main.db$end killed.db$end"
+    done >copy.sh
+    echo '{"PartitionKey":"a","RowKey":"zzzz"}' >more.jsonl
+    run 0 import Blogs more.jsonl
+    sqlite3 main.db "PRAGMA wal_autocheckpoint = 0;
+        DELETE FROM entities WHERE row_key = CAST('zzzz' AS BLOB)" \
+        '.shell sh copy.sh' >/dev/null
+    for name in killed.db killed.db-wal killed.db-shm; do
+        [ -s "$name" ] || fail "there is no $name"
+    done
+    mv main.db clean.db
+    mv killed.db main.db
+    mv killed.db-wal main.db-wal
+    copy_store main.db main.db-wal
+    read_copy
+    rm -rf read
+    mv killed.db-shm main.db-shm
+    copy_store main.db main.db-wal main.db-shm
+    read_copy
+    rm -rf read main.db-wal main.db-shm
+    mv now.db main.db
+}
+
+# ---- space ----
+
+size() { stat -c %s "$1"; }
+is_small() { [ "$(size "$1")" -lt 3000000 ]; }
+
+an_idle_worker_gives_space_back() {
+    configure space
+    awk 'BEGIN { x = sprintf("%3000s", ""); gsub(" ", "x", x)
+        for (i = 0; i < 4000; i++) printf "{\"PartitionKey\":\"p\",\"RowKey\":\"%04d\",\"Views@odata.type\":\"Edm.Int64\",\"Views\":\"%d\",\"X\":\"%s\"}\n", i, i, x }' >large.jsonl
+    run 0 --config space.yaml import Blogs large.jsonl
+    run 0 --config space.yaml run purge --yes
+    [ "$(size space.db)" -gt 10000000 ] || fail "the file is not large"
+    "$program" --config space.yaml worker >out 2>err </dev/null &
+    worker=$!
+    wait_for is_small space.db
+    run 0 --config space.yaml count Blogs
+    prints '^10$'
+    kill -TERM "$worker"
+    wait "$worker" || fail "the worker fails"
+    head -n 10 large.jsonl >wanted
+    run 0 --config space.yaml export Blogs
+    cmp -s wanted out || fail "what was left has changed"
+}
+
+# ---- the backups of the guide ----
+
+# guide_does HEADING: runs the commands below it.
+guide_does() {
+    awk -v heading="### $1" '/^##/ { inside = $0 == heading; next }
+        inside && $0 == "```" { code = 0 }
+        inside && code
+        inside && $0 == "```sh" { code = 1 }' "$guide" >commands
+    [ -s commands ] || fail "the guide has no commands: $1"
+    PATH="$dir/bin:$PATH" sh -eu commands >out 2>err </dev/null ||
+        fail "the guide's commands fail: $1"
+}
+
+# The guide's programs, and no service of this machine.
+make_programs() {
+    mkdir bin
+    printf '#!/bin/sh\nexec "%s" "$@"\n' "$program" >bin/tableward
+    printf '#!/bin/sh\necho "systemctl $*" >>"%s/systemctl"\n' "$dir" \
+        >bin/systemctl
+    chmod +x bin/*
+}
+
+# Tables, messages and the ledger are of one moment, though a worker runs.
+a_backup_of_a_running_store_is_restored() {
+    configure live
+    TABLEWARD_CONFIG=live.yaml STORE=live.db BACKUP=backup.db
+    export TABLEWARD_CONFIG STORE BACKUP
+    run 0 import Blogs a.jsonl
+    run 0 enqueue purge --id old --delay 1h
+    "$program" worker >worker.out 2>worker.err </dev/null &
+    worker=$!
+    wait_for test -e live.db-shm
+    guide_does 'An embedded store, while workers run'
+    [ "$(stat -c %a backup.db)" = 600 ] || fail "others can read the backup"
+    run 0 run purge --yes --id later
+    run 0 count Blogs
+    prints '^10$'
+    kill -KILL "$worker"
+    wait "$worker" 2>/dev/null
+    guide_does 'Restoring an embedded store'
+    grep -qx 'systemctl stop tableward' systemctl || fail "no worker is stopped"
+    run 0 count Blogs
+    prints '^1500$'
+    run 0 status --json
+    prints '"Id":"old","State":"queued"'
+    grep -q '"Id":"later"' out && fail "a later run is in the older file"
+    run 0 status --queues
+    prints '1 message'
+    [ "$(sqlite3 live.db 'PRAGMA journal_mode')" = wal ] || fail "no log"
+}
+
+# The same by a copy of the files of a worker that was killed.
+a_backup_of_a_stopped_store_is_restored() {
+    rm -rf backup.db* live.db*
+    run 0 import Blogs a.jsonl
+    guide_does 'An embedded store, with the workers stopped'
+    run 0 run purge --yes
+    guide_does 'Restoring an embedded store'
+    run 0 count Blogs
+    prints '^1500$'
+}
+
+a_file_of_a_former_release_is_shortened() {
+    rm -rf live.db*
+    run 0 import Blogs a.jsonl
+    sqlite3 live.db 'PRAGMA auto_vacuum = NONE; VACUUM'
+    run 0 run purge --yes
+    before=$(size live.db)
+    guide_does 'Space that an embedded store no longer needs'
+    [ "$(size live.db)" -lt "$before" ] || fail "the file is as large as before"
+    [ "$(sqlite3 live.db 'PRAGMA auto_vacuum')" = 2 ] || fail "not from now on"
+    run 0 count Blogs
+    prints '^10$'
+}
+
+# On Azure the commands are the same.
+a_backup_by_export_is_restored() {
+    rm -rf live.db* backup
+    FOLDER=backup
+    export FOLDER
+    run 0 import Blogs a.jsonl
+    run 0 enqueue purge --id open
+    guide_does 'Any store, Azure too'
+    rm -rf live.db*
+    guide_does 'Restoring an export'
+    run 0 count Blogs
+    prints '^1500$'
+    run 0 status --json
+    grep -q '"Id":"open"' out && fail "the import revives a run"
+}
+
+make_main
+tables_are_listed_with_counts
+all_tables_come_back
+files_that_exist_are_replaced_with_force_only
+an_export_of_all_continues
+an_import_revives_no_run
+an_import_of_all_continues
+what_is_no_table_is_said
+a_copy_that_may_not_be_written_is_read
+an_idle_worker_gives_space_back
+make_programs
+a_backup_of_a_running_store_is_restored
+a_backup_of_a_stopped_store_is_restored
+a_file_of_a_former_release_is_shortened
+a_backup_by_export_is_restored
+echo "files: $passed passed, $failed failed"
+[ "$failed" -eq 0 ]
