@@ -96,6 +96,17 @@ tables_are_listed_with_counts() {
     says "did you mean 'main'"
 }
 
+# More than a page of names.
+many_tables_are_listed() {
+    configure many
+    run 0 --config many.yaml import Blogs b.jsonl
+    sqlite3 many.db "INSERT INTO tables (name) SELECT 'T' || value
+        FROM generate_series(1000, 3499)"
+    run 0 --config many.yaml tables
+    [ "$(wc -l <out)" -eq 2501 ] || fail "not all tables are listed"
+    [ "$(sort -u out | wc -l)" -eq 2501 ] || fail "tables are listed twice"
+}
+
 all_tables_come_back() {
     run 0 export --all all
     last_says '^tableward: 3 tables exported to all$'
@@ -441,6 +452,7 @@ a_backup_by_export_is_restored() {
 
 make_main
 tables_are_listed_with_counts
+many_tables_are_listed
 all_tables_come_back
 files_that_exist_are_replaced_with_force_only
 an_export_of_all_continues

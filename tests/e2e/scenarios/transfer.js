@@ -177,6 +177,60 @@ async function kills(suite) {
       });
 }
 
+// Goal: every table of a store, there and back, by commands that are killed at
+// any moment and started again; what was open in the ledger is not continued.
+async function all_tables(suite) {
+  const count = HOW_MANY[suite.Store.name] / 2;
+  const seed = Number(process.env.E2E_SEED) || crypto.randomInt(1, 1 << 30);
+  const next = random(seed);
+  const sizes = {Blogs: count, Channels: 7, Empty: 0, Trains: count / 2};
+  await open(suite);
+  fs.mkdirSync(suite.file('in'));
+  for (const [table, size] of Object.entries(sizes))
+    write_lines(suite, `in/${table}.jsonl`, size, next);
+  const tables = async (...args) => JSON.parse((await suite.command(
+      ['tables', '--json', ...args], {limit_ms: 60000})).out)
+      .filter(({Table}) => Table in sizes);
+  await suite.judge(`an import of all that is killed continues (seed ${seed})`,
+      async () => {
+        const end = await killed(
+            suite, next, ['import', '--all', 'in', '--id', 'in']);
+        assert.ok(end.kills > 0, 'it was never killed');
+        assert.strictEqual(end.code, 0, end.log);
+      });
+  await suite.judge('tables lists them, with counts where asked', async () => {
+    assert.deepStrictEqual(await tables('--count'), Object.entries(sizes)
+        .map(([Table, Entities]) => ({Table, Entities})));
+    const named = await suite.command(['tables'], {limit_ms: 60000});
+    const counted = suite.Store.name === 'embedded';
+    assert.strictEqual(/^Empty +0$/m.test(named.out), counted, named.out);
+    assert.strictEqual(/^Empty$/m.test(named.out), !counted, named.out);
+    assert.strictEqual(/--count reads all/.test(named.log), !counted);
+  });
+  await suite.judge(`an export of all that is killed continues (seed ${seed})`,
+      async () => {
+        await ok(suite, 'export', '--all', 'whole');
+        const end = await killed(
+            suite, next, ['export', '--all', 'cut', '--id', 'out']);
+        assert.ok(end.kills > 0, 'it was never killed');
+        // Killed when all files had their names and its progress was removed.
+        if (end.code === 64) assert.match(end.log, /exists: --force/);
+        else assert.strictEqual(end.code, 0, end.log);
+        assert.deepStrictEqual(fs.readdirSync(suite.file('cut')).sort(),
+            fs.readdirSync(suite.file('whole')).sort());
+        for (const table of [...Object.keys(sizes), 'TablewardRuns'])
+          same_files(suite, `whole/${table}.jsonl`, `cut/${table}.jsonl`);
+      });
+  await suite.judge('all of it comes back elsewhere, the ledger does not',
+      async () => {
+        await ok(suite, 'import', '--all', 'cut', '--store', 'other');
+        await ok(suite, 'export', '--all', 'back', '--store', 'other');
+        assert.ok(!fs.existsSync(suite.file('back/TablewardRuns.jsonl')));
+        for (const table of Object.keys(sizes))
+          same_files(suite, `whole/${table}.jsonl`, `back/${table}.jsonl`);
+      });
+}
+
 // Goal: --on-conflict alone decides what is in the table, equal entities are
 // accepted, and rejected lines are kept.
 async function conflicts(suite) {
@@ -279,7 +333,8 @@ async function stop(suite) {
   write_lines(suite, 'some.jsonl', 10, random(3));
   for (const args of [['count', 'Blogs'], ['census', 'Blogs'],
     ['export', 'Blogs', 'out.jsonl'], ['export', 'Blogs', 'out.csv'],
-    ['import', 'Blogs', 'some.jsonl']])
+    ['import', 'Blogs', 'some.jsonl'], ['tables'],
+    ['export', '--all', 'out-all']])
     await suite.judge(`${args.join(' ')} is stopped within 5 s`, async () => {
       const asked = new Promise((resolve) => silent.once('connection', resolve));
       const running = suite.program.start([...options, ...args]);
@@ -327,6 +382,8 @@ module.exports = [
     seconds: 120, body: round_trip(true)},
   {name: 'transfer kills', stores: ['azurite', 'azsim', 'embedded'],
     seconds: 30, body: kills},
+  {name: 'transfer all tables', stores: ['azurite', 'azsim', 'embedded'],
+    seconds: 30, body: all_tables},
   {name: 'transfer conflicts', stores: ['azurite', 'azsim', 'embedded'],
     seconds: 10, body: conflicts},
   {name: 'transfer csv', stores: ['azurite', 'embedded'], seconds: 5,
