@@ -1331,6 +1331,7 @@ errors_are_json_lines_where_the_log_is() {
     says '"run":"[^"]*","attempt":1,"args":{"channel":"Json"},"store":"main"'
     says '"message":"succeeded: .*"duration_ms":[0-9]+,"read":[0-9]+,"written":'
     grep -v '^{.*}$' err && fail "a line of the log is no JSON"
+    : >err
 }
 
 signals_stop_and_reload_the_worker() {

@@ -4,7 +4,9 @@
  * read from the ledger, because only the first 32 messages of a queue can be
  * peeked.
  */
+#include <stdatomic.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "worker/base/buf.h"
@@ -43,22 +45,33 @@ struct action {
 
 /* ---- actions on one run ---- */
 
-static int list_one(struct poison *poison, const struct ledger_run *run)
+/* more: how many other runs ended for the same reason. */
+static void list_line(const struct ledger_run *run, size_t more)
 {
     char time[TEXT_TIME_MAX];
     struct buf line;
 
-    (void)poison;
     buf_init(&line, LINE_MAX_BYTES);
     buf_add_format(&line, "%s  %-8s  ", print_time(run->finished_ticks, time),
         ledger_state_name(run->state));
     text_visible(&line, run->job);
     buf_add_text(&line, "  ");
     text_visible(&line, run->id);
+    if (more > 0) {
+        buf_add_text(&line, " and ");
+        print_count(&line, (int64_t)more);
+        buf_add_text(&line, " more");
+    }
     buf_add_text(&line, "  ");
     text_visible(&line, run->error);
     printf("%s\n", buf_text(&line));
     buf_done(&line);
+}
+
+static int list_one(struct poison *poison, const struct ledger_run *run)
+{
+    (void)poison;
+    list_line(run, 0);
     return EXIT_DONE;
 }
 
@@ -225,20 +238,258 @@ static int act_on_found(
     return poison->action->act(poison, run);
 }
 
-static int act_on_each(struct poison *poison, const struct runs *runs)
+/* ---- list: runs that ended for one reason are one line ---- */
+
+/* Runs of one job that ended in one state for one reason. */
+struct group {
+    const struct ledger_run *newest;
+    size_t count;
+};
+
+static int compare_slices(struct slice a, struct slice b)
 {
-    int exit_code = EXIT_DONE;
+    size_t len = a.len < b.len ? a.len : b.len;
+    int order = len > 0 ? memcmp(a.at, b.at, len) : 0;
 
-    if (as_json(poison)) {
-        runs_print_json(runs->list, runs->count);
-        return EXIT_DONE;
-    }
+    return order != 0 ? order : (a.len > b.len) - (a.len < b.len);
+}
+
+/* By what makes a group, then by their place in the list: newest first. */
+static int compare_reasons(const void *a, const void *b)
+{
+    const struct ledger_run *const *one = a, *const *other = b;
+    int order = compare_slices((*one)->job, (*other)->job);
+
+    if (order == 0)
+        order = (int)(*one)->state - (int)(*other)->state;
+    if (order == 0)
+        order = compare_slices((*one)->error, (*other)->error);
+    return order != 0 ? order : (*one > *other) - (*one < *other);
+}
+
+static bool is_same_reason(
+    const struct ledger_run *a, const struct ledger_run *b)
+{
+    return a->state == b->state && slice_equal(a->job, b->job) &&
+           slice_equal(a->error, b->error);
+}
+
+static int compare_newest(const void *a, const void *b)
+{
+    const struct group *one = a, *other = b;
+
+    return (one->newest > other->newest) - (one->newest < other->newest);
+}
+
+/* The groups of runs, that of the newest run first. Owned: mem_free(). */
+static struct group *make_groups(const struct runs *runs, size_t *ret_count)
+{
+    const struct ledger_run **sorted =
+        mem_array(runs->count + 1, sizeof(*sorted));
+    struct group *groups = mem_array(runs->count + 1, sizeof(*groups));
+    size_t count = 0;
+
+    for (size_t i = 0; i < runs->count; i++)
+        sorted[i] = &runs->list[i];
+    qsort(sorted, runs->count, sizeof(*sorted), compare_reasons);
     for (size_t i = 0; i < runs->count; i++) {
-        int one = poison->action->act(poison, &runs->list[i]);
+        if (i == 0 || !is_same_reason(sorted[i - 1], sorted[i]))
+            groups[count++] = (struct group){sorted[i], 0};
+        groups[count - 1].count++;
+    }
+    qsort(groups, count, sizeof(*groups), compare_newest);
+    mem_free(sorted);
+    *ret_count = count;
+    return groups;
+}
 
-        exit_code = one == EXIT_DONE ? exit_code : one;
+static void list_groups(const struct runs *runs)
+{
+    size_t count;
+    struct group *groups = make_groups(runs, &count);
+
+    for (size_t i = 0; i < count; i++)
+        list_line(groups[i].newest, groups[i].count - 1);
+    mem_free(groups);
+}
+
+/* ---- retry and drop of many runs ---- */
+
+/* How many runs are acted on at once: each needs several requests in turn. */
+#define AT_ONCE 16
+
+/* Runs that several threads act on. */
+struct crew {
+    struct poison *poison;
+    const struct ledger_run **runs;
+    size_t count;
+    _Atomic size_t next;
+    _Atomic int exit_code; /* of the last that failed */
+};
+
+static void act_on_next(void *arg)
+{
+    struct crew *crew = arg;
+    size_t i;
+
+    while ((i = atomic_fetch_add(&crew->next, 1)) < crew->count) {
+        int code = crew->poison->action->act(crew->poison, crew->runs[i]);
+
+        if (code != EXIT_DONE)
+            atomic_store(&crew->exit_code, code);
+    }
+}
+
+/* Act on all runs. Returns the exit code of one that failed. */
+static int act_at_once(
+    struct poison *poison, const struct ledger_run **runs, size_t count)
+{
+    struct crew crew = {.poison = poison, .runs = runs, .count = count};
+    struct platform_thread threads[AT_ONCE];
+    size_t started = 0;
+
+    atomic_init(&crew.next, 0);
+    atomic_init(&crew.exit_code, EXIT_DONE);
+    for (; started + 1 < count && started < AT_ONCE; started++)
+        platform_start(&threads[started], "poison", act_on_next, &crew);
+    act_on_next(&crew);
+    while (started > 0)
+        platform_join(&threads[--started]);
+    return atomic_load(&crew.exit_code);
+}
+
+/* Of a message that never became a run, the body is in the poison queue only.
+ */
+static bool is_body_only_queued(const struct ledger_run *run)
+{
+    return run->args.len == 0 && run->queue.len > 0;
+}
+
+/* Runs that are left to act on, sorted by PoisonId. */
+struct left {
+    const struct ledger_run **runs;
+    bool *done;
+    size_t count;
+};
+
+static int compare_copies(const void *a, const void *b)
+{
+    const struct ledger_run *const *one = a, *const *other = b;
+
+    return compare_slices((*one)->poison_id, (*other)->poison_id);
+}
+
+/* The place of the run of a copy in left; left->count: none. */
+static size_t find_left(const struct left *left, struct slice copy_id)
+{
+    size_t from = 0, below = left->count;
+
+    while (from < below) {
+        size_t middle = from + (below - from) / 2;
+
+        if (compare_slices(left->runs[middle]->poison_id, copy_id) < 0)
+            from = middle + 1;
+        else
+            below = middle;
+    }
+    return from < left->count &&
+                   slice_equal(left->runs[from]->poison_id, copy_id)
+               ? from
+               : left->count;
+}
+
+/* The runs that are left whose copies are the first of queue; they count as
+ * done. Returns how many. */
+static size_t take_first(struct poison *poison, struct slice queue,
+    struct left *left, const struct ledger_run *ret[QUEUE_MAX_GET])
+{
+    struct peeking peeking = {.store = poison->store};
+    struct err err;
+    size_t count = 0;
+
+    peeking.queue = mem_format("%.*s" SETUP_POISON_SUFFIX, SLICE_ARG(queue));
+    messages_init(&peeking.messages);
+    if (session_call(&poison->session, poison->store, peek, &peeking, true,
+            &err) != TW_OK)
+        peeking.messages.count = 0;
+    for (size_t i = 0; i < peeking.messages.count; i++) {
+        size_t at = find_left(left, peeking.messages.list[i].id);
+
+        if (at == left->count || left->done[at] || count == QUEUE_MAX_GET)
+            continue;
+        left->done[at] = true;
+        ret[count++] = left->runs[at];
+    }
+    messages_done(&peeking.messages);
+    mem_free(peeking.queue);
+    return count;
+}
+
+/*
+ * Only the first 32 copies of a poison queue can be read, and a body may be
+ * there only. So such runs are taken in the order of their copies: each that is
+ * done takes its copy away and brings another one within reach.
+ */
+static int act_on_copies(struct poison *poison, struct left *left)
+{
+    const struct ledger_run *first[QUEUE_MAX_GET];
+    int exit_code = EXIT_DONE, code;
+    size_t count;
+
+    qsort(left->runs, left->count, sizeof(*left->runs), compare_copies);
+    for (size_t i = 0; i < left->count;) {
+        if (left->done[i]) {
+            i++;
+            continue;
+        }
+        count = take_first(poison, left->runs[i]->queue, left, first);
+        if (count == 0) { /* out of reach: the action says so */
+            first[count++] = left->runs[i];
+            left->done[i] = true;
+        }
+        code = act_at_once(poison, first, count);
+        exit_code = code == EXIT_DONE ? exit_code : code;
     }
     return exit_code;
+}
+
+/* Runs are newest first. Those that were asked for first are acted on first. */
+static int act_on_many(struct poison *poison, const struct runs *runs)
+{
+    const struct ledger_run **list = mem_array(runs->count + 1, sizeof(*list));
+    struct left left = {mem_array(runs->count + 1, sizeof(*left.runs)),
+        mem_array(runs->count + 1, sizeof(*left.done)), 0};
+    size_t count = 0;
+    int exit_code, code;
+
+    for (size_t i = runs->count; i-- > 0;) {
+        if (is_body_only_queued(&runs->list[i]))
+            left.runs[left.count++] = &runs->list[i];
+        else
+            list[count++] = &runs->list[i];
+    }
+    exit_code = act_at_once(poison, list, count);
+    code = act_on_copies(poison, &left);
+    mem_free(list);
+    mem_free(left.runs);
+    mem_free(left.done);
+    return code == EXIT_DONE ? exit_code : code;
+}
+
+static int act_on_each(struct poison *poison, const struct runs *runs)
+{
+    bool all = poison->invocation->values[OPTION_ALL] != NULL;
+
+    if (as_json(poison))
+        runs_print_json(runs->list, runs->count);
+    else if (poison->action->shows && all)
+        for (size_t i = 0; i < runs->count; i++)
+            list_line(&runs->list[i], 0);
+    else if (poison->action->shows)
+        list_groups(runs);
+    else
+        return act_on_many(poison, runs);
+    return EXIT_DONE;
 }
 
 static int act_on_one(struct poison *poison, const char *id)
@@ -375,7 +626,7 @@ static const struct command_option OPTIONS[] = {
     {OPTION_QUEUE, "only those of this queue"},
     {OPTION_JOB, "only those of this job"},
     {OPTION_SINCE, "only those that ended so long ago, such as 2d"},
-    {OPTION_ALL, "retry or drop every one of them"},
+    {OPTION_ALL, "retry or drop every one of them; list: a line for each"},
     {OPTION_JSON, "list and show: one array of objects, for programs"},
     {OPTION_COUNT, NULL},
 };
@@ -385,11 +636,13 @@ const struct command command_poison = {
     .arguments = "list | show ID | retry ID | drop ID",
     .summary = "shows failed and poisoned runs, queues them again, gives up",
     .details =
-        "retry keeps the checkpoint and the time of the request, and puts a "
-        "message on a\nqueue that serves the job. drop takes the copy from "
-        "the\npoison queue, and the run is cancelled "
-        "for good; the ledger keeps why it failed.\nJOB/ID where several jobs "
-        "have a run of that ID.\n",
+        "list prints one line for all runs of a job that ended for one "
+        "reason, with the\nid of the newest. Job - holds messages that could "
+        "not be read, such as those of\nan unknown job. retry keeps the "
+        "checkpoint and the time of the request, and puts\na message on a "
+        "queue that serves the job. drop takes the copy from the poison "
+        "queue,\nand the run is cancelled for good; the ledger keeps why it "
+        "failed. JOB/ID where\nseveral jobs have a run of that ID.\n",
     .required = REQUIRED,
     .max_args = 2,
     .options = OPTIONS,

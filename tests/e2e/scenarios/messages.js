@@ -182,7 +182,7 @@ async function poison(suite) {
   });
   const listed = async () => {
     const {out} = await suite.program.ok(
-        [...suite.options, 'poison', 'list'], {env: suite.environment});
+        [...suite.options, 'poison', 'list', '--all'], {env: suite.environment});
     return out.split('\n').filter((line) => line !== '');
   };
   const poisoned = async () => (await suite.store.runs())
