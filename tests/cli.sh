@@ -1413,6 +1413,30 @@ status_watches_a_store_that_comes_later() {
     wait "$pid" || fail "SIGTERM ends status --watch with $?"
 }
 
+# On a terminal of 8 lines: queues, headings, and the newest runs that fit.
+status_watch_is_one_screen() {
+    cat >screen.yaml <<'YAML'
+stores: {main: {embedded: screen.db}}
+worker: {queues: [{name: one}, {name: two}]}
+jobs:
+  purge: {kind: delete, args: [key], table: Blogs, partition_key: "{key}"}
+YAML
+    for key in a b c d e f g h; do
+        run 0 enqueue purge "key=$key" --config screen.yaml
+    done
+    : >watched
+    script -qfc "stty rows 8 cols 60; exec '$program' status --watch \
+        --config screen.yaml" watched >/dev/null 2>&1 </dev/null &
+    pid=$!
+    wait_for 'key=h.*' watched
+    wait_for '?7h' watched
+    kill -TERM "$pid"
+    wait "$pid"
+    sed '/?7h/,$d' watched >once
+    [ "$(grep -c '^purge .*queued' once)" -eq 4 ] ||
+        fail "status --watch shows other than the four runs that fit"
+}
+
 # A run that waits for its second look is stopped, and taken up again.
 a_stopped_run_is_75_and_goes_on() {
     sed 's/settle: 0s/settle: 3s/' tableward.yaml >late.yaml
@@ -1540,6 +1564,7 @@ signals_stop_and_reload_the_worker
 what_another_process_enqueues_is_taken_at_once
 a_signal_that_comes_early_is_not_lost
 status_watches_a_store_that_comes_later
+status_watch_is_one_screen
 a_stopped_run_is_75_and_goes_on
 an_upgrade_is_shown_done_and_mended
 an_archive_that_may_not_be_written_fails_the_run

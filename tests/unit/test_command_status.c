@@ -92,8 +92,70 @@ static void a_running_run_says_how_far_it_is(void **state)
     assert_run_says("share          25.0 %\n");
     assert_run_says("rate           50.0/s\n");
     assert_run_says("time left      5 min\n");
-    assert_run_says("lease renewed  3 s\n");
+    assert_run_says("lease          renewed 3 s ago\n");
     assert_table_says("  5,000  25 %   50/s  5 min  3 s  ");
+}
+
+static void a_lease_says_whether_its_worker_is_alive(void **state)
+{
+    (void)state;
+    run.state = LEDGER_RUNNING;
+    run.started_ticks = NOW - 100 * TICKS_PER_S;
+    run.updated_ticks = NOW - 3 * TICKS_PER_S;
+    run.owner = slice_of("abc");
+    run.worker = slice_of("host:77");
+    run.deleted = 5000;
+    run.share = 0.25;
+    run.lease_until_ticks = NOW + 57 * TICKS_PER_S;
+    assert_run_says("worker         host:77\n");
+    assert_run_says("lease          renewed 3 s ago, expires in 57 s\n");
+    assert_run_says("time left");
+    run.updated_ticks = NOW - 90 * TICKS_PER_S;
+    run.lease_until_ticks = NOW - 30 * TICKS_PER_S;
+    assert_run_says("lease          renewed 90 s ago, expired 30 s ago: its "
+                    "worker was killed");
+    assert_table_says("  expired  ");
+    assert_null(strstr(buf_text(&text), "min"));
+}
+
+/* The share is that of one round, and a later one may end at once. */
+static void no_time_is_promised_after_the_first_round(void **state)
+{
+    (void)state;
+    run.state = LEDGER_RUNNING;
+    run.started_ticks = NOW - 103 * TICKS_PER_S;
+    run.updated_ticks = NOW - 3 * TICKS_PER_S;
+    run.share = 0.25;
+    run.rounds = 1;
+    assert_run_says("time left      5 min\n");
+    run.rounds = 2;
+    buf_clear(&text);
+    status_add_run(&run, NOW, &text);
+    assert_null(strstr(buf_text(&text), "time left"));
+}
+
+static void a_share_is_never_over_all(void **state)
+{
+    (void)state;
+    run.state = LEDGER_RUNNING;
+    run.share = 1.5;
+    assert_table_says("r1  running");
+    assert_null(strstr(buf_text(&text), "%"));
+}
+
+static void a_throttled_run_says_so_in_the_table(void **state)
+{
+    (void)state;
+    run.state = LEDGER_RUNNING;
+    run.throttled = 12;
+    run.transactions = 3400;
+    run.note = slice_of("the parent did not exist");
+    assert_table_says("  throttled: 12 of 3400 requests\n");
+    run.error = slice_of("no such table");
+    assert_table_says("  no such table\n");
+    run.error = slice_of("");
+    run.state = LEDGER_SUCCEEDED;
+    assert_table_says("  the parent did not exist\n");
 }
 
 static void what_is_not_known_is_left_out(void **state)
@@ -181,6 +243,10 @@ int main(void)
         TEST(a_run_that_waits_says_for_what),
         TEST(a_newer_versions_state_is_shown_as_it_is),
         TEST(a_running_run_says_how_far_it_is),
+        TEST(a_lease_says_whether_its_worker_is_alive),
+        TEST(no_time_is_promised_after_the_first_round),
+        TEST(a_share_is_never_over_all),
+        TEST(a_throttled_run_says_so_in_the_table),
         TEST(what_is_not_known_is_left_out),
         TEST(an_error_comes_before_a_note),
         TEST(arguments_are_shown_as_they_are_typed),

@@ -2,6 +2,7 @@
 /* `tableward status [ID]`: queues, and runs from the ledger. */
 #include <stdio.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include "worker/base/buf.h"
@@ -210,15 +211,47 @@ static int show_once(struct query *query)
     return show_all(query);
 }
 
+/* Lines of the screen that are not runs: the headings, and the one below the
+ * last line, where the cursor stays. */
+#define OTHER_LINES 2
+
+/* Let the runs fit on the screen, below the lines of the queues. */
+static void fit_screen(struct query *query, size_t limit)
+{
+    size_t queues = query->session->load->setup.queue_count;
+    struct winsize size;
+    size_t room;
+
+    query->runs.limit = limit;
+    if (is_given(query, OPTION_FAILING) ||
+        ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_row == 0)
+        return;
+    room = size.ws_row > queues + OTHER_LINES
+               ? size.ws_row - queues - OTHER_LINES
+               : 1;
+    if (limit == 0 || limit > room)
+        query->runs.limit = room;
+}
+
+/* Clear the screen. Lines longer than it are cut, not wrapped. */
+static void begin_screen(struct query *query, size_t limit)
+{
+    fit_screen(query, limit);
+    printf("\033[H\033[2J\033[?7l");
+}
+
 static int watch(struct query *query)
 {
     bool terminal = isatty(STDOUT_FILENO) == 1;
+    size_t limit = query->runs.limit;
     int code;
 
     do {
         if (terminal)
-            printf("\033[H\033[2J");
+            begin_screen(query, limit);
         code = show_once(query);
+        if (terminal)
+            printf("\033[?7h");
         if (fflush(stdout) != 0)
             return code;
     } while (code == EXIT_DONE && !session_wait(query->session, WATCH_MS));

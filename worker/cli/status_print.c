@@ -87,14 +87,25 @@ static double rate_of(const struct ledger_run *run)
     return (double)done_of(run) * (double)TICKS_PER_S / (double)ticks;
 }
 
-/* The estimated time to the end of the run at its average speed; -1:
- * unknown. */
-static int64_t left_ticks(const struct ledger_run *run)
+/* Has the lease of a running run expired? Then its worker was killed, hangs or
+ * cannot reach the ledger, and any worker takes the run over. */
+static bool is_expired(const struct ledger_run *run, int64_t now_ticks)
+{
+    return run->state == LEDGER_RUNNING && run->owner.len > 0 &&
+           run->lease_until_ticks > 0 && run->lease_until_ticks < now_ticks;
+}
+
+/*
+ * The estimated time to the end of the run at its average speed; -1: unknown.
+ * The share is that of one round: after the first round it says nothing about
+ * the end of the run, and of a run without a live owner nothing is known.
+ */
+static int64_t left_ticks(const struct ledger_run *run, int64_t now_ticks)
 {
     int64_t ticks = worked_ticks(run);
 
     if (run->state != LEDGER_RUNNING || ticks == 0 || !has_share(run) ||
-        run->share < 0.01)
+        run->share < 0.01 || run->rounds > 1 || is_expired(run, now_ticks))
         return -1;
     return (int64_t)((double)ticks * (1 - run->share) / run->share);
 }
@@ -136,11 +147,34 @@ static void add_age(struct buf *to, const char *name, int64_t ticks)
     buf_add_char(to, '\n');
 }
 
+/* "renewed 3 s ago, expires in 57 s" */
+static void add_lease(
+    const struct ledger_run *run, int64_t now_ticks, struct buf *to)
+{
+    int64_t left = run->lease_until_ticks - now_ticks;
+
+    if (run->state != LEDGER_RUNNING || run->updated_ticks == 0)
+        return;
+    buf_add_format(to, "%-*s renewed ", NAME_WIDTH, "lease");
+    print_age(to, now_ticks - run->updated_ticks);
+    buf_add_text(to, " ago");
+    if (is_expired(run, now_ticks)) {
+        buf_add_text(to, ", expired ");
+        print_age(to, -left);
+        buf_add_text(to, " ago: its worker was killed, hangs or cannot reach "
+                         "the ledger; any worker takes the run over");
+    } else if (run->owner.len > 0 && run->lease_until_ticks > 0) {
+        buf_add_text(to, ", expires in ");
+        print_age(to, left);
+    }
+    buf_add_char(to, '\n');
+}
+
 static void add_progress(
     const struct ledger_run *run, int64_t now_ticks, struct buf *to)
 {
     double rate = rate_of(run);
-    int64_t left = left_ticks(run);
+    int64_t left = left_ticks(run, now_ticks);
 
     if (has_share(run))
         buf_add_format(
@@ -149,8 +183,7 @@ static void add_progress(
         buf_add_format(to, "%-*s %.1f/s\n", NAME_WIDTH, "rate", rate);
     if (left >= 0)
         add_age(to, "time left", left);
-    if (run->state == LEDGER_RUNNING && run->updated_ticks > 0)
-        add_age(to, "lease renewed", now_ticks - run->updated_ticks);
+    add_lease(run, now_ticks, to);
 }
 
 static void add_counts(const struct ledger_run *run, struct buf *to)
@@ -253,7 +286,7 @@ static void add_progress_cell(const struct ledger_run *run, enum column column,
     int64_t now_ticks, struct buf *to)
 {
     double rate = rate_of(run);
-    int64_t left = left_ticks(run);
+    int64_t left = left_ticks(run, now_ticks);
     bool runs = run->state == LEDGER_RUNNING;
 
     if (column == COLUMN_SHARE && has_share(run) && run->finished_ticks == 0)
@@ -262,8 +295,22 @@ static void add_progress_cell(const struct ledger_run *run, enum column column,
         buf_add_format(to, "%.0f/s", rate);
     else if (column == COLUMN_LEFT && left >= 0)
         print_age(to, left);
+    else if (column == COLUMN_LEASE && is_expired(run, now_ticks))
+        buf_add_text(to, "expired");
     else if (column == COLUMN_LEASE && runs && run->updated_ticks > 0)
         print_age(to, now_ticks - run->updated_ticks);
+}
+
+/* The error; else that a running run is throttled; else the note. */
+static void add_reason(const struct ledger_run *run, struct buf *to)
+{
+    bool throttled = run->state == LEDGER_RUNNING && run->throttled > 0;
+
+    if (run->error.len == 0 && throttled)
+        buf_add_format(to, "throttled: %" PRId32 " of %" PRId64 " requests",
+            run->throttled, run->transactions);
+    else
+        add_cut(to, run->error.len > 0 ? run->error : run->note, REASON_SHOWN);
 }
 
 static void add_cell(const struct ledger_run *run, enum column column,
@@ -301,7 +348,7 @@ static void add_cell(const struct ledger_run *run, enum column column,
         buf_add_text(to, print_time(run->requested_ticks, time));
         break;
     case COLUMN_REASON:
-        add_cut(to, run->error.len > 0 ? run->error : run->note, REASON_SHOWN);
+        add_reason(run, to);
         break;
     case COLUMN_COUNT:
         break;
