@@ -39,8 +39,12 @@
 #define BACKLOG 256
 /* A connection that sends and takes nothing is closed after this time. */
 #define IDLE_S 10u
-/* A request must have been read, answered and taken within this time. */
+/* A request must have been read, answered and taken within this time; within
+ * the shorter one while few connections are left for others, so that clients
+ * that only hold connections do not keep a health probe waiting. */
 #define REQUEST_MAX_MS 20000
+#define CROWDED_MAX_MS 1000
+#define CROWDED (CONNECTIONS_MAX * 3 / 4)
 /* How often connections are looked at while there are any. */
 #define LOOK_MS 1000
 
@@ -355,26 +359,33 @@ static void note_end(void *context, struct MHD_Connection *connection,
     *state = NULL;
 }
 
+static size_t count_connections(const struct http_server *server)
+{
+    size_t count = 0;
+
+    for (size_t i = 0; i < CONNECTIONS_MAX; i++)
+        count += server->connections[i].used;
+    return count;
+}
+
 /* Shuts down the connections that are late: the library then reads their end
  * and closes them. True: there are connections. */
 static bool close_late(struct http_server *server)
 {
-    int64_t now_ms = platform_boot_ms();
-    bool any = false;
+    size_t count = count_connections(server);
+    int64_t since_ms = platform_boot_ms() -
+                       (count < CROWDED ? REQUEST_MAX_MS : CROWDED_MAX_MS);
 
     for (size_t i = 0; i < CONNECTIONS_MAX; i++) {
         struct connection *connection = &server->connections[i];
 
-        if (!connection->used)
-            continue;
-        any = true;
-        if (connection->closed ||
-            now_ms - connection->since_ms < REQUEST_MAX_MS)
+        if (!connection->used || connection->closed ||
+            connection->since_ms > since_ms)
             continue;
         connection->closed = true;
         (void)shutdown(connection->fd, SHUT_RDWR);
     }
-    return any;
+    return count > 0;
 }
 
 /* ---- the thread ---- */
@@ -391,6 +402,18 @@ static int wait_ms(struct http_server *server)
     return most_ms >= 0 && due_ms > (unsigned)most_ms ? most_ms : (int)due_ms;
 }
 
+/* Only at the begin of a run the library accepts connections again after there
+ * were too many, so another run follows where some have ended. */
+static void run_daemon(struct http_server *server)
+{
+    size_t before;
+
+    do {
+        before = count_connections(server);
+        (void)MHD_run(server->daemon);
+    } while (count_connections(server) < before);
+}
+
 static void serve(void *arg)
 {
     struct http_server *server = arg;
@@ -403,7 +426,7 @@ static void serve(void *arg)
 
     while (!atomic_load(&server->stopping)) {
         (void)poll(fds, 2, wait_ms(server));
-        (void)MHD_run(server->daemon);
+        run_daemon(server);
     }
 }
 

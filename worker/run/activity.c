@@ -79,7 +79,7 @@ void activity_free(struct activity *activity)
 
 /* ---- jobs ---- (lock held) */
 
-static size_t job_named(struct activity *activity, const char *name)
+static size_t index_of(struct activity *activity, const char *name)
 {
     struct job *job;
 
@@ -92,6 +92,14 @@ static size_t job_named(struct activity *activity, const char *name)
     *job = (struct job){.name = mem_text(name, strlen(name))};
     job->shown.name = job->name;
     return activity->job_count++;
+}
+
+static struct activity_job *job_named(
+    struct activity *activity, const char *name)
+{
+    size_t index = index_of(activity, name); /* may move the list */
+
+    return &activity->jobs[index].shown;
 }
 
 void activity_add_job(struct activity *activity, const char *job)
@@ -121,8 +129,7 @@ void activity_run_ended(
     platform_lock(&activity->lock);
     for (size_t i = 0; i < sizeof(results) / sizeof(results[0]); i++)
         if (results[i].state == state)
-            activity->jobs[job_named(activity, job)]
-                .shown.ended[results[i].result]++;
+            job_named(activity, job)->ended[results[i].result]++;
     platform_unlock(&activity->lock);
 }
 
@@ -131,7 +138,7 @@ void activity_lease_lost(struct activity *activity, const char *job)
     if (!activity)
         return;
     platform_lock(&activity->lock);
-    activity->jobs[job_named(activity, job)].shown.leases_lost++;
+    job_named(activity, job)->leases_lost++;
     platform_unlock(&activity->lock);
 }
 
@@ -173,7 +180,7 @@ void activity_begin(struct activity *activity, const struct run *run)
         (activity->running_count + 1) * sizeof(*activity->running));
     running = &activity->running[activity->running_count++];
     *running =
-        (struct running){.run = run, .job = job_named(activity, run->job)};
+        (struct running){.run = run, .job = index_of(activity, run->job)};
     read_counts(run, running->counted);
     activity->jobs[running->job].shown.in_progress++;
     platform_unlock(&activity->lock);

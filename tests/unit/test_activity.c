@@ -1,0 +1,232 @@
+/* SPDX-License-Identifier: MIT */
+/* What a worker's attempts have done, as metrics show it. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <stdio.h>
+
+#include "jobs/engine/run.h"
+#include "worker/base/mem.h"
+#include "worker/base/platform.h"
+#include "worker/run/activity.h"
+
+static int set_up(void **state)
+{
+    *state = activity_new();
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    activity_free(*state);
+    return 0;
+}
+
+/* The job of this name, as it is shown now. */
+static struct activity_job look(struct activity *activity, const char *name)
+{
+    size_t count;
+    struct activity_job *jobs = activity_jobs(activity, &count), found = {0};
+
+    for (size_t i = 0; i < count; i++)
+        if (strcmp(jobs[i].name, name) == 0)
+            found = jobs[i];
+    mem_free(jobs);
+    return found;
+}
+
+static int64_t held(
+    struct activity *activity, const char *store, const char *cause)
+{
+    size_t count;
+    struct activity_hold *holds = activity_holds(activity, &count);
+    int64_t found = -1;
+
+    for (size_t i = 0; i < count; i++)
+        if (strcmp(holds[i].store, store) == 0 &&
+            strcmp(holds[i].cause, cause) == 0)
+            found = holds[i].count;
+    mem_free(holds);
+    return found;
+}
+
+static void counts_of_a_run_are_seen_while_it_works(void **state)
+{
+    struct activity *activity = *state;
+    struct run run = {.job = "move", .id = "r1"};
+
+    atomic_store(&run.counts.read, 1000); /* of an earlier attempt */
+    activity_begin(activity, &run);
+    assert_int_equal(look(activity, "move").in_progress, 1);
+    assert_int_equal(look(activity, "move").entities[ACTIVITY_READ], 0);
+    atomic_fetch_add(&run.counts.read, 5);
+    atomic_fetch_add(&run.counts.deleted, 2);
+    assert_int_equal(look(activity, "move").entities[ACTIVITY_READ], 5);
+    atomic_fetch_add(&run.counts.read, 1);
+    activity_end(activity, &run);
+    assert_int_equal(look(activity, "move").entities[ACTIVITY_READ], 6);
+    assert_int_equal(look(activity, "move").entities[ACTIVITY_DELETED], 2);
+    assert_int_equal(look(activity, "move").in_progress, 0);
+    atomic_fetch_add(&run.counts.read, 100);
+    assert_int_equal(look(activity, "move").entities[ACTIVITY_READ], 6);
+}
+
+static void a_counter_never_falls(void **state)
+{
+    struct activity *activity = *state;
+    struct run run = {.job = "move", .id = "r1"};
+
+    activity_begin(activity, &run);
+    atomic_store(&run.counts.failed, 7);
+    assert_int_equal(look(activity, "move").entities[ACTIVITY_FAILED], 7);
+    atomic_store(&run.counts.failed, 0); /* they are read again */
+    assert_int_equal(look(activity, "move").entities[ACTIVITY_FAILED], 7);
+    atomic_store(&run.counts.failed, 3);
+    assert_int_equal(look(activity, "move").entities[ACTIVITY_FAILED], 10);
+    activity_end(activity, &run);
+}
+
+static void runs_of_one_job_are_told_apart(void **state)
+{
+    struct activity *activity = *state;
+    struct run a = {.job = "move", .id = "a"}, b = {.job = "move", .id = "b"},
+               c = {.job = "copy", .id = "c"};
+
+    activity_begin(activity, &a);
+    activity_begin(activity, &b);
+    activity_begin(activity, &c);
+    assert_int_equal(look(activity, "move").in_progress, 2);
+    activity_end(activity, &a);
+    atomic_store(&b.counts.written, 4);
+    atomic_store(&c.counts.written, 8);
+    assert_int_equal(look(activity, "move").in_progress, 1);
+    assert_int_equal(look(activity, "move").entities[ACTIVITY_WRITTEN], 4);
+    assert_int_equal(look(activity, "copy").entities[ACTIVITY_WRITTEN], 8);
+    activity_end(activity, &b);
+    activity_end(activity, &c);
+}
+
+static void ends_are_counted_by_their_result(void **state)
+{
+    struct activity *activity = *state;
+
+    activity_add_job(activity, "move");
+    assert_int_equal(look(activity, "move").ended[ACTIVITY_RUN_FAILED], 0);
+    activity_run_ended(activity, "move", LEDGER_SUCCEEDED);
+    activity_run_ended(activity, "move", LEDGER_FAILED);
+    activity_run_ended(activity, "move", LEDGER_FAILED);
+    activity_run_ended(activity, "-", LEDGER_POISONED);
+    activity_run_ended(activity, "move", LEDGER_CANCELLED);
+    activity_run_ended(activity, "move", LEDGER_WAITING); /* no end */
+    activity_lease_lost(activity, "move");
+    assert_int_equal(look(activity, "move").ended[ACTIVITY_RUN_SUCCEEDED], 1);
+    assert_int_equal(look(activity, "move").ended[ACTIVITY_RUN_FAILED], 2);
+    assert_int_equal(look(activity, "move").ended[ACTIVITY_RUN_POISONED], 0);
+    assert_int_equal(look(activity, "move").ended[ACTIVITY_RUN_CANCELLED], 1);
+    assert_int_equal(look(activity, "-").ended[ACTIVITY_RUN_POISONED], 1);
+    assert_int_equal(look(activity, "move").leases_lost, 1);
+}
+
+static void hold(struct activity *activity, const char *id, const char *store,
+    const char *waits_for, int64_t until_ms)
+{
+    activity_held(activity, slice_of("move"), slice_of(id), store,
+        slice_of(waits_for), until_ms);
+}
+
+static void a_held_run_counts_once_until_it_goes_on(void **state)
+{
+    struct activity *activity = *state;
+    int64_t until_ms = platform_boot_ms() + 5000;
+
+    hold(activity, "a", "cloud", LEDGER_WAITS_FOR_STORE, until_ms);
+    hold(activity, "a", "cloud", LEDGER_WAITS_FOR_STORE, until_ms);
+    hold(activity, "b", "cloud", LEDGER_WAITS_FOR_STORE, until_ms);
+    hold(activity, "c", "main", LEDGER_WAITS_FOR_ARCHIVE, until_ms);
+    assert_int_equal(held(activity, "cloud", "store"), 2);
+    assert_int_equal(held(activity, "main", "archive"), 1);
+    hold(activity, "a", "main", LEDGER_WAITS_FOR_ARCHIVE, until_ms);
+    assert_int_equal(held(activity, "cloud", "store"), 1);
+    assert_int_equal(held(activity, "main", "archive"), 2);
+    activity_not_held(activity, slice_of("move"), slice_of("a"));
+    activity_not_held(activity, slice_of("move"), slice_of("a"));
+    activity_not_held(activity, slice_of("copy"), slice_of("b"));
+    assert_int_equal(held(activity, "cloud", "store"), 1);
+    assert_int_equal(held(activity, "main", "archive"), 1);
+    activity_not_held(activity, slice_of("move"), slice_of("b"));
+    assert_int_equal(held(activity, "cloud", "store"), 0);
+}
+
+/* Another worker has taken it, or somebody cancelled it. */
+static void a_held_run_that_does_not_come_back_is_forgotten(void **state)
+{
+    struct activity *activity = *state;
+    int64_t now_ms = platform_boot_ms();
+
+    hold(activity, "a", "cloud", LEDGER_WAITS_FOR_STORE, now_ms - 59000);
+    hold(activity, "b", "cloud", LEDGER_WAITS_FOR_STORE, now_ms - 61000);
+    hold(activity, "c", "cloud", LEDGER_WAITS_FOR_STORE, now_ms - 61000);
+    assert_int_equal(held(activity, "cloud", "store"), 1);
+}
+
+/* A worker of a newer version may have written any cause. */
+static void causes_are_of_a_bounded_set(void **state)
+{
+    struct activity *activity = *state;
+
+    hold(activity, "a", "main", "Football", platform_boot_ms());
+    hold(activity, "b", "main", "", platform_boot_ms());
+    assert_int_equal(held(activity, "main", "Football"), -1);
+    assert_int_equal(held(activity, "main", "other"), 2);
+}
+
+static void held_runs_take_bounded_memory(void **state)
+{
+    struct activity *activity = *state;
+    int64_t until_ms = platform_boot_ms() + 1000000;
+    char id[32];
+
+    for (int i = 0; i < 9000; i++) {
+        (void)snprintf(id, sizeof(id), "run-%d", i);
+        hold(activity, id, "main", LEDGER_WAITS_FOR_STORE, until_ms);
+    }
+    assert_int_equal(held(activity, "main", "store"), 8192);
+}
+
+static void without_an_activity_nothing_is_counted(void **state)
+{
+    struct run run = {.job = "move", .id = "r1"};
+
+    (void)state;
+    activity_begin(NULL, &run);
+    activity_end(NULL, &run);
+    activity_add_job(NULL, "move");
+    activity_run_ended(NULL, "move", LEDGER_FAILED);
+    activity_lease_lost(NULL, "move");
+    hold(NULL, "a", "main", LEDGER_WAITS_FOR_STORE, 0);
+    activity_not_held(NULL, slice_of("move"), slice_of("a"));
+    activity_free(NULL);
+}
+
+#define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(counts_of_a_run_are_seen_while_it_works),
+        TEST(a_counter_never_falls),
+        TEST(runs_of_one_job_are_told_apart),
+        TEST(ends_are_counted_by_their_result),
+        TEST(a_held_run_counts_once_until_it_goes_on),
+        TEST(a_held_run_that_does_not_come_back_is_forgotten),
+        TEST(causes_are_of_a_bounded_set),
+        TEST(held_runs_take_bounded_memory),
+        cmocka_unit_test(without_an_activity_nothing_is_counted),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

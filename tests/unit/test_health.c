@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: MIT */
+/* /livez and /readyz: what they say of each state of a worker. */
+#include "tests/support/workbench.h"
+
+#include <string.h>
+
+#include "tests/support/virtual_platform.h"
+#include "worker/monitor/health.h"
+#include "worker/run/consumer.h"
+
+#define NOW_MS INT64_C(1000000)
+
+static struct consumer_view serving(void)
+{
+    return (struct consumer_view){
+        .stage = CONSUMER_SERVES, .progress_ms = NOW_MS, .slots = 4};
+}
+
+static void alive(
+    const struct consumer_view *view, bool wanted, const char *sentence)
+{
+    struct buf why;
+
+    buf_init(&why, 4096);
+    assert_int_equal(health_is_alive(view, NOW_MS, 60000, &why), wanted);
+    assert_non_null(strstr(buf_text(&why), sentence));
+    buf_done(&why);
+}
+
+static void is_ready(
+    const struct consumer_view *view, bool wanted, const char *sentence)
+{
+    struct buf why;
+
+    buf_init(&why, 4096);
+    assert_int_equal(health_is_ready(view, 2, NOW_MS, &why), wanted);
+    assert_non_null(strstr(buf_text(&why), sentence));
+    buf_done(&why);
+}
+
+static void a_worker_is_alive_while_its_loop_makes_progress(void **state)
+{
+    struct consumer_view view = serving();
+
+    (void)state;
+    view.progress_ms = NOW_MS - 60000;
+    alive(&view, true, "alive");
+    view.progress_ms = NOW_MS - 61000;
+    alive(&view, false, "no progress for 61 s, more than the 60 s");
+    /* An outage is no reason to restart it. */
+    view = serving();
+    view.outage = true;
+    alive(&view, true, "alive");
+}
+
+static void a_worker_that_starts_or_stops_is_alive_and_not_ready(void **state)
+{
+    struct consumer_view view = serving();
+
+    (void)state;
+    view.progress_ms = NOW_MS - 100000;
+    view.stage = CONSUMER_STARTS;
+    alive(&view, true, "alive");
+    is_ready(&view, false, "starting");
+    view.stage = CONSUMER_STOPS;
+    alive(&view, true, "alive");
+    is_ready(&view, false, "stopping");
+}
+
+static void a_worker_is_ready_while_it_takes_messages(void **state)
+{
+    struct consumer_view view = serving();
+
+    (void)state;
+    is_ready(&view, true, "from 2 of 2 queues");
+    view.threads.queues_failing = 1;
+    view.threads.cause = (struct err){"queue work is gone"};
+    is_ready(&view, true, "from 1 of 2 queues");
+    view.threads.queues_failing = 2;
+    is_ready(&view, false, "no queue can be served: queue work is gone");
+    view = serving();
+    view.outage = true;
+    view.outage_since_ms = NOW_MS - 5000;
+    view.cause = (struct err){"store 'main' does not respond"};
+    is_ready(&view, false, "for 5 s: store 'main' does not respond");
+}
+
+/* ---- of a consumer that runs ---- */
+
+struct service {
+    struct consumer *consumer;
+    struct consumer_result result;
+    struct err err;
+    struct platform_thread thread;
+};
+
+static void run_service(void *arg)
+{
+    struct service *service = arg;
+
+    assert_int_equal(
+        consumer_run(service->consumer, &service->result, &service->err),
+        TW_OK);
+}
+
+static void start(struct service *service, struct workbench *bench)
+{
+    struct consumer_options options = {
+        .definition = definition_hold(&bench->definition),
+        .heartbeat_ms = HEALTH_HEARTBEAT_MS};
+
+    service->consumer = consumer_new(&options);
+    platform_start(&service->thread, "service", run_service, service);
+}
+
+static void stop(struct service *service)
+{
+    consumer_stop(service->consumer);
+    platform_join(&service->thread);
+    consumer_free(service->consumer);
+}
+
+/* Nothing happens for an hour, and still the loop has just made a turn. */
+static void an_idle_worker_shows_progress(void **state)
+{
+    struct workbench *bench = *state;
+    struct service service;
+    struct consumer_view view;
+
+    start(&service, bench);
+    for (int minute = 0; minute < 60; minute++) {
+        virtual_sleep(60000);
+        consumer_look(service.consumer, &view);
+        assert_int_equal(view.stage, CONSUMER_SERVES);
+        assert_true(platform_boot_ms() - view.progress_ms <=
+                    HEALTH_HEARTBEAT_MS + 1000);
+    }
+    assert_int_equal(view.slots, 2);
+    stop(&service);
+}
+
+static void an_outage_of_the_ledger_is_shown_while_it_lasts(void **state)
+{
+    struct workbench *bench = *state;
+    struct service service;
+    struct consumer_view view;
+
+    start(&service, bench);
+    virtual_sleep(5000);
+    consumer_look(service.consumer, &view);
+    assert_false(view.outage);
+    platform_lock(&bench->lock);
+    bench->down = true;
+    platform_unlock(&bench->lock);
+    workbench_put(bench, BENCH_QUEUE, "{}");
+    virtual_sleep(60000);
+    consumer_look(service.consumer, &view);
+    assert_int_equal(view.threads.queues_failing, 2);
+    assert_true(consumer_queue_fails(service.consumer, BENCH_QUEUE));
+    assert_false(consumer_queue_fails(service.consumer, "none"));
+    platform_lock(&bench->lock);
+    bench->down = false;
+    platform_unlock(&bench->lock);
+    virtual_sleep(60000);
+    consumer_look(service.consumer, &view);
+    assert_int_equal(view.threads.queues_failing, 0);
+    assert_true(view.past.ended_ticks > 0);
+    assert_true(view.past.lasted_s > 0);
+    assert_false(consumer_queue_fails(service.consumer, BENCH_QUEUE));
+    stop(&service);
+}
+
+static void before_and_after_its_threads_a_consumer_can_be_looked_at(
+    void **state)
+{
+    struct workbench *bench = *state;
+    struct service service;
+    struct consumer_options options = {
+        .definition = definition_hold(&bench->definition)};
+    struct consumer_view view;
+
+    service.consumer = consumer_new(&options);
+    consumer_look(service.consumer, &view);
+    assert_int_equal(view.stage, CONSUMER_STARTS);
+    assert_int_equal(view.threads.busy, 0);
+    assert_false(consumer_queue_fails(service.consumer, BENCH_QUEUE));
+    assert_true(consumer_rate(service.consumer, bench->store, false) < 0);
+    platform_start(&service.thread, "service", run_service, &service);
+    virtual_sleep(2000);
+    consumer_stop(service.consumer);
+    consumer_look(service.consumer, &view);
+    assert_int_equal(view.stage, CONSUMER_STOPS);
+    platform_join(&service.thread);
+    consumer_look(service.consumer, &view);
+    assert_int_equal(view.stage, CONSUMER_STOPS);
+    consumer_free(service.consumer);
+}
+
+#define TEST(f)                                                                \
+    cmocka_unit_test_setup_teardown(                                           \
+        f, workbench_set_up_virtual, workbench_tear_down_virtual)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_worker_is_alive_while_its_loop_makes_progress),
+        cmocka_unit_test(a_worker_that_starts_or_stops_is_alive_and_not_ready),
+        cmocka_unit_test(a_worker_is_ready_while_it_takes_messages),
+        TEST(an_idle_worker_shows_progress),
+        TEST(an_outage_of_the_ledger_is_shown_while_it_lasts),
+        TEST(before_and_after_its_threads_a_consumer_can_be_looked_at),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: MIT */
+/* Counts of the requests to a store. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <string.h>
+
+#include "tests/support/table.h"
+#include "worker/store/meter.h"
+#include "worker/store/store.h"
+
+static uint64_t outcomes(const struct meter *meter,
+    enum meter_operation operation, enum meter_outcome outcome)
+{
+    return atomic_load(&meter->operations[operation].outcomes[outcome]);
+}
+
+static uint64_t class_of(const struct meter *meter, size_t class)
+{
+    return atomic_load(&meter->operations[METER_GET].durations[class]);
+}
+
+static void a_store_keeps_its_counts_under_its_name(void **state)
+{
+    struct meter *main_meter = meter_named("main");
+
+    (void)state;
+    assert_ptr_equal(meter_named("main"), main_meter);
+    assert_ptr_not_equal(meter_named("cloud"), main_meter);
+    assert_ptr_equal(meter_named("main"), main_meter);
+    assert_string_equal(main_meter->store, "main");
+}
+
+static void an_outcome_is_told_by_code_and_status(void **state)
+{
+    static const struct {
+        enum tw_err code;
+        int http_status;
+        enum meter_outcome outcome;
+    } cases[] = {
+        {TW_OK, 200, METER_OK},
+        {TW_NOT_FOUND, 404, METER_NOT_FOUND},
+        {TW_CONFLICT, 412, METER_CONFLICT},
+        {TW_UNKNOWN, 0, METER_UNKNOWN},
+        {TW_BUSY, 503, METER_THROTTLED},
+        {TW_BUSY, 429, METER_THROTTLED},
+        {TW_BUSY, 500, METER_BUSY},
+        {TW_BUSY, 0, METER_UNREACHABLE},
+        {TW_REFUSED, 403, METER_REFUSED},
+        {TW_FORBIDDEN, 403, METER_FORBIDDEN},
+        {TW_INVALID, 400, METER_INVALID},
+        {TW_TOO_LARGE, 413, METER_TOO_LARGE},
+        {TW_STOPPED, 0, METER_STOPPED},
+        {TW_FULL, 0, METER_FULL},
+    };
+    struct meter *meter = meter_named("outcomes");
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct exchange exchange = {.http_status = cases[i].http_status};
+        uint64_t before = outcomes(meter, METER_SCAN, cases[i].outcome);
+
+        meter_add(meter, METER_SCAN, &exchange, cases[i].code, 1);
+        assert_int_equal(
+            outcomes(meter, METER_SCAN, cases[i].outcome), before + 1);
+        assert_true(strlen(meter_outcome_name(cases[i].outcome)) > 0);
+    }
+}
+
+static void a_duration_is_in_one_class(void **state)
+{
+    struct meter *meter = meter_named("durations");
+    struct exchange exchange = {.http_status = 200};
+
+    (void)state;
+    meter_add(meter, METER_GET, &exchange, TW_OK, 0);
+    meter_add(meter, METER_GET, &exchange, TW_OK, 5);
+    meter_add(meter, METER_GET, &exchange, TW_OK, 6);
+    meter_add(meter, METER_GET, &exchange, TW_OK, 30000);
+    meter_add(meter, METER_GET, &exchange, TW_OK, 30001);
+    assert_int_equal(class_of(meter, 0), 2);
+    assert_int_equal(class_of(meter, 1), 1);
+    assert_int_equal(class_of(meter, METER_BOUNDS - 1), 1);
+    assert_int_equal(class_of(meter, METER_BOUNDS), 1);
+    assert_int_equal(
+        atomic_load(&meter->operations[METER_GET].total_ms), 60012);
+}
+
+/* What is refused before it is sent is no request. */
+static void each_request_of_a_store_is_counted_once(void **state)
+{
+    static const char *const none[] = {NULL};
+    struct store *store = table_memory(none);
+    struct exchange exchange = {0};
+    struct messages messages;
+    struct page page;
+    int64_t count;
+
+    (void)state;
+    store->meter = meter_named("each");
+    page_init(&page);
+    messages_init(&messages);
+    assert_int_equal(store_create_table(store, &exchange, "Blogs"), TW_OK);
+    assert_int_equal(store_get(store, &exchange, "Blogs", slice_of("a"),
+                         slice_of("b"), &page),
+        TW_NOT_FOUND);
+    assert_int_equal(store_get(store, &exchange, "No_Table", slice_of("a"),
+                         slice_of("b"), &page),
+        TW_INVALID);
+    assert_int_equal(store_scan(store, &exchange,
+                         &(struct scan_request){.table = "Blogs"}, &page),
+        TW_OK);
+    assert_int_equal(
+        store_list_tables(store, &exchange, (struct continuation){0}, &page),
+        TW_OK);
+    assert_int_equal(store_queue_create(store, &exchange, "work"), TW_OK);
+    assert_int_equal(
+        store_queue_put(store, &exchange, "work", slice_of("x"), 0, &messages),
+        TW_OK);
+    assert_int_equal(
+        store_queue_peek(store, &exchange, "work", 1, &messages), TW_OK);
+    assert_int_equal(
+        store_queue_count(store, &exchange, "work", &count), TW_OK);
+    assert_int_equal(
+        store_queue_get(store, &exchange, "work", 1, 60, &messages), TW_OK);
+    assert_int_equal(outcomes(store->meter, METER_CREATE_TABLE, METER_OK), 1);
+    assert_int_equal(outcomes(store->meter, METER_GET, METER_NOT_FOUND), 1);
+    assert_int_equal(outcomes(store->meter, METER_GET, METER_INVALID), 0);
+    assert_int_equal(outcomes(store->meter, METER_SCAN, METER_OK), 1);
+    assert_int_equal(outcomes(store->meter, METER_LIST_TABLES, METER_OK), 1);
+    assert_int_equal(outcomes(store->meter, METER_QUEUE_CREATE, METER_OK), 1);
+    assert_int_equal(outcomes(store->meter, METER_QUEUE_PUT, METER_OK), 1);
+    assert_int_equal(outcomes(store->meter, METER_QUEUE_PEEK, METER_OK), 1);
+    assert_int_equal(outcomes(store->meter, METER_QUEUE_COUNT, METER_OK), 1);
+    assert_int_equal(outcomes(store->meter, METER_QUEUE_GET, METER_OK), 1);
+    messages_done(&messages);
+    page_done(&page);
+    store_close(store);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_store_keeps_its_counts_under_its_name),
+        cmocka_unit_test(an_outcome_is_told_by_code_and_status),
+        cmocka_unit_test(a_duration_is_in_one_class),
+        cmocka_unit_test(each_request_of_a_store_is_counted_once),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

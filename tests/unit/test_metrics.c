@@ -1,0 +1,541 @@
+/* SPDX-License-Identifier: MIT */
+/* /metrics after real runs, and what a dead store does to a scrape. */
+#include "tests/support/workbench.h"
+
+#include <ctype.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "tests/support/virtual_platform.h"
+#include "worker/base/mem.h"
+#include "worker/monitor/exposition.h"
+#include "worker/monitor/metrics.h"
+#include "worker/monitor/sampler.h"
+#include "worker/run/activity.h"
+#include "worker/run/consumer.h"
+#include "worker/store/meter.h"
+
+#define MESSAGE(id)                                                            \
+    "{\"job\":\"delete-channel\",\"args\":{\"channel\":\"Football\"},"         \
+    "\"id\":\"" id "\"}"
+
+struct service {
+    struct activity *activity;
+    struct consumer *consumer;
+    struct metrics *metrics;
+    struct consumer_result result;
+    struct err err;
+    struct platform_thread thread;
+};
+
+static void run_service(void *arg)
+{
+    struct service *service = arg;
+
+    assert_int_equal(
+        consumer_run(service->consumer, &service->result, &service->err),
+        TW_OK);
+}
+
+static void start(struct service *service, struct workbench *bench)
+{
+    struct consumer_options options = {
+        .definition = definition_hold(&bench->definition)};
+
+    options.activity = service->activity = activity_new();
+    service->consumer = consumer_new(&options);
+    service->metrics = metrics_new(service->consumer, service->activity);
+    platform_start(&service->thread, "service", run_service, service);
+}
+
+static void stop(struct service *service)
+{
+    consumer_stop(service->consumer);
+    platform_join(&service->thread);
+    metrics_free(service->metrics);
+    consumer_free(service->consumer);
+    activity_free(service->activity);
+}
+
+static char *scrape(struct service *service)
+{
+    struct buf text;
+
+    buf_init(&text, (size_t)1024 * 1024);
+    metrics_write(service->metrics, &text);
+    assert_false(text.overflow);
+    return buf_take(&text);
+}
+
+/* The value behind "name{labels} "; -1: there is none. */
+static double value_in(const char *text, const char *sample)
+{
+    size_t len = strlen(sample);
+    double value = -1;
+
+    for (const char *line = text; line; line = strchr(line, '\n')) {
+        line += *line == '\n';
+        if (strncmp(line, sample, len) == 0 && line[len] == ' ')
+            (void)sscanf(line + len, "%lf", &value);
+    }
+    return value;
+}
+
+static void shows(struct service *service, const char *sample, double wanted)
+{
+    char *text = scrape(service);
+    double value = value_in(text, sample);
+
+    if (value < wanted || value > wanted)
+        fail_msg("%s is %g, not %g, in:\n%s", sample, value, wanted, text);
+    mem_free(text);
+}
+
+/* Until a first sample of the queues is there. */
+static void wait_for_samples(struct service *service)
+{
+    mem_free(scrape(service));
+    virtual_sleep(1000);
+}
+
+/* ---- runs ---- */
+
+static enum run_end works(
+    struct workbench *bench, struct run *run, unsigned attempt, struct err *err)
+{
+    (void)attempt;
+    (void)err;
+    atomic_fetch_add(&run->counts.read, 10);
+    if (!workbench_pass_gate(bench, run, 1))
+        return RUN_STOPPED;
+    atomic_fetch_add(&run->counts.deleted, 7);
+    atomic_fetch_add(&run->counts.skipped, 3);
+    return RUN_SUCCEEDED;
+}
+
+static void a_run_is_seen_in_progress_and_at_its_end(void **state)
+{
+    struct workbench *bench = *state;
+    struct service service;
+
+    bench->script = works;
+    start(&service, bench);
+    virtual_sleep(1000);
+    shows(&service, "tableward_slots", 2);
+    shows(&service, "tableward_slots_busy", 0);
+    shows(&service, "tableward_ready", 1);
+    shows(&service,
+        "tableward_runs_ended_total{job=\"delete-channel\","
+        "result=\"succeeded\"}",
+        0);
+    workbench_put(bench, BENCH_QUEUE, MESSAGE("r1"));
+    virtual_sleep(1000);
+    shows(&service, "tableward_slots_busy", 1);
+    shows(&service, "tableward_runs_in_progress{job=\"delete-channel\"}", 1);
+    shows(&service,
+        "tableward_run_entities_total{job=\"delete-channel\",action=\"read\"}",
+        10);
+    workbench_open_gate(bench);
+    virtual_sleep(1000);
+    shows(&service, "tableward_slots_busy", 0);
+    shows(&service, "tableward_runs_in_progress{job=\"delete-channel\"}", 0);
+    shows(&service,
+        "tableward_runs_ended_total{job=\"delete-channel\","
+        "result=\"succeeded\"}",
+        1);
+    shows(&service,
+        "tableward_run_entities_total{job=\"delete-channel\","
+        "action=\"deleted\"}",
+        7);
+    shows(&service,
+        "tableward_run_entities_total{job=\"delete-channel\","
+        "action=\"skipped\"}",
+        3);
+    stop(&service);
+    assert_int_equal(service.result.succeeded, 1);
+}
+
+static enum run_end fails(
+    struct workbench *bench, struct run *run, unsigned attempt, struct err *err)
+{
+    (void)bench;
+    (void)run;
+    (void)attempt;
+    (void)err_fail(err, TW_INVALID, "as it must");
+    return RUN_FAILED;
+}
+
+static void failed_and_poisoned_ends_are_counted_once(void **state)
+{
+    struct workbench *bench = *state;
+    struct service service;
+
+    bench->script = fails;
+    start(&service, bench);
+    workbench_put(bench, BENCH_QUEUE, MESSAGE("r1"));
+    workbench_put(bench, BENCH_QUEUE, MESSAGE("r1")); /* already ended */
+    workbench_put(bench, BENCH_QUEUE, "nonsense");
+    virtual_sleep(10000);
+    shows(&service,
+        "tableward_runs_ended_total{job=\"delete-channel\",result=\"failed\"}",
+        1);
+    shows(&service, "tableward_runs_ended_total{job=\"-\",result=\"poisoned\"}",
+        1);
+    stop(&service);
+}
+
+static enum run_end is_held(
+    struct workbench *bench, struct run *run, unsigned attempt, struct err *err)
+{
+    bool goes_on;
+
+    (void)attempt;
+    platform_lock(&bench->lock);
+    goes_on = bench->gate > 0;
+    platform_unlock(&bench->lock);
+    if (goes_on)
+        return RUN_SUCCEEDED;
+    run->archive_full = true;
+    (void)err_fail(err, TW_FULL, "the disk is full");
+    return RUN_OUTAGE;
+}
+
+static void a_held_run_is_shown_with_its_cause(void **state)
+{
+    struct workbench *bench = *state;
+    struct service service;
+
+    bench->script = is_held;
+    start(&service, bench);
+    workbench_put(bench, BENCH_QUEUE, MESSAGE("r1"));
+    virtual_sleep(3000);
+    shows(&service, "tableward_runs_held{store=\"main\",cause=\"archive\"}", 1);
+    virtual_sleep(120000);
+    shows(&service, "tableward_runs_held{store=\"main\",cause=\"archive\"}", 1);
+    workbench_open_gate(bench);
+    virtual_sleep(400000);
+    shows(&service, "tableward_runs_held{store=\"main\",cause=\"archive\"}", 0);
+    shows(&service,
+        "tableward_runs_ended_total{job=\"delete-channel\","
+        "result=\"succeeded\"}",
+        1);
+    stop(&service);
+}
+
+/* Its lease expires while it works, because nothing can be renewed. */
+static void a_lost_lease_is_counted(void **state)
+{
+    struct workbench *bench = *state;
+    struct service service;
+
+    bench->script = works;
+    start(&service, bench);
+    workbench_put(bench, BENCH_QUEUE, MESSAGE("r1"));
+    virtual_sleep(2000);
+    platform_lock(&bench->lock);
+    bench->down = true;
+    platform_unlock(&bench->lock);
+    virtual_sleep(120000);
+    shows(&service, "tableward_leases_lost_total{job=\"delete-channel\"}", 1);
+    shows(&service, "tableward_ready", 0);
+    shows(&service, "tableward_store_outage{store=\"main\"}", 1);
+    platform_lock(&bench->lock);
+    bench->down = false;
+    platform_unlock(&bench->lock);
+    workbench_open_gate(bench);
+    virtual_sleep(120000);
+    shows(&service, "tableward_store_outage{store=\"main\"}", 0);
+    shows(&service, "tableward_ready", 1);
+    stop(&service);
+}
+
+/* ---- queues ---- */
+
+static void lengths_of_queues_and_poison_queues_are_shown(void **state)
+{
+    struct workbench *bench = *state;
+    struct service service;
+
+    bench->script = works; /* waits at the gate: hidden messages count too */
+    start(&service, bench);
+    workbench_put(bench, BENCH_QUEUE, MESSAGE("r1"));
+    workbench_put(bench, BENCH_QUEUE, MESSAGE("r2"));
+    workbench_put(bench, BENCH_QUEUE, MESSAGE("r3"));
+    workbench_make_queue(bench, BENCH_BOUND SETUP_POISON_SUFFIX);
+    workbench_put(bench, BENCH_BOUND SETUP_POISON_SUFFIX, "x");
+    wait_for_samples(&service);
+    shows(&service, "tableward_queue_length_known{queue=\"work\"}", 1);
+    shows(&service, "tableward_queue_messages{queue=\"work\"}", 3);
+    shows(&service, "tableward_queue_messages{queue=\"channels\"}", 0);
+    shows(&service,
+        "tableward_queue_oldest_message_age_seconds{queue=\"channels\"}", 0);
+    shows(&service, "tableward_poison_queue_messages{queue=\"work\"}", 0);
+    shows(&service, "tableward_poison_queue_messages{queue=\"channels\"}", 1);
+    stop(&service);
+}
+
+static void the_age_of_a_message_grows_between_two_samples(void **state)
+{
+    struct workbench *bench = *state;
+    struct service service;
+    char *text;
+    double first, second;
+
+    bench->setup.queues[0].slots = 0;
+    bench->script = works;
+    start(&service, bench);
+    /* Both slots wait at the gate, so the third message stays visible. */
+    workbench_put(bench, BENCH_QUEUE, MESSAGE("r1"));
+    workbench_put(bench, BENCH_QUEUE, MESSAGE("r2"));
+    virtual_sleep(2000);
+    workbench_put(bench, BENCH_QUEUE, MESSAGE("r3"));
+    virtual_sleep(10000);
+    wait_for_samples(&service);
+    text = scrape(&service);
+    first = value_in(
+        text, "tableward_queue_oldest_message_age_seconds{queue=\"work\"}");
+    mem_free(text);
+    virtual_sleep(5000);
+    text = scrape(&service);
+    second = value_in(
+        text, "tableward_queue_oldest_message_age_seconds{queue=\"work\"}");
+    mem_free(text);
+    assert_true(first >= 10 && first < 15);
+    assert_true(second >= first + 4 && second < first + 7);
+    shows(&service, "tableward_queue_messages{queue=\"work\"}", 3);
+    workbench_open_gate(bench);
+    stop(&service);
+}
+
+static unsigned samples_taken(struct workbench *bench)
+{
+    unsigned calls;
+
+    platform_lock(&bench->lock);
+    calls = bench->calls[BENCH_OTHER];
+    platform_unlock(&bench->lock);
+    return calls / 4; /* a count of each queue and each poison queue */
+}
+
+static void queues_are_asked_seldom_and_only_while_somebody_looks(void **state)
+{
+    struct workbench *bench = *state;
+    struct service service;
+
+    start(&service, bench);
+    virtual_sleep(100000);
+    assert_int_equal(samples_taken(bench), 0);
+    for (int i = 0; i < 100; i++) {
+        mem_free(scrape(&service));
+        virtual_sleep(1000);
+    }
+    assert_true(samples_taken(bench) >= 4 && samples_taken(bench) <= 6);
+    virtual_sleep(30000); /* the last wish is still fulfilled */
+    mem_free(scrape(&service));
+    virtual_sleep(1000);
+    {
+        unsigned before = samples_taken(bench);
+
+        virtual_sleep(600000);
+        assert_int_equal(samples_taken(bench), before);
+    }
+    stop(&service);
+}
+
+static void a_dead_store_holds_up_no_scrape(void **state)
+{
+    struct workbench *bench = *state;
+    struct service service;
+    int64_t began_ms;
+
+    start(&service, bench);
+    wait_for_samples(&service);
+    shows(&service, "tableward_queue_length_known{queue=\"work\"}", 1);
+    platform_lock(&bench->lock);
+    bench->down = true;
+    bench->delay_ms = 3000;
+    platform_unlock(&bench->lock);
+    for (int i = 0; i < 60; i++) {
+        began_ms = platform_boot_ms();
+        mem_free(scrape(&service));
+        assert_true(platform_boot_ms() - began_ms < 100);
+        virtual_sleep(1000);
+    }
+    shows(&service, "tableward_queue_length_known{queue=\"work\"}", 0);
+    shows(&service, "tableward_queue_messages{queue=\"work\"}", -1);
+    shows(&service, "tableward_queue_outage{queue=\"work\"}", 1);
+    platform_lock(&bench->lock);
+    bench->down = false;
+    bench->delay_ms = 0;
+    platform_unlock(&bench->lock);
+    stop(&service);
+}
+
+/* ---- archives, stores, the configuration ---- */
+
+static const char *has_archive(const struct job *job)
+{
+    (void)job;
+    return "not/there/yet";
+}
+
+static void free_space_of_an_archive_is_shown(void **state)
+{
+    struct workbench *bench = *state;
+    struct service service;
+    char *text;
+
+    bench->kind.archive = has_archive;
+    start(&service, bench);
+    wait_for_samples(&service);
+    text = scrape(&service);
+    assert_true(
+        value_in(text, "tableward_archive_free_bytes{job=\"delete-channel\"}") >
+        0);
+    assert_true(
+        value_in(text, "tableward_archive_size_bytes{job=\"delete-channel\"}") >
+        0);
+    mem_free(text);
+    stop(&service);
+}
+
+static void requests_are_shown_by_operation_and_outcome(void **state)
+{
+    struct workbench *bench = *state;
+    struct exchange exchange = {.http_status = 503};
+    struct service service;
+    char *text;
+
+    bench->store->meter = meter_named("test-metrics");
+    start(&service, bench);
+    virtual_sleep(1000);
+    meter_add(bench->store->meter, METER_BATCH, &exchange, TW_BUSY, 300);
+    meter_add(bench->store->meter, METER_BATCH, &exchange, TW_BUSY, 40000);
+    text = scrape(&service);
+    assert_true(value_in(text, "tableward_store_requests_total{store=\"main\","
+                               "operation=\"queue_get\",outcome=\"ok\"}") > 0);
+    assert_true(value_in(text,
+                    "tableward_store_requests_total{store=\"main\",operation="
+                    "\"batch\",outcome=\"throttled\"}") >= 2);
+    assert_true(
+        value_in(text, "tableward_store_throttled_total{store=\"main\"}") >= 2);
+#define DURATION(le)                                                           \
+    "tableward_store_request_duration_seconds_bucket{store=\"main\","          \
+    "operation=\"batch\",le=\"" le "\"}"
+    assert_true(
+        value_in(text, DURATION("+Inf")) - value_in(text, DURATION("30")) >= 1);
+    assert_true(
+        value_in(text, DURATION("0.5")) - value_in(text, DURATION("0.25")) >=
+        1);
+    assert_true(
+        value_in(text, "tableward_store_request_duration_seconds_sum{store="
+                       "\"main\",operation=\"batch\"}") >= 40.3);
+    mem_free(text);
+    stop(&service);
+}
+
+static void ceilings_and_reloads_are_shown(void **state)
+{
+    struct workbench *bench = *state;
+    struct service service;
+
+    bench->setup.max_entities_per_second = 500;
+    bench->job.max_entities_per_second = 50;
+    start(&service, bench);
+    shows(&service, "tableward_max_entities_per_second", 500);
+    shows(&service,
+        "tableward_job_max_entities_per_second{job=\"delete-channel\"}", 50);
+    shows(&service, "tableward_config_last_reload_successful", 1);
+    metrics_note_reload(service.metrics, false);
+    shows(&service, "tableward_config_last_reload_successful", 0);
+    metrics_note_reload(service.metrics, true);
+    shows(&service, "tableward_config_last_reload_successful", 1);
+    stop(&service);
+}
+
+/* ---- the format ---- */
+
+/* A line is a comment, or NAME{LABELS} NUMBER. */
+static void check_line(const char *line)
+{
+    const char *at = line;
+    double value;
+    int len = 0;
+
+    if (strncmp(line, "# HELP ", 7) == 0 || strncmp(line, "# TYPE ", 7) == 0)
+        return;
+    while (isalnum((unsigned char)*at) || *at == '_')
+        at++;
+    assert_true(at > line);
+    if (*at == '{')
+        at = strchr(at, '}') + 1;
+    assert_int_equal(*at, ' ');
+    assert_int_equal(sscanf(at, " %lf%n", &value, &len), 1);
+    assert_int_equal(at[len], '\0');
+}
+
+static void every_line_is_of_the_format_and_no_label_has_a_key(void **state)
+{
+    struct workbench *bench = *state;
+    struct service service;
+    char *text, *line, *rest;
+
+    bench->script = fails;
+    bench->store->meter = meter_named("main");
+    start(&service, bench);
+    workbench_put(bench, BENCH_QUEUE, MESSAGE("secret-run"));
+    workbench_put(bench, BENCH_BOUND, "Football");
+    workbench_put(bench, BENCH_QUEUE, "{\"job\":\"invented\",\"args\":{}}");
+    virtual_sleep(5000);
+    wait_for_samples(&service);
+    text = scrape(&service);
+    assert_null(strstr(text, "Football"));
+    assert_null(strstr(text, "secret-run"));
+    assert_null(strstr(text, "invented"));
+    assert_int_equal(text[strlen(text) - 1], '\n');
+    for (line = strtok_r(text, "\n", &rest); line;
+         line = strtok_r(NULL, "\n", &rest))
+        check_line(line);
+    mem_free(text);
+    stop(&service);
+}
+
+static void values_of_labels_are_escaped(void **state)
+{
+    const struct exposition_label label = {"store", "a\"b\\c\nd"};
+    struct buf text;
+
+    (void)state;
+    buf_init(&text, 1000);
+    exposition_count(&text, "x", "_total", &label, 1, 3);
+    exposition_sample(&text, "y", "", NULL, 0, 0.25);
+    assert_string_equal(
+        buf_text(&text), "x_total{store=\"a\\\"b\\\\c\\nd\"} 3\ny 0.25\n");
+    buf_done(&text);
+}
+
+#define TEST(f)                                                                \
+    cmocka_unit_test_setup_teardown(                                           \
+        f, workbench_set_up_virtual, workbench_tear_down_virtual)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(a_run_is_seen_in_progress_and_at_its_end),
+        TEST(failed_and_poisoned_ends_are_counted_once),
+        TEST(a_held_run_is_shown_with_its_cause),
+        TEST(a_lost_lease_is_counted),
+        TEST(lengths_of_queues_and_poison_queues_are_shown),
+        TEST(the_age_of_a_message_grows_between_two_samples),
+        TEST(queues_are_asked_seldom_and_only_while_somebody_looks),
+        TEST(a_dead_store_holds_up_no_scrape),
+        TEST(free_space_of_an_archive_is_shown),
+        TEST(requests_are_shown_by_operation_and_outcome),
+        TEST(ceilings_and_reloads_are_shown),
+        TEST(every_line_is_of_the_format_and_no_label_has_a_key),
+        cmocka_unit_test(values_of_labels_are_escaped),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,498 @@
+/* SPDX-License-Identifier: MIT */
+/* The HTTP server of `worker.listen`, and what hostile clients do to it. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <unistd.h>
+
+#include "tests/support/fast_platform.h"
+#include "worker/base/address.h"
+#include "worker/base/buf.h"
+#include "worker/base/mem.h"
+#include "worker/base/platform.h"
+#include "worker/monitor/server.h"
+
+#define RESPONSE_MAX ((size_t)1024 * 1024)
+#define PATIENCE_S 60
+
+static struct http_server *server;
+
+/* Answers with what came. */
+static void echo(void *context, const struct http_request *request,
+    struct http_response *response)
+{
+    const char *value = http_request_header(request, "X-Test");
+    const char *query = http_request_query(request, "q");
+
+    buf_add_format(&response->body, "%s %s %s header=%s q=%s body=%zu ",
+        (const char *)context, request->method, request->path,
+        value ? value : "none", query ? query : "none", request->body.len);
+    if (request->body.len < 100)
+        buf_add_slice(&response->body, request->body);
+}
+
+static void teapot(void *context, const struct http_request *request,
+    struct http_response *response)
+{
+    (void)context;
+    (void)request;
+    response->status = 418;
+    response->content_type = "text/html; charset=utf-8";
+    buf_add_text(&response->body, "<p>short");
+}
+
+static char context[] = "route";
+static const struct http_route routes[] = {
+    {"GET", "/echo", echo, context},
+    {"POST", "/echo", echo, context},
+    {"GET", "/tea pot", teapot, NULL},
+};
+
+static int set_up(void **state)
+{
+    struct err err;
+
+    (void)state;
+    return http_server_start("127.0.0.1:0", routes,
+               sizeof(routes) / sizeof(routes[0]), &server, &err) == TW_OK
+               ? 0
+               : -1;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    http_server_stop(server);
+    return 0;
+}
+
+/* The same with clocks that run faster. */
+static int set_up_fast(void **state)
+{
+    fast_platform_use();
+    return set_up(state);
+}
+
+static int tear_down_fast(void **state)
+{
+    (void)tear_down(state);
+    platform_use(NULL);
+    return 0;
+}
+
+/* ---- a client ---- */
+
+static int dial(void)
+{
+    struct sockaddr_in to = {.sin_family = AF_INET,
+        .sin_port = htons((uint16_t)http_server_port(server)),
+        .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    struct timeval patience = {.tv_sec = PATIENCE_S};
+    int fd = socket(AF_INET, SOCK_STREAM, 0);
+
+    assert_true(fd >= 0);
+    (void)setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
+    (void)setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
+    assert_int_equal(connect(fd, (const struct sockaddr *)&to, sizeof(to)), 0);
+    return fd;
+}
+
+/* False: the other side has closed the connection. */
+static bool give(int fd, const char *text, size_t len)
+{
+    while (len > 0) {
+        ssize_t sent = send(fd, text, len, MSG_NOSIGNAL);
+
+        if (sent <= 0)
+            return false;
+        text += sent;
+        len -= (size_t)sent;
+    }
+    return true;
+}
+
+/* Everything until the other side closes. Owned. */
+static char *take(int fd)
+{
+    struct buf all;
+    char part[4096];
+    ssize_t got;
+
+    buf_init(&all, RESPONSE_MAX);
+    while ((got = recv(fd, part, sizeof(part), 0)) > 0)
+        buf_add(&all, part, (size_t)got);
+    if (got < 0)
+        assert_int_equal(errno, ECONNRESET);
+    (void)close(fd);
+    buf_add_text(&all, "");
+    return buf_take(&all);
+}
+
+/* One request on a connection of its own. */
+static char *ask(const char *request)
+{
+    int fd = dial();
+
+    (void)give(fd, request, strlen(request));
+    return take(fd);
+}
+
+#define END "Host: 127.0.0.1\r\nConnection: close\r\n\r\n"
+
+static void expect(const char *request, const char *status, const char *text)
+{
+    char *response = ask(request);
+
+    assert_non_null(strstr(response, status));
+    assert_non_null(strstr(response, text));
+    mem_free(response);
+}
+
+/* ---- what is answered ---- */
+
+static void a_route_gets_the_request(void **state)
+{
+    (void)state;
+    expect("GET /echo?q=a%20b&x=1 HTTP/1.1\r\nX-Test: yes\r\n" END,
+        "HTTP/1.1 200 ", "route GET /echo header=yes q=a b body=0 ");
+    expect("POST /echo HTTP/1.1\r\nContent-Length: 5\r\n" END "hello",
+        "HTTP/1.1 200 ", "route POST /echo header=none q=none body=5 hello");
+}
+
+static void a_response_has_the_status_and_type_of_its_handler(void **state)
+{
+    (void)state;
+    expect("GET /tea%20pot HTTP/1.1\r\n" END, "HTTP/1.1 418 ",
+        "Content-Type: text/html; charset=utf-8\r\n");
+}
+
+static void a_head_request_has_no_body(void **state)
+{
+    char *response = ask("HEAD /echo HTTP/1.1\r\n" END);
+
+    (void)state;
+    assert_non_null(strstr(response, "HTTP/1.1 200 "));
+    assert_non_null(strstr(response, "Content-Length: "));
+    assert_null(strstr(response, "route"));
+    mem_free(response);
+}
+
+static void every_response_forbids_what_a_page_does_not_need(void **state)
+{
+    static const char *const requests[] = {
+        "GET /echo HTTP/1.1\r\n" END,
+        "GET /none HTTP/1.1\r\n" END,
+        "PUT /echo HTTP/1.1\r\n" END,
+    };
+    static const char *const headers[] = {
+        "Cache-Control: no-store\r\n",
+        "X-Content-Type-Options: nosniff\r\n",
+        "Referrer-Policy: no-referrer\r\n",
+        "Content-Security-Policy: default-src 'none'; script-src 'self'; ",
+        "frame-ancestors 'none'",
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(requests) / sizeof(requests[0]); i++)
+        for (size_t k = 0; k < sizeof(headers) / sizeof(headers[0]); k++)
+            expect(requests[i], "HTTP/1.1 ", headers[k]);
+}
+
+static void what_has_no_route_is_refused(void **state)
+{
+    (void)state;
+    expect("GET /none HTTP/1.1\r\n" END, " 404 ", "nothing under this path");
+    expect("GET /echo/ HTTP/1.1\r\n" END, " 404 ", "nothing under this path");
+    expect("POST /tea%20pot HTTP/1.1\r\nContent-Length: 0\r\n" END, " 405 ",
+        "Allow: GET, HEAD\r\n");
+    expect("DELETE /echo HTTP/1.1\r\n" END, " 501 ", "GET, HEAD and POST");
+}
+
+/* A web site that lets its name point to 127.0.0.1 reads nothing. */
+static void a_foreign_host_name_is_refused_on_loopback(void **state)
+{
+    (void)state;
+    expect("GET /echo HTTP/1.1\r\nHost: evil.example:9464\r\n"
+           "Connection: close\r\n\r\n",
+        " 421 ", "localhost only");
+    expect("GET /echo HTTP/1.1\r\nHost: 127.0.0.1.evil.example\r\n"
+           "Connection: close\r\n\r\n",
+        " 421 ", "localhost only");
+    expect("GET /echo HTTP/1.1\r\nHost: LocalHost:9464\r\n"
+           "Connection: close\r\n\r\n",
+        " 200 ", "route");
+    expect("GET /echo HTTP/1.1\r\nHost: [::1]:9464\r\n"
+           "Connection: close\r\n\r\n",
+        " 200 ", "route");
+    expect("GET /echo HTTP/1.0\r\n\r\n", " 200 ", "route");
+}
+
+/* ---- limits ---- */
+
+static char *request_with_body(size_t len, bool chunked)
+{
+    struct buf request;
+
+    buf_init(&request, RESPONSE_MAX);
+    buf_add_text(&request, "POST /echo HTTP/1.1\r\n");
+    if (chunked)
+        buf_add_format(
+            &request, "Transfer-Encoding: chunked\r\n" END "%zx\r\n", len);
+    else
+        buf_add_format(&request, "Content-Length: %zu\r\n" END, len);
+    for (size_t i = 0; i < len; i++)
+        buf_add_char(&request, 'x');
+    if (chunked)
+        buf_add_text(&request, "\r\n0\r\n\r\n");
+    return buf_take(&request);
+}
+
+static void a_body_may_have_64_kib_and_no_more(void **state)
+{
+    static const struct {
+        size_t len;
+        bool chunked;
+        const char *status, *text;
+    } cases[] = {
+        {65536, false, " 200 ", "body=65536"},
+        {65536, true, " 200 ", "body=65536"},
+        {65537, false, " 413 ", "larger than 64 KiB"},
+        {65537, true, " 413 ", "larger than 64 KiB"},
+        {500000, true, " 413 ", "larger than 64 KiB"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        char *request = request_with_body(cases[i].len, cases[i].chunked);
+
+        expect(request, cases[i].status, cases[i].text);
+        mem_free(request);
+    }
+}
+
+/* Its body never comes: the head alone is refused. */
+static void an_endless_body_is_not_waited_for(void **state)
+{
+    (void)state;
+    expect("POST /echo HTTP/1.1\r\nContent-Length: 99999999999999\r\n" END,
+        " 413 ", "larger than 64 KiB");
+}
+
+static void a_head_that_is_too_large_is_refused(void **state)
+{
+    struct buf request;
+    char *response;
+
+    (void)state;
+    buf_init(&request, RESPONSE_MAX);
+    buf_add_text(&request, "GET /echo HTTP/1.1\r\nX-Test: ");
+    for (size_t i = 0; i < 200000; i++)
+        buf_add_char(&request, 'h');
+    buf_add_text(&request, "\r\n" END);
+    response = ask(buf_text(&request));
+    /* What was not read when the connection is closed may reset it. */
+    assert_true(response[0] == '\0' || strstr(response, " 431 ") != NULL ||
+                strstr(response, " 413 ") != NULL);
+    assert_null(strstr(response, " 200 "));
+    mem_free(response);
+    buf_done(&request);
+    expect("GET /echo HTTP/1.1\r\n" END, " 200 ", "route");
+}
+
+static void what_is_no_request_is_refused(void **state)
+{
+    static const char *const requests[] = {
+        "\r\n\r\n\r\n",
+        "GET\r\n\r\n",
+        "GET /echo\r\n\r\n",
+        "\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n",
+        "GET /echo HTTP/1.1\r\nContent-Length: -1\r\n" END,
+        "GET /echo HTTP/1.1\r\nContent-Length: x\r\n" END,
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(requests) / sizeof(requests[0]); i++) {
+        char *response = ask(requests[i]);
+
+        assert_null(strstr(response, " 200 "));
+        mem_free(response);
+    }
+    expect("GET /echo HTTP/1.1\r\n" END, " 200 ", "route");
+}
+
+static void a_slow_client_delays_no_other(void **state)
+{
+    int slow = dial();
+
+    (void)state;
+    assert_true(give(slow, "GET /echo HT", 12));
+    expect("GET /echo HTTP/1.1\r\n" END, " 200 ", "route");
+    assert_true(give(slow, "TP/1.1\r\n" END, 8 + strlen(END)));
+    mem_free(take(slow));
+}
+
+/* A byte now and then is no silence, and must not keep a connection. */
+static void a_client_that_never_ends_its_request_is_closed(void **state)
+{
+    int slow = dial();
+    size_t sent = 0;
+
+    (void)state;
+    assert_true(give(slow, "GET /echo HTTP/1.1\r\nX-Test: ", 28));
+    while (give(slow, "x", 1)) {
+        assert_true(sent++ < 500); /* 50 s */
+        (void)usleep(100000);
+    }
+    (void)close(slow);
+}
+
+static void two_hundred_connections_are_all_answered(void **state)
+{
+    static const char request[] = "GET /echo HTTP/1.1\r\n" END;
+    int fds[200];
+
+    (void)state;
+    for (size_t i = 0; i < 200; i++)
+        fds[i] = dial();
+    for (size_t i = 0; i < 200; i++)
+        (void)give(fds[i], request, sizeof(request) - 1);
+    for (size_t i = 0; i < 200; i++) {
+        char *response = take(fds[i]);
+
+        assert_non_null(strstr(response, " 200 "));
+        mem_free(response);
+    }
+}
+
+static void clients_that_only_hold_connections_delay_no_probe(void **state)
+{
+    int fds[200];
+
+    (void)state;
+    for (size_t i = 0; i < 200; i++) {
+        fds[i] = dial();
+        (void)give(fds[i], "GET /", 5);
+    }
+    expect("GET /echo HTTP/1.1\r\n" END, " 200 ", "route");
+    for (size_t i = 0; i < 200; i++)
+        (void)close(fds[i]);
+}
+
+static void a_stop_waits_for_no_client(void **state)
+{
+    int fd = dial();
+
+    assert_true(give(fd, "GET /echo HT", 12));
+    http_server_stop(server);
+    mem_free(take(fd));
+    assert_int_equal(set_up(state), 0);
+}
+
+/* ---- addresses ---- */
+
+static void a_port_that_is_taken_is_named(void **state)
+{
+    struct http_server *other;
+    char address[32];
+    struct err err;
+
+    (void)state;
+    (void)snprintf(
+        address, sizeof(address), "127.0.0.1:%u", http_server_port(server));
+    assert_int_equal(
+        http_server_start(address, routes, 1, &other, &err), TW_REFUSED);
+    assert_non_null(strstr(err.text, address));
+    assert_non_null(strstr(err.text, "another process uses the port"));
+    assert_int_equal(
+        http_server_start("192.0.2.1:0", routes, 1, &other, &err), TW_REFUSED);
+    assert_non_null(strstr(err.text, "192.0.2.1"));
+}
+
+static void addresses_are_numbers_or_localhost(void **state)
+{
+    static const struct {
+        const char *text;
+        bool good, loopback;
+    } cases[] = {
+        {"127.0.0.1:9464", true, true},
+        {"127.1.2.3:0", true, true},
+        {"[::1]:9464", true, true},
+        {"localhost:1", true, true},
+        {"0.0.0.0:9464", true, false},
+        {"[::]:9464", true, false},
+        {"192.168.0.1:65535", true, false},
+        {"", false, false},
+        {":9464", false, false},
+        {"9464", false, false},
+        {"127.0.0.1", false, false},
+        {"127.0.0.1:", false, false},
+        {"127.0.0.1:-1", false, false},
+        {"127.0.0.1:65536", false, false},
+        {"127.0.0.1:http", false, false},
+        {"::1:9464", false, false},
+        {"[127.0.0.1]:9464", false, false},
+        {"[]:9464", false, false},
+        {"*:9464", false, false},
+        {"example.com:80", false, false},
+        {"1111111111111111111111111111111111111111111111111:80", false, false},
+    };
+    struct address address;
+    struct err err;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        enum tw_err outcome =
+            address_parse(slice_of(cases[i].text), &address, &err);
+
+        assert_int_equal(outcome, cases[i].good ? TW_OK : TW_INVALID);
+        if (cases[i].good)
+            assert_int_equal(address.loopback, cases[i].loopback);
+        else
+            assert_non_null(strstr(err.text, "127.0.0.1:9464"));
+    }
+    assert_int_equal(
+        address_parse((struct slice){"127.0.0.1\0x:1", 13}, &address, &err),
+        TW_INVALID);
+}
+
+#define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
+
+#define TEST_FAST(f)                                                           \
+    cmocka_unit_test_setup_teardown(f, set_up_fast, tear_down_fast)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(a_route_gets_the_request),
+        TEST(a_response_has_the_status_and_type_of_its_handler),
+        TEST(a_head_request_has_no_body),
+        TEST(every_response_forbids_what_a_page_does_not_need),
+        TEST(what_has_no_route_is_refused),
+        TEST(a_foreign_host_name_is_refused_on_loopback),
+        TEST(a_body_may_have_64_kib_and_no_more),
+        TEST(an_endless_body_is_not_waited_for),
+        TEST(a_head_that_is_too_large_is_refused),
+        TEST_FAST(what_is_no_request_is_refused),
+        TEST(a_slow_client_delays_no_other),
+        TEST_FAST(a_client_that_never_ends_its_request_is_closed),
+        TEST(two_hundred_connections_are_all_answered),
+        TEST_FAST(clients_that_only_hold_connections_delay_no_probe),
+        TEST(a_stop_waits_for_no_client),
+        TEST(a_port_that_is_taken_is_named),
+        cmocka_unit_test(addresses_are_numbers_or_localhost),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
