@@ -22,7 +22,8 @@ struct pool_client;
 struct run;
 struct store;
 
-/* How an attempt at a run ends; or, of a step of an attempt, that it goes on. */
+/* How an attempt at a run ends; or, of a step of an attempt, that it goes on.
+ */
 enum run_end {
     RUN_SUCCEEDED,  /* nothing is left to do                                  */
     RUN_WAITING,    /* the run waits until run->resumes_ticks; the worker thread

@@ -523,8 +523,8 @@ static enum tw_err set_up(struct upgrade_run *u)
     u->at.rounds.follow = u->upgrade->follow;
     /* In a store without key order a scan cannot resume. */
     u->at.in_round = u->at.in_round && u->store->capabilities.ordered;
-    return selection_of_run(&u->upgrade->selector, &u->run->args, &u->arena,
-        &u->selection, u->err);
+    return selection_of_run(
+        &u->upgrade->selector, &u->run->args, &u->arena, &u->selection, u->err);
 }
 
 static enum run_end attempt(struct upgrade_run *u)

@@ -17,6 +17,7 @@ static const char *const operations[METER_OPERATIONS] = {
     [METER_SCAN] = "scan",
     [METER_GET] = "get",
     [METER_BATCH] = "batch",
+    [METER_GIVE_BACK] = "give_back",
     [METER_QUEUE_CREATE] = "queue_create",
     [METER_QUEUE_PUT] = "queue_put",
     [METER_QUEUE_GET] = "queue_get",

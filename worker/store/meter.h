@@ -23,6 +23,7 @@ enum meter_operation {
     METER_SCAN,
     METER_GET,
     METER_BATCH,
+    METER_GIVE_BACK, /* unused space of an embedded file */
     METER_QUEUE_CREATE,
     METER_QUEUE_PUT,
     METER_QUEUE_GET,

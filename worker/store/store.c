@@ -816,7 +816,7 @@ enum tw_err store_give_back(
     *ret_more = false;
     if (!store->ops->give_back || store->read_only)
         return result;
-    return SEND(result, store, SERVICE_TABLES, exchange, NULL,
+    return SEND(result, store, METER_GIVE_BACK, exchange, NULL,
         store->ops->give_back(store, exchange, ret_more));
 }
 
