@@ -132,6 +132,7 @@ void problems_print(const struct problems *problems, FILE *to)
 
     for (size_t i = 0; i < problems->count; i++)
         sorted[i] = &problems->list[i];
+    /* cppcheck-suppress uninitvar; it misreads the loop */
     qsort(sorted, problems->count, sizeof(*sorted), compare);
     for (size_t i = 0; i < problems->count; i++)
         print_one(sorted[i], to);

@@ -121,6 +121,7 @@ static const struct template *load_key(
     if (!settings_text(
             node, true, loader->arena, &text, &loader->unset, loader->problems))
         return NULL;
+    /* cppcheck-suppress CastIntegerToAddressAtReturn; template is a C name */
     return template_compile(
         text, node->mark, &scope, loader->arena, loader->problems);
 }

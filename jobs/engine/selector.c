@@ -62,6 +62,7 @@ static const struct template *load_key(const struct yaml_node *node,
 
     if (!settings_text(node, true, arena, &text, unset, problems))
         return NULL;
+    /* cppcheck-suppress CastIntegerToAddressAtReturn; template is a C name */
     return template_compile(text, template_mark(node), scope, arena, problems);
 }
 
@@ -85,6 +86,7 @@ static const struct template *load_filter(const struct yaml_node *node,
             "or say which");
         return NULL;
     }
+    /* cppcheck-suppress CastIntegerToAddressAtReturn; template is a C name */
     return template_compile_filter(
         text, template_mark(node), scope, arena, problems);
 }

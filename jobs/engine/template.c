@@ -230,6 +230,7 @@ const struct template *template_compile(struct slice text, struct mark mark,
     const struct template_scope *scope, struct arena *arena,
     struct problems *problems)
 {
+    /* cppcheck-suppress CastIntegerToAddressAtReturn; template is a C name */
     return compile(text, false, mark, scope, arena, problems);
 }
 

@@ -1002,11 +1002,13 @@ static bool is_copy(const struct lease *lease, const struct poison_copy *copy,
 {
     const struct ledger_run *run = &lease->run;
     bool same = slice_equal(message->text, copy->text);
+    struct slice args = {0};
 
+    if (!same)
+        args = run->args;
     return (same || run->args.len > 0) &&
            !slice_equal(message->id, run->poison_id) &&
-           message_is_of(message->text, run->job, run->id,
-               same ? (struct slice){0} : run->args);
+           message_is_of(message->text, run->job, run->id, args);
 }
 
 /* TW_OK: the poison queue has responded; *ret_found: the copy is among its
