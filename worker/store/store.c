@@ -814,7 +814,7 @@ enum tw_err store_give_back(
     enum tw_err result = begin(exchange);
 
     *ret_more = false;
-    if (!store->ops->give_back || store->read_only)
+    if (result != TW_OK || !store->ops->give_back || store->read_only)
         return result;
     return SEND(result, store, METER_GIVE_BACK, exchange, NULL,
         store->ops->give_back(store, exchange, ret_more));
