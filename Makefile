@@ -120,7 +120,7 @@ $(OBJ)/worker/cli/command_init.o: config/tableward.yaml
 
 # The unit as it is in the tree names /usr/local and /etc; an installed one
 # names PREFIX and SYSCONFDIR. A configuration that is there already stays.
-install: $(PROGRAM)   ## installs program, unit and a commented configuration
+install: $(PROGRAM)   ## installs program, unit, configuration, monitoring
 	install -D -m 755 $(PROGRAM) $(DESTDIR)$(PREFIX)/bin/tableward
 	install -d -m 755 $(DESTDIR)$(UNITDIR) $(DESTDIR)$(SYSCONFDIR)/tableward
 	sed -e 's|/usr/local/bin/|$(PREFIX)/bin/|' \
@@ -130,6 +130,9 @@ install: $(PROGRAM)   ## installs program, unit and a commented configuration
 	test -e $(DESTDIR)$(SYSCONFDIR)/tableward/tableward.yaml || \
 	    install -m 644 config/tableward.yaml \
 	    $(DESTDIR)$(SYSCONFDIR)/tableward/
+	install -d -m 755 $(DESTDIR)$(PREFIX)/share/tableward
+	install -m 644 systemd/MONITORING.md systemd/alerts.yaml \
+	    systemd/grafana-dashboard.json $(DESTDIR)$(PREFIX)/share/tableward/
 
 format:   ## lays out the C sources as .clang-format says
 	@clang-format -i $$(git ls-files '*.c' '*.h')

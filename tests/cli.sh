@@ -1377,6 +1377,138 @@ YAML
     wait "$pid" || fail "SIGTERM ends the worker with $?"
 }
 
+# get PATH: the response of the worker that listens, its status in front.
+get() {
+    curl -s --max-time 20 -w '\n%{http_code}' "http://127.0.0.1:$port$1" >out
+}
+
+# A worker that says on which port it listens: $pid, $port.
+start_listening() {
+    : >err
+    "$program" worker --config listens.yaml 2>err &
+    pid=$!
+    wait_for ready err
+    port=$(sed -n 's/.*listens on .* (port \([0-9]*\)).*/\1/p' err)
+}
+
+a_worker_that_listens_is_watched() {
+    cat >listens.yaml <<'YAML'
+stores: {main: {embedded: listens.db}}
+default_store: main
+worker:
+  queues: [{name: work}]
+  listen: 127.0.0.1:0
+jobs:
+  purge:
+    kind: cascade-delete
+    args: [channel]
+    archive: kept
+    settle: 0s
+    parent: {table: Channels, partition_key: "{channel}", row_key: "", tombstone: {Deleted: true}}
+    children: [{table: Blogs, partition_key: "{channel}"}]
+YAML
+    blogs Football 7 >blogs.jsonl
+    echo '{"PartitionKey":"Football","RowKey":""}' >channel.jsonl
+    run 0 import Blogs blogs.jsonl --config listens.yaml
+    run 0 import Channels channel.jsonl --config listens.yaml
+    start_listening
+    last='the worker that listens'
+    get /livez
+    prints '^the worker is alive$'
+    prints '^200$'
+    get /readyz
+    prints '^messages are taken from 1 of 1 queue$'
+    prints '^200$'
+    get /metrics
+    prints '^tableward_ready 1$'
+    prints '^tableward_runs_ended_total\{job_name="purge",result="succeeded"\} 0$'
+    "$program" enqueue purge channel=Football --id secret-id \
+        --config listens.yaml >out 2>&1
+    wait_for 'purge/secret-id: succeeded' err
+    tries=0
+    until [ "$tries" -ge 100 ] || { get /metrics &&
+        grep -q '^tableward_queue_messages{queue="work"} 0$' out; }; do
+        tries=$((tries + 1))
+        sleep 0.1
+    done
+    prints '^tableward_queue_messages\{queue="work"\} 0$'
+    prints '^tableward_runs_ended_total\{job_name="purge",result="succeeded"\} 1$'
+    prints '^tableward_run_entities_total\{job_name="purge",action="deleted"\} 8$'
+    prints '^tableward_store_requests_total\{store="main",operation="batch",outcome="ok"\} [1-9]'
+    prints '^tableward_archive_free_bytes\{job_name="purge"\} [1-9]'
+    prints '^process_resident_memory_bytes [1-9]'
+    ! grep -Eq 'Football|secret-id|b[0-6]"' out || fail "a metric has a key"
+    if command -v "${PROMTOOL:-promtool}" >/dev/null; then
+        sed '$d' out | "${PROMTOOL:-promtool}" check metrics >checked 2>&1 ||
+            fail "promtool check metrics says: $(cat checked)"
+    fi
+    kill -TERM "$pid"
+    wait "$pid" || fail "SIGTERM ends the worker that listens with $?"
+    curl -s --max-time 5 "http://127.0.0.1:$port/livez" >out &&
+        fail "the port is open after the end"
+}
+
+# Each with the sentence that tells what to do.
+a_wrong_listen_is_refused() {
+    sed 's/listen: .*/listen: example.com:9464/' listens.yaml >wrong.yaml
+    run 78 worker --config wrong.yaml
+    says 'wrong.yaml:5:11: listen: invalid address .example.com:9464.: write an IP address and a port'
+    run 78 check --config wrong.yaml
+    sed 's/listen: .*/listen: 192.0.2.1:9464/' listens.yaml >wrong.yaml
+    run 69 worker --config wrong.yaml
+    says 'cannot listen on 192.0.2.1:9464: '
+    start_listening
+    sed "s/listen: .*/listen: 127.0.0.1:$port/" listens.yaml >wrong.yaml
+    run 69 worker --config wrong.yaml
+    says "cannot listen on 127.0.0.1:$port: another process uses the port"
+    kill -TERM "$pid"
+    wait "$pid"
+    sed 's/listen: .*/listen: 0.0.0.0:0/' listens.yaml >open.yaml
+    run 0 worker --drain --config open.yaml
+    says 'warn .*other machines can reach 0.0.0.0:0, without TLS'
+    run 0 worker --drain --config listens.yaml
+    ! grep -q 'other machines' err || fail "loopback is warned of"
+}
+
+the_admin_token_is_looked_for_at_the_start() {
+    sed 's/listen: .*/listen: 127.0.0.1:0\n  admin_token_file: token/' \
+        listens.yaml >token.yaml
+    run 78 worker --drain --config token.yaml
+    says 'admin_token_file .*/token cannot be read: No such file'
+    run 0 status --config token.yaml
+    : >token
+    run 78 worker --drain --config token.yaml
+    says 'admin_token_file .*/token is empty'
+    echo secret-admin-token >token
+    run 0 worker --drain --config token.yaml --log-level debug
+    ! grep -q secret-admin-token err || fail "the token is logged"
+    sed -i 's/_file: token/_file: "${NOT_SET_ANYWHERE}\/token"/' token.yaml
+    run 78 worker --drain --config token.yaml
+    says 'token.yaml:6:[0-9]*: admin_token_file needs the environment variable NOT_SET_ANYWHERE'
+    run 0 status --config token.yaml
+}
+
+a_reload_is_seen_in_the_metrics() {
+    start_listening
+    last='the worker that listens'
+    cp listens.yaml good.yaml
+    echo 'colour: red' >>listens.yaml
+    kill -HUP "$pid"
+    wait_for 'old one stays' err
+    get /metrics
+    prints '^tableward_config_last_reload_successful 0$'
+    sed 's/listen: .*/listen: 127.0.0.1:1/' good.yaml >listens.yaml
+    kill -HUP "$pid"
+    wait_for 'listen and admin_token_file stay as they were' err
+    wait_for 'configuration reloaded' err
+    get /metrics
+    prints '^tableward_config_last_reload_successful 1$'
+    prints '^tableward_ready 1$'
+    cp good.yaml listens.yaml
+    kill -TERM "$pid"
+    wait "$pid" || fail "SIGTERM ends the worker with $?"
+}
+
 # stopped_early ARGUMENT ...: how it ends when SIGTERM comes while the
 # configuration is still being read, from a pipe that never brings it.
 stopped_early() {
@@ -1562,6 +1694,10 @@ a_store_that_is_not_there_is_69
 errors_are_json_lines_where_the_log_is
 signals_stop_and_reload_the_worker
 what_another_process_enqueues_is_taken_at_once
+a_worker_that_listens_is_watched
+a_wrong_listen_is_refused
+the_admin_token_is_looked_for_at_the_start
+a_reload_is_seen_in_the_metrics
 a_signal_that_comes_early_is_not_lost
 status_watches_a_store_that_comes_later
 status_watch_is_one_screen

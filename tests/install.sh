@@ -41,8 +41,11 @@ files_are_installed_with_their_modes() {
     expect_mode 755 "$dir/local/usr/local/bin/tableward"
     expect_mode 644 "$dir/local/usr/local/lib/systemd/system/tableward.service"
     expect_mode 644 "$dir/local/etc/tableward/tableward.yaml"
+    for file in MONITORING.md alerts.yaml grafana-dashboard.json; do
+        expect_mode 644 "$dir/local/usr/local/share/tableward/$file"
+    done
     count=$(find "$dir/local" -type f | wc -l)
-    [ "$count" -eq 3 ] || fail "$count files are installed, not 3"
+    [ "$count" -eq 6 ] || fail "$count files are installed, not 6"
     cmp systemd/tableward.service \
         "$dir/local/usr/local/lib/systemd/system/tableward.service" ||
         fail "the unit in the tree is not the one of the default PREFIX"

@@ -121,6 +121,12 @@ static void ready(struct scrape *scrape)
     buf_done(&why);
 }
 
+static void progress_age(struct scrape *scrape)
+{
+    put(scrape,
+        (double)(platform_boot_ms() - scrape->view.progress_ms) / MS_PER_S);
+}
+
 static void reload_successful(struct scrape *scrape)
 {
     put(scrape, !atomic_load(&scrape->metrics->reload_refused));
@@ -149,7 +155,7 @@ static void ceiling(struct scrape *scrape)
 static void runs_in_progress(struct scrape *scrape)
 {
     for (size_t i = 0; i < scrape->job_count; i++)
-        put1(scrape, "job", scrape->jobs[i].name, scrape->jobs[i].in_progress);
+        put1(scrape, "job_name", scrape->jobs[i].name, scrape->jobs[i].in_progress);
 }
 
 static void runs_ended(struct scrape *scrape)
@@ -163,7 +169,7 @@ static void runs_ended(struct scrape *scrape)
 
     for (size_t i = 0; i < scrape->job_count; i++)
         for (size_t k = 0; k < ACTIVITY_RESULTS; k++)
-            put2(scrape, "job", scrape->jobs[i].name, "result", results[k],
+            put2(scrape, "job_name", scrape->jobs[i].name, "result", results[k],
                 scrape->jobs[i].ended[k]);
 }
 
@@ -179,14 +185,14 @@ static void run_entities(struct scrape *scrape)
 
     for (size_t i = 0; i < scrape->job_count; i++)
         for (size_t k = 0; k < ACTIVITY_ENTITIES; k++)
-            put2(scrape, "job", scrape->jobs[i].name, "action", actions[k],
+            put2(scrape, "job_name", scrape->jobs[i].name, "action", actions[k],
                 scrape->jobs[i].entities[k]);
 }
 
 static void leases_lost(struct scrape *scrape)
 {
     for (size_t i = 0; i < scrape->job_count; i++)
-        put1(scrape, "job", scrape->jobs[i].name, scrape->jobs[i].leases_lost);
+        put1(scrape, "job_name", scrape->jobs[i].name, scrape->jobs[i].leases_lost);
 }
 
 static void runs_held(struct scrape *scrape)
@@ -202,7 +208,7 @@ static void job_ceilings(struct scrape *scrape)
 
     for (size_t i = 0; i < jobs->count; i++)
         if (jobs->list[i].max_entities_per_second > 0)
-            put1(scrape, "job", jobs->list[i].name,
+            put1(scrape, "job_name", jobs->list[i].name,
                 jobs->list[i].max_entities_per_second);
 }
 
@@ -419,14 +425,14 @@ static void queue_poisoned(struct scrape *scrape)
 static void archive_free(struct scrape *scrape)
 {
     for (size_t i = 0; i < scrape->samples.archive_count; i++)
-        put1(scrape, "job", scrape->samples.archives[i].job,
+        put1(scrape, "job_name", scrape->samples.archives[i].job,
             scrape->samples.archives[i].free_bytes);
 }
 
 static void archive_size(struct scrape *scrape)
 {
     for (size_t i = 0; i < scrape->samples.archive_count; i++)
-        put1(scrape, "job", scrape->samples.archives[i].job,
+        put1(scrape, "job_name", scrape->samples.archives[i].job,
             scrape->samples.archives[i].size_bytes);
 }
 
@@ -493,6 +499,9 @@ static const struct family {
         build_info},
     {"tableward_ready", "gauge",
         "Whether messages are taken, as /readyz says: 1 or 0.", ready},
+    {"tableward_progress_age_seconds", "gauge",
+        "Time since the loop of the worker last made a turn; /livez judges it.",
+        progress_age},
     {"tableward_config_last_reload_successful", "gauge",
         "Whether the last SIGHUP was obeyed; 0: the configuration was refused.",
         reload_successful},

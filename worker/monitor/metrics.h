@@ -3,7 +3,8 @@
  * /metrics: what Prometheus scrapes. One table in metrics.c names every metric;
  * systemd/MONITORING.md describes them. No label has a key, an argument or a
  * run id: all values are names of the configuration or of this program, so that
- * their number is bounded.
+ * their number is bounded. The name of a job is `job_name`, because Prometheus
+ * gives every sample a label `job` of its own.
  */
 #ifndef TW_MONITOR_METRICS_H
 #define TW_MONITOR_METRICS_H
