@@ -1152,6 +1152,24 @@ static void a_checkpoint_of_another_definition_is_not_used(void **state)
     assert_int_equal(bench->attempts, 1);
 }
 
+/* Later attempts find it held: the consumer's line once a minute has the cause.
+ */
+static void a_run_held_for_its_definition_is_named_in_the_log_once(void **state)
+{
+    struct workbench *bench = *state;
+
+    bench->kind.table_job = true;
+    leave_run(bench, "", 0, 0, "ffffffffffffffff");
+    workbench_log_begin();
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(attempt_id(bench, "r1", false).end, ATTEMPT_DEFERRED);
+    assert_int_equal(
+        workbench_log_end("run delete-channel/r1: is held, no failure of its "
+                          "own: the definition of its job has changed"),
+        1);
+    assert_int_equal(bench->attempts, 0);
+}
+
 static enum bench_fault down_for_gets(
     struct workbench *bench, enum bench_call call, unsigned n)
 {
@@ -2407,6 +2425,7 @@ int main(void)
         TEST(a_lease_that_is_over_is_taken_over),
         TEST(silent_attempts_are_spaced),
         TEST(a_checkpoint_of_another_definition_is_not_used),
+        TEST(a_run_held_for_its_definition_is_named_in_the_log_once),
         TEST(a_claim_in_an_outage_touches_nothing),
         TEST(a_ledger_that_is_gone_comes_back),
         TEST(two_claims_at_once_end_in_one_attempt),

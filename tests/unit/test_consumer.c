@@ -843,6 +843,42 @@ static void of_a_held_run_the_log_tells_once_a_minute(void **state)
     (void)close(manager.fd);
 }
 
+/* Held for a minute it is tried four times, and is one run all the same. */
+static void held_runs_are_counted_and_not_their_tries(void **state)
+{
+    struct workbench *bench = *state;
+    struct service service;
+    struct manager manager;
+    struct notify *notify;
+
+    bench->script = archive_stays_full;
+    workbench_put(bench, BENCH_QUEUE, MESSAGE("r1"));
+    workbench_put(bench, BENCH_QUEUE, MESSAGE("r2"));
+    workbench_log_begin();
+    notify = start_under_manager(&service, &manager, bench);
+    virtual_sleep(200000);
+    stop(&service);
+    assert_in_range(workbench_log_end(" 2 runs held or waiting; "), 2, 4);
+    notify_close(notify);
+    (void)close(manager.fd);
+}
+
+static void the_manager_hears_of_what_failed(void **state)
+{
+    struct workbench *bench = *state;
+    struct service service;
+    struct manager manager;
+    struct notify *notify;
+
+    workbench_put(bench, BENCH_QUEUE, "{\"job\":\"nothing\"}");
+    notify = start_under_manager(&service, &manager, bench);
+    will_hear(&manager, "STATUS=0 of 2 slots busy; 0 failed, 1 poisoned since "
+                        "the start: `tableward poison list`");
+    stop(&service);
+    notify_close(notify);
+    (void)close(manager.fd);
+}
+
 /* How long it lasted is shown until the next one is over. */
 static void of_an_outage_the_manager_hears_how_long_it_lasted(void **state)
 {
@@ -1699,6 +1735,8 @@ int main(void)
         VIRTUAL(an_error_of_the_service_counts_as_no_failure),
         VIRTUAL(a_drain_does_not_wait_for_a_run_that_is_held),
         VIRTUAL(of_a_held_run_the_log_tells_once_a_minute),
+        VIRTUAL(held_runs_are_counted_and_not_their_tries),
+        VIRTUAL(the_manager_hears_of_what_failed),
         TEST(refused_credentials_end_it_at_the_start),
         TEST(who_may_not_create_uses_what_is_there),
         TEST(a_reload_serves_new_queues_and_keeps_running_runs),

@@ -6,6 +6,7 @@
 
 #include "jobs/engine/call.h"
 #include "worker/base/arena.h"
+#include "worker/base/hash.h"
 #include "worker/base/log.h"
 #include "worker/base/mem.h"
 #include "worker/base/platform.h"
@@ -831,6 +832,9 @@ static void lease_held(struct attempt *attempt)
             SLICE_ARG(attempt->lease.run.error));
     attempt->result->until_ms =
         lease_boot_ms(&attempt->lease, attempt->lease.until_ticks);
+    if (attempt->lease.newly_held)
+        log_run_warn(&attempt->log, "is held, no failure of its own: %.*s",
+            SLICE_ARG(attempt->lease.run.error));
     log_run_debug(&attempt->log, "%s until %s at least",
         attempt->result->held ? "another owner has it" : "not its time",
         text_from_ticks(attempt->lease.until_ticks, time));
@@ -1054,6 +1058,7 @@ void attempt_run(const struct attempt_environment *environment,
     attempt.log.object = arena_format(
         &attempt.arena, "run %s/%s", attempt.log.job, attempt.log.id)
                              .at;
+    ret->run = hash_slice(HASH_BEGIN, slice_of(attempt.log.object));
     lease_init(&attempt.lease, wish);
     outcome = lease_acquire(&attempt.lease, wish, &ret->outcome, &ret->err);
     if (outcome == LEASE_ACQUIRED)

@@ -64,6 +64,7 @@ enum attempt_outcome {
 
 struct attempt_result {
     enum attempt_outcome end;
+    uint64_t run; /* a hash of job and id; 0: no attempt was made */
     enum ledger_state state;
     bool already;
     bool held; /* ATTEMPT_DEFERRED: another owner has the run; false: the run

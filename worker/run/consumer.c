@@ -55,6 +55,9 @@
  * hidden messages are left; the interval doubles. */
 #define LEFT_FIRST_MS 1000
 #define LEFT_MOST_MS 8000
+/* How many held runs are told apart, for their number in the log. */
+#define HELD_MAX 64
+
 /* Capacity of later_ms: times at which hidden messages become visible. */
 #define LATER_MAX 64
 
@@ -109,7 +112,8 @@ struct consumer {
                                 handle_results() has not yet handled this */
     struct err attempt_err;
     uint64_t held; /* number of held runs reported since the last log line */
-    int64_t held_until_ms; /* when the last held run is retried */
+    uint64_t held_runs[HELD_MAX]; /* hashes of the first of these */
+    int64_t held_until_ms;        /* when the last held run is retried */
     struct err held_err;
     struct consumer_result result;
     struct consumer_view view; /* all but threads; see show() */
@@ -164,6 +168,19 @@ static int64_t sooner(int64_t a_ms, int64_t b_ms)
     return a_ms < b_ms ? a_ms : b_ms;
 }
 
+/* Lock held. Count a held run, once between two log lines. */
+static void count_held(struct consumer *consumer, uint64_t run)
+{
+    uint64_t known = consumer->held < HELD_MAX ? consumer->held : HELD_MAX;
+
+    for (uint64_t i = 0; i < known; i++)
+        if (consumer->held_runs[i] == run)
+            return;
+    if (known < HELD_MAX)
+        consumer->held_runs[known] = run;
+    consumer->held++;
+}
+
 static void take_report(void *context, const struct task_report *report)
 {
     struct consumer *consumer = context;
@@ -183,7 +200,7 @@ static void take_report(void *context, const struct task_report *report)
         consumer->attempt_err = report->result.err;
     }
     if (report->result.end == ATTEMPT_DEFERRED && report->result.for_cause) {
-        consumer->held++;
+        count_held(consumer, report->result.run);
         consumer->held_err = report->result.err;
         if (report->result.until_ms > consumer->held_until_ms)
             consumer->held_until_ms = report->result.until_ms;
@@ -810,8 +827,24 @@ static void add_past(const struct outage_past *past, struct buf *to)
             text_from_ticks(past->ended_ticks, ended), past->lasted_s);
 }
 
+/* What a person has to look at. */
+static void add_failed(struct consumer *consumer, struct buf *to)
+{
+    int64_t failed, poisoned;
+
+    platform_lock(&consumer->lock);
+    failed = consumer->result.failed;
+    poisoned = consumer->result.poisoned;
+    platform_unlock(&consumer->lock);
+    if (failed + poisoned > 0)
+        buf_add_format(to,
+            "; %" PRId64 " failed, %" PRId64
+            " poisoned since the start: `tableward poison list`",
+            failed, poisoned);
+}
+
 /* Each part that fails is shown with its present cause. */
-static void add_status(const struct consumer *consumer,
+static void add_status(struct consumer *consumer,
     const struct worker_threads_view *view, struct buf *to)
 {
     const struct setup *setup = consumer->definition->setup;
@@ -824,6 +857,7 @@ static void add_status(const struct consumer *consumer,
     if (consumer->held_due_ms < PLATFORM_NEVER)
         buf_add_format(
             to, "; runs are held or wait: %s", consumer->shown_cause.text);
+    add_failed(consumer, to);
     add_past(outage_later(&consumer->past, &view->past), to);
 }
 
@@ -854,9 +888,10 @@ static void report_ready(struct consumer *consumer)
         return;
     consumer->ready = true;
     notify_ready(consumer->options.notify);
-    log_info(OBJECT, "ready: %" PRId64 " slots, %zu queues of store '%s'",
+    log_info(OBJECT, "ready: %" PRId64 " slots, %zu queue%s of store '%s'",
         consumer->definition->setup->slots,
         consumer->definition->setup->queue_count,
+        consumer->definition->setup->queue_count == 1 ? "" : "s",
         definition_store(consumer->definition)->name);
 }
 

@@ -555,6 +555,7 @@ static enum tw_err apply_claim(
 
         taking->outcome = LEASE_HELD;
         taking->lease->until_ticks = run->resumes_ticks;
+        taking->lease->newly_held = run->waits_since_ticks == now_ticks;
         return outcome;
     }
     return stake(taking, run, err);

@@ -100,6 +100,8 @@ struct lease {
     enum lease_asked asked; /* what a person asks of the owner */
     char end_operation[17]; /* Operation of a release whose outcome is
                                indeterminate; empty: none */
+    bool newly_held; /* lease_acquire() found a changed definition first, and
+                        stored that the run is held */
     bool unstorable; /* the last write returned LEASE_UNKNOWN because of this
                         run's entity, not because of the store */
 
