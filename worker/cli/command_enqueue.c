@@ -167,7 +167,7 @@ static int enqueue(struct session *session, struct store *store,
     if (code == TW_CONFLICT && what->id.len > 0)
         return look_at_known(session, store, what, &err);
     if (code != TW_OK) {
-        session_explain(store, code, &err);
+        store_explain(store, code, &err);
         return print_failed(code, &err);
     }
     printf("%s\n", id);

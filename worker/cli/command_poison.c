@@ -9,16 +9,18 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "worker/base/arena.h"
 #include "worker/base/buf.h"
 #include "worker/base/mem.h"
 #include "worker/base/platform.h"
 #include "worker/base/text.h"
 #include "worker/cli/commands.h"
 #include "worker/cli/one_run.h"
-#include "worker/cli/runs.h"
 #include "worker/cli/say.h"
 #include "worker/cli/session.h"
+#include "worker/cli/status_print.h"
 #include "worker/run/control.h"
+#include "worker/run/runs.h"
 #include "worker/store/store.h"
 #include "worker/transfer/import_ledger.h"
 
@@ -75,58 +77,28 @@ static int list_one(struct poison *poison, const struct ledger_run *run)
     return EXIT_DONE;
 }
 
-/* ---- the message's body ---- */
-
-struct peeking {
-    struct store *store;
-    char *queue;
-    struct messages messages;
-};
-
-static enum tw_err peek(void *context, struct exchange *exchange)
-{
-    struct peeking *peeking = context;
-
-    return store_queue_peek(peeking->store, exchange, peeking->queue,
-        QUEUE_MAX_GET, &peeking->messages);
-}
-
-static const struct message *find_copy(
-    const struct messages *messages, struct slice id)
-{
-    for (size_t i = 0; i < messages->count; i++)
-        if (slice_equal(messages->list[i].id, id))
-            return &messages->list[i];
-    return NULL;
-}
-
 /* Add the body of the run's message in the poison queue. Only the first 32
  * messages can be peeked: the body of a later one is not added. */
 static void add_message(
     struct poison *poison, const struct ledger_run *run, struct buf *to)
 {
-    struct peeking peeking = {.store = poison->store};
-    const struct message *copy = NULL;
+    struct runs_reader reader = session_reader(&poison->session, poison->store);
+    struct slice queue, text;
+    struct arena arena;
     struct err err;
 
     if (run->queue.len == 0 || run->poison_id.len == 0)
         return;
-    peeking.queue =
-        mem_format("%.*s" SETUP_POISON_SUFFIX, SLICE_ARG(run->queue));
-    messages_init(&peeking.messages);
-    if (session_call(&poison->session, poison->store, peek, &peeking, true,
-            &err) == TW_OK)
-        copy = find_copy(&peeking.messages, run->poison_id);
-    if (copy) {
-        print_field(to, NAME_WIDTH, "message", copy->text);
+    arena_init(&arena);
+    if (runs_message(&reader, run, &arena, &queue, &text, &err) == TW_OK) {
+        print_field(to, NAME_WIDTH, "message", text);
     } else {
         buf_add_format(to, "%-*s not among the first %d of queue ", NAME_WIDTH,
             "message", QUEUE_MAX_GET);
-        text_visible(to, slice_of(peeking.queue));
+        text_visible(to, queue);
         buf_add_char(to, '\n');
     }
-    messages_done(&peeking.messages);
-    mem_free(peeking.queue);
+    arena_done(&arena);
 }
 
 static int show_one(struct poison *poison, const struct ledger_run *run)
@@ -232,7 +204,7 @@ static int act_on_found(
         return EXIT_FAILED;
     }
     if (as_json(poison)) {
-        runs_print_json(run, 1);
+        status_print_json(run, 1);
         return EXIT_DONE;
     }
     return poison->action->act(poison, run);
@@ -403,25 +375,23 @@ static size_t find_left(const struct left *left, struct slice copy_id)
 static size_t take_first(struct poison *poison, struct slice queue,
     struct left *left, const struct ledger_run *ret[QUEUE_MAX_GET])
 {
-    struct peeking peeking = {.store = poison->store};
+    struct runs_reader reader = session_reader(&poison->session, poison->store);
+    struct messages copies;
     struct err err;
     size_t count = 0;
 
-    peeking.queue = mem_format("%.*s" SETUP_POISON_SUFFIX, SLICE_ARG(queue));
-    messages_init(&peeking.messages);
-    if (session_call(&poison->session, poison->store, peek, &peeking, true,
-            &err) != TW_OK)
-        peeking.messages.count = 0;
-    for (size_t i = 0; i < peeking.messages.count; i++) {
-        size_t at = find_left(left, peeking.messages.list[i].id);
+    messages_init(&copies);
+    if (runs_peek(&reader, queue, &copies, &err) != TW_OK)
+        copies.count = 0;
+    for (size_t i = 0; i < copies.count; i++) {
+        size_t at = find_left(left, copies.list[i].id);
 
         if (at == left->count || left->done[at] || count == QUEUE_MAX_GET)
             continue;
         left->done[at] = true;
         ret[count++] = left->runs[at];
     }
-    messages_done(&peeking.messages);
-    mem_free(peeking.queue);
+    messages_done(&copies);
     return count;
 }
 
@@ -481,7 +451,7 @@ static int act_on_each(struct poison *poison, const struct runs *runs)
     bool all = poison->invocation->values[OPTION_ALL] != NULL;
 
     if (as_json(poison))
-        runs_print_json(runs->list, runs->count);
+        status_print_json(runs->list, runs->count);
     else if (poison->action->shows && all)
         for (size_t i = 0; i < runs->count; i++)
             list_line(&runs->list[i], 0);
@@ -494,11 +464,11 @@ static int act_on_each(struct poison *poison, const struct runs *runs)
 
 static int act_on_one(struct poison *poison, const char *id)
 {
+    struct runs_reader reader = session_reader(&poison->session, poison->store);
     struct runs runs = {.list = NULL};
     const struct ledger_run *run;
     struct err err;
-    enum tw_err code = runs_find(
-        &poison->session, poison->store, slice_of(""), id, &runs, &err);
+    enum tw_err code = runs_find(&reader, slice_of(""), id, &runs, &err);
     int exit_code;
 
     if (code == TW_OK)
@@ -511,10 +481,10 @@ static int act_on_one(struct poison *poison, const char *id)
 
 static int act_on_all(struct poison *poison)
 {
+    struct runs_reader reader = session_reader(&poison->session, poison->store);
     struct runs runs = {.list = NULL};
     struct err err;
-    enum tw_err outcome =
-        runs_list(&poison->session, poison->store, &poison->query, &runs, &err);
+    enum tw_err outcome = runs_list(&reader, &poison->query, &runs, &err);
     int exit_code = outcome == TW_OK ? act_on_each(poison, &runs)
                                      : print_failed(outcome, &err);
 

@@ -236,7 +236,7 @@ static int end_refused(
         say("%s", err->text);
         return EXIT_CONFIG_78;
     default:
-        session_explain(
+        store_explain(
             session->load->open[session->load->setup.store], code, err);
         return print_failed(code, err);
     }
@@ -295,7 +295,7 @@ static int reopen(struct store *store, const struct request *request)
         return session_stopped();
     if (outcome == TW_OK)
         return EXIT_DONE;
-    session_explain(store, outcome, &err);
+    store_explain(store, outcome, &err);
     return print_failed(outcome, &err);
 }
 

@@ -9,11 +9,11 @@
 #include "worker/base/platform.h"
 #include "worker/base/text.h"
 #include "worker/cli/commands.h"
-#include "worker/cli/queues.h"
-#include "worker/cli/runs.h"
 #include "worker/cli/say.h"
 #include "worker/cli/session.h"
 #include "worker/cli/status_print.h"
+#include "worker/run/queues.h"
+#include "worker/run/runs.h"
 #include "worker/store/store.h"
 #include "worker/transfer/import_ledger.h"
 
@@ -57,7 +57,7 @@ static void print_runs(
     struct buf text;
 
     if (is_given(query, OPTION_JSON)) {
-        runs_print_json(runs->list, runs->count);
+        status_print_json(runs->list, runs->count);
         return;
     }
     buf_init(&text, OUTPUT_MAX);
@@ -76,17 +76,18 @@ static void print_runs(
 static enum tw_err read_runs(
     struct query *query, struct runs *ret, struct err *err)
 {
+    struct runs_reader reader = session_reader(query->session, query->store);
+
     if (!query->store && query->id)
         return err_fail(
             err, TW_NOT_FOUND, "the ledger has no run '%s'", query->id);
     if (!query->store)
         return TW_OK;
     if (query->id)
-        return runs_find_prefix(
-            query->session, query->store, query->runs.job, query->id, ret, err);
+        return runs_find_prefix(&reader, query->runs.job, query->id, ret, err);
     query->runs.since_ticks =
         platform_wall_ticks() - query->since_ms * TICKS_PER_MS;
-    return runs_list(query->session, query->store, &query->runs, ret, err);
+    return runs_list(&reader, &query->runs, ret, err);
 }
 
 /* Keep only failed, poisoned and damaged runs, and runs for which
@@ -110,12 +111,24 @@ static void keep_failing(struct runs *runs)
 static enum tw_err read_queues(
     struct query *query, struct queues *ret, struct err *err)
 {
+    struct runs_reader reader = session_reader(query->session, query->store);
+
     if (!query->store || !query->store->capabilities.has_queues)
         return TW_OK;
-    return queues_read(query->session, query->store, ret, err);
+    return queues_read(&reader, &query->session->load->setup, ret, err);
 }
 
 /* ---- what is shown ---- */
+
+static void print_queues_json(const struct queues *queues)
+{
+    struct buf text;
+
+    buf_init(&text, OUTPUT_MAX);
+    queues_add_json(queues, &text);
+    printf("%s\n", buf_text(&text));
+    buf_done(&text);
+}
 
 static int show_queues(struct query *query)
 {
@@ -124,9 +137,9 @@ static int show_queues(struct query *query)
     enum tw_err outcome = read_queues(query, &queues, &err);
 
     if (outcome == TW_OK && is_given(query, OPTION_JSON))
-        queues_print_json(&queues);
+        print_queues_json(&queues);
     else if (outcome == TW_OK)
-        queues_print(&queues, platform_wall_ticks(), -1);
+        status_print_queues(&queues, platform_wall_ticks(), -1);
     queues_done(&queues);
     return outcome == TW_OK ? EXIT_DONE : print_failed(outcome, &err);
 }
@@ -171,7 +184,7 @@ static int show_failing(struct query *query)
         keep_failing(&runs);
         late = count_late(&queues, now_ticks, older_ticks);
         if (!is_given(query, OPTION_JSON))
-            queues_print(&queues, now_ticks, older_ticks);
+            status_print_queues(&queues, now_ticks, older_ticks);
         print_runs(query, &runs, now_ticks);
         if (runs.count + late > 0)
             say("%zu %s failed, poisoned or held, %zu %s late", runs.count,

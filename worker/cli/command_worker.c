@@ -275,7 +275,7 @@ static int end_of_service(
         say("%s", err->text);
         return EXIT_CONFIG_78;
     }
-    session_explain(definition_store(definition), code, err);
+    store_explain(definition_store(definition), code, err);
     return print_failed(code, err);
 }
 

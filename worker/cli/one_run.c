@@ -25,9 +25,10 @@ bool one_run_is_open(const struct ledger_run *run)
 static int find(struct one_run *one, const char *id,
     bool (*wanted)(const struct ledger_run *run))
 {
+    struct runs_reader reader = session_reader(&one->session, one->store);
     struct err err;
-    enum tw_err outcome = runs_find(
-        &one->session, one->store, slice_of(""), id, &one->runs, &err);
+    enum tw_err outcome =
+        runs_find(&reader, slice_of(""), id, &one->runs, &err);
 
     if (outcome == TW_OK)
         outcome = runs_pick(&one->runs, wanted, &one->run, &err);

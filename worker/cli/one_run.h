@@ -11,9 +11,9 @@
 #include "worker/base/buf.h"
 #include "worker/base/err.h"
 #include "worker/cli/command.h"
-#include "worker/cli/runs.h"
 #include "worker/cli/session.h"
 #include "worker/run/ledger.h"
+#include "worker/run/runs.h"
 
 struct one_run {
     struct session session;

@@ -9,7 +9,6 @@
 
 #include "jobs/engine/call.h"
 #include "worker/base/mem.h"
-#include "worker/base/stop.h"
 #include "worker/base/text.h"
 #include "worker/cli/say.h"
 #include "worker/cli/signals.h"
@@ -277,19 +276,6 @@ void session_local_run(struct session *session, const char *name,
                         });
 }
 
-void session_explain(
-    const struct store *store, enum tw_err code, struct err *err)
-{
-    bool unreached =
-        (code == TW_BUSY || code == TW_UNKNOWN) && !stop_is_asked();
-    struct err why = *err;
-
-    err_fail(err, code, "store %s: %s%s", store->name, why.text,
-        unreached && strcmp(store->capabilities.kind, "azure") == 0
-            ? "; check the address in its configuration, and the network"
-            : "");
-}
-
 void session_read_only(struct session *session)
 {
     const struct job_stores *stores = &session->load->stores;
@@ -307,7 +293,7 @@ void session_name_store(
 
     for (size_t i = 0; i < stores->count && unreached; i++)
         if (stores->stores[i] && atomic_load(&stores->stores[i]->failed)) {
-            session_explain(stores->stores[i], code, err);
+            store_explain(stores->stores[i], code, err);
             return;
         }
 }
@@ -320,8 +306,18 @@ enum tw_err session_call(struct session *session, struct store *store,
         call_any(session->client, store, call, context, repeatable, err);
 
     if (code != TW_OK)
-        session_explain(store, code, err);
+        store_explain(store, code, err);
     return code;
+}
+
+struct runs_reader session_reader(
+    const struct session *session, struct store *store)
+{
+    return (struct runs_reader){
+        .client = session->client,
+        .store = store,
+        .jobs = &session->load->jobs,
+    };
 }
 
 int session_stopped(void)

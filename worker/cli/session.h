@@ -18,6 +18,7 @@
 #include "worker/base/platform.h"
 #include "worker/cli/command.h"
 #include "worker/cli/load.h"
+#include "worker/run/runs.h"
 
 struct request_pool;
 struct pool_client;
@@ -105,16 +106,11 @@ void session_again(struct session *session);
 void session_local_run(struct session *session, const char *name,
     const char *object, struct local_run *ret);
 
-/* session_explain: add to the err of an outcome the store's name and, if the
- * store could not be reached, what to check. */
-void session_explain(
-    const struct store *store, enum tw_err code, struct err *err);
-
 /* session_read_only: make all open stores refuse writes, for dry run and
  * verify. */
 void session_read_only(struct session *session);
 
-/* session_name_store: as session_explain(), for the outcome of a kind, which
+/* session_name_store: as store_explain(), for the outcome of a kind, which
  * does not tell which store of the job failed. */
 void session_name_store(
     const struct session *session, enum tw_err code, struct err *err);
@@ -122,12 +118,17 @@ void session_name_store(
 /*
  * session_call: make the request call(context, exchange) through the request
  * pool, with its retries (repeatable: also after an unknown outcome). Calls
- * session_explain() for err.
+ * store_explain() for err.
  */
 TW_MUST_USE enum tw_err session_call(struct session *session,
     struct store *store,
     enum tw_err (*call)(void *context, struct exchange *exchange),
     void *context, bool repeatable, struct err *err);
+
+/* session_reader: for reading runs from the ledger in store. Call after
+ * session_request_pool(). */
+struct runs_reader session_reader(
+    const struct session *session, struct store *store);
 
 /* session_stopped: print that the command was stopped; EXIT_STOPPED. */
 int session_stopped(void);

@@ -11,6 +11,9 @@
 #include "worker/base/mem.h"
 #include "worker/base/text.h"
 #include "worker/cli/say.h"
+#include "worker/run/estimate.h"
+#include "worker/run/queues.h"
+#include "worker/run/runs.h"
 
 /* The width of the names of a run's fields. */
 #define NAME_WIDTH 14
@@ -19,6 +22,7 @@
 #define ARGUMENTS_SHOWN 40
 #define REASON_SHOWN 60
 #define CELL_MAX ((size_t)1024 * 1024)
+#define JSON_MAX_BYTES ((size_t)1 << 40)
 
 /* ---- values computed from several properties ---- */
 
@@ -53,61 +57,6 @@ static void add_arguments(const struct ledger_run *run, struct buf *to)
             text_visible(to, json_string(json_value(args, i)));
     }
     json_free(args);
-}
-
-static int64_t done_of(const struct ledger_run *run)
-{
-    return run->deleted + run->written;
-}
-
-static bool has_share(const struct ledger_run *run)
-{
-    return run->share >= 0 && run->share <= 1;
-}
-
-/* The time from the start of the run to its end or last ledger update; 0: not
- * started. */
-static int64_t worked_ticks(const struct ledger_run *run)
-{
-    int64_t end_ticks =
-        run->finished_ticks > 0 ? run->finished_ticks : run->updated_ticks;
-
-    if (run->started_ticks == 0 || end_ticks <= run->started_ticks)
-        return 0;
-    return end_ticks - run->started_ticks;
-}
-
-/* The average speed in entities a second; -1: unknown. */
-static double rate_of(const struct ledger_run *run)
-{
-    int64_t ticks = worked_ticks(run);
-
-    if (ticks < TICKS_PER_S || done_of(run) == 0)
-        return -1;
-    return (double)done_of(run) * (double)TICKS_PER_S / (double)ticks;
-}
-
-/* Has the lease of a running run expired? Then its worker was killed, hangs or
- * cannot reach the ledger, and any worker takes the run over. */
-static bool is_expired(const struct ledger_run *run, int64_t now_ticks)
-{
-    return run->state == LEDGER_RUNNING && run->owner.len > 0 &&
-           run->lease_until_ticks > 0 && run->lease_until_ticks < now_ticks;
-}
-
-/*
- * The estimated time to the end of the run at its average speed; -1: unknown.
- * The share is that of one round: after the first round it says nothing about
- * the end of the run, and of a run without a live owner nothing is known.
- */
-static int64_t left_ticks(const struct ledger_run *run, int64_t now_ticks)
-{
-    int64_t ticks = worked_ticks(run);
-
-    if (run->state != LEDGER_RUNNING || ticks == 0 || !has_share(run) ||
-        run->share < 0.01 || run->rounds > 1 || is_expired(run, now_ticks))
-        return -1;
-    return (int64_t)((double)ticks * (1 - run->share) / run->share);
 }
 
 /* ---- one run ---- */
@@ -158,7 +107,7 @@ static void add_lease(
     buf_add_format(to, "%-*s renewed ", NAME_WIDTH, "lease");
     print_age(to, now_ticks - run->updated_ticks);
     buf_add_text(to, " ago");
-    if (is_expired(run, now_ticks)) {
+    if (estimate_run(run, now_ticks).expired) {
         buf_add_text(to, ", expired ");
         print_age(to, -left);
         buf_add_text(to, " ago: its worker was killed, hangs or cannot reach "
@@ -173,16 +122,15 @@ static void add_lease(
 static void add_progress(
     const struct ledger_run *run, int64_t now_ticks, struct buf *to)
 {
-    double rate = rate_of(run);
-    int64_t left = left_ticks(run, now_ticks);
+    struct estimate estimate = estimate_run(run, now_ticks);
 
-    if (has_share(run))
+    if (estimate.share >= 0)
         buf_add_format(
-            to, "%-*s %.1f %%\n", NAME_WIDTH, "share", 100 * run->share);
-    if (rate >= 0)
-        buf_add_format(to, "%-*s %.1f/s\n", NAME_WIDTH, "rate", rate);
-    if (left >= 0)
-        add_age(to, "time left", left);
+            to, "%-*s %.1f %%\n", NAME_WIDTH, "share", 100 * estimate.share);
+    if (estimate.rate >= 0)
+        buf_add_format(to, "%-*s %.1f/s\n", NAME_WIDTH, "rate", estimate.rate);
+    if (estimate.left_ticks >= 0)
+        add_age(to, "time left", estimate.left_ticks);
     add_lease(run, now_ticks, to);
 }
 
@@ -285,17 +233,17 @@ static void add_cut(struct buf *to, struct slice text, size_t max)
 static void add_progress_cell(const struct ledger_run *run, enum column column,
     int64_t now_ticks, struct buf *to)
 {
-    double rate = rate_of(run);
-    int64_t left = left_ticks(run, now_ticks);
+    struct estimate estimate = estimate_run(run, now_ticks);
     bool runs = run->state == LEDGER_RUNNING;
 
-    if (column == COLUMN_SHARE && has_share(run) && run->finished_ticks == 0)
-        buf_add_format(to, "%.0f %%", 100 * run->share);
-    else if (column == COLUMN_RATE && runs && rate >= 0)
-        buf_add_format(to, "%.0f/s", rate);
-    else if (column == COLUMN_LEFT && left >= 0)
-        print_age(to, left);
-    else if (column == COLUMN_LEASE && is_expired(run, now_ticks))
+    if (column == COLUMN_SHARE && estimate.share >= 0 &&
+        run->finished_ticks == 0)
+        buf_add_format(to, "%.0f %%", 100 * estimate.share);
+    else if (column == COLUMN_RATE && runs && estimate.rate >= 0)
+        buf_add_format(to, "%.0f/s", estimate.rate);
+    else if (column == COLUMN_LEFT && estimate.left_ticks >= 0)
+        print_age(to, estimate.left_ticks);
+    else if (column == COLUMN_LEASE && estimate.expired)
         buf_add_text(to, "expired");
     else if (column == COLUMN_LEASE && runs && run->updated_ticks > 0)
         print_age(to, now_ticks - run->updated_ticks);
@@ -336,7 +284,7 @@ static void add_cell(const struct ledger_run *run, enum column column,
         buf_done(&arguments);
         break;
     case COLUMN_DONE:
-        print_count(to, done_of(run));
+        print_count(to, estimate_run(run, now_ticks).done);
         break;
     case COLUMN_SHARE:
     case COLUMN_RATE:
@@ -414,4 +362,52 @@ void status_add_table(
         add_row(widths, &rows[i], to);
     arena_done(&arena);
     mem_free(rows);
+}
+
+/* ---- queues ---- */
+
+static void print_queue(const struct queue_status *queue, int64_t now_ticks)
+{
+    struct buf line;
+
+    buf_init(&line, 1024);
+    buf_add_format(&line, "queue %s: ", queue->name);
+    print_number(&line, queue->messages, "message", "messages");
+    if (queue->oldest_ticks > 0) {
+        buf_add_text(&line, ", the oldest waits ");
+        print_age(&line, now_ticks - queue->oldest_ticks);
+    }
+    if (queue->poisoned > 0) {
+        buf_add_text(&line, ", ");
+        print_count(&line, queue->poisoned);
+        buf_add_text(&line, " poisoned");
+    }
+    printf("%s\n", buf_text(&line));
+    buf_done(&line);
+}
+
+void status_print_queues(
+    const struct queues *queues, int64_t now_ticks, int64_t late_ticks)
+{
+    for (size_t i = 0; i < queues->count; i++)
+        if (late_ticks < 0 ||
+            queues_is_late(&queues->list[i], now_ticks, late_ticks))
+            print_queue(&queues->list[i], now_ticks);
+}
+
+/* ---- for programs ---- */
+
+void status_print_json(const struct ledger_run *list, size_t count)
+{
+    struct buf line;
+
+    buf_init(&line, JSON_MAX_BYTES);
+    putchar('[');
+    for (size_t i = 0; i < count; i++) {
+        buf_clear(&line);
+        ledger_add_json(&list[i], &line);
+        printf("%s%s", i > 0 ? ",\n " : "", buf_text(&line));
+    }
+    printf("]\n");
+    buf_done(&line);
 }

@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: MIT */
-/* Prints runs for people: one run in detail, or several as a table. */
+/* Prints runs and queues for people: one run in detail, or several as a table.
+ */
 #ifndef TW_CLI_STATUS_PRINT_H
 #define TW_CLI_STATUS_PRINT_H
 
 #include <stdint.h>
 
 #include "worker/base/buf.h"
-#include "worker/cli/runs.h"
 #include "worker/run/ledger.h"
+
+struct queues;
+struct runs;
 
 /* status_add_run: add one line for each property that has a value. */
 void status_add_run(
@@ -16,5 +19,14 @@ void status_add_run(
 /* status_add_table: add a heading, and a line for each run. */
 void status_add_table(
     const struct runs *runs, int64_t now_ticks, struct buf *to);
+
+/* status_print_queues: print one line for each queue, on standard output;
+ * late_ticks >= 0: only queues for which queues_is_late() is true. */
+void status_print_queues(
+    const struct queues *queues, int64_t now_ticks, int64_t late_ticks);
+
+/* status_print_json: print the runs as one array of objects on standard
+ * output. */
+void status_print_json(const struct ledger_run *list, size_t count);
 
 #endif

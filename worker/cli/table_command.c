@@ -374,7 +374,7 @@ int table_command_failed(
     case TW_UNKNOWN:
     case TW_REFUSED:
     case TW_FORBIDDEN:
-        session_explain(command->store, outcome, err);
+        store_explain(command->store, outcome, err);
         return stopped ? session_stopped() : print_failed(outcome, err);
     case TW_STOPPED:
         return stopped ? session_stopped() : print_failed(outcome, err);

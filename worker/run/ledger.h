@@ -30,7 +30,8 @@
 #include "worker/store/store.h"
 
 #define LEDGER_TABLE "TablewardRuns"
-#define LEDGER_UNREADABLE "-" /* PartitionKey of messages without a job */
+#define LEDGER_UNREADABLE "-"    /* PartitionKey of messages without a job */
+#define LEDGER_IMPORTS "-import" /* PartitionKey of imports */
 /* First byte of RowKeys (index rows) and PartitionKeys that are not runs. */
 #define LEDGER_OWN_MARK '!'
 /* The highest Format that this version knows. A newer version wrote an entity

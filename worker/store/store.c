@@ -6,10 +6,12 @@
  */
 #include "worker/store/store.h"
 
+#include <string.h>
 #include <strings.h>
 
 #include "worker/base/hash.h"
 #include "worker/base/platform.h"
+#include "worker/base/stop.h"
 #include "worker/base/text.h"
 #include "worker/store/lease_clock.h"
 #include "worker/store/meter.h"
@@ -825,6 +827,18 @@ struct watch *store_watch(
 {
     return store->ops->watch ? store->ops->watch(store, changed, context)
                              : NULL;
+}
+
+void store_explain(const struct store *store, enum tw_err code, struct err *err)
+{
+    bool unreached =
+        (code == TW_BUSY || code == TW_UNKNOWN) && !stop_is_asked();
+    struct err why = *err;
+
+    err_fail(err, code, "store %s: %s%s", store->name, why.text,
+        unreached && strcmp(store->capabilities.kind, "azure") == 0
+            ? "; check the address in its configuration, and the network"
+            : "");
 }
 
 void store_close(struct store *store)

@@ -387,6 +387,11 @@ TW_MUST_USE enum tw_err store_queue_count(struct store *store,
 struct watch *store_watch(
     struct store *store, void (*changed)(void *context), void *context);
 
+/* store_explain: add to the err of an outcome the store's name and, if the
+ * store could not be reached, what to check. */
+void store_explain(
+    const struct store *store, enum tw_err code, struct err *err);
+
 /* store_close: call when no other call is in flight. NULL: does nothing. */
 void store_close(struct store *store);
 

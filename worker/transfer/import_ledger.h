@@ -24,7 +24,7 @@
 struct transfer;
 
 /* The PartitionKey of imports, which is no valid job name. */
-#define IMPORT_LEDGER_JOB "-import"
+#define IMPORT_LEDGER_JOB LEDGER_IMPORTS
 
 /* The position of an import in its files. */
 struct import_position {

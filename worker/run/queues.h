@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: MIT */
-/* The state of the served queues, for `status`. */
-#ifndef TW_CLI_QUEUES_H
-#define TW_CLI_QUEUES_H
+/* The state of the served queues, for `status` and the dashboard. */
+#ifndef TW_RUN_QUEUES_H
+#define TW_RUN_QUEUES_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
+#include "worker/base/buf.h"
 #include "worker/base/err.h"
 
-struct session;
-struct store;
+struct runs_reader;
+struct setup;
 
 struct queue_status {
     const char *name;
@@ -27,21 +28,16 @@ struct queues {
 
 /* queues_read: read the state of every served queue; a missing queue counts as
  * empty. Call queues_done() in any case. */
-TW_MUST_USE enum tw_err queues_read(struct session *session,
-    struct store *store, struct queues *ret, struct err *err);
+TW_MUST_USE enum tw_err queues_read(const struct runs_reader *reader,
+    const struct setup *setup, struct queues *ret, struct err *err);
 void queues_done(struct queues *queues);
 
 /* queues_is_late: has a visible message waited longer than older_ticks? */
 bool queues_is_late(
     const struct queue_status *queue, int64_t now_ticks, int64_t older_ticks);
 
-/* queues_print: one line for each queue, on standard output; late_ticks >= 0:
- * only queues for which queues_is_late() is true. */
-void queues_print(
-    const struct queues *queues, int64_t now_ticks, int64_t late_ticks);
-
-/* queues_print_json: one array of objects: Queue, Messages, Oldest (absent: no
- * message is visible), Poisoned. */
-void queues_print_json(const struct queues *queues);
+/* queues_add_json: add one array of objects: Queue, Messages, Oldest (absent:
+ * no message is visible), Poisoned. */
+void queues_add_json(const struct queues *queues, struct buf *to);
 
 #endif

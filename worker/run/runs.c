@@ -1,20 +1,18 @@
 /* SPDX-License-Identifier: MIT */
-/* Reads runs from the ledger, and writes them as JSON. */
-#include "worker/cli/runs.h"
+/* Reads runs from the ledger. */
+#include "worker/run/runs.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "worker/base/buf.h"
+#include "jobs/engine/call.h"
+#include "jobs/jobs.h"
 #include "worker/base/mem.h"
 #include "worker/base/text.h"
-#include "worker/cli/session.h"
+#include "worker/run/setup.h"
 #include "worker/store/request_pool.h"
 #include "worker/store/store.h"
-#include "worker/transfer/import_ledger.h"
 
-#define JSON_MAX_BYTES ((size_t)1 << 40)
 /* The maximum number of runs that are read at the same time. */
 #define FETCH_MAX 32
 
@@ -56,6 +54,19 @@ void runs_done(struct runs *runs)
     *runs = (struct runs){.list = NULL};
 }
 
+/* Make the request, which only reads, and name the store if it fails. */
+static enum tw_err call(const struct runs_reader *reader,
+    enum tw_err (*request)(void *context, struct exchange *exchange),
+    void *context, struct err *err)
+{
+    enum tw_err outcome =
+        call_any(reader->client, reader->store, request, context, true, err);
+
+    if (outcome != TW_OK)
+        store_explain(reader->store, outcome, err);
+    return outcome;
+}
+
 /* ---- the jobs that have runs ---- */
 
 struct next_job {
@@ -73,18 +84,18 @@ static enum tw_err find_next_job(void *context, struct exchange *exchange)
 }
 
 /* Calls each(context, job) for every job that has runs, in order of names. */
-static enum tw_err each_job(struct session *session, struct store *store,
+static enum tw_err each_job(const struct runs_reader *reader,
     enum tw_err (*each)(void *context, struct slice job, struct err *err),
     void *context, struct err *err)
 {
-    struct next_job next = {.store = store};
+    struct next_job next = {.store = reader->store};
     enum tw_err outcome;
     struct arena arena;
 
     arena_init(&arena);
     next.arena = &arena;
     do {
-        outcome = session_call(session, store, find_next_job, &next, true, err);
+        outcome = call(reader, find_next_job, &next, err);
         next.after = next.found;
         if (outcome == TW_OK)
             outcome = each(context, next.found, err);
@@ -96,12 +107,9 @@ static enum tw_err each_job(struct session *session, struct store *store,
 /* ---- lists: index rows first ---- */
 
 struct listing {
-    struct session *session;
-    struct store *store;
+    const struct runs_reader *reader;
     const struct runs_query *query;
-    struct arena arena; /* memory of rows */
-    struct ledger_row *rows;
-    size_t count, room;
+    struct runs_rows *rows;
 
     /* For a request. */
     struct ledger_index_scan scan;
@@ -113,7 +121,7 @@ static enum tw_err read_rows(void *context, struct exchange *exchange)
 {
     struct listing *listing = context;
 
-    return ledger_scan_index(listing->store, exchange, &listing->scan,
+    return ledger_scan_index(listing->reader->store, exchange, &listing->scan,
         listing->from, &listing->page);
 }
 
@@ -131,21 +139,24 @@ static bool is_recent(
     return row->finished_ticks == 0 || row->finished_ticks >= since_ticks;
 }
 
+static void add_row(struct runs_rows *rows, const struct ledger_row *row)
+{
+    if (rows->count == rows->room) {
+        rows->room = rows->room ? 2 * rows->room : 64;
+        rows->list = mem_resize(rows->list, rows->room * sizeof(*rows->list));
+    }
+    rows->list[rows->count++] = *row;
+}
+
 static void add_rows(struct listing *listing)
 {
     for (size_t i = 0; i < listing->page.count; i++) {
         struct ledger_row row;
 
-        if (!ledger_index_row(
-                &listing->page.entities[i], &listing->arena, &row) ||
-            !is_recent(listing, &row))
-            continue;
-        if (listing->count == listing->room) {
-            listing->room = listing->room ? 2 * listing->room : 64;
-            listing->rows = mem_resize(
-                listing->rows, listing->room * sizeof(*listing->rows));
-        }
-        listing->rows[listing->count++] = row;
+        if (ledger_index_row(
+                &listing->page.entities[i], &listing->rows->arena, &row) &&
+            is_recent(listing, &row))
+            add_row(listing->rows, &row);
     }
 }
 
@@ -164,6 +175,26 @@ static bool wants_list(const struct runs_query *query, enum ledger_index index)
     return false;
 }
 
+/* Read the rows of one list of one job. */
+static enum tw_err list_rows(struct listing *listing, struct err *err)
+{
+    size_t most = listing->query->most_rows;
+    enum tw_err outcome;
+
+    listing->from = (struct continuation){.more = false};
+    do {
+        if (most > 0 && listing->rows->count >= most) {
+            listing->rows->cut = true;
+            return TW_OK;
+        }
+        outcome = call(listing->reader, read_rows, listing, err);
+        if (outcome == TW_OK)
+            add_rows(listing);
+        listing->from = listing->page.next;
+    } while (outcome == TW_OK && listing->from.more);
+    return outcome;
+}
+
 static enum tw_err list_job(void *context, struct slice job, struct err *err)
 {
     static const enum ledger_index LISTS[] = {
@@ -172,7 +203,7 @@ static enum tw_err list_job(void *context, struct slice job, struct err *err)
     enum tw_err outcome = TW_OK;
     char day[LEDGER_DAY_MAX];
 
-    if (listing->query->no_imports && slice_is(job, IMPORT_LEDGER_JOB))
+    if (listing->query->no_imports && slice_is(job, LEDGER_IMPORTS))
         return TW_OK;
     for (size_t i = 0; i < 3 && outcome == TW_OK; i++) {
         if (!wants_list(listing->query, LISTS[i]))
@@ -182,32 +213,53 @@ static enum tw_err list_job(void *context, struct slice job, struct err *err)
         if (listing->query->since_ticks > 0)
             listing->scan.from_day =
                 ledger_day(listing->query->since_ticks, day);
-        listing->from = (struct continuation){.more = false};
-        do {
-            outcome = session_call(listing->session, listing->store, read_rows,
-                listing, true, err);
-            if (outcome == TW_OK)
-                add_rows(listing);
-            listing->from = listing->page.next;
-        } while (outcome == TW_OK && listing->from.more);
+        outcome = list_rows(listing, err);
     }
     return outcome;
 }
 
-/* Orders rows, newest request first. A row without the time of the request
- * comes before all others: its run may be damaged, and a limit must not hide
- * it. */
-static int newest_row_first(const void *a, const void *b)
+int runs_compare_rows(
+    const struct ledger_row *one, const struct ledger_row *other)
 {
-    const struct ledger_row *one = a, *other = b;
     int64_t one_ticks =
         one->requested_ticks > 0 ? one->requested_ticks : INT64_MAX;
     int64_t other_ticks =
         other->requested_ticks > 0 ? other->requested_ticks : INT64_MAX;
+    int order;
 
     if (one_ticks != other_ticks)
         return one_ticks > other_ticks ? -1 : 1;
-    return slice_compare(one->id, other->id);
+    order = slice_compare(one->id, other->id);
+    return order != 0 ? order : slice_compare(one->job, other->job);
+}
+
+static int newest_row_first(const void *a, const void *b)
+{
+    return runs_compare_rows(a, b);
+}
+
+enum tw_err runs_read_rows(const struct runs_reader *reader,
+    const struct runs_query *query, struct runs_rows *ret, struct err *err)
+{
+    struct listing listing = {.reader = reader, .query = query, .rows = ret};
+    enum tw_err outcome;
+
+    page_init(&listing.page);
+    outcome = query->job.len > 0 ? list_job(&listing, query->job, err)
+                                 : each_job(reader, list_job, &listing, err);
+    if (outcome == TW_NOT_FOUND)
+        outcome = TW_OK;
+    if (ret->count > 1)
+        qsort(ret->list, ret->count, sizeof(*ret->list), newest_row_first);
+    page_done(&listing.page);
+    return outcome;
+}
+
+void runs_rows_done(struct runs_rows *rows)
+{
+    arena_done(&rows->arena);
+    mem_free(rows->list);
+    *rows = (struct runs_rows){.list = NULL};
 }
 
 /* ---- then the runs ---- */
@@ -228,17 +280,17 @@ static enum tw_err fetch_run(
         fetch->store, exchange, fetch->row->job, fetch->row->id, &fetch->run);
 }
 
-static void fetch_begin(
-    struct fetch *fetch, struct listing *listing, const struct ledger_row *row)
+static void fetch_begin(struct fetch *fetch, const struct runs_reader *reader,
+    const struct ledger_row *row)
 {
     memset(fetch, 0, sizeof(*fetch));
     fetch->task.send = fetch_run;
     fetch->task.repeatable = true;
-    fetch->task.store = listing->store;
-    fetch->store = listing->store;
+    fetch->task.store = reader->store;
+    fetch->store = reader->store;
     fetch->row = row;
     ledger_run_init(&fetch->run);
-    request_pool_submit(listing->session->client, &fetch->task);
+    request_pool_submit(reader->client, &fetch->task);
 }
 
 static void mark_damaged(
@@ -263,14 +315,14 @@ static bool is_wanted(
 
 /* Wait for the fetch, then move the run into runs, or free it. A run that is
  * not found was pruned after its index row was read. */
-static enum tw_err fetch_end(struct fetch *fetch, struct listing *listing,
+static enum tw_err fetch_end(struct fetch *fetch,
+    const struct runs_reader *reader, const struct runs_query *query,
     struct runs *runs, struct err *err)
 {
-    const struct runs_query *query = listing->query;
     enum tw_err outcome;
     bool full = query->limit > 0 && runs->count == query->limit;
 
-    request_pool_wait(listing->session->client, &fetch->task);
+    request_pool_wait(reader->client, &fetch->task);
     outcome = fetch->task.outcome;
     if (outcome == TW_INVALID) {
         mark_damaged(&fetch->run, fetch->row, &fetch->task.last.err);
@@ -285,70 +337,67 @@ static enum tw_err fetch_end(struct fetch *fetch, struct listing *listing,
     if (outcome == TW_OK || outcome == TW_NOT_FOUND)
         return TW_OK;
     *err = fetch->task.last.err;
-    session_explain(listing->store, outcome, err);
+    store_explain(reader->store, outcome, err);
     return outcome;
 }
 
-static enum tw_err fetch_all(
-    struct listing *listing, struct runs *runs, struct err *err)
+/* Read the runs of count rows, at most FETCH_MAX, at the same time. */
+static enum tw_err fetch_some(const struct runs_reader *reader,
+    const struct runs_query *query, struct fetch *fetches,
+    const struct ledger_row *list, size_t count, struct runs *runs,
+    struct err *err)
 {
-    struct fetch *fetches = mem_array(FETCH_MAX, sizeof(*fetches));
-    size_t limit = listing->query->limit;
     enum tw_err outcome = TW_OK;
 
-    for (size_t at = 0; at < listing->count && outcome == TW_OK &&
-                        (limit == 0 || runs->count < limit);) {
-        size_t count = listing->count - at;
+    for (size_t i = 0; i < count; i++)
+        fetch_begin(&fetches[i], reader, &list[i]);
+    for (size_t i = 0; i < count; i++) {
+        struct err why;
+        enum tw_err one = fetch_end(&fetches[i], reader, query, runs, &why);
 
-        count = count < FETCH_MAX ? count : FETCH_MAX;
-        for (size_t i = 0; i < count; i++)
-            fetch_begin(&fetches[i], listing, &listing->rows[at + i]);
-        for (size_t i = 0; i < count; i++) {
-            struct err why;
-            enum tw_err one = fetch_end(&fetches[i], listing, runs, &why);
-
-            if (outcome == TW_OK && one != TW_OK) {
-                outcome = one;
-                *err = why;
-            }
+        if (outcome == TW_OK && one != TW_OK) {
+            outcome = one;
+            *err = why;
         }
-        at += count;
+    }
+    return outcome;
+}
+
+enum tw_err runs_fetch(const struct runs_reader *reader,
+    const struct runs_query *query, const struct ledger_row *list, size_t count,
+    struct runs *ret, struct err *err)
+{
+    struct fetch *fetches = mem_array(FETCH_MAX, sizeof(*fetches));
+    enum tw_err outcome = TW_OK;
+
+    for (size_t at = 0; at < count && outcome == TW_OK &&
+                        (query->limit == 0 || ret->count < query->limit);) {
+        size_t some = count - at < FETCH_MAX ? count - at : FETCH_MAX;
+
+        outcome = fetch_some(reader, query, fetches, &list[at], some, ret, err);
+        at += some;
     }
     mem_free(fetches);
     return outcome;
 }
 
-enum tw_err runs_list(struct session *session, struct store *store,
+enum tw_err runs_list(const struct runs_reader *reader,
     const struct runs_query *query, struct runs *ret, struct err *err)
 {
-    struct listing listing = {
-        .session = session, .store = store, .query = query};
-    enum tw_err outcome;
+    struct runs_rows rows = {.list = NULL};
+    enum tw_err outcome = runs_read_rows(reader, query, &rows, err);
 
-    arena_init(&listing.arena);
-    page_init(&listing.page);
-    outcome = query->job.len > 0
-                  ? list_job(&listing, query->job, err)
-                  : each_job(session, store, list_job, &listing, err);
-    if (outcome == TW_NOT_FOUND)
-        outcome = TW_OK;
-    if (listing.count > 1)
-        qsort(listing.rows, listing.count, sizeof(*listing.rows),
-            newest_row_first);
     if (outcome == TW_OK)
-        outcome = fetch_all(&listing, ret, err);
+        outcome = runs_fetch(reader, query, rows.list, rows.count, ret, err);
     sort_runs(ret);
-    page_done(&listing.page);
-    arena_done(&listing.arena);
-    mem_free(listing.rows);
+    runs_rows_done(&rows);
     return outcome;
 }
 
 /* ---- by an id ---- */
 
 struct finding {
-    struct session *session;
-    struct store *store;
+    const struct runs_reader *reader;
     struct slice id;
     struct runs *runs;
 
@@ -363,8 +412,8 @@ static enum tw_err get_run(void *context, struct exchange *exchange)
 {
     struct finding *finding = context;
 
-    return ledger_get(
-        finding->store, exchange, finding->job, finding->id, finding->run);
+    return ledger_get(finding->reader->store, exchange, finding->job,
+        finding->id, finding->run);
 }
 
 /* Add the run of job with the searched id. TW_OK also if the job has no such
@@ -376,8 +425,7 @@ static enum tw_err find_in(void *context, struct slice job, struct err *err)
 
     finding->job = job;
     finding->run = next_run(finding->runs);
-    outcome = session_call(
-        finding->session, finding->store, get_run, finding, true, err);
+    outcome = call(finding->reader, get_run, finding, err);
     if (outcome == TW_INVALID) {
         mark_damaged(finding->run,
             &(struct ledger_row){.job = job, .id = finding->id}, err);
@@ -394,8 +442,8 @@ static enum tw_err find_in(void *context, struct slice job, struct err *err)
  * id. */
 static enum tw_err find_in_configured(struct finding *finding, struct err *err)
 {
-    static const char *const others[] = {LEDGER_UNREADABLE, IMPORT_LEDGER_JOB};
-    const struct jobs *jobs = &finding->session->load->jobs;
+    static const char *const others[] = {LEDGER_UNREADABLE, LEDGER_IMPORTS};
+    const struct jobs *jobs = finding->reader->jobs;
     enum tw_err outcome = TW_OK;
 
     for (size_t i = 0; i < jobs->count && outcome == TW_OK; i++)
@@ -411,7 +459,7 @@ static enum tw_err find_by(struct finding *finding, struct slice job,
 {
     if (job.len > 0)
         return find(finding, job, err);
-    return each_job(finding->session, finding->store, find, finding, err);
+    return each_job(finding->reader, find, finding, err);
 }
 
 static enum tw_err scan_prefix(void *context, struct exchange *exchange)
@@ -426,7 +474,8 @@ static enum tw_err scan_prefix(void *context, struct exchange *exchange)
 
     arena_init(&arena);
     request.row_key = key_range_prefix(finding->id, &arena);
-    outcome = store_scan(finding->store, exchange, &request, &finding->page);
+    outcome =
+        store_scan(finding->reader->store, exchange, &request, &finding->page);
     arena_done(&arena);
     return outcome;
 }
@@ -455,8 +504,7 @@ static enum tw_err find_prefix_in(
     finding->job = job;
     finding->from = (struct continuation){.more = false};
     do {
-        outcome = session_call(
-            finding->session, finding->store, scan_prefix, finding, true, err);
+        outcome = call(finding->reader, scan_prefix, finding, err);
         if (outcome == TW_OK)
             add_found(finding);
         finding->from = finding->page.next;
@@ -489,18 +537,18 @@ static enum tw_err find(struct finding *finding, struct slice job,
     return outcome;
 }
 
-enum tw_err runs_find(struct session *session, struct store *store,
-    struct slice job, const char *id, struct runs *ret, struct err *err)
+enum tw_err runs_find(const struct runs_reader *reader, struct slice job,
+    const char *id, struct runs *ret, struct err *err)
 {
-    struct finding finding = {.session = session, .store = store, .runs = ret};
+    struct finding finding = {.reader = reader, .runs = ret};
 
     return find(&finding, job, id, false, err);
 }
 
-enum tw_err runs_find_prefix(struct session *session, struct store *store,
-    struct slice job, const char *id, struct runs *ret, struct err *err)
+enum tw_err runs_find_prefix(const struct runs_reader *reader, struct slice job,
+    const char *id, struct runs *ret, struct err *err)
 {
-    struct finding finding = {.session = session, .store = store, .runs = ret};
+    struct finding finding = {.reader = reader, .runs = ret};
     enum tw_err outcome;
 
     page_init(&finding.page);
@@ -551,19 +599,65 @@ enum tw_err runs_pick(const struct runs *runs,
     return TW_OK;
 }
 
-/* ---- for programs ---- */
+/* ---- the message of a run ---- */
 
-void runs_print_json(const struct ledger_run *list, size_t count)
+struct peeking {
+    struct store *store;
+    const char *queue;
+    struct messages *messages;
+};
+
+static enum tw_err peek(void *context, struct exchange *exchange)
 {
-    struct buf line;
+    struct peeking *peeking = context;
 
-    buf_init(&line, JSON_MAX_BYTES);
-    putchar('[');
-    for (size_t i = 0; i < count; i++) {
-        buf_clear(&line);
-        ledger_add_json(&list[i], &line);
-        printf("%s%s", i > 0 ? ",\n " : "", buf_text(&line));
-    }
-    printf("]\n");
-    buf_done(&line);
+    return store_queue_peek(peeking->store, exchange, peeking->queue,
+        QUEUE_MAX_GET, peeking->messages);
+}
+
+enum tw_err runs_peek(const struct runs_reader *reader, struct slice queue,
+    struct messages *ret, struct err *err)
+{
+    struct peeking peeking = {.store = reader->store, .messages = ret};
+    char *name = mem_format("%.*s" SETUP_POISON_SUFFIX, SLICE_ARG(queue));
+    enum tw_err outcome;
+
+    peeking.queue = name;
+    outcome = call(reader, peek, &peeking, err);
+    mem_free(name);
+    return outcome;
+}
+
+static const struct message *find_copy(
+    const struct messages *messages, struct slice id)
+{
+    for (size_t i = 0; i < messages->count; i++)
+        if (slice_equal(messages->list[i].id, id))
+            return &messages->list[i];
+    return NULL;
+}
+
+enum tw_err runs_message(const struct runs_reader *reader,
+    const struct ledger_run *run, struct arena *arena, struct slice *ret_queue,
+    struct slice *ret_text, struct err *err)
+{
+    const struct message *copy;
+    struct messages copies;
+    enum tw_err outcome;
+
+    if (run->queue.len == 0 || run->poison_id.len == 0)
+        return err_fail(err, TW_NOT_FOUND, "the run has no message");
+    *ret_queue =
+        arena_format(arena, "%.*s" SETUP_POISON_SUFFIX, SLICE_ARG(run->queue));
+    messages_init(&copies);
+    outcome = runs_peek(reader, run->queue, &copies, err);
+    copy = outcome == TW_OK ? find_copy(&copies, run->poison_id) : NULL;
+    if (copy)
+        *ret_text = arena_copy(arena, copy->text);
+    else if (outcome == TW_OK)
+        outcome =
+            err_fail(err, TW_NOT_FOUND, "not among the first %d of queue %.*s",
+                QUEUE_MAX_GET, SLICE_ARG(*ret_queue));
+    messages_done(&copies);
+    return outcome;
 }
