@@ -200,6 +200,11 @@ void crypto_roots_lend(struct crypto_roots *roots, void *ssl_ctx)
     SSL_CTX_set1_cert_store(ssl_ctx, roots->store);
 }
 
+bool crypto_is_equal(const void *one, const void *other, size_t len)
+{
+    return CRYPTO_memcmp(one, other, len) == 0;
+}
+
 void crypto_wipe(void *at, size_t len)
 {
     if (len > 0)
