@@ -117,6 +117,8 @@ $(OBJ)/%.o: %.c
 $(OBJ)/worker/cli/command_version.o $(OBJ)/worker/monitor/metrics.o: \
     worker/VERSION
 $(OBJ)/worker/cli/command_init.o: config/tableward.yaml
+$(OBJ)/worker/monitor/page.o: $(wildcard worker/monitor/dashboard.*)
+$(OBJ)/worker/monitor/api.o: worker/VERSION
 
 # The unit as it is in the tree names /usr/local and /etc; an installed one
 # names PREFIX and SYSCONFDIR. A configuration that is there already stays.

@@ -10,10 +10,14 @@
 #include "worker/base/address.h"
 #include "worker/base/log.h"
 #include "worker/base/mem.h"
+#include "worker/monitor/api.h"
 #include "worker/monitor/health.h"
 #include "worker/monitor/metrics.h"
 #include "worker/monitor/server.h"
+#include "worker/run/activity.h"
 #include "worker/run/setup.h"
+#include "worker/store/meter.h"
+#include "worker/store/store.h"
 
 #define OBJECT "worker"
 #define ROUTES_MAX 32
@@ -21,6 +25,9 @@
 struct monitor {
     struct health health;
     struct metrics *metrics;
+    struct consumer *consumer;
+    struct activity *activity;
+    struct api *api;
     struct http_server *server;
 };
 
@@ -55,6 +62,43 @@ static enum tw_err check_token_file(
     return outcome;
 }
 
+/* ---- what the dashboard shows of this process ---- */
+
+static struct definition *newest_definition(void *context)
+{
+    const struct monitor *monitor = context;
+
+    return consumer_definition(monitor->consumer);
+}
+
+static int64_t refusals_of(const struct store *store)
+{
+    uint64_t sum = 0;
+
+    for (size_t i = 0; store && store->meter && i < METER_OPERATIONS; i++)
+        sum +=
+            atomic_load(&store->meter->operations[i].outcomes[METER_THROTTLED]);
+    return (int64_t)sum;
+}
+
+static void add_totals(void *context, struct history_totals *ret)
+{
+    const struct monitor *monitor = context;
+    struct definition *definition = newest_definition(context);
+    size_t count = 0;
+    struct activity_job *jobs = activity_jobs(monitor->activity, &count);
+
+    for (size_t i = 0; i < count; i++)
+        ret->entities += jobs[i].entities[ACTIVITY_WRITTEN] +
+                         jobs[i].entities[ACTIVITY_DELETED];
+    for (size_t i = 0; i < definition->stores->count; i++)
+        ret->refusals += refusals_of(definition->stores->stores[i]);
+    mem_free(jobs);
+    definition_drop(definition);
+}
+
+/* ---- the routes ---- */
+
 /* Fill in the routes of all that is served. Returns their number. */
 static size_t add_routes(struct monitor *monitor, struct http_route *routes)
 {
@@ -64,6 +108,8 @@ static size_t add_routes(struct monitor *monitor, struct http_route *routes)
     count += HEALTH_ROUTES;
     metrics_routes(monitor->metrics, routes + count);
     count += METRICS_ROUTES;
+    api_routes(monitor->api, routes + count);
+    count += API_ROUTES;
     return count;
 }
 
@@ -71,8 +117,9 @@ static void log_address(const struct monitor *monitor, const char *listen)
 {
     struct address address;
 
-    log_info(OBJECT, "listens on %s (port %u): /metrics, /livez, /readyz",
-        listen, monitor_port(monitor));
+    log_info(OBJECT,
+        "listens on %s (port %u): dashboard, /metrics, /livez, /readyz", listen,
+        monitor_port(monitor));
     if (address_parse(slice_of(listen), &address, NULL) == TW_OK &&
         !address.loopback)
         log_warn(OBJECT,
@@ -97,6 +144,14 @@ enum tw_err monitor_start(const struct monitor_options *options,
         .limit_ms =
             options->watchdog_ms > 0 ? options->watchdog_ms : HEALTH_LIMIT_MS};
     monitor->metrics = metrics_new(options->consumer, options->activity);
+    monitor->consumer = options->consumer;
+    monitor->activity = options->activity;
+    monitor->api = api_new(&(struct api_options){
+        .started_with = options->definition,
+        .definition = newest_definition,
+        .totals = add_totals,
+        .context = monitor,
+    });
     outcome = http_server_start(
         listen, routes, add_routes(monitor, routes), &monitor->server, err);
     if (outcome != TW_OK) {
@@ -124,6 +179,7 @@ void monitor_stop(struct monitor *monitor)
     if (!monitor)
         return;
     http_server_stop(monitor->server);
+    api_free(monitor->api);
     metrics_free(monitor->metrics);
     mem_free(monitor);
 }

@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: MIT */
+/* Which requests may read, and which may change something. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "tests/support/fake_request.h"
+#include "worker/monitor/access.h"
+#include "worker/run/setup.h"
+
+static char folder[] = "/tmp/test_access.XXXXXX";
+static char path[64];
+static struct setup setup;
+static struct definition definition = {
+    .setup = &setup, .archive_folder = folder};
+static struct err err;
+
+static void write_token(const char *text)
+{
+    FILE *file = fopen(path, "w");
+
+    assert_non_null(file);
+    fputs(text, file);
+    fclose(file);
+}
+
+static int begin(void **state)
+{
+    (void)state;
+    setup.admin_token_file = "token";
+    write_token(FAKE_TOKEN "\n");
+    return 0;
+}
+
+static unsigned change(const struct fake_request *fake)
+{
+    struct fake_request copy = *fake;
+    struct http_request request = {.method = "POST", .connection = &copy};
+
+    return access_to_change(&request, &definition, &err);
+}
+
+/* The status for a good request with this header changed. */
+static unsigned change_with(const char *name, const char *value)
+{
+    struct fake_request fake = fake_good;
+
+    fake_header(&fake, name, value);
+    return change(&fake);
+}
+
+static unsigned read_as(const char *host)
+{
+    struct fake_request fake = {.headers = {{"Host", host}}};
+    struct http_request request = {.method = "GET", .connection = &fake};
+
+    return access_to_read(&request, &err);
+}
+
+static void only_localhost_and_addresses_are_our_names(void **state)
+{
+    static const char *const ours[] = {"localhost", "LOCALHOST:80",
+        "127.0.0.1:9464", "[::1]:9464", "[::1]", "10.0.0.7"};
+    static const char *const others[] = {NULL, "", "evil.example",
+        "evil.example:9464", "127.0.0.1.evil.example", "localhost.evil.example",
+        "localhos", "[::1", "[evil.example]", "127.0.0.1x:80", "1.2.3"};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(ours) / sizeof(ours[0]); i++)
+        assert_int_equal(read_as(ours[i]), 200);
+    for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
+        assert_int_equal(read_as(others[i]), 403);
+}
+
+static void the_page_with_the_token_may_change(void **state)
+{
+    (void)state;
+    assert_int_equal(change(&fake_good), 200);
+    assert_int_equal(change_with("Origin", NULL), 200);
+    assert_int_equal(
+        change_with("Content-Type", "application/json; charset=x"), 200);
+    assert_int_equal(change_with("Authorization", "bearer " FAKE_TOKEN), 200);
+    assert_int_equal(change_with("Sec-Fetch-Site", "same-origin"), 200);
+}
+
+static void other_sites_may_not_change(void **state)
+{
+    (void)state;
+    assert_int_equal(change_with("Origin", "http://evil.example"), 403);
+    assert_int_equal(change_with("Origin", "http://localhost:1"), 403);
+    assert_int_equal(change_with("Origin", "http://localhost"), 403);
+    assert_int_equal(change_with("Origin", "null"), 403);
+    assert_int_equal(change_with("Host", "evil.example"), 403);
+    assert_int_equal(change_with("Sec-Fetch-Site", "cross-site"), 403);
+    assert_int_equal(change_with("Sec-Fetch-Site", "same-site"), 403);
+    assert_int_equal(change_with(ACCESS_HEADER, NULL), 403);
+    assert_int_equal(change_with("Content-Type", NULL), 415);
+    assert_int_equal(change_with("Content-Type", "text/plain"), 415);
+    assert_int_equal(change_with("Content-Type", "application/jsonx"), 415);
+}
+
+static void only_the_whole_token_is_right(void **state)
+{
+    static const char *const wrong[] = {NULL, "", "Bearer", "Bearer ",
+        FAKE_TOKEN, "Bearer " FAKE_TOKEN "x", "Bearer  " FAKE_TOKEN,
+        "Basic " FAKE_TOKEN, "Bearer 0123456789abcdef-of-a-tes",
+        "Bearer 0123456789abcdef-of-a-tesT"};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+        assert_int_equal(change_with("Authorization", wrong[i]), 401);
+        assert_null(strstr(err.text, FAKE_TOKEN));
+    }
+}
+
+static void a_new_token_counts_at_once(void **state)
+{
+    (void)state;
+    write_token("another-token-of-a-test");
+    assert_int_equal(change(&fake_good), 401);
+    assert_int_equal(
+        change_with("Authorization", "Bearer another-token-of-a-test"), 200);
+}
+
+static void no_usable_token_lets_nobody_change(void **state)
+{
+    static char large[5000];
+
+    (void)state;
+    write_token("");
+    assert_int_equal(change_with("Authorization", "Bearer "), 503);
+    write_token("short");
+    assert_int_equal(change_with("Authorization", "Bearer short"), 503);
+    memset(large, 'x', sizeof(large) - 1);
+    write_token(large);
+    assert_int_equal(change(&fake_good), 503);
+    assert_int_equal(unlink(path), 0);
+    assert_int_equal(change(&fake_good), 503);
+    setup.admin_token_file = "."; /* no file */
+    assert_int_equal(change(&fake_good), 503);
+    setup.admin_token_file = NULL;
+    assert_int_equal(change(&fake_good), 403);
+    assert_non_null(strstr(err.text, "admin_token_file"));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(
+            only_localhost_and_addresses_are_our_names, begin),
+        cmocka_unit_test_setup(the_page_with_the_token_may_change, begin),
+        cmocka_unit_test_setup(other_sites_may_not_change, begin),
+        cmocka_unit_test_setup(only_the_whole_token_is_right, begin),
+        cmocka_unit_test_setup(a_new_token_counts_at_once, begin),
+        cmocka_unit_test_setup(no_usable_token_lets_nobody_change, begin),
+    };
+    int failed;
+
+    if (!mkdtemp(folder))
+        return 1;
+    (void)snprintf(path, sizeof(path), "%s/token", folder);
+    failed = cmocka_run_group_tests(tests, NULL, NULL);
+    (void)unlink(path);
+    (void)rmdir(folder);
+    return failed;
+}

@@ -1,0 +1,226 @@
+/* SPDX-License-Identifier: MIT */
+/* Slow questions: who waits, what is given again, what is forgotten. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include <stdbool.h>
+
+#include "worker/base/platform.h"
+#include "worker/monitor/answers.h"
+
+#define MAX_BYTES 1000
+#define LONG_MS 30000
+
+static struct platform_mutex lock;
+static struct platform_cond changed;
+static unsigned calls;
+static bool closed; /* no answer is found */
+
+static struct buf body;
+static unsigned status;
+
+/* The answer: how many were found before it, and the question. */
+static void count(void *context, const char *question, struct answer *ret)
+{
+    (void)context;
+    platform_lock(&lock);
+    while (closed)
+        (void)platform_wait(&changed, &lock, PLATFORM_NEVER);
+    buf_add_format(&ret->body, "%u %s", calls++, question);
+    platform_unlock(&lock);
+    ret->status = 201;
+}
+
+static void set_closed(bool to)
+{
+    platform_lock(&lock);
+    closed = to;
+    platform_wake_all(&changed);
+    platform_unlock(&lock);
+}
+
+static struct answers *begin(int64_t fresh_ms, int64_t wait_ms)
+{
+    calls = 0;
+    closed = false;
+    return answers_new(&(struct answers_options){
+        .name = "test",
+        .answer = count,
+        .max_bytes = MAX_BYTES,
+        .fresh_ms = fresh_ms,
+        .old_ms = fresh_ms,
+        .wait_ms = wait_ms,
+    });
+}
+
+static enum answers_state ask(struct answers *answers, const char *question)
+{
+    buf_clear(&body);
+    return answers_ask(answers, question, &status, &body);
+}
+
+static void assert_answer(
+    struct answers *answers, const char *question, const char *answer)
+{
+    assert_int_equal(ask(answers, question), ANSWERS_READY);
+    assert_string_equal(buf_text(&body), answer);
+    assert_int_equal(status, 201);
+}
+
+static void a_fresh_answer_is_given_again(void **state)
+{
+    struct answers *answers = begin(LONG_MS, LONG_MS);
+
+    (void)state;
+    assert_answer(answers, "a", "0 a");
+    assert_answer(answers, "a", "0 a");
+    assert_answer(answers, "ab", "1 ab");
+    assert_answer(answers, "a", "0 a");
+    answers_forget(answers);
+    assert_answer(answers, "a", "2 a");
+    answers_free(answers);
+}
+
+static void an_old_answer_is_not_given_again(void **state)
+{
+    struct answers *answers = begin(0, LONG_MS);
+
+    (void)state;
+    assert_answer(answers, "a", "0 a");
+    assert_answer(answers, "a", "1 a");
+    answers_free(answers);
+}
+
+/* Ask until the answer is ready; it comes by itself. */
+static void wait_for(struct answers *answers, const char *question)
+{
+    enum answers_state looked;
+
+    do {
+        buf_clear(&body);
+        looked = answers_look(answers, question, &status, &body);
+        assert_int_not_equal(looked, ANSWERS_NONE);
+    } while (looked == ANSWERS_PENDING);
+}
+
+static void a_slow_answer_is_pending_and_comes_later(void **state)
+{
+    struct answers *answers = begin(LONG_MS, 1);
+
+    (void)state;
+    set_closed(true);
+    assert_int_equal(ask(answers, "id\nslow"), ANSWERS_PENDING);
+    assert_int_equal(ask(answers, "id\nslow"), ANSWERS_PENDING);
+    assert_int_equal(
+        answers_look(answers, "id\n", &status, &body), ANSWERS_PENDING);
+    assert_int_equal(
+        answers_look(answers, "other\n", &status, &body), ANSWERS_NONE);
+    set_closed(false);
+    wait_for(answers, "id\n");
+    assert_string_equal(buf_text(&body), "0 id\nslow");
+    answers_free(answers);
+}
+
+static void too_many_pending_questions_are_refused(void **state)
+{
+    struct answers *answers = begin(LONG_MS, 1);
+    char question[16];
+
+    (void)state;
+    set_closed(true);
+    for (int i = 0; i < ANSWERS_MAX; i++) {
+        (void)snprintf(question, sizeof(question), "q%d", i);
+        assert_int_equal(ask(answers, question), ANSWERS_PENDING);
+    }
+    assert_int_equal(ask(answers, "one more"), ANSWERS_NONE);
+    set_closed(false);
+    for (int i = 0; i < ANSWERS_MAX; i++) {
+        (void)snprintf(question, sizeof(question), "q%d", i);
+        wait_for(answers, question);
+    }
+    assert_int_not_equal(ask(answers, "one more"), ANSWERS_NONE);
+    answers_free(answers);
+}
+
+static void what_was_not_asked_for_lately_makes_room(void **state)
+{
+    struct answers *answers = begin(LONG_MS, LONG_MS);
+    char question[16];
+
+    (void)state;
+    for (int i = 0; i < 3 * ANSWERS_MAX; i++) {
+        (void)snprintf(question, sizeof(question), "q%d", i);
+        assert_int_equal(ask(answers, question), ANSWERS_READY);
+    }
+    assert_int_equal(answers_look(answers, "q0", &status, &body), ANSWERS_NONE);
+    assert_int_equal(
+        answers_look(answers, question, &status, &body), ANSWERS_READY);
+    answers_free(answers);
+}
+
+static unsigned ticks;
+
+static void tick(void *context)
+{
+    (void)context;
+    platform_lock(&lock);
+    ticks++;
+    platform_wake_all(&changed);
+    platform_unlock(&lock);
+}
+
+static void ticks_come_without_questions(void **state)
+{
+    struct answers *answers = answers_new(&(struct answers_options){
+        .name = "test",
+        .answer = count,
+        .tick = tick,
+        .tick_ms = 1,
+        .max_bytes = MAX_BYTES,
+    });
+
+    (void)state;
+    platform_lock(&lock);
+    while (ticks < 3)
+        (void)platform_wait(&changed, &lock, PLATFORM_NEVER);
+    platform_unlock(&lock);
+    answers_free(answers);
+}
+
+static int set_up(void **state)
+{
+    (void)state;
+    platform_mutex_init(&lock);
+    platform_cond_init(&changed);
+    buf_init(&body, MAX_BYTES);
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    buf_done(&body);
+    platform_cond_done(&changed);
+    platform_mutex_done(&lock);
+    return 0;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_fresh_answer_is_given_again),
+        cmocka_unit_test(an_old_answer_is_not_given_again),
+        cmocka_unit_test(a_slow_answer_is_pending_and_comes_later),
+        cmocka_unit_test(too_many_pending_questions_are_refused),
+        cmocka_unit_test(what_was_not_asked_for_lately_makes_room),
+        cmocka_unit_test(ticks_come_without_questions),
+    };
+
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}

@@ -1,0 +1,503 @@
+/* SPDX-License-Identifier: MIT */
+/* What the dashboard's routes answer, without a server. */
+#include "tests/support/workbench.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "tests/support/fake_request.h"
+#include "worker/base/json.h"
+#include "worker/base/text.h"
+#include "worker/monitor/api.h"
+
+#define JOB "delete-channel"
+#define NOW platform_wall_ticks()
+
+struct fixture {
+    struct workbench bench;
+    struct api *api;
+    struct http_route routes[API_ROUTES];
+    struct http_response response;
+    struct json *json; /* of the last response */
+    char folder[40], token[60];
+};
+
+static struct definition *lend(void *context)
+{
+    struct fixture *f = context;
+
+    return definition_hold(&f->bench.definition);
+}
+
+static void totals(void *context, struct history_totals *ret)
+{
+    (void)context;
+    *ret = (struct history_totals){1, 2};
+}
+
+static int begin(void **state)
+{
+    struct fixture *f = test_calloc(1, sizeof(*f));
+    FILE *file;
+
+    workbench_init(&f->bench);
+    (void)snprintf(f->folder, sizeof(f->folder), "/tmp/test_api.XXXXXX");
+    assert_non_null(mkdtemp(f->folder));
+    (void)snprintf(f->token, sizeof(f->token), "%s/token", f->folder);
+    file = fopen(f->token, "w");
+    assert_non_null(file);
+    fputs(FAKE_TOKEN, file);
+    fclose(file);
+    f->bench.setup.admin_token_file = f->token;
+    atomic_init(&f->bench.definition.references, 1);
+    f->api = api_new(&(struct api_options){.started_with = &f->bench.definition,
+        .definition = lend,
+        .totals = totals,
+        .context = f});
+    api_routes(f->api, f->routes);
+    *state = f;
+    return 0;
+}
+
+static int end(void **state)
+{
+    struct fixture *f = *state;
+
+    api_free(f->api);
+    json_free(f->json);
+    buf_done(&f->response.body);
+    (void)unlink(f->token);
+    (void)rmdir(f->folder);
+    workbench_done(&f->bench);
+    test_free(f);
+    return 0;
+}
+
+/* Make the request until it is not pending any more; the status. */
+static unsigned request(struct fixture *f, const char *method, const char *path,
+    const char *body, const struct fake_request *fake)
+{
+    struct fake_request copy = *fake;
+    struct http_request request = {.method = method,
+        .path = path,
+        .body = slice_of(body),
+        .connection = &copy};
+    size_t i = 0;
+
+    while (strcmp(f->routes[i].path, path) != 0 ||
+           strcmp(f->routes[i].method, method) != 0)
+        assert_true(++i < API_ROUTES);
+    do {
+        buf_done(&f->response.body);
+        f->response = (struct http_response){.status = 200};
+        buf_init(&f->response.body, 1 << 24);
+        f->routes[i].handle(f->routes[i].context, &request, &f->response);
+    } while (f->response.status == 202 && strcmp(method, "GET") == 0);
+    return f->response.status;
+}
+
+static const struct json *parsed(struct fixture *f)
+{
+    json_free(f->json);
+    f->json = NULL;
+    assert_int_equal(
+        json_parse(buf_slice(&f->response.body), 8, &f->json, NULL), TW_OK);
+    return f->json;
+}
+
+static const struct json *get(struct fixture *f, const char *path,
+    unsigned status, const char *name, const char *value)
+{
+    struct fake_request fake = fake_good;
+
+    if (name)
+        fake.query[0] = (struct fake_field){name, value};
+    assert_int_equal(request(f, "GET", path, "", &fake), status);
+    return parsed(f);
+}
+
+/* Ask for a change of a run, and for its outcome where that comes later. */
+static unsigned change(struct fixture *f, const char *path, const char *id)
+{
+    struct fake_request fake = fake_good;
+    char body[200], of[64];
+    unsigned status;
+
+    (void)snprintf(
+        body, sizeof(body), "{\"Job\":\"" JOB "\",\"Id\":\"%s\"}", id);
+    status = request(f, "POST", path, body, &fake);
+    if (status != 202)
+        return status;
+    (void)snprintf(of, sizeof(of), "%.*s",
+        SLICE_ARG(json_string(json_get(parsed(f), "Pending"))));
+    fake.query[0] = (struct fake_field){"of", of};
+    return request(f, "GET", "/api/outcome", "", &fake);
+}
+
+static void store_run(struct fixture *f, const char *id,
+    enum ledger_state state, int64_t requested_ticks,
+    void (*more)(struct ledger_run *run))
+{
+    struct ledger_run run;
+
+    ledger_run_init(&run);
+    run.job = slice_of(JOB);
+    run.id = slice_of(id);
+    run.state = state;
+    run.args = slice_of("{\"channel\":\"Football\"}");
+    run.queue = slice_of(BENCH_QUEUE);
+    run.requested_ticks = requested_ticks;
+    if (ledger_state_ended(state))
+        run.finished_ticks = NOW;
+    if (more)
+        more(&run);
+    assert_int_equal(workbench_store_run(&f->bench, &run), TW_OK);
+    ledger_run_done(&run);
+}
+
+static const char *text_of(const struct json *object, const char *name)
+{
+    static char text[10000];
+    const struct json *value = json_get(object, name);
+
+    if (!value || json_type(value) != JSON_STRING)
+        return "";
+    (void)snprintf(text, sizeof(text), "%.*s", SLICE_ARG(json_string(value)));
+    return text;
+}
+
+static int64_t number_of(const struct json *object, const char *name)
+{
+    int64_t number = -1;
+
+    assert_non_null(json_get(object, name));
+    assert_true(json_int64(json_get(object, name), &number));
+    return number;
+}
+
+/* ---- readings ---- */
+
+static void an_empty_ledger_has_queues_and_no_runs(void **state)
+{
+    const struct json *all = get(*state, "/api/overview", 200, NULL, NULL);
+
+    assert_int_equal(json_count(json_get(all, "Queues")), 2);
+    assert_int_equal(json_count(json_get(all, "Open")), 0);
+    assert_int_equal(json_count(json_get(all, "Failed")), 0);
+    assert_int_equal(number_of(json_get(all, "Counts"), "Ended"), 0);
+}
+
+static void with_progress(struct ledger_run *run)
+{
+    run->share = 0.25;
+    run->deleted = 100;
+    run->started_ticks = NOW - 10 * TICKS_PER_S;
+    run->updated_ticks = run->started_ticks + 10 * TICKS_PER_S;
+}
+
+static void the_overview_has_share_rate_and_time_left(void **state)
+{
+    struct fixture *f = *state;
+    const struct json *run;
+
+    store_run(f, "r1", LEDGER_RUNNING, NOW, with_progress);
+    run =
+        json_at(json_get(get(f, "/api/overview", 200, NULL, NULL), "Open"), 0);
+    assert_string_equal(text_of(run, "Id"), "r1");
+    assert_string_equal(text_of(run, "State"), "running");
+    assert_int_equal(number_of(run, "Done"), 100);
+    assert_int_equal(number_of(run, "LeftSeconds"), 30);
+    assert_true(slice_is(json_raw(json_get(run, "Rate")), "10.00"));
+}
+
+static void with_expired_lease(struct ledger_run *run)
+{
+    with_progress(run);
+    run->owner = slice_of("other/1");
+    run->lease_until_ticks = NOW - TICKS_PER_S;
+}
+
+static void a_run_without_a_live_worker_is_told_apart(void **state)
+{
+    struct fixture *f = *state;
+    const struct json *run;
+
+    store_run(f, "r1", LEDGER_RUNNING, NOW, with_expired_lease);
+    run =
+        json_at(json_get(get(f, "/api/overview", 200, NULL, NULL), "Open"), 0);
+    assert_true(json_boolean(json_get(run, "Expired")));
+    assert_null(json_get(run, "LeftSeconds"));
+}
+
+static void with_secrets(struct ledger_run *run)
+{
+    run->owner = slice_of("owner-secret");
+    run->operation = slice_of("operation-secret");
+    run->poison_id = slice_of("copy");
+    run->poison_receipt = slice_of("receipt-secret");
+    run->checkpoint = slice_of("checkpoint-secret");
+}
+
+static void no_answer_lets_anybody_act_as_the_owner(void **state)
+{
+    struct fixture *f = *state;
+
+    store_run(f, "r1", LEDGER_FAILED, NOW, with_secrets);
+    (void)get(f, "/api/overview", 200, NULL, NULL);
+    assert_null(strstr(buf_text(&f->response.body), "secret"));
+    (void)get(f, "/api/runs", 200, "state", "failed");
+    assert_null(strstr(buf_text(&f->response.body), "secret"));
+    (void)get(f, "/api/run", 200, "id", "r1");
+    assert_null(strstr(buf_text(&f->response.body), "secret"));
+}
+
+static void with_long_texts(struct ledger_run *run)
+{
+    static char error[4001];
+
+    memset(error, 'e', sizeof(error) - 1);
+    run->error = slice_of(error);
+    run->failed_entities = slice_of("a/b: why");
+}
+
+static void a_list_has_short_texts_and_a_run_whole_ones(void **state)
+{
+    struct fixture *f = *state;
+    const struct json *list;
+
+    store_run(f, "r1", LEDGER_FAILED, NOW, with_long_texts);
+    list = json_get(get(f, "/api/overview", 200, NULL, NULL), "Failed");
+    assert_int_equal(strlen(text_of(json_at(list, 0), "Error")), 500);
+    assert_int_equal(
+        strlen(text_of(get(f, "/api/run", 200, "id", "r1"), "Error")), 4000);
+    assert_string_equal(text_of(f->json, "FailedEntities"), "a/b: why");
+}
+
+static void a_failed_run_is_shown_with_its_message(void **state)
+{
+    struct fixture *f = *state;
+    struct ledger_run run;
+
+    workbench_make_queue(&f->bench, BENCH_QUEUE "-poison");
+    ledger_run_init(&run);
+    run.job = slice_of(JOB);
+    run.id = slice_of("r1");
+    run.state = LEDGER_POISONED;
+    run.queue = slice_of(BENCH_QUEUE);
+    run.finished_ticks = NOW;
+    run.poison_id = slice_of(
+        workbench_put(&f->bench, BENCH_QUEUE "-poison", "{\"job\": <b>\"x\"}"));
+    assert_int_equal(workbench_store_run(&f->bench, &run), TW_OK);
+    ledger_run_done(&run);
+    (void)get(f, "/api/run", 200, "id", "r1");
+    assert_string_equal(text_of(f->json, "Message"), "{\"job\": <b>\"x\"}");
+    assert_string_equal(text_of(f->json, "PoisonQueue"), BENCH_QUEUE "-poison");
+}
+
+static void a_message_that_is_not_found_is_said_to_be_missing(void **state)
+{
+    struct fixture *f = *state;
+
+    workbench_make_queue(&f->bench, BENCH_QUEUE "-poison");
+    store_run(f, "r1", LEDGER_FAILED, NOW, with_secrets);
+    (void)get(f, "/api/run", 200, "id", "r1");
+    assert_null(json_get(f->json, "Message"));
+    assert_non_null(
+        strstr(text_of(f->json, "MessageError"), "not among the first"));
+}
+
+static void an_unknown_run_is_not_found(void **state)
+{
+    (void)get(*state, "/api/run", 404, "id", "r1");
+}
+
+static void wrong_arguments_are_refused(void **state)
+{
+    static const char *const wrong[][3] = {{"/api/run", "id", NULL},
+        {"/api/run", "id", "../x"}, {"/api/runs", "limit", "0"},
+        {"/api/runs", "limit", "201"}, {"/api/runs", "state", "faild"},
+        {"/api/runs", "job", "a\nb"}, {"/api/runs", "before", "yesterday"}};
+
+    for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++)
+        (void)get(*state, wrong[i][0], 400, wrong[i][1], wrong[i][2]);
+    (void)get(*state, "/api/outcome", 404, "of", "x");
+}
+
+static void pages_have_every_run_once(void **state)
+{
+    struct fixture *f = *state;
+    struct fake_request fake = fake_good;
+    char next[200] = "", id[16];
+    int64_t now = NOW;
+    unsigned seen = 0;
+
+    for (int i = 0; i < 25; i++) {
+        (void)snprintf(id, sizeof(id), "r%02d", i);
+        store_run(f, id, i % 5 == 0 ? LEDGER_FAILED : LEDGER_PAUSED,
+            now - i / 3 * TICKS_PER_S, NULL);
+    }
+    fake.query[0] = (struct fake_field){"limit", "4"};
+    fake.query[1] = (struct fake_field){"before", next};
+    fake.query[2] = (struct fake_field){"state", "paused"};
+    do {
+        const struct json *list;
+
+        assert_int_equal(request(f, "GET", "/api/runs", "", &fake), 200);
+        list = json_get(parsed(f), "Runs");
+        for (size_t i = 0; i < json_count(list); i++, seen++) {
+            (void)snprintf(id, sizeof(id), "r%02u", seen + seen / 4 + 1);
+            assert_string_equal(text_of(json_at(list, i), "Id"), id);
+        }
+        (void)snprintf(next, sizeof(next), "%s", text_of(f->json, "Next"));
+    } while (next[0] != '\0');
+    assert_int_equal(seen, 20);
+}
+
+static void many_questions_cost_one_reading(void **state)
+{
+    struct fixture *f = *state;
+    unsigned before;
+
+    (void)get(f, "/api/overview", 200, NULL, NULL);
+    before = f->bench.calls[BENCH_SCAN] + f->bench.calls[BENCH_OTHER];
+    assert_true(before > 0);
+    for (int i = 0; i < 50; i++)
+        (void)get(f, "/api/overview", 200, NULL, NULL);
+    /* A second and a half later the ledger is read again. */
+    assert_true(
+        f->bench.calls[BENCH_SCAN] + f->bench.calls[BENCH_OTHER] <= 3 * before);
+}
+
+static void a_store_that_fails_is_named(void **state)
+{
+    struct fixture *f = *state;
+
+    f->bench.down = true;
+    (void)get(f, "/api/overview", 503, NULL, NULL);
+    assert_non_null(strstr(text_of(f->json, "Error"), "store "));
+    assert_non_null(strstr(text_of(f->json, "Error"), "the store is down"));
+}
+
+/* ---- changes ---- */
+
+static void a_change_is_made_and_told(void **state)
+{
+    struct fixture *f = *state;
+
+    store_run(f, "r1", LEDGER_QUEUED, NOW, NULL);
+    assert_int_equal(change(f, "/api/pause", "r1"), 200);
+    assert_string_equal(text_of(parsed(f), "Done"), "Run r1 is paused.");
+    assert_string_equal(workbench_state(&f->bench, JOB, "r1"), "paused");
+    assert_int_equal(change(f, "/api/resume", "r1"), 200);
+    assert_string_equal(workbench_state(&f->bench, JOB, "r1"), "queued");
+    assert_int_equal(change(f, "/api/cancel", "r1"), 200);
+    assert_string_equal(workbench_state(&f->bench, JOB, "r1"), "cancelled");
+    store_run(f, "r2", LEDGER_FAILED, NOW, NULL);
+    assert_int_equal(change(f, "/api/retry", "r2"), 200);
+    assert_string_equal(workbench_state(&f->bench, JOB, "r2"), "queued");
+    store_run(f, "r3", LEDGER_FAILED, NOW, NULL);
+    assert_int_equal(change(f, "/api/drop", "r3"), 200);
+    assert_string_equal(workbench_state(&f->bench, JOB, "r3"), "cancelled");
+}
+
+static void a_change_is_seen_at_once(void **state)
+{
+    struct fixture *f = *state;
+
+    store_run(f, "r1", LEDGER_QUEUED, NOW, NULL);
+    (void)get(f, "/api/overview", 200, NULL, NULL);
+    assert_int_equal(change(f, "/api/cancel", "r1"), 200);
+    (void)get(f, "/api/overview", 200, NULL, NULL);
+    assert_int_equal(json_count(json_get(f->json, "Open")), 0);
+}
+
+static void a_change_that_the_state_forbids_is_a_conflict(void **state)
+{
+    struct fixture *f = *state;
+
+    store_run(f, "r1", LEDGER_QUEUED, NOW, NULL);
+    assert_int_equal(change(f, "/api/retry", "r1"), 409);
+    assert_int_equal(change(f, "/api/finish", "r1"), 409);
+    assert_int_equal(change(f, "/api/pause", "r0"), 404);
+    assert_string_equal(workbench_state(&f->bench, JOB, "r1"), "queued");
+}
+
+static void without_the_token_nothing_is_changed(void **state)
+{
+    static const char body[] = "{\"Job\":\"" JOB "\",\"Id\":\"r1\"}";
+    struct fixture *f = *state;
+    struct fake_request fake = fake_good;
+
+    store_run(f, "r1", LEDGER_QUEUED, NOW, NULL);
+    fake_header(&fake, "Authorization", "Bearer 0123456789abcdef-of-a-tesu");
+    for (size_t i = 0; i < API_ROUTES; i++)
+        if (strcmp(f->routes[i].method, "POST") == 0)
+            assert_int_equal(
+                request(f, "POST", f->routes[i].path, body, &fake), 401);
+    assert_string_equal(workbench_state(&f->bench, JOB, "r1"), "queued");
+}
+
+static void a_body_that_names_no_run_is_refused(void **state)
+{
+    static const char *const wrong[] = {"", "[]", "{}", "{\"Job\":\"x\"}",
+        "{\"Job\":\"\",\"Id\":\"r1\"}", "{\"Job\":1,\"Id\":\"r1\"}",
+        "{\"Job\":\"a\\nb\",\"Id\":\"r1\"}", "{\"Job\":\"x\",\"Id\":\"a/b\"}"};
+
+    for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++)
+        assert_int_equal(
+            request(*state, "POST", "/api/cancel", wrong[i], &fake_good), 400);
+}
+
+static void another_name_reads_nothing(void **state)
+{
+    struct fixture *f = *state;
+    struct fake_request fake = fake_good;
+
+    fake_header(&fake, "Host", "evil.example");
+    for (size_t i = 0; i < API_ROUTES; i++)
+        if (strncmp(f->routes[i].path, "/api/", 5) == 0)
+            assert_int_equal(
+                request(f, f->routes[i].method, f->routes[i].path, "{}", &fake),
+                403);
+}
+
+static void the_page_says_whether_it_only_shows(void **state)
+{
+    struct fixture *f = *state;
+
+    (void)get(f, "/api/about", 200, NULL, NULL);
+    assert_false(json_boolean(json_get(f->json, "ReadOnly")));
+    f->bench.setup.admin_token_file = NULL;
+    (void)get(f, "/api/about", 200, NULL, NULL);
+    assert_true(json_boolean(json_get(f->json, "ReadOnly")));
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(an_empty_ledger_has_queues_and_no_runs),
+        TEST(the_overview_has_share_rate_and_time_left),
+        TEST(a_run_without_a_live_worker_is_told_apart),
+        TEST(no_answer_lets_anybody_act_as_the_owner),
+        TEST(a_list_has_short_texts_and_a_run_whole_ones),
+        TEST(a_failed_run_is_shown_with_its_message),
+        TEST(a_message_that_is_not_found_is_said_to_be_missing),
+        TEST(an_unknown_run_is_not_found),
+        TEST(wrong_arguments_are_refused),
+        TEST(pages_have_every_run_once),
+        TEST(many_questions_cost_one_reading),
+        TEST(a_store_that_fails_is_named),
+        TEST(a_change_is_made_and_told),
+        TEST(a_change_is_seen_at_once),
+        TEST(a_change_that_the_state_forbids_is_a_conflict),
+        TEST(without_the_token_nothing_is_changed),
+        TEST(a_body_that_names_no_run_is_refused),
+        TEST(another_name_reads_nothing),
+        TEST(the_page_says_whether_it_only_shows),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The dashboard: one page, and what it asks for.
+ *
+ *   GET  /                 the page; /dashboard.css, /dashboard.js
+ *   GET  /api/about        Version, Worker, ReadOnly
+ *   GET  /api/history      entities a second and refusals of the last hour
+ *   GET  /api/overview     queues, counts, open, failed and ended runs
+ *   GET  /api/runs         ?state=S,S &job=J &limit=N &before=NEXT
+ *   GET  /api/run          ?job=J &id=I: one run, with its message
+ *   GET  /api/outcome      ?of=PENDING: of a change
+ *   POST /api/retry, drop, pause, resume, cancel, finish: {"Job", "Id"}
+ *   POST /api/check        200 if the token is right
+ *
+ * What needs the store is done by two threads (answers.h): a request that would
+ * wait longer than API_WAIT_MS gets status 202, {"Pending": ...}, and is sent
+ * again; a change is asked for with /api/outcome. Every failure is {"Error":
+ * sentence}. access.h says which requests are served.
+ */
+#ifndef TW_MONITOR_API_H
+#define TW_MONITOR_API_H
+
+#include <stddef.h>
+
+#include "worker/monitor/history.h"
+#include "worker/monitor/server.h"
+
+struct api;
+struct definition;
+
+#define API_ROUTES 17
+#define API_WAIT_MS 100
+
+struct api_options {
+    /* With this definition's admin_token_file; borrowed until api_free(). */
+    const struct definition *started_with;
+    /* definition: the newest definition, with one more reference; any thread.
+     */
+    struct definition *(*definition)(void *context);
+    /* totals: fill in ret; any thread. */
+    void (*totals)(void *context, struct history_totals *ret);
+    void *context; /* borrowed until api_free() */
+};
+
+struct api *api_new(const struct api_options *options); /* owned */
+
+/* api_routes: fill in API_ROUTES routes, whose context is api. */
+void api_routes(struct api *api, struct http_route *routes);
+
+/* api_free: call when no handler is called any more; ends what is under way.
+ * NULL: nothing. */
+void api_free(struct api *api);
+
+#endif

@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: MIT */
+/* Changes runs for the dashboard. */
+#include "worker/monitor/change.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "jobs/job.h"
+#include "jobs/jobs.h"
+#include "worker/run/control.h"
+#include "worker/run/ledger.h"
+#include "worker/run/setup.h"
+#include "worker/store/store.h"
+
+struct change {
+    const char *name;
+    enum tw_err (*make)(const struct definition *definition, struct slice job,
+        struct slice id, struct buf *done, struct err *err);
+};
+
+static enum tw_err retry(const struct definition *definition, struct slice job,
+    struct slice id, struct buf *done, struct err *err)
+{
+    bool unserved = false;
+    enum tw_err outcome = control_retry(definition, job, id, &unserved, err);
+
+    buf_add_format(done, "Run %.*s is queued again.", SLICE_ARG(id));
+    return outcome;
+}
+
+static enum tw_err drop(const struct definition *definition, struct slice job,
+    struct slice id, struct buf *done, struct err *err)
+{
+    buf_add_format(done, "Run %.*s is dropped.", SLICE_ARG(id));
+    return control_drop(definition_store(definition), job, id, err);
+}
+
+static enum tw_err pause(const struct definition *definition, struct slice job,
+    struct slice id, struct buf *done, struct err *err)
+{
+    struct ledger_run was;
+    bool asked = false;
+    enum tw_err outcome;
+
+    ledger_run_init(&was);
+    outcome =
+        control_pause(definition_store(definition), job, id, &was, &asked, err);
+    ledger_run_done(&was);
+    buf_add_format(done,
+        asked ? "Run %.*s stops when its worker sees the request, within 10 s."
+              : "Run %.*s is paused.",
+        SLICE_ARG(id));
+    return outcome;
+}
+
+static enum tw_err resume(const struct definition *definition, struct slice job,
+    struct slice id, struct buf *done, struct err *err)
+{
+    bool unserved = false;
+
+    buf_add_format(done, "Run %.*s continues.", SLICE_ARG(id));
+    return control_resume(definition, job, id, &unserved, err);
+}
+
+static enum tw_err cancel(const struct definition *definition, struct slice job,
+    struct slice id, struct buf *done, struct err *err)
+{
+    struct ledger_run was;
+    bool asked = false;
+    enum tw_err outcome;
+
+    ledger_run_init(&was);
+    outcome = control_cancel(
+        definition_store(definition), job, id, &was, &asked, err);
+    buf_add_format(done,
+        asked ? "Run %.*s ends when its worker sees the request, within 10 s."
+              : "Run %.*s is cancelled.",
+        SLICE_ARG(id));
+    if (was.started_ticks > 0)
+        buf_add_text(done, " What it has done stays done.");
+    ledger_run_done(&was);
+    return outcome;
+}
+
+static enum tw_err finish(const struct definition *definition, struct slice job,
+    struct slice id, struct buf *done, struct err *err)
+{
+    const struct job *found = jobs_find(definition->jobs, job);
+
+    if (!found || !found->kind->follows || !found->kind->follows(found))
+        return err_fail(err, TW_CONFLICT,
+            "run %.*s does not follow, and ends by itself", SLICE_ARG(id));
+    buf_add_format(
+        done, "Run %.*s does its last rounds and ends.", SLICE_ARG(id));
+    return control_finish(definition, job, id, false, err);
+}
+
+static const struct change changes[] = {
+    {"retry", retry},
+    {"drop", drop},
+    {"pause", pause},
+    {"resume", resume},
+    {"cancel", cancel},
+    {"finish", finish},
+};
+
+const struct change *change_named(struct slice name)
+{
+    for (size_t i = 0; i < sizeof(changes) / sizeof(changes[0]); i++)
+        if (slice_is(name, changes[i].name))
+            return &changes[i];
+    return NULL;
+}
+
+enum tw_err change_make(const struct change *change,
+    const struct definition *definition, struct slice job, struct slice id,
+    struct buf *done, struct err *err)
+{
+    if (slice_is(job, LEDGER_IMPORTS))
+        return err_fail(err, TW_CONFLICT,
+            "%.*s is an import: `tableward import ... --id %.*s` continues it",
+            SLICE_ARG(id), SLICE_ARG(id));
+    return change->make(definition, job, id, done, err);
+}

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: MIT */
+/* The files of the dashboard, which the assembler embeds in the program
+ * unchanged. */
+#ifndef TW_MONITOR_PAGE_H
+#define TW_MONITOR_PAGE_H
+
+#include <stddef.h>
+
+#include "worker/base/slice.h"
+
+struct page_file {
+    const char *path; /* of the URL */
+    const char *content_type;
+    struct slice text;
+};
+
+/* page_files: the files. Static. */
+#define PAGE_FILES 4
+void page_files(struct page_file to[PAGE_FILES]);
+
+#endif
