@@ -139,7 +139,9 @@ bool selector_disjoint(const struct selector *a, const struct selector *b);
 bool selector_property_is(const struct selector *selector, struct slice arg,
     struct slice *ret_property);
 
-/* selector_explain: add "PartitionKey = ..., filter ..." for people. */
+/* selector_explain: add the texts of the templates for people, joined by "and",
+ * the filter as it is written: `PartitionKey is "x" and N eq 1`. Adds nothing
+ * for an empty selector. */
 void selector_explain(const struct selector *selector, struct buf *to);
 
 /* selector_properties: call each(ctx, name) for each property of the parent

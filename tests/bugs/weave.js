@@ -5,13 +5,14 @@
  * that is read once at start: TABLEWARD_BUG=NAME. The sources themselves stay
  * free of them.
  *
- *   weave.js BANK TARGET LIST
+ *   weave.js BANK TARGET LIST [NAME...]
  *
- * TARGET gets worker/, jobs/ and config/ with every bug in them, and LIST a
- * line for each bug: name, who is to catch it, file, what the mistake is. An
- * original text that is not there exactly once, or that two
- * bugs claim, ends it with a sentence: then the source has moved on and the
- * bank must follow.
+ * TARGET gets worker/, jobs/ and config/ with the named bugs in them (all, if
+ * none is named), and LIST a line for each of these: name, who is to catch it,
+ * file, what the mistake is. If the original text of such a bug is not there
+ * exactly once, or two of them change the same text, weave.js fails with a
+ * sentence: the source has changed, and the bank must follow. The other bugs
+ * of the bank are not compared with the sources.
  */
 "use strict";
 
@@ -271,12 +272,21 @@ function link(target, name) {
     if (!fs.existsSync(at)) fs.symlinkSync(to, at);
 }
 
-function main(bank, target, list) {
-    const bugs = new Reader(bank).bugs();
+// The bugs with these names, in the order of the bank; all if there are none.
+function chosen(bugs, names) {
+    for (const name of names)
+        if (!bugs.some((bug) => bug.name === name))
+            fail(`there is no bug ${name}`);
+    return names.length ? bugs.filter((bug) => names.includes(bug.name)) : bugs;
+}
+
+function main(bank, target, list, ...names) {
+    const all = new Reader(bank).bugs();
+    const bugs = chosen(all, names);
     const files = sources();
     const wanted = new Set();
 
-    check(bugs);
+    check(all);
     bugs.forEach((bug, index) =>
         bug.changes.forEach((change) => place(files, bug, index + 1, change))
     );
@@ -301,5 +311,5 @@ function main(bank, target, list) {
 }
 
 process.chdir(path.join(__dirname, "../.."));
-if (process.argv.length !== 5) fail("weave.js BANK TARGET LIST");
+if (process.argv.length < 5) fail("weave.js BANK TARGET LIST [NAME...]");
 main(...process.argv.slice(2));
