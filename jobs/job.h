@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A job is a piece of work that the configuration names; its kind is what the
- * job does, such as copy. A new kind is one file in this folder and one line in
- * jobs.c.
+ * job does, such as copy. A kind is a struct kind, defined in a folder of its
+ * own (jobs/copy), and one line of the table in jobs.c. jobs/KINDS.md describes
+ * how to write one.
  */
 #ifndef TW_JOBS_JOB_H
 #define TW_JOBS_JOB_H
@@ -57,7 +58,8 @@ struct job_estimate_table {
 };
 
 struct job_estimate {
-    struct arena arena; /* everything lives here */
+    struct arena arena; /* everything lives here; initialised and released by
+                         * the caller of estimate */
     struct job_estimate_table *tables;
     size_t table_count;
     int64_t transactions;
@@ -95,7 +97,8 @@ struct job_difference {
 };
 
 struct job_verification {
-    struct arena arena; /* everything lives here; released by the caller */
+    struct arena arena; /* everything lives here; initialised and released by
+                         * the caller of verify */
     struct job_difference *differences; /* all differences looked for, also
                                          * those with a count of 0 */
     size_t count;
@@ -103,6 +106,11 @@ struct job_verification {
     const char *note; /* sentence for people; NULL: none */
 };
 
+/*
+ * What a kind must have: name, summary, sections, load, explain, tables,
+ * estimate and run. Everything else may be false, NULL or 0; if a function may
+ * be NULL, its comment says what NULL means.
+ */
 struct kind {
     const char *name;    /* name in `kind:`, such as "cascade-delete" */
     const char *summary; /* one line for `jobs` */
@@ -116,8 +124,8 @@ struct kind {
                           * long (M8) */
     const struct kind_arg *args; /* NULL: none */
     size_t arg_count;
-    /* The configuration keys of the kind's jobs, one section per map; NULL at
-     * the end. */
+    /* The configuration keys of the kind's jobs, one section per map, for
+     * `help KIND` and `help config KEY`; NULL at the end. */
     const struct settings_section *const *sections;
 
     /*
@@ -166,7 +174,7 @@ struct kind {
      * confirmed it. An argument that was not given has a value whose `at` is
      * NULL; accept was not called for run->args. run->ledger may only be read,
      * and is NULL if there is no ledger yet. TW_CONFLICT: an argument is needed
-     * that was not given; err names it.
+     * that was not given; err names it. ret as for estimate.
      */
     enum tw_err (*verify)(const struct job *job,
         const struct job_stores *stores, struct run *run,
@@ -175,8 +183,11 @@ struct kind {
     /* follows (NULL: never): does a run repeat its rounds until `finish`? */
     bool (*follows)(const struct job *job);
 
-    /* estimate: fill *ret with what a run with run->args would do; makes no
-     * writes. */
+    /*
+     * estimate: fill *ret with what a run with run->args would do; makes no
+     * writes. The caller has set *ret to zero and initialised ret->arena, and
+     * releases it with arena_done(), whatever the outcome.
+     */
     enum tw_err (*estimate)(const struct job *job,
         const struct job_stores *stores, struct run *run,
         struct job_estimate *ret, struct err *err);

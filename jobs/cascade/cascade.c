@@ -634,9 +634,7 @@ static enum tw_err cascade_delete_estimate(const struct job *job,
         cascade_read_values(&c, cascade_parent(&c) != NULL);
         plan = cascade_walk_plan(&c, false);
         outcome = cascade_count(&plan, -1, ret, err);
-        if (outcome != TW_OK)
-            arena_done(&ret->arena);
-        else if (!cascade_parent(&c))
+        if (outcome == TW_OK && !cascade_parent(&c))
             ret->note = "the parent does not exist: a run inserts it as a "
                         "tombstone, and takes it away at the end";
     }

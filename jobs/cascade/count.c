@@ -257,8 +257,6 @@ enum tw_err cascade_count(const struct walk_plan *plan, int64_t limit,
     struct walk_result result;
     enum tw_err outcome;
 
-    *ret = (struct job_estimate){.table_count = 0};
-    arena_init(&ret->arena);
     ret->tables = arena_alloc(&ret->arena, rules * sizeof(*ret->tables));
     count.tables = mem_array(rules, sizeof(*count.tables));
     count.rules = mem_array(rules, sizeof(*count.rules));

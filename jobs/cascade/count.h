@@ -11,8 +11,8 @@
 
 /*
  * cascade_count: walk plan and count in ret what the walk finds, one entry per
- * table. Initialises ret; release it with arena_done(&ret->arena). Writes
- * nothing.
+ * table. The caller sets *ret to zero, initialises ret->arena, and releases it
+ * with arena_done(&ret->arena), whatever the outcome. Writes nothing.
  *
  * limit  -1: none. TW_TOO_LARGE as soon as there are more: err has the
  *        reason, and ret has the counts so far.

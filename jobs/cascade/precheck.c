@@ -99,11 +99,12 @@ enum run_end cascade_check_first(struct cascade_attempt *c)
 enum run_end cascade_count_first(struct cascade_attempt *c)
 {
     struct walk_plan plan = cascade_walk_plan(c, false);
-    struct job_estimate estimate;
+    struct job_estimate estimate = {.table_count = 0};
     enum tw_err outcome;
 
     if (c->cascade->refuse_above < 0 || c->counted || c->tombstone_ticks > 0)
         return RUN_CONTINUES;
+    arena_init(&estimate.arena);
     outcome = cascade_count(&plan, c->cascade->refuse_above, &estimate, c->err);
     arena_done(&estimate.arena);
     c->counted = outcome == TW_OK;

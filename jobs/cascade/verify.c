@@ -535,7 +535,6 @@ static void begin(struct verifying *v)
     };
     size_t count = v->run->args.count;
 
-    arena_init(&v->ret->arena);
     v->ret->differences =
         arena_alloc(&v->ret->arena, DIFFERENCES * sizeof(*v->ret->differences));
     v->ret->count = DIFFERENCES;

@@ -222,8 +222,6 @@ enum tw_err copy_estimate(const struct job *job,
     struct copy_work *work = mem_alloc(sizeof(*work));
     enum tw_err outcome = copy_work_init(work, job, stores, run, err);
 
-    *ret = (struct job_estimate){.table_count = 0};
-    arena_init(&ret->arena);
     if (outcome == TW_OK)
         outcome = estimate(work, ret);
     copy_work_done(work);

@@ -215,8 +215,7 @@ enum tw_err copy_verify(const struct job *job, const struct job_stores *stores,
     struct verifying v = {.work = work, .ret = ret};
     enum tw_err outcome = copy_work_init(work, job, stores, run, err);
 
-    *ret = (struct job_verification){.count = DIFFERENCES};
-    arena_init(&ret->arena);
+    ret->count = DIFFERENCES;
     ret->differences =
         arena_alloc(&ret->arena, DIFFERENCES * sizeof(*ret->differences));
     for (int i = 0; i < DIFFERENCES; i++)

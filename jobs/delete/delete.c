@@ -197,8 +197,7 @@ static enum tw_err delete_estimate(const struct job *job,
     struct scan *scan;
     enum tw_err outcome;
 
-    *ret = (struct job_estimate){.table_count = 1};
-    arena_init(&ret->arena);
+    ret->table_count = 1;
     ret->tables = arena_alloc(&ret->arena, sizeof(*ret->tables));
     ret->tables[0].table = deletion->table_ref.table;
     ret->tables[0].table_scan = selector_scans_table(&deletion->selector);

@@ -156,8 +156,7 @@ enum tw_err move_estimate(const struct job *job,
     struct estimating *e;
     enum tw_err outcome;
 
-    *ret = (struct job_estimate){.table_count = 2};
-    arena_init(&ret->arena);
+    ret->table_count = 2;
     ret->tables = arena_alloc(&ret->arena, 2 * sizeof(*ret->tables));
     e = arena_alloc(&ret->arena, sizeof(*e));
     e->ret = ret;
@@ -269,8 +268,7 @@ enum tw_err move_verify(const struct job *job, const struct job_stores *stores,
     struct verifying *v;
     enum tw_err outcome;
 
-    *ret = (struct job_verification){.count = 2};
-    arena_init(&ret->arena);
+    ret->count = 2;
     ret->differences = arena_alloc(&ret->arena, 2 * sizeof(*ret->differences));
     ret->differences[0].what = "sources that are selected and were not moved";
     ret->differences[1].what = "intents of interrupted moves";

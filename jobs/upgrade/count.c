@@ -211,8 +211,7 @@ enum tw_err upgrade_count(const struct upgrade *upgrade, struct store *store,
         .args = &run->args,
         .tally = &count.one};
 
-    *ret = (struct job_estimate){.table_count = 1};
-    arena_init(&ret->arena);
+    ret->table_count = 1;
     arena_init(&count.scratch);
     buf_init(&count.failed, DETAILS_MAX_BYTES / 2);
     count.profile = profile_new(upgrade->version);

@@ -181,8 +181,7 @@ static void begin(struct verify *verify)
 {
     struct job_verification *ret = verify->ret;
 
-    *ret = (struct job_verification){.count = DIFFERENCES};
-    arena_init(&ret->arena);
+    ret->count = DIFFERENCES;
     arena_init(&verify->scratch);
     ret->differences =
         arena_alloc(&ret->arena, DIFFERENCES * sizeof(*ret->differences));

@@ -122,7 +122,8 @@ enum run_end hosted_attempt(
 enum run_end hosted_run(
     struct hosted *h, const char *job, const char *argument);
 
-/* hosted_estimate: what a dry run would say. */
+/* hosted_estimate: what a dry run would say. Release it with
+ * arena_done(&ret->arena), whatever the outcome. */
 enum tw_err hosted_estimate(struct hosted *h, const char *job,
     const char *argument, struct job_estimate *ret);
 

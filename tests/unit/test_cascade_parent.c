@@ -781,6 +781,7 @@ static void keys_that_no_parent_can_have_are_told(void **state)
         assert_non_null(strstr(s->h.err.text, "parent"));
         assert_int_equal(
             hosted_estimate(&s->h, "job", bad[i % 2], &estimate), TW_INVALID);
+        arena_done(&estimate.arena);
         assert_int_equal(hosted_attempt(&s->h, "job", bad[i % 2]), RUN_FAILED);
         end(s);
     }
@@ -796,9 +797,11 @@ static void an_estimate_of_what_cannot_be_read_says_why(void **state)
     meets(s, CALL_SCAN, "Blogs", ALWAYS, TW_REFUSED);
     assert_int_equal(
         hosted_estimate(&s->h, "job", "News", &estimate), TW_REFUSED);
+    arena_done(&estimate.arena);
     meets(s, CALL_GET, "Channels", ALWAYS, TW_REFUSED);
     assert_int_equal(
         hosted_estimate(&s->h, "job", "News", &estimate), TW_REFUSED);
+    arena_done(&estimate.arena);
     end(s);
 }
 

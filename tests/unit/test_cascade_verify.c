@@ -74,6 +74,7 @@ static enum tw_err verify(
     enum tw_err outcome;
 
     *ret = (struct job_verification){.count = 0};
+    arena_init(&ret->arena);
     outcome = job->kind->verify(job, &h->stores, &run, ret, &h->err);
     pool_client_free(run.request_pool);
     return outcome;
@@ -226,6 +227,7 @@ static enum tw_err verify_two(struct hosted *h, const char *a, const char *ab,
     enum tw_err outcome;
 
     *ret = (struct job_verification){.count = 0};
+    arena_init(&ret->arena);
     outcome = job->kind->verify(job, &h->stores, &run, ret, &h->err);
     pool_client_free(run.request_pool);
     return outcome;
@@ -431,6 +433,7 @@ static void a_stop_ends_a_verification_wherever_it_asks(void **state)
             .callbacks = &stopping};
 
         asked = 0;
+        arena_init(&found.arena);
         outcome = job->kind->verify(job, &h.stores, &run, &found, &h.err);
         if (outcome != TW_OK)
             assert_int_equal(outcome, TW_STOPPED);

@@ -242,10 +242,11 @@ static const char *verified(const char *job)
         .id = "v",
         .request_pool = pool_client_new(h.request_pool, NULL),
         .callbacks = &callbacks};
-    struct job_verification verification;
+    struct job_verification verification = {.count = 0};
     struct buf text;
     const char *copy;
 
+    arena_init(&verification.arena);
     buf_init(&text, 65536);
     if (found->kind->verify(found, &h.stores, &run, &verification, &h.err) !=
         TW_OK)

@@ -313,9 +313,13 @@ static void the_table_of_kinds_is_complete(void **state)
     for (size_t i = 0; i < count; i++) {
         assert_non_null(kinds[i]->name);
         assert_non_null(kinds[i]->summary);
+        assert_non_null(kinds[i]->sections);
+        assert_non_null(kinds[i]->sections[0]);
         assert_non_null(kinds[i]->load);
-        assert_non_null(kinds[i]->run);
         assert_non_null(kinds[i]->explain);
+        assert_non_null(kinds[i]->tables);
+        assert_non_null(kinds[i]->estimate);
+        assert_non_null(kinds[i]->run);
     }
 }
 

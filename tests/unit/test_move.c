@@ -1417,13 +1417,14 @@ static void a_dry_run_counts_and_writes_nothing(void **state)
 static struct job_verification verify(const char *name)
 {
     const struct job *job = jobs_find(&h.jobs, slice_of(name));
-    struct job_verification found;
+    struct job_verification found = {.count = 0};
     struct err err;
     struct run run = {.job = name,
         .request_pool = pool_client_new(h.request_pool, NULL),
         .ledger = h.store,
         .ledger_table = "TablewardRuns"};
 
+    arena_init(&found.arena);
     assert_int_equal(
         job->kind->verify(job, &h.stores, &run, &found, &err), TW_OK);
     pool_client_free(run.request_pool);

@@ -484,6 +484,8 @@ static void verify(const char *phase)
         .deadline = NULL};
 
     h.stores.stores = &h.store;
+    verification = (struct job_verification){.count = 0};
+    arena_init(&verification.arena);
     if (job->kind->verify(job, &h.stores, &asked, &verification, &h.err) !=
         TW_OK)
         fail_msg("%s", h.err.text);
