@@ -428,6 +428,7 @@ static struct run run_of(struct hosted *h, const struct job *job,
         .archive_folder = h->folder,
         .request_pool = pool_client_new(h->request_pool, deadline),
         .deadline = deadline,
+        .counts = {.failed = h->failed},
         .rounds = h->passes,
         .share = -1,
         .behind = -1,
@@ -446,9 +447,11 @@ enum tw_err hosted_estimate(struct hosted *h, const char *job,
     const struct job *found = jobs_find(&h->jobs, slice_of(job));
     struct slice value = slice_of(argument);
     struct run run = run_of(h, found, &value, NULL);
-    enum tw_err outcome =
-        found->kind->estimate(found, &h->stores, &run, ret, &h->err);
+    enum tw_err outcome;
 
+    *ret = (struct job_estimate){.table_count = 0};
+    arena_init(&ret->arena);
+    outcome = found->kind->estimate(found, &h->stores, &run, ret, &h->err);
     pool_client_free(run.request_pool);
     return outcome;
 }
@@ -459,9 +462,11 @@ enum tw_err hosted_verify(struct hosted *h, const char *job,
     const struct job *found = jobs_find(&h->jobs, slice_of(job));
     struct slice value = slice_of(argument);
     struct run run = run_of(h, found, &value, NULL);
-    enum tw_err outcome =
-        found->kind->verify(found, &h->stores, &run, ret, &h->err);
+    enum tw_err outcome;
 
+    *ret = (struct job_verification){.count = 0};
+    arena_init(&ret->arena);
+    outcome = found->kind->verify(found, &h->stores, &run, ret, &h->err);
     pool_client_free(run.request_pool);
     return outcome;
 }

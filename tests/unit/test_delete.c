@@ -403,11 +403,32 @@ static void what_failed_before_a_stop_is_told_after_it(void **state)
     faulty.refusal = TW_INVALID;
     h.stop_after = 3;
     assert_int_equal(hosted_attempt(&h, "purge", ""), RUN_STOPPED);
+    assert_int_equal(h.failed, 1);
     assert_true(hosted_count(&h, "Blogs") < 4000);
     h.stop_after = -1;
     assert_int_equal(hosted_attempt(&h, "purge", ""), RUN_FAILED);
     assert_int_equal(h.failed, 1);
     check_left("p/b00007 ");
+    faulty_done(&faulty);
+}
+
+/* The first page was done and saved before an entity of a later one failed. */
+static void a_run_that_failed_begins_with_the_first_key_when_retried(
+    void **state)
+{
+    (void)state;
+    hosted_fill(&h, "Blogs", "p", 5000);
+    stand_between(NULL);
+    faulty.refused_key = "b04500";
+    faulty.refusal = TW_INVALID;
+    assert_int_equal(hosted_attempt(&h, "purge", ""), RUN_FAILED);
+    check_left("p/b04500 ");
+    faulty.refused_key = NULL;
+    put("a", "1", 1);
+    assert_int_equal(hosted_attempt(&h, "purge", ""), RUN_SUCCEEDED);
+    check_left("");
+    assert_int_equal(h.failed, 0);
+    assert_int_equal(h.passes, 2);
     faulty_done(&faulty);
 }
 
@@ -535,6 +556,7 @@ int main(void)
         TEST(an_outage_within_the_pass_is_one),
         TEST(what_cannot_go_is_told_and_the_rest_is_gone),
         TEST(what_failed_before_a_stop_is_told_after_it),
+        TEST(a_run_that_failed_begins_with_the_first_key_when_retried),
         TEST(whoever_goes_on_does_not_read_what_is_gone),
         TEST(a_checkpoint_that_is_none_begins_anew),
         TEST(a_store_without_order_is_read_from_the_beginning),
