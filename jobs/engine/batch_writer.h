@@ -74,6 +74,10 @@ struct batch_item {
      * an insert finds no entity, or if the ETag is unchanged. For WRITE_SEND,
      * decide fills *ret; its texts live in arena or in now. context is
      * item->context.
+     *
+     * A merge or a replace of an entity that does not exist any more is decided
+     * with now = NULL: return WRITE_SKIP, WRITE_NO_OP or WRITE_FAIL, or send an
+     * insert. Do not send the merge or replace again: there is no ETag for it.
      */
     enum write_decision (*decide)(void *context, const struct operation *sent,
         const struct entity *now, struct arena *arena, struct operation *ret,

@@ -36,12 +36,12 @@ static const struct table {
     {"| filter | error |", true, true},
 };
 
-static char *read_document(void)
+static char *read_source(const char *name)
 {
     const char *source = getenv("TABLEWARD_SOURCE");
     char *text = arena_alloc(&scratch, DOCUMENT_MAX_BYTES);
     struct slice path =
-        arena_format(&scratch, "%s/jobs/templates.md", source ? source : ".");
+        arena_format(&scratch, "%s/%s", source ? source : ".", name);
     FILE *file = fopen(path.at, "re");
     size_t len;
 
@@ -52,6 +52,11 @@ static char *read_document(void)
     assert_true(len > 0 && len < DOCUMENT_MAX_BYTES - 1);
     text[len] = '\0';
     return text;
+}
+
+static char *read_document(void)
+{
+    return read_source("jobs/templates.md");
 }
 
 /* The entity of the examples: the one block of JSON. */
@@ -182,6 +187,17 @@ static void every_function_is_described_and_shown(void **state)
     }
 }
 
+static void the_fuzzer_knows_every_function(void **state)
+{
+    const char *words = read_source("tests/fuzz/corpus/template.dict");
+    const char *name;
+
+    (void)state;
+    for (size_t i = 0; (name = expression_function_name(i)) != NULL; i++)
+        if (!strstr(words, arena_format(&scratch, "\"%s(\"\n", name).at))
+            fail_msg("tests/fuzz/corpus/template.dict lacks \"%s(\"", name);
+}
+
 #define TEST(name)                                                             \
     cmocka_unit_test_setup_teardown(name, scratch_set_up, scratch_tear_down)
 
@@ -190,6 +206,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(every_example_is_what_the_code_does),
         TEST(every_function_is_described_and_shown),
+        TEST(the_fuzzer_knows_every_function),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
