@@ -132,14 +132,17 @@ static void a_run_is_seen_in_progress_and_at_its_end(void **state)
     workbench_put(bench, BENCH_QUEUE, MESSAGE("r1"));
     virtual_sleep(1000);
     shows(&service, "tableward_slots_busy", 1);
-    shows(&service, "tableward_runs_in_progress{job_name=\"delete-channel\"}", 1);
+    shows(
+        &service, "tableward_runs_in_progress{job_name=\"delete-channel\"}", 1);
     shows(&service,
-        "tableward_run_entities_total{job_name=\"delete-channel\",action=\"read\"}",
+        "tableward_run_entities_total{job_name=\"delete-channel\",action="
+        "\"read\"}",
         10);
     workbench_open_gate(bench);
     virtual_sleep(1000);
     shows(&service, "tableward_slots_busy", 0);
-    shows(&service, "tableward_runs_in_progress{job_name=\"delete-channel\"}", 0);
+    shows(
+        &service, "tableward_runs_in_progress{job_name=\"delete-channel\"}", 0);
     shows(&service,
         "tableward_runs_ended_total{job_name=\"delete-channel\","
         "result=\"succeeded\"}",
@@ -178,10 +181,11 @@ static void failed_and_poisoned_ends_are_counted_once(void **state)
     workbench_put(bench, BENCH_QUEUE, "nonsense");
     virtual_sleep(10000);
     shows(&service,
-        "tableward_runs_ended_total{job_name=\"delete-channel\",result=\"failed\"}",
+        "tableward_runs_ended_total{job_name=\"delete-channel\",result="
+        "\"failed\"}",
         1);
-    shows(&service, "tableward_runs_ended_total{job_name=\"-\",result=\"poisoned\"}",
-        1);
+    shows(&service,
+        "tableward_runs_ended_total{job_name=\"-\",result=\"poisoned\"}", 1);
     stop(&service);
 }
 
@@ -237,7 +241,8 @@ static void a_lost_lease_is_counted(void **state)
     bench->down = true;
     platform_unlock(&bench->lock);
     virtual_sleep(120000);
-    shows(&service, "tableward_leases_lost_total{job_name=\"delete-channel\"}", 1);
+    shows(&service, "tableward_leases_lost_total{job_name=\"delete-channel\"}",
+        1);
     shows(&service, "tableward_ready", 0);
     shows(&service, "tableward_store_outage{store=\"main\"}", 1);
     platform_lock(&bench->lock);
@@ -391,11 +396,11 @@ static void free_space_of_an_archive_is_shown(void **state)
     wait_for_samples(&service);
     text = scrape(&service);
     assert_true(
-        value_in(text, "tableward_archive_free_bytes{job_name=\"delete-channel\"}") >
-        0);
+        value_in(text,
+            "tableward_archive_free_bytes{job_name=\"delete-channel\"}") > 0);
     assert_true(
-        value_in(text, "tableward_archive_size_bytes{job_name=\"delete-channel\"}") >
-        0);
+        value_in(text,
+            "tableward_archive_size_bytes{job_name=\"delete-channel\"}") > 0);
     mem_free(text);
     stop(&service);
 }
@@ -445,7 +450,8 @@ static void ceilings_and_reloads_are_shown(void **state)
     start(&service, bench);
     shows(&service, "tableward_max_entities_per_second", 500);
     shows(&service,
-        "tableward_job_max_entities_per_second{job_name=\"delete-channel\"}", 50);
+        "tableward_job_max_entities_per_second{job_name=\"delete-channel\"}",
+        50);
     shows(&service, "tableward_config_last_reload_successful", 1);
     metrics_note_reload(service.metrics, false);
     shows(&service, "tableward_config_last_reload_successful", 0);
