@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Reads what llvm-cov exports and prints, for the groups below, how many
 // branches the tests took, and which error returns they never executed.
 //
