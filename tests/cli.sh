@@ -2,9 +2,17 @@
 # What a person may type: exit codes, messages and results of every command, on
 # an embedded store in a folder of its own.
 #
-#   tests/cli.sh [PROGRAM]   from the root of the tree; default build/tableward
+#   tests/cli.sh [PROGRAM] [CASE ...]   from the root of the tree
+#
+# PROGRAM: a path with a /; default build/tableward. CASE: one of the functions
+# below; it is run after those that leave what it needs (cases(), at the end).
+# Without a CASE all are run, in one folder, one after another.
 set -u
-program=$(readlink -f "${1:-${TABLEWARD:-build/tableward}}") || exit 1
+case ${1:-} in
+*/*) given=$1 && shift ;;
+*) given=${TABLEWARD:-build/tableward} ;;
+esac
+program=$(readlink -f "$given") || exit 1
 dir=$(mktemp -d "${TMPDIR:-/tmp}/tableward-cli.XXXXXX") || exit 1
 trap 'rm -rf "$dir"' EXIT
 trap 'exit 1' HUP INT TERM
@@ -1637,72 +1645,110 @@ END
     prints '"Edm.Double":4'
 }
 
+# The cases in their order. Behind a name, the cases that leave what it needs: the
+# configuration that `init` writes, tables, files, runs.
+cases() {
+    cat <<'END'
 usage_is_64_and_names_the_nearest
 help_is_everywhere
 help_says_what_a_configuration_may_hold
 no_configuration_is_78
 init_writes_what_works
 check_online_wants_what_the_jobs_need
-a_time_namespace_moves_no_clock
+a_time_namespace_moves_no_clock check_online_wants_what_the_jobs_need
 every_mistake_is_said_at_once
 an_unset_variable_counts_where_it_is_needed
 a_variable_that_holds_nothing_selects_nothing
-enqueue_names_the_file_that_it_makes
-import_and_export_are_inverse
-every_type_comes_back_as_it_was
-one_content_gives_one_file
-a_census_is_exact
-a_census_refuses_what_it_cannot_count
-import_says_which_line
-rejected_lines_can_be_corrected
-rejected_lines_are_not_lost_to_another_import
-a_rejects_file_that_was_edited_is_not_truncated
-an_import_whose_id_is_taken_over_ends_with_75
-csv_is_read_as_storage_explorer_writes_it
-csv_is_written_as_it_is_read
-a_write_that_waits_is_stopped_within_5_s
-import_meets_what_is_there
-import_with_an_id_happens_once
-an_export_with_an_id_continues
-a_new_file_is_readable_by_its_owner_alone
-an_export_keeps_the_mode_and_the_link_of_what_it_replaces
-a_file_of_a_store_is_no_file_to_write
-an_import_that_waits_for_a_pipe_is_stopped
-an_import_continues_with_the_same_file_only
-what_cannot_be_written_is_noticed
-a_closed_stream_is_nobody_elses
-tables_of_the_job
-arguments_are_checked
-verify_says_what_it_cannot_check
+enqueue_names_the_file_that_it_makes init_writes_what_works
+import_and_export_are_inverse init_writes_what_works
+every_type_comes_back_as_it_was init_writes_what_works
+one_content_gives_one_file every_type_comes_back_as_it_was
+a_census_is_exact import_and_export_are_inverse
+a_census_refuses_what_it_cannot_count a_census_is_exact
+import_says_which_line init_writes_what_works
+rejected_lines_can_be_corrected init_writes_what_works
+rejected_lines_are_not_lost_to_another_import import_says_which_line
+a_rejects_file_that_was_edited_is_not_truncated init_writes_what_works
+an_import_whose_id_is_taken_over_ends_with_75 init_writes_what_works
+csv_is_read_as_storage_explorer_writes_it rejected_lines_can_be_corrected
+csv_is_written_as_it_is_read every_type_comes_back_as_it_was csv_is_read_as_storage_explorer_writes_it
+a_write_that_waits_is_stopped_within_5_s init_writes_what_works
+import_meets_what_is_there init_writes_what_works
+import_with_an_id_happens_once import_and_export_are_inverse import_says_which_line
+an_export_with_an_id_continues a_census_refuses_what_it_cannot_count
+a_new_file_is_readable_by_its_owner_alone import_and_export_are_inverse
+an_export_keeps_the_mode_and_the_link_of_what_it_replaces import_and_export_are_inverse
+a_file_of_a_store_is_no_file_to_write import_and_export_are_inverse
+an_import_that_waits_for_a_pipe_is_stopped init_writes_what_works
+an_import_continues_with_the_same_file_only init_writes_what_works
+what_cannot_be_written_is_noticed import_and_export_are_inverse
+a_closed_stream_is_nobody_elses init_writes_what_works
+tables_of_the_job init_writes_what_works
+arguments_are_checked init_writes_what_works
+verify_says_what_it_cannot_check init_writes_what_works
 convert_is_a_filter
 former_names_are_told_with_the_present_ones
-a_run_is_asked_for_and_happens_once
-a_message_is_worked_on
-a_run_is_cancelled
-a_tombstone_is_said_to_stay
-a_run_is_paused_and_resumed
-a_run_that_is_stopped_is_paused
-a_damaged_row_is_shown_beside_the_others
-status_shows_what_is_asked_for
-a_run_by_hand_is_retried
-poison_is_shown_and_retried
-a_dropped_run_is_left_alone
-a_poisoned_message_is_told_and_dropped
+a_run_is_asked_for_and_happens_once import_and_export_are_inverse tables_of_the_job
+a_message_is_worked_on a_run_is_asked_for_and_happens_once
+a_run_is_cancelled a_message_is_worked_on
+a_tombstone_is_said_to_stay tables_of_the_job
+a_run_is_paused_and_resumed tables_of_the_job
+a_run_that_is_stopped_is_paused tables_of_the_job
+a_damaged_row_is_shown_beside_the_others tables_of_the_job
+status_shows_what_is_asked_for tables_of_the_job
+a_run_by_hand_is_retried tables_of_the_job
+poison_is_shown_and_retried a_message_is_worked_on a_run_by_hand_is_retried
+a_dropped_run_is_left_alone a_run_by_hand_is_retried
+a_poisoned_message_is_told_and_dropped tables_of_the_job
 one_id_may_be_two_jobs_run
-a_poisoned_message_is_found_beside_a_run
-a_store_that_is_not_there_is_69
-errors_are_json_lines_where_the_log_is
-signals_stop_and_reload_the_worker
+a_poisoned_message_is_found_beside_a_run one_id_may_be_two_jobs_run
+a_store_that_is_not_there_is_69 init_writes_what_works
+errors_are_json_lines_where_the_log_is tables_of_the_job
+signals_stop_and_reload_the_worker init_writes_what_works
 what_another_process_enqueues_is_taken_at_once
 a_worker_that_listens_is_watched
 a_wrong_listen_is_refused
 the_admin_token_is_looked_for_at_the_start
 a_reload_is_seen_in_the_metrics
-a_signal_that_comes_early_is_not_lost
-status_watches_a_store_that_comes_later
+a_signal_that_comes_early_is_not_lost init_writes_what_works
+status_watches_a_store_that_comes_later init_writes_what_works
 status_watch_is_one_screen
-a_stopped_run_is_75_and_goes_on
+a_stopped_run_is_75_and_goes_on tables_of_the_job
 an_upgrade_is_shown_done_and_mended
-an_archive_that_may_not_be_written_fails_the_run
+an_archive_that_may_not_be_written_fails_the_run tables_of_the_job
+END
+}
+
+# chosen CASE ...: these and all that they need, in the order above; all if none is
+# named.
+chosen() {
+    cases | awk -v names="$*" '
+        function want(name,    i, count, list) {
+            if (!(name in needs)) {
+                print "cli: there is no case " name >"/dev/stderr"
+                exit failed = 64
+            }
+            if (wanted[name]++)
+                return
+            count = split(needs[name], list, " ")
+            for (i = 1; i <= count; i++)
+                want(list[i])
+        }
+        { order[NR] = $1; $1 = ""; needs[order[NR]] = $0 }
+        END {
+            if (failed) exit failed
+            count = split(names, list, " ")
+            for (i = 1; i <= count; i++)
+                want(list[i])
+            for (i = 1; i <= NR; i++)
+                if (count == 0 || wanted[order[i]])
+                    print order[i]
+        }'
+}
+
+list=$(chosen "$@") || exit 64
+for name in $list; do
+    "$name"
+done
 echo "cli: $passed passed, $failed failed"
 [ "$failed" -eq 0 ]
