@@ -1410,7 +1410,7 @@ jobs:
   purge:
     kind: cascade-delete
     args: [channel]
-    archive: kept
+    archive: listened
     settle: 0s
     parent: {table: Channels, partition_key: "{channel}", row_key: "", tombstone: {Deleted: true}}
     children: [{table: Blogs, partition_key: "{channel}"}]
@@ -1707,9 +1707,9 @@ errors_are_json_lines_where_the_log_is tables_of_the_job
 signals_stop_and_reload_the_worker init_writes_what_works
 what_another_process_enqueues_is_taken_at_once
 a_worker_that_listens_is_watched
-a_wrong_listen_is_refused
-the_admin_token_is_looked_for_at_the_start
-a_reload_is_seen_in_the_metrics
+a_wrong_listen_is_refused a_worker_that_listens_is_watched
+the_admin_token_is_looked_for_at_the_start a_worker_that_listens_is_watched
+a_reload_is_seen_in_the_metrics a_worker_that_listens_is_watched
 a_signal_that_comes_early_is_not_lost init_writes_what_works
 status_watches_a_store_that_comes_later init_writes_what_works
 status_watch_is_one_screen
