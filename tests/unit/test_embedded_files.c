@@ -239,14 +239,13 @@ static void read_beside_a_writer(struct turns *turns, const char *table)
 
 /* A reader without locks must not return what it read while a writer came; then
  * it reads what the writer stores, as any reader does. */
-static void a_writer_that_comes_is_noticed(void **state)
+static void read_while_a_writer_comes(bool leaves)
 {
     struct fixture f;
     struct turns turns;
     int status = 0;
     pid_t child;
 
-    (void)state;
     fixture_init(&f, open_store(PATH));
     (void)fixture_insert(&f, "p", "1", "\"A\":1");
     store_close(f.store);
@@ -263,17 +262,33 @@ static void a_writer_that_comes_is_noticed(void **state)
     assert_int_equal(chmod(COPY, 0644), 0);
     f.store = open_store(COPY);
     (void)fixture_insert(&f, "p", "2", "\"A\":1");
+    if (leaves)
+        store_close(f.store);
     assert_int_equal(chmod(COPY, 0444), 0);
     assert_int_equal(chmod(COPY_FOLDER, 0555), 0);
     give_turn(turns.to);
     assert_int_equal(waitpid(child, &status, 0), child);
     assert_int_equal(WEXITSTATUS(status), 0);
-    store_close(f.store);
+    if (!leaves)
+        store_close(f.store);
     for (int i = 0; i < 2; i++) {
         (void)close(turns.from[i]);
         (void)close(turns.to[i]);
     }
     fixture_done(&f);
+}
+
+static void a_writer_that_comes_is_noticed(void **state)
+{
+    (void)state;
+    read_while_a_writer_comes(false);
+}
+
+/* It takes its log along. */
+static void a_writer_that_came_and_left_is_noticed(void **state)
+{
+    (void)state;
+    read_while_a_writer_comes(true);
 }
 
 /* ---- files made elsewhere ---- */
@@ -527,6 +542,7 @@ int main(void)
         TEST(a_copy_with_a_log_is_read_whole),
         TEST(a_copy_with_all_files_is_read_whole),
         TEST(a_writer_that_comes_is_noticed),
+        TEST(a_writer_that_came_and_left_is_noticed),
         TEST(a_copy_made_by_vacuum_gets_its_log_again),
         TEST(a_purged_file_becomes_small),
         TEST(little_unused_space_is_kept),
