@@ -222,6 +222,17 @@ const struct row answer_rows[] = {
     {"a retry in an hour", .command = "count Blogs",
         .answers = {{.head = "HTTP/1.1 503 Busy\r\nRetry-After: 3600\r\n"}},
         .stop_after_ms = 500, .code = 75, .says = "stopped"},
+    /* ---- lists of tables ---- */
+    {"tables whose names leave the folder", .command = "export --all out",
+        .code = 0,
+        .answers = {{.head = OK,
+            .body = {.before = "{\"value\":[{\"TableName\":\"../../x\"},"
+                               "{\"TableName\":\"\\u001b[2J\"}]}"}}},
+        .says = "a table is left out: '../../x'", .also = "0 tables exported"},
+    {"tables without an end", .command = "tables", .code = 69,
+        .answers = {{.head = OK "x-ms-continuation-NextTableName: again\r\n",
+            .body = {.before = "{\"value\":[{\"TableName\":\"Blogs\"}]}"}}},
+        .says = PROXY},
     /* ---- credentials ---- */
     {"the signature as the message", .command = "count Blogs", .code = 1,
         .hides_signature = true,

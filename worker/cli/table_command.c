@@ -19,6 +19,9 @@
  * name. */
 #define NAMES_MAX 1000
 
+/* The maximum number of tables of a store, all of whose names are in memory. */
+#define TABLES_MAX 250000
+
 /* ---- options ---- */
 
 static int read_filter(struct table_command *command)
@@ -289,6 +292,7 @@ static int compare_names(const void *a, const void *b)
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
+/* A name is shown, and becomes a part of paths: only valid ones are used. */
 static const char **add_names(struct table_command *command,
     struct listing *listing, const char **names, size_t *count)
 {
@@ -299,9 +303,16 @@ static const char **add_names(struct table_command *command,
         arena_copy(&command->arena, page->next.partition_key);
     listing->from.row_key = arena_copy(&command->arena, page->next.row_key);
     names = mem_resize(names, (*count + page->count) * sizeof(*names));
-    for (size_t i = 0; i < page->count; i++)
-        names[(*count)++] =
-            arena_copy(&command->arena, page->entities[i].partition_key).at;
+    for (size_t i = 0; i < page->count; i++) {
+        struct slice name = page->entities[i].partition_key;
+        struct err err;
+
+        if (entity_check_table(name, &err) != TW_OK)
+            say("store %s: a table is left out: %s", command->store->name,
+                err.text);
+        else
+            names[(*count)++] = arena_copy(&command->arena, name).at;
+    }
     return names;
 }
 
@@ -319,6 +330,10 @@ enum tw_err table_command_list(struct table_command *command,
             &listing, true, err);
         if (outcome == TW_OK)
             names = add_names(command, &listing, names, ret_count);
+        if (*ret_count > TABLES_MAX)
+            outcome = err_fail(err, TW_TOO_LARGE,
+                "store %s lists more than %d tables", command->store->name,
+                TABLES_MAX);
     } while (outcome == TW_OK && listing.from.more);
     page_done(&listing.page);
     kept = arena_alloc(&command->arena, (*ret_count + 1) * sizeof(*kept));
