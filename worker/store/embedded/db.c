@@ -975,7 +975,6 @@ int64_t db_stamp(struct db *db)
 void db_tidy(struct db *db)
 {
     bool is_huge = db->log_pages >= LOG_PAGES_MAX;
-    int pages = 0, moved = -1;
 
     if (db->log_pages < LOG_PAGES && !db->shortened)
         return;
@@ -985,9 +984,8 @@ void db_tidy(struct db *db)
     end_if_indeterminate(db->path,
         sqlite3_wal_checkpoint_v2(db->sqlite, NULL,
             is_huge ? SQLITE_CHECKPOINT_RESTART : SQLITE_CHECKPOINT_PASSIVE,
-            &pages, &moved));
-    if (moved == pages)
-        db->shortened = false;
+            NULL, NULL));
+    db->shortened = false;
     db->log_pages = 0;
 }
 
