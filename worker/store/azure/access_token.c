@@ -49,7 +49,6 @@ struct access_token {
     int64_t failing_ms; /* when the first of them ended */
     int64_t backoff_ms, next_ms;
     int64_t logged_ms; /* when one was logged; 0: none */
-    bool logged_valid; /* whether the token was valid then */
 };
 
 struct access_token *access_token_new(const struct access_token_source *source)
@@ -112,7 +111,7 @@ static void keep(
     token->renew_ms =
         now_ms + (renew_in_ms > RENEW_MIN_MS ? renew_in_ms : RENEW_MIN_MS);
     token->replacing = 0;
-    if (token->failed != TW_OK)
+    if (token->failed != TW_OK && token->logged_ms != 0)
         log_info(token->source.log_name,
             "an access token has come again, %lld s after the first failure",
             (long long)(now_ms - token->failing_ms) / 1000);
@@ -143,20 +142,15 @@ static int64_t next_wait(
                                    (uint64_t)(wait_ms > 0 ? wait_ms : 1));
 }
 
-static void log_failure(struct access_token *token, int64_t now_ms, bool valid)
+/* Without a valid token the callers report the failure. */
+static void log_renewal_failed(struct access_token *token, int64_t now_ms)
 {
-    if (token->logged_ms != 0 && token->logged_valid == valid &&
-        now_ms - token->logged_ms < LOG_REPEAT_MS)
+    if (token->logged_ms != 0 && now_ms - token->logged_ms < LOG_REPEAT_MS)
         return;
     token->logged_ms = now_ms;
-    token->logged_valid = valid;
-    if (valid)
-        log_warn(token->source.log_name,
-            "%s; the token in use is valid for %lld s more", token->why.text,
-            (long long)(token->expires_ms - now_ms) / 1000);
-    else
-        log_warn(token->source.log_name, "%s; no request can be sent",
-            token->why.text);
+    log_warn(token->source.log_name,
+        "%s; the token in use is valid for %lld s more", token->why.text,
+        (long long)(token->expires_ms - now_ms) / 1000);
 }
 
 static void note_failure(struct access_token *token, enum tw_err code,
@@ -173,9 +167,11 @@ static void note_failure(struct access_token *token, enum tw_err code,
     token->why = *why;
     token->replacing = 0;
     token->next_ms = now_ms + next_wait(token, retry_ms, valid);
-    if (valid && token->next_ms > token->expires_ms)
+    if (!valid)
+        return;
+    if (token->next_ms > token->expires_ms)
         token->next_ms = token->expires_ms;
-    log_failure(token, now_ms, valid);
+    log_renewal_failed(token, now_ms);
 }
 
 static void fetch(struct access_token *token)

@@ -8,8 +8,7 @@
  * renewal. The thread starts with the first access_token_add().
  *
  * - A token is renewed when a third of its lifetime is left. While that fails
- *   the old one is used, until it expires; failures are logged, at most once a
- *   minute, and when it expires.
+ *   the old one is used, until it expires; that is logged, once a minute.
  * - Without a valid token a caller waits for one, but not where the last try
  *   has just failed: for the next seconds all callers get its outcome at once.
  * - After a failure the next try is made after 1 s, doubling to 10 s (60 s
