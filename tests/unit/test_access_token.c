@@ -429,6 +429,39 @@ static bool gives_up(void *context, bool comes)
 
 static enum tw_err wait_outcomes[2];
 
+/* Before the callers' patience is over; what they are told is the cause. */
+static void wait_a_second(struct scene *scene)
+{
+    struct caller *caller = &scene->callers[0];
+    struct deadline deadline;
+    const struct access_token_wait limits = {.deadline = &deadline};
+
+    deadline_init(&deadline, PLATFORM_NEVER, 1 * S);
+    virtual_sleep(HOUR);
+    wait_outcomes[0] = access_token_add(
+        caller->token, 0, &limits, &caller->got, &caller->number, &caller->err);
+}
+
+static void a_caller_with_little_time_is_told_the_cause(void **state)
+{
+    (void)state;
+    EACH_SEED(seed)
+    {
+        struct scene scene = {.server = {.lifetime_ms = 10 * S,
+                                  .down_ms = 5 * S,
+                                  .up_ms = 2 * HOUR,
+                                  .down = TW_BUSY,
+                                  .retry_ms = -1},
+            .count = 1,
+            .then = wait_a_second};
+
+        run(&scene, seed);
+        assert_int_equal(wait_outcomes[0], TW_BUSY);
+        assert_string_equal(
+            scene.callers[0].err.text, "the token server is down");
+    }
+}
+
 static void wait_with_limits(struct scene *scene)
 {
     struct caller *caller = &scene->callers[0];
@@ -438,8 +471,6 @@ static void wait_with_limits(struct scene *scene)
 
     deadline_init(&closed, PLATFORM_NEVER, 0);
     deadline_close(&closed);
-    virtual_sleep(HOUR);
-    scene->server.takes_ms = HOUR;
     for (size_t i = 0; i < 2; i++)
         wait_outcomes[i] = access_token_add(caller->token, 0, &limits[i],
             &caller->got, &caller->number, &caller->err);
@@ -451,13 +482,14 @@ static void nobody_waits_longer_than_his_limits(void **state)
     (void)state;
     EACH_SEED(seed)
     {
-        struct scene scene = {.server = {.lifetime_ms = 10 * S},
+        struct scene scene = {.server = {.lifetime_ms = HOUR, .takes_ms = HOUR},
             .count = 1,
             .then = wait_with_limits};
 
-        scene.server.down_ms = 1, scene.server.up_ms = 2 * HOUR;
-        scene.server.down = TW_BUSY, scene.server.retry_ms = -1;
         run(&scene, seed);
+        assert_int_equal(scene.callers[0].last, TW_BUSY);
+        assert_true(
+            scene.callers[0].longest_ms < DEADLINE_REQUEST_MAX_MS + 2 * S);
         assert_int_equal(wait_outcomes[0], TW_STOPPED);
         assert_int_equal(wait_outcomes[1], TW_BUSY);
         assert_non_null(strstr(scene.callers[0].err.text, "given up"));
@@ -484,6 +516,7 @@ int main(void)
         cmocka_unit_test(a_refused_token_is_replaced_once_for_all_callers),
         cmocka_unit_test(
             a_new_token_that_is_refused_too_is_not_replaced_at_once),
+        cmocka_unit_test(a_caller_with_little_time_is_told_the_cause),
         cmocka_unit_test(nobody_waits_longer_than_his_limits),
     };
 

@@ -17,6 +17,7 @@ class TokenServer {
   promises_s = undefined; // what it says of their life; undefined: the truth
   down = false;         // it answers 503
   refuses = false;      // it answers 400
+  silent = false;       // it takes requests and never answers
   tokens = [];          // all that it gave
   asked = 0;            // requests, served or not
   header = `header-${crypto.randomUUID()}`;
@@ -67,6 +68,7 @@ class TokenServer {
       response.end(JSON.stringify(answer));
     };
     this.asked++;
+    if (this.silent) return;
     if (this.down) return say(503, {error: 'unavailable'});
     if (this.refuses || !this.#knows(request, body))
       return say(400, {

@@ -20,6 +20,7 @@ const KINDS = { // what check --online says
 const SLOWLY = 25;
 const TOKEN_S = 4;
 const PIECE = 20;
+const STOP_MS = 5500;
 
 async function open(suite, max_entities_per_second = 0) {
   await suite.open({
@@ -172,6 +173,35 @@ async function outage(suite) {
     const {run, log} = await finish(suite, begun);
     assert.strictEqual(run.Failures, 0);
     assert.match(log, /an access token has come again/);
+  });
+  await suite.judge('a server that is down when the worker starts', async () => {
+    tokens.down = true;
+    const begun = await begin(suite, 'workload', 'Start', []);
+    const {worker, id} = begun;
+    await until('the worker says so', () =>
+      /no access token for the workload identity .*: 503/.test(worker.log),
+    60000, () => assert.ok(!worker.over, tail(worker.log)));
+    tokens.down = false;
+    await suite.state(id, ['succeeded'], worker);
+    worker.kill('SIGTERM');
+    const {run} = await finish(suite, begun);
+    assert.strictEqual(run.Failures, 0);
+  });
+  await suite.judge('a stop while a server is silent', async () => {
+    tokens.silent = true;
+    for (const args of [['worker'], ['check', '--online']]) {
+      const asked = tokens.asked;
+      const running = suite.program.start(
+          [...suite.options, ...args], {env: suite.environment});
+      await until('it asks', () => tokens.asked > asked);
+      const begun = Date.now();
+      running.kill('SIGTERM');
+      const end = await suite.program.end(running, 30000);
+      assert.ok(Date.now() - begun < STOP_MS, 'it took too long');
+      assert.strictEqual(end.code, args[0] === 'worker' ? 0 : 75,
+          tail(running.log));
+    }
+    tokens.silent = false;
   });
 }
 

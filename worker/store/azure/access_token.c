@@ -283,6 +283,13 @@ static void start(struct access_token *token)
     platform_start(&token->thread, "token", body, token);
 }
 
+static enum tw_err last_failure(
+    const struct access_token *token, struct err *err)
+{
+    *err = token->why;
+    return token->failed;
+}
+
 /* TW_OK: there is a valid token other than the refused one. */
 static enum tw_err await(struct access_token *token, uint64_t refused,
     const struct access_token_wait *wait, struct err *err)
@@ -296,10 +303,8 @@ static enum tw_err await(struct access_token *token, uint64_t refused,
 
     while (code == TW_OK &&
            (!is_valid(token, now_ms) || token->number == refused)) {
-        if (has_failed(token, now_ms)) {
-            *err = token->why;
-            return token->failed;
-        }
+        if (has_failed(token, now_ms))
+            return last_failure(token, err);
         token->wanted = !token->fetching;
         platform_wake_all(&token->changed);
         start(token);
@@ -308,7 +313,8 @@ static enum tw_err await(struct access_token *token, uint64_t refused,
             code = wait_once(token, wait, err);
         now_ms = platform_boot_ms();
     }
-    return code;
+    return code == TW_BUSY && token->failed != TW_OK ? last_failure(token, err)
+                                                     : code;
 }
 
 enum tw_err access_token_add(struct access_token *token, uint64_t refused,
