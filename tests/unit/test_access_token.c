@@ -419,6 +419,39 @@ static void a_new_token_that_is_refused_too_is_not_replaced_at_once(
     }
 }
 
+static void replace_twice(struct scene *scene)
+{
+    struct caller *caller = &scene->callers[0];
+
+    virtual_sleep(10 * S);
+    caller->refused = caller->number;
+    call(caller);
+    call(caller);
+}
+
+/* It is an outage, as if the token had expired: the credentials may be good. */
+static void a_refused_token_without_a_server_is_an_outage(void **state)
+{
+    (void)state;
+    EACH_SEED(seed)
+    {
+        struct scene scene = {.server = {.lifetime_ms = HOUR,
+                                  .down_ms = 5 * S,
+                                  .up_ms = HOUR,
+                                  .down = TW_BUSY,
+                                  .retry_ms = -1},
+            .count = 1,
+            .then = replace_twice};
+
+        run(&scene, seed);
+        assert_int_equal(scene.callers[0].failed, 2);
+        assert_int_equal(scene.callers[0].last, TW_BUSY);
+        assert_string_equal(
+            scene.callers[0].err.text, "the token server is down");
+        assert_true(scene.server.asked < 6);
+    }
+}
+
 /* ---- the end ---- */
 
 static bool gives_up(void *context, bool comes)
@@ -516,6 +549,7 @@ int main(void)
         cmocka_unit_test(a_refused_token_is_replaced_once_for_all_callers),
         cmocka_unit_test(
             a_new_token_that_is_refused_too_is_not_replaced_at_once),
+        cmocka_unit_test(a_refused_token_without_a_server_is_an_outage),
         cmocka_unit_test(a_caller_with_little_time_is_told_the_cause),
         cmocka_unit_test(nobody_waits_longer_than_his_limits),
     };

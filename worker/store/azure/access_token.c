@@ -214,19 +214,20 @@ static void body(void *arg)
 
 /* ---- callers; lock held ---- */
 
-/* TW_CONFLICT: the last replacement is too recent. */
+/* TW_CONFLICT: the token is itself a recent replacement. */
 static enum tw_err ask_to_replace(struct access_token *token, uint64_t refused)
 {
     int64_t now_ms = platform_boot_ms();
+    bool recent = token->replaced_ms != 0 &&
+                  now_ms - token->replaced_ms < ACCESS_TOKEN_REPLACE_MS;
 
     if (token->number != refused || token->replacing == refused)
         return TW_OK; /* another caller was first */
-    if (token->replaced_ms != 0 &&
-        now_ms - token->replaced_ms < ACCESS_TOKEN_REPLACE_MS)
+    if (recent && token->failed == TW_OK)
         return TW_CONFLICT;
     token->replacing = refused;
-    token->replaced_ms = now_ms;
-    token->next_ms = now_ms;
+    if (!recent)
+        token->replaced_ms = token->next_ms = now_ms;
     return TW_OK;
 }
 
