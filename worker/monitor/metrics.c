@@ -137,7 +137,7 @@ static void slots(struct scrape *scrape)
     put(scrape, (double)scrape->view.slots);
 }
 
-static void slots_busy(struct scrape *scrape)
+static void busy_slots(struct scrape *scrape)
 {
     put(scrape, (double)scrape->view.threads.busy);
 }
@@ -155,7 +155,8 @@ static void ceiling(struct scrape *scrape)
 static void runs_in_progress(struct scrape *scrape)
 {
     for (size_t i = 0; i < scrape->job_count; i++)
-        put1(scrape, "job_name", scrape->jobs[i].name, scrape->jobs[i].in_progress);
+        put1(scrape, "job_name", scrape->jobs[i].name,
+            scrape->jobs[i].in_progress);
 }
 
 static void runs_ended(struct scrape *scrape)
@@ -192,7 +193,8 @@ static void run_entities(struct scrape *scrape)
 static void leases_lost(struct scrape *scrape)
 {
     for (size_t i = 0; i < scrape->job_count; i++)
-        put1(scrape, "job_name", scrape->jobs[i].name, scrape->jobs[i].leases_lost);
+        put1(scrape, "job_name", scrape->jobs[i].name,
+            scrape->jobs[i].leases_lost);
 }
 
 static void runs_held(struct scrape *scrape)
@@ -508,7 +510,7 @@ static const struct family {
     {"tableward_slots", "gauge", "Runs that this worker can work on at once.",
         slots},
     {"tableward_slots_busy", "gauge", "Slots with a message or a run.",
-        slots_busy},
+        busy_slots},
     {"tableward_runs_in_progress", "gauge",
         "Runs that this worker works on now.", runs_in_progress},
     {"tableward_runs_ended_total", "counter",
