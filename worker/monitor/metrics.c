@@ -457,17 +457,33 @@ static void cpu_seconds(struct scrape *scrape)
                     1e6);
 }
 
-/* Source: proc(5), /proc/PID/statm: the second number, in pages. */
-static void resident_memory(struct scrape *scrape)
+/* Source: proc(5), /proc/PID/statm: "SIZE RESIDENT ...", in pages. */
+static bool read_resident_pages(int64_t *ret)
 {
     FILE *file = fopen("/proc/self/statm", "re");
-    long pages;
+    char line[256];
+    size_t len;
+    const char *second;
+    bool known = false;
 
     if (!file)
-        return;
-    if (fscanf(file, "%*s %ld", &pages) == 1)
-        put(scrape, (double)pages * (double)sysconf(_SC_PAGESIZE));
+        return false;
+    if (fgets(line, sizeof(line), file)) {
+        second = line + strcspn(line, " ");
+        second += *second == ' ';
+        len = strcspn(second, " ");
+        known = text_int64((struct slice){second, len}, 0, INT64_MAX, ret);
+    }
     (void)fclose(file);
+    return known;
+}
+
+static void resident_memory(struct scrape *scrape)
+{
+    int64_t pages;
+
+    if (read_resident_pages(&pages))
+        put(scrape, (double)pages * (double)sysconf(_SC_PAGESIZE));
 }
 
 static void open_fds(struct scrape *scrape)
