@@ -22,7 +22,7 @@ struct entry {
     enum stage stage;
     char *question;   /* owned */
     uint64_t turn;    /* WAITING: order of questions */
-    int64_t used_ms;  /* when it was asked for last */
+    uint64_t used;    /* when it was asked for last, in turns */
     int64_t until_ms; /* READY: the answer is given again until then */
     struct answer answer;
 };
@@ -148,7 +148,7 @@ static struct entry *place(struct answers *answers)
         if (entry->stage == STAGE_FREE)
             return entry;
         if (entry->stage == STAGE_READY &&
-            (!oldest || entry->used_ms < oldest->used_ms))
+            (!oldest || entry->used < oldest->used))
             oldest = entry;
     }
     if (oldest)
@@ -196,7 +196,7 @@ enum answers_state answers_ask(struct answers *answers, const char *question,
     if (entry) {
         int64_t now_ms = platform_boot_ms();
 
-        entry->used_ms = now_ms;
+        entry->used = ++answers->turns;
         if (entry->stage == STAGE_FREE ||
             (entry->stage == STAGE_READY && !is_fresh(entry, now_ms)))
             request(answers, entry);
