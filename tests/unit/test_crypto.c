@@ -213,6 +213,15 @@ static void stray_bits_are_refused(void **state)
     buf_done(&to);
 }
 
+static void equal_bytes_are_told_from_others(void **state)
+{
+    (void)state;
+    assert_true(crypto_is_equal("abc", "abd", 2));
+    assert_false(crypto_is_equal("abc", "abd", 3));
+    assert_false(crypto_is_equal("xbc", "abc", 3));
+    assert_true(crypto_is_equal("a", "b", 0));
+}
+
 static void wiped_bytes_are_gone(void **state)
 {
     char secret[] = "secret";
@@ -234,6 +243,7 @@ int main(void)
         cmocka_unit_test(base64_of_any_length_comes_back),
         cmocka_unit_test(what_is_not_base64_adds_nothing),
         cmocka_unit_test(stray_bits_are_refused),
+        cmocka_unit_test(equal_bytes_are_told_from_others),
         cmocka_unit_test(wiped_bytes_are_gone),
     };
 

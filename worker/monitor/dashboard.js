@@ -14,7 +14,8 @@ const SHOWN = {running: 200, held: 100, waiting: 50, paused: 100, queued: 20};
 const $ = (id) => document.getElementById(id);
 const page = {
   token: sessionStorage.getItem('token') || '', read_only: true, skew_ms: 0,
-  overview: null, runs: [], next: '', runs_at: 0, shown_run: null, samples: [], asked: null,
+  seen: '', overview: null, runs: [], next: '', runs_at: 0, shown_run: null,
+  samples: [], asked: null,
 };
 
 // ---- texts ----
@@ -678,10 +679,11 @@ async function refresh() {
     render(await get('/api/overview'));
     trouble('');
     freshness('Live', 'good');
+    page.seen = new Date(now_ms()).toISOString().slice(11, 19);
   } catch (error) {
-    freshness(page.overview ? 'Out of date' : 'No data', 'bad');
+    freshness(page.seen ? `Out of date, of ${page.seen} UTC` : 'No data', 'bad');
     trouble(error.status ? error.message :
-      `The worker cannot be reached: ${error.message}`);
+      'The worker cannot be reached. It was stopped, or the connection is lost.');
     return;
   }
   // The first page of the table is kept fresh, unless older runs were asked for.
