@@ -3,6 +3,7 @@
 #include "tests/support/workbench.h"
 
 #include <limits.h>
+#include <poll.h>
 #include <stdio.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -633,6 +634,116 @@ static void a_reload_serves_new_queues_and_keeps_running_runs(void **state)
     stop(&service);
     assert_int_equal(atomic_load(&bench->definition.references), 1);
     assert_int_equal(atomic_load(&reload_definition.references), 0);
+}
+
+static int64_t reload_slots;
+
+static struct definition *read_again_with_slots(void *context)
+{
+    (void)read_again(context);
+    reload_setup.queues = reload_bench->setup.queues;
+    reload_setup.queue_count = reload_bench->setup.queue_count;
+    reload_setup.slots = reload_slots;
+    return &reload_definition;
+}
+
+static bool five_run(struct workbench *bench)
+{
+    bool five;
+
+    platform_lock(&bench->lock);
+    five = bench->running == 5;
+    platform_unlock(&bench->lock);
+    return five;
+}
+
+static bool is_reloaded(struct workbench *bench)
+{
+    (void)bench;
+    return atomic_load(&reload_definition.references) > 1;
+}
+
+static void put_runs(struct workbench *bench, int count)
+{
+    char body[100];
+
+    for (int i = 1; i <= count; i++) {
+        (void)snprintf(body, sizeof(body),
+            "{\"job\":\"delete-channel\",\"args\":{\"channel\":\"c\"},"
+            "\"id\":\"s%d\"}",
+            i);
+        workbench_put(bench, BENCH_QUEUE, body);
+    }
+}
+
+static void a_reload_with_more_slots_starts_more_runs(void **state)
+{
+    struct workbench *bench = *state;
+    struct service service;
+    struct consumer_options options = {
+        .definition = definition_hold(&bench->definition),
+        .reload = read_again_with_slots};
+
+    reload_bench = bench;
+    reload_slots = 5;
+    bench->script = waits_for_gate;
+    put_runs(bench, 7);
+    start_with(&service, &options);
+    workbench_wait(bench, two_running);
+    consumer_reload(service.consumer);
+    workbench_wait(bench, five_run);
+    stop(&service);
+    assert_int_equal(bench->together, 5);
+}
+
+static _Atomic unsigned most_later;
+
+/* The first two wait for the gate; the others note how many are at work. */
+static enum run_end counts_later_runs(
+    struct workbench *bench, struct run *run, unsigned attempt, struct err *err)
+{
+    unsigned running;
+
+    if (attempt <= 2)
+        return waits_for_gate(bench, run, attempt, err);
+    for (int i = 0; i < 20; i++) {
+        platform_lock(&bench->lock);
+        running = bench->running;
+        platform_unlock(&bench->lock);
+        if (running > atomic_load(&most_later))
+            atomic_store(&most_later, running);
+        (void)poll(NULL, 0, 1);
+    }
+    return RUN_SUCCEEDED;
+}
+
+static bool queue_is_empty(struct workbench *bench)
+{
+    return workbench_count(bench, BENCH_QUEUE) == 0;
+}
+
+static void a_reload_with_fewer_slots_lets_runs_end_and_starts_fewer(
+    void **state)
+{
+    struct workbench *bench = *state;
+    struct service service;
+    struct consumer_options options = {
+        .definition = definition_hold(&bench->definition),
+        .reload = read_again_with_slots};
+
+    reload_bench = bench;
+    reload_slots = 1;
+    atomic_store(&most_later, 0);
+    bench->script = counts_later_runs;
+    put_runs(bench, 6);
+    start_with(&service, &options);
+    workbench_wait(bench, two_running);
+    consumer_reload(service.consumer);
+    workbench_wait(bench, is_reloaded);
+    workbench_open_gate(bench);
+    workbench_wait(bench, queue_is_empty);
+    stop(&service);
+    assert_int_equal(atomic_load(&most_later), 1);
 }
 
 static struct definition *read_again_with_2_s(void *context)
@@ -1741,6 +1852,8 @@ int main(void)
         TEST(who_may_not_create_uses_what_is_there),
         TEST(a_reload_serves_new_queues_and_keeps_running_runs),
         TEST(a_reload_takes_the_new_timeouts),
+        TEST(a_reload_with_more_slots_starts_more_runs),
+        TEST(a_reload_with_fewer_slots_lets_runs_end_and_starts_fewer),
         TEST(a_wrong_configuration_leaves_the_old_one),
         TEST(the_manager_is_told),
         TEST(a_store_without_queues_is_refused),

@@ -171,6 +171,41 @@ static void busy_is_tried_a_few_times(void **state)
     scene_done(&scene);
 }
 
+/* A reload: one request at a time, then three, then one again. */
+static void the_number_in_flight_may_change(void **state)
+{
+    struct request_pool *request_pool = request_pool_new(1, 0);
+    struct pool_client *client = pool_client_new(request_pool, NULL);
+    struct job jobs[8];
+    struct scene scene;
+
+    (void)state;
+    scene_init(&scene);
+    for (int i = 0; i < 8; i++) {
+        jobs[i] = job_of(&scene, 'a');
+        jobs[i].holds_on = i < 4;
+    }
+    for (int i = 0; i < 4; i++)
+        request_pool_submit(client, &jobs[i].task);
+    wait_for_running(&scene, 1);
+    request_pool_set_count(request_pool, 3);
+    wait_for_running(&scene, 3);
+    assert_int_equal(scene.most_running, 3);
+    request_pool_set_count(request_pool, 1);
+    open_gate(&scene);
+    for (int i = 0; i < 4; i++)
+        request_pool_wait(client, &jobs[i].task);
+    scene.most_running = 0;
+    for (int i = 4; i < 8; i++)
+        request_pool_submit(client, &jobs[i].task);
+    for (int i = 4; i < 8; i++)
+        request_pool_wait(client, &jobs[i].task);
+    assert_int_equal(scene.most_running, 1);
+    pool_client_free(client);
+    request_pool_free(request_pool);
+    scene_done(&scene);
+}
+
 /* How often a call is tried that reaches nobody, within 2 s, 0.8 s apart. */
 static unsigned tries_of_unsent(struct scene *scene, bool reached)
 {
@@ -1081,6 +1116,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(busy_is_tried_a_few_times),
+        cmocka_unit_test(the_number_in_flight_may_change),
         cmocka_unit_test(what_was_never_reached_is_soon_given_up),
         cmocka_unit_test(who_hurries_waits_for_no_try),
         cmocka_unit_test(a_stop_of_the_process_ends_what_waits_for_a_try),

@@ -420,11 +420,6 @@ static void begin_anew(struct consumer *consumer)
     consumer->orphans_due_ms = platform_boot_ms();
 }
 
-static bool same_places(const struct setup *a, const struct setup *b)
-{
-    return a->slots == b->slots && a->requests == b->requests;
-}
-
 /* Set the limits of entities per second; running attempts obey at once. */
 static void set_ceilings(struct consumer *consumer)
 {
@@ -453,9 +448,6 @@ static void take_definition(
 {
     struct definition *former;
 
-    if (!same_places(definition->setup, consumer->definition->setup))
-        log_warn(
-            OBJECT, "slots and requests stay as they were until a restart");
     watch_end(consumer->watch);
     platform_lock(&consumer->lock);
     former = consumer->definition;
@@ -463,11 +455,15 @@ static void take_definition(
     platform_unlock(&consumer->lock);
     definition_drop(former);
     set_ceilings(consumer);
+    request_pool_set_count(
+        consumer->request_pool, (unsigned)definition->setup->requests);
     worker_threads_pause(consumer->threads, true); /* until the ledger works */
     worker_threads_reload(consumer->threads, definition);
     watch_store(consumer);
     begin_anew(consumer);
-    log_info(OBJECT, "configuration reloaded");
+    log_info(OBJECT,
+        "configuration reloaded: %" PRId64 " slots, %" PRId64 " requests",
+        definition->setup->slots, definition->setup->requests);
 }
 
 /* TW_INVALID: a worker cannot use the store of this configuration. */

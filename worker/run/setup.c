@@ -16,7 +16,6 @@
 #define POLL_MAX_MS INT64_C(86400000)
 #define KEEP_RUNS_MAX_MS INT64_C(3153600000000) /* 100 years */
 #define DEFAULT_QUEUE "tableward"
-#define SLOTS_MAX 256
 
 /* The settings as the file has them. */
 struct raw_setup {
@@ -43,7 +42,7 @@ static const struct setting worker_table[] = {
         .offset = RAW(slots),
         .fallback = "16",
         .min = 1,
-        .max = SLOTS_MAX,
+        .max = SETUP_SLOTS_MAX,
         .help = "how many runs at once"},
     {.key = "requests",
         .former = "lanes", /* retired: read by older versions */
@@ -163,7 +162,7 @@ static const struct setting queue_table[] = {
         .type = SETTING_INT,
         .offset = RAW_QUEUE(slots),
         .min = 1,
-        .max = SLOTS_MAX,
+        .max = SETUP_SLOTS_MAX,
         .help = "how many runs of this queue at once; default: all slots"},
 };
 

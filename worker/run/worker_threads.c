@@ -52,11 +52,14 @@ struct worker_thread {
 
 struct worker_threads {
     struct worker_threads_options options;
-    struct worker_thread *list;
-    size_t count, started;
+    struct worker_thread *list; /* SETUP_SLOTS_MAX; the first `made` exist */
+    bool begun;                 /* worker_threads_start() was called */
+    size_t started;             /* threads that run */
 
     struct platform_mutex
-        lock; /* guards all below, and each worker thread's fields */
+        lock;     /* guards all below, and each worker thread's fields */
+    size_t count; /* slots: how many may be busy or poll at once */
+    size_t made;  /* more than count after a reload with fewer slots */
     struct definition *definition; /* owns a reference */
     unsigned reading;              /* number of reloads so far */
     struct poll *polls;            /* one for each queue of definition */
@@ -81,7 +84,7 @@ static size_t free_threads(const struct worker_threads *threads)
 {
     size_t taken = threads->reserved;
 
-    for (size_t i = 0; i < threads->count; i++) {
+    for (size_t i = 0; i < threads->made; i++) {
         const struct worker_thread *thread = &threads->list[i];
 
         if (thread->state == THREAD_BUSY)
@@ -89,8 +92,7 @@ static size_t free_threads(const struct worker_threads *threads)
         else if (thread->state == THREAD_POLLS)
             taken += thread->asks_for;
     }
-    assert(taken <= threads->count);
-    return threads->count - taken;
+    return threads->count > taken ? threads->count - taken : 0;
 }
 
 /* How many more runs the queue may have. Queues are compared by name, so runs
@@ -102,7 +104,7 @@ static size_t room_of(
 
     if (queue->slots == 0)
         return threads->count;
-    for (size_t i = 0; i < threads->count; i++) {
+    for (size_t i = 0; i < threads->made; i++) {
         const struct worker_thread *thread = &threads->list[i];
 
         if (thread->state != THREAD_IDLE &&
@@ -185,7 +187,7 @@ static bool choose_queue(struct worker_thread *thread, int64_t *ret_due_ms)
 
 static struct worker_thread *idle_thread(struct worker_threads *threads)
 {
-    for (size_t i = 0; i < threads->count; i++)
+    for (size_t i = 0; i < threads->made; i++)
         if (threads->list[i].state == THREAD_IDLE)
             return &threads->list[i];
     return NULL;
@@ -404,6 +406,19 @@ static void begin_polls(struct worker_threads *threads)
     threads->turn = 0;
 }
 
+/* Prepare as many threads as there are slots. Lock held, or not started. */
+static void make_threads(struct worker_threads *threads)
+{
+    for (; threads->made < threads->count; threads->made++) {
+        struct worker_thread *thread = &threads->list[threads->made];
+
+        thread->threads = threads;
+        arena_init(&thread->arena);
+        messages_init(&thread->messages);
+        platform_cond_init(&thread->wake);
+    }
+}
+
 struct worker_threads *worker_threads_new(
     const struct worker_threads_options *options, struct definition *definition)
 {
@@ -412,24 +427,18 @@ struct worker_threads *worker_threads_new(
     threads->options = *options;
     threads->definition = definition_hold(definition);
     threads->count = (size_t)setup_of(threads)->slots;
-    threads->list = mem_array(threads->count, sizeof(*threads->list));
+    threads->list = mem_array(SETUP_SLOTS_MAX, sizeof(*threads->list));
     threads->paused = true;
     platform_mutex_init(&threads->lock);
     begin_polls(threads);
-    for (size_t i = 0; i < threads->count; i++) {
-        struct worker_thread *thread = &threads->list[i];
-
-        thread->threads = threads;
-        arena_init(&thread->arena);
-        messages_init(&thread->messages);
-        platform_cond_init(&thread->wake);
-    }
+    make_threads(threads);
     return threads;
 }
 
 void worker_threads_start(struct worker_threads *threads)
 {
-    for (; threads->started < threads->count; threads->started++) {
+    threads->begun = true;
+    for (; threads->started < threads->made; threads->started++) {
         struct worker_thread *thread = &threads->list[threads->started];
 
         platform_start(&thread->thread, "worker", serve, thread);
@@ -442,12 +451,12 @@ void worker_threads_free(struct worker_threads *threads)
         return;
     platform_lock(&threads->lock);
     threads->ending = true;
-    for (size_t i = 0; i < threads->count; i++)
+    for (size_t i = 0; i < threads->made; i++)
         platform_wake_all(&threads->list[i].wake);
     platform_unlock(&threads->lock);
     for (size_t i = 0; i < threads->started; i++)
         platform_join(&threads->list[i].thread);
-    for (size_t i = 0; i < threads->count; i++) {
+    for (size_t i = 0; i < threads->made; i++) {
         arena_done(&threads->list[i].arena);
         messages_done(&threads->list[i].messages);
         platform_cond_done(&threads->list[i].wake);
@@ -503,10 +512,14 @@ void worker_threads_reload(
     former = threads->definition;
     threads->definition = definition_hold(definition);
     threads->reading++;
+    threads->count = (size_t)setup_of(threads)->slots;
+    make_threads(threads);
     begin_polls(threads);
     wake_watcher(threads);
     platform_unlock(&threads->lock);
     definition_drop(former);
+    if (threads->begun)
+        worker_threads_start(threads);
 }
 
 /* Make all queues without an outage due now; short_waits: restart the backoff
@@ -603,7 +616,7 @@ void worker_threads_look(
     *ret = (struct worker_threads_view){.all_empty = true};
     platform_lock(&threads->lock);
     ret->past = threads->past;
-    for (size_t i = 0; i < threads->count; i++) {
+    for (size_t i = 0; i < threads->made; i++) {
         ret->busy += threads->list[i].state == THREAD_BUSY;
         if (threads->list[i].state != THREAD_IDLE)
             ret->all_empty = false;

@@ -68,8 +68,9 @@ void worker_threads_start(struct worker_threads *threads);
 void worker_threads_pause(struct worker_threads *threads, bool pause);
 
 /* worker_threads_reload: serve the queues of a new configuration from now on.
- * Takes a reference to definition. The number of worker threads does not
- * change. */
+ * Takes a reference to definition. With more slots further threads start; with
+ * fewer, running tasks continue, and no task is taken until enough have
+ * ended. Call on the thread that called worker_threads_start(). */
 void worker_threads_reload(
     struct worker_threads *threads, struct definition *definition);
 

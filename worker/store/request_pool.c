@@ -79,7 +79,8 @@ struct request_pool {
     struct stop_hook stop;
     struct platform_mutex mutex;
     struct pool_thread *request_pool;
-    unsigned count, started;
+    unsigned count; /* how many tasks may be in flight */
+    unsigned started;
     unsigned busy;              /* tasks in flight, including callers' own */
     struct pool_request *calls; /* tasks in flight on their callers' threads */
     struct pool_thread *idle;   /* most recently idle first */
@@ -700,10 +701,10 @@ struct request_pool *request_pool_new(
 {
     struct request_pool *request_pool = mem_alloc(sizeof *request_pool);
 
-    assert(count >= 1 && count <= 256);
+    assert(count >= 1 && count <= REQUEST_POOL_MAX);
     platform_mutex_init(&request_pool->mutex);
     request_pool->request_pool =
-        mem_array(count, sizeof *request_pool->request_pool);
+        mem_array(REQUEST_POOL_MAX, sizeof *request_pool->request_pool);
     request_pool->count = count;
     request_pool->due_ms = PLATFORM_NEVER;
     request_pool->ceiling.per_s = max_entities_per_second;
@@ -712,6 +713,15 @@ struct request_pool *request_pool_new(
         (struct stop_hook){.told = let_go, .context = request_pool};
     stop_hook_add(&request_pool->stop);
     return request_pool;
+}
+
+void request_pool_set_count(struct request_pool *request_pool, unsigned count)
+{
+    assert(count >= 1 && count <= REQUEST_POOL_MAX);
+    platform_lock(&request_pool->mutex);
+    request_pool->count = count;
+    dispatch(request_pool);
+    platform_unlock(&request_pool->mutex);
 }
 
 void request_pool_free(struct request_pool *request_pool)

@@ -81,8 +81,13 @@ struct pool_request {
  * max_entities_per_second: 0 for no ceiling; see request_pool_spend(). Owned.
  * Free all clients before request_pool_free(), which ends the threads.
  */
+#define REQUEST_POOL_MAX 256
 struct request_pool *request_pool_new(
     unsigned count, int64_t max_entities_per_second);
+
+/* request_pool_set_count: at most count (1..256) tasks in flight from now on.
+ * Tasks in flight go on. */
+void request_pool_set_count(struct request_pool *request_pool, unsigned count);
 void request_pool_free(struct request_pool *request_pool);
 
 /*
