@@ -1360,6 +1360,43 @@ signals_stop_and_reload_the_worker() {
     wait "$pid" || fail "SIGTERM ends the worker with $?"
 }
 
+# A rate, a number of slots and a log level of the configuration, while a run is
+# at work that would last for minutes at its first rate.
+a_reload_changes_rate_slots_and_log_level() {
+    cat >rates.yaml <<'YAML'
+stores: {main: {embedded: rates.db}}
+worker: {queues: [{name: work}], slots: 1, log_level: warn}
+jobs:
+  purge: {kind: delete, args: [key], table: Blogs, partition_key: "{key}", max_entities_per_second: 5}
+YAML
+    blogs p 1500 >rates.jsonl
+    run 0 import Blogs rates.jsonl --config rates.yaml
+    run 0 enqueue purge key=p --id slow --config rates.yaml
+    run 0 enqueue purge key=q --id beside --config rates.yaml
+    : >err
+    "$program" worker --config rates.yaml 2>err &
+    pid=$!
+    until "$program" status slow --config rates.yaml | grep -q running; do
+        sleep 0.1
+    done
+    [ -s err ] && fail "log_level: warn logs what is less"
+    sed 's/slots: 1/slots: 2/; s/_second: 5/_second: 100000/; s/warn/debug/' \
+        rates.yaml >new.yaml
+    cp new.yaml rates.yaml
+    kill -HUP "$pid"
+    wait_for 'configuration reloaded: 2 slots' err
+    wait_for 'run purge/beside: succeeded' err
+    wait_for 'run purge/slow: succeeded: .* 1500 deleted' err
+    kill -TERM "$pid"
+    wait "$pid" || fail "SIGTERM ends the worker with $?"
+    "$program" worker --config rates.yaml --log-level error 2>err &
+    pid=$!
+    wait_for_handler "$pid"
+    kill -TERM "$pid"
+    wait "$pid" || fail "SIGTERM ends the worker with $?"
+    [ -s err ] && fail "--log-level does not count more than log_level"
+}
+
 # Nothing is polled for an hour: the file is watched, also after a reload.
 what_another_process_enqueues_is_taken_at_once() {
     cat >watched.yaml <<'YAML'
@@ -1705,6 +1742,7 @@ a_poisoned_message_is_found_beside_a_run one_id_may_be_two_jobs_run
 a_store_that_is_not_there_is_69 init_writes_what_works
 errors_are_json_lines_where_the_log_is tables_of_the_job
 signals_stop_and_reload_the_worker init_writes_what_works
+a_reload_changes_rate_slots_and_log_level
 what_another_process_enqueues_is_taken_at_once
 a_worker_that_listens_is_watched
 a_wrong_listen_is_refused a_worker_that_listens_is_watched

@@ -99,6 +99,7 @@ static void nothing_said_gives_the_documented_defaults(void **state)
     assert_int_equal(loaded->setup.poll_max_ms, 30000);
     assert_int_equal(loaded->setup.max_attempts, 5);
     assert_int_equal(loaded->setup.max_entities_per_second, 0);
+    assert_int_equal(loaded->setup.log_level, LOG_INFO);
 }
 
 static void everything_said_is_taken(void **state)
@@ -114,7 +115,8 @@ static void everything_said_is_taken(void **state)
         "encoding: base64}\n"
         "slots: 2\nrequests: 8\nvisibility_timeout: 2s\n"
         "poll: {min: 5ms, max: 1s}\nmax_attempts: 3\n"
-        "max_entities_per_second: 500\nprice_per_10k: 0.5\n",
+        "max_entities_per_second: 500\nprice_per_10k: 0.5\n"
+        "log_level: debug\n",
         2, 0);
     good(loaded);
     assert_int_equal(setup->store, 1);
@@ -127,6 +129,7 @@ static void everything_said_is_taken(void **state)
     assert_int_equal(setup->visibility_timeout_s, 2);
     assert_int_equal(setup->poll_min_ms, 5);
     assert_int_equal(setup->max_entities_per_second, 500);
+    assert_int_equal(setup->log_level, LOG_DEBUG);
     assert_true(setup->price_per_10k > 0.4 && setup->price_per_10k < 0.6);
     assert_ptr_equal(setup_queue_for(setup, &list[0]), &setup->queues[1]);
     assert_ptr_equal(setup_queue_for(setup, &list[1]), &setup->queues[0]);

@@ -25,11 +25,12 @@
 /* The maximum length of a line. Escaping makes up to six bytes of one. */
 #define LINE_MAX_BYTES (MESSAGE_MAX_BYTES * 8)
 
-static const char *const level_names[] = {
+const char *const log_level_names[] = {
     [LOG_ERROR] = "error",
     [LOG_WARN] = "warn",
     [LOG_INFO] = "info",
     [LOG_DEBUG] = "debug",
+    NULL,
 };
 
 /* The priorities of syslog(3), as sd-daemon(3) writes them. */
@@ -70,6 +71,11 @@ void log_set(enum log_level level, enum log_format format)
     atomic_store(&shown_format, (int)format);
 }
 
+void log_set_level(enum log_level level)
+{
+    atomic_store(&shown_level, (int)level);
+}
+
 /* The index of name, or -1. */
 static int named(const char *const *names, int count, const char *name)
 {
@@ -81,7 +87,7 @@ static int named(const char *const *names, int count, const char *name)
 
 bool log_level_named(const char *name, enum log_level *ret)
 {
-    int level = named(level_names, LOG_DEBUG + 1, name);
+    int level = named(log_level_names, LOG_DEBUG + 1, name);
 
     if (level < 0)
         return false;
@@ -128,7 +134,7 @@ static void add_text_line(struct buf *line, enum log_level level,
     const char *object, struct slice message)
 {
     add_time(line);
-    buf_add_format(line, " %s ", level_names[level]);
+    buf_add_format(line, " %s ", log_level_names[level]);
     text_visible(line, slice_of(object));
     buf_add_text(line, ": ");
     text_visible(line, message);
@@ -196,7 +202,7 @@ static void add_json_line(struct buf *line, const struct said *said)
 {
     buf_add_text(line, "{\"time\":\"");
     add_time(line);
-    buf_add_format(line, "\",\"level\":\"%s\"", level_names[said->level]);
+    buf_add_format(line, "\",\"level\":\"%s\"", log_level_names[said->level]);
     add_member(line, "object", slice_of(said->object));
     add_member(line, "message", said->message);
     if (said->run != NULL)

@@ -28,6 +28,12 @@ enum log_format { LOG_TEXT, LOG_JSON };
  * initially LOG_INFO, LOG_TEXT. */
 void log_set(enum log_level level, enum log_format format);
 
+/* log_set_level: like log_set(), with the format as it is. */
+void log_set_level(enum log_level level);
+
+/* The names of the levels, by enum log_level, and NULL. */
+extern const char *const log_level_names[];
+
 /* log_level_named, log_format_named: parse a name; false: unknown. */
 bool log_level_named(const char *name, enum log_level *ret);
 bool log_format_named(const char *name, enum log_format *ret);

@@ -24,7 +24,8 @@
 
 struct service {
     struct session session;
-    const char *config;               /* path of the configuration; borrowed */
+    bool level_is_given; /* --log-level: the configuration's is not used */
+    const char *config;  /* path of the configuration; borrowed */
     const struct setup *started_with; /* of the configuration at the start, once
                                          the consumer runs */
     struct consumer *consumer;
@@ -47,6 +48,13 @@ static enum tw_err open_all(
     for (size_t i = 0; i < load->jobs.count && code == TW_OK; i++)
         code = load_job_stores(load, &load->jobs.list[i], ret_store, err);
     return code;
+}
+
+static void set_log_level(
+    const struct service *service, const struct setup *setup)
+{
+    if (!service->level_is_given)
+        log_set_level(setup->log_level);
 }
 
 /* ---- reload ---- */
@@ -110,6 +118,7 @@ static struct definition *reload(void *context)
     load = read_again(service->config, &problems, &err);
     log_problems(&problems);
     if (load) {
+        set_log_level(service, &load->setup);
         log_info("configuration", "%s is read again", service->config);
         warn_of_listen(service, &load->setup);
     } else if (problems.errors == 0)
@@ -187,6 +196,8 @@ static int read_configuration(
         return code;
     if (session->load->setup.store >= session->load->stores.count)
         return log_no_store();
+    service->level_is_given = invocation->values[OPTION_LOG_LEVEL] != NULL;
+    set_log_level(service, &session->load->setup);
     service->config = load_find(invocation->values[OPTION_CONFIG]);
     return EXIT_DONE;
 }

@@ -24,6 +24,7 @@ struct raw_setup {
     int64_t slots, requests, visibility_timeout_ms, max_attempts,
         max_entities_per_second, keep_runs_ms;
     double price_per_10k;
+    int log_level;
 };
 
 #define RAW(field) SETTING_FIELD(struct raw_setup, field)
@@ -92,6 +93,12 @@ static const struct setting worker_table[] = {
         .max = KEEP_RUNS_MAX_MS,
         .help = "runs that succeeded or were cancelled are pruned after it; "
                 "failed ones stay until dropped; 0: never"},
+    {.key = "log_level",
+        .type = SETTING_CHOICE,
+        .offset = RAW(log_level),
+        .fallback = "info",
+        .choices = log_level_names,
+        .help = "of the command worker; its option --log-level counts more"},
     {.key = "listen",
         .type = SETTING_TEXT,
         .offset = RAW(listen),
@@ -463,6 +470,7 @@ void setup_load(const struct yaml_node *node, const struct job_stores *stores,
     ret->max_entities_per_second = raw.max_entities_per_second;
     ret->price_per_10k = raw.price_per_10k;
     ret->keep_runs_ms = raw.keep_runs_ms;
+    ret->log_level = (enum log_level)raw.log_level;
 }
 
 const struct setup_queue *setup_queue_for(

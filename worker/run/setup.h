@@ -17,6 +17,7 @@
 #include "jobs/job.h"
 #include "jobs/jobs.h"
 #include "worker/base/arena.h"
+#include "worker/base/log.h"
 #include "worker/base/slice.h"
 
 struct settings_section;
@@ -55,6 +56,7 @@ struct setup {
                                      admin_token_file needs and that is not set; NULL:
                                      none */
     struct mark unset_mark;       /* where admin_token_file names it */
+    enum log_level log_level;     /* of a worker without --log-level */
 };
 
 /*
