@@ -6,7 +6,8 @@
  *   process has died on the same host, and its time has come; it ends once;
  * what an owner sends, it sends in its lease, and no work once the run only
  * waits for its copy; counts never fall; a marker exists beside a run exactly
- * while it is open; a message goes only when its run has ended.
+ * while it is open; a message goes only when its run has ended, or once it was
+ * paused: who took it then may delete it after the run was resumed.
  */
 #include "tests/simulate/book.h"
 
@@ -205,6 +206,7 @@ static void run_written(struct book *book, const struct entity *entity)
     if (run->acquired_ms == 0 && is.epoch > 0)
         run->acquired_ms = virtual_ms();
     run->ended = ledger_state_ended(is.state);
+    run->was_paused |= is.state == LEDGER_PAUSED;
     note_acquired(book, run);
     read_what(run);
     virtual_note("%s: %s, epoch %d, phase %.*s, resumes %lld", run->key,
@@ -336,7 +338,7 @@ void book_deleted(struct book *book, const char *queue, struct slice id)
         return;
     }
     run = book_find(book, slice_of(note->key));
-    if (!run || !run->ended)
+    if (!run || !(run->ended || run->was_paused))
         sim_complain(book->sim, "%s: its message is deleted, and it is %s",
             note->key, run ? ledger_state_name(run->now.state) : "unknown");
 }

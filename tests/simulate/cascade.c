@@ -876,7 +876,7 @@ static void acts(void *state)
     else if (drawn < 96)
         asks_for_delete(s, channel);
     else if (drawn < 98)
-        sim_cancel(s->sim);
+        sim_ask(s->sim);
     else
         sim_enqueue_garbage(s->sim);
 }

@@ -421,7 +421,7 @@ static void acts(void *state)
     else if (drawn < 93)
         asks(s);
     else if (drawn < 97)
-        sim_cancel(s->sim);
+        sim_ask(s->sim);
     else
         sim_enqueue_garbage(s->sim);
 }

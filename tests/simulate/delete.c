@@ -272,7 +272,7 @@ static void acts(void *state)
     else if (drawn < 95)
         asks(s);
     else if (drawn < 98)
-        sim_cancel(s->sim);
+        sim_ask(s->sim);
     else
         sim_enqueue_garbage(s->sim);
 }

@@ -74,7 +74,7 @@ struct tally {
     size_t kind; /* as in the options */
     uint64_t of_kind[KIND_COUNT];
     uint64_t played, failed, requests, faults, runs, crashes, stalls, steps,
-        taken_early, late_landed, late_taken, zombie_sent, zombie_taken;
+        taken_early, late_landed, late_taken, zombie_sent, zombie_taken, pauses;
     struct trouble_tally troubles[TROUBLES];
     int64_t calm_peace_ms;
     int64_t virtual_ms;
@@ -223,6 +223,7 @@ static void count_result(struct tally *tally, const struct sim_result *result)
     tally->late_taken += result->late_taken;
     tally->zombie_sent += result->zombie_sent;
     tally->zombie_taken += result->zombie_taken;
+    tally->pauses += result->pauses;
     tally->virtual_ms += result->virtual_ms;
     count_troubles(tally, result);
     if (getenv("PEACE") && result->peace_ms > 1000 * atoi(getenv("PEACE")))
@@ -389,6 +390,7 @@ static void print_tally(
     printf("taken from a process that had died before its lease expired: "
            "%" PRIu64 "\n",
         tally->taken_early);
+    printf("paused by a person and resumed: %" PRIu64 "\n", tally->pauses);
     printf("worlds with:");
     for (size_t i = 0; i < TROUBLES; i++)
         printf("%s %s %" PRIu64 " (all done %" PRId64 " s after)",

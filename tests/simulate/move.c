@@ -326,7 +326,7 @@ static void acts(void *state)
     else if (drawn < 90)
         asks(s);
     else if (drawn < 95)
-        sim_cancel(s->sim);
+        sim_ask(s->sim);
     else if (s->foreign)
         inserts_into(s, TABLES[1 + sim_draw(TABLE_COUNT - 1)]);
     else

@@ -14,12 +14,14 @@
 
 #include "config/yaml.h"
 #include "tests/simulate/book.h"
+#include "tests/simulate/front.h"
 #include "tests/simulate/worker.h"
 #include "worker/base/mem.h"
 #include "worker/base/platform.h"
 #include "worker/base/text.h"
 #include "worker/run/control.h"
 #include "worker/run/message.h"
+#include "worker/run/setup.h"
 #include "worker/store/embedded/embedded.h"
 
 /* A Saturday. */
@@ -322,6 +324,101 @@ void sim_cancel(struct sim *sim)
     arena_done(&arena);
     if (code != TW_OK && code != TW_CONFLICT)
         sim_complain(sim, "cancel: %s", err.text);
+}
+
+/* Does the run want `resume`: is it paused, or will its owner pause it? */
+static bool wants_resume(struct sim *sim, const char *key)
+{
+    const struct sim_run *run = book_find(sim->book, slice_of(key));
+
+    return run && !run->ended &&
+           (run->now.state == LEDGER_PAUSED ||
+               slice_is(run->now.control, LEDGER_CONTROL_PAUSE));
+}
+
+/* As `tableward resume` does it, on a worker's queue. */
+static enum tw_err resume_run(
+    struct sim *sim, const char *key, struct slice id, struct err *err)
+{
+    struct setup_queue queue = {
+        .name = SIM_QUEUE, .poison_queue = SIM_QUEUE "-poison"};
+    const struct setup setup = {.queues = &queue, .queue_count = 1};
+    struct store *list[] = {&sim->judge.store};
+    const char *names[] = {sim->judge.store.name};
+    const struct job_stores stores = {
+        .count = 1, .stores = list, .names = names};
+    const struct definition definition = {
+        .jobs = &sim->jobs[0], .stores = &stores, .setup = &setup};
+    bool unserved = false;
+    enum tw_err code;
+
+    trouble_need_queue(&sim->troubles, SIM_QUEUE);
+    virtual_mask();
+    sim->by_worker = false;
+    sim->put_run = key;
+    virtual_note("%s is to be resumed", key);
+    code = control_resume(&definition, slice_of(SIM_JOB), id, &unserved, err);
+    virtual_unmask();
+    return code;
+}
+
+/* Until no pause is left: the owner may see it late, or be dead. */
+static void resume_after_a_while(
+    struct sim *sim, const char *key, struct slice id)
+{
+    struct err err;
+
+    do {
+        enum tw_err code;
+
+        front_thinks(20000);
+        if (!wants_resume(sim, key))
+            return;
+        code = resume_run(sim, key, id, &err);
+        if (code != TW_OK && code != TW_CONFLICT)
+            sim_complain(sim, "resume: %s", err.text);
+    } while (wants_resume(sim, key));
+}
+
+static void pause_and_resume(struct sim *sim)
+{
+    const struct sim_run *run = book_some_run(sim->book);
+    struct ledger_run was;
+    struct arena arena;
+    struct slice id;
+    char key[sizeof(run->key)];
+    struct err err;
+    enum tw_err code;
+    bool asked;
+
+    if (!run || !slice_is(run->now.job, SIM_JOB))
+        return;
+    arena_init(&arena);
+    id = arena_copy(&arena, run->now.id); /* the book changes meanwhile */
+    (void)snprintf(key, sizeof(key), "%s", run->key);
+    ledger_run_init(&was);
+    virtual_mask();
+    sim->by_worker = false;
+    virtual_note("%s is to be paused", key);
+    code = control_pause(
+        &sim->judge.store, slice_of(SIM_JOB), id, &was, &asked, &err);
+    virtual_unmask();
+    ledger_run_done(&was);
+    if (code == TW_OK) {
+        sim->result->pauses++;
+        resume_after_a_while(sim, key, id);
+    } else if (code != TW_CONFLICT) {
+        sim_complain(sim, "pause: %s", err.text);
+    }
+    arena_done(&arena);
+}
+
+void sim_ask(struct sim *sim)
+{
+    if (sim_chance(30))
+        sim_cancel(sim);
+    else
+        pause_and_resume(sim);
 }
 
 void sim_enqueue_garbage(struct sim *sim)

@@ -53,6 +53,7 @@ struct sim_run {
     char key[QUEUE_ID_MAX + 64]; /* JOB/ID */
     char what[64];               /* its argument */
     bool ended;
+    bool was_paused;     /* ever */
     unsigned lists;      /* of the index that it is on: 1 open, 2 any other */
     int64_t acquired_ms; /* when it was claimed first; 0: not yet */
     int64_t opened_ms;   /* when it came into the ledger */
@@ -136,6 +137,7 @@ struct sim_result {
     unsigned late_landed;  /* requests that landed late */
     unsigned late_taken;   /* ... and that the service took */
     unsigned zombie_sent;  /* requests started after their run was overtaken */
+    unsigned pauses;       /* asked for, each until it is resumed */
     unsigned zombie_taken; /* requests of the overtaken that changed anything */
     unsigned worker_requests;
     int64_t done_ms;      /* virtual time until all runs had ended */
@@ -238,6 +240,10 @@ void sim_control_enqueue(struct sim *sim, const char *what, const char *id);
 void sim_control_enqueue_job(
     struct sim *sim, size_t job, const char *what, const char *id);
 void sim_cancel(struct sim *sim);
+
+/* sim_ask: what a person asks of some run of SIM_JOB: to be cancelled; or
+ * paused, and after a while resumed. Returns when both are done. */
+void sim_ask(struct sim *sim);
 
 /* sim_control_enqueue_beside: a run of the job beside (trouble.h). */
 void sim_control_enqueue_beside(struct sim *sim, const char *id);

@@ -228,7 +228,7 @@ static void acts(void *state)
     else if (drawn < 94)
         asks(s);
     else if (drawn < 97)
-        sim_cancel(s->sim);
+        sim_ask(s->sim);
     else
         sim_enqueue_garbage(s->sim);
 }

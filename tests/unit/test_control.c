@@ -1147,6 +1147,27 @@ static void a_pause_that_was_not_seen_yet_is_taken_back(void **state)
     assert_int_equal(messages(bench), 0);
 }
 
+/* The owner was killed before it saw the pause: nothing acts on it until the
+ * run is taken over, and `resume` is the last word. */
+static void a_pause_that_a_dead_owner_never_saw_is_taken_back(void **state)
+{
+    struct workbench *bench = *state;
+    struct ledger_run run;
+    struct err err;
+
+    leave_run(bench, LEDGER_RUNNING, "", true);
+    assert_int_equal(ask(bench, control_pause, &err), TW_OK);
+    ledger_run_init(&run);
+    assert_true(workbench_run(bench, JOB, "r1", &run));
+    run.lease_until_ticks = platform_wall_ticks() - TICKS_PER_S;
+    assert_int_equal(workbench_store_run(bench, &run), TW_OK);
+    ledger_run_done(&run);
+    expect_control(bench, LEDGER_CONTROL_PAUSE);
+    assert_int_equal(resume(bench, &err), TW_OK);
+    expect_control(bench, "");
+    assert_string_equal(workbench_state(bench, JOB, "r1"), "running");
+}
+
 static void resume_accepts_a_changed_definition(void **state)
 {
     struct workbench *bench = *state;
@@ -1240,6 +1261,7 @@ int main(void)
         TEST(a_paused_run_is_resumed_with_a_message),
         TEST(where_no_queue_serves_it_it_stays_paused),
         TEST(a_pause_that_was_not_seen_yet_is_taken_back),
+        TEST(a_pause_that_a_dead_owner_never_saw_is_taken_back),
         TEST(resume_accepts_a_changed_definition),
         TEST(a_run_that_waits_for_anything_else_is_not_resumed),
         TEST(finish_wakes_a_run_between_its_rounds),

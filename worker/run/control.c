@@ -557,7 +557,7 @@ static enum tw_err set_resumed(struct asking *asking, struct ledger_run *run,
     if (!jobs_find(asking->definition->jobs, run->job))
         return err_fail(err, TW_CONFLICT,
             "job %.*s is not in the configuration", SLICE_ARG(run->job));
-    if (ledger_lease_is_live(run, now_ticks) &&
+    if (run->state == LEDGER_RUNNING &&
         slice_is(run->control, LEDGER_CONTROL_PAUSE)) {
         run->control = (struct slice){0};
         asking->asked = true;

@@ -67,7 +67,8 @@ TW_MUST_USE enum tw_err control_pause(struct store *store, struct slice job,
  * the run becomes `queued` and its wake-up message is put on the queue that
  * setup_queue_of_run() chooses. A run that waits for its definition accepts the
  * present definition: the checkpoint is dropped, the first round begins again.
- * A pause request that the owner has not seen yet is removed.
+ * A pause request that the owner has not acted on yet is removed, also if the
+ * owner has died.
  *
  * TW_NOT_FOUND  no such run (*ret_unserved false); or no queue serves the run
  *               (*ret_unserved true): nothing is changed, `run JOB --id ID` can
