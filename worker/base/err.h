@@ -9,7 +9,8 @@
 #define TW_PRINTF(at, first) __attribute__((format(printf, at, first)))
 
 /*
- * An operation that may leave the process has one of three outcomes: done
+ * An operation that may have an effect outside this process has one of three
+ * outcomes: done
  * (TW_OK), unknown (TW_UNKNOWN) or not done (all others). A code says what the
  * caller can do next; err says the cause.
  */

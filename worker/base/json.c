@@ -282,7 +282,7 @@ static enum tw_err begin_value(struct scan *scan)
         return refuse(scan, "");
     if (scan->values_left == 0)
         return err_fail(scan->err, TW_INVALID,
-            "JSON of more than %zu values, which is the most, at byte %zu",
+            "JSON of more than %zu values, which is the maximum, at byte %zu",
             scan->max_values, (size_t)(scan->at - scan->start));
     scan->values_left--;
     return TW_OK;
@@ -520,7 +520,7 @@ static enum tw_err check_names(
     const struct json_member *repeated = find_repeated(names, sorted);
 
     return repeated ? refuse_at(scan, repeated->name_at,
-                          "a name that was there before")
+                          "a name that this object already has")
                     : TW_OK;
 }
 
@@ -869,7 +869,7 @@ static enum tw_err read_text(struct tree *tree, struct json *root)
     skip_blanks(&tree->scan);
     return tree->scan.at == tree->scan.end
                ? TW_OK
-               : refuse(&tree->scan, "something follows its end");
+               : refuse(&tree->scan, "text after the end of the value");
 }
 
 enum tw_err json_parse(

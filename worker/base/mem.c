@@ -36,7 +36,7 @@ static atomic_ulong fail_after;
 void mem_exhausted(void)
 {
     static const char line[] =
-        "tableward: out of memory; every run can be taken up again\n";
+        "tableward: out of memory; every run can be continued\n";
 
     /* A failed write is ignored: there is nowhere to report it. */
     if (write(STDERR_FILENO, line, sizeof(line) - 1) < 0)

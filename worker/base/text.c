@@ -539,8 +539,9 @@ size_t text_utf16_units(struct slice text)
     return units;
 }
 
-/* The rank of a lead byte in UTF-16 order. Characters of four bytes are
- * surrogate pairs, which sort before U+E000 and above (EE, EF). */
+/* The rank of a lead byte in UTF-16 order. Characters of four bytes
+ * (F0 to F4) are surrogate pairs in UTF-16, which sort before U+E000 to U+FFFF
+ * (lead bytes EE and EF). */
 static int utf16_rank(unsigned char c)
 {
     if (c >= 0xf0)

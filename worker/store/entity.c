@@ -253,7 +253,7 @@ static enum tw_err read_fields(
                ? TW_OK
                : err_fail(in->err, TW_INVALID,
                      "the entity has more than %d properties, which no store "
-                     "keeps",
+                     "accepts",
                      ENTITY_MAX_READ_PROPERTIES);
 }
 
@@ -889,8 +889,7 @@ static enum tw_err check_property(const struct property *property,
     for (size_t i = 0; i < sizeof(reserved) / sizeof(reserved[0]); i++) {
         if (slice_is(property->name, reserved[i]))
             return err_fail(err, TW_INVALID,
-                "%s is a system property and cannot be set as another",
-                reserved[i]);
+                "%s is a system property and cannot be set", reserved[i]);
     }
     if (!text_is_utf8(property->json))
         return err_fail(err, TW_INVALID, "property '%.*s' is not valid UTF-8",
@@ -1046,8 +1045,8 @@ enum tw_err entity_check_name(struct slice name, struct err *err)
     buf_init(&quoted, 1024);
     text_quote(&quoted, name);
     err_fail(err, TW_INVALID,
-        "%s is no property name: letters, digits and _, no digit first, at "
-        "most 255",
+        "invalid property name %s: at most 255 letters, digits and _, not "
+        "beginning with a digit",
         buf_text(&quoted));
     buf_done(&quoted);
     return TW_INVALID;
@@ -1065,8 +1064,8 @@ enum tw_err entity_check_table(struct slice name, struct err *err)
     buf_init(&quoted, 1024);
     text_quote(&quoted, name);
     err_fail(err, TW_INVALID,
-        "%s is no table name: 3 to 63 letters and digits, a letter first, and "
-        "not tables",
+        "invalid table name %s: 3 to 63 letters and digits, beginning with a "
+        "letter, and not `tables`",
         buf_text(&quoted));
     buf_done(&quoted);
     return TW_INVALID;

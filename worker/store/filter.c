@@ -238,21 +238,20 @@ static enum tw_err read_number(struct parser *in, struct constant *ret)
         ret->type = EDM_INT64;
         if (text_int64(digits, INT64_MIN, INT64_MAX, &ret->number))
             return TW_OK;
-        return fail(in, start, "this is no 64-bit number");
+        return fail(in, start, "this is not a 64-bit number");
     }
     if (has_any(text, ".eE")) {
         ret->type = EDM_DOUBLE;
         if (text_double(text, &ret->real))
             return TW_OK;
-        return fail(in, start, "this is no number");
+        return fail(in, start, "this is not a number");
     }
     ret->type = EDM_INT32;
     if (text_int64(text, INT32_MIN, INT32_MAX, &ret->number))
         return TW_OK;
     if (text_int64(text, INT64_MIN, INT64_MAX, &ret->number))
-        return fail(
-            in, start, "this number needs 64 bits: write it with L behind it");
-    return fail(in, start, "this is no number");
+        return fail(in, start, "this number needs 64 bits: append L");
+    return fail(in, start, "this is not a number");
 }
 
 static enum tw_err read_prefixed(
@@ -274,7 +273,7 @@ static enum tw_err read_prefixed(
         return result;
     }
     return fail(in, start,
-        "no constant begins so: there are 'text', datetime'', guid'', X'' and "
+        "invalid constant: expected 'text', datetime'', guid'', X'' or "
         "binary''");
 }
 
@@ -378,13 +377,13 @@ static enum tw_err read_group(struct parser *in, const struct node **ret)
     enum tw_err result;
 
     if (in->depth++ == MAX_DEPTH)
-        return fail(in, start, "too many parentheses in each other");
+        return fail(in, start, "the parentheses are nested too deeply");
     result = read_or(in, ret);
     if (result != TW_OK)
         return result;
     in->depth--;
     if (!take_char(in, ')'))
-        return fail(in, in->at, "expected and, or, or a )");
+        return fail(in, in->at, "expected `and`, `or` or a )");
     return TW_OK;
 }
 
@@ -450,7 +449,8 @@ static enum tw_err read_filter(struct parser *in)
     result = read_or(in, &in->filter->root);
     skip_blanks(in);
     if (result == TW_OK && !at_end(in))
-        return fail(in, in->at, "expected and, or, or the end");
+        return fail(
+            in, in->at, "expected `and`, `or` or the end of the filter");
     return result;
 }
 

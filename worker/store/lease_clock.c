@@ -2,16 +2,16 @@
 /*
  * What the Date of responses shows about a lease.
  *
- * For each store one number is kept: an upper bound of how far its clock is
- * ahead of the local one, from its responses since the last jump. The number is
- * the least of the bounds that single responses show, each computed from the
- * sending time and the end of Date's second. If a later response, computed from
- * its arrival, exceeds the number by more than the store's servers differ, the
- * machine was paused.
+ * For each store one number is kept: an upper bound of how far the store's
+ * clock is ahead of the boot clock. Each response gives an upper bound (the end
+ * of Date's second less the time of sending) and a lower bound (Date less the
+ * time of arrival). The number is the least upper bound so far. If a lower
+ * bound exceeds the number by more than the clocks of the store's servers may
+ * differ, the machine was paused: that is a jump, and the number begins anew.
  *
- * Clocks also drift: a quartz by less than 1 in 1,000. So the bound from a
- * response grows by 1 in 1,024 of the time since. The number is stored as of
- * boot time 0, so that the least of two does not depend on when they arrived.
+ * Clocks also drift, a quartz by less than 1 in 1,000. So a bound grows by 1 in
+ * 1,024 of the time since its response. It is stored as its value at boot time
+ * 0, so that bounds of different times can be compared.
  */
 #include "worker/store/lease_clock.h"
 

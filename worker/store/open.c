@@ -47,22 +47,23 @@ struct azure_nodes {
 
 static const struct setting azure_keys[] = {
     AZURE_KEY(connection_string, "the connection string itself"),
-    AZURE_KEY(connection_string_file, "a file that holds one"),
+    AZURE_KEY(
+        connection_string_file, "a file that contains the connection string"),
     AZURE_KEY(account, "the account's name, with key_file, sas_file or "
                        "identity"),
-    AZURE_KEY(endpoint_suffix, "of account, in other clouds; default: "
-                               "core.windows.net"),
+    AZURE_KEY(endpoint_suffix,
+        "domain of the account in other clouds; default: core.windows.net"),
     AZURE_KEY(key_file, "a file that holds the account's key"),
     AZURE_KEY(sas_file, "a file that holds a shared access signature"),
-    AZURE_KEY(identity, "managed (of this machine or app) or workload (of this "
-                        "pod): no secret is needed"),
-    AZURE_KEY(client_id, "which identity, if there are several; default: "
-                         "$AZURE_CLIENT_ID"),
+    AZURE_KEY(identity, "managed (the identity of this machine or app) or "
+                        "workload (of this pod), without a secret"),
+    AZURE_KEY(client_id, "client id of the identity, if there are several; "
+                         "default: $AZURE_CLIENT_ID"),
     {.key = "allow_http",
         .type = SETTING_BOOL,
         .offset = SETTING_FIELD(struct azure_nodes, allow_http),
         .fallback = "false",
-        .help = "plain http to other hosts than this one"},
+        .help = "allow plain http to hosts other than this one"},
 };
 
 const struct settings_section open_azure_section =
@@ -221,22 +222,23 @@ static void check_account(const struct loading *loading,
     struct problems *problems = loading->problems;
 
     if (!nodes->account && !has_string)
-        problems_add(problems, map->mark, "%s wants account beside it", wants);
+        problems_add(
+            problems, map->mark, "%s needs the key account too", wants);
     else if (nodes->account && has_string)
         problems_add(problems, nodes->account->mark,
-            "account stands with key_file, sas_file or identity; a connection "
-            "string names it itself");
+            "account is for key_file, sas_file or identity; a connection "
+            "string contains the account already");
     else if (nodes->endpoint_suffix && !nodes->account)
         problems_add(problems, nodes->endpoint_suffix->mark,
-            "endpoint_suffix stands with account; a connection string names it "
-            "itself");
+            "endpoint_suffix is for account; a connection string contains it "
+            "already");
     if (nodes->client_id && !nodes->identity)
         problems_add(
-            problems, nodes->client_id->mark, "client_id stands with identity");
+            problems, nodes->client_id->mark, "client_id is for identity");
     if (nodes->identity && nodes->allow_http)
         problems_add(problems, nodes->identity->mark,
-            "allow_http cannot stand with identity: an access token is sent "
-            "over https only, and to this host");
+            "allow_http cannot be used with identity: an access token is sent "
+            "only over https, or to this host");
 }
 
 /* Exactly one of the ways to give credentials must be used. A connection string
@@ -256,7 +258,7 @@ static void check_way(const struct loading *loading,
                                !nodes->key_file && !nodes->sas_file);
     if (count == 0 || several)
         problems_add(loading->problems, map->mark,
-            "azure wants %s connection_string, connection_string_file, or "
+            "azure needs %s connection_string, connection_string_file, or "
             "account with key_file, sas_file or identity",
             several ? "only one of" : "one of");
     else
@@ -305,7 +307,7 @@ struct store_config *store_config_load(const char *name,
         return NULL;
     if ((nodes.embedded == NULL) == (nodes.azure == NULL))
         problems_add(problems, node->mark,
-            "%s wants one of embedded (a file) and azure (a map)", what);
+            "%s needs either embedded (a file) or azure (a map)", what);
     else if (nodes.azure != NULL)
         load_azure(&loading, nodes.azure);
     else
@@ -405,8 +407,8 @@ static enum tw_err compose_with_key(const struct store_config *config,
 
     if (memchr(key.at, ';', key.len) != NULL)
         return err_fail(err, TW_INVALID,
-            "key_file %s holds more than a key: name a connection string "
-            "with connection_string_file",
+            "key_file %s holds more than a key: for a connection string use "
+            "connection_string_file",
             config->key_file.at);
     len = snprintf(to, CONNECTION_STRING_MAX,
         "DefaultEndpointsProtocol=https;AccountName=%s;EndpointSuffix=%.*s;"
@@ -429,8 +431,8 @@ static enum tw_err compose_with_sas(const struct store_config *config,
         sas = (struct slice){sas.at + 1, sas.len - 1};
     if (memchr(sas.at, ';', sas.len) != NULL)
         return err_fail(err, TW_INVALID,
-            "sas_file %s holds more than a signature: name a connection "
-            "string with connection_string_file",
+            "sas_file %s holds more than a signature: for a connection string "
+            "use connection_string_file",
             config->sas_file.at);
     len = snprintf(to, CONNECTION_STRING_MAX,
         "TableEndpoint=https://%s.table.%.*s;"

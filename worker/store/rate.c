@@ -29,9 +29,10 @@
 #define FIRST_PAGE 128
 #define LARGEST_PAGE 1000
 
-/* This many refusals more than served requests end an open rate. If one request
- * in ten is refused at random, one sequence of responses in 500,000 has so
- * many. */
+/* An open rate becomes limited when its score (refusals less served requests)
+ * reaches this number, which doubles with each limit that was found not to
+ * exist. If one request in ten is refused at random, one sequence of responses
+ * in 500,000 reaches it. */
 #define SCORE_LIMITED 6
 
 /* Growth: at first 5 % a request, because the rate is a guess; an eighth of

@@ -17,8 +17,9 @@
 
 /* How many of an account's last responses are kept. */
 #define LAST 64
-/* Minimum number of responses of the partition, and of others, for a
- * decision. */
+/* Minimum number of responses of the partition before its limit can be the
+ * cause of a refusal; and of other partitions before the shares of refusals are
+ * compared. */
 #define LEAST_OWN 4
 #define LEAST_OTHERS 8
 /* How many times as often as others the partition must be refused. */

@@ -510,7 +510,7 @@ static void settle(
         return;
     }
     if (given_up(task) || now_ms >= client->hurry_ms) {
-        finish_stopped(task, "stopped before it was tried again");
+        finish_stopped(task, "stopped before the request was retried");
         return;
     }
     wait_until(task, now_ms + retry_delay_ms(&task->retry, &task->last));
@@ -677,7 +677,7 @@ static void let_client_go(struct pool_client *client)
         if (task->retry.tries == 0)
             continue;
         (void)unlink_task(client, task);
-        finish_stopped(task, "stopped before it was tried again");
+        finish_stopped(task, "stopped before the request was retried");
     }
 }
 
@@ -819,7 +819,7 @@ static void stop(struct pool_client *client)
         struct pool_request *task = client->first;
 
         (void)unlink_task(client, task);
-        finish_stopped(task, "stopped before it was sent");
+        finish_stopped(task, "stopped before the request was sent");
     }
     platform_wake_all(&client->changed);
 }
@@ -879,7 +879,7 @@ static void submit(struct pool_client *client, struct pool_request *task,
         not_before_ms < client->hurry_ms ? not_before_ms : client->hurry_ms;
     task->retry_ms = INT64_MIN;
     if (client->stopped) {
-        finish_stopped(task, "stopped before it was sent");
+        finish_stopped(task, "stopped before the request was sent");
     } else {
         append(client, task);
         dispatch(request_pool);
@@ -903,7 +903,7 @@ void request_pool_submit(struct pool_client *client, struct pool_request *task)
 static void give_up(struct pool_client *client, struct pool_request *task)
 {
     if (unlink_task(client, task))
-        finish_stopped(task, "given up before it was sent");
+        finish_stopped(task, "cancelled before the request was sent");
     task->cancelled = true;
 }
 

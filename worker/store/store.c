@@ -373,10 +373,11 @@ static struct continuation keep(struct continuation from, struct arena *arena)
 }
 
 /*
- * True: next repeats an earlier continuation, and would be followed, and paid
- * for, forever. One continuation is remembered each time the number of pages
- * has doubled (Brent's algorithm): a loop of n pages is detected after at most
- * 3n pages, whatever came before it.
+ * True: next repeats an earlier continuation. A scan that followed it would
+ * never end, and every page is paid for. One continuation is remembered, and
+ * replaced each time the number of pages has doubled (Brent's algorithm). A
+ * loop of n pages that begins after m pages is detected after at most
+ * 2 * max(m, n) + n + 1 pages in all.
  */
 static bool was_there(
     const struct continuation *from, struct continuation *next)
@@ -399,8 +400,8 @@ static enum tw_err check_goes_on(const char *what,
     page->count = 0;
     page->next = (struct continuation){.more = false};
     return err_fail(err, TW_BUSY,
-        "%s: a page came with a continuation that has been there before, so "
-        "that this would never end (check the endpoint and any proxy)",
+        "%s: the service repeated a continuation token, so the scan would "
+        "never end (check the endpoint and any proxy)",
         what);
 }
 
@@ -523,12 +524,11 @@ enum tw_err store_check_etag(struct slice etag, struct err *err)
         return err_fail(
             err, TW_INVALID, "the operation needs the ETag that was read");
     if (slice_is(etag, "*"))
-        return err_fail(
-            err, TW_INVALID, "the ETag * would overwrite whatever is there");
+        return err_fail(err, TW_INVALID,
+            "the ETag * would overwrite the entity in any state");
     for (size_t i = 0; i < etag.len; i++) {
         if (etag.at[i] < 0x20 || etag.at[i] > 0x7e)
-            return err_fail(
-                err, TW_INVALID, "the ETag has characters that no ETag has");
+            return err_fail(err, TW_INVALID, "the ETag has invalid characters");
     }
     return TW_OK;
 }
@@ -664,8 +664,8 @@ enum tw_err store_check_queue(struct slice name, struct err *err)
     buf_init(&quoted, 1024);
     text_quote(&quoted, name);
     err_fail(err, TW_INVALID,
-        "%s is no queue name: 3 to 63 of a-z, 0-9 and -, a letter or digit at "
-        "both ends, no --",
+        "invalid queue name %s: 3 to 63 of a-z, 0-9 and -, beginning and "
+        "ending with a letter or digit, without --",
         buf_text(&quoted));
     buf_done(&quoted);
     return TW_INVALID;
@@ -753,10 +753,10 @@ static enum tw_err check_receipt(
 {
     if (id.len == 0 || id.len >= QUEUE_ID_MAX)
         return err_fail(
-            &exchange->err, TW_INVALID, "the message id is no message id");
+            &exchange->err, TW_INVALID, "the message id is invalid");
     if (pop_receipt.len == 0 || pop_receipt.len >= QUEUE_RECEIPT_MAX)
         return err_fail(
-            &exchange->err, TW_INVALID, "the pop receipt is no pop receipt");
+            &exchange->err, TW_INVALID, "the pop receipt is invalid");
     return TW_OK;
 }
 

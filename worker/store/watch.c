@@ -95,7 +95,7 @@ static void look(void *context)
 {
     struct watch *watch = context;
     int64_t due_ms =
-        PLATFORM_NEVER; /* time of the next call without an event */
+        PLATFORM_NEVER; /* time of the next call if no event comes */
     size_t again = 0;
 
     while (wait_for(watch, true, due_ms)) {

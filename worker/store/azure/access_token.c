@@ -113,11 +113,11 @@ static void keep(
     token->replacing = 0;
     if (token->failed != TW_OK && token->logged_ms != 0)
         log_info(token->source.log_name,
-            "an access token has come again, %lld s after the first failure",
+            "got an access token again, %lld s after the first failure",
             (long long)(now_ms - token->failing_ms) / 1000);
     else
         log_debug(token->source.log_name,
-            "an access token has come, valid for %lld s",
+            "got an access token, valid for %lld s",
             (long long)got->lifetime_ms / 1000);
     token->failed = TW_OK;
     token->backoff_ms = 0;
@@ -250,10 +250,10 @@ static enum tw_err may_wait(const struct access_token_wait *wait,
         return err_fail(err, TW_STOPPED, "not sent: the deadline has passed");
     if (now_ms >= stop_until_ms(begun_ms))
         return err_fail(err, TW_BUSY,
-            "not sent: no access token has come, and the process is to end");
+            "not sent: there is no access token yet, and the process stops");
     if (now_ms >= until_ms)
         return err_fail(
-            err, TW_BUSY, "not sent: no access token has come in time");
+            err, TW_BUSY, "not sent: no access token was received in time");
     return TW_OK;
 }
 
@@ -271,9 +271,10 @@ static enum tw_err wait_once(struct access_token *token,
         given_up = wait->gives_up(wait->context, false);
         platform_lock(&token->mutex);
     }
-    return given_up ? err_fail(err, TW_BUSY,
-                          "not sent: no access token has come, given up")
-                    : TW_OK;
+    return given_up
+               ? err_fail(err, TW_BUSY,
+                     "not sent: cancelled while waiting for an access token")
+               : TW_OK;
 }
 
 static void start(struct access_token *token)

@@ -79,14 +79,12 @@ static enum tw_err unknown_part(struct slice name, struct err *err)
 
     if (near != NULL)
         return err_fail(err, TW_INVALID,
-            "the connection string has a part that is unknown; probably %s "
-            "was meant",
+            "the connection string has an unknown part, did you mean %s?",
             near);
     return err_fail(err, TW_INVALID,
-        "the connection string has a part that is unknown (its parts are "
-        "AccountName, AccountKey, SharedAccessSignature, TableEndpoint, "
-        "QueueEndpoint, EndpointSuffix, DefaultEndpointsProtocol or "
-        "UseDevelopmentStorage)");
+        "the connection string has an unknown part (its parts are AccountName, "
+        "AccountKey, SharedAccessSignature, TableEndpoint, QueueEndpoint, "
+        "EndpointSuffix, DefaultEndpointsProtocol or UseDevelopmentStorage)");
 }
 
 static enum tw_err read_part(
@@ -97,7 +95,7 @@ static enum tw_err read_part(
 
     if (equals == NULL)
         return err_fail(err, TW_INVALID,
-            "the connection string has a part without '='; it is made of "
+            "the connection string has a part without '='; its parts are "
             "Name=Value, separated by ';'");
     name = trim((struct slice){text.at, (size_t)(equals - text.at)});
     value = trim(
@@ -244,8 +242,7 @@ static enum tw_err make_endpoint(const struct account *account,
         code = endpoint_read(parts[part], part_names[part], http, ret, err);
     else if (derived[0] != '\0')
         code = endpoint_read(slice_of(derived),
-            "the endpoint made of AccountName and EndpointSuffix", http, ret,
-            err);
+            "the endpoint from AccountName and EndpointSuffix", http, ret, err);
     mem_free(derived);
     return code;
 }
@@ -283,9 +280,8 @@ static enum tw_err use_development(
     if (parts[PART_ACCOUNT].at != NULL || parts[PART_KEY].at != NULL ||
         parts[PART_SAS].at != NULL)
         return err_fail(err, TW_INVALID,
-            "UseDevelopmentStorage stands for the emulator's own account: "
-            "AccountName, AccountKey and SharedAccessSignature cannot stand "
-            "beside it");
+            "UseDevelopmentStorage means the emulator's account: it excludes "
+            "AccountName, AccountKey and SharedAccessSignature");
     parts[PART_ACCOUNT] = slice_of(DEVELOPMENT_ACCOUNT);
     parts[PART_KEY] = slice_of(DEVELOPMENT_KEY);
     if (parts[PART_TABLE].at == NULL)
@@ -344,8 +340,8 @@ enum tw_err account_parse_endpoints(
 
     if (code == TW_OK && (parts[PART_KEY].at || parts[PART_SAS].at))
         code = err_fail(err, TW_INVALID,
-            "the connection string has a key or a signature: beside identity "
-            "it names endpoints only");
+            "the connection string has a key or a signature: with identity it "
+            "may contain endpoints only");
     if (code == TW_OK)
         code = read_name(account, parts, err);
     if (code == TW_OK)

@@ -15,8 +15,9 @@
 #define DATE_MAX_TICKS INT64_C(2839809888000000000)
 
 /*
- * The first matching rule applies. to == 0: only that status; code NULL: any.
- * advice NULL: the service's own message is sufficient.
+ * The first matching rule applies. to == 0: only the status `from`. code NULL:
+ * any error code; "": only responses without one. advice NULL: the service's
+ * own message is sufficient.
  */
 static const struct rule {
     int from, to;
@@ -26,7 +27,7 @@ static const struct rule {
 } rules[] = {
     {200, 299, NULL, TW_OK, TW_OK, NULL},
     {300, 399, NULL, TW_REFUSED, TW_REFUSED,
-        "it points elsewhere: check the endpoint"},
+        "it redirects to another address: check the endpoint"},
     {400, 0, "PopReceiptMismatch", TW_CONFLICT, TW_CONFLICT, NULL},
     {400, 0, "InvalidAuthenticationInfo", TW_REFUSED, TW_REFUSED,
         "check the credentials"},
@@ -39,10 +40,10 @@ static const struct rule {
     {403, 0, "AuthenticationFailed", TW_REFUSED, TW_REFUSED,
         "check the account key or SAS, and the clock"},
     {403, 0, "AuthorizationFailure", TW_FORBIDDEN, TW_FORBIDDEN,
-        "check the account key or how far the SAS reaches, and the "
-        "account's firewall"},
+        "check the account key or the scope of the SAS, and the account's "
+        "firewall"},
     {403, 0, "AuthorizationPermissionMismatch", TW_FORBIDDEN, TW_FORBIDDEN,
-        "the right for this is missing: check the SAS or role"},
+        "the permission for this is missing: check the SAS or role"},
     {403, 0, "AuthorizationResourceTypeMismatch", TW_FORBIDDEN, TW_FORBIDDEN,
         "the SAS is for other types of resources (srt)"},
     {403, 0, "AuthorizationServiceMismatch", TW_FORBIDDEN, TW_FORBIDDEN,
@@ -56,9 +57,9 @@ static const struct rule {
         "check the SAS or role, and the account's firewall"},
     {404, 0, "MessageNotFound", TW_CONFLICT, TW_CONFLICT, NULL},
     {404, 0, "TableNotFound", TW_NOT_FOUND, TW_NOT_FOUND,
-        "there is no such table"},
+        "the table does not exist"},
     {404, 0, "QueueNotFound", TW_NOT_FOUND, TW_NOT_FOUND,
-        "there is no such queue"},
+        "the queue does not exist"},
     {404, 0, NULL, TW_NOT_FOUND, TW_NOT_FOUND, NULL},
     {407, 0, NULL, TW_REFUSED, TW_REFUSED, "check the proxy's credentials"},
     {408, 0, NULL, TW_BUSY, TW_UNKNOWN, NULL},
@@ -114,8 +115,9 @@ bool answer_is_token_refused(int status, const char *code)
 }
 
 #define ROLE_ADVICE(service)                                                   \
-    "the identity lacks the right for this: give it the role Storage " service \
-    " Data Contributor on the account (that takes up to 30 minutes to work), " \
+    "the identity lacks the permission for this: assign it the role "          \
+    "Storage " service " Data Contributor on the account (which may take 30 "  \
+    "minutes to take effect), "                                                \
     "and check the account's firewall"
 
 const char *answer_token_advice(int status, const char *code, bool queue)

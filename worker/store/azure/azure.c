@@ -381,7 +381,7 @@ static enum tw_err transfer(
     add_authorization(call, path, headers);
     if (url->overflow || call->path.overflow || call->query.overflow)
         return err_fail(&exchange->err, TW_INVALID,
-            "its filter and keys make an address of more than %d bytes",
+            "its filter and keys need a URL of more than %d bytes",
             URL_MAX_BYTES);
     code = http_send(call->azure->http,
         &(struct http_request){
@@ -424,7 +424,7 @@ static void add_clock(const struct call *call, struct buf *sentence)
         return;
     if (off > -CLOCK_OFF_TICKS && off < CLOCK_OFF_TICKS)
         return;
-    buf_add_format(sentence, "; the clock here is %lld minutes %s",
+    buf_add_format(sentence, "; the clock of this machine is %lld minutes %s",
         (long long)((off < 0 ? -off : off) / (60 * TICKS_PER_S)),
         off < 0 ? "fast" : "slow");
 }
@@ -540,10 +540,10 @@ static enum tw_err check_success(struct call *call)
     else if (!call->azure->account->cosmos &&
              http_answer_field(&call->answer, "x-ms-version").len == 0)
         err_fail(err, TW_UNKNOWN,
-            "it has no x-ms-version: something on the way has taken header "
-            "fields off, or it is no Azure Storage");
+            "it has no x-ms-version: a proxy removed header fields, or this is "
+            "not Azure Storage");
     else if (repeats_signature(call))
-        err_fail(err, TW_UNKNOWN, "it repeats the signature that was sent");
+        err_fail(err, TW_UNKNOWN, "it contains the signature that was sent");
     else
         return TW_OK;
     return garbled(call);
@@ -583,7 +583,8 @@ static enum tw_err send_with_new_token(struct call *call, enum tw_err refusal)
     if (code != TW_OK)
         return code;
     log_debug(call->azure->log_name,
-        "%s %s: the access token was refused; sent again with a new one",
+        "%s %s: the access token was refused; the request is retried with a "
+        "new token",
         call->operation, call->target);
     call->exchange->err.text[0] = '\0';
     call->error = (struct answer_error){.code = ""};
@@ -659,7 +660,8 @@ static struct slice keep_body(struct call *call, struct page *page)
     return buf_slice(&page->body);
 }
 
-/* The continuation from the head, copied into the page's arena. */
+/* The continuation from the response's header fields, copied into the page's
+ * arena. */
 static struct continuation read_continuation(
     struct call *call, struct page *page, const char *first, const char *second)
 {
@@ -739,8 +741,8 @@ static enum tw_err read_asked(struct call *call, struct slice partition_key,
 
     if (code == TW_OK && !(slice_equal(entity->partition_key, partition_key) &&
                              slice_equal(entity->row_key, row_key)))
-        code =
-            err_fail(err, TW_UNKNOWN, "an entity came that was not asked for");
+        code = err_fail(
+            err, TW_UNKNOWN, "it has an entity that was not requested");
     return judge_page(call, page, code);
 }
 
@@ -785,8 +787,7 @@ static enum tw_err write_batch(
     if (!call->body.overflow)
         return TW_OK;
     err_fail(&call->exchange->err, TW_TOO_LARGE,
-        "the batch takes more than %zu bytes with its addresses",
-        call->body.max);
+        "the batch with its URLs takes more than %zu bytes", call->body.max);
     return call_named(call, TW_TOO_LARGE);
 }
 
@@ -840,7 +841,7 @@ static enum tw_err judge_parts(
         return keep_etags(call, parts, batch, ret);
     if (!answer.refused) {
         err_fail(&call->exchange->err, TW_UNKNOWN,
-            "%zu parts came for %zu operations", count, batch->count);
+            "it has %zu parts for %zu operations", count, batch->count);
         return garbled(call);
     }
     ret->failed = answer.failed;
@@ -938,7 +939,9 @@ static enum tw_err azure_queue_put(struct store *store,
     if (code == TW_OK &&
         (ret->count != 1 || ret->list[0].pop_receipt.len == 0)) {
         err_fail(&exchange->err, TW_UNKNOWN,
-            "%zu messages, or no PopReceipt, came for one", ret->count);
+            "it has %zu messages, or no PopReceipt, for one message that was "
+            "put",
+            ret->count);
         ret->count = 0;
         code = garbled(&call);
     }
@@ -952,7 +955,7 @@ static enum tw_err check_messages(
 {
     if (ret->count > count) {
         err_fail(&call->exchange->err, TW_UNKNOWN,
-            "%zu messages came where %u were asked for", ret->count, count);
+            "it has %zu messages, but %u were requested", ret->count, count);
         ret->count = 0;
         return garbled(call);
     }

@@ -83,7 +83,7 @@ static enum tw_err check_http(const char *host, const char *what,
     if (http == ENDPOINT_HTTP_NONE)
         return err_fail(err, TW_INVALID,
             "%s is plain http, which would show the data to the network: use "
-            "https, or say allow_http: true",
+            "https, or write allow_http: true",
             what);
     return err_fail(err, TW_INVALID,
         "%s is plain http, which would show an access token to the network: "
@@ -114,7 +114,7 @@ enum tw_err endpoint_read(struct slice url, const char *what,
     if (split_authority(ret, authority, tls, &host) != TW_OK ||
         !path_is_sound(ret->path)) {
         err_fail(err, code,
-            "%s is no address such as "
+            "%s is not an address such as "
             "https://myaccount.table.core.windows.net",
             what);
         goto done;

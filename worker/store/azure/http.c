@@ -278,7 +278,7 @@ static const char *judge_length(const struct http_answer *answer)
             continue;
         lengths++;
         if (!text_int64(field->value, 0, INT64_MAX, &value))
-            return "its Content-Length is no number";
+            return "its Content-Length is not a number";
     }
     if (lengths > 1)
         return "it has more than one Content-Length";
@@ -293,7 +293,7 @@ static const char *judge_line(
     const struct transfer *transfer, struct slice line)
 {
     if (line.len > 0 && (line.at[0] == ' ' || line.at[0] == '\t'))
-        return "a header field of it goes on in the next line";
+        return "it has a header field that continues in the next line";
     if (transfer->answer->field_count == HTTP_MAX_FIELDS &&
         !is_status_line(line) && !is_end_of_head(line))
         return "it has more than 64 header fields";
@@ -546,10 +546,11 @@ static enum tw_err fail_unsent(CURL *handle, const struct transfer *transfer,
             strerror((int)number));
     if (transfer->ends)
         return err_fail(err, TW_BUSY,
-            "not sent to %s: given up, the process is to end", peer);
+            "not sent to %s: cancelled, because the process stops", peer);
     if (transfer->given_up)
         return err_fail(err, TW_BUSY,
-            "cannot connect to %s: given up, nothing responds there", peer);
+            "cannot connect to %s: cancelled, because nothing responds there",
+            peer);
     if (result == CURLE_OPERATION_TIMEDOUT)
         return err_fail(
             err, TW_BUSY, "cannot connect to %s: no answer in time", peer);
@@ -566,27 +567,30 @@ static enum tw_err fail_sent(const struct transfer *transfer, const char *peer,
 {
     if (transfer->foreign)
         return err_fail(err, TW_UNKNOWN,
-            "sent to %s, but what came is the answer to another request", peer);
+            "sent to %s, but the answer belongs to another request", peer);
     if (transfer->spoilt != NULL)
         return err_fail(err, TW_UNKNOWN,
             "sent to %s, but the answer cannot be used: %s (check any proxy)",
             peer, transfer->spoilt);
     if (transfer->ends)
         return err_fail(err, TW_UNKNOWN,
-            "sent to %s, but given up before an answer: the process is to end",
+            "sent to %s, but cancelled before an answer, because the process "
+            "stops",
             peer);
     if (transfer->given_up)
         return err_fail(err, TW_UNKNOWN,
-            "sent to %s, but given up before an answer: nothing responds there",
+            "sent to %s, but cancelled before an answer, because nothing "
+            "responds there",
             peer);
     if (result == CURLE_OPERATION_TIMEDOUT)
         return err_fail(
             err, TW_UNKNOWN, "sent to %s, but no answer came in time", peer);
     if (result == CURLE_ABORTED_BY_CALLBACK)
         return err_fail(err, TW_UNKNOWN,
-            "sent to %s, but the connection died before an answer", peer);
-    return err_fail(err, TW_UNKNOWN, "sent to %s, but no whole answer came: %s",
-        peer, reason(transfer, result));
+            "sent to %s, but the connection was closed before an answer", peer);
+    return err_fail(err, TW_UNKNOWN,
+        "sent to %s, but the answer is incomplete: %s", peer,
+        reason(transfer, result));
 }
 
 static enum tw_err outcome(CURL *handle, const struct transfer *transfer,

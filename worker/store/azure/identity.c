@@ -117,7 +117,7 @@ static enum tw_err read_client(struct identity *identity,
     if (text_is_guid(slice_of(identity->client_id)))
         return TW_OK;
     return err_fail(err, TW_INVALID,
-        "%s is no client id: that is a GUID, as the portal shows it",
+        "%s is not a client id: it must be a GUID, as the portal shows it",
         given ? "client_id" : VARIABLE_CLIENT);
 }
 
@@ -167,8 +167,7 @@ static enum tw_err read_workload(struct identity *identity, struct err *err)
             "service account is annotated",
             missing);
     if (!is_name(tenant))
-        return err_fail(
-            err, TW_INVALID, VARIABLE_TENANT " is no id of a tenant");
+        return err_fail(err, TW_INVALID, VARIABLE_TENANT " is not a tenant id");
     identity->source = SOURCE_WORKLOAD;
     identity->tenant = mem_text(tenant, strlen(tenant));
     identity->file = mem_text(file, strlen(file));

@@ -66,16 +66,16 @@ static enum tw_err read_lifetime(const struct json *object, int64_t wall_ticks,
     if (number_of(object, "expires_in", ret_s)) {
         if (*ret_s <= 0)
             return err_fail(
-                err, TW_BUSY, "the token that came had expired already");
+                err, TW_BUSY, "the received token has already expired");
         return TW_OK;
     }
     if (!number_of(object, "expires_on", &on_s))
         return err_fail(err, TW_BUSY,
-            "a token came without expires_in and expires_on, so that nobody "
-            "knows how long it is valid");
+            "the received token has neither expires_in nor expires_on, so its "
+            "validity is unknown");
     if (on_s <= now_s)
         return err_fail(err, TW_BUSY,
-            "the token that came had expired already by the clock of this "
+            "the received token has already expired by the clock of this "
             "machine: check the clock");
     *ret_s = on_s - now_s;
     return TW_OK;
@@ -90,14 +90,15 @@ static enum tw_err read_token(const struct json *object, int64_t wall_ticks,
     enum tw_err code;
 
     if (token.len == 0)
-        return err_fail(err, TW_BUSY, "what came has no access_token");
+        return err_fail(err, TW_BUSY, "the response has no access_token");
     if (!is_token(token))
         return err_fail(err, TW_BUSY,
-            "what came as access_token is no token: it is too long, or has "
-            "characters that no token has");
+            "the access_token of the response is invalid: it is too long, or "
+            "has invalid characters");
     if (type.len > 0 &&
         !(type.len == 6 && strncasecmp(type.at, "Bearer", 6) == 0))
-        return err_fail(err, TW_BUSY, "the token that came is not for Bearer");
+        return err_fail(
+            err, TW_BUSY, "the received token is not of type Bearer");
     code = read_lifetime(object, wall_ticks, &lifetime_s, err);
     if (code != TW_OK)
         return code;
@@ -161,7 +162,8 @@ static enum tw_err refuse(
         error = text_of(object, "error");
         add_reason(object, &sentence);
     } else if (status >= 300 && status < 400) {
-        buf_add_text(&sentence, ": it points elsewhere, which is not followed");
+        buf_add_text(&sentence,
+            ": it redirects to another address, which is not followed");
     }
     code = may_pass(status, error) ? TW_BUSY : TW_REFUSED;
     err_fail(err, code, "%s", buf_text(&sentence));
@@ -183,7 +185,7 @@ enum tw_err identity_answer_read(int status, struct slice body,
         code = refuse(status, object, err);
     else if (object == NULL)
         code = err_fail(
-            err, TW_BUSY, "what came is not the JSON of a token server");
+            err, TW_BUSY, "the response is not the JSON of a token server");
     else
         code = read_token(object, wall_ticks, ret, err);
     json_free(json);

@@ -365,8 +365,8 @@ static enum tw_err fail_page(
     const struct reading *reading, const struct walk *walk)
 {
     return err_fail(reading->err, TW_UNKNOWN,
-        "the body is no whole JSON page (%s byte %zu)",
-        walk->at == walk->end ? "it ends at" : "trouble at",
+        "the body is not a complete JSON page (%s byte %zu)",
+        walk->at == walk->end ? "it ends at" : "invalid at",
         (size_t)(walk->at - reading->body.at));
 }
 
@@ -430,7 +430,7 @@ static enum tw_err read_next(struct reading *reading)
         return fail_page(reading, walk);
     if (reading->page->count == PAGE_MAX_ENTITIES)
         return err_fail(reading->err, TW_UNKNOWN,
-            "more than %d came on one page", PAGE_MAX_ENTITIES);
+            "the page has more than %d entries", PAGE_MAX_ENTITIES);
     code = reading->read(reading,
         (struct slice){walk->at, (size_t)(walk->end - walk->at)}, &end);
     if (code != TW_OK)
@@ -513,7 +513,7 @@ static enum tw_err read_body(struct reading *reading)
         code = fail_page(reading, &reading->walk);
     if (code == TW_OK && !value_came)
         code = err_fail(reading->err, TW_UNKNOWN,
-            "the body is JSON, but no page of a table");
+            "the body is JSON, but not a page of a table");
     if (code != TW_OK)
         reading->page->count = 0;
     return code;
@@ -574,7 +574,8 @@ enum tw_err odata_entity(
 
     skip_blanks(&walk);
     if (object.at == NULL || object.at[0] != '{' || walk.at != walk.end)
-        return err_fail(err, TW_UNKNOWN, "the body is no whole JSON entity");
+        return err_fail(
+            err, TW_UNKNOWN, "the body is not a complete JSON entity");
     code = entity_parse(object, need_keys, &page->arena, entity, NULL, err);
     if (code != TW_OK)
         return need_keys && !is_entity(object) ? TW_UNKNOWN : TW_INVALID;

@@ -326,7 +326,7 @@ static xmlDoc *parse_messages(struct slice body, struct err *err)
     if (document == NULL) {
         err_fail(err, TW_INVALID,
             why != NULL ? "the body cannot be read: %s"
-                        : "the body is not well-formed XML, %s was expected",
+                        : "the body is not well-formed XML (%s was expected)",
             why != NULL ? why : name);
     } else if (!is_element(xmlDocGetRootElement(document), name)) {
         err_fail(err, TW_INVALID, "the body is XML, but not %s", name);

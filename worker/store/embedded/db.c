@@ -213,8 +213,7 @@ static const struct trouble {
 static _Noreturn void end_process(const char *path, const char *what)
 {
     log_error("store",
-        "%s: %s; ending, so that nothing is taken for stored"
-        " that is not",
+        "%s: %s; the process ends, so that no lost write counts as stored",
         path, what);
     _exit(EXIT_TRY_AGAIN);
 }
@@ -224,7 +223,7 @@ static _Noreturn void end_process(const char *path, const char *what)
 static void end_if_indeterminate(const char *path, int result)
 {
     if (result == SQLITE_IOERR_FSYNC || result == SQLITE_IOERR_DIR_FSYNC)
-        end_process(path, "what was written could not be forced to the disk");
+        end_process(path, "writes could not be synced to the disk");
     if (result == SQLITE_NOMEM || result == SQLITE_IOERR_NOMEM)
         end_process(path, "out of memory");
 }
@@ -531,7 +530,7 @@ static enum tw_err check_ours(
     *ret_convert = version == SCHEMA_UTF8_KEYS;
     if (!*ret_empty && !*ret_convert && version != SCHEMA_VERSION)
         return err_fail(err, TW_INVALID,
-            "%s: it has version %lld, this tableward knows version %d",
+            "%s: it has version %lld, but this tableward supports version %d",
             db->path, (long long)version, SCHEMA_VERSION);
     return TW_OK;
 }
@@ -742,8 +741,7 @@ static enum tw_err check_read_only(
 
     if (empty)
         return err_fail(err, TW_INVALID,
-            "%s: nothing has been stored in it, and it cannot be written",
-            db->path);
+            "%s: it is empty, and cannot be written", db->path);
     code = ask(db, COUNT_CLOCK, &clocks, text, err);
     if (code == TW_OK)
         code = ask(db, COUNT_IDENTITY, &identities, text, err);
@@ -751,8 +749,8 @@ static enum tw_err check_read_only(
         return code;
     if (convert || clocks == 0)
         return err_fail(err, TW_INVALID,
-            "%s: an earlier release of tableward wrote it; run any command on "
-            "it where it can be written, which converts it",
+            "%s: it was written by an earlier release of tableward: run any "
+            "command once while the file can be written, which converts it",
             db->path);
     return identities > 0 ? read_identity(db, err) : TW_OK;
 }

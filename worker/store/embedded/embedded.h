@@ -9,9 +9,9 @@ struct pool;
 struct store;
 
 /*
- * embedded_open: open or create the file at path (":memory:": a store that
- * lives until it is closed). Several processes may open the file. name and path
- * are borrowed. Owned.
+ * embedded_open: open or create the file at path (":memory:": a store in
+ * memory, which is gone when it is closed). Several processes may open the
+ * file. name and path are borrowed; *ret is owned by the caller.
  *
  * TW_FULL: the file cannot be created or written; err has the path and the
  * reason. TW_INVALID: the file is not a tableward file, or has a newer version.

@@ -270,7 +270,8 @@ static enum tw_err end_reading(struct pool *pool, struct exchange *exchange,
     db_close(db);
     return_reader(pool, NULL);
     return err_fail(&exchange->err, TW_BUSY,
-        "%s: another process began to write it while it was read", pool->path);
+        "%s: another process began to write to it while it was read",
+        pool->path);
 }
 
 enum tw_err pool_read(struct pool *pool, struct exchange *exchange,

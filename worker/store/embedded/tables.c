@@ -554,7 +554,7 @@ static enum tw_err make_room(struct scanning *scanning,
     if (scanning->page->count == 0) {
         if (size > max_bytes)
             return err_fail(err, TW_TOO_LARGE,
-                "an entity has %zu bytes; the answer may have %zu", size,
+                "an entity has %zu bytes; a page may have %zu", size,
                 max_bytes);
     } else if (scanning->bytes + size > max_bytes ||
                scanning->bytes + size > PAGE_MAX_BYTES) {
@@ -670,7 +670,7 @@ static enum tw_err check_found(
     if (!there)
         return err_fail(err, TW_NOT_FOUND, "the entity does not exist");
     if (etag != stamp_of(change->operation->entity.etag))
-        return err_fail(err, TW_CONFLICT, "the entity has another ETag by now");
+        return err_fail(err, TW_CONFLICT, "the entity has another ETag now");
     return TW_OK;
 }
 
