@@ -345,7 +345,8 @@ static bool is_written(struct attempt *attempt, enum lease_status word)
         if (lease_clock_is_over(&attempt->lease.clock))
             set_lease_expired(attempt);
         else
-            log_outage(attempt, "its end could not be written to the ledger");
+            log_outage(attempt,
+                "the end of the run could not be written to the ledger");
         break;
     }
     return false;
@@ -373,7 +374,7 @@ static bool move_and_store(struct attempt *attempt, enum ledger_state state)
 {
     if (ledger_move(&attempt->lease.run, state, &attempt->result->err) == TW_OK)
         return stored(attempt);
-    log_outage(attempt, "its end is not possible");
+    log_outage(attempt, "the run cannot end");
     return false;
 }
 
@@ -607,9 +608,8 @@ static void end_with_copy(struct attempt *attempt, enum ledger_state state,
     const char *reason, bool may_be_there)
 {
     if (put_copy(attempt, may_be_there) != TW_OK) {
-        err_prefix(&attempt->err,
-            "it has failed, and its message cannot be put "
-            "into the poison queue");
+        err_prefix(&attempt->err, "the run has failed, and its message cannot "
+                                  "be put into the poison queue");
         end_held(attempt, LEDGER_WAITS_FOR_STORE);
         return;
     }
@@ -722,7 +722,8 @@ static void end_try_again(struct attempt *attempt)
     set_aside(
         attempt, "", lease_now_ticks(&attempt->lease) + wait_ms * TICKS_PER_MS);
     if (attempt->result->end == ATTEMPT_DEFERRED)
-        log_run_warn(&attempt->log, "attempt %d failed, again in %lld s: %s",
+        log_run_warn(&attempt->log,
+            "attempt %d failed, the next begins in %lld s: %s",
             (int)run->attempt, (long long)wait_ms / 1000, attempt->err.text);
 }
 
@@ -835,8 +836,9 @@ static void lease_held(struct attempt *attempt)
     if (attempt->lease.newly_held)
         log_run_warn(&attempt->log, "is held, no failure of its own: %.*s",
             SLICE_ARG(attempt->lease.run.error));
-    log_run_debug(&attempt->log, "%s until %s at least",
-        attempt->result->held ? "another owner has it" : "not its time",
+    log_run_debug(&attempt->log, "%s: not before %s",
+        attempt->result->held ? "another attempt has the lease"
+                              : "the run waits",
         text_from_ticks(attempt->lease.until_ticks, time));
 }
 
@@ -844,7 +846,7 @@ static void lease_paused(struct attempt *attempt)
 {
     lease_delete_message(&attempt->lease);
     attempt->result->end = ATTEMPT_PAUSED;
-    log_run_info(&attempt->log, "is paused: its message is deleted");
+    log_run_info(&attempt->log, "is paused: its message was deleted");
 }
 
 static void lease_missing(struct attempt *attempt)

@@ -474,10 +474,10 @@ static enum tw_err check_store(
 
     if (store == NULL)
         return err_fail(err, TW_INVALID,
-            "the worker has no store: name one with `store:` in `worker:`");
+            "the worker has no store: write `store:` in `worker:`");
     if (!store->capabilities.has_queues)
         return err_fail(err, TW_INVALID,
-            "store '%s' has no queues: the worker needs another one",
+            "store '%s' has no queues: the worker needs another store",
             store->name);
     return TW_OK;
 }
@@ -497,8 +497,7 @@ static void reload(struct consumer *consumer)
     definition = options->reload(options->context);
     if (definition && check_store(definition, &err) != TW_OK) {
         log_error(OBJECT,
-            "the new configuration is refused, the old one "
-            "stays: %s",
+            "the new configuration is refused, and the old one stays: %s",
             err.text);
         definition_drop(definition);
         definition = NULL;
@@ -568,7 +567,7 @@ static void take_orphan(struct consumer *consumer)
         worker_threads_release(consumer->threads);
         consumer->orphans_due_ms = platform_boot_ms() + ORPHANS_AGAIN_MS;
     } else {
-        log_info(OBJECT, "takes up run %.*s/%.*s, which nobody works on",
+        log_info(OBJECT, "continues run %.*s/%.*s, which no worker executes",
             SLICE_ARG(run->job), SLICE_ARG(run->id));
         worker_threads_assign(consumer->threads, &task);
     }
@@ -689,7 +688,7 @@ static void prune_runs(struct consumer *consumer)
                 prune->pruned == 1 ? "" : "s");
         break;
     case WALK_FAILED:
-        log_warn(OBJECT, "pruning ends early: %s", err.text);
+        log_warn(OBJECT, "pruning stopped early: %s", err.text);
         break;
     case WALK_MORE:
     case WALK_FOUND:
@@ -852,7 +851,7 @@ static void add_status(struct consumer *consumer,
             view->queues_failing, setup->queue_count, view->cause.text);
     if (consumer->held_due_ms < PLATFORM_NEVER)
         buf_add_format(
-            to, "; runs are held or wait: %s", consumer->shown_cause.text);
+            to, "; runs are held or waiting: %s", consumer->shown_cause.text);
     add_failed(consumer, to);
     add_past(outage_later(&consumer->past, &view->past), to);
 }

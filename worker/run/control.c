@@ -170,7 +170,8 @@ static enum tw_err apply_entry(
     }
     if (!message_args_same(run->args, entering->run->args))
         return err_fail(err, TW_CONFLICT,
-            "the id %.*s is known with other arguments", SLICE_ARG(run->id));
+            "the id %.*s was used before with other arguments",
+            SLICE_ARG(run->id));
     if (ledger_state_ended(run->state))
         return err_fail(err, TW_CONFLICT, "run %.*s/%.*s has %s already",
             SLICE_ARG(run->job), SLICE_ARG(run->id),
@@ -225,8 +226,8 @@ static void withdraw(
     if (ledger_remove(store, &exchange, stored) == TW_OK)
         return;
     (void)err_fail(err, TW_BUSY,
-        "%s; and run %.*s/%.*s stays in the ledger, so it may be done all the "
-        "same: cancel it, or enqueue it again",
+        "%s; the ledger still has run %.*s/%.*s, so a worker may execute it: "
+        "cancel it, or enqueue it again",
         why.text, SLICE_ARG(stored->job), SLICE_ARG(stored->id));
 }
 
@@ -323,8 +324,8 @@ static enum tw_err fail_unknown(const char *id, struct err *err)
     const struct err why = *err;
 
     return err_fail(err, TW_UNKNOWN,
-        "%s; whether it was enqueued is not known: `enqueue` with --id %s "
-        "makes sure of it, and makes no second run",
+        "%s; it is unknown whether the run was enqueued: `enqueue` it again "
+        "with --id %s, which makes no second run",
         why.text, id);
 }
 
@@ -535,9 +536,9 @@ static enum tw_err wake(const struct definition *definition,
         run->job, run->args, run->id, 0, run->traceparent, false, &text);
     if (text.overflow || text.len > QUEUE_MAX_MESSAGE_BYTES)
         outcome = err_fail(err, TW_TOO_LARGE,
-            "run %.*s/%.*s is queued, but no message can carry its arguments: "
-            "a worker takes it up when it looks for such runs, every ten "
-            "minutes; `run %.*s --id %.*s` does so now",
+            "run %.*s/%.*s is queued, but its arguments are too long for a "
+            "message: a worker finds the run within ten minutes; `run %.*s "
+            "--id %.*s` executes it now",
             SLICE_ARG(run->job), SLICE_ARG(run->id), SLICE_ARG(run->job),
             SLICE_ARG(run->id));
     else
@@ -755,7 +756,7 @@ static enum tw_err find_copy(struct store *store, const struct ledger_run *run,
         }
     }
     return err_fail(err, TW_INVALID,
-        "the copy of message %.*s is not among the first %d of queue "
+        "the copy of message %.*s is not among the first %d messages of queue "
         "%.*s%s: put it back by hand",
         SLICE_ARG(run->id), QUEUE_MAX_GET, SLICE_ARG(run->queue),
         SETUP_POISON_SUFFIX);

@@ -80,10 +80,11 @@ TW_MUST_USE enum tw_err control_resume(const struct definition *definition,
     struct slice job, struct slice id, bool *ret_unserved, struct err *err);
 
 /*
- * control_finish: request that a following run makes its last rounds and ends;
- * now: one last round. If the run waits for its next round, ResumesAt becomes
- * the present time; any waiting run gets a wake-up message. TW_CONFLICT: the
- * run has ended. Call only for a job that follows.
+ * control_finish: ask a run of a job with `follow: true` to make its last
+ * rounds and end; now: to make only one last round. If the run waits for its
+ * next round, ResumesAt becomes the present time; any waiting run gets a
+ * wake-up message. TW_CONFLICT: the run has ended. Call only for a job with
+ * `follow: true`.
  */
 TW_MUST_USE enum tw_err control_finish(const struct definition *definition,
     struct slice job, struct slice id, bool now, struct err *err);

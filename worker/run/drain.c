@@ -41,7 +41,8 @@ static void add_name(struct looking *l, const struct ledger_run *run)
 {
     buf_add_format(l->names, "%s%.*s/%.*s is %s", l->left > 0 ? ", " : "",
         SLICE_ARG(run->job), SLICE_ARG(run->id),
-        run->newer ? "a newer version's" : ledger_state_name(run->state));
+        run->newer ? "in a state of a newer version"
+                   : ledger_state_name(run->state));
     if (!run->newer && run->waits_for.len > 0)
         buf_add_format(l->names, " for %.*s", SLICE_ARG(run->waits_for));
     l->left++;

@@ -302,8 +302,8 @@ static void set_definition(
         run->checkpoint = (struct slice){0};
         ledger_add_note(run,
             slice_of(job->kind->table_job
-                         ? "a changed definition was accepted: first round "
-                           "again"
+                         ? "a changed definition was accepted: began again "
+                           "with the first round"
                          : "the definition changed: started over with the new "
                            "one"));
         log_run_info(&log,
@@ -499,7 +499,8 @@ static enum lease_outcome judge(
     if (wish->args_json.len > 0 &&
         !message_args_same(wish->args_json, run->args)) {
         (void)err_fail(err, TW_INVALID,
-            "the id %.*s is known with other arguments", SLICE_ARG(wish->id));
+            "the id %.*s was used before with other arguments",
+            SLICE_ARG(wish->id));
         return LEASE_REFUSED;
     }
     if (ledger_state_ended(run->state))
@@ -915,7 +916,8 @@ static void hide_s(struct lease *lease, int64_t seconds)
     if (store_queue_renew(lease->store, &exchange, lease->queue,
             slice_of(lease->message_id), lease->pop_receipt,
             seconds < 0 ? 0 : seconds) != TW_OK)
-        log_debug("queue", "%s: message %s stays hidden as it is: %s",
+        log_debug("queue",
+            "%s: the visibility timeout of message %s could not be changed: %s",
             lease->queue, lease->message_id, exchange.err.text);
     count_request(lease, &exchange);
 }

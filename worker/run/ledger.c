@@ -447,10 +447,11 @@ static enum tw_err cannot_read(const struct entity *entity,
     buf_init(&keys, sizeof(err->text));
     entity_add_keys(&keys, entity->partition_key, entity->row_key);
     if (property)
-        err_fail(err, TW_INVALID, "the ledger's %.*s of run %s cannot be read",
+        err_fail(err, TW_INVALID,
+            "in the ledger, property %.*s of run %s is invalid",
             SLICE_ARG(property->name), buf_text(&keys));
     else
-        err_fail(err, TW_INVALID, "the ledger's entity %s has no State",
+        err_fail(err, TW_INVALID, "in the ledger, run %s has no State",
             buf_text(&keys));
     buf_done(&keys);
     return TW_INVALID;

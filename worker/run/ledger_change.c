@@ -484,7 +484,8 @@ enum tw_err ledger_change(struct ledger_change *change, enum ledger_known known,
     for (int round = 0; outcome == TW_OK; round++) {
         if (round == CHANGE_ROUNDS) {
             change->of_run = true;
-            outcome = err_fail(err, TW_BUSY, "run %.*s/%.*s keeps changing",
+            outcome = err_fail(err, TW_BUSY,
+                "run %.*s/%.*s changed before each attempt to write it",
                 SLICE_ARG(run->job), SLICE_ARG(run->id));
             break;
         }

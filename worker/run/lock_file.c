@@ -202,14 +202,14 @@ struct lock_file *lock_file_open(const char *folder, int64_t keep_ms)
     if (folder == NULL)
         return NULL;
     if (strlen(platform_boot_id()) != BOOT_ID_LEN) {
-        log_debug(OBJECT, "none: the boot id of this machine is not known");
+        log_debug(OBJECT, "not used: the boot id of this machine is unknown");
         return NULL;
     }
     text_random_id(name);
     file = make(folder, name);
     if (file < 0 || !identify(file, name, identity)) {
-        log_debug(OBJECT, "none in %s: %s", folder,
-            errno == ENOLCK ? "its file system may lose locks, or shares them "
+        log_debug(OBJECT, "cannot be used in %s: %s", folder,
+            errno == ENOLCK ? "the file system may lose locks, or shares them "
                               "with other hosts"
                             : strerror(errno));
         return NULL;
@@ -382,8 +382,8 @@ static void store_note(const struct lock_file *lock_file, size_t place)
 
     if (pwrite(lock_file->file, note->text, NOTE_BYTES,
             (off_t)(place * NOTE_BYTES)) != NOTE_BYTES)
-        log_debug(OBJECT, "%s/%s: a run cannot be noted: %s", lock_file->folder,
-            lock_file->name, strerror(errno));
+        log_debug(OBJECT, "%s/%s: a run cannot be recorded: %s",
+            lock_file->folder, lock_file->name, strerror(errno));
 }
 
 /* Lock held. The index of the run's former note, if its until_ms is not

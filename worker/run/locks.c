@@ -237,9 +237,11 @@ static void set_strange(
     (void)err_fail(l->err, TW_CONFLICT,
         "waits for its turn: the lock of table %s (%s/%.*s in %s) %s",
         need->table, LOCKS_PARTITION, SLICE_ARG(row->row_key), LEDGER_TABLE,
-        row->is_newer ? "is a newer version's: its runs end with that version"
-                      : "does not say which run has it: once no table job of "
-                        "the table is at work, delete it");
+        row->is_newer
+            ? "was written by a newer version: let that version finish its runs"
+            : "does not say which run has the lock: when no copy, move or "
+              "schema-upgrade of this table is running, delete this lock "
+              "entity");
 }
 
 /* Read the run of a row. *ret_open: the run exists and has not
@@ -278,7 +280,7 @@ static void set_blocked(struct locking *l, const struct need *need,
     (void)err_fail(l->err, TW_CONFLICT,
         "waits for its turn: run %.*s/%.*s %s table %s and is %.*s%s%.*s%s%.*s",
         SLICE_ARG(row->job), SLICE_ARG(row->id),
-        row->is_want ? "waits longer for" : "has", need->table,
+        row->is_want ? "has waited longer for" : "has", need->table,
         SLICE_ARG(ledger_state_shown(run)), waits.len > 0 ? " for " : "",
         SLICE_ARG(waits), cause.len > 0 ? ": " : "", SLICE_ARG(cause));
 }
@@ -557,7 +559,8 @@ void locks_release(struct store *store, const struct deadline *deadline,
     }
     if (err.text[0] != '\0')
         log_debug("locks",
-            "run %.*s/%.*s has ended and its locks stay for now: %s",
+            "run %.*s/%.*s has ended, but its locks could not be deleted yet: "
+            "%s",
             SLICE_ARG(job), SLICE_ARG(id), err.text);
     mem_free(l.rows);
     arena_done(&l.arena);

@@ -233,7 +233,7 @@ static enum tw_err args_from_json(const struct job *job,
             return refuse(err, "not a string: argument", names[i], NULL);
         if (has_lone_surrogate(json_raw(value)))
             return refuse(
-                err, "half a surrogate pair in argument", names[i], NULL);
+                err, "half of a surrogate pair in argument", names[i], NULL);
         values[i] = json_string(value);
     }
     return message_args(job, names, values, count, arena, ret, err);
@@ -404,7 +404,7 @@ static enum tw_err read_job(const struct json *message, const struct jobs *jobs,
     if (outcome != TW_OK)
         return outcome;
     if (!given)
-        return err_fail(err, TW_INVALID, "the message names no \"job\"");
+        return err_fail(err, TW_INVALID, "the message has no \"job\"");
     ret->job = jobs_find(jobs, name);
     if (ret->job == NULL) {
         ret->unknown_job = name;
@@ -424,8 +424,9 @@ static enum tw_err read_id(const struct json *message, struct arena *arena,
         return outcome;
     if (given && !text_is_run_id(id))
         return refuse(err,
-            "an id is 1 to 128 of A-Z a-z 0-9 . _ -, no dot first; not", id,
-            NULL);
+            "invalid id (it must be 1 to 128 of A-Z a-z 0-9 . _ -, not "
+            "beginning with a dot):",
+            id, NULL);
     ret->id = id;
     return TW_OK;
 }
@@ -441,8 +442,8 @@ static enum tw_err read_at(const struct json *message, struct arena *arena,
         return outcome;
     if (!text_ticks(at, &ret->requested_ticks) ||
         ret->requested_ticks < TICKS_1601)
-        return refuse(
-            err, "\"at\" is not a time like 2026-11-21T12:00:00Z:", at, NULL);
+        return refuse(err,
+            "\"at\" is not a time such as 2026-11-21T12:00:00Z:", at, NULL);
     return TW_OK;
 }
 
@@ -555,7 +556,7 @@ static enum tw_err read_json(const struct jobs *jobs, struct slice body,
     if (outcome != TW_OK)
         return outcome;
     if (json_parse(text, MESSAGE_MAX_DEPTH, &message, err) != TW_OK) {
-        err_prefix(err, "the message is not good JSON");
+        err_prefix(err, "the message cannot be parsed");
         return TW_INVALID;
     }
     outcome = read_members(message, jobs, arena, ret, err);
@@ -603,7 +604,8 @@ static enum tw_err read_argument(const struct setup_queue *queue,
         outcome = TW_OK;
     } else {
         outcome = err_fail(err, TW_INVALID,
-            "the message is not base64, as queue '%s' wants", queue->name);
+            "the message is not base64, which queue '%s' requires",
+            queue->name);
     }
     if (outcome == TW_OK)
         outcome = message_args(queue->job, &queue->job->args[0].name, &body, 1,

@@ -301,8 +301,10 @@ static void renew_message(struct renewal *renewal)
     outcome = lease_renew_message(renewal->lease, &err);
     if (outcome != TW_OK)
         log_run_debug(run_log(renewal->run), "%s: %s",
-            outcome == TW_CONFLICT ? "another worker has received its message"
-                                   : "its message could not be renewed",
+            outcome == TW_CONFLICT
+                ? "another worker has received the run's message"
+                : "the visibility timeout of the run's message could not be "
+                  "renewed",
             err.text);
     platform_lock(lock);
     if (outcome == TW_OK)
@@ -340,7 +342,8 @@ static void take_asked(struct renewal *renewal)
         request_pool_hurry(renewal->request_pool,
             lease->asked != LEASE_ASKED_NOTHING ? HURRY_MS : PLATFORM_NEVER);
     if (news && lease->asked != LEASE_ASKED_NOTHING)
-        log_run_info(run_log(renewal->run), "stops: it is to be %s",
+        log_run_info(run_log(renewal->run),
+            "stops, because the run is to be %s",
             lease->asked == LEASE_ASKED_CANCEL ? "cancelled" : "paused");
 }
 
@@ -626,7 +629,7 @@ enum tw_err renewal_phase(struct renewal *renewal, const char *phase,
     }
     if (!renewal->phase_stored)
         outcome = err_fail(err, TW_STOPPED,
-            "the phase '%s' could not be put into the ledger%s%s", phase,
+            "the phase '%s' could not be written to the ledger%s%s", phase,
             renewal->refusal.text[0] ? ": " : "", renewal->refusal.text);
     mem_free(renewal->phase);
     renewal->phase = NULL;

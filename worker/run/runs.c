@@ -523,7 +523,10 @@ static enum tw_err find(struct finding *finding, struct slice job,
     if (slash)
         job = (struct slice){id, (size_t)(slash - id)};
     if (!text_is_run_id(finding->id))
-        return err_fail(err, TW_NOT_FOUND, "'%s' is no run id", id);
+        return err_fail(err, TW_NOT_FOUND,
+            "invalid run id '%s': 1 to 128 of A-Z a-z 0-9 . _ -, not beginning "
+            "with a dot",
+            id);
     if (job.len == 0)
         outcome = find_in_configured(finding, err);
     if (outcome == TW_OK && finding->runs->count == 0)
@@ -577,7 +580,7 @@ static enum tw_err name_them(const struct runs *runs,
     (void)err_fail(err, TW_CONFLICT,
         "several jobs have a run of this id, name one of them: %s%s",
         buf_text(&names),
-        hyphen ? " (one that begins with a hyphen after --)" : "");
+        hyphen ? " (write -- before one that begins with a hyphen)" : "");
     buf_done(&names);
     return TW_CONFLICT;
 }

@@ -33,7 +33,7 @@ static const struct setting worker_table[] = {
     {.key = "store",
         .type = SETTING_TEXT,
         .offset = RAW(store),
-        .help = "where queues and ledger live; default: the default store"},
+        .help = "the store of queues and ledger; default: the default store"},
     {.key = "queues",
         .type = SETTING_NODE,
         .offset = RAW(queues),
@@ -44,7 +44,7 @@ static const struct setting worker_table[] = {
         .fallback = "16",
         .min = 1,
         .max = SETUP_SLOTS_MAX,
-        .help = "how many runs at once"},
+        .help = "maximum number of runs at once"},
     {.key = "requests",
         .former = "lanes", /* retired: read by older versions */
         .type = SETTING_INT,
@@ -52,18 +52,19 @@ static const struct setting worker_table[] = {
         .fallback = "64",
         .min = 1,
         .max = 256,
-        .help = "how many storage requests at once, over all runs"},
+        .help = "maximum number of storage requests at once, over all runs"},
     {.key = "visibility_timeout",
         .type = SETTING_DURATION_MS,
         .offset = RAW(visibility_timeout_ms),
         .fallback = "60s",
         .min = VISIBILITY_MIN_MS,
         .max = VISIBILITY_MAX_MS,
-        .help = "after it another worker takes over; whole seconds, 2s on"},
+        .help = "time after which another worker continues a killed worker's "
+                "runs; whole seconds, at least 2s"},
     {.key = "poll",
         .type = SETTING_NODE,
         .offset = RAW(poll),
-        .help = "how often an empty queue is asked: {min: 100ms, max: 30s}"},
+        .help = "how often an empty queue is polled: {min: 100ms, max: 30s}"},
     {.key = "max_attempts",
         .type = SETTING_INT,
         .offset = RAW(max_attempts),
@@ -77,7 +78,8 @@ static const struct setting worker_table[] = {
         .fallback = "0",
         .min = 0,
         .max = 1000000000,
-        .help = "a ceiling; 0: as fast as the service allows"},
+        .help =
+            "maximum rate of this process; 0: as fast as the service allows"},
     {.key = "price_per_10k",
         .type = SETTING_DOUBLE,
         .offset = RAW(price_per_10k),
@@ -91,14 +93,15 @@ static const struct setting worker_table[] = {
         .fallback = "90d",
         .min = 0,
         .max = KEEP_RUNS_MAX_MS,
-        .help = "runs that succeeded or were cancelled are pruned after it; "
-                "failed ones stay until dropped; 0: never"},
+        .help = "how long after their end succeeded and cancelled runs are "
+                "pruned; failed runs stay until dropped; 0: never"},
     {.key = "log_level",
         .type = SETTING_CHOICE,
         .offset = RAW(log_level),
         .fallback = "info",
         .choices = log_level_names,
-        .help = "of the command worker; its option --log-level counts more"},
+        .help = "log level of the command worker; its option --log-level takes "
+                "precedence"},
     {.key = "listen",
         .type = SETTING_TEXT,
         .offset = RAW(listen),
@@ -107,8 +110,8 @@ static const struct setting worker_table[] = {
     {.key = "admin_token_file",
         .type = SETTING_NODE,
         .offset = RAW(admin_token_file),
-        .help = "a file with the token that the dashboard asks for before it "
-                "changes anything; absent: it only shows"},
+        .help = "a file with the token that the dashboard requires for "
+                "changes; absent: the dashboard is read-only"},
 };
 
 const struct settings_section setup_worker_section =
@@ -130,7 +133,7 @@ static const struct setting poll_table[] = {
         .fallback = "30s",
         .min = 1,
         .max = POLL_MAX_MS,
-        .help = "the longest wait between two looks"},
+        .help = "the longest wait between two polls"},
 };
 
 const struct settings_section setup_poll_section =
@@ -155,22 +158,23 @@ static const struct setting queue_table[] = {
     {.key = "job",
         .type = SETTING_TEXT,
         .offset = RAW_QUEUE(job),
-        .help = "bound: all its messages are for this job"},
+        .help = "binds the queue: all its messages are for this job"},
     {.key = "body",
         .type = SETTING_TEXT,
         .offset = RAW_QUEUE(body),
-        .help = "bound: the argument that the whole body is"},
+        .help = "of a bound queue: the argument that the whole body contains"},
     {.key = "encoding",
         .type = SETTING_CHOICE,
         .offset = RAW_QUEUE(encoding),
         .choices = encodings,
-        .help = "bound: how the body is written; default: text"},
+        .help = "of a bound queue: the encoding of the body; default: text"},
     {.key = "slots",
         .type = SETTING_INT,
         .offset = RAW_QUEUE(slots),
         .min = 1,
         .max = SETUP_SLOTS_MAX,
-        .help = "how many runs of this queue at once; default: all slots"},
+        .help =
+            "maximum number of runs of this queue at once; default: all slots"},
 };
 
 const struct settings_section setup_queue_section =
@@ -198,7 +202,8 @@ static void load_store(struct setup_loader *loader,
     if (at == NULL) {
         if (node && stores->by_default == stores->count && stores->count > 0)
             problems_add(loader->problems, node->mark,
-                "worker: which store? there are several and no default_store");
+                "worker: `store:` is missing, because there are several stores "
+                "and no default_store");
         return;
     }
     for (size_t i = 0; i < stores->count; i++) {
@@ -229,13 +234,13 @@ static void check_queue_name(struct setup_loader *loader,
         problems_add(loader->problems, at->mark, "%s", err.text);
     else if (name.len > longest)
         problems_add(loader->problems, at->mark,
-            "queue name '%.*s' is too long: with '%s' behind it, it must not "
-            "have more than 63 characters",
+            "queue name '%.*s' is too long: with '%s' appended it may have at "
+            "most 63 characters",
             SLICE_ARG(name), SETUP_POISON_SUFFIX);
     for (size_t i = 0; i < loader->setup->queue_count; i++)
         if (slice_is(name, loader->setup->queues[i].name))
             problems_add(loader->problems, at->mark,
-                "queue '%.*s' is there twice", SLICE_ARG(name));
+                "queue '%.*s' is listed twice", SLICE_ARG(name));
 }
 
 static void unknown_job(
@@ -308,7 +313,7 @@ static void load_binding(struct setup_loader *loader,
         at = yaml_get(node, need_job[i]);
         if (at)
             problems_add(loader->problems, at->mark,
-                "`%s` needs a `job` beside it", need_job[i]);
+                "`%s` needs the key `job` too", need_job[i]);
     }
 }
 
@@ -439,7 +444,7 @@ static void load_token_file(
         return;
     if (path.len == 0 && loader->setup->unset == NULL)
         problems_add(loader->problems, at->mark,
-            "`admin_token_file` is empty: name a file, or leave the key out");
+            "`admin_token_file` is empty: name a file, or remove the key");
     else
         loader->setup->admin_token_file = kept_text(loader->arena, path);
     loader->setup->unset_mark = at->mark;

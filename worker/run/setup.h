@@ -39,7 +39,8 @@ struct setup_queue {
 };
 
 struct setup {
-    size_t store; /* index in job_stores; its count: no such store */
+    size_t store; /* the store of queues and ledger: index in struct
+                     job_stores; equal to its count: not configured */
     struct setup_queue *queues;
     size_t queue_count;
     int64_t slots, requests;
@@ -82,9 +83,10 @@ const struct setup_queue *setup_queue_of_run(
     const struct setup *setup, const struct job *job, struct slice queue);
 
 /*
- * setup_queue_of_orphan: the queue by which this worker serves a run of job
- * without a message: the run's own queue, if this worker serves that queue; if
- * `run` began the run, setup_queue_for(). NULL: other workers continue the run.
+ * setup_queue_of_orphan: the queue by which this worker serves a run of `job`
+ * that has no message. queue: the queue of the run; the result is that queue,
+ * or NULL if this worker does not serve it: then other workers continue the
+ * run. Empty (the command `tableward run` began the run): setup_queue_for().
  */
 const struct setup_queue *setup_queue_of_orphan(
     const struct setup *setup, const struct job *job, struct slice queue);

@@ -132,8 +132,8 @@ static bool pass_time(struct single *single, const struct attempt_result *work)
         log_warn(single->object, "%s", work->err.text);
     }
     if (work->held && !single->said_held)
-        log_info(single->object,
-            "another process is at it: waiting for it to let go");
+        log_info(single->object, "another process executes this run: waiting "
+                                 "until it releases the lease");
     single->said_held = work->held;
     return wait_until(single, work->until_ms, most_ms, work->held);
 }
@@ -143,7 +143,7 @@ static bool sit_out(struct single *single, const struct attempt_result *work)
     struct outage *outage = &single->outage;
 
     if (outage_failed(outage, platform_boot_ms(), &work->err))
-        log_warn(single->object, "waits and tries again: %s", work->err.text);
+        log_warn(single->object, "waits, then tries again: %s", work->err.text);
     return wait_until(single, outage->until_ms, outage->wait_ms, false);
 }
 
@@ -152,7 +152,8 @@ static void log_end_of_outage(struct single *single)
     int64_t lasted_s = outage_ends(&single->outage, platform_boot_ms());
 
     if (lasted_s >= 0)
-        log_info(single->object, "goes on, after %" PRId64 " s", lasted_s);
+        log_info(single->object, "continues; the outage lasted %" PRId64 " s",
+            lasted_s);
 }
 
 static void set_ended(
@@ -287,8 +288,8 @@ static bool pause_run(struct single *single, struct store *store)
     outcome = control_pause(store, slice_of(options->job->name), options->id,
         &before, &asked, &err);
     if (outcome != TW_OK)
-        log_warn(single->object, "is not paused, a worker may take it up: %s",
-            err.text);
+        log_warn(single->object,
+            "could not be paused, so a worker may continue it: %s", err.text);
     ledger_run_done(&before);
     return outcome == TW_OK;
 }
@@ -305,8 +306,8 @@ enum tw_err single_run(
 
     if (store == NULL)
         return err_fail(err, TW_INVALID,
-            "no store is named for the ledger: `default_store`, or `store:` "
-            "in `worker:`");
+            "the ledger has no store: write `default_store:`, or `store:` in "
+            "`worker:`");
     outcome = find_ledger(store, err);
     if (outcome != TW_OK)
         return outcome;

@@ -106,7 +106,8 @@ static void poison(const struct doing *doing,
     }
     hide(doing, message, hide_ms(message), report);
     report->result.for_cause = true;
-    err_prefix(err, "message %.*s of queue %s cannot be poisoned",
+    err_prefix(err,
+        "message %.*s of queue %s cannot be moved to the poison queue",
         SLICE_ARG(message->id), message->queue);
 }
 

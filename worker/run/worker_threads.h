@@ -112,7 +112,8 @@ bool worker_threads_has_room(
 struct worker_threads_view {
     size_t busy;             /* worker threads with a task */
     size_t queues_failing;   /* queues that have an outage now */
-    struct err cause;        /* error of the last queue that has an outage */
+    struct err cause;        /* error of one queue that has an outage: the last
+                                in order of the configuration */
     struct outage_past past; /* the last outage of a queue that is over */
     bool all_empty; /* the last response of every queue was empty, and every
                        worker thread is idle */
