@@ -223,7 +223,7 @@ static enum tw_err check_names(const struct name_index *names, struct err *err)
         struct slice name = columns[names->columns[i]].name;
 
         if (slice_equal(columns[names->columns[i - 1]].name, name))
-            return fail_column(name, "is there twice", err);
+            return fail_column(name, "appears twice", err);
     }
     if (column_named(names, slice_of("PartitionKey")) == names->header->count ||
         column_named(names, slice_of("RowKey")) == names->header->count)
@@ -334,7 +334,7 @@ static enum tw_err read_property(const struct csv_header *header, size_t at,
         return TW_OK;
     if (type_text.len > 0 && !read_type(type_text, &type))
         return fail_cell(column->name,
-            "invalid type: Binary, Boolean, DateTime, Double, ",
+            "invalid type, expected Binary, Boolean, DateTime, Double, ",
             "Guid, Int32, Int64 or String", err);
     return read_value(column->name, fields[at], type, arena,
         &to->properties[to->property_count++], err);

@@ -93,8 +93,9 @@ TW_MUST_USE enum tw_err csv_entity(const struct csv_header *header,
 void csv_write_header(const struct slice *names, size_t count, struct buf *to);
 
 /*
- * csv_write_entity: the record of entity below the header of names, and a
- * newline. The properties of entity and names are both ordered by bytes.
+ * csv_write_entity: append the CSV record of entity, with the columns of
+ * csv_write_header(names), and a newline. The properties of entity and the
+ * names must be ordered by bytes.
  * TW_NOT_FOUND: a property is not one of names. TW_INVALID: a String holds half
  * of a surrogate pair, which UTF-8 does not have; err names the property.
  */

@@ -350,8 +350,7 @@ static void close_file(struct export *export)
 
     if (export_file_close(&export->file))
         transfer_report(&export->transfer,
-            "the part that is written stays in %s: the same --id continues",
-            copy);
+            "what was written stays in %s: the same --id continues it", copy);
     mem_free(copy);
 }
 

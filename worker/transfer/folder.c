@@ -273,7 +273,7 @@ static enum tw_err begin_progress(struct folder_progress *progress,
     if (flock(fileno(progress->file), LOCK_EX | LOCK_NB) != 0 ||
         access(progress->path, F_OK) != 0)
         return err_fail(err, TW_STOPPED,
-            "%s: another process exports with this id", progress->path);
+            "%s: another process is exporting with this id", progress->path);
     if (!read_lines(progress, store))
         return err_fail(err, TW_CONFLICT,
             "id %s belongs to an export of another store: see %s", id,

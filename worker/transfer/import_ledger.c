@@ -240,9 +240,8 @@ static enum tw_err take(struct import_ledger *ledger, const char *id,
         code = begin(ledger, reading.id, args, err);
     else if (code == TW_OK && !message_args_same(ledger->run.args, args))
         code = err_fail(err, TW_CONFLICT,
-            "id %s belongs to an import of something else, %.*s: use another "
-            "id",
-            id, SLICE_ARG(ledger->run.args));
+            "id %s belongs to another import, %.*s: use another id", id,
+            SLICE_ARG(ledger->run.args));
     else if (code == TW_OK && ledger->run.state == LEDGER_SUCCEEDED)
         *ret_done = true;
     else if (code == TW_OK)

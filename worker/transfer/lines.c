@@ -107,7 +107,7 @@ static enum tw_err wait_for_more(const struct lines *lines, struct err *err)
     while (lines->waits && poll(&poll_fd, 1, POLL_MS) == 0)
         if (lines->stopped && atomic_load(lines->stopped))
             return err_fail(
-                err, TW_STOPPED, "stopped while it waited for more");
+                err, TW_STOPPED, "stopped while waiting for more input");
     return TW_OK;
 }
 

@@ -11,8 +11,8 @@
 #include "worker/base/err.h"
 #include "worker/base/slice.h"
 
-/* Maximum length of a line. An entity has at most 1 MiB, and JSON needs at most
- * six bytes for one. */
+/* Maximum length of a line. An entity has at most 1 MiB, and JSON writes a byte
+ * of it with at most six bytes (\u0001). */
 #define LINES_MAX_BYTES (8 * 1024 * 1024)
 
 struct lines;
