@@ -63,8 +63,8 @@ unsigned access_to_read(const struct http_request *request, struct err *err)
 
     if (is_localhost(name) || is_ip_address(name))
         return 200;
-    (void)err_fail(err, TW_FORBIDDEN,
-        "this server answers to an IP address and to localhost only");
+    (void)err_fail(
+        err, TW_FORBIDDEN, "the Host must be an IP address or localhost");
     return 403;
 }
 
@@ -188,7 +188,7 @@ unsigned access_to_change(const struct http_request *request,
         return status;
     if (!setup->admin_token_file)
         return refuse(403, err,
-            "the dashboard only shows: no `admin_token_file` is configured");
+            "the dashboard is read-only: no `admin_token_file` is configured");
     if (!given || strncasecmp(given, BEARER, strlen(BEARER)) != 0)
         return refuse(401, err, "the token is missing");
     path = definition_path(definition, setup->admin_token_file);

@@ -89,7 +89,7 @@ static void give(struct http_response *response, enum answers_state state)
     if (response->body.overflow)
         fail(response, 500, "the answer is too large");
     else if (state == ANSWERS_NONE)
-        fail(response, 503, "too much is being asked at once: try again");
+        fail(response, 503, "too many requests at once: try again");
     else if (state == ANSWERS_PENDING) {
         response->status = 202;
         buf_add_text(&response->body, "{\"Pending\":true}");
@@ -357,7 +357,7 @@ static void get_runs(void *context, const struct http_request *request,
         !read_states(argument(request, "state"), &states) ||
         (text.len > 0 && !text_int64(text, 1, VIEW_PAGE_MAX, &limit))) {
         fail(response, 400,
-            "state wants names of states, limit a number from 1 to 200");
+            "state must be names of states, limit a number from 1 to 200");
         return;
     }
     buf_init(&question, QUESTION_MAX_BYTES);
@@ -377,7 +377,7 @@ static void get_run(void *context, const struct http_request *request,
     if (!may_read(request, response))
         return;
     if (!is_field(job) || !text_is_run_id(id)) {
-        fail(response, 400, "id is no run id");
+        fail(response, 400, "id is not a run id");
         return;
     }
     buf_init(&question, QUESTION_MAX_BYTES);
@@ -487,7 +487,7 @@ static void get_outcome(void *context, const struct http_request *request,
             api->changes, beginning, &response->status, &response->body);
     }
     if (state == ANSWERS_NONE)
-        fail(response, 404, "no such change was asked for lately");
+        fail(response, 404, "no such change was requested recently");
     else
         give(response, state);
 }

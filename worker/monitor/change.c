@@ -89,9 +89,9 @@ static enum tw_err finish(const struct definition *definition, struct slice job,
 
     if (!found || !found->kind->follows || !found->kind->follows(found))
         return err_fail(err, TW_CONFLICT,
-            "run %.*s does not follow, and ends by itself", SLICE_ARG(id));
+            "run %.*s ends by itself and needs no finish", SLICE_ARG(id));
     buf_add_format(
-        done, "Run %.*s does its last rounds and ends.", SLICE_ARG(id));
+        done, "Run %.*s makes its last rounds and ends.", SLICE_ARG(id));
     return control_finish(definition, job, id, false, err);
 }
 

@@ -18,7 +18,7 @@ bool health_is_alive(const struct consumer_view *view, int64_t now_ms,
     if (view->stage == CONSUMER_SERVES && age_ms > limit_ms) {
         buf_add_format(why,
             "the worker has made no progress for %" PRId64
-            " s, more than the %" PRId64 " s that it may take: restart it",
+            " s, more than the %" PRId64 " s that are allowed: restart it",
             age_ms / 1000, limit_ms / 1000);
         return false;
     }
@@ -32,7 +32,7 @@ static bool is_serving_any(
     size_t failing = view->threads.queues_failing;
 
     if (failing < queue_count) {
-        buf_add_format(why, "messages are taken from %zu of %zu queue%s",
+        buf_add_format(why, "messages are received from %zu of %zu queue%s",
             queue_count - failing, queue_count, queue_count == 1 ? "" : "s");
         return true;
     }
@@ -55,8 +55,8 @@ bool health_is_ready(const struct consumer_view *view, size_t queue_count,
     }
     if (view->outage) {
         buf_add_format(why,
-            "no messages are taken, because the ledger cannot be used for "
-            "%" PRId64 " s: %s",
+            "no messages are received, because the ledger has been unavailable "
+            "for %" PRId64 " s: %s",
             (now_ms - view->outage_since_ms) / 1000, view->cause.text);
         return false;
     }

@@ -54,7 +54,7 @@ static enum tw_err check_token_file(
     else if (len == 0)
         outcome = err_fail(err, TW_INVALID,
             "admin_token_file %s is empty: write a long random text into it, "
-            "or leave the key out",
+            "or remove the key",
             path);
     if (fd >= 0)
         (void)close(fd);
@@ -123,9 +123,9 @@ static void log_address(const struct monitor *monitor, const char *listen)
     if (address_parse(slice_of(listen), &address, NULL) == TW_OK &&
         !address.loopback)
         log_warn(OBJECT,
-            "other machines can reach %s, without TLS: who reaches it reads "
-            "what this worker does; limit it to a trusted network, or listen "
-            "on 127.0.0.1",
+            "other machines can connect to %s, without TLS, and read what this "
+            "worker does: limit it to a trusted network, or listen on "
+            "127.0.0.1",
             listen);
 }
 

@@ -133,8 +133,8 @@ static void read_queue(struct reading *reading, const struct setup_queue *queue,
     if (outcome == TW_OK)
         *ret = sample;
     else
-        log_debug(OBJECT, "the length of queue %s is not known: %s",
-            queue->name, reading->exchange.err.text);
+        log_debug(OBJECT, "the length of queue %s is unknown: %s", queue->name,
+            reading->exchange.err.text);
     ret->queue = copy_text(queue->name);
 }
 

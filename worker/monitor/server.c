@@ -173,10 +173,10 @@ static enum MHD_Result send_no_route(const struct http_server *server,
     add_allowed(server, path, &allowed);
     if (allowed.len > 0)
         result = send_sentence(connection, MHD_HTTP_METHOD_NOT_ALLOWED,
-            buf_text(&allowed), "this path does not have that method");
+            buf_text(&allowed), "this path does not support that method");
     else
-        result = send_sentence(connection, MHD_HTTP_NOT_FOUND, NULL,
-            "there is nothing under this path");
+        result = send_sentence(
+            connection, MHD_HTTP_NOT_FOUND, NULL, "this path does not exist");
     buf_done(&allowed);
     return result;
 }
@@ -191,7 +191,7 @@ static enum MHD_Result call_handler(const struct http_route *route,
     route->handle(route->context, request, &response);
     if (response.body.overflow)
         result = send_sentence(connection, MHD_HTTP_INTERNAL_SERVER_ERROR, NULL,
-            "the response would be larger than this server sends");
+            "the response would be larger than this server allows");
     else
         result = send_response(connection, &response, NULL);
     buf_done(&response.body);
@@ -238,7 +238,7 @@ static enum MHD_Result answer(const struct http_server *server,
 
     if (!is_for_us(server, connection))
         return send_sentence(connection, MHD_HTTP_MISDIRECTED_REQUEST, NULL,
-            "this server answers to an IP address and to localhost only");
+            "the Host must be an IP address or localhost");
     for (size_t i = 0; i < server->count; i++)
         if (has_method(&server->routes[i], method) &&
             strcmp(server->routes[i].path, path) == 0)
@@ -275,7 +275,7 @@ static enum MHD_Result begin(
     *state = reading;
     if (!is_served_method(method))
         return send_sentence(connection, MHD_HTTP_NOT_IMPLEMENTED,
-            "GET, HEAD, POST", "only GET, HEAD and POST are answered");
+            "GET, HEAD, POST", "only GET, HEAD and POST are supported");
     if (announces_too_much(connection))
         return send_sentence(connection, MHD_HTTP_CONTENT_TOO_LARGE, NULL,
             "the body is larger than 64 KiB");
@@ -527,7 +527,7 @@ enum tw_err http_server_start(const char *address,
     if (server->stop_fd >= 0)
         server->daemon = start_daemon(server, &at, fd);
     if (!server->daemon) {
-        outcome = bind_failed(address, "the server does not start", err);
+        outcome = bind_failed(address, "the server cannot start", err);
         (void)close(fd);
         http_server_stop(server);
         return outcome;

@@ -131,7 +131,7 @@ static void end(struct reading *reading, enum tw_err outcome, struct err *err)
 {
     if (outcome == TW_STOPPED)
         (void)err_fail(err, outcome,
-            "store %s has not answered within %d s: what is shown is older",
+            "store %s has not responded within %d s: older data is shown",
             reading->reader.store->name, READING_MS / 1000);
     platform_lock(&reading->view->lock);
     reading->view->client = NULL;
