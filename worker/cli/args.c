@@ -57,9 +57,7 @@ static int split(const struct job *job, const struct words *words, size_t at,
     const char *equals = strchr(word, '=');
 
     if (!equals)
-        return print_usage(
-            "'%s' is no argument of a job: NAME=VALUE is wanted%s"
-            "%.*s%s",
+        return print_usage("invalid argument '%s': write NAME=VALUE%s%.*s%s",
             word, job->arg_count > 0 ? ", such as " : "",
             job->arg_count > 0 ? (int)job->args[0].name.len : 0,
             job->arg_count > 0 ? job->args[0].name.at : "",
@@ -159,8 +157,8 @@ int args_read_some(const struct job *job, const char *const *words,
 int args_read_id(const char *text, struct slice *ret)
 {
     if (!text_is_run_id(slice_of(text)))
-        return print_usage("--id wants 1 to 128 of A-Z a-z 0-9 . _ -, no dot "
-                           "first, not '%s'",
+        return print_usage("--id must be 1 to 128 of A-Z a-z 0-9 . _ -, not "
+                           "beginning with a dot, not '%s'",
             text);
     *ret = slice_of(text);
     return EXIT_DONE;

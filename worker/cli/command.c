@@ -91,12 +91,12 @@ static const struct option_form {
 
 /* The options that every command takes. */
 static const struct command_option COMMON[] = {
-    {OPTION_CONFIG, "the configuration; default: $TABLEWARD_CONFIG, "
+    {OPTION_CONFIG, "the configuration file; default: $TABLEWARD_CONFIG, "
                     "./tableward.yaml, /etc/tableward/tableward.yaml"},
     {OPTION_LOG_LEVEL, "error, warn, info (the default) or debug"},
-    {OPTION_LOG_FORMAT, "text (the default), or json: a line an object"},
-    {OPTION_HELP, "this help"},
-    {OPTION_VERSION, "which version this is"},
+    {OPTION_LOG_FORMAT, "text (the default), or json (one object a line)"},
+    {OPTION_HELP, "print this help"},
+    {OPTION_VERSION, "print the version"},
     {OPTION_COUNT, NULL},
 };
 
@@ -145,11 +145,11 @@ static void print_program_help(void)
            "Commands:\n");
     for (size_t i = 0; i < COMMAND_COUNT; i++)
         printf("  %-10s %s\n", COMMANDS[i]->name, COMMANDS[i]->summary);
-    print_options("Options, anywhere on the line", COMMON);
-    printf("\n`tableward help COMMAND` says more about one.\n\n"
-           "Exit codes: 0 done, 1 a run failed, 64 wrong usage, 69 the store "
-           "cannot be\nreached or refuses, 75 stopped before the end, 78 the "
-           "configuration is wrong.\n");
+    print_options("Options (anywhere on the command line)", COMMON);
+    printf("\n`tableward help COMMAND` explains a command.\n\nExit codes: 0 "
+           "done, 1 a run failed, 64 wrong usage, 69 the store cannot "
+           "be\nreached or refuses the credentials, 75 stopped before the end, "
+           "78 the\nconfiguration is invalid.\n");
 }
 
 void command_help(const struct command *command)
@@ -250,7 +250,7 @@ static int read_option(char **argv, int argc, int *at, struct line *line)
     else if (*at + 1 < argc)
         line->values[option] = argv[++*at];
     else
-        return print_usage("--%s wants a value: --%s %s", FORMS[option].name,
+        return print_usage("--%s needs a value: --%s %s", FORMS[option].name,
             FORMS[option].name, FORMS[option].value);
     return EXIT_DONE;
 }
@@ -280,9 +280,10 @@ static int set_log(const struct line *line)
 
     if (level && !log_level_named(level, &shown))
         return print_usage(
-            "--log-level wants error, warn, info or debug, not '%s'", level);
+            "--log-level must be error, warn, info or debug, not '%s'", level);
     if (format && !log_format_named(format, &form))
-        return print_usage("--log-format wants text or json, not '%s'", format);
+        return print_usage(
+            "--log-format must be text or json, not '%s'", format);
     log_set(shown, form);
     return EXIT_DONE;
 }
@@ -297,13 +298,11 @@ static int check_args(const struct invocation *invocation)
     while (command->required && command->required[count])
         count++;
     if (invocation->arg_count < count)
-        return print_usage("%s wants %s: tableward %s %s", command->name,
+        return print_usage("%s needs %s: tableward %s %s", command->name,
             command->required[invocation->arg_count], command->name,
             command->arguments);
     if (invocation->arg_count > command->max_args)
-        return print_usage(
-            "%s does not know what to do with '%s': tableward %s "
-            "%s",
+        return print_usage("%s: unexpected argument '%s': tableward %s %s",
             command->name, invocation->args[command->max_args], command->name,
             command->arguments);
     return EXIT_DONE;

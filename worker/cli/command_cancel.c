@@ -23,7 +23,7 @@ static void note_what_stays(const struct one_run *one)
     if (one->run->started_ticks == 0)
         return;
     say_note("what it has done stays done%s",
-        cascade ? "; the tombstone on its parent stays, too" : "");
+        cascade ? "; the tombstone on its parent stays too" : "");
 }
 
 static int end_cancelled(const struct one_run *one)
@@ -64,9 +64,9 @@ const struct command command_cancel = {
     .name = "cancel",
     .arguments = "ID",
     .summary = "ends a run for good",
-    .details = "Acted on within 10 s. What the run has done stays done, and a "
+    .details = "The run stops within 10 s. What it has done stays done, and a "
                "tombstone stays; a\nmove first finishes its current load. If "
-               "several jobs have an open run of that\nID, JOB/ID names one.\n",
+               "several jobs have an open run of that\nID, write JOB/ID.\n",
     .required = REQUIRED,
     .max_args = 1,
     .run = run,

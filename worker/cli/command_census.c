@@ -117,8 +117,9 @@ static const char *const REQUIRED[] = {"TABLE", NULL};
 
 static const struct command_option OPTIONS[] = {
     {OPTION_VERSION_PROPERTY, "also count the values of this property"},
-    {OPTION_FILTER, "only entities that match, in OData: \"Rating ge 4\""},
-    {OPTION_JSON, "one object, for programs"},
+    {OPTION_FILTER,
+        "only entities that match this OData filter: \"Rating ge 4\""},
+    {OPTION_JSON, "print one JSON object, for programs"},
     {OPTION_STORE, "the store; default: the default store"},
     {OPTION_COUNT, NULL},
 };
@@ -127,10 +128,10 @@ const struct command command_census = {
     .name = "census",
     .arguments = "TABLE [--version-property P] [--filter F] [--json]",
     .summary = "counts properties and their types, and versions, of a table",
-    .details = "Exact, in one pass over all entities: per property its types "
-               "and how often,\nper version the number of entities, and "
-               "the largest entity, in bytes as the\nservice counts them (it "
-               "takes 1 MiB).\n",
+    .details =
+        "Reads all entities once and counts exactly: the types of each "
+        "property, the\nentities of each version, and the largest entity, in "
+        "bytes as the service counts\nthem (its limit is 1 MiB).\n",
     .required = REQUIRED,
     .max_args = 1,
     .only_reads = true,

@@ -18,7 +18,7 @@ static void print_well(const struct load *load)
     struct buf line;
 
     buf_init(&line, 4096);
-    buf_add_format(&line, "%s is right", load->file);
+    buf_add_format(&line, "%s is valid", load->file);
     add_count(&line, load->stores.count, "store");
     add_count(&line, load->setup.queue_count, "queue");
     add_count(&line, load->jobs.count, "job");
@@ -42,19 +42,19 @@ static int run(const struct invocation *invocation)
 }
 
 static const struct command_option OPTIONS[] = {
-    {OPTION_ONLINE, "also reach every store, table and queue"},
+    {OPTION_ONLINE, "also connect to every store, table and queue"},
     {OPTION_COUNT, NULL},
 };
 
 const struct command command_check = {
     .name = "check",
     .arguments = "[--online]",
-    .summary = "says whether the configuration is right",
+    .summary = "validates the configuration",
     .details =
-        "Every mistake with its place, and exit code 78. All variables of "
-        "the environment that\nit names must be set. With --online "
-        "also which right is missing on which table or\nqueue, and "
-        "whether the clock is off; nothing is written.\n",
+        "Prints every error with its line and column; then the exit code is "
+        "78. All\nenvironment variables that the configuration names must be "
+        "set. --online also\nreports each missing permission on a table or "
+        "queue, and a wrong clock. Nothing is\nwritten.\n",
     .only_reads = true,
     .options = OPTIONS,
     .run = run,

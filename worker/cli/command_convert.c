@@ -187,7 +187,7 @@ static int find_job(
 static int read_count(const char *text, int64_t *ret)
 {
     if (text && !text_int64(slice_of(text), 1, VECTORS_MAX, ret))
-        return print_usage("--vectors wants a number from 1 to %d, not '%s'",
+        return print_usage("--vectors must be a number from 1 to %d, not '%s'",
             VECTORS_MAX, text);
     return EXIT_DONE;
 }
@@ -246,7 +246,7 @@ static int run(const struct invocation *invocation)
 static const char *const REQUIRED[] = {"JOB", NULL};
 
 static const struct command_option OPTIONS[] = {
-    {OPTION_VECTORS, "print so many pairs {\"before\":...,\"after\":...} "
+    {OPTION_VECTORS, "print this many pairs {\"before\":...,\"after\":...} "
                      "instead, to test an application's code against"},
     {OPTION_COUNT, NULL},
 };
@@ -254,11 +254,12 @@ static const struct command_option OPTIONS[] = {
 const struct command command_convert = {
     .name = "convert",
     .arguments = "JOB [NAME=VALUE ...]",
-    .summary = "a filter: entities to the newest version of an upgrade",
-    .details = "Reads JSON Lines from standard input and writes them at the "
-               "newest version, by the\nsteps of the job. An entity that the "
-               "job does not select is unchanged. A line that\nfails is "
-               "reported and omitted, and the exit code is 1.\n",
+    .summary = "converts entities to the newest version, as a filter",
+    .details =
+        "Reads entities as JSON Lines from standard input, applies the steps "
+        "of the upgrade\njob, and writes them at the newest version. An entity "
+        "that the job does not select is\nunchanged. A line that fails is "
+        "reported and omitted, and the exit code is 1.\n",
     .required = REQUIRED,
     .max_args = (size_t)-1,
     .only_reads = true,

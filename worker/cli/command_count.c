@@ -63,7 +63,8 @@ static int run(const struct invocation *invocation)
 static const char *const REQUIRED[] = {"TABLE", NULL};
 
 static const struct command_option OPTIONS[] = {
-    {OPTION_FILTER, "only entities that match, in OData: \"Rating ge 4\""},
+    {OPTION_FILTER,
+        "only entities that match this OData filter: \"Rating ge 4\""},
     {OPTION_STORE, "the store; default: the default store"},
     {OPTION_COUNT, NULL},
 };

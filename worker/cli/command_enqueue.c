@@ -26,13 +26,13 @@ static int choose_queue(struct session *session, const char *name,
         *ret = setup_queue_for(&session->load->setup, job);
         if (*ret)
             return EXIT_DONE;
-        return print_usage("no served queue takes job %s: each is bound to "
-                           "another job",
+        return print_usage(
+            "no configured queue accepts job %s: each is bound to another job",
             job->name);
     }
     code = session_queue(session, name, ret);
     if (code == EXIT_DONE && (*ret)->job && (*ret)->job != job)
-        return print_usage("queue %s is bound to job %s and takes no other",
+        return print_usage("queue %s is bound to job %s and accepts no other",
             name, (*ret)->job->name);
     return code;
 }
@@ -43,9 +43,8 @@ static int read_delay(const char *text, int64_t *ret_s)
 
     if (text && (!text_duration_ms(slice_of(text), &ms) ||
                     ms > DELAY_MAX_S * INT64_C(1000)))
-        return print_usage(
-            "--delay wants a duration of at most seven days, such as 30s or "
-            "5m, not '%s'",
+        return print_usage("--delay must be a duration of at most seven days, "
+                           "such as 30s or 5m, not '%s'",
             text);
     *ret_s = (ms + 999) / 1000;
     return EXIT_DONE;
@@ -57,9 +56,8 @@ static int read_id(
     if (!text)
         return EXIT_DONE;
     if (queue->job)
-        return print_usage(
-            "queue %s is bound to job %s: its message's own id is "
-            "the run's, and --id cannot be given",
+        return print_usage("queue %s is bound to job %s: there the message id "
+                           "is the run id, so --id cannot be given",
             queue->name, queue->job->name);
     return args_read_id(text, ret);
 }
@@ -77,8 +75,9 @@ static int read_request(struct session *session,
     if (code == EXIT_DONE)
         code = read_id(invocation->values[OPTION_ID], ret->queue, &ret->id);
     if (code == EXIT_DONE && ret->accept_deletes && ret->queue->job)
-        code = print_usage("queue %s is bound to job %s: its messages are one "
-                           "argument, and cannot carry --accept-deletes",
+        code = print_usage(
+            "queue %s is bound to job %s: its messages contain only the "
+            "argument, so --accept-deletes cannot be given",
             ret->queue->name, ret->queue->job->name);
     if (code == EXIT_DONE)
         code = read_delay(invocation->values[OPTION_DELAY], &ret->delay_s);
@@ -152,7 +151,7 @@ static int open_ledger(struct session *session, struct store **ret)
     int code = session_ledger(session, true, ret);
 
     if (code == EXIT_DONE && is_new)
-        say_note("store %s: %s is new", load->stores.names[store],
+        say_note("store %s: created the new file %s", load->stores.names[store],
             load->configs[store]->path.at);
     return code;
 }
@@ -203,9 +202,9 @@ static const struct command_option OPTIONS[] = {
     {OPTION_QUEUE, "the queue; default: the one bound to the job, else the "
                    "first unbound one"},
     {OPTION_ID, "the run id; default: a random one. Not on a bound queue"},
-    {OPTION_DELAY, "hide the message that long, such as 5m"},
-    {OPTION_ACCEPT_DELETES, "a copy may delete more than 100 copies and more "
-                            "than a tenth of them"},
+    {OPTION_DELAY, "hide the message for this long, such as 5m"},
+    {OPTION_ACCEPT_DELETES, "let a copy job delete more than 100 of its copies "
+                            "when these are more than a tenth of all"},
     {OPTION_COUNT, NULL},
 };
 

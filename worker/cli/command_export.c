@@ -168,12 +168,12 @@ static int check_file(struct export_all *all, const struct folder_file *file)
         return print_usage("%s exists: --force replaces the files of all "
                            "tables%s",
             path,
-            all->progress ? ""
-                          : "; --id lets an export that is "
-                            "interrupted continue");
+            all->progress
+                ? ""
+                : "; with --id an interrupted export can be continued");
     }
-    say("%s is not of a table of store %s, and stays; `import --all` would "
-        "import it",
+    say("%s belongs to no table of store %s and is kept, but `import --all` "
+        "would import it",
         file->path, all->command.store->name);
     return EXIT_DONE;
 }
@@ -255,11 +255,10 @@ static int perform_all(struct export_all *all)
 static int refuse_with_all(const struct invocation *invocation)
 {
     if (invocation->arg_count > 1)
-        return print_usage("export --all wants one FOLDER, and takes every "
-                           "table");
+        return print_usage(
+            "export --all needs one FOLDER, and exports every table");
     if (invocation->values[OPTION_FILTER] || invocation->values[OPTION_SELECT])
-        return print_usage("--filter and --select are for one table, not for "
-                           "--all");
+        return print_usage("--filter and --select cannot be used with --all");
     return EXIT_DONE;
 }
 
@@ -295,12 +294,13 @@ static const char *const REQUIRED[] = {"TABLE, or --all and a FOLDER", NULL};
 
 static const struct command_option OPTIONS[] = {
     {OPTION_ALL, "every table of the store, each into a file of FOLDER"},
-    {OPTION_FILTER, "only entities that match, in OData: \"Rating ge 4\""},
-    {OPTION_SELECT, "only these properties, beside the keys"},
+    {OPTION_FILTER,
+        "only entities that match this OData filter: \"Rating ge 4\""},
+    {OPTION_SELECT, "only these properties, besides the keys"},
     {OPTION_FORMAT, "json or csv; default: csv if FILE ends in .csv"},
-    {OPTION_FORCE, "replace a file that exists"},
+    {OPTION_FORCE, "replace existing files"},
     {OPTION_ID,
-        "keep what is written if interrupted; the same id again continues"},
+        "if interrupted, keep what is written; the same id continues it"},
     {OPTION_STORE, "the store; default: the default store"},
     {OPTION_COUNT, NULL},
 };
@@ -310,23 +310,21 @@ const struct command command_export = {
     .arguments = "TABLE [FILE] | --all FOLDER",
     .summary = "writes the entities of a table as JSON Lines or CSV",
     .details =
-        "To FILE, which exists only once it is complete, or to standard output "
-        "(also: -).\nOne entity a line, ordered by key, in the service's own "
-        "JSON; `import` reads it.\nProperties are ordered by name and every "
-        "value has one text form, so that tables with\nthe same content give "
-        "the same file. With --id what is written is kept in\n"
-        "FILE.ID-....part until FILE is complete, and the same id continues "
-        "it.\n\n"
-        "CSV is what Storage Explorer writes, without Timestamp, with the type "
-        "of each value in\nthe column PROPERTY@type; `import` reads it without "
-        "loss. The table is read twice, first\nfor the names of its "
-        "properties, unless --select names them.\n\n"
-        "With --all each table goes into FOLDER/TABLE.jsonl, tableward's own "
-        "tables too, the\nledger first; files that exist are replaced only "
-        "with --force. With --id an export\nthat was interrupted continues "
-        "with the table that it had reached. Tables are read\none after "
-        "another: what is written meanwhile may be in one and not in the "
-        "other.\n",
+        "Writes to FILE, which exists only once it is complete, or to standard "
+        "output (no FILE,\nor -). One entity a line, ordered by key, in the "
+        "service's own JSON; `import` reads it.\nProperties are ordered by "
+        "name and every value has one text form, so that tables with\nthe same "
+        "content give the same file. With --id an interrupted export\nkeeps "
+        "what it has written in FILE.ID-....part, and the same id continues "
+        "it.\n\nCSV has the form that Storage Explorer writes, without "
+        "Timestamp, with the type of\neach value in the column PROPERTY@type; "
+        "`import` reads it without loss. The table is\nread twice, first for "
+        "the names of its properties, unless --select names them.\n\n--all "
+        "exports each table to FOLDER/TABLE.jsonl, including tableward's own "
+        "tables, the\nledger first; existing files are replaced only with "
+        "--force. With --id an interrupted\nexport continues with the table "
+        "that it had reached. Tables are read one after\nanother: writes "
+        "during the export may be in one table and not in another.\n",
     .required = REQUIRED,
     .max_args = 2,
     .only_reads = true,

@@ -19,9 +19,8 @@ static int refuse(const struct one_run *one)
         return print_usage("run %.*s: job %.*s is not configured, so it cannot "
                            "be finished",
             SLICE_ARG(one->run->id), SLICE_ARG(one->run->job));
-    return print_usage(
-        "run %.*s does not follow, and ends by itself: job %s has "
-        "no `follow: true`",
+    return print_usage("run %.*s ends by itself and needs no finish: job %s "
+                       "has no `follow: true`",
         SLICE_ARG(one->run->id), one->job->name);
 }
 
@@ -46,10 +45,11 @@ static int finish(struct one_run *one, bool now)
         load_lend(one->session.load), run->job, run->id, now, &err);
     if (outcome != TW_OK)
         return print_failed(outcome, &err);
-    printf("%.*s does its last round%s and ends\n", SLICE_ARG(run->id),
+    printf("%.*s makes its last round%s and ends\n", SLICE_ARG(run->id),
         now ? "" : "s");
     if (run->state == LEDGER_PAUSED)
-        say_note("it is paused: `tableward resume %.*s` lets it do so",
+        say_note(
+            "the run is paused: first continue it with `tableward resume %.*s`",
             SLICE_ARG(run->id));
     return EXIT_DONE;
 }
@@ -69,17 +69,19 @@ static int run(const struct invocation *invocation)
 static const char *const REQUIRED[] = {"ID", NULL};
 
 static const struct command_option OPTIONS[] = {
-    {OPTION_NOW, "one last round, also if something is still behind"},
+    {OPTION_NOW,
+        "make one last round only, even if entities changed again meanwhile"},
     {OPTION_COUNT, NULL},
 };
 
 const struct command command_finish = {
     .name = "finish",
     .arguments = "ID",
-    .summary = "lets a following run do its last rounds and end",
-    .details = "Rounds until nothing is behind, then a complete comparison. "
-               "Later runs of a copy\nare then refused, unless `run --reopen`. "
-               "JOB/ID if several jobs have a run of that\nID.\n",
+    .summary = "ends a run with `follow: true` after its last rounds",
+    .details = "The run makes further complete rounds until no entity has "
+               "changed meanwhile, then it\nends. Later runs of a copy job are "
+               "then refused, except `run --reopen`. If several\njobs have a "
+               "run of that ID, write JOB/ID.\n",
     .required = REQUIRED,
     .max_args = 1,
     .options = OPTIONS,

@@ -74,13 +74,12 @@ static void print_config(void)
     size_t kind_count;
     const struct kind *const *kinds = jobs_kinds(&kind_count);
 
-    printf(
-        "The keys of a configuration, map by map. ${NAME} in a text is "
-        "replaced from the\nenvironment. `tableward init` writes a commented "
-        "example.\n");
+    printf("The keys of a configuration, map by map. ${NAME} in a text is "
+           "replaced by the\nenvironment variable. `tableward init` writes a "
+           "commented example.\n");
     for (size_t i = 0; i < SECTION_COUNT; i++)
         (void)print_section(SECTIONS[i], NULL);
-    printf("\nKinds of job, `tableward help KIND` has their keys:\n");
+    printf("\nKinds of job (`tableward help KIND` lists the keys of one):\n");
     for (size_t i = 0; i < kind_count; i++)
         printf("  %-*s %s\n", NAME_WIDTH, kinds[i]->name, kinds[i]->summary);
 }
@@ -131,7 +130,7 @@ static int run(const struct invocation *invocation)
     const char *near = NULL;
 
     if (invocation->arg_count > 1 && !config)
-        return print_usage("help %s takes no second word", word);
+        return print_usage("help %s takes no further argument", word);
     if (invocation->arg_count > 1)
         return print_config_key(invocation->args[1]);
     if (config)
@@ -148,8 +147,7 @@ static int run(const struct invocation *invocation)
 const struct command command_help_command = {
     .name = "help",
     .arguments = "[COMMAND | KIND | config [KEY]]",
-    .summary =
-        "lists the commands, or says more about one, a kind of job, a key",
+    .summary = "lists the commands, or explains a command, kind of job or key",
     .max_args = 2,
     .run = run,
 };

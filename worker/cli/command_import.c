@@ -59,7 +59,8 @@ static int read_rejected(
     if (given && !options->skip_errors)
         return print_usage("--rejected needs --on-error skip");
     if (given && is_input(options->path, given))
-        return print_usage("--rejected names the file that is imported");
+        return print_usage(
+            "--rejected must not name the file that is imported");
     if (given || !options->skip_errors ||
         !has_rejects_by_default(options->path))
         options->rejects_path = given;
@@ -167,7 +168,8 @@ static int perform(struct table_command *command,
     if (outcome != TW_OK)
         return table_command_failed(command, outcome, &err);
     if (result.repeated)
-        say_note("import %s succeeded before: nothing was done", options->id);
+        say_note(
+            "import %s has already succeeded: nothing was done", options->id);
     else
         print_stored(command, &result);
     if (ret_rejected)
@@ -182,7 +184,7 @@ static int run_one(const struct invocation *invocation)
     int code;
 
     if (invocation->arg_count < 2)
-        return print_usage("import wants FILE: tableward import TABLE FILE");
+        return print_usage("import needs FILE: tableward import TABLE FILE");
     code = table_command_open(&command, invocation, true);
     if (code == EXIT_DONE)
         code = read_options(&command, invocation->args[1],
@@ -217,11 +219,11 @@ static int check_folder(const char *path, const struct folder *folder)
             folder->unfinished);
     for (size_t i = 1; i < folder->count; i++)
         if (strcasecmp(folder->files[i - 1].table, folder->files[i].table) == 0)
-            return print_usage("%s and %s are files of one table, because its "
-                               "name does not depend on case: remove one",
+            return print_usage("%s and %s are files of one table, because the "
+                               "case of table names is ignored: remove one",
                 folder->files[i - 1].path, folder->files[i].path);
     if (folder->count == 0)
-        return print_usage("%s holds no TABLE.jsonl or TABLE.csv", path);
+        return print_usage("%s contains no TABLE.jsonl or TABLE.csv", path);
     return EXIT_DONE;
 }
 
@@ -251,8 +253,8 @@ static int import_each(
         bool has_rejected = false;
 
         if (is_own_table(file->table)) {
-            say("%s is not imported, because its runs would continue here; "
-                "`import %s FILE` imports it",
+            say("%s is not imported, because a worker would continue its runs "
+                "here; `import %s FILE` imports it",
                 file->path, file->table);
             continue;
         }
@@ -294,12 +296,11 @@ static int run_all(const struct invocation *invocation)
     int code;
 
     if (invocation->arg_count > 1)
-        return print_usage("import --all wants one FOLDER, and takes every "
-                           "table in it");
+        return print_usage(
+            "import --all needs one FOLDER, and imports every table in it");
     if (invocation->values[OPTION_FORMAT] ||
         invocation->values[OPTION_REJECTED])
-        return print_usage("--format and --rejected are for one FILE, not for "
-                           "--all");
+        return print_usage("--format and --rejected cannot be used with --all");
     code = table_command_open_all(&command, invocation, true);
     if (code == EXIT_DONE)
         code = perform_all(&command, invocation->args[0]);
@@ -320,14 +321,14 @@ static const char *const REQUIRED[] = {"TABLE, or --all and a FOLDER", NULL};
 static const struct command_option OPTIONS[] = {
     {OPTION_ALL, "every TABLE.jsonl and TABLE.csv of FOLDER, as export --all "
                  "writes them"},
-    {OPTION_ON_CONFLICT, "where a different entity has the key: fail (the "
+    {OPTION_ON_CONFLICT, "if a different entity has the keys: fail (the "
                          "default), skip, replace or merge"},
-    {OPTION_ON_ERROR, "at an invalid line: fail (the default) or skip"},
+    {OPTION_ON_ERROR, "if a line is invalid: fail (the default) or skip"},
     {OPTION_REJECTED,
         "with --on-error skip: the file for rejected lines; default: "
         "FILE.rejected"},
     {OPTION_FORMAT, "json or csv; default: csv if FILE ends in .csv"},
-    {OPTION_ID, "record the progress; the same id again continues"},
+    {OPTION_ID, "record the progress under this id; the same id continues"},
     {OPTION_STORE, "the store; default: the default store"},
     {OPTION_COUNT, NULL},
 };
@@ -340,21 +341,20 @@ const struct command command_import = {
         "FILE may be - for standard input. A missing table is created. An "
         "equal entity that\nexists is accepted, so an import can be repeated. "
         "Timestamp and odata.* are ignored.\nWith --id the ledger of the same "
-        "store records the last line that is stored with\nall before it (job "
-        "-import in `status`).\n\n"
-        "CSV is what Storage Explorer writes: a header with PartitionKey and "
-        "RowKey, cells\nquoted where necessary, the type of a property in the "
-        "column PROPERTY@type (String\nwithout one). If both cells are empty, "
-        "the entity does not have the property.\n\n"
-        "With --on-error skip invalid lines are reported by their number and "
-        "kept unchanged\nin the file of --rejected, so that they can be "
-        "corrected and imported; for standard\ninput and pipes only with "
+        "store records the line up to which\neverything is stored (job -import "
+        "in `status`).\n\nCSV has the form that Storage Explorer writes: a "
+        "header with PartitionKey and RowKey,\ncells quoted where necessary, "
+        "the type of a property in the column PROPERTY@type\n(String without "
+        "one). If both cells are empty, the entity does not have the "
+        "property.\n\nWith --on-error skip invalid lines are reported by their "
+        "number and kept unchanged\nin the file of --rejected, so that they "
+        "can be corrected and imported; standard\ninput and pipes require "
         "--rejected. A file that is not empty is never\noverwritten, and one "
         "import at a time writes it. If a line was rejected the exit\ncode is "
-        "1.\n\n"
-        "With --all each file of FOLDER goes into the table of its name; with "
-        "--id each import\ngets the id ID.TABLE. The ledger (TablewardRuns) is "
-        "left out, because a worker would\ncontinue the runs in it.\n",
+        "1.\n\n--all imports each file of FOLDER into the table of its name; "
+        "with --id each import\ngets the id ID.TABLE. The ledger "
+        "(TablewardRuns) is not imported, because a worker\nwould continue the "
+        "runs in it.\n",
     .required = REQUIRED,
     .max_args = 2,
     .options = OPTIONS,

@@ -69,7 +69,7 @@ static int run(const struct invocation *invocation)
     int code;
 
     if (fd < 0) {
-        say(errno == EEXIST ? "%s is there already, and stays as it is: name "
+        say(errno == EEXIST ? "%s exists already and is unchanged: name "
                               "another file, or remove it (%s)"
                             : "%s cannot be written: %s",
             path, strerror(errno));
@@ -77,7 +77,7 @@ static int run(const struct invocation *invocation)
     }
     code = fill(fd, path);
     if (code == EXIT_DONE)
-        printf("%s is written; `tableward check` reads it\n", path);
+        printf("%s was written; `tableward check` validates it\n", path);
     return code;
 }
 
@@ -85,9 +85,9 @@ const struct command command_init = {
     .name = "init",
     .arguments = "[FILE]",
     .summary = "writes a commented configuration to start from",
-    .details = "It goes to FILE, or to tableward.yaml in this folder, and "
-               "never over a file that is\nthere. It names an embedded store, "
-               "and has an example of each kind of job.\n",
+    .details = "Writes FILE, or tableward.yaml in the current folder, and "
+               "never overwrites a file. The\nconfiguration has an embedded "
+               "store and an example of each kind of job.\n",
     .max_args = 1,
     .run = run,
 };

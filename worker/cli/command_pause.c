@@ -42,9 +42,9 @@ const struct command command_pause = {
     .name = "pause",
     .arguments = "ID",
     .summary = "stops a run until `resume`, and frees its slot",
-    .details = "Acted on within 10 s: the run stops gracefully (a move first "
-               "finishes its current\nload), its message is deleted, its locks "
-               "stay. JOB/ID if several jobs have a run\nof that ID.\n",
+    .details = "The run stops gracefully within 10 s (a move first finishes "
+               "its current load). Its\nmessage is deleted; it keeps its "
+               "locks. If several jobs have a run of that ID, write\nJOB/ID.\n",
     .required = REQUIRED,
     .max_args = 1,
     .run = run,

@@ -193,8 +193,8 @@ static int act_on_found(
     struct poison *poison, const struct ledger_run *run, const char *id)
 {
     if (slice_is(run->job, IMPORT_LEDGER_JOB)) {
-        say("%s is an import, not a job: `tableward import ... --id %.*s` goes "
-            "on with it",
+        say("%s is an import, not a job: `tableward import ... --id %.*s` "
+            "continues it",
             id, SLICE_ARG(run->id));
         return EXIT_FAILED;
     }
@@ -527,7 +527,7 @@ static int read_action(struct poison *poison)
     if (!action->wants_id && id)
         return print_usage("poison %s takes no ID", action->name);
     if (action->wants_id && !id && !(all && action->takes_all))
-        return print_usage("poison %s wants ID%s", action->name,
+        return print_usage("poison %s needs an ID%s", action->name,
             action->takes_all ? " (or --all)" : "");
     if (id && all)
         return print_usage(
@@ -558,7 +558,7 @@ static int read_query(struct poison *poison)
     if (since && (!text_duration_ms(slice_of(since), &since_ms) ||
                      since_ms > INT64_MAX / 4 / TICKS_PER_MS))
         return print_usage(
-            "--since wants a duration, such as 10m or 2d, not '%s'", since);
+            "--since must be a duration, such as 10m or 2d, not '%s'", since);
     if (since)
         poison->query.failed_ticks =
             platform_wall_ticks() - since_ms * TICKS_PER_MS;
@@ -593,10 +593,11 @@ static int run(const struct invocation *invocation)
 static const char *const REQUIRED[] = {"list, show, retry or drop", NULL};
 
 static const struct command_option OPTIONS[] = {
-    {OPTION_QUEUE, "only those of this queue"},
-    {OPTION_JOB, "only those of this job"},
-    {OPTION_SINCE, "only those that ended so long ago, such as 2d"},
-    {OPTION_ALL, "retry or drop every one of them; list: a line for each"},
+    {OPTION_QUEUE, "only runs of this queue"},
+    {OPTION_JOB, "only runs of this job"},
+    {OPTION_SINCE, "only runs that ended within this time, such as 2d"},
+    {OPTION_ALL,
+        "retry or drop all of these runs; list: one line for each run"},
     {OPTION_JSON, "list and show: one array of objects, for programs"},
     {OPTION_COUNT, NULL},
 };
@@ -604,15 +605,16 @@ static const struct command_option OPTIONS[] = {
 const struct command command_poison = {
     .name = "poison",
     .arguments = "list | show ID | retry ID | drop ID",
-    .summary = "shows failed and poisoned runs, queues them again, gives up",
+    .summary =
+        "shows failed and poisoned runs, queues them again, or drops them",
     .details =
-        "list prints one line for all runs of a job that ended for one "
-        "reason, with the\nid of the newest. Job - holds messages that could "
-        "not be read, such as those of\nan unknown job. retry keeps the "
-        "checkpoint and the time of the request, and puts\na message on a "
-        "queue that serves the job. drop takes the copy from the poison "
-        "queue,\nand the run is cancelled for good; the ledger keeps why it "
-        "failed. JOB/ID where\nseveral jobs have a run of that ID.\n",
+        "list prints one line for all runs of a job that ended for the same "
+        "reason, with the\nid of the newest. Job - has the invalid messages, "
+        "such as those of an unknown job.\nretry keeps the checkpoint and the "
+        "time of the request, and puts a message on a\nqueue that serves the "
+        "job. drop deletes the copy in the poison queue and cancels the\nrun "
+        "for good; the ledger keeps the reason of the failure. If several jobs "
+        "have a run\nof that ID, write JOB/ID.\n",
     .required = REQUIRED,
     .max_args = 2,
     .options = OPTIONS,

@@ -69,10 +69,11 @@ static const char *const REQUIRED[] = {"ID", NULL};
 const struct command command_resume = {
     .name = "resume",
     .arguments = "ID",
-    .summary = "continues a paused run, or one whose job was changed",
-    .details = "Its message is put again; 69 if no queue serves its job. A run "
-               "that is held because\nits job was changed accepts the present "
-               "definition. JOB/ID if several jobs have a\nrun of that ID.\n",
+    .summary = "continues a paused run, or one held since its job changed",
+    .details = "Puts the message of the run again; the exit code is 69 if no "
+               "queue serves its job. A\nrun that is held because its job was "
+               "changed accepts the present definition. If\nseveral jobs have "
+               "a run of that ID, write JOB/ID.\n",
     .required = REQUIRED,
     .max_args = 1,
     .run = run,

@@ -92,7 +92,7 @@ static bool is_yes(void)
     const char *line;
     size_t len;
 
-    fputs("Go on? [y/N] ", stderr);
+    fputs("Continue? [y/N] ", stderr);
     signals_unblock();
     line = fgets(answer, sizeof(answer), stdin);
     signals_block();
@@ -112,9 +112,8 @@ static int ask(const struct request *request, bool yes)
         return EXIT_DONE;
     if (isatty(STDIN_FILENO) != 1)
         return print_usage(
-            "job %s deletes or overwrites: without a terminal to "
-            "ask on, --yes is wanted (--dry-run shows what it "
-            "would do)",
+            "job %s deletes or overwrites: without a terminal to ask on, --yes "
+            "is required (--dry-run shows what it would do)",
             request->job->name);
     show_plan(request);
     if (is_yes())
@@ -204,7 +203,7 @@ static int end_as(struct single *single, const struct request *request,
         return EXIT_STOPPED;
     }
     if (result->elsewhere) {
-        say("stopped waiting: another process goes on with run %.*s",
+        say("stopped waiting: another process executes run %.*s",
             SLICE_ARG(request->id));
         return EXIT_STOPPED;
     }
@@ -357,12 +356,15 @@ static int run(const struct invocation *invocation)
 static const char *const REQUIRED[] = {"JOB", NULL};
 
 static const struct command_option OPTIONS[] = {
-    {OPTION_DRY_RUN, "only say what it would do, and what it would cost"},
-    {OPTION_ID, "the run id; one that was stopped goes on where it was"},
+    {OPTION_DRY_RUN,
+        "only print what the run would do, and what it would cost"},
+    {OPTION_ID,
+        "the run id; a run that was stopped continues where it stopped"},
     {OPTION_YES, "do not ask before something is deleted or overwritten"},
-    {OPTION_ACCEPT_DELETES, "a copy may delete more than 100 copies and more "
-                            "than a tenth of them; --yes does not imply it"},
-    {OPTION_REOPEN, "accept runs of a copy again that `finish` has closed"},
+    {OPTION_ACCEPT_DELETES,
+        "let a copy job delete more than 100 of its copies when these are more "
+        "than a tenth of all; --yes does not imply this"},
+    {OPTION_REOPEN, "accept runs again of a copy job that `finish` has closed"},
     {OPTION_COUNT, NULL},
 };
 
@@ -370,10 +372,9 @@ const struct command command_run = {
     .name = "run",
     .arguments = "JOB [NAME=VALUE ...]",
     .summary = "runs a job now, without a queue",
-    .details =
-        "Prints the run id first. Stopped by SIGINT or SIGTERM it ends "
-        "with 75 and is\npaused: --id continues it. Killed, it is picked "
-        "up by a worker, or by --id.\n",
+    .details = "Prints the run id first. A run that SIGINT or SIGTERM stops is "
+               "paused, with exit code\n75: --id continues it. A run whose "
+               "process is killed is continued by a worker, or by\n--id.\n",
     .required = REQUIRED,
     .max_args = (size_t)-1,
     .options = OPTIONS,

@@ -334,7 +334,7 @@ static int read_duration(const struct query *query, enum option option,
     if (text && (!text_duration_ms(slice_of(text), ms) ||
                     *ms > INT64_MAX / 4 / TICKS_PER_MS))
         return print_usage(
-            "--%s wants a duration, such as 10m or 2d, not '%s'", name, text);
+            "--%s must be a duration, such as 10m or 2d, not '%s'", name, text);
     return EXIT_DONE;
 }
 
@@ -345,7 +345,7 @@ static int read_limit(struct query *query)
 
     if (text && !text_int64(slice_of(text), 0, LIMIT_MAX, &limit))
         return print_usage(
-            "--limit wants a number from 0 (all) to %d, not '%s'", LIMIT_MAX,
+            "--limit must be a number from 0 (all) to %d, not '%s'", LIMIT_MAX,
             text);
     query->runs.limit = (size_t)limit;
     return EXIT_DONE;
@@ -364,11 +364,11 @@ static int check_together(const struct query *query)
     if ((failing || queues) && query->id)
         return print_usage("status takes an ID, --failing or --queues");
     if (is_given(query, OPTION_OLDER) && !failing)
-        return print_usage("--older belongs to --failing");
+        return print_usage("--older needs --failing");
     for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
         if (queues && is_given(query, others[i]))
-            return print_usage("--queues shows queues, and no runs to choose "
-                               "from");
+            return print_usage("--queues shows no runs, so it takes no "
+                               "--state, --since, --limit or --job");
     return EXIT_DONE;
 }
 
@@ -422,13 +422,13 @@ static int run(const struct invocation *invocation)
 static const struct command_option OPTIONS[] = {
     {OPTION_JOB, "only runs of this job"},
     {OPTION_STATE, "only runs in these states, such as failed,paused"},
-    {OPTION_SINCE, "of succeeded and cancelled runs those that ended since; "
-                   "default: 1d"},
-    {OPTION_LIMIT, "at most so many runs, the newest; default: 50; 0: all"},
-    {OPTION_WATCH, "again every two seconds, until stopped"},
+    {OPTION_SINCE, "show succeeded and cancelled runs only if they ended "
+                   "within this time; default: 1d"},
+    {OPTION_LIMIT, "at most this many runs, newest first; default: 50; 0: all"},
+    {OPTION_WATCH, "repeat every two seconds, until stopped"},
     {OPTION_QUEUES, "only the queues"},
-    {OPTION_FAILING, "for monitoring: only what failed, is poisoned or held, "
-                     "and late queues; 1 if there are any"},
+    {OPTION_FAILING, "for monitoring: only failed, poisoned and held runs, and "
+                     "late queues; exit code 1 if there are any"},
     {OPTION_OLDER, "with --failing: a queue is late if its oldest visible "
                    "message is older; default: 10m"},
     {OPTION_JSON, "one array of objects, for programs"},
@@ -439,12 +439,10 @@ const struct command command_status = {
     .name = "status",
     .arguments = "[ID]",
     .summary = "shows queues, and runs from the ledger, newest first",
-    .details =
-        "Runs that have not ended, those that failed, and those that "
-        "ended in the last 24\nhours. With ID, or the beginning of "
-        "one, all that is known of a run. Job - holds\nmessages that "
-        "could not be read, job " IMPORT_LEDGER_JOB " what was imported with "
-        "--id.\n",
+    .details = "Shows runs that have not ended, failed runs, and runs that "
+               "ended in the last 24\nhours. With ID, or the beginning of one, "
+               "shows everything about a run. Job - has the\ninvalid messages, "
+               "job " IMPORT_LEDGER_JOB " the imports with --id.\n",
     .max_args = 1,
     .only_reads = true,
     .options = OPTIONS,

@@ -136,8 +136,8 @@ static int list(struct tables *tables)
     if (outcome != TW_OK)
         return table_command_failed(command, outcome, &err);
     if (!tables->counts)
-        say("the entities were not counted: --count reads all of them, which "
-            "takes a transaction for each 1,000, at about $0.00036 per 10,000 "
+        say("the entities were not counted: --count reads all of them, with "
+            "one transaction for each 1,000, at about $0.00036 per 10,000 "
             "transactions");
     return EXIT_DONE;
 }
@@ -168,10 +168,10 @@ const struct command command_tables = {
     .name = "tables",
     .arguments = "[--count] [--json]",
     .summary = "lists the tables of a store, with their number of entities",
-    .details =
-        "By name, tableward's own tables among them. Entities are counted by "
-        "reading them: on\nan embedded store always, on Azure only with "
-        "--count, because it costs a transaction\nfor each 1,000 entities.\n",
+    .details = "The tables are ordered by name, and include tableward's own. "
+               "Entities are counted by\nreading them: always on an embedded "
+               "store, and on Azure only with --count, because\nthis costs one "
+               "transaction for each 1,000 entities.\n",
     .only_reads = true,
     .options = OPTIONS,
     .run = run,

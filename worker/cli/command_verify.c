@@ -115,8 +115,8 @@ static int run(const struct invocation *invocation)
     int code;
 
     if (invocation->values[OPTION_REPAIR])
-        return print_usage("verify --repair is planned and not there yet: run "
-                           "the job, which repairs what it finds");
+        return print_usage("verify --repair is planned and not supported yet: "
+                           "run the job, which repairs the differences");
     arena_init(&arena);
     code = session_open(&session, invocation, SESSION_SOME);
     if (code == EXIT_DONE)
@@ -136,8 +136,8 @@ static int run(const struct invocation *invocation)
 static const char *const REQUIRED[] = {"JOB", NULL};
 
 static const struct command_option OPTIONS[] = {
-    {OPTION_JSON, "print an object for programs"},
-    {OPTION_REPAIR, "planned: enqueue what repairs the differences"},
+    {OPTION_JSON, "print one JSON object, for programs"},
+    {OPTION_REPAIR, "planned: enqueue a run that repairs the differences"},
     {OPTION_COUNT, NULL},
 };
 
@@ -145,8 +145,9 @@ const struct command command_verify = {
     .name = "verify",
     .arguments = "JOB [NAME=VALUE ...]",
     .summary = "checks whether the tables match a job now",
-    .details = "Reads only, and reads each difference twice. Prints counts and "
-               "the first keys;\nexit code 1 if there is a difference.\n",
+    .details =
+        "Reads only. A second read confirms each difference. Prints counts and "
+        "the first keys;\nexit code 1 if there is a difference.\n",
     .required = REQUIRED,
     .max_args = (size_t)-1,
     .only_reads = true,

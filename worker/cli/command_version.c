@@ -14,6 +14,6 @@ static int run(const struct invocation *invocation)
 const struct command command_version = {
     .name = "version",
     .arguments = "",
-    .summary = "says which version this is",
+    .summary = "prints the version",
     .run = run,
 };

@@ -82,7 +82,9 @@ static struct load *read_again(
     if (load_read(path, LOAD_WORKER, &load, problems, err) != TW_OK)
         return NULL;
     if (load->setup.store >= load->stores.count)
-        err_fail(err, TW_INVALID, "no store is named for the worker");
+        err_fail(err, TW_INVALID,
+            "the worker has no store: write `store:` in `worker:`, or "
+            "`default_store:`");
     else if (open_all(load, &store, err) == TW_OK)
         return load;
     load_free(load);
@@ -103,8 +105,8 @@ static void warn_of_listen(
 
     if (!same_text(now->listen, setup->listen) ||
         !same_text(now->admin_token_file, setup->admin_token_file))
-        log_warn("configuration", "listen and admin_token_file stay as they "
-                                  "were until a restart");
+        log_warn("configuration", "changes of `listen` and `admin_token_file` "
+                                  "take effect after a restart only");
 }
 
 static struct definition *reload(void *context)
@@ -119,14 +121,15 @@ static struct definition *reload(void *context)
     log_problems(&problems);
     if (load) {
         set_log_level(service, &load->setup);
-        log_info("configuration", "%s is read again", service->config);
+        log_info("configuration", "%s was read again", service->config);
         warn_of_listen(service, &load->setup);
     } else if (problems.errors == 0)
-        log_error("configuration", "%s is refused, the old one stays: %s",
+        log_error("configuration",
+            "%s is refused, and the old configuration stays: %s",
             service->config, err.text);
     else
-        log_error("configuration", "%s is refused, the old one stays",
-            service->config);
+        log_error("configuration",
+            "%s is refused, and the old configuration stays", service->config);
     problems_done(&problems);
     monitor_note_reload(service->monitor, load != NULL);
     return load ? load_definition(load) : NULL;
@@ -236,7 +239,8 @@ static void open_notify(struct service *service)
     service->notify = notify_open(getenv("NOTIFY_SOCKET"),
         getenv("WATCHDOG_USEC"), getenv("WATCHDOG_PID"), &err);
     if (!service->notify)
-        log_warn("worker", "the service manager is told nothing: %s", err.text);
+        log_warn(
+            "worker", "the service manager cannot be notified: %s", err.text);
 }
 
 /* Set the consumer to which signals are passed, and pass it the signals that
@@ -381,8 +385,8 @@ done:
 }
 
 static const struct command_option OPTIONS[] = {
-    {OPTION_DRAIN, "end once every served queue is empty, of hidden messages "
-                   "too, and no run is under way; exit 1 if one failed"},
+    {OPTION_DRAIN, "exit once every served queue holds no message, visible or "
+                   "hidden, and no run is active; exit code 1 if a run failed"},
     {OPTION_COUNT, NULL},
 };
 
@@ -390,10 +394,10 @@ const struct command command_worker = {
     .name = "worker",
     .arguments = "[--drain]",
     .summary = "serves the queues, in the foreground",
-    .details = "SIGTERM and SIGINT: lets go of everything in order and ends "
-               "with 0; others take up\nwhat was under way. SIGHUP: reads the "
-               "configuration again; a wrong one is refused\nand the old one "
-               "stays.\n",
+    .details =
+        "SIGTERM and SIGINT stop every run gracefully, and the exit code is 0; "
+        "other workers\ncontinue the runs. SIGHUP reads the configuration "
+        "again; an invalid one is refused, and\nthe old one stays.\n",
     .options = OPTIONS,
     .run = run,
 };

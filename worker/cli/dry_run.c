@@ -74,7 +74,7 @@ static void print_sums(
     print_line(line);
     buf_add_text(line, "time: at least ");
     add_seconds(line, entities, ACCOUNT_PER_S);
-    buf_add_text(line, " (20,000 entities/s an account); ");
+    buf_add_text(line, " (20,000 entities/s per account); ");
     add_seconds(line, entities, PARTITION_PER_S);
     buf_add_text(line, " if all are in one partition (2,000/s)");
     print_line(line);

@@ -33,12 +33,12 @@ static const struct setting ROOT_KEYS[] = {
     {.key = "default_store",
         .type = SETTING_NODE,
         .offset = SETTING_FIELD(struct root, default_store),
-        .help = "the store of tables that name none"},
+        .help = "the store of tables without `store:`"},
     {.key = "stores",
         .type = SETTING_NODE,
         .offset = SETTING_FIELD(struct root, stores),
         .required = true,
-        .help = "where tables and queues live"},
+        .help = "the stores of tables and queues, by name"},
     {.key = "worker",
         .type = SETTING_NODE,
         .offset = SETTING_FIELD(struct root, worker),
@@ -46,7 +46,7 @@ static const struct setting ROOT_KEYS[] = {
     {.key = "jobs",
         .type = SETTING_NODE,
         .offset = SETTING_FIELD(struct root, jobs),
-        .help = "the work, by name"},
+        .help = "the jobs, by name"},
 };
 
 const struct settings_section load_section =
@@ -179,8 +179,7 @@ static void load_stores(
 
         if (!is_store_name(name)) {
             problems_add(problems, node->keys[i]->mark,
-                "a store's name is letters, digits, - and _, at most %d of "
-                "them",
+                "a store's name must be at most %d letters, digits, - and _",
                 STORE_NAME_MAX);
             continue;
         }
@@ -200,8 +199,8 @@ static void load_default_store(struct load *load, const struct root *root,
     if (!node) {
         if (load->stores.count > 1)
             problems_add(problems, tree->mark,
-                "default_store is missing: there are %zu stores, which of them "
-                "is meant where a table names none?",
+                "default_store is missing: of the %zu stores, name the one for "
+                "tables without `store:`",
                 load->stores.count);
         return;
     }
@@ -338,7 +337,8 @@ enum tw_err load_read(const char *path, enum load_use use, struct load **ret,
         want_used(load, use, problems);
     }
     if (problems->errors > errors)
-        code = err_fail(err, TW_INVALID, "the configuration %s is wrong", path);
+        code =
+            err_fail(err, TW_INVALID, "the configuration %s is invalid", path);
     else
         *ret = load;
 done:
@@ -460,7 +460,7 @@ enum tw_err load_store(
         return TW_OK;
     if (!may_create && load_is_new(load, store))
         return err_fail(err, TW_NOT_FOUND,
-            "store %s: %s is not there yet: nothing has been stored",
+            "store %s: file %s does not exist yet: nothing has been stored",
             config->name, config->path.at);
     return load->only_reads
                ? store_open_to_read(config, &load->open[store], err)

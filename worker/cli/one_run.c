@@ -82,10 +82,9 @@ static enum tw_err read_run(void *context, struct exchange *exchange)
 
 static int end_waiting(const struct one_run *one, const struct ledger_run *now)
 {
-    say("run %.*s: its worker %.*s has not acted yet, and does so with its "
-        "next "
-        "renewal; if it was killed, once its lease has expired. `tableward "
-        "status %.*s` shows it",
+    say("run %.*s: worker %.*s has not responded yet; it does so when it "
+        "renews the lease, or another worker does when the lease has expired. "
+        "`tableward status %.*s` shows the state",
         SLICE_ARG(one->run->id), SLICE_ARG(now->worker),
         SLICE_ARG(one->run->id));
     return EXIT_STOPPED;

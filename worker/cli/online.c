@@ -151,7 +151,7 @@ static void report_failed(struct online *online, enum tw_err code,
     const char *right, const struct probe *probe, const struct err *err)
 {
     if (code == TW_FORBIDDEN)
-        say("the right to %s %s is missing: %s", right,
+        say("the permission to %s %s is missing: %s", right,
             probe->name[0] ? probe->name : "tables", err->text);
     else
         say("%s", err->text);
@@ -180,11 +180,11 @@ static void try_change(struct online *online, struct probe *probe,
 static void report_missing(struct online *online, const struct named *named)
 {
     if (named->is_needed) {
-        say("store %s: table %s is not there, and a job needs it", online->name,
-            named->table);
+        say("store %s: table %s does not exist, and a job needs it",
+            online->name, named->table);
         fails(online, EXIT_FAILED);
     } else {
-        report(online, "table", named->table, "is not there yet");
+        report(online, "table", named->table, "does not exist yet");
     }
 }
 
@@ -204,7 +204,7 @@ static void check_table(struct online *online, const struct named *named)
         report_failed(online, code, "read", &probe, &err);
         return;
     }
-    report(online, "table", table, "is there");
+    report(online, "table", table, "exists");
     if (online->store->read_only)
         return; /* reach() has reported it */
     try_change(online, &probe, OPERATION_MERGE, "update");
@@ -220,7 +220,8 @@ static void check_queue(struct online *online, const char *queue)
 
     text_random_uuid(probe.key);
     if (code == TW_NOT_FOUND) {
-        report(online, "queue", queue, "is not there yet: a worker makes it");
+        report(
+            online, "queue", queue, "does not exist yet: a worker creates it");
         return;
     }
     if (code != TW_OK) {
@@ -284,14 +285,15 @@ static void check_clock(struct online *online)
     if (!online->has_clock || llabs(online->off_ticks) < CLOCK_OFF_TICKS)
         return;
     if (online->store->capabilities.local) {
-        printf("%s: its clock is %" PRId64 " s %s this machine's, which was "
-               "set; they come together slowly\n",
+        printf("%s: its clock is %" PRId64
+               " s %s this machine's, because this machine's clock was set; "
+               "the difference shrinks slowly\n",
             online->store->name, (int64_t)llabs(off_s),
             off_s > 0 ? "ahead of" : "behind");
         return;
     }
-    say("store %s: the clock of this machine is %" PRId64 " s %s its own; at "
-        "15 minutes it refuses every request",
+    say("store %s: the clock of this machine is %" PRId64
+        " s %s the store's; at 15 minutes the store refuses every request",
         online->store->name, (int64_t)llabs(off_s),
         off_s > 0 ? "behind" : "ahead of");
     fails(online, EXIT_UNREACHABLE);
@@ -334,13 +336,14 @@ static bool reach(
         report(online, "acts as", "", online->store->capabilities.acts_as);
     code = ask(online, list_tables, &probe, &err);
     if (code == TW_OK)
-        report(online, load->open[store]->capabilities.kind, "", "is reached");
+        report(
+            online, load->open[store]->capabilities.kind, "", "is reachable");
     else
         report_failed(online, code, "list", &probe, &err);
     check_clock(online);
     if (online->store->read_only) {
-        say("store %s: its file cannot be written: commands that only read "
-            "work, a worker does not",
+        say("store %s: its file cannot be written: only commands that read can "
+            "be used, and no worker",
             online->name);
         fails(online, EXIT_UNREACHABLE);
     }
@@ -392,10 +395,9 @@ static void check_folder(struct online *online, const struct job *job,
     if (!find_folder(path, &info))
         say("job %s: %s: %s: %s", job->name, key, path, strerror(errno));
     else if (!S_ISDIR(info.st_mode))
-        say("job %s: %s: %s is no folder", job->name, key, path);
+        say("job %s: %s: %s is not a folder", job->name, key, path);
     else if (access(path, R_OK | W_OK | X_OK) != 0)
-        say("job %s: %s: %s: %s; who runs the worker must be able to write "
-            "there",
+        say("job %s: %s: %s: %s; the worker's user must be able to write there",
             job->name, key, path, strerror(errno));
     else
         path[0] = '\0';

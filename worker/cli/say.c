@@ -127,8 +127,8 @@ int print_failed(enum tw_err code, const struct err *err)
 
 int log_no_store(void)
 {
-    say("no store is named for queues and ledger: name one with "
-        "`worker: {store: NAME}` or `default_store: NAME`");
+    say("queues and ledger have no store: write `worker: {store: NAME}` or "
+        "`default_store: NAME`");
     return EXIT_CONFIG_78;
 }
 

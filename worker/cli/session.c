@@ -26,7 +26,8 @@ static int no_file(bool environment)
     say("there is no configuration: looked for ./tableward.yaml and "
         "/etc/tableward/tableward.yaml; `tableward init` writes one, "
         "--config FILE names one%s",
-        environment ? ", and $" ENVIRONMENT " would do as well" : "");
+        environment ? ", and $" ENVIRONMENT " is enough for some commands"
+                    : "");
     return EXIT_CONFIG_78;
 }
 

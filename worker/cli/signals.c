@@ -66,8 +66,8 @@ static void wait_for_signals(void *arg)
             continue;
         }
         if (number == 0)
-            log_warn("process", "what was under way takes too long: it is left "
-                                "as it is, the next worker goes on with it");
+            log_warn("process", "stopping took too long: the process exits "
+                                "now, and the next worker continues its runs");
         if (number == 0 || (number == SIGINT && ++interrupts == PATIENCE))
             signals_exit_now(EXIT_STOPPED);
         if (number != SIGHUP)

@@ -111,7 +111,7 @@ static void add_lease(
         buf_add_text(to, ", expired ");
         print_age(to, -left);
         buf_add_text(to, " ago: its worker was killed, hangs or cannot reach "
-                         "the ledger; any worker takes the run over");
+                         "the ledger; another worker can continue the run");
     } else if (run->owner.len > 0 && run->lease_until_ticks > 0) {
         buf_add_text(to, ", expires in ");
         print_age(to, left);
@@ -168,7 +168,7 @@ void status_add_run(
     add_text(to, "job", run->job);
     add_text(to, "id", run->id);
     add_text(to, "state", buf_slice(&state));
-    add_text(to, "asked for", run->control);
+    add_text(to, "asked to", run->control);
     add_text(to, "kind", run->kind);
     add_text(to, "arguments", run->args);
     add_text(to, "queue", run->queue);
