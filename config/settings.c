@@ -73,7 +73,7 @@ void settings_wrong(struct problems *problems, const struct yaml_node *node,
 
     buf_init(&found, SENTENCE_MAX);
     add_found(&found, node);
-    problems_add(problems, node->mark, "%s wants %s, not %s", what, wants,
+    problems_add(problems, node->mark, "%s must be %s, not %s", what, wants,
         buf_text(&found));
     buf_done(&found);
 }
@@ -103,10 +103,10 @@ static void report_unknown(struct problems *problems, struct mark mark,
     if (near != NULL) {
         buf_add_format(&text, ", did you mean '%s'?", near);
     } else if (count > 0) {
-        buf_add_text(&text, ": there is ");
-        add_names(&text, names, count, " and ");
+        buf_add_text(&text, ": expected ");
+        add_names(&text, names, count, " or ");
     } else {
-        buf_add_text(&text, ": there is none");
+        buf_add_text(&text, ": none is configured");
     }
     problems_add(problems, mark, "unknown %s %s", kind, buf_text(&text));
     buf_done(&text);
@@ -244,7 +244,8 @@ static bool expand(struct expansion *expansion)
     }
     if (expansion->text.overflow) {
         problems_add(expansion->problems, expansion->scalar->mark,
-            "with its environment variables this text is over 1MiB");
+            "this text is over 1 MiB once its environment variables are "
+            "replaced");
         return false;
     }
     return good;
@@ -550,8 +551,9 @@ static bool report_former(struct problems *problems,
 {
     for (size_t i = 0; i < count; i++) {
         if (table[i].former && slice_is(key->text, table[i].former)) {
-            problems_add(problems, key->mark, "`%s` is called `%s` now",
-                table[i].former, table[i].key);
+            problems_add(problems, key->mark,
+                "`%s` is a former key: write `%s`", table[i].former,
+                table[i].key);
             return true;
         }
     }

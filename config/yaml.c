@@ -94,7 +94,7 @@ static const char *hint_at(const struct reader *reader, size_t line)
     if (blanks < text.len && text.at[blanks] == '\t')
         return " (indent with spaces, not with tabs)";
     if (text.len > 0 && memchr(text.at, '{', text.len) != NULL)
-        return " (a text with { is written in quotes)";
+        return " (write a text with { in quotes)";
     return "";
 }
 
@@ -168,7 +168,7 @@ static bool refuse(
     struct reader *reader, const char *what, const yaml_char_t *name)
 {
     problems_add(reader->problems, mark_of(reader, reader->event.start_mark),
-        "%s%s is refused: write out what is meant", what,
+        "%s%s is not supported: write the value itself", what,
         name ? (const char *)name : "");
     return false;
 }
@@ -219,7 +219,7 @@ static void report_duplicate(struct problems *problems,
     buf_init(&quoted, QUOTE_MAX);
     text_quote(&quoted, again->text);
     problems_add(problems, again->mark,
-        "duplicate key %s: it stands at line %u already", buf_text(&quoted),
+        "duplicate key %s: line %u has it already", buf_text(&quoted),
         first->mark.line);
     buf_done(&quoted);
 }
@@ -258,7 +258,7 @@ static struct yaml_node *read_scalar(struct reader *reader)
 
     if (text.len > 0 && memchr(text.at, '\0', text.len) != NULL)
         problems_add(reader->problems, node->mark,
-            "a text with a NUL character (\\0) is refused");
+            "a text must not contain a NUL character (\\0)");
     node->quoted = event->data.scalar.style != YAML_PLAIN_SCALAR_STYLE;
     node->text = arena_copy(reader->arena, text);
     return node;
@@ -296,7 +296,7 @@ static struct yaml_node *read_key(struct reader *reader)
     if (reader->event.type == YAML_SCALAR_EVENT)
         return read_scalar(reader);
     problems_add(reader->problems, mark_of(reader, reader->event.start_mark),
-        "a key is a text, not a list or a map%s",
+        "a key must be a text, not a list or a map%s",
         hint_at(reader, reader->event.start_mark.line));
     return NULL;
 }
@@ -396,7 +396,8 @@ static struct yaml_node *read_document(struct reader *reader)
     if (reader->event.type != YAML_STREAM_END_EVENT) {
         problems_add(reader->problems,
             mark_of(reader, reader->event.start_mark),
-            "a second document begins here; a configuration is one");
+            "a second YAML document begins here; a configuration must be one "
+            "document");
         return NULL;
     }
     return root;
