@@ -95,7 +95,7 @@ static enum tw_err rename_properties(struct work *work)
     for (size_t i = 0; i < copy->property_count; i++)
         if (find(copy, copy->properties[i].name) != &copy->properties[i])
             return err_fail(work->err, TW_INVALID,
-                "rename: the entity has a property %.*s already",
+                "rename: the entity already has a property %.*s",
                 SLICE_ARG(copy->properties[i].name));
     return TW_OK;
 }

@@ -76,16 +76,17 @@ static bool check_name(
     for (size_t i = 0; i < COUNT(KEYS); i++)
         if (slice_is(name, KEYS[i])) {
             refuse(in, mark, "", name,
-                " is a key, which partition_key and row_key make");
+                " is a key, which partition_key or row_key defines");
             return false;
         }
     if (slice_is(name, "Timestamp")) {
-        refuse(in, mark, "", name, " is the service's own: no copy has it");
+        refuse(
+            in, mark, "", name, " is set by the service: a copy cannot set it");
         return false;
     }
     if (slice_equal(name, in->reserved)) {
         refuse(in, mark, "", name,
-            " is tableward's own: it names the source of a copy");
+            " is reserved: tableward stores the source of a copy in it");
         return false;
     }
     if (entity_check_name(name, &err) != TW_OK) {
@@ -112,7 +113,7 @@ static bool is_too_long(
     if (node->count <= COPYING_MAX_PROPERTIES)
         return false;
     problems_add(in->loader->problems, node->mark,
-        "%s has %zu properties, and an entity %d at most", key, node->count,
+        "%s has %zu properties; an entity has at most %d", key, node->count,
         COPYING_MAX_PROPERTIES);
     in->good = false;
     return true;
@@ -165,7 +166,7 @@ static void check_rename(struct shape_loader *in,
 
     if (slice_equal(rename->from, rename->to))
         refuse(in, to->mark, "", rename->to,
-            " is the property itself: give it another name");
+            " is already the name of the property: choose another name");
     if (has_name(shape->drop, shape->drop_count, rename->from))
         refuse(in, from->mark, "", rename->from,
             " is dropped, so there is nothing to rename");
@@ -310,7 +311,8 @@ static void check_set(
     for (size_t i = 0; i < shape->rename_count; i++)
         if (slice_equal(shape->renames[i].to, name))
             refuse(in, mark, "", name,
-                " is what a rename makes: nothing of it would be left");
+                " is also the new name of a rename: set would overwrite the "
+                "renamed value");
 }
 
 static void load_sets(struct shape_loader *in, const struct yaml_node *node)

@@ -58,13 +58,13 @@ static void check_pair(
         return;
     if (follows(job) && follows(other))
         problems_add(problems, other->mark,
-            "jobs %s and %s both follow and write table %s: a run of one "
-            "would wait until `finish` of the other",
+            "jobs %s and %s both have follow: true and write table %s: a run "
+            "of one would wait until `finish` of the other",
             job->name, other->name, table);
     else
         problems_warn(problems, (follows(job) ? job : other)->mark,
-            "job %s follows: while a run of it is open, runs of job %s wait "
-            "for table %s",
+            "job %s has follow: true: while a run of it is open, runs of job "
+            "%s wait for table %s",
             (follows(job) ? job : other)->name,
             (follows(job) ? other : job)->name, table);
 }

@@ -86,11 +86,11 @@ struct arg_map {
 
 static const struct setting ARG_KEYS[] = {
     {"allow_empty", SETTING_BOOL, SETTING_FIELD(struct arg_map, allow_empty),
-        .fallback = "false", .help = "take an empty text for it"},
+        .fallback = "false", .help = "accept an empty text"},
 };
 
 const struct settings_section jobs_arg_section =
-    SETTINGS_SECTION("args: one with options", ARG_KEYS);
+    SETTINGS_SECTION("args: an argument with options", ARG_KEYS);
 
 /* Read one item of `args:`: a name, or {name: {allow_empty: true}}. */
 static bool load_arg(const struct yaml_node *node, struct job *job,
@@ -107,13 +107,13 @@ static bool load_arg(const struct yaml_node *node, struct job *job,
     }
     if (name->type != YAML_SCALAR || !is_arg_name(name->text)) {
         problems_add(problems, node->mark,
-            "an argument wants a name of letters, digits and _, such as "
+            "an argument must be a name of letters, digits and _, such as "
             "channel, or {channel: {allow_empty: true}}");
         return false;
     }
     if (job_arg_index(job, name->text) < job->arg_count) {
-        problems_add(problems, name->mark, "argument %s is there already",
-            name->text.at);
+        problems_add(
+            problems, name->mark, "argument %s is listed twice", name->text.at);
         return false;
     }
     ret->name = name->text;
@@ -130,7 +130,7 @@ static void load_args(const struct yaml_node *node, struct job *job,
         return;
     if (node->type != YAML_LIST || node->count > JOB_MAX_ARGS) {
         problems_add(problems, node->mark,
-            "args wants a list of at most %d names, such as [channel]",
+            "args must be a list of at most %d names, such as [channel]",
             JOB_MAX_ARGS);
         return;
     }
@@ -286,7 +286,7 @@ static const struct kind *load_kind(
         names[i] = KINDS[i]->name;
     if (!kind)
         problems_add(problems, node->mark,
-            "kind is missing: what does this job do? for example kind: %s",
+            "kind is missing: write what the job does, such as kind: %s",
             names[0]);
     else
         settings_unknown(problems, kind->mark, "kind",
@@ -308,7 +308,8 @@ static const struct setting COMMON_KEYS[] = {
     {"max_entities_per_second", SETTING_INT,
         SETTING_FIELD(struct common_map, max_entities_per_second),
         .fallback = "0", .min = 0, .max = 1000000000,
-        .help = "a ceiling for all its runs together; 0: none of its own"},
+        .help =
+            "maximum rate of all its runs together; 0: no limit of its own"},
 };
 
 const struct settings_section jobs_common_section =
@@ -374,14 +375,14 @@ static bool load_job(const struct yaml_node *name, const struct yaml_node *node,
     *job = (struct job){.name = name->text.at, .mark = name->mark};
     if (!is_name(name->text)) {
         problems_add(problems, name->mark,
-            "a job's name is a-z, 0-9 and -, a letter first, at most %d "
-            "long, such as delete-channel",
+            "a job's name must be at most %d of a-z, 0-9 and -, beginning with "
+            "a letter, such as delete-channel",
             JOB_NAME_MAX);
         return false;
     }
     if (node->type != YAML_MAP) {
         problems_add(problems, node->mark,
-            "job %s wants a map, beginning with kind:", job->name);
+            "job %s must be a map, beginning with kind:", job->name);
         return false;
     }
     load_args(yaml_get(node, "args"), job, arena, problems);
@@ -422,7 +423,7 @@ void jobs_load(const struct yaml_node *node, const struct job_stores *stores,
         return;
     if (node->type != YAML_MAP) {
         problems_add(problems, node->mark,
-            "jobs wants a map of names, such as delete-channel: {kind: "
+            "jobs must be a map of names, such as delete-channel: {kind: "
             "cascade-delete, ...}");
         return;
     }

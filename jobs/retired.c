@@ -58,12 +58,13 @@ static const struct former_key {
     int kinds;         /* bits of enum job_kinds */
     const char *instead;
 } FORMER_KEYS[] = {
-    {"mode", NULL, OF_COPIES, "the kind says it: kind: copy, or kind: move"},
+    {"mode", NULL, OF_COPIES, "write kind: copy, or kind: move, instead"},
     {"on_conflict", "merge", OF_COPY, "choose fail, skip or replace"},
     {"on_conflict", "merge", OF_MOVE, "choose fail, skip or accept_equal"},
     {"on_conflict", "replace", OF_MOVE, "choose fail, skip or accept_equal"},
     {"strip", NULL, OF_COPY,
-        "copies keep TablewardSource, which says whose they are; remove it"},
+        "every copy has TablewardSource, which identifies its source; remove "
+        "this key"},
     {"strip", NULL, OF_MOVE, "a move adds no property; remove it"},
     {"provenance", NULL, OF_COPY,
         "the property is always TablewardSource; remove it"},
@@ -71,8 +72,7 @@ static const struct former_key {
     {"verify", NULL, OF_COPIES,
         "`tableward verify JOB` compares both sides; remove it"},
     {"max_passes", NULL, OF_COPIES | OF_UPGRADE,
-        "a run ends by itself, after the first round that was short; remove "
-        "it"},
+        "a run ends by itself, once a round is short; remove this key"},
     {"steps", NULL, OF_UPGRADE,
         "steps belong to a version: versions: [{to: 2, steps: [...]}]"},
     {"phase", NULL, OF_UPGRADE,
@@ -95,10 +95,10 @@ static const struct former_key {
     {"steps", NULL, OF_UPGRADE,
         "steps belong to a version: versions: [{to: 2, steps: [...]}]"},
     {"phase", NULL, OF_UPGRADE,
-        "the run says it: run JOB phase=expand, later phase=contract"},
+        "it is an argument of the run: run JOB phase=expand, later "
+        "phase=contract"},
     {"max_passes", NULL, OF_UPGRADE,
-        "a run ends by itself, after the first round that was short; remove "
-        "it"},
+        "a run ends by itself, once a round is short; remove this key"},
 };
 
 static int bit_of(const char *kind)

@@ -18,8 +18,7 @@ static bool load_default_store(
         return true;
     }
     problems_add(loader->problems, mark,
-        "which store? there are several: name one as `store:` here, or "
-        "as default_store");
+        "there are several stores: write `store:` here, or `default_store:`");
     return false;
 }
 
@@ -34,7 +33,7 @@ static bool load_store(struct slice name, struct mark mark,
         return load_default_store(mark, loader, ret);
     if (name.len == 0) {
         problems_add(loader->problems, mark,
-            "store is empty: name one of stores, or leave it out");
+            "store is empty: name one of stores, or remove the key");
         return false;
     }
     for (size_t i = 0; i < stores->count; i++)

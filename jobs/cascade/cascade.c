@@ -298,9 +298,9 @@ static enum run_end check_failed(struct cascade_attempt *c, int64_t failed)
     if (failed == 0)
         return RUN_CONTINUES;
     err_fail(c->err, TW_INVALID,
-        "%lld entities cannot be deleted; the first of them are listed. The "
-        "parent stays, with its tombstone",
-        (long long)failed);
+        "%lld %s cannot be deleted (the first are listed); the parent stays, "
+        "with its tombstone",
+        (long long)failed, failed == 1 ? "entity" : "entities");
     return RUN_FAILED;
 }
 
@@ -312,9 +312,10 @@ static enum run_end check_circle(struct cascade_attempt *c, bool stuck)
     if (c->stuck < STUCK_PASSES)
         return RUN_CONTINUES;
     err_fail(c->err, TW_INVALID,
-        "by the job's rules what is left is under one another in a circle, so "
-        "none of it can go first: %s, for one. The parent stays, with its "
-        "tombstone: delete one of the circle yourself, then retry",
+        "by the job's rules the remaining entities form a cycle, each under "
+        "another, so none can be deleted first (e.g. %s). The parent stays, "
+        "with its tombstone: delete one entity of the cycle yourself, then "
+        "retry",
         c->left);
     return RUN_FAILED;
 }
@@ -636,7 +637,7 @@ static enum tw_err cascade_delete_estimate(const struct job *job,
         outcome = cascade_count(&plan, -1, ret, err);
         if (outcome == TW_OK && !cascade_parent(&c))
             ret->note = "the parent does not exist: a run inserts it as a "
-                        "tombstone, and takes it away at the end";
+                        "tombstone, and deletes it at the end";
     }
     page_done(&c.parent);
     arena_done(&c.arena);

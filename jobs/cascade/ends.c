@@ -106,11 +106,11 @@ static bool check_rule(
         grows(graph, at, SELECTOR_ROW_KEY))
         return true;
     problems_add(problems, rule->mark,
-        "this rule can reach its own entities of %s again, in another "
-        "partition: were they under one another in a circle, none could be "
-        "deleted first. Let a key get longer at each level (row_key_prefix: "
-        "\"{RowKey}_\"), or make rules for this table that never find the same "
-        "entity (literal prefixes, or Type eq '...' in both filters)",
+        "this rule can find entities of %s under one another, in other "
+        "partitions: if they form a cycle, none can be deleted first. Make a "
+        "key longer at each level (row_key_prefix: \"{RowKey}_\"), or write "
+        "rules for this table that never find the same entity (literal "
+        "prefixes, or Type eq '...' in both filters)",
         rule->table);
     return false;
 }

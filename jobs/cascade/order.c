@@ -33,7 +33,7 @@ static void refuse(struct beside *beside, const struct rule *source)
 {
     problems_add(beside->problems, beside->destination->mark,
         "job %s moves entities from %s to %s, and this rule reads %s before "
-        "the rule at line %u reads %s: an entity that is moved meanwhile would "
+        "the rule in line %u reads %s: an entity that is moved meanwhile would "
         "be found in neither table. Put the rule for %s first",
         beside->move, beside->from->table, beside->to->table,
         beside->destination->table, source->mark.line, source->table,

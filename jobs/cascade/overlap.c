@@ -88,9 +88,10 @@ static void say(const struct rule *rule, const struct rule *other,
     buf_init(&where, SAID_MAX_BYTES);
     selector_explain(&missing->selector, &where);
     problems_add(problems, rule->mark,
-        "this rule and the one at line %u both look into %s, and only that one "
-        "then looks into %s where %s: of an entity that both find, this one "
-        "would leave that behind. Give this rule the same children",
+        "this rule and the rule in line %u both find entities of %s, but only "
+        "the other rule has the children in %s where %s: this rule would "
+        "delete an entity and leave these children. Give this rule the same "
+        "children",
         other->mark.line, rule->table, missing->table, buf_text(&where));
     buf_done(&where);
 }

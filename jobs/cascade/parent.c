@@ -106,8 +106,8 @@ static enum tw_err is_newer(struct cascade_attempt *c, bool *ret)
         return TW_OK;
     if (!property_ticks(created, &ticks))
         return err_fail(c->err, TW_INVALID,
-            "property %s of the parent in %s is no Edm.DateTime, so it cannot "
-            "be told whether the parent is newer than the request",
+            "property %s of the parent in %s is not an Edm.DateTime, so it is "
+            "unknown whether the parent is newer than the request",
             c->cascade->created.at, c->cascade->table);
     *ret = ticks >= c->run->requested_ticks + TICKS_PER_S;
     return TW_OK;
@@ -142,9 +142,8 @@ static enum run_end wait_for_late_insert(struct cascade_attempt *c)
 {
     if (c->not_before_ticks <= cascade_service_ticks(c))
         return RUN_CONTINUES;
-    log_run_info(run_log(c->run),
-        "waits: a tombstone of an earlier request may "
-        "still land beside this parent");
+    log_run_info(run_log(c->run), "waits: an earlier request to insert the "
+                                  "tombstone may still be applied");
     c->run->waits_for = RUN_WAITS_FOR_SETTLE;
     run_wait(c->run, cascade_parent_store(c), cascade_service_ticks(c),
         c->not_before_ticks);
@@ -275,8 +274,8 @@ static bool is_nothing_but_other_s(struct cascade_attempt *c)
     if (is_bare(c))
         return true;
     log_run_warn(run_log(c->run),
-        "the parent in %s is archived with the tombstone of run %.*s: as it "
-        "was before it is in that run's archive",
+        "the parent in %s is archived with the tombstone of run %.*s; the "
+        "archive of that run has the parent without it",
         c->cascade->table, SLICE_ARG(owner));
     return false;
 }
@@ -420,9 +419,9 @@ static enum run_end check_never_began(struct cascade_attempt *c)
     if (c->run->rounds == 0)
         return RUN_CONTINUES;
     err_fail(c->err, TW_INVALID,
-        "this run laid its tombstone before the job's definition changed, and "
-        "the parent in %s no longer carries it: whether it was made anew "
-        "cannot be told; ask for it again if it is to go",
+        "this run wrote its tombstone before the job's definition changed, and "
+        "the parent in %s no longer has it: the parent may have been created "
+        "again. If it is to be deleted, enqueue a new run",
         c->cascade->table);
     return RUN_FAILED;
 }
@@ -430,8 +429,8 @@ static enum run_end check_never_began(struct cascade_attempt *c)
 static enum run_end give_way(struct cascade_attempt *c)
 {
     cascade_note(c,
-        "the parent in %s no longer carried this run's tombstone: somebody had "
-        "created it again, so the run ended and left it and what is under it",
+        "the parent in %s no longer had this run's tombstone, because it was "
+        "created again: the run ended and left it and everything under it",
         c->cascade->table);
     return RUN_SUCCEEDED;
 }
@@ -522,7 +521,8 @@ enum run_end cascade_hold_parent(struct cascade_attempt *c)
             return RUN_STOPPED;
     }
     err_fail(c->err, TW_CONFLICT,
-        "the parent in %s changes faster than it can be marked",
+        "other writers changed the parent in %s before each attempt to write "
+        "its tombstone",
         c->cascade->table);
     return RUN_TRY_AGAIN;
 }
@@ -545,9 +545,9 @@ static bool is_marked_otherwise(struct cascade_attempt *c)
 static enum run_end fail_marked_otherwise(struct cascade_attempt *c)
 {
     err_fail(c->err, TW_INVALID,
-        "the parent in %s was marked by this run, but not with the tombstone "
-        "that the job has now: put the old one back into the job and retry, or "
-        "delete the parent yourself",
+        "the parent in %s has a tombstone of this run, but not the one that "
+        "the job defines now: restore the old tombstone in the job and retry, "
+        "or delete the parent yourself",
         c->cascade->table);
     return RUN_FAILED;
 }
@@ -603,7 +603,8 @@ enum run_end cascade_delete_parent(struct cascade_attempt *c)
         return RUN_SUCCEEDED;
     }
     err_fail(c->err, TW_CONFLICT,
-        "the parent in %s changes faster than it can be deleted",
+        "other writers changed the parent in %s before each attempt to delete "
+        "it",
         c->cascade->table);
     return RUN_TRY_AGAIN;
 }

@@ -51,15 +51,15 @@ static enum tw_err check_table(struct cascade_attempt *c, size_t store,
         table, c->stores->names[store], advice);
 }
 
-/* Check that the table of rule exists. An open scan of the first rule that has
- * not failed shows that the first rule's table exists. */
+/* Check that the table of rule exists. If the first rule's scan is open and has
+ * not failed, that rule's table exists, and no request is sent. */
 static enum tw_err check_child_table(
     struct cascade_attempt *c, const struct rule *rule)
 {
     if (c->ahead && rule == c->cascade->rules && scan_wait(c->ahead) == TW_OK)
         return TW_OK;
     return check_table(
-        c, rule->store, rule->table, ", or write optional: true into its rule");
+        c, rule->store, rule->table, ", or write optional: true in its rule");
 }
 
 static enum tw_err check_tables(

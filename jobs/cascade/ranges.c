@@ -22,9 +22,12 @@ struct range_scan {
     const struct page *page;
     size_t at; /* first entity of page that was not skipped or returned */
     bool ended;
-    unsigned served, wasted; /* entities of the open scan; wasted scans */
-    unsigned helped, gaps;   /* of all scans: entities; pages between spans */
-    size_t pages, scans;     /* pages of closed scans; scans opened */
+    unsigned served; /* entities served by the open scan, its first included */
+    unsigned wasted; /* number of wasted scans */
+    unsigned helped; /* entities served by a scan that was already open */
+    unsigned gaps;   /* pages that all scans read between spans */
+    size_t pages;    /* pages of closed scans */
+    size_t scans;    /* number of scans opened */
     bool is_useful;
     enum tw_err failed; /* outcome that ended a scan, or TW_OK */
 };

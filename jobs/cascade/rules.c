@@ -39,9 +39,10 @@ static const struct setting JOB_KEYS[] = {
         .help = "when to look for late children: 5s, or [5s, 20m]"},
     {"refuse_above", SETTING_INT, SETTING_FIELD(struct job_map, refuse_above),
         .fallback = "-1", .min = -1, .max = INT64_MAX,
-        .help = "count first, fail if there is more"},
+        .help = "count first, and fail before any write if there are more "
+                "entities"},
     {"archive", SETTING_TEXT, SETTING_FIELD(struct job_map, archive),
-        .help = "folder that keeps every entity before it is deleted"},
+        .help = "folder in which each entity is stored before its delete"},
 };
 
 const struct settings_section cascade_job_section =
@@ -65,7 +66,7 @@ static const struct setting PARENT_KEYS[] = {
     {"tombstone", SETTING_NODE, SETTING_FIELD(struct parent_map, tombstone),
         .required = true, .help = "properties that mark it as being deleted"},
     {"created", SETTING_TEXT, SETTING_FIELD(struct parent_map, created),
-        .help = "its property with the time at which it was created"},
+        .help = "its property that holds the time of its creation"},
 };
 
 const struct settings_section cascade_parent_section =
@@ -91,11 +92,11 @@ static const struct setting RULE_KEYS[] = {
         .help = "template of their PartitionKey"},
     {"partition_key_prefix", SETTING_NODE,
         RULE_KEY(SELECTOR_PARTITION_KEY_PREFIX),
-        .help = "template of how their PartitionKey begins"},
+        .help = "template of the prefix of their PartitionKey"},
     {"row_key", SETTING_NODE, RULE_KEY(SELECTOR_ROW_KEY),
         .help = "template of their RowKey"},
     {"row_key_prefix", SETTING_NODE, RULE_KEY(SELECTOR_ROW_KEY_PREFIX),
-        .help = "template of how their RowKey begins"},
+        .help = "template of the prefix of their RowKey"},
     {"filter", SETTING_NODE, SETTING_FIELD(struct rule_map, nodes.filter),
         .help = "OData filter that they match"},
     {"optional", SETTING_BOOL, SETTING_FIELD(struct rule_map, optional),
@@ -155,7 +156,7 @@ static bool wrong_boolean(const struct yaml_node *node, const char *name,
     const struct job_loader *loader)
 {
     problems_add(loader->problems, node->mark,
-        "tombstone property %s: %s wants true or false, or quotes for a text",
+        "tombstone property %s: %s must be true or false, or a text in quotes",
         name, node->text.at);
     return false;
 }
@@ -199,8 +200,8 @@ static bool load_tombstone_property(const struct yaml_node *key,
 
     if (is_reserved(key->text)) {
         problems_add(loader->problems, key->mark,
-            "a tombstone cannot set %s: choose a property of your own, such "
-            "as Deleted: true",
+            "a tombstone cannot set %s: choose another property, such as "
+            "Deleted: true",
             key->text.at);
         return false;
     }
@@ -210,7 +211,7 @@ static bool load_tombstone_property(const struct yaml_node *key,
     }
     if (value->type != YAML_SCALAR || settings_is_null(value)) {
         problems_add(loader->problems, value->mark,
-            "tombstone property %s wants a value: true, a number or a text",
+            "tombstone property %s needs a value: true, a number or a text",
             key->text.at);
         return false;
     }
@@ -225,7 +226,7 @@ static const struct entity *load_tombstone(
 
     if (node->type != YAML_MAP || node->count == 0) {
         problems_add(loader->problems, node->mark,
-            "tombstone wants properties, such as {Deleted: true}: they tell "
+            "tombstone needs properties, such as {Deleted: true}: they show "
             "readers and writers that the parent is being deleted");
         return NULL;
     }
@@ -246,7 +247,7 @@ static enum tw_err check_created(
         return TW_INVALID;
     if (is_reserved(name))
         return err_fail(err, TW_INVALID,
-            "%.*s is none that the application sets when it creates a parent",
+            "the application cannot set %.*s when it creates a parent",
             SLICE_ARG(name));
     if (tombstone && entity_find(tombstone, name))
         return err_fail(
@@ -264,7 +265,7 @@ static bool load_created(struct slice name, const struct yaml_node *map,
         return true;
     if (check_created(name, cascade->tombstone, &err) != TW_OK) {
         problems_add(loader->problems, table_ref_mark(map, "created"),
-            "created names a property: %s", err.text);
+            "created must name a property: %s", err.text);
         return false;
     }
     cascade->created = name;
@@ -388,7 +389,7 @@ static bool load_rule(const struct yaml_node *node, unsigned depth,
            good;
     if (good && selector_is_empty(&rule->selector)) {
         problems_add(loader->problems, node->mark,
-            "this rule would take every entity of %s: say which, by "
+            "this rule would select every entity of %s: restrict it by "
             "partition_key, partition_key_prefix, row_key, row_key_prefix or "
             "filter",
             rule->table);
@@ -413,7 +414,7 @@ static struct rule *load_rules(const struct yaml_node *node, unsigned depth,
 
     if (node->type != YAML_LIST || node->count == 0) {
         problems_add(loader->problems, node->mark,
-            "children wants a list of rules: [{table: Blogs, partition_key: "
+            "children must be a list of rules: [{table: Blogs, partition_key: "
             "\"{channel}\"}]");
         return NULL;
     }
@@ -501,7 +502,7 @@ static bool wrong_settle(
     const struct yaml_node *node, struct problems *problems)
 {
     problems_add(problems, node->mark,
-        "settle wants a duration of at most 7 days (168h), such as 5s, or a "
+        "settle must be a duration of at most 7 days (168h), such as 5s, or a "
         "rising list of up to %d, such as [5s, 20m]",
         CASCADE_MAX_SETTLES);
     return false;
@@ -590,8 +591,8 @@ static bool check_archived(
     if (!same)
         return true;
     problems_add(problems, same->mark,
-        "%s is a table of two stores here, and archive would keep both in one "
-        "file: leave archive out, or make a job of its own for one of them",
+        "this job has a table %s in two stores, and archive would write both "
+        "to one file: remove archive, or use a separate job for one of them",
         same->table);
     return false;
 }
@@ -601,7 +602,7 @@ static bool load_archive(struct slice folder, const struct yaml_node *map,
 {
     if (folder.at && folder.len == 0) {
         problems_add(loader->problems, table_ref_mark(map, "archive"),
-            "archive is empty: name a folder, or leave it out");
+            "archive is empty: name a folder, or remove the key");
         return false;
     }
     cascade->archive = folder.at;
@@ -665,16 +666,18 @@ void cascade_rules_explain(const struct cascade *cascade, struct buf *to)
         cascade->table, SLICE_ARG(template_source(cascade->partition_key)),
         SLICE_ARG(template_source(cascade->row_key)));
     explain_rules(cascade->rules, cascade->rule_count, 0, to);
-    buf_add_text(to, "look again for late children after");
+    buf_add_text(to, "search again for late children after");
     for (size_t i = 0; i < cascade->settle_count; i++)
         buf_add_format(to, "%s %lld ms", i > 0 ? "," : "",
             (long long)cascade->settle_ms[i]);
     buf_add_format(
-        to, "\ndelete that entity of %s, last of all\n", cascade->table);
+        to, "\ndelete the parent in %s, last of all\n", cascade->table);
     if (cascade->refuse_above >= 0)
-        buf_add_format(to, "fails first if there are more than %lld\n",
+        buf_add_format(to,
+            "fail before any write if there are more than %lld entities\n",
             (long long)cascade->refuse_above);
     if (cascade->archive)
-        buf_add_format(to, "keeps each entity in %s before it is deleted\n",
+        buf_add_format(to,
+            "store each entity in the folder %s before its delete\n",
             cascade->archive);
 }

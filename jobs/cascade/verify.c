@@ -268,8 +268,8 @@ static enum tw_err find_sources(struct verifying *v, const struct rule *rule)
         if (v->sources[i].by == TOLD_BY_NOTHING ||
             (v->sources[i].by == TOLD_BY_PREFIX && has_prefix))
             return err_fail(v->err, TW_CONFLICT,
-                "the rule for %s (line %u) does not tell the argument %.*s of "
-                "an entity: verify %s %.*s=VALUE",
+                "the rule for %s (line %u) does not show which %.*s an entity "
+                "belongs to: use `verify %s %.*s=VALUE`",
                 rule->table, rule->mark.line, SLICE_ARG(name), v->job->name,
                 SLICE_ARG(name));
         has_prefix = has_prefix || v->sources[i].by == TOLD_BY_PREFIX;
@@ -520,7 +520,7 @@ static enum tw_err check_rules(struct verifying *v)
 
         if (rule->reads_parent)
             v->ret->note = "rules that read properties of the parent are not "
-                           "verified: without the parent they find nothing";
+                           "verified, because the parent is missing";
         else
             outcome = check_rule(v, rule);
     }

@@ -859,8 +859,8 @@ static enum tw_err scan_ended(
     if (outcome != TW_NOT_FOUND || match->rule->optional)
         return outcome == TW_NOT_FOUND ? TW_OK : outcome;
     return err_fail(walk->err, TW_NOT_FOUND,
-        "table %s does not exist in store %s: create it, or take its "
-        "rule out of the job, then retry",
+        "table %s does not exist in store %s: create it, or remove its rule "
+        "from the job, then retry",
         match->rule->table, walk->plan->stores->names[match->rule->store]);
 }
 

@@ -270,9 +270,9 @@ static enum tw_err scan_tables(struct backward *b)
 static enum tw_err refuse_former(struct copy_work *work)
 {
     return err_fail(work->err, TW_INVALID,
-        "the destination holds copies that other key templates of this job "
-        "made; they would be deleted: run it with --accept-deletes, or restore "
-        "the templates");
+        "the destination holds copies made by earlier key templates of this "
+        "job, which would be deleted: restore the templates, or run the job "
+        "with --accept-deletes");
 }
 
 /* Rule C6: refuses too many deletes, and any delete of a copy that former key
@@ -286,9 +286,8 @@ static enum tw_err brake(struct copy_work *work)
     if (at->deletes <= DELETES_MAX || at->deletes * 10 <= at->own)
         return TW_OK;
     return err_fail(work->err, TW_INVALID,
-        "%lld of %lld copies have no source any more and would be deleted: "
-        "check the table of the sources and `from:`, then run it with "
-        "--accept-deletes",
+        "%lld of %lld copies have no source and would be deleted: check the "
+        "source table and `from:`, then run the job with --accept-deletes",
         (long long)at->deletes, (long long)at->own);
 }
 
@@ -319,7 +318,7 @@ enum tw_err copy_check_sources(struct copy_work *work)
     page_done(&page);
     if (outcome == TW_NOT_FOUND)
         (void)err_fail(work->err, outcome,
-            "the table of the sources, %s in store %s, does not exist",
+            "the source table %s does not exist in store %s",
             work->rules->from.table, work->from_store->name);
     return outcome;
 }

@@ -82,8 +82,8 @@ static enum tw_err check_alias(
     if (outcome != TW_OK || !same)
         return outcome;
     return err_fail(work->err, TW_INVALID,
-        "the stores %s and %s are one account, and table %s of it is both "
-        "source and destination: name the same store in from: and to:",
+        "stores %s and %s are one account, and its table %s is both source and "
+        "destination: write the same store in from: and to:",
         work->from_store->name, table->store->name, table->table);
 }
 
@@ -292,10 +292,10 @@ static void note_rest(struct copy_work *work)
         work->run->callbacks->note(work->run, "nothing was selected");
     if (work->edited == 0)
         return;
-    (void)snprintf(sentence, sizeof(sentence), "%lld edited %s as %s (e.g. %s)",
-        (long long)work->edited,
-        work->edited == 1 ? "copy stays" : "copies stay",
-        work->edited == 1 ? "it is" : "they are", work->first_edited);
+    (void)snprintf(sentence, sizeof(sentence),
+        "%lld edited %s %s unchanged (e.g. %s)", (long long)work->edited,
+        work->edited == 1 ? "copy" : "copies", work->edited == 1 ? "is" : "are",
+        work->first_edited);
     work->run->callbacks->note(work->run, sentence);
 }
 

@@ -55,8 +55,9 @@ static enum write_decision fail(struct decision *d, const char *why)
     expect_no_more(d);
     buf_init(&keys, sizeof(d->err->text));
     entity_add_keys(&keys, d->mine.partition_key, d->mine.row_key);
-    err_fail(d->err, TW_CONFLICT, "the copy of %s of %.*s cannot be there: %s",
-        buf_text(&keys), SLICE_ARG(d->mine.from.table), why);
+    err_fail(d->err, TW_CONFLICT,
+        "the copy of %s in table %.*s was not written: %s", buf_text(&keys),
+        SLICE_ARG(d->mine.from.table), why);
     buf_done(&keys);
     return WRITE_FAIL;
 }
@@ -109,7 +110,7 @@ static enum write_decision fail_collision(struct decision *d)
     buf_init(&text, sizeof(d->err->text));
     buf_add_text(&text, "the copy of ");
     entity_add_keys(&text, d->is.partition_key, d->is.row_key);
-    buf_add_text(&text, " has these keys: each copy needs keys of its own");
+    buf_add_text(&text, " has the same keys: each copy needs different keys");
     verdict = fail(d, buf_text(&text));
     buf_done(&text);
     return verdict;

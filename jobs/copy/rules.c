@@ -97,7 +97,7 @@ static bool check_keys(
         if (copying_same_keys(is, newest)) {
             problems_add(problems, mark,
                 "two copies of each source would have the same keys: give this "
-                "one others");
+                "copy other keys");
             return false;
         }
     return true;
@@ -123,7 +123,7 @@ static bool load_list(const struct yaml_node *list,
 
     if (list->count == 0 || list->count > COPYING_MAX_TARGETS) {
         problems_add(loader->problems, list->mark,
-            "to has %zu copies of each source: 1 to %d are possible",
+            "`to` lists %zu copies of each source: 1 to %d are allowed",
             list->count, COPYING_MAX_TARGETS);
         return false;
     }
@@ -159,8 +159,8 @@ static bool check_places(const struct yaml_node *to,
             !copying_keeps_keys(&rules->targets[i]))
             continue;
         problems_add(problems, node->mark,
-            "the copies would be the sources themselves: the same table, the "
-            "same keys; give them a partition_key or row_key of their own");
+            "the copies would have the table and keys of their sources: give "
+            "them another partition_key or row_key");
         good = false;
     }
     return good;
@@ -202,9 +202,10 @@ struct copy_rules *copy_rules_load(
 void copy_rules_explain(const struct copy_rules *rules, struct buf *to)
 {
     static const char *const CONFLICT[] = {
-        [COPY_CONFLICT_FAIL] = "the source is named and the run fails",
+        [COPY_CONFLICT_FAIL] =
+            "the source is reported as failed, and the run fails at its end",
         [COPY_CONFLICT_SKIP] = "the source is skipped",
-        [COPY_CONFLICT_REPLACE] = "it is adopted",
+        [COPY_CONFLICT_REPLACE] = "replace that entity, which is then the copy",
     };
 
     buf_add_format(to, "read %s%s",
@@ -226,6 +227,7 @@ void copy_rules_explain(const struct copy_rules *rules, struct buf *to)
         "or has other copy keys\n"
         "repeat %s\n",
         CONFLICT[rules->on_conflict],
-        rules->follow ? "until `finish`"
-                      : "until a round was short, then compare both sides");
+        rules->follow ? "rounds until `finish`"
+                      : "rounds until one takes under a minute or no longer "
+                        "gets much shorter; then compare both sides once more");
 }

@@ -44,7 +44,8 @@ struct sorter;
 #define COPY_BY_CHARACTERS 8
 
 enum copy_mode {
-    COPY_SEND_ALL, /* send every selected source; no own copy existed before */
+    COPY_SEND_ALL, /* send every selected source; this job had no copies before
+                    */
     COPY_SEND_NEWER, /* send sources that changed since the previous round */
     COPY_COMPARE,    /* a full round */
     COPY_EACH,       /* a full round without a comparison */

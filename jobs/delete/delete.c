@@ -63,7 +63,7 @@ static const struct setting JOB_KEYS[] = {
         .required = true, .help = "the table"},
     SELECTOR_SETTINGS(struct job_map, nodes),
     {"all", SETTING_BOOL, SETTING_FIELD(struct job_map, all),
-        .fallback = "false", .help = "every entity of the table is meant"},
+        .fallback = "false", .help = "true: select every entity of the table"},
 };
 
 const struct settings_section delete_job_section =
@@ -79,13 +79,13 @@ static bool has_selection(const struct yaml_node *node,
 
     if (is_empty && !map->all)
         problems_add(problems, node->mark,
-            "this job would delete every entity of its table: say which, by "
-            "partition_key, row_key, a prefix, a range or a filter; or all: "
-            "true");
+            "this job would delete every entity of its table: restrict it by "
+            "partition_key, row_key, a prefix, a range or a filter, or write "
+            "all: true");
     if (!is_empty && map->all)
         problems_add(problems, table_ref_mark(node, "all"),
-            "all: true contradicts the selection beside it: remove one of the "
-            "two");
+            "all: true contradicts the other selection of this job: remove one "
+            "of the two");
     return is_empty == map->all;
 }
 

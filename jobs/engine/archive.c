@@ -79,8 +79,8 @@ static void sync_or_end(int at, const char *path)
     if (fsync(at) == 0)
         return;
     log_error("archive",
-        "cannot make %s durable: %s; ending, the run can be "
-        "taken up again",
+        "cannot sync %s to the disk: %s; the process ends, and its runs can be "
+        "continued",
         path, strerror(errno));
     _exit(EXIT_TAKE_UP_AGAIN);
 }
@@ -296,7 +296,7 @@ static enum tw_err write_lines(struct file *file, struct err *err)
         /* A failed ftruncate() is tolerable: opening the file again cuts off
          * the torn line too. */
         if (ftruncate(file->at, file->size) != 0)
-            err_prefix(err, "the file ends in a torn line");
+            err_prefix(err, "its last line is incomplete");
         return code;
     }
     file->size += (off_t)file->lines.len;

@@ -178,7 +178,7 @@ static enum convert_worth double_to_integer(struct passage *on)
     double whole = trunc(on->number);
 
     if (isnan(whole))
-        return refuse(on, "that is no number");
+        return refuse(on, "that is not a number");
     if (whole < -INT64_END || whole >= INT64_END)
         return refuse_range(on);
     if (put_integer(on, (int64_t)whole) == CONVERT_IMPOSSIBLE)
@@ -210,7 +210,7 @@ static enum convert_worth text_to_guid(struct passage *on)
     char lower[36];
 
     if (!text_is_guid(on->text))
-        return refuse(on, "that is no GUID (8-4-4-4-12 hexadecimal digits)");
+        return refuse(on, "that is not a GUID (8-4-4-4-12 hexadecimal digits)");
     for (size_t i = 0; i < sizeof(lower); i++)
         lower[i] = (char)tolower((unsigned char)on->text.at[i]);
     return put_quoted(on, (struct slice){lower, sizeof(lower)});
@@ -234,7 +234,7 @@ static enum convert_worth text_to_binary(struct passage *on)
     is_base64 = crypto_unbase64(&bytes, on->text);
     buf_done(&bytes);
     if (!is_base64)
-        return refuse(on, "that is no base64");
+        return refuse(on, "that is not base64");
     return put_quoted(on, on->text);
 }
 
@@ -260,7 +260,7 @@ static enum convert_worth text_to_time(struct passage *on)
     int64_t ticks;
 
     if (!text_ticks(on->text, &ticks))
-        return refuse(on, "that is no time such as 2024-01-01T00:00:00Z");
+        return refuse(on, "that is not a time such as 2024-01-01T00:00:00Z");
     if (ticks < TICKS_1601)
         return refuse_range(on);
     put_time(on, ticks);
@@ -290,7 +290,7 @@ static enum convert_worth text_to_integer(struct passage *on)
     int64_t value;
 
     if (!are_digits(digits))
-        return refuse(on, "that is no integer");
+        return refuse(on, "that is not an integer");
     if (!text_int64(on->text, INT64_MIN, INT64_MAX, &value))
         return refuse_range(on);
     if (put_integer(on, value) == CONVERT_IMPOSSIBLE)
@@ -396,7 +396,8 @@ static enum convert_worth text_to_double(struct passage *on)
     if (special_of(on->text, &value))
         return put_double(on, value);
     if (!text_double(on->text, &value))
-        return refuse(on, "that is no number, or none an Edm.Double can hold");
+        return refuse(
+            on, "that is not a number, or not in the range of an Edm.Double");
     put_double(on, value);
     if (!says(on->text, value))
         return lose(on, "some of its digits are lost");
@@ -405,7 +406,7 @@ static enum convert_worth text_to_double(struct passage *on)
 
 /* ---- the table ---- */
 
-#define ORDER "the order of the bytes is not said"
+#define ORDER "the order of the bytes is not defined"
 #define ONE_OR_ZERO "0 is false and 1 is true; no other number"
 #define NUMBER_OF_BOOLEAN "false is 0 and true is 1"
 #define DECIMAL "its decimal digits"

@@ -731,7 +731,7 @@ static const struct expression *read_integer(struct expression_reader *in)
     node->kind = node->constant.kind = VALUE_INTEGER;
     if (!text_int64(word, 0, INT64_MAX, &node->constant.integer)) {
         expression_problem(in, node->offset,
-            "%.*s is no whole number of 64 bits", SLICE_ARG(word));
+            "%.*s is not an integer of 64 bits", SLICE_ARG(word));
         return NULL;
     }
     return finish(in, node);
@@ -776,8 +776,7 @@ static void unknown_arg(
 
     if (scope->arg_count == 0) {
         expression_problem(in, offset,
-            "nothing is named '%.*s': the job has no arguments",
-            SLICE_ARG(word));
+            "unknown name '%.*s': the job has no arguments", SLICE_ARG(word));
         return;
     }
     for (size_t i = 0; i < scope->arg_count; i++)
@@ -955,7 +954,7 @@ static const struct expression *read_negative(struct expression_reader *in)
     if (node == NULL || zero == NULL)
         return NULL;
     if (in->depth++ == MAX_DEPTH) {
-        expression_problem(in, in->at, "this expression is too deep");
+        expression_problem(in, in->at, "this expression is nested too deeply");
         return NULL;
     }
     zero->evaluate = evaluate_constant;
@@ -1066,7 +1065,7 @@ static const struct expression *read_comparison(struct expression_reader *in)
     const struct comparison *comparison;
 
     if (in->depth++ == MAX_DEPTH) {
-        expression_problem(in, in->at, "this expression is too deep");
+        expression_problem(in, in->at, "this expression is nested too deeply");
         return NULL;
     }
     left = read_sum(in);

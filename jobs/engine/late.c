@@ -42,7 +42,7 @@ enum tw_err late_wait(struct late *late, struct run *run, struct err *err)
         return TW_OK;
     if (now_ms < until_ms)
         log_run_info(run_log(run),
-            "waits %lld s for requests that may still arrive late",
+            "waits %lld s, because an earlier request may still be applied",
             (long long)(until_ms - now_ms + 999) / 1000);
     while (now_ms < until_ms) {
         if (run_stopping(run) ||

@@ -285,8 +285,7 @@ static enum tw_err count_property(
 
     if (!counts)
         return err_fail(err, TW_TOO_LARGE,
-            "there are more than %d names of properties: no schema is that "
-            "large",
+            "the table has more than %d different property names",
             PROFILE_MAX_PROPERTIES);
     counts[property->type]++;
     return TW_OK;
@@ -306,7 +305,8 @@ static enum tw_err count_version(
         PROFILE_MAX_VERSIONS);
     if (!counts)
         return err_fail(err, TW_TOO_LARGE,
-            "property '%.*s' has more than %d values: it holds no version",
+            "property '%.*s' has more than %d different values, so it cannot "
+            "be a version",
             SLICE_ARG(profile->version), PROFILE_MAX_VERSIONS);
     counts[property->type]++;
     return TW_OK;

@@ -215,8 +215,8 @@ static enum tw_err send_page(
     page->count = 0;
     page->next = (struct continuation){.more = false};
     return err_fail(&exchange->err, TW_BUSY,
-        "scan %s: the page that came does not go on where the last one ended "
-        "(check any proxy)",
+        "scan %s: the page does not continue where the last page ended (check "
+        "any proxy)",
         request.table);
 }
 
@@ -419,8 +419,8 @@ static enum tw_err fail(struct scan *scan, enum tw_err outcome, struct err *err)
     scan->failed = outcome;
     if (outcome == TW_TOO_LARGE)
         return err_fail(err, outcome,
-            "table %s: one entity alone is more than %d bytes",
-            scan->spec.table, ANSWER_MAX_BYTES);
+            "table %s: one entity has more than %d bytes", scan->spec.table,
+            ANSWER_MAX_BYTES);
     if (outcome == TW_NOT_FOUND)
         return err_fail(err, outcome, "table %s does not exist in store %s",
             scan->spec.table, scan->spec.store->name);
@@ -437,8 +437,8 @@ static bool is_worth_another(const struct asking *asking)
                                  asking->task.outcome == TW_UNKNOWN);
 }
 
-/* Wait for the requested page. After an outcome that another request may
- * repair, request the page again and wait for it. */
+/* Wait for the requested page. After a failure that another request may
+ * avoid, request the page again and wait for it. */
 static enum tw_err receive(struct scan *scan, struct err *err)
 {
     while (scan->first->under_way) {

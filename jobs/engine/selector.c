@@ -82,8 +82,8 @@ static const struct template *load_filter(const struct yaml_node *node,
         *unset = own;
     if (!own && is_blank(text)) {
         problems_add(problems, node->mark,
-            "this filter is empty and would select everything: leave it out, "
-            "or say which");
+            "this filter is empty and would select everything: remove it, or "
+            "write a condition");
         return NULL;
     }
     /* cppcheck-suppress CastIntegerToAddressAtReturn; template is a C name */
@@ -99,9 +99,9 @@ static void warn_of_lone_prefix(
     for (int i = 0; i < SELECTOR_KEYS; i++)
         if (KEYS[i].relation == PREFIX && nodes->keys[i])
             problems_warn(problems, nodes->keys[i]->mark,
-                "%s stands without a filter: keys of others that begin the "
-                "same way are selected too (Foot_ also begins Foot_ball_1); a "
-                "filter beside it makes sure",
+                "%s without a filter also selects other keys that begin the "
+                "same way (Foot_ also matches Foot_ball_1): add a filter to "
+                "exclude them",
                 KEYS[i].key);
 }
 

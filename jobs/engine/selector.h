@@ -61,19 +61,19 @@ struct selector_nodes {
     SELECTOR_SETTING("partition_key", type, field.keys[SELECTOR_PARTITION_KEY], \
         "template of their PartitionKey"), \
     SELECTOR_SETTING("partition_key_prefix", type, field.keys[SELECTOR_PARTITION_KEY_PREFIX], \
-        "template of how their PartitionKey begins"), \
+        "template of the prefix of their PartitionKey"), \
     SELECTOR_SETTING("partition_key_from", type, field.keys[SELECTOR_PARTITION_KEY_FROM], \
-        "template of the first PartitionKey"), \
+        "template of their least PartitionKey"), \
     SELECTOR_SETTING("partition_key_below", type, field.keys[SELECTOR_PARTITION_KEY_BELOW], \
-        "template of the PartitionKey they end before"), \
+        "template of a PartitionKey above all of theirs"), \
     SELECTOR_SETTING("row_key", type, field.keys[SELECTOR_ROW_KEY], \
         "template of their RowKey"), \
     SELECTOR_SETTING("row_key_prefix", type, field.keys[SELECTOR_ROW_KEY_PREFIX], \
-        "template of how their RowKey begins"), \
+        "template of the prefix of their RowKey"), \
     SELECTOR_SETTING("row_key_from", type, field.keys[SELECTOR_ROW_KEY_FROM], \
-        "template of the first RowKey"), \
+        "template of their least RowKey"), \
     SELECTOR_SETTING("row_key_below", type, field.keys[SELECTOR_ROW_KEY_BELOW], \
-        "template of the RowKey they end before"), \
+        "template of a RowKey above all of theirs"), \
     SELECTOR_SETTING("filter", type, field.filter, \
         "OData filter that they match")
 /* clang-format on */
@@ -105,10 +105,10 @@ bool selector_reads_entity(const struct selector *selector);
 bool selector_equal(const struct selector *a, const struct selector *b);
 
 /*
- * selector_stays_with: let `one` select an entity under a parent, and let
- * selector select that entity under some parent. Does selector then select the
- * entity under the parent of `one` too? True if each template of selector is
- * the same as in `one`, or reads nothing of the parent.
+ * selector_stays_with: suppose that `one` selects an entity under a parent P,
+ * and that selector selects the same entity under any parent. Does selector
+ * then select it under P too? True if each template of selector is the same as
+ * in `one`, or reads nothing of the parent.
  */
 bool selector_stays_with(
     const struct selector *selector, const struct selector *one);

@@ -175,7 +175,7 @@ static size_t read_brace(struct compiler *compiler, size_t i)
         return skip_braces(text, i + 1);
     }
     expression_problem(
-        &compiler->in, i, "a } without {; a brace itself is written }}");
+        &compiler->in, i, "a } without { (a brace itself is written }})");
     compiler->failed = true;
     return i + 1;
 }
@@ -449,8 +449,8 @@ static enum tw_err add_bare_text(
 {
     if (!is_bare_constant(value->text))
         return err_fail(err, TW_INVALID,
-            "its value stands without quotes in a filter, so it must read as "
-            "a number, true or false");
+            "its value is not in quotes in the filter, so it must be a number, "
+            "true or false");
     buf_add_slice(to, value->text);
     return TW_OK;
 }

@@ -388,13 +388,13 @@ static enum tw_err apply(struct change *change, struct err *err)
         if (stored == STORED_OTHER)
             return err_fail(err, TW_CONFLICT,
                 "another attempt has written the intent %s/%s in table %s: "
-                "nothing more is done for its load",
+                "this attempt does not continue the load",
                 INTENTS_PARTITION, change->intent->row_key,
                 change->run->ledger_table);
     }
     return err_fail(err, TW_BUSY,
-        "the intent %s/%s in table %s could not be written: the outcome of "
-        "%d requests is unknown",
+        "the intent %s/%s in table %s could not be written: %d requests had no "
+        "usable response",
         INTENTS_PARTITION, change->intent->row_key, change->run->ledger_table,
         TRIES_MAX);
 }
@@ -440,7 +440,7 @@ enum tw_err intent_remove(
 
 /* ---- reading intents ---- */
 
-/* The intent whose rows are read. */
+/* The state of reading one intent from its rows. */
 struct reading {
     struct arena arena;
     struct intent *intent;

@@ -98,7 +98,7 @@ static void name_second(struct mover *m, const struct keys *source,
     buf_init(&why, 8192);
     buf_add_text(&why, "another source, ");
     entity_add_keys(&why, keys->partition_key, keys->row_key);
-    buf_add_text(&why, ", has the same destination key: this one stays");
+    buf_add_text(&why, ", has the same destination keys: this source stays");
     pair.why = buf_text(&why);
     mover_name(m, &m->ends, &pair);
     buf_done(&why);
@@ -374,8 +374,8 @@ static enum run_end end_of(struct mover *m, enum tw_err outcome)
     }
     if (failed > 0) {
         err_fail(m->err, TW_INVALID,
-            "%lld %s of %s could not be moved as asked; the first of them are "
-            "listed with the reason, and all others are moved",
+            "%lld %s of %s could not be moved (the first are listed with the "
+            "reason); all others were moved",
             failed, failed == 1 ? "entity" : "entities",
             m->ends.tables[PAIR_SOURCE]);
         return fail(m);
@@ -420,8 +420,7 @@ static const struct settings_section *const SECTIONS[] = {
 
 const struct kind move_kind = {
     .name = "move",
-    .summary = "gives entities other keys, another table or account, and "
-               "deletes the old ones",
+    .summary = "moves entities to other keys, another table or another account",
     .destructive = true,
     .table_job = true,
     .ends_load = true,

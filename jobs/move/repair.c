@@ -111,7 +111,8 @@ static enum tw_err delete_side(
         return TW_OK;
     }
     return err_fail(r->err, TW_BUSY,
-        "table %s: the outcome of %d deletes of one entity is unknown",
+        "table %s: it is unknown whether an entity was deleted: %d requests "
+        "had no usable response",
         r->ends->tables[side], TRIES_MAX);
 }
 
@@ -157,7 +158,8 @@ static enum tw_err replace_copy(struct repair *r, const struct entity *copy)
         return TW_OK;
     }
     return err_fail(r->err, TW_BUSY,
-        "table %s: the outcome of %d writes of one entity is unknown",
+        "table %s: it is unknown whether an entity was written: %d requests "
+        "had no usable response",
         r->ends->tables[PAIR_COPY], TRIES_MAX);
 }
 

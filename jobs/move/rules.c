@@ -30,7 +30,7 @@ static const struct setting JOB_KEYS[] = {
         .help = "{keep: [], drop: [], rename: {}, set: {}}; default: all"},
     {"on_conflict", SETTING_CHOICE, SETTING_FIELD(struct job_map, on_conflict),
         .fallback = "fail", .choices = CONFLICTS,
-        .help = "if an entity is at the destination key already"},
+        .help = "if an entity with the destination keys exists already"},
     {"failures", SETTING_NODE, SETTING_FIELD(struct job_map, failures),
         .help = "a folder for JSON Lines of failed entities"},
 };
@@ -234,8 +234,8 @@ static bool load_to(const struct job_map *map, struct job_loader *loader,
         return false;
     if (map->to->type == YAML_LIST) {
         problems_add(loader->problems, map->to->mark,
-            "to is a list: a move has one destination, write one map; several "
-            "copies of each source are made by kind: copy");
+            "to is a list, but a move has one destination: write one map, or "
+            "use kind: copy for several copies of each source");
         return false;
     }
     return copying_load_target(map->to, &defaults, loader, &rules->to);
@@ -268,10 +268,10 @@ struct move_rules *move_rules_load(
 void move_rules_explain(const struct move_rules *rules, struct buf *to)
 {
     static const char *const ENDS[] = {
-        [MOVE_FAIL] = "the source stays and is named",
+        [MOVE_FAIL] = "the source stays and is reported as failed",
         [MOVE_SKIP] = "the source stays and is counted",
         [MOVE_ACCEPT_EQUAL] = ("an equal entity is accepted as the copy; else "
-                               "the source stays and is named"),
+                               "the source stays and is reported as failed"),
     };
     const char *table = rules->from.table;
     bool all = selector_is_empty(&rules->selector);

@@ -135,9 +135,10 @@ static void abandon_pairs(struct carried *carried)
     struct load *load = &carried->load;
 
     for (size_t i = 0; i < load->count; i++)
-        load->pairs[i].why = "a move of it was interrupted, and a store of "
-                             "that move is no longer configured: it may be at "
-                             "its source, at its destination, or at both";
+        load->pairs[i].why =
+            "a move of this entity was interrupted, and a store of that move "
+            "is no longer configured: the entity may be at its source, at its "
+            "destination, or at both";
 }
 
 static enum tw_err take_over(
@@ -150,7 +151,7 @@ static enum tw_err take_over(
     if (!takeover_concerns(m, intent))
         return TW_OK;
     log_run_info(run_log(m->run),
-        "takes over %zu pairs of a move from %.*s to %.*s that run "
+        "continues with %zu entities of a move from %.*s to %.*s that run "
         "%.*s/%.*s did not finish",
         load->count, SLICE_ARG(intent->locations[PAIR_SOURCE].table),
         SLICE_ARG(intent->locations[PAIR_COPY].table), SLICE_ARG(intent->job),

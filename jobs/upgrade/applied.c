@@ -312,14 +312,12 @@ static enum tw_err check_behind(
         SLICE_ARG(text_of(row, "Run", &arena)));
     if (behind < 0)
         err_fail(err, TW_INVALID,
-            "the expand %s was begun and has not come to its end: run it to "
-            "its end before contract",
-            run);
+            "the expand %s has not ended: let it end before contract", run);
     else
         err_fail(err, TW_INVALID,
-            "the expand %s ended with %" PRId64 " entit%s behind: run "
-            "phase=expand again before contract, once the old release writes "
-            "no more",
+            "the expand %s ended with %" PRId64
+            " entit%s that changed after it (Behind): stop the writers of the "
+            "old release and run phase=expand again before contract",
             run, behind, behind == 1 ? "y" : "ies");
     mem_free(run);
     arena_done(&arena);

@@ -88,9 +88,10 @@ static void explain_entities(const struct upgrade *upgrade, struct buf *to)
 static void explain_differences(const struct upgrade *upgrade, struct buf *to)
 {
     static const char *const ENDS[] = {
-        [UPGRADE_DIFFERENCE_FAILS] = "the entity is unchanged and named",
-        [UPGRADE_DIFFERENCE_OLD] = "the old one is converted again",
-        [UPGRADE_DIFFERENCE_NEW] = "the new one stays",
+        [UPGRADE_DIFFERENCE_FAILS] =
+            "the entity is unchanged and reported as failed",
+        [UPGRADE_DIFFERENCE_OLD] = "the old property is converted again",
+        [UPGRADE_DIFFERENCE_NEW] = "the new property stays",
     };
 
     buf_add_format(to, "if old and new property were both written: %s\n",
@@ -115,10 +116,12 @@ void upgrade_explain(const struct upgrade *upgrade, struct buf *to)
     }
     explain_differences(upgrade, to);
     buf_add_format(to,
-        "replace each whole, with all steps that it lacks and the ETag it was "
-        "read with; its %.*s is then %" PRId64 "\n",
+        "replace each entity as a whole, with all steps that it lacks and the "
+        "ETag it was read with; its %.*s is then %" PRId64 "\n",
         SLICE_ARG(upgrade->version), upgrade_rules_newest(upgrade));
-    buf_add_text(to, upgrade->follow
-                         ? "read again, in rounds, until `finish`\n"
-                         : "read again, in rounds, until one was short\n");
+    buf_add_text(to,
+        upgrade->follow
+            ? "read again, in rounds, until `finish`\n"
+            : "read again, in rounds, until a round takes under a minute or no "
+              "longer gets much shorter; then read everything once more\n");
 }

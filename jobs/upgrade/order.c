@@ -65,7 +65,7 @@ static bool has_taken(
 
 /* ---- reads of removed properties ---- */
 
-#define GONE "%.*s is no longer there: the %s in line %u removes it"
+#define GONE "%.*s no longer exists here: the %s in line %u removes it"
 
 /* The step before step i that removed name; NULL: there is none, or a later
  * step before step i made name again. */
@@ -199,9 +199,9 @@ static void check_onto(struct order *order, size_t i)
     if (!other)
         return;
     problems_add(order->problems, step->to_mark,
-        "%.*s is what the %s in line %u gives an entity: onto a property that "
-        "is there the %s would fail",
-        SLICE_ARG(step->to), upgrade_step_name(other->type), other->mark.line,
+        "the %s in line %u already gives entities the property %.*s, so this "
+        "%s to it would fail",
+        upgrade_step_name(other->type), other->mark.line, SLICE_ARG(step->to),
         upgrade_step_name(step->type));
     order->good = false;
 }
@@ -221,9 +221,9 @@ static void check_made_and_taken(struct order *order, size_t i)
             continue;
         problems_add(order->problems,
             is_put(step) ? step->property_mark : step->to_mark,
-            "one version makes and removes %.*s (the %s in line %u): between "
-            "expand and contract it would be old and new at once; put one of "
-            "the two steps into the next version",
+            "one version creates and removes %.*s (the %s in line %u): between "
+            "expand and contract it would be an old and a new property at "
+            "once; put one of the two steps into the next version",
             SLICE_ARG(name), upgrade_step_name(other->step->type),
             other->step->mark.line);
         order->good = false;
@@ -269,12 +269,13 @@ static void check_way(struct order *order, size_t i)
     order->good = false;
     if (way->worth == CONVERT_LOSSY)
         problems_add(order->problems, step->mark,
-            "from %s to %s something is lost (%s): say lossy: true if that is "
-            "meant",
+            "a conversion from %s to %s loses something (%s): write lossy: "
+            "true to accept that",
             edm_type_name(from), edm_type_name(step->edm), way->how);
     else
         problems_add(order->problems, step->mark,
-            "no %s can become %s (%s): remove it and add another",
+            "an %s cannot become an %s (%s): remove the property and add "
+            "another",
             edm_type_name(from), edm_type_name(step->edm), way->how);
 }
 
@@ -295,8 +296,8 @@ static void check_one_type(struct order *order, size_t i)
             (is_put(step) && step->edm == other->edm))
             continue;
         problems_add(order->problems, step->property_mark,
-            "one version gives %.*s two types (the retype in line %u): name "
-            "the last one alone, or put one of the two steps into the next "
+            "one version gives %.*s two types (the retype in line %u): write "
+            "only the last type, or put one of the two steps into the next "
             "version",
             SLICE_ARG(step->property), other->mark.line);
         order->good = false;
@@ -320,10 +321,10 @@ static void check_type_brought(struct order *order, size_t i)
             (step->type == UPGRADE_RETYPE && step->edm == other->edm))
             continue;
         problems_add(order->problems, step->to_mark,
-            "the retype in line %u is of %.*s before the %s makes it: put it "
-            "behind the %s, or into another version",
-            other->mark.line, SLICE_ARG(step->to),
-            upgrade_step_name(step->type), upgrade_step_name(step->type));
+            "the retype in line %u comes before the %s that creates %.*s: put "
+            "it after the %s, or into another version",
+            other->mark.line, upgrade_step_name(step->type),
+            SLICE_ARG(step->to), upgrade_step_name(step->type));
         order->good = false;
         return;
     }

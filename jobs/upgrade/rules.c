@@ -34,13 +34,13 @@ static const struct setting JOB_KEYS[] = {
     {"kind", SETTING_NODE, SETTING_FIELD(struct job_map, kind),
         .help = "schema-upgrade"},
     {"args", SETTING_NODE, SETTING_FIELD(struct job_map, args),
-        .help = "arguments of a run, beside phase"},
+        .help = "arguments of a run, besides phase"},
     {"store", SETTING_TEXT, SETTING_FIELD(struct job_map, store),
         .help = "one of stores; default: default_store"},
     {"table", SETTING_TEXT, SETTING_FIELD(struct job_map, table),
         .required = true, .help = "the table"},
     {"filter", SETTING_NODE, SETTING_FIELD(struct job_map, filter),
-        .help = "OData filter of the entities that are meant; default: all"},
+        .help = "OData filter that selects the entities; default: all"},
     {"version", SETTING_NODE, SETTING_FIELD(struct job_map, version),
         .required = true, .help = "{property: SchemaVersion, absent: 1}"},
     {"versions", SETTING_NODE, SETTING_FIELD(struct job_map, versions),
@@ -49,7 +49,7 @@ static const struct setting JOB_KEYS[] = {
     {"on_difference", SETTING_CHOICE,
         SETTING_FIELD(struct job_map, on_difference), .fallback = "fail",
         .choices = DIFFERENCES,
-        .help = "old and new property were both written since expand"},
+        .help = "if old and new property were both written since expand"},
     {"follow", SETTING_BOOL, SETTING_FIELD(struct job_map, follow),
         .fallback = "false", .help = "repeat rounds until `finish`"},
     {"failures", SETTING_NODE, SETTING_FIELD(struct job_map, failures),
@@ -167,7 +167,7 @@ static bool load_versions(const struct yaml_node *node,
     if (node->type != YAML_LIST || node->count == 0 ||
         node->count > UPGRADE_MAX_VERSIONS) {
         problems_add(loader->problems, node->mark,
-            "versions wants a list of 1 to %d versions, such as - {to: 2, "
+            "versions must be a list of 1 to %d versions, such as - {to: 2, "
             "steps: [...]}",
             UPGRADE_MAX_VERSIONS);
         return false;
@@ -265,8 +265,8 @@ void upgrade_rules_link(const struct job *job, const struct jobs *jobs,
             same_document(before, upgrade))
             continue;
         problems_add(problems, job->mark,
-            "job %s has other versions for table %s: one document per table; "
-            "put all versions into one job",
+            "job %s has other `versions:` for table %s: a table has one list "
+            "of versions; put all of them into one job",
             other->name, upgrade->table_ref.table);
         return;
     }

@@ -53,7 +53,8 @@ static const struct setting RETYPE_KEYS[] = {
     {"to_property", SETTING_TEXT, SETTING_FIELD(struct step_map, to_property),
         .help = "the new name of the converted property"},
     {"lossy", SETTING_BOOL, SETTING_FIELD(struct step_map, lossy),
-        .fallback = "false", .help = "convert what loses something too"},
+        .fallback = "false",
+        .help = "true: also convert values that lose something"},
     {"on_error", SETTING_NODE, SETTING_FIELD(struct step_map, on_error),
         .help = "fail, skip or null; default: fail"},
 };
@@ -87,14 +88,13 @@ bool step_rules_name(
 
     if (slice_is(name, RECORD_PROPERTY)) {
         problems_add(loader->problems, mark,
-            RECORD_PROPERTY " is what expand keeps for itself: choose another "
-                            "name");
+            RECORD_PROPERTY " is reserved for expand: choose another name");
         return false;
     }
     for (size_t i = 0; i < COUNT(SYSTEM); i++)
         if (slice_is(name, SYSTEM[i])) {
             problems_add(loader->problems, mark,
-                "%s stays as it is: an upgrade changes properties, neither "
+                "%s cannot be changed: an upgrade changes properties, neither "
                 "keys nor Timestamp",
                 SYSTEM[i]);
             return false;
@@ -117,8 +117,8 @@ static bool load_name(const struct step_loader *in, const char *key,
         return false;
     if (slice_equal(name, in->version)) {
         problems_add(in->loader->problems, *ret_mark,
-            "%s holds the version: it is written when the steps are done, and "
-            "no step may touch it",
+            "%s holds the version: tableward writes it after the steps, and no "
+            "step may use it",
             name.at);
         return false;
     }
@@ -238,7 +238,7 @@ static bool load_new_name(
     if (!slice_equal(name, in->map.property))
         return true;
     problems_add(in->loader->problems, in->step->to_mark,
-        "%s is the property itself: give it another name", name.at);
+        "%s is already the name of the property: choose another name", name.at);
     in->step->to = (struct slice){NULL, 0};
     return false;
 }
@@ -351,7 +351,7 @@ static bool load_step(const struct yaml_node *node, struct step_loader *in)
     }
     if (node->count > 1) {
         problems_add(problems, node->keys[1]->mark,
-            "a step is one key: begin the next step with a - of its own");
+            "a step has one key: begin the next step with another -");
         return false;
     }
     step->mark = node->keys[0]->mark;
@@ -422,7 +422,7 @@ bool step_rules_load(const struct yaml_node *node, struct slice version,
     if (node->type != YAML_LIST || node->count == 0 ||
         node->count > UPGRADE_MAX_STEPS) {
         problems_add(loader->problems, node->mark,
-            "steps wants a list of 1 to %d steps, such as - add: {property: "
+            "steps must be a list of 1 to %d steps, such as - add: {property: "
             "Language, type: Edm.String, value: en}",
             UPGRADE_MAX_STEPS);
         return false;

@@ -21,7 +21,7 @@ struct work {
     struct entity entity;
     bool changed;
 
-    int64_t number; /* version by the entity's version property, or
+    int64_t number; /* version according to the version property, or
                        upgrade->absent */
     bool has_number;
     bool has_record; /* record is valid */
@@ -164,10 +164,10 @@ static bool is_in_place(const struct upgrade_step *step, struct slice name)
 }
 
 /*
- * Convert the old value of `pair` to its new property: the steps of
- * work->version, from step `from` on, convert *value (NULL: absent): retypes in
- * place of the old property, the pair's own step, retypes in place of the new
- * property.
+ * Convert *value (NULL: absent), the value of the old property of `pair`, to
+ * the value of the new property. Carries out these steps of work->version, from
+ * step `from` on: in-place retypes of the old property, the pair's own step if
+ * it is a retype, and then in-place retypes of the new property.
  */
 static enum end convert_pair(struct work *work, size_t from,
     const struct upgrade_step *pair, const struct property **value)
@@ -204,10 +204,10 @@ static enum end decide_difference(struct work *work,
     return FAILS;
 }
 
-#define BOTH_WRITTEN "were both written since they were the same"
-#define BOTH_THERE "are both there, with different values"
+#define BOTH_WRITTEN "were both written since expand"
+#define BOTH_THERE "both exist, with different values"
 #define OLD_REMOVED                                                            \
-    "were the same, and the old one was removed since: by a release that "     \
+    "were the same, and the old one was removed later: by a release that "     \
     "cleared it, or by one that only knows the new one"
 
 /* ---- steps of a version that the entity lacks ---- */

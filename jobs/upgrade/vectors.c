@@ -176,7 +176,8 @@ static size_t literal_bytes(struct slice text)
     return bytes;
 }
 
-/* Sets the value of a quoted literal, such as 'it''s'. */
+/* Set the property or key `name` to the value of a quoted literal, such as
+ * 'it''s'. */
 static void set_text(struct made *made, const char *name, struct slice literal)
 {
     struct buf text;
@@ -300,7 +301,7 @@ static enum tw_err make_pair(const struct upgrade_converter *converter,
         made->random = (n * TRIES_MAX + i + 1) * UINT64_C(0x9e3779b97f4a7c15);
         make_up(made, n);
         if (!selection_matches(&converter->selection, &made->entity))
-            err_fail(err, TW_INVALID, "the filter selects none of them");
+            err_fail(err, TW_INVALID, "the filter selects no example");
         else if (upgrade_apply(&converter->how, &made->entity, arena, ret,
                      err) == UPGRADE_CHANGED)
             return TW_OK;
