@@ -97,9 +97,9 @@ usage_is_64_and_names_the_nearest() {
     run 64 worker --drain=yes
     says 'takes no value'
     run 64 count Blogs --filter
-    says '--filter wants a value'
+    says '--filter needs a value'
     run 64 count
-    says 'wants TABLE'
+    says 'needs TABLE'
     run 64 jobs a b
     says "'b'"
     run 64 help wrker
@@ -109,7 +109,7 @@ usage_is_64_and_names_the_nearest() {
     run 64 poison lst
     says "did you mean 'list'"
     run 64 poison show
-    says 'wants ID'
+    says 'needs an ID'
 }
 
 help_is_everywhere() {
@@ -147,7 +147,7 @@ help_says_what_a_configuration_may_hold() {
     run 64 help config slotz
     says "no map of a configuration has the key 'slotz'"
     run 64 help worker slots
-    says 'help worker takes no second word'
+    says 'help worker takes no further argument'
 }
 
 no_configuration_is_78() {
@@ -163,13 +163,13 @@ no_configuration_is_78() {
 init_writes_what_works() {
     run 0 init
     run 1 init
-    says 'is there already'
+    says 'exists already'
     run 0 check
-    prints 'is right'
+    prints 'is valid'
     run 1 check --online
-    prints 'not there yet'
-    says 'table Channels is not there, and a job needs it'
-    says 'table Blogs is not there, and a job needs it'
+    prints 'does not exist yet'
+    says 'table Channels does not exist, and a job needs it'
+    says 'table Blogs does not exist, and a job needs it'
     [ ! -e tableward.db ] || fail "check makes the file of the store"
     run 0 status --json
     prints '^\[\]$'
@@ -205,11 +205,11 @@ YAML
     echo '{"PartitionKey":"p","RowKey":"r"}' >one.jsonl
     run 0 import Blogs one.jsonl --config needs.yaml
     run 1 check --online --config needs.yaml
-    says 'table Channels is not there, and a job needs it'
-    says 'table Copies is not there, and a job needs it'
+    says 'table Channels does not exist, and a job needs it'
+    says 'table Copies does not exist, and a job needs it'
     [ "$(grep -c . err)" = 2 ] || fail "more than two tables are missed"
-    prints 'table Likes: is not there yet'
-    prints 'table Others: is not there yet'
+    prints 'table Likes: does not exist yet'
+    prints 'table Others: does not exist yet'
     run 0 import Channels one.jsonl --config needs.yaml
     run 0 run backup --yes --config needs.yaml
     run 0 check --online --config needs.yaml
@@ -217,7 +217,7 @@ YAML
     [ ! -e kept ] || fail "check makes the archive's folder"
     echo >kept
     run 1 check --online --config needs.yaml
-    says 'job delete-channel: archive: .*kept is no folder'
+    says 'job delete-channel: archive: .*kept is not a folder'
 }
 
 # Commands inside and outside of it use one file in turns.
@@ -298,13 +298,13 @@ YAML
 enqueue_names_the_file_that_it_makes() {
     mkdir elsewhere
     run 0 enqueue delete-channel channel=z --queue tableward
-    says "^tableward: store main: $dir/tableward\.db is new$"
+    says "^tableward: store main: created the new file $dir/tableward\.db$"
     run 0 enqueue delete-channel channel=y --queue tableward
     [ ! -s err ] || fail "a file that is there is called new"
     STATE_DIRECTORY=$dir/elsewhere
     export STATE_DIRECTORY
     run 0 enqueue delete-channel channel=z --queue tableward
-    says "store main: $dir/elsewhere/tableward\.db is new$"
+    says "store main: created the new file $dir/elsewhere/tableward\.db$"
     unset STATE_DIRECTORY
     rm -f tableward.db*
 }
@@ -527,9 +527,9 @@ a_census_refuses_what_it_cannot_count() {
     silent
     says "did you mean 'Mixed'"
     run 64 census
-    says 'wants TABLE'
+    says 'needs TABLE'
     run 64 census Mixed --version-property 'Schema-Version'
-    says "--version-property: 'Schema-Version' is no property name"
+    says "--version-property: invalid property name 'Schema-Version'"
     run 64 census Mixed --version-property RowKey
     says 'RowKey cannot hold a version'
     run 64 census Mixed --filter 'Rating eq'
@@ -544,7 +544,7 @@ a_census_refuses_what_it_cannot_count() {
     run 0 import Titles titles.jsonl
     run 1 census Titles --version-property Title
     silent
-    last_says "'Title' has more than 1000 values"
+    last_says "'Title' has more than 1000 different values"
 }
 
 import_says_which_line() {
@@ -576,7 +576,7 @@ import_says_which_line() {
     cmp -s kept bad.jsonl.rejected || fail "an empty file is not used"
     # Also when it is asked again, it has succeeded but for these.
     run 1 import Bad bad.jsonl --on-error skip --id kept
-    says 'import kept succeeded before'
+    says 'import kept has already succeeded'
     last_says '3 lines were rejected'
     run 0 status kept
     prints '^state +succeeded'
@@ -809,7 +809,7 @@ import_meets_what_is_there() {
 import_with_an_id_happens_once() {
     run 0 import Once blogs.jsonl --id once
     run 0 import Once blogs.jsonl --id once
-    says 'succeeded before'
+    says 'already succeeded'
     run 64 import Once bad.jsonl --id once
     run 0 status once
     prints '^state +succeeded'
@@ -889,7 +889,7 @@ arguments_are_checked() {
 
 verify_says_what_it_cannot_check() {
     run 64 verify
-    says 'wants JOB'
+    says 'needs JOB'
     run 64 verify delete-chanel
     says "did you mean 'delete-channel'"
     run 64 verify purge-drafts
@@ -1057,7 +1057,7 @@ a_run_is_paused_and_resumed() {
     run 1 pause later
     says 'has ended already: succeeded'
     run 64 finish later
-    says 'does not follow'
+    says 'ends by itself'
     run 64 finish
     run 1 pause nobody
 }
@@ -1350,12 +1350,12 @@ signals_stop_and_reload_the_worker() {
     cp tableward.yaml good.yaml
     echo 'colour: red' >>tableward.yaml
     kill -HUP "$pid"
-    wait_for 'old one stays' err
+    wait_for 'old configuration stays' err
     grep -q "tableward.yaml:[0-9]*:1: .*colour" err ||
         fail "a wrong configuration is refused without its mistakes"
     cp good.yaml tableward.yaml
     kill -HUP "$pid"
-    wait_for 'is read again' err
+    wait_for 'was read again' err
     kill -TERM "$pid"
     wait "$pid" || fail "SIGTERM ends the worker with $?"
 }
@@ -1462,7 +1462,7 @@ YAML
     prints '^the worker is alive$'
     prints '^200$'
     get /readyz
-    prints '^messages are taken from 1 of 1 queue$'
+    prints '^messages are received from 1 of 1 queue$'
     prints '^200$'
     get /metrics
     prints '^tableward_ready 1$'
@@ -1510,7 +1510,7 @@ a_wrong_listen_is_refused() {
     wait "$pid"
     sed 's/listen: .*/listen: 0.0.0.0:0/' listens.yaml >open.yaml
     run 0 worker --drain --config open.yaml
-    says 'warn .*other machines can reach 0.0.0.0:0, without TLS'
+    says 'warn .*other machines can connect to 0.0.0.0:0, without TLS'
     run 0 worker --drain --config listens.yaml
     ! grep -q 'other machines' err || fail "loopback is warned of"
 }
@@ -1539,12 +1539,12 @@ a_reload_is_seen_in_the_metrics() {
     cp listens.yaml good.yaml
     echo 'colour: red' >>listens.yaml
     kill -HUP "$pid"
-    wait_for 'old one stays' err
+    wait_for 'old configuration stays' err
     get /metrics
     prints '^tableward_config_last_reload_successful 0$'
     sed 's/listen: .*/listen: 127.0.0.1:1/' good.yaml >listens.yaml
     kill -HUP "$pid"
-    wait_for 'listen and admin_token_file stay as they were' err
+    wait_for 'changes of .listen. and .admin_token_file. take effect' err
     wait_for 'configuration reloaded' err
     get /metrics
     prints '^tableward_config_last_reload_successful 1$'
@@ -1661,7 +1661,7 @@ END
     prints '^Ratings: 2 entities, 1 batch'
     prints '^version 2, retype Rating: changes 2$'
     prints '^would fail: 2$'
-    prints "^  'p' / 'x': version 2, retype Rating: .* no number"
+    prints "^  'p' / 'x': version 2, retype Rating: .* not a number"
     run 0 --config upgrade.yaml export Ratings after.jsonl
     cmp -s before.jsonl after.jsonl || fail "a dry run changes the table"
     run 64 --config upgrade.yaml run v2

@@ -141,11 +141,11 @@ files_that_exist_are_replaced_with_force_only() {
     diff -r all old >out || fail "--force does not replace all files"
     echo '{"PartitionKey":"a","RowKey":"1"}' >old/Former.jsonl
     run 0 export --all old --force
-    says 'old/Former.jsonl is not of a table of store main'
+    says 'old/Former.jsonl belongs to no table of store main'
     run 64 export --all a.jsonl
     last_says 'a.jsonl is not a folder'
     run 64 export --all
-    says 'wants TABLE, or --all and a FOLDER'
+    says 'needs TABLE, or --all and a FOLDER'
     run 64 export --all one two
     run 64 export --all one --filter 'A eq 1'
     [ ! -e one ] || fail "an export that is refused makes its folder"
@@ -204,10 +204,10 @@ an_import_of_all_continues() {
     says 'wrong/Channels.jsonl:1: '
     cp all/Channels.jsonl wrong/Channels.jsonl
     run 0 --config broken.yaml import --all wrong --id i1
-    says 'import i1.Blogs succeeded before'
+    says 'import i1.Blogs has already succeeded'
     last_says '3 tables imported'
     run 0 --config broken.yaml import --all wrong --id i1
-    says 'import i1.Channels succeeded before'
+    says 'import i1.Channels has already succeeded'
     echo '{"PartitionKey":1}' >wrong/Channels.jsonl
     run 1 --config broken.yaml import --all wrong --on-error skip
     last_says '^tableward: lines of 1 table were rejected$'
@@ -233,7 +233,7 @@ what_is_no_table_is_said() {
     last_says 'blogs.jsonl would be files of one table|Blogs.jsonl would be files'
     rm odd/*.jsonl 2>/dev/null
     run 64 --config broken.yaml import --all odd
-    last_says 'odd holds no TABLE.jsonl'
+    last_says 'odd contains no TABLE.jsonl'
     run 64 import --all nowhere
     last_says 'nowhere cannot be read'
 }
@@ -273,7 +273,7 @@ read_copy() {
     run 1 --config read/main.yaml verify copies
     run 0 --config read/main.yaml run purge --dry-run
     run 69 --config read/main.yaml check --online
-    says 'its file cannot be written: commands that only read work'
+    says 'its file cannot be written: only commands that read'
     for command in 'import Blogs -' 'enqueue purge' 'run purge --yes' \
         'cancel r1' 'poison retry --all'; do
         # shellcheck disable=SC2086 # several words

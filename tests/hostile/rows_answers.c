@@ -120,7 +120,7 @@ const struct row answer_rows[] = {
                                 "b\r\n",
             .ending = END_CLOSE,
             .body = PAGE("")}},
-        .says = "goes on in the next line"},
+        .says = "continues in the next line"},
     /* ---- lengths ---- */
     {"two different lengths", COUNTED,
         .answers = {{.times = 1,
@@ -142,7 +142,7 @@ const struct row answer_rows[] = {
                 .body = {.before = "{\"odata.error\":{\"code\":\"Resource"
                                    "NotFound\"}}"}}},
         .code = 69, .says = "more than one Content-Length"},
-    {"a length that is no number", COUNTED,
+    {"a length that is not a number", COUNTED,
         .answers = {{.times = 1,
                         .head = OK "Content-Length: 5, 5\r\n",
                         .unframed = true,
@@ -195,7 +195,7 @@ const struct row answer_rows[] = {
     {"a redirect", NOT_COUNTED,
         .answers = {{.head = "HTTP/1.1 302 Found\r\nLocation: "
                              "http://127.0.0.1:1/\r\n"}},
-        .says = "points elsewhere"},
+        .says = "redirects to another address"},
     {"a status of no meaning", NOT_COUNTED,
         .answers = {{.head = "HTTP/1.1 999 What\r\nx-ms-retry-after-ms: "
                              "1\r\n"}},
@@ -252,13 +252,13 @@ const struct row answer_rows[] = {
     {"the signature as a property", .hides_signature = true,
         .command = "export Blogs out.jsonl", .code = 69,
         .answers = {{.head = OK, .body = PAGE("{" ETAG KEYS ",\"$AUTH\":[]}")}},
-        .says = "repeats the signature"},
+        .says = "contains the signature"},
     {"the signature as an entity's key", .hides_signature = true,
         .command = "export Blogs out.jsonl", .code = 69,
         .answers = {{.head = OK,
             .body = PAGE("{" ETAG "\"PartitionKey\":\"$AUTH\",\"RowKey\":"
                          "\"\"}")}},
-        .says = "repeats the signature"},
+        .says = "contains the signature"},
     {"the SAS as the message", .command = "count Blogs", .code = 1,
         .yaml = CLOUD(SAS),
         .answers = {{.head = "HTTP/1.1 400 No\r\n" AZURE,
@@ -305,7 +305,7 @@ const struct row answer_rows[] = {
         .code = 1,
         .answers = {{.head = OK,
             .body = {"{\"value\":[{" ETAG KEYS, ",\"p\":1", 256, "}]}"}}},
-        .says = "a name that was there before"},
+        .says = "a name that this object already has"},
     {"an entity of the largest text", .command = "export Blogs out.jsonl",
         .code = 0,
         .answers = {{.head = OK,

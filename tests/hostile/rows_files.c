@@ -37,7 +37,7 @@ const struct row file_rows[] = {
         LINES("{\"PartitionKey\":\"\\u202egpj\\u009b/\",\"RowKey\":\"\"}\n"),
         .says = "\\u202egpj\\u009b"},
     {"a property twice", LINES("{" KEYS ",\"A\":1,\"\\u0041\":2}\n"),
-        .says = "there before"},
+        .says = "already has"},
     {"a type of nothing",
         LINES("{" KEYS ",\"A@odata.type\":\"Edm.What\",\"A\":\"1\"}\n"),
         .says = "'A'"},

@@ -277,9 +277,9 @@ static void expect_held_for_its_copy(struct workbench *bench)
     read_run(bench, &run);
     assert_true(ledger_is_held(&run));
     assert_true(slice_is(run.waits_for, LEDGER_WAITS_FOR_STORE));
-    assert_true(slice_begins(run.error,
-        slice_of("it has failed, and its message cannot be put into the "
-                 "poison queue: ")));
+    assert_true(slice_begins(
+        run.error, slice_of("the run has failed, and its message cannot be put "
+                            "into the poison queue: ")));
     assert_int_equal(bench->attempts, 1);
     ledger_run_done(&run);
 }

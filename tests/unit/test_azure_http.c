@@ -227,7 +227,8 @@ static void answer_to_another_request_is_none(void **state)
         3);
     assert_int_equal(send_once(&bench, "POST", "b"), TW_OK);
     assert_int_equal(send_once(&bench, "POST", "b"), TW_UNKNOWN);
-    assert_non_null(strstr(bench.err.text, "the answer to another request"));
+    assert_non_null(
+        strstr(bench.err.text, "the answer belongs to another request"));
     assert_int_equal(send_once(&bench, "POST", "b"), TW_OK);
     bench_end(&bench, 3);
     assert_int_equal(http_script_connections(bench.script), 2);
@@ -272,7 +273,7 @@ static void answer_whose_fields_are_not_all_kept_is_none(void **state)
                       "HTTP/1.1 200 OK\r\nA: 1\r\nB:\r\n 2\r\n"
                       "Content-Length: 5\r\n\r\nhello",
                       0},
-        TW_UNKNOWN, "goes on in the next line (check any proxy)");
+        TW_UNKNOWN, "continues in the next line (check any proxy)");
     buf_init(&text, 4096);
     buf_add_text(&text, "HTTP/1.1 200 OK\r\n");
     for (int i = 0; i < HTTP_MAX_FIELDS; i++)
@@ -487,8 +488,8 @@ static void answer_whose_length_is_in_doubt_is_unknown(void **state)
     } cases[] = {
         {"Content-Length: 5\r\nContent-Length: 6\r\n", "more than one"},
         {"Content-Length: 5\r\nContent-Length: 5\r\n", "more than one"},
-        {"Content-Length: 5, 5\r\n", "no number"},
-        {"Content-Length: 5x\r\n", "no number"},
+        {"Content-Length: 5, 5\r\n", "not a number"},
+        {"Content-Length: 5x\r\n", "not a number"},
         {"Content-Length: -5\r\n", "Content-Length"},
         {"Content-Length: 5\r\nTransfer-Encoding: chunked\r\n", "both"},
     };
@@ -604,7 +605,7 @@ static void a_stop_gives_up_what_is_under_way(void **state)
         bench_open(&bench, steps + (i == 0), 2);
         platform_start(&thread, "signal", ask_soon, NULL);
         assert_int_equal(send_once(&bench, "POST", "b"), TW_UNKNOWN);
-        assert_non_null(strstr(bench.err.text, "the process is to end"));
+        assert_non_null(strstr(bench.err.text, "the process stops"));
         platform_join(&thread);
         code = send_once(&bench, "POST", "b");
         last_words = bench.answer.sent_ms != 0;

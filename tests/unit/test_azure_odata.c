@@ -341,7 +341,8 @@ static void page_cut_off_behind_a_bad_entity_is_no_page(void **state)
         if (odata_page((struct slice){body, len}, true, &page, &err) !=
             (len == whole ? TW_INVALID : TW_UNKNOWN))
             fail_msg("cut at %zu", len);
-        if ((strstr(err.text, "no whole JSON page") != NULL) != (len < whole))
+        if ((strstr(err.text, "not a complete JSON page") != NULL) !=
+            (len < whole))
             fail_msg("cut at %zu: %s", len, err.text);
         assert_int_equal(page.count, 0);
         page_done(&page);
@@ -355,11 +356,11 @@ static void trouble_in_a_page_is_named_with_its_place(void **state)
         const char *body, *place;
     } cases[] = {
         {"{\"value\":[{\"PartitionKey\":\"p\",\"RowKey\":\"r\"},7]}",
-            "trouble at byte 44"},
+            "invalid at byte 44"},
         {"{\"value\":[{\"PartitionKey\":\"p\",\"RowKey\":\"r\"}",
             "it ends at byte 43"},
-        {"{\"value\":[]]", "trouble at byte 11"},
-        {"{\"a\":1,\"value\":5}", "trouble at byte 15"},
+        {"{\"value\":[]]", "invalid at byte 11"},
+        {"{\"a\":1,\"value\":5}", "invalid at byte 15"},
     };
 
     (void)state;

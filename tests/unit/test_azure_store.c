@@ -472,11 +472,11 @@ static void refused_credentials_are_explained(void **state)
                                     "Content-Length: 9\r\n\r\nsecret=42",
         TW_REFUSED, TW_REFUSED,
         ": 403 AuthenticationFailed: check the account key or SAS, and the "
-        "clock; the clock here is ");
+        "clock; the clock of this machine is ");
     check_all(EMPTY("401 Unauthorized"), TW_REFUSED, TW_REFUSED,
         ": 401: check the credentials (request id req-1)");
     check_all(EMPTY("301 Moved"), TW_REFUSED, TW_REFUSED,
-        ": 301: it points elsewhere");
+        ": 301: it redirects to another address");
 }
 
 /* Not found by whom? Nothing must be taken for deleted because of it. */
@@ -751,7 +751,7 @@ static void refused_batch_names_its_operation(void **state)
             "batch Blogs: operation 2 of 2: 412 UpdateConditionNotSatisfied: "
             "Not met. (request id req-1)"},
         {PARTS("HTTP/1.1 404 No\r\n\r\n" ERROR("TableNotFound", "0:x")),
-            TW_NOT_FOUND, 0, "there is no such table"},
+            TW_NOT_FOUND, 0, "the table does not exist"},
         {PARTS("HTTP/1.1 400 No\r\n\r\n" ERROR("EntityTooLarge", "1:x")),
             TW_TOO_LARGE, 1, "EntityTooLarge"},
         {PARTS("HTTP/1.1 400 No\r\n\r\n" ERROR("InvalidInput", "x")),
@@ -769,7 +769,7 @@ static void refused_batch_names_its_operation(void **state)
             1, "400 InvalidDuplicateRow"},
         {HEAD("202 Accepted") "Content-Type: multipart/mixed; boundary=b\r\n"
                               "\r\n--b--\r\n",
-            TW_UNKNOWN, 2, "0 parts came for 2 operations"},
+            TW_UNKNOWN, 2, "it has 0 parts for 2 operations"},
     };
 
     (void)state;
@@ -817,7 +817,7 @@ static void another_entity_is_no_answer_to_a_get(void **state)
     (void)state;
     for (size_t i = 0; i < 2; i++) {
         assert_int_equal(answered(&all[3], others[i], &err), TW_BUSY);
-        assert_non_null(strstr(err.text, "an entity came that was not asked"));
+        assert_non_null(strstr(err.text, "an entity that was not requested"));
     }
 }
 
@@ -941,7 +941,8 @@ static void more_messages_than_were_asked_for_are_not_taken(void **state)
 
     (void)state;
     assert_int_equal(answered(&one, answer, &err), TW_BUSY);
-    assert_non_null(strstr(err.text, "2 messages came where 1 were asked"));
+    assert_non_null(
+        strstr(err.text, "it has 2 messages, but 1 were requested"));
 }
 
 static void cosmos_has_other_traits(void **state)

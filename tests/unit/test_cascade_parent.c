@@ -204,7 +204,8 @@ static void a_parent_that_changes_all_the_time_is_tried_again_later(
     meets(s, CALL_BATCH, "Channels", ALWAYS, TW_CONFLICT);
     assert_int_equal(attempt(s), RUN_TRY_AGAIN);
     assert_string_equal(s->h.err.text,
-        "the parent in Channels changes faster than it can be marked");
+        "other writers changed the parent in Channels before "
+        "each attempt to write its tombstone");
     assert_int_equal(s->seen, 20);
     assert_int_equal(hosted_count(&s->h, "Blogs"), 3);
     meets(s, CALL_BATCH, "Channels", 1, 3, TW_CONFLICT);
@@ -276,9 +277,9 @@ static void a_parent_made_anew_while_the_definition_changes_is_left(
     put_channel(s, NULL);
     assert_int_equal(attempt(s), RUN_FAILED);
     assert_string_equal(s->h.err.text,
-        "this run laid its tombstone before the job's definition changed, and "
-        "the parent in Channels no longer carries it: whether it was made anew "
-        "cannot be told; ask for it again if it is to go");
+        "this run wrote its tombstone before the job's definition changed, and "
+        "the parent in Channels no longer has it: the parent may have been "
+        "created again. If it is to be deleted, enqueue a new run");
     assert_string_equal(hosted_json(&s->h, "Channels", "News", "News"), "{}");
     assert_int_equal(hosted_count(&s->h, "Blogs"), 3);
     end(s);
@@ -303,7 +304,7 @@ static void a_time_of_creation_that_is_no_time_fails_the_run(void **state)
     put_channel(s, "\"CreatedOn\":\"yesterday\"");
     assert_int_equal(attempt(s), RUN_FAILED);
     assert_non_null(strstr(s->h.err.text,
-        "property CreatedOn of the parent in Channels is no Edm.DateTime"));
+        "property CreatedOn of the parent in Channels is not an Edm.DateTime"));
     assert_int_equal(hosted_count(&s->h, "Blogs"), 3);
     end(s);
 }
@@ -349,7 +350,8 @@ static void a_parent_that_cannot_be_deleted_stays_for_the_next_attempt(
         const char *says;
     } CASES[] = {
         {TW_CONFLICT, RUN_TRY_AGAIN,
-            "the parent in Channels changes faster than it can be deleted"},
+            "other writers changed the parent in Channels before each attempt "
+            "to delete it"},
         {TW_REFUSED, RUN_OUTAGE, "as the test wants"},
     };
 

@@ -92,9 +92,9 @@ static void an_empty_table_name_is_refused(void **state)
     loading_refused(HEAD CHILDREN
         "  parent: {table: '', partition_key: all, row_key: x, "
         "tombstone: {Deleted: true}}\n",
-        "'' is no table name");
+        "invalid table name ''");
     loading_refused(HEAD PARENT "  children: [{table: '', partition_key: x}]\n",
-        "'' is no table name");
+        "invalid table name ''");
 }
 
 static void a_store_is_one_of_the_configuration(void **state)
@@ -114,7 +114,7 @@ static void a_store_is_one_of_the_configuration(void **state)
         "other");
     loading_refused(HEAD PARENT "  children: [{table: Blogs, "
                                 "partition_key: x, store: ''}]\n",
-        "store is empty: name one of stores, or leave it out");
+        "store is empty: name one of stores, or remove the key");
     setenv("HOLDS_NOTHING", "", 1);
     loading_refused(HEAD CHILDREN
         "  parent: {store: \"${HOLDS_NOTHING}\", table: Channels, "
@@ -129,7 +129,7 @@ static void of_several_stores_one_must_be_named(void **state)
     (void)state;
     loading_begin_with(&l, HEAD PARENT CHILDREN, 2, 2);
     assert_int_equal(l.jobs.count, 0);
-    assert_true(loading_says(&l, "which store? there are several"));
+    assert_true(loading_says(&l, "there are several stores"));
     assert_int_equal(l.problems.errors, 2); /* the parent's, the rule's */
     loading_done(&l);
 }
@@ -146,11 +146,11 @@ static void the_time_of_creation_is_a_property(void **state)
     assert_int_equal(load(&l, HEAD CHILDREN PARENT)->created.len, 0);
     loading_done(&l);
     loading_refused(HEAD CHILDREN PARENT_CREATED("''"),
-        "created names a property: '' is no property name");
-    loading_refused(
-        HEAD CHILDREN PARENT_CREATED("created on"), "'created on' is no");
+        "created must name a property: invalid property name ''");
+    loading_refused(HEAD CHILDREN PARENT_CREATED("created on"),
+        "invalid property name 'created on'");
     loading_refused(HEAD CHILDREN PARENT_CREATED("Timestamp"),
-        "Timestamp is none that the application sets");
+        "the application cannot set Timestamp");
     loading_refused(HEAD CHILDREN PARENT_CREATED("Deleted"),
         "Deleted is set by the tombstone");
 }
@@ -161,17 +161,17 @@ static void a_tombstone_is_a_map_of_values(void **state)
 {
     (void)state;
     loading_refused(
-        HEAD PARENT_WITH("Deleted") CHILDREN, "tombstone wants properties");
+        HEAD PARENT_WITH("Deleted") CHILDREN, "tombstone needs properties");
     loading_refused(
-        HEAD PARENT_WITH("{}") CHILDREN, "tombstone wants properties");
+        HEAD PARENT_WITH("{}") CHILDREN, "tombstone needs properties");
     loading_refused(HEAD PARENT_WITH("{Deleted: [true]}") CHILDREN,
-        "tombstone property Deleted wants a value");
+        "tombstone property Deleted needs a value");
     loading_refused(HEAD PARENT_WITH("{Deleted: }") CHILDREN,
-        "tombstone property Deleted wants a value");
+        "tombstone property Deleted needs a value");
     loading_refused(HEAD PARENT_WITH("{Deleted: null}") CHILDREN,
-        "tombstone property Deleted wants a value");
+        "tombstone property Deleted needs a value");
     loading_refused(HEAD PARENT_WITH("{Deleted: ~}") CHILDREN,
-        "tombstone property Deleted wants a value");
+        "tombstone property Deleted needs a value");
 }
 
 static void a_tombstone_sets_nothing_that_is_not_its_own(void **state)
@@ -241,7 +241,7 @@ static void what_is_like_a_boolean_is_asked_about(void **state)
         char *quoted =
             mem_format(HEAD PARENT_WITH("{Deleted: '%s'}") CHILDREN, WORDS[i]);
 
-        loading_refused(plain, "wants true or false, or quotes for a text");
+        loading_refused(plain, "must be true or false, or a text in quotes");
         load(&l, quoted);
         loading_done(&l);
         mem_free(plain);
@@ -299,8 +299,9 @@ static void a_tombstones_texts_know_the_environment(void **state)
 static void children_are_a_list_of_rules(void **state)
 {
     (void)state;
-    loading_refused(HEAD PARENT "  children: Blogs\n", "children wants a list");
-    loading_refused(HEAD PARENT "  children: []\n", "children wants a list");
+    loading_refused(
+        HEAD PARENT "  children: Blogs\n", "children must be a list");
+    loading_refused(HEAD PARENT "  children: []\n", "children must be a list");
     loading_refused(HEAD PARENT "  children: [Blogs]\n", "a child rule");
     loading_refused(HEAD PARENT "  children: [{partition_key: x}]\n", "table");
 }
@@ -309,7 +310,7 @@ static void a_rule_that_takes_a_whole_table_is_refused(void **state)
 {
     (void)state;
     loading_refused(HEAD PARENT "  children: [{table: Blogs}]\n",
-        "this rule would take every entity of Blogs");
+        "this rule would select every entity of Blogs");
     loading_refused(HEAD PARENT "  children: [{table: Blogs, filter: \"\"}]\n",
         "this filter is empty");
     loading_refused(HEAD PARENT
@@ -392,7 +393,7 @@ static void a_mistake_in_a_nested_rule_is_told_and_survived(void **state)
     (void)state;
     loading_refused(HEAD PARENT "  children: [{table: Blogs, partition_key: a, "
                                 "children: [{table: Likes}]}]\n",
-        "would take every entity of Likes");
+        "would select every entity of Likes");
     loading_refused(HEAD PARENT "  children: [{table: Blogs, partition_key: a, "
                                 "children: [{table: Likes, row_key: b, "
                                 "children: [{table: no-table}]}]}]\n",
@@ -407,7 +408,7 @@ static void a_prefix_without_a_filter_is_warned_of(void **state)
     load(&l, HEAD PARENT "  children: [{table: Blogs, row_key_prefix: "
                          "\"{channel}_\"}]\n");
     assert_int_equal(l.problems.warnings, 1);
-    assert_true(loading_says(&l, "row_key_prefix stands without a filter"));
+    assert_true(loading_says(&l, "row_key_prefix without a filter"));
     loading_done(&l);
     load(&l,
         HEAD PARENT "  children: [{table: Blogs, row_key_prefix: "
@@ -500,22 +501,23 @@ static void a_rule_sees_what_another_sees_under_the_same_entity(void **state)
 {
     (void)state;
     expect_overlap("[" TAGGED "}, " UNDER_BLOGS(COMMENTS(LIKES)) "]",
-        "this rule and the one at line 5 both look into comments, and only "
-        "that one then looks into Likes where PartitionKey is \"{RowKey}\"");
+        "this rule and the rule in line 5 both find entities of comments, but "
+        "only the other rule has the children in Likes where PartitionKey is "
+        "\"{RowKey}\"");
     expect_overlap("[" TAGGED ", children: [{table: Likes, partition_key: "
                    "\"of_{RowKey}\"}]}, " UNDER_BLOGS(COMMENTS(LIKES)) "]",
-        "only that one then looks into Likes where");
+        "only the other rule has the children in Likes where");
     expect_overlap("[" TAGGED ", children: [" LIKES
                    "]}, " UNDER_BLOGS(COMMENTS(LIKES ", " VIEWS)) "]",
-        "only that one then looks into Views");
+        "only the other rule has the children in Views");
     expect_overlap("[" TAGGED ", children: [" LIKES "]}, " UNDER_BLOGS(
                        COMMENTS("{table: Likes, partition_key: \"{RowKey}\", "
                                 "children: [" VIEWS "]}")) "]",
-        "only that one then looks into Views");
+        "only the other rule has the children in Views");
     /* Deeper below the rule itself. */
     expect_overlap("[" UNDER_BLOGS("{table: Blogs, partition_key: "
                                    "\"{RowKey}\", children: [" LIKES "]}") "]",
-        "only that one then looks into Likes");
+        "only the other rule has the children in Likes");
 }
 
 #define IN_CHANNEL(rule)                                                       \
@@ -533,10 +535,10 @@ static void a_rule_beside_another_may_find_what_that_finds_elsewhere(
     (void)state;
     expect_overlap(
         "[" UNDER_BLOGS(A_LEAF("partition_key: \"{RowKey}\"") ALSO(LIKES)) "]",
-        "only that one then looks into Likes where PartitionKey is");
+        "only the other rule has the children in Likes where PartitionKey is");
     expect_overlap("[" UNDER_BLOGS(A_LEAF("partition_key: \"{PartitionKey}\"")
                            COMMENTS(LIKES)) "]",
-        "only that one then looks into Likes");
+        "only the other rule has the children in Likes");
     expect_overlap("[" UNDER_BLOGS(A_LEAF("partition_key: \"{RowKey}\"")
                            COMMENTS(LIKES)) "]",
         NULL);
@@ -563,7 +565,7 @@ static void rules_with_the_same_children_may_find_the_same(void **state)
             LIKES)) ", {table: Photos, "
                     "partition_key: \"{channel}\", children: [" COMMENTS(
                         VIEWS ", " LIKES) "]}]",
-        "looks into Views");
+        "has the children in Views");
     expect_overlap(
         "[" UNDER_BLOGS(COMMENTS(
             LIKES ", " VIEWS)) ", {table: "
@@ -589,7 +591,7 @@ static void rules_with_the_same_children_may_find_the_same(void **state)
 
 /* ---- rules that reach their own entities ---- */
 
-#define REACHES "can reach its own entities of Blogs again"
+#define REACHES "can find entities of Blogs under one another"
 #define NESTED(one, other)                                                     \
     "[{table: Blogs, " one ", children: [{table: Blogs, " other "}]}]"
 
@@ -612,12 +614,12 @@ static void a_rule_that_reaches_itself_in_another_partition_is_refused(
     expect_overlap("[{table: Blogs, partition_key: \"{channel}\", children: "
                    "[{table: Likes, partition_key: \"{RowKey}_x\", children: "
                    "[{table: blogs, partition_key: \"{RowKey}\"}]}]}]",
-        "can reach its own entities of blogs again");
+        "can find entities of blogs under one another");
     expect_overlap("[{table: Blogs, partition_key: \"{channel}\", children: "
                    "[{table: Likes, partition_key: \"{RowKey}\"}]}, "
                    "{table: Likes, partition_key: \"{channel}\", children: "
                    "[{table: Blogs, partition_key: \"{RowKey}\"}]}]",
-        "in another partition");
+        "in other partitions");
 }
 
 static void rules_that_show_that_they_end_may_reach_themselves(void **state)
@@ -685,7 +687,7 @@ static void a_moves_source_is_read_before_its_destination(void **state)
     refused_together(
         BESIDE(MOVE("Posts", "Old"), RULE("Old") ", " RULE("Posts")),
         "job archive-posts moves entities from Posts to Old, and this rule "
-        "reads Old before the rule at line 5 reads Posts");
+        "reads Old before the rule in line 5 reads Posts");
     refused_together(BESIDE(MOVE("Posts", "Old"),
                          RULE("Posts") ", " RULE("old") ", " RULE("posts")),
         "reads old before");
@@ -734,7 +736,7 @@ static void settle_is_a_duration_or_a_rising_list(void **state)
     for (size_t i = 0; i < sizeof(BAD) / sizeof(BAD[0]); i++) {
         char *text = mem_format(HEAD PARENT CHILDREN "  settle: %s\n", BAD[i]);
 
-        loading_refused(text, "settle wants a duration of at most 7 days");
+        loading_refused(text, "settle must be a duration of at most 7 days");
         mem_free(text);
     }
     cascade = load(&l, HEAD PARENT CHILDREN "  settle: 168h\n");
@@ -771,10 +773,10 @@ static void settle_knows_the_environment(void **state)
     assert_int_equal(cascade->settle_ms[0], 1200000);
     loading_done(&l);
     loading_refused(
-        HEAD PARENT CHILDREN "  settle: ${HOLDS_NOTHING}\n", "settle wants");
+        HEAD PARENT CHILDREN "  settle: ${HOLDS_NOTHING}\n", "settle must be");
     loading_refused(HEAD PARENT CHILDREN "  settle: ${NOT_SET_HERE}\n",
         "the environment variable NOT_SET_HERE is not set");
-    loading_refused(HEAD PARENT CHILDREN "  settle:\n", "settle wants");
+    loading_refused(HEAD PARENT CHILDREN "  settle:\n", "settle must be");
 }
 
 /* ---- the archive ---- */
@@ -792,7 +794,7 @@ static void an_archive_is_a_folder(void **state)
     loading_done(&l);
     setenv("HOLDS_NOTHING", "", 1);
     loading_refused(HEAD PARENT CHILDREN "  archive: ''\n",
-        "archive is empty: name a folder, or leave it out");
+        "archive is empty: name a folder, or remove the key");
     loading_refused(HEAD PARENT CHILDREN "  archive: ${HOLDS_NOTHING}\n",
         "archive is empty");
 }
@@ -806,17 +808,17 @@ static void an_archive_is_of_one_store_s_tables(void **state)
         "  archive: gone\n"
         "  children: [{table: Blogs, partition_key: a}, {store: other, table: "
         "blogs, partition_key: a}]\n",
-        "blogs is a table of two stores here");
+        "a table blogs in two stores");
     loading_refused(HEAD PARENT
         "  archive: gone\n"
         "  children: [{table: Blogs, partition_key: a, children: [{store: "
         "other, table: Channels, row_key: b}]}]\n",
-        "Channels is a table of two stores here");
+        "a table Channels in two stores");
     loading_refused(HEAD PARENT
         "  archive: gone\n"
         "  children: [{table: Blogs, partition_key: a, children: [{table: "
         "Likes, row_key: b}]}, {store: other, table: Likes, row_key: b}]\n",
-        "Likes is a table of two stores here");
+        "a table Likes in two stores");
     expect_overlap("[{table: Blogs, partition_key: a}, {store: other, table: "
                    "Blogs, partition_key: a}]",
         NULL);
@@ -852,21 +854,18 @@ static void it_is_explained_in_the_order_in_which_it_happens(void **state)
         "  refuse_above: 1000\n"
         "  archive: /var/gone\n",
         "merge the tombstone into Channels (PartitionKey \"all\", RowKey "
-        "\"{channel}\")\n"
-        "  delete from Likes where Blog eq {RowKey}\n"
-        "delete from Blogs where PartitionKey is \"{channel}\" and RowKey "
-        "begins with \"b_\" and Kind eq 'blog', each once nothing is left "
-        "under it\n"
-        "look again for late children after 5000 ms, 1200000 ms\n"
-        "delete that entity of Channels, last of all\n"
-        "fails first if there are more than 1000\n"
-        "keeps each entity in /var/gone before it is deleted\n");
+        "\"{channel}\")\n  delete from Likes where Blog eq {RowKey}\ndelete "
+        "from Blogs where PartitionKey is \"{channel}\" and RowKey begins with "
+        "\"b_\" and Kind eq 'blog', each once nothing is left under it\nsearch "
+        "again for late children after 5000 ms, 1200000 ms\ndelete the parent "
+        "in Channels, last of all\nfail before any write if there are more "
+        "than 1000 entities\nstore each entity in the folder /var/gone before "
+        "its delete\n");
     expect_explained(HEAD PARENT CHILDREN,
         "merge the tombstone into Channels (PartitionKey \"all\", RowKey "
-        "\"{channel}\")\n"
-        "delete from Blogs where PartitionKey is \"{channel}\"\n"
-        "look again for late children after 5000 ms\n"
-        "delete that entity of Channels, last of all\n");
+        "\"{channel}\")\ndelete from Blogs where PartitionKey is "
+        "\"{channel}\"\nsearch again for late children after 5000 ms\ndelete "
+        "the parent in Channels, last of all\n");
 }
 
 int main(void)

@@ -183,8 +183,8 @@ static void what_cannot_be_read_backwards_wants_the_argument(void **state)
     hosted_put(&h, "Blogs", "news", "b", NULL);
     assert_int_equal(verify(&h, NULL, &found), TW_CONFLICT);
     assert_string_equal(h.err.text,
-        "the rule for Blogs (line 7) does not tell the argument channel of an "
-        "entity: verify odd channel=VALUE");
+        "the rule for Blogs (line 7) does not show which channel "
+        "an entity belongs to: use `verify odd channel=VALUE`");
     arena_done(&found.arena);
     finds(&h, "News", 0, 1, "Blogs news/b");
     assert_int_equal(verify(&h, "News", &found), TW_OK);
@@ -286,7 +286,7 @@ static void two_prefixes_do_not_tell_two_arguments(void **state)
         "row_key_prefix: \"{a}_\"}\n");
     hosted_put(&h, "Blogs", "P_1", "r_1", NULL);
     assert_int_equal(verify_two(&h, NULL, NULL, &found), TW_CONFLICT);
-    assert_non_null(strstr(h.err.text, "does not tell the argument ab"));
+    assert_non_null(strstr(h.err.text, "does not show which ab"));
     arena_done(&found.arena);
     two_finds(&h, NULL, "P", 1);
     two_finds(&h, "r", NULL, 1);
@@ -310,7 +310,7 @@ static void an_argument_that_only_the_parent_has_is_asked_for(void **state)
         "    children: [{table: Blogs, partition_key: \"{ab}\"}]\n");
     hosted_put(&h, "Blogs", "P", "1", NULL);
     assert_int_equal(verify_two(&h, NULL, NULL, &found), TW_CONFLICT);
-    assert_non_null(strstr(h.err.text, "does not tell the argument a of"));
+    assert_non_null(strstr(h.err.text, "does not show which a"));
     arena_done(&found.arena);
     two_finds(&h, "r", NULL, 1);
     hosted_put(&h, "Channels", "P_r", "x_r", NULL);

@@ -129,7 +129,7 @@ static void bad_messages_are_poisoned_and_the_worker_goes_on(void **state)
             "must not contain"},
         {"{\"job\":\"delete-channel\",\"args\":{\"channel\":\"a\"},"
          "\"id\":\"../x\"}",
-            JOB, "an id is"},
+            JOB, "invalid id"},
     };
     enum { COUNT = sizeof(cases) / sizeof(cases[0]) };
     struct workbench *bench = *state;
@@ -948,8 +948,8 @@ static void of_a_held_run_the_log_tells_once_a_minute(void **state)
     assert_in_range(workbench_log_end("1 run held or waiting; last cause: no "
                                       "space left"),
         19, 22);
-    hears(&manager, "STATUS=0 of 2 slots busy; runs are held or wait: no "
-                    "space left");
+    hears(&manager,
+        "STATUS=0 of 2 slots busy; runs are held or waiting: no space left");
     notify_close(notify);
     (void)close(manager.fd);
 }

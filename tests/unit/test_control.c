@@ -529,7 +529,8 @@ static void what_may_be_on_the_queue_stays_in_the_ledger(void **state)
 
     workbench_meets(bench, BENCH_PUT, 2, UINT_MAX, BENCH_LOSE_ANSWER);
     assert_int_equal(enqueue(bench, &err), TW_UNKNOWN);
-    assert_non_null(strstr(err.text, "with --id r1 makes sure of it"));
+    assert_non_null(
+        strstr(err.text, "with --id r1, which makes no second run"));
     assert_string_equal(workbench_state(bench, JOB, "r1"), "queued");
     assert_true(workbench_count(bench, BENCH_QUEUE) > 0);
 }
@@ -622,8 +623,8 @@ static void an_entity_that_cannot_be_withdrawn_is_said(void **state)
     workbench_meets(bench, BENCH_BATCH, 2, 2, BENCH_FAIL);
     assert_int_equal(enqueue(bench, &err), TW_BUSY);
     assert_string_equal(err.text,
-        "the store is down; and run delete-channel/r1 stays in the ledger, so "
-        "it may be done all the same: cancel it, or enqueue it again");
+        "the store is down; the ledger still has run delete-channel/r1, so a "
+        "worker may execute it: cancel it, or enqueue it again");
     assert_string_equal(workbench_state(bench, JOB, "r1"), "queued");
 }
 
@@ -710,7 +711,8 @@ static void the_run_s_arguments_may_be_too_long_for_a_wake_up_message(
     assert_int_equal(control_resume(&bench->definition, slice_of(JOB),
                          slice_of("r1"), &unserved, &err),
         TW_TOO_LARGE);
-    assert_non_null(strstr(err.text, "is queued, but no message can carry"));
+    assert_non_null(
+        strstr(err.text, "is queued, but its arguments are too long"));
     assert_string_equal(workbench_state(bench, JOB, "r1"), "queued");
     buf_done(&args);
 }
@@ -772,7 +774,8 @@ static void a_run_that_keeps_changing_is_said(void **state)
     assert_int_equal(enqueue(bench, &err), TW_OK);
     workbench_meets(bench, BENCH_BATCH, ALWAYS, BENCH_CONFLICT);
     assert_int_equal(cancel(bench, &err), TW_BUSY);
-    assert_non_null(strstr(err.text, "run delete-channel/r1 keeps changing"));
+    assert_non_null(strstr(err.text,
+        "run delete-channel/r1 changed before each attempt to write it"));
     assert_string_equal(workbench_state(bench, JOB, "r1"), "queued");
 }
 
@@ -984,8 +987,8 @@ static void an_unreadable_message_without_its_copy_is_left_as_it_is(
     assert_int_equal(retry(bench, &err), TW_NOT_FOUND); /* no such queue */
     workbench_put(bench, BENCH_QUEUE "-poison", "another's");
     assert_int_equal(retry(bench, &err), TW_INVALID);
-    assert_non_null(
-        strstr(err.text, "is not among the first 32 of queue work-poison"));
+    assert_non_null(strstr(
+        err.text, "is not among the first 32 messages of queue work-poison"));
     assert_string_equal(workbench_state(bench, JOB, "r1"), "poisoned");
     assert_int_equal(workbench_count(bench, BENCH_QUEUE), 0);
 }

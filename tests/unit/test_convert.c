@@ -64,11 +64,12 @@ struct value_case {
 #define SIGN "the sign of its zero is lost"
 #define DIGITS "some of its digits are lost"
 #define NOT_01 "that is neither 0 nor 1"
-#define NO_INTEGER "an Edm.String that is no integer"
+#define NO_INTEGER "an Edm.String that is not an integer"
 #define NO_NUMBER                                                              \
-    "an Edm.String that is no number, or none an Edm.Double can hold"
-#define NO_TIME "an Edm.String that is no time such as 2024-01-01T00:00:00Z"
-#define NO_GUID "an Edm.String that is no GUID (8-4-4-4-12 hexadecimal digits)"
+    "an Edm.String that is not a number, or not in the range of an Edm.Double"
+#define NO_TIME "an Edm.String that is not a time such as 2024-01-01T00:00:00Z"
+#define NO_GUID                                                                \
+    "an Edm.String that is not a GUID (8-4-4-4-12 hexadecimal digits)"
 #define BEYOND(from, to) "an Edm." from " beyond the range of an Edm." to
 
 static void check_case(const struct value_case *c)
@@ -203,8 +204,8 @@ static void doubles_become_integers_where_they_are(void **state)
             DOUBLE, "9223372036854774784.0", INT64, "\"9223372036854774784\""),
         NEVER(
             DOUBLE, "-9223372036854777856.0", INT64, BEYOND("Double", "Int64")),
-        NEVER(DOUBLE, "\"NaN\"", INT32, "an Edm.Double that is no number"),
-        NEVER(DOUBLE, "\"NaN\"", INT64, "an Edm.Double that is no number"),
+        NEVER(DOUBLE, "\"NaN\"", INT32, "an Edm.Double that is not a number"),
+        NEVER(DOUBLE, "\"NaN\"", INT64, "an Edm.Double that is not a number"),
         NEVER(DOUBLE, "\"Infinity\"", INT64, BEYOND("Double", "Int64")),
         NEVER(DOUBLE, "\"-Infinity\"", INT32, BEYOND("Double", "Int32")),
     };
@@ -325,7 +326,7 @@ static void guids_are_lower_case(void **state)
 
 static void binary_is_base64(void **state)
 {
-    static const char no_base64[] = "an Edm.String that is no base64";
+    static const char no_base64[] = "an Edm.String that is not base64";
     static const struct value_case cases[] = {
         EXACT(BINARY, "\"\"", STRING, "\"\""),
         EXACT(BINARY, "\"AAH/\"", STRING, "\"AAH/\""),
@@ -526,7 +527,7 @@ static void a_malformed_property_is_refused(void **state)
         NEVER(DATETIME, "\"now\"", STRING,
             "an Edm.DateTime whose value cannot be read"),
         NEVER(GUID, "\"7\"", STRING,
-            "an Edm.Guid that is no GUID (8-4-4-4-12 hexadecimal digits)"),
+            "an Edm.Guid that is not a GUID (8-4-4-4-12 hexadecimal digits)"),
     };
 
     CHECK_ALL(cases);

@@ -26,11 +26,11 @@ static void what_is_wrong_in_a_job_is_reported(void **state)
     } cases[] = {
         {"c: {kind: copy, to: {table: Copies}}", "from"},
         {"c: {kind: copy, from: {table: Blogs}}", "to"},
-        {HEAD "to: {table: Blogs}}", "the sources themselves"},
+        {HEAD "to: {table: Blogs}}", "keys of their sources"},
         {HEAD "to: {table: blogs, row_key: \"{RowKey}\"}}",
-            "the sources themselves"},
+            "keys of their sources"},
         {HEAD "to: [{table: Copies}, {table: Blogs}]}",
-            "the sources themselves"},
+            "keys of their sources"},
         {HEAD "to: [{table: Copies}, {table: copies}]}", "the same keys"},
         {HEAD "to: []}", "1 to 16"},
         {HEAD "to: {table: Copies}, on_conflict: merge}", "merge"},
@@ -43,7 +43,7 @@ static void what_is_wrong_in_a_job_is_reported(void **state)
             "unknown function"},
         {HEAD "to: {table: Copies, row_key: \"a/{B}\"}}", "RowKey 'a/'"},
         {HEAD "to: {table: Copies}, properties: [TablewardSource]}",
-            "tableward's own"},
+            "reserved"},
         {HEAD "to: {table: Copies, properties: {drop: [RowKey]}}}", "RowKey"},
         {HEAD "to: {store: elsewhere, table: Copies}}", "elsewhere"},
         {"c: {kind: copy, from: {table: Blogs, filter: \"N eq\"}, to: {table: "
@@ -120,14 +120,13 @@ static void a_job_explains_itself(void **state)
         "Copies, row_key: \"{N}\"}}");
     l.jobs.list[0].kind->explain(&l.jobs.list[0], &text);
     assert_string_equal(buf_text(&text),
-        "read Blogs where RowKey is before \"a\"\n"
-        "keep a copy of each, with TablewardSource, in\n"
-        "  Copies: PartitionKey of the source, RowKey \"{N}\"\n"
-        "if a foreign entity has the keys of a copy, the source is named and "
-        "the run fails\n"
-        "delete copies of this job whose source is gone, is no longer selected "
-        "or has other copy keys\n"
-        "repeat until a round was short, then compare both sides\n");
+        "read Blogs where RowKey is before \"a\"\nkeep a copy of each, with "
+        "TablewardSource, in\n  Copies: PartitionKey of the source, RowKey "
+        "\"{N}\"\nif a foreign entity has the keys of a copy, the source is "
+        "reported as failed, and the run fails at its end\ndelete copies of "
+        "this job whose source is gone, is no longer selected or has other "
+        "copy keys\nrepeat rounds until one takes under a minute or no longer "
+        "gets much shorter; then compare both sides once more\n");
     buf_done(&text);
     loading_done(&l);
 }

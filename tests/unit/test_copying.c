@@ -241,7 +241,7 @@ static void a_source_that_cannot_be_rendered_fails(void **state)
     fails(NULL, "{set: {A: {type: Edm.Int32, value: '{B}'}}}", "\"B\":\"x\"",
         "set A: ");
     fails(NULL, "{rename: {A: B}}", "\"A\":1,\"B\":2",
-        "rename: the entity has a property B already");
+        "rename: the entity already has a property B");
 }
 
 static void keys_that_the_service_forbids_fail(void **state)

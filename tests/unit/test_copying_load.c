@@ -129,40 +129,40 @@ static void names_that_no_copy_can_have_are_refused(void **state)
     (void)state;
     refused("{keep: [A, PartitionKey]}", 12, "PartitionKey is a key");
     refused("{drop: [RowKey]}", 9, "RowKey is a key");
-    refused("{rename: {A: Timestamp}}", 14, "Timestamp is the service's own");
-    refused("{rename: {Timestamp: A}}", 11, "Timestamp is the service's own");
-    refused(
-        "{set: {TablewardSource: 1}}", 8, "TablewardSource is tableward's own");
-    refused("{set: {a-b: 1}}", 8, "'a-b' is no property name");
-    refused("{keep: ['5A']}", 9, "'5A' is no property name");
+    refused("{rename: {A: Timestamp}}", 14, "Timestamp is set by the service");
+    refused("{rename: {Timestamp: A}}", 11, "Timestamp is set by the service");
+    refused("{set: {TablewardSource: 1}}", 8, "TablewardSource is reserved");
+    refused("{set: {a-b: 1}}", 8, "invalid property name 'a-b'");
+    refused("{keep: ['5A']}", 9, "invalid property name '5A'");
     refused("[RowKey]", 2, "RowKey is a key");
 }
 
 static void what_is_no_list_or_map_is_refused(void **state)
 {
     (void)state;
-    refused("{keep: A}", 8, "keep wants a list, such as [Title, Text]");
-    refused("{drop: {A: B}}", 8, "drop wants a list");
-    refused("{keep: [[A]]}", 9, "keep wants names of properties, not a list");
-    refused("{drop: [null]}", 9, "drop wants names of properties");
-    refused("{rename: [A]}", 10, "rename wants a map, such as {Text: Body}");
-    refused("{rename: {A: [B]}}", 14, "rename wants names of properties");
-    refused("{set: [A]}", 7, "set wants a map, such as {Moved: true}");
-    refused("{set: {A: [1]}}", 11, "A wants a value: true, a number, a text");
-    refused("{set: {A: null}}", 11, "A wants a value");
+    refused("{keep: A}", 8, "keep must be a list, such as [Title, Text]");
+    refused("{drop: {A: B}}", 8, "drop must be a list");
+    refused("{keep: [[A]]}", 9, "keep must be names of properties, not a list");
+    refused("{drop: [null]}", 9, "drop must be names of properties");
+    refused("{rename: [A]}", 10, "rename must be a map, such as {Text: Body}");
+    refused("{rename: {A: [B]}}", 14, "rename must be names of properties");
+    refused("{set: [A]}", 7, "set must be a map, such as {Moved: true}");
+    refused("{set: {A: [1]}}", 11, "A must be a value: true, a number, a text");
+    refused("{set: {A: null}}", 11, "A must be a value");
     refused("{kept: [A]}", 2, "unknown key 'kept'");
-    refused("some", 1, "properties wants a map");
+    refused("some", 1, "properties must be a map");
 }
 
 static void what_cannot_be_is_refused(void **state)
 {
     (void)state;
     refused("{keep: [A, B], drop: [B]}", 22, "B is both kept and dropped");
-    refused("{rename: {A: A}}", 14, "A is the property itself");
+    refused("{rename: {A: A}}", 14, "A is already the name of the property");
     refused("{rename: {A: X, B: X}}", 20, "two properties are renamed to X");
     refused("{drop: [A], rename: {A: B}}", 22, "A is dropped, so there is");
     refused("{keep: [B], rename: {A: C}}", 22, "A is not kept, so there is");
-    refused("{rename: {A: B}, set: {B: 5}}", 24, "B is what a rename makes");
+    refused("{rename: {A: B}, set: {B: 5}}", 24,
+        "B is also the new name of a rename");
 }
 
 static void values_that_are_none_of_their_type_are_refused(void **state)
@@ -177,7 +177,7 @@ static void values_that_are_none_of_their_type_are_refused(void **state)
     refused("{set: {A: {value: 5}}}", 11, "type");
     refused("{set: {A: {type: Edm.Int32}}}", 11, "value");
     refused("{set: {A: {type: Edm.Int32, value: [5]}}}", 36,
-        "this key wants a text");
+        "this key must be a text");
     refused("{set: {A: '{chanel'}}", 12, "this { is never closed");
 }
 

@@ -185,10 +185,10 @@ static void an_invalid_cell_is_refused(void **state)
     assert_refused(names, "p,r,x,Int32", "property 'X': ");
     assert_refused(names, "p,r,,Int32", "property 'X': ");
     assert_refused(names, "p,r,2147483648,Int32", "property 'X': ");
-    assert_refused(names, "p,r,1,Int16", "invalid type: Binary, ");
+    assert_refused(names, "p,r,1,Int16", "invalid type, expected Binary, ");
     assert_refused(names,
         "p,r,1,a-type-whose-name-is-longer-than-any-that-there-is",
-        "invalid type: Binary, ");
+        "invalid type, expected Binary, ");
     assert_refused(names, "p,r,\xFF,", "property 'X': ");
     assert_refused(names, "p,r,x", "the record has 3 cells, the header 4");
     assert_refused(
@@ -201,7 +201,7 @@ static void a_header_names_both_keys_and_each_column_once(void **state)
     (void)state;
     assert_refused("PartitionKey,X", "p,x", "no PartitionKey or no RowKey");
     assert_refused("RowKey,X", "p,x", "no PartitionKey or no RowKey");
-    assert_refused("PartitionKey,RowKey,X,X", "p,r,x,x", "'X' is there twice");
+    assert_refused("PartitionKey,RowKey,X,X", "p,r,x,x", "'X' appears twice");
     assert_refused(
         "PartitionKey,RowKey,a b", "p,r,x", "is not a valid property name");
     assert_refused(

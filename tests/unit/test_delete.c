@@ -96,7 +96,7 @@ static void what_is_wrong_in_a_job_is_told(void **state)
         {HEAD "}", "would delete every entity of its table"},
         {HEAD ", all: false}", "would delete every entity of its table"},
         {HEAD ", all: true, filter: \"N eq 1\"}",
-            "contradicts the selection beside it"},
+            "contradicts the other selection"},
         {HEAD ", all: yes}", "all"},
         {HEAD ", row_key_form: a}", "row_key_from"},
         {HEAD ", row_key_from: \"{nothing}\"}", "nothing"},

@@ -81,7 +81,7 @@ static void a_run_of_a_newer_version_is_named(void **state)
     entity_set_string(&entity, &arena, "WaitsFor", slice_of("rain"));
     workbench_write(bench, OPERATION_INSERT, &entity);
     arena_done(&arena);
-    check(bench, false, true, 1, JOB "/a is a newer version's");
+    check(bench, false, true, 1, JOB "/a is in a state of a newer version");
 }
 
 /* One that is to finish is waited for, as is one that settles. */

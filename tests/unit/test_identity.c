@@ -193,12 +193,14 @@ static const struct {
          "{\"error\":\"" HEADER "\",\"error_description\":\"" ASSERTION "\"}"),
         TW_REFUSED, "*****"},
     {STATUS("302 Found", "Location: http://127.0.0.1:9/"), TW_REFUSED,
-        "302: it points elsewhere, which is not followed"},
+        "302: it redirects to another address, which is not "
+        "followed"},
     {STATUS("503 Busy", ""), TW_BUSY, ": 503"},
     {STATUS("200 OK", "<html>"), TW_BUSY, "not the JSON of a token server"},
-    {STATUS("200 OK", "{\"access_token\":\"a\"}"), TW_BUSY, "nobody knows"},
+    {STATUS("200 OK", "{\"access_token\":\"a\"}"), TW_BUSY,
+        "its validity is unknown"},
     {"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n{", TW_BUSY,
-        "no whole answer"},
+        "the answer is incomplete"},
     {"SSH-2.0", TW_BUSY, "127.0.0.1"},
     {NULL, TW_BUSY, "127.0.0.1"},
 };
@@ -303,12 +305,12 @@ static void what_the_environment_lacks_is_named(void **state)
     setenv("AZURE_TENANT_ID", "a/b", 1);
     refuse(IDENTITY_WORKLOAD, "variable AZURE_CLIENT_ID");
     setenv("AZURE_CLIENT_ID", CLIENT, 1);
-    refuse(IDENTITY_WORKLOAD, "AZURE_TENANT_ID is no id");
+    refuse(IDENTITY_WORKLOAD, "AZURE_TENANT_ID is not a tenant id");
     setenv("AZURE_TENANT_ID", "t", 1);
     setenv("AZURE_AUTHORITY_HOST", "http://login.example", 1);
     refuse(IDENTITY_WORKLOAD, "AZURE_AUTHORITY_HOST is plain http");
     setenv("AZURE_CLIENT_ID", "me", 1);
-    refuse(IDENTITY_WORKLOAD, "AZURE_CLIENT_ID is no client id");
+    refuse(IDENTITY_WORKLOAD, "AZURE_CLIENT_ID is not a client id");
     setup(state);
     setenv("IDENTITY_ENDPOINT", "http://10.0.0.1/token", 1);
     refuse(IDENTITY_MANAGED, "but not IDENTITY_HEADER");

@@ -38,7 +38,7 @@ static void a_jobs_name_is_one_that_a_queue_can_have(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof(BAD) / sizeof(BAD[0]); i++)
-        loading_refused(BAD[i], "a job's name is a-z, 0-9 and -");
+        loading_refused(BAD[i], "a job's name must be at most");
     loading_good(&l, "purge-2-z:\n" REST);
     assert_int_equal(l.jobs.count, 1);
     assert_string_equal(l.jobs.list[0].name, "purge-2-z");
@@ -48,9 +48,9 @@ static void a_jobs_name_is_one_that_a_queue_can_have(void **state)
 static void what_is_no_map_is_no_job(void **state)
 {
     (void)state;
-    loading_refused("[purge]\n", "jobs wants a map of names");
+    loading_refused("[purge]\n", "jobs must be a map of names");
     loading_refused("purge: cascade-delete\n",
-        "job purge wants a map, beginning with kind:");
+        "job purge must be a map, beginning with kind:");
 }
 
 static void a_configuration_may_have_no_jobs(void **state)
@@ -104,7 +104,7 @@ static void a_kind_sees_all_jobs_once_they_are_read(void **state)
     (void)state;
     loading_begin(&l, UPGRADE("one", "2") UPGRADE("other", "3"));
     assert_int_equal(l.problems.errors, 1);
-    assert_true(loading_says(&l, "one document per table"));
+    assert_true(loading_says(&l, "one list of versions"));
     loading_done(&l);
     loading_good(&l, UPGRADE("one", "2") UPGRADE("same", "2"));
     loading_done(&l);
@@ -133,8 +133,8 @@ static void two_following_jobs_of_one_table_are_refused(void **state)
     loading_begin(
         &l, COPY("one", "Copies", "true") COPY("other", "copies", "true"));
     assert_int_equal(l.problems.errors, 1);
-    assert_true(loading_says(&l, "jobs one and other both follow and write "
-                                 "table Copies"));
+    assert_true(loading_says(&l,
+        "jobs one and other both have follow: true and write table Copies"));
     loading_done(&l);
     loading_good(
         &l, COPY("one", "Copies", "true") COPY("other", "Others", "true"));
@@ -150,8 +150,8 @@ static void a_job_that_waits_for_a_following_one_is_a_warning(void **state)
     loading_good(
         &l, COPY("once", "Copies", "false") COPY("always", "Copies", "true"));
     assert_int_equal(l.problems.warnings, 1);
-    assert_true(loading_says(&l, "job always follows: while a run of it is "
-                                 "open, runs of job once wait"));
+    assert_true(loading_says(&l, "job always has follow: true: while a run of "
+                                 "it is open, runs of job once wait"));
     loading_done(&l);
     loading_good(
         &l, COPY("once", "Copies", "false") COPY("too", "Copies", "false"));
@@ -176,7 +176,7 @@ static void arguments_are_names_that_a_template_can_hold(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof(BAD) / sizeof(BAD[0]); i++)
-        loading_refused(BAD[i], "an argument wants a name");
+        loading_refused(BAD[i], "an argument must be a name");
     loading_good(&l, "purge:\n  args: [a_9, _B, Zz]\n" REST);
     assert_int_equal(l.jobs.list[0].arg_count, 3);
     assert_int_equal(job_arg_index(&l.jobs.list[0], slice_of("_B")), 1);
@@ -189,13 +189,13 @@ static void arguments_are_a_list_of_few(void **state)
     struct buf text;
 
     (void)state;
-    loading_refused("purge:\n  args: channel\n" REST, "args wants a list");
+    loading_refused("purge:\n  args: channel\n" REST, "args must be a list");
     buf_init(&text, 4096);
     buf_add_text(&text, "purge:\n  args: [a");
     for (int i = 0; i < 32; i++)
         buf_add_format(&text, ", a%d", i);
     buf_add_text(&text, "]\n" REST);
-    loading_refused(buf_text(&text), "args wants a list of at most 32");
+    loading_refused(buf_text(&text), "args must be a list of at most 32");
     buf_done(&text);
 }
 
@@ -203,7 +203,7 @@ static void an_argument_is_declared_once(void **state)
 {
     (void)state;
     loading_refused(
-        "purge:\n  args: [a, b, a]\n" REST, "argument a is there already");
+        "purge:\n  args: [a, b, a]\n" REST, "argument a is listed twice");
 }
 
 static void an_argument_may_be_empty_where_the_job_says_so(void **state)

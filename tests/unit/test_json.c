@@ -644,7 +644,7 @@ static void a_name_that_comes_again_is_found_among_few_and_many(void **state)
             buf_init(&text, 10000);
             add_members(&text, count, twice ? same : count);
             snprintf(place, sizeof(place),
-                "at byte %zu: a name that was there before",
+                "at byte %zu: a name that this object already has",
                 (size_t)(strstr(buf_text(&text), "\\u006e") - buf_text(&text)) -
                     1);
             assert_int_equal(read_flat(buf_slice(&text), NULL, &err),

@@ -375,13 +375,11 @@ static void a_job_says_what_it_does(void **state)
 {
     (void)state;
     assert_string_equal(explained("away"),
-        "read Blogs where N eq 1\n"
-        "store an intent beside the ledger\n"
-        "insert each into OldBlogs: PartitionKey \"{PartitionKey}_{N}\", "
-        "RowKey of the source; if an entity is there already, the source stays "
-        "and is named\n"
-        "read the copies back, then delete each from Blogs with the ETag that "
-        "was copied\n");
+        "read Blogs where N eq 1\nstore an intent beside the ledger\ninsert "
+        "each into OldBlogs: PartitionKey \"{PartitionKey}_{N}\", RowKey of "
+        "the source; if an entity is there already, the source stays and is "
+        "reported as failed\nread the copies back, then delete each from Blogs "
+        "with the ETag that was copied\n");
 }
 
 /* Rule M9. */
@@ -389,15 +387,13 @@ static void a_job_that_accepts_says_what_it_asks_of_writers(void **state)
 {
     (void)state;
     assert_string_equal(explained("accept"),
-        "read every entity of Blogs\n"
-        "(accept_equal: stop the writers of both places first; entities that "
-        "are equal in everything become one)\n"
-        "store an intent beside the ledger\n"
-        "insert each into OldBlogs: PartitionKey of the source, RowKey of the "
-        "source; if an entity is there already, an equal entity is accepted as "
-        "the copy; else the source stays and is named\n"
-        "read the copies back, then delete each from Blogs with the ETag that "
-        "was copied\n");
+        "read every entity of Blogs\n(accept_equal: stop the writers of both "
+        "places first; entities that are equal in everything become "
+        "one)\nstore an intent beside the ledger\ninsert each into OldBlogs: "
+        "PartitionKey of the source, RowKey of the source; if an entity is "
+        "there already, an equal entity is accepted as the copy; else the "
+        "source stays and is reported as failed\nread the copies back, then "
+        "delete each from Blogs with the ETag that was copied\n");
 }
 
 static void note_table(
@@ -1082,8 +1078,8 @@ static void an_intent_of_a_store_that_is_gone_is_removed_and_named(void **state)
     crash("all");
     edit_intent("DestinationAccount", "another");
     take_over("all", RUN_FAILED);
-    check_named("Blogs a/1: a move of it was interrupted, and a store of that "
-                "move is no longer configured");
+    check_named("Blogs a/1: a move of this entity was interrupted, and a store "
+                "of that move is no longer configured");
     assert_int_equal(intents(), 0);
 }
 

@@ -461,8 +461,8 @@ static void an_intent_that_cannot_be_written_ends_the_attempt(void **state)
     event->answer = TW_UNKNOWN;
     event->unsent = true;
     attempt("all", RUN_OUTAGE);
-    assert_non_null(
-        strstr(h.err.text, "could not be written: the outcome of 8 requests"));
+    assert_non_null(strstr(
+        h.err.text, "could not be written: 8 requests had no usable response"));
     check("Blogs", "a/1 ");
     script_clear(&s);
     h.previous_owner_crashed = true;
@@ -546,8 +546,8 @@ static void an_intent_whose_source_is_gone_is_removed_and_named(void **state)
     leave_an_intent();
     edit_row(0, "SourceAccount", "another", NO_NUMBER);
     attempt("all", RUN_FAILED);
-    check_named("Blogs a/1: a move of it was interrupted, and a store of that "
-                "move is no longer configured");
+    check_named("Blogs a/1: a move of this entity was interrupted, and a store "
+                "of that move is no longer configured");
     assert_int_equal(count("TablewardRuns"), 0);
 }
 
@@ -570,8 +570,8 @@ static void an_intent_of_former_tables_stays_while_both_stores_are_there(
     edit_row(0, "DestinationAccount", "another", NO_NUMBER);
     hosted_forget(&h, "r3");
     attempt("all", RUN_FAILED);
-    check_named("Others a/1: a move of it was interrupted, and a store of that "
-                "move is no longer configured");
+    check_named("Others a/1: a move of this entity was interrupted, and a "
+                "store of that move is no longer configured");
     assert_int_equal(count("TablewardRuns"), 0);
 }
 

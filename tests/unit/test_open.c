@@ -95,55 +95,56 @@ static const struct {
     const char *problem;
 } wrong[] = {
     {"{}\n", 1, 1,
-        "store cloud wants one of embedded (a file) and azure (a map)"},
+        "store cloud needs either embedded (a file) or azure (a map)"},
     {"embedded: a.db\nazure: {connection_string: x}\n", 1, 1,
-        "store cloud wants one of embedded (a file) and azure (a map)"},
+        "store cloud needs either embedded (a file) or azure (a map)"},
     {"embeded: a.db\n", 1, 1,
         "unknown key 'embeded' in store cloud, did you mean 'embedded'?"},
-    {"embedded: [a.db]\n", 1, 11, "embedded wants a text, not a list"},
+    {"embedded: [a.db]\n", 1, 11, "embedded must be a text, not a list"},
     {"embedded: ''\n", 1, 11, "embedded is empty"},
-    {"- embedded\n", 1, 1, "store cloud wants a map of keys, not a list"},
-    {"azure: x\n", 1, 8, "azure wants a map of keys, not 'x'"},
+    {"- embedded\n", 1, 1, "store cloud must be a map of keys, not a list"},
+    {"azure: x\n", 1, 8, "azure must be a map of keys, not 'x'"},
     {"azure: {}\n", 1, 8,
-        "azure wants one of connection_string, connection_string_file, or "
+        "azure needs one of connection_string, connection_string_file, or "
         "account with key_file, sas_file or identity"},
     {"azure: {account: abc}\n", 1, 8,
-        "azure wants one of connection_string, connection_string_file, or "
+        "azure needs one of connection_string, connection_string_file, or "
         "account with key_file, sas_file or identity"},
     {"azure: {connection_string: a, connection_string_file: b}\n", 1, 8,
-        "azure wants only one of connection_string, connection_string_file, "
+        "azure needs only one of connection_string, connection_string_file, "
         "or account with key_file, sas_file or identity"},
     {"azure: {account: abc, key_file: a, sas_file: b}\n", 1, 8,
-        "azure wants only one of connection_string, connection_string_file, "
+        "azure needs only one of connection_string, connection_string_file, "
         "or account with key_file, sas_file or identity"},
-    {"azure: {key_file: b}\n", 1, 8, "key_file wants account beside it"},
+    {"azure: {key_file: b}\n", 1, 8, "key_file needs the key account too"},
     {"azure:\n  connection_string: x\n  account: abc\n", 3, 12,
-        "account stands with key_file, sas_file or identity; a connection "
-        "string names it itself"},
+        "account is for key_file, sas_file or identity; a connection "
+        "string contains the account already"},
     {"azure: {account: My_Account, key_file: b}\n", 1, 18,
-        "account wants 3 to 24 lower-case letters and digits, not "
+        "account must be 3 to 24 lower-case letters and digits, not "
         "'My_Account'"},
     {"azure: {account: abc, identity: yes}\n", 1, 33,
-        "identity wants managed or workload, not 'yes'"},
-    {"azure: {identity: managed}\n", 1, 8, "identity wants account beside it"},
+        "identity must be managed or workload, not 'yes'"},
+    {"azure: {identity: managed}\n", 1, 8,
+        "identity needs the key account too"},
     {"azure: {account: abc, identity: managed, sas_file: a}\n", 1, 8,
-        "azure wants only one of connection_string, connection_string_file, "
+        "azure needs only one of connection_string, connection_string_file, "
         "or account with key_file, sas_file or identity"},
     {"azure: {account: abc, identity: managed, client_id: me}\n", 1, 53,
-        "client_id wants a GUID, as the portal shows it, not 'me'"},
+        "client_id must be a GUID, as the portal shows it, not 'me'"},
     {"azure: {account: abc, key_file: a, client_id: " CLIENT "}\n", 1, 47,
-        "client_id stands with identity"},
+        "client_id is for identity"},
     {"azure: {account: abc, identity: managed, allow_http: true}\n", 1, 33,
-        "allow_http cannot stand with identity: an access token is sent over "
-        "https only, and to this host"},
+        "allow_http cannot be used with identity: an access token is sent "
+        "only over https, or to this host"},
     {"azure: {account: abc, key_file: a, endpoint_suffix: a/b}\n", 1, 53,
-        "endpoint_suffix wants a name such as core.windows.net, not 'a/b'"},
+        "endpoint_suffix must be a name such as core.windows.net, not 'a/b'"},
     {"azure: {connection_string: x, endpoint_suffix: core.windows.net}\n", 1,
         48,
-        "endpoint_suffix stands with account; a connection string names it "
-        "itself"},
+        "endpoint_suffix is for account; a connection string contains it "
+        "already"},
     {"azure: {connection_string: x, allow_http: yes}\n", 1, 43,
-        "allow_http wants true or false, not 'yes'"},
+        "allow_http must be true or false, not 'yes'"},
     {"azure: {conection_string: x}\n", 1, 9,
         "unknown key 'conection_string' in azure, did you mean "
         "'connection_string'?"},

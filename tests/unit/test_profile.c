@@ -390,7 +390,8 @@ static void one_name_more_than_a_schema_has_is_refused(void **state)
     assert_int_equal(profile_add(profile, &full, &err), TW_OK);
     assert_int_equal(profile_add(profile, &full, &err), TW_OK);
     assert_int_equal(profile_add(profile, &more, &err), TW_TOO_LARGE);
-    assert_non_null(strstr(err.text, "more than 100000 names"));
+    assert_non_null(
+        strstr(err.text, "more than 100000 different property names"));
 }
 
 static void one_version_more_than_there_can_be_is_refused(void **state)

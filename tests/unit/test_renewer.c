@@ -468,7 +468,7 @@ static void a_phase_that_cannot_be_stored_says_why(void **state)
         renewal_phase(held.renewal, "parent", slice_of("{}"), &err),
         TW_STOPPED);
     assert_non_null(strstr(
-        err.text, "the phase 'parent' could not be put into the ledger: "));
+        err.text, "the phase 'parent' could not be written to the ledger: "));
     assert_int_equal(let_go(&held), LEASE_LOST);
     assert_false(deadline_is_open(&held.lease.deadline, platform_boot_ms()));
     done(&held);
@@ -488,7 +488,7 @@ static void a_phase_after_being_overtaken_has_no_other_reason(void **state)
         renewal_phase(held.renewal, "parent", slice_of("{}"), &err),
         TW_STOPPED);
     assert_string_equal(
-        err.text, "the phase 'parent' could not be put into the ledger");
+        err.text, "the phase 'parent' could not be written to the ledger");
     assert_int_equal(let_go(&held), LEASE_LOST);
     done(&held);
 }

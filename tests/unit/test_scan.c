@@ -337,7 +337,7 @@ static void a_page_that_came_again_is_not_taken(void **state)
     got = gather_kept(3, UINT_MAX, 0);
     assert_int_equal(got.code, TW_BUSY);
     assert_int_equal(got.entities, 2000);
-    assert_non_null(strstr(got.err.text, "does not go on where"));
+    assert_non_null(strstr(got.err.text, "does not continue where"));
     /* Its first entity is the last that came. */
     got = gather_kept(2, UINT_MAX, 1);
     assert_int_equal(got.code, TW_BUSY);

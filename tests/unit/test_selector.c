@@ -354,8 +354,8 @@ static void a_filter_that_is_empty_is_refused(void **state)
         assert_false(load(rules[i], &selector));
         assert_int_equal(problems.errors, i + 1);
         assert_string_equal(problems.list[i].text,
-            "this filter is empty and would select everything: leave it out, "
-            "or say which");
+            "this filter is empty and would select everything: remove it, or "
+            "write a condition");
     }
 }
 

@@ -213,8 +213,8 @@ static void every_response_forbids_what_a_page_does_not_need(void **state)
 static void what_has_no_route_is_refused(void **state)
 {
     (void)state;
-    expect("GET /none HTTP/1.1\r\n" END, " 404 ", "nothing under this path");
-    expect("GET /echo/ HTTP/1.1\r\n" END, " 404 ", "nothing under this path");
+    expect("GET /none HTTP/1.1\r\n" END, " 404 ", "this path does not exist");
+    expect("GET /echo/ HTTP/1.1\r\n" END, " 404 ", "this path does not exist");
     expect("POST /tea%20pot HTTP/1.1\r\nContent-Length: 0\r\n" END, " 405 ",
         "Allow: GET, HEAD\r\n");
     expect("DELETE /echo HTTP/1.1\r\n" END, " 501 ", "GET, HEAD and POST");
@@ -226,10 +226,10 @@ static void a_foreign_host_name_is_refused_on_loopback(void **state)
     (void)state;
     expect("GET /echo HTTP/1.1\r\nHost: evil.example:9464\r\n"
            "Connection: close\r\n\r\n",
-        " 421 ", "localhost only");
+        " 421 ", "IP address or localhost");
     expect("GET /echo HTTP/1.1\r\nHost: 127.0.0.1.evil.example\r\n"
            "Connection: close\r\n\r\n",
-        " 421 ", "localhost only");
+        " 421 ", "IP address or localhost");
     expect("GET /echo HTTP/1.1\r\nHost: LocalHost:9464\r\n"
            "Connection: close\r\n\r\n",
         " 200 ", "route");

@@ -172,53 +172,53 @@ static const struct {
 } wrong[] = {
     {"slot: 3\n", 1, 1, "unknown key 'slot' in worker, did you mean 'slots'?"},
     {"# x\n\n  colour: 3\n", 3, 3,
-        "unknown key 'colour' in worker: there is name, slots, price, verify, "
-        "visibility_timeout, settle, size, mode and args"},
+        "unknown key 'colour' in worker: expected name, slots, price, verify, "
+        "visibility_timeout, settle, size, mode or args"},
     {"slots: \"4\"\n", 1, 8,
-        "slots wants a whole number such as 4, from 1 to 64, not the text "
+        "slots must be a whole number such as 4, from 1 to 64, not the text "
         "'4'"},
     {"slots: four\n", 1, 8,
-        "slots wants a whole number such as 4, from 1 to 64, not 'four'"},
+        "slots must be a whole number such as 4, from 1 to 64, not 'four'"},
     {"slots: 65\n", 1, 8,
-        "slots wants a whole number such as 4, from 1 to 64, not '65'"},
+        "slots must be a whole number such as 4, from 1 to 64, not '65'"},
     {"slots: 0x10\n", 1, 8,
-        "slots wants a whole number such as 4, from 1 to 64, not '0x10'"},
+        "slots must be a whole number such as 4, from 1 to 64, not '0x10'"},
     {"slots: 1.0\n", 1, 8,
-        "slots wants a whole number such as 4, from 1 to 64, not '1.0'"},
+        "slots must be a whole number such as 4, from 1 to 64, not '1.0'"},
     {"slots: 99999999999999999999\n", 1, 8,
-        "slots wants a whole number such as 4, from 1 to 64, not "
+        "slots must be a whole number such as 4, from 1 to 64, not "
         "'99999999999999999999'"},
     {"slots:\n", 1, 7,
-        "slots wants a whole number such as 4, from 1 to 64, not nothing"},
+        "slots must be a whole number such as 4, from 1 to 64, not nothing"},
     {"price: -1\n", 1, 8,
-        "price wants a number such as 0.00036, from 0 to 100, not '-1'"},
+        "price must be a number such as 0.00036, from 0 to 100, not '-1'"},
     {"price: .nan\n", 1, 8,
-        "price wants a number such as 0.00036, from 0 to 100, not '.nan'"},
-    {"verify: yes\n", 1, 9, "verify wants true or false, not 'yes'"},
+        "price must be a number such as 0.00036, from 0 to 100, not '.nan'"},
+    {"verify: yes\n", 1, 9, "verify must be true or false, not 'yes'"},
     {"verify: 'true'\n", 1, 9,
-        "verify wants true or false, not the text 'true'"},
-    {"verify: [true]\n", 1, 9, "verify wants true or false, not a list"},
+        "verify must be true or false, not the text 'true'"},
+    {"verify: [true]\n", 1, 9, "verify must be true or false, not a list"},
     {"visibility_timeout: 30\n", 1, 21,
-        "visibility_timeout wants a duration such as 60s, at least 2s, not "
+        "visibility_timeout must be a duration such as 60s, at least 2s, not "
         "'30'"},
     {"visibility_timeout: 1999ms\n", 1, 21,
-        "visibility_timeout wants a duration such as 60s, at least 2s, not "
+        "visibility_timeout must be a duration such as 60s, at least 2s, not "
         "'1999ms'"},
     {"settle: 3h\n", 1, 9,
-        "settle wants a duration such as 30s, from 0s to 2h, not '3h'"},
+        "settle must be a duration such as 30s, from 0s to 2h, not '3h'"},
     {"size: 64KB\n", 1, 7,
-        "size wants a size such as 64KiB, from 1KiB to 4MiB, not '64KB'"},
-    {"name: 5\n", 1, 7, "name wants a text, not '5'"},
-    {"name: true\n", 1, 7, "name wants a text, not 'true'"},
-    {"name: ~\n", 1, 7, "name wants a text, not nothing"},
+        "size must be a size such as 64KiB, from 1KiB to 4MiB, not '64KB'"},
+    {"name: 5\n", 1, 7, "name must be a text, not '5'"},
+    {"name: true\n", 1, 7, "name must be a text, not 'true'"},
+    {"name: ~\n", 1, 7, "name must be a text, not nothing"},
     {"name: {channel}\n", 1, 7,
-        "name wants a text, not a map: write it in quotes, \"{channel}\""},
+        "name must be a text, not a map: write it in quotes, \"{channel}\""},
     {"name: ${NOT_SET_HERE}\n", 1, 7,
         "the environment variable NOT_SET_HERE is not set"},
     {"mode: mov\n", 1, 7, "unknown mode 'mov', did you mean 'move'?"},
     {"mode: sideways\n", 1, 7,
-        "unknown mode 'sideways': there is copy and move"},
-    {"mode: 5\n", 1, 7, "mode wants one of copy or move, not '5'"},
+        "unknown mode 'sideways': expected copy or move"},
+    {"mode: 5\n", 1, 7, "mode must be one of copy or move, not '5'"},
 };
 
 static void what_does_not_fit_is_said_with_what_would(void **state)
@@ -256,7 +256,8 @@ static void another_node_than_a_map_is_refused(void **state)
     struct sample sample = {0};
 
     assert_false(load(fixture, "- a\n", &sample));
-    assert_problem(fixture, 0, 1, 1, "worker wants a map of keys, not a list");
+    assert_problem(
+        fixture, 0, 1, 1, "worker must be a map of keys, not a list");
 }
 
 static void a_required_key_is_missed(void **state)
@@ -391,9 +392,9 @@ static void other_nodes_are_no_text(void **state)
     for (size_t i = 0; i < root->count; i++)
         assert_false(settings_text(root->items[i], false, &fixture->arena, &ret,
             NULL, &fixture->problems));
-    assert_problem(fixture, 0, 1, 4, "this key wants a text, not a list");
-    assert_problem(fixture, 1, 2, 4, "this key wants a text, not a map");
-    assert_problem(fixture, 2, 3, 3, "this key wants a text, not nothing");
+    assert_problem(fixture, 0, 1, 4, "this key must be a text, not a list");
+    assert_problem(fixture, 1, 2, 4, "this key must be a text, not a map");
+    assert_problem(fixture, 2, 3, 3, "this key must be a text, not nothing");
 }
 
 static void a_strange_word_is_shown_safely(void **state)
@@ -406,7 +407,7 @@ static void a_strange_word_is_shown_safely(void **state)
     assert_null(strpbrk(fixture->problems.list[0].text, "\n\x1b"));
     settings_unknown(&fixture->problems, (struct mark){"t.yaml", 1, 1}, "kind",
         slice_of("x"), names, 0);
-    assert_problem(fixture, 1, 1, 1, "unknown kind 'x': there is none");
+    assert_problem(fixture, 1, 1, 1, "unknown kind 'x': none is configured");
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)

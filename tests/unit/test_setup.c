@@ -146,7 +146,7 @@ static void each_mistake_is_named_at_its_place(void **state)
     } cases[] = {
         {"slot: 4\n", "slots", 1},
         {"slots: 0\n", "", 1},
-        {"lanes: 4\n", "called `requests` now", 1}, /* retired: former */
+        {"lanes: 4\n", "write `requests`", 1}, /* retired: former */
         {"queues:\n  - {name: work, slots: 0}\n", "slots", 2},
         {"slots: many\n", "", 1},
         {"store: clod\n", "did you mean 'cloud'", 1},
@@ -177,7 +177,8 @@ static void each_mistake_is_named_at_its_place(void **state)
             "needs `body: channel`", 2},
         {"queues:\n  - {name: work, job: rename, body: channel}\n",
             "exactly one argument", 2},
-        {"queues:\n  - {name: work, encoding: base64}\n", "needs a `job`", 2},
+        {"queues:\n  - {name: work, encoding: base64}\n", "needs the key `job`",
+            2},
         {"queues:\n  - {name: work, job: delete-channel, body: channel, "
          "encoding: hex}\n",
             "", 2},
@@ -266,7 +267,7 @@ static void several_stores_need_a_choice(void **state)
     struct loaded *loaded = *state;
 
     load(loaded, "slots: 1\n", 2, 2);
-    refused(loaded, "which store?", 1);
+    refused(loaded, "there are several stores", 1);
     load(loaded, NULL, 2, 2);
     good(loaded);
     assert_int_equal(loaded->setup.store, 2);

@@ -287,9 +287,9 @@ static void contract_says_how_far_the_expand_is_behind(void **state)
         const char *row, *part;
     } cases[] = {
         {"\"Version\":2,\"Behind\":1,\"Job\":\"renamed\",\"Run\":\"x\"",
-            "the expand renamed/x ended with 1 entity behind"},
+            "the expand renamed/x ended with 1 entity that changed after it"},
         {"\"Version\":2,\"Behind\":2", "the expand / ended with 2 entities"},
-        {"\"Version\":2,\"Behind\":-1", "has not come to its end"},
+        {"\"Version\":2,\"Behind\":-1", "has not ended"},
     };
     /* Another version's, or one that says nothing of it. */
     static const char *const none[] = {"\"Version\":1,\"Behind\":5",

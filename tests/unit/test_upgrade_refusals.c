@@ -57,7 +57,7 @@ static void a_job_that_lacks_a_part_is_refused(void **state)
             "property"},
         {TOP "  version: {property: RowKey, absent: 1}\n"
              "  versions: [{to: 2, steps: [remove: {property: A}]}]\n",
-            "RowKey stays as it is"},
+            "RowKey cannot be changed"},
         {TOP "  version: {property: \"a b\", absent: 1}\n"
              "  versions: [{to: 2, steps: [remove: {property: A}]}]\n",
             "a b"},
@@ -105,13 +105,13 @@ static void a_step_is_refused_for_each_of_its_parts(void **state)
         {HEAD "    - remove\n", "a step"},
         {HEAD "    - {}\n", "a step"},
         {HEAD "    - remove: {property: A}\n      rename: {property: B}\n",
-            "a step is one key"},
+            "a step has one key"},
         {HEAD "    - remove: {}\n", "property"},
         {HEAD "    - remove: {property: \"a b\"}\n", "a b"},
         {HEAD "    - add: {property: A, value: 1}\n", "type"},
         {HEAD "    - add: {property: A, type: Edm.Int32}\n", "value"},
         {HEAD "    - add: {property: A, type: Edm.Int32, value: [1]}\n",
-            "wants a text, not a list"},
+            "must be a text, not a list"},
         {HEAD "    - add: {property: A, type: Edm.Int32, value: \"{B\"}\n",
             "is never closed"},
         {HEAD "    - add: {property: A, type: Qwertyuiop, value: 1}\n",
@@ -127,11 +127,11 @@ static void a_step_is_refused_for_each_of_its_parts(void **state)
         {HEAD "    - retype: {property: A}\n", "to"},
         {HEAD "    - retype: {to: Edm.Int32}\n", "property"},
         {HEAD "    - retype: {property: A, to: Edm.Int32, to_property: A}\n",
-            "A is the property itself"},
+            "A is already the name of the property"},
         {HEAD "    - retype: {to: Edm.Int32, to_property: RowKey}\n",
-            "RowKey stays as it is"},
+            "RowKey cannot be changed"},
         {HEAD "    - retype: {property: A, to: Edm.Int32, on_error: [a]}\n",
-            "wants a text, not a list"},
+            "must be a text, not a list"},
         {HEAD "    - retype: {property: A, to: Int, on_error: nul}\n",
             "on_error"},
         {HEAD "    - retype: {property: A, to: Edm.Int32, what: 1}\n", "what"},
@@ -177,7 +177,7 @@ static void a_type_that_loses_something_wants_consent(void **state)
     {
         char *whole = mem_format("%s%s", HEAD, text);
 
-        loading_refused(whole, "say lossy: true if that is meant");
+        loading_refused(whole, "write lossy: true to accept that");
         mem_free(whole);
     }
     snprintf(text, sizeof(text), steps, ", lossy: true");
@@ -202,7 +202,7 @@ static unsigned column_of(const char *template)
 
     loading_begin(&l, text);
     for (size_t i = 0; i < l.problems.count; i++)
-        if (strstr(l.problems.list[i].text, "A is no longer there"))
+        if (strstr(l.problems.list[i].text, "A no longer exists here"))
             column = l.problems.list[i].mark.column;
     loading_done(&l);
     mem_free(text);
@@ -243,18 +243,18 @@ static void documents_of_one_table_differ_in_any_part(void **state)
         {HEAD STEP OTHER "  version: {property: W, absent: 1}\n"
                          "  versions: [{to: 2, steps: [remove: {property: "
                          "Old}]}]\n",
-            "one document per table"},
+            "one list of versions"},
         {HEAD STEP OTHER "  version: {property: V, absent: 0}\n"
                          "  versions: [{to: 2, steps: [remove: {property: "
                          "Old}]}]\n",
-            "one document per table"},
+            "one list of versions"},
         {HEAD STEP OTHER VERSION
             "  versions: [{to: 2, steps: [remove: {property: Old}]}, {to: 3, "
             "steps: [remove: {property: B}]}]\n",
-            "one document per table"},
+            "one list of versions"},
         {HEAD STEP OTHER VERSION
             "  versions: [{to: 3, steps: [remove: {property: Old}]}]\n",
-            "one document per table"},
+            "one list of versions"},
     };
     struct loading l;
 

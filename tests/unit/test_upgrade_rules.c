@@ -114,13 +114,13 @@ static void a_job_that_is_wrong_is_refused(void **state)
         {"up:\n  kind: schema-upgrade\n  table: Blogs\n" VERSIONS STEP,
             "version"},
         {TOP VERSION, "versions"},
-        {TOP VERSION "  versions: []\n", "versions wants a list of 1 to 256"},
+        {TOP VERSION "  versions: []\n", "versions must be a list of 1 to 256"},
         {TOP VERSION "  versions: [{to: 2}]\n", "steps"},
         {TOP VERSION "  versions: [{to: 2, steps: []}]\n",
-            "steps wants a list of 1 to 64"},
+            "steps must be a list of 1 to 64"},
         {TOP VERSION
             "  versions: [{to: two, steps: [remove: {property: A}]}]\n",
-            "to wants"},
+            "to must be"},
         {HEAD STEP "  - {to: 2, steps: [remove: {property: B}]}\n",
             "2 is not above 2"},
         {HEAD STEP "  - {to: 1, steps: [remove: {property: B}]}\n",
@@ -131,7 +131,7 @@ static void a_job_that_is_wrong_is_refused(void **state)
         {TOP "  version: {property: V, absent: 1, from: 1}\n" VERSIONS STEP,
             "'from' is a former key"},
         {TOP "  version: {property: RowKey, absent: 1}\n" VERSIONS STEP,
-            "RowKey stays as it is"},
+            "RowKey cannot be changed"},
         {HEAD STEP "  on_difference: newest\n", "on_difference"},
         {HEAD STEP "  phase: expand\n", "phase=expand"},
         {HEAD STEP "  steps: []\n", "versions: [{to: 2"},
@@ -192,14 +192,16 @@ static void a_step_that_is_wrong_is_refused(void **state)
         {HEAD "    - remove: A\n", "a map"},
         {HEAD "    - drop: {property: A}\n", "unknown step 'drop'"},
         {HEAD "    - remove: {property: V}\n", "V holds the version"},
-        {HEAD "    - remove: {property: Timestamp}\n", "Timestamp stays"},
+        {HEAD "    - remove: {property: Timestamp}\n",
+            "Timestamp cannot be changed"},
         {HEAD "    - set: {property: TablewardExpanded, type: Edm.Int32, "
               "value: 1}\n",
-            "TablewardExpanded is what expand keeps"},
+            "TablewardExpanded is reserved for expand"},
         {HEAD "    - add: {property: A, type: Int64, value: 1}\n", "Edm.Int64"},
         {HEAD "    - add: {property: A, type: Edm.Int32, value: five}\n",
             "this value cannot be Edm.Int32"},
-        {HEAD "    - rename: {property: A, to: A}\n", "the property itself"},
+        {HEAD "    - rename: {property: A, to: A}\n",
+            "already the name of the property"},
         {HEAD "    - retype: {property: A, to: Edm.Guid, on_error: nul}\n",
             "on_error"},
     };
@@ -213,22 +215,22 @@ static void steps_that_do_not_go_together_are_refused(void **state)
     static const struct refusal BAD[] = {
         {HEAD "    - remove: {property: A}\n"
               "    - retype: {property: A, to: Edm.Int32}\n",
-            "A is no longer there: the remove in line "},
+            "A no longer exists here: the remove in line "},
         {HEAD "    - rename: {property: A, to: B}\n" SECOND
               "    - add: {property: C, type: Edm.String, value: \"{A}\"}\n",
-            "A is no longer there: the rename in line "},
+            "A no longer exists here: the rename in line "},
         {HEAD "    - retype: {property: A, to: Edm.Int32, to_property: "
               "B}\n" SECOND "    - remove: {property: A}\n",
-            "A is no longer there: the retype in line "},
+            "A no longer exists here: the retype in line "},
         {HEAD "    - add: {property: A, type: Edm.Int32, value: 1}\n"
               "    - rename: {property: B, to: A}\n",
-            "A is what the add in line "},
+            "already gives entities the property A, so this "},
         {HEAD "    - add: {property: A, type: Edm.Int32, value: 1}\n" SECOND
               "    - rename: {property: B, to: A}\n",
-            "A is what the add in line "},
+            "already gives entities the property A, so this "},
         {HEAD "    - add: {property: A, type: Edm.Int32, value: 1}\n" SECOND
               "    - retype: {property: A, to: Edm.Guid}\n",
-            "no Edm.Int32 can become Edm.Guid"},
+            "an Edm.Int32 cannot become an Edm.Guid"},
     };
     struct loading l;
 
@@ -249,16 +251,16 @@ static void a_version_that_makes_and_removes_a_name_is_refused(void **state)
     static const struct refusal BAD[] = {
         {HEAD "    - rename: {property: B, to: S}\n"
               "    - rename: {property: T, to: B}\n",
-            "one version makes and removes B"},
+            "one version creates and removes B"},
         {HEAD "    - remove: {property: A}\n"
               "    - rename: {property: T, to: A}\n",
-            "one version makes and removes A"},
+            "one version creates and removes A"},
         {HEAD "    - retype: {property: A, to: Edm.Int32, to_property: B}\n"
               "    - add: {property: A, type: Edm.String, value: x}\n",
-            "one version makes and removes A"},
+            "one version creates and removes A"},
         {HEAD "    - set: {property: A, type: Edm.String, value: x}\n"
               "    - remove: {property: A}\n",
-            "one version makes and removes A"},
+            "one version creates and removes A"},
     };
     struct loading l;
 
@@ -301,10 +303,10 @@ static void a_retype_before_its_property_is_made_is_refused(void **state)
     static const struct refusal BAD[] = {
         {HEAD "    - retype: {property: B, to: Edm.Int32, on_error: null}\n"
               "    - rename: {property: A, to: B}\n",
-            "is of B before the rename makes it"},
+            "comes before the rename that creates B"},
         {HEAD "    - retype: {property: B, to: Edm.Int32}\n"
               "    - retype: {property: A, to: Edm.String, to_property: B}\n",
-            "is of B before the retype makes it"},
+            "comes before the retype that creates B"},
     };
     struct loading l;
 
@@ -336,7 +338,8 @@ static void a_table_has_one_document(void **state)
 
     (void)state;
     refused(HEAD STEP OTHER("    - remove: {property: New}\n"),
-        "job up has other versions for table blogs: one document per table");
+        "job up has other `versions:` for table blogs: a table has one list of "
+        "versions");
     good(&l, HEAD STEP OTHER(STEP));
     loading_done(&l);
 }
@@ -397,7 +400,7 @@ static void a_job_is_explained(void **state)
     static const char *const PARTS[] = {"read all of Blogs; their version is V",
         "below version 2:\n  1. rename T to B\n", "below version 3:\n",
         "1. remove Old (expand keeps Old until contract)",
-        "if old and new property were both written: the new one stays",
+        "if old and new property were both written: the new property stays",
         "its V is then 3"};
     struct loading l;
     const struct upgrade *upgrade =

@@ -645,7 +645,7 @@ static void without_a_record_different_values_are_a_difference(void **state)
             has(&b, "N", CASES[how].n);
             has(&b, "O", phase == UPGRADE_EXPAND ? "\"5\"" : NULL);
         } else {
-            fails(&b, phase, "version 2, retype O", "O and N are both there");
+            fails(&b, phase, "version 2, retype O", "O and N both exist");
         }
         done(&b);
     }

@@ -264,7 +264,7 @@ static bool run(struct storm *s, const char *phase, bool stormy)
             complain(s, "the run does not end", s->h.err.text);
     } while (end != RUN_SUCCEEDED && end != RUN_FAILED && !s->complaint[0]);
     if (end == RUN_FAILED && s->h.failed == 0 &&
-        !strstr(s->h.err.text, "behind"))
+        !strstr(s->h.err.text, "(Behind)"))
         complain(s, s->h.err.text, "the run failed");
     return end == RUN_SUCCEEDED;
 }

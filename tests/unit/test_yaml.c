@@ -142,25 +142,26 @@ static const struct {
     unsigned line, column;
     const char *problem;
 } fatal[] = {
-    {"a second document", "a: 1\n---\nb: 2\n", 2, 1,
-        "a second document begins here; a configuration is one"},
+    {"a second YAML document", "a: 1\n---\nb: 2\n", 2, 1,
+        "a second YAML document begins here; a configuration must be one "
+        "document"},
     {"an anchor", "a: &x 1\nb: 2\n", 1, 4,
-        "the anchor &x is refused: write out what is meant"},
+        "the anchor &x is not supported: write the value itself"},
     {"an anchored map", "a: &x\n  c: 1\n", 1, 4,
-        "the anchor &x is refused: write out what is meant"},
+        "the anchor &x is not supported: write the value itself"},
     {"an anchored key", "&x a: 1\n", 1, 1,
-        "the anchor &x is refused: write out what is meant"},
+        "the anchor &x is not supported: write the value itself"},
     {"an alias", "a: 1\nb: *x\n", 2, 4,
-        "the alias *x is refused: write out what is meant"},
+        "the alias *x is not supported: write the value itself"},
     {"a map as key", "a: 1\n? {b: 1}\n: 2\n", 2, 3,
-        "a key is a text, not a list or a map"
-        " (a text with { is written in quotes)"},
+        "a key must be a text, not a list or a map (write a text with { in "
+        "quotes)"},
     {"a tab", "a:\n\tb: 1\n", 2, 1,
         "found character that cannot start any token, while scanning for the "
         "next token (line 2) (indent with spaces, not with tabs)"},
     {"a bare template", "a: {x}_{y}\n", 1, 7,
-        "did not find expected key, while parsing a block mapping "
-        "(line 1) (a text with { is written in quotes)"},
+        "did not find expected key, while parsing a block mapping (line 1) "
+        "(write a text with { in quotes)"},
     {"an open list", "a: [1,\n", 2, 1,
         "did not find expected node content, while parsing a flow node "
         "(line 2)"},
@@ -199,9 +200,9 @@ static void duplicate_keys_are_listed_with_the_first(void **state)
         read_text(fixture, "a: 1\nb: {x: 1, y: 2, x: 3}\nc: 2\n'a': 3\n"));
     assert_int_equal(fixture->problems.errors, 2);
     assert_problem(
-        fixture, 0, 2, 17, "duplicate key 'x': it stands at line 2 already");
+        fixture, 0, 2, 17, "duplicate key 'x': line 2 has it already");
     assert_problem(
-        fixture, 1, 4, 1, "duplicate key 'a': it stands at line 1 already");
+        fixture, 1, 4, 1, "duplicate key 'a': line 1 has it already");
 }
 
 static void tags_are_listed(void **state)
@@ -213,9 +214,10 @@ static void tags_are_listed(void **state)
     assert_non_null(root);
     assert_int_equal(fixture->problems.errors, 3);
     assert_problem(fixture, 0, 1, 4,
-        "the tag tag:yaml.org,2002:str is refused: write out what is meant");
-    assert_problem(
-        fixture, 1, 2, 4, "the tag !x is refused: write out what is meant");
+        "the tag tag:yaml.org,2002:str is not supported: write the value "
+        "itself");
+    assert_problem(fixture, 1, 2, 4,
+        "the tag !x is not supported: write the value itself");
 }
 
 static void nul_characters_are_refused(void **state)
@@ -224,7 +226,7 @@ static void nul_characters_are_refused(void **state)
 
     assert_non_null(read_text(fixture, "a: \"x\\0y\"\n"));
     assert_problem(
-        fixture, 0, 1, 4, "a text with a NUL character (\\0) is refused");
+        fixture, 0, 1, 4, "a text must not contain a NUL character (\\0)");
     assert_null(read_slice(fixture, (struct slice){"a: \0\n", 5}));
     assert_problem(fixture, 1, 1, 4, "control characters are not allowed");
 }
@@ -244,8 +246,8 @@ static void an_alias_bomb_dies_at_its_first_anchor(void **state)
     }
     assert_null(read_slice(fixture, buf_slice(&text)));
     assert_int_equal(fixture->problems.errors, 1);
-    assert_problem(
-        fixture, 0, 1, 5, "the anchor &a0 is refused: write out what is meant");
+    assert_problem(fixture, 0, 1, 5,
+        "the anchor &a0 is not supported: write the value itself");
     assert_true(fixture->arena.bytes < 1 << 20);
     buf_done(&text);
 }
@@ -309,8 +311,8 @@ static void a_map_of_very_many_keys_is_read_in_good_time(void **state)
     assert_non_null(root);
     assert_int_equal(root->count, 100001);
     assert_int_equal(fixture->problems.errors, 1);
-    assert_problem(fixture, 0, 100001, 1,
-        "duplicate key 'k5': it stands at line 6 already");
+    assert_problem(
+        fixture, 0, 100001, 1, "duplicate key 'k5': line 6 has it already");
     buf_done(&text);
 }
 

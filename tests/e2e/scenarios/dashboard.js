@@ -576,7 +576,7 @@ async function silent(suite) {
         }
       })();
       await sees(page, '#trouble',
-          /store main has not answered within \d s|does not respond/, 30000);
+          /store main has not responded within \d s|does not respond/, 30000);
       await sees(page, '#freshness', /Out of date/);
       over = true;
       await watched;

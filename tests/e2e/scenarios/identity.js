@@ -86,7 +86,7 @@ async function identities(suite) {
       const check = await suite.command(
           ['--log-level', 'debug', 'check', '--online']);
       assert.match(check.out, says);
-      assert.match(check.out, /azure: is reached/);
+      assert.match(check.out, /azure: is reachable/);
       shows_no_secret(suite, check.out + check.log);
       undisturbed(await cascade(suite, kind, `Kind ${kind}`));
     });
@@ -136,7 +136,7 @@ async function expiry(suite) {
     });
     tokens.promises_s = undefined;
     undisturbed(done);
-    assert.match(done.log, /was refused; sent again with a new one/);
+    assert.match(done.log, /was refused; the request is retried with a new token/);
     assert.strictEqual(tokens.tokens.length - before, 2);
   });
   await suite.judge('a server that is down while the token lives', async () => {
@@ -172,7 +172,7 @@ async function outage(suite) {
     worker.kill('SIGTERM');
     const {run, log} = await finish(suite, begun);
     assert.strictEqual(run.Failures, 0);
-    assert.match(log, /an access token has come again/);
+    assert.match(log, /got an access token again/);
   });
   await suite.judge('a server that is down when the worker starts', async () => {
     tokens.down = true;
