@@ -922,7 +922,9 @@ static struct notify *start_under_manager(
 {
     struct err err;
     struct consumer_options options = {
-        .definition = definition_hold(&bench->definition)};
+        .definition = definition_hold(&bench->definition),
+        .reload = refuses,
+        .context = bench};
 
     manager_open(manager);
     options.notify = notify_open(manager->name, NULL, NULL, &err);
@@ -1010,6 +1012,93 @@ static void of_an_outage_the_manager_hears_how_long_it_lasted(void **state)
     will_hear(&manager, "STATUS=receives no messages during an outage: ");
     will_hear(&manager, "STATUS=0 of 2 slots busy; the last outage ended at ");
     stop(&service);
+    notify_close(notify);
+    (void)close(manager.fd);
+}
+
+/* The datagrams of the next 60 s, joined by line breaks. */
+static void hear_a_minute(struct manager *manager, char *said, size_t room)
+{
+    char text[600];
+    ssize_t len;
+
+    said[0] = '\0';
+    for (int i = 0; i < 120; i++) {
+        while ((len = recv(
+                    manager->fd, text, sizeof(text) - 1, MSG_DONTWAIT)) >= 0) {
+            text[len] = '\0';
+            (void)snprintf(
+                said + strlen(said), room - strlen(said), "%s\n", text);
+        }
+        virtual_sleep(500);
+    }
+}
+
+static void ready_is_told_only_once_messages_are_received(void **state)
+{
+    struct workbench *bench = *state;
+    struct service service;
+    struct manager manager;
+    struct notify *notify;
+    char said[8192];
+
+    bench->down = true;
+    notify = start_under_manager(&service, &manager, bench);
+    consumer_reload(service.consumer);
+    hear_a_minute(&manager, said, sizeof(said));
+    assert_non_null(
+        strstr(said, "STATUS=receives no messages during an outage: "));
+    assert_null(strstr(said, "READY=1"));
+    bench->down = false;
+    will_hear(&manager, "READY=1");
+    stop(&service);
+    notify_close(notify);
+    (void)close(manager.fd);
+}
+
+static void ready_waits_until_one_of_the_queues_can_be_served(void **state)
+{
+    struct workbench *bench = *state;
+    struct service service;
+    struct manager manager;
+    struct notify *notify;
+    char said[8192];
+
+    bench->setup.queue_count = 1;
+    workbench_meets(bench, BENCH_CREATE, 2, UINT_MAX, BENCH_FAIL);
+    bench->down_queue = BENCH_QUEUE;
+    notify = start_under_manager(&service, &manager, bench);
+    hear_a_minute(&manager, said, sizeof(said));
+    assert_null(strstr(said, "READY=1"));
+    bench->fate_count = 0;
+    bench->down_queue = NULL;
+    will_hear(&manager, "READY=1");
+    stop(&service);
+    notify_close(notify);
+    (void)close(manager.fd);
+}
+
+static void without_queues_the_worker_is_ready_and_takes_no_message(
+    void **state)
+{
+    struct workbench *bench = *state;
+    struct service service;
+    struct manager manager;
+    struct notify *notify;
+    unsigned got;
+
+    bench->setup.queue_count = 0;
+    workbench_put(bench, BENCH_QUEUE, MESSAGE("r1"));
+    got = bench->calls[BENCH_QUEUE_GET];
+    notify = start_under_manager(&service, &manager, bench);
+    will_hear(&manager, "READY=1");
+    will_hear(&manager, "STATUS=receives no messages: `queues` of the "
+                        "configuration is empty; 0 of 2 slots busy");
+    virtual_sleep(120000);
+    stop(&service);
+    assert_int_equal(service.outcome, TW_OK);
+    assert_int_equal(bench->calls[BENCH_QUEUE_GET], got);
+    assert_int_equal(workbench_count(bench, BENCH_QUEUE), 1);
     notify_close(notify);
     (void)close(manager.fd);
 }
@@ -1862,6 +1951,9 @@ int main(void)
         VIRTUAL(queues_that_cannot_be_made_yet_are_made_later),
         VIRTUAL(a_queue_that_is_being_deleted_delays_no_other),
         VIRTUAL(of_an_outage_the_manager_hears_how_long_it_lasted),
+        VIRTUAL(ready_is_told_only_once_messages_are_received),
+        VIRTUAL(ready_waits_until_one_of_the_queues_can_be_served),
+        VIRTUAL(without_queues_the_worker_is_ready_and_takes_no_message),
         VIRTUAL(a_queue_that_is_gone_is_made_again),
         VIRTUAL(a_queue_that_fails_delays_no_other),
         VIRTUAL(a_queue_that_does_not_answer_delays_no_other),

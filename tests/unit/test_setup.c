@@ -102,6 +102,18 @@ static void nothing_said_gives_the_documented_defaults(void **state)
     assert_int_equal(loaded->setup.log_level, LOG_INFO);
 }
 
+static void an_empty_list_of_queues_serves_none(void **state)
+{
+    struct loaded *loaded = *state;
+    struct setup *setup = &loaded->setup;
+
+    load(loaded, "queues: []\n", 1, 0);
+    good(loaded);
+    assert_int_equal(setup->queue_count, 0);
+    assert_null(setup_queue_for(setup, &list[0]));
+    assert_null(setup_queue_named(setup, slice_of("tableward")));
+}
+
 static void everything_said_is_taken(void **state)
 {
     struct loaded *loaded = *state;
@@ -160,7 +172,7 @@ static void each_mistake_is_named_at_its_place(void **state)
         {"admin_token_file: ''\n", "is empty", 1},
         {"admin_token_file: [a]\n", "", 1},
         {"queues: {name: a}\n", "must be a list", 1},
-        {"queues: []\n", "must be a list", 1},
+        {"queues:\n", "must be a list", 1},
         {"queues:\n  - {job: delete-channel}\n", "name", 2},
         {"queues:\n  - {name: No_Good}\n", "No_Good", 2},
         {"queues:\n  - {name: work}\n  - {name: work}\n", "twice", 3},
@@ -300,6 +312,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(nothing_said_gives_the_documented_defaults),
+        TEST(an_empty_list_of_queues_serves_none),
         TEST(everything_said_is_taken),
         TEST(each_mistake_is_named_at_its_place),
         TEST(listen_and_token_file_are_kept),

@@ -81,7 +81,8 @@ struct consumer {
 
     int64_t next_later_ms; /* when the next waiting run is due */
     bool prepared;         /* the ledger's tables are known to exist */
-    bool ready;            /* the service manager was notified */
+    bool ready;            /* messages are received or were; the service
+                            * manager was notified */
     struct orphans orphans;
     int64_t orphans_due_ms;
     int64_t look_due_ms; /* when other processes are checked next */
@@ -125,6 +126,7 @@ struct consumer {
 };
 
 #define OBJECT "worker"
+#define NO_QUEUE "receives no messages: `queues` of the configuration is empty"
 
 /* ---- called by other threads ---- */
 
@@ -493,7 +495,8 @@ static void reload(struct consumer *consumer)
     platform_unlock(&consumer->lock);
     if (options->reload == NULL)
         return;
-    notify_reloading(options->notify);
+    if (consumer->ready)
+        notify_reloading(options->notify);
     definition = options->reload(options->context);
     if (definition && check_store(definition, &err) != TW_OK) {
         log_error(OBJECT,
@@ -504,7 +507,8 @@ static void reload(struct consumer *consumer)
     }
     if (definition)
         take_definition(consumer, definition);
-    notify_ready(options->notify);
+    if (consumer->ready)
+        notify_ready(options->notify);
 }
 
 /* ---- runs that wait ---- */
@@ -844,6 +848,8 @@ static void add_status(struct consumer *consumer,
 {
     const struct setup *setup = consumer->definition->setup;
 
+    if (setup->queue_count == 0)
+        buf_add_text(to, NO_QUEUE "; ");
     buf_add_format(
         to, "%zu of %" PRId64 " slots busy", view->busy, setup->slots);
     if (view->queues_failing > 0)
@@ -877,17 +883,34 @@ static void report_status(struct consumer *consumer)
     notify_status(consumer->options.notify, "%s", status);
 }
 
+/* Are messages received now? Only if the ledger works and so does a queue; or
+ * no queue is configured, and there is nothing to wait for. */
+static bool receives_messages(struct consumer *consumer)
+{
+    size_t queues = consumer->definition->setup->queue_count;
+    struct worker_threads_view view;
+
+    if (!consumer->prepared || consumer->outage.lasts)
+        return false;
+    worker_threads_look(consumer->threads, &view);
+    return queues == 0 || view.queues_failing < queues;
+}
+
+/* Notify the service manager once, when messages are received: a unit that
+ * waits for this one then finds a service that works. */
 static void report_ready(struct consumer *consumer)
 {
-    if (consumer->ready)
+    const struct setup *setup = consumer->definition->setup;
+
+    if (consumer->ready || !receives_messages(consumer))
         return;
     consumer->ready = true;
     notify_ready(consumer->options.notify);
     log_info(OBJECT, "ready: %" PRId64 " slots, %zu queue%s of store '%s'",
-        consumer->definition->setup->slots,
-        consumer->definition->setup->queue_count,
-        consumer->definition->setup->queue_count == 1 ? "" : "s",
+        setup->slots, setup->queue_count, setup->queue_count == 1 ? "" : "s",
         definition_store(consumer->definition)->name);
+    if (setup->queue_count == 0)
+        log_warn(OBJECT, NO_QUEUE);
 }
 
 static int64_t next_due_ms(struct consumer *consumer)

@@ -37,7 +37,7 @@ static const struct setting worker_table[] = {
     {.key = "queues",
         .type = SETTING_NODE,
         .offset = RAW(queues),
-        .help = "the queues that are served, created when missing"},
+        .help = "the queues that are served, created when missing; []: none"},
     {.key = "slots",
         .type = SETTING_INT,
         .offset = RAW(slots),
@@ -369,7 +369,7 @@ static void load_queues(
         add_queue(loader, slice_of(DEFAULT_QUEUE), (struct setup_queue){0});
         return;
     }
-    if (node->type != YAML_LIST || node->count == 0) {
+    if (node->type != YAML_LIST) {
         problems_add(loader->problems, node->mark,
             "`queues` must be a list of maps like {name: %s}", DEFAULT_QUEUE);
         return;

@@ -42,7 +42,7 @@ struct setup {
     size_t store; /* the store of queues and ledger: index in struct
                      job_stores; equal to its count: not configured */
     struct setup_queue *queues;
-    size_t queue_count;
+    size_t queue_count; /* 0: `queues: []`, the worker receives no messages */
     int64_t slots, requests;
     int64_t visibility_timeout_s; /* 2 .. 604800 */
     int64_t poll_min_ms, poll_max_ms;
