@@ -61,7 +61,8 @@ PROGRAM := $(OUT)/tableward
 .DELETE_ON_ERROR:
 .SECONDARY:
 
-all: $(PROGRAM)   ## builds build/tableward
+# The manual is made by a program that runs here: not of every variant.
+all: $(PROGRAM) $(if $(VARIANT),,manual)   ## builds build/tableward and its manual
 
 deps:   ## installs what building needs, where it is missing
 	@CC='$(CC)' tests/deps build
@@ -89,6 +90,7 @@ prove:   ## long proofs: a crash at every request, many kills
 	$(if $(E2E),,@$(MAKE) --no-print-directory crash-sweep)
 	$(if $(E2E),,@$(MAKE) --no-print-directory zombies)
 	$(if $(E2E),,@$(MAKE) --no-print-directory throughput)
+	$(if $(E2E),,@$(MAKE) --no-print-directory package-test)
 	$(if $(E2E),,@$(MAKE) --no-print-directory simulate SEEDS=100000)
 
 demo:   ## channels deleted, a worker killed half way; installs what it needs
@@ -120,21 +122,118 @@ $(OBJ)/worker/cli/command_init.o: config/tableward.yaml
 $(OBJ)/worker/monitor/page.o: $(wildcard worker/monitor/dashboard.*)
 $(OBJ)/worker/monitor/api.o: worker/VERSION
 
-# The unit as it is in the tree names /usr/local and /etc; an installed one
-# names PREFIX and SYSCONFDIR. A configuration that is there already stays.
-install: $(PROGRAM)   ## installs program, unit, configuration, monitoring
-	install -D -m 755 $(PROGRAM) $(DESTDIR)$(PREFIX)/bin/tableward
-	install -d -m 755 $(DESTDIR)$(UNITDIR) $(DESTDIR)$(SYSCONFDIR)/tableward
-	sed -e 's|/usr/local/bin/|$(PREFIX)/bin/|' \
-	    -e 's|/etc/tableward/|$(SYSCONFDIR)/tableward/|' \
-	    systemd/tableward.service >$(OUT)/tableward.service
-	install -m 644 $(OUT)/tableward.service $(DESTDIR)$(UNITDIR)/
-	test -e $(DESTDIR)$(SYSCONFDIR)/tableward/tableward.yaml || \
-	    install -m 644 config/tableward.yaml \
-	    $(DESTDIR)$(SYSCONFDIR)/tableward/
-	install -d -m 755 $(DESTDIR)$(PREFIX)/share/tableward
-	install -m 644 systemd/MONITORING.md systemd/alerts.yaml \
-	    systemd/grafana-dashboard.json $(DESTDIR)$(PREFIX)/share/tableward/
+# ---- manual pages and completions, from the tables of the program ----
+MANUAL := $(OUT)/manual
+PAGES := $(addprefix $(MANUAL)/,tableward.1 tableward.yaml.5)
+COMPLETIONS := $(addprefix $(MANUAL)/,tableward.bash _tableward tableward.fish)
+MANUAL_OBJECTS := $(patsubst %.c,$(OBJ)/%.o,$(sort $(wildcard manual/*.c)))
+# The day of the page: of the package, of the commit, or of the sources.
+MANUAL_DATE = $(shell date -u +%F -d "@$$(echo $${SOURCE_DATE_EPOCH:-$$( \
+    git log -1 --format=%ct 2>/dev/null || stat -c %Y worker/VERSION)})")
+
+manual: $(PAGES) $(COMPLETIONS)   ## man pages and completions for shells
+
+$(MANUAL)/print: $(MANUAL_OBJECTS) $(LIBRARY)
+	@mkdir -p $(@D)
+	@echo "  $(notdir $(CC)) $@"
+	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $^ $(LIBS)
+
+$(PAGES): $(MANUAL)/print
+	$(Q)$< $(@F) $(MANUAL_DATE) >$@
+
+$(MANUAL)/tableward.bash: $(MANUAL)/print manual/ask.sh manual/complete.bash
+	$(Q){ echo '# Completions of tableward for bash.'; $< sh; \
+	    cat manual/ask.sh manual/complete.bash; } >$@
+
+$(MANUAL)/_tableward: $(MANUAL)/print manual/ask.sh manual/complete.zsh
+	$(Q){ echo '#compdef tableward'; $< sh; \
+	    cat manual/ask.sh manual/complete.zsh; } >$@
+
+$(MANUAL)/tableward.fish: $(MANUAL)/print manual/ask.sh manual/complete.fish
+	$(Q){ echo '# Completions of tableward for fish.'; $< fish; \
+	    echo; printf "set -g _tableward_functions '"; \
+	    sed "s/[\\\\']/\\\\&/g" manual/ask.sh; echo "'"; \
+	    cat manual/complete.fish; } >$@
+
+# ---- installation ----
+BINDIR := $(PREFIX)/bin
+SHAREDIR := $(PREFIX)/share
+DOCDIR ?= $(SHAREDIR)/doc/tableward
+ZSHDIR ?= $(SHAREDIR)/zsh/site-functions
+CONFIG := $(SYSCONFDIR)/tableward/tableward.yaml
+UNITS := $(notdir $(sort $(wildcard systemd/*.service systemd/*.timer)))
+# The documentation keeps the folders of the tree, so that links in it lead
+# somewhere.
+DOCS := README.md config/tableward.yaml systemd/no-network.conf \
+    $(sort $(filter-out jobs/KINDS.md,$(wildcard jobs/*.md)) \
+    $(wildcard config/examples/*.yaml systemd/*.md systemd/*.json \
+    systemd/*.yaml))
+# Where each file goes that an installation has and its owner does not change.
+INSTALLED := $(BINDIR)/tableward \
+    $(UNITS:%=$(UNITDIR)/%) \
+    $(SHAREDIR)/man/man1/tableward.1 \
+    $(SHAREDIR)/man/man5/tableward.yaml.5 \
+    $(SHAREDIR)/bash-completion/completions/tableward \
+    $(ZSHDIR)/_tableward \
+    $(SHAREDIR)/fish/vendor_completions.d/tableward.fish \
+    $(DOCS:%=$(DOCDIR)/%)
+
+# The units as they are in the tree name /usr/local and /etc; installed ones
+# name PREFIX and SYSCONFDIR. A configuration that is there already stays.
+install: $(PROGRAM) $(PAGES) $(COMPLETIONS)   ## installs program, units, manual, a configuration
+	install -D -m 755 $(PROGRAM) $(DESTDIR)$(BINDIR)/tableward
+	install -d -m 755 $(DESTDIR)$(UNITDIR) $(OUT)/units
+	for unit in $(UNITS); do \
+	    sed -e 's|/usr/local/bin/|$(BINDIR)/|g' \
+	        -e 's|/etc/tableward/|$(SYSCONFDIR)/tableward/|g' \
+	        systemd/$$unit >$(OUT)/units/$$unit && \
+	    install -m 644 $(OUT)/units/$$unit $(DESTDIR)$(UNITDIR)/ || exit; done
+	install -D -m 644 -t $(DESTDIR)$(SHAREDIR)/man/man1 $(MANUAL)/tableward.1
+	install -D -m 644 -t $(DESTDIR)$(SHAREDIR)/man/man5 \
+	    $(MANUAL)/tableward.yaml.5
+	install -D -m 644 $(MANUAL)/tableward.bash \
+	    $(DESTDIR)$(SHAREDIR)/bash-completion/completions/tableward
+	install -D -m 644 -t $(DESTDIR)$(ZSHDIR) $(MANUAL)/_tableward
+	install -D -m 644 -t $(DESTDIR)$(SHAREDIR)/fish/vendor_completions.d \
+	    $(MANUAL)/tableward.fish
+	for doc in $(DOCS); do \
+	    install -D -m 644 $$doc $(DESTDIR)$(DOCDIR)/$$doc || exit; done
+	test -e $(DESTDIR)$(CONFIG) || \
+	    install -D -m 644 config/installed.yaml $(DESTDIR)$(CONFIG)
+
+# With the variables of the installation. What its owner has written stays: a
+# changed configuration, credentials, the state directory. Stop and disable the
+# units before.
+uninstall:   ## removes what `make install` has installed
+	rm -f $(INSTALLED:%=$(DESTDIR)%)
+	! cmp -s config/installed.yaml $(DESTDIR)$(CONFIG) || \
+	    rm $(DESTDIR)$(CONFIG)
+	find $(DESTDIR)$(DOCDIR) $(dir $(DESTDIR)$(CONFIG)) -depth -type d -empty \
+	    -delete 2>/dev/null || :
+
+# ---- Debian package ----
+# Between releases one that is older than the next: commits so far, and which.
+DEB_VERSION ?= $(VERSION)$(shell git rev-parse --is-inside-work-tree \
+    >/dev/null 2>&1 && echo "~git$$(git rev-list --count HEAD).$$( \
+    git rev-parse --short HEAD)")
+DEB_TREE := build/deb/tableward
+
+deb:   ## a Debian package, in build/ (DEB_VERSION=...)
+	@tests/deps build package
+	@rm -rf build/deb build/tableward_*.deb
+	@mkdir -p $(DEB_TREE)
+	@cp -R Makefile README.md config jobs manual systemd worker $(DEB_TREE)/
+	@mv $(DEB_TREE)/systemd/debian $(DEB_TREE)/debian
+	@sed -i '1s/([^)]*)/($(DEB_VERSION))/' $(DEB_TREE)/debian/changelog
+	@(cd $(DEB_TREE) && env -u MAKEFLAGS -u MAKELEVEL -u MFLAGS \
+	    dpkg-buildpackage -b -us -uc -jauto) >build/deb/log 2>&1 || \
+	    { tail -n 50 build/deb/log; exit 1; }
+	@cp build/deb/tableward_*.deb build/
+	@ls build/tableward_*.deb
+
+package-test:   ## the package in a fresh Debian: install, upgrade, kill, purge
+	@tests/deps build package package-test
+	@tests/package
 
 format:   ## lays out the C sources as .clang-format says
 	@clang-format -i $$(git ls-files '*.c' '*.h')
@@ -151,4 +250,5 @@ include tests/tests.mk
 
 -include $(shell find $(OBJ) -name '*.d' 2>/dev/null)
 
-.PHONY: all deps test check prove demo lint install format clean help
+.PHONY: all deps test check prove demo lint install uninstall manual deb \
+    package-test format clean help

@@ -45,11 +45,7 @@ static const struct command *const COMMANDS[] = {
 #define COUNT_OF(table) (sizeof(table) / sizeof((table)[0]))
 #define COMMAND_COUNT COUNT_OF(COMMANDS)
 
-/* How an option is written. value: the placeholder for the option's value in
- * the help; NULL: the option has no value. */
-static const struct option_form {
-    const char *name, *value;
-} FORMS[OPTION_COUNT] = {
+static const struct option_form FORMS[OPTION_COUNT] = {
     [OPTION_HELP] = {"help", NULL},
     [OPTION_VERSION] = {"version", NULL},
     [OPTION_CONFIG] = {"config", "FILE"},
@@ -99,6 +95,41 @@ static const struct command_option COMMON[] = {
     {OPTION_VERSION, "print the version"},
     {OPTION_COUNT, NULL},
 };
+
+/* Values of options that accept only these. */
+static const char *const LOG_LEVELS[] = {
+    "error", "warn", "info", "debug", NULL};
+static const char *const LOG_FORMATS[] = {"text", "json", NULL};
+static const char *const FILE_FORMATS[] = {"json", "csv", NULL};
+static const char *const ON_CONFLICT[] = {
+    "fail", "skip", "replace", "merge", NULL};
+static const char *const ON_ERROR[] = {"fail", "skip", NULL};
+static const char *const STATES[] = {"queued", "running", "waiting", "paused",
+    "succeeded", "failed", "poisoned", "cancelled", NULL};
+
+static const char *const *const CHOICES[OPTION_COUNT] = {
+    [OPTION_LOG_LEVEL] = LOG_LEVELS,
+    [OPTION_LOG_FORMAT] = LOG_FORMATS,
+    [OPTION_FORMAT] = FILE_FORMATS,
+    [OPTION_ON_CONFLICT] = ON_CONFLICT,
+    [OPTION_ON_ERROR] = ON_ERROR,
+    [OPTION_STATE] = STATES,
+};
+
+const struct option_form *command_option_form(enum option option)
+{
+    return &FORMS[option];
+}
+
+const char *const *command_option_choices(enum option option)
+{
+    return CHOICES[option];
+}
+
+const struct command_option *command_common_options(void)
+{
+    return COMMON;
+}
 
 const struct command *const *command_list(size_t *ret_count)
 {

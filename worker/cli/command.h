@@ -75,6 +75,12 @@ struct command_option {
     const char *help; /* help, one line; NULL: the end of a list */
 };
 
+/* How an option is written. value: the placeholder for the option's value in
+ * the help; NULL: the option has no value. */
+struct option_form {
+    const char *name, *value;
+};
+
 struct invocation;
 
 struct command {
@@ -102,6 +108,17 @@ struct invocation {
 
 /* command_list: all commands, in the order of the help. Static. */
 const struct command *const *command_list(size_t *ret_count);
+
+/* command_option_form: how option is written. Static. */
+const struct option_form *command_option_form(enum option option);
+
+/* command_option_choices: the values that option accepts, for shells that offer
+ * them. NULL-terminated and static; NULL: they are not a fixed list. */
+const char *const *command_option_choices(enum option option);
+
+/* command_common_options: the options that every command takes, in the order
+ * of the help. Static; an entry without help is the end. */
+const struct command_option *command_common_options(void);
 
 /* command_help: print the help of command, or of the program if command is
  * NULL, on standard output. */

@@ -29,6 +29,12 @@ static const struct settings_section *const SECTIONS[] = {
 
 #define SECTION_COUNT (sizeof(SECTIONS) / sizeof(SECTIONS[0]))
 
+const struct settings_section *const *command_help_sections(size_t *ret_count)
+{
+    *ret_count = SECTION_COUNT;
+    return SECTIONS;
+}
+
 static void print_key(const struct setting *setting)
 {
     struct buf described;

@@ -5,6 +5,8 @@
 
 #include "worker/cli/command.h"
 
+struct settings_section;
+
 extern const struct command command_init;
 extern const struct command command_worker;
 extern const struct command command_run;
@@ -26,5 +28,9 @@ extern const struct command command_census;
 extern const struct command command_tables;
 extern const struct command command_version;
 extern const struct command command_help_command;
+
+/* command_help_sections: the tables of keys of a configuration, in the order of
+ * `help config`; those of the kinds of job are in jobs_kinds(). Static. */
+const struct settings_section *const *command_help_sections(size_t *ret_count);
 
 #endif
