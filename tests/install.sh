@@ -1,11 +1,13 @@
 #!/bin/sh
-# What `make install` leaves behind: program, unit and configuration, each with
-# its mode and its paths; the unit as systemd reads it; and every configuration
-# that is shipped, loaded by the program itself.
+# What `make install` leaves behind: program, units, manual and configuration,
+# each with its mode and its paths; the units as systemd reads them; every
+# configuration that is shipped, loaded by the program itself; and what `make
+# uninstall` leaves of it.
 #
 #   tests/install.sh [MAKE VARIABLE=VALUE ...]   from the root of the tree
 set -u
 failed=0
+top=$(pwd)
 dir=$(mktemp -d "${TMPDIR:-/tmp}/tableward-install.XXXXXX") || exit 1
 trap 'rm -rf "$dir"' EXIT
 trap 'exit 1' HUP INT TERM
@@ -38,17 +40,46 @@ expect_line() {
 
 files_are_installed_with_their_modes() {
     install_into "$dir/local" "$@"
+    share=$dir/local/usr/local/share
+    units=$dir/local/usr/local/lib/systemd/system
     expect_mode 755 "$dir/local/usr/local/bin/tableward"
-    expect_mode 644 "$dir/local/usr/local/lib/systemd/system/tableward.service"
     expect_mode 644 "$dir/local/etc/tableward/tableward.yaml"
-    for file in MONITORING.md alerts.yaml grafana-dashboard.json; do
-        expect_mode 644 "$dir/local/usr/local/share/tableward/$file"
+    for file in "$units/tableward.service" "$units/tableward@.service" \
+        "$units/tableward-status.timer" "$units/tableward-run@.service" \
+        "$share/man/man1/tableward.1" "$share/man/man5/tableward.yaml.5" \
+        "$share/bash-completion/completions/tableward" \
+        "$share/zsh/site-functions/_tableward" \
+        "$share/fish/vendor_completions.d/tableward.fish" \
+        "$share/doc/tableward/README.md" "$share/doc/tableward/jobs/GUIDE.md" \
+        "$share/doc/tableward/config/tableward.yaml" \
+        "$share/doc/tableward/config/examples/minimal.yaml" \
+        "$share/doc/tableward/systemd/RUNBOOK.md" \
+        "$share/doc/tableward/systemd/alerts.yaml" \
+        "$share/doc/tableward/systemd/grafana-dashboard.json" \
+        "$share/doc/tableward/systemd/no-network.conf"; do
+        expect_mode 644 "$file"
     done
-    count=$(find "$dir/local" -type f | wc -l)
-    [ "$count" -eq 6 ] || fail "$count files are installed, not 6"
-    cmp systemd/tableward.service \
-        "$dir/local/usr/local/lib/systemd/system/tableward.service" ||
-        fail "the unit in the tree is not the one of the default PREFIX"
+    for file in systemd/*.service systemd/*.timer; do
+        cmp "$file" "$units/$(basename "$file")" ||
+            fail "$file is not the one of the default PREFIX"
+    done
+    left=$(find "$dir/local" -type f ! -perm 644 ! -path '*/bin/tableward')
+    [ -z "$left" ] || fail "other modes: $left"
+}
+
+# Nothing is done before the owner has said what.
+the_installed_configuration_serves_nothing() {
+    config=$dir/local/etc/tableward/tableward.yaml
+    program=$dir/local/usr/local/bin/tableward
+    mkdir "$dir/state"
+    STATE_DIRECTORY=$dir/state "$program" --config "$config" check \
+        >"$dir/output" 2>&1 || fail "it is wrong: $(cat "$dir/output")"
+    grep -q '0 queues, 0 jobs' "$dir/output" ||
+        fail "it has queues or jobs: $(cat "$dir/output")"
+    STATE_DIRECTORY=$dir/state "$program" --config "$config" worker --drain \
+        >"$dir/output" 2>&1 || fail "no worker: $(cat "$dir/output")"
+    grep -q 'receives no messages' "$dir/output" ||
+        fail "the worker does not say so: $(cat "$dir/output")"
 }
 
 a_configuration_that_is_there_stays() {
@@ -68,39 +99,124 @@ the_unit_names_prefix_and_sysconfdir() {
     unit=$dir/opt/opt/tw/lib/systemd/system/tableward.service
     expect_line "$unit" 'ExecStart=/opt/tw/bin/tableward --config /opt/tw/etc/tableward/tableward.yaml worker'
     expect_line "$unit" 'LoadCredential=storage:/opt/tw/etc/tableward/storage'
+    expect_line "$unit" 'ExecReload=/opt/tw/bin/tableward --config /opt/tw/etc/tableward/tableward.yaml check'
+    for unit in "$dir"/opt/opt/tw/lib/systemd/system/*; do
+        grep -v '^#' "$unit" | grep -E '/usr/local/|[:= -]/etc/' &&
+            fail "$unit names other places"
+    done
     expect_mode 644 "$dir/opt/opt/tw/etc/tableward/tableward.yaml"
 }
 
+# settings UNIT: what it sets, without prose.
+settings() { grep -v -e '^#' -e '^$' "$1"; }
+
+# The template is the unit with other names, so that one explains both.
+the_template_is_the_unit() {
+    settings systemd/tableward.service | sed -e '/^User=/d' \
+        -e 's|tableward/tableward.yaml|tableward/%i.yaml|' \
+        -e 's|tableward/storage|tableward/%i.storage|' \
+        -e 's|^StateDirectory=tableward|&-%i|' \
+        -e 's|^Description=tableward|& %i|' >"$dir/expected"
+    settings systemd/tableward@.service | diff "$dir/expected" - >&2 ||
+        fail "tableward@.service is not tableward.service with other names"
+}
+
+# Those that are started now and then have the same user, folder and
+# confinement as the service.
+other_units_are_confined_alike() {
+    settings systemd/tableward.service |
+        sed -n '/^User=/,/^SystemCallErrorNumber=/p' | grep -v AmbientCap \
+        >"$dir/expected"
+    [ "$(wc -l <"$dir/expected")" -gt 25 ] || fail "the unit confines nothing"
+    for unit in systemd/tableward-status.service \
+        systemd/tableward-run@.service; do
+        settings "$unit" | sed -n '/^User=/,/^SystemCallErrorNumber=/p' |
+            diff "$dir/expected" - >&2 ||
+            fail "$unit is not confined as the service"
+    done
+}
+
 # systemd looks for the program of ExecStart on this machine: give it one.
-systemd_accepts_the_unit() {
+systemd_accepts_the_units() {
     command -v systemd-analyze >/dev/null || {
         echo "skipped: no systemd-analyze"
         return
     }
     install_into "" "$@" DESTDIR= PREFIX="$dir/here" SYSCONFDIR="$dir/etc"
-    unit=$dir/here/lib/systemd/system/tableward.service
-    said=$(systemd-analyze verify --man=no "$unit" 2>&1) ||
-        fail "systemd-analyze verify refuses the unit"
-    said=$(printf '%s\n' "$said" | grep -F tableward)
-    [ -z "$said" ] || fail "systemd-analyze verify says: $said"
+    cd "$dir/here/lib/systemd/system" || return
+    for unit in tableward.service tableward-status.service \
+        tableward-status.timer tableward@one.service tableward-run@one.service \
+        tableward-run@one.timer; do
+        template=$(echo "$unit" | sed 's/@one/@/')
+        [ "$unit" = "$template" ] || cp "$template" "$unit"
+        said=$(systemd-analyze verify --man=no "./$unit" 2>&1) ||
+            fail "systemd-analyze verify refuses $unit"
+        said=$(printf '%s\n' "$said" | grep -F tableward)
+        [ -z "$said" ] || fail "systemd-analyze verify says: $said"
+        [ "$unit" = "$template" ] || rm "$unit"
+    done
+    cd "$top" || exit 1
 }
 
-the_unit_is_confined() {
+# exposure UNIT MOST
+exposure() {
+    score=$(systemd-analyze security --offline=true --no-pager "$1" |
+        sed -n 's/.*exposure level for .*: \([0-9.]*\) .*/\1/p')
+    echo "install: exposure level of $(basename "$1"): $score"
+    awk -v score="${score:-10}" -v most="$2" 'BEGIN { exit !(score <= most) }' ||
+        fail "the exposure level of $1 is '$score', over $2"
+}
+
+the_units_are_confined() {
     command -v systemd-analyze >/dev/null || return
-    score=$(systemd-analyze security --offline=true --no-pager \
-        systemd/tableward.service |
-        sed -n 's/.*exposure level for tableward.service: \([0-9.]*\) .*/\1/p')
-    case $score in
-    0.* | 1.0 | 1.1 | 1.2) ;;
-    *) fail "the exposure level is '$score', over 1.2" ;;
-    esac
+    exposure systemd/tableward.service 1.1
+    for unit in tableward@ tableward-run@; do
+        cp "systemd/$unit.service" "$dir/${unit}one.service"
+        exposure "$dir/${unit}one.service" 1.1
+    done
+    exposure systemd/tableward-status.service 1.1
+    # Without a network, which an embedded store does not need.
+    mkdir "$dir/quiet"
+    { cat systemd/tableward.service && cat systemd/no-network.conf; } \
+        >"$dir/quiet/tableward.service"
+    exposure "$dir/quiet/tableward.service" 0.5
+}
+
+# The package's version is the program's, whichever was raised last.
+the_package_has_the_program_s_version() {
+    head -n 1 systemd/debian/changelog |
+        grep -qF "tableward ($(cat worker/VERSION)) " ||
+        fail "systemd/debian/changelog is not of version $(cat worker/VERSION)"
+}
+
+# uninstall_from ROOT [VARIABLE=VALUE ...]
+uninstall_from() {
+    root=$1
+    shift
+    ${MAKE:-make} -s uninstall DESTDIR="$root" "$@" >"$dir/output" 2>&1 || {
+        cat "$dir/output" >&2
+        fail "make uninstall failed ($*)"
+    }
+}
+
+uninstall_leaves_only_what_is_the_owner_s() {
+    uninstall_from "$dir/usr" "$@" PREFIX=/usr
+    left=$(find "$dir/usr" -type f)
+    [ -z "$left" ] || fail "make uninstall leaves $left"
+    left=$(find "$dir/usr" -type d -name tableward)
+    [ -z "$left" ] || fail "make uninstall leaves $left"
+    uninstall_from "$dir/local" "$@"
+    left=$(find "$dir/local" -type f)
+    [ "$left" = "$dir/local/etc/tableward/tableward.yaml" ] ||
+        fail "of a changed configuration make uninstall leaves: $left"
 }
 
 # The commented keys are switched on as well, so that they cannot rot.
 shipped_configurations_load() {
     program=$dir/local/usr/local/bin/tableward
     mkdir -p "$dir/config"
-    cp config/tableward.yaml config/examples/*.yaml "$dir/config/"
+    cp config/tableward.yaml config/installed.yaml config/examples/*.yaml \
+        "$dir/config/"
     sed 's/^\( *\)#\([a-z_]*:\)/\1\2/' config/tableward.yaml \
         >"$dir/config/everything.yaml"
     [ "$(grep -c '' "$dir/config/everything.yaml")" -gt 100 ] ||
@@ -117,10 +233,15 @@ shipped_configurations_load() {
 }
 
 files_are_installed_with_their_modes "$@"
+the_installed_configuration_serves_nothing
 a_configuration_that_is_there_stays "$@"
 the_unit_names_prefix_and_sysconfdir "$@"
-systemd_accepts_the_unit "$@"
-the_unit_is_confined
+the_template_is_the_unit
+other_units_are_confined_alike
+systemd_accepts_the_units "$@"
+the_units_are_confined
+the_package_has_the_program_s_version
 shipped_configurations_load
+uninstall_leaves_only_what_is_the_owner_s "$@"
 [ "$failed" -eq 0 ] && echo "install: passed"
 exit "$failed"
