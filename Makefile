@@ -221,8 +221,9 @@ DEB_TREE := build/deb/tableward
 deb:   ## a Debian package, in build/ (DEB_VERSION=...)
 	@tests/deps build package
 	@rm -rf build/deb build/tableward_*.deb
-	@mkdir -p $(DEB_TREE)
+	@mkdir -p $(DEB_TREE)/tests
 	@cp -R Makefile README.md config jobs manual systemd worker $(DEB_TREE)/
+	@cp tests/tests.mk $(DEB_TREE)/tests/
 	@mv $(DEB_TREE)/systemd/debian $(DEB_TREE)/debian
 	@sed -i '1s/([^)]*)/($(DEB_VERSION))/' $(DEB_TREE)/debian/changelog
 	@(cd $(DEB_TREE) && env -u MAKEFLAGS -u MAKELEVEL -u MFLAGS \
