@@ -200,9 +200,22 @@ static void before_and_after_its_threads_a_consumer_can_be_looked_at(
     cmocka_unit_test_setup_teardown(                                           \
         f, workbench_set_up_virtual, workbench_tear_down_virtual)
 
+static void a_worker_without_queues_is_not_ready(void **state)
+{
+    struct consumer_view view = serving();
+    struct buf why;
+
+    (void)state;
+    buf_init(&why, 4096);
+    assert_false(health_is_ready(&view, 0, NOW_MS, &why));
+    assert_non_null(strstr(buf_text(&why), "`queues` of the configuration"));
+    buf_done(&why);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_worker_without_queues_is_not_ready),
         cmocka_unit_test(a_worker_is_alive_while_its_loop_makes_progress),
         cmocka_unit_test(a_worker_that_starts_or_stops_is_alive_and_not_ready),
         cmocka_unit_test(a_worker_is_ready_while_it_takes_messages),

@@ -31,6 +31,11 @@ static bool is_serving_any(
 {
     size_t failing = view->threads.queues_failing;
 
+    if (queue_count == 0) {
+        buf_add_text(why,
+            "no messages are taken: `queues` of the configuration is empty");
+        return false;
+    }
     if (failing < queue_count) {
         buf_add_format(why, "messages are received from %zu of %zu queue%s",
             queue_count - failing, queue_count, queue_count == 1 ? "" : "s");
