@@ -126,7 +126,7 @@ $(OBJ)/worker/monitor/api.o: worker/VERSION
 MANUAL := $(OUT)/manual
 PAGES := $(addprefix $(MANUAL)/,tableward.1 tableward.yaml.5)
 COMPLETIONS := $(addprefix $(MANUAL)/,tableward.bash _tableward tableward.fish)
-MANUAL_OBJECTS := $(patsubst %.c,$(OBJ)/%.o,$(sort $(wildcard manual/*.c)))
+MANUAL_OBJECTS := $(patsubst %.c,$(OBJ)/%.o,$(sort $(wildcard worker/manual/*.c)))
 # The day of the page: of the package, of the commit, or of the sources.
 MANUAL_DATE = $(shell date -u +%F -d "@$$(echo $${SOURCE_DATE_EPOCH:-$$( \
     git log -1 --format=%ct 2>/dev/null || stat -c %Y worker/VERSION)})")
@@ -141,19 +141,19 @@ $(MANUAL)/print: $(MANUAL_OBJECTS) $(LIBRARY)
 $(PAGES): $(MANUAL)/print
 	$(Q)$< $(@F) $(MANUAL_DATE) >$@
 
-$(MANUAL)/tableward.bash: $(MANUAL)/print manual/ask.sh manual/complete.bash
+$(MANUAL)/tableward.bash: $(MANUAL)/print worker/manual/ask.sh worker/manual/complete.bash
 	$(Q){ echo '# Completions of tableward for bash.'; $< sh; \
-	    cat manual/ask.sh manual/complete.bash; } >$@
+	    cat worker/manual/ask.sh worker/manual/complete.bash; } >$@
 
-$(MANUAL)/_tableward: $(MANUAL)/print manual/ask.sh manual/complete.zsh
+$(MANUAL)/_tableward: $(MANUAL)/print worker/manual/ask.sh worker/manual/complete.zsh
 	$(Q){ echo '#compdef tableward'; $< sh; \
-	    cat manual/ask.sh manual/complete.zsh; } >$@
+	    cat worker/manual/ask.sh worker/manual/complete.zsh; } >$@
 
-$(MANUAL)/tableward.fish: $(MANUAL)/print manual/ask.sh manual/complete.fish
+$(MANUAL)/tableward.fish: $(MANUAL)/print worker/manual/ask.sh worker/manual/complete.fish
 	$(Q){ echo '# Completions of tableward for fish.'; $< fish; \
 	    echo; printf "set -g _tableward_functions '"; \
-	    sed "s/[\\\\']/\\\\&/g" manual/ask.sh; echo "'"; \
-	    cat manual/complete.fish; } >$@
+	    sed "s/[\\\\']/\\\\&/g" worker/manual/ask.sh; echo "'"; \
+	    cat worker/manual/complete.fish; } >$@
 
 # ---- installation ----
 BINDIR := $(PREFIX)/bin

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Prints the requests and escapes of man(7). */
-#include "manual/roff.h"
+#include "worker/manual/roff.h"
 
 #include <stdbool.h>
 #include <stdio.h>

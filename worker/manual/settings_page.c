@@ -4,10 +4,10 @@
 
 #include "config/settings.h"
 #include "jobs/jobs.h"
-#include "manual/manual.h"
-#include "manual/roff.h"
 #include "worker/base/buf.h"
 #include "worker/cli/commands.h"
+#include "worker/manual/manual.h"
+#include "worker/manual/roff.h"
 
 #define TEXT_MAX ((size_t)64 * 1024)
 

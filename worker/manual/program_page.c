@@ -2,10 +2,10 @@
 /* tableward(1): the commands with their options, and what is common to them. */
 #include <stdio.h>
 
-#include "manual/manual.h"
-#include "manual/roff.h"
 #include "worker/base/buf.h"
 #include "worker/cli/command.h"
+#include "worker/manual/manual.h"
+#include "worker/manual/roff.h"
 
 #define TEXT_MAX ((size_t)64 * 1024)
 

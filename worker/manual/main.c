@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The program that the build runs: prints one page or table. */
-#include "manual/manual.h"
+#include "worker/manual/manual.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -6,9 +6,9 @@
 
 #include "config/settings.h"
 #include "jobs/jobs.h"
-#include "manual/manual.h"
 #include "worker/base/slice.h"
 #include "worker/cli/commands.h"
+#include "worker/manual/manual.h"
 
 /* How a shell writes a function that prints one list of several. */
 struct shell {
