@@ -228,7 +228,8 @@ const struct row answer_rows[] = {
         .answers = {{.head = OK,
             .body = {.before = "{\"value\":[{\"TableName\":\"../../x\"},"
                                "{\"TableName\":\"\\u001b[2J\"}]}"}}},
-        .says = "a table is left out: '../../x'", .also = "0 tables exported"},
+        .says = "a table is left out: invalid table name '../../x'",
+        .also = "0 tables exported"},
     {"tables without an end", .command = "tables", .code = 69,
         .answers = {{.head = OK "x-ms-continuation-NextTableName: again\r\n",
             .body = {.before = "{\"value\":[{\"TableName\":\"Blogs\"}]}"}}},
