@@ -222,7 +222,7 @@ deb:   ## a Debian package, in build/ (DEB_VERSION=...)
 	@tests/deps build package
 	@rm -rf build/deb build/tableward_*.deb
 	@mkdir -p $(DEB_TREE)/tests
-	@cp -R Makefile README.md config jobs manual systemd worker $(DEB_TREE)/
+	@cp -R Makefile README.md config jobs systemd worker $(DEB_TREE)/
 	@cp tests/tests.mk $(DEB_TREE)/tests/
 	@mv $(DEB_TREE)/systemd/debian $(DEB_TREE)/debian
 	@sed -i '1s/([^)]*)/($(DEB_VERSION))/' $(DEB_TREE)/debian/changelog
