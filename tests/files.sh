@@ -205,7 +205,8 @@ an_import_of_all_continues() {
     cp all/Channels.jsonl wrong/Channels.jsonl
     run 0 --config broken.yaml import --all wrong --id i1
     says 'import i1.Blogs has already succeeded'
-    last_says '3 tables imported'
+    says '2 tables imported'
+    last_says '1 table had been imported under this id before'
     run 0 --config broken.yaml import --all wrong --id i1
     says 'import i1.Channels has already succeeded'
     echo '{"PartitionKey":1}' >wrong/Channels.jsonl
@@ -399,7 +400,7 @@ a_backup_of_a_running_store_is_restored() {
     kill -KILL "$worker"
     wait "$worker" 2>/dev/null
     guide_does 'Restoring an embedded store'
-    grep -qx 'systemctl stop tableward' systemctl || fail "no worker is stopped"
+    grep -q '^systemctl stop tableward' systemctl || fail "no worker is stopped"
     run 0 count Blogs
     prints '^1500$'
     run 0 status --json

@@ -22,6 +22,7 @@ const {AzuriteStore} = require('./lib/store_azurite');
 const {BetweenStore} = require('./lib/store_between');
 const {EmbeddedStore} = require('./lib/store_embedded');
 const {IdentityStore} = require('./lib/store_identity');
+const secrets = require('./lib/secrets');
 const {LimitedStore} = require('./lib/store_limited');
 
 const STORES = {
@@ -95,6 +96,10 @@ async function main() {
     await azurite.stop();
     if (!process.env.KEEP) fs.rmSync(work, {recursive: true, force: true});
   }
+  for (const hit of secrets.hits) console.log(`FAILED ${hit}`);
+  counts.failed += secrets.hits.length;
+  console.log(`secrets: ${secrets.count()} looked for in ` +
+      `${secrets.outputs()} outputs, ${secrets.hits.length} found`);
   console.log(`e2e: ${counts.passed} passed, ${counts.failed} failed`);
   process.exit(counts.failed === 0 && counts.passed > 0 ? 0 : 1);
 }

@@ -79,6 +79,22 @@ static void only_localhost_and_addresses_are_our_names(void **state)
         assert_int_equal(read_as(others[i]), 403);
 }
 
+/* Each reading costs requests to the store. */
+static void other_sites_may_not_read(void **state)
+{
+    struct fake_request fake = fake_good;
+    struct http_request request = {.method = "GET", .connection = &fake};
+
+    (void)state;
+    assert_int_equal(access_to_read(&request, &err), 200);
+    fake_header(&fake, "Sec-Fetch-Site", "cross-site");
+    assert_int_equal(access_to_read(&request, &err), 403);
+    fake_header(&fake, "Sec-Fetch-Site", "none");
+    assert_int_equal(access_to_read(&request, &err), 200);
+    fake_header(&fake, "Origin", "http://evil.example");
+    assert_int_equal(access_to_read(&request, &err), 403);
+}
+
 static void the_page_with_the_token_may_change(void **state)
 {
     (void)state;
@@ -155,6 +171,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(
             only_localhost_and_addresses_are_our_names, begin),
+        cmocka_unit_test_setup(other_sites_may_not_read, begin),
         cmocka_unit_test_setup(the_page_with_the_token_may_change, begin),
         cmocka_unit_test_setup(other_sites_may_not_change, begin),
         cmocka_unit_test_setup(only_the_whole_token_is_right, begin),

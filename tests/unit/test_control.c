@@ -1166,9 +1166,16 @@ static void a_pause_that_a_dead_owner_never_saw_is_taken_back(void **state)
     assert_int_equal(workbench_store_run(bench, &run), TW_OK);
     ledger_run_done(&run);
     expect_control(bench, LEDGER_CONTROL_PAUSE);
+    bench->setup.queue_count = 0;
+    assert_int_equal(resume(bench, &err), TW_NOT_FOUND);
+    assert_true(unserved);
+    expect_control(bench, LEDGER_CONTROL_PAUSE);
+    bench->setup.queue_count = 1;
+    assert_int_equal(messages(bench), 0);
     assert_int_equal(resume(bench, &err), TW_OK);
     expect_control(bench, "");
     assert_string_equal(workbench_state(bench, JOB, "r1"), "running");
+    assert_int_equal(messages(bench), 1);
 }
 
 static void resume_accepts_a_changed_definition(void **state)

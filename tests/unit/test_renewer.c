@@ -158,6 +158,26 @@ static void several_threads_keep_one_lease(void **state)
     done(&held);
 }
 
+/* `slots` has become more: threads are added beside one that renews. */
+static void threads_are_added_beside_a_lease(void **state)
+{
+    struct workbench *bench = *state;
+    struct held held;
+    int64_t began_ms = platform_boot_ms();
+
+    renewer_free(bench->renewer);
+    bench->renewer = renewer_new(1);
+    hold(&held, bench, false);
+    virtual_sleep(5000);
+    renewer_set_runs(bench->renewer, 256);
+    while (platform_boot_ms() - began_ms < 300000) {
+        virtual_sleep(5000);
+        assert_true(deadline_is_open(&held.lease.deadline, platform_boot_ms()));
+    }
+    assert_int_equal(let_go(&held), LEASE_VALID);
+    done(&held);
+}
+
 static bool checkpoint_stored(struct workbench *bench)
 {
     struct ledger_run run;
@@ -694,6 +714,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(a_lease_outlives_its_visibility_timeout),
         VIRTUAL(several_threads_keep_one_lease),
+        VIRTUAL(threads_are_added_beside_a_lease),
         VIRTUAL(what_failed_in_an_earlier_attempt_is_dropped_too),
         VIRTUAL(a_phase_that_is_refused_is_soon_tried_again),
         VIRTUAL(one_slow_answer_is_forgotten),

@@ -148,10 +148,10 @@ static int end_with(
     return EXIT_FAILED;
 }
 
-/* *ret_rejected (may be NULL): all lines are stored, skipped or rejected, and
- * some were rejected. */
+/* *ret_result (may be NULL) is set if all lines are stored, skipped or
+ * rejected. */
 static int perform(struct table_command *command,
-    const struct import_options *options, bool *ret_rejected)
+    const struct import_options *options, struct import_result *ret_result)
 {
     const struct transfer transfer = table_command_transfer(command);
     struct import *import = import_new(&transfer, options);
@@ -172,8 +172,8 @@ static int perform(struct table_command *command,
             "import %s has already succeeded: nothing was done", options->id);
     else
         print_stored(command, &result);
-    if (ret_rejected)
-        *ret_rejected = result.rejected > 0;
+    if (ret_result)
+        *ret_result = result;
     return end_with(options, &result);
 }
 
@@ -228,7 +228,7 @@ static int check_folder(const char *path, const struct folder *folder)
 }
 
 static int import_file(struct table_command *command,
-    const struct folder_file *file, bool *ret_rejected)
+    const struct folder_file *file, struct import_result *ret_result)
 {
     const char *id = command->invocation->values[OPTION_ID];
     struct import_options options;
@@ -238,19 +238,19 @@ static int import_file(struct table_command *command,
     if (id)
         id = arena_format(&command->arena, "%s.%s", id, file->table).at;
     code = read_options(command, file->path, id, &options);
-    return code == EXIT_DONE ? perform(command, &options, ret_rejected) : code;
+    return code == EXIT_DONE ? perform(command, &options, ret_result) : code;
 }
 
 /* After rejected lines in one table the next ones are imported nevertheless. */
 static int import_each(
     struct table_command *command, const struct folder *folder)
 {
-    size_t imported = 0, rejected = 0;
+    size_t imported = 0, repeated = 0, rejected = 0;
     int code = EXIT_DONE;
 
     for (size_t i = 0; i < folder->count && code == EXIT_DONE; i++) {
         const struct folder_file *file = &folder->files[i];
-        bool has_rejected = false;
+        struct import_result result = {.rejected = 0};
 
         if (is_own_table(file->table)) {
             say("%s is not imported, because a worker would continue its runs "
@@ -258,15 +258,20 @@ static int import_each(
                 file->path, file->table);
             continue;
         }
-        code = import_file(command, file, &has_rejected);
-        if (has_rejected)
+        code = import_file(command, file, &result);
+        if (result.rejected > 0)
             code = EXIT_DONE;
-        rejected += has_rejected;
-        imported++;
+        rejected += result.rejected > 0;
+        repeated += result.repeated;
+        imported += !result.repeated;
     }
     if (code != EXIT_DONE)
         return code;
     say("%zu table%s imported", imported, imported == 1 ? "" : "s");
+    if (repeated > 0)
+        say("%zu table%s had been imported under this id before, and nothing "
+            "was done: take a new id to import %s again",
+            repeated, repeated == 1 ? "" : "s", repeated == 1 ? "it" : "them");
     if (rejected == 0)
         return EXIT_DONE;
     say("lines of %zu table%s were rejected", rejected,

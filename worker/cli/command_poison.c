@@ -32,6 +32,7 @@ struct poison {
     const struct invocation *invocation;
     struct session session;
     struct store *store; /* NULL: the store's file does not exist yet */
+    const struct definition *definition; /* of session.load */
     const struct action *action;
     struct runs_query query; /* selects the runs for list and --all */
 };
@@ -143,8 +144,8 @@ static int retry_one(struct poison *poison, const struct ledger_run *run)
 {
     bool unserved = false;
     struct err err;
-    enum tw_err outcome = control_retry(
-        load_lend(poison->session.load), run->job, run->id, &unserved, &err);
+    enum tw_err outcome =
+        control_retry(poison->definition, run->job, run->id, &unserved, &err);
 
     if (outcome == TW_NOT_FOUND && unserved)
         return end_unserved(run);
@@ -304,7 +305,8 @@ static void act_on_next(void *arg)
     struct crew *crew = arg;
     size_t i;
 
-    while ((i = atomic_fetch_add(&crew->next, 1)) < crew->count) {
+    while (!atomic_load(&crew->poison->session.stopped) &&
+           (i = atomic_fetch_add(&crew->next, 1)) < crew->count) {
         int code = crew->poison->action->act(crew->poison, crew->runs[i]);
 
         if (code != EXIT_DONE)
@@ -407,7 +409,8 @@ static int act_on_copies(struct poison *poison, struct left *left)
     size_t count;
 
     qsort(left->runs, left->count, sizeof(*left->runs), compare_copies);
-    for (size_t i = 0; i < left->count;) {
+    for (size_t i = 0;
+         i < left->count && !atomic_load(&poison->session.stopped);) {
         if (left->done[i]) {
             i++;
             continue;
@@ -443,6 +446,8 @@ static int act_on_many(struct poison *poison, const struct runs *runs)
     mem_free(list);
     mem_free(left.runs);
     mem_free(left.done);
+    if (atomic_load(&poison->session.stopped))
+        return session_stopped();
     return code == EXIT_DONE ? exit_code : code;
 }
 
@@ -501,6 +506,7 @@ static int act(struct poison *poison)
     if (!poison->store)
         return act_on_each(poison, &(struct runs){.count = 0});
     session_request_pool(&poison->session);
+    poison->definition = load_lend(poison->session.load);
     return one ? act_on_one(poison, poison->invocation->args[1])
                : act_on_all(poison);
 }

@@ -14,6 +14,8 @@
 static bool is_resumable(const struct ledger_run *run)
 {
     return run->state == LEDGER_PAUSED ||
+           (run->state == LEDGER_RUNNING &&
+               slice_is(run->control, LEDGER_CONTROL_PAUSE)) ||
            slice_is(run->waits_for, LEDGER_WAITS_FOR_DEFINITION);
 }
 
@@ -23,7 +25,8 @@ static int end_unserved(const struct one_run *one)
 
     buf_init(&command, SENTENCE_MAX);
     one_run_add_command(one->run, &command);
-    say("run %.*s stays paused: no queue serves job %.*s; continue it with: %s",
+    say("run %.*s does not continue: no queue serves job %.*s; continue it "
+        "with: %s",
         SLICE_ARG(one->run->id), SLICE_ARG(one->run->job), buf_text(&command));
     buf_done(&command);
     return EXIT_UNREACHABLE;

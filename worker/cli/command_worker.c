@@ -326,8 +326,6 @@ static int run_consumer(struct service *service, struct consumer *consumer,
 
     show_consumer(service, consumer);
     code = consumer_run(consumer, &result, &err);
-    signals_stop(service->signals);
-    service->signals = NULL;
     if (code != TW_OK)
         return end_of_service(definition, code, &err);
     return drain && !result.stopped ? end_of_drain(&result) : EXIT_DONE;
@@ -356,6 +354,9 @@ static int serve(struct service *service, bool drain)
     if (exit_code == EXIT_DONE)
         exit_code = run_consumer(service, consumer, definition, drain);
     monitor_stop(service->monitor);
+    /* Last: its thread ends the process if all of this takes too long. */
+    signals_stop(service->signals);
+    service->signals = NULL;
     consumer_free(consumer);
     activity_free(options.activity);
     lock_file_close(options.lock_file);

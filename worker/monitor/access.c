@@ -40,7 +40,7 @@ static bool is_ip_address(struct slice name)
     char text[INET6_ADDRSTRLEN];
     struct in6_addr address;
 
-    if (name.len >= sizeof(text))
+    if (name.len == 0 || name.len >= sizeof(text))
         return false;
     memcpy(text, name.at, name.len);
     text[name.len] = '\0';
@@ -54,18 +54,6 @@ static bool is_localhost(struct slice name)
 
     return name.len == sizeof(localhost) - 1 &&
            strncasecmp(name.at, localhost, name.len) == 0;
-}
-
-unsigned access_to_read(const struct http_request *request, struct err *err)
-{
-    const char *host = http_request_header(request, "Host");
-    struct slice name = host ? host_of(host) : (struct slice){0};
-
-    if (is_localhost(name) || is_ip_address(name))
-        return 200;
-    (void)err_fail(
-        err, TW_FORBIDDEN, "the Host must be an IP address or localhost");
-    return 403;
 }
 
 /* ---- other sites ---- */
@@ -93,20 +81,39 @@ static unsigned refuse(unsigned status, struct err *err, const char *why)
     return status;
 }
 
-static unsigned check_site(const struct http_request *request, struct err *err)
+/* Does a browser say that a page of another site sends the request? */
+static bool is_of_other_site(const struct http_request *request)
 {
     const char *origin = http_request_header(request, "Origin");
     const char *site = http_request_header(request, "Sec-Fetch-Site");
     const char *host = http_request_header(request, "Host");
 
+    return (origin && !is_own_origin(origin, host)) ||
+           (site && strcasecmp(site, "same-origin") != 0 &&
+               strcasecmp(site, "none") != 0);
+}
+
+/* A page of another site cannot see what it reads here, but each reading costs
+ * requests to the store. */
+unsigned access_to_read(const struct http_request *request, struct err *err)
+{
+    const char *host = http_request_header(request, "Host");
+    struct slice name = host ? host_of(host) : (struct slice){0};
+
+    if (!is_localhost(name) && !is_ip_address(name))
+        return refuse(403, err, "the Host must be an IP address or localhost");
+    if (is_of_other_site(request))
+        return refuse(403, err, "the request comes from another site");
+    return 200;
+}
+
+static unsigned check_change(
+    const struct http_request *request, struct err *err)
+{
     if (!is_json(http_request_header(request, "Content-Type")))
         return refuse(415, err, "the body must be application/json");
     if (!http_request_header(request, ACCESS_HEADER))
         return refuse(403, err, "the header " ACCESS_HEADER " is missing");
-    if ((origin && !is_own_origin(origin, host)) ||
-        (site && strcasecmp(site, "same-origin") != 0 &&
-            strcasecmp(site, "none") != 0))
-        return refuse(403, err, "the request comes from another site");
     return 200;
 }
 
@@ -183,7 +190,7 @@ unsigned access_to_change(const struct http_request *request,
     char *path;
 
     if (status == 200)
-        status = check_site(request, err);
+        status = check_change(request, err);
     if (status != 200)
         return status;
     if (!setup->admin_token_file)

@@ -26,8 +26,9 @@ struct http_request;
 
 /*
  * access_to_read: 200 if the request's Host is localhost or an IP address,
- * which cannot be made to lead to another machine as a name can. Otherwise the
- * status of the refusal, and err says what is wrong.
+ * which cannot be made to lead to another machine as a name can, and if no
+ * browser says that another site sends it. Otherwise the status of the refusal,
+ * and err says what is wrong.
  */
 unsigned access_to_read(const struct http_request *request, struct err *err);
 

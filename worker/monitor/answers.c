@@ -34,7 +34,8 @@ struct answers {
     struct platform_cond changed;
     struct entry entries[ANSWERS_MAX];
     uint64_t turns;
-    int64_t tick_ms; /* when the next tick is due */
+    int64_t tick_ms;  /* when the next tick is due */
+    uint64_t forgets; /* counts answers_forget() */
     bool closing;
 };
 
@@ -68,6 +69,7 @@ static void work(struct answers *answers, struct entry *entry)
 {
     struct answer answer = {.status = 200};
     int64_t began_ms = platform_boot_ms(), now_ms;
+    uint64_t forgets = answers->forgets;
 
     entry->stage = STAGE_WORKING;
     platform_unlock(&answers->lock);
@@ -78,7 +80,11 @@ static void work(struct answers *answers, struct entry *entry)
     buf_done(&entry->answer.body);
     entry->answer = answer;
     entry->stage = STAGE_READY;
-    entry->until_ms = now_ms + fresh_ms(&answers->options, now_ms - began_ms);
+    /* What was read before a change is given to those who wait for it only. */
+    entry->until_ms =
+        answers->forgets == forgets
+            ? now_ms + fresh_ms(&answers->options, now_ms - began_ms)
+            : 0;
     platform_wake_all(&answers->changed);
 }
 
@@ -165,6 +171,7 @@ static void copy(struct entry *entry, unsigned *ret_status, struct buf *to)
 {
     *ret_status = entry->answer.status;
     buf_add_slice(to, buf_slice(&entry->answer.body));
+    to->overflow |= entry->answer.body.overflow;
 }
 
 /* Make the thread look for an answer, and wait for it. */
@@ -230,6 +237,7 @@ enum answers_state answers_look(struct answers *answers, const char *beginning,
 void answers_forget(struct answers *answers)
 {
     platform_lock(&answers->lock);
+    answers->forgets++;
     for (size_t i = 0; i < ANSWERS_MAX; i++)
         answers->entries[i].until_ms = 0;
     platform_unlock(&answers->lock);

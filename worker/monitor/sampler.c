@@ -26,6 +26,10 @@
  * samples of other queues do. */
 #define REQUEST_MS 5000
 
+/* What was sampled longer ago says nothing: the thread hangs, at an archive's
+ * file system for one, or nobody has looked since. */
+#define OLD_MS INT64_C(900000)
+
 struct sampler {
     struct consumer *consumer;
     struct platform_thread thread;
@@ -288,6 +292,7 @@ static int64_t grown(int64_t oldest_ms, int64_t since_ms)
 static void copy_samples(const struct samples *from, struct samples *ret)
 {
     int64_t since_ms = platform_boot_ms() - from->taken_ms;
+    bool old = since_ms > OLD_MS;
 
     *ret = *from;
     ret->queues = mem_array(from->queue_count + 1, sizeof(*ret->queues));
@@ -295,6 +300,9 @@ static void copy_samples(const struct samples *from, struct samples *ret)
         ret->queues[i] = from->queues[i];
         ret->queues[i].queue = copy_text(from->queues[i].queue);
         ret->queues[i].oldest_ms = grown(from->queues[i].oldest_ms, since_ms);
+        if (old)
+            ret->queues[i] =
+                (struct sample_queue){.queue = ret->queues[i].queue};
     }
     ret->archives = mem_array(from->archive_count + 1, sizeof(*ret->archives));
     for (size_t i = 0; i < from->archive_count; i++) {

@@ -81,6 +81,7 @@ static const char *const security_headers[][2] = {
         "img-src 'self'; connect-src 'self'; base-uri 'none'; "
         "form-action 'none'; frame-ancestors 'none'"},
     {"Referrer-Policy", "no-referrer"},
+    {"Cross-Origin-Resource-Policy", "same-origin"},
 };
 #define SECURITY_HEADERS                                                       \
     (sizeof(security_headers) / sizeof(security_headers[0]))

@@ -246,6 +246,7 @@ static void show(struct consumer *consumer, enum consumer_stage stage)
 
     platform_lock(&consumer->lock);
     consumer->view.stage = stage;
+    consumer->view.slots = (size_t)consumer->definition->setup->slots;
     consumer->view.progress_ms = platform_boot_ms();
     consumer->view.outage = outage->lasts;
     consumer->view.outage_since_ms = outage->since_ms;
@@ -460,6 +461,7 @@ static void take_definition(
     request_pool_set_count(
         consumer->request_pool, (unsigned)definition->setup->requests);
     worker_threads_pause(consumer->threads, true); /* until the ledger works */
+    renewer_set_runs(consumer->renewer, (size_t)definition->setup->slots);
     worker_threads_reload(consumer->threads, definition);
     watch_store(consumer);
     begin_anew(consumer);
@@ -1007,7 +1009,6 @@ struct consumer *consumer_new(const struct consumer_options *options)
     platform_cond_init(&consumer->changed);
     platform_mutex_init(&consumer->look_lock);
     consumer->view.progress_ms = platform_boot_ms();
-    consumer->view.slots = (size_t)options->definition->setup->slots;
     orphans_init(&consumer->orphans, &consumer->deadline, options->lock_file);
     prune_init(&consumer->prune);
     begin_anew(consumer);

@@ -549,6 +549,18 @@ static enum tw_err wake(const struct definition *definition,
     return outcome;
 }
 
+/* The owner has not acted on the pause yet. Whether or not it still lives, it
+ * need not: a dead owner's run gets a wake-up message. */
+static enum tw_err take_back_pause(struct asking *asking,
+    struct ledger_run *run, int64_t now_ticks, struct err *err)
+{
+    asking->asked = ledger_lease_is_live(run, now_ticks);
+    if (!asking->asked && !queue_of(asking->definition, run))
+        return refuse_unserved(asking, run, err);
+    run->control = (struct slice){0};
+    return TW_OK;
+}
+
 static enum tw_err set_resumed(struct asking *asking, struct ledger_run *run,
     int64_t now_ticks, struct err *err)
 {
@@ -559,11 +571,8 @@ static enum tw_err set_resumed(struct asking *asking, struct ledger_run *run,
         return err_fail(err, TW_CONFLICT,
             "job %.*s is not in the configuration", SLICE_ARG(run->job));
     if (run->state == LEDGER_RUNNING &&
-        slice_is(run->control, LEDGER_CONTROL_PAUSE)) {
-        run->control = (struct slice){0};
-        asking->asked = true;
-        return TW_OK;
-    }
+        slice_is(run->control, LEDGER_CONTROL_PAUSE))
+        return take_back_pause(asking, run, now_ticks, err);
     if (run->state != LEDGER_PAUSED && !for_definition)
         return refuse_state(run, err);
     if (!queue_of(asking->definition, run))

@@ -21,6 +21,7 @@
 #include "worker/base/platform.h"
 #include "worker/base/text.h"
 #include "worker/run/report.h"
+#include "worker/run/setup.h"
 #include "worker/store/request_pool.h"
 
 #define FAILED_ENTITIES_KEPT 10
@@ -92,16 +93,16 @@ struct renewer_thread {
 };
 
 struct renewer {
-    struct renewer_thread *threads;
-    size_t thread_count;
+    struct renewer_thread *threads; /* room for those of SETUP_SLOTS_MAX runs */
 
     struct platform_mutex lock; /* guards all below, and each renewal */
+    size_t thread_count;
     struct {
         struct renewer_thread *thread; /* NULL: none is idle */
         int64_t until_ms;              /* when the wait of `thread` ends */
     } watchers[PARTS];
     struct renewal *first;
-    bool started; /* the threads exist */
+    size_t started; /* so many of the threads exist */
     bool ending;
 };
 
@@ -361,9 +362,6 @@ static void take_answer(struct renewal *renewal, enum lease_status word,
         if (lease_clock_in_doubt(&renewal->lease->clock))
             ledger->retry_ms = retry_ms(renewal);
         take_asked(renewal);
-        if (renewal->logs_progress)
-            report_progress(&renewal->report, run_log(renewal->run),
-                &renewal->lease->run, platform_boot_ms());
         return;
     }
     log_run_debug(run_log(renewal->run), "the ledger could not be written: %s",
@@ -394,6 +392,12 @@ static void renew_ledger(struct renewal *renewal)
     word = lease_write_run(renewal->lease, &err);
     platform_lock(lock);
     take_answer(renewal, word, sent_ms, &err);
+    if (word != LEASE_VALID || !renewal->logs_progress)
+        return;
+    platform_unlock(lock); /* a log that takes no lines delays no lease */
+    report_progress(&renewal->report, run_log(renewal->run),
+        &renewal->lease->run, platform_boot_ms());
+    platform_lock(lock);
 }
 
 /* ---- the threads ---- */
@@ -504,27 +508,40 @@ static void serve(void *arg)
 /* Lock held. */
 static void start_threads(struct renewer *renewer)
 {
-    for (size_t i = 0; i < renewer->thread_count && !renewer->started; i++) {
-        struct renewer_thread *thread = &renewer->threads[i];
+    for (; renewer->started < renewer->thread_count; renewer->started++) {
+        struct renewer_thread *thread = &renewer->threads[renewer->started];
 
         thread->renewer = renewer;
-        thread->part = i == 0 ? PART_MESSAGE : PART_LEDGER;
+        thread->part = renewer->started == 0 ? PART_MESSAGE : PART_LEDGER;
         platform_start(&thread->thread, "renewer", serve, thread);
     }
-    renewer->started = true;
+}
+
+static size_t threads_for(size_t runs)
+{
+    assert(runs <= SETUP_SLOTS_MAX);
+    return 1 + (runs + RUNS_PER_THREAD - 1) / RUNS_PER_THREAD;
 }
 
 struct renewer *renewer_new(size_t runs)
 {
     struct renewer *renewer = mem_alloc(sizeof(*renewer));
 
-    renewer->thread_count = 1 + (runs + RUNS_PER_THREAD - 1) / RUNS_PER_THREAD;
     renewer->threads =
-        mem_array(renewer->thread_count, sizeof(*renewer->threads));
+        mem_array(threads_for(SETUP_SLOTS_MAX), sizeof(*renewer->threads));
     platform_mutex_init(&renewer->lock);
-    for (size_t i = 0; i < renewer->thread_count; i++)
-        platform_cond_init(&renewer->threads[i].wake);
+    renewer_set_runs(renewer, runs);
     return renewer;
+}
+
+void renewer_set_runs(struct renewer *renewer, size_t runs)
+{
+    platform_lock(&renewer->lock);
+    while (renewer->thread_count < threads_for(runs))
+        platform_cond_init(&renewer->threads[renewer->thread_count++].wake);
+    if (renewer->started > 0)
+        start_threads(renewer);
+    platform_unlock(&renewer->lock);
 }
 
 void renewer_free(struct renewer *renewer)
@@ -537,7 +554,7 @@ void renewer_free(struct renewer *renewer)
     for (size_t i = 0; i < renewer->thread_count; i++)
         platform_wake_all(&renewer->threads[i].wake);
     platform_unlock(&renewer->lock);
-    for (size_t i = 0; renewer->started && i < renewer->thread_count; i++)
+    for (size_t i = 0; i < renewer->started; i++)
         platform_join(&renewer->threads[i].thread);
     for (size_t i = 0; i < renewer->thread_count; i++)
         platform_cond_done(&renewer->threads[i].wake);

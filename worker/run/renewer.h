@@ -40,6 +40,11 @@ struct renewer;
  * left.
  */
 struct renewer *renewer_new(size_t runs);
+
+/* renewer_set_runs: from now on for this many runs, SETUP_SLOTS_MAX at most:
+ * missing threads are added. Threads that are no longer needed stay. */
+void renewer_set_runs(struct renewer *renewer, size_t runs);
+
 void renewer_free(struct renewer *renewer);
 
 /*

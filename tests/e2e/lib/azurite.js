@@ -6,6 +6,7 @@
 const {spawn} = require('child_process');
 const crypto = require('crypto');
 const path = require('path');
+const secrets = require('./secrets');
 const {within} = require('./wait');
 
 const ACCOUNTS = 600; // a crash at every request takes one each
@@ -77,6 +78,7 @@ class Azurite {
 
 // connection_string: for an account whose services answer on these ports.
 function connection_string(account, key, table_port, queue_port) {
+  secrets.keep(key);
   const at = (port) => `http://127.0.0.1:${port}/${account}`;
   return `DefaultEndpointsProtocol=http;AccountName=${account};` +
       `AccountKey=${key};TableEndpoint=${at(table_port)};` +

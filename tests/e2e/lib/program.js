@@ -6,6 +6,7 @@
 const {spawn} = require('child_process');
 const fs = require('fs');
 const path = require('path');
+const secrets = require('./secrets');
 const {within} = require('./wait');
 
 const COMMAND_LIMIT_MS = 120000;
@@ -47,6 +48,8 @@ class Program {
           fs.writeFileSync(path.join(process.env.E2E_LOGS,
               `${path.basename(this.folder)}-${child.pid}.log`), running.log);
         running.over = true;
+        secrets.search(words.join(' '), running.out, running.log,
+            words.join(' '));
         resolve({code, signal});
       });
     });

@@ -7,6 +7,7 @@
 
 const crypto = require('crypto');
 const http = require('http');
+const secrets = require('./secrets');
 
 const CLIENT = '11111111-2222-3333-4444-555555555555';
 const TENANT = '66666666-7777-8888-9999-000000000000';
@@ -25,6 +26,8 @@ class TokenServer {
 
   static async start() {
     const server = new TokenServer();
+    secrets.keep(server.header);
+    secrets.keep(server.assertion);
     server.http = http.createServer((request, response) => {
       let body = '';
       request.setEncoding('utf8').on('data', (text) => (body += text));
@@ -117,6 +120,7 @@ class TokenServer {
     ].join('.');
     const expires_in = this.promises_s ?? this.lives_s;
     this.tokens.push(token);
+    secrets.keep(token);
     return authority ?
       {token_type: 'Bearer', expires_in, access_token: token} : {
         access_token: token, token_type: 'Bearer', resource: RESOURCE,

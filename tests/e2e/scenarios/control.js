@@ -8,11 +8,11 @@ const assert = require('assert');
 const fs = require('fs');
 const path = require('path');
 const {channel} = require('../lib/jobs');
-const {sleep} = require('../lib/wait');
+const {each, sleep} = require('../lib/wait');
 
-// Entities of each kind, and the rate at which they take a quarter of a minute.
+// Entities of each kind, and the rate at which they take 40 s.
 const MANY = 600;
-const SLOW = 40;
+const SLOW = 15;
 const FAST = 100000;
 const EFFECT_MS = 10000;
 
@@ -20,47 +20,55 @@ const keys = Array.from({length: MANY}, (_, i) => String(i).padStart(4, '0'));
 const entities = (partition) => keys.map(
     (RowKey) => ({PartitionKey: partition, RowKey, Title: `On ${RowKey}`}));
 
-const jobs_at = (max_entities_per_second) => {
+// jobs_of: one of each kind, on tables of its own whose names end with n.
+const jobs_of = (max_entities_per_second, n) => {
   const at = (job) => ({...job, max_entities_per_second});
   return {
-    cascade: at({
+    [`cascade-${n}`]: at({
       kind: 'cascade-delete', args: ['channel'], settle: '0s',
       parent: {
-        table: 'Channels', partition_key: '{channel}', row_key: '',
+        table: `Channels${n}`, partition_key: '{channel}', row_key: '',
         tombstone: {Deleted: true},
       },
-      children: [{table: 'Blogs', partition_key: '{channel}'}],
+      children: [{table: `Blogs${n}`, partition_key: '{channel}'}],
     }),
-    purge: at({kind: 'delete', table: 'Purged', all: true}),
-    upgrade: at({
-      kind: 'schema-upgrade', table: 'Upgraded',
+    [`purge-${n}`]: at({kind: 'delete', table: `Purged${n}`, all: true}),
+    [`upgrade-${n}`]: at({
+      kind: 'schema-upgrade', table: `Upgraded${n}`,
       version: {property: 'V', absent: 1},
       versions: [{to: 2, steps: [
         {add: {property: 'Language', type: 'Edm.String', value: 'en'}}]}],
     }),
-    copy: at({
-      kind: 'copy', from: {table: 'Sources'},
-      to: {table: 'Copies', partition_key: 'c_{PartitionKey}'},
+    [`copy-${n}`]: at({
+      kind: 'copy', from: {table: `Sources${n}`},
+      to: {table: `Copies${n}`, partition_key: 'c_{PartitionKey}'},
     }),
-    move: at({
-      kind: 'move', from: {table: 'Here'},
-      to: {table: 'There', partition_key: 'm_{PartitionKey}'},
+    [`move-${n}`]: at({
+      kind: 'move', from: {table: `Here${n}`},
+      to: {table: `There${n}`, partition_key: 'm_{PartitionKey}'},
     }),
   };
 };
-const KINDS = Object.keys(jobs_at(0));
 const TABLES = ['Channels', 'Blogs', 'Purged', 'Upgraded', 'Sources', 'Copies',
   'Here', 'There'];
+const numbers = (count) => Array.from({length: count}, (_, n) => n);
+const jobs_at = (rate, count) =>
+  Object.assign({}, ...numbers(count).map((n) => jobs_of(rate, n)));
+const tables_of = (count) =>
+  numbers(count).flatMap((n) => TABLES.map((table) => `${table}${n}`));
 
-async function seed(suite) {
-  await suite.store.insert('Channels', [channel('c')]);
-  await suite.store.insert('Blogs', entities('c'));
-  for (const table of ['Purged', 'Upgraded', 'Sources', 'Here'])
-    await suite.store.insert(table, entities('p'));
-  for (const kind of KINDS) {
-    const args = kind === 'cascade' ? ['channel=c'] : [];
+// seed: the tables, and a message for each job; the run's id is the job's name.
+async function seed(suite, count) {
+  for (const n of numbers(count)) {
+    await suite.store.insert(`Channels${n}`, [channel('c')]);
+    await suite.store.insert(`Blogs${n}`, entities('c'));
+    for (const table of ['Purged', 'Upgraded', 'Sources', 'Here'])
+      await suite.store.insert(`${table}${n}`, entities('p'));
+  }
+  for (const job of Object.keys(jobs_at(0, count))) {
+    const args = job.startsWith('cascade') ? ['channel=c'] : [];
     await suite.program.ok(
-        [...suite.options, 'enqueue', kind, ...args, '--id', kind],
+        [...suite.options, 'enqueue', job, ...args, '--id', job],
         {env: suite.environment});
   }
 }
@@ -77,10 +85,13 @@ async function acts(suite, ...args) {
       `${args.join(' ')} took ${Date.now() - begun} ms`);
 }
 
-async function pause_all(suite, worker) {
-  await Promise.all(KINDS.map((kind) => acts(suite, 'pause', kind)));
-  const paused = await Promise.all(
-      KINDS.map((kind) => suite.state(kind, ['paused'], worker)));
+// pause_all: a few at a time, as one person would.
+async function pause_all(suite, runs, worker) {
+  const paused = [];
+  await each(runs, 5, async (run) => {
+    await acts(suite, 'pause', run);
+    paused.push(await suite.state(run, ['paused'], worker));
+  });
   await sleep(2000);
   for (const before of paused) {
     const now = await suite.run_of(before.Id);
@@ -90,45 +101,51 @@ async function pause_all(suite, worker) {
   }
 }
 
-async function give_rate(suite, worker, rate) {
-  suite.program.configure({...suite.configuration, jobs: jobs_at(rate)});
+async function give_rate(suite, count, runs, worker, rate) {
+  suite.program.configure({...suite.configuration, jobs: jobs_at(rate, count)});
   worker.kill('SIGHUP');
   const begun = Date.now();
   // A move that was paused within a load waits 30 s for late inserts (A4).
-  for (const kind of KINDS.filter((k) => k !== 'move'))
-    await suite.state(kind, ['succeeded'], worker);
+  const moves = runs.filter((run) => run.startsWith('move'));
+  for (const run of runs.filter((r) => !moves.includes(r)))
+    await suite.state(run, ['succeeded'], worker);
   assert.ok(Date.now() - begun < EFFECT_MS,
       `the new rate took ${Date.now() - begun} ms`);
-  await suite.state('move', ['succeeded'], worker);
+  for (const run of moves) await suite.state(run, ['succeeded'], worker);
 }
 
-async function all_is_done(suite) {
+async function all_is_done(suite, count) {
   const counts = {Channels: 0, Blogs: 0, Purged: 0, Upgraded: MANY,
     Sources: MANY, Copies: MANY, Here: 0, There: MANY};
-  for (const [table, count] of Object.entries(counts))
-    assert.strictEqual((await suite.store.read(table)).length, count, table);
+  for (const n of numbers(count))
+    for (const [table, many] of Object.entries(counts))
+      assert.strictEqual(
+          (await suite.store.read(`${table}${n}`)).length, many, table);
 }
 
-async function every_kind(suite) {
-  await suite.open({jobs: jobs_at(SLOW), tables: TABLES, worker: {slots: 8}});
-  await seed(suite);
+// count: how many runs of each kind there are at once.
+const every_kind = (count) => async (suite) => {
+  const runs = Object.keys(jobs_at(SLOW, count));
+  await suite.open({jobs: jobs_at(SLOW, count), tables: tables_of(count),
+    worker: {slots: runs.length + 3}});
+  await seed(suite, count);
   const worker = suite.worker([]);
-  await suite.judge('a run of every kind is paused within 10 s', async () => {
-    for (const kind of KINDS)
-      await suite.state(kind, ['running'], worker);
-    await sleep(3000);
-    await pause_all(suite, worker);
-  });
-  await suite.judge('a run of every kind is resumed', async () => {
-    for (const kind of KINDS) await acts(suite, 'resume', kind);
-    for (const kind of KINDS) await suite.state(kind, ['running'], worker);
+  await suite.judge(`${runs.length} runs are paused, each within 10 s`,
+      async () => {
+        for (const run of runs) await suite.state(run, ['running'], worker);
+        await sleep(3000);
+        await pause_all(suite, runs, worker);
+      });
+  await suite.judge(`${runs.length} runs are resumed`, async () => {
+    await each(runs, 5, (run) => acts(suite, 'resume', run));
+    for (const run of runs) await suite.state(run, ['running'], worker);
   });
   await suite.judge('a new rate takes effect within 10 s',
-      () => give_rate(suite, worker, FAST));
-  await suite.judge('nothing is lost by it', () => all_is_done(suite));
+      () => give_rate(suite, count, runs, worker, FAST));
+  await suite.judge('nothing is lost by it', () => all_is_done(suite, count));
   worker.kill('SIGTERM');
   assert.strictEqual((await suite.program.end(worker)).code, 0);
-}
+};
 
 // Goal: a key that was rotated holds runs; a new one in the file and SIGHUP let
 // them go on, and no run has failed for it.
@@ -197,7 +214,9 @@ async function many_ended(suite) {
 
 module.exports = [
   {name: 'control of every kind', stores: ['limited', 'embedded'], seconds: 40,
-    body: every_kind},
+    body: every_kind(1)},
+  {name: 'control of ten of every kind', stores: ['limited', 'embedded'],
+    seconds: 300, long: true, body: every_kind(10)},
   {name: 'control rotated key', stores: ['limited'], seconds: 15, body: rotated},
   {name: 'control many ended runs', stores: ['limited'], seconds: 10,
     body: many_ended},

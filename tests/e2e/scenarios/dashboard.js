@@ -14,6 +14,7 @@ const {connection_string} = require('../lib/azurite');
 const {Browser, NARROW, shot, violations} = require('../lib/browser');
 const {tail} = require('../lib/program');
 const {LEDGER} = require('../lib/proxy');
+const secrets = require('../lib/secrets');
 const {sleep, until} = require('../lib/wait');
 
 const TOKEN = '0123456789abcdef-dashboard-token';
@@ -90,7 +91,10 @@ function ask(port, method, request, headers = {}, body = '') {
         {host: '127.0.0.1', port, method, path: request, headers}, (answer) => {
           let got = '';
           answer.setEncoding('utf8').on('data', (part) => (got += part));
-          answer.on('end', () => resolve({status: answer.statusCode, body: got}));
+          answer.on('end', () => {
+            secrets.search(`${method} ${request}`, got);
+            resolve({status: answer.statusCode, body: got});
+          });
         });
     asked.on('error', reject);
     asked.end(body);
@@ -114,6 +118,7 @@ async function configured(suite, worker = {}) {
       queues: [{name: 'tableward'}, {name: 'bulk', slots: 2}], ...worker,
     },
   });
+  secrets.keep(TOKEN);
   fs.writeFileSync(path.join(suite.folder, 'token'), `${TOKEN}\n`);
 }
 

@@ -43,10 +43,12 @@
 
 /* Length of the log, in pages of 4 KiB, from which db_tidy() moves it into the
  * file (LOG_PAGES), and from which db_tidy() also waits for readers, which
- * prevent the log from restarting (LOG_PAGES_MAX). */
+ * prevent the log from restarting (LOG_PAGES_MAX). All other writers wait too,
+ * so it waits for RESTART_WAIT_MS at most, and only once nothing is left to be
+ * moved: a long reader, such as a backup, prevents that. */
 #define LOG_PAGES 1000
 #define LOG_PAGES_MAX (8 * LOG_PAGES)
-#define LOG_WAIT_MS 1000
+#define RESTART_WAIT_MS 50
 
 /*
  * Free pages of the file, of 4 KiB. Later entities use them again, so only a
@@ -69,9 +71,10 @@ struct db {
     bool stamped;       /* db_stamp() called since db_begin */
     struct clock clock; /* the file's clock as db_begin or db_look read it */
     char identity[IDENTITY_LEN + 1]; /* db_identity(); "": NULL */
-    int log_pages;   /* length of the log after the last commit */
-    bool gives_back; /* db_give_back() has begun and kept more than it must */
-    bool shortened;  /* the file is shortened when the log is moved into it */
+    int log_pages;     /* length of the log after the last commit */
+    int restart_pages; /* db_tidy() tries to restart the log from this length */
+    bool gives_back;   /* db_give_back() has begun and kept more than it must */
+    bool shortened;    /* the file is shortened when the log is moved into it */
     struct file_state state; /* DB_READ_ONLY: when it was opened */
     struct buf keys[2];      /* see db_column_key() */
     struct platform_mutex nap_lock;
@@ -826,6 +829,18 @@ enum tw_err db_open(
     return code;
 }
 
+/* Move the log into the file as far as readers permit; no other writer waits
+ * for it. Returns the length of the log; -1: some of it had to stay. */
+static int move_log(struct db *db)
+{
+    int pages = 0, moved = -1;
+
+    end_if_indeterminate(
+        db->path, sqlite3_wal_checkpoint_v2(db->sqlite, NULL,
+                      SQLITE_CHECKPOINT_PASSIVE, &pages, &moved));
+    return moved == pages ? pages : -1;
+}
+
 void db_close(struct db *db)
 {
     if (!db)
@@ -834,9 +849,10 @@ void db_close(struct db *db)
         sqlite3_finalize(db->statements[i]);
     if (db->role == DB_WRITER && db->sqlite) {
         db->until_ms = 0;
-        end_if_indeterminate(
-            db->path, sqlite3_wal_checkpoint_v2(db->sqlite, NULL,
-                          SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL));
+        if (move_log(db) >= 0)
+            end_if_indeterminate(
+                db->path, sqlite3_wal_checkpoint_v2(db->sqlite, NULL,
+                              SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL));
     }
     sqlite3_close(db->sqlite);
     for (size_t i = 0; i < 2; i++)
@@ -972,19 +988,20 @@ int64_t db_stamp(struct db *db)
 
 void db_tidy(struct db *db)
 {
-    bool is_huge = db->log_pages >= LOG_PAGES_MAX;
+    int pages, result;
 
     if (db->log_pages < LOG_PAGES && !db->shortened)
         return;
-    db->until_ms = platform_boot_ms() + LOG_WAIT_MS;
-    /* If a full disk or a reader prevents this, the next commit leads to
-     * another try. */
-    end_if_indeterminate(db->path,
-        sqlite3_wal_checkpoint_v2(db->sqlite, NULL,
-            is_huge ? SQLITE_CHECKPOINT_RESTART : SQLITE_CHECKPOINT_PASSIVE,
-            NULL, NULL));
     db->shortened = false;
     db->log_pages = 0;
+    pages = move_log(db);
+    if (pages < LOG_PAGES_MAX || pages < db->restart_pages)
+        return;
+    db->until_ms = platform_boot_ms() + RESTART_WAIT_MS;
+    result = sqlite3_wal_checkpoint_v2(
+        db->sqlite, NULL, SQLITE_CHECKPOINT_RESTART, NULL, NULL);
+    end_if_indeterminate(db->path, result);
+    db->restart_pages = result == SQLITE_OK ? 0 : pages + LOG_PAGES_MAX;
 }
 
 /* ---- space that is given back ---- */
