@@ -583,12 +583,12 @@ static struct definition *read_again(void *context)
     reload_setup = reload_bench->setup;
     reload_setup.queues = &reload_queue;
     reload_setup.queue_count = 1;
-    /* Not a copy of the whole: slots count references at the same time. */
-    reload_definition =
-        (struct definition){.jobs = reload_bench->definition.jobs,
-            .stores = reload_bench->definition.stores,
-            .setup = &reload_setup,
-            .references = 1};
+    /* Not a copy of the whole: slots count references at the same time, and
+     * is_reloaded() looks at them. */
+    reload_definition.jobs = reload_bench->definition.jobs;
+    reload_definition.stores = reload_bench->definition.stores;
+    reload_definition.setup = &reload_setup;
+    atomic_store(&reload_definition.references, 1);
     return &reload_definition;
 }
 
