@@ -8,6 +8,7 @@
 # below; it is run after those that leave what it needs (cases(), at the end).
 # Without a CASE all are run, in one folder, one after another.
 set -u
+suite=cli tests=$(readlink -f tests)
 case ${1:-} in
 */*) given=$1 && shift ;;
 *) given=${TABLEWARD:-build/tableward} ;;
@@ -19,36 +20,8 @@ trap 'exit 1' HUP INT TERM
 cd "$dir" || exit 1
 unset AZURE_STORAGE_CONNECTION_STRING TABLEWARD_CONFIG STATE_DIRECTORY \
     CREDENTIALS_DIRECTORY NOTIFY_SOCKET
-failed=0 passed=0
-
-fail() {
-    echo "cli: $*" >&2
-    sed 's/^/    out: /' out >&2
-    sed 's/^/    err: /' err >&2
-    failed=$((failed + 1))
-}
-
-# run EXIT ARGUMENT ...: the command must end so; out and err are kept.
-run() {
-    wanted=$1
-    shift
-    timeout 60 "$program" "$@" >out 2>err </dev/null
-    code=$?
-    last=$*
-    if [ "$code" -eq "$wanted" ]; then
-        passed=$((passed + 1))
-    else
-        fail "'$last' ended with $code, not $wanted"
-    fi
-}
-
-# says PATTERN, prints PATTERN: of the last command's errors and results.
-says() { grep -Eq -- "$1" err || fail "'$last' does not say: $1"; }
-prints() { grep -Eq -- "$1" out || fail "'$last' does not print: $1"; }
-silent() { [ ! -s out ] || fail "'$last' prints something"; }
-last_says() {
-    tail -n 1 err | grep -Eq -- "$1" || fail "'$last' does not end with: $1"
-}
+# shellcheck source=tests/support/command.sh
+. "$tests/support/command.sh"
 
 blogs() { # blogs CHANNEL COUNT
     i=0
@@ -60,29 +33,14 @@ blogs() { # blogs CHANNEL COUNT
 
 # Waits until the file holds the pattern, at most 20 s.
 wait_for() {
-    tries=0
-    until grep -q "$1" "$2"; do
-        tries=$((tries + 1))
-        [ "$tries" -lt 200 ] || {
-            fail "it does not say: $1"
-            return
-        }
-        sleep 0.1
-    done
+    wait_until grep -q "$1" "$2" || fail "it does not say: $1"
 }
 
 # Waits until the process takes SIGTERM as it wants: until then it is killed.
 wait_for_handler() {
-    tries=0
     # The lowest 16 bits; SIGTERM is number 15, and is blocked, for a thread.
-    until grep -Eq '^SigBlk:.*[4-7c-f][0-9a-f]{3}$' "/proc/$1/status"; do
-        tries=$((tries + 1))
-        [ "$tries" -lt 200 ] || {
-            fail "SIGTERM is not taken"
-            return
-        }
-        sleep 0.1
-    done
+    wait_until grep -Eq '^SigBlk:.*[4-7c-f][0-9a-f]{3}$' "/proc/$1/status" ||
+        fail "SIGTERM is not taken"
 }
 
 usage_is_64_and_names_the_nearest() {

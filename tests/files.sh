@@ -5,6 +5,7 @@
 #
 #   tests/files.sh [PROGRAM]   from the root of the tree; default build/tableward
 set -u
+suite=files tests=$(readlink -f tests)
 program=$(readlink -f "${1:-${TABLEWARD:-build/tableward}}") || exit 1
 guide=$(readlink -f systemd/BACKUP.md) || exit 1
 dir=$(mktemp -d "${TMPDIR:-/tmp}/tableward-files.XXXXXX") || exit 1
@@ -13,49 +14,11 @@ trap 'exit 1' HUP INT TERM
 cd "$dir" || exit 1
 unset AZURE_STORAGE_CONNECTION_STRING TABLEWARD_CONFIG STATE_DIRECTORY \
     CREDENTIALS_DIRECTORY NOTIFY_SOCKET
-failed=0 passed=0 as=
-
-fail() {
-    echo "files: $*" >&2
-    sed 's/^/    out: /' out >&2
-    sed 's/^/    err: /' err >&2
-    failed=$((failed + 1))
-}
-
-# run EXIT ARGUMENT ...: the command must end so; out and err are kept. $as:
-# the command before it that changes the user.
-run() {
-    wanted=$1
-    shift
-    # shellcheck disable=SC2086 # $as is several words
-    timeout 60 $as "$program" "$@" >out 2>err </dev/null
-    code=$?
-    last=$*
-    if [ "$code" -eq "$wanted" ]; then
-        passed=$((passed + 1))
-    else
-        fail "'$last' ended with $code, not $wanted"
-    fi
-}
-
-says() { grep -Eq -- "$1" err || fail "'$last' does not say: $1"; }
-prints() { grep -Eq -- "$1" out || fail "'$last' does not print: $1"; }
-last_says() {
-    tail -n 1 err | grep -Eq -- "$1" || fail "'$last' does not end with: $1"
-}
+# shellcheck source=tests/support/command.sh
+. "$tests/support/command.sh"
 
 # wait_for COMMAND ...: at most 20 s.
-wait_for() {
-    tries=0
-    until "$@"; do
-        tries=$((tries + 1))
-        [ "$tries" -lt 200 ] || {
-            fail "this does not come true: $*"
-            return
-        }
-        sleep 0.1
-    done
-}
+wait_for() { wait_until "$@" || fail "this does not come true: $*"; }
 
 blogs() { # blogs CHANNEL COUNT
     awk -v channel="$1" -v count="$2" 'BEGIN { for (i = 0; i < count; i++)

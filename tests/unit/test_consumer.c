@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The service: queues, slots, orphans, outages, drain, stop, reload. */
+#include "tests/support/service.h"
 #include "tests/support/workbench.h"
 
 #include <limits.h>
@@ -27,48 +28,18 @@ static bool unserved;
     "{\"job\":\"delete-channel\",\"args\":{\"channel\":\"Football\"},"         \
     "\"id\":\"" id "\"}"
 
-/* A service on a thread of its own. */
-struct service {
-    struct consumer *consumer;
-    struct consumer_result result;
-    enum tw_err outcome;
-    struct err err;
-    struct platform_thread thread;
-};
-
-static void run_service(void *arg)
-{
-    struct service *service = arg;
-
-    service->outcome =
-        consumer_run(service->consumer, &service->result, &service->err);
-}
-
-static void start_with(
-    struct service *service, const struct consumer_options *options)
-{
-    *service = (struct service){.consumer = consumer_new(options)};
-    platform_start(&service->thread, "service", run_service, service);
-}
-
 static void start(struct service *service, struct workbench *bench, bool drain)
 {
     struct consumer_options options = {
         .definition = definition_hold(&bench->definition), .drain = drain};
 
-    start_with(service, &options);
+    service_start(service, &options);
 }
 
 static void finish(struct service *service)
 {
-    platform_join(&service->thread);
-    consumer_free(service->consumer);
-}
-
-static void stop(struct service *service)
-{
-    consumer_stop(service->consumer);
-    finish(service);
+    service_join(service);
+    service_free(service);
 }
 
 static void drain(struct service *service, struct workbench *bench)
@@ -290,7 +261,7 @@ static void a_hidden_message_is_expected_when_it_comes_back(void **state)
     workbench_put(bench, BENCH_QUEUE, MESSAGE("r1"));
     start(&service, bench, false);
     workbench_wait(bench, first_succeeded);
-    stop(&service);
+    service_stop(&service);
     assert_int_equal(bench->attempts, 2);
 }
 
@@ -352,7 +323,7 @@ static void a_stop_lets_go_of_everything_in_order(void **state)
     workbench_put(bench, BENCH_QUEUE, MESSAGE("r1"));
     start(&service, bench, false);
     workbench_wait(bench, one_running);
-    stop(&service);
+    service_stop(&service);
     assert_int_equal(service.outcome, TW_OK);
     assert_true(service.result.stopped);
     ledger_run_init(&run);
@@ -622,7 +593,7 @@ static void a_reload_serves_new_queues_and_keeps_running_runs(void **state)
     reload_bench = bench;
     bench->script = first_waits_for_gate;
     workbench_put(bench, BENCH_QUEUE, MESSAGE("r1"));
-    start_with(&service, &options);
+    service_start(&service, &options);
     workbench_wait(bench, one_running);
     workbench_put(bench, "another", MESSAGE("r2"));
     consumer_reload(service.consumer);
@@ -631,7 +602,7 @@ static void a_reload_serves_new_queues_and_keeps_running_runs(void **state)
     assert_int_equal(atomic_load(&bench->definition.references), 2);
     workbench_open_gate(bench);
     workbench_wait(bench, both_succeeded);
-    stop(&service);
+    service_stop(&service);
     assert_int_equal(atomic_load(&bench->definition.references), 1);
     assert_int_equal(atomic_load(&reload_definition.references), 0);
 }
@@ -688,11 +659,11 @@ static void a_reload_with_more_slots_starts_more_runs(void **state)
     reload_slots = 5;
     bench->script = waits_for_gate;
     put_runs(bench, 7);
-    start_with(&service, &options);
+    service_start(&service, &options);
     workbench_wait(bench, two_running);
     consumer_reload(service.consumer);
     workbench_wait(bench, five_run);
-    stop(&service);
+    service_stop(&service);
     assert_int_equal(bench->together, 5);
 }
 
@@ -736,13 +707,13 @@ static void a_reload_with_fewer_slots_lets_runs_end_and_starts_fewer(
     atomic_store(&most_later, 0);
     bench->script = counts_later_runs;
     put_runs(bench, 6);
-    start_with(&service, &options);
+    service_start(&service, &options);
     workbench_wait(bench, two_running);
     consumer_reload(service.consumer);
     workbench_wait(bench, is_reloaded);
     workbench_open_gate(bench);
     workbench_wait(bench, queue_is_empty);
-    stop(&service);
+    service_stop(&service);
     assert_int_equal(atomic_load(&most_later), 1);
 }
 
@@ -775,12 +746,12 @@ static void a_reload_takes_the_new_timeouts(void **state)
 
     reload_bench = bench;
     workbench_put(bench, BENCH_QUEUE, MESSAGE("r1"));
-    start_with(&service, &options);
+    service_start(&service, &options);
     workbench_wait(bench, first_succeeded);
     assert_int_equal(bench->hidden_s, 60);
     consumer_reload(service.consumer);
     workbench_wait(bench, new_timeouts_are_used);
-    stop(&service);
+    service_stop(&service);
 }
 
 static struct definition *refuses(void *context)
@@ -810,12 +781,12 @@ static void a_wrong_configuration_leaves_the_old_one(void **state)
         .reload = refuses,
         .context = bench};
 
-    start_with(&service, &options);
+    service_start(&service, &options);
     consumer_reload(service.consumer);
     workbench_wait(bench, gate_open);
     workbench_put(bench, BENCH_QUEUE, MESSAGE("r1"));
     workbench_wait(bench, first_succeeded);
-    stop(&service);
+    service_stop(&service);
 }
 
 /* A service manager: what it was told, joined by spaces. */
@@ -880,7 +851,7 @@ static void the_manager_is_told(void **state)
 
     manager_open(&manager);
     options.notify = notify_open(manager.name, "200000", NULL, &err);
-    start_with(&service, &options);
+    service_start(&service, &options);
     hears(&manager, "READY=1");
     hears(&manager, "WATCHDOG=1");
     hears(&manager, "WATCHDOG=1");
@@ -928,7 +899,7 @@ static struct notify *start_under_manager(
 
     manager_open(manager);
     options.notify = notify_open(manager->name, NULL, NULL, &err);
-    start_with(service, &options);
+    service_start(service, &options);
     return options.notify;
 }
 
@@ -946,7 +917,7 @@ static void of_a_held_run_the_log_tells_once_a_minute(void **state)
     workbench_log_begin();
     notify = start_under_manager(&service, &manager, bench);
     virtual_sleep(1230000);
-    stop(&service);
+    service_stop(&service);
     assert_in_range(workbench_log_end("1 run held or waiting; last cause: no "
                                       "space left"),
         19, 22);
@@ -970,7 +941,7 @@ static void held_runs_are_counted_and_not_their_tries(void **state)
     workbench_log_begin();
     notify = start_under_manager(&service, &manager, bench);
     virtual_sleep(200000);
-    stop(&service);
+    service_stop(&service);
     assert_in_range(workbench_log_end(" 2 runs held or waiting; "), 2, 4);
     notify_close(notify);
     (void)close(manager.fd);
@@ -987,7 +958,7 @@ static void the_manager_hears_of_what_failed(void **state)
     notify = start_under_manager(&service, &manager, bench);
     will_hear(&manager, "STATUS=0 of 2 slots busy; 0 failed, 1 poisoned since "
                         "the start: `tableward poison list`");
-    stop(&service);
+    service_stop(&service);
     notify_close(notify);
     (void)close(manager.fd);
 }
@@ -1011,7 +982,7 @@ static void of_an_outage_the_manager_hears_how_long_it_lasted(void **state)
     workbench_put(bench, BENCH_QUEUE, MESSAGE("r1"));
     will_hear(&manager, "STATUS=receives no messages during an outage: ");
     will_hear(&manager, "STATUS=0 of 2 slots busy; the last outage ended at ");
-    stop(&service);
+    service_stop(&service);
     notify_close(notify);
     (void)close(manager.fd);
 }
@@ -1051,7 +1022,7 @@ static void ready_is_told_only_once_messages_are_received(void **state)
     assert_null(strstr(said, "READY=1"));
     bench->down = false;
     will_hear(&manager, "READY=1");
-    stop(&service);
+    service_stop(&service);
     notify_close(notify);
     (void)close(manager.fd);
 }
@@ -1073,7 +1044,7 @@ static void ready_waits_until_one_of_the_queues_can_be_served(void **state)
     bench->fate_count = 0;
     bench->down_queue = NULL;
     will_hear(&manager, "READY=1");
-    stop(&service);
+    service_stop(&service);
     notify_close(notify);
     (void)close(manager.fd);
 }
@@ -1095,7 +1066,7 @@ static void without_queues_the_worker_is_ready_and_takes_no_message(
     will_hear(&manager, "STATUS=receives no messages: `queues` of the "
                         "configuration is empty; 0 of 2 slots busy");
     virtual_sleep(120000);
-    stop(&service);
+    service_stop(&service);
     assert_int_equal(service.outcome, TW_OK);
     assert_int_equal(bench->calls[BENCH_QUEUE_GET], got);
     assert_int_equal(workbench_count(bench, BENCH_QUEUE), 1);
@@ -1132,7 +1103,7 @@ static void ten_minutes_of_outage_are_probed_at_most_once_a_second(void **state)
     assert_true(all_calls(bench) - before >= 50); /* it does look */
     set_down(bench, false);
     workbench_wait(bench, first_succeeded);
-    stop(&service);
+    service_stop(&service);
     assert_int_equal(workbench_count(bench, BENCH_QUEUE), 0);
 }
 
@@ -1147,7 +1118,7 @@ static void a_store_that_is_away_at_the_start_is_waited_for(void **state)
     virtual_sleep(120000);
     set_down(bench, false);
     workbench_wait(bench, first_succeeded);
-    stop(&service);
+    service_stop(&service);
 }
 
 static void queues_that_cannot_be_made_yet_are_made_later(void **state)
@@ -1160,7 +1131,7 @@ static void queues_that_cannot_be_made_yet_are_made_later(void **state)
     workbench_meets(bench, BENCH_CREATE, 4, 4, BENCH_FAIL); /* its poison */
     start(&service, bench, false);
     workbench_wait(bench, first_succeeded);
-    stop(&service);
+    service_stop(&service);
     assert_int_equal(bench->calls[BENCH_CREATE], 7); /* 5 and once more */
 }
 
@@ -1179,7 +1150,7 @@ static void a_queue_that_is_being_deleted_delays_no_other(void **state)
     start(&service, bench, false);
     workbench_wait(bench, first_succeeded);
     assert_in_range(platform_boot_ms() - began_ms, 0, 500);
-    stop(&service);
+    service_stop(&service);
 }
 
 static void a_queue_that_is_gone_is_made_again(void **state)
@@ -1196,7 +1167,7 @@ static void a_queue_that_is_gone_is_made_again(void **state)
     workbench_put(bench, BENCH_QUEUE, MESSAGE("r1"));
     workbench_wait(bench, first_succeeded);
     assert_true(bench->calls[BENCH_CREATE] > created);
-    stop(&service);
+    service_stop(&service);
 }
 
 static void a_queue_that_fails_delays_no_other(void **state)
@@ -1213,7 +1184,7 @@ static void a_queue_that_fails_delays_no_other(void **state)
     put_ms = platform_boot_ms();
     workbench_wait(bench, first_succeeded);
     assert_in_range(platform_boot_ms() - put_ms, 0, 1000);
-    stop(&service);
+    service_stop(&service);
 }
 
 /* Its requests have no answer until their time is over. */
@@ -1241,7 +1212,7 @@ static void a_queue_that_does_not_answer_delays_no_other(void **state)
         assert_in_range(platform_boot_ms() - put_ms, 0, 1000);
         virtual_sleep(4000);
     }
-    stop(&service);
+    service_stop(&service);
 }
 
 /* Its second Get is under way: all slots but the one that asks are there for
@@ -1268,7 +1239,7 @@ static void a_queue_that_does_not_answer_keeps_no_slots(void **state)
     virtual_sleep(3000);
     assert_int_equal(running(bench), 6);
     workbench_open_gate(bench);
-    stop(&service);
+    service_stop(&service);
 }
 
 /* ---- what a queue may take ---- */
@@ -1310,7 +1281,7 @@ static void a_queue_has_at_most_its_slots(void **state)
     virtual_sleep(90000);
     workbench_wait(bench, both_have_run);
     assert_int_equal(bench->together, 2);
-    stop(&service);
+    service_stop(&service);
 }
 
 /* The limit is of the queue's name: what a reload finds at work counts. */
@@ -1332,7 +1303,7 @@ static void an_orphan_counts_as_a_run_of_its_queue(void **state)
     virtual_sleep(90000); /* the next look at what was left */
     workbench_wait(bench, both_have_run);
     assert_int_equal(bench->together, 1);
-    stop(&service);
+    service_stop(&service);
 }
 
 static unsigned messages_received;
@@ -1362,7 +1333,7 @@ static void one_get_serves_all_idle_slots(void **state)
     assert_int_equal(messages_received, 1);
     workbench_open_gate(bench);
     workbench_wait(bench, both_have_run);
-    stop(&service);
+    service_stop(&service);
 }
 
 static void a_store_that_can_never_be_used_is_said_at_the_start(void **state)
@@ -1423,14 +1394,14 @@ static void refuses_reload(
         .reload = reload,
         .context = bench};
 
-    start_with(&service, &options);
+    service_start(&service, &options);
     consumer_reload(service.consumer);
     virtual_sleep(5000);
     assert_int_equal(bench->gate, 1);
     assert_int_equal(atomic_load(&reload_definition.references), 0);
     workbench_put(bench, BENCH_QUEUE, MESSAGE("r1"));
     workbench_wait(bench, first_succeeded);
-    stop(&service);
+    service_stop(&service);
 }
 
 static void a_configuration_without_a_store_leaves_the_old_one(void **state)
@@ -1474,11 +1445,11 @@ static void other_slots_wait_for_a_restart(void **state)
 
         bench->together = 0;
         bench->script = NULL;
-        start_with(&service, &options);
+        service_start(&service, &options);
         consumer_reload(service.consumer);
         virtual_sleep(5000);
         assert_int_equal(reloads, i);
-        stop(&service);
+        service_stop(&service);
     }
 }
 
@@ -1491,7 +1462,7 @@ static void without_anything_to_read_a_reload_is_nothing(void **state)
     consumer_reload(service.consumer);
     workbench_put(bench, BENCH_QUEUE, MESSAGE("r1"));
     workbench_wait(bench, first_succeeded);
-    stop(&service);
+    service_stop(&service);
 }
 
 /* However long an idle worker may wait for the next poll. */
@@ -1544,7 +1515,7 @@ static void an_orphan_that_waits_goes_on_soon_after(void **state)
     while (workbench_listed(bench, JOB, LEDGER_INDEX_OPEN) > 0 &&
            virtual_ms() < since_ms + 3600000)
         virtual_sleep(1000);
-    stop(&service);
+    service_stop(&service);
     assert_string_equal(workbench_state(bench, JOB, "r1"), "succeeded");
     assert_true(virtual_ms() - since_ms < 300000); /* 2 x (5 s + 2 x 60 s) */
 }
@@ -1558,7 +1529,7 @@ static void orphans_that_cannot_be_looked_for_are_found_later(void **state)
     workbench_meets(bench, BENCH_SCAN, 1, 1, BENCH_FAIL);
     start(&service, bench, false);
     workbench_wait(bench, first_succeeded);
-    stop(&service);
+    service_stop(&service);
 }
 
 static enum run_end waits_ten_minutes(
@@ -1658,7 +1629,7 @@ static void a_run_whose_job_was_removed_is_held(void **state)
     workbench_put(bench, BENCH_QUEUE, "{\"job\":\"gone-job\",\"id\":\"r1\"}");
     start(&service, bench, false);
     workbench_wait(bench, gone_job_waits);
-    stop(&service);
+    service_stop(&service);
     assert_int_equal(service.result.poisoned, 0);
     assert_int_equal(workbench_count(bench, BENCH_QUEUE), 1);
     ledger_run_init(&run);
@@ -1693,7 +1664,7 @@ static void goes_on(struct workbench *bench, struct service *service)
     virtual_sleep(3000);
     workbench_put(bench, BENCH_BOUND, MESSAGE("r1"));
     workbench_wait(bench, first_succeeded);
-    stop(service);
+    service_stop(service);
     assert_int_equal(bench->calls[BENCH_CREATE], 5); /* four of queues */
 }
 
@@ -1810,7 +1781,7 @@ static void a_message_that_cannot_be_poisoned_comes_ever_later(void **state)
     workbench_meets(bench, BENCH_PUT, ALWAYS, BENCH_LOCK);
     start(&service, bench, false);
     virtual_sleep(120000);
-    stop(&service);
+    service_stop(&service);
     assert_in_range(bench->calls[BENCH_PUT], 5, 7);
     assert_int_equal(workbench_count(bench, BENCH_QUEUE), 1);
 }
@@ -1877,7 +1848,7 @@ static void a_bound_queue_holds_the_wake_up_of_a_removed_job(void **state)
         bench, BENCH_BOUND, "{\"job\":\"gone-job\",\"args\":{},\"id\":\"r1\"}");
     start(&service, bench, false);
     workbench_wait(bench, gone_job_waits);
-    stop(&service);
+    service_stop(&service);
     assert_int_equal(workbench_count(bench, BENCH_BOUND), 1);
     assert_int_equal(bench->attempts, 0);
 }

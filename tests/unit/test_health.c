@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* /livez and /readyz: what they say of each state of a worker. */
+#include "tests/support/service.h"
 #include "tests/support/workbench.h"
 
 #include <string.h>
@@ -87,37 +88,19 @@ static void a_worker_is_ready_while_it_takes_messages(void **state)
 
 /* ---- of a consumer that runs ---- */
 
-struct service {
-    struct consumer *consumer;
-    struct consumer_result result;
-    struct err err;
-    struct platform_thread thread;
-};
-
-static void run_service(void *arg)
-{
-    struct service *service = arg;
-
-    assert_int_equal(
-        consumer_run(service->consumer, &service->result, &service->err),
-        TW_OK);
-}
-
 static void start(struct service *service, struct workbench *bench)
 {
     struct consumer_options options = {
         .definition = definition_hold(&bench->definition),
         .heartbeat_ms = HEALTH_HEARTBEAT_MS};
 
-    service->consumer = consumer_new(&options);
-    platform_start(&service->thread, "service", run_service, service);
+    service_start(service, &options);
 }
 
 static void stop(struct service *service)
 {
-    consumer_stop(service->consumer);
-    platform_join(&service->thread);
-    consumer_free(service->consumer);
+    service_stop(service);
+    assert_int_equal(service->outcome, TW_OK);
 }
 
 /* Nothing happens for an hour, and still the loop has just made a turn. */
@@ -179,21 +162,22 @@ static void before_and_after_its_threads_a_consumer_can_be_looked_at(
         .definition = definition_hold(&bench->definition)};
     struct consumer_view view;
 
-    service.consumer = consumer_new(&options);
+    service_new(&service, &options);
     consumer_look(service.consumer, &view);
     assert_int_equal(view.stage, CONSUMER_STARTS);
     assert_int_equal(view.threads.busy, 0);
     assert_false(consumer_queue_fails(service.consumer, BENCH_QUEUE));
     assert_true(consumer_rate(service.consumer, bench->store, false) < 0);
-    platform_start(&service.thread, "service", run_service, &service);
+    service_run(&service);
     virtual_sleep(2000);
     consumer_stop(service.consumer);
     consumer_look(service.consumer, &view);
     assert_int_equal(view.stage, CONSUMER_STOPS);
-    platform_join(&service.thread);
+    service_join(&service);
+    assert_int_equal(service.outcome, TW_OK);
     consumer_look(service.consumer, &view);
     assert_int_equal(view.stage, CONSUMER_STOPS);
-    consumer_free(service.consumer);
+    service_free(&service);
 }
 
 #define TEST(f)                                                                \

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* /metrics after real runs, and what a dead store does to a scrape. */
+#include "tests/support/service.h"
 #include "tests/support/workbench.h"
 
 #include <ctype.h>
@@ -20,50 +21,41 @@
     "{\"job\":\"delete-channel\",\"args\":{\"channel\":\"Football\"},"         \
     "\"id\":\"" id "\"}"
 
-struct service {
+/* A service whose metrics are read. */
+struct measured {
+    struct service service;
     struct activity *activity;
-    struct consumer *consumer;
     struct metrics *metrics;
-    struct consumer_result result;
-    struct err err;
-    struct platform_thread thread;
 };
 
-static void run_service(void *arg)
-{
-    struct service *service = arg;
-
-    assert_int_equal(
-        consumer_run(service->consumer, &service->result, &service->err),
-        TW_OK);
-}
-
-static void start(struct service *service, struct workbench *bench)
+static void start(struct measured *measured, struct workbench *bench)
 {
     struct consumer_options options = {
         .definition = definition_hold(&bench->definition)};
 
-    options.activity = service->activity = activity_new();
-    service->consumer = consumer_new(&options);
-    service->metrics = metrics_new(service->consumer, service->activity);
-    platform_start(&service->thread, "service", run_service, service);
+    options.activity = measured->activity = activity_new();
+    service_new(&measured->service, &options);
+    measured->metrics =
+        metrics_new(measured->service.consumer, measured->activity);
+    service_run(&measured->service);
 }
 
-static void stop(struct service *service)
+static void stop(struct measured *measured)
 {
-    consumer_stop(service->consumer);
-    platform_join(&service->thread);
-    metrics_free(service->metrics);
-    consumer_free(service->consumer);
-    activity_free(service->activity);
+    consumer_stop(measured->service.consumer);
+    service_join(&measured->service);
+    assert_int_equal(measured->service.outcome, TW_OK);
+    metrics_free(measured->metrics);
+    service_free(&measured->service);
+    activity_free(measured->activity);
 }
 
-static char *scrape(struct service *service)
+static char *scrape(struct measured *measured)
 {
     struct buf text;
 
     buf_init(&text, (size_t)1024 * 1024);
-    metrics_write(service->metrics, &text);
+    metrics_write(measured->metrics, &text);
     assert_false(text.overflow);
     return buf_take(&text);
 }
@@ -82,9 +74,9 @@ static double value_in(const char *text, const char *sample)
     return value;
 }
 
-static void shows(struct service *service, const char *sample, double wanted)
+static void shows(struct measured *measured, const char *sample, double wanted)
 {
-    char *text = scrape(service);
+    char *text = scrape(measured);
     double value = value_in(text, sample);
 
     if (value < wanted || value > wanted)
@@ -93,9 +85,9 @@ static void shows(struct service *service, const char *sample, double wanted)
 }
 
 /* Until a first sample of the queues is there. */
-static void wait_for_samples(struct service *service)
+static void wait_for_samples(struct measured *measured)
 {
-    mem_free(scrape(service));
+    mem_free(scrape(measured));
     virtual_sleep(1000);
 }
 
@@ -117,46 +109,46 @@ static enum run_end works(
 static void a_run_is_seen_in_progress_and_at_its_end(void **state)
 {
     struct workbench *bench = *state;
-    struct service service;
+    struct measured measured;
 
     bench->script = works;
-    start(&service, bench);
+    start(&measured, bench);
     virtual_sleep(1000);
-    shows(&service, "tableward_slots", 2);
-    shows(&service, "tableward_slots_busy", 0);
-    shows(&service, "tableward_ready", 1);
-    shows(&service,
+    shows(&measured, "tableward_slots", 2);
+    shows(&measured, "tableward_slots_busy", 0);
+    shows(&measured, "tableward_ready", 1);
+    shows(&measured,
         "tableward_runs_ended_total{job_name=\"delete-channel\","
         "result=\"succeeded\"}",
         0);
     workbench_put(bench, BENCH_QUEUE, MESSAGE("r1"));
     virtual_sleep(1000);
-    shows(&service, "tableward_slots_busy", 1);
-    shows(
-        &service, "tableward_runs_in_progress{job_name=\"delete-channel\"}", 1);
-    shows(&service,
+    shows(&measured, "tableward_slots_busy", 1);
+    shows(&measured, "tableward_runs_in_progress{job_name=\"delete-channel\"}",
+        1);
+    shows(&measured,
         "tableward_run_entities_total{job_name=\"delete-channel\",action="
         "\"read\"}",
         10);
     workbench_open_gate(bench);
     virtual_sleep(1000);
-    shows(&service, "tableward_slots_busy", 0);
-    shows(
-        &service, "tableward_runs_in_progress{job_name=\"delete-channel\"}", 0);
-    shows(&service,
+    shows(&measured, "tableward_slots_busy", 0);
+    shows(&measured, "tableward_runs_in_progress{job_name=\"delete-channel\"}",
+        0);
+    shows(&measured,
         "tableward_runs_ended_total{job_name=\"delete-channel\","
         "result=\"succeeded\"}",
         1);
-    shows(&service,
+    shows(&measured,
         "tableward_run_entities_total{job_name=\"delete-channel\","
         "action=\"deleted\"}",
         7);
-    shows(&service,
+    shows(&measured,
         "tableward_run_entities_total{job_name=\"delete-channel\","
         "action=\"skipped\"}",
         3);
-    stop(&service);
-    assert_int_equal(service.result.succeeded, 1);
+    stop(&measured);
+    assert_int_equal(measured.service.result.succeeded, 1);
 }
 
 static enum run_end fails(
@@ -172,21 +164,21 @@ static enum run_end fails(
 static void failed_and_poisoned_ends_are_counted_once(void **state)
 {
     struct workbench *bench = *state;
-    struct service service;
+    struct measured measured;
 
     bench->script = fails;
-    start(&service, bench);
+    start(&measured, bench);
     workbench_put(bench, BENCH_QUEUE, MESSAGE("r1"));
     workbench_put(bench, BENCH_QUEUE, MESSAGE("r1")); /* already ended */
     workbench_put(bench, BENCH_QUEUE, "nonsense");
     virtual_sleep(10000);
-    shows(&service,
+    shows(&measured,
         "tableward_runs_ended_total{job_name=\"delete-channel\",result="
         "\"failed\"}",
         1);
-    shows(&service,
+    shows(&measured,
         "tableward_runs_ended_total{job_name=\"-\",result=\"poisoned\"}", 1);
-    stop(&service);
+    stop(&measured);
 }
 
 static enum run_end is_held(
@@ -208,51 +200,54 @@ static enum run_end is_held(
 static void a_held_run_is_shown_with_its_cause(void **state)
 {
     struct workbench *bench = *state;
-    struct service service;
+    struct measured measured;
 
     bench->script = is_held;
-    start(&service, bench);
+    start(&measured, bench);
     workbench_put(bench, BENCH_QUEUE, MESSAGE("r1"));
     virtual_sleep(3000);
-    shows(&service, "tableward_runs_held{store=\"main\",cause=\"archive\"}", 1);
+    shows(
+        &measured, "tableward_runs_held{store=\"main\",cause=\"archive\"}", 1);
     virtual_sleep(120000);
-    shows(&service, "tableward_runs_held{store=\"main\",cause=\"archive\"}", 1);
+    shows(
+        &measured, "tableward_runs_held{store=\"main\",cause=\"archive\"}", 1);
     workbench_open_gate(bench);
     virtual_sleep(400000);
-    shows(&service, "tableward_runs_held{store=\"main\",cause=\"archive\"}", 0);
-    shows(&service,
+    shows(
+        &measured, "tableward_runs_held{store=\"main\",cause=\"archive\"}", 0);
+    shows(&measured,
         "tableward_runs_ended_total{job_name=\"delete-channel\","
         "result=\"succeeded\"}",
         1);
-    stop(&service);
+    stop(&measured);
 }
 
 /* Its lease expires while it works, because nothing can be renewed. */
 static void a_lost_lease_is_counted(void **state)
 {
     struct workbench *bench = *state;
-    struct service service;
+    struct measured measured;
 
     bench->script = works;
-    start(&service, bench);
+    start(&measured, bench);
     workbench_put(bench, BENCH_QUEUE, MESSAGE("r1"));
     virtual_sleep(2000);
     platform_lock(&bench->lock);
     bench->down = true;
     platform_unlock(&bench->lock);
     virtual_sleep(120000);
-    shows(&service, "tableward_leases_lost_total{job_name=\"delete-channel\"}",
+    shows(&measured, "tableward_leases_lost_total{job_name=\"delete-channel\"}",
         1);
-    shows(&service, "tableward_ready", 0);
-    shows(&service, "tableward_store_outage{store=\"main\"}", 1);
+    shows(&measured, "tableward_ready", 0);
+    shows(&measured, "tableward_store_outage{store=\"main\"}", 1);
     platform_lock(&bench->lock);
     bench->down = false;
     platform_unlock(&bench->lock);
     workbench_open_gate(bench);
     virtual_sleep(120000);
-    shows(&service, "tableward_store_outage{store=\"main\"}", 0);
-    shows(&service, "tableward_ready", 1);
-    stop(&service);
+    shows(&measured, "tableward_store_outage{store=\"main\"}", 0);
+    shows(&measured, "tableward_ready", 1);
+    stop(&measured);
 }
 
 /* ---- queues ---- */
@@ -260,57 +255,57 @@ static void a_lost_lease_is_counted(void **state)
 static void lengths_of_queues_and_poison_queues_are_shown(void **state)
 {
     struct workbench *bench = *state;
-    struct service service;
+    struct measured measured;
 
     bench->script = works; /* waits at the gate: hidden messages count too */
-    start(&service, bench);
+    start(&measured, bench);
     workbench_put(bench, BENCH_QUEUE, MESSAGE("r1"));
     workbench_put(bench, BENCH_QUEUE, MESSAGE("r2"));
     workbench_put(bench, BENCH_QUEUE, MESSAGE("r3"));
     workbench_make_queue(bench, BENCH_BOUND SETUP_POISON_SUFFIX);
     workbench_put(bench, BENCH_BOUND SETUP_POISON_SUFFIX, "x");
-    wait_for_samples(&service);
-    shows(&service, "tableward_queue_length_known{queue=\"work\"}", 1);
-    shows(&service, "tableward_queue_messages{queue=\"work\"}", 3);
-    shows(&service, "tableward_queue_messages{queue=\"channels\"}", 0);
-    shows(&service,
+    wait_for_samples(&measured);
+    shows(&measured, "tableward_queue_length_known{queue=\"work\"}", 1);
+    shows(&measured, "tableward_queue_messages{queue=\"work\"}", 3);
+    shows(&measured, "tableward_queue_messages{queue=\"channels\"}", 0);
+    shows(&measured,
         "tableward_queue_oldest_message_age_seconds{queue=\"channels\"}", 0);
-    shows(&service, "tableward_poison_queue_messages{queue=\"work\"}", 0);
-    shows(&service, "tableward_poison_queue_messages{queue=\"channels\"}", 1);
-    stop(&service);
+    shows(&measured, "tableward_poison_queue_messages{queue=\"work\"}", 0);
+    shows(&measured, "tableward_poison_queue_messages{queue=\"channels\"}", 1);
+    stop(&measured);
 }
 
 static void the_age_of_a_message_grows_between_two_samples(void **state)
 {
     struct workbench *bench = *state;
-    struct service service;
+    struct measured measured;
     char *text;
     double first, second;
 
     bench->setup.queues[0].slots = 0;
     bench->script = works;
-    start(&service, bench);
+    start(&measured, bench);
     /* Both slots wait at the gate, so the third message stays visible. */
     workbench_put(bench, BENCH_QUEUE, MESSAGE("r1"));
     workbench_put(bench, BENCH_QUEUE, MESSAGE("r2"));
     virtual_sleep(2000);
     workbench_put(bench, BENCH_QUEUE, MESSAGE("r3"));
     virtual_sleep(10000);
-    wait_for_samples(&service);
-    text = scrape(&service);
+    wait_for_samples(&measured);
+    text = scrape(&measured);
     first = value_in(
         text, "tableward_queue_oldest_message_age_seconds{queue=\"work\"}");
     mem_free(text);
     virtual_sleep(5000);
-    text = scrape(&service);
+    text = scrape(&measured);
     second = value_in(
         text, "tableward_queue_oldest_message_age_seconds{queue=\"work\"}");
     mem_free(text);
     assert_true(first >= 10 && first < 15);
     assert_true(second >= first + 4 && second < first + 7);
-    shows(&service, "tableward_queue_messages{queue=\"work\"}", 3);
+    shows(&measured, "tableward_queue_messages{queue=\"work\"}", 3);
     workbench_open_gate(bench);
-    stop(&service);
+    stop(&measured);
 }
 
 static unsigned samples_taken(struct workbench *bench)
@@ -326,18 +321,18 @@ static unsigned samples_taken(struct workbench *bench)
 static void queues_are_asked_seldom_and_only_while_somebody_looks(void **state)
 {
     struct workbench *bench = *state;
-    struct service service;
+    struct measured measured;
 
-    start(&service, bench);
+    start(&measured, bench);
     virtual_sleep(100000);
     assert_int_equal(samples_taken(bench), 0);
     for (int i = 0; i < 100; i++) {
-        mem_free(scrape(&service));
+        mem_free(scrape(&measured));
         virtual_sleep(1000);
     }
     assert_true(samples_taken(bench) >= 4 && samples_taken(bench) <= 6);
     virtual_sleep(30000); /* the last wish is still fulfilled */
-    mem_free(scrape(&service));
+    mem_free(scrape(&measured));
     virtual_sleep(1000);
     {
         unsigned before = samples_taken(bench);
@@ -345,16 +340,16 @@ static void queues_are_asked_seldom_and_only_while_somebody_looks(void **state)
         virtual_sleep(600000);
         assert_int_equal(samples_taken(bench), before);
     }
-    stop(&service);
+    stop(&measured);
 }
 
 /* For a minute, a scrape a second. */
-static void scrape_without_delay(struct service *service)
+static void scrape_without_delay(struct measured *measured)
 {
     for (int i = 0; i < 60; i++) {
         int64_t began_ms = platform_boot_ms();
 
-        mem_free(scrape(service));
+        mem_free(scrape(measured));
         assert_true(platform_boot_ms() - began_ms < 100);
         virtual_sleep(1000);
     }
@@ -371,21 +366,21 @@ static void set_store(struct workbench *bench, bool down, int64_t delay_ms)
 static void a_slow_or_dead_store_holds_up_no_scrape(void **state)
 {
     struct workbench *bench = *state;
-    struct service service;
+    struct measured measured;
 
-    start(&service, bench);
-    wait_for_samples(&service);
-    shows(&service, "tableward_queue_length_known{queue=\"work\"}", 1);
+    start(&measured, bench);
+    wait_for_samples(&measured);
+    shows(&measured, "tableward_queue_length_known{queue=\"work\"}", 1);
     set_store(bench, false, 4000);
-    scrape_without_delay(&service);
-    shows(&service, "tableward_queue_length_known{queue=\"work\"}", 1);
+    scrape_without_delay(&measured);
+    shows(&measured, "tableward_queue_length_known{queue=\"work\"}", 1);
     set_store(bench, true, 4000);
-    scrape_without_delay(&service);
-    shows(&service, "tableward_queue_length_known{queue=\"work\"}", 0);
-    shows(&service, "tableward_queue_messages{queue=\"work\"}", -1);
-    shows(&service, "tableward_queue_outage{queue=\"work\"}", 1);
+    scrape_without_delay(&measured);
+    shows(&measured, "tableward_queue_length_known{queue=\"work\"}", 0);
+    shows(&measured, "tableward_queue_messages{queue=\"work\"}", -1);
+    shows(&measured, "tableward_queue_outage{queue=\"work\"}", 1);
     set_store(bench, false, 0);
-    stop(&service);
+    stop(&measured);
 }
 
 /* ---- archives, stores, the configuration ---- */
@@ -399,13 +394,13 @@ static const char *has_archive(const struct job *job)
 static void free_space_of_an_archive_is_shown(void **state)
 {
     struct workbench *bench = *state;
-    struct service service;
+    struct measured measured;
     char *text;
 
     bench->kind.archive = has_archive;
-    start(&service, bench);
-    wait_for_samples(&service);
-    text = scrape(&service);
+    start(&measured, bench);
+    wait_for_samples(&measured);
+    text = scrape(&measured);
     assert_true(
         value_in(text,
             "tableward_archive_free_bytes{job_name=\"delete-channel\"}") > 0);
@@ -413,22 +408,22 @@ static void free_space_of_an_archive_is_shown(void **state)
         value_in(text,
             "tableward_archive_size_bytes{job_name=\"delete-channel\"}") > 0);
     mem_free(text);
-    stop(&service);
+    stop(&measured);
 }
 
 static void requests_are_shown_by_operation_and_outcome(void **state)
 {
     struct workbench *bench = *state;
     struct exchange exchange = {.http_status = 503};
-    struct service service;
+    struct measured measured;
     char *text;
 
     bench->store->meter = meter_named("test-metrics");
-    start(&service, bench);
+    start(&measured, bench);
     virtual_sleep(1000);
     meter_add(bench->store->meter, METER_BATCH, &exchange, TW_BUSY, 300);
     meter_add(bench->store->meter, METER_BATCH, &exchange, TW_BUSY, 40000);
-    text = scrape(&service);
+    text = scrape(&measured);
     assert_true(value_in(text, "tableward_store_requests_total{store=\"main\","
                                "operation=\"queue_get\",outcome=\"ok\"}") > 0);
     assert_true(value_in(text,
@@ -448,27 +443,27 @@ static void requests_are_shown_by_operation_and_outcome(void **state)
         value_in(text, "tableward_store_request_duration_seconds_sum{store="
                        "\"main\",operation=\"batch\"}") >= 40.3);
     mem_free(text);
-    stop(&service);
+    stop(&measured);
 }
 
 static void ceilings_and_reloads_are_shown(void **state)
 {
     struct workbench *bench = *state;
-    struct service service;
+    struct measured measured;
 
     bench->setup.max_entities_per_second = 500;
     bench->job.max_entities_per_second = 50;
-    start(&service, bench);
-    shows(&service, "tableward_max_entities_per_second", 500);
-    shows(&service,
+    start(&measured, bench);
+    shows(&measured, "tableward_max_entities_per_second", 500);
+    shows(&measured,
         "tableward_job_max_entities_per_second{job_name=\"delete-channel\"}",
         50);
-    shows(&service, "tableward_config_last_reload_successful", 1);
-    metrics_note_reload(service.metrics, false);
-    shows(&service, "tableward_config_last_reload_successful", 0);
-    metrics_note_reload(service.metrics, true);
-    shows(&service, "tableward_config_last_reload_successful", 1);
-    stop(&service);
+    shows(&measured, "tableward_config_last_reload_successful", 1);
+    metrics_note_reload(measured.metrics, false);
+    shows(&measured, "tableward_config_last_reload_successful", 0);
+    metrics_note_reload(measured.metrics, true);
+    shows(&measured, "tableward_config_last_reload_successful", 1);
+    stop(&measured);
 }
 
 /* ---- the format ---- */
@@ -495,18 +490,18 @@ static void check_line(const char *line)
 static void every_line_is_of_the_format_and_no_label_has_a_key(void **state)
 {
     struct workbench *bench = *state;
-    struct service service;
+    struct measured measured;
     char *text, *line, *rest;
 
     bench->script = fails;
     bench->store->meter = meter_named("main");
-    start(&service, bench);
+    start(&measured, bench);
     workbench_put(bench, BENCH_QUEUE, MESSAGE("secret-run"));
     workbench_put(bench, BENCH_BOUND, "Football");
     workbench_put(bench, BENCH_QUEUE, "{\"job\":\"invented\",\"args\":{}}");
     virtual_sleep(5000);
-    wait_for_samples(&service);
-    text = scrape(&service);
+    wait_for_samples(&measured);
+    text = scrape(&measured);
     assert_null(strstr(text, "Football"));
     assert_null(strstr(text, "secret-run"));
     assert_null(strstr(text, "invented"));
@@ -515,7 +510,7 @@ static void every_line_is_of_the_format_and_no_label_has_a_key(void **state)
          line = strtok_r(NULL, "\n", &rest))
         check_line(line);
     mem_free(text);
-    stop(&service);
+    stop(&measured);
 }
 
 static void values_of_labels_are_escaped(void **state)

@@ -32,7 +32,6 @@ struct poison {
     const struct invocation *invocation;
     struct session session;
     struct store *store; /* NULL: the store's file does not exist yet */
-    const struct definition *definition; /* of session.load */
     const struct action *action;
     struct runs_query query; /* selects the runs for list and --all */
 };
@@ -144,8 +143,8 @@ static int retry_one(struct poison *poison, const struct ledger_run *run)
 {
     bool unserved = false;
     struct err err;
-    enum tw_err outcome =
-        control_retry(poison->definition, run->job, run->id, &unserved, &err);
+    enum tw_err outcome = control_retry(
+        load_lend(poison->session.load), run->job, run->id, &unserved, &err);
 
     if (outcome == TW_NOT_FOUND && unserved)
         return end_unserved(run);
@@ -506,7 +505,6 @@ static int act(struct poison *poison)
     if (!poison->store)
         return act_on_each(poison, &(struct runs){.count = 0});
     session_request_pool(&poison->session);
-    poison->definition = load_lend(poison->session.load);
     return one ? act_on_one(poison, poison->invocation->args[1])
                : act_on_all(poison);
 }

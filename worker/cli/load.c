@@ -291,7 +291,16 @@ static struct load *new_load(void)
     struct load *load = mem_alloc(sizeof(*load));
 
     arena_init(&load->arena);
+    load->definition.jobs = &load->jobs;
+    load->definition.stores = &load->stores;
+    load->definition.setup = &load->setup;
     return load;
+}
+
+static void set_folder(struct load *load, const char *folder)
+{
+    load->folder = folder;
+    load->definition.archive_folder = folder;
 }
 
 /* Report the unset variables of the stores and jobs that `use` needs. Call even
@@ -329,7 +338,7 @@ enum tw_err load_read(const char *path, enum load_use use, struct load **ret,
     if (code != TW_OK)
         goto done;
     load->file = arena_copy(&load->arena, slice_of(path)).at;
-    load->folder = base_folder(path, &load->arena);
+    set_folder(load, base_folder(path, &load->arena));
     all = arena_copy(&load->arena, buf_slice(&text));
     tree = yaml_read(path, all, &load->arena, problems);
     if (tree) {
@@ -359,7 +368,7 @@ struct load *load_environment(const char *connection_string)
     config->mark = (struct mark){"$AZURE_STORAGE_CONNECTION_STRING", 1, 1};
     config->connection_string =
         arena_copy(&load->arena, slice_of(connection_string));
-    load->folder = ".";
+    set_folder(load, ".");
     make_room(load, 1);
     add_store(load, config->name, config);
     problems_init(&none);
@@ -491,15 +500,9 @@ static void release(struct definition *definition)
     load_free(definition->owner);
 }
 
-const struct definition *load_lend(struct load *load)
+const struct definition *load_lend(const struct load *load)
 {
-    struct definition *definition = &load->definition;
-
-    definition->jobs = &load->jobs;
-    definition->stores = &load->stores;
-    definition->setup = &load->setup;
-    definition->archive_folder = load->folder;
-    return definition;
+    return &load->definition;
 }
 
 /* The folder of the lock files. All processes that share an embedded store must
@@ -528,7 +531,6 @@ struct definition *load_definition(struct load *load)
 {
     struct definition *definition = &load->definition;
 
-    (void)load_lend(load);
     definition->lock_folder = lock_folder(load);
     definition->release = release;
     definition->owner = load;

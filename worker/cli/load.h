@@ -102,8 +102,8 @@ size_t load_store_named(const struct load *load, const char *name);
 const char *load_store_nearest(const struct load *load, const char *name);
 
 /* load_lend: the definition, for commands that change runs. Borrowed from load,
- * without a reference. */
-const struct definition *load_lend(struct load *load);
+ * without a reference. Any thread. */
+const struct definition *load_lend(const struct load *load);
 
 /* load_definition: the definition for a worker, with one reference; dropping
  * the last one frees load. */

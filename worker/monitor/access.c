@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "worker/base/crypto.h"
+#include "worker/base/file.h"
 #include "worker/base/mem.h"
 #include "worker/base/slice.h"
 #include "worker/monitor/server.h"
@@ -124,16 +125,13 @@ static ssize_t read_small(const char *path, char room[TOKEN_MAX])
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     struct stat stat;
-    ssize_t len = -1;
 
-    if (fd < 0)
-        return -1;
-    if (fstat(fd, &stat) == 0 && S_ISREG(stat.st_mode))
-        len = read(fd, room, TOKEN_MAX);
-    else
+    if (fd >= 0 && (fstat(fd, &stat) != 0 || !S_ISREG(stat.st_mode))) {
+        (void)close(fd);
         errno = EINVAL;
-    (void)close(fd);
-    return len;
+        return -1;
+    }
+    return file_read_and_close(fd, room, TOKEN_MAX);
 }
 
 static struct slice trim(struct slice text)

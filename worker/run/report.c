@@ -56,23 +56,25 @@ const char *report_args(struct slice args_json, struct arena *arena)
     return copy;
 }
 
+/* Adds the run's counts; returns where the next number goes. */
+static struct log_number *add_counts(
+    const struct ledger_run *run, struct log_number *ret)
+{
+    *ret++ = (struct log_number){"read", run->read};
+    *ret++ = (struct log_number){"written", run->written};
+    *ret++ = (struct log_number){"deleted", run->deleted};
+    *ret++ = (struct log_number){"skipped", run->skipped};
+    *ret++ = (struct log_number){"failed", run->failed};
+    *ret++ = (struct log_number){"requests", run->transactions};
+    *ret++ = (struct log_number){"throttled", run->throttled};
+    return ret;
+}
+
 void report_counts(const struct ledger_run *run, int64_t duration_ms,
     struct log_number ret[REPORT_COUNTS])
 {
-    const struct log_number counts[REPORT_COUNTS] = {
-        {"duration_ms", duration_ms},
-        {"read", run->read},
-        {"written", run->written},
-        {"deleted", run->deleted},
-        {"skipped", run->skipped},
-        {"failed", run->failed},
-        {"requests", run->transactions},
-        {"throttled", run->throttled},
-        {NULL, 0},
-    };
-
-    for (size_t i = 0; i < REPORT_COUNTS; i++)
-        ret[i] = counts[i];
+    ret[0] = (struct log_number){"duration_ms", duration_ms};
+    *add_counts(run, ret + 1) = (struct log_number){NULL, 0};
 }
 
 /* ---- progress ---- */
@@ -117,22 +119,16 @@ static void log_progress(struct report *report, const struct log_run *log,
 {
     int64_t rate = rate_of(report, run, now_ms - report->at_ms);
     int percent = share_percent(run);
-    const struct log_number numbers[] = {
-        {"rate", rate},
-        {"read", run->read},
-        {"written", run->written},
-        {"deleted", run->deleted},
-        {"skipped", run->skipped},
-        {"failed", run->failed},
-        {"requests", run->transactions},
-        {"throttled", run->throttled},
-        {percent >= 0 ? "share_percent" : NULL, percent},
-        {NULL, 0},
-    };
+    struct log_number numbers[2 + REPORT_COUNTS], *next = numbers;
     char share[16] = "";
 
-    if (percent >= 0)
+    *next++ = (struct log_number){"rate", rate};
+    next = add_counts(run, next);
+    if (percent >= 0) {
+        *next++ = (struct log_number){"share_percent", percent};
         (void)snprintf(share, sizeof(share), "%d %%, ", percent);
+    }
+    *next = (struct log_number){NULL, 0};
     log_run_line(LOG_INFO, log, numbers,
         "progress: %s%" PRId64 " entities/s: %" PRId64 " read, %" PRId64
         " written, %" PRId64 " deleted, %" PRId64 " skipped, %" PRId64

@@ -14,6 +14,7 @@
 
 #include "config/settings.h"
 #include "worker/base/crypto.h"
+#include "worker/base/file.h"
 #include "worker/base/text.h"
 #include "worker/store/azure/azure.h"
 #include "worker/store/azure/identity.h"
@@ -317,33 +318,6 @@ struct store_config *store_config_load(const char *name,
 
 /* ---- opening ---- */
 
-/* Reads at most room bytes of a file into `to`; returns their number, or -1 and
- * errno. */
-static ssize_t read_file(const char *path, char *to, size_t room)
-{
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    size_t len = 0;
-    ssize_t got = -1;
-
-    if (fd < 0)
-        return -1;
-    while (len < room) {
-        got = read(fd, to + len, room - len);
-        if (got <= 0 && !(got < 0 && errno == EINTR))
-            break;
-        len += got > 0 ? (size_t)got : 0;
-    }
-    if (got < 0) {
-        int cause = errno;
-
-        close(fd);
-        errno = cause;
-        return -1;
-    }
-    close(fd);
-    return (ssize_t)len;
-}
-
 static bool is_blank(char c)
 {
     return c == ' ' || c == '\t' || c == '\n' || c == '\r';
@@ -373,7 +347,8 @@ static bool is_one_line(struct slice text)
 static enum tw_err read_secret(const char *key, struct slice path,
     char room[SECRET_MAX], struct slice *ret, struct err *err)
 {
-    ssize_t len = read_file(path.at, room, SECRET_MAX);
+    ssize_t len = file_read_and_close(
+        open(path.at, O_RDONLY | O_CLOEXEC), room, SECRET_MAX);
     struct slice secret;
 
     if (len < 0)

@@ -15,6 +15,7 @@
 
 #include "worker/base/buf.h"
 #include "worker/base/crypto.h"
+#include "worker/base/file.h"
 #include "worker/base/mem.h"
 #include "worker/base/platform.h"
 #include "worker/base/text.h"
@@ -302,30 +303,12 @@ static void make_managed(struct request *request)
     }
 }
 
-/* Reads at most room bytes; returns their number, or -1 and errno. */
-static ssize_t read_file(const char *path, char *to, size_t room)
-{
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    size_t len = 0;
-    ssize_t got = -1;
-
-    if (fd < 0)
-        return -1;
-    while (len < room) {
-        got = read(fd, to + len, room - len);
-        if (got <= 0)
-            break;
-        len += (size_t)got;
-    }
-    close(fd);
-    return got < 0 ? -1 : (ssize_t)len;
-}
-
 static enum tw_err read_assertion(struct request *request, struct err *err)
 {
     const char *path = request->identity->file;
     ssize_t len =
-        read_file(path, request->assertion, sizeof(request->assertion) - 1);
+        file_read_and_close(open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK),
+            request->assertion, sizeof(request->assertion) - 1);
 
     if (len < 0)
         return err_fail(err, TW_REFUSED,
