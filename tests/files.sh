@@ -138,7 +138,7 @@ an_export_of_all_continues() {
     last_says '3 tables exported to cut'
     [ "$(stat -c %i cut/TablewardRuns.jsonl)" = "$inode" ] ||
         fail "a table is exported again"
-    cmp -s all/Blogs.jsonl cut/Blogs.jsonl || fail "an export that goes on is another"
+    cmp -s all/Blogs.jsonl cut/Blogs.jsonl || fail "an export that continues is another"
     cmp -s all/Channels.jsonl cut/Channels.jsonl || fail "Channels is not replaced"
     [ "$(find cut -name '*.part' -o -name '*.progress')" = '' ] ||
         fail "a complete export leaves: $(ls cut)"

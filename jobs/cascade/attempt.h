@@ -97,7 +97,7 @@ enum run_end cascade_end_of(
 enum tw_err cascade_archive_outcome(
     const struct cascade_attempt *c, enum tw_err outcome);
 
-/* cascade_checkpoint: the state and path (NULL: the pass begins anew) as JSON;
+/* cascade_checkpoint: the state and path (NULL: the pass starts over) as JSON;
  * the caller frees it. */
 char *cascade_checkpoint(
     const struct cascade_attempt *c, const struct walk_path *path);

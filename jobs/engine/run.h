@@ -22,7 +22,7 @@ struct pool_client;
 struct run;
 struct store;
 
-/* How an attempt at a run ends; or, of a step of an attempt, that it goes on.
+/* How an attempt at a run ends; or, of a step of an attempt, that it continues.
  */
 enum run_end {
     RUN_SUCCEEDED,  /* nothing is left to do                                  */

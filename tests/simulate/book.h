@@ -69,7 +69,7 @@ bool book_any(struct book *book,
 bool book_was_paused(const struct book *book, struct slice key);
 
 /* book_has_lost: has a message been lost with its queue before any run of it
- * was in the ledger? Nobody will do what it asked for. */
+ * was in the ledger? No run will do what it asked for. */
 bool book_has_lost(struct book *book);
 
 /* book_dump: notes what is open. */

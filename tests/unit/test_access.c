@@ -145,7 +145,7 @@ static void a_new_token_counts_at_once(void **state)
         change_with("Authorization", "Bearer another-token-of-a-test"), 200);
 }
 
-static void no_usable_token_lets_nobody_change(void **state)
+static void without_a_usable_token_nothing_is_changed(void **state)
 {
     static char large[5000];
 
@@ -176,7 +176,8 @@ int main(void)
         cmocka_unit_test_setup(other_sites_may_not_change, begin),
         cmocka_unit_test_setup(only_the_whole_token_is_right, begin),
         cmocka_unit_test_setup(a_new_token_counts_at_once, begin),
-        cmocka_unit_test_setup(no_usable_token_lets_nobody_change, begin),
+        cmocka_unit_test_setup(
+            without_a_usable_token_nothing_is_changed, begin),
     };
     int failed;
 

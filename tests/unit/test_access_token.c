@@ -510,7 +510,7 @@ static void wait_with_limits(struct scene *scene)
 }
 
 /* access_token_free() does not wait for the request of an hour either. */
-static void nobody_waits_longer_than_his_limits(void **state)
+static void no_caller_waits_longer_than_its_limits(void **state)
 {
     (void)state;
     EACH_SEED(seed)
@@ -552,7 +552,7 @@ int main(void)
             a_new_token_that_is_refused_too_is_not_replaced_at_once),
         cmocka_unit_test(a_refused_token_without_a_server_is_an_outage),
         cmocka_unit_test(a_caller_with_little_time_is_told_the_cause),
-        cmocka_unit_test(nobody_waits_longer_than_his_limits),
+        cmocka_unit_test(no_caller_waits_longer_than_its_limits),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

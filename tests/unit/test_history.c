@@ -56,7 +56,7 @@ static void a_sample_is_what_was_done_since_the_last(void **state)
                                 "[110000,50.0,2],[130000,0.0,0]]}");
 }
 
-static void totals_that_begin_anew_are_no_sample_below_zero(void **state)
+static void totals_that_start_over_are_no_sample_below_zero(void **state)
 {
     (void)state;
     add(1000, 5, 100);
@@ -86,7 +86,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(
             a_sample_is_what_was_done_since_the_last, begin, end),
         cmocka_unit_test_setup_teardown(
-            totals_that_begin_anew_are_no_sample_below_zero, begin, end),
+            totals_that_start_over_are_no_sample_below_zero, begin, end),
         cmocka_unit_test_setup_teardown(
             an_hour_is_kept_and_no_more, begin, end),
     };

@@ -14,7 +14,7 @@
 
 /* Print one character of text. `line_begins`: at the beginning of a line a dot
  * or an apostrophe would be a request. A hyphen that is not escaped would be
- * printed as a typographical one, which nobody could copy into a shell. */
+ * printed as a typographical one, which cannot be pasted into a shell. */
 static void print_char(char c, bool line_begins)
 {
     if (line_begins && (c == '.' || c == '\''))

@@ -2,7 +2,7 @@
 /*
  * Answers to questions that take longer than a handler of the HTTP server may:
  * readings of the ledger, changes of runs. A handler asks; the module's one
- * thread finds the answer; whoever asks the same question soon after gets the
+ * thread finds the answer; a request with the same question soon after gets the
  * same answer. So any number of open pages costs one reading at a time, and a
  * store that does not respond holds up neither metrics nor health.
  */
@@ -63,7 +63,7 @@ enum answers_state answers_ask(struct answers *answers, const char *question,
 enum answers_state answers_look(struct answers *answers, const char *beginning,
     unsigned *ret_status, struct buf *body);
 
-/* answers_forget: every answer is found anew when it is asked for next. */
+/* answers_forget: every answer is read again when it is requested next. */
 void answers_forget(struct answers *answers);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * What this worker did in the last hour: entities and refusals in intervals of
- * ten seconds, in a ring of fixed size. Any thread.
+ * ten seconds, in a ring buffer of fixed size. Any thread.
  */
 #ifndef TW_MONITOR_HISTORY_H
 #define TW_MONITOR_HISTORY_H

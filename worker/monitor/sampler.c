@@ -27,7 +27,7 @@
 #define REQUEST_MS 5000
 
 /* What was sampled longer ago says nothing: the thread hangs, at an archive's
- * file system for one, or nobody has looked since. */
+ * file system for one, or no scrape has come since. */
 #define OLD_MS INT64_C(900000)
 
 struct sampler {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Lists of runs of the ledger, and runs by an id, for whoever shows or changes
- * them: the commands and the dashboard.
+ * Lists of runs of the ledger, and runs by an id, for callers that show or
+ * change them: the commands and the dashboard.
  */
 #ifndef TW_RUN_RUNS_H
 #define TW_RUN_RUNS_H

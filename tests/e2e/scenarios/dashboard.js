@@ -122,7 +122,7 @@ async function configured(suite, worker = {}) {
   fs.writeFileSync(path.join(suite.folder, 'token'), `${TOKEN}\n`);
 }
 
-// add_dead_store: a job on a store that nobody serves.
+// add_dead_store: a job on a store where nothing listens.
 function add_dead_store(suite) {
   const there = (map) => ({...map, store: 'dead'});
   suite.configuration.stores.dead =

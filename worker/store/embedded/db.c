@@ -348,7 +348,7 @@ static void write_uri(struct buf *to, const char *name, const char *parameter)
     buf_add_format(to, "?%s", parameter);
 }
 
-/* Nobody has the file open, and there is no log: immutable, because SQLite
+/* No process has the file open, and there is no log: immutable, because SQLite
  * would create a log even to read. */
 static int open_immutable(struct db *db, const char *name)
 {
@@ -363,10 +363,10 @@ static int open_immutable(struct db *db, const char *name)
     return result;
 }
 
-/* Nobody has the file open, and there is a log of a process that was killed:
- * SQLite finds out in memory what it holds if it need not share that with other
- * processes, and locks need the right to write. db_is_current() does what the
- * locks would do. */
+/* No process has the file open, and there is a log of a process that was
+ * killed: SQLite finds out in memory what it holds if it need not share that
+ * with other processes, and locks need the right to write. db_is_current() does
+ * what the locks would do. */
 static int open_alone(struct db *db, const char *name)
 {
     int result = sqlite3_open_v2(

@@ -6,8 +6,8 @@
  * SQLite puts two files beside the store: FILE-wal, the write-ahead log, and
  * FILE-shm, through which all processes that have the store open agree on what
  * the log holds. FILE-shm exists while any of them has the store open, and
- * stays after a crash. So without it no process has the store open, and whoever
- * opens it for writing creates FILE-shm first.
+ * stays after a crash. So without it no process has the store open, and a
+ * process that opens it for writing creates FILE-shm first.
  */
 #ifndef TW_STORE_EMBEDDED_FILE_STATE_H
 #define TW_STORE_EMBEDDED_FILE_STATE_H
