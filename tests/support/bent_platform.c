@@ -141,7 +141,7 @@ static bool bent_wait(
 
         if (left_ms <= 0)
             return false;
-        if (left_ms < LONGEST_WAIT_US)
+        if (left_ms < LONGEST_WAIT_US && look(&bend->speed) > 0)
             wait_us = left_ms * 1000 / look(&bend->speed) + 1;
         if (wait_us > LONGEST_WAIT_US)
             wait_us = LONGEST_WAIT_US;

@@ -16,7 +16,8 @@
  * start_us, and run speed times as fast from there.
  */
 struct bend {
-    int64_t speed;         /* 1: as fast as the real one                    */
+    int64_t speed;         /* 1: as fast as the real one; 0: they stand
+                              still, but for what is added to ..._ahead_ms  */
     int64_t start_us;      /* CLOCK_MONOTONIC                               */
     int64_t epoch_ms;      /* of both clocks at start_us                    */
     int64_t wall_ahead_ms; /* of platform_wall_ticks(); any time, both ways */

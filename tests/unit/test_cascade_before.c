@@ -11,7 +11,6 @@
 
 #include <cmocka.h>
 
-#include <stdio.h>
 #include <string.h>
 
 #include "worker/base/log.h"
@@ -309,119 +308,6 @@ static void its_tombstone_gone_it_does_not_guess_the_properties(void **state)
     hosted_done(&h);
 }
 
-/* ---- the dry run ---- */
-
-static const struct store_ops *real_ops;
-static struct store_ops counting_ops;
-static _Atomic int64_t requests;
-
-static enum tw_err count_scan(struct store *store, struct exchange *exchange,
-    const struct scan_request *request, struct page *ret)
-{
-    requests++;
-    return real_ops->scan(store, exchange, request, ret);
-}
-
-static enum tw_err count_get(struct store *store, struct exchange *exchange,
-    const char *table, struct slice partition_key, struct slice row_key,
-    struct page *ret)
-{
-    requests++;
-    return real_ops->get(store, exchange, table, partition_key, row_key, ret);
-}
-
-static enum tw_err count_batch(struct store *store, struct exchange *exchange,
-    const struct batch *batch, struct batch_result *ret)
-{
-    requests++;
-    return real_ops->batch(store, exchange, batch, ret);
-}
-
-static void count_requests(struct hosted *h)
-{
-    real_ops = h->store->ops;
-    counting_ops = *real_ops;
-    counting_ops.scan = count_scan;
-    counting_ops.get = count_get;
-    counting_ops.batch = count_batch;
-    h->store->ops = &counting_ops;
-    requests = 0;
-}
-
-/* Channels of `blogs` blogs with so many comments each, and other settles. */
-static void try_estimate(const char *settle, const char *more, unsigned blogs,
-    unsigned comments, unsigned likes)
-{
-    char *configuration = mem_format(
-        "settled:\n"
-        "    kind: cascade-delete\n"
-        "    args: [channel]\n"
-        "    parent: {table: Channels, partition_key: \"{channel}\", "
-        "row_key: \"\", tombstone: {Deleted: true}}\n"
-        "    settle: %s\n%s"
-        "    children:\n"
-        "      - table: Blogs\n"
-        "        partition_key: \"{channel}\"\n"
-        "        children:\n"
-        "          - table: Comments\n"
-        "            partition_key: \"{PartitionKey}\"\n"
-        "            row_key_prefix: \"{RowKey}_\"\n"
-        "            children:\n"
-        "              - {table: Likes, partition_key: \"{RowKey}\"}\n"
-        "      - {table: Flat, partition_key: \"{channel}\"}\n",
-        settle, more);
-    struct job_estimate estimate;
-    struct hosted h;
-    int64_t estimated;
-
-    hosted_init(&h, configuration);
-    hosted_table(&h, "Channels");
-    hosted_table(&h, "Blogs");
-    hosted_table(&h, "Comments");
-    hosted_table(&h, "Likes");
-    hosted_table(&h, "Flat");
-    hosted_put(&h, "Channels", "News", "", NULL);
-    hosted_fill(&h, "Flat", "News", 1500);
-    hosted_fill(&h, "Blogs", "News", blogs);
-    for (unsigned i = 0; i < comments; i++) {
-        char *key = mem_format("b%05u_%u", i % blogs, i);
-
-        hosted_put(&h, "Comments", "News", key, NULL);
-        hosted_fill(&h, "Likes", key, likes);
-        mem_free(key);
-    }
-    assert_int_equal(hosted_estimate(&h, "settled", "News", &estimate), TW_OK);
-    estimated = estimate.transactions;
-    arena_done(&estimate.arena);
-    count_requests(&h);
-    assert_int_equal(hosted_run(&h, "settled", "News"), RUN_SUCCEEDED);
-    h.store->ops = real_ops;
-    print_message("settle %s %s: %u blogs, %u comments: %lld estimated, %lld "
-                  "made\n",
-        settle, more, blogs, comments, (long long)estimated,
-        (long long)requests);
-    /* Under load a settle pass may begin late. The settle times are longer than
-     * any pass takes: one that is due when the pass before it ends is made at
-     * once. */
-    assert_true(requests <= estimated + estimated / 4 + 2);
-    assert_true(requests >= estimated - estimated / 4 - 2);
-    hosted_done(&h);
-    mem_free(configuration);
-}
-
-static void a_dry_run_counts_what_the_run_then_uses(void **state)
-{
-    (void)state;
-    try_estimate("0s", "", 0, 0, 0);
-    try_estimate("0s", "", 250, 0, 0);
-    try_estimate("1s", "", 250, 60, 0);
-    try_estimate("0s", "", 250, 60, 2);
-    try_estimate("1s", "", 250, 60, 2);
-    try_estimate("[0s, 1s]", "", 40, 20, 2);
-    try_estimate("[1s, 2s]", "", 1100, 20, 2);
-    try_estimate("1s", "    refuse_above: 10000\n", 250, 60, 2);
-}
-
 /* ---- what is said of a run that did not fail ---- */
 
 static void two_tables(struct hosted *h)
@@ -525,7 +411,6 @@ int main(void)
         cmocka_unit_test(a_property_that_changes_meanwhile_fails_the_run),
         cmocka_unit_test(a_property_that_changes_last_keeps_the_parent),
         cmocka_unit_test(its_tombstone_gone_it_does_not_guess_the_properties),
-        cmocka_unit_test(a_dry_run_counts_what_the_run_then_uses),
         cmocka_unit_test(an_absent_parent_is_noted),
         cmocka_unit_test(a_parent_without_children_is_no_news),
         cmocka_unit_test(a_newer_parent_is_noted),

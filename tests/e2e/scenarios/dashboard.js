@@ -382,7 +382,7 @@ async function judge_refusals(suite, browser, port) {
         all.push(await fetch(url, options).then((r) => r.type, () => 'refused'));
       return all;
     }, `http://127.0.0.1:${port}/api/retry`, GOOD, body);
-    assert.deepStrictEqual(got, ['refused', 'opaque', 'refused']);
+    assert.deepStrictEqual(got, ['refused', 'refused', 'refused']);
     assert.strictEqual(await ended_at(suite, 'larger'), before);
     assert.strictEqual((await suite.run_of('larger')).State, 'failed');
     evil.close();
