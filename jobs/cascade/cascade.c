@@ -122,13 +122,6 @@ static enum run_end wait_for_settle(struct cascade_attempt *c)
 
 /* ---- a pass ---- */
 
-/* Save the newest path before which everything is deleted. */
-static void save_reached(struct cascade_attempt *c)
-{
-    checkpoint_queue_save(
-        &c->checkpoint_queue, c->run, batch_writer_low_water(c->batch_writer));
-}
-
 static void release_held(struct cascade_attempt *c, uint64_t low_water)
 {
     while (c->held && c->held->sequence <= low_water) {
@@ -158,12 +151,15 @@ static struct held *hold_match(struct cascade_attempt *c, struct match *match)
     return held;
 }
 
+/* Save the newest path before which everything is deleted, and queue the new
+ * path: it is saved once the deletes before it are completed. */
 static void reached(void *context, const struct walk_path *path)
 {
     struct cascade_attempt *c = context;
+    uint64_t low_water = batch_writer_low_water(c->batch_writer);
 
-    save_reached(c);
-    release_held(c, batch_writer_low_water(c->batch_writer));
+    checkpoint_queue_save(&c->checkpoint_queue, c->run, low_water);
+    release_held(c, low_water);
     checkpoint_queue_add(&c->checkpoint_queue,
         batch_writer_sequence(c->batch_writer), cascade_checkpoint(c, path));
 }
@@ -223,17 +219,19 @@ static enum write_decision decide_emptied(void *context,
     return WRITE_SKIP;
 }
 
-static enum tw_err delete_page(struct cascade_attempt *c, struct match *match,
-    const struct entity *const *entities, size_t count, bool is_leaf,
-    struct err *err)
+/* Delete entities of one page. Whether their rule has children determines what
+ * is done about an entity that changed since it was read. */
+static enum tw_err delete_page(void *context, struct match *match,
+    const struct entity *const *entities, size_t count, struct err *err)
 {
+    struct cascade_attempt *c = context;
     const struct rule *rule = match_rule(match);
     struct held *held = hold_match(c, match);
     struct batch_item item = {
         .store = c->stores->stores[rule->store],
         .table = rule->table,
         .operation = {.type = OPERATION_DELETE},
-        .decide = is_leaf ? decide_leaf : decide_emptied,
+        .decide = rule->child_count == 0 ? decide_leaf : decide_emptied,
         .context = held,
     };
     enum tw_err outcome = archive_page(c, rule->table, entities, count, err);
@@ -249,20 +247,16 @@ static enum tw_err delete_page(struct cascade_attempt *c, struct match *match,
     return outcome;
 }
 
-static enum tw_err delete_leaves(void *context, struct match *match,
-    const struct entity *const *entities, size_t count, struct err *err)
-{
-    return delete_page(context, match, entities, count, true, err);
-}
-
+/* Delete entities with child rules only in the last settle pass: before it,
+ * writers may still add children. */
 static enum tw_err delete_emptied(void *context, struct match *match,
     const struct entity *const *entities, size_t count, struct err *err)
 {
-    struct cascade_attempt *c = context;
+    const struct cascade_attempt *c = context;
 
     if (!c->last_settle)
         return TW_OK;
-    return delete_page(c, match, entities, count, false, err);
+    return delete_page(context, match, entities, count, err);
 }
 
 static void note_left(
@@ -285,7 +279,8 @@ static void note_left(
 static void end_pass(struct cascade_attempt *c)
 {
     batch_writer_finish(c->batch_writer);
-    save_reached(c);
+    checkpoint_queue_save(
+        &c->checkpoint_queue, c->run, batch_writer_low_water(c->batch_writer));
     checkpoint_queue_drop(&c->checkpoint_queue);
     release_held(c, UINT64_MAX);
     batch_writer_free(c->batch_writer);
@@ -336,7 +331,7 @@ static bool is_too_early(const struct cascade_attempt *c)
 static enum run_end walk_once(struct cascade_attempt *c)
 {
     const struct walk_visitor visitor = {
-        .leaves = delete_leaves,
+        .leaves = delete_page,
         .emptied = delete_emptied,
         .met = note_left,
         .reached = reached,
@@ -390,16 +385,6 @@ static bool may_read_ahead(const struct cascade_attempt *c)
     return c->read_ms != 0 && is_last_settle_at(c, cascade_service_ticks(c));
 }
 
-static void read_ahead(struct cascade_attempt *c)
-{
-    struct walk_plan plan = cascade_walk_plan(c, false);
-
-    if (!may_read_ahead(c))
-        return;
-    c->ahead_ticks = c->tombstone_ticks > 0 ? cascade_service_ticks(c) : 0;
-    c->ahead = walk_read_ahead(&plan);
-}
-
 static void drop_ahead(struct cascade_attempt *c)
 {
     scan_close(c->ahead);
@@ -425,7 +410,12 @@ static enum run_end pass(struct cascade_attempt *c)
     int64_t began_ticks = c->from->depth > 0 ? c->began_ticks : 0;
     enum run_end end;
 
-    read_ahead(c);
+    if (may_read_ahead(c)) {
+        struct walk_plan plan = cascade_walk_plan(c, false);
+
+        c->ahead_ticks = c->tombstone_ticks > 0 ? cascade_service_ticks(c) : 0;
+        c->ahead = walk_read_ahead(&plan);
+    }
     end = cascade_hold_parent(c);
     if (end != RUN_CONTINUES) {
         drop_ahead(c);

@@ -561,12 +561,6 @@ static enum tw_err visit_walk(struct walk *walk, struct visit *visit);
 
 /* ---- a page of entities with rules of their own ---- */
 
-static void reached(struct walk *walk)
-{
-    if (walk->visitor->reached)
-        walk->visitor->reached(walk->visitor->context, walk->path);
-}
-
 /* The level of plan->from below entity; NULL: plan->from is not inside
  * entity. */
 static const struct walk_level *resumed_below(const struct walk *walk,
@@ -712,7 +706,8 @@ static enum tw_err visit_one(
     walk->path->depth = visits->level + 1;
     here->inside.is_set = false;
     key_set(&here->done, entity->partition_key, entity->row_key);
-    reached(walk);
+    if (walk->visitor->reached)
+        walk->visitor->reached(walk->visitor->context, walk->path);
     return TW_OK;
 }
 
@@ -847,7 +842,8 @@ static enum tw_err walk_page(struct walk *walk, struct match *match,
     if (outcome != TW_OK)
         return outcome;
     key_set(&here->done, last->partition_key, last->row_key);
-    reached(walk);
+    if (walk->visitor->reached)
+        walk->visitor->reached(walk->visitor->context, walk->path);
     return TW_OK;
 }
 
