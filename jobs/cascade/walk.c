@@ -416,34 +416,6 @@ static enum tw_err check_empty(const struct match *match, struct err *err)
     return TW_INVALID;
 }
 
-/*
- * Bind all rules of visit. If a rule cannot be bound to an entity, failed() is
- * called, and visit->bound stays false. At the root (entity NULL) the run fails
- * instead.
- */
-static enum tw_err visit_bind(struct walk *walk, struct visit *visit,
-    const struct entity *entity, struct match *owner)
-{
-    for (size_t i = 0; i < visit->rule_count; i++) {
-        enum tw_err outcome = match_new(walk->plan, &visit->rules[i], entity,
-            owner, &visit->matches[i], walk->err);
-
-        if (outcome != TW_OK && entity) {
-            walk->plan->run->callbacks->failed(walk->plan->run,
-                &(struct run_failure){owner->rule->table, entity->partition_key,
-                    entity->row_key, NULL, walk->err->text});
-            walk->result.failed++;
-            return TW_OK;
-        }
-        if (outcome == TW_OK)
-            outcome = check_empty(visit->matches[i], walk->err);
-        if (outcome != TW_OK)
-            return outcome;
-    }
-    visit->bound = true;
-    return TW_OK;
-}
-
 /* Entry `level` of plan->from; NULL: plan->from has none. */
 static const struct walk_level *resumed_level(
     const struct walk *walk, unsigned level)
@@ -454,8 +426,10 @@ static const struct walk_level *resumed_level(
 }
 
 /*
- * Bind the rules of a visit. entity and owner as for match_new(); resumed as in
- * struct visit. Whatever the outcome, the caller must close visit.
+ * Make a visit of entity and bind rules to entity. entity and owner as for
+ * match_new(); resumed as in struct visit. If a rule cannot be bound to entity,
+ * failed() is called, and visit->bound stays false; at the root (entity NULL)
+ * the run fails instead. Whatever the outcome, the caller must close visit.
  */
 static enum tw_err visit_open(struct walk *walk, struct visit *visit,
     const struct rule *rules, size_t rule_count, unsigned level,
@@ -471,7 +445,24 @@ static enum tw_err visit_open(struct walk *walk, struct visit *visit,
         .resumed = resumed};
     visit->matches = mem_array(rule_count, sizeof(struct match *));
     visit->scans = mem_array(rule_count, sizeof(struct scan *));
-    return visit_bind(walk, visit, entity, owner);
+    for (size_t i = 0; i < rule_count; i++) {
+        enum tw_err outcome = match_new(walk->plan, &rules[i], entity, owner,
+            &visit->matches[i], walk->err);
+
+        if (outcome != TW_OK && entity) {
+            walk->plan->run->callbacks->failed(walk->plan->run,
+                &(struct run_failure){owner->rule->table, entity->partition_key,
+                    entity->row_key, NULL, walk->err->text});
+            walk->result.failed++;
+            return TW_OK;
+        }
+        if (outcome == TW_OK)
+            outcome = check_empty(visit->matches[i], walk->err);
+        if (outcome != TW_OK)
+            return outcome;
+    }
+    visit->bound = true;
+    return TW_OK;
 }
 
 /* Request the first page of every rule now, except rules that are read as
@@ -860,25 +851,8 @@ static enum tw_err scan_ended(
         match->rule->table, walk->plan->stores->names[match->rule->store]);
 }
 
-static enum tw_err walk_pages(struct walk *walk, struct match *match,
-    unsigned level, const struct walk_level *resumed, struct scan *scan)
-{
-    for (;;) {
-        const struct page *page;
-        enum tw_err outcome = scan_next(scan, &page, walk->err);
-
-        if (outcome != TW_OK || !page)
-            return scan_ended(walk, match, outcome);
-        if (run_stopping(walk->plan->run))
-            return err_fail(walk->err, TW_STOPPED, "stopped");
-        outcome = walk_page(walk, match, level, resumed, page);
-        if (outcome != TW_OK)
-            return outcome;
-    }
-}
-
-/* As walk_pages(), for the part of a scan for many entities that lies in
- * span. */
+/* Walk the children of one entity in a scan for the children of many entities:
+ * those in span. */
 static enum tw_err walk_range(struct walk *walk, struct match *match,
     unsigned level, struct range_scan *ranges, const struct span *span)
 {
@@ -897,21 +871,32 @@ static enum tw_err walk_range(struct walk *walk, struct match *match,
     }
 }
 
+/* Walk the children of one entity by a scan of their own, page by page. Opens
+ * the scan unless it was opened ahead, and closes it. */
 static enum tw_err visit_scan(struct walk *walk, struct visit *visit,
     size_t index, const struct walk_level *resumed)
 {
     struct match *match = visit->matches[index];
+    struct scan *scan = visit->scans[index];
+    const struct page *page;
     enum tw_err outcome;
 
-    if (!visit->scans[index])
-        visit->scans[index] =
-            open_scan(walk, visit, match, resumed ? &resumed->done : NULL);
-    outcome =
-        walk_pages(walk, match, visit->level, resumed, visit->scans[index]);
+    if (!scan)
+        scan = open_scan(walk, visit, match, resumed ? &resumed->done : NULL);
+    do {
+        page = NULL;
+        outcome = scan_next(scan, &page, walk->err);
+        if (!page)
+            outcome = scan_ended(walk, match, outcome);
+        else if (run_stopping(walk->plan->run))
+            outcome = err_fail(walk->err, TW_STOPPED, "stopped");
+        else
+            outcome = walk_page(walk, match, visit->level, resumed, page);
+    } while (outcome == TW_OK && page);
     if (walk->visitor->pages)
-        walk->visitor->pages(walk->visitor->context, match->rule,
-            scan_pages(visit->scans[index]), 1);
-    scan_close(visit->scans[index]);
+        walk->visitor->pages(
+            walk->visitor->context, match->rule, scan_pages(scan), 1);
+    scan_close(scan);
     visit->scans[index] = NULL;
     return outcome;
 }
