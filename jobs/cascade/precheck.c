@@ -51,30 +51,27 @@ static enum tw_err check_table(struct cascade_attempt *c, size_t store,
         table, c->stores->names[store], advice);
 }
 
-/* Check that the table of rule exists. If the first rule's scan is open and has
- * not failed, that rule's table exists, and no request is sent. */
-static enum tw_err check_child_table(
-    struct cascade_attempt *c, const struct rule *rule)
-{
-    if (c->ahead && rule == c->cascade->rules && scan_wait(c->ahead) == TW_OK)
-        return TW_OK;
-    return check_table(
-        c, rule->store, rule->table, ", or write optional: true in its rule");
-}
-
+/* Check that the tables of the rules and of all rules below them exist, each
+ * table once. No request is sent for the table of the job's first rule if that
+ * rule's first page was read ahead successfully. */
 static enum tw_err check_tables(
     struct cascade_attempt *c, const struct rule *rules, size_t count)
 {
+    const struct cascade *cascade = c->cascade;
     enum tw_err outcome = TW_OK;
 
     for (size_t i = 0; i < count && outcome == TW_OK; i++) {
+        const struct rule *rule = &rules[i];
         bool met = false;
 
-        if (!rules[i].optional && !is_checked(c->cascade->rules,
-                                      c->cascade->rule_count, &rules[i], &met))
-            outcome = check_child_table(c, &rules[i]);
+        if (!rule->optional &&
+            !is_checked(cascade->rules, cascade->rule_count, rule, &met) &&
+            !(c->ahead && rule == cascade->rules &&
+                scan_wait(c->ahead) == TW_OK))
+            outcome = check_table(c, rule->store, rule->table,
+                ", or write optional: true in its rule");
         if (outcome == TW_OK)
-            outcome = check_tables(c, rules[i].children, rules[i].child_count);
+            outcome = check_tables(c, rule->children, rule->child_count);
     }
     return outcome;
 }
