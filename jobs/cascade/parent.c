@@ -338,15 +338,15 @@ static enum run_end before_tombstone(
     return end;
 }
 
-static void begin_at_tombstone(struct cascade_attempt *c, int64_t ticks)
+/* Count the settle passes from ticks, unless they are already counted from an
+ * earlier time: this run's tombstone was on the parent at ticks. */
+static void set_tombstone_ticks(struct cascade_attempt *c, int64_t ticks)
 {
-    c->run->parent_found = c->parent_found;
-    if (c->tombstone_ticks == 0 && c->parent_found == 0)
+    if (c->tombstone_ticks != 0)
+        return;
+    if (c->parent_found == 0)
         note_absent(c);
-    if (c->tombstone_ticks == 0)
-        c->tombstone_ticks = ticks;
-    c->began_ticks = ticks;
-    c->read_ms = platform_boot_ms();
+    c->tombstone_ticks = ticks;
 }
 
 /* Write the tombstone to the parent that was just read. RUN_REPEATS: the parent
@@ -364,7 +364,10 @@ static enum run_end ensure_tombstone(
     outcome = write_tombstone(c, &ticks);
     switch (outcome) {
     case TW_OK:
-        begin_at_tombstone(c, ticks);
+        c->run->parent_found = c->parent_found;
+        set_tombstone_ticks(c, ticks);
+        c->began_ticks = ticks;
+        c->read_ms = platform_boot_ms();
         return RUN_CONTINUES;
     case TW_UNKNOWN:
         if (inserts)
@@ -452,21 +455,6 @@ static enum run_end leave_newer(struct cascade_attempt *c)
     return RUN_SUCCEEDED;
 }
 
-/* The parent carries this run's tombstone. */
-static enum run_end keep_hold(struct cascade_attempt *c)
-{
-    enum run_end end = keep_values(c);
-
-    if (end != RUN_CONTINUES)
-        return end;
-    if (c->tombstone_ticks == 0 && c->parent_found == 0)
-        note_absent(c);
-    if (c->tombstone_ticks == 0)
-        c->tombstone_ticks = c->began_ticks;
-    c->parent_is_ours = true;
-    return RUN_CONTINUES;
-}
-
 /* The parent exists without this run's tombstone: may this run write one? */
 static enum run_end check_may_mark(struct cascade_attempt *c,
     enum tombstone_owner tombstone_owner, struct slice owner)
@@ -503,8 +491,14 @@ static enum run_end take_hold(struct cascade_attempt *c)
         (tombstone_owner != TOMBSTONE_OURS || is_bare(c)))
         expect_late_insert(c);
     c->run->previous_owner_crashed = false;
-    if (tombstone_owner == TOMBSTONE_OURS)
-        return keep_hold(c);
+    if (tombstone_owner == TOMBSTONE_OURS) {
+        end = keep_values(c);
+        if (end != RUN_CONTINUES)
+            return end;
+        set_tombstone_ticks(c, now_ticks);
+        c->parent_is_ours = true;
+        return RUN_CONTINUES;
+    }
     if (tombstone_owner != TOMBSTONE_NONE)
         end = check_may_mark(c, tombstone_owner, owner);
     return end == RUN_CONTINUES ? ensure_tombstone(c, tombstone_owner) : end;
