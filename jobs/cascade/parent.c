@@ -262,33 +262,29 @@ static void note_absent(struct cascade_attempt *c)
 
 /* ---- the tombstone ---- */
 
-/* Does the parent consist of a tombstone that another, ended run inserted? If
- * that run merged its tombstone into an existing parent, only that run's
- * archive has the original state. */
-static bool is_nothing_but_other_s(struct cascade_attempt *c)
-{
-    struct slice owner;
-
-    if (tombstone_owner_of(c, &owner) != TOMBSTONE_OF_OTHER)
-        return false;
-    if (is_bare(c))
-        return true;
-    log_run_warn(run_log(c->run),
-        "the parent in %s is archived with the tombstone of run %.*s; the "
-        "archive of that run has the parent without it",
-        c->cascade->table, SLICE_ARG(owner));
-    return false;
-}
-
-/* Archive the parent before the tombstone changes it, without TablewardRun: a
- * restored parent must not belong to a run. */
+/*
+ * Archive the parent before the tombstone changes it, without TablewardRun: a
+ * restored parent must not belong to a run. The parent may still have the
+ * tombstone of another run that has ended: if that run inserted the parent,
+ * there is nothing to archive; if it merged its tombstone into an existing
+ * parent, only its own archive has the original state.
+ */
 static enum run_end archive_parent(struct cascade_attempt *c)
 {
     struct entity parent;
+    struct slice owner;
     enum tw_err outcome;
 
-    if (!c->archive || !cascade_parent(c) || is_nothing_but_other_s(c))
+    if (!c->archive || !cascade_parent(c))
         return RUN_CONTINUES;
+    if (tombstone_owner_of(c, &owner) == TOMBSTONE_OF_OTHER) {
+        if (is_bare(c))
+            return RUN_CONTINUES;
+        log_run_warn(run_log(c->run),
+            "the parent in %s is archived with the tombstone of run %.*s; the "
+            "archive of that run has the parent without it",
+            c->cascade->table, SLICE_ARG(owner));
+    }
     parent = entity_without(
         cascade_parent(c), slice_of(CASCADE_OWNER), &c->parent.arena);
     outcome = archive_add(c->archive, c->cascade->table, &parent, c->err);
