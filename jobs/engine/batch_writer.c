@@ -520,29 +520,26 @@ static void on_end(
     }
 }
 
-static bool reap_once(struct batch_writer *batch_writer)
-{
-    struct batch_buffer *batch_buffer = batch_writer->under_way.first;
-    bool any = false;
-
-    while (batch_buffer) {
-        struct batch_buffer *next = batch_buffer->next;
-
-        if (has_ended(batch_writer, batch_buffer)) {
-            on_end(batch_writer, batch_buffer);
-            any = true;
-        }
-        batch_buffer = next;
-    }
-    return any;
-}
-
-/* Handle all batches whose request or re-read has ended. Repeated, because a
- * re-read that ends lets a waiting batch begin its own. */
+/* Handle all batches whose request or re-read has ended. Repeated until none
+ * has, because the end of a re-read may let a waiting batch begin its own. */
 static void reap(struct batch_writer *batch_writer)
 {
-    while (reap_once(batch_writer))
-        continue;
+    bool any;
+
+    do {
+        struct batch_buffer *batch_buffer = batch_writer->under_way.first;
+
+        any = false;
+        while (batch_buffer) {
+            struct batch_buffer *next = batch_buffer->next;
+
+            if (has_ended(batch_writer, batch_buffer)) {
+                on_end(batch_writer, batch_buffer);
+                any = true;
+            }
+            batch_buffer = next;
+        }
+    } while (any);
 }
 
 /* ---- sending ---- */
