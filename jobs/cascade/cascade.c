@@ -91,11 +91,6 @@ static size_t settles_due(const struct cascade_attempt *c)
     return settles_due_at(c, c->began_ticks);
 }
 
-static bool is_last_settle(const struct cascade_attempt *c)
-{
-    return is_last_settle_at(c, c->began_ticks);
-}
-
 /* When the next settle pass may begin. */
 static int64_t next_settle_ticks(const struct cascade_attempt *c)
 {
@@ -385,12 +380,6 @@ static bool may_read_ahead(const struct cascade_attempt *c)
     return c->read_ms != 0 && is_last_settle_at(c, cascade_service_ticks(c));
 }
 
-static void drop_ahead(struct cascade_attempt *c)
-{
-    scan_close(c->ahead);
-    c->ahead = NULL;
-}
-
 /* Move the start of the pass back to ticks (0: unknown): the pass may have read
  * data as old as that. */
 static void set_began(struct cascade_attempt *c, int64_t ticks)
@@ -418,13 +407,14 @@ static enum run_end pass(struct cascade_attempt *c)
     }
     end = cascade_hold_parent(c);
     if (end != RUN_CONTINUES) {
-        drop_ahead(c);
+        scan_close(c->ahead);
+        c->ahead = NULL;
         return end;
     }
     set_began(c, began_ticks);
     if (c->ahead)
         set_began(c, c->ahead_ticks);
-    c->last_settle = is_last_settle(c);
+    c->last_settle = is_last_settle_at(c, c->began_ticks);
     if (c->from->depth == 0) {
         /* The pass finds the failed entities again. */
         c->run->callbacks->forget_failed(c->run, 0);

@@ -781,15 +781,6 @@ static enum tw_err visit_page(struct walk *walk, struct match *match,
 
 /* ---- one rule, page by page ---- */
 
-static bool visit_claims(const struct visit *visit, const struct match *leaf,
-    const struct entity *entity)
-{
-    for (size_t i = 0; i < visit->rule_count; i++)
-        if (claims(visit->matches[i], leaf, entity))
-            return true;
-    return false;
-}
-
 /*
  * Does a rule with children, at this level or above, find an entity that the
  * leaf rule of match found? Then the rule with children must delete the entity:
@@ -802,8 +793,9 @@ static bool is_acquired(const struct walk *walk, unsigned level,
     if (match->rule->child_count > 0)
         return false;
     for (unsigned i = 0; i <= level; i++)
-        if (visit_claims(walk->inside[i], match, entity))
-            return true;
+        for (size_t j = 0; j < walk->inside[i]->rule_count; j++)
+            if (claims(walk->inside[i]->matches[j], match, entity))
+                return true;
     return false;
 }
 

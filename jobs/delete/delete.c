@@ -289,14 +289,6 @@ static void save(struct delete_run *d)
         checkpoint_queue_save(&d->checkpoint_queue, d->run, low_water);
 }
 
-/* Call when all deletes up to last are added to the batch writer. */
-static void reached(struct delete_run *d, const struct entity *last)
-{
-    save(d);
-    checkpoint_queue_add(&d->checkpoint_queue,
-        batch_writer_sequence(d->batch_writer), write_checkpoint(last));
-}
-
 /* An entity changed since it was read: delete the entity only if it is still
  * selected. */
 static enum write_decision decide(void *context, const struct operation *sent,
@@ -330,9 +322,13 @@ static enum tw_err delete_page(
         if (selection_matches(&d->selection, &page->entities[i]))
             outcome = batch_writer_add(d->batch_writer, &item, err);
     }
-    if (outcome == TW_OK)
-        reached(d, &page->entities[page->count - 1]);
-    return outcome;
+    if (outcome != TW_OK)
+        return outcome;
+    save(d);
+    checkpoint_queue_add(&d->checkpoint_queue,
+        batch_writer_sequence(d->batch_writer),
+        write_checkpoint(&page->entities[page->count - 1]));
+    return TW_OK;
 }
 
 static enum tw_err delete_pages(struct delete_run *d, struct scan *scan)

@@ -331,13 +331,6 @@ static void break_on_answer(
     break_batch_writer(batch_writer, batch_buffer->task.outcome, why.text);
 }
 
-static void on_last_word(
-    struct batch_writer *batch_writer, struct batch_buffer *batch_buffer)
-{
-    break_on_answer(batch_writer, batch_buffer);
-    batch_buffer_free(batch_buffer);
-}
-
 /* The request pool does not retry a write whose outcome is unknown, so the
  * batch writer sets the time of the next try, with the backoff of the request
  * pool. */
@@ -488,7 +481,8 @@ static void on_answer(
     case TW_FORBIDDEN:
     case TW_STOPPED:
     case TW_FULL:
-        on_last_word(batch_writer, batch_buffer);
+        break_on_answer(batch_writer, batch_buffer);
+        batch_buffer_free(batch_buffer);
         break;
     }
 }

@@ -64,14 +64,6 @@ static bool reads_all(
     return true;
 }
 
-/* Handle a `finish` that was requested since the previous round ended. */
-static void heed_finish(struct rounds *rounds, struct run *run)
-{
-    if (rounds->stage == ROUNDS_FOLLOWING &&
-        atomic_load(&run->finish) != RUN_NOT_FINISHING)
-        rounds->stage = ROUNDS_FINISHING;
-}
-
 enum tw_err rounds_begin(struct rounds *rounds, struct run *run,
     struct store *store, const char *table, struct err *err)
 {
@@ -87,7 +79,10 @@ enum tw_err rounds_begin(struct rounds *rounds, struct run *run,
         return outcome;
     if (rounds->number == 0)
         rounds->took_ms = -1;
-    heed_finish(rounds, run);
+    /* `finish` may have been requested since the previous round ended. */
+    if (rounds->stage == ROUNDS_FOLLOWING &&
+        atomic_load(&run->finish) != RUN_NOT_FINISHING)
+        rounds->stage = ROUNDS_FINISHING;
     rounds->number++;
     rounds->under_way = true;
     rounds->full = reads_all(rounds, store, now_ticks);
@@ -114,22 +109,17 @@ bool rounds_counts_behind(const struct rounds *rounds)
     return rounds->found > 0 && rounds->stage >= ROUNDS_LAST;
 }
 
-static enum rounds_next wait_for_next(struct rounds *rounds, struct run *run)
+/* What follows after a round of a following run that has caught up. */
+static enum rounds_next follow_on(struct rounds *rounds, struct run *run)
 {
+    rounds->stage = ROUNDS_FOLLOWING;
+    if (rounds->found > 0 || atomic_load(&run->finish) != RUN_NOT_FINISHING)
+        return ROUNDS_AGAIN;
     run->waits_for = RUN_WAITS_FOR_ROUND;
     run_wait(run, rounds->store,
         rounds->began_ticks + spent_ms(rounds) * TICKS_PER_MS,
         rounds->began_ticks + FOLLOW_PAUSE_TICKS);
     return ROUNDS_WAIT;
-}
-
-/* What follows after a round of a following run that has caught up. */
-static enum rounds_next follow_on(struct rounds *rounds, struct run *run)
-{
-    rounds->stage = ROUNDS_FOLLOWING;
-    return rounds->found > 0 || atomic_load(&run->finish) != RUN_NOT_FINISHING
-               ? ROUNDS_AGAIN
-               : wait_for_next(rounds, run);
 }
 
 static enum rounds_next next_stage(

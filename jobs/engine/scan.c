@@ -172,11 +172,6 @@ static void plan_steps(struct scan *scan, const struct position *position)
 
 /* ---- requests ---- */
 
-static bool same_or_before(struct slice a, struct slice b)
-{
-    return slice_equal(a, b) || is_before(a, b);
-}
-
 /* Does the page begin at or before the last key received? */
 static bool goes_back(const struct scan *scan, const struct page *page)
 {
@@ -188,7 +183,8 @@ static bool goes_back(const struct scan *scan, const struct page *page)
         return false;
     if (!slice_equal(first->partition_key, last->partition_key))
         return is_before(first->partition_key, last->partition_key);
-    return same_or_before(first->row_key, last->row_key);
+    return slice_equal(first->row_key, last->row_key) ||
+           is_before(first->row_key, last->row_key);
 }
 
 static void follow(void *context, const struct continuation *next);
