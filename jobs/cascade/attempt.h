@@ -57,7 +57,7 @@ struct cascade_attempt {
     bool found;         /* this pass found something, so that another one must
                            follow at once, if a settle pass was due */
     bool last_settle;   /* this is the last settle pass: it may delete entities
-                         with   child rules */
+                         with child rules */
     bool checked;       /* all tables were found to exist */
     bool counted;       /* refuse_above has been checked */
     struct scan *ahead; /* scan of this pass, opened before the parent was read;
@@ -83,8 +83,8 @@ struct store *cascade_parent_store(const struct cascade_attempt *c);
  * never ahead of the service's actual clock. */
 int64_t cascade_service_ticks(const struct cascade_attempt *c);
 
-/* cascade_walk_plan: of the rules that can be bound. whole: read whole
- * entities, else keys and what rules need. */
+/* cascade_walk_plan: a plan with the rules of c->usable. whole: read whole
+ * entities; false: only the keys and the properties that rules read. */
 struct walk_plan cascade_walk_plan(const struct cascade_attempt *c, bool whole);
 
 /* cascade_end_of: run_end_of(), but RUN_FAILED for TW_INVALID, TW_NOT_FOUND and
@@ -92,13 +92,13 @@ struct walk_plan cascade_walk_plan(const struct cascade_attempt *c, bool whole);
 enum run_end cascade_end_of(
     const struct cascade_attempt *c, enum tw_err outcome);
 
-/* cascade_archive_outcome: returns the outcome of the archive; for TW_FULL sets
- * archive_full, because its disk is full. */
+/* cascade_archive_outcome: returns outcome, which is that of the archive, and
+ * sets run->archive_full: the archive's disk is full (TW_FULL). */
 enum tw_err cascade_archive_outcome(
     const struct cascade_attempt *c, enum tw_err outcome);
 
-/* cascade_checkpoint: the state and path (NULL: the pass starts over) as JSON;
- * the caller frees it. */
+/* cascade_checkpoint: the state and path (NULL: the pass starts over) as JSON.
+ * Owned. */
 char *cascade_checkpoint(
     const struct cascade_attempt *c, const struct walk_path *path);
 

@@ -7,13 +7,15 @@
  * name, into the parent before it deletes anything, so that writers add no more
  * children and no other run works on the same parent. Then:
  *
- *   hold the parent      every pass begins by reading the parent: does it still
- *                        carry this run's tombstone?
- *   walk                 delete what is under it, leaves first
- *   settle passes        walk again some time after the tombstone, for late
- *                        children; an entity with child rules is deleted only
- *                        in the last settle pass, when nothing is found under
- * it delete the parent    after a settle pass that found nothing
+ *   hold the parent    at the beginning of every pass, read the parent and
+ *                      check that it still carries this run's tombstone
+ *   walk               delete what is under the parent, leaves first (entities
+ *                      whose rule has no child rules)
+ *   settle passes      walk again some time after the tombstone, for children
+ *                      that were added late. Entities with child rules are
+ *                      deleted only in the last settle pass, each only if
+ *                      nothing is found under it
+ *   delete the parent  after a last settle pass that found nothing
  *
  * Every attempt decides by the entities that it reads, and every change carries
  * the ETag that was read. So an attempt may stop anywhere: the next attempt
@@ -39,14 +41,15 @@
 /* Maximum number of batches of one run in flight. */
 #define BATCHES_IN_FLIGHT 16
 
-/* Number of complete last settle passes in a row that find entities and delete
- * none, after which the run fails: the cause is a cycle, not late children. */
+/* The run fails after this many complete last settle passes in a row that find
+ * entities but delete none: late children would not prevent every delete, so
+ * the entities must be under one another in a cycle. */
 #define STUCK_PASSES 3
 
 #define PHASE_PARENT "parent"
 
-/* Context of a page's operations: what they need to decide again after a
- * conflict. */
+/* Context of the deletes of one page: what decide_leaf() needs if an entity of
+ * the page has changed. */
 struct held {
     struct cascade_attempt *c;
     struct match *match;
@@ -84,8 +87,8 @@ static bool is_last_settle_at(const struct cascade_attempt *c, int64_t ticks)
            ticks >= c->not_before_ticks;
 }
 
-/* How many settle passes were due when this pass began: this pass counts as all
- * of them. */
+/* The number of settle passes that were due when this pass began: this one pass
+ * counts as all of them. */
 static size_t settles_due(const struct cascade_attempt *c)
 {
     return settles_due_at(c, c->began_ticks);
@@ -100,8 +103,8 @@ static int64_t next_settle_ticks(const struct cascade_attempt *c)
                                           : c->not_before_ticks;
 }
 
-/* End the attempt until the next settle pass is due, which frees the worker
- * thread; continue if it is due already. */
+/* If the next settle pass is not due yet, end the attempt until then, so that
+ * the worker thread can do other work. */
 static enum run_end wait_for_settle(struct cascade_attempt *c)
 {
     int64_t at_ticks = next_settle_ticks(c);
@@ -130,9 +133,10 @@ static void release_held(struct cascade_attempt *c, uint64_t low_water)
     }
 }
 
-/* Returns a context that keeps a reference to match until all operations up to
- * its sequence are complete. The sequence is known only after the operations
- * are added; until then it is UINT64_MAX. */
+/* Returns a context with a reference to match. release_held() releases both
+ * when all operations up to held->sequence are completed. The caller sets
+ * held->sequence after it has added the operations; until then it is
+ * UINT64_MAX. */
 static struct held *hold_match(struct cascade_attempt *c, struct match *match)
 {
     struct held *held = mem_alloc(sizeof(*held));
@@ -380,8 +384,8 @@ static bool may_read_ahead(const struct cascade_attempt *c)
     return c->read_ms != 0 && is_last_settle_at(c, cascade_service_ticks(c));
 }
 
-/* Move the start of the pass back to ticks (0: unknown): the pass may have read
- * data as old as that. */
+/* Set the beginning of the pass back to ticks, because the pass uses data that
+ * was read then. ticks 0: unknown; the beginning stays. */
 static void set_began(struct cascade_attempt *c, int64_t ticks)
 {
     if (ticks == 0 || ticks >= c->began_ticks)

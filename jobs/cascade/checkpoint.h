@@ -39,8 +39,8 @@ char *cascade_checkpoint_write(
 /*
  * cascade_checkpoint_read: parse the JSON of cascade_checkpoint_write(). A text
  * of another version, or an invalid one, gives the state of a new run. That is
- * safe: the parent's tombstone names its owner, so the next attempt recognises
- * it as this run's.
+ * safe: the parent's tombstone names the run that owns it, so the next attempt
+ * recognises its own tombstone.
  */
 void cascade_checkpoint_read(struct slice text,
     struct cascade_checkpoint *checkpoint, struct walk_path *path);

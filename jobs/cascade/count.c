@@ -136,7 +136,8 @@ static enum tw_err count_page(void *context, struct match *match,
     return outcome;
 }
 
-/* Count one entity. The limit is checked with the next page, or at the end. */
+/* Count one entity that has something under it. The limit is checked with the
+ * next page, or at the end. */
 static void count_one(
     void *context, struct match *match, const struct entity *entity)
 {
@@ -171,9 +172,10 @@ static int64_t last_settle_pass(
     return 1 + waits + (at_once && waits > 0 && deletes);
 }
 
-/* Set the pass that deletes the last entities of a rule: for a leaf rule the
- * first pass; for any other rule the last settle pass, or a later pass before
- * which all entities under its entities are deleted. */
+/* Set the number of the pass that deletes the last entities of a rule. For a
+ * leaf rule it is the first pass. For any other rule it is the later of two:
+ * the last settle pass, and the pass after the one that deletes the last
+ * entities of the child rules. */
 static void set_last_pass(
     struct count *count, size_t index, int64_t settle_pass)
 {
@@ -203,8 +205,9 @@ static int64_t plan_passes(const struct cascade *cascade, struct count *count)
     return passes;
 }
 
-/* Pages that one rule reads in a pass: all its pages while its entities exist,
- * then one empty page per scan. */
+/* The number of pages that one rule reads in a pass: all its pages as long as
+ * its entities exist; then one empty page for each scan; none, once the
+ * entities of the rule above are deleted. */
 static int64_t reads_in(
     const struct count *count, const struct counted_rule *rule, int64_t pass)
 {
@@ -232,7 +235,8 @@ static int64_t transactions(const struct cascade *cascade, struct count *count)
 {
     const struct job_estimate *estimate = count->estimate;
     int64_t passes = plan_passes(cascade, count);
-    /* The parent is read in each pass, marked, read again and deleted. */
+    /* The parent is read in each pass; 3 more for its tombstone, its last read
+     * and its delete. One request checks each table. */
     int64_t all = passes + 3 + (int64_t)estimate->table_count;
 
     add_reads(count, passes, cascade->refuse_above >= 0);

@@ -14,8 +14,8 @@
  * table. The caller sets *ret to zero, initialises ret->arena, and releases it
  * with arena_done(&ret->arena), whatever the outcome. Writes nothing.
  *
- * limit  -1: none. TW_TOO_LARGE as soon as there are more: err has the
- *        reason, and ret has the counts so far.
+ * limit  maximum number of entities; -1: no limit. Beyond the limit the walk
+ *        ends with TW_TOO_LARGE: err has the reason, ret the counts so far.
  * Other outcomes as walk_run().
  */
 TW_MUST_USE enum tw_err cascade_count(const struct walk_plan *plan,

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Can an entity be under itself? The nodes of a graph are the rules. An entity
- * that rule A found may also be found by rule B of the same table, so edges
- * lead from A to each child of A and of every such B. A cycle that leaves the
- * partition is refused unless a key gets longer on one of its edges and shorter
- * on none.
+ * that rule A finds may also be found by another rule B for the same table, so
+ * edges lead from A to each child rule of A and of every such B. A cycle of
+ * edges that may lead to another partition is refused, unless one of its edges
+ * makes a key longer and none of them makes that key shorter.
  */
 #include "jobs/cascade/ends.h"
 
@@ -18,7 +18,8 @@
 struct graph {
     const struct rule **rules; /* all rules, each before its children */
     size_t count;
-    bool *reaches; /* [from * count + to]: one edge or more lead there */
+    bool *reaches; /* [from * count + to]: a path of one edge or more leads from
+                    rule `from` to rule `to` */
 };
 
 static size_t count_rules(const struct rule *rules, size_t count)

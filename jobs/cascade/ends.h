@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Detects rules that can reach their own entities again, in a cycle. */
+/* Detects rules that may lead from an entity back to the same entity. */
 #ifndef TW_JOBS_CASCADE_ENDS_H
 #define TW_JOBS_CASCADE_ENDS_H
 

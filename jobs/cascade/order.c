@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Checks rule L4: rules for a move's source come before rules for its
- * destination. */
+/* Checks that a cascade's rules for the source of a move come before its rules
+ * for the destination of that move (rule L4 of jobs/GUIDE.md). */
 #include "jobs/cascade/order.h"
 
 #include <stdbool.h>
@@ -80,9 +80,9 @@ static void warn_of_one_table(
 
     if (rule)
         problems_warn(beside->problems, rule->mark,
-            "job %s moves entities within %s: while it is open, a cascade may "
-            "miss one that is moved to keys it has read already; run one after "
-            "the other",
+            "job %s moves entities within %s: a cascade may miss an entity "
+            "that is moved meanwhile to keys that the cascade has already "
+            "read; run the two jobs one after the other",
             beside->move, rule->table);
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Detects two rules that may find the same entity, where one lacks child rules
- * of the other: it would delete the entity too early. */
+/* Detects two rules that may find the same entity, of which one lacks child
+ * rules that the other has: that rule would delete the entity before the
+ * children that only the other rule finds. */
 #include "jobs/cascade/overlap.h"
 
 #include <stddef.h>
@@ -26,9 +27,9 @@ static bool same_table(const struct rule *a, const struct rule *b)
 }
 
 /*
- * A rule below b that reads children of an entity which no rule below a reads;
- * NULL: there is none. A child of a that equals a child of b is compared
- * recursively.
+ * A rule below b that finds children which no rule below a finds; NULL: there
+ * is none. If a child rule of a equals one of b, the rules below these two are
+ * compared in the same way.
  */
 static const struct rule *unseen(const struct rule *a, const struct rule *b);
 
@@ -63,11 +64,12 @@ static bool has_rule(const struct family *family, const struct rule *other)
 
 /*
  * Is `other` bound whenever `rule` (of family) is walked, and does `other` then
- * find every entity of rule that `other` can find elsewhere? A rule at the root
- * does: it is bound once for the whole walk. A sibling of rule is bound again
- * under each parent entity, so the selectors are compared. A rule in between is
- * assumed to do so, because its templates read another entity and cannot be
- * compared (a rule for comments, above a rule for replies to them).
+ * find every entity of rule that `other` can find elsewhere? Yes for a rule at
+ * the root, because it is bound once for the whole walk. For a sibling of rule,
+ * which is bound again under each parent entity, the selectors are compared.
+ * For a rule in between, yes is assumed: its templates read another entity than
+ * those of rule, so the two cannot be compared (for example a rule for
+ * comments, above a rule for replies to them).
  */
 static bool is_asked(const struct family *family, const struct rule *rule,
     const struct rule *other)

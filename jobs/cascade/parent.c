@@ -116,8 +116,8 @@ static enum tw_err is_newer(struct cascade_attempt *c, bool *ret)
 /*
  * An insert without a response, or one of a crashed attempt, may still be
  * applied: the last settle pass waits until the insert can no longer be
- * applied. A later attempt must wait too, so this function saves the time at
- * once. It saves no path, because it does not know when the pass began.
+ * applied. A later attempt must wait too, so the time is saved at once, without
+ * a path: the time at which the pass began is not known here.
  */
 static void expect_late_insert(struct cascade_attempt *c)
 {

@@ -26,7 +26,8 @@ enum tw_err cascade_read_parent(struct cascade_attempt *c, int64_t *ret_ticks);
  * before any tombstone. */
 void cascade_read_values(struct cascade_attempt *c, bool found);
 
-/* cascade_choose_rules: sets c->usable, by parent_found. */
+/* cascade_choose_rules: sets c->usable: all rules, or without those that read
+ * properties of the parent if c->parent_found is 0. */
 void cascade_choose_rules(struct cascade_attempt *c);
 
 #endif

@@ -8,8 +8,9 @@
  * wasted if it served only one entity, because it saved no request. */
 #define WASTED_MAX 2
 
-/* Limit of pages read between spans, beyond the number of entities served;
- * above this limit one scan per entity is cheaper. */
+/* Limit of the number of pages that are read only to get from one span to the
+ * next, beyond the number of entities that an open scan served. Above this
+ * limit one scan per entity is cheaper. */
 #define GAP_MAX_PAGES 2
 
 struct range_scan {
@@ -17,11 +18,11 @@ struct range_scan {
     struct scan *scan; /* NULL: not open */
     struct arena arena;
     struct span span; /* range of the open scan; in arena */
-    struct slice low; /* keys below were skipped or returned; in arena */
-    bool at_end;      /* no key can follow low */
+    struct slice low; /* keys below this were skipped or returned; in arena */
+    bool at_end;      /* no key is left: a span without an end was returned */
     const struct page *page;
-    size_t at; /* first entity of page that was not skipped or returned */
-    bool ended;
+    size_t at;       /* first entity of page that was not skipped or returned */
+    bool ended;      /* the scan has no further page */
     unsigned served; /* entities served by the open scan, its first included */
     unsigned wasted; /* number of wasted scans */
     unsigned helped; /* entities served by a scan that was already open */
@@ -34,7 +35,8 @@ struct range_scan {
 
 /* ---- spans ---- */
 
-/* Do comparisons with bound agree in UTF-16 order and in code point order? */
+/* Is it the same in UTF-16 order and in code point order whether a key is
+ * before bound? */
 static bool is_plain(struct slice bound)
 {
     static const unsigned char first_lead = 0xee; /* of U+E000 */
@@ -50,8 +52,8 @@ static bool is_everything(const struct key_range *range)
     return !range->has_from && !range->has_below;
 }
 
-/* key with a blank appended. No key contains a character below the blank, so no
- * key lies between key and the result. */
+/* key with a blank appended. Keys contain no character below the blank, so the
+ * result is the least key after key. */
 static struct slice just_above(struct slice key, struct arena *arena)
 {
     return arena_format(arena, "%.*s ", SLICE_ARG(key));
@@ -264,8 +266,8 @@ bool range_scan_open(struct range_scan *ranges, struct scan_spec *spec,
     return true;
 }
 
-/* Call when all of span was returned: no later span may begin before the end of
- * span. */
+/* Call when all of span was returned: the scan can serve only spans that begin
+ * at or after the end of span. */
 static void finish(struct range_scan *ranges, const struct span *span)
 {
     ranges->at_end = !span->ends;

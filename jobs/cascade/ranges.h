@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Reads the children of many entities as one key range. The entities of a page
- * are in key order. If the children that a rule finds are in the same order,
- * one scan over all of them replaces one scan per entity. The scan may return
- * other entities too: the caller tests each one exactly, as for every scan.
+ * are in key order. If the children that a rule finds under them are in the
+ * same order, one scan over all these children replaces one scan per entity.
+ * The scan may return other entities too, so the caller must test each entity
+ * that it returns (match_has()).
  */
 #ifndef TW_JOBS_CASCADE_RANGES_H
 #define TW_JOBS_CASCADE_RANGES_H
@@ -25,7 +26,7 @@ enum span_kind {
     SPAN_PARTITIONS, /* a range of whole partitions */
 };
 
-/* from <= key < below, of RowKeys or of PartitionKeys. */
+/* The keys (RowKeys or PartitionKeys) with from <= key < below. */
 struct span {
     enum span_kind kind;
     struct slice partition_key; /* the partition, for SPAN_ROWS */
@@ -48,8 +49,9 @@ struct range_scan *range_scan_new(struct pool_client *request_pool);
 /* range_scan_free: ranges may be NULL. */
 void range_scan_free(struct range_scan *ranges);
 
-/* range_scan_is_useful: false after two scans that saved no requests, after too
- * many pages between spans, or after range_scan_give_up(). */
+/* range_scan_is_useful: false after two scans that saved no requests, after the
+ * scans have read too many pages between the requested spans, or after
+ * range_scan_give_up(). */
 bool range_scan_is_useful(const struct range_scan *ranges);
 void range_scan_give_up(struct range_scan *ranges);
 
@@ -63,10 +65,10 @@ TW_MUST_USE enum tw_err range_scan_seek(struct range_scan *ranges,
     const struct span *span, bool *ret, struct err *err);
 
 /*
- * range_scan_open: begin one scan from span to the end of last, the span of a
- * later entity's children. Fill spec except its key ranges, which this function
- * sets. False: no such range, or range scans are no longer useful; no scan is
- * open.
+ * range_scan_open: begin one scan from the beginning of span to the end of
+ * last, which is the span of a later entity's children. The caller fills spec
+ * except its key ranges, which this function sets. False: span and last are not
+ * in one range, or range scans are no longer useful; no scan is open.
  */
 bool range_scan_open(struct range_scan *ranges, struct scan_spec *spec,
     const struct span *span, const struct span *last);

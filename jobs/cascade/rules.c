@@ -34,7 +34,7 @@ static const struct setting JOB_KEYS[] = {
     {"parent", SETTING_NODE, SETTING_FIELD(struct job_map, parent),
         .required = true, .help = "the entity that is deleted last"},
     {"children", SETTING_NODE, SETTING_FIELD(struct job_map, children),
-        .required = true, .help = "rules that find what is under it"},
+        .required = true, .help = "rules that find what is under the parent"},
     {"settle", SETTING_NODE, SETTING_FIELD(struct job_map, settle),
         .help = "when to look for late children: 5s, or [5s, 20m]"},
     {"refuse_above", SETTING_INT, SETTING_FIELD(struct job_map, refuse_above),
@@ -57,16 +57,18 @@ static const struct setting PARENT_KEYS[] = {
     {"store", SETTING_TEXT, SETTING_FIELD(struct parent_map, store),
         .help = "one of stores; default: default_store"},
     {"table", SETTING_TEXT, SETTING_FIELD(struct parent_map, table),
-        .required = true, .help = "its table"},
+        .required = true, .help = "the parent's table"},
     {"partition_key", SETTING_NODE,
         SETTING_FIELD(struct parent_map, partition_key), .required = true,
-        .help = "template of its PartitionKey"},
+        .help = "template of the parent's PartitionKey"},
     {"row_key", SETTING_NODE, SETTING_FIELD(struct parent_map, row_key),
-        .required = true, .help = "template of its RowKey"},
+        .required = true, .help = "template of the parent's RowKey"},
     {"tombstone", SETTING_NODE, SETTING_FIELD(struct parent_map, tombstone),
-        .required = true, .help = "properties that mark it as being deleted"},
+        .required = true,
+        .help = "properties that mark the parent as being deleted"},
     {"created", SETTING_TEXT, SETTING_FIELD(struct parent_map, created),
-        .help = "its property that holds the time of its creation"},
+        .help =
+            "property of the parent with the time of the parent's creation"},
 };
 
 const struct settings_section cascade_parent_section =
@@ -89,20 +91,21 @@ static const struct setting RULE_KEYS[] = {
     {"table", SETTING_TEXT, SETTING_FIELD(struct rule_map, table),
         .required = true, .help = "the table of the children"},
     {"partition_key", SETTING_NODE, RULE_KEY(SELECTOR_PARTITION_KEY),
-        .help = "template of their PartitionKey"},
+        .help = "template; selects entities with this PartitionKey"},
     {"partition_key_prefix", SETTING_NODE,
         RULE_KEY(SELECTOR_PARTITION_KEY_PREFIX),
-        .help = "template of the prefix of their PartitionKey"},
+        .help =
+            "template; selects entities whose PartitionKey begins with this"},
     {"row_key", SETTING_NODE, RULE_KEY(SELECTOR_ROW_KEY),
-        .help = "template of their RowKey"},
+        .help = "template; selects entities with this RowKey"},
     {"row_key_prefix", SETTING_NODE, RULE_KEY(SELECTOR_ROW_KEY_PREFIX),
-        .help = "template of the prefix of their RowKey"},
+        .help = "template; selects entities whose RowKey begins with this"},
     {"filter", SETTING_NODE, SETTING_FIELD(struct rule_map, nodes.filter),
-        .help = "OData filter that they match"},
+        .help = "OData filter; selects entities that match it"},
     {"optional", SETTING_BOOL, SETTING_FIELD(struct rule_map, optional),
         .fallback = "false", .help = "the table may be missing"},
     {"children", SETTING_NODE, SETTING_FIELD(struct rule_map, children),
-        .help = "rules that find what is under each of them"},
+        .help = "rules that find what is under each selected entity"},
 };
 
 const struct settings_section cascade_rule_section =
@@ -161,8 +164,8 @@ static bool wrong_boolean(const struct yaml_node *node, const char *name,
     return false;
 }
 
-/* A plain scalar has the type that it looks like; a quoted one, and the value
- * of a variable, is a text. False: problems were added. */
+/* A plain scalar gets the type that its text looks like; a quoted scalar, or
+ * one with an environment variable, is a String. False: problems were added. */
 static bool tombstone_value(const struct yaml_node *node, const char *name,
     struct job_loader *loader, struct entity *to)
 {
@@ -434,8 +437,8 @@ static struct rule *load_rules(const struct yaml_node *node, unsigned depth,
 
 /* ---- what first-level rules read of the parent ---- */
 
-/* Every pass reads the parent again and must bind its rules to the same values.
- * So rules may not read what the tombstone itself changes. */
+/* Every pass reads the parent again and must bind the rules to the same values.
+ * So rules may not read properties that the tombstone itself changes. */
 static bool check_need(const struct cascade *cascade, struct slice name,
     struct mark mark, struct problems *problems)
 {
@@ -449,8 +452,8 @@ static bool check_need(const struct cascade *cascade, struct slice name,
     return false;
 }
 
-/* Any name may be a property, so a misspelled argument is taken for a property:
- * warn. */
+/* Any name may be that of a property, so a misspelled argument is taken for a
+ * property. Warn if name is similar to an argument. */
 static void warn_of_argument(
     struct slice name, struct mark mark, struct job_loader *loader)
 {
@@ -508,8 +511,8 @@ static bool wrong_settle(
     return false;
 }
 
-/* node: the value of `settle`; item: one duration of its list, or node
- * itself. */
+/* node: the value of `settle`; item: one duration of that list, or node itself
+ * if the value is no list. */
 static bool add_settle(const struct yaml_node *node,
     const struct yaml_node *item, struct job_loader *loader,
     struct cascade *cascade)

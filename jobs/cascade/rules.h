@@ -25,8 +25,8 @@ struct job_loader;
 #define CASCADE_MAX_DEPTH 8
 #define CASCADE_MAX_SETTLES 16
 
-/* The property beside the tombstone with the run that owns the tombstone:
- * JOB/ID. */
+/* The property that is written with the tombstone and names the run that owns
+ * the tombstone: JOB/ID. */
 #define CASCADE_OWNER "TablewardRun"
 
 /* One rule: selects entities of a table that belong under a parent. */
@@ -71,8 +71,8 @@ struct cascade {
 bool cascade_same_table(
     size_t store_a, const char *table_a, size_t store_b, const char *table_b);
 
-/* cascade_is_contested: does a rule with children read the table of `rule`, so
- * that it may find the same entities as `rule`? */
+/* cascade_is_contested: does a rule with children read the table of `rule`?
+ * Then that rule may find the same entities as `rule`. */
 bool cascade_is_contested(
     const struct cascade *cascade, const struct rule *rule);
 

@@ -22,14 +22,14 @@
 #define FIRST_KEYS                                                             \
     (sizeof(((struct job_difference *)0)->first_keys) / sizeof(char *))
 
-/* Number of entries in the cache of parents read before. Few are enough,
- * because children of one parent are adjacent. */
+/* Number of entries in the cache that remembers which parents exist. A small
+ * cache is enough, because the children of one parent are adjacent. */
 #define KNOWN_SLOTS 1024
 #define KNOWN_DIGEST_BYTES 16
 
 enum difference { TOMBSTONES, ORPHANS, DIFFERENCES };
 
-/* The part of a child that gives an argument. */
+/* The part of a child entity that an argument is derived from. */
 struct source {
     enum { TOLD_BY_NOTHING, TOLD_BY_KEY, TOLD_BY_PREFIX, TOLD_BY_PROPERTY } by;
     bool row_key;
@@ -345,7 +345,8 @@ static enum tw_err parent_exists(
 }
 
 /* *ret: whether entity is a child by rule with the current values of v->args,
- * and whether its parent exists. again: read the parent again. */
+ * and whether its parent exists. again: read the parent, even if the cache
+ * has it. */
 static enum tw_err judge(struct verifying *v, const struct rule *rule,
     const struct entity *entity, bool again, enum verdict *ret)
 {

@@ -288,9 +288,9 @@ static bool claims(const struct match *other, const struct match *match,
     return may_claim(other, match) && match_has(other, entity);
 }
 
-/* Append to `to`, after its first count names, the properties that match's
- * filter and its children's templates read. to NULL: only count. Returns the
- * new count. */
+/* Append the names of the properties that the filter of match and the templates
+ * of its child rules read. to: an array that already has count names; NULL:
+ * only count. Returns the new count. */
 static size_t add_reads(
     const struct match *match, struct slice *to, size_t count)
 {
@@ -317,9 +317,10 @@ static bool whole(const struct walk *walk)
 }
 
 /*
- * Count the properties that other rules read of the entities that match finds,
- * if those rules may find the same entities: for the rules' filters and their
- * children's templates. to: receives the names; NULL: only count.
+ * Count the properties that other rules read of the entities that match finds.
+ * Only rules with children that may find the same entities read any: for their
+ * filters and for the templates of their child rules. to: receives the names;
+ * NULL: only count.
  */
 static size_t read_by_others(const struct walk *walk, const struct visit *visit,
     const struct match *match, struct slice *to)
@@ -340,9 +341,10 @@ static size_t read_by_others(const struct walk *walk, const struct visit *visit,
     return count;
 }
 
-/* The scan of match, which selects all properties that rules read of its
- * entities; in arena. visit: the visit that match belongs to; NULL: only
- * match's own rule reads the entities. */
+/* Describe the scan of match; the names of the properties to read are allocated
+ * in arena. visit: the visit that match belongs to: the scan then reads also
+ * what other rules need of the entities. NULL: only what the rule of match
+ * needs. */
 static struct scan_spec make_spec(struct walk *walk, const struct visit *visit,
     const struct match *match, struct arena *arena)
 {
@@ -465,8 +467,8 @@ static enum tw_err visit_open(struct walk *walk, struct visit *visit,
     return TW_OK;
 }
 
-/* Request the first page of every rule now, except rules that are read as
- * ranges. */
+/* Request the first page of every rule now, except of rules for which one range
+ * scan may read the children of many entities. */
 static void visit_read_ahead(struct walk *walk, struct visit *visit)
 {
     for (size_t i = 0; visit->bound && i < visit->rule_count; i++)
@@ -476,8 +478,8 @@ static void visit_read_ahead(struct walk *walk, struct visit *visit)
 
 /* ---- children of many entities, read as one range ---- */
 
-/* The last entity of the page whose children may be in one range with those of
- * entity `index`. */
+/* The last entity of the page whose children may be read in the same range scan
+ * as the children of entity `index`. */
 static const struct entity *last_beside(
     const struct visits *visits, size_t index, const struct span *span)
 {
@@ -491,9 +493,10 @@ static const struct entity *last_beside(
     return visits->entities[last];
 }
 
-/* Open one scan for the children of the visited entity and of the entities
- * after it. A filter that differs between these entities is left out of the
- * request; match_has() applies it. */
+/* Open one range scan for the children of the visited entity and of the
+ * entities after it on the page. A filter that reads the parent entity differs
+ * between them, so the request has no filter; match_has() tests the children
+ * instead. False: no range scan is open. */
 static bool open_range(struct walk *walk, const struct visit *visit,
     size_t index, struct scan_spec *spec, const struct span *span)
 {
@@ -524,8 +527,8 @@ static bool open_range(struct walk *walk, const struct visit *visit,
     return opened;
 }
 
-/* *ret: rule `index` of visit is read from the scan for many entities. span
- * borrows from arena. */
+/* *ret: the children that rule `index` finds are read from the range scan; they
+ * are those in *span, which borrows from arena. */
 static enum tw_err seek_range(struct walk *walk, const struct visit *visit,
     size_t index, struct arena *arena, struct span *span, bool *ret)
 {
@@ -550,7 +553,7 @@ static enum tw_err seek_range(struct walk *walk, const struct visit *visit,
 
 static enum tw_err visit_walk(struct walk *walk, struct visit *visit);
 
-/* ---- a page of entities with rules of their own ---- */
+/* ---- a page of entities that have child rules ---- */
 
 /* The level of plan->from below entity; NULL: plan->from is not inside
  * entity. */

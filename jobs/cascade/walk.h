@@ -32,7 +32,8 @@ struct walk_key {
 /* The position of a walk at one level of the rule tree. */
 struct walk_level {
     size_t rule;            /* index of the current rule at this level */
-    struct walk_key done;   /* visitor has all entities up to this key */
+    struct walk_key done;   /* the visitor has received all entities up to this
+                               key */
     struct walk_key inside; /* the entity whose children the next level reads */
     bool found; /* an entity was found at this level, under the `inside` entity
                    of the level above */

@@ -59,23 +59,23 @@ struct selector_nodes {
 
 #define SELECTOR_SETTINGS(type, field) \
     SELECTOR_SETTING("partition_key", type, field.keys[SELECTOR_PARTITION_KEY], \
-        "template of their PartitionKey"), \
+        "template; selects entities with this PartitionKey"), \
     SELECTOR_SETTING("partition_key_prefix", type, field.keys[SELECTOR_PARTITION_KEY_PREFIX], \
-        "template of the prefix of their PartitionKey"), \
+        "template; selects entities whose PartitionKey begins with this"), \
     SELECTOR_SETTING("partition_key_from", type, field.keys[SELECTOR_PARTITION_KEY_FROM], \
-        "template of their least PartitionKey"), \
+        "template; selects entities with this PartitionKey or a greater one"), \
     SELECTOR_SETTING("partition_key_below", type, field.keys[SELECTOR_PARTITION_KEY_BELOW], \
-        "template of a PartitionKey above all of theirs"), \
+        "template; selects entities whose PartitionKey is less than this"), \
     SELECTOR_SETTING("row_key", type, field.keys[SELECTOR_ROW_KEY], \
-        "template of their RowKey"), \
+        "template; selects entities with this RowKey"), \
     SELECTOR_SETTING("row_key_prefix", type, field.keys[SELECTOR_ROW_KEY_PREFIX], \
-        "template of the prefix of their RowKey"), \
+        "template; selects entities whose RowKey begins with this"), \
     SELECTOR_SETTING("row_key_from", type, field.keys[SELECTOR_ROW_KEY_FROM], \
-        "template of their least RowKey"), \
+        "template; selects entities with this RowKey or a greater one"), \
     SELECTOR_SETTING("row_key_below", type, field.keys[SELECTOR_ROW_KEY_BELOW], \
-        "template of a RowKey above all of theirs"), \
+        "template; selects entities whose RowKey is less than this"), \
     SELECTOR_SETTING("filter", type, field.filter, \
-        "OData filter that they match")
+        "OData filter; selects entities that match it")
 /* clang-format on */
 
 /*
