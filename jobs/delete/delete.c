@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * delete: deletes the entities of one table that a selection finds, index rows
- * of a copy too.
+ * delete: deletes the entities of one table that a selection finds. These may
+ * be index rows that a copy made.
  *
  * One scan over the selection deletes each entity with the ETag that was read.
  * An entity that changed meanwhile is read again, and deleted only if it is
  * still selected. An entity that is written behind the scan is not deleted: the
  * run deletes the entities that existed when the scan read their keys.
  *
- * The checkpoint, {"version":1,"done":["pk","rk"]}, only saves reading the keys
- * that are already deleted. It never passes an entity that could not be
- * deleted, so the next attempt reads that entity again and reports it.
+ * The checkpoint, {"version":1,"done":["pk","rk"]}, has the keys up to which
+ * everything selected is deleted: the next attempt reads only the keys after
+ * these. It is never beyond an entity that could not be deleted, so the next
+ * attempt reads that entity again and reports it.
  */
 #include "jobs/delete/delete.h"
 
@@ -279,8 +280,8 @@ static void save_nothing(struct delete_run *d)
     mem_free(text);
 }
 
-/* Call batch_writer_low_water() before batch_writer_failed(): the former may
- * report failures. */
+/* Save the newest checkpoint before which everything is deleted. The low-water
+ * mark is read first, because batch_writer_low_water() may count failures. */
 static void save(struct delete_run *d)
 {
     uint64_t low_water = batch_writer_low_water(d->batch_writer);

@@ -4,9 +4,9 @@
  * memory; archive_sync() writes them and makes them durable, once for many
  * entities.
  *
- * Lines are appended only after a whole line: a line that a crash has torn is
- * cut off when the file is opened again; a line that a full disk has torn is
- * cut off at once.
+ * A line is appended only to a file that ends with a complete line. The
+ * incomplete last line that a crash left is cut off when the file is opened
+ * again; one that a full disk caused is cut off at once.
  */
 #include "jobs/engine/archive.h"
 
@@ -56,8 +56,9 @@ struct archive {
     struct file *files;
 };
 
-/* Is `number` an errno that a retry would have too? Otherwise the disk is full,
- * or an operator must repair it. */
+/* Is `number` an errno that every retry would get again? After any other errno
+ * (of a full disk, for example) a retry may succeed, once an operator has
+ * removed the cause. */
 static bool is_forbidden(int number)
 {
     return number == EACCES || number == EPERM || number == ENOTDIR ||
@@ -132,13 +133,13 @@ static enum tw_err open_folder(const char *path, int *ret, struct err *err)
 static enum tw_err refuse_link(const char *path, struct err *err)
 {
     return err_fail(err, TW_FORBIDDEN,
-        "archive: %s is a symbolic link: below the folder of `archive:` there "
-        "must be none",
+        "archive: %s is a symbolic link, which is not allowed below the folder "
+        "that `archive:` names: replace it by a folder",
         path);
 }
 
 /* open_below: open the folder `name` in the folder with descriptor `at`; create
- * it if missing. path is the path of that folder, for messages. */
+ * `name` if missing. path: the path of `name`, for messages. */
 static enum tw_err open_below(
     int at, const char *name, const char *path, int *ret, struct err *err)
 {
@@ -284,7 +285,7 @@ static bool write_all(int at, const char *from, size_t len)
     return true;
 }
 
-/* Write the gathered lines. After a failure they are kept in memory, and the
+/* Write the gathered lines. After a failure the lines stay in memory, and the
  * next call writes them again. */
 static enum tw_err write_lines(struct file *file, struct err *err)
 {
@@ -296,7 +297,7 @@ static enum tw_err write_lines(struct file *file, struct err *err)
         /* A failed ftruncate() is tolerable: opening the file again cuts off
          * the torn line too. */
         if (ftruncate(file->at, file->size) != 0)
-            err_prefix(err, "its last line is incomplete");
+            err_prefix(err, "the last line of the file is incomplete");
         return code;
     }
     file->size += (off_t)file->lines.len;

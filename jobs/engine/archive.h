@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The archive of a run: a copy of every entity that the run deletes, written
- * before the delete. The lines have import's format; there is one file per
- * table and epoch: FOLDER/JOB/RUN/EPOCH-TABLE.jsonl. Lines are appended and
- * made durable before the deletes that they cover are sent. A reader ignores a
- * torn last line; of several lines with the same keys the last one is valid.
- * FOLDER may be a symbolic link; the folders and files below it may not.
+ * before the delete. The lines have the format that `tableward import` reads;
+ * there is one file per table and epoch: FOLDER/JOB/RUN/EPOCH-TABLE.jsonl.
+ * Lines are appended and made durable before the deletes that they cover are
+ * sent. A reader ignores a incomplete last line; of several lines with the same
+ * keys the last one is valid. FOLDER may be a symbolic link; the folders and
+ * files below it may not.
  */
 #ifndef TW_JOBS_ENGINE_ARCHIVE_H
 #define TW_JOBS_ENGINE_ARCHIVE_H

@@ -2,7 +2,8 @@
 /*
  * A batch buffer gathers operations of one table and PartitionKey into a batch
  * and keeps them until they are completed. An entry is one operation with its
- * sequence number and its state. Only the batch writer and resolve use it.
+ * sequence number and its state. Only batch_writer.c and resolve.c use batch
+ * buffers.
  */
 #ifndef TW_JOBS_ENGINE_BATCH_BUFFER_H
 #define TW_JOBS_ENGINE_BATCH_BUFFER_H
@@ -63,8 +64,8 @@ struct batch_buffer {
     unsigned rounds;   /* number of responses in a row that completed no
                         * operation */
     unsigned unknowns; /* number of unknown outcomes in a row */
-    int64_t not_before_ms;       /* the batch is not sent before, on
-                                  * platform_boot_ms() */
+    int64_t not_before_ms;       /* the batch is not sent before this time
+                                  * of platform_boot_ms() */
     struct resolving *resolving; /* the re-read in progress, or NULL */
     size_t resolving_bytes;      /* estimated memory of the re-read in progress,
                                   * as the batch writer counts it */
@@ -97,8 +98,8 @@ void batch_buffer_add(struct batch_buffer *batch_buffer,
 struct batch_buffer_entry *batch_buffer_find(
     const struct batch_buffer *batch_buffer, struct slice row_key);
 
-/* batch_buffer_change: replace the operation of entry by `operation` (copied);
- * it is sent next. */
+/* batch_buffer_change: replace the operation of entry by `operation` (copied),
+ * which is sent next. */
 void batch_buffer_change(struct batch_buffer *batch_buffer,
     struct batch_buffer_entry *entry, const struct operation *operation);
 

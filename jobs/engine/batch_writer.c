@@ -5,9 +5,10 @@
  *   open       the batch of the operation takes more operations
  *   ready      the batch is full or sealed, and waits to be sent
  *   under way  the request pool has the batch; or, after a refusal or an
- *              unknown outcome, the current state is being re-read
- *   completed  the operation has an end. Otherwise it is ready again after the
- *              re-read, with the rest of its batch
+ *              unknown outcome, the current state is being re-read. The batch
+ *              is ready again after the re-read, with those of its operations
+ *              that are not completed
+ *   completed  the operation has an end
  *
  * Everything happens on the thread of the run: responses are handled whenever
  * the batch writer has to wait, and by batch_writer_low_water(). A failure that
@@ -303,8 +304,8 @@ static void on_ok(
 
 /*
  * TW_TOO_LARGE or TW_INVALID: the cause is one operation or the whole batch. If
- * the response reports an operation, that operation fails. Otherwise the batch
- * is split, until a refused batch has one operation.
+ * the response names an operation, or the batch has only one, that operation
+ * fails. Otherwise the batch is split in two.
  */
 static void on_refused(
     struct batch_writer *batch_writer, struct batch_buffer *batch_buffer)
@@ -383,8 +384,8 @@ static void on_resolved(
 }
 
 /* May the batch be re-read? While batch_writer_finish() runs, no batch is sent
- * again, so only after an unknown outcome: the operations may have been carried
- * out. */
+ * again; a batch is then re-read only after an unknown outcome, because its
+ * operations may have been carried out. */
 static bool may_resolve(const struct batch_writer *batch_writer,
     const struct batch_buffer *batch_buffer)
 {
@@ -548,8 +549,9 @@ static bool may_send(const struct batch_writer *batch_writer,
                UNDER_WAY_MAX_BYTES;
 }
 
-/* Wait until max_entities_per_second allows the batch. If the run must stop
- * meanwhile, returns false: the next attempt sends what was not sent. */
+/* Wait until max_entities_per_second allows the batch. False: the run must
+ * stop, and the batch writer is broken. The next attempt decides again on the
+ * operations that were not sent. */
 static bool spend(
     struct batch_writer *batch_writer, const struct batch_buffer *batch_buffer)
 {

@@ -315,8 +315,9 @@ static int exponent_of(struct slice text)
     return (int)exponent;
 }
 
-/* Store the digit at index index, if it fits. count: digits up to the last
- * one that is not 0, at most CANONICAL_DOUBLE_DIGITS + 1. */
+/* Store the digit number `index`, if there is room for it. digits->count
+ * becomes the number of digits up to the last one that is not 0, or
+ * CANONICAL_DOUBLE_DIGITS + 1 if there are too many. */
 static void add_digit(struct canonical_digits *digits, int index, char digit)
 {
     if (index < CANONICAL_DOUBLE_DIGITS)
@@ -407,10 +408,10 @@ static enum convert_worth text_to_double(struct passage *on)
 /* ---- the table ---- */
 
 #define ORDER "the order of the bytes is not defined"
-#define ONE_OR_ZERO "0 is false and 1 is true; no other number"
+#define ONE_OR_ZERO "0 is false and 1 is true; other numbers are refused"
 #define NUMBER_OF_BOOLEAN "false is 0 and true is 1"
 #define DECIMAL "its decimal digits"
-#define CUT "the fraction is cut off; NaN and what is out of range is refused"
+#define CUT "the fraction is cut off; NaN and numbers out of range are refused"
 #define STRICT                                                                 \
     "a minus and digits, nothing else; leading zeros and the minus of -0 are " \
     "lost"
@@ -520,11 +521,12 @@ static const struct {
                 EXACT("ticks since 0001-01-01, of the years 1601 to 9999",
                     integer_to_time),
             [EDM_DOUBLE] =
-                LOSSY("the nearest Double; beyond 2^53 not every number is one",
+                LOSSY("the nearest Double; beyond 2^53 some integers have no "
+                      "exact Double",
                     integer_to_double),
             [EDM_GUID] = NEVER("a number is not an identifier"),
             [EDM_INT32] =
-                EXACT("the same number; what is out of range is refused",
+                EXACT("the same number; a number out of range is refused",
                     integer_to_integer),
             [EDM_INT64] = SAME,
             [EDM_STRING] = EXACT(DECIMAL, integer_to_integer),
@@ -535,10 +537,11 @@ static const struct {
                 EXACT("strict base64, with its padding", text_to_binary),
             [EDM_BOOLEAN] =
                 EXACT("true, false, True or False", text_to_boolean),
-            [EDM_DATETIME] =
-                LOSSY("2024-01-01T00:00:00Z with up to seven digits of a "
-                      "second; an offset instead of Z is lost",
-                    text_to_time),
+            [EDM_DATETIME] = LOSSY(
+                "2024-01-01T00:00:00Z with up to seven fractional digits; a "
+                "time with an offset is converted to UTC, and the offset is "
+                "lost",
+                text_to_time),
             [EDM_DOUBLE] =
                 LOSSY("a JSON number, NaN, Infinity or -Infinity; digits that "
                       "a Double has no room for are lost",

@@ -189,8 +189,8 @@ static enum tw_err evaluate_property(
             SLICE_ARG(expression->source));
     if (!read_value(property, scene->arena, ret))
         return err_fail(scene->err, TW_INVALID,
-            "property %.*s holds no valid %s", SLICE_ARG(expression->source),
-            edm_type_name(property->type));
+            "the value of property %.*s is not a valid %s",
+            SLICE_ARG(expression->source), edm_type_name(property->type));
     return TW_OK;
 }
 
@@ -602,8 +602,8 @@ static enum tw_err evaluate_if(
 
 /* ---- parsing ---- */
 
-/* The position of the byte at offset. After a line break, the position of the
- * text. */
+/* The position of the byte at offset; if a line break comes before that byte,
+ * the position of the whole text. */
 static struct mark mark_at(const struct expression_reader *in, size_t offset)
 {
     struct mark mark = in->mark;
@@ -706,8 +706,8 @@ static const struct expression *finish(
     return node;
 }
 
-/* Add a problem, and return false, if operand is known to have another kind
- * than wanted. */
+/* False: operand is known to have another kind than wanted; a problem was
+ * added. */
 static bool check_kind(const struct expression_reader *in,
     const struct expression *operand, enum value_kind wanted, const char *who)
 {

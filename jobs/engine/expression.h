@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * An expression between the braces of a template: parsed and checked once, then
- * evaluated for each entity. Precedence as in C: comparisons (one; they do not
- * chain), + and -, then * / and %, then a leading -. Division truncates towards
- * zero and % has the sign of its left side, as in C.
+ * evaluated for each entity. Precedence as in C, from the lowest: comparisons
+ * (at most one, as in a < b), + and -, then * / and %, then a leading -. As in
+ * C, division truncates towards zero, and the result of % has the sign of the
+ * left operand.
  */
 #ifndef TW_JOBS_ENGINE_EXPRESSION_H
 #define TW_JOBS_ENGINE_EXPRESSION_H
@@ -93,7 +94,7 @@ int expression_arg(const struct expression *expression);
 /*
  * expression_evaluate: compute the value. Texts in *ret live in arena, args or
  * entity. TW_INVALID: a property is missing or of the wrong type, a function
- * refuses its arguments, a number overflows, or a division by zero.
+ * refuses its arguments, a number overflows, or a divisor is zero.
  */
 TW_MUST_USE enum tw_err expression_evaluate(const struct expression *expression,
     const struct run_args *args, const struct entity *entity,

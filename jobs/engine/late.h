@@ -3,8 +3,8 @@
  * Requests that may still arrive late: an insert without a response, or one
  * that a crashed attempt had sent, may be carried out some time later. A step
  * that relies on what it reads waits until no such request can be in flight
- * (A4). Only stores behind a network have such requests (late_writes of struct
- * store_capabilities).
+ * (rule A4 of jobs/GUIDE.md). Only stores behind a network have such requests
+ * (late_writes of struct store_capabilities).
  */
 #ifndef TW_JOBS_ENGINE_LATE_H
 #define TW_JOBS_ENGINE_LATE_H

@@ -20,8 +20,8 @@ struct store;
  * probe_same: *ret becomes true if a and b are the same account. If the
  * identities of the stores do not show this, an entity with a random key is
  * inserted into the table PROBE_TABLE of a (created if missing), read from b,
- * and deleted. Any outcome but TW_OK: it is not known whether they are the
- * same; the caller may not overwrite or delete any entity.
+ * and deleted. Any outcome but TW_OK: it is not known whether a and b are
+ * the same account, so the caller may not overwrite or delete any entity.
  */
 TW_MUST_USE enum tw_err probe_same(struct run *run, struct store *a,
     struct store *b, bool *ret, struct err *err);

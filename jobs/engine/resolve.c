@@ -31,8 +31,9 @@
 /* The number of refusals of one batch that are handled by a single get each. */
 #define SINGLES_MAX 3
 
-/* The most pages of a range that are read. After these, the refused entry, or
- * else each missing one, is read by a get. */
+/* Maximum number of pages of a range that are read. What these pages do not
+ * show is read by gets: the refused entry or, if the response names none, each
+ * entry that was not found. */
 #define RANGE_PAGES_MAX 4
 
 /* Estimated memory of one entity while it is read, in bytes, for the request
@@ -391,9 +392,9 @@ static bool is_sent_again(const struct batch_buffer *batch_buffer, size_t named)
            batch_buffer->entries[0].item.operation.type == OPERATION_INSERT;
 }
 
-/* Is the batch a single delete whose entity was not found? It needs no re-read.
- * In a batch of several operations, the index of the refused one may be
- * wrong. */
+/* Is the batch a single delete whose entity was not found? Then nothing is
+ * re-read. (In a batch of several operations, the index of the refused one may
+ * be wrong.) */
 static bool is_gone(const struct resolving *r)
 {
     const struct batch_buffer *batch_buffer = r->batch_buffer;

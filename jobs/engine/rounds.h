@@ -22,7 +22,7 @@
  * specify, adds the number of repaired differences to rounds->found, and calls
  * rounds_end(). If an attempt ends between the two, it saves rounds in its
  * checkpoint (rounds_write(), rounds_read()), and the next attempt continues
- * the same round.
+ * the same round. A2 and A3 below are rules of jobs/GUIDE.md.
  */
 #ifndef TW_JOBS_ENGINE_ROUNDS_H
 #define TW_JOBS_ENGINE_ROUNDS_H
@@ -83,8 +83,8 @@ enum rounds_next {
 
 /*
  * rounds_begin: begin a new round, or continue the current one. A new round
- * asks the sources' store for its clock (one request, for an entity of table
- * that does not exist) and is counted in run->rounds.
+ * reads the clock of store, which has the sources (one request, for an entity
+ * of table that does not exist), and is counted in run->rounds.
  */
 TW_MUST_USE enum tw_err rounds_begin(struct rounds *rounds, struct run *run,
     struct store *store, const char *table, struct err *err);

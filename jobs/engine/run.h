@@ -22,8 +22,8 @@ struct pool_client;
 struct run;
 struct store;
 
-/* How an attempt at a run ends; or, of a step of an attempt, that it continues.
- */
+/* How an attempt at a run ends. Steps of an attempt return in the same enum
+ * that the attempt has not ended. */
 enum run_end {
     RUN_SUCCEEDED,  /* nothing is left to do                                  */
     RUN_WAITING,    /* the run waits until run->resumes_ticks; the worker thread
@@ -35,12 +35,11 @@ enum run_end {
                      * as a failure */
     RUN_STOPPED,    /* run_stopping() was true; all requests in flight have
                      * ended */
-    RUN_LEASE_LOST, /* the deadline is closed: no further requests were started
-                     */
+    RUN_LEASE_LOST, /* the deadline is closed: no further request was sent */
 
     /* Returned by steps inside a kind, never by the kind itself. */
     RUN_CONTINUES, /* the attempt has not ended: its next step follows */
-    RUN_REPEATS,   /* nor here: this step must be made again */
+    RUN_REPEATS,   /* the same step must be made again */
 };
 
 struct run_args {
@@ -81,9 +80,8 @@ struct run_failure {
 };
 
 struct run_callbacks {
-    /*
-     * stopping: should the attempt complete its requests and end (RUN_STOPPED)?
-     */
+    /* stopping: must the attempt end as RUN_STOPPED, once the requests in
+     * flight are completed? */
     bool (*stopping)(struct run *run);
 
     /*
@@ -128,8 +126,8 @@ struct run_callbacks {
 struct run {
     const char *job; /* name of the job */
     const char *id;
-    const struct log_run *log; /* for log lines; set by the host; NULL: only
-                                * their object is "run" */
+    const struct log_run *log; /* what log lines name of the run; set by the
+                                * host; NULL: nothing but the object "run" */
     struct run_args args;
     int64_t requested_ticks; /* RequestedAt of the ledger */
     bool queued;             /* the run has a message; false: `tableward run` */
@@ -174,8 +172,8 @@ struct run {
     int64_t resumes_ticks; /* when a RUN_WAITING run continues, by the clock of
                             * run_wait()'s store; set by run_wait() */
     int64_t resumes_ms;    /* when the run continues, on platform_boot_ms(); 0:
-                            * resumes_ticks is by the ledger's clock and alone
-                            * decides */
+                            * resumes_ticks decides, which is then by the
+                            * ledger's clock */
     enum run_waits_for waits_for; /* reason of RUN_WAITING; set by the kind */
     bool archive_full; /* set by the kind before RUN_OUTAGE if an operator must
                         * free disk space for the archive */
@@ -205,12 +203,15 @@ void run_wait(struct run *run, const struct store *store, int64_t now_ticks,
     int64_t until_ticks);
 
 /*
- * run_end_of: how the attempt ends after an outcome that no retry can repair:
- * TW_OK: RUN_CONTINUES;
- * TW_BUSY, TW_UNKNOWN, TW_REFUSED, TW_FULL: RUN_OUTAGE; TW_FORBIDDEN:
- * RUN_FAILED; TW_STOPPED: RUN_STOPPED if the deadline is open, else
- * RUN_LEASE_LOST; TW_INVALID, TW_TOO_LARGE, TW_NOT_FOUND, TW_CONFLICT:
- * RUN_TRY_AGAIN.
+ * run_end_of: how an attempt ends after the final outcome of a step (the
+ * retries of the request pool are over):
+ *
+ *   TW_OK                                     RUN_CONTINUES
+ *   TW_BUSY, TW_UNKNOWN, TW_REFUSED, TW_FULL  RUN_OUTAGE
+ *   TW_FORBIDDEN                              RUN_FAILED
+ *   TW_STOPPED, the deadline is open          RUN_STOPPED
+ *   TW_STOPPED, the deadline is closed        RUN_LEASE_LOST
+ *   all other outcomes                        RUN_TRY_AGAIN
  */
 enum run_end run_end_of(const struct run *run, enum tw_err outcome);
 

@@ -90,9 +90,9 @@ struct scan {
     bool careful;      /* a response has been too large */
     size_t mean_bytes; /* memory of an average entity; 0: not known */
 
-    /* True while the run's thread waits for the page of first, and so changes
-     * no field above. A thread that changes may_follow to false (the one that
-     * makes first's request) may request the page of second. */
+    /* True while the run's thread waits for the page of `first`; it changes no
+     * field above meanwhile. The thread that makes the request of `first` may
+     * then set may_follow to false and request the page of `second`. */
     atomic_bool may_follow;
     enum tw_err failed;
 };
@@ -148,8 +148,8 @@ static void add_step(struct scan *scan, const struct key_range *partition_key,
     };
 }
 
-/* Plan the ranges after position; all, if position is not known or scans are
- * not in key order. */
+/* Plan the ranges to be read: those after position, or everything if position
+ * is not known or the store's scans are not in key order. */
 static void plan_steps(struct scan *scan, const struct position *position)
 {
     const struct key_range *partition_keys = &scan->spec.partition_key;
@@ -189,10 +189,8 @@ static bool goes_back(const struct scan *scan, const struct page *page)
 
 static void follow(void *context, const struct continuation *next);
 
-/*
- * Requests a page. A page that goes back is refused (TW_BUSY), because the scan
- * would read the same pages for ever.
- */
+/* Request a page. A page that begins before the end of the previous page is
+ * refused (TW_BUSY), because the scan would read the same pages for ever. */
 static enum tw_err send_page(
     struct pool_request *task, struct exchange *exchange)
 {
@@ -289,6 +287,7 @@ static void ask_from(struct scan *scan, struct continuation from)
     asking->beside = false;
     ask(asking);
 }
+
 /* Request the page after the next one early, if the run's thread waits. Called
  * on the thread that makes first's request, when the header of the response has
  * arrived. */
@@ -425,8 +424,8 @@ static enum tw_err fail(struct scan *scan, enum tw_err outcome, struct err *err)
 }
 
 /* While a store does not respond, the request pool keeps one request waiting
- * for the store and gives up all others. An early request may have been given
- * up so; then it is worth another request. */
+ * for the store and gives up all others. If an early request may have been
+ * given up for that reason, the scan requests the page again. */
 static bool is_worth_another(const struct asking *asking)
 {
     return asking->beside && (asking->task.outcome == TW_BUSY ||

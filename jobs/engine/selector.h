@@ -106,9 +106,9 @@ bool selector_equal(const struct selector *a, const struct selector *b);
 
 /*
  * selector_stays_with: suppose that `one` selects an entity under a parent P,
- * and that selector selects the same entity under any parent. Does selector
- * then select it under P too? True if each template of selector is the same as
- * in `one`, or reads nothing of the parent.
+ * and that selector selects the same entity under some parent. Does selector
+ * then select that entity under P too? True if each template of selector is the
+ * same as in `one`, or reads nothing of the parent.
  */
 bool selector_stays_with(
     const struct selector *selector, const struct selector *one);

@@ -20,8 +20,8 @@
 #define SORTER_MAX_OPERATIONS 8192
 #define SORTER_MAX_BYTES (4 * 1024 * 1024)
 
-/* The age, in operations added since, from which an operation is handed over by
- * the next sorter_make_room(). */
+/* An operation is old, and handed over by the next sorter_make_room(), once
+ * this many operations have been added after it. */
 #define SORTER_MAX_AGE (2 * SORTER_MAX_OPERATIONS)
 
 struct sorter;

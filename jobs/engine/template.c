@@ -73,8 +73,8 @@ static void add_literal(struct compiler *compiler, size_t start, size_t end)
                 .literal = {compiler->in.text.at + start, end - start}});
 }
 
-/* The offset after the } that ends the expression beginning at start. A } in a
- * quoted text does not end the expression. */
+/* Returns the offset after the } that ends the expression which begins at
+ * start. A } in a quoted text does not end the expression. */
 static size_t skip_braces(struct slice text, size_t start)
 {
     bool in_quotes = false;
@@ -237,10 +237,11 @@ const struct template *template_compile(struct slice text, struct mark mark,
 /* ---- checking a filter with sample values ---- */
 
 /*
- * The text of a filter with sample values in place of {..}. For each byte it
- * records the offset of the corresponding byte of the template, for the
- * position of problems. Text within quotes is added when the quotes close, so
- * that datetime'{x}' becomes a valid constant.
+ * The text of a filter with sample values in place of {..}. `offsets` has, for
+ * each byte of text, the offset of the corresponding byte of the template, for
+ * the position of problems. Text within quotes is added when the quotes close,
+ * because the sample value depends on what stands before them: that of
+ * datetime'{x}' is a time.
  */
 struct sample {
     struct buf text;
@@ -393,14 +394,6 @@ const struct template *template_compile_filter(struct slice text,
 
 /* ---- rendering ---- */
 
-static enum tw_err add_integer(
-    const struct piece *piece, const struct value *value, struct buf *to)
-{
-    buf_add_format(to, "%0*" PRId64, (int)(piece->width ? piece->width : 1),
-        value->integer);
-    return TW_OK;
-}
-
 static enum tw_err add_plain(const struct piece *piece,
     const struct value *value, struct arena *arena, struct buf *to,
     struct err *err)
@@ -410,8 +403,10 @@ static enum tw_err add_plain(const struct piece *piece,
             "only an integer can be padded with zeros; this is %s",
             value_kind_name(value->kind));
     if (value->kind == VALUE_INTEGER)
-        return add_integer(piece, value, to);
-    buf_add_slice(to, value_text(value, arena));
+        buf_add_format(to, "%0*" PRId64, (int)(piece->width ? piece->width : 1),
+            value->integer);
+    else
+        buf_add_slice(to, value_text(value, arena));
     return TW_OK;
 }
 
@@ -449,7 +444,7 @@ static enum tw_err add_bare_text(
 {
     if (!is_bare_constant(value->text))
         return err_fail(err, TW_INVALID,
-            "its value is not in quotes in the filter, so it must be a number, "
+            "the value is not in quotes in the filter, so it must be a number, "
             "true or false");
     buf_add_slice(to, value->text);
     return TW_OK;
@@ -486,7 +481,8 @@ static enum tw_err add_bare(const struct piece *piece,
         return add_bare_double(value, to, err);
     if (value->kind == VALUE_DATETIME)
         return err_fail(err, TW_INVALID,
-            "it is a DateTime, which a filter takes as datetime'{...}' only");
+            "the value is a DateTime, which a filter takes as datetime'{...}' "
+            "only");
     result = add_plain(piece, value, arena, to, err);
     if (result == TW_OK && value->kind == VALUE_INTEGER &&
         (value->wide || value->integer < INT32_MIN ||

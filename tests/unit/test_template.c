@@ -534,7 +534,7 @@ static void a_property_that_is_not_what_it_says_fails(void **state)
     assert_int_equal(
         template_render(compile("{Odd}", false), &args, &other, &text, &err),
         TW_INVALID);
-    assert_string_equal(err.text, "property Odd holds no valid Edm.Int32");
+    assert_string_equal(err.text, "the value of property Odd is not a valid Edm.Int32");
     buf_done(&text);
 }
 
