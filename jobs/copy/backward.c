@@ -12,7 +12,7 @@
 #include <stdio.h>
 
 #include "jobs/copy/decide.h"
-#include "jobs/copy/look.h"
+#include "jobs/copy/scan.h"
 #include "jobs/copy/work.h"
 #include "jobs/engine/batch_writer.h"
 #include "jobs/engine/call.h"
@@ -105,9 +105,9 @@ static enum tw_err find_own(
 enum tw_err copy_own(struct copy_work *work)
 {
     struct backward b = {.work = work};
-    const struct copy_look look = {.ctx = &b, .own = find_own};
+    const struct copy_visitor visitor = {.ctx = &b, .own = find_own};
 
-    return copy_look_at_own(work, &look, NULL);
+    return copy_scan_own(work, &visitor, NULL);
 }
 
 /* ---- deletes ---- */
@@ -347,7 +347,7 @@ enum tw_err copy_backward(struct copy_work *work)
 
 /* ---- before the first round ---- */
 
-static enum tw_err look_at_table(
+static enum tw_err check_table_for_own(
     struct copy_work *work, size_t number, bool *ret)
 {
     const struct copy_table *table = &work->tables[number];
@@ -380,12 +380,12 @@ static enum tw_err look_at_table(
     return outcome;
 }
 
-enum tw_err copy_any_own(struct copy_work *work, bool *ret)
+enum tw_err copy_check_for_own(struct copy_work *work, bool *ret)
 {
     enum tw_err outcome = TW_OK;
 
     *ret = false;
     for (size_t i = 0; i < work->table_count && outcome == TW_OK; i++)
-        outcome = look_at_table(work, i, ret);
+        outcome = check_table_for_own(work, i, ret);
     return outcome;
 }

@@ -21,11 +21,12 @@ TW_MUST_USE enum tw_err copy_own(struct copy_work *work);
 TW_MUST_USE enum tw_err copy_backward(struct copy_work *work);
 
 /*
- * copy_any_own: set *ret to true if a destination already has copies of this
- * job. Reads one page of each destination. TW_INVALID: former key templates
- * made one of the copies read, and the run does not accept deletes (rule C6).
+ * copy_check_for_own: set *ret to true if a destination already has copies of
+ * this job. Reads one page of each destination. TW_INVALID: former key
+ * templates made one of the copies read, and the run does not accept deletes
+ * (rule C6).
  */
-TW_MUST_USE enum tw_err copy_any_own(struct copy_work *work, bool *ret);
+TW_MUST_USE enum tw_err copy_check_for_own(struct copy_work *work, bool *ret);
 
 /* copy_check_sources: read the source table once. TW_NOT_FOUND: the source
  * table does not exist (rule C7). */

@@ -169,7 +169,7 @@ static enum tw_err choose_mode(struct copy_work *work, enum copy_mode *ret)
     *ret = rounds->full ? COPY_COMPARE : COPY_SEND_NEWER;
     if (rounds->number > 1)
         return TW_OK;
-    outcome = copy_any_own(work, &any);
+    outcome = copy_check_for_own(work, &any);
     if (outcome == TW_OK && !any)
         *ret = COPY_SEND_ALL;
     return outcome;

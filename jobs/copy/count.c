@@ -9,7 +9,7 @@
 #include <stdlib.h>
 
 #include "jobs/copy/backward.h"
-#include "jobs/copy/look.h"
+#include "jobs/copy/scan.h"
 #include "jobs/copy/work.h"
 #include "jobs/engine/difference.h"
 #include "jobs/engine/run.h"
@@ -136,7 +136,7 @@ static enum tw_err on_own(
 /* Without own copies one scan of the sources is enough. */
 static enum tw_err count_all(struct estimating *e, bool any_own)
 {
-    const struct copy_look look = {
+    const struct copy_visitor visitor = {
         .ctx = e, .source = on_source, .own = on_own};
     struct job_estimate_table *tables = e->ret->tables;
     int64_t own_pages = 0;
@@ -144,12 +144,12 @@ static enum tw_err count_all(struct estimating *e, bool any_own)
 
     if (any_own)
         e->work->difference = difference_new();
-    outcome = copy_look_at_sources(e->work, &look, &tables[0].pages);
+    outcome = copy_scan_sources(e->work, &visitor, &tables[0].pages);
     if (outcome == TW_OK && any_own)
-        outcome = copy_look_at_own(e->work, &look, &own_pages);
+        outcome = copy_scan_own(e->work, &visitor, &own_pages);
     e->only_differing = true;
     if (outcome == TW_OK && any_own && !difference_is_none(e->work->difference))
-        outcome = copy_look_at_sources(e->work, &look, NULL);
+        outcome = copy_scan_sources(e->work, &visitor, NULL);
     count_batches(e);
     tables[1].pages = own_pages;
     return outcome;
@@ -180,13 +180,13 @@ static void sum_up(struct estimating *e)
         ret->note = "every copy is current";
 }
 
-static enum tw_err look_for_own(struct copy_work *work, bool *ret)
+static enum tw_err check_for_own(struct copy_work *work, bool *ret)
 {
     bool accepts = work->run->accept_deletes;
     enum tw_err outcome;
 
     work->run->accept_deletes = true; /* a dry run deletes nothing */
-    outcome = copy_any_own(work, ret);
+    outcome = copy_check_for_own(work, ret);
     work->run->accept_deletes = accepts;
     return outcome;
 }
@@ -204,7 +204,7 @@ static enum tw_err estimate(struct copy_work *work, struct job_estimate *ret)
     ret->tables[0].table_scan = selector_scans_table(&work->rules->selector);
     for (size_t i = 0; i < work->table_count; i++)
         shown_of(&e, i)->table = work->tables[i].table;
-    outcome = look_for_own(work, &any_own);
+    outcome = check_for_own(work, &any_own);
     if (outcome != TW_OK)
         return outcome;
     e.positions = mem_array(SORTER_MAX_OPERATIONS, sizeof(*e.positions));

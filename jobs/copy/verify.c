@@ -6,7 +6,7 @@
  */
 #include "jobs/copy/verify.h"
 
-#include "jobs/copy/look.h"
+#include "jobs/copy/scan.h"
 #include "jobs/copy/work.h"
 #include "jobs/engine/call.h"
 #include "jobs/engine/difference.h"
@@ -190,9 +190,9 @@ static enum tw_err on_own(
 
 /* ---- the whole ---- */
 
-static enum tw_err look_twice(struct verifying *v)
+static enum tw_err find_differences(struct verifying *v)
 {
-    const struct copy_look look = {
+    const struct copy_visitor visitor = {
         .ctx = v, .source = on_source, .own = on_own};
     enum tw_err outcome = TW_OK;
 
@@ -201,9 +201,9 @@ static enum tw_err look_twice(struct verifying *v)
         v->confirms = i > 0;
         if (v->confirms && difference_is_none(v->work->difference))
             break;
-        outcome = copy_look_at_sources(v->work, &look, NULL);
+        outcome = copy_scan_sources(v->work, &visitor, NULL);
         if (outcome == TW_OK)
-            outcome = copy_look_at_own(v->work, &look, NULL);
+            outcome = copy_scan_own(v->work, &visitor, NULL);
     }
     return outcome;
 }
@@ -221,7 +221,7 @@ enum tw_err copy_verify(const struct job *job, const struct job_stores *stores,
     for (int i = 0; i < DIFFERENCES; i++)
         ret->differences[i].what = NAMES[i];
     if (outcome == TW_OK)
-        outcome = look_twice(&v);
+        outcome = find_differences(&v);
     ret->read = atomic_load(&run->counts.read);
     copy_work_done(work);
     mem_free(work);

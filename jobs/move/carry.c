@@ -297,7 +297,7 @@ static enum tw_err read_back(
 {
     struct load *load = &carried->load;
     size_t count = move_load_sort(load, PAIR_COPIED, PAIR_COPY);
-    enum tw_err outcome = move_load_look_up(load, count, PAIR_COPY, m->run,
+    enum tw_err outcome = move_load_read(load, count, PAIR_COPY, m->run,
         carried->ends.stores[PAIR_COPY], carried->ends.tables[PAIR_COPY], err);
 
     for (size_t i = 0; i < count && outcome == TW_OK; i++)

@@ -353,9 +353,9 @@ static enum tw_err read_stored(
 }
 
 /* Call when the write was refused, or its outcome is unknown. A late insert
- * could arrive after the intent was removed, so look_after() waits if an insert
- * has left no row. */
-static enum tw_err look_after(
+ * could arrive after the intent was removed, so resolve_outcome() waits if an
+ * insert has left no row. */
+static enum tw_err resolve_outcome(
     struct change *change, enum tw_err sent, enum stored *ret, struct err *err)
 {
     struct run *run = change->run;
@@ -382,7 +382,7 @@ static enum tw_err apply(struct change *change, struct err *err)
 
         if (sent != TW_UNKNOWN && sent != TW_CONFLICT && sent != TW_NOT_FOUND)
             return sent;
-        outcome = look_after(change, sent, &stored, err);
+        outcome = resolve_outcome(change, sent, &stored, err);
         if (outcome != TW_OK || stored == STORED_CHANGED)
             return outcome;
         if (stored == STORED_OTHER)

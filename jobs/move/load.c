@@ -399,9 +399,8 @@ static unsigned first_top_of(const struct load *load)
                : 0;
 }
 
-enum tw_err move_load_look_up(struct load *load, size_t count,
-    enum pair_side side, struct run *run, struct store *store,
-    const char *table, struct err *err)
+enum tw_err move_load_read(struct load *load, size_t count, enum pair_side side,
+    struct run *run, struct store *store, const char *table, struct err *err)
 {
     struct range ranges[RANGES_AT_ONCE];
     size_t most = load->bytes > LARGE_LOAD_BYTES ? 1 : RANGES_AT_ONCE;

@@ -122,13 +122,13 @@ void pair_set_state(struct pair *pair, enum pair_state state);
 size_t move_load_count(const struct load *load, enum pair_state state);
 
 /*
- * move_load_look_up: for each pair of load->order[0 .. count-1], read the
+ * move_load_read: for each pair of load->order[0 .. count-1], read the
  * entity at the keys of this side into pair->found. Call after move_load_sort()
  * by this side. Sends one range request for up to 100 keys of a partition, and
  * more requests if other entities lie between these keys. Copies are read whole
  * and compared by digest; of sources only the keys are read.
  */
-TW_MUST_USE enum tw_err move_load_look_up(struct load *load, size_t count,
+TW_MUST_USE enum tw_err move_load_read(struct load *load, size_t count,
     enum pair_side side, struct run *run, struct store *store,
     const char *table, struct err *err);
 

@@ -102,12 +102,12 @@ static void judge_pair(const struct intent *intent, struct pair *pair)
     pair->delete_indeterminate = intent->leaving;
 }
 
-static enum tw_err look_up(struct mover *m, struct carried *carried,
+static enum tw_err read_pairs(struct mover *m, struct carried *carried,
     enum pair_side side, struct err *err)
 {
     size_t count = move_load_sort(&carried->load, PAIR_ANY, side);
 
-    return move_load_look_up(&carried->load, count, side, m->run,
+    return move_load_read(&carried->load, count, side, m->run,
         carried->ends.stores[side], carried->ends.tables[side], err);
 }
 
@@ -115,12 +115,12 @@ static enum tw_err judge_pairs(
     struct mover *m, struct carried *carried, struct err *err)
 {
     struct load *load = &carried->load;
-    enum tw_err outcome = look_up(m, carried, PAIR_SOURCE, err);
+    enum tw_err outcome = read_pairs(m, carried, PAIR_SOURCE, err);
 
     for (size_t i = 0; i < load->count && outcome == TW_OK; i++)
         judge_source(&load->pairs[i]);
     if (outcome == TW_OK)
-        outcome = look_up(m, carried, PAIR_COPY, err);
+        outcome = read_pairs(m, carried, PAIR_COPY, err);
     for (size_t i = 0; i < load->count && outcome == TW_OK; i++)
         judge_pair(&carried->intent, &load->pairs[i]);
     return outcome;

@@ -99,7 +99,7 @@ static void report(
     difference->count++;
 }
 
-static void look_at(struct verify *verify, const struct entity *entity)
+static void check_entity(struct verify *verify, const struct entity *entity)
 {
     enum difference what = judge(verify, entity);
 
@@ -116,7 +116,7 @@ static void look_at(struct verify *verify, const struct entity *entity)
 
 /* ---- a reading ---- */
 
-static void look_at_page(struct verify *verify, const struct page *page)
+static void check_page(struct verify *verify, const struct page *page)
 {
     for (size_t i = 0; i < page->count; i++) {
         const struct entity *entity = &page->entities[i];
@@ -126,7 +126,7 @@ static void look_at_page(struct verify *verify, const struct page *page)
                 entity, verify->store, verify->upgrade->table_ref.table))
             continue;
         verify->ret->read += !verify->confirms;
-        look_at(verify, entity);
+        check_entity(verify, entity);
         arena_clear(&verify->scratch);
     }
 }
@@ -147,7 +147,7 @@ static enum tw_err read_all(struct verify *verify, struct err *err)
         outcome = scan_next(scan, &page, err);
         if (outcome == TW_OK && page) {
             atomic_fetch_add(&verify->run->counts.read, (int64_t)page->count);
-            look_at_page(verify, page);
+            check_page(verify, page);
         }
     } while (outcome == TW_OK && page);
     scan_close(scan);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Reads both sides of a copy job. Writes nothing. */
-#include "jobs/copy/look.h"
+#include "jobs/copy/scan.h"
 
 #include "jobs/copy/work.h"
 #include "jobs/engine/parts.h"
@@ -8,11 +8,11 @@
 #include "worker/store/store.h"
 
 /* Calls page() for every page. */
-static enum tw_err look_at(struct copy_work *work, const struct scan_spec *spec,
-    const struct parts_sample *sample,
+static enum tw_err visit_pages(struct copy_work *work,
+    const struct scan_spec *spec, const struct parts_sample *sample,
     enum tw_err (*page)(struct copy_work *work, size_t table,
-        const struct copy_look *look, const struct page *page),
-    size_t table, const struct copy_look *look, int64_t *ret_pages)
+        const struct copy_visitor *visitor, const struct page *page),
+    size_t table, const struct copy_visitor *visitor, int64_t *ret_pages)
 {
     struct parts *parts = parts_open(work->run->request_pool, spec, sample);
     const struct page *next = NULL;
@@ -25,7 +25,7 @@ static enum tw_err look_at(struct copy_work *work, const struct scan_spec *spec,
         if (outcome != TW_OK || !next)
             break;
         atomic_fetch_add(&work->run->counts.read, (int64_t)next->count);
-        outcome = page(work, table, look, next);
+        outcome = page(work, table, visitor, next);
         arena_clear(&work->scratch);
     } while (outcome == TW_OK);
     if (ret_pages)
@@ -34,8 +34,8 @@ static enum tw_err look_at(struct copy_work *work, const struct scan_spec *spec,
     return outcome;
 }
 
-static enum tw_err look_at_source(struct copy_work *work,
-    const struct copy_look *look, const struct entity *source)
+static enum tw_err visit_source(struct copy_work *work,
+    const struct copy_visitor *visitor, const struct entity *source)
 {
     enum tw_err outcome = TW_OK;
 
@@ -45,38 +45,38 @@ static enum tw_err look_at_source(struct copy_work *work,
         bool made =
             copy_make(work, i, source, &work->scratch, &copy, &why) == TW_OK;
 
-        outcome = look->source(
-            look->ctx, source, i, made ? &copy : NULL, made ? NULL : why.text);
+        outcome = visitor->source(visitor->ctx, source, i, made ? &copy : NULL,
+            made ? NULL : why.text);
     }
     return outcome;
 }
 
-static enum tw_err source_page(struct copy_work *work, size_t table,
-    const struct copy_look *look, const struct page *page)
+static enum tw_err visit_source_page(struct copy_work *work, size_t table,
+    const struct copy_visitor *visitor, const struct page *page)
 {
     enum tw_err outcome = TW_OK;
 
     (void)table;
     for (size_t i = 0; i < page->count && outcome == TW_OK; i++)
         if (copy_is_selected(work, &page->entities[i]))
-            outcome = look_at_source(work, look, &page->entities[i]);
+            outcome = visit_source(work, visitor, &page->entities[i]);
     return outcome;
 }
 
-enum tw_err copy_look_at_sources(
-    struct copy_work *work, const struct copy_look *look, int64_t *ret_pages)
+enum tw_err copy_scan_sources(struct copy_work *work,
+    const struct copy_visitor *visitor, int64_t *ret_pages)
 {
     struct scan_spec spec = {.store = work->from_store,
         .table = work->rules->from.table,
         .run = work->run};
 
     selection_spec_sure(&work->selection, &work->arena, &spec);
-    return look_at(
-        work, &spec, &work->sources, source_page, 0, look, ret_pages);
+    return visit_pages(
+        work, &spec, &work->sources, visit_source_page, 0, visitor, ret_pages);
 }
 
-static enum tw_err own_page(struct copy_work *work, size_t table,
-    const struct copy_look *look, const struct page *page)
+static enum tw_err visit_own_page(struct copy_work *work, size_t table,
+    const struct copy_visitor *visitor, const struct page *page)
 {
     enum tw_err outcome = TW_OK;
 
@@ -84,13 +84,14 @@ static enum tw_err own_page(struct copy_work *work, size_t table,
         struct source is;
 
         if (copy_is_own(work, table, &page->entities[i], &work->scratch, &is))
-            outcome = look->own(look->ctx, table, &page->entities[i], &is);
+            outcome =
+                visitor->own(visitor->ctx, table, &page->entities[i], &is);
     }
     return outcome;
 }
 
-enum tw_err copy_look_at_own(
-    struct copy_work *work, const struct copy_look *look, int64_t *ret_pages)
+enum tw_err copy_scan_own(struct copy_work *work,
+    const struct copy_visitor *visitor, int64_t *ret_pages)
 {
     enum tw_err outcome = TW_OK;
     struct buf filter;
@@ -103,8 +104,8 @@ enum tw_err copy_look_at_own(
             .filter = buf_slice(&filter),
             .run = work->run};
 
-        outcome = look_at(
-            work, &spec, &work->tables[i].copies, own_page, i, look, ret_pages);
+        outcome = visit_pages(work, &spec, &work->tables[i].copies,
+            visit_own_page, i, visitor, ret_pages);
         if (outcome == TW_NOT_FOUND && !work->tables[i].is_index)
             outcome = TW_OK;
     }
