@@ -386,7 +386,7 @@ struct target_map {
     struct yaml_node *partition_key, *row_key, *properties;
 };
 
-/* The first PLACE_KEYS entries are left out if the caller gives the table. */
+/* The first LOCATION_KEYS keys are not read if the caller gives the table. */
 static const struct setting TARGET_KEYS[] = {
     {"store", SETTING_TEXT, SETTING_FIELD(struct target_map, store),
         .help = "one of stores; default: default_store"},
@@ -404,7 +404,7 @@ static const struct setting TARGET_KEYS[] = {
 const struct settings_section copying_target_section =
     SETTINGS_SECTION("to", TARGET_KEYS);
 
-#define PLACE_KEYS 2
+#define LOCATION_KEYS 2
 
 /* Appends to `to` the literal text of a template: everything outside {..}. */
 static void add_literals(struct slice source, struct buf *to)
@@ -466,7 +466,7 @@ bool copying_load_target(const struct yaml_node *map,
     const struct copying_defaults *defaults, struct job_loader *loader,
     struct copying_target *ret)
 {
-    const size_t skip = defaults->table_ref ? PLACE_KEYS : 0;
+    const size_t skip = defaults->table_ref ? LOCATION_KEYS : 0;
     struct copying_target target = {.shape = *defaults->shape};
     struct target_map is = {.properties = NULL};
     bool good = settings_load(map, "a copy", TARGET_KEYS + skip,

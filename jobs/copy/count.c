@@ -75,7 +75,7 @@ static void count_batches(struct estimating *e)
     e->position_count = 0;
 }
 
-static void add_place(
+static void add_operation(
     struct estimating *e, size_t table, const struct entity *copy)
 {
     e->positions[e->position_count++] = (struct operation_position){
@@ -117,7 +117,7 @@ static enum tw_err on_source(void *ctx, const struct entity *source,
         !difference_is_at(difference, copy->partition_key, copy->row_key))
         return TW_OK;
     count_entity(shown_of(e, table), copy, &e->ret->arena);
-    add_place(e, table, copy);
+    add_operation(e, table, copy);
     return TW_OK;
 }
 

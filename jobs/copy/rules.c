@@ -146,7 +146,7 @@ static bool load_to(const struct yaml_node *node,
 
 /* Rule C4: refuses each target that has both the table and the keys of the
  * source. */
-static bool check_places(const struct yaml_node *to,
+static bool check_locations(const struct yaml_node *to,
     const struct copy_rules *rules, struct problems *problems)
 {
     bool good = true;
@@ -180,7 +180,7 @@ static bool load_parts(const struct job_map *map, struct job_loader *loader,
     from = map->from && load_from(map->from, loader, rules);
     if (!map->to || !load_to(map->to, &shape, loader, rules) || !from)
         return false;
-    return check_places(map->to, rules, loader->problems) && good;
+    return check_locations(map->to, rules, loader->problems) && good;
 }
 
 struct copy_rules *copy_rules_load(

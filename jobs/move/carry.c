@@ -138,9 +138,9 @@ bool carry_is_recent(const struct intent *intent, const struct found *found)
 /* decide(): stores the current entity in the pair. settled() then decides the
  * state of the pair, because only settled() knows whether an outcome was
  * unknown. */
-static enum write_decision keep_met(void *context, const struct operation *sent,
-    const struct entity *now, struct arena *arena, struct operation *ret,
-    struct err *err)
+static enum write_decision keep_found(void *context,
+    const struct operation *sent, const struct entity *now, struct arena *arena,
+    struct operation *ret, struct err *err)
 {
     (void)sent, (void)arena, (void)ret, (void)err;
     found_set(context, now);
@@ -170,7 +170,7 @@ static bool is_accepted(const struct pair *pair, const struct intent *intent)
     return pair->mover->rules->on_conflict == MOVE_ACCEPT_EQUAL;
 }
 
-static void settle_met(struct pair *pair)
+static void settle_found(struct pair *pair)
 {
     if (is_accepted(pair, &carried_of(pair)->intent)) {
         pair_set_state(pair, PAIR_COPIED);
@@ -201,7 +201,7 @@ static void settle_insert(void *context, const struct batch_writer_settled *how)
         mover_fill(pair->mover, &pair->keys[PAIR_COPY]);
         break;
     case WRITE_WAS_NO_OP:
-        settle_met(pair);
+        settle_found(pair);
         break;
     case WRITE_FAILED: /* the batch writer has reported the failure */
     case WRITE_OF_ABSENT:
@@ -227,7 +227,7 @@ static enum tw_err insert_copies(
             .store = carried->ends.stores[PAIR_COPY],
             .table = carried->ends.tables[PAIR_COPY],
             .operation = {OPERATION_INSERT, *load->order[i]->copy},
-            .decide = keep_met,
+            .decide = keep_found,
             .context = load->order[i],
             .settled = settle_insert};
 
@@ -349,7 +349,7 @@ static enum tw_err send_deletes(
                 {.partition_key = keys->partition_key,
                     .row_key = keys->row_key,
                     .etag = slice_of(pair->etags[PAIR_SOURCE])}},
-            .decide = keep_met,
+            .decide = keep_found,
             .context = pair,
             .settled = settle_delete};
 

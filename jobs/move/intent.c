@@ -483,7 +483,7 @@ static bool read_count(
     return true;
 }
 
-static bool read_places(struct reading *reading, const struct entity *row)
+static bool read_locations(struct reading *reading, const struct entity *row)
 {
     struct location *source = &reading->intent->locations[PAIR_SOURCE];
     struct location *copy = &reading->intent->locations[PAIR_COPY];
@@ -508,7 +508,7 @@ static bool read_first(struct reading *reading, const struct entity *row)
         !read_id(reading, row, "Digest", reading->digest) ||
         !read_text(reading, row, "Job", &intent->job) ||
         !read_text(reading, row, "Run", &intent->run) ||
-        !read_places(reading, row) || !since ||
+        !read_locations(reading, row) || !since ||
         !property_ticks(since, &intent->since_ticks) ||
         !read_count(row, "Chunks", INTENT_MAX_CHUNKS, &reading->chunks) ||
         !read_count(row, "Pairs", LOAD_MAX_PAIRS, &reading->pairs))
@@ -559,7 +559,7 @@ static void begin_reading(struct reading *reading)
     *reading->intent = (struct intent){.chunks = 0};
 }
 
-static enum tw_err damaged(
+static enum tw_err refuse_damaged(
     const struct run *run, struct slice row_key, struct err *err)
 {
     return err_fail(err, TW_INVALID,
@@ -608,11 +608,11 @@ static enum tw_err visit_row(const struct visit *visit, struct reading *reading,
     if (is_newer(row, &format))
         return refuse_newer(visit->run, row->row_key, format, err);
     if (!read_row(reading, row))
-        return damaged(visit->run, row->row_key, err);
+        return refuse_damaged(visit->run, row->row_key, err);
     if (reading->intent->chunks < reading->chunks)
         return TW_OK;
     if (!read_list(reading, visit->load))
-        return damaged(visit->run, row->row_key, err);
+        return refuse_damaged(visit->run, row->row_key, err);
     outcome = visit->each(visit->ctx, reading->intent, visit->load, err);
     begin_reading(reading);
     return outcome;
@@ -632,7 +632,8 @@ static enum tw_err visit_rows(const struct visit *visit,
             outcome = visit_row(visit, reading, &page->entities[i], err);
     } while (outcome == TW_OK && page);
     if (outcome == TW_OK && reading->intent->chunks > 0)
-        return damaged(visit->run, slice_of(reading->intent->row_key), err);
+        return refuse_damaged(
+            visit->run, slice_of(reading->intent->row_key), err);
     return outcome;
 }
 

@@ -240,7 +240,7 @@ struct range {
     size_t count;
     enum pair_side side;
     unsigned first_top; /* $top of the first page; 0: default */
-    bool met[BATCH_MAX_OPERATIONS];
+    bool found[BATCH_MAX_OPERATIONS];
     struct scan *scan;
 };
 
@@ -319,20 +319,20 @@ static size_t find_in(const struct range *range, struct slice row_key)
 }
 
 /* Returns the number of pairs whose keys are on the page. */
-static size_t meet_page(struct range *range, const struct page *page)
+static size_t match_page(struct range *range, const struct page *page)
 {
-    size_t met = 0;
+    size_t matched = 0;
 
     for (size_t i = 0; i < page->count; i++) {
         size_t at = find_in(range, page->entities[i].row_key);
 
-        if (at == range->count || range->met[at])
+        if (at == range->count || range->found[at])
             continue;
         found_set(range->pairs[at], &page->entities[i]);
-        range->met[at] = true;
-        met++;
+        range->found[at] = true;
+        matched++;
     }
-    return met;
+    return matched;
 }
 
 static enum tw_err read_one(const struct range *range, size_t at,
@@ -360,7 +360,7 @@ static enum tw_err read_pages(
     *ret_whole = false;
     while (left > 0 && idle < IDLE_PAGES_MAX) {
         enum tw_err outcome = scan_next(range->scan, &page, err);
-        size_t met;
+        size_t matched;
 
         if (outcome != TW_OK && outcome != TW_NOT_FOUND)
             return outcome;
@@ -368,9 +368,9 @@ static enum tw_err read_pages(
             *ret_whole = true;
             break;
         }
-        met = meet_page(range, page);
-        left -= met;
-        idle = met > 0 ? 0 : idle + 1;
+        matched = match_page(range, page);
+        left -= matched;
+        idle = matched > 0 ? 0 : idle + 1;
     }
     return TW_OK;
 }
@@ -385,7 +385,7 @@ static enum tw_err read_range(struct range *range, struct run *run,
         found_set(range->pairs[i], NULL);
     outcome = read_pages(range, &whole, err);
     for (size_t i = 0; i < range->count && outcome == TW_OK && !whole; i++)
-        if (!range->met[i])
+        if (!range->found[i])
             outcome = read_one(range, i, run, store, table, err);
     return outcome;
 }

@@ -128,7 +128,7 @@ void mover_forget_position(struct mover *m)
     m->resumes = false;
 }
 
-static void set_place(struct mover *m, const struct keys *done)
+static void set_position(struct mover *m, const struct keys *done)
 {
     mover_forget_position(m);
     if (!m->ends.stores[PAIR_SOURCE]->capabilities.ordered)
@@ -143,7 +143,7 @@ void mover_save(struct mover *m, const struct keys *done)
     char *text;
 
     if (done)
-        set_place(m, done);
+        set_position(m, done);
     text = write_checkpoint(m);
     m->run->callbacks->save(m->run, slice_of(text), done != NULL);
     mem_free(text);
@@ -178,7 +178,7 @@ static bool read_parts(struct mover *m, const struct json *json)
         late && json_type(late) == JSON_BOOLEAN && json_boolean(late);
     if (m->rounds.under_way &&
         keys_read(json_get(json, "done"), &done.partition_key, &done.row_key))
-        set_place(m, &done);
+        set_position(m, &done);
     return m->named > 0 || m->rounds.number > 0;
 }
 

@@ -65,7 +65,7 @@ static bool read_count(const struct json *json, const char *name, int64_t *ret)
     return member && json_int64(member, ret) && *ret >= 0;
 }
 
-static void read_place(const struct json *json, struct arena *arena,
+static void read_position(const struct json *json, struct arena *arena,
     struct upgrade_checkpoint *checkpoint)
 {
     struct slice partition_key, row_key;
@@ -89,7 +89,7 @@ static void read_members(const struct json *json, struct arena *arena,
     for (size_t i = 0; i < COUNT_OF_COUNTS; i++)
         if (!read_count(json, COUNTS[i].name, count_of(&read, i)))
             return;
-    read_place(json, arena, &read);
+    read_position(json, arena, &read);
     *checkpoint = read;
 }
 

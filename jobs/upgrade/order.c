@@ -9,7 +9,7 @@
 
 /* All steps of all versions, in order. */
 struct order {
-    const struct placed {
+    const struct ordered_step {
         const struct upgrade_step *step;
         size_t version; /* index of the step's version */
     } * list;
@@ -214,7 +214,7 @@ static void check_made_and_taken(struct order *order, size_t i)
     struct slice name = made_by(step);
 
     for (size_t k = 0; k < order->count; k++) {
-        const struct placed *other = &order->list[k];
+        const struct ordered_step *other = &order->list[k];
 
         if (k == i || other->version != order->list[i].version ||
             !ends(other->step, name))
@@ -336,7 +336,7 @@ bool upgrade_order_check(
     const struct upgrade *upgrade, struct problems *problems)
 {
     struct order order = {.problems = problems, .good = true};
-    struct placed *list;
+    struct ordered_step *list;
     size_t room = 0;
 
     for (size_t v = 0; v < upgrade->version_count; v++)
@@ -345,7 +345,7 @@ bool upgrade_order_check(
     for (size_t v = 0; v < upgrade->version_count; v++)
         for (size_t i = 0; i < upgrade->versions[v].step_count; i++)
             list[order.count++] =
-                (struct placed){&upgrade->versions[v].steps[i], v};
+                (struct ordered_step){&upgrade->versions[v].steps[i], v};
     for (size_t i = 0; i < order.count; i++) {
         check_reads(&order, i);
         check_onto(&order, i);
