@@ -107,16 +107,18 @@ static bool load_name(struct shape_loader *in, const struct yaml_node *node,
     return check_name(in, node->text, node->mark);
 }
 
-static bool is_too_long(
+/* False: a problem was added, because node has more entries than an entity has
+ * properties. */
+static bool check_count(
     struct shape_loader *in, const struct yaml_node *node, const char *key)
 {
     if (node->count <= COPYING_MAX_PROPERTIES)
-        return false;
+        return true;
     problems_add(in->loader->problems, node->mark,
         "%s has %zu properties; an entity has at most %d", key, node->count,
         COPYING_MAX_PROPERTIES);
     in->good = false;
-    return true;
+    return false;
 }
 
 static void load_names(struct shape_loader *in, const struct yaml_node *node,
@@ -128,7 +130,7 @@ static void load_names(struct shape_loader *in, const struct yaml_node *node,
         refuse_kind(in, node, key, "a list, such as [Title, Text]");
         return;
     }
-    if (is_too_long(in, node, key))
+    if (!check_count(in, node, key))
         return;
     *ret = arena_alloc(in->loader->arena, (node->count + 1) * sizeof(**ret));
     for (size_t i = 0; i < node->count; i++)
@@ -136,13 +138,12 @@ static void load_names(struct shape_loader *in, const struct yaml_node *node,
             ++*ret_count;
 }
 
-static bool is_map(struct shape_loader *in, const struct yaml_node *node,
+/* False: a problem was added. wants: what node should be, for the problem. */
+static bool check_map(struct shape_loader *in, const struct yaml_node *node,
     const char *key, const char *wants)
 {
-    if (!node)
-        return false;
     if (node->type == YAML_MAP)
-        return !is_too_long(in, node, key);
+        return check_count(in, node, key);
     refuse_kind(in, node, key, wants);
     return false;
 }
@@ -186,7 +187,7 @@ static void load_renames(struct shape_loader *in, const struct yaml_node *node)
 {
     struct copying_shape *shape = in->shape;
 
-    if (!is_map(in, node, "rename", "a map, such as {Text: Body}"))
+    if (!node || !check_map(in, node, "rename", "a map, such as {Text: Body}"))
         return;
     shape->renames = arena_alloc(
         in->loader->arena, (node->count + 1) * sizeof(*shape->renames));
@@ -319,7 +320,7 @@ static void load_sets(struct shape_loader *in, const struct yaml_node *node)
 {
     struct copying_shape *shape = in->shape;
 
-    if (!is_map(in, node, "set", "a map, such as {Moved: true}"))
+    if (!node || !check_map(in, node, "set", "a map, such as {Moved: true}"))
         return;
     shape->sets = arena_alloc(
         in->loader->arena, (node->count + 1) * sizeof(*shape->sets));

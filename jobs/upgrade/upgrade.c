@@ -59,8 +59,8 @@ struct upgrade_run {
     struct batch_writer *batch_writer;
     struct checkpoint_queue checkpoint_queue;
     struct arena scratch;   /* for one entity */
-    enum tw_err noting;     /* outcome of may_send(): TW_OK, or why it could not
-                               store a digest */
+    enum tw_err noting;     /* TW_OK, or the first failure of note_steps() in
+                               this round */
     char leftover[KEY_MAX]; /* one example of at.leftover, as text; or empty */
 };
 
@@ -166,7 +166,8 @@ static void note_leftover(struct upgrade_run *u, const struct entity *entity)
 
 /* Does the job select entity, and is entity no index row? An index row belongs
  * to the copy job that wrote it. */
-static bool is_its(struct upgrade_run *u, const struct entity *entity)
+static bool is_selected(
+    const struct upgrade_run *u, const struct entity *entity)
 {
     return selection_matches(&u->selection, entity) &&
            !is_index_row(entity, u->store, u->upgrade->table_ref.table);
@@ -180,17 +181,19 @@ static bool is_same_entity(const struct entity *now, const struct entity *sent)
 }
 
 /* Store the digests of the steps before the steps are carried out (rule U8).
- * False: a digest could not be stored, see u->noting. */
-static bool may_send(struct upgrade_run *u, const struct upgrade_result *result)
+ * After one failure every later call returns the same outcome: no entity is
+ * written any more, and the round starts over. */
+static enum tw_err note_steps(
+    struct upgrade_run *u, const struct upgrade_result *result)
 {
     struct err err;
 
-    if (u->noting != TW_OK) /* the round starts over */
-        return false;
+    if (u->noting != TW_OK)
+        return u->noting;
     u->noting = applied_note(&u->applied, result->first, &err);
     if (u->noting != TW_OK)
         *u->err = err;
-    return u->noting == TW_OK;
+    return u->noting;
 }
 
 /* Another write came first, or the response was lost: decide again from the
@@ -206,11 +209,11 @@ static enum write_decision decide(void *context, const struct operation *sent,
         return WRITE_NO_OP;
     if (is_same_entity(now, &sent->entity))
         return WRITE_IS_DONE;
-    if (!is_its(u, now))
+    if (!is_selected(u, now))
         return WRITE_NO_OP;
     switch (upgrade_apply(&u->how, now, arena, &result, err)) {
     case UPGRADE_CHANGED:
-        if (!may_send(u, &result))
+        if (note_steps(u, &result) != TW_OK)
             return WRITE_NO_OP;
         *ret = (struct operation){
             .type = OPERATION_REPLACE, .entity = result.entity};
@@ -237,9 +240,10 @@ static enum tw_err send(
         .decide = decide,
         .context = u,
     };
+    enum tw_err outcome = note_steps(u, result);
 
-    if (!may_send(u, result))
-        return u->noting;
+    if (outcome != TW_OK)
+        return outcome;
     u->at.rounds.found++;
     return batch_writer_add(u->batch_writer, &item, err);
 }
@@ -306,7 +310,7 @@ static enum tw_err upgrade_page(
 
     atomic_fetch_add(&u->run->counts.read, (int64_t)page->count);
     for (size_t i = 0; i < page->count && outcome == TW_OK; i++) {
-        if (is_its(u, &page->entities[i]))
+        if (is_selected(u, &page->entities[i]))
             outcome = upgrade_one(u, &page->entities[i], err);
         arena_clear(&u->scratch);
     }
@@ -383,8 +387,9 @@ static void count_page(
     for (size_t i = 0; i < page->count; i++) {
         const struct entity *entity = &page->entities[i];
 
-        if (is_its(u, entity) && upgrade_apply(&u->how, entity, &u->scratch,
-                                     &result, &why) == UPGRADE_CHANGED)
+        if (is_selected(u, entity) &&
+            upgrade_apply(&u->how, entity, &u->scratch, &result, &why) ==
+                UPGRADE_CHANGED)
             (*behind)++;
         arena_clear(&u->scratch);
     }
