@@ -75,15 +75,6 @@ static void keep_properties(struct work *work)
 }
 
 /* Apply all renames at the same time: {A: B, B: A} exchanges two names. */
-static void give_names(struct work *work)
-{
-    const struct copying_shape *shape = &work->target->shape;
-    struct entity *copy = &work->copy;
-
-    for (size_t i = 0; i < copy->property_count; i++)
-        copy->properties[i].name = new_name(shape, copy->properties[i].name);
-}
-
 static enum tw_err rename_properties(struct work *work)
 {
     const struct copying_shape *shape = &work->target->shape;
@@ -91,7 +82,8 @@ static enum tw_err rename_properties(struct work *work)
 
     if (shape->rename_count == 0)
         return TW_OK;
-    give_names(work);
+    for (size_t i = 0; i < copy->property_count; i++)
+        copy->properties[i].name = new_name(shape, copy->properties[i].name);
     for (size_t i = 0; i < copy->property_count; i++)
         if (find(copy, copy->properties[i].name) != &copy->properties[i])
             return err_fail(work->err, TW_INVALID,
@@ -183,15 +175,6 @@ static enum tw_err make_keys(struct work *work)
 
 /* ---- the copy ---- */
 
-static enum tw_err check_copy(struct work *work)
-{
-    enum tw_err outcome = entity_check(&work->copy, work->err);
-
-    if (outcome != TW_OK)
-        err_prefix(work->err, "the copy");
-    return outcome;
-}
-
 enum tw_err copying_make(const struct copying_target *target,
     const struct run_args *args, const struct entity *source,
     struct slice without, struct arena *arena, struct entity *ret,
@@ -211,10 +194,13 @@ enum tw_err copying_make(const struct copying_target *target,
     }
     if (outcome == TW_OK)
         outcome = set_properties(&work);
-    if (outcome == TW_OK)
-        outcome = check_copy(&work);
+    if (outcome != TW_OK)
+        return outcome;
+    outcome = entity_check(&work.copy, err);
     if (outcome == TW_OK)
         *ret = work.copy;
+    else
+        err_prefix(err, "the copy");
     return outcome;
 }
 

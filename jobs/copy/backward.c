@@ -126,15 +126,6 @@ static enum tw_err send_delete(struct backward *b, const struct entity *copy)
     return copy_send(b->work, &item);
 }
 
-/* Drops the deletes in the sorter, if there are too many; a second scan sends
- * all deletes. */
-static void drop_held(struct backward *b)
-{
-    sorter_free(b->work->sorter);
-    b->work->sorter = sorter_new();
-    b->holds = false;
-}
-
 static enum tw_err delete_copy(
     struct backward *b, const struct entity *copy, const struct source *is)
 {
@@ -144,8 +135,12 @@ static enum tw_err delete_copy(
         work->at.deletes++;
         work->at.former += !slice_is(is->by, work->entries[is->entry].by);
     }
-    if (b->holds && work->at.deletes > DELETES_MAX)
-        drop_held(b);
+    if (b->holds && work->at.deletes > DELETES_MAX) {
+        /* Too many deletes for the sorter: a second scan sends them all. */
+        sorter_free(work->sorter);
+        work->sorter = sorter_new();
+        b->holds = false;
+    }
     return b->deletes || b->holds ? send_delete(b, copy) : TW_OK;
 }
 
@@ -255,16 +250,6 @@ static enum tw_err scan_table(struct backward *b)
     return outcome;
 }
 
-static enum tw_err scan_tables(struct backward *b)
-{
-    enum tw_err outcome = TW_OK;
-
-    b->table = b->work->at.resumes ? b->work->at.table : 0;
-    for (; b->table < b->work->table_count && outcome == TW_OK; b->table++)
-        outcome = scan_table(b);
-    return outcome;
-}
-
 /* ---- the brake ---- */
 
 static enum tw_err refuse_former(struct copy_work *work)
@@ -293,12 +278,14 @@ static enum tw_err brake(struct copy_work *work)
 
 /* ---- the step ---- */
 
-static enum tw_err one_scan(struct backward *b)
+static enum tw_err scan_tables(struct backward *b)
 {
-    enum tw_err outcome;
+    enum tw_err outcome = TW_OK;
 
     copy_begin_step(b->work);
-    outcome = scan_tables(b);
+    b->table = b->work->at.resumes ? b->work->at.table : 0;
+    for (; b->table < b->work->table_count && outcome == TW_OK; b->table++)
+        outcome = scan_table(b);
     if (outcome == TW_OK && b->counts && !b->deletes)
         outcome = brake(b->work);
     return copy_end_step(b->work, outcome);
@@ -334,7 +321,7 @@ enum tw_err copy_backward(struct copy_work *work)
     enum tw_err outcome = copy_check_sources(work);
 
     if (outcome == TW_OK)
-        outcome = one_scan(&b);
+        outcome = scan_tables(&b);
     again = !b.deletes && !b.holds && work->at.deletes > 0;
     if (outcome != TW_OK || !again)
         return outcome;
@@ -342,7 +329,7 @@ enum tw_err copy_backward(struct copy_work *work)
     copy_save(work, true);
     b.counts = false;
     b.deletes = true;
-    return one_scan(&b);
+    return scan_tables(&b);
 }
 
 /* ---- before the first round ---- */

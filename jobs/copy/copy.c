@@ -101,33 +101,20 @@ static enum tw_err prepare_tables(struct copy_work *work)
     return outcome;
 }
 
-/* Every round except COPY_SEND_NEWER reports failed and edited copies again. */
-static void forget_named(struct copy_work *work)
-{
-    work->run->callbacks->forget_failed(work->run, 0);
-    atomic_store(&work->run->counts.skipped, 0);
-    work->edited = 0;
-    work->first_edited[0] = '\0';
-}
-
 static void begin_steps(struct copy_work *work, enum copy_mode mode)
 {
     work->at = (struct copy_progress){.mode = mode,
         .restarts = work->at.restarts,
         .compared_ms = work->at.compared_ms};
     work->selected = 0;
-    if (mode != COPY_SEND_NEWER)
-        forget_named(work);
-}
-
-/* Restarts the round, because its comparison was lost with the previous
- * attempt. */
-static void resume_comparison(struct copy_work *work)
-{
-    work->at.restarts++;
-    begin_steps(
-        work, work->at.restarts < RESTARTS_MAX ? COPY_COMPARE : COPY_EACH);
-    copy_save(work, false);
+    if (mode == COPY_SEND_NEWER)
+        return;
+    /* A round that reads every source reports failed and edited copies again.
+     */
+    work->run->callbacks->forget_failed(work->run, 0);
+    atomic_store(&work->run->counts.skipped, 0);
+    work->edited = 0;
+    work->first_edited[0] = '\0';
 }
 
 static void resume(struct copy_work *work)
@@ -140,8 +127,13 @@ static void resume(struct copy_work *work)
             late_note(&work->late, work->tables[i].store);
     if (!step_of(work))
         begin_steps(work, work->at.mode);
-    if (resumes && work->rounds.under_way && work->at.mode == COPY_COMPARE)
-        resume_comparison(work);
+    if (resumes && work->rounds.under_way && work->at.mode == COPY_COMPARE) {
+        /* The comparison was lost with the previous attempt. */
+        work->at.restarts++;
+        begin_steps(
+            work, work->at.restarts < RESTARTS_MAX ? COPY_COMPARE : COPY_EACH);
+        copy_save(work, false);
+    }
 }
 
 /* ---- a round ---- */

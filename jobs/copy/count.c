@@ -180,21 +180,10 @@ static void sum_up(struct estimating *e)
         ret->note = "every copy is current";
 }
 
-static enum tw_err check_for_own(struct copy_work *work, bool *ret)
-{
-    bool accepts = work->run->accept_deletes;
-    enum tw_err outcome;
-
-    work->run->accept_deletes = true; /* a dry run deletes nothing */
-    outcome = copy_check_for_own(work, ret);
-    work->run->accept_deletes = accepts;
-    return outcome;
-}
-
 static enum tw_err estimate(struct copy_work *work, struct job_estimate *ret)
 {
     struct estimating e = {.work = work, .ret = ret};
-    bool any_own = false;
+    bool any_own = false, accepts = work->run->accept_deletes;
     enum tw_err outcome;
 
     ret->table_count = 1 + work->table_count;
@@ -204,7 +193,9 @@ static enum tw_err estimate(struct copy_work *work, struct job_estimate *ret)
     ret->tables[0].table_scan = selector_scans_table(&work->rules->selector);
     for (size_t i = 0; i < work->table_count; i++)
         shown_of(&e, i)->table = work->tables[i].table;
-    outcome = check_for_own(work, &any_own);
+    work->run->accept_deletes = true; /* a dry run deletes nothing */
+    outcome = copy_check_for_own(work, &any_own);
+    work->run->accept_deletes = accepts;
     if (outcome != TW_OK)
         return outcome;
     e.positions = mem_array(SORTER_MAX_OPERATIONS, sizeof(*e.positions));

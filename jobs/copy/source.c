@@ -80,26 +80,18 @@ struct slice source_head(const struct source *source, struct arena *arena)
     return head;
 }
 
-static struct source completed(const struct entity *copy,
-    const struct source *source, char hex[2 * DIGEST_BYTES + 1])
+void source_stamp(
+    struct entity *copy, const struct source *source, struct arena *arena)
 {
     struct digest digest = entity_digest(copy, slice_of(SOURCE_PROPERTY));
+    char hex[2 * DIGEST_BYTES + 1];
     struct source whole = *source;
+    struct buf text, json;
 
     digest_text(&digest, hex);
     whole.digest = slice_of(hex);
     whole.own_partition_key = copy->partition_key;
     whole.own_row_key = copy->row_key;
-    return whole;
-}
-
-void source_stamp(
-    struct entity *copy, const struct source *source, struct arena *arena)
-{
-    char hex[2 * DIGEST_BYTES + 1];
-    const struct source whole = completed(copy, source, hex);
-    struct buf text, json;
-
     buf_init(&text, SIZE_MAX / 2);
     buf_init(&json, SIZE_MAX / 2);
     add_rest(&whole, &text);

@@ -29,25 +29,20 @@ static enum tw_err begin_reading(struct mover *m, struct err *err)
         &m->rules->selector, &m->run->args, &m->arena, &m->selection, err);
 }
 
-static struct scan *open_source(struct mover *m)
-{
-    struct scan_spec spec = {.store = m->ends.stores[PAIR_SOURCE],
-        .table = m->ends.tables[PAIR_SOURCE],
-        .run = m->run};
-
-    selection_spec(&m->selection, true, NULL, 0, &m->arena, &spec);
-    return scan_open(m->run->request_pool, &spec);
-}
-
 /* Calls each(ctx, entity) for every source. */
 static enum tw_err read_sources(struct mover *m,
     void (*each)(void *ctx, const struct entity *entity), void *ctx,
     int64_t *ret_pages, struct err *err)
 {
-    struct scan *scan = open_source(m);
+    struct scan_spec spec = {.store = m->ends.stores[PAIR_SOURCE],
+        .table = m->ends.tables[PAIR_SOURCE],
+        .run = m->run};
     const struct page *page;
+    struct scan *scan;
     enum tw_err outcome;
 
+    selection_spec(&m->selection, true, NULL, 0, &m->arena, &spec);
+    scan = scan_open(m->run->request_pool, &spec);
     do {
         outcome = scan_next(scan, &page, err);
         if (outcome != TW_OK || !page)

@@ -390,20 +390,15 @@ static enum tw_err read_range(struct range *range, struct run *run,
     return outcome;
 }
 
-/* $top of the first page; 0: default. Small entities are read in full pages,
- * because other entities may lie between their keys. */
-static unsigned first_top_of(const struct load *load)
-{
-    return load->count > 0 && load->bytes / load->count <= SMALL_ENTITY_BYTES
-               ? PAGE_MAX_ENTITIES
-               : 0;
-}
-
 enum tw_err move_load_read(struct load *load, size_t count, enum pair_side side,
     struct run *run, struct store *store, const char *table, struct err *err)
 {
     struct range ranges[RANGES_AT_ONCE];
     size_t most = load->bytes > LARGE_LOAD_BYTES ? 1 : RANGES_AT_ONCE;
+    /* Small entities are read in full pages, because other entities may lie
+     * between their keys. */
+    bool full_pages =
+        load->count > 0 && load->bytes / load->count <= SMALL_ENTITY_BYTES;
     enum tw_err outcome = TW_OK;
     size_t done = 0;
 
@@ -412,7 +407,7 @@ enum tw_err move_load_read(struct load *load, size_t count, enum pair_side side,
 
         for (; opened < most && done < count; opened++) {
             ranges[opened] = cut_range(load->order + done, count - done, side);
-            ranges[opened].first_top = first_top_of(load);
+            ranges[opened].first_top = full_pages ? PAGE_MAX_ENTITIES : 0;
             open_range(&ranges[opened], run, store, table);
             done += ranges[opened].count;
         }

@@ -182,31 +182,23 @@ static enum tw_err gather_page(
 
 /* ---- rounds ---- */
 
-/* Asks for entities written since since_ticks. The service allows 15
- * comparisons, so the job's own filter is not sent too; the client applies the
- * job's filter to the few entities returned. */
-static void ask_for_newer(
-    int64_t since_ticks, struct arena *arena, struct scan_spec *spec)
-{
-    char time[TEXT_TIME_MAX];
-
-    spec->filter = arena_format(
-        arena, "Timestamp ge datetime'%s'", text_from_ticks(since_ticks, time));
-}
-
 /* Opens a scan of the sources written since since_ticks; 0: of all sources. */
 static struct scan *open_scan(struct mover *m, int64_t since_ticks)
 {
     struct scan_spec spec = {.store = m->ends.stores[PAIR_SOURCE],
         .table = m->ends.tables[PAIR_SOURCE],
         .run = m->run};
+    char since[TEXT_TIME_MAX];
     struct arena arena;
     struct scan *scan;
 
     arena_init(&arena);
     selection_spec(&m->selection, true, NULL, 0, &arena, &spec);
+    /* The service allows 15 comparisons in a filter. So the Timestamp replaces
+     * the job's own filter, which is applied here to the entities returned. */
     if (since_ticks > 0)
-        ask_for_newer(since_ticks, &arena, &spec);
+        spec.filter = arena_format(&arena, "Timestamp ge datetime'%s'",
+            text_from_ticks(since_ticks, since));
     if (m->resumes) {
         spec.resumed = true;
         spec.after_partition_key = m->done.partition_key;

@@ -153,19 +153,15 @@ static bool are_disjoint(const struct ranges *a, const struct ranges *b)
     return false;
 }
 
-static bool keeps_key(const struct template *template, const char *own)
-{
-    return !template || slice_is(template_source(template), own);
-}
-
 static bool keys_disjoint(const struct selector *selector,
     enum selector_key first, const struct template *made, struct arena *arena)
 {
     struct ranges selected = selected_ranges(selector, first, arena), keys;
+    const char *same =
+        first == SELECTOR_ROW_KEY ? "{RowKey}" : "{PartitionKey}";
 
-    if (keeps_key(
-            made, first == SELECTOR_ROW_KEY ? "{RowKey}" : "{PartitionKey}"))
-        return false;
+    if (!made || slice_is(template_source(made), same))
+        return false; /* the destination key is the source's */
     keys = made_ranges(made, arena);
     return are_disjoint(&selected, &keys);
 }

@@ -170,17 +170,9 @@ static void add_details(const struct count *count, struct buf *to)
     buf_add_slice(to, buf_slice(&count->failed));
 }
 
-/* Assume two rounds: a run has at least that many. */
-static void set_sums(struct count *count)
-{
-    const struct job_estimate_table *shown = count->counting.shown;
-
-    count->estimate->transactions = shown->pages * 2 + shown->batches;
-    count->estimate->read = atomic_load(&count->run->counts.read) * 2;
-}
-
 static void finish(struct count *count)
 {
+    const struct job_estimate_table *shown = count->counting.shown;
     struct job_estimate *estimate = count->estimate;
     struct buf details;
 
@@ -189,8 +181,10 @@ static void finish(struct count *count)
     if (details.len > 0 && buf_text(&details)[details.len - 1] == '\n')
         details.len--;
     estimate->details = arena_copy(&estimate->arena, buf_slice(&details)).at;
-    set_sums(count);
     buf_done(&details);
+    /* A run makes at least two rounds: assume two. */
+    estimate->transactions = shown->pages * 2 + shown->batches;
+    estimate->read = atomic_load(&count->run->counts.read) * 2;
 }
 
 enum tw_err upgrade_count(const struct upgrade *upgrade, struct store *store,

@@ -33,12 +33,6 @@ static bool is_put(const struct upgrade_step *step)
     return step->type == UPGRADE_ADD || step->type == UPGRADE_SET;
 }
 
-/* The property that a step gives an entity, or an empty name. */
-static struct slice made_by(const struct upgrade_step *step)
-{
-    return is_put(step) ? step->property : step->to;
-}
-
 /* Does step remove the property `name`? */
 static bool takes(const struct upgrade_step *step, struct slice name)
 {
@@ -81,15 +75,10 @@ static const struct upgrade_step *taken_before(
     return NULL;
 }
 
-static bool is_letter(char c)
-{
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
-}
-
 static bool is_name_byte(char c)
 {
-    return is_letter(c) || (c >= '0' && c <= '9') || c == '_' ||
-           (unsigned char)c >= 0x80;
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+           (c >= '0' && c <= '9') || c == '_' || (unsigned char)c >= 0x80;
 }
 
 static bool is_word_at(struct slice text, size_t at, struct slice word)
@@ -211,7 +200,7 @@ static void check_onto(struct order *order, size_t i)
 static void check_made_and_taken(struct order *order, size_t i)
 {
     const struct upgrade_step *step = order->list[i].step;
-    struct slice name = made_by(step);
+    struct slice name = is_put(step) ? step->property : step->to;
 
     for (size_t k = 0; k < order->count; k++) {
         const struct ordered_step *other = &order->list[k];
