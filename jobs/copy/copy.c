@@ -109,8 +109,8 @@ static void begin_steps(struct copy_work *work, enum copy_mode mode)
     work->selected = 0;
     if (mode == COPY_SEND_NEWER)
         return;
-    /* A round that reads every source reports failed and edited copies again.
-     */
+    /* This round reads every source: it reports all failed and edited copies
+     * again. */
     work->run->callbacks->forget_failed(work->run, 0);
     atomic_store(&work->run->counts.skipped, 0);
     work->edited = 0;
@@ -265,7 +265,7 @@ static enum tw_err end_round(struct copy_work *work, enum rounds_next *ret)
     enum tw_err outcome = TW_OK;
 
     if (rounds_counts_behind(&work->rounds))
-        outcome = copy_behind(work, &behind);
+        outcome = copy_count_behind(work, &behind);
     if (outcome != TW_OK)
         return outcome;
     *ret = rounds_end(&work->rounds, work->run, behind);

@@ -186,7 +186,7 @@ enum tw_err copy_forward(struct copy_work *work)
 
 /* ---- how far behind ---- */
 
-enum tw_err copy_behind(struct copy_work *work, int64_t *ret)
+enum tw_err copy_count_behind(struct copy_work *work, int64_t *ret)
 {
     struct parts *parts =
         open_parts(work, rounds_margin(work->rounds.began_ticks));

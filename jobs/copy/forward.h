@@ -15,8 +15,8 @@ struct copy_work;
  */
 TW_MUST_USE enum tw_err copy_forward(struct copy_work *work);
 
-/* copy_behind: set *ret to the number of sources that this round repaired and
- * whose ETag has changed since. Writes nothing. */
-TW_MUST_USE enum tw_err copy_behind(struct copy_work *work, int64_t *ret);
+/* copy_count_behind: set *ret to the number of sources that this round repaired
+ * and whose ETag has changed since. Writes nothing. */
+TW_MUST_USE enum tw_err copy_count_behind(struct copy_work *work, int64_t *ret);
 
 #endif

@@ -257,7 +257,7 @@ void copy_begin_step(struct copy_work *work)
     work->broken = TW_OK;
 }
 
-static enum tw_err copy_is_broken(struct copy_work *work)
+static enum tw_err check_broken(struct copy_work *work)
 {
     if (work->broken == TW_OK)
         return TW_OK;
@@ -296,7 +296,7 @@ enum tw_err copy_end_step(struct copy_work *work, enum tw_err outcome)
     checkpoint_queue_drop(&work->gathering);
     checkpoint_queue_drop(&work->checkpoint_queue);
     if (outcome == TW_OK)
-        outcome = copy_is_broken(work);
+        outcome = check_broken(work);
     work->rounds.found += batch_writer_done(work->batch_writer);
     if (batch_writer_is_indeterminate(work->batch_writer))
         for (size_t i = 0; i < work->table_count; i++)
@@ -325,7 +325,7 @@ static enum tw_err end_flush(struct copy_work *work, enum tw_err outcome)
     if (outcome != TW_OK)
         return outcome;
     note_flushed(work);
-    return copy_is_broken(work);
+    return check_broken(work);
 }
 
 enum tw_err copy_flush(struct copy_work *work)

@@ -268,7 +268,7 @@ static enum tw_err write_expand(const struct applied *applied,
 }
 
 /* Only the run that holds the table's lock writes this row. */
-enum tw_err applied_expand(
+enum tw_err applied_note_expand(
     struct applied *applied, int64_t behind, struct err *err)
 {
     enum tw_err outcome = TW_UNKNOWN;

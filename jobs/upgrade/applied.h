@@ -51,9 +51,9 @@ TW_MUST_USE enum tw_err applied_check(struct applied *applied, struct err *err);
 TW_MUST_USE enum tw_err applied_note(
     struct applied *applied, size_t first, struct err *err);
 
-/* applied_expand: record that an expand has begun (behind < 0), or that a round
- * of the expand ended with `behind` entities behind. */
-TW_MUST_USE enum tw_err applied_expand(
+/* applied_note_expand: record that an expand has begun (behind < 0), or that a
+ * round of the expand ended with `behind` entities behind. */
+TW_MUST_USE enum tw_err applied_note_expand(
     struct applied *applied, int64_t behind, struct err *err);
 
 /* applied_check_expand: call before `contract`. TW_INVALID: the last expand to

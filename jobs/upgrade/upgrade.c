@@ -487,11 +487,11 @@ static enum tw_err begin_round(struct upgrade_run *u)
     return TW_OK;
 }
 
-static enum tw_err keep_behind(struct upgrade_run *u, int64_t behind)
+static enum tw_err note_behind(struct upgrade_run *u, int64_t behind)
 {
     if (u->how.phase != UPGRADE_EXPAND)
         return TW_OK;
-    return applied_expand(&u->applied, behind, u->err);
+    return applied_note_expand(&u->applied, behind, u->err);
 }
 
 static enum tw_err make_round(struct upgrade_run *u, enum rounds_next *ret)
@@ -504,7 +504,7 @@ static enum tw_err make_round(struct upgrade_run *u, enum rounds_next *ret)
     if (outcome == TW_OK)
         outcome = count_behind(u, &behind);
     if (outcome == TW_OK)
-        outcome = keep_behind(u, behind);
+        outcome = note_behind(u, behind);
     if (outcome == TW_OK)
         *ret = rounds_end(&u->at.rounds, u->run, behind);
     return outcome;
@@ -518,7 +518,7 @@ static enum tw_err check_applied(struct upgrade_run *u)
     if (outcome == TW_OK && u->how.phase == UPGRADE_CONTRACT)
         outcome = applied_check_expand(&u->applied, u->err);
     if (outcome == TW_OK && u->at.rounds.number == 0)
-        outcome = keep_behind(u, -1);
+        outcome = note_behind(u, -1);
     return outcome;
 }
 
