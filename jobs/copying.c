@@ -6,8 +6,8 @@
 #include "worker/base/text.h"
 #include "worker/store/store.h"
 
-/* Limit of a rendered key, in bytes. 512 UTF-16 units are at most 1536;
- * entity_check() refuses longer keys. */
+/* Maximum bytes of a rendered key. A key has at most 512 UTF-16 units, which
+ * are at most 1,536 bytes; entity_check() refuses a longer one. */
 #define KEY_MAX_BYTES 4096
 
 /* ---- the properties of a copy ---- */
@@ -103,7 +103,7 @@ static enum tw_err render(struct work *work, const struct template *template,
         template_render(template, work->args, work->source, &text, work->err);
     if (outcome == TW_OK && text.overflow)
         outcome = err_fail(work->err, TW_INVALID,
-            "its text is longer than %zu bytes", max_bytes);
+            "the rendered text is longer than %zu bytes", max_bytes);
     if (outcome == TW_OK)
         *ret = arena_copy(work->arena, buf_slice(&text));
     buf_done(&text);
@@ -230,7 +230,7 @@ void copying_explain(const struct copying_target *target, struct buf *to)
     explain_key("PartitionKey", target->partition_key, to);
     buf_add_text(to, ", ");
     explain_key("RowKey", target->row_key, to);
-    explain_names(", nothing but ", shape->keep, shape->keep_count, to);
+    explain_names(", only ", shape->keep, shape->keep_count, to);
     explain_names(", without ", shape->drop, shape->drop_count, to);
     for (size_t i = 0; i < shape->rename_count; i++)
         buf_add_format(to, ", %.*s as %.*s", SLICE_ARG(shape->renames[i].from),

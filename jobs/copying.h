@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Makes the copy of an entity (the source). The keys of the copy are rendered
- * from templates over the source. Its properties are chosen from those of the
- * source, perhaps renamed, and others are added. Used by the kinds copy and
+ * Makes the copy of an entity (the source). Templates that read the source give
+ * the keys of the copy. The copy has chosen properties of the source, some of
+ * them renamed, and properties that `set:` adds. Used by the kinds copy and
  * move. These functions make no requests.
  */
 #ifndef TW_JOBS_COPYING_H
@@ -31,15 +31,16 @@ struct copying_rename {
     struct slice from, to;
 };
 
-/* An entry `name: value` of `set:`; the value is computed from the source
- * entity. Constants keep their YAML type: true is a Boolean, 5 an Int32 (Int64
- * if larger), quoted text a String; or {type: Edm.Guid, value: "..."}. */
+/* An entry `name: value` of `set:`. {type: Edm.Guid, value: "..."} names the
+ * type of the property. Otherwise the YAML scalar has the type: true is a
+ * Boolean, 5 an Int32 (Int64 if larger), 1.5 a Double, and quoted or other text
+ * a String. */
 struct copying_set {
     struct slice name;
     enum edm_type edm;
-    const struct template *value;
-    const struct property *constant; /* the computed property, if value is a
-                                      * text without {..}; else NULL */
+    const struct template *value;    /* reads the source */
+    const struct property *constant; /* the property, if value is a text without
+                                      * {..}; else NULL */
 };
 
 /* The map `properties:` of a target. All zero: a copy has all properties of the
@@ -55,7 +56,7 @@ struct copying_shape {
     size_t set_count;
 };
 
-/* A copy that is made of each source entity. */
+/* An entry of `to:`, which makes one copy of each source. */
 struct copying_target {
     struct table_ref table_ref;
     const struct template *partition_key, *row_key; /* NULL: the copy has the
@@ -97,13 +98,13 @@ bool copying_load_target(const struct yaml_node *map,
 /* copying_keeps_keys: has each copy of the target the keys of its source? */
 bool copying_keeps_keys(const struct copying_target *target);
 
-/* copying_same_keys: do two copies of one source have the same keys in the same
- * table, by the same templates? */
+/* copying_same_keys: do the targets a and b give two copies of one source the
+ * same keys in the same table? Compares the texts of the key templates. */
 bool copying_same_keys(
     const struct copying_target *a, const struct copying_target *b);
 
-/* copying_explain: append a description: PartitionKey "...", RowKey of the
- * source, without Legacy */
+/* copying_explain: append a description, such as: PartitionKey "{Blog}", RowKey
+ * of the source, without Legacy */
 void copying_explain(const struct copying_target *target, struct buf *to);
 
 /* copying_add_templates: append the templates of PartitionKey and RowKey,
@@ -114,9 +115,9 @@ void copying_add_templates(const struct copying_target *target, struct buf *to);
  * copying_make: make the copy of source, in arena, without the property named
  * `without` (empty: no property is left out). TW_INVALID: err says, without
  * naming the source, which template read a property that is missing or of the
- * wrong type, which key the service forbids or is too long, or which rename
- * collides with an existing property. TW_TOO_LARGE: the copy is too large for
- * the service.
+ * wrong type, which key is too long or forbidden by the service, or which
+ * rename collides with an existing property. TW_TOO_LARGE: the copy is too
+ * large for the service.
  */
 TW_MUST_USE enum tw_err copying_make(const struct copying_target *target,
     const struct run_args *args, const struct entity *source,

@@ -15,13 +15,14 @@ struct shape_map {
 
 static const struct setting SHAPE_KEYS[] = {
     {"keep", SETTING_NODE, SETTING_FIELD(struct shape_map, keep),
-        .help = "these properties alone; default: all"},
+        .help = "the only properties to keep; default: all"},
     {"drop", SETTING_NODE, SETTING_FIELD(struct shape_map, drop),
-        .help = "all but these properties"},
+        .help = "properties to leave out"},
     {"rename", SETTING_NODE, SETTING_FIELD(struct shape_map, rename),
-        .help = "{Old: New}"},
+        .help = "new names: {Old: New}"},
     {"set", SETTING_NODE, SETTING_FIELD(struct shape_map, set),
-        .help = "{Name: value}, or {Name: {type: Edm.Guid, value: ...}}"},
+        .help = "values to add: {Name: value}, or {Name: {type: Edm.Guid, "
+                "value: ...}}"},
 };
 
 const struct settings_section copying_properties_section =
@@ -76,7 +77,7 @@ static bool check_name(
     for (size_t i = 0; i < COUNT(KEYS); i++)
         if (slice_is(name, KEYS[i])) {
             refuse(in, mark, "", name,
-                " is a key, which partition_key or row_key defines");
+                " is a key: define it by partition_key or row_key");
             return false;
         }
     if (slice_is(name, "Timestamp")) {
@@ -204,10 +205,8 @@ static void load_renames(struct shape_loader *in, const struct yaml_node *node)
 
 /* ---- set ---- */
 
-/*
- * The type of a scalar: of a plain scalar it follows from the text; a quoted
- * scalar is a String.
- */
+/* The type of a scalar. A quoted scalar is a String; the text of a plain scalar
+ * decides its type. */
 static enum edm_type type_of(const struct yaml_node *scalar)
 {
     int64_t integer;
@@ -354,7 +353,7 @@ static void check_kept(struct shape_loader *in, const struct yaml_node *drop)
     for (size_t i = 0; i < shape->drop_count; i++)
         if (has_name(shape->keep, shape->keep_count, shape->drop[i]))
             refuse(in, drop->mark, "", shape->drop[i],
-                " is both kept and dropped: take it out of one of them");
+                " is both kept and dropped: remove it from keep or from drop");
 }
 
 bool copying_load_shape(const struct yaml_node *node, struct slice reserved,
@@ -395,9 +394,9 @@ static const struct setting TARGET_KEYS[] = {
         .required = true, .help = "the table; created when missing"},
     {"partition_key", SETTING_NODE,
         SETTING_FIELD(struct target_map, partition_key),
-        .help = "template of its PartitionKey; default: the source's"},
+        .help = "template of the copy's PartitionKey; default: the source's"},
     {"row_key", SETTING_NODE, SETTING_FIELD(struct target_map, row_key),
-        .help = "template of its RowKey; default: the source's"},
+        .help = "template of the copy's RowKey; default: the source's"},
     {"properties", SETTING_NODE, SETTING_FIELD(struct target_map, properties),
         .help = "{keep: [], drop: [], rename: {}, set: {}}; default: all"},
 };

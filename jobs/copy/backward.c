@@ -3,9 +3,10 @@
  * Backward: from the job's own copies to their sources.
  *
  * A filter on TablewardSource selects the copies of this job in each
- * destination. Without --accept-deletes a scan counts the deletes (rule C6),
- * and a second scan sends the deletes. In a comparison up to DELETES_MAX
- * deletes wait in the sorter instead of the second scan.
+ * destination. Without --accept-deletes a first scan only counts the copies to
+ * delete (rule C6), and a second scan deletes them. A comparison keeps up to
+ * DELETES_MAX deletes of the first scan in the sorter, and then needs no second
+ * scan.
  */
 #include "jobs/copy/backward.h"
 
@@ -24,8 +25,8 @@
 #include "worker/base/log.h"
 #include "worker/store/store.h"
 
-/* Maximum deletes of a round without --accept-deletes, or a tenth of the own
- * copies if that is more (rule C6). */
+/* Without --accept-deletes a round deletes at most DELETES_MAX copies, or a
+ * tenth of the job's own copies if that is more (rule C6). */
 #define DELETES_MAX 100
 
 /* Maximum edited copies reported in the log, per round. */
@@ -37,8 +38,8 @@ struct backward {
     size_t table; /* index into work->tables */
 
     bool counts;  /* count the copies to delete */
-    bool holds;   /* keep the deletes in the sorter */
-    bool deletes; /* send deletes */
+    bool holds;   /* keep the deletes in the sorter until the scan has ended */
+    bool deletes; /* send the deletes page by page */
 };
 
 /* ---- scanning ---- */
@@ -79,8 +80,8 @@ static void name_edited(struct backward *b, const struct entity *copy)
     buf_init(&keys, sizeof(work->first_edited));
     buf_add_format(&keys, "%s ", work->tables[b->table].table);
     entity_add_keys(&keys, copy->partition_key, copy->row_key);
-    log_run_warn(
-        run_log(work->run), "copy %s was edited; unchanged", buf_text(&keys));
+    log_run_warn(run_log(work->run), "copy %s was edited and is left unchanged",
+        buf_text(&keys));
     if (work->edited == 1)
         (void)snprintf(work->first_edited, sizeof(work->first_edited), "%s",
             buf_text(&keys));
@@ -136,7 +137,7 @@ static enum tw_err delete_copy(
         work->at.former += !slice_is(is->by, work->entries[is->entry].by);
     }
     if (b->holds && work->at.deletes > DELETES_MAX) {
-        /* Too many deletes for the sorter: a second scan sends them all. */
+        /* Too many to keep in the sorter: a second scan sends all deletes. */
         sorter_free(work->sorter);
         work->sorter = sorter_new();
         b->holds = false;
@@ -144,8 +145,8 @@ static enum tw_err delete_copy(
     return b->deletes || b->holds ? send_delete(b, copy) : TW_OK;
 }
 
-/* Rule C5: if true, the copy may be the source itself, under another store
- * name. */
+/* Rule C5: a copy with the ETag of its source may be the source itself, under
+ * another name of its store. */
 static bool has_etag_of_source(const struct entity *copy,
     const struct source *is, const struct entity *source)
 {
@@ -153,8 +154,8 @@ static bool has_etag_of_source(const struct entity *copy,
            (source && slice_equal(copy->etag, source->etag));
 }
 
-/* Handles one own copy. source: the entity at the source keys in `is`; NULL:
- * none exists. */
+/* Decides about one own copy. source: the entity at the source keys in `is`;
+ * NULL: none exists. */
 static enum tw_err judge(struct backward *b, const struct entity *copy,
     const struct source *is, const struct entity *source)
 {
@@ -184,7 +185,8 @@ static enum tw_err judge(struct backward *b, const struct entity *copy,
     return TW_OK;
 }
 
-/* Judges up to GETS_MAX own copies from page->entities[*at] on. */
+/* Reads the sources of up to GETS_MAX own copies, from page->entities[*at] on,
+ * and decides about each copy. Advances *at. */
 static enum tw_err judge_some(
     struct backward *b, const struct page *page, size_t *at)
 {
@@ -349,7 +351,7 @@ static enum tw_err check_table_for_own(
     request.filter = buf_slice(&filter);
     outcome = call_scan(
         work->run->request_pool, table->store, &request, &page, work->err);
-    if (outcome == TW_NOT_FOUND) /* possible only in a dry run */
+    if (outcome == TW_NOT_FOUND) /* a dry run creates no tables */
         outcome = TW_OK;
     for (size_t i = 0; i < page.count && outcome == TW_OK; i++) {
         struct source is;

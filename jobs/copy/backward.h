@@ -14,8 +14,8 @@ struct copy_work;
 TW_MUST_USE enum tw_err copy_own(struct copy_work *work);
 
 /*
- * copy_backward: the step COPY_BACKWARD. TW_INVALID: the brake refuses the
- * deletes (rule C6); err has the reason, and no copy was deleted. TW_NOT_FOUND:
+ * copy_backward: the step COPY_BACKWARD. TW_INVALID: rule C6 refuses the
+ * deletes; err has the reason, and no copy was deleted. TW_NOT_FOUND:
  * the source table does not exist (rule C7).
  */
 TW_MUST_USE enum tw_err copy_backward(struct copy_work *work);

@@ -6,8 +6,8 @@
  *    "compared":1234,"own":0,"deletes":0,"former":0,"checked":false,
  *    "late":false,"done":["pk","rk"]}
  *
- * done: all writes of the step up to this key are stored; absent at the
- * beginning of a step.
+ * done: all writes of the step up to these keys are stored; absent at the
+ * beginning of a step. The other members are those of struct copy_progress.
  */
 #include "jobs/copy/checkpoint.h"
 

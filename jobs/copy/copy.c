@@ -31,9 +31,10 @@
  * comparison. */
 #define RESTARTS_MAX 3
 
-/* When a following run makes a full round early. CHEAP_COMPARISON_MS: maximum
- * duration of the last comparison. COMPARISON_PART: minimum time since the last
- * full round began, as a multiple of that duration. */
+/* A run with `follow: true` makes a full round every hour. It makes one earlier
+ * if the last comparison took at most CHEAP_COMPARISON_MS, and at least
+ * COMPARISON_PART times that duration has passed since the last full round
+ * began. */
 #define CHEAP_COMPARISON_MS 2000
 #define COMPARISON_PART 20
 
@@ -44,7 +45,7 @@ static const struct step {
     enum copy_mode mode;
     enum copy_step step;
     enum tw_err (*make)(struct copy_work *work);
-    bool waits; /* begins once no earlier request can arrive any more (A4) */
+    bool waits; /* begins once no earlier request can still arrive (rule A4) */
     enum copy_step next;
 } STEPS[] = {
     {COPY_SEND_ALL, COPY_FORWARD, copy_forward, false, COPY_STEPS_END},
@@ -59,7 +60,7 @@ static const struct step {
 
 #define STEP_COUNT (sizeof(STEPS) / sizeof(STEPS[0]))
 
-/* The present step; NULL: the mode does not have it. */
+/* The row of the present step; NULL: the present mode has no such step. */
 static const struct step *step_of(const struct copy_work *work)
 {
     for (size_t i = 0; i < STEP_COUNT; i++)

@@ -34,8 +34,8 @@ struct estimating {
     struct operation_position *positions; /* array of SORTER_MAX_OPERATIONS */
     size_t position_count;
     int64_t own;
-    bool only_differing; /* true in the second scan of the sources: count copies
-                            in differing buckets only */
+    bool only_differing; /* true in the second scan of the sources, which counts
+                            only the copies whose bucket differs */
 };
 
 /* ---- batches ---- */
@@ -171,8 +171,8 @@ static void sum_up(struct estimating *e)
     ret->read = 2 * ret->tables[0].entities + e->own + copies;
     if (e->own > 0)
         ret->details = arena_format(&ret->arena,
-            "%lld own copies exist; a copy without a source would be deleted\n",
-            (long long)e->own)
+            "%lld %s of this job; a copy without a source would be deleted\n",
+            (long long)e->own, e->own == 1 ? "copy exists" : "copies exist")
                            .at;
     if (ret->tables[0].entities == 0)
         ret->note = "nothing is selected";
@@ -193,7 +193,8 @@ static enum tw_err estimate(struct copy_work *work, struct job_estimate *ret)
     ret->tables[0].table_scan = selector_scans_table(&work->rules->selector);
     for (size_t i = 0; i < work->table_count; i++)
         shown_of(&e, i)->table = work->tables[i].table;
-    work->run->accept_deletes = true; /* a dry run deletes nothing */
+    /* A dry run deletes nothing: it accepts copies of former key templates. */
+    work->run->accept_deletes = true;
     outcome = copy_check_for_own(work, &any_own);
     work->run->accept_deletes = accepts;
     if (outcome != TW_OK)

@@ -55,9 +55,8 @@ static enum write_decision fail(struct decision *d, const char *why)
     expect_no_more(d);
     buf_init(&keys, sizeof(d->err->text));
     entity_add_keys(&keys, d->mine.partition_key, d->mine.row_key);
-    err_fail(d->err, TW_CONFLICT,
-        "the copy of %s in table %.*s was not written: %s", buf_text(&keys),
-        SLICE_ARG(d->mine.from.table), why);
+    err_fail(d->err, TW_CONFLICT, "%s in table %.*s was not copied: %s",
+        buf_text(&keys), SLICE_ARG(d->mine.from.table), why);
     buf_done(&keys);
     return WRITE_FAIL;
 }
@@ -68,8 +67,9 @@ static enum write_decision skip(struct decision *d)
     return WRITE_SKIP;
 }
 
-/* Call when a request that the decision needs has failed. The outcome of that
- * request ends the attempt, and the checkpoint no longer advances. */
+/* Call when a request that the decision needs has failed. copy_end_step() then
+ * returns the outcome of that request, which ends the attempt, and no further
+ * checkpoint is saved. */
 static enum write_decision break_off(
     struct copy_work *work, enum tw_err outcome, const struct err *why)
 {
@@ -104,16 +104,16 @@ static enum write_decision decide_same(struct decision *d)
 
 static enum write_decision fail_collision(struct decision *d)
 {
-    enum write_decision verdict;
+    enum write_decision failed;
     struct buf text;
 
     buf_init(&text, sizeof(d->err->text));
-    buf_add_text(&text, "the copy of ");
+    buf_add_text(&text, "its copy and the copy of ");
     entity_add_keys(&text, d->is.partition_key, d->is.row_key);
-    buf_add_text(&text, " has the same keys: each copy needs different keys");
-    verdict = fail(d, buf_text(&text));
+    buf_add_text(&text, " have the same keys: each copy needs different keys");
+    failed = fail(d, buf_text(&text));
     buf_done(&text);
-    return verdict;
+    return failed;
 }
 
 /* Rule C3: an edited copy whose source no longer has this key is never
@@ -122,7 +122,7 @@ static enum write_decision decide_edited(struct decision *d)
 {
     if (d->work->rules->on_conflict == COPY_CONFLICT_SKIP)
         return skip(d);
-    return fail(d, "an edited copy of another source has these keys");
+    return fail(d, "an edited copy of another source has the keys of its copy");
 }
 
 static enum write_decision decide_other(struct decision *d)
@@ -156,14 +156,16 @@ static enum write_decision decide_foreign(struct decision *d)
 {
     switch (d->work->rules->on_conflict) {
     case COPY_CONFLICT_FAIL:
-        return fail(d, "a foreign entity has these keys (on_conflict: fail)");
+        return fail(d,
+            "an entity that is no copy of this job has the keys of its copy "
+            "(on_conflict: fail)");
     case COPY_CONFLICT_SKIP:
         return skip(d);
     case COPY_CONFLICT_REPLACE:
         break;
     }
     if (is_source(d))
-        return fail(d, "an entity that the job selects itself has these keys");
+        return fail(d, "another source of this job has the keys of its copy");
     return write_copy(d);
 }
 
@@ -189,8 +191,8 @@ enum write_decision copy_decide_write(void *context,
     if (work->tables[d.table].may_be_index &&
         slice_equal(now->etag, d.mine.etag))
         return fail(&d,
-            "the entity there has the ETag of the source: it may be the source "
-            "itself, under another name of its account");
+            "the entity at the keys of its copy has the ETag of the source: it "
+            "may be the source itself, under another name of its account");
     if (!copy_is_own(work, d.table, now, arena, &d.is))
         return decide_foreign(&d);
     return is_of_same(&d.is, &d.mine) ? decide_same(&d) : decide_other(&d);

@@ -20,7 +20,7 @@
  *                                           replace (C3)
  *     stale, or an edited index row         replace
  *   own copy of another source or entry (C2)
- *     other source still has this key       fail: a collision
+ *     other source still makes this copy    fail: a collision
  *     edited, no index row                  on_conflict `skip`: skip; else fail
  *     otherwise                             replace
  *   foreign entity                          as on_conflict; `replace`: fail if

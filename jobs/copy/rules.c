@@ -33,7 +33,8 @@ static const struct setting JOB_KEYS[] = {
         .help = "{keep: [], drop: [], rename: {}, set: {}}; default: all"},
     {"on_conflict", SETTING_CHOICE, SETTING_FIELD(struct job_map, on_conflict),
         .fallback = "fail", .choices = CONFLICTS,
-        .help = "if a foreign entity has the keys of a copy"},
+        .help = "if an entity that is no copy of this job has the keys of a "
+                "copy"},
     {"follow", SETTING_BOOL, SETTING_FIELD(struct job_map, follow),
         .fallback = "false", .help = "repeat rounds until `finish`"},
 };
@@ -205,7 +206,7 @@ void copy_rules_explain(const struct copy_rules *rules, struct buf *to)
         [COPY_CONFLICT_FAIL] =
             "the source is reported as failed, and the run fails at its end",
         [COPY_CONFLICT_SKIP] = "the source is skipped",
-        [COPY_CONFLICT_REPLACE] = "replace that entity, which is then the copy",
+        [COPY_CONFLICT_REPLACE] = "that entity is replaced by the copy",
     };
 
     buf_add_format(to, "read %s%s",
@@ -222,7 +223,7 @@ void copy_rules_explain(const struct copy_rules *rules, struct buf *to)
         buf_add_char(to, '\n');
     }
     buf_add_format(to,
-        "if a foreign entity has the keys of a copy, %s\n"
+        "if an entity that is no copy of this job has the keys of a copy, %s\n"
         "delete copies of this job whose source is gone, is no longer selected "
         "or has other copy keys\n"
         "repeat %s\n",

@@ -15,7 +15,8 @@ struct buf;
 struct job_loader;
 struct yaml_node;
 
-/* The action if a foreign entity has the keys of a copy. */
+/* The action if a foreign entity (one that is no copy of this job) has the keys
+ * of a copy. */
 enum copy_conflict {
     COPY_CONFLICT_FAIL, /* the source is reported; the run fails at its end */
     COPY_CONFLICT_SKIP, /* no copy is written */
@@ -32,7 +33,7 @@ struct copy_rules {
     bool follow;
 };
 
-/* copy_rules_load: read the job from node. NULL: errors were added to
+/* copy_rules_load: read the job from node. NULL: problems were added to
  * loader->problems. */
 struct copy_rules *copy_rules_load(
     const struct yaml_node *node, struct job_loader *loader);

@@ -7,7 +7,7 @@
 #include "jobs/engine/run.h"
 #include "worker/store/store.h"
 
-/* Calls page() for every page. */
+/* Calls page() with each page of the scan that spec describes. */
 static enum tw_err visit_pages(struct copy_work *work,
     const struct scan_spec *spec, const struct parts_sample *sample,
     enum tw_err (*page)(struct copy_work *work, size_t table,

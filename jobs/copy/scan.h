@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Reads both sides of a copy job, for the dry run and for `verify`. Writes
- * nothing. */
+/* Reads both sides of a copy job: the sources, and the job's own copies. Writes
+ * nothing. Used by the step COPY_OWN, by the dry run and by `verify`. */
 #ifndef TW_JOBS_COPY_SCAN_H
 #define TW_JOBS_COPY_SCAN_H
 
@@ -17,14 +17,14 @@ struct entity;
 struct copy_visitor {
     void *ctx;
 
-    /* source: called with a selected source and its copy for an entry. copy
-     * NULL: the copy cannot be made; why has the reason. Used by
-     * copy_scan_sources() only. */
+    /* source: called by copy_scan_sources() for each selected source and each
+     * entry of `to:`, which makes copy of source. entry: index of the entry.
+     * copy NULL: the copy cannot be made; why has the reason. */
     enum tw_err (*source)(void *ctx, const struct entity *source, size_t entry,
         const struct entity *copy, const char *why);
 
-    /* own: called with an own copy in table number `table`. Used by
-     * copy_scan_own() only. */
+    /* own: called by copy_scan_own() for each own copy. table: index into
+     * struct copy_work.tables; is: TablewardSource of copy. */
     enum tw_err (*own)(void *ctx, size_t table, const struct entity *copy,
         const struct source *is);
 };
@@ -34,8 +34,8 @@ struct copy_visitor {
 TW_MUST_USE enum tw_err copy_scan_sources(struct copy_work *work,
     const struct copy_visitor *visitor, int64_t *ret_pages);
 
-/* copy_scan_own: scan the own copies. A missing destination counts as
- * empty. */
+/* copy_scan_own: scan the own copies; ret_pages as above. A missing destination
+ * table counts as empty. */
 TW_MUST_USE enum tw_err copy_scan_own(struct copy_work *work,
     const struct copy_visitor *visitor, int64_t *ret_pages);
 

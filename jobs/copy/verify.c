@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * `verify` of a copy job: compares both sides in constant memory. The second
- * pass reads the entities of each bucket that differs one by one; a difference
- * is counted if this second read confirms the difference.
+ * `verify` of a copy job: compares both sides in constant memory. The first
+ * pass adds the digests of both sides to buckets (jobs/engine/difference.h).
+ * The second pass reads only the entities of the buckets that differ, one by
+ * one; a difference is counted if this second read confirms it.
  */
 #include "jobs/copy/verify.h"
 
@@ -53,7 +54,8 @@ static void count(struct verifying *v, int which, const char *table,
     difference->count++;
 }
 
-/* *ret_found: the current entity; NULL: none exists. */
+/* Reads the entity at the keys of `entity` into page. *ret_found: the entity as
+ * it is now; NULL: none exists. */
 static enum tw_err read_again(struct verifying *v, struct store *store,
     const char *table, const struct entity *entity, struct page *page,
     const struct entity **ret_found)
@@ -93,8 +95,7 @@ static int judge(struct verifying *v, size_t table, const struct entity *copy,
     return which;
 }
 
-/* Counts a difference if a re-read of source and copy confirms the
- * difference. */
+/* Counts a difference if a second read of source and copy confirms it. */
 static enum tw_err confirm_source(struct verifying *v,
     const struct entity *source, size_t entry, const struct entity *copy)
 {

@@ -21,8 +21,9 @@
 
 /* ---- the locations ---- */
 
-/* False for embedded stores: their identity is known, and rule C5 cannot use
- * their ETags, because different entities may have equal ETags. */
+/* May this table be the source table, under another name of its store (rule
+ * C5)? False for embedded stores: their identity is known, and rule C5 cannot
+ * use their ETags, because different entities may have equal ETags. */
 static bool may_be_index(
     const struct copy_work *work, const struct store *store, const char *table)
 {

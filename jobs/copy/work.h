@@ -2,20 +2,25 @@
 /*
  * The shared state of a copy attempt.
  *
+ * An own copy is one that this job made (rule C1). The rules A1 to A5 and C1 to
+ * C7 are in jobs/GUIDE.md.
+ *
  * A full round compares both sides in constant memory:
  *
  *   forward   scan the sources: difference_expect() each copy (difference.h);
- *             send the sources that changed since the previous round
+ *             write copies of the sources that changed since the previous round
  *   own       scan the job's own copies: difference_found() each
- *   repair    scan the sources again: send sources whose copy's bucket differs
- *   backward  scan the own copies again: where the bucket differs, read the
- *             source; delete the copy unless a selected source has its key
+ *   repair    scan the sources again: write each copy whose bucket differs
+ *   backward  scan the own copies again: if the bucket of a copy differs, read
+ *             its source; delete the copy unless its source is still selected
+ *             and still makes a copy with this key
  *
- * Without a difference, repair and backward do not run. The first round of a
- * run whose destination holds no copy of the job sends every source and
- * compares nothing. The comparison is kept in memory only. After three
- * interruptions the round runs without a comparison and with checkpoints: the
- * round sends every source, and reads the source of every own copy.
+ * Without a difference, repair and backward do not run. If the destinations
+ * hold no own copy, the first round of a run copies every source and compares
+ * nothing. The comparison exists in memory only, so an interrupted round starts
+ * over. After three interruptions the round runs without a comparison and with
+ * checkpoints: it writes a copy of every source, and reads the source of every
+ * own copy.
  */
 #ifndef TW_JOBS_COPY_WORK_H
 #define TW_JOBS_COPY_WORK_H
@@ -44,9 +49,8 @@ struct sorter;
 #define COPY_BY_CHARACTERS 8
 
 enum copy_mode {
-    COPY_SEND_ALL, /* send every selected source; this job had no copies before
-                    */
-    COPY_SEND_NEWER, /* send sources that changed since the previous round */
+    COPY_SEND_ALL,   /* copy every source: no own copy existed before */
+    COPY_SEND_NEWER, /* copy sources that changed since the previous round */
     COPY_COMPARE,    /* a full round */
     COPY_EACH,       /* a full round without a comparison */
 };
@@ -56,7 +60,7 @@ enum copy_step {
     COPY_OWN,
     COPY_REPAIR,
     COPY_BACKWARD,
-    COPY_STEPS_END, /* of the table of steps (copy.c) only */
+    COPY_STEPS_END, /* the end of the round, in the table of steps (copy.c) */
 };
 
 /* A destination table. */
@@ -90,10 +94,12 @@ struct copy_progress {
     int64_t compared_ms; /* duration of the last comparison; 0: unknown */
     bool late; /* a request sent before this checkpoint may still arrive */
 
-    /* The state of the brake (rule C6) in this round. */
-    bool checked;         /* the brake has allowed the deletes */
-    int64_t own, deletes; /* number of own copies; of copies to delete */
-    int64_t former;       /* copies to delete that former key templates made */
+    /* Rule C6 in this round: too many deletes are refused. */
+    bool checked;    /* the number of deletes is counted and allowed */
+    int64_t own;     /* number of own copies */
+    int64_t deletes; /* number of own copies to delete */
+    int64_t former;  /* of `deletes`: copies whose keys come from former key
+                        templates */
 };
 
 struct copy_work {
@@ -126,20 +132,21 @@ struct copy_work {
     /* The state of one step. */
     struct batch_writer *batch_writer;
     struct sorter *sorter;
-    /* gathering: checkpoints that wait until the sorter has handed over all
-     * earlier operations. checkpoint_queue: checkpoints that wait until all
-     * earlier operations are completed. */
+    /* gathering: checkpoints that wait until the sorter has passed all earlier
+     * operations to the batch writer. checkpoint_queue: checkpoints that wait
+     * until all earlier operations are completed. */
     struct checkpoint_queue gathering;
     struct checkpoint_queue checkpoint_queue;
     char *saved;        /* the last saved checkpoint, owned; NULL: none */
-    enum tw_err broken; /* outcome of a failed request that a decision needed;
-                           TW_OK: none failed */
-    struct err why;     /* error of the failed request */
+    enum tw_err broken; /* outcome of the first failed request that a decide
+                           function (decide.h) made; TW_OK: none failed */
+    struct err why;     /* error of that request */
 };
 
 /*
  * copy_work_init: set the fields that are constant during the attempt. Fails if
- * the selection cannot be bound. Call copy_work_done() after an error too.
+ * the selection cannot be bound to the arguments of the run. Call
+ * copy_work_done() after an error too.
  */
 TW_MUST_USE enum tw_err copy_work_init(struct copy_work *work,
     const struct job *job, const struct job_stores *stores, struct run *run,
@@ -191,7 +198,7 @@ TW_MUST_USE enum tw_err copy_read_source(struct copy_work *work,
 struct digest copy_digest(const struct entity *copy, bool edited);
 
 /* copy_keeps_edits: is an edited copy in this table left unchanged (rule C3)?
- * False: the copy is restored, as an index row or because of on_conflict
+ * False: the copy is restored, because it is an index row or on_conflict is
  * `replace`. */
 bool copy_keeps_edits(const struct copy_work *work, size_t table);
 
@@ -214,16 +221,18 @@ TW_MUST_USE enum tw_err copy_send(
 /* copy_flush: pass all operations of the sorter to the batch writer. */
 TW_MUST_USE enum tw_err copy_flush(struct copy_work *work);
 
-/* copy_save: save a checkpoint of the present rounds and progress. */
+/* copy_save: save a checkpoint with the present work->rounds and work->at.
+ * progress: as for save() of struct run_callbacks. */
 void copy_save(struct copy_work *work, bool progress);
 
-/* copy_save_late: at the end of an attempt: mark the last saved checkpoint as
- * late if requests may still arrive. */
+/* copy_save_late: call at the end of an attempt. If requests may still arrive,
+ * saves the last checkpoint once more, with `late` set. */
 void copy_save_late(struct copy_work *work);
 
-/* copy_reached: call when every entity of the step up to `last` was sent or
- * needs no write. Queues a checkpoint, which is saved once the writes are
- * stored; a comparison queues none. */
+/* copy_reached: call when the operations of all entities of the step up to
+ * `last` were passed to copy_send(). Queues a checkpoint, which is saved once
+ * these operations are completed. In mode COPY_COMPARE no checkpoint is
+ * queued. */
 void copy_reached(
     struct copy_work *work, size_t table, const struct entity *last);
 

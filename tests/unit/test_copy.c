@@ -316,7 +316,7 @@ static void copies_of_another_job_are_foreign(void **state)
     (void)state;
     shoe("a", 1);
     succeeds("all-by-size");
-    fails("by-size", "a foreign entity has these keys");
+    fails("by-size", "an entity that is no copy of this job has the keys");
     hosted_remove(&h, "Shoes", "p", "a");
     succeeds("by-size");
     check_table("BySize", "1/a ");
@@ -335,7 +335,7 @@ static void copies_of_another_source_table_are_foreign(void **state)
     succeeds("all-by-size");
     check_table("BySize", "1/a ");
     hosted_put(&h, "Others", "p", "a", "\"Size\":1,\"Name\":\"other\"");
-    fails("all-by-size", "a foreign entity has these keys");
+    fails("all-by-size", "an entity that is no copy of this job has the keys");
     check_has("BySize", "1", "a", "n1");
 }
 
@@ -387,7 +387,7 @@ static void of_two_sources_with_one_key_the_second_is_named(void **state)
     succeeds("index");
     hosted_put(&h, "Shoes", "p", "b", "\"Size\":1,\"Name\":\"second\"");
     for (int i = 0; i < 2; i++) {
-        fails("index", "the copy of 'p' / 'a' has the same keys");
+        fails("index", "the copy of 'p' / 'a' have the same keys");
         assert_int_equal(h.failed, 1);
         check_has("Shoes", "p", "size:1", "first");
     }
@@ -415,7 +415,7 @@ static void two_copies_of_one_source_collide_too(void **state)
 {
     (void)state;
     hosted_put(&h, "Shoes", "p", "a", "\"Size\":1,\"Other\":1");
-    fails("two", "has the same keys: each copy needs different keys");
+    fails("two", "have the same keys: each copy needs different keys");
     assert_int_equal(h.failed, 1);
     check_table("BySize", "1/a ");
 }
@@ -498,7 +498,7 @@ static void a_foreign_entity_is_decided_by_on_conflict(void **state)
     shoe("a", 1);
     hosted_table(&h, "BySize");
     hosted_put(&h, "BySize", "1", "a", "\"Name\":\"foreign\"");
-    fails("all-by-size", "a foreign entity has these keys");
+    fails("all-by-size", "an entity that is no copy of this job has the keys");
     succeeds("skips");
     assert_int_equal(h.skipped, 1);
     check_has("BySize", "1", "a", "foreign");
@@ -513,7 +513,7 @@ static void an_equal_foreign_entity_is_foreign(void **state)
     shoe("a", 1);
     hosted_table(&h, "BySize");
     hosted_put(&h, "BySize", "1", "a", shoe_of(1));
-    fails("all-by-size", "a foreign entity has these keys");
+    fails("all-by-size", "an entity that is no copy of this job has the keys");
     assert_null(strstr(hosted_json(&h, "BySize", "1", "a"), "Tableward"));
 }
 
@@ -522,7 +522,7 @@ static void replace_never_adopts_a_source_of_the_job(void **state)
     (void)state;
     shoe("a", 1);
     hosted_put(&h, "Shoes", "p", "size:1", "\"Size\":9,\"Name\":\"source\"");
-    fails("index-adopts", "an entity that the job selects itself");
+    fails("index-adopts", "another source of this job has the keys");
     check_has("Shoes", "p", "size:1", "\"Name\":\"source\"");
     assert_null(strstr(hosted_json(&h, "Shoes", "p", "size:1"), "Tableward"));
 }

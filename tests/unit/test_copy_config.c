@@ -122,8 +122,9 @@ static void a_job_explains_itself(void **state)
     assert_string_equal(buf_text(&text),
         "read Blogs where RowKey is before \"a\"\nkeep a copy of each, with "
         "TablewardSource, in\n  Copies: PartitionKey of the source, RowKey "
-        "\"{N}\"\nif a foreign entity has the keys of a copy, the source is "
-        "reported as failed, and the run fails at its end\ndelete copies of "
+        "\"{N}\"\nif an entity that is no copy of this job has the keys of a "
+        "copy, the source is reported as failed, and the run fails at its "
+        "end\ndelete copies of "
         "this job whose source is gone, is no longer selected or has other "
         "copy keys\nrepeat rounds until one takes under a minute or no longer "
         "gets much shorter; then compare both sides once more\n");

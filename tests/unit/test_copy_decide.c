@@ -333,7 +333,7 @@ static void a_copy_of_a_source_that_cannot_be_copied_is_not_overwritten(
     set_source(&h, "2", "\"N\":1");
     run("c", RUN_FAILED);
     check_named("Blogs a/1: ");
-    check_named("the copy of 'a' / '1' has the same keys");
+    check_named("the copy of 'a' / '1' have the same keys");
     check_has("Copies", "1", "\\\"key\\\":[\\\"a\\\",\\\"1\\\"]");
 }
 
@@ -349,8 +349,8 @@ static void sources_of_two_partitions_collide(void **state)
     s.quiet = false;
     run("c", RUN_FAILED);
     check("Copies", "p/1 p/2 ");
-    check_named("the copy of 'b' / '1' in table Blogs was not written: the "
-                "copy of 'a' / '1' has the same keys");
+    check_named("'b' / '1' in table Blogs was not copied: its copy and the "
+                "copy of 'a' / '1' have the same keys");
     assert_int_equal(h.failed, 1);
 }
 

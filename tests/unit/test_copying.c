@@ -332,7 +332,7 @@ static void a_target_is_explained(void **state)
         "{keep: [A, B], drop: [C], rename: {A: X}, set: {M: true}}");
     copying_explain(&b.target, &text);
     assert_string_equal(buf_text(&text),
-        "PartitionKey \"{Size}\", RowKey of the source, nothing but A, B, "
+        "PartitionKey \"{Size}\", RowKey of the source, only A, B, "
         "without C, A as X, M (Edm.Boolean) \"true\"");
     buf_done(&text);
     done(&b);
