@@ -6,56 +6,46 @@
 #include <stddef.h>
 
 #include "worker/base/platform.h"
+#include "worker/base/spin_lock.h"
 
 static _Atomic int64_t asked_ms = PLATFORM_NEVER;
 
-/* A spin lock for the list of hooks. stop_ask() and stop_hook_add() hold it
- * while they call hooks. */
-static _Atomic bool locked;
+/* Guards the list of hooks. stop_ask() and stop_hook_add() hold the lock while
+ * they call hooks. */
+static struct spin_lock hooks_lock;
 static struct stop_hook *hooks;
-
-static void lock(void)
-{
-    while (atomic_exchange(&locked, true))
-        continue;
-}
-
-static void unlock(void)
-{
-    atomic_store(&locked, false);
-}
 
 void stop_ask(void)
 {
     int64_t never = PLATFORM_NEVER;
 
-    lock();
+    spin_lock_acquire(&hooks_lock);
     if (atomic_compare_exchange_strong(&asked_ms, &never, platform_boot_ms()))
         for (struct stop_hook *hook = hooks; hook != NULL; hook = hook->next)
             hook->told(hook->context);
-    unlock();
+    spin_lock_release(&hooks_lock);
 }
 
 void stop_hook_add(struct stop_hook *hook)
 {
-    lock();
+    spin_lock_acquire(&hooks_lock);
     hook->next = hooks;
     hooks = hook;
     if (stop_is_asked())
         hook->told(hook->context);
-    unlock();
+    spin_lock_release(&hooks_lock);
 }
 
 void stop_hook_remove(struct stop_hook *hook)
 {
     struct stop_hook **at = &hooks;
 
-    lock();
+    spin_lock_acquire(&hooks_lock);
     while (*at != NULL && *at != hook)
         at = &(*at)->next;
     if (*at != NULL)
         *at = hook->next;
-    unlock();
+    spin_lock_release(&hooks_lock);
 }
 
 bool stop_is_asked(void)
@@ -81,8 +71,8 @@ int64_t stop_end_ms(void)
 
 void stop_forget(void)
 {
-    lock();
+    spin_lock_acquire(&hooks_lock);
     hooks = NULL;
     atomic_store(&asked_ms, PLATFORM_NEVER);
-    unlock();
+    spin_lock_release(&hooks_lock);
 }

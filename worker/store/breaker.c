@@ -27,17 +27,6 @@ bool breaker_reached(struct breaker *breaker, int64_t sent_ms)
     return atomic_load(&breaker->reached);
 }
 
-static void lock(struct breaker *breaker)
-{
-    while (atomic_exchange(&breaker->locked, true))
-        continue;
-}
-
-static void unlock(struct breaker *breaker)
-{
-    atomic_store(&breaker->locked, false);
-}
-
 void breaker_respond(struct breaker *breaker, int64_t sent_ms, bool refused)
 {
     atomic_store(&breaker->refused, refused);
@@ -57,10 +46,10 @@ bool breaker_fail(
     struct slice cut = text_cut(slice_of(cause), BREAKER_CAUSE_MAX - 1);
     unsigned more = sent_ms != 0 ? 1 : BREAKER_UNSENT, before;
 
-    lock(breaker);
+    spin_lock_acquire(&breaker->cause_lock);
     memcpy(breaker->cause, cut.at, cut.len);
     breaker->cause[cut.len] = '\0';
-    unlock(breaker);
+    spin_lock_release(&breaker->cause_lock);
     before = atomic_fetch_add(&breaker->failures, more);
     if (before == 0)
         atomic_store(&breaker->since_ms, sent_ms != 0 ? sent_ms : now_ms);
@@ -71,7 +60,7 @@ bool breaker_fail(
 
 void breaker_cause(struct breaker *breaker, char ret[BREAKER_CAUSE_MAX])
 {
-    lock(breaker);
+    spin_lock_acquire(&breaker->cause_lock);
     memcpy(ret, breaker->cause, BREAKER_CAUSE_MAX);
-    unlock(breaker);
+    spin_lock_release(&breaker->cause_lock);
 }

@@ -16,6 +16,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "worker/base/spin_lock.h"
+
 /* This many failures in a row open the breaker. If three in ten fail at random,
  * one sequence in 200,000 is this long. */
 #define BREAKER_FAILURES 10
@@ -33,8 +35,8 @@ struct breaker {
     _Atomic bool reached; /* a request was sent to the service at least once */
     _Atomic int64_t probe_ms; /* when the next probe may be sent */
     _Atomic int64_t
-        since_ms;        /* when the first of the failed requests was sent */
-    _Atomic bool locked; /* spin lock for cause, held during a copy */
+        since_ms; /* when the first of the failed requests was sent */
+    struct spin_lock cause_lock; /* guards cause */
     char cause[BREAKER_CAUSE_MAX];
 };
 

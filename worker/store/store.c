@@ -244,22 +244,11 @@ static bool is_response(const struct exchange *exchange, enum tw_err outcome)
            exchange->http_status != 0;
 }
 
-static void lock_date(struct store *store)
-{
-    while (atomic_exchange(&store->date_locked, true))
-        continue;
-}
-
-static void unlock_date(struct store *store)
-{
-    atomic_store(&store->date_locked, false);
-}
-
 bool store_last_date(struct store *store, struct lease_response *ret)
 {
-    lock_date(store);
+    spin_lock_acquire(&store->dated_lock);
     *ret = store->dated;
-    unlock_date(store);
+    spin_lock_release(&store->dated_lock);
     return ret->date_ticks != 0;
 }
 
@@ -275,10 +264,10 @@ static void note_date(struct store *store, enum store_service service,
         return;
     if (exchange->deadline && exchange->deadline->clock)
         lease_clock_note(exchange->deadline->clock, store, &response);
-    lock_date(store);
+    spin_lock_acquire(&store->dated_lock);
     if (response.sent_ms >= store->dated.sent_ms)
         store->dated = response;
-    unlock_date(store);
+    spin_lock_release(&store->dated_lock);
 }
 
 /* Call after every request: records its Date and outcome, and counts it. */

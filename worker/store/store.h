@@ -18,6 +18,7 @@
 #include "worker/base/buf.h"
 #include "worker/base/err.h"
 #include "worker/base/slice.h"
+#include "worker/base/spin_lock.h"
 #include "worker/store/breaker.h"
 #include "worker/store/deadline.h"
 #include "worker/store/entity.h"
@@ -231,8 +232,9 @@ struct store {
                             TW_UNKNOWN, TW_REFUSED or TW_FORBIDDEN */
     /* Silence of the table service; guarded by the lock of the request pool. */
     struct silence silence;
-    _Atomic bool date_locked;    /* spin lock for dated, held during a copy */
-    struct lease_response dated; /* see store_last_date() */
+    struct spin_lock dated_lock;
+    struct lease_response dated; /* see store_last_date(); guarded by dated_lock
+                                  */
 };
 
 /* store_last_date: the newest response with a Date that any thread got from the
