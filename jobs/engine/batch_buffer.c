@@ -239,6 +239,7 @@ static void make_task(struct batch_buffer *batch_buffer)
             batch_buffer->table, batch_buffer->partition_key),
         .entities = (unsigned)batch_buffer->count,
         .bytes = batch_buffer->bytes,
+        .from_ms = batch_buffer->not_before_ms,
     };
 }
 
@@ -246,14 +247,12 @@ void batch_buffer_submit(
     struct batch_buffer *batch_buffer, struct pool_client *request_pool)
 {
     make_task(batch_buffer);
-    request_pool_submit_at(
-        request_pool, &batch_buffer->task, batch_buffer->not_before_ms);
+    request_pool_submit(request_pool, &batch_buffer->task);
 }
 
 void batch_buffer_call(
     struct batch_buffer *batch_buffer, struct pool_client *request_pool)
 {
     make_task(batch_buffer);
-    (void)!request_pool_call_at(
-        request_pool, &batch_buffer->task, batch_buffer->not_before_ms);
+    (void)!request_pool_call(request_pool, &batch_buffer->task);
 }

@@ -27,11 +27,11 @@
 #include "worker/store/rate_limiter.h"
 
 /* Maximum time that request_pool_spend() waits before it returns. */
-#define SPEND_LOOK_MS 250
+#define SPEND_WAIT_MS 250
 
 /* A task whose deadline leaves too little time checks the deadline again after
  * this time. */
-#define DEADLINE_LOOK_MS 10
+#define DEADLINE_WAIT_MS 10
 
 #define US_PER_MS 1000
 #define US_PER_S 1000000
@@ -499,7 +499,7 @@ static void settle(
 
     if (waits_for_deadline(task, outcome, now_ms)) {
         task->retry.tries--;
-        task->not_before_ms = now_ms + DEADLINE_LOOK_MS;
+        task->not_before_ms = now_ms + DEADLINE_WAIT_MS;
         append(client, task);
         return;
     }
@@ -856,8 +856,8 @@ void pool_client_free(struct pool_client *client)
 }
 
 /* Lock held. */
-static void submit(struct pool_client *client, struct pool_request *task,
-    int64_t not_before_ms, bool by_caller)
+static void submit(
+    struct pool_client *client, struct pool_request *task, bool by_caller)
 {
     struct request_pool *request_pool = client->request_pool;
 
@@ -876,7 +876,7 @@ static void submit(struct pool_client *client, struct pool_request *task,
                     task->store->capabilities.late_writes &&
                     !store_same(task->store, client->ledger);
     task->not_before_ms =
-        not_before_ms < client->hurry_ms ? not_before_ms : client->hurry_ms;
+        task->from_ms < client->hurry_ms ? task->from_ms : client->hurry_ms;
     task->retry_ms = INT64_MIN;
     if (client->stopped) {
         finish_stopped(task, "stopped before the request was sent");
@@ -886,17 +886,11 @@ static void submit(struct pool_client *client, struct pool_request *task,
     }
 }
 
-void request_pool_submit_at(struct pool_client *client,
-    struct pool_request *task, int64_t not_before_ms)
-{
-    platform_lock(&client->request_pool->mutex);
-    submit(client, task, not_before_ms, false);
-    platform_unlock(&client->request_pool->mutex);
-}
-
 void request_pool_submit(struct pool_client *client, struct pool_request *task)
 {
-    request_pool_submit_at(client, task, INT64_MIN);
+    platform_lock(&client->request_pool->mutex);
+    submit(client, task, false);
+    platform_unlock(&client->request_pool->mutex);
 }
 
 /* Lock held. */
@@ -966,33 +960,22 @@ uint64_t request_pool_wait_any(struct pool_client *client, uint64_t seen)
     return ended;
 }
 
-static void attempt_as_caller(
-    struct request_pool *request_pool, struct pool_request *task)
-{
-    task->given = false;
-    try_task(request_pool, task);
-    dispatch(request_pool);
-}
-
 enum tw_err request_pool_call(
     struct pool_client *client, struct pool_request *task)
-{
-    return request_pool_call_at(client, task, INT64_MIN);
-}
-
-enum tw_err request_pool_call_at(struct pool_client *client,
-    struct pool_request *task, int64_t not_before_ms)
 {
     struct request_pool *request_pool = client->request_pool;
 
     platform_lock(&request_pool->mutex);
-    submit(client, task, not_before_ms, true);
+    submit(client, task, true);
     while (!task->done) {
-        if (task->given)
-            attempt_as_caller(request_pool, task);
-        else
+        if (task->given) {
+            task->given = false;
+            try_task(request_pool, task);
+            dispatch(request_pool);
+        } else {
             (void)platform_wait(
                 &client->changed, &request_pool->mutex, PLATFORM_NEVER);
+        }
     }
     platform_unlock(&request_pool->mutex);
     return task->outcome;
@@ -1132,8 +1115,8 @@ bool request_pool_spend(struct pool_client *client, unsigned count)
     free = client->stopped || !deadline_is_open(client->deadline, now_ms) ||
            now_ms >= until_ms;
     if (!free) {
-        if (until_ms > now_ms + SPEND_LOOK_MS)
-            until_ms = now_ms + SPEND_LOOK_MS;
+        if (until_ms > now_ms + SPEND_WAIT_MS)
+            until_ms = now_ms + SPEND_WAIT_MS;
         (void)platform_wait(&client->changed, &request_pool->mutex, until_ms);
     } else {
         take_from(&request_pool->ceiling, count, now_ms);

@@ -43,8 +43,9 @@ struct pool_request {
     unsigned entities;   /* expected number of entities read or written */
     bool scans; /* the task reads a page: send asks for at most `most` entities
                  */
-    size_t bytes; /* memory that the task may use while in flight; counts
-                     against REQUEST_POOL_BUDGET_BYTES */
+    size_t bytes;    /* memory that the task may use while in flight; counts
+                        against REQUEST_POOL_BUDGET_BYTES */
+    int64_t from_ms; /* boot clock: the task is not sent before; 0: at once */
 
     /* For send: */
     unsigned most; /* maximum number of entities to request; 0: no limit */
@@ -127,11 +128,6 @@ double request_pool_rate(struct request_pool *request_pool,
  * blocks. */
 void request_pool_submit(struct pool_client *client, struct pool_request *task);
 
-/* request_pool_submit_at: like request_pool_submit(); the task is not sent
- * before not_before_ms (boot clock). */
-void request_pool_submit_at(struct pool_client *client,
-    struct pool_request *task, int64_t not_before_ms);
-
 /*
  * request_pool_cancel: cancel a submitted task. A task that has not started, or
  * waits for its next try, ends with TW_STOPPED; the call waits for a task in
@@ -158,8 +154,6 @@ uint64_t request_pool_wait_any(struct pool_client *client, uint64_t seen);
  * thread. Returns task->outcome. */
 TW_MUST_USE enum tw_err request_pool_call(
     struct pool_client *client, struct pool_request *task);
-TW_MUST_USE enum tw_err request_pool_call_at(struct pool_client *client,
-    struct pool_request *task, int64_t not_before_ms);
 
 /*
  * request_pool_stop: end the client's waiting tasks with TW_STOPPED (err keeps
