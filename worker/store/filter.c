@@ -89,7 +89,7 @@ static bool is_word_char(char c)
 }
 
 /* The word at the current position, without advancing; may be empty. */
-static struct slice look_word(const struct parser *in)
+static struct slice peek_word(const struct parser *in)
 {
     size_t end = in->at;
 
@@ -101,7 +101,7 @@ static struct slice look_word(const struct parser *in)
 static bool take_word(struct parser *in, const char *word)
 {
     skip_blanks(in);
-    if (!slice_is(look_word(in), word))
+    if (!slice_is(peek_word(in), word))
         return false;
     in->at += strlen(word);
     return true;
@@ -204,7 +204,7 @@ static const struct {
 };
 
 /* The characters of a number: digits, point, exponent with its sign. */
-static struct slice look_number(const struct parser *in)
+static struct slice peek_number(const struct parser *in)
 {
     size_t end = in->at;
 
@@ -230,7 +230,7 @@ static bool has_any(struct slice text, const char *of)
 static enum tw_err read_number(struct parser *in, struct constant *ret)
 {
     size_t start = in->at;
-    struct slice text = look_number(in);
+    struct slice text = peek_number(in);
     struct slice digits = {text.at, text.len - (text.len > 0)};
 
     in->at += text.len;
@@ -288,7 +288,7 @@ static enum tw_err read_constant(struct parser *in, struct constant *ret)
     }
     if (is_digit(peek(in)) || peek(in) == '-' || peek(in) == '.')
         return read_number(in, ret);
-    word = look_word(in);
+    word = peek_word(in);
     if (word.len > 0 && in->at + word.len < in->text.len &&
         word.at[word.len] == '\'')
         return read_prefixed(in, word, ret);
@@ -350,7 +350,7 @@ static enum tw_err read_comparison(struct parser *in, struct node *node)
     enum tw_err result;
 
     skip_blanks(in);
-    word = look_word(in);
+    word = peek_word(in);
     if (at_end(in) || word.len == 0 || is_digit(word.at[0]) ||
         is_reserved(word))
         return fail(in, in->at, "expected the name of a property");

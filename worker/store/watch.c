@@ -91,7 +91,7 @@ static bool wait_for(const struct watch *watch, bool events, int64_t due_ms)
     return files[0].revents == 0;
 }
 
-static void look(void *context)
+static void watch_file(void *context)
 {
     struct watch *watch = context;
     int64_t due_ms =
@@ -158,7 +158,7 @@ struct watch *watch_begin(
         free_watch(watch);
         return NULL;
     }
-    platform_start(&watch->thread, "watch", look, watch);
+    platform_start(&watch->thread, "watch", watch_file, watch);
     return watch;
 }
 

@@ -365,7 +365,7 @@ static size_t take_body(char *at, size_t size, size_t count, void *arg)
 #define ASK_EVERY_MS 1000
 #define COMES_BYTES (16 * 1024)
 
-static bool is_given_up(
+static bool ask_to_give_up(
     struct transfer *transfer, curl_off_t came, int64_t now_ms)
 {
     const struct http_request *request = transfer->request;
@@ -379,7 +379,7 @@ static bool is_given_up(
 }
 
 /* libcurl calls this about once a second, also while nothing arrives. */
-static int look_about(void *arg, curl_off_t to_come, curl_off_t came,
+static int check_progress(void *arg, curl_off_t to_come, curl_off_t came,
     curl_off_t to_leave, curl_off_t left)
 {
     struct transfer *transfer = arg;
@@ -387,7 +387,7 @@ static int look_about(void *arg, curl_off_t to_come, curl_off_t came,
 
     (void)to_come, (void)to_leave, (void)left;
     transfer->ends = now_ms >= stop_until_ms(transfer->begun_ms);
-    transfer->given_up = is_given_up(transfer, came, now_ms);
+    transfer->given_up = ask_to_give_up(transfer, came, now_ms);
     return transfer->ends || transfer->given_up;
 }
 
@@ -514,7 +514,7 @@ static void set_callbacks(CURL *handle, struct transfer *transfer)
     curl_easy_setopt(handle, CURLOPT_WRITEDATA, transfer);
     curl_easy_setopt(handle, CURLOPT_ERRORBUFFER, transfer->error);
     curl_easy_setopt(handle, CURLOPT_NOPROGRESS, 0L);
-    curl_easy_setopt(handle, CURLOPT_XFERINFOFUNCTION, look_about);
+    curl_easy_setopt(handle, CURLOPT_XFERINFOFUNCTION, check_progress);
     curl_easy_setopt(handle, CURLOPT_XFERINFODATA, transfer);
 }
 

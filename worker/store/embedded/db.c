@@ -67,9 +67,10 @@ struct db {
     enum db_role role;
     sqlite3_stmt *statements[DB_SQL_COUNT]; /* prepared when first needed */
     int64_t until_ms;                       /* see db_wait_until */
-    int64_t stamp;      /* last number that db_stamp() returned for this file */
-    bool stamped;       /* db_stamp() called since db_begin */
-    struct clock clock; /* the file's clock as db_begin or db_look read it */
+    int64_t stamp; /* last number that db_stamp() returned for this file */
+    bool stamped;  /* db_stamp() called since db_begin */
+    struct clock
+        clock; /* the file's clock as db_begin or db_read_clock read it */
     char identity[IDENTITY_LEN + 1]; /* db_identity(); "": NULL */
     int log_pages;     /* length of the log after the last commit */
     int restart_pages; /* db_tidy() tries to restart the log from this length */
@@ -875,7 +876,7 @@ static enum tw_err control(struct db *db, enum db_sql sql, struct err *err)
 }
 
 /* Invalid values in the file are read as a clock that has not started. */
-static void read_clock(struct db *db)
+static void parse_clock(struct db *db)
 {
     struct slice boot_id = db_column_bytes(db, DB_STAMP_READ, 1);
     struct clock clock = {
@@ -894,7 +895,7 @@ static void read_clock(struct db *db)
     db->clock = clock;
 }
 
-enum tw_err db_look(struct db *db, struct err *err)
+enum tw_err db_read_clock(struct db *db, struct err *err)
 {
     bool row = false;
     enum tw_err code = db_start(db, DB_STAMP_READ, NULL, 0, err);
@@ -905,7 +906,7 @@ enum tw_err db_look(struct db *db, struct err *err)
         code = fail(db, SQLITE_CORRUPT, err);
     if (code == TW_OK) {
         db->stamp = db_column_integer(db, DB_STAMP_READ, 0);
-        read_clock(db);
+        parse_clock(db);
     }
     db_end(db, DB_STAMP_READ);
     return code;
@@ -923,7 +924,7 @@ enum tw_err db_begin(struct db *db, struct err *err)
     if (code != TW_OK)
         return code;
     db->stamped = false;
-    code = db_look(db, err);
+    code = db_read_clock(db, err);
     if (code != TW_OK)
         db_rollback(db);
     return code;

@@ -81,11 +81,11 @@ TW_MUST_USE enum tw_err db_part_undo(struct db *db, struct err *err);
 int64_t db_stamp(struct db *db);
 
 /*
- * The file's clock (clock.h). db_look: read the clock, as db_begin does. After
- * db_stamp(), db_commit stores the clock with the last stamp. db_now_ticks: its
- * current time, computed from the last read.
+ * The file's clock (clock.h). db_read_clock: read the clock, as db_begin does.
+ * After db_stamp(), db_commit stores the clock with the last stamp.
+ * db_now_ticks: its current time, computed from the last read.
  */
-TW_MUST_USE enum tw_err db_look(struct db *db, struct err *err);
+TW_MUST_USE enum tw_err db_read_clock(struct db *db, struct err *err);
 int64_t db_now_ticks(const struct db *db);
 
 /* db_tidy: move a long write-ahead log into the file, or a short one after

@@ -39,7 +39,7 @@ static struct watch *watch_store(
 
 /* ---- space that is given back ---- */
 
-static enum tw_err look_for_spare(struct db *db, void *arg, struct err *err)
+static enum tw_err find_spare_pages(struct db *db, void *arg, struct err *err)
 {
     struct embedded *embedded = arg;
     int64_t pages = 0;
@@ -51,7 +51,7 @@ static enum tw_err look_for_spare(struct db *db, void *arg, struct err *err)
     return code;
 }
 
-static enum tw_err cut_off_spare(struct db *db, void *arg, struct err *err)
+static enum tw_err give_back_pages(struct db *db, void *arg, struct err *err)
 {
     struct embedded *embedded = arg;
 
@@ -64,11 +64,11 @@ static enum tw_err give_back(
 {
     struct embedded *embedded = (struct embedded *)store;
     enum tw_err code =
-        pool_read(embedded->pool, exchange, look_for_spare, embedded);
+        pool_read(embedded->pool, exchange, find_spare_pages, embedded);
 
     if (code != TW_OK || atomic_load(&embedded->spare_pages) == 0)
         return code;
-    code = pool_write(embedded->pool, exchange, cut_off_spare, embedded);
+    code = pool_write(embedded->pool, exchange, give_back_pages, embedded);
     *ret_more = code == TW_OK;
     return code;
 }

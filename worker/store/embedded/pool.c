@@ -290,7 +290,7 @@ enum tw_err pool_read(struct pool *pool, struct exchange *exchange,
     if (code != TW_OK)
         return code;
     db_wait_until(db, until_ms);
-    own.code = db_look(db, &exchange->err);
+    own.code = db_read_clock(db, &exchange->err);
     if (own.code == TW_OK)
         own.code = run(db, &own);
     if (pool->in_memory)
