@@ -50,168 +50,6 @@ struct export
                         protected by mutex */
 };
 
-/* ---- entities ---- */
-
-static enum tw_err write_text(struct export *export, struct err *err)
-{
-    enum tw_err outcome =
-        export_file_write(&export->file, buf_slice(&export->text), err);
-
-    buf_clear(&export->text);
-    return outcome;
-}
-
-static enum tw_err fail_entity(
-    const struct entity *entity, enum tw_err outcome, struct err *err)
-{
-    struct buf keys;
-
-    buf_init(&keys, sizeof(err->text));
-    entity_add_keys(&keys, entity->partition_key, entity->row_key);
-    err_prefix(err, "entity %s", buf_text(&keys));
-    buf_done(&keys);
-    return outcome;
-}
-
-static enum tw_err write_csv(
-    struct export *export, const struct entity *entity, struct err *err)
-{
-    enum tw_err outcome = csv_write_entity(
-        entity, export->names, export->name_count, &export->text, err);
-
-    if (outcome == TW_NOT_FOUND)
-        err_fail(err, outcome = TW_INVALID,
-            "a property was added while the table was exported: run the export "
-            "again");
-    return outcome == TW_OK ? TW_OK : fail_entity(entity, outcome, err);
-}
-
-static enum tw_err write_entity(
-    struct export *export, const struct entity *stored, struct err *err)
-{
-    struct entity entity;
-
-    arena_clear(&export->arena);
-    canonical_entity(stored, &export->arena, &entity);
-    if (export->options.format == RECORDS_CSV)
-        return write_csv(export, &entity, err);
-    entity_write(&entity, &export->text);
-    buf_add_char(&export->text, '\n');
-    return TW_OK;
-}
-
-static enum tw_err write_page(
-    struct export *export, const struct page *page, struct err *err)
-{
-    enum tw_err outcome = TW_OK;
-
-    for (size_t i = 0; i < page->count && outcome == TW_OK; i++) {
-        outcome = write_entity(export, &page->entities[i], err);
-        if (outcome == TW_OK && export->text.len >= WRITE_BYTES)
-            outcome = write_text(export, err);
-    }
-    if (outcome == TW_OK)
-        outcome = write_text(export, err);
-    atomic_fetch_add(&export->total, (int64_t)page->count);
-    return outcome;
-}
-
-static enum tw_err collect_names(
-    struct export *export, const struct page *page, struct err *err)
-{
-    enum tw_err outcome = TW_OK;
-
-    for (size_t i = 0; i < page->count; i++) {
-        const struct entity *entity = &page->entities[i];
-
-        for (size_t k = 0; k < entity->property_count; k++) {
-            outcome =
-                columns_add(export->columns, entity->properties[k].name, err);
-            if (outcome != TW_OK)
-                return fail_entity(entity, outcome, err);
-        }
-    }
-    return outcome;
-}
-
-/* ---- scans ---- */
-
-static struct scan *open_scan(struct export *export)
-{
-    const struct export_options *options = &export->options;
-    struct scan_spec spec = {
-        .store = export->transfer.store,
-        .table = export->transfer.table,
-        .filter = options->filter,
-        .select = options->select,
-        .select_count = options->select_count,
-    };
-
-    if (export->continues) {
-        spec.resumed = true;
-        spec.after_partition_key = export->last.partition_key;
-        spec.after_row_key = export->last.row_key;
-    }
-    return scan_open(export->transfer.client, &spec);
-}
-
-static enum tw_err scan_all(struct export *export,
-    enum tw_err (*each)(
-        struct export *export, const struct page *page, struct err *err),
-    struct err *err)
-{
-    struct scan *scan = open_scan(export);
-    const struct page *page = NULL;
-    enum tw_err outcome;
-
-    do {
-        outcome = scan_next(scan, &page, err);
-        if (outcome != TW_OK || !page)
-            break;
-        outcome = each(export, page, err);
-        if (outcome == TW_OK)
-            outcome = transfer_stopped(&export->transfer, err);
-    } while (outcome == TW_OK);
-    scan_close(scan);
-    return outcome;
-}
-
-/* ---- CSV ---- */
-
-static bool is_system_property(struct slice name)
-{
-    return slice_is(name, "PartitionKey") || slice_is(name, "RowKey") ||
-           slice_is(name, "Timestamp");
-}
-
-/* With --select the columns are the selected properties, even those that no
- * entity has. Without --select a scan collects the names. */
-static enum tw_err find_columns(struct export *export, struct err *err)
-{
-    const struct export_options *options = &export->options;
-    enum tw_err outcome = TW_OK;
-
-    export->columns = columns_new();
-    atomic_store(&export->collecting, true);
-    if (!options->select)
-        outcome = scan_all(export, collect_names, err);
-    atomic_store(&export->collecting, false);
-    for (size_t i = 0; i < options->select_count && outcome == TW_OK; i++)
-        if (!is_system_property(options->select[i]))
-            outcome = columns_add(export->columns, options->select[i], err);
-    export->names = columns_names(export->columns, &export->name_count);
-    return outcome;
-}
-
-static enum tw_err begin_csv(struct export *export, struct err *err)
-{
-    enum tw_err outcome = find_columns(export, err);
-
-    if (outcome == TW_OK)
-        csv_write_header(export->names, export->name_count, &export->text);
-    return outcome == TW_OK ? write_text(export, err) : outcome;
-}
-
 /* ---- the file ---- */
 
 /* Text that identifies what is exported. */
@@ -294,6 +132,168 @@ static enum tw_err open_file(struct export *export, struct err *err)
     buf_done(&what);
     set_temporary(export);
     return outcome == TW_OK ? read_last(export, err) : outcome;
+}
+
+static enum tw_err write_text(struct export *export, struct err *err)
+{
+    enum tw_err outcome =
+        export_file_write(&export->file, buf_slice(&export->text), err);
+
+    buf_clear(&export->text);
+    return outcome;
+}
+
+/* ---- scans ---- */
+
+static struct scan *open_scan(struct export *export)
+{
+    const struct export_options *options = &export->options;
+    struct scan_spec spec = {
+        .store = export->transfer.store,
+        .table = export->transfer.table,
+        .filter = options->filter,
+        .select = options->select,
+        .select_count = options->select_count,
+    };
+
+    if (export->continues) {
+        spec.resumed = true;
+        spec.after_partition_key = export->last.partition_key;
+        spec.after_row_key = export->last.row_key;
+    }
+    return scan_open(export->transfer.client, &spec);
+}
+
+static enum tw_err scan_all(struct export *export,
+    enum tw_err (*each)(
+        struct export *export, const struct page *page, struct err *err),
+    struct err *err)
+{
+    struct scan *scan = open_scan(export);
+    const struct page *page = NULL;
+    enum tw_err outcome;
+
+    do {
+        outcome = scan_next(scan, &page, err);
+        if (outcome != TW_OK || !page)
+            break;
+        outcome = each(export, page, err);
+        if (outcome == TW_OK)
+            outcome = transfer_stopped(&export->transfer, err);
+    } while (outcome == TW_OK);
+    scan_close(scan);
+    return outcome;
+}
+
+/* ---- the columns of CSV ---- */
+
+static enum tw_err fail_entity(
+    const struct entity *entity, enum tw_err outcome, struct err *err)
+{
+    struct buf keys;
+
+    buf_init(&keys, sizeof(err->text));
+    entity_add_keys(&keys, entity->partition_key, entity->row_key);
+    err_prefix(err, "entity %s", buf_text(&keys));
+    buf_done(&keys);
+    return outcome;
+}
+
+static enum tw_err collect_names(
+    struct export *export, const struct page *page, struct err *err)
+{
+    enum tw_err outcome = TW_OK;
+
+    for (size_t i = 0; i < page->count; i++) {
+        const struct entity *entity = &page->entities[i];
+
+        for (size_t k = 0; k < entity->property_count; k++) {
+            outcome =
+                columns_add(export->columns, entity->properties[k].name, err);
+            if (outcome != TW_OK)
+                return fail_entity(entity, outcome, err);
+        }
+    }
+    return outcome;
+}
+
+static bool is_system_property(struct slice name)
+{
+    return slice_is(name, "PartitionKey") || slice_is(name, "RowKey") ||
+           slice_is(name, "Timestamp");
+}
+
+/* With --select the columns are the selected properties, even those that no
+ * entity has. Without --select a scan collects the names. */
+static enum tw_err find_columns(struct export *export, struct err *err)
+{
+    const struct export_options *options = &export->options;
+    enum tw_err outcome = TW_OK;
+
+    export->columns = columns_new();
+    atomic_store(&export->collecting, true);
+    if (!options->select)
+        outcome = scan_all(export, collect_names, err);
+    atomic_store(&export->collecting, false);
+    for (size_t i = 0; i < options->select_count && outcome == TW_OK; i++)
+        if (!is_system_property(options->select[i]))
+            outcome = columns_add(export->columns, options->select[i], err);
+    export->names = columns_names(export->columns, &export->name_count);
+    return outcome;
+}
+
+static enum tw_err begin_csv(struct export *export, struct err *err)
+{
+    enum tw_err outcome = find_columns(export, err);
+
+    if (outcome == TW_OK)
+        csv_write_header(export->names, export->name_count, &export->text);
+    return outcome == TW_OK ? write_text(export, err) : outcome;
+}
+
+/* ---- entities ---- */
+
+static enum tw_err write_csv(
+    struct export *export, const struct entity *entity, struct err *err)
+{
+    enum tw_err outcome = csv_write_entity(
+        entity, export->names, export->name_count, &export->text, err);
+
+    if (outcome == TW_NOT_FOUND)
+        err_fail(err, outcome = TW_INVALID,
+            "a property was added while the table was exported: run the export "
+            "again");
+    return outcome == TW_OK ? TW_OK : fail_entity(entity, outcome, err);
+}
+
+static enum tw_err write_entity(
+    struct export *export, const struct entity *stored, struct err *err)
+{
+    struct entity entity;
+
+    arena_clear(&export->arena);
+    canonical_entity(stored, &export->arena, &entity);
+    if (export->options.format == RECORDS_CSV)
+        return write_csv(export, &entity, err);
+    entity_write(&entity, &export->text);
+    buf_add_char(&export->text, '\n');
+    return TW_OK;
+}
+
+static enum tw_err write_page(
+    struct export *export, const struct page *page, struct err *err)
+{
+    enum tw_err outcome = TW_OK;
+
+    for (size_t i = 0; i < page->count && outcome == TW_OK; i++) {
+        outcome = write_entity(export, &page->entities[i], err);
+        if (outcome == TW_OK && export->text.len >= WRITE_BYTES)
+            outcome = write_text(export, err);
+    }
+    if (outcome == TW_OK)
+        outcome = write_text(export, err);
+    atomic_fetch_add(&export->total, (int64_t)page->count);
+    return outcome;
 }
 
 /* ---- the export ---- */

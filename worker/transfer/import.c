@@ -79,6 +79,174 @@ struct import {
     bool repeated;
 };
 
+/* ---- files ---- */
+
+/* The rejects file is locked before this process takes the id, because another
+ * process, perhaps with the same id, may still write the file, and must not
+ * lose the id. */
+static enum tw_err open_files(struct import *import, struct err *err)
+{
+    const struct import_options *options = &import->options;
+    enum tw_err outcome = records_open(options->path, options->format,
+        import->transfer.stopped, &import->records, err);
+
+    if (outcome != TW_OK)
+        return outcome;
+    atomic_store(&import->opened, import->records);
+    return options->rejects_path
+               ? rejects_open(options->rejects_path, &import->rejects, err)
+               : TW_OK;
+}
+
+/* ---- the table ---- */
+
+/* A SAS may allow inserts, but neither reads nor the creation of tables. Then
+ * TW_FORBIDDEN is no failure here: the first batch shows whether inserts are
+ * allowed. */
+static enum tw_err ensure_table(struct transfer *transfer, struct err *err)
+{
+    const struct scan_request request = {.table = transfer->table, .top = 1};
+    struct page page;
+    enum tw_err outcome;
+
+    page_init(&page);
+    outcome =
+        call_scan(transfer->client, transfer->store, &request, &page, err);
+    page_done(&page);
+    if (outcome == TW_NOT_FOUND)
+        return call_create_table(
+            transfer->client, transfer->store, transfer->table, err);
+    return outcome == TW_FORBIDDEN || outcome == TW_TOO_LARGE ? TW_OK : outcome;
+}
+
+/* ---- the ledger ---- */
+
+static void add_member(struct buf *to, const char *name, const char *value)
+{
+    buf_add_format(to, "%s\"%s\":", to->len > 1 ? "," : "", name);
+    json_add_string(to, slice_of(value));
+}
+
+static enum tw_err open_ledger(struct import *import, struct err *err)
+{
+    enum tw_err outcome;
+    struct buf args;
+
+    if (!import->options.id)
+        return TW_OK;
+    buf_init(&args, ARGS_MAX);
+    buf_add_char(&args, '{');
+    add_member(&args, "table", import->transfer.table);
+    add_member(&args, "file", import->options.path);
+    buf_add_char(&args, '}');
+    import->with_ledger = true;
+    import->save_ms = platform_boot_ms() + SAVE_MS;
+    outcome = import_ledger_open(&import->ledger, &import->transfer,
+        import->options.id, buf_slice(&args), &import->confirmed.position,
+        &import->repeated, err);
+    buf_done(&args);
+    return outcome;
+}
+
+/* ---- continuing after an earlier process ---- */
+
+/* Skip the lines that an earlier process stored, and check that they are
+ * unchanged. */
+static enum tw_err skip_stored(struct import *import, struct err *err)
+{
+    const struct import_position *position = &import->confirmed.position;
+    enum tw_err outcome = records_skip(import->records, position->line, err);
+
+    import->digest = records_digest(import->records);
+    if (outcome != TW_OK || position->line == 0)
+        return outcome;
+    if (position->digest != 0 && position->digest != import->digest)
+        return err_fail(err, TW_INVALID,
+            "%s: its first %" PRIu64
+            " lines have changed since this id stored them: import it under "
+            "another id",
+            import->options.path, position->line);
+    transfer_report(
+        &import->transfer, "continuing after line %" PRIu64, position->line);
+    return TW_OK;
+}
+
+static int64_t hash_path(const char *path)
+{
+    uint64_t hash = hash_slice(HASH_BEGIN, slice_of(path));
+
+    return (int64_t)(hash_mix(hash) >> 1 | 1);
+}
+
+/* The ledger records the file's path before anything is written to the file.
+ * After a kill the next process knows by the path that the file belongs to this
+ * id. */
+static enum tw_err begin_new_rejects(
+    struct import *import, int64_t path, struct err *err)
+{
+    struct import_position *position = &import->confirmed.position;
+    enum tw_err outcome = rejects_begin(
+        import->rejects, records_header(import->records), REJECTS_NEW, err);
+
+    if (outcome != TW_OK || !import->with_ledger)
+        return outcome;
+    position->rejects_path = path;
+    position->rejected_bytes = 0;
+    position->rejects_size = position->rejects_digest = 0;
+    return import_ledger_save(&import->ledger, &import->confirmed, err);
+}
+
+static bool is_edited(struct import *import)
+{
+    const struct import_position *position = &import->confirmed.position;
+
+    return rejects_is_edited(import->rejects, position->rejects_size,
+               position->rejects_digest) ||
+           rejects_tail_is_edited(import->rejects, position->rejects_size,
+               import->options.path, position->line);
+}
+
+/* The ledger is updated before the file is truncated: else, after a kill
+ * between truncation and update, the next process would report the truncated
+ * file as edited. */
+static enum tw_err continue_rejects(
+    struct import *import, int64_t path, struct err *err)
+{
+    struct import_position *position = &import->confirmed.position;
+    enum tw_err outcome;
+
+    if (is_edited(import))
+        return err_fail(err, TW_INVALID,
+            "%s was edited since this import was interrupted: import its "
+            "corrected lines, and remove it",
+            import->options.rejects_path);
+    position->rejects_path = path;
+    position->rejects_size = position->rejected_bytes;
+    position->rejects_digest =
+        rejects_digest(import->rejects, position->rejects_size);
+    outcome = import_ledger_save(&import->ledger, &import->confirmed, err);
+    if (outcome != TW_OK)
+        return outcome;
+    return rejects_begin(import->rejects, records_header(import->records),
+        position->rejected_bytes, err);
+}
+
+static enum tw_err begin_rejects(struct import *import, struct err *err)
+{
+    const struct import_position *position = &import->confirmed.position;
+    int64_t path;
+    enum tw_err outcome;
+
+    if (!import->rejects)
+        return TW_OK;
+    path = hash_path(import->options.rejects_path);
+    outcome = position->rejects_path == path
+                  ? continue_rejects(import, path, err)
+                  : begin_new_rejects(import, path, err);
+    records_keep_long(import->records, rejects_file(import->rejects));
+    return outcome;
+}
+
 /* ---- rejected records ---- */
 
 static void keep_rejected(struct import *import, struct slice raw)
@@ -356,55 +524,7 @@ static enum tw_err import_records(struct import *import, struct err *err)
                                                : outcome;
 }
 
-/* ---- the table ---- */
-
-/* A SAS may allow inserts, but neither reads nor the creation of tables. Then
- * TW_FORBIDDEN is no failure here: the first batch shows whether inserts are
- * allowed. */
-static enum tw_err ensure_table(struct transfer *transfer, struct err *err)
-{
-    const struct scan_request request = {.table = transfer->table, .top = 1};
-    struct page page;
-    enum tw_err outcome;
-
-    page_init(&page);
-    outcome =
-        call_scan(transfer->client, transfer->store, &request, &page, err);
-    page_done(&page);
-    if (outcome == TW_NOT_FOUND)
-        return call_create_table(
-            transfer->client, transfer->store, transfer->table, err);
-    return outcome == TW_FORBIDDEN || outcome == TW_TOO_LARGE ? TW_OK : outcome;
-}
-
-/* ---- the ledger ---- */
-
-static void add_member(struct buf *to, const char *name, const char *value)
-{
-    buf_add_format(to, "%s\"%s\":", to->len > 1 ? "," : "", name);
-    json_add_string(to, slice_of(value));
-}
-
-static enum tw_err open_ledger(struct import *import, struct err *err)
-{
-    enum tw_err outcome;
-    struct buf args;
-
-    if (!import->options.id)
-        return TW_OK;
-    buf_init(&args, ARGS_MAX);
-    buf_add_char(&args, '{');
-    add_member(&args, "table", import->transfer.table);
-    add_member(&args, "file", import->options.path);
-    buf_add_char(&args, '}');
-    import->with_ledger = true;
-    import->save_ms = platform_boot_ms() + SAVE_MS;
-    outcome = import_ledger_open(&import->ledger, &import->transfer,
-        import->options.id, buf_slice(&args), &import->confirmed.position,
-        &import->repeated, err);
-    buf_done(&args);
-    return outcome;
-}
+/* ---- the end ---- */
 
 static enum ledger_state state_after(enum tw_err outcome)
 {
@@ -454,122 +574,6 @@ static enum tw_err close_ledger(
     }
     *err = why;
     return stored;
-}
-
-/* ---- files ---- */
-
-/* Skip the lines that an earlier process stored, and check that they are
- * unchanged. */
-static enum tw_err skip_stored(struct import *import, struct err *err)
-{
-    const struct import_position *position = &import->confirmed.position;
-    enum tw_err outcome = records_skip(import->records, position->line, err);
-
-    import->digest = records_digest(import->records);
-    if (outcome != TW_OK || position->line == 0)
-        return outcome;
-    if (position->digest != 0 && position->digest != import->digest)
-        return err_fail(err, TW_INVALID,
-            "%s: its first %" PRIu64
-            " lines have changed since this id stored them: import it under "
-            "another id",
-            import->options.path, position->line);
-    transfer_report(
-        &import->transfer, "continuing after line %" PRIu64, position->line);
-    return TW_OK;
-}
-
-static int64_t hash_path(const char *path)
-{
-    uint64_t hash = hash_slice(HASH_BEGIN, slice_of(path));
-
-    return (int64_t)(hash_mix(hash) >> 1 | 1);
-}
-
-/* The ledger records the file's path before anything is written to the file.
- * After a kill the next process knows by the path that the file belongs to this
- * id. */
-static enum tw_err begin_new_rejects(
-    struct import *import, int64_t path, struct err *err)
-{
-    struct import_position *position = &import->confirmed.position;
-    enum tw_err outcome = rejects_begin(
-        import->rejects, records_header(import->records), REJECTS_NEW, err);
-
-    if (outcome != TW_OK || !import->with_ledger)
-        return outcome;
-    position->rejects_path = path;
-    position->rejected_bytes = 0;
-    position->rejects_size = position->rejects_digest = 0;
-    return import_ledger_save(&import->ledger, &import->confirmed, err);
-}
-
-static bool is_edited(struct import *import)
-{
-    const struct import_position *position = &import->confirmed.position;
-
-    return rejects_is_edited(import->rejects, position->rejects_size,
-               position->rejects_digest) ||
-           rejects_tail_is_edited(import->rejects, position->rejects_size,
-               import->options.path, position->line);
-}
-
-/* The ledger is updated before the file is truncated: else, after a kill
- * between truncation and update, the next process would report the truncated
- * file as edited. */
-static enum tw_err continue_rejects(
-    struct import *import, int64_t path, struct err *err)
-{
-    struct import_position *position = &import->confirmed.position;
-    enum tw_err outcome;
-
-    if (is_edited(import))
-        return err_fail(err, TW_INVALID,
-            "%s was edited since this import was interrupted: import its "
-            "corrected lines, and remove it",
-            import->options.rejects_path);
-    position->rejects_path = path;
-    position->rejects_size = position->rejected_bytes;
-    position->rejects_digest =
-        rejects_digest(import->rejects, position->rejects_size);
-    outcome = import_ledger_save(&import->ledger, &import->confirmed, err);
-    if (outcome != TW_OK)
-        return outcome;
-    return rejects_begin(import->rejects, records_header(import->records),
-        position->rejected_bytes, err);
-}
-
-static enum tw_err begin_rejects(struct import *import, struct err *err)
-{
-    const struct import_position *position = &import->confirmed.position;
-    int64_t path;
-    enum tw_err outcome;
-
-    if (!import->rejects)
-        return TW_OK;
-    path = hash_path(import->options.rejects_path);
-    outcome = position->rejects_path == path
-                  ? continue_rejects(import, path, err)
-                  : begin_new_rejects(import, path, err);
-    records_keep_long(import->records, rejects_file(import->rejects));
-    return outcome;
-}
-
-/* The rejects file is locked before this process takes the id, because another
- * process, perhaps with the same id, may still write the file, and must not
- * lose the id. */
-static enum tw_err open_files(struct import *import, struct err *err)
-{
-    const struct import_options *options = &import->options;
-    enum tw_err outcome = records_open(options->path, options->format,
-        import->transfer.stopped, &import->records, err);
-
-    if (outcome != TW_OK)
-        return outcome;
-    atomic_store(&import->opened, import->records);
-    return options->rejects_path
-               ? rejects_open(options->rejects_path, &import->rejects, err)
-               : TW_OK;
 }
 
 /* ---- the import ---- */
