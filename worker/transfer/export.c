@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Scans the table page by page into a file; for CSV, a scan before that
- * collects the names of the columns. */
+ * collects the names of the columns. export_run() is the list of steps, and the
+ * parts of this file follow in that order. */
 #include "worker/transfer/export.h"
 
 #include <inttypes.h>

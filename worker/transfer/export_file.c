@@ -118,14 +118,6 @@ static char *part_with_id(
     return mem_format("%s.%s-%s" PART, path, options->id, hash);
 }
 
-static char *part_without_id(const char *path)
-{
-    char id[40];
-
-    text_random_id(id);
-    return mem_format("%s.%.8s" PART, path, id);
-}
-
 /* Give the part the mode of the file that the part will replace. */
 static void keep_mode(const struct export_file *file, int fd)
 {
@@ -153,11 +145,13 @@ static enum tw_err use_fd(struct export_file *file, int fd, struct err *err)
 
 static enum tw_err open_new(struct export_file *file, struct err *err)
 {
+    char id[40];
     int fd;
 
     if (is_special(file->path))
         return use_fd(file, open(file->path, O_WRONLY | O_CLOEXEC), err);
-    file->part = part_without_id(file->target);
+    text_random_id(id);
+    file->part = mem_format("%s.%.8s" PART, file->target, id);
     fd = open(file->part, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     file->ours = fd >= 0;
     keep_mode(file, fd);

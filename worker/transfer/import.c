@@ -10,6 +10,9 @@
  * no order. So a set holds the keys of the records in flight. Before a record
  * whose key is in the set, or when the set is full, the import waits until all
  * records in flight are confirmed.
+ *
+ * import_run() is the list of steps, and the parts of this file follow in that
+ * order.
  */
 #include "worker/transfer/import.h"
 
@@ -378,9 +381,9 @@ static enum tw_err submit(struct import *import, struct err *err)
     return sorter_flush(import->sorter, import->batch_writer, err);
 }
 
-/* Store the digest by which a later process detects that the rejects file was
- * edited. */
-static enum tw_err record_rejects(struct import *import, struct err *err)
+/* Write the rejects file to disk, and note its size and its digest, by which a
+ * later process detects that the file was edited. */
+static enum tw_err sync_rejects(struct import *import, struct err *err)
 {
     struct import_position *position = &import->confirmed.position;
     enum tw_err outcome;
@@ -395,10 +398,10 @@ static enum tw_err record_rejects(struct import *import, struct err *err)
 }
 
 /* The rejected lines must be on disk before the ledger counts them. */
-static enum tw_err sync_rejects(struct import *import, struct err *err)
+static enum tw_err confirm_rejects(struct import *import, struct err *err)
 {
     struct import_position *position = &import->confirmed.position;
-    enum tw_err outcome = record_rejects(import, err);
+    enum tw_err outcome = sync_rejects(import, err);
 
     if (outcome == TW_OK)
         position->rejected_bytes = position->rejects_size;
@@ -435,13 +438,14 @@ static enum tw_err confirm(
     if (import->failed)
         return TW_OK;
     if (import->with_ledger)
-        outcome = sync_rejects(import, err);
+        outcome = confirm_rejects(import, err);
     if (outcome == TW_OK)
         set_confirmed(import, line);
     return outcome;
 }
 
-static enum tw_err save(struct import *import, uint64_t line, struct err *err)
+static enum tw_err save_if_due(
+    struct import *import, uint64_t line, struct err *err)
 {
     enum tw_err outcome;
 
@@ -516,11 +520,11 @@ static enum tw_err import_records(struct import *import, struct err *err)
         outcome = import_record(import, &record, err);
         import->digest = records_digest(import->records);
         if (outcome == TW_OK && !import->failed)
-            outcome = save(import, line, err);
+            outcome = save_if_due(import, line, err);
     }
     if (outcome == TW_OK)
         outcome = confirm(import, line, err);
-    return outcome == TW_OK && !import->failed ? sync_rejects(import, err)
+    return outcome == TW_OK && !import->failed ? confirm_rejects(import, err)
                                                : outcome;
 }
 
@@ -592,7 +596,7 @@ static enum tw_err store_all(struct import *import, struct err *err)
     import->sorter = sorter_new();
     outcome = import_records(import, err);
     batch_writer_finish(import->batch_writer);
-    if (outcome != TW_OK && record_rejects(import, &ignored) != TW_OK)
+    if (outcome != TW_OK && sync_rejects(import, &ignored) != TW_OK)
         import->confirmed.position.rejects_digest = 0;
     if (outcome != TW_OK || !import->failed)
         return outcome;

@@ -4,6 +4,7 @@
 
 #include <inttypes.h>
 
+#include "jobs/engine/call.h"
 #include "worker/base/buf.h"
 #include "worker/base/json.h"
 #include "worker/base/platform.h"
@@ -25,13 +26,6 @@
 #define CHECKPOINT_MAX 512
 
 /* ---- requests ---- */
-
-static enum tw_err call(struct import_ledger *ledger,
-    enum tw_err (*what)(void *context, struct exchange *exchange),
-    void *context, bool repeatable, struct err *err)
-{
-    return transfer_call(ledger->transfer, what, context, repeatable, err);
-}
 
 struct reading {
     struct import_ledger *ledger;
@@ -114,7 +108,8 @@ static enum tw_err write_over(
 
     ledger->run.updated_ticks = platform_wall_ticks();
     for (int i = 0; i < WRITE_TRIES && code == TW_UNKNOWN; i++)
-        code = call(ledger, change, &writing, false, err);
+        code = call_any(ledger->transfer->client, ledger->transfer->store,
+            change, &writing, false, err);
     return code;
 }
 
@@ -227,7 +222,8 @@ static enum tw_err take(struct import_ledger *ledger, const char *id,
     ledger_run_init(&ledger->run);
     ledger_run_init(&ledger->is);
     ledger->taken_over = false;
-    code = call(ledger, get, &reading, true, err);
+    code = call_any(ledger->transfer->client, ledger->transfer->store, get,
+        &reading, true, err);
     if (code == TW_OK)
         ledger_copy(&ledger->is, &ledger->run);
     ledger->before = (struct import_counts){

@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* Requests and reports of an import or an export. */
+/* Reports of an import or an export, and the stop signal. */
 #include "worker/transfer/transfer.h"
 
 #include <stdarg.h>
 #include <stdio.h>
-
-#include "jobs/engine/call.h"
 
 #define SENTENCE_MAX 4096
 
@@ -25,12 +23,4 @@ enum tw_err transfer_stopped(const struct transfer *transfer, struct err *err)
     return atomic_load(transfer->stopped)
                ? err_fail(err, TW_STOPPED, "stopped before the end")
                : TW_OK;
-}
-
-enum tw_err transfer_call(const struct transfer *transfer,
-    enum tw_err (*call)(void *context, struct exchange *exchange),
-    void *context, bool repeatable, struct err *err)
-{
-    return call_any(
-        transfer->client, transfer->store, call, context, repeatable, err);
 }

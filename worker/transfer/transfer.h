@@ -10,7 +10,6 @@
 #include "worker/base/err.h"
 #include "worker/base/slice.h"
 
-struct exchange;
 struct entity;
 struct pool_client;
 struct scan;
@@ -40,13 +39,5 @@ void transfer_report(const struct transfer *transfer, const char *format, ...)
 /* transfer_stopped: TW_STOPPED with a sentence if a stop signal has come. */
 TW_MUST_USE enum tw_err transfer_stopped(
     const struct transfer *transfer, struct err *err);
-
-/*
- * transfer_call: make one request, call(context, exchange), with the retries of
- * the request pool (repeatable: also after an unknown outcome).
- */
-TW_MUST_USE enum tw_err transfer_call(const struct transfer *transfer,
-    enum tw_err (*call)(void *context, struct exchange *exchange),
-    void *context, bool repeatable, struct err *err);
 
 #endif
