@@ -2,6 +2,7 @@
 #include "worker/base/file.h"
 
 #include <errno.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 ssize_t file_read_and_close(int fd, char *to, size_t room)
@@ -22,4 +23,19 @@ ssize_t file_read_and_close(int fd, char *to, size_t room)
     (void)close(fd);
     errno = cause;
     return got < 0 ? -1 : (ssize_t)len;
+}
+
+bool file_is_regular(const char *path)
+{
+    struct stat is;
+
+    return stat(path, &is) == 0 && S_ISREG(is.st_mode);
+}
+
+bool file_has_path(int fd, const char *path)
+{
+    struct stat open_one, named;
+
+    return fstat(fd, &open_one) == 0 && stat(path, &named) == 0 &&
+           open_one.st_ino == named.st_ino && open_one.st_dev == named.st_dev;
 }

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "worker/base/crypto.h"
+#include "worker/base/file.h"
 #include "worker/base/mem.h"
 #include "worker/base/text.h"
 #include "worker/transfer/lines.h"
@@ -221,23 +222,13 @@ static int read_last(
     return 0;
 }
 
-/* False: another process writes the part, or has just renamed it, so that the
- * open file is no longer the part. */
-static bool lock_part(const struct export_file *file, int fd)
-{
-    struct stat open_one, named;
-
-    return flock(fd, LOCK_EX | LOCK_NB) == 0 && fstat(fd, &open_one) == 0 &&
-           stat(file->part, &named) == 0 && open_one.st_ino == named.st_ino &&
-           open_one.st_dev == named.st_dev;
-}
-
 static enum tw_err continue_part(
     struct export_file *file, int fd, bool continues, struct err *err)
 {
     struct whole whole = {0};
 
-    if (!lock_part(file, fd))
+    /* Another process may have renamed the part after it was opened here. */
+    if (flock(fd, LOCK_EX | LOCK_NB) != 0 || !file_has_path(fd, file->part))
         return err_fail(err, TW_STOPPED,
             "%s: another process is writing this file", file->part);
     file->ours = true;

@@ -14,6 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "worker/base/file.h"
 #include "worker/base/mem.h"
 #include "worker/base/text.h"
 #include "worker/store/entity.h"
@@ -82,13 +83,6 @@ static bool is_unfinished(const char *name)
                ends_with(name, len, PROGRESS_END));
 }
 
-static bool is_regular(const char *path)
-{
-    struct stat is;
-
-    return stat(path, &is) == 0 && S_ISREG(is.st_mode);
-}
-
 static int compare_files(const void *a, const void *b)
 {
     const struct folder_file *one = a, *other = b;
@@ -113,7 +107,8 @@ static void take_entry(struct reading *reading, const char *name)
     enum records_format format;
     struct slice table;
 
-    if (is_of_table(name, strlen(name), &table, &format) && is_regular(path)) {
+    if (is_of_table(name, strlen(name), &table, &format) &&
+        file_is_regular(path)) {
         reading->files = mem_resize(
             reading->files, (folder->count + 1) * sizeof(*reading->files));
         reading->files[folder->count++] = (struct folder_file){

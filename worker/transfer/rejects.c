@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "worker/base/file.h"
 #include "worker/base/hash.h"
 #include "worker/base/mem.h"
 
@@ -83,17 +84,6 @@ static int open_file(struct rejects *rejects)
     return fd;
 }
 
-/* Is the open file still the one at path? Another import may have removed the
- * file after it was opened. */
-static bool is_named(const struct rejects *rejects)
-{
-    struct stat open_one, named;
-
-    return fstat(fileno(rejects->file), &open_one) == 0 &&
-           stat(rejects->path, &named) == 0 &&
-           open_one.st_ino == named.st_ino && open_one.st_dev == named.st_dev;
-}
-
 static enum tw_err lock(const struct rejects *rejects, struct err *err)
 {
     bool locked;
@@ -103,7 +93,8 @@ static enum tw_err lock(const struct rejects *rejects, struct err *err)
     locked = flock(fileno(rejects->file), LOCK_EX | LOCK_NB) == 0;
     if (!locked && errno != EWOULDBLOCK)
         return cannot_write(rejects, errno, err);
-    if (locked && is_named(rejects))
+    /* Another import may have removed the file after it was opened here. */
+    if (locked && file_has_path(fileno(rejects->file), rejects->path))
         return TW_OK;
     return err_fail(err, TW_STOPPED,
         "%s: another process is writing this file: wait until it ends, or "

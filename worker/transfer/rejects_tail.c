@@ -4,9 +4,9 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
+#include "worker/base/file.h"
 #include "worker/base/hash.h"
 #include "worker/base/mem.h"
 #include "worker/transfer/lines.h"
@@ -110,13 +110,6 @@ static bool is_in(struct tail *tail, struct lines *input, uint64_t after)
     return true;
 }
 
-static bool is_regular(const char *path)
-{
-    struct stat is;
-
-    return stat(path, &is) == 0 && S_ISREG(is.st_mode);
-}
-
 bool rejects_tail_is_edited(
     struct rejects *rejects, int64_t bytes, const char *input, uint64_t line)
 {
@@ -124,7 +117,7 @@ bool rejects_tail_is_edited(
     struct lines *lines = NULL;
     bool edited = false;
 
-    if (!is_regular(input))
+    if (!file_is_regular(input))
         return false;
     tail.lines = mem_array(TAIL_MAX, sizeof(*tail.lines));
     if (read_tail(&tail, fileno(rejects_file(rejects)), (off_t)bytes) &&

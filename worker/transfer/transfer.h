@@ -10,9 +10,7 @@
 #include "worker/base/err.h"
 #include "worker/base/slice.h"
 
-struct entity;
 struct pool_client;
-struct scan;
 struct store;
 
 /* Everything is borrowed for the life of the import or the export. */
