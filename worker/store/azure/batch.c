@@ -77,12 +77,6 @@ static void form_init(struct form *form, const struct batch_style *style,
         buf_add_text(tail, "If-Match: ");
 }
 
-static void form_done(struct form *form)
-{
-    buf_done(&form->head);
-    buf_done(&form->tail);
-}
-
 static void add_operation(
     const struct form *form, const struct operation *operation, struct buf *to)
 {
@@ -119,8 +113,10 @@ static void add_operations(
         if (i == 0) /* the others have a similar length */
             buf_reserve(to, (to->len - before) * batch->count);
     }
-    for (size_t i = 0; i < sizeof(forms) / sizeof(forms[0]); i++)
-        form_done(&forms[i]);
+    for (size_t i = 0; i < sizeof(forms) / sizeof(forms[0]); i++) {
+        buf_done(&forms[i].head);
+        buf_done(&forms[i].tail);
+    }
 }
 
 void batch_write(

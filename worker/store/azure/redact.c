@@ -8,11 +8,6 @@
 #include "worker/base/crypto.h"
 #include "worker/base/text.h"
 
-static bool has_piece(struct slice secret, const char *piece)
-{
-    return memmem(secret.at, secret.len, piece, REDACT_MIN) != NULL;
-}
-
 void redact(char *text, struct slice secret)
 {
     size_t len = strlen(text), covered = 0;
@@ -23,7 +18,7 @@ void redact(char *text, struct slice secret)
     for (size_t i = 0; i + REDACT_MIN <= len; i++) {
         size_t end = i + REDACT_MIN;
 
-        if (has_piece(secret, text + i)) {
+        if (memmem(secret.at, secret.len, text + i, REDACT_MIN) != NULL) {
             covered = end;
             text[i] = '*';
         } else if (i < covered) {

@@ -659,27 +659,10 @@ static enum tw_err add_missing(
     "SELECT count(*) FROM pragma_table_info('stamps')"                         \
     " WHERE name = 'ahead_ticks'"
 
-static enum tw_err add_clock(struct db *db, struct err *err)
-{
-    return add_missing(db, COUNT_CLOCK, ADD_CLOCK, err);
-}
-
 /* ---- identity of the file ---- */
 
 #define COUNT_IDENTITY                                                         \
     "SELECT count(*) FROM sqlite_schema WHERE name = 'identity'"
-
-static enum tw_err give_identity(struct db *db, struct err *err)
-{
-    char id[IDENTITY_LEN + 1], sql[160];
-
-    text_random_id(id);
-    sqlite3_snprintf(sizeof(sql), sql,
-        "CREATE TABLE identity (id TEXT NOT NULL);"
-        "INSERT INTO identity VALUES ('%s')",
-        id);
-    return add_missing(db, COUNT_IDENTITY, sql, err);
-}
 
 static enum tw_err read_identity(struct db *db, struct err *err)
 {
@@ -698,13 +681,20 @@ static enum tw_err read_identity(struct db *db, struct err *err)
     return code;
 }
 
+/* Reads the file's identity, after giving the file one if it has none. */
 static enum tw_err identify(struct db *db, struct err *err)
 {
+    char id[IDENTITY_LEN + 1], sql[160];
     enum tw_err code;
 
     if (strcmp(db->path, DB_MEMORY) == 0)
         return TW_OK;
-    code = give_identity(db, err);
+    text_random_id(id);
+    sqlite3_snprintf(sizeof(sql), sql,
+        "CREATE TABLE identity (id TEXT NOT NULL);"
+        "INSERT INTO identity VALUES ('%s')",
+        id);
+    code = add_missing(db, COUNT_IDENTITY, sql, err);
     if (code == TW_OK)
         code = read_identity(db, err);
     return code;
@@ -781,7 +771,7 @@ static enum tw_err make_usable(
     if (code == TW_OK)
         code = configure(db, err);
     if (code == TW_OK)
-        code = add_clock(db, err);
+        code = add_missing(db, COUNT_CLOCK, ADD_CLOCK, err);
     if (code == TW_OK)
         code = identify(db, err);
     return code == TW_OK ? try_writing(db, err) : code;

@@ -130,12 +130,6 @@ const char *pool_identity(const struct pool *pool)
 
 /* ---- both ways ---- */
 
-static enum tw_err stopped(struct exchange *exchange)
-{
-    return err_fail(&exchange->err, TW_STOPPED,
-        "the deadline has passed; the file was not accessed");
-}
-
 static enum tw_err too_long(struct pool *pool, struct exchange *exchange)
 {
     return err_fail(&exchange->err, TW_BUSY,
@@ -150,7 +144,8 @@ static enum tw_err run(struct db *db, struct request *request)
     enum tw_err code;
 
     if (!deadline_is_open(exchange->deadline, now_ms))
-        return stopped(exchange);
+        return err_fail(&exchange->err, TW_STOPPED,
+            "the deadline has passed; the file was not accessed");
     exchange->sent_ms = now_ms;
     code = request->body(db, request->arg, &exchange->err);
     request->date_ticks = db_now_ticks(db);
@@ -222,17 +217,6 @@ static void return_reader(struct pool *pool, struct db *db)
     platform_unlock(&pool->lock);
 }
 
-static enum tw_err open_reader(
-    struct pool *pool, struct exchange *exchange, struct db **ret)
-{
-    enum tw_err code = db_open(pool->path,
-        pool->writer ? DB_READER : DB_READ_ONLY, ret, &exchange->err);
-
-    if (code != TW_OK)
-        return_reader(pool, NULL);
-    return code;
-}
-
 /* An idle reader, or a new one below READERS_MAX. */
 static enum tw_err borrow_reader(struct pool *pool, int64_t until_ms,
     struct exchange *exchange, struct db **ret)
@@ -255,7 +239,11 @@ static enum tw_err borrow_reader(struct pool *pool, int64_t until_ms,
     if (code != TW_OK || (*ret && db_is_current(*ret)))
         return code;
     db_close(*ret);
-    return open_reader(pool, exchange, ret);
+    code = db_open(pool->path, pool->writer ? DB_READER : DB_READ_ONLY, ret,
+        &exchange->err);
+    if (code != TW_OK)
+        return_reader(pool, NULL);
+    return code;
 }
 
 /* What a connection read that is not current is not reliable: then it is
@@ -356,13 +344,6 @@ static void run_group(struct db *db, struct request *requests)
         fail_all(requests, code, &err);
 }
 
-/* Lock held. */
-static void enqueue(struct pool *pool, struct request *request)
-{
-    *pool->queued_end = request;
-    pool->queued_end = &request->next;
-}
-
 /* Lock held: removes all queued requests, and returns them as a list. */
 static struct request *take_queued(struct pool *pool)
 {
@@ -454,7 +435,8 @@ static void write_in_turn(
     bool done = false;
 
     platform_lock(&pool->lock);
-    enqueue(pool, own);
+    *pool->queued_end = own;
+    pool->queued_end = &own->next;
     platform_unlock(&pool->lock);
     while (!done) {
         bool taken;
