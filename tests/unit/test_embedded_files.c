@@ -40,9 +40,9 @@ static struct store *open_store(const char *path)
 static void remove_files(const char *path)
 {
     char name[64];
-    static const char *const ends[] = {"", "-wal", "-shm"};
+    static const char *const ends[] = {"", "-wal", "-shm", "-journal"};
 
-    for (size_t i = 0; i < 3; i++) {
+    for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++) {
         (void)snprintf(name, sizeof(name), "%s%s", path, ends[i]);
         (void)unlink(name);
     }
@@ -164,6 +164,126 @@ static void a_copy_with_a_log_is_read_whole(void **state)
     assert_int_equal(unlink(COPY "-wal"), 0);
     assert_true(read_by_others(f.table) >= 100);
     store_close(f.store);
+    fixture_done(&f);
+}
+
+/* Exits with the outcome of opening the copy, or with 100 and more; the error
+ * text must have expected in it. */
+static void open_copy(const char *expected)
+{
+    struct store *store = NULL;
+    struct err err = {""};
+    enum tw_err code;
+
+    if (geteuid() == 0 && (setegid(65534) != 0 || seteuid(65534) != 0))
+        _exit(100);
+    code = embedded_open_to_read("main", COPY, &store, &err);
+    if (!strstr(err.text, expected)) {
+        (void)fprintf(stderr, "%s\n", err.text);
+        _exit(101);
+    }
+    _exit((int)code);
+}
+
+/* What somebody is told who may write neither the copy nor its folder. */
+static int refused_to_others(const char *expected)
+{
+    int status = 0;
+    pid_t child;
+
+    assert_int_equal(chmod(COPY_FOLDER, 0555), 0);
+    child = fork();
+    assert_true(child >= 0);
+    if (child == 0)
+        open_copy(expected);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(chmod(COPY_FOLDER, 0755), 0);
+    return WEXITSTATUS(status);
+}
+
+static void a_log_that_cannot_be_read_is_named(void **state)
+{
+    struct fixture f;
+
+    (void)state;
+    fixture_init(&f, open_store(PATH));
+    fixture_fill(&f, "p", 7);
+    copy_file("");
+    copy_file("-wal");
+    assert_int_equal(chmod(COPY "-wal", 0), 0);
+    if (geteuid() != 0)
+        assert_int_not_equal(access(COPY "-wal", R_OK), 0);
+    assert_int_equal(
+        refused_to_others(COPY "-wal: it cannot be read"), TW_FULL);
+    /* Nothing is missing without it when it is empty. */
+    store_close(f.store);
+    assert_int_equal(unlink(COPY), 0);
+    copy_file("");
+    assert_int_equal(truncate(COPY "-wal", 0), 0);
+    assert_int_equal(read_by_others(f.table), 7);
+    fixture_done(&f);
+}
+
+/* Copies the file in the middle of a transaction, as after a crash: it has a
+ * part of the change. The file is not in WAL mode meanwhile. */
+static void copy_while_it_changes(const char *change)
+{
+    sqlite3 *sqlite;
+
+    assert_int_equal(sqlite3_open(PATH, &sqlite), SQLITE_OK);
+    assert_int_equal(sqlite3_exec(sqlite,
+                         "PRAGMA journal_mode = DELETE; PRAGMA cache_size = 1;"
+                         "BEGIN",
+                         NULL, NULL, NULL),
+        SQLITE_OK);
+    assert_int_equal(sqlite3_exec(sqlite, change, NULL, NULL, NULL), SQLITE_OK);
+    copy_file("");
+    copy_file("-journal");
+    sqlite3_close(sqlite);
+}
+
+static void a_copy_with_a_rollback_journal_is_refused(void **state)
+{
+    struct fixture f;
+
+    (void)state;
+    fixture_init(&f, open_store(PATH));
+    fixture_fill(&f, "p", 7);
+    store_close(f.store);
+    copy_while_it_changes("DELETE FROM entities;"
+                          "INSERT INTO bodies SELECT value, randomblob(20000)"
+                          " FROM json_each('[1,2,3,4,5,6,7,8,9,10]')");
+    assert_true(access(COPY "-journal", F_OK) == 0);
+    assert_int_equal(
+        refused_to_others(COPY "-journal must be rolled back first"),
+        TW_INVALID);
+    /* The owner's first command rolls it back. */
+    assert_int_equal(chmod(COPY, 0644), 0);
+    assert_int_equal(chmod(COPY "-journal", 0644), 0);
+    f.store = open_store(COPY);
+    assert_int_equal(strlen(fixture_all(&f)) + 1, 7 * strlen("p/0000 "));
+    store_close(f.store);
+    assert_exists(COPY "-journal", false);
+    assert_int_equal(chmod(COPY, 0444), 0);
+    assert_int_equal(read_by_others(f.table), 7);
+    fixture_done(&f);
+}
+
+static void an_empty_rollback_journal_is_ignored(void **state)
+{
+    struct fixture f;
+    int fd;
+
+    (void)state;
+    fixture_init(&f, open_store(PATH));
+    fixture_fill(&f, "p", 7);
+    store_close(f.store);
+    copy_file("");
+    fd = open(COPY "-journal", O_WRONLY | O_CREAT | O_CLOEXEC, 0444);
+    assert_true(fd >= 0);
+    (void)close(fd);
+    assert_int_equal(read_by_others(f.table), 7);
     fixture_done(&f);
 }
 
@@ -540,6 +660,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(a_copy_that_cannot_be_written_is_read),
         TEST(a_copy_with_a_log_is_read_whole),
+        TEST(a_log_that_cannot_be_read_is_named),
+        TEST(a_copy_with_a_rollback_journal_is_refused),
+        TEST(an_empty_rollback_journal_is_ignored),
         TEST(a_copy_with_all_files_is_read_whole),
         TEST(a_writer_that_comes_is_noticed),
         TEST(a_writer_that_came_and_left_is_noticed),

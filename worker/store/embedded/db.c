@@ -379,9 +379,32 @@ static int open_alone(struct db *db, const char *name)
     return result;
 }
 
+/* Refuses a file whose content is not complete without a file beside it that
+ * this process cannot use. Neither open_immutable() nor open_alone() rolls a
+ * journal back, and open_immutable() does not read the log. If other processes
+ * have the file open, SQLite checks its journal. */
+static enum tw_err check_beside(struct db *db, struct err *err)
+{
+    const struct file_state *state = &db->state;
+
+    file_state_read(db->path, &db->state);
+    if (state->log.unreadable != 0)
+        return err_fail(err, TW_FULL,
+            "%s-wal: it cannot be read, but it may hold the last writes to %s: "
+            "%s",
+            db->path, db->path, strerror(state->log.unreadable));
+    if (!state->is_shared &&
+        (state->journal.size > 0 || state->journal.unreadable != 0))
+        return err_fail(err, TW_INVALID,
+            "%s: a write to it was interrupted, and %s-journal must be rolled "
+            "back first: run any command once as a user who can write both "
+            "files",
+            db->path, db->path);
+    return TW_OK;
+}
+
 static int open_read_only(struct db *db, const char *name)
 {
-    file_state_read(db->path, &db->state);
     if (!db->state.is_shared)
         return db->state.log.size > 0 ? open_alone(db, name)
                                       : open_immutable(db, name);
@@ -784,6 +807,8 @@ static enum tw_err open_file(struct db *db, struct err *err)
 
     if (db->role == DB_WRITER && strcmp(db->path, DB_MEMORY) != 0)
         code = create_file(db->path, err);
+    else if (db->role == DB_READ_ONLY)
+        code = check_beside(db, err);
     if (code == TW_OK)
         code = open_handle(db, err);
     if (code == TW_OK)

@@ -28,10 +28,10 @@ enum db_role { DB_READER, DB_WRITER, DB_READ_ONLY };
  * db_open: path is borrowed. A file that the writer creates is readable by its
  * owner alone. Owned.
  *
- * TW_FULL: the file cannot be created, read or written; TW_INVALID: the file is
- * not a tableward file, or has a newer version (DB_READ_ONLY: or an older one,
- * which would have to be converted); TW_BUSY: another process kept the file
- * locked.
+ * TW_FULL: the file cannot be created, read or written. TW_INVALID: the file is
+ * not a tableward file, or has a newer version; or only a writer can make it
+ * readable (DB_READ_ONLY): it has an older version, which must be converted, or
+ * a rollback journal beside it. TW_BUSY: another process kept the file locked.
  */
 TW_MUST_USE enum tw_err db_open(
     const char *path, enum db_role role, struct db **ret, struct err *err);

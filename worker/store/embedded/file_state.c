@@ -2,8 +2,11 @@
 /* What stat() tells about a store's file and the files beside it. */
 #include "worker/store/embedded/file_state.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "worker/base/mem.h"
 
@@ -24,6 +27,10 @@ static struct file_stamp stamp_of(const char *path, const char *end)
             .changed_ns =
                 (int64_t)is.st_ctim.tv_sec * NS_PER_S + is.st_ctim.tv_nsec,
         };
+    else if (errno != ENOENT)
+        stamp.unreadable = errno;
+    if (stamp.size > 0 && faccessat(AT_FDCWD, name, R_OK, AT_EACCESS) != 0)
+        stamp.unreadable = errno;
     mem_free(name);
     return stamp;
 }
@@ -37,6 +44,7 @@ void file_state_read(const char *path, struct file_state *ret)
     *ret = (struct file_state){
         .file = stamp_of(target, ""),
         .log = stamp_of(target, "-wal"),
+        .journal = stamp_of(target, "-journal"),
     };
     ret->is_shared = ret->log.exists && stamp_of(target, "-shm").exists;
     free(real);
@@ -52,5 +60,6 @@ static bool stamp_equal(const struct file_stamp *a, const struct file_stamp *b)
 bool file_state_equal(const struct file_state *a, const struct file_state *b)
 {
     return a->is_shared == b->is_shared && stamp_equal(&a->file, &b->file) &&
-           stamp_equal(&a->log, &b->log);
+           stamp_equal(&a->log, &b->log) &&
+           stamp_equal(&a->journal, &b->journal);
 }
