@@ -16,6 +16,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "tests/support/virtual_platform.h"
 #include "worker/base/platform.h"
 #include "worker/store/embedded/embedded.h"
 #include "worker/store/embedded/file_state.h"
@@ -461,6 +462,7 @@ static void a_copy_made_by_vacuum_gets_its_log_again(void **state)
 
 /* ---- space ---- */
 
+#define STEP_PAGES 1024 /* that one step gives back at most: 4 MiB */
 #define BIG_COUNT 200
 #define BIG_BYTES 30000 /* 8 pages */
 
@@ -568,6 +570,30 @@ static void a_purged_file_becomes_small(void **state)
     fixture_done(&f);
 }
 
+/* The clock hardly moves, so that the time of a step is no limit. */
+static void one_step_takes_few_pages_of_many(void **state)
+{
+    struct fixture f;
+    int64_t before, after;
+
+    (void)state;
+    virtual_platform_use(&(struct virtual_options){.seed = 1});
+    fixture_init(&f, open_store(PATH));
+    for (unsigned i = 0; i < 400; i += 100)
+        insert_big(&f, i, i + 100);
+    for (unsigned i = 0; i < 400; i += 100)
+        delete_some(&f, i, i + 95);
+    before = ask_file(PATH, "PRAGMA page_count");
+    assert_true(ask_file(PATH, "PRAGMA freelist_count") > 2 * STEP_PAGES);
+    assert_true(give_back_once(f.store));
+    after = ask_file(PATH, "PRAGMA page_count");
+    assert_int_equal(before - after, STEP_PAGES);
+    assert_int_equal(strlen(fixture_all(&f)) + 1, 20 * strlen("p/0000 "));
+    store_close(f.store);
+    fixture_done(&f);
+    virtual_platform_end();
+}
+
 /* Most of a small file; then more than 4 MiB, but less than a quarter. */
 static void little_unused_space_is_kept(void **state)
 {
@@ -668,6 +694,7 @@ int main(void)
         TEST(a_writer_that_came_and_left_is_noticed),
         TEST(a_copy_made_by_vacuum_gets_its_log_again),
         TEST(a_purged_file_becomes_small),
+        TEST(one_step_takes_few_pages_of_many),
         TEST(little_unused_space_is_kept),
         TEST(a_kill_between_the_steps_loses_nothing),
         TEST(a_file_of_a_former_release_stays_as_it_is),

@@ -53,12 +53,15 @@
 /*
  * Free pages of the file, of 4 KiB. Later entities use them again, so only a
  * file with many of them is shortened: from FREE_PAGES_BEGIN, if they are a
- * quarter of the file, down to FREE_PAGES_KEPT. One transaction takes
- * GIVE_BACK_MS, which is how long other writers wait for it.
+ * quarter of the file, down to FREE_PAGES_KEPT. Other writers wait while
+ * db_give_back() cuts pages off, and while the pages that it moved are synced.
+ * So one transaction cuts off at most GIVE_BACK_PAGES (4 MiB), and fewer if
+ * that takes GIVE_BACK_MS.
  */
 #define FREE_PAGES_BEGIN 1024
 #define FREE_PAGES_KEPT 256
 #define FREE_SHARE 4
+#define GIVE_BACK_PAGES 1024
 #define GIVE_BACK_MS 10
 
 struct db {
@@ -1049,6 +1052,8 @@ enum tw_err db_give_back(struct db *db, int64_t pages, struct err *err)
     sqlite3_stmt *statement = NULL;
     int result, ended;
 
+    if (pages > GIVE_BACK_PAGES)
+        pages = GIVE_BACK_PAGES;
     sqlite3_snprintf(
         sizeof(sql), sql, "PRAGMA incremental_vacuum(%lld)", (long long)pages);
     result = sqlite3_prepare_v2(db->sqlite, sql, -1, &statement, NULL);

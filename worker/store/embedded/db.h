@@ -99,9 +99,9 @@ void db_tidy(struct db *db);
  * and fewer are enough. Always 0 for a file that an earlier release created,
  * which keeps its free pages for later entities.
  *
- * db_give_back: cut at most `pages` free pages off the end of the file, at
- * least one and for some milliseconds at most. Call in a transaction of the
- * writer.
+ * db_give_back: cut at most `pages` free pages off the end of the file: at
+ * least one, at most 4 MiB, and for some milliseconds at most. Call in a
+ * transaction of the writer.
  */
 TW_MUST_USE enum tw_err db_spare_pages(
     struct db *db, bool goes_on, int64_t *ret, struct err *err);
