@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Slow questions: who waits, what is given again, what is forgotten. */
+/* Slow questions: nobody waits; what is given again, what is forgotten. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -19,8 +19,8 @@
 
 static struct platform_mutex lock;
 static struct platform_cond changed;
-static unsigned calls;
-static bool closed; /* no answer is found */
+static unsigned begun, calls; /* number of answers looked for, and found */
+static bool closed;           /* no answer is found */
 
 static struct buf body;
 static unsigned status;
@@ -30,11 +30,22 @@ static void count(void *context, const char *question, struct answer *ret)
 {
     (void)context;
     platform_lock(&lock);
+    begun++;
+    platform_wake_all(&changed);
     while (closed)
         (void)platform_wait(&changed, &lock, PLATFORM_NEVER);
     buf_add_format(&ret->body, "%u %s", calls++, question);
     platform_unlock(&lock);
     ret->status = 201;
+}
+
+/* Wait until this many answers are looked for. */
+static void await_call(unsigned number)
+{
+    platform_lock(&lock);
+    while (begun < number)
+        (void)platform_wait(&changed, &lock, PLATFORM_NEVER);
+    platform_unlock(&lock);
 }
 
 static void set_closed(bool to)
@@ -45,17 +56,16 @@ static void set_closed(bool to)
     platform_unlock(&lock);
 }
 
-static struct answers *begin(int64_t fresh_ms, int64_t wait_ms)
+static struct answers *begin(int64_t fresh_ms, int64_t old_ms)
 {
-    calls = 0;
+    begun = calls = 0;
     closed = false;
     return answers_new(&(struct answers_options){
         .name = "test",
         .answer = count,
         .max_bytes = MAX_BYTES,
         .fresh_ms = fresh_ms,
-        .old_ms = fresh_ms,
-        .wait_ms = wait_ms,
+        .old_ms = old_ms,
     });
 }
 
@@ -73,31 +83,58 @@ static void assert_answer(
     assert_int_equal(status, 201);
 }
 
+/* Ask as a page does, again and again; the first answer must be pending. */
+static void assert_new_answer(
+    struct answers *answers, const char *question, const char *answer)
+{
+    enum answers_state asked = ask(answers, question);
+
+    assert_int_equal(asked, ANSWERS_PENDING);
+    while (asked == ANSWERS_PENDING)
+        asked = ask(answers, question);
+    assert_int_equal(asked, ANSWERS_READY);
+    assert_string_equal(buf_text(&body), answer);
+    assert_int_equal(status, 201);
+}
+
+/* Nor does a question whose answer is found in no time keep the thread of the
+ * HTTP server. */
+static void nobody_waits_for_an_answer(void **state)
+{
+    struct answers *answers = begin(LONG_MS, LONG_MS);
+
+    (void)state;
+    assert_int_equal(ask(answers, "quick"), ANSWERS_PENDING);
+    answers_free(answers);
+}
+
 static void a_fresh_answer_is_given_again(void **state)
 {
     struct answers *answers = begin(LONG_MS, LONG_MS);
 
     (void)state;
+    assert_new_answer(answers, "a", "0 a");
     assert_answer(answers, "a", "0 a");
-    assert_answer(answers, "a", "0 a");
-    assert_answer(answers, "ab", "1 ab");
+    assert_new_answer(answers, "ab", "1 ab");
     assert_answer(answers, "a", "0 a");
     answers_forget(answers);
-    assert_answer(answers, "a", "2 a");
+    assert_new_answer(answers, "a", "2 a");
     answers_free(answers);
 }
 
-static void an_old_answer_is_not_given_again(void **state)
+/* A page that is far away asks again only after the answer is no longer fresh;
+ * it would never get one. */
+static void an_old_answer_is_given_to_the_first_who_asks(void **state)
 {
     struct answers *answers = begin(0, LONG_MS);
 
     (void)state;
-    assert_answer(answers, "a", "0 a");
-    assert_answer(answers, "a", "1 a");
+    assert_new_answer(answers, "a", "0 a");
+    assert_new_answer(answers, "a", "1 a");
     answers_free(answers);
 }
 
-/* Ask until the answer is ready; it comes by itself. */
+/* Wait until the answer is ready, without asking for it. */
 static void wait_for(struct answers *answers, const char *question)
 {
     enum answers_state looked;
@@ -109,9 +146,26 @@ static void wait_for(struct answers *answers, const char *question)
     } while (looked == ANSWERS_PENDING);
 }
 
+/* What is read before a change and during it is old afterwards. */
+static void a_forgotten_answer_is_given_to_nobody(void **state)
+{
+    struct answers *answers = begin(LONG_MS, LONG_MS);
+
+    (void)state;
+    set_closed(true);
+    assert_int_equal(ask(answers, "a"), ANSWERS_PENDING);
+    await_call(1);
+    answers_forget(answers);
+    set_closed(false);
+    while (ask(answers, "a") == ANSWERS_PENDING)
+        continue;
+    assert_string_equal(buf_text(&body), "1 a");
+    answers_free(answers);
+}
+
 static void a_slow_answer_is_pending_and_comes_later(void **state)
 {
-    struct answers *answers = begin(LONG_MS, 1);
+    struct answers *answers = begin(LONG_MS, LONG_MS);
 
     (void)state;
     set_closed(true);
@@ -129,7 +183,7 @@ static void a_slow_answer_is_pending_and_comes_later(void **state)
 
 static void too_many_pending_questions_are_refused(void **state)
 {
-    struct answers *answers = begin(LONG_MS, 1);
+    struct answers *answers = begin(LONG_MS, LONG_MS);
     char question[16];
 
     (void)state;
@@ -151,15 +205,16 @@ static void too_many_pending_questions_are_refused(void **state)
 static void what_was_not_asked_for_lately_makes_room(void **state)
 {
     struct answers *answers = begin(LONG_MS, LONG_MS);
-    char question[16];
+    char question[16], answer[20];
 
     (void)state;
     for (int i = 0; i < ANSWERS_MAX; i++) {
         (void)snprintf(question, sizeof(question), "q%d", i);
-        assert_int_equal(ask(answers, question), ANSWERS_READY);
+        (void)snprintf(answer, sizeof(answer), "%d q%d", i, i);
+        assert_new_answer(answers, question, answer);
     }
     assert_answer(answers, "q0", "0 q0");
-    assert_int_equal(ask(answers, "one more"), ANSWERS_READY);
+    assert_int_equal(ask(answers, "one more"), ANSWERS_PENDING);
     assert_int_equal(answers_look(answers, "q1", &status, &body), ANSWERS_NONE);
     assert_answer(answers, "q0", "0 q0");
     answers_free(answers);
@@ -215,8 +270,10 @@ static int tear_down(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(nobody_waits_for_an_answer),
         cmocka_unit_test(a_fresh_answer_is_given_again),
-        cmocka_unit_test(an_old_answer_is_not_given_again),
+        cmocka_unit_test(an_old_answer_is_given_to_the_first_who_asks),
+        cmocka_unit_test(a_forgotten_answer_is_given_to_nobody),
         cmocka_unit_test(a_slow_answer_is_pending_and_comes_later),
         cmocka_unit_test(too_many_pending_questions_are_refused),
         cmocka_unit_test(what_was_not_asked_for_lately_makes_room),

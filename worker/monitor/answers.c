@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * One thread answers questions, the one that waits longest first. All state is
- * guarded by `lock`, which is not held while an answer is looked for.
+ * One thread answers questions, the one that has waited longest first. All
+ * state is guarded by `lock`, which is not held while an answer is looked for.
  */
 #include "worker/monitor/answers.h"
 
@@ -20,10 +20,11 @@ enum stage {
 
 struct entry {
     enum stage stage;
-    char *question;   /* owned */
-    uint64_t turn;    /* WAITING: order of questions */
-    uint64_t used;    /* when it was asked for last, in turns */
-    int64_t until_ms; /* READY: the answer is given again until then */
+    char *question;         /* owned */
+    uint64_t turn;          /* WAITING: order of questions */
+    uint64_t used;          /* when the question was asked last, in turns */
+    int64_t until_ms;       /* READY: the answer is given until then */
+    int64_t first_until_ms; /* READY: the same, but to the first who asks */
     struct answer answer;
 };
 
@@ -67,25 +68,25 @@ static int64_t fresh_ms(const struct answers_options *options, int64_t took_ms)
 
 static void work(struct answers *answers, struct entry *entry)
 {
+    const struct answers_options *options = &answers->options;
     struct answer answer = {.status = 200};
     int64_t began_ms = platform_boot_ms(), now_ms;
     uint64_t forgets = answers->forgets;
 
     entry->stage = STAGE_WORKING;
     platform_unlock(&answers->lock);
-    buf_init(&answer.body, answers->options.max_bytes);
-    answers->options.answer(answers->options.context, entry->question, &answer);
+    buf_init(&answer.body, options->max_bytes);
+    options->answer(options->context, entry->question, &answer);
     now_ms = platform_boot_ms();
     platform_lock(&answers->lock);
     buf_done(&entry->answer.body);
     entry->answer = answer;
     entry->stage = STAGE_READY;
-    /* What was read before a change is given to those who wait for it only. */
-    entry->until_ms =
-        answers->forgets == forgets
-            ? now_ms + fresh_ms(&answers->options, now_ms - began_ms)
-            : 0;
-    platform_wake_all(&answers->changed);
+    entry->until_ms = entry->first_until_ms = 0;
+    if (answers->forgets == forgets) {
+        entry->until_ms = now_ms + fresh_ms(options, now_ms - began_ms);
+        entry->first_until_ms = now_ms + options->old_ms;
+    }
 }
 
 static void tick(struct answers *answers)
@@ -162,29 +163,28 @@ static struct entry *place(struct answers *answers)
     return oldest;
 }
 
-static bool is_fresh(const struct entry *entry, int64_t now_ms)
+/* Must the thread find an answer to the question? */
+static bool needs_answer(const struct entry *entry, int64_t now_ms)
 {
-    return entry->stage == STAGE_READY && now_ms < entry->until_ms;
+    return entry->stage == STAGE_FREE ||
+           (entry->stage == STAGE_READY && now_ms >= entry->until_ms &&
+               now_ms >= entry->first_until_ms);
 }
 
 static void copy(struct entry *entry, unsigned *ret_status, struct buf *to)
 {
+    entry->first_until_ms = 0;
     *ret_status = entry->answer.status;
     buf_add_slice(to, buf_slice(&entry->answer.body));
     to->overflow |= entry->answer.body.overflow;
 }
 
-/* Make the thread look for an answer, and wait for it. */
+/* Make the thread look for an answer. */
 static void request(struct answers *answers, struct entry *entry)
 {
-    int64_t until_ms = platform_boot_ms() + answers->options.wait_ms;
-
     entry->stage = STAGE_WAITING;
     entry->turn = ++answers->turns;
     platform_wake_all(&answers->changed);
-    while (!answers->closing && entry->stage != STAGE_READY &&
-           platform_wait(&answers->changed, &answers->lock, until_ms))
-        ;
 }
 
 enum answers_state answers_ask(struct answers *answers, const char *question,
@@ -201,11 +201,8 @@ enum answers_state answers_ask(struct answers *answers, const char *question,
             entry->question = mem_text(question, strlen(question));
     }
     if (entry) {
-        int64_t now_ms = platform_boot_ms();
-
         entry->used = ++answers->turns;
-        if (entry->stage == STAGE_FREE ||
-            (entry->stage == STAGE_READY && !is_fresh(entry, now_ms)))
+        if (needs_answer(entry, platform_boot_ms()))
             request(answers, entry);
     }
     if (!entry)
@@ -239,7 +236,7 @@ void answers_forget(struct answers *answers)
     platform_lock(&answers->lock);
     answers->forgets++;
     for (size_t i = 0; i < ANSWERS_MAX; i++)
-        answers->entries[i].until_ms = 0;
+        answers->entries[i].until_ms = answers->entries[i].first_until_ms = 0;
     platform_unlock(&answers->lock);
 }
 

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Answers to questions that take longer than a handler of the HTTP server may:
- * readings of the ledger, changes of runs. A handler asks; the module's one
- * thread finds the answer; a request with the same question soon after gets the
- * same answer. So any number of open pages costs one reading at a time, and a
- * store that does not respond holds up neither metrics nor health.
+ * readings of the ledger, changes of runs. A handler asks and never waits: the
+ * module's one thread finds the answer, and the client sends its request again
+ * to get it. Requests with the same question soon after get the same answer. So
+ * any number of open pages costs one reading at a time, and no reading, however
+ * slow its store, holds up metrics or health.
  */
 #ifndef TW_MONITOR_ANSWERS_H
 #define TW_MONITOR_ANSWERS_H
@@ -13,8 +14,8 @@
 
 #include "worker/base/buf.h"
 
-/* Questions that are kept with their answers. A further one replaces the
- * answered one that was asked for least recently. */
+/* Number of questions that are kept, with their answers. A further question
+ * replaces the answered one that was asked least recently. */
 #define ANSWERS_MAX 8
 
 struct answer {
@@ -24,25 +25,25 @@ struct answer {
 
 struct answers_options {
     const char *name; /* of the thread */
-    /* answer: find the answer; called on the module's thread. ret is 200 with
-     * an empty body, of at most max_bytes. */
+    /* answer: find the answer; called on the module's thread. ret has status
+     * 200 and an empty body, which may grow to max_bytes. */
     void (*answer)(void *context, const char *question, struct answer *ret);
     /* tick: called on the module's thread every tick_ms; NULL: never. */
     void (*tick)(void *context);
     int64_t tick_ms;
     void *context;
     size_t max_bytes;
-    int64_t fresh_ms; /* an answer is given again for so long, */
-    int64_t share;    /* or for share times as long as it took to find, */
-    int64_t old_ms;   /* but no longer than this */
-    int64_t wait_ms;  /* answers_ask() waits so long for a new answer */
+    /* An answer is given again for fresh_ms, or for `share` times as long as it
+     * took to find, if that is longer; never for longer than old_ms. An answer
+     * that nobody has got is kept for old_ms for the first who asks. */
+    int64_t fresh_ms, share, old_ms;
 };
 
 enum answers_state {
     ANSWERS_READY,
     ANSWERS_PENDING, /* ask again soon */
-    ANSWERS_NONE,    /* answers_look(): the question was not asked, or long ago;
-                        answers_ask(): too many questions are pending */
+    ANSWERS_NONE,    /* answers_look(): the question is not kept; answers_ask():
+                        too many questions are pending */
 };
 
 struct answers;
@@ -53,17 +54,18 @@ struct answers *answers_new(const struct answers_options *options);
 void answers_free(struct answers *answers);
 
 /*
- * answers_ask: *ret_status and the text in body get the answer if it is
- * ANSWERS_READY. Only a call that makes the thread look for a new answer waits,
- * for at most wait_ms. answers_look: the same for the question that begins with
- * `beginning`; never waits, and asks nothing. One thread calls both.
+ * answers_ask: ANSWERS_READY: *ret_status and the text in body get the answer.
+ * If no answer is ready, the module's thread is made to find one. answers_look:
+ * the same for the kept question that begins with `beginning`, but no answer is
+ * looked for. Neither waits. One thread calls both.
  */
 enum answers_state answers_ask(struct answers *answers, const char *question,
     unsigned *ret_status, struct buf *body);
 enum answers_state answers_look(struct answers *answers, const char *beginning,
     unsigned *ret_status, struct buf *body);
 
-/* answers_forget: every answer is read again when it is requested next. */
+/* answers_forget: give no answer again that is known now or being looked for:
+ * call after a change that such an answer does not show. */
 void answers_forget(struct answers *answers);
 
 #endif

@@ -418,7 +418,8 @@ static struct slice member(const struct json *body, const char *name)
                                                     : (struct slice){0};
 }
 
-/* Let the other thread make the change, and wait a moment for the outcome. */
+/* Make the thread of changes make the change; the response has the text under
+ * which its outcome is asked for. */
 static void ask_change(struct api *api, const char *name, struct slice job,
     struct slice id, struct http_response *response)
 {
@@ -511,7 +512,6 @@ struct api *api_new(const struct api_options *options)
         .fresh_ms = READ_FRESH_MS,
         .share = READ_SHARE,
         .old_ms = READ_OLD_MS,
-        .wait_ms = API_WAIT_MS,
     });
     api->changes = answers_new(&(struct answers_options){
         .name = "changes",
@@ -520,7 +520,6 @@ struct api *api_new(const struct api_options *options)
         .max_bytes = CHANGE_MAX_BYTES,
         .fresh_ms = CHANGE_KEPT_MS,
         .old_ms = CHANGE_KEPT_MS,
-        .wait_ms = API_WAIT_MS,
     });
     return api;
 }

@@ -8,13 +8,14 @@
  *   GET  /api/overview     queues, counts, open, failed and ended runs
  *   GET  /api/runs         ?state=S,S &job=J &limit=N &before=NEXT
  *   GET  /api/run          ?job=J &id=I: one run, with its message
- *   GET  /api/outcome      ?of=PENDING: of a change
+ *   GET  /api/outcome      ?of=TEXT: of a change, TEXT being its Pending
  *   POST /api/retry, drop, pause, resume, cancel, finish: {"Job", "Id"}
  *   POST /api/check        200 if the token is right
  *
- * What needs the store is done by two threads (answers.h): a request that would
- * wait longer than API_WAIT_MS gets status 202, {"Pending": ...}, and is sent
- * again; a change is asked for with /api/outcome. Every failure is {"Error":
+ * Two threads do what needs the store (answers.h), and no handler waits for
+ * them. A GET whose answer is not known yet gets status 202, {"Pending": true},
+ * and the client sends it again. A change always gets status 202, {"Pending":
+ * TEXT}; GET /api/outcome?of=TEXT has its outcome. Every failure is {"Error":
  * sentence}. access.h says which requests are served.
  */
 #ifndef TW_MONITOR_API_H
@@ -29,7 +30,6 @@ struct api;
 struct definition;
 
 #define API_ROUTES 17
-#define API_WAIT_MS 100
 
 struct api_options {
     /* With this definition's admin_token_file; borrowed until api_free(). */

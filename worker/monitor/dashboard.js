@@ -6,7 +6,7 @@
 
 const EVERY_MS = 3000;
 const HISTORY_EVERY_MS = 10000;
-const PENDING_MS = 150;
+const PENDING_MIN_MS = 20, PENDING_MAX_MS = 160;
 const PATIENCE_MS = 30000;
 const PAGE = 100;
 const SHOWN = {running: 200, held: 100, waiting: 50, paused: 100, queued: 20};
@@ -138,9 +138,11 @@ async function answer_of(response) {
   throw Object.assign(new Error(body.Error), {status: response.status});
 }
 
-// get: waits until the answer is there.
+// get: the worker responds with 202 until it has found the answer, which takes
+// some milliseconds or, with a slow store, seconds.
 async function get(path) {
   const until = Date.now() + PATIENCE_MS;
+  let wait_ms = PENDING_MIN_MS;
   for (;;) {
     const response = await fetch(path, {cache: 'no-store'});
     const date = Date.parse(response.headers.get('Date'));
@@ -149,7 +151,8 @@ async function get(path) {
     const body = await answer_of(response);
     if (response.status !== 202) return body;
     if (Date.now() > until) throw new Error('the worker has not answered yet');
-    await sleep(PENDING_MS);
+    await sleep(wait_ms);
+    wait_ms = Math.min(2 * wait_ms, PENDING_MAX_MS);
   }
 }
 
