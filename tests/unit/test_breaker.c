@@ -177,6 +177,54 @@ static void a_service_is_reached_once_a_request_has_left(void **state)
     end(&faulty, inner);
 }
 
+static enum fault loses_slowly(void *ctx, enum store_call call, unsigned n)
+{
+    const int64_t *took_ms = ctx;
+
+    (void)call;
+    (void)n;
+    virtual_sleep(*took_ms);
+    return FAULT_LOSE_REQUEST;
+}
+
+/* The dashboard and the metrics wait for less time than a run: a store that
+ * responds later is there for runs. A connection that breaks before that time
+ * says as much as any other. */
+static void a_brief_time_out_is_no_failure(void **state)
+{
+    static const struct {
+        int64_t took_ms;
+        bool brief, open;
+    } CASES[] = {
+        {3000, true, false},
+        {3000, false, true},
+        {1000, true, true},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(CASES) / sizeof(CASES[0]); i++) {
+        int64_t took_ms = CASES[i].took_ms;
+        struct deadline deadline;
+        struct exchange exchange = {.deadline = &deadline};
+        struct faulty faulty;
+        struct store *inner = begin(&faulty);
+
+        deadline_init(&deadline, PLATFORM_NEVER, 3000);
+        deadline.brief = CASES[i].brief;
+        faulty.choose = loses_slowly;
+        faulty.ctx = &took_ms;
+        for (unsigned n = 0; n < BREAKER_FAILURES; n++)
+            assert_int_equal(
+                store_create_table(&faulty.outer.store, &exchange, "Blogs"),
+                TW_UNKNOWN);
+        assert_int_equal(exchange.breaker_open, CASES[i].open);
+        assert_int_equal(
+            breaker_is_away(&faulty.outer.store.breakers[SERVICE_TABLES]),
+            CASES[i].open);
+        end(&faulty, inner);
+    }
+}
+
 /* An error that the service itself answers says that it is there. */
 static void what_counts_as_a_response(void **state)
 {
@@ -215,6 +263,7 @@ int main(void)
         cmocka_unit_test(while_it_is_open_one_probe_a_second_leaves),
         cmocka_unit_test(four_that_cannot_be_sent_open_it),
         cmocka_unit_test(what_counts_as_a_response),
+        cmocka_unit_test(a_brief_time_out_is_no_failure),
         cmocka_unit_test(a_store_that_nobody_answers_for_is_probed),
         cmocka_unit_test(a_service_is_reached_once_a_request_has_left),
     };

@@ -22,7 +22,7 @@ void deadline_init(
     deadline->request_ms = held_between(
         request_ms, DEADLINE_REQUEST_MIN_MS, DEADLINE_REQUEST_MAX_MS);
     deadline->clock = NULL;
-    deadline->renews = false;
+    deadline->renews = deadline->brief = false;
 }
 
 void deadline_watch(

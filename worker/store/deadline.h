@@ -20,6 +20,9 @@ struct deadline {
     struct lease_clock *clock; /* borrowed; NULL: none */
     bool renews; /* this deadline is for lease renewals: it is open even while
                     the clock is in doubt */
+    bool brief;  /* request_ms is shorter than the requests of runs may take: a
+                    request that had no response within request_ms is no
+                    failure of its service (breaker.h) */
 };
 
 /* Maximum duration of a request that no lease bounds: the service's own limit

@@ -270,6 +270,20 @@ static void note_date(struct store *store, enum store_service service,
     spin_lock_release(&store->dated_lock);
 }
 
+/* libcurl's clock and platform_boot_ms() differ by less. */
+#define BRIEF_SLACK_MS 100
+
+/* Did a request without a response end because its limit is a short one? A
+ * request of a run might have had a response. */
+static bool was_brief(const struct exchange *exchange)
+{
+    const struct deadline *deadline = exchange->deadline;
+
+    return deadline && deadline->brief &&
+           platform_boot_ms() - exchange->began_ms >=
+               deadline->request_ms - BRIEF_SLACK_MS;
+}
+
 /* Call after every request: records its Date and outcome, and counts it. */
 static enum tw_err note_outcome(struct store *store,
     enum meter_operation operation, struct exchange *exchange,
@@ -290,8 +304,8 @@ static enum tw_err note_outcome(struct store *store,
         return outcome; /* these outcomes show nothing about the service */
     if (is_response(exchange, outcome))
         breaker_respond(breaker, exchange->sent_ms, outcome == TW_REFUSED);
-    else if (breaker_fail(breaker, platform_boot_ms(), exchange->sent_ms,
-                 exchange->err.text))
+    else if (!was_brief(exchange) && breaker_fail(breaker, platform_boot_ms(),
+                                         exchange->sent_ms, exchange->err.text))
         exchange->breaker_open = true;
     return outcome;
 }
