@@ -10,6 +10,7 @@
 #include "worker/base/json.h"
 #include "worker/base/text.h"
 #include "worker/monitor/api.h"
+#include "worker/monitor/view.h"
 
 #define JOB "delete-channel"
 #define NOW platform_wall_ticks()
@@ -473,6 +474,32 @@ static void the_page_says_whether_it_only_shows(void **state)
     assert_true(json_boolean(json_get(f->json, "ReadOnly")));
 }
 
+/* ---- readings, in a virtual world ---- */
+
+/* Runs wait longer for a response than a reading, so that its time-outs must
+ * not stop them. */
+static void time_outs_of_readings_open_no_breaker(void **state)
+{
+    struct workbench *bench = *state;
+    struct store *store = &bench->wrapped.store;
+    struct view *view = view_new();
+    struct buf to;
+    struct err err;
+
+    buf_init(&to, VIEW_MAX_BYTES);
+    platform_lock(&bench->lock);
+    bench->down = true;
+    bench->delay_ms = 3000;
+    platform_unlock(&bench->lock);
+    for (int i = 0; i < BREAKER_FAILURES; i++)
+        assert_int_not_equal(
+            view_overview(view, &bench->definition, &to, &err), TW_OK);
+    for (int i = 0; i < STORE_SERVICES; i++)
+        assert_false(breaker_is_away(&store->breakers[i]));
+    buf_done(&to);
+    view_free(view);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
 
 int main(void)
@@ -497,6 +524,8 @@ int main(void)
         TEST(a_body_that_names_no_run_is_refused),
         TEST(another_name_reads_nothing),
         TEST(the_page_says_whether_it_only_shows),
+        cmocka_unit_test_setup_teardown(time_outs_of_readings_open_no_breaker,
+            workbench_set_up_virtual, workbench_tear_down_virtual),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -383,6 +383,33 @@ static void a_slow_or_dead_store_holds_up_no_scrape(void **state)
     stop(&measured);
 }
 
+/* Runs wait longer for a response than the sampler, so that its time-outs must
+ * not stop them. No consumer runs here: its own requests would count. */
+static void time_outs_of_samples_open_no_breaker(void **state)
+{
+    struct workbench *bench = *state;
+    struct store *store = &bench->wrapped.store;
+    struct measured measured;
+    struct consumer_options options = {
+        .definition = definition_hold(&bench->definition)};
+
+    options.activity = measured.activity = activity_new();
+    service_new(&measured.service, &options);
+    measured.metrics =
+        metrics_new(measured.service.consumer, measured.activity);
+    set_store(bench, true, 5000);
+    for (int i = 0; i < 1000; i++) {
+        mem_free(scrape(&measured));
+        virtual_sleep(1000);
+    }
+    assert_true(4 * samples_taken(bench) >= BREAKER_FAILURES);
+    assert_false(breaker_is_away(&store->breakers[SERVICE_QUEUES]));
+    set_store(bench, false, 0);
+    metrics_free(measured.metrics);
+    service_free(&measured.service);
+    activity_free(measured.activity);
+}
+
 /* ---- archives, stores, the configuration ---- */
 
 static const char *has_archive(const struct job *job)
@@ -541,6 +568,7 @@ int main(void)
         TEST(lengths_of_queues_and_poison_queues_are_shown),
         TEST(the_age_of_a_message_grows_between_two_samples),
         TEST(queues_are_asked_seldom_and_only_while_somebody_looks),
+        TEST(time_outs_of_samples_open_no_breaker),
         TEST(a_slow_or_dead_store_holds_up_no_scrape),
         TEST(free_space_of_an_archive_is_shown),
         TEST(requests_are_shown_by_operation_and_outcome),

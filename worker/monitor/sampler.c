@@ -150,6 +150,7 @@ static void read_queues(struct sampler *sampler,
         .sampler = sampler, .store = definition_store(definition)};
 
     deadline_init(&reading.deadline, PLATFORM_NEVER, REQUEST_MS);
+    reading.deadline.brief = true;
     ret->queues = mem_array(setup->queue_count + 1, sizeof(*ret->queues));
     for (size_t i = 0; i < setup->queue_count; i++)
         if (!gives_up(sampler, false))

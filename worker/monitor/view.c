@@ -21,7 +21,7 @@
 #include "worker/store/store.h"
 
 #define REQUESTS 8
-/* No request of a reading starts later, and none takes longer. */
+/* A reading ends, and a request of it ends, after this time at the latest. */
 #define READING_MS 8000
 #define REQUEST_MS 3000
 /* How long index rows are used for pages: several are cut from the same rows.
@@ -111,6 +111,7 @@ static void begin(struct reading *reading, struct view *view,
     reading->view = view;
     reading->definition = definition;
     deadline_init(&reading->deadline, now_ms + READING_MS, REQUEST_MS);
+    reading->deadline.brief = true;
     reading->reader = (struct runs_reader){
         .client = pool_client_new(view->request_pool, &reading->deadline),
         .store = definition_store(definition),
