@@ -1507,6 +1507,14 @@ a_reload_is_seen_in_the_metrics() {
     get /metrics
     prints '^tableward_config_last_reload_successful 1$'
     prints '^tableward_ready 1$'
+    # Valid, and refused because Cosmos DB has no queues to receive from.
+    sed 's|main: {embedded: .*}|main: {azure: {connection_string: "AccountName=a;AccountKey=a2V5;TableEndpoint=https://a.table.cosmos.azure.com:443/"}}|' \
+        good.yaml >listens.yaml
+    kill -HUP "$pid"
+    wait_for "is refused, and the old one stays: store 'main' has no queues" err
+    get /metrics
+    prints '^tableward_config_last_reload_successful 0$'
+    prints '^tableward_ready 1$'
     cp good.yaml listens.yaml
     kill -TERM "$pid"
     wait "$pid" || fail "SIGTERM ends the worker with $?"

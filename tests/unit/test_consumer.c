@@ -1385,6 +1385,15 @@ static struct definition *read_without_queues(void *context)
     return &reload_definition;
 }
 
+static unsigned accepted_reloads, refused_reloads;
+
+static void count_reload(void *context, const struct definition *accepted)
+{
+    (void)context;
+    accepted_reloads += accepted != NULL;
+    refused_reloads += accepted == NULL;
+}
+
 static void refuses_reload(
     struct workbench *bench, struct definition *(*reload)(void *context))
 {
@@ -1392,12 +1401,16 @@ static void refuses_reload(
     struct consumer_options options = {
         .definition = definition_hold(&bench->definition),
         .reload = reload,
+        .reloaded = count_reload,
         .context = bench};
 
+    accepted_reloads = refused_reloads = 0;
     service_start(&service, &options);
     consumer_reload(service.consumer);
     virtual_sleep(5000);
     assert_int_equal(bench->gate, 1);
+    assert_int_equal(accepted_reloads, 0);
+    assert_int_equal(refused_reloads, 1);
     assert_int_equal(atomic_load(&reload_definition.references), 0);
     workbench_put(bench, BENCH_QUEUE, MESSAGE("r1"));
     workbench_wait(bench, first_succeeded);

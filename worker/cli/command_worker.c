@@ -119,20 +119,27 @@ static struct definition *reload(void *context)
     problems_init(&problems);
     load = read_again(service->config, &problems, &err);
     log_problems(&problems);
-    if (load) {
-        set_log_level(service, &load->setup);
-        log_info("configuration", "%s was read again", service->config);
-        warn_of_listen(service, &load->setup);
-    } else if (problems.errors == 0)
+    if (!load && problems.errors == 0)
         log_error("configuration",
             "%s is refused, and the old configuration stays: %s",
             service->config, err.text);
-    else
+    else if (!load)
         log_error("configuration",
             "%s is refused, and the old configuration stays", service->config);
     problems_done(&problems);
-    monitor_note_reload(service->monitor, load != NULL);
     return load ? load_definition(load) : NULL;
+}
+
+static void note_reload(void *context, const struct definition *accepted)
+{
+    struct service *service = context;
+
+    monitor_note_reload(service->monitor, accepted != NULL);
+    if (!accepted)
+        return;
+    set_log_level(service, accepted->setup);
+    log_info("configuration", "%s was read again", service->config);
+    warn_of_listen(service, accepted->setup);
 }
 
 /* ---- signals ---- */
@@ -343,6 +350,7 @@ static int serve(struct service *service, bool drain)
         .activity = listens ? activity_new() : NULL,
         .heartbeat_ms = listens ? HEALTH_HEARTBEAT_MS : 0,
         .reload = reload,
+        .reloaded = note_reload,
         .context = service,
     };
     struct consumer *consumer = consumer_new(&options);

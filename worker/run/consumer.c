@@ -490,6 +490,7 @@ static void reload(struct consumer *consumer)
 {
     const struct consumer_options *options = &consumer->options;
     struct definition *definition;
+    bool is_usable;
     struct err err;
 
     platform_lock(&consumer->lock);
@@ -500,15 +501,17 @@ static void reload(struct consumer *consumer)
     if (consumer->ready)
         notify_reloading(options->notify);
     definition = options->reload(options->context);
-    if (definition && check_store(definition, &err) != TW_OK) {
+    is_usable = definition && check_store(definition, &err) == TW_OK;
+    if (options->reloaded)
+        options->reloaded(options->context, is_usable ? definition : NULL);
+    if (is_usable) {
+        take_definition(consumer, definition);
+    } else if (definition) {
         log_error(OBJECT,
             "the new configuration is refused, and the old one stays: %s",
             err.text);
         definition_drop(definition);
-        definition = NULL;
     }
-    if (definition)
-        take_definition(consumer, definition);
     if (consumer->ready)
         notify_ready(options->notify);
 }

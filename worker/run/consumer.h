@@ -47,8 +47,13 @@ struct consumer_options {
      * consumer takes over its reference), or NULL after logging why the
      * configuration is refused. Called on the consumer's thread. If reload is
      * NULL, the configuration is never reloaded.
+     * reloaded: called after each reload(), on the same thread. accepted: the
+     * definition that the consumer will use from now on; NULL: reload() or the
+     * consumer has refused the new one; whoever refuses it logs why. reloaded
+     * may be NULL.
      */
     struct definition *(*reload)(void *context);
+    void (*reloaded)(void *context, const struct definition *accepted);
     void *context;
 };
 
