@@ -247,7 +247,7 @@ static enum tw_err match_new(const struct walk_plan *plan,
     struct match *match = mem_alloc(sizeof(*match));
     enum tw_err outcome;
 
-    arena_init(&match->arena);
+    arena_init_small(&match->arena);
     match->refs = 1;
     match->rule = rule;
     match->store = owner ? owner->rule->store : plan->cascade->store;

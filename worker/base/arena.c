@@ -9,9 +9,10 @@
 
 #include "worker/base/mem.h"
 
-/* The minimum size of a block. A larger allocation gets a block of its own
+/* The minimum sizes of a block. A larger allocation gets a block of its own
  * size. */
 #define BLOCK_BYTES 4032
+#define SMALL_BLOCK_BYTES 480
 
 struct arena_block {
     struct arena_block *older;
@@ -23,6 +24,11 @@ struct arena_block {
 void arena_init(struct arena *arena)
 {
     *arena = (struct arena){0};
+}
+
+void arena_init_small(struct arena *arena)
+{
+    *arena = (struct arena){.block_bytes = SMALL_BLOCK_BYTES};
 }
 
 /* Free block and all older blocks. */
@@ -57,7 +63,8 @@ void arena_clear(struct arena *arena)
 /* Put a block with room for bytes in front. */
 static void add_block(struct arena *arena, size_t bytes)
 {
-    size_t size = bytes > BLOCK_BYTES ? bytes : BLOCK_BYTES;
+    size_t least = arena->block_bytes > 0 ? arena->block_bytes : BLOCK_BYTES;
+    size_t size = bytes > least ? bytes : least;
     struct arena_block *block;
 
     if (size > SIZE_MAX - sizeof(*block))

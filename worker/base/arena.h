@@ -12,9 +12,13 @@ struct arena_block;
 struct arena {
     struct arena_block *blocks; /* newest first; NULL when empty */
     size_t bytes;               /* size of all blocks, for memory budgets */
+    size_t block_bytes;         /* minimum size of a block; 0: 4 KiB */
 };
 
+/* arena_init: blocks of 4 KiB. arena_init_small: blocks of 0.5 KiB, for objects
+ * of which thousands with an arena each exist at the same time. */
 void arena_init(struct arena *arena);
+void arena_init_small(struct arena *arena);
 void arena_done(struct arena *arena);  /* frees all; arena is empty */
 void arena_clear(struct arena *arena); /* keeps one block for reuse    */
 
