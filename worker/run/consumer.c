@@ -58,14 +58,7 @@
 /* How many held runs are told apart, for their number in the log. */
 #define HELD_MAX 64
 
-/* Capacity of later_ms: times at which hidden messages become visible. */
-#define LATER_MAX 64
-
 #define STATUS_MAX 500
-
-/* How much later than asked a message may become visible: the queue service
- * hides for whole seconds, so the time is rounded up. */
-#define HIDE_ROUNDED_MS 1050
 
 struct consumer {
     struct consumer_options options;
@@ -79,10 +72,9 @@ struct consumer {
         deadline; /* for timeouts only: no lease bounds the consumer */
     struct attempt_environment environment;
 
-    int64_t next_later_ms; /* when the next waiting run is due */
-    bool prepared;         /* the ledger's tables are known to exist */
-    bool ready;            /* messages are received or were; the service
-                            * manager was notified */
+    bool prepared; /* the ledger's tables are known to exist */
+    bool ready;    /* messages are received or were; the service
+                    * manager was notified */
     struct orphans orphans;
     int64_t orphans_due_ms;
     int64_t look_due_ms; /* when other processes are checked next */
@@ -105,9 +97,7 @@ struct consumer {
     struct platform_mutex lock; /* guards all below */
     struct platform_cond changed;
     bool stopping, reloading;
-    uint64_t reports;            /* calls of take_report(), look_again() */
-    int64_t later_ms[LATER_MAX]; /* when waiting runs are due */
-    size_t later_count;
+    uint64_t reports;        /* calls of take_report(), look_again() */
     int64_t orphan_later_ms; /* when the first waiting orphan is due */
     bool attempt_failed;     /* an attempt could not use the ledger, and
                                 handle_results() has not yet handled this */
@@ -158,13 +148,6 @@ static void count_end(
         result->err = report->result.err;
 }
 
-/* Lock held. If the list is full, the usual polling finds the message. */
-static void remember_later(struct consumer *consumer, int64_t until_ms)
-{
-    if (consumer->later_count < LATER_MAX)
-        consumer->later_ms[consumer->later_count++] = until_ms;
-}
-
 static int64_t sooner(int64_t a_ms, int64_t b_ms)
 {
     return a_ms < b_ms ? a_ms : b_ms;
@@ -190,10 +173,6 @@ static void take_report(void *context, const struct task_report *report)
     platform_lock(&consumer->lock);
     consumer->reports++;
     count_end(&consumer->result, report);
-    if (report->result.end == ATTEMPT_DEFERRED) {
-        remember_later(consumer, report->result.until_ms);
-        remember_later(consumer, report->result.until_ms + HIDE_ROUNDED_MS);
-    }
     if (report->result.end == ATTEMPT_DEFERRED && report->orphan)
         consumer->orphan_later_ms =
             sooner(consumer->orphan_later_ms, report->result.until_ms);
@@ -514,39 +493,6 @@ static void reload(struct consumer *consumer)
     }
     if (consumer->ready)
         notify_ready(options->notify);
-}
-
-/* ---- runs that wait ---- */
-
-/* The earliest time at which a waiting run is due. Removes the times that have
- * passed; *ret_come: at least one has passed. */
-static int64_t next_later_ms(struct consumer *consumer, bool *ret_come)
-{
-    int64_t now_ms = platform_boot_ms(), next_ms = PLATFORM_NEVER;
-    size_t kept = 0;
-
-    platform_lock(&consumer->lock);
-    for (size_t i = 0; i < consumer->later_count; i++) {
-        int64_t later_ms = consumer->later_ms[i];
-
-        if (later_ms > now_ms)
-            consumer->later_ms[kept++] = later_ms;
-        if (later_ms > now_ms && later_ms < next_ms)
-            next_ms = later_ms;
-    }
-    *ret_come = kept < consumer->later_count;
-    consumer->later_count = kept;
-    platform_unlock(&consumer->lock);
-    return next_ms;
-}
-
-static void expect_messages(struct consumer *consumer)
-{
-    bool come;
-
-    consumer->next_later_ms = next_later_ms(consumer, &come);
-    if (come)
-        worker_threads_reset_poll_backoff(consumer->threads);
 }
 
 /* ---- orphans ---- */
@@ -920,9 +866,7 @@ static void report_ready(struct consumer *consumer)
 
 static int64_t next_due_ms(struct consumer *consumer)
 {
-    int64_t due_ms =
-        sooner(sooner(consumer->next_later_ms, consumer->held_due_ms),
-            consumer->give_back_due_ms);
+    int64_t due_ms = sooner(consumer->held_due_ms, consumer->give_back_due_ms);
 
     if (consumer->outage.lasts)
         return consumer->outage.until_ms;
@@ -982,7 +926,6 @@ static void serve(struct consumer *consumer)
         handle_results(consumer);
         if (!consumer->prepared && !outage_pauses(consumer))
             ensure_ledger_tables(consumer);
-        expect_messages(consumer);
         if (consumer->prepared)
             look_for_orphans(consumer);
         if (consumer->prepared)

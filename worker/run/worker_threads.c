@@ -25,6 +25,9 @@
 /* Longest interval between two polls of a queue during a drain. */
 #define DRAIN_WAIT_MAX_MS 1000
 
+/* Capacity of visible_ms. */
+#define VISIBLE_MAX 64
+
 /* When a queue is polled next. */
 struct poll {
     int64_t due_ms;
@@ -63,8 +66,12 @@ struct worker_threads {
     struct definition *definition; /* owns a reference */
     unsigned reading;              /* number of reloads so far */
     struct poll *polls;            /* one for each queue of definition */
-    struct outage_past past;       /* the last outage of a queue that is over */
-    size_t turn;                   /* index of the queue to check first */
+    /* When messages that attempts have hidden become visible: then all queues
+     * are polled. */
+    int64_t visible_ms[VISIBLE_MAX];
+    size_t visible_count;
+    struct outage_past past; /* the last outage of a queue that is over */
+    size_t turn;             /* index of the queue to check first */
     struct worker_thread *watcher;
     size_t reserved; /* idle worker threads kept for worker_threads_assign() */
     bool wanted;     /* worker_threads_reserve() found no free thread */
@@ -157,8 +164,58 @@ static void begin_asking(
     threads->turn = index + 1;
 }
 
+/* Make all queues without an outage due now; short_waits: restart the backoff
+ * of each, too. */
+static void make_due(struct worker_threads *threads, bool short_waits)
+{
+    for (size_t i = 0; i < setup_of(threads)->queue_count; i++) {
+        struct poll *poll = &threads->polls[i];
+
+        if (poll->outage.lasts)
+            continue;
+        poll->due_ms = 0;
+        if (short_waits)
+            poll->wait_ms = 0;
+    }
+}
+
+/* Note when the message of a task that was deferred becomes visible. The queue
+ * may round the time up, so the queues are polled twice. If the list is full,
+ * the usual polling finds the message. */
+static void note_hidden(
+    struct worker_threads *threads, const struct attempt_result *result)
+{
+    if (result->end != ATTEMPT_DEFERRED ||
+        threads->visible_count + 2 > VISIBLE_MAX)
+        return;
+    threads->visible_ms[threads->visible_count++] = result->until_ms;
+    threads->visible_ms[threads->visible_count++] =
+        result->until_ms + HIDE_ROUNDED_MS;
+}
+
+/* Make the queues due if a hidden message has become visible. Returns when the
+ * next hidden message becomes visible. */
+static int64_t expect_messages(struct worker_threads *threads)
+{
+    int64_t now_ms = platform_boot_ms(), next_ms = PLATFORM_NEVER;
+    size_t kept = 0;
+
+    for (size_t i = 0; i < threads->visible_count; i++) {
+        int64_t visible_ms = threads->visible_ms[i];
+
+        if (visible_ms > now_ms)
+            threads->visible_ms[kept++] = visible_ms;
+        if (visible_ms > now_ms && visible_ms < next_ms)
+            next_ms = visible_ms;
+    }
+    if (kept < threads->visible_count)
+        make_due(threads, true);
+    threads->visible_count = kept;
+    return next_ms;
+}
+
 /* True: a queue was due, and `thread` begins to poll this queue. False:
- * *ret_due_ms is when the next queue is due. */
+ * *ret_due_ms is when to check again whether a queue is due. */
 static bool choose_queue(struct worker_thread *thread, int64_t *ret_due_ms)
 {
     struct worker_threads *threads = thread->threads;
@@ -168,6 +225,7 @@ static bool choose_queue(struct worker_thread *thread, int64_t *ret_due_ms)
     *ret_due_ms = PLATFORM_NEVER;
     if (!receives(threads))
         return false;
+    *ret_due_ms = expect_messages(threads);
     for (size_t i = 0; i < queues; i++) {
         size_t index = (threads->turn + i) % queues;
         const struct poll *poll = &threads->polls[index];
@@ -362,6 +420,7 @@ static void work(struct worker_thread *thread)
     arena_clear(&thread->arena);
     platform_lock(&threads->lock);
     thread->state = THREAD_IDLE;
+    note_hidden(threads, &report.result);
     unlock_after_end(threads, false);
     definition_drop(definition); /* owns task.queue */
     options->ended(options->context, &report);
@@ -522,32 +581,12 @@ void worker_threads_reload(
         worker_threads_start(threads);
 }
 
-/* Make all queues without an outage due now; short_waits: restart the backoff
- * of each, too. */
-static void poll_now(struct worker_threads *threads, bool short_waits)
-{
-    platform_lock(&threads->lock);
-    for (size_t i = 0; i < setup_of(threads)->queue_count; i++) {
-        struct poll *poll = &threads->polls[i];
-
-        if (poll->outage.lasts)
-            continue;
-        poll->due_ms = 0;
-        if (short_waits)
-            poll->wait_ms = 0;
-    }
-    wake_watcher(threads);
-    platform_unlock(&threads->lock);
-}
-
-void worker_threads_reset_poll_backoff(struct worker_threads *threads)
-{
-    poll_now(threads, true);
-}
-
 void worker_threads_poll_now(struct worker_threads *threads)
 {
-    poll_now(threads, false);
+    platform_lock(&threads->lock);
+    make_due(threads, false);
+    wake_watcher(threads);
+    platform_unlock(&threads->lock);
 }
 
 void worker_threads_queue_fails(
@@ -615,6 +654,7 @@ void worker_threads_look(
 {
     *ret = (struct worker_threads_view){.all_empty = true};
     platform_lock(&threads->lock);
+    (void)expect_messages(threads);
     ret->past = threads->past;
     for (size_t i = 0; i < threads->made; i++) {
         ret->busy += threads->list[i].state == THREAD_BUSY;
@@ -641,6 +681,7 @@ bool worker_threads_found_empty(
     bool empty;
 
     platform_lock(&threads->lock);
+    (void)expect_messages(threads);
     setup = setup_of(threads);
     empty = threads->polls[queue - setup->queues].wait_ms > 0;
     platform_unlock(&threads->lock);

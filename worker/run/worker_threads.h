@@ -8,8 +8,10 @@
  * occupies one thread and delays no other queue.
  *
  * A queue that cannot be read or created is polled again after 1 s, doubling to
- * 10 s. An empty response doubles the interval, from poll.min to poll.max.
- * `slots:` of a queue limits the queue's concurrent runs.
+ * 10 s. An empty response doubles the interval, from poll.min to poll.max. When
+ * a message that an attempt has hidden becomes visible, every queue without an
+ * outage is polled at once, and its interval begins again at poll.min. `slots:`
+ * of a queue limits the queue's concurrent runs.
  */
 #ifndef TW_RUN_WORKER_THREADS_H
 #define TW_RUN_WORKER_THREADS_H
@@ -73,11 +75,6 @@ void worker_threads_pause(struct worker_threads *threads, bool pause);
  * ended. Call on the thread that called worker_threads_start(). */
 void worker_threads_reload(
     struct worker_threads *threads, struct definition *definition);
-
-/* worker_threads_reset_poll_backoff: call when hidden messages become visible.
- * Polls every queue without an outage now, and restarts the interval of each at
- * poll.min. */
-void worker_threads_reset_poll_backoff(struct worker_threads *threads);
 
 /* worker_threads_poll_now: call when a queue may have a new message. Polls
  * every queue without an outage now. An empty response still doubles the
