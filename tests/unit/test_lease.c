@@ -303,7 +303,7 @@ static void a_run_begun_after_a_pause_starts_nothing_at_once(void **state)
     assert_int_equal(take(f), LEASE_ACQUIRED);
     assert_int_equal(f->bench.calls[BENCH_GET], 0);
     assert_false(deadline_is_open(&f->lease.deadline, platform_boot_ms()));
-    assert_int_equal(lease_write_run(&f->lease, &f->err), LEASE_VALID);
+    assert_int_equal(lease_write_run(&f->lease, NULL, &f->err), LEASE_VALID);
     assert_true(deadline_is_open(&f->lease.deadline, platform_boot_ms()));
 }
 
@@ -685,9 +685,9 @@ static void a_write_moves_the_deadline_only_when_it_is_stored(void **state)
     virtual_sleep(5000);
     workbench_meets(&f->bench, BENCH_BATCH, 1, 1, BENCH_LOSE_ANSWER);
     workbench_meets(&f->bench, BENCH_GET, 1, 1, BENCH_FAIL);
-    assert_int_equal(lease_write_run(&f->lease, &f->err), LEASE_UNKNOWN);
+    assert_int_equal(lease_write_run(&f->lease, NULL, &f->err), LEASE_UNKNOWN);
     assert_true(f->lease.deadline_ms == deadline_ms);
-    assert_int_equal(lease_write_run(&f->lease, &f->err), LEASE_VALID);
+    assert_int_equal(lease_write_run(&f->lease, NULL, &f->err), LEASE_VALID);
     assert_true(f->lease.deadline_ms >= deadline_ms + 5000);
 }
 
@@ -706,7 +706,8 @@ static void what_others_merge_meanwhile_stays(void **state)
     assert_int_equal(workbench_store_run(&f->bench, &run), TW_OK);
     ledger_run_done(&run);
     for (int i = 0; i < 2; i++)
-        assert_int_equal(lease_write_run(&f->lease, &f->err), LEASE_VALID);
+        assert_int_equal(
+            lease_write_run(&f->lease, NULL, &f->err), LEASE_VALID);
     read_run(f, &run);
     assert_int_equal(run.other_count, 1);
     assert_true(slice_is(run.others[0].json, "\"hello\""));
@@ -719,16 +720,16 @@ static void what_is_stored_says_whose_it_is(void **state)
 
     assert_int_equal(take(f), LEASE_ACQUIRED);
     workbench_meets(&f->bench, BENCH_BATCH, 1, 1, BENCH_FAIL);
-    assert_int_equal(lease_write_run(&f->lease, &f->err), LEASE_UNKNOWN);
-    assert_int_equal(lease_write_run(&f->lease, &f->err), LEASE_VALID);
+    assert_int_equal(lease_write_run(&f->lease, NULL, &f->err), LEASE_UNKNOWN);
+    assert_int_equal(lease_write_run(&f->lease, NULL, &f->err), LEASE_VALID);
     rewrite(f, LEDGER_RUNNING, "somebody", 0);
-    assert_int_equal(lease_write_run(&f->lease, &f->err), LEASE_LOST);
+    assert_int_equal(lease_write_run(&f->lease, NULL, &f->err), LEASE_LOST);
     rewrite(f, LEDGER_CANCELLED, "", 0);
-    assert_int_equal(lease_write_run(&f->lease, &f->err), LEASE_LOST);
+    assert_int_equal(lease_write_run(&f->lease, NULL, &f->err), LEASE_LOST);
     rewrite(f, LEDGER_RUNNING, "", 1);
-    assert_int_equal(lease_write_run(&f->lease, &f->err), LEASE_LOST);
+    assert_int_equal(lease_write_run(&f->lease, NULL, &f->err), LEASE_LOST);
     spoil_run(f, true);
-    assert_int_equal(lease_write_run(&f->lease, &f->err), LEASE_LOST);
+    assert_int_equal(lease_write_run(&f->lease, NULL, &f->err), LEASE_LOST);
 }
 
 static void a_run_that_was_spoilt_is_not_ours_any_more(void **state)
@@ -737,7 +738,7 @@ static void a_run_that_was_spoilt_is_not_ours_any_more(void **state)
 
     assert_int_equal(take(f), LEASE_ACQUIRED);
     spoil_run(f, false);
-    assert_int_equal(lease_write_run(&f->lease, &f->err), LEASE_LOST);
+    assert_int_equal(lease_write_run(&f->lease, NULL, &f->err), LEASE_LOST);
 }
 
 /* What a person asks of the owner; the next renewal stores it beside. */
@@ -758,11 +759,11 @@ static void a_renewal_brings_what_people_ask(void **state)
 
     assert_int_equal(take(f), LEASE_ACQUIRED);
     ask(f, LEDGER_CONTROL_PAUSE, LEDGER_FINISH);
-    assert_int_equal(lease_write_run(&f->lease, &f->err), LEASE_VALID);
+    assert_int_equal(lease_write_run(&f->lease, NULL, &f->err), LEASE_VALID);
     assert_int_equal(f->lease.asked, LEASE_ASKED_PAUSE);
     assert_true(slice_is(f->lease.run.finish, LEDGER_FINISH));
     ask(f, LEDGER_CONTROL_CANCEL, "");
-    assert_int_equal(lease_write_run(&f->lease, &f->err), LEASE_VALID);
+    assert_int_equal(lease_write_run(&f->lease, NULL, &f->err), LEASE_VALID);
     assert_int_equal(f->lease.asked, LEASE_ASKED_CANCEL);
 }
 
@@ -888,7 +889,7 @@ static void whoever_resumes_it_knows_that_its_owner_crashed(void **state)
 
     assert_int_equal(take(f), LEASE_ACQUIRED);
     f->lease.run.silent = 0; /* it makes progress */
-    assert_int_equal(lease_write_run(&f->lease, &f->err), LEASE_VALID);
+    assert_int_equal(lease_write_run(&f->lease, NULL, &f->err), LEASE_VALID);
     ask(f, LEDGER_CONTROL_PAUSE, "");
     virtual_sleep(64000);
     assert_int_equal(take(f), LEASE_RUN_PAUSED);
@@ -917,7 +918,7 @@ static void what_a_newer_version_stored_is_left_alone(void **state)
     assert_int_equal(workbench_store_run(&f->bench, &run), TW_OK);
     etag = run.etag;
     assert_int_equal(take(f), LEASE_REFUSED);
-    assert_int_equal(lease_write_run(&f->lease, &f->err), LEASE_LOST);
+    assert_int_equal(lease_write_run(&f->lease, NULL, &f->err), LEASE_LOST);
     {
         struct ledger_run now;
 
@@ -974,7 +975,7 @@ static void a_crash_before_the_definition_changed_stays_known(void **state)
     attempt_begins(f);
     assert_int_equal(take(f), LEASE_ACQUIRED);
     f->lease.run.silent = 0;
-    assert_int_equal(lease_write_run(&f->lease, &f->err), LEASE_VALID);
+    assert_int_equal(lease_write_run(&f->lease, NULL, &f->err), LEASE_VALID);
     virtual_sleep(64000);
     memcpy(before, f->bench.job.hash, sizeof(before));
     memcpy(f->bench.job.hash, "fedcba9876543210", 16);
@@ -1050,7 +1051,7 @@ static void a_run_never_ends_before_it_has_begun(void **state)
 
     assert_int_equal(take(f), LEASE_ACQUIRED);
     virtual_step_clocks(0, -900, 0);
-    assert_int_equal(lease_write_run(&f->lease, &f->err), LEASE_VALID);
+    assert_int_equal(lease_write_run(&f->lease, NULL, &f->err), LEASE_VALID);
     assert_int_equal(
         ledger_move(&f->lease.run, LEDGER_SUCCEEDED, &f->err), TW_OK);
     assert_int_equal(lease_release(&f->lease, &f->err), LEASE_VALID);

@@ -48,7 +48,7 @@ static void deadlines_count_from_the_sending(void **state)
     platform_lock(&bench->lock);
     bench->delay_ms = DELAY_MS;
     platform_unlock(&bench->lock);
-    assert_int_equal(lease_write_run(&lease, &err), TW_OK);
+    assert_int_equal(lease_write_run(&lease, NULL, &err), TW_OK);
     assert_true(lease.deadline_ms <=
                 platform_boot_ms() - DELAY_MS + lease.visibility_timeout_ms);
     lease_done(&lease);
@@ -63,7 +63,7 @@ static void the_deadline_is_the_ledgers(void **state)
     struct err err;
 
     take_with_message(bench, &lease);
-    assert_int_equal(lease_write_run(&lease, &err), TW_OK);
+    assert_int_equal(lease_write_run(&lease, NULL, &err), TW_OK);
     last_ms = lease.deadline_ms - lease.deadline.request_ms;
     workbench_meets(bench, BENCH_RENEW, 1, 1, BENCH_FAIL);
     assert_int_equal(lease_renew_message(&lease, &err), TW_BUSY);
@@ -87,7 +87,7 @@ static void the_lease_is_three_seconds_longer_than_the_deadline(void **state)
     date_ticks = lease.date_ticks;
     sent_ms = lease.date_sent_ms;
     virtual_sleep(1250);
-    assert_int_equal(lease_write_run(&lease, &err), LEASE_VALID);
+    assert_int_equal(lease_write_run(&lease, NULL, &err), LEASE_VALID);
     assert_true(lease.run.lease_until_ticks ==
                 date_ticks + 3 * TICKS_PER_S +
                     (lease.deadline_ms - sent_ms) * TICKS_PER_MS);
@@ -178,7 +178,7 @@ static void what_another_epoch_let_go_is_not_ours(void **state)
 
     take(&lease, &wish);
     let_go_by_another_epoch(bench);
-    assert_int_equal(lease_write_run(&lease, &err), LEASE_LOST);
+    assert_int_equal(lease_write_run(&lease, NULL, &err), LEASE_LOST);
     lease_done(&lease);
 }
 

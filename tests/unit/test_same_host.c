@@ -313,7 +313,8 @@ static void an_overtaken_run_is_not_noted(void **state)
     run.epoch++;
     assert_int_equal(workbench_store_run(&f->bench, &run), TW_OK);
     ledger_run_done(&run);
-    assert_int_equal(lease_write_run(&f->other.lease, &f->err), LEASE_LOST);
+    assert_int_equal(
+        lease_write_run(&f->other.lease, NULL, &f->err), LEASE_LOST);
     lease_done(&f->other.lease);
     assert_int_equal(noted_by_the_dead(f), 0);
 }
@@ -517,7 +518,8 @@ static void runs_of_other_queues_are_left_to_others(void **state)
     other_claims(f, "r1");
     f->other.lease.run.queue =
         ledger_text(&f->other.lease.run, slice_of("elsewhere"));
-    assert_int_equal(lease_write_run(&f->other.lease, &f->err), LEASE_VALID);
+    assert_int_equal(
+        lease_write_run(&f->other.lease, NULL, &f->err), LEASE_VALID);
     other_dies(f);
     start(&service, f);
     virtual_sleep(30 * 60000);

@@ -735,8 +735,7 @@ static enum tw_err apply_renewal(
     return TW_OK;
 }
 
-/* One write of lease->run; *ret_last is the last request of the write. */
-static enum lease_status write_run(
+enum lease_status lease_write_run(
     struct lease *lease, struct exchange *ret_last, struct err *err)
 {
     struct keeping keeping = {.lease = lease};
@@ -750,7 +749,8 @@ static enum lease_status write_run(
 
     ledger_compact(&lease->run);
     outcome = ledger_change(&change, LEDGER_STORED, &lease->stored, err);
-    *ret_last = change.last;
+    if (ret_last)
+        *ret_last = change.last;
     if (outcome == TW_OK) {
         set_deadline(lease, keeping.sent_ms);
         lease_clock_renew(
@@ -764,13 +764,6 @@ static enum lease_status write_run(
     return LEASE_LOST;
 }
 
-enum lease_status lease_write_run(struct lease *lease, struct err *err)
-{
-    struct exchange last;
-
-    return write_run(lease, &last, err);
-}
-
 enum lease_status lease_store_ending(struct lease *lease,
     enum ledger_state state, const char *reason, struct err *err)
 {
@@ -781,7 +774,7 @@ enum lease_status lease_store_ending(struct lease *lease,
     write_ending(&lease->run, state, slice_of(reason));
     do {
         lease->run.transactions++; /* counts this write */
-        word = write_run(lease, &last, err);
+        word = lease_write_run(lease, &last, err);
     } while (word == LEASE_UNKNOWN && !lease->unstorable &&
              try_again(lease, &last, &retry));
     return word;

@@ -176,9 +176,11 @@ enum tw_err lease_renew_message(struct lease *lease, struct err *err);
  * lease_write_run: store lease->run with a new LeaseUntil. LEASE_VALID: stored,
  * the deadline has moved, and lease->asked and lease->run.finish have what
  * people asked of the owner since the last write. LEASE_UNKNOWN: not stored, or
- * the outcome is indeterminate; err has the cause.
+ * the outcome is indeterminate; err has the cause. *ret_last: the last request
+ * of the write; NULL: not wanted.
  */
-enum lease_status lease_write_run(struct lease *lease, struct err *err);
+enum lease_status lease_write_run(
+    struct lease *lease, struct exchange *ret_last, struct err *err);
 
 /*
  * lease_release: call when the state of lease->run is no longer `running`.

@@ -389,7 +389,7 @@ static void renew_ledger(struct renewal *renewal)
     }
     take_handed(renewal);
     platform_unlock(lock);
-    word = lease_write_run(renewal->lease, &err);
+    word = lease_write_run(renewal->lease, NULL, &err);
     platform_lock(lock);
     take_answer(renewal, word, sent_ms, &err);
     if (word != LEASE_VALID || !renewal->logs_progress)
