@@ -352,29 +352,23 @@ static bool is_written(struct attempt *attempt, enum lease_status word)
     return false;
 }
 
-/* Release the lease. True: lease->run is stored with its state. False: not
- * stored, or stored with the state that a person asked for; the attempt's
- * result is set. */
-static bool stored(struct attempt *attempt)
-{
-    enum ledger_state wanted = attempt->lease.run.state;
-
-    if (!is_written(
-            attempt, lease_release(&attempt->lease, &attempt->result->err)))
-        return false;
-    if (attempt->lease.run.state == wanted)
-        return true;
-    end_as_asked(attempt);
-    return false;
-}
-
-/* Set the run's state and release the lease. True: the state is stored. False:
- * the attempt's result is set. */
+/* Set the run's state and release the lease. True: the run is stored with this
+ * state. False: the run is not stored, or with the state that a person asked
+ * for; the attempt's result is set. */
 static bool move_and_store(struct attempt *attempt, enum ledger_state state)
 {
-    if (ledger_move(&attempt->lease.run, state, &attempt->result->err) == TW_OK)
-        return stored(attempt);
-    log_outage(attempt, "the run cannot end");
+    struct lease *lease = &attempt->lease;
+    struct err *err = &attempt->result->err;
+
+    if (ledger_move(&lease->run, state, err) != TW_OK) {
+        log_outage(attempt, "the run cannot end");
+        return false;
+    }
+    if (!is_written(attempt, lease_release(lease, err)))
+        return false;
+    if (lease->run.state == state)
+        return true;
+    end_as_asked(attempt);
     return false;
 }
 
@@ -795,12 +789,7 @@ static enum run_end run_kind(struct attempt *attempt)
     attempt->failures = NULL;
     attempt->indeterminate = request_pool_is_indeterminate(run->request_pool);
     pool_client_free(run->request_pool);
-    return end;
-}
-
-/* A lost or expired lease overrides the outcome of the kind. */
-static enum run_end end_of(const struct attempt *attempt, enum run_end end)
-{
+    /* A lost or expired lease overrides the outcome of the kind. */
     if (lease_clock_is_over(&attempt->lease.clock))
         return RUN_LEASE_LOST;
     return attempt->word == LEASE_LOST ? RUN_LEASE_LOST : end;
@@ -958,8 +947,7 @@ static bool get_turn(struct attempt *attempt)
 
 static bool may_begin(struct attempt *attempt)
 {
-    return !attempt->wish->job->kind->table_job ||
-           (is_job_open(attempt) && get_turn(attempt));
+    return is_job_open(attempt) && get_turn(attempt);
 }
 
 /* ---- one attempt ---- */
@@ -1009,11 +997,11 @@ static void attempt_with_lease(
         }
         args = &own;
     }
-    if (!may_begin(attempt))
+    if (attempt->wish->job->kind->table_job && !may_begin(attempt))
         return;
     stop_waiting(attempt);
     set_run(attempt, args);
-    end = end_of(attempt, run_kind(attempt));
+    end = run_kind(attempt);
     if (end != RUN_OUTAGE)
         log_held(attempt);
     ends[end](attempt);

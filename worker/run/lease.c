@@ -513,25 +513,33 @@ static enum lease_outcome judge(
     return lease->until_ticks != 0 ? LEASE_HELD : LEASE_ACQUIRED;
 }
 
-/* Apply the cancel or pause that a person asked of a crashed owner. True: run
- * has the new state and must be stored. False: no new state. */
-static bool do_as_asked(
+/* The state that a person asked for in Control. */
+static enum ledger_state asked_state(const struct ledger_run *run)
+{
+    return slice_is(run->control, LEDGER_CONTROL_CANCEL) ? LEDGER_CANCELLED
+                                                         : LEDGER_PAUSED;
+}
+
+/* Cancel or pause the run, as a person asked of an owner that crashed before it
+ * obeyed. */
+static enum tw_err apply_control(
     struct taking *taking, struct ledger_run *run, struct err *err)
 {
-    bool cancel = slice_is(run->control, LEDGER_CONTROL_CANCEL);
-    enum ledger_state to = cancel ? LEDGER_CANCELLED : LEDGER_PAUSED;
+    enum tw_err outcome = ledger_move(run, asked_state(run), err);
 
-    if (run->control.len == 0 || ledger_move(run, to, err) != TW_OK)
-        return false;
+    if (outcome != TW_OK)
+        return outcome;
     ledger_drop_owner(run);
     run->control = (struct slice){0};
     run->updated_ticks = run->lease_until_ticks =
         lease_now_ticks(taking->lease);
     run->resumes_ticks = 0;
-    if (cancel)
+    taking->outcome = LEASE_RUN_PAUSED;
+    if (run->state == LEDGER_CANCELLED) {
         run->finished_ticks = run->updated_ticks;
-    taking->outcome = cancel ? LEASE_RUN_ENDED : LEASE_RUN_PAUSED;
-    return true;
+        taking->outcome = LEASE_RUN_ENDED;
+    }
+    return TW_OK;
 }
 
 static enum tw_err apply_claim(
@@ -543,8 +551,8 @@ static enum tw_err apply_claim(
     taking->outcome = judge(taking, run, err);
     if (taking->outcome != LEASE_ACQUIRED)
         return TW_CONFLICT;
-    if (do_as_asked(taking, run, err))
-        return TW_OK;
+    if (run->control.len > 0 && ledger_may_move(run->state, asked_state(run)))
+        return apply_control(taking, run, err);
     if (run->etag.len == 0)
         begin_run(run, wish);
     if (waits_for_definition(run, wish->job)) {
@@ -793,32 +801,6 @@ static int64_t now_or_start(const struct lease *lease)
                                                 : lease->run.started_ticks;
 }
 
-/* A cancel or pause asked since the last renewal decides the state of an open
- * run. */
-static enum tw_err end_as_asked(
-    struct lease *lease, struct ledger_run *run, struct err *err)
-{
-    enum tw_err outcome = TW_OK;
-
-    if (!ledger_state_ended(run->state) &&
-        lease->asked != LEASE_ASKED_NOTHING) {
-        run->resumes_ticks = 0;
-        outcome = ledger_move(run,
-            lease->asked == LEASE_ASKED_CANCEL ? LEDGER_CANCELLED
-                                               : LEDGER_PAUSED,
-            err);
-    }
-    run->control = (struct slice){0};
-    if (ledger_state_ended(run->state))
-        run->finished_ticks = now_or_start(lease);
-    /* A person asked for `finish` while the attempt ended to wait for its next
-     * round: do not wait. */
-    if (run->state == LEDGER_WAITING && run->finish.len > 0 &&
-        slice_is(run->waits_for, LEDGER_WAITS_FOR_ROUND))
-        run->resumes_ticks = lease->run.updated_ticks;
-    return outcome;
-}
-
 /* Was the run cancelled or paused after the lease expired, with no new owner
  * since? Then that state is kept, as if a person had asked the owner. */
 static bool was_put_aside(
@@ -834,6 +816,7 @@ static enum tw_err apply_end(
 {
     struct keeping *keeping = context;
     struct lease *lease = keeping->lease;
+    enum tw_err outcome = TW_OK;
 
     (void)now_ticks;
     keeping->stored = (lease->end_operation[0] != '\0' &&
@@ -847,8 +830,25 @@ static enum tw_err apply_end(
     lease->run.lease_until_ticks = lease->run.updated_ticks =
         lease_now_ticks(lease);
     ledger_take_over(run, &lease->run);
-    run->owner = (struct slice){0};
-    return end_as_asked(lease, run, err);
+    run->owner = run->control = (struct slice){0};
+    /* A cancel or pause asked since the last renewal decides the state of an
+     * open run. */
+    if (!ledger_state_ended(run->state) &&
+        lease->asked != LEASE_ASKED_NOTHING) {
+        run->resumes_ticks = 0;
+        outcome = ledger_move(run,
+            lease->asked == LEASE_ASKED_CANCEL ? LEDGER_CANCELLED
+                                               : LEDGER_PAUSED,
+            err);
+    }
+    if (ledger_state_ended(run->state))
+        run->finished_ticks = now_or_start(lease);
+    /* A person asked for `finish` while the attempt ended to wait for its next
+     * round: do not wait. */
+    if (run->state == LEDGER_WAITING && run->finish.len > 0 &&
+        slice_is(run->waits_for, LEDGER_WAITS_FOR_ROUND))
+        run->resumes_ticks = lease->run.updated_ticks;
+    return outcome;
 }
 
 /* One try to store the release. */
