@@ -111,16 +111,14 @@ static void poison(const struct doing *doing,
         SLICE_ARG(message->id), message->queue);
 }
 
-/* Make an attempt at the run if message is a wake-up message. False: message is
- * none, or the ledger has no usable run with its id and arguments. */
+/* Make an attempt at the run that a wake-up message names. False: the ledger
+ * has no usable run with the message's id and arguments. */
 static bool do_wake_up(const struct doing *doing,
     const struct lease_message *message, const struct request *request,
     struct task_report *report)
 {
     struct lease_request wish = wish_of(doing);
 
-    if (request->wake_up_id.len == 0 || request->unknown_job.len > 0)
-        return false;
     wish.job = request->job;
     wish.id = request->wake_up_id;
     wish.args_json = request->wake_up_args_json;
@@ -202,10 +200,9 @@ static void hold_message(const struct doing *doing,
 }
 
 /*
- * A message for a job that is not configured. If the ledger has an open run for
- * the message, the job was removed: hold the run and hide the message. False:
- * the job is configured, or the run does not exist, has ended, or cannot be
- * read.
+ * Handle a message for a job that is not configured. If the ledger has an open
+ * run for the message, the job was removed: hold the run and hide the message.
+ * False: the run does not exist, has ended, or cannot be read.
  */
 static bool hold_unknown(const struct doing *doing,
     const struct lease_message *message, const struct request *request,
@@ -226,8 +223,7 @@ static bool hold_unknown(const struct doing *doing,
     enum tw_err outcome;
     bool is_held;
 
-    if (request->unknown_job.len == 0 ||
-        entity_check_key("PartitionKey", request->unknown_job, NULL) != TW_OK)
+    if (entity_check_key("PartitionKey", request->unknown_job, NULL) != TW_OK)
         return false;
     ledger_run_init(&run);
     run.job = ledger_text(&run, request->unknown_job);
@@ -246,9 +242,11 @@ static bool hold_unknown(const struct doing *doing,
     return is_held;
 }
 
-static void do_message(const struct doing *doing, struct task_report *report)
+void task_do(const struct task *task,
+    const struct attempt_environment *environment, struct arena *arena,
+    struct task_report *ret)
 {
-    const struct task *task = doing->task;
+    struct doing doing = {task, environment, arena};
     struct lease_message message = {.queue = task->queue->name,
         .id = task->message.id,
         .pop_receipt = task->message.pop_receipt,
@@ -258,28 +256,24 @@ static void do_message(const struct doing *doing, struct task_report *report)
         .sent_ms = task->sent_ms};
     struct request request;
     struct err err = {""};
-    enum tw_err outcome = message_read(task->queue, task->definition->jobs,
-        task->message.text, doing->arena, &request, &err);
-
-    if (do_wake_up(doing, &message, &request, report))
-        return;
-    if (hold_unknown(doing, &message, &request, report))
-        return;
-    if (outcome != TW_OK)
-        poison(doing, &message, request.job, err.text, report);
-    else
-        do_request(doing, &message, &request, report);
-}
-
-void task_do(const struct task *task,
-    const struct attempt_environment *environment, struct arena *arena,
-    struct task_report *ret)
-{
-    struct doing doing = {task, environment, arena};
+    bool is_handled = false;
+    enum tw_err outcome;
 
     *ret = (struct task_report){.orphan = task->orphan_job != NULL};
-    if (task->orphan_job)
+    if (task->orphan_job) {
         do_orphan(&doing, ret);
+        return;
+    }
+    outcome = message_read(task->queue, task->definition->jobs,
+        task->message.text, arena, &request, &err);
+    if (request.unknown_job.len > 0)
+        is_handled = hold_unknown(&doing, &message, &request, ret);
+    else if (request.wake_up_id.len > 0)
+        is_handled = do_wake_up(&doing, &message, &request, ret);
+    if (is_handled)
+        return;
+    if (outcome != TW_OK)
+        poison(&doing, &message, request.job, err.text, ret);
     else
-        do_message(&doing, ret);
+        do_request(&doing, &message, &request, ret);
 }
