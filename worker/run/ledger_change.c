@@ -160,9 +160,9 @@ static void take_results(struct writing *w)
             is->index_etag = ledger_text(is, slice_of(w->result.etags[i]));
 }
 
-/* Did the batch fail because a row was not as known? If so, the row is marked
- * as not known. */
-static bool row_is_at_fault(struct writing *w, enum tw_err outcome)
+/* If the batch failed because an index row or `!closed` was not as known, mark
+ * this row, so that it is read before the next batch. True: a row is marked. */
+static bool mark_changed_row(struct writing *w, enum tw_err outcome)
 {
     if (outcome != TW_CONFLICT && outcome != TW_NOT_FOUND)
         return false;
@@ -213,7 +213,7 @@ static enum tw_err write_batch(struct writing *w, struct exchange *exchange,
             made(context, exchange);
         if (outcome == TW_OK)
             take_results(w);
-        if (!row_is_at_fault(w, outcome))
+        if (!mark_changed_row(w, outcome))
             return outcome;
     }
     return outcome;
@@ -250,6 +250,7 @@ struct changing {
     struct ledger_run *stored; /* run as read, or as the caller knows it */
     struct ledger_run next;    /* run as apply() changed it, to be stored */
     struct buf operations;     /* ids of all writes that were sent, joined */
+    bool is_written;           /* *stored is what one of these writes stored */
     struct err *err;
 };
 
@@ -443,29 +444,29 @@ static void keep_next(struct changing *c)
     ledger_run_init(&c->next);
 }
 
-/* True: ledger_change() has to make another round, after a conflict or after an
- * unknown outcome whose write was not stored. False: *ret is the outcome. */
-static bool goes_on(struct changing *c, enum tw_err sent, enum tw_err *ret)
+/* Call with the outcome `sent` of a write. TW_OK: *stored is as in the ledger
+ * now; without is_written it has a write of another process, or the write of
+ * unknown outcome was not stored: apply the change again. */
+static enum tw_err resolve_write(struct changing *c, enum tw_err sent)
 {
-    struct err why = c->change->last.err;
+    struct ledger_change *change = c->change;
+    enum tw_err outcome;
 
-    *ret = sent;
     if (sent == TW_OK) {
         keep_next(c);
-        return false;
+        c->is_written = true;
+        return TW_OK;
     }
     if (sent != TW_CONFLICT && sent != TW_NOT_FOUND && sent != TW_UNKNOWN) {
-        c->change->of_run = is_unstorable(sent, &c->change->last);
-        (void)err_fail(c->err, sent, "%s", why.text);
-        return false;
+        change->of_run = is_unstorable(sent, &change->last);
+        return err_fail(c->err, sent, "%s", change->last.err.text);
     }
-    *ret = read_stored(c);
-    if (*ret != TW_OK) {
-        if (sent == TW_UNKNOWN && !c->change->damaged)
-            *ret = TW_UNKNOWN;
-        return false;
-    }
-    return !is_our_operation(c, c->stored->operation);
+    outcome = read_stored(c);
+    if (outcome == TW_OK)
+        c->is_written = is_our_operation(c, c->stored->operation);
+    else if (sent == TW_UNKNOWN && !change->damaged)
+        outcome = TW_UNKNOWN;
+    return outcome;
 }
 
 enum tw_err ledger_change(struct ledger_change *change, enum ledger_known known,
@@ -481,7 +482,7 @@ enum tw_err ledger_change(struct ledger_change *change, enum ledger_known known,
     buf_init(&c.operations, CHANGE_ROUNDS * OPERATION_ID_CHARS);
     if (known == LEDGER_READ)
         outcome = read_stored(&c);
-    for (int round = 0; outcome == TW_OK; round++) {
+    for (int round = 0; outcome == TW_OK && !c.is_written; round++) {
         if (round == CHANGE_ROUNDS) {
             change->of_run = true;
             outcome = err_fail(err, TW_BUSY,
@@ -490,8 +491,8 @@ enum tw_err ledger_change(struct ledger_change *change, enum ledger_known known,
             break;
         }
         outcome = apply(&c);
-        if (outcome == TW_OK && !goes_on(&c, write_next(&c), &outcome))
-            break;
+        if (outcome == TW_OK)
+            outcome = resolve_write(&c, write_next(&c));
     }
     buf_done(&c.operations);
     ledger_run_done(&c.next);
