@@ -330,26 +330,19 @@ static void end_as_asked(struct attempt *attempt)
     }
 }
 
-/* Handle the status of the write of the run's end or of Ending. True: the write
- * is stored. False: not stored, and the attempt's result is set. */
-static bool is_written(struct attempt *attempt, enum lease_status word)
+/* End the attempt after a write of the run's end, or of Ending, that is not
+ * stored: its status is not LEASE_VALID. */
+static void end_not_stored(struct attempt *attempt, enum lease_status status)
 {
-    switch (word) {
-    case LEASE_VALID:
-        return true;
-    case LEASE_LOST:
+    if (status == LEASE_LOST) {
         attempt->result->end = ATTEMPT_LEASE_LOST;
         log_run_warn(&attempt->log, "lease lost: another worker has the run");
-        return false;
-    case LEASE_UNKNOWN:
-        if (lease_clock_is_over(&attempt->lease.clock))
-            set_lease_expired(attempt);
-        else
-            log_outage(attempt,
-                "the end of the run could not be written to the ledger");
-        break;
+    } else if (lease_clock_is_over(&attempt->lease.clock)) {
+        set_lease_expired(attempt);
+    } else {
+        log_outage(
+            attempt, "the end of the run could not be written to the ledger");
     }
-    return false;
 }
 
 /* Set the run's state and release the lease. True: the run is stored with this
@@ -359,17 +352,18 @@ static bool move_and_store(struct attempt *attempt, enum ledger_state state)
 {
     struct lease *lease = &attempt->lease;
     struct err *err = &attempt->result->err;
+    enum lease_status status;
 
     if (ledger_move(&lease->run, state, err) != TW_OK) {
         log_outage(attempt, "the run cannot end");
         return false;
     }
-    if (!is_written(attempt, lease_release(lease, err)))
-        return false;
-    if (lease->run.state == state)
-        return true;
-    end_as_asked(attempt);
-    return false;
+    status = lease_release(lease, err);
+    if (status != LEASE_VALID)
+        end_not_stored(attempt, status);
+    else if (lease->run.state != state)
+        end_as_asked(attempt);
+    return status == LEASE_VALID && lease->run.state == state;
 }
 
 static void log_counts(struct attempt *attempt)
@@ -621,26 +615,24 @@ static void end_with_copy(struct attempt *attempt, enum ledger_state state,
 static void end_badly(
     struct attempt *attempt, enum ledger_state state, const char *reason)
 {
-    if (wants_copy(attempt) &&
-        !is_written(attempt, lease_store_ending(&attempt->lease, state, reason,
-                                 &attempt->result->err)))
-        return;
-    end_with_copy(attempt, state, reason, false);
+    enum lease_status status = LEASE_VALID;
+
+    if (wants_copy(attempt))
+        status = lease_store_ending(
+            &attempt->lease, state, reason, &attempt->result->err);
+    if (status == LEASE_VALID)
+        end_with_copy(attempt, state, reason, false);
+    else
+        end_not_stored(attempt, status);
 }
 
-/* If an earlier attempt has stored an Ending, complete this end. False: there
- * is no Ending. */
-static bool ends_as_before(struct attempt *attempt)
+/* Complete the end that an earlier attempt has stored in Ending. */
+static void complete_ending(
+    struct attempt *attempt, enum ledger_state state, struct slice reason)
 {
-    enum ledger_state state;
-    struct slice reason;
-
-    if (!lease_ending(&attempt->lease, &state, &reason))
-        return false;
-    reason = arena_copy(&attempt->arena, reason);
+    reason = arena_copy(&attempt->arena, reason); /* run->ending changes */
     stop_waiting(attempt);
     end_with_copy(attempt, state, reason.at, true);
-    return true;
 }
 
 static void end_failed(struct attempt *attempt)
@@ -870,7 +862,8 @@ static void (*const misses[])(struct attempt *) = {
 #define TURN_MIN_TICKS (2 * TICKS_PER_S)
 #define TURN_MAX_TICKS (30 * TICKS_PER_S)
 
-static void end_without_turn(struct attempt *attempt)
+/* Another run has a lock that this run needs: the run waits for its turn. */
+static void end_blocked(struct attempt *attempt)
 {
     struct ledger_run *run = &attempt->lease.run;
     int64_t now = lease_now_ticks(&attempt->lease);
@@ -892,9 +885,9 @@ static void end_without_turn(struct attempt *attempt)
         log_run_info(&attempt->log, "%s", attempt->err.text);
 }
 
-/* Is the job open? Rule A5: the job of a finished copy accepts no more runs.
- * False: the attempt has ended the run, held it or queued it again. */
-static bool is_job_open(struct attempt *attempt)
+/* Rule A5: the job of a finished copy accepts no more runs. RUN_CONTINUES: the
+ * job is open. RUN_FAILED, RUN_OUTAGE: attempt->err has the cause. */
+static enum run_end check_open(struct attempt *attempt)
 {
     struct retry_call call = retry_call(&attempt->lease.own, RETRY_BUSY_MS, 0);
     struct slice by = {0};
@@ -907,22 +900,21 @@ static bool is_job_open(struct attempt *attempt)
     while (retry_call_again(&call, outcome));
     if (outcome != TW_OK) {
         (void)err_fail(&attempt->err, outcome, "%s", call.exchange.err.text);
-        end_outage(attempt);
-        return false;
+        return RUN_OUTAGE;
     }
-    if (closed) {
-        (void)err_fail(&attempt->err, TW_CONFLICT,
-            "job %s was closed by the `finish` of run %.*s: `run --reopen` "
-            "opens it again",
-            attempt->wish->job->name, SLICE_ARG(by));
-        end_failed(attempt);
-    }
-    return !closed;
+    if (!closed)
+        return RUN_CONTINUES;
+    (void)err_fail(&attempt->err, TW_CONFLICT,
+        "job %s was closed by the `finish` of run %.*s: `run --reopen` "
+        "opens it again",
+        attempt->wish->job->name, SLICE_ARG(by));
+    return RUN_FAILED;
 }
 
-/* Take the run's locks (rules L1, L2). False: the attempt has stored that the
- * run waits, is held or is queued again. */
-static bool get_turn(struct attempt *attempt)
+/* Take the run's locks (rules L1, L2). RUN_CONTINUES: taken. RUN_WAITING:
+ * another run has one of them. RUN_OUTAGE: the ledger cannot be used. For both,
+ * attempt->err has the cause. */
+static enum run_end take_locks(struct attempt *attempt)
 {
     const struct ledger_run *run = &attempt->lease.run;
     struct locks_request request = {.store = attempt->wish->store,
@@ -934,20 +926,28 @@ static bool get_turn(struct attempt *attempt)
 
     switch (locks_take(&request, &attempt->took_locks_over, &attempt->err)) {
     case LOCKS_TAKEN:
-        return true;
+        return RUN_CONTINUES;
     case LOCKS_BLOCKED:
-        end_without_turn(attempt);
-        return false;
+        return RUN_WAITING;
     case LOCKS_OUTAGE:
         break;
     }
-    end_outage(attempt);
-    return false;
+    return RUN_OUTAGE;
 }
 
-static bool may_begin(struct attempt *attempt)
+/* The steps of a table job before its kind runs. True: the kind may run. False:
+ * the attempt has ended. */
+static bool begin_table_job(struct attempt *attempt)
 {
-    return is_job_open(attempt) && get_turn(attempt);
+    enum run_end end = check_open(attempt);
+
+    if (end == RUN_CONTINUES)
+        end = take_locks(attempt);
+    if (end == RUN_WAITING)
+        end_blocked(attempt);
+    else if (end != RUN_CONTINUES)
+        ends[end](attempt);
+    return end == RUN_CONTINUES;
 }
 
 /* ---- one attempt ---- */
@@ -979,6 +979,8 @@ static void attempt_with_lease(
     struct attempt *attempt, const struct run_args *args)
 {
     struct ledger_run *run = &attempt->lease.run;
+    enum ledger_state state;
+    struct slice reason;
     struct run_args own;
     enum run_end end;
 
@@ -987,8 +989,10 @@ static void attempt_with_lease(
         (int)run->attempt,
         attempt->lease.previous_owner_crashed ? ", previous owner crashed"
                                               : "");
-    if (ends_as_before(attempt))
+    if (lease_ending(&attempt->lease, &state, &reason)) {
+        complete_ending(attempt, state, reason);
         return;
+    }
     if (args == NULL) {
         if (message_args_parse(attempt->wish->job, run->args, &attempt->arena,
                 &own, &attempt->err) != TW_OK) {
@@ -997,7 +1001,7 @@ static void attempt_with_lease(
         }
         args = &own;
     }
-    if (attempt->wish->job->kind->table_job && !may_begin(attempt))
+    if (attempt->wish->job->kind->table_job && !begin_table_job(attempt))
         return;
     stop_waiting(attempt);
     set_run(attempt, args);
