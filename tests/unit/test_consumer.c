@@ -398,7 +398,7 @@ static void open_runs_that_nobody_works_on_are_taken_up(void **state)
 }
 
 /* Its first look finds all slots with those who ask the queue. */
-static void a_drain_looks_for_orphans_before_it_ends(void **state)
+static void a_drain_searches_for_orphans_before_it_ends(void **state)
 {
     struct workbench *bench = *state;
     struct service service;
@@ -1914,7 +1914,7 @@ int main(void)
         TEST(a_stop_lets_go_of_everything_in_order),
         TEST(a_cancelled_run_stops_and_its_message_goes),
         TEST(open_runs_that_nobody_works_on_are_taken_up),
-        VIRTUAL(a_drain_looks_for_orphans_before_it_ends),
+        VIRTUAL(a_drain_searches_for_orphans_before_it_ends),
         TEST(an_outage_at_the_start_is_sat_out),
         VIRTUAL(an_error_of_the_service_counts_as_no_failure),
         VIRTUAL(a_drain_does_not_wait_for_a_run_that_is_held),

@@ -143,7 +143,7 @@ static void kill_child(const struct child *child)
     assert_int_equal(waitpid(child->id, NULL, 0), child->id);
 }
 
-/* Of what lock_file_look() finds. */
+/* Of what lock_file_find_dead() finds. */
 struct found {
     unsigned count;
     char last[128];
@@ -161,7 +161,7 @@ static void note_found(void *context, struct slice job, struct slice id)
 static unsigned look(struct lock_file *lock_file, struct found *found)
 {
     *found = (struct found){0};
-    lock_file_look(lock_file, note_found, found);
+    lock_file_find_dead(lock_file, note_found, found);
     return found->count;
 }
 
@@ -257,7 +257,7 @@ static void a_process_without_runs_keeps_its_lock(void **state)
 }
 
 /* Who tries the lock just now is not its owner. */
-static void two_who_look_at_once_both_see_the_dead(void **state)
+static void two_that_search_at_once_both_find_the_dead(void **state)
 {
     struct child child;
     int file;
@@ -705,7 +705,7 @@ int main(void)
         TEST(a_dead_process_s_children_do_not_keep_its_lock),
         TEST(a_live_process_is_not_dead),
         TEST(a_process_without_runs_keeps_its_lock),
-        TEST(two_who_look_at_once_both_see_the_dead),
+        TEST(two_that_search_at_once_both_find_the_dead),
         TEST(the_dead_stay_dead),
         TEST(without_its_file_nobody_is_dead),
         TEST(another_file_of_that_name_says_nothing),

@@ -236,7 +236,7 @@ static unsigned noted_by_the_dead(struct fixture *f)
     struct found found = {0};
 
     other_dies(f);
-    lock_file_look(f->lock_file, note_found, &found);
+    lock_file_find_dead(f->lock_file, note_found, &found);
     return found.count;
 }
 
@@ -364,12 +364,12 @@ static void a_note_that_is_no_longer_true_is_passed_over(void **state)
     orphans_init(&orphans, NULL, f->lock_file);
     orphans_use(&orphans, &f->bench.definition);
     gets = f->bench.calls[BENCH_GET];
-    assert_true(orphans_look(&orphans));
+    assert_true(orphans_find_dead(&orphans));
     for (int i = 0; i < 3; i++)
         assert_int_equal(orphans_step(&orphans, &f->err), WALK_MORE);
     assert_int_equal(orphans_step(&orphans, &f->err), WALK_DONE);
     assert_int_equal(f->bench.calls[BENCH_GET] - gets, 2);
-    assert_false(orphans_look(&orphans));
+    assert_false(orphans_find_dead(&orphans));
     orphans_done(&orphans);
 }
 

@@ -2,10 +2,10 @@
 /*
  * What a worker's attempts are doing and have done, for its metrics: runs in
  * progress, runs ended, entities, lost leases, held runs. Nothing is counted
- * while a run works: its own counts are read when somebody looks, and when its
- * kind ends. Names are those of configured jobs and stores, so that the memory
- * is bounded; ids of runs are kept as hashes only. Any thread may call any
- * function. NULL as the activity: nothing is counted.
+ * while a run works: its own counts are read when they are asked for, and when
+ * its kind ends. Names are those of configured jobs and stores, so that the
+ * memory is bounded; ids of runs are kept as hashes only. Any thread may call
+ * any function. NULL as the activity: nothing is counted.
  */
 #ifndef TW_RUN_ACTIVITY_H
 #define TW_RUN_ACTIVITY_H
@@ -22,7 +22,7 @@ struct run;
 struct activity *activity_new(void); /* owned */
 void activity_free(struct activity *activity);
 
-/* activity_add_job: let activity_look() show the job, even before it runs. */
+/* activity_add_job: let activity_jobs() return the job, even before it runs. */
 void activity_add_job(struct activity *activity, const char *job);
 
 /* activity_begin: a kind begins to work on run; borrowed until activity_end(),
@@ -46,7 +46,7 @@ void activity_held(struct activity *activity, struct slice job, struct slice id,
 void activity_not_held(
     struct activity *activity, struct slice job, struct slice id);
 
-/* ---- looking ---- */
+/* ---- reading ---- */
 
 enum activity_entities {
     ACTIVITY_READ,

@@ -46,9 +46,9 @@
 #define LEFT_NAMES_BYTES 2000
 /* Interval at which the consumer checks whether other processes of this host
  * have died. */
-#define LOOK_EVERY_MS 1000
+#define FIND_DEAD_EVERY_MS 1000
 #define PRUNE_EVERY_MS INT64_C(3600000)
-/* When a busy worker looks again whether it may give space back. */
+/* When a busy worker checks again whether it may give space back. */
 #define GIVE_BACK_BUSY_MS 10000
 
 /* First and longest interval at which a drain reads the open runs while only
@@ -77,7 +77,7 @@ struct consumer {
                     * manager was notified */
     struct orphans orphans;
     int64_t orphans_due_ms;
-    int64_t look_due_ms; /* when other processes are checked next */
+    int64_t dead_due_ms; /* when other processes are checked next */
     struct prune prune;
     int64_t prune_due_ms;
     int64_t give_back_due_ms; /* PLATFORM_NEVER: a drain */
@@ -97,7 +97,7 @@ struct consumer {
     struct platform_mutex lock; /* guards all below */
     struct platform_cond changed;
     bool stopping, reloading;
-    uint64_t reports;        /* calls of take_report(), look_again() */
+    uint64_t reports;        /* calls of take_report(), wake_consumer() */
     int64_t orphan_later_ms; /* when the first waiting orphan is due */
     bool attempt_failed;     /* an attempt could not use the ledger, and
                                 handle_results() has not yet handled this */
@@ -112,7 +112,7 @@ struct consumer {
     /* Taken by consumer_look() and its like before any other lock, so that
      * threads and request_pool exist while they are used; both are NULL before
      * and after. */
-    struct platform_mutex look_lock;
+    struct platform_mutex view_lock;
 };
 
 #define OBJECT "worker"
@@ -190,7 +190,7 @@ static void take_report(void *context, const struct task_report *report)
     platform_unlock(&consumer->lock);
 }
 
-static void look_again(void *context)
+static void wake_consumer(void *context)
 {
     struct consumer *consumer = context;
 
@@ -236,7 +236,7 @@ static void show(struct consumer *consumer, enum consumer_stage stage)
 
 void consumer_look(struct consumer *consumer, struct consumer_view *ret)
 {
-    platform_lock(&consumer->look_lock);
+    platform_lock(&consumer->view_lock);
     platform_lock(&consumer->lock);
     *ret = consumer->view;
     if (consumer->stopping)
@@ -246,7 +246,7 @@ void consumer_look(struct consumer *consumer, struct consumer_view *ret)
         worker_threads_look(consumer->threads, &ret->threads);
         ret->past = *outage_later(&ret->past, &ret->threads.past);
     }
-    platform_unlock(&consumer->look_lock);
+    platform_unlock(&consumer->view_lock);
 }
 
 struct definition *consumer_definition(struct consumer *consumer)
@@ -263,10 +263,10 @@ bool consumer_queue_fails(struct consumer *consumer, const char *queue)
 {
     bool fails;
 
-    platform_lock(&consumer->look_lock);
+    platform_lock(&consumer->view_lock);
     fails = consumer->threads &&
             worker_threads_queue_is_failing(consumer->threads, queue);
-    platform_unlock(&consumer->look_lock);
+    platform_unlock(&consumer->view_lock);
     return fails;
 }
 
@@ -276,10 +276,10 @@ bool consumer_is_away(struct consumer *consumer, const struct store *store)
 
     for (size_t i = 0; i < STORE_SERVICES; i++)
         away = away || breaker_is_away(&store->breakers[i]);
-    platform_lock(&consumer->look_lock);
+    platform_lock(&consumer->view_lock);
     if (consumer->request_pool)
         away = away || request_pool_is_silent(consumer->request_pool, store);
-    platform_unlock(&consumer->look_lock);
+    platform_unlock(&consumer->view_lock);
     return away;
 }
 
@@ -288,10 +288,10 @@ double consumer_rate(
 {
     double per_s = -1;
 
-    platform_lock(&consumer->look_lock);
+    platform_lock(&consumer->view_lock);
     if (consumer->request_pool)
         per_s = request_pool_rate(consumer->request_pool, store, of_partition);
-    platform_unlock(&consumer->look_lock);
+    platform_unlock(&consumer->view_lock);
     return per_s;
 }
 
@@ -566,18 +566,18 @@ static void expect_orphan(struct consumer *consumer)
 }
 
 /* Check whether processes of this host have died. Makes no request. */
-static void look_at_others(struct consumer *consumer)
+static void find_dead(struct consumer *consumer)
 {
     int64_t now_ms = platform_boot_ms();
 
-    if (consumer->options.lock_file == NULL || now_ms < consumer->look_due_ms)
+    if (consumer->options.lock_file == NULL || now_ms < consumer->dead_due_ms)
         return;
-    consumer->look_due_ms = now_ms + LOOK_EVERY_MS;
-    (void)orphans_look(&consumer->orphans);
+    consumer->dead_due_ms = now_ms + FIND_DEAD_EVERY_MS;
+    (void)orphans_find_dead(&consumer->orphans);
 }
 
 /* Is a step of the search due? */
-static bool looks_for_orphans(const struct consumer *consumer)
+static bool is_search_due(const struct consumer *consumer)
 {
     return consumer->orphans.noted_count > 0 ||
            consumer->orphans.walk.under_way ||
@@ -586,14 +586,14 @@ static bool looks_for_orphans(const struct consumer *consumer)
 
 /* Make a step of the search if a pass is running or due, or if a process has
  * died. */
-static void look_for_orphans(struct consumer *consumer)
+static void search_orphans(struct consumer *consumer)
 {
     struct orphans *orphans = &consumer->orphans;
 
-    look_at_others(consumer);
+    find_dead(consumer);
     expect_orphan(consumer);
     if (consumer->outage.lasts || is_stopping(consumer) ||
-        !looks_for_orphans(consumer))
+        !is_search_due(consumer))
         return;
     consumer->no_slot = !worker_threads_reserve(consumer->threads);
     if (consumer->no_slot)
@@ -610,7 +610,7 @@ static void look_for_orphans(struct consumer *consumer)
 static void take_from_the_dead(struct consumer *consumer)
 {
     do
-        look_for_orphans(consumer);
+        search_orphans(consumer);
     while (consumer->prepared && !consumer->no_slot && !is_stopping(consumer) &&
            consumer->orphans.noted_count > 0);
 }
@@ -739,7 +739,7 @@ static bool drained(struct consumer *consumer)
     bool done;
 
     if (!consumer->options.drain || consumer->outage.lasts ||
-        looks_for_orphans(consumer) || !all_empty(consumer))
+        is_search_due(consumer) || !all_empty(consumer))
         return false;
     worker_threads_pause(consumer->threads, true);
     done = all_empty(consumer) && queues_done(consumer);
@@ -879,7 +879,7 @@ static int64_t next_due_ms(struct consumer *consumer)
     if (consumer->orphans.walk.under_way || consumer->orphans.noted_count > 0)
         return 0;
     if (consumer->options.lock_file)
-        due_ms = sooner(due_ms, consumer->look_due_ms);
+        due_ms = sooner(due_ms, consumer->dead_due_ms);
     return sooner(due_ms, consumer->orphans_due_ms);
 }
 
@@ -927,7 +927,7 @@ static void serve(struct consumer *consumer)
         if (!consumer->prepared && !outage_pauses(consumer))
             ensure_ledger_tables(consumer);
         if (consumer->prepared)
-            look_for_orphans(consumer);
+            search_orphans(consumer);
         if (consumer->prepared)
             prune_runs(consumer);
         report_ready(consumer);
@@ -953,7 +953,7 @@ struct consumer *consumer_new(const struct consumer_options *options)
         consumer->give_back_due_ms = PLATFORM_NEVER;
     platform_mutex_init(&consumer->lock);
     platform_cond_init(&consumer->changed);
-    platform_mutex_init(&consumer->look_lock);
+    platform_mutex_init(&consumer->view_lock);
     consumer->view.progress_ms = platform_boot_ms();
     orphans_init(&consumer->orphans, &consumer->deadline, options->lock_file);
     prune_init(&consumer->prune);
@@ -973,7 +973,7 @@ void consumer_free(struct consumer *consumer)
     prune_done(&consumer->prune);
     platform_cond_done(&consumer->changed);
     platform_mutex_done(&consumer->lock);
-    platform_mutex_done(&consumer->look_lock);
+    platform_mutex_done(&consumer->view_lock);
     definition_drop(consumer->definition);
     mem_free(consumer);
 }
@@ -1002,10 +1002,10 @@ static void serve_with_slots(struct consumer *consumer)
 {
     const struct setup *setup = consumer->definition->setup;
 
-    platform_lock(&consumer->look_lock);
+    platform_lock(&consumer->view_lock);
     consumer->request_pool = request_pool_new(
         (unsigned)setup->requests, setup->max_entities_per_second);
-    platform_unlock(&consumer->look_lock);
+    platform_unlock(&consumer->view_lock);
     consumer->renewer = renewer_new((size_t)setup->slots);
     set_ceilings(consumer);
     consumer->environment.request_pool = consumer->request_pool;
@@ -1027,10 +1027,10 @@ static void end_threads(struct consumer *consumer)
     struct worker_threads *threads = consumer->threads;
     struct request_pool *request_pool = consumer->request_pool;
 
-    platform_lock(&consumer->look_lock);
+    platform_lock(&consumer->view_lock);
     consumer->threads = NULL;
     consumer->request_pool = NULL;
-    platform_unlock(&consumer->look_lock);
+    platform_unlock(&consumer->view_lock);
     worker_threads_free(threads);
     renewer_free(consumer->renewer);
     request_pool_free(request_pool);
@@ -1043,15 +1043,15 @@ enum tw_err consumer_run(
         .environment = &consumer->environment,
         .drain = consumer->options.drain,
         .ended = take_report,
-        .changed = look_again,
+        .changed = wake_consumer,
         .context = consumer};
     enum tw_err outcome = check_store(consumer->definition, err);
 
     if (outcome != TW_OK)
         return outcome;
-    platform_lock(&consumer->look_lock);
+    platform_lock(&consumer->view_lock);
     consumer->threads = worker_threads_new(&options, consumer->definition);
-    platform_unlock(&consumer->look_lock);
+    platform_unlock(&consumer->view_lock);
     outcome = begin(consumer, err);
     if (outcome == TW_OK)
         serve_with_slots(consumer);

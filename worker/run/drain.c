@@ -7,18 +7,12 @@
 #include "worker/store/retry.h"
 #include "worker/store/store.h"
 
-struct looking {
+struct search {
     struct walk walk;
     struct buf *names;
     size_t left;
-    bool all;
     bool others; /* there is an open run that the drain waits for */
 };
-
-static bool goes_on(const struct looking *l)
-{
-    return l->all || !l->others;
-}
 
 /* A job's name begins with a letter. */
 static bool is_job(struct slice partition_key)
@@ -37,60 +31,62 @@ static bool is_left(const struct ledger_run *run)
                run->finish.len == 0);
 }
 
-static void add_name(struct looking *l, const struct ledger_run *run)
+static void add_name(struct search *search, const struct ledger_run *run)
 {
-    buf_add_format(l->names, "%s%.*s/%.*s is %s", l->left > 0 ? ", " : "",
-        SLICE_ARG(run->job), SLICE_ARG(run->id),
+    buf_add_format(search->names, "%s%.*s/%.*s is %s",
+        search->left > 0 ? ", " : "", SLICE_ARG(run->job), SLICE_ARG(run->id),
         run->newer ? "in a state of a newer version"
                    : ledger_state_name(run->state));
     if (!run->newer && run->waits_for.len > 0)
-        buf_add_format(l->names, " for %.*s", SLICE_ARG(run->waits_for));
-    l->left++;
+        buf_add_format(search->names, " for %.*s", SLICE_ARG(run->waits_for));
+    search->left++;
 }
 
 /* Skip a run that was deleted or cannot be read: no worker runs it. */
-static enum walk_step look_at_run(struct looking *l, struct err *err)
+static enum walk_step read_run(struct search *search, struct err *err)
 {
-    struct retry_call call = retry_call(l->walk.deadline, RETRY_BUSY_MS, 0);
+    struct retry_call call =
+        retry_call(search->walk.deadline, RETRY_BUSY_MS, 0);
     struct ledger_run run;
     enum tw_err outcome;
 
     ledger_run_init(&run);
     do
-        outcome = ledger_get(l->walk.store, &call.exchange,
-            l->walk.row->partition_key, l->walk.id, &run);
+        outcome = ledger_get(search->walk.store, &call.exchange,
+            search->walk.row->partition_key, search->walk.id, &run);
     while (retry_call_again(&call, outcome));
     if (outcome == TW_OK && !ledger_state_ended(run.state)) {
         if (is_left(&run))
-            add_name(l, &run);
+            add_name(search, &run);
         else
-            l->others = true;
+            search->others = true;
     }
     ledger_run_done(&run);
     return outcome == TW_OK || outcome == TW_NOT_FOUND || outcome == TW_INVALID
                ? WALK_MORE
-               : walk_give_up(&l->walk, &call.exchange, err);
+               : walk_give_up(&search->walk, &call.exchange, err);
 }
 
 enum tw_err drain_left(struct store *store, const struct deadline *deadline,
     bool all, bool *ret_only, size_t *ret_count, struct buf *names,
     struct err *err)
 {
-    struct looking l = {.names = names, .all = all};
+    struct search search = {.names = names};
     enum walk_step step = WALK_MORE;
 
-    walk_init(&l.walk);
-    walk_begin(&l.walk, store, deadline, NULL,
+    walk_init(&search.walk);
+    walk_begin(&search.walk, store, deadline, NULL,
         &(struct ledger_index_scan){.index = LEDGER_INDEX_OPEN});
     buf_clear(names);
-    while (step == WALK_MORE && goes_on(&l)) {
-        step = walk_step(&l.walk, err);
+    while (step == WALK_MORE && (all || !search.others)) {
+        step = walk_step(&search.walk, err);
         if (step == WALK_FOUND)
-            step = is_job(l.walk.row->partition_key) ? look_at_run(&l, err)
-                                                     : WALK_MORE;
+            step = is_job(search.walk.row->partition_key)
+                       ? read_run(&search, err)
+                       : WALK_MORE;
     }
-    *ret_only = step != WALK_FAILED && !l.others;
-    *ret_count = l.left;
-    walk_done(&l.walk);
+    *ret_only = step != WALK_FAILED && !search.others;
+    *ret_count = search.left;
+    walk_done(&search.walk);
     return step == WALK_FAILED ? TW_BUSY : TW_OK;
 }

@@ -10,12 +10,12 @@
 /* The pause between two steps, in which other processes write, and the pause
  * while there is nothing to give back. */
 #define STEP_MS 50
-#define LOOK_MS 60000
+#define CHECK_MS 60000
 
 int64_t give_back_some(
     const struct job_stores *stores, const struct deadline *deadline)
 {
-    int64_t wait_ms = LOOK_MS;
+    int64_t wait_ms = CHECK_MS;
 
     for (size_t i = 0; i < stores->count; i++) {
         struct exchange exchange = {.deadline = deadline};

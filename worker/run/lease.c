@@ -34,7 +34,7 @@
  * first. */
 #define DATE_KEPT_MS 60000
 /* Minimum time that the message of a run with a live owner is hidden. */
-#define LOOK_MIN_TICKS (2 * TICKS_PER_S)
+#define HIDDEN_MIN_TICKS (2 * TICKS_PER_S)
 /* Prefix of the property Definition if a changed definition is accepted; the
  * hash of the old definition follows. */
 #define ACCEPT_MARK '?'
@@ -460,7 +460,7 @@ static int64_t held_until(const struct lease *lease,
  * the second message of a run that took a second is deleted after a few
  * seconds, and not only after a whole lease.
  */
-static int64_t look_at(const struct lease *lease,
+static int64_t visible_at(const struct lease *lease,
     const struct lease_request *wish, const struct ledger_run *run)
 {
     int64_t now = lease->date_ticks, until = lease->until_ticks;
@@ -469,8 +469,8 @@ static int64_t look_at(const struct lease *lease,
     if (wish->message == NULL || run->resumes_ticks > now ||
         !ledger_lease_is_live(run, now))
         return until;
-    if (wait < LOOK_MIN_TICKS)
-        wait = LOOK_MIN_TICKS;
+    if (wait < HIDDEN_MIN_TICKS)
+        wait = HIDDEN_MIN_TICKS;
     return wait < until - now ? now + wait : until;
 }
 
@@ -509,7 +509,7 @@ static enum lease_outcome judge(
         return wish->resumes_paused ? LEASE_ACQUIRED : LEASE_RUN_PAUSED;
     lease->until_ticks = held_until(lease, wish, run);
     if (lease->until_ticks != 0)
-        lease->until_ticks = look_at(lease, wish, run);
+        lease->until_ticks = visible_at(lease, wish, run);
     return lease->until_ticks != 0 ? LEASE_HELD : LEASE_ACQUIRED;
 }
 
@@ -1009,7 +1009,7 @@ static bool is_copy(const struct lease *lease, const struct poison_copy *copy,
 
 /* TW_OK: the poison queue has responded; *ret_found: the copy is among its
  * first messages. Errors that the put would also have count as TW_OK. */
-static enum tw_err look_for_copy(struct lease *lease, struct exchange *exchange,
+static enum tw_err find_copy(struct lease *lease, struct exchange *exchange,
     const char *poison_queue, const struct poison_copy *copy, bool *ret_found)
 {
     struct messages seen;
@@ -1054,7 +1054,7 @@ static enum tw_err put_unless_there(struct lease *lease,
     enum tw_err outcome = TW_OK;
 
     if (*may_be_there)
-        outcome = look_for_copy(lease, exchange, poison_queue, copy, &found);
+        outcome = find_copy(lease, exchange, poison_queue, copy, &found);
     if (outcome != TW_OK || found)
         return outcome;
     messages_init(&put);

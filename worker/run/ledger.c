@@ -683,14 +683,14 @@ enum tw_err ledger_create(struct store *store, struct exchange *exchange)
 static enum tw_err create_or_read(
     struct store *store, struct exchange *exchange)
 {
-    struct exchange look = *exchange;
+    struct exchange scan = *exchange;
     struct page page;
     enum tw_err outcome = ledger_create(store, exchange);
 
     if (outcome != TW_FORBIDDEN)
         return outcome;
     page_init(&page);
-    if (ledger_scan_index(store, &look,
+    if (ledger_scan_index(store, &scan,
             &(struct ledger_index_scan){.job = slice_of(LEDGER_UNREADABLE)},
             (struct continuation){0}, &page) == TW_OK)
         outcome = TW_OK;

@@ -180,7 +180,7 @@ static int make_both(const char *folder, const char *name)
 }
 
 /* Tries again after another process, at its end, has deleted the empty folder,
- * or lock_file_look() has deleted a file that was not locked yet. */
+ * or lock_file_find_dead() has deleted a file that was not locked yet. */
 static int make(const char *folder, const char *name)
 {
     int file = -1;
@@ -454,12 +454,12 @@ void lock_file_forget(
 
 /* ---- scanning the other files ---- */
 
-struct looking {
+struct finder {
     void (*found)(void *context, struct slice job, struct slice id);
     void *context;
 };
 
-static void read_note(const struct looking *looking, const char *text)
+static void read_note(const struct finder *finder, const char *text)
 {
     struct slice job = {text, 0}, id;
     size_t len = 0;
@@ -472,22 +472,22 @@ static void read_note(const struct looking *looking, const char *text)
         return;
     id = (struct slice){text + job.len + 1, len - job.len - 1};
     if (text_is_run_id(id))
-        looking->found(looking->context, job, id);
+        finder->found(finder->context, job, id);
 }
 
-static void read_notes(const struct looking *looking, int file)
+static void read_notes(const struct finder *finder, int file)
 {
     char text[NOTE_BYTES];
 
     for (off_t i = 0; i < NOTES_MAX; i++) {
         if (pread(file, text, NOTE_BYTES, i * NOTE_BYTES) != NOTE_BYTES)
             return;
-        read_note(looking, text);
+        read_note(finder, text);
     }
 }
 
 /* Lock held. */
-static void look_at(struct lock_file *lock_file, const struct looking *looking,
+static void check_file(struct lock_file *lock_file, const struct finder *finder,
     int folder, const char *name)
 {
     char identity[IDENTITY_MAX];
@@ -501,7 +501,7 @@ static void look_at(struct lock_file *lock_file, const struct looking *looking,
         return;
     if (is_name(slice_of(name))) {
         remember(lock_file, name, identity);
-        read_notes(looking, file);
+        read_notes(finder, file);
     } else {
         /* The process died before it locked the file; or it will find the file
          * deleted, and create another. */
@@ -556,24 +556,24 @@ static void list_names(int folder, struct names *ret)
 }
 
 /* Lock held. */
-static void look_at_all(
-    struct lock_file *lock_file, const struct looking *looking, int folder)
+static void check_files(
+    struct lock_file *lock_file, const struct finder *finder, int folder)
 {
     struct names names;
 
     list_names(folder, &names);
     for (size_t i = 0; i < names.count; i++) {
-        look_at(lock_file, looking, folder, names.list[i]);
+        check_file(lock_file, finder, folder, names.list[i]);
         mem_free(names.list[i]);
     }
     mem_free(names.list);
 }
 
-void lock_file_look(struct lock_file *lock_file,
+void lock_file_find_dead(struct lock_file *lock_file,
     void (*found)(void *context, struct slice job, struct slice id),
     void *context)
 {
-    const struct looking looking = {found, context};
+    const struct finder finder = {found, context};
     int folder;
 
     if (lock_file == NULL)
@@ -582,7 +582,7 @@ void lock_file_look(struct lock_file *lock_file,
     if (folder < 0)
         return;
     platform_lock(&lock_file->lock);
-    look_at_all(lock_file, &looking, folder);
+    check_files(lock_file, &finder, folder);
     bury_old(lock_file);
     platform_unlock(&lock_file->lock);
     (void)close(folder);

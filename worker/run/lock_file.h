@@ -87,12 +87,12 @@ void lock_file_forget(
     struct lock_file *lock_file, size_t place, int64_t until_ms);
 
 /*
- * lock_file_look: try the lock of every other file in the folder, and call
+ * lock_file_find_dead: try the lock of every other file in the folder, and call
  * found (which must call no function of this header) for each run listed by a
  * process that has died since the last call, or before the first. Deletes files
  * of dead processes after keep_ms. Costs a few system calls for each file.
  */
-void lock_file_look(struct lock_file *lock_file,
+void lock_file_find_dead(struct lock_file *lock_file,
     void (*found)(void *context, struct slice job, struct slice id),
     void *context);
 

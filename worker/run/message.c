@@ -568,7 +568,7 @@ static enum tw_err read_json(const struct jobs *jobs, struct slice body,
 
 /* Set wake_up_id and wake_up_args_json if the body is also a JSON message with
  * an id, for the queue's own job or for an unknown job. */
-static void look_for_wake_up(const struct setup_queue *queue,
+static void read_wake_up(const struct setup_queue *queue,
     const struct jobs *jobs, struct slice body, struct arena *arena,
     struct request *ret)
 {
@@ -624,7 +624,7 @@ enum tw_err message_read(const struct setup_queue *queue,
     if (queue->job == NULL)
         return read_json(jobs, body, arena, ret, err);
     ret->job = queue->job;
-    look_for_wake_up(queue, jobs, body, arena, ret);
+    read_wake_up(queue, jobs, body, arena, ret);
     return read_argument(queue, body, arena, ret, err);
 }
 

@@ -94,9 +94,9 @@ static void add_noted(void *context, struct slice job, struct slice id)
         mem_text(job.at, job.len), mem_text(id.at, id.len)};
 }
 
-bool orphans_look(struct orphans *orphans)
+bool orphans_find_dead(struct orphans *orphans)
 {
-    lock_file_look(orphans->lock_file, add_noted, orphans);
+    lock_file_find_dead(orphans->lock_file, add_noted, orphans);
     return orphans->noted_count > 0;
 }
 

@@ -49,9 +49,9 @@ void orphans_use(struct orphans *orphans, struct definition *definition);
 /* orphans_begin: start a pass over the definition's jobs. */
 void orphans_begin(struct orphans *orphans);
 
-/* orphans_look: find processes of this host that died since the last call.
+/* orphans_find_dead: find processes of this host that died since the last call.
  * True: runs that dead processes noted are left to read. Makes no request. */
-bool orphans_look(struct orphans *orphans);
+bool orphans_find_dead(struct orphans *orphans);
 
 /*
  * orphans_step: make one request at most. WALK_FOUND: orphans->run has no

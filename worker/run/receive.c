@@ -23,11 +23,11 @@ static enum tw_err create(const struct definition *definition,
     struct store *store = definition_store(definition);
     struct deadline deadline;
     struct retry_call call = begin_call(definition, &deadline);
-    struct exchange look = call.exchange;
+    struct exchange peek = call.exchange;
     enum tw_err outcome = queue_ensure(store, queue, &call, false);
 
     if (outcome == TW_FORBIDDEN &&
-        store_queue_peek(store, &look, queue, 1, scratch) == TW_OK)
+        store_queue_peek(store, &peek, queue, 1, scratch) == TW_OK)
         outcome = TW_OK;
     if (outcome != TW_OK)
         *err = call.exchange.err;

@@ -98,16 +98,16 @@ void single_stop(struct single *single)
 static bool wait_until(
     struct single *single, int64_t until_ms, int64_t most_ms, bool held)
 {
-    int64_t look_ms = platform_boot_ms() + most_ms;
+    int64_t again_ms = platform_boot_ms() + most_ms;
     bool stopping;
 
-    if (look_ms > until_ms)
-        look_ms = until_ms;
+    if (again_ms > until_ms)
+        again_ms = until_ms;
     platform_lock(&single->lock);
     single->last.until_ms = until_ms;
     single->last.held_by_another = held;
-    while (!single->stopping && platform_boot_ms() < look_ms)
-        (void)platform_wait(&single->changed, &single->lock, look_ms);
+    while (!single->stopping && platform_boot_ms() < again_ms)
+        (void)platform_wait(&single->changed, &single->lock, again_ms);
     single->last.until_ms = 0;
     single->last.held_by_another = false;
     stopping = single->stopping;
