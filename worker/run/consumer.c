@@ -654,11 +654,12 @@ static void prune_runs(struct consumer *consumer)
 /* ---- draining ---- */
 
 /*
- * Is the drain complete, apart from runs that it does not wait for? empty: no
- * message is left. If messages are left, the drain is complete only if it waits
- * for no open run.
+ * Read the open runs of the ledger. True: the drain is complete, and the log
+ * names the runs that it does not wait for. empty: no queue has a message. If a
+ * queue has one, the drain is complete only if it waits for no open run. A
+ * ledger that cannot be read is an outage.
  */
-static bool nothing_else_left(struct consumer *consumer, bool empty)
+static bool check_open_runs(struct consumer *consumer, bool empty)
 {
     struct buf names;
     struct err err;
@@ -679,15 +680,15 @@ static bool nothing_else_left(struct consumer *consumer, bool empty)
     return over;
 }
 
-/* Call if only hidden messages are left. True: the drain waits for no open run.
- * Reads the open runs only at left_due_ms or later. */
-static bool only_such_left(struct consumer *consumer)
+/* Call if only hidden messages are left. True: the drain is complete. Reads the
+ * open runs only at left_due_ms or later. */
+static bool check_hidden_messages(struct consumer *consumer)
 {
     int64_t now_ms = platform_boot_ms();
 
     if (now_ms < consumer->left_due_ms)
         return false;
-    if (nothing_else_left(consumer, false))
+    if (check_open_runs(consumer, false))
         return true;
     consumer->left_wait_ms = consumer->left_wait_ms == 0
                                  ? LEFT_FIRST_MS
@@ -698,7 +699,9 @@ static bool only_such_left(struct consumer *consumer)
     return false;
 }
 
-static bool queues_done(struct consumer *consumer)
+/* Ask each queue for its number of messages, hidden ones too. True: the drain is
+ * complete. A queue that does not respond is polled again after a backoff. */
+static bool check_queues(struct consumer *consumer)
 {
     const struct setup *setup = consumer->definition->setup;
 
@@ -718,9 +721,9 @@ static bool queues_done(struct consumer *consumer)
             return false;
         }
         if (count > 0)
-            return only_such_left(consumer);
+            return check_hidden_messages(consumer);
     }
-    return nothing_else_left(consumer, true);
+    return check_open_runs(consumer, true);
 }
 
 static bool all_empty(struct consumer *consumer)
@@ -731,10 +734,10 @@ static bool all_empty(struct consumer *consumer)
     return view.all_empty;
 }
 
-/* Is the drain complete? Only if the last response of every queue was empty and
- * every worker thread is idle. The worker threads receive no messages during
- * the check of the queues. */
-static bool drained(struct consumer *consumer)
+/* True: the drain is complete. The queues are checked only if the last response
+ * of each was empty and every worker thread is idle; meanwhile the worker
+ * threads receive no messages. */
+static bool check_drain(struct consumer *consumer)
 {
     bool done;
 
@@ -742,7 +745,7 @@ static bool drained(struct consumer *consumer)
         is_search_due(consumer) || !all_empty(consumer))
         return false;
     worker_threads_pause(consumer->threads, true);
-    done = all_empty(consumer) && queues_done(consumer);
+    done = all_empty(consumer) && check_queues(consumer);
     if (!done && !consumer->outage.lasts)
         worker_threads_pause(consumer->threads, false);
     return done;
@@ -934,7 +937,7 @@ static void serve(struct consumer *consumer)
         report_status(consumer);
         give_space_back(consumer);
         show(consumer, CONSUMER_SERVES);
-        if (drained(consumer))
+        if (check_drain(consumer))
             break;
         wait_for_work(consumer, seen);
     }
