@@ -113,7 +113,7 @@ static void an_idle_worker_shows_progress(void **state)
     start(&service, bench);
     for (int minute = 0; minute < 60; minute++) {
         virtual_sleep(60000);
-        consumer_look(service.consumer, &view);
+        consumer_read_view(service.consumer, &view);
         assert_int_equal(view.stage, CONSUMER_SERVES);
         assert_true(platform_boot_ms() - view.progress_ms <=
                     HEALTH_HEARTBEAT_MS + 1000);
@@ -130,14 +130,14 @@ static void an_outage_of_the_ledger_is_shown_while_it_lasts(void **state)
 
     start(&service, bench);
     virtual_sleep(5000);
-    consumer_look(service.consumer, &view);
+    consumer_read_view(service.consumer, &view);
     assert_false(view.outage);
     platform_lock(&bench->lock);
     bench->down = true;
     platform_unlock(&bench->lock);
     workbench_put(bench, BENCH_QUEUE, "{}");
     virtual_sleep(60000);
-    consumer_look(service.consumer, &view);
+    consumer_read_view(service.consumer, &view);
     assert_int_equal(view.threads.queues_failing, 2);
     assert_true(consumer_queue_fails(service.consumer, BENCH_QUEUE));
     assert_false(consumer_queue_fails(service.consumer, "none"));
@@ -145,7 +145,7 @@ static void an_outage_of_the_ledger_is_shown_while_it_lasts(void **state)
     bench->down = false;
     platform_unlock(&bench->lock);
     virtual_sleep(60000);
-    consumer_look(service.consumer, &view);
+    consumer_read_view(service.consumer, &view);
     assert_int_equal(view.threads.queues_failing, 0);
     assert_true(view.past.ended_ticks > 0);
     assert_true(view.past.lasted_s > 0);
@@ -163,7 +163,7 @@ static void before_and_after_its_threads_a_consumer_can_be_looked_at(
     struct consumer_view view;
 
     service_new(&service, &options);
-    consumer_look(service.consumer, &view);
+    consumer_read_view(service.consumer, &view);
     assert_int_equal(view.stage, CONSUMER_STARTS);
     assert_int_equal(view.threads.busy, 0);
     assert_false(consumer_queue_fails(service.consumer, BENCH_QUEUE));
@@ -171,11 +171,11 @@ static void before_and_after_its_threads_a_consumer_can_be_looked_at(
     service_run(&service);
     virtual_sleep(2000);
     consumer_stop(service.consumer);
-    consumer_look(service.consumer, &view);
+    consumer_read_view(service.consumer, &view);
     assert_int_equal(view.stage, CONSUMER_STOPS);
     service_join(&service);
     assert_int_equal(service.outcome, TW_OK);
-    consumer_look(service.consumer, &view);
+    consumer_read_view(service.consumer, &view);
     assert_int_equal(view.stage, CONSUMER_STOPS);
     service_free(&service);
 }

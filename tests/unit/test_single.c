@@ -214,7 +214,7 @@ static void stopped_it_can_be_taken_up_again(void **state)
     single_stop(started.single);
     platform_join(&started.thread);
     assert_true(started.result.stopped);
-    single_look(started.single, &progress);
+    single_read_progress(started.single, &progress);
     assert_true(progress.deleted == 3);
     assert_false(progress.working);
     single_free(started.single);
@@ -232,7 +232,7 @@ static bool held_by_another(struct workbench *bench)
     struct single_progress progress;
 
     (void)bench;
-    single_look(watched, &progress);
+    single_read_progress(watched, &progress);
     return progress.held_by_another;
 }
 
@@ -463,7 +463,7 @@ static void stopped_while_it_waits_it_waits_no_longer(void **state)
     bench->script = settles_for_an_hour;
     start(&started, bench, football);
     virtual_sleep(65000);
-    single_look(started.single, &progress);
+    single_read_progress(started.single, &progress);
     assert_true(progress.until_ms > platform_boot_ms() + 3000 * 1000);
     single_stop(started.single);
     finish(&started);
@@ -603,10 +603,10 @@ static void progress_is_seen_while_it_works_and_while_another_does(void **state)
     virtual_sleep(5000);
     start(&second, bench, football);
     virtual_sleep(10000);
-    single_look(first.single, &progress);
+    single_read_progress(first.single, &progress);
     assert_true(progress.working);
     assert_int_equal(progress.read, 11);
-    single_look(second.single, &progress);
+    single_read_progress(second.single, &progress);
     assert_true(progress.held_by_another);
     finish(&second);
     finish(&first);

@@ -135,7 +135,7 @@ static void look(void *context, struct progress_state *ret)
     struct single_progress now;
     int64_t left_ms;
 
-    single_look(context, &now);
+    single_read_progress(context, &now);
     ret->done = now.deleted + now.written;
     ret->share = now.share;
     left_ms = now.until_ms - platform_boot_ms();
@@ -159,7 +159,7 @@ static void print_counts(struct single *single)
     struct single_progress now;
     struct buf line;
 
-    single_look(single, &now);
+    single_read_progress(single, &now);
     buf_init(&line, 1024);
     add_part(&line, "succeeded: ", now.deleted, "deleted");
     add_part(&line, ", ", now.written, "written");

@@ -82,7 +82,7 @@ static void handle_live(void *context, const struct http_request *request,
     struct consumer_view view;
 
     (void)request;
-    consumer_look(health->consumer, &view);
+    consumer_read_view(health->consumer, &view);
     end_response(response, health_is_alive(&view, platform_boot_ms(),
                                health->limit_ms, &response->body));
 }
@@ -95,7 +95,7 @@ static void handle_ready(void *context, const struct http_request *request,
     struct consumer_view view;
 
     (void)request;
-    consumer_look(health->consumer, &view);
+    consumer_read_view(health->consumer, &view);
     end_response(
         response, health_is_ready(&view, definition->setup->queue_count,
                       platform_boot_ms(), &response->body));

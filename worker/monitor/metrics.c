@@ -604,7 +604,7 @@ static void begin(struct scrape *scrape)
     jobs = scrape->definition->jobs;
     for (size_t i = 0; i < jobs->count; i++)
         activity_add_job(metrics->activity, jobs->list[i].name);
-    consumer_look(metrics->consumer, &scrape->view);
+    consumer_read_view(metrics->consumer, &scrape->view);
     scrape->jobs = activity_jobs(metrics->activity, &scrape->job_count);
     scrape->holds = activity_holds(metrics->activity, &scrape->hold_count);
     sampler_look(metrics->sampler, &scrape->samples);

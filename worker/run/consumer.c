@@ -109,7 +109,7 @@ struct consumer {
     struct consumer_result result;
     struct consumer_view view; /* all but threads; see show() */
 
-    /* Taken by consumer_look() and its like before any other lock, so that
+    /* Taken by consumer_read_view() and its like before any other lock, so that
      * threads and request_pool exist while they are used; both are NULL before
      * and after. */
     struct platform_mutex view_lock;
@@ -218,7 +218,7 @@ void consumer_reload(struct consumer *consumer)
 
 /* ---- what others may see ---- */
 
-/* Copy the state of this thread to where consumer_look() reads it. */
+/* Copy the state of this thread to where consumer_read_view() reads it. */
 static void show(struct consumer *consumer, enum consumer_stage stage)
 {
     const struct outage *outage = &consumer->outage;
@@ -234,7 +234,7 @@ static void show(struct consumer *consumer, enum consumer_stage stage)
     platform_unlock(&consumer->lock);
 }
 
-void consumer_look(struct consumer *consumer, struct consumer_view *ret)
+void consumer_read_view(struct consumer *consumer, struct consumer_view *ret)
 {
     platform_lock(&consumer->view_lock);
     platform_lock(&consumer->lock);
@@ -243,7 +243,7 @@ void consumer_look(struct consumer *consumer, struct consumer_view *ret)
         ret->stage = CONSUMER_STOPS;
     platform_unlock(&consumer->lock);
     if (consumer->threads) {
-        worker_threads_look(consumer->threads, &ret->threads);
+        worker_threads_read_view(consumer->threads, &ret->threads);
         ret->past = *outage_later(&ret->past, &ret->threads.past);
     }
     platform_unlock(&consumer->view_lock);
@@ -699,8 +699,9 @@ static bool check_hidden_messages(struct consumer *consumer)
     return false;
 }
 
-/* Ask each queue for its number of messages, hidden ones too. True: the drain is
- * complete. A queue that does not respond is polled again after a backoff. */
+/* Ask each queue for its number of messages, hidden ones too. True: the drain
+ * is complete. A queue that does not respond is polled again after a backoff.
+ */
 static bool check_queues(struct consumer *consumer)
 {
     const struct setup *setup = consumer->definition->setup;
@@ -730,7 +731,7 @@ static bool all_empty(struct consumer *consumer)
 {
     struct worker_threads_view view;
 
-    worker_threads_look(consumer->threads, &view);
+    worker_threads_read_view(consumer->threads, &view);
     return view.all_empty;
 }
 
@@ -761,7 +762,7 @@ static void give_space_back(struct consumer *consumer)
 
     if (consumer->options.drain || now_ms < consumer->give_back_due_ms)
         return;
-    worker_threads_look(consumer->threads, &view);
+    worker_threads_read_view(consumer->threads, &view);
     consumer->give_back_due_ms =
         now_ms + (view.busy > 0 ? GIVE_BACK_BUSY_MS
                                 : give_back_some(consumer->definition->stores,
@@ -825,7 +826,7 @@ static void report_status(struct consumer *consumer)
 
     if (consumer->outage.lasts)
         return;
-    worker_threads_look(consumer->threads, &view);
+    worker_threads_read_view(consumer->threads, &view);
     buf_init(&text, 8 * STATUS_MAX);
     add_status(consumer, &view, &text);
     cut = text_cut(buf_slice(&text), STATUS_MAX - 1);
@@ -846,7 +847,7 @@ static bool receives_messages(struct consumer *consumer)
 
     if (!consumer->prepared || consumer->outage.lasts)
         return false;
-    worker_threads_look(consumer->threads, &view);
+    worker_threads_read_view(consumer->threads, &view);
     return queues == 0 || view.queues_failing < queues;
 }
 
@@ -1024,7 +1025,7 @@ static void serve_with_slots(struct consumer *consumer)
     notify_stopping(consumer->options.notify);
 }
 
-/* Take the threads away from consumer_look(), then end them. */
+/* Take the threads away from consumer_read_view(), then end them. */
 static void end_threads(struct consumer *consumer)
 {
     struct worker_threads *threads = consumer->threads;

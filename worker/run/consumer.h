@@ -38,7 +38,7 @@ struct consumer_options {
 
     struct activity *activity; /* counts the runs; borrowed. NULL: none */
 
-    /* How often consumer_look() must show progress; 0: whenever there is
+    /* How often consumer_read_view() must show progress; 0: whenever there is
      * something to do. */
     int64_t heartbeat_ms;
 
@@ -115,7 +115,7 @@ struct consumer_view {
     struct worker_threads_view threads; /* all zero before and
                                            after they exist */
 };
-void consumer_look(struct consumer *consumer, struct consumer_view *ret);
+void consumer_read_view(struct consumer *consumer, struct consumer_view *ret);
 
 /* consumer_definition: the newest configuration, with one more reference. */
 struct definition *consumer_definition(struct consumer *consumer);

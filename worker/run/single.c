@@ -76,7 +76,7 @@ static void watch(void *context, struct run *run)
     platform_unlock(&single->lock);
 }
 
-void single_look(struct single *single, struct single_progress *ret)
+void single_read_progress(struct single *single, struct single_progress *ret)
 {
     platform_lock(&single->lock);
     if (single->run)

@@ -73,7 +73,7 @@ TW_MUST_USE enum tw_err single_run(
  * thread, but not from a signal handler. */
 void single_stop(struct single *single);
 
-/* single_look: get the present progress. Call from any thread. */
-void single_look(struct single *single, struct single_progress *ret);
+/* single_read_progress: get the present progress. Call from any thread. */
+void single_read_progress(struct single *single, struct single_progress *ret);
 
 #endif

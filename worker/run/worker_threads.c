@@ -649,7 +649,7 @@ bool worker_threads_has_room(
 
 /* ---- state ---- */
 
-void worker_threads_look(
+void worker_threads_read_view(
     struct worker_threads *threads, struct worker_threads_view *ret)
 {
     *ret = (struct worker_threads_view){.all_empty = true};

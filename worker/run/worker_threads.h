@@ -35,7 +35,7 @@ struct worker_threads_options {
                    outage */
 
     /* ended: a task has ended, and its worker thread is idle. changed: the
-     * result of worker_threads_look() or worker_threads_reserve() may have
+     * result of worker_threads_read_view() or worker_threads_reserve() may have
      * changed. Both are called on a worker thread without the lock. */
     void (*ended)(void *context, const struct task_report *report);
     void (*changed)(void *context);
@@ -115,7 +115,7 @@ struct worker_threads_view {
     bool all_empty; /* the last response of every queue was empty, and every
                        worker thread is idle */
 };
-void worker_threads_look(
+void worker_threads_read_view(
     struct worker_threads *threads, struct worker_threads_view *ret);
 
 /* worker_threads_found_empty: was the queue's last response empty? */
