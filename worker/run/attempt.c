@@ -302,17 +302,14 @@ static void set_ended(struct attempt *attempt)
     release_locks(attempt);
 }
 
-/* Has the lease expired, by this machine's clock or by the ledger's Dates? */
-static bool is_lease_expired(const struct attempt *attempt)
-{
-    return platform_boot_ms() >= attempt->lease.deadline_ms ||
-           lease_clock_is_over(&attempt->lease.clock);
-}
-
+/* lease_expired: by this machine's clock, or by the Dates of the ledger. */
 static void set_lease_expired(struct attempt *attempt)
 {
+    const struct lease *lease = &attempt->lease;
+
     attempt->result->end = ATTEMPT_LEASE_LOST;
-    attempt->result->lease_expired = is_lease_expired(attempt);
+    attempt->result->lease_expired = platform_boot_ms() >= lease->deadline_ms ||
+                                     lease_clock_is_over(&lease->clock);
     log_run_warn(&attempt->log, "the lease expired; no further writes");
 }
 
@@ -366,18 +363,6 @@ static bool move_and_store(struct attempt *attempt, enum ledger_state state)
     return status == LEASE_VALID && lease->run.state == state;
 }
 
-static void log_counts(struct attempt *attempt)
-{
-    const struct ledger_run *run = &attempt->lease.run;
-
-    log_ended(attempt, LOG_INFO,
-        "succeeded: %lld read, %lld written, %lld deleted, %lld skipped, "
-        "%lld requests, attempt %d, %.3f s",
-        (long long)run->read, (long long)run->written, (long long)run->deleted,
-        (long long)run->skipped, (long long)run->transactions,
-        (int)run->attempt, (double)duration_ms(attempt) / 1000);
-}
-
 static void end_succeeded(struct attempt *attempt)
 {
     struct ledger_run *run = &attempt->lease.run;
@@ -391,7 +376,12 @@ static void end_succeeded(struct attempt *attempt)
         return;
     lease_delete_message(&attempt->lease);
     set_ended(attempt);
-    log_counts(attempt);
+    log_ended(attempt, LOG_INFO,
+        "succeeded: %lld read, %lld written, %lld deleted, %lld skipped, "
+        "%lld requests, attempt %d, %.3f s",
+        (long long)run->read, (long long)run->written, (long long)run->deleted,
+        (long long)run->skipped, (long long)run->transactions,
+        (int)run->attempt, (double)duration_ms(attempt) / 1000);
 }
 
 /* A person stopped the `run` command: workers must not continue the run. */

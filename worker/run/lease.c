@@ -246,13 +246,6 @@ static bool is_changed(const struct ledger_run *run, const struct job *job)
            !slice_is(bound_definition(run), job->hash);
 }
 
-static bool must_wait_for_definition(
-    const struct ledger_run *run, const struct job *job)
-{
-    return job->kind->table_job && is_changed(run, job) &&
-           run->definition.at[0] != ACCEPT_MARK;
-}
-
 void lease_accept_definition(struct ledger_run *run)
 {
     char accepted[2] = {ACCEPT_MARK, '\0'};
@@ -482,7 +475,8 @@ static bool waits_for_definition(
     enum ledger_state state;
     struct slice reason;
 
-    return must_wait_for_definition(run, job) &&
+    return job->kind->table_job && is_changed(run, job) &&
+           run->definition.at[0] != ACCEPT_MARK &&
            !read_ending(run, &state, &reason);
 }
 

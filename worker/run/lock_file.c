@@ -135,12 +135,6 @@ static int open_folder(const char *folder)
     return open(folder, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 }
 
-/* O_NONBLOCK: an open of a FIFO of that name must not wait. */
-static int open_file(int folder, const char *name)
-{
-    return openat(folder, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-}
-
 /* ---- a new file ---- */
 
 /* Create a file in an open folder, lock it, then name it. -1: see errno. */
@@ -280,7 +274,9 @@ static void bury_old(struct lock_file *lock_file)
  * so that the owner is dead; else -1. */
 static int try_file(int folder, const char *name, char *identity)
 {
-    int file = open_file(folder, name);
+    /* O_NONBLOCK: an open of a FIFO of that name must not wait. */
+    int file =
+        openat(folder, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
 
     if (file < 0)
         return -1;

@@ -138,7 +138,8 @@ static bool pass_time(struct single *single, const struct attempt_result *work)
     return wait_until(single, work->until_ms, most_ms, work->held);
 }
 
-static bool sit_out(struct single *single, const struct attempt_result *work)
+static bool wait_out_outage(
+    struct single *single, const struct attempt_result *work)
 {
     struct outage *outage = &single->outage;
 
@@ -200,7 +201,7 @@ static bool go_on(struct single *single, const struct attempt_result *work,
         ret->stopped = is_stopping(single);
         return !ret->stopped;
     case ATTEMPT_OUTAGE:
-        ret->stopped = !sit_out(single, work);
+        ret->stopped = !wait_out_outage(single, work);
         return !ret->stopped;
     case ATTEMPT_LEASE_LOST:
         ret->stopped = work->lease_expired && is_stopping(single);
@@ -241,7 +242,7 @@ void single_free(struct single *single)
 
 /* Create the ledger if it is missing. Fails, before the first attempt, if no
  * attempt could succeed. */
-static enum tw_err find_ledger(struct store *store, struct err *err)
+static enum tw_err create_ledger(struct store *store, struct err *err)
 {
     struct deadline deadline;
 
@@ -308,7 +309,7 @@ enum tw_err single_run(
         return err_fail(err, TW_INVALID,
             "the ledger has no store: write `default_store:`, or `store:` in "
             "`worker:`");
-    outcome = find_ledger(store, err);
+    outcome = create_ledger(store, err);
     if (outcome != TW_OK)
         return outcome;
     buf_init(&args, 8 * QUEUE_MAX_MESSAGE_BYTES);
