@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Lists under one lock. They are short (jobs and pairs of store and cause of
- * the configuration, runs in progress), and taken some times for each attempt.
+ * Lists under one lock. They are short (configured jobs, pairs of a store and a
+ * cause, runs in progress), and the lock is taken a few times for each attempt.
  */
 #include "worker/run/activity.h"
 
@@ -14,10 +14,11 @@
 #include "worker/base/mem.h"
 #include "worker/base/platform.h"
 
-/* Held runs that are remembered, each for its store and cause. */
+/* Maximum number of held runs that are remembered, each with the store and the
+ * cause that hold it. */
 #define HELD_MAX 8192
-/* A held run that was not attempted again so long after its time has been taken
- * by another worker, or was cancelled. */
+/* A held run is forgotten this long after its until_ms: another worker has
+ * continued it, or it was cancelled. */
 #define HELD_GRACE_MS 60000
 
 struct job {
@@ -29,7 +30,7 @@ struct job {
 struct running {
     const struct run *run;
     size_t job;
-    int64_t counted[ACTIVITY_ENTITIES]; /* as last read of run->counts */
+    int64_t counted[ACTIVITY_ENTITIES]; /* run->counts as read last */
 };
 
 struct held {
@@ -153,9 +154,9 @@ static void read_counts(const struct run *run, int64_t ret[ACTIVITY_ENTITIES])
     ret[ACTIVITY_FAILED] = atomic_load(&run->counts.failed);
 }
 
-/* Add what has come since the last time. A kind may set its count of failed
- * entities back, to report them again; what is counted here never falls. Lock
- * held. */
+/* Add what the run has counted since the last call. A kind may set its count of
+ * failed entities back, to report them again; the sums of the job never fall.
+ * Lock held. */
 static void count_entities(struct activity *activity, struct running *running)
 {
     struct activity_job *job = &activity->jobs[running->job].shown;
@@ -232,7 +233,7 @@ static const char *store_named(struct activity *activity, const char *name)
     return activity->stores[activity->store_count++];
 }
 
-/* A cause that this version does not know is another version's. */
+/* "other": a cause that only a newer version knows. */
 static const char *cause_of(struct slice waits_for)
 {
     static const char *const causes[] = {LEDGER_WAITS_FOR_STORE,

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * What a worker's attempts are doing and have done, for its metrics: runs in
- * progress, runs ended, entities, lost leases, held runs. Nothing is counted
- * while a run works: its own counts are read when they are asked for, and when
- * its kind ends. Names are those of configured jobs and stores, so that the
- * memory is bounded; ids of runs are kept as hashes only. Any thread may call
- * any function. NULL as the activity: nothing is counted.
+ * progress, runs ended, entities, lost leases, held runs. A run counts its own
+ * entities: its counts are read when activity_jobs() is called, and when the
+ * work of its kind ends. Names are those of configured jobs and stores, so that
+ * the memory is bounded; ids of runs are kept as hashes only. Any thread may
+ * call any function. NULL as the activity: nothing is counted.
  */
 #ifndef TW_RUN_ACTIVITY_H
 #define TW_RUN_ACTIVITY_H
@@ -25,8 +25,8 @@ void activity_free(struct activity *activity);
 /* activity_add_job: let activity_jobs() return the job, even before it runs. */
 void activity_add_job(struct activity *activity, const char *job);
 
-/* activity_begin: a kind begins to work on run; borrowed until activity_end(),
- * which counts what was not counted yet. */
+/* activity_begin: a kind begins to work on run, which is borrowed until
+ * activity_end(). */
 void activity_begin(struct activity *activity, const struct run *run);
 void activity_end(struct activity *activity, const struct run *run);
 
@@ -39,8 +39,8 @@ void activity_run_ended(
 void activity_lease_lost(struct activity *activity, const char *job);
 
 /* activity_held: the run is held, or waits for its turn, until until_ms (boot
- * clock): waits_for is its WaitsFor, store the store that it waits for.
- * activity_not_held: it is not held any more, as far as this worker knows. */
+ * clock): waits_for is the run's WaitsFor, store the store that the run waits
+ * for. activity_not_held: this worker knows the run as held no more. */
 void activity_held(struct activity *activity, struct slice job, struct slice id,
     const char *store, struct slice waits_for, int64_t until_ms);
 void activity_not_held(
@@ -85,9 +85,10 @@ struct activity_hold {
     int64_t count;
 };
 
-/* activity_holds: runs that this worker knows to be held, by store and cause;
- * of each pair that ever occurred, also if no run is held now. Owned array; the
- * texts live as long as activity. */
+/* activity_holds: numbers of runs that this worker knows to be held, by store
+ * and cause. A pair of store and cause that has ever occurred is returned even
+ * if no run is held for it now. Owned array; the texts live as long as
+ * activity. */
 struct activity_hold *activity_holds(
     struct activity *activity, size_t *ret_count);
 

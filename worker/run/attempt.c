@@ -22,7 +22,7 @@
 #include "worker/store/retry.h"
 
 #define RETRY_MAX_MS INT64_C(3600000)
-/* How many failed entities of a run are logged. */
+/* Maximum number of failed entities of a run that are logged. */
 #define FAILED_LOGGED 100
 /* Maximum length of a failed entity's reason, in Error and in the log. */
 #define FAILED_WHY_MAX_BYTES 200
@@ -42,20 +42,21 @@ struct attempt {
     struct arena arena;        /* args from the ledger, names, texts of run */
     struct log_run log;        /* the run, for log lines; texts in arena */
     int64_t begun_ms;          /* when the attempt began; boot clock */
-    _Atomic int failed_logged; /* failed entities that the log has */
+    _Atomic int failed_logged; /* number of failed entities logged so far */
     struct run run;            /* the run as the kind sees it */
     struct renewal *renewal;   /* NULL except while the kind runs */
     struct failures *failures; /* the `failures:` file; NULL: none */
     enum lease_status word; /* status of the lease when the renewal stopped */
     bool took_locks_over;   /* took a lock that an ended run had not released */
-    bool indeterminate;     /* a write of this attempt may still arrive late */
+    bool indeterminate; /* a write of this attempt had no response and may still
+                           be carried out */
     bool progress;
     struct slice held_for;    /* WaitsFor before this attempt; in arena */
     int64_t held_since_ticks; /* WaitsSince before this attempt */
     int64_t held_ticks;       /* how long the run waited before this attempt */
-    const char *away;         /* name of the store because of which the run is
-                                 held; NULL: the ledger's */
-    struct err err;           /* why the kind, or a step before it, failed */
+    const char *away; /* name of the store that does not respond, if the run is
+                         held for a store; NULL: the store of the ledger */
+    struct err err;   /* why the kind, or a step before it, failed */
     struct attempt_result *result;
 };
 
@@ -126,8 +127,9 @@ static enum tw_err callback_is_open(struct run *run, struct slice job,
     return outcome;
 }
 
-/* How many failed entities the log has, of all attempts and rounds of the run.
- * Counts one more, up to the one that says that no more follow. */
+/* Count one more log line about a failed entity, up to FAILED_LOGGED + 1: the
+ * last line says that no more follow. Returns the count before, of all attempts
+ * and rounds of the run. */
 static int note_failed_line(struct attempt *attempt)
 {
     int before = atomic_load(&attempt->failed_logged);
@@ -203,8 +205,8 @@ static void set_counts(struct run *run, const struct ledger_run *from)
                                                     : RUN_NOT_FINISHING);
 }
 
-/* Set the run that the kind sees. Its texts are copies, because changes of
- * lease->run free the stored ones. */
+/* Set the run that the kind sees. Its texts are copies, because the texts of
+ * lease->run are freed when lease->run changes. */
 static void set_run(struct attempt *attempt, const struct run_args *args)
 {
     const struct ledger_run *stored = &attempt->lease.run;
@@ -232,8 +234,8 @@ static void set_run(struct attempt *attempt, const struct run_args *args)
 
 /* ---- writing the outcome ---- */
 
-/* The duration of the run: from its start to its end by the ledger's clock. An
- * attempt that was the only one measured it more precisely. */
+/* The duration of the run, from its start to its end by the ledger's clock. If
+ * this attempt was the only one, its own measurement is more precise. */
 static int64_t duration_ms(const struct attempt *attempt)
 {
     const struct ledger_run *run = &attempt->lease.run;
@@ -273,9 +275,10 @@ static void log_outage(struct attempt *attempt, const char *what)
 }
 
 /*
- * A run that succeeded has waited for its late requests. Any other run that may
- * have late requests keeps its locks: the run that takes over a lock of an
- * ended run waits until late requests can no longer arrive (rule A4).
+ * A late request is one without a response that may still be carried out (rule
+ * A4). A run that succeeded has waited for its late requests. Any other run
+ * that may have some keeps its locks: the next run that needs a lock finds that
+ * its owner has ended, and waits until no late request can arrive.
  */
 static bool may_release_locks(const struct attempt *attempt)
 {
@@ -285,8 +288,8 @@ static bool may_release_locks(const struct attempt *attempt)
            (run->attempt <= 1 && !attempt->indeterminate);
 }
 
-/* Call after the run's end is stored. If the release fails, another run takes
- * over the locks of the ended run (locks.h). */
+/* Call after the run's end is stored. Locks that cannot be deleted are taken
+ * over by the next run that needs them (locks.h). */
 static void release_locks(struct attempt *attempt)
 {
     if (attempt->wish->job->kind->table_job && may_release_locks(attempt))
@@ -313,8 +316,8 @@ static void set_lease_expired(struct attempt *attempt)
     log_run_warn(&attempt->log, "the lease expired; no further writes");
 }
 
-/* Call if the release stored the state that a person asked for, instead of the
- * attempt's state. */
+/* Call if lease_release() has stored the state that a person asked for, instead
+ * of the state that the attempt had set. */
 static void end_as_asked(struct attempt *attempt)
 {
     lease_delete_message(&attempt->lease);
@@ -492,8 +495,8 @@ static void end_held(struct attempt *attempt, const char *waits_for)
 }
 
 /* Call after an error of the service or of this machine that is no failure of
- * the job. If the error lasts, the run is held; if it may be over, the run is
- * retried soon. */
+ * the job. If a store does not respond, or the disk of the archive is full, the
+ * run is held; otherwise the error may be over, and the run is retried soon. */
 static void end_outage(struct attempt *attempt)
 {
     int64_t hide_ms = attempt->wish->message ? OUTAGE_HIDE_MS : RUN_AGAIN_MS;
@@ -555,8 +558,8 @@ static enum tw_err put_copy(struct attempt *attempt, bool may_be_there)
     copy.text = buf_slice(&wake_up);
     outcome = lease_put_poison_copy(lease, &copy, &err);
     buf_done(&wake_up);
-    /* The run's Queue in the ledger is not a valid queue name: no copy can be
-     * put, and the run ends without a copy, with its own reason. */
+    /* Queue in the ledger is not a valid queue name, so no copy can be put: the
+     * run ends without a copy. */
     if (outcome == TW_INVALID)
         return TW_OK;
     if (outcome != TW_OK)
@@ -579,9 +582,9 @@ static void set_error(struct attempt *attempt, const char *reason)
     buf_done(&text);
 }
 
-/* Put the copy, write the ledger, delete the message: in this order. If the
- * copy cannot be put, the run is held, and the next attempt repeats only these
- * steps: Ending shows that the work is over. */
+/* Put the copy into the poison queue, write the ledger, delete the message: in
+ * this order. If the copy cannot be put, the run is held, and the next attempt
+ * repeats only these steps, because Ending shows that the work is over. */
 static void end_with_copy(struct attempt *attempt, enum ledger_state state,
     const char *reason, bool may_be_there)
 {
@@ -600,8 +603,9 @@ static void end_with_copy(struct attempt *attempt, enum ledger_state state,
     log_ended(attempt, LOG_ERROR, "%s: %s", ledger_state_name(state), reason);
 }
 
-/* Store the reason in the ledger before the copy is put: the next attempt then
- * knows that the work is over, and that the copy may exist. */
+/* End the run as failed or poisoned. The reason is stored in Ending before the
+ * copy is put into the poison queue: an attempt that follows a crash then knows
+ * that the work is over, and that the copy may exist. */
 static void end_badly(
     struct attempt *attempt, enum ledger_state state, const char *reason)
 {
@@ -781,7 +785,8 @@ static enum run_end run_kind(struct attempt *attempt)
 
 static void lease_ended(struct attempt *attempt)
 {
-    attempt->indeterminate = true; /* another attempt may have late writes */
+    /* Writes of another attempt may still be carried out. */
+    attempt->indeterminate = true;
     set_ended(attempt);
     attempt->result->already = true;
     (void)err_fail(&attempt->result->err, TW_INVALID, "%.*s",
@@ -847,8 +852,8 @@ static void (*const misses[])(struct attempt *) = {
 
 /* ---- before the kind runs ---- */
 
-/* Limits of the wait before a blocked run tries to take its locks again: within
- * them, a quarter of the time that the run has waited so far. */
+/* A blocked run tries to take its locks again after a quarter of the time that
+ * it has waited so far, within these limits. */
 #define TURN_MIN_TICKS (2 * TICKS_PER_S)
 #define TURN_MAX_TICKS (30 * TICKS_PER_S)
 
@@ -951,7 +956,7 @@ static void log_held(const struct attempt *attempt)
             (long long)(attempt->held_ticks / TICKS_PER_S));
 }
 
-/* Set what log lines say of the run, now that the ledger is read. */
+/* Set what log lines say about the run, as read from the ledger. */
 static void describe_run(struct attempt *attempt)
 {
     const struct ledger_run *run = &attempt->lease.run;

@@ -37,9 +37,9 @@ struct attempt_environment {
     struct activity *activity;   /* counts the attempts' runs; NULL: none */
     /* stopping: should attempts stop and release their leases? Any thread. */
     bool (*stopping)(void *context);
-    /* watch: called with the run when its kind starts, and with NULL when the
-     * kind has ended, for progress lines. The run's counts may be read until
-     * the next call. NULL: no calls. */
+    /* watch: for progress lines: called with the run when its kind starts, and
+     * with NULL when the kind has ended. The run's counts may be read until the
+     * next call. NULL: no calls. */
     void (*watch)(void *context, struct run *run);
     void *context;
 };
@@ -54,8 +54,8 @@ enum attempt_outcome {
                         message was deleted */
     ATTEMPT_OUTAGE,  /* the ledger cannot be read or written: outcome and err
                         have the cause */
-    ATTEMPT_LEASE_LOST,  /* lease lost or expired: the attempt wrote nothing
-                            after that */
+    ATTEMPT_LEASE_LOST, /* the lease was lost or expired: since then the attempt
+                           has written nothing */
     ATTEMPT_RUN_MISSING, /* must_exist is set, but the run does not exist */
     ATTEMPT_REFUSED, /* nothing was written: the id exists with other arguments,
                         or (`outcome` TW_INVALID) the run's entity in the ledger
@@ -82,19 +82,19 @@ struct attempt_result {
 };
 
 /*
- * attempt_run: acquire the lease of wish's run, run its kind under definition,
- * release the lease. args: from message_args(); NULL: the arguments in the
- * ledger are used (orphans, wake-up messages); if they no longer fit the job,
- * the run is poisoned. Hides or deletes the message, or copies it to the poison
- * queue, depending on the outcome. Logs the run's start and end for the
- * operator.
+ * attempt_run: acquire the lease of the run that wish names, let the kind of
+ * the run's job work under definition, release the lease. args: from
+ * message_args(); NULL: the arguments in the ledger are used (orphans, wake-up
+ * messages); if they no longer fit the job, the run is poisoned. Hides or
+ * deletes the message, or copies it to the poison queue, depending on the
+ * outcome. Logs the run's start and end for the operator.
  */
 void attempt_run(const struct attempt_environment *environment,
     const struct definition *definition, const struct lease_request *wish,
     const struct run_args *args, struct attempt_result *ret);
 
-/* attempt_retry_ms: the wait before the attempt that follows the failures-th
- * failure in a row: 1 s, 2 s, 4 s, ..., at most an hour. */
+/* attempt_retry_ms: the wait before the next attempt after so many failures in
+ * a row: 1 s, 2 s, 4 s, ..., at most an hour. */
 int64_t attempt_retry_ms(int64_t failures);
 
 #endif

@@ -37,9 +37,10 @@
 #include "worker/store/store.h"
 #include "worker/store/watch.h"
 
+/* Interval of passes over all open runs, which find orphans (orphans.h). */
 #define ORPHANS_EVERY_MS INT64_C(600000)
-/* Wait before the next pass if the queue of an orphan had no room for its
- * run. */
+/* Wait before the next pass if an orphan was found whose queue had as many runs
+ * as its `slots:` allow. */
 #define ORPHANS_AGAIN_MS INT64_C(60000)
 /* Maximum length of the logged names of runs that a drain does not wait for; it
  * logs as many names as fit. */
@@ -47,15 +48,18 @@
 /* Interval at which the consumer checks whether other processes of this host
  * have died. */
 #define FIND_DEAD_EVERY_MS 1000
+/* Interval of passes that delete old runs (prune.h). */
 #define PRUNE_EVERY_MS INT64_C(3600000)
-/* When a busy worker checks again whether it may give space back. */
+/* Wait before a busy worker checks again whether it is idle and may give space
+ * back. */
 #define GIVE_BACK_BUSY_MS 10000
 
 /* First and longest interval at which a drain reads the open runs while only
  * hidden messages are left; the interval doubles. */
 #define LEFT_FIRST_MS 1000
 #define LEFT_MOST_MS 8000
-/* How many held runs are told apart, for their number in the log. */
+/* Maximum number of held runs that are recognized when they are held again, so
+ * that the log counts each of them once. */
 #define HELD_MAX 64
 
 #define STATUS_MAX 500
@@ -68,16 +72,16 @@ struct consumer {
     struct worker_threads *threads;
     struct watch *watch; /* calls ask_now() after writes to the queues' store;
                             NULL: not supported */
-    struct deadline
-        deadline; /* for timeouts only: no lease bounds the consumer */
+    struct deadline deadline; /* only for the timeouts of requests: no lease
+                                 limits the consumer */
     struct attempt_environment environment;
 
     bool prepared; /* the ledger's tables are known to exist */
-    bool ready;    /* messages are received or were; the service
-                    * manager was notified */
+    bool ready; /* messages were received at least once, and the service manager
+                   was notified */
     struct orphans orphans;
     int64_t orphans_due_ms;
-    int64_t dead_due_ms; /* when other processes are checked next */
+    int64_t dead_due_ms; /* when the search for dead processes is due */
     struct prune prune;
     int64_t prune_due_ms;
     int64_t give_back_due_ms; /* PLATFORM_NEVER: a drain */
@@ -94,7 +98,7 @@ struct consumer {
     uint64_t shown_held; /* number of held runs in the last log line */
     struct err shown_cause; /* cause of the last report of a held run */
 
-    struct platform_mutex lock; /* guards all below */
+    struct platform_mutex lock; /* guards all below up to view */
     struct platform_cond changed;
     bool stopping, reloading;
     uint64_t reports;        /* calls of take_report(), wake_consumer() */
@@ -103,15 +107,15 @@ struct consumer {
                                 handle_results() has not yet handled this */
     struct err attempt_err;
     uint64_t held; /* number of held runs reported since the last log line */
-    uint64_t held_runs[HELD_MAX]; /* hashes of the first of these */
+    uint64_t held_runs[HELD_MAX]; /* hashes of the first of these runs */
     int64_t held_until_ms;        /* when the last held run is retried */
     struct err held_err;
     struct consumer_result result;
-    struct consumer_view view; /* all but threads; see show() */
+    struct consumer_view view; /* written by show(), without threads */
 
-    /* Taken by consumer_read_view() and its like before any other lock, so that
-     * threads and request_pool exist while they are used; both are NULL before
-     * and after. */
+    /* Held while a thread other than the consumer's uses threads or
+     * request_pool, so that they are not freed meanwhile; taken before any
+     * other lock. Both pointers are NULL before and after they exist. */
     struct platform_mutex view_lock;
 };
 
@@ -389,9 +393,9 @@ static void ensure_ledger_tables(struct consumer *consumer)
 
 /* ---- reloading ---- */
 
-/* Start with consumer->definition: ensure the tables of its ledger again, and
- * end all passes, because stores of the former definition may be closed. */
-static void begin_anew(struct consumer *consumer)
+/* Begin to use consumer->definition: ensure the tables of its ledger, and end
+ * all passes, because stores of the former definition may be closed. */
+static void use_definition(struct consumer *consumer)
 {
     deadline_init(&consumer->deadline, PLATFORM_NEVER,
         deadline_request_ms(
@@ -402,7 +406,8 @@ static void begin_anew(struct consumer *consumer)
     consumer->orphans_due_ms = platform_boot_ms();
 }
 
-/* Set the limits of entities per second; running attempts obey at once. */
+/* Set the limits of entities per second. They hold for running attempts,
+ * too. */
 static void set_ceilings(struct consumer *consumer)
 {
     const struct jobs *jobs = consumer->definition->jobs;
@@ -443,13 +448,13 @@ static void take_definition(
     renewer_set_runs(consumer->renewer, (size_t)definition->setup->slots);
     worker_threads_reload(consumer->threads, definition);
     watch_store(consumer);
-    begin_anew(consumer);
+    use_definition(consumer);
     log_info(OBJECT,
         "configuration reloaded: %" PRId64 " slots, %" PRId64 " requests",
         definition->setup->slots, definition->setup->requests);
 }
 
-/* TW_INVALID: a worker cannot use the store of this configuration. */
+/* TW_INVALID: the configuration names no store that a worker can use. */
 static enum tw_err check_store(
     const struct definition *definition, struct err *err)
 {
@@ -528,8 +533,8 @@ static void take_orphan(struct consumer *consumer)
     }
 }
 
-/* Make one step of the search. Call with a worker thread reserved, for the
- * orphan that the step may find. */
+/* Make one step of the search for orphans. Call with a worker thread reserved,
+ * for the orphan that the step may find. */
 static void step_orphans(struct consumer *consumer)
 {
     struct err err;
@@ -576,7 +581,7 @@ static void find_dead(struct consumer *consumer)
     (void)orphans_find_dead(&consumer->orphans);
 }
 
-/* Is a step of the search due? */
+/* Is a step of the search for orphans due? */
 static bool is_search_due(const struct consumer *consumer)
 {
     return consumer->orphans.noted_count > 0 ||
@@ -584,8 +589,8 @@ static bool is_search_due(const struct consumer *consumer)
            platform_boot_ms() >= consumer->orphans_due_ms;
 }
 
-/* Make a step of the search if a pass is running or due, or if a process has
- * died. */
+/* Make a step of the search for orphans if a pass is running or due, or if a
+ * process has died. */
 static void search_orphans(struct consumer *consumer)
 {
     struct orphans *orphans = &consumer->orphans;
@@ -605,8 +610,8 @@ static void search_orphans(struct consumer *consumer)
     step_orphans(consumer);
 }
 
-/* Call at the start, before any message is received. Takes over the runs of
- * processes that died. */
+/* Call at the start, before any message is received: give runs of processes
+ * that died to worker threads. */
 static void take_from_the_dead(struct consumer *consumer)
 {
     do
@@ -754,7 +759,8 @@ static bool check_drain(struct consumer *consumer)
 
 /* ---- space ---- */
 
-/* Only while all worker threads are idle, so that no run waits for it. */
+/* Let embedded stores give unused space back to the file system. Only while all
+ * worker threads are idle, so that no run waits for this. */
 static void give_space_back(struct consumer *consumer)
 {
     int64_t now_ms = platform_boot_ms();
@@ -771,7 +777,7 @@ static void give_space_back(struct consumer *consumer)
 
 /* ---- the loop ---- */
 
-/* The last outage is shown until the next outage is over. */
+/* An outage that is over is shown until the next one is over. */
 static void add_past(const struct outage_past *past, struct buf *to)
 {
     char ended[TEXT_TIME_MAX];
@@ -781,7 +787,7 @@ static void add_past(const struct outage_past *past, struct buf *to)
             text_from_ticks(past->ended_ticks, ended), past->lasted_s);
 }
 
-/* What a person has to look at. */
+/* The runs that need a person. */
 static void add_failed(struct consumer *consumer, struct buf *to)
 {
     int64_t failed, poisoned;
@@ -797,7 +803,7 @@ static void add_failed(struct consumer *consumer, struct buf *to)
             failed, poisoned);
 }
 
-/* Each part that fails is shown with its present cause. */
+/* What does not work is shown with its present cause. */
 static void add_status(struct consumer *consumer,
     const struct worker_threads_view *view, struct buf *to)
 {
@@ -838,8 +844,8 @@ static void report_status(struct consumer *consumer)
     notify_status(consumer->options.notify, "%s", status);
 }
 
-/* Are messages received now? Only if the ledger works and so does a queue; or
- * no queue is configured, and there is nothing to wait for. */
+/* Do the ledger and at least one queue work? If no queue is configured, the
+ * ledger is enough. */
 static bool receives_messages(struct consumer *consumer)
 {
     size_t queues = consumer->definition->setup->queue_count;
@@ -851,8 +857,8 @@ static bool receives_messages(struct consumer *consumer)
     return queues == 0 || view.queues_failing < queues;
 }
 
-/* Notify the service manager once, when messages are received: a unit that
- * waits for this one then finds a service that works. */
+/* Notify the service manager once, as soon as messages are received, so that
+ * units that are ordered after this one find a worker that works. */
 static void report_ready(struct consumer *consumer)
 {
     const struct setup *setup = consumer->definition->setup;
@@ -961,7 +967,7 @@ struct consumer *consumer_new(const struct consumer_options *options)
     consumer->view.progress_ms = platform_boot_ms();
     orphans_init(&consumer->orphans, &consumer->deadline, options->lock_file);
     prune_init(&consumer->prune);
-    begin_anew(consumer);
+    use_definition(consumer);
     consumer->environment =
         (struct attempt_environment){.activity = options->activity,
             .stopping = is_stopping,
@@ -1025,7 +1031,8 @@ static void serve_with_slots(struct consumer *consumer)
     notify_stopping(consumer->options.notify);
 }
 
-/* Take the threads away from consumer_read_view(), then end them. */
+/* End the threads. The pointers are cleared before, so that no other thread
+ * uses them. */
 static void end_threads(struct consumer *consumer)
 {
     struct worker_threads *threads = consumer->threads;

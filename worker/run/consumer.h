@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The consumer of `tableward worker`: starts the worker threads that poll the
- * queues, searches for orphans, backs off during outages, and releases all
- * leases before it stops.
+ * queues, searches for orphans (orphans.h), backs off during outages, and
+ * releases all leases before it stops.
  *
  * Threads: consumer_run() is the consumer's thread. It owns the worker threads
  * (worker_threads.h), the renewer (renewer.h) and the request pool. Any other
@@ -32,14 +32,16 @@ struct consumer_options {
     bool drain;
     struct notify *notify; /* borrowed; NULL: no notifications */
 
-    /* lock file of this process; borrowed. NULL: none; a crash of this worker,
-     * or of another of this host, is noticed only when the leases expire */
+    /* lock file of this process; borrowed. NULL: none. Then a crash of this
+     * worker, or of another worker of this host, is noticed only when the
+     * leases of the crashed worker expire */
     struct lock_file *lock_file;
 
     struct activity *activity; /* counts the runs; borrowed. NULL: none */
 
-    /* How often consumer_read_view() must show progress; 0: whenever there is
-     * something to do. */
+    /* The longest time between two turns of the loop, which
+     * consumer_read_view() shows as progress. 0: no limit, the loop waits until
+     * a step is due. */
     int64_t heartbeat_ms;
 
     /*
@@ -59,8 +61,8 @@ struct consumer_options {
 
 struct consumer_result {
     int64_t succeeded, failed, poisoned; /* runs and messages of this worker */
-    int64_t left;   /* open runs that a drain did not wait for: held, paused,
-                       following */
+    int64_t left;   /* open runs that a drain did not wait for: held or paused
+                       runs, and following runs between two rounds */
     bool stopped;   /* consumer_stop() ended consumer_run() */
     struct err err; /* reason of the last failed or poisoned run or message */
 };
@@ -108,7 +110,7 @@ struct consumer_view {
                                 service manager's watchdog is notified then */
     bool outage;             /* the ledger's outage: no messages are received */
     int64_t outage_since_ms; /* boot clock; valid during an outage */
-    struct err cause;        /* of the outage, or "" */
+    struct err cause;        /* cause of the outage; "" if there is none */
     struct outage_past past; /* the last outage that is over, of the ledger or
                                 of a queue */
     size_t slots;
@@ -123,13 +125,12 @@ struct definition *consumer_definition(struct consumer *consumer);
 /* consumer_queue_fails: has the served queue of this name an outage? */
 bool consumer_queue_fails(struct consumer *consumer, const char *queue);
 
-/* consumer_is_away: does the store not respond, serve nothing, or refuse the
- * credentials? */
+/* consumer_is_away: does the store not respond, or refuse the credentials? */
 bool consumer_is_away(struct consumer *consumer, const struct store *store);
 
-/* consumer_rate: the rate that the service's refusals have shown for the
- * store's account, or for the partition that was refused last, entities a
- * second; < 0: no limit is known. */
+/* consumer_rate: the limit, in entities a second, that the service has shown by
+ * throttling (429, 503): of the store's account, or with of_partition of the
+ * partition that was throttled last; < 0: no limit is known. */
 double consumer_rate(
     struct consumer *consumer, const struct store *store, bool of_partition);
 

@@ -17,8 +17,8 @@
 #include "worker/store/retry.h"
 #include "worker/store/store.h"
 
-/* How long a command retries a call to a busy service: a person or a front end
- * waits for the command. */
+/* How long a command retries requests to a busy service: not longer, because a
+ * person or a front end waits for the command. */
 #define CALL_MAX_MS 30000
 
 /* ---- requests ---- */
@@ -61,8 +61,8 @@ static enum tw_err create_queue(
     return told(outcome, &call.exchange, err);
 }
 
-/* A message with its run's id may be put twice: both messages wake the same
- * run. */
+/* Retry a put? If its outcome is unknown, only if the message names its run's
+ * id: then two messages do no harm, because both wake the same run. */
 static bool put_again(
     const struct order *order, struct retry_call *call, enum tw_err outcome)
 {
@@ -103,8 +103,8 @@ static enum tw_err put_message(struct store *store, const struct order *order,
 /*
  * Get the service's clock from the response to a read of a missing entity.
  * Without a response the function fails, and does not use this machine's clock:
- * with a RequestedAt that is too early, a cascade skips a parent as created
- * after the request.
+ * if RequestedAt is too early, a cascade takes the parent for one that was
+ * created after the request, and skips it.
  */
 static enum tw_err service_now(
     struct store *store, int64_t *ret_ticks, struct err *err)
@@ -153,7 +153,8 @@ static void set_queued(struct ledger_run *run,
 /* The context of control_enqueue()'s change of the ledger. */
 struct entering {
     struct ledger_run *run; /* to store; gets RequestedAt of a known run */
-    bool known;             /* the ledger had the run, open, same arguments */
+    bool known; /* the ledger already has this run, open and with the same
+                   arguments */
 };
 
 /* Insert the run; if the run exists, check that it has the same arguments and
@@ -216,7 +217,7 @@ static enum tw_err enter_run(struct store *store, struct ledger_run *run,
 }
 
 /* Delete the entity of a run whose message could not be put: enqueue fails, so
- * no worker may find the entity and do the run. */
+ * no worker may find the entity and execute the run. */
 static void withdraw(
     struct store *store, const struct ledger_run *stored, struct err *err)
 {
@@ -281,7 +282,8 @@ static enum tw_err enqueue_json(struct store *store,
     return outcome;
 }
 
-/* The whole body is the argument; the message's id is the run's. */
+/* Enqueue on a bound queue: the body is the argument, and the id of the message
+ * becomes the id of the run. */
 static enum tw_err enqueue_bound(struct store *store,
     const struct control_enqueue *what, char *ret_id, struct err *err)
 {
@@ -359,11 +361,13 @@ struct asking {
     enum tw_err (*change)(struct asking *asking, struct ledger_run *run,
         int64_t now_ticks, struct err *err);
     struct ledger_run run, before; /* as stored after and before the change */
-    bool asked;     /* set by change: the owner is asked to make the change */
-    bool now;       /* control_finish(): one last round */
-    bool unchanged; /* with TW_CONFLICT: the run was already as requested */
+    bool asked; /* set by change: run has a request to the owner, who makes the
+                   change */
+    bool now;   /* control_finish(): one last round */
+    bool unchanged; /* set by change, with TW_CONFLICT: the run was as requested
+                       before */
     const struct definition *definition; /* NULL: change needs none */
-    bool unserved; /* set by change or later: no queue serves the run */
+    bool unserved;                       /* no queue serves the run */
 };
 
 static enum tw_err apply_asked(
@@ -429,7 +433,8 @@ static enum tw_err ask_owner(
     return TW_OK;
 }
 
-/* Change the run's state at once. Call when no owner's lease is valid. */
+/* Change the run's state at once. Call only if no lease of an owner is
+ * valid. */
 static enum tw_err put_aside(struct ledger_run *run, enum ledger_state to,
     int64_t now_ticks, struct err *err)
 {
@@ -473,8 +478,8 @@ static enum tw_err ask(struct store *store, struct slice job, struct slice id,
     enum tw_err outcome = change_run(store, job, id, asking, err);
     const struct ledger_run *run = &asking->run;
 
-    /* After an attempt the locks are kept: requests of the attempt may still
-     * arrive (rule A4). */
+    /* If an attempt was made, its locks are kept, because its requests may
+     * still arrive (rule A4). */
     if (outcome == TW_OK && run->state == LEDGER_CANCELLED && run->attempt == 0)
         locks_release(store, NULL, job, id);
     *ret_asked = asking->asked;
@@ -549,8 +554,8 @@ static enum tw_err wake(const struct definition *definition,
     return outcome;
 }
 
-/* The owner has not acted on the pause yet. Whether or not it still lives, it
- * need not: a dead owner's run gets a wake-up message. */
+/* The owner has not acted on the pause yet. A live owner then simply continues;
+ * if the owner has died, the run gets a wake-up message. */
 static enum tw_err take_back_pause(struct asking *asking,
     struct ledger_run *run, int64_t now_ticks, struct err *err)
 {
@@ -620,8 +625,8 @@ enum tw_err control_finish(const struct definition *definition,
     enum tw_err outcome =
         change_run(definition_store(definition), job, id, &asking, err);
 
-    /* Without a wake-up message the run would go on only when its own message
-     * is delivered again. */
+    /* Without a wake-up message the run would continue only when its own
+     * message is delivered again. */
     if (outcome == TW_OK && asking.run.state == LEDGER_WAITING &&
         queue_of(definition, &asking.run))
         outcome = wake(definition, &asking.run, err);
@@ -675,9 +680,10 @@ static char *poison_queue_of(const struct ledger_run *run)
     return mem_format("%.*s%s", SLICE_ARG(run->queue), SETUP_POISON_SUFFIX);
 }
 
-/* TW_OK also if the copy is gone, or its pop receipt is no longer valid since
- * another client received it: then the copy remains in the queue, without
- * effect. */
+/* Delete the copy of the run's message from the poison queue. TW_OK also if the
+ * copy does not exist any more, or another client has received it since, which
+ * makes the pop receipt invalid: then it stays in the poison queue, and nothing
+ * else is affected. */
 static enum tw_err delete_copy(
     struct store *store, const struct ledger_run *run, struct err *err)
 {
@@ -712,8 +718,8 @@ static enum tw_err set_queued_again(struct asking *asking,
     lease_accept_definition(run);
     run->failures = run->silent = run->failed_logged = 0;
     run->error = run->failed_entities = (struct slice){0};
-    /* PoisonId is kept: when the run ends again, the search for its copy skips
-     * this one, which retry_run() deletes. */
+    /* PoisonId is kept: if the run ends badly again, the search for its new
+     * copy must skip the present copy, which retry_run() deletes. */
     run->owner = run->poison_receipt = (struct slice){0};
     run->control = (struct slice){0};
     run->finished_ticks = run->resumes_ticks = 0;
@@ -721,14 +727,14 @@ static enum tw_err set_queued_again(struct asking *asking,
     return TW_OK;
 }
 
-/* The ledger has `queued` before the message is put: the worker that receives
- * it finds an open run. */
+/* The ledger is written before the message is put, so that the worker that
+ * receives the message finds an open run. */
 static enum tw_err retry_run(const struct definition *definition,
     struct slice job, struct slice id, bool *ret_unserved, struct err *err)
 {
     struct store *store = definition_store(definition);
     struct asking asking = {.change = set_queued_again};
-    struct err ignored; /* the run is queued even if its copy remains */
+    struct err ignored; /* the run is queued even if the copy stays */
     enum tw_err outcome = change_run(store, job, id, &asking, err);
 
     if (outcome == TW_OK && queue_of(definition, &asking.run))
@@ -772,9 +778,10 @@ static enum tw_err find_copy(struct store *store, const struct ledger_run *run,
 }
 
 /*
- * Append the copy's text with the time of the request and, if the entity is
- * under LEDGER_UNREADABLE, with the entity's id, which becomes the run id. An
- * entity under a job's name occupies its id, so that run gets a new id.
+ * Append the message of the copy. The time of the request is added to it and,
+ * if the entity is under LEDGER_UNREADABLE, the entity's id as the id of the
+ * run. An entity under a job's name keeps this id occupied: that run gets a new
+ * id.
  */
 static void retell(
     const struct ledger_run *run, struct slice copy, struct buf *to)
@@ -785,7 +792,7 @@ static void retell(
         copy, is_free ? run->id : (struct slice){0}, run->requested_ticks, to);
 }
 
-/* Put the copy back into its queue, then cancel the message's entity. */
+/* Put the message of the copy back into its queue, then cancel the entity. */
 static enum tw_err retry_unreadable(
     struct store *store, const struct ledger_run *run, struct err *err)
 {
@@ -843,8 +850,8 @@ static enum tw_err set_dropped(struct asking *asking, struct ledger_run *run,
     return ledger_move(run, LEDGER_CANCELLED, err);
 }
 
-/* Delete the copy first: after a crash in between, `drop` can be repeated,
- * because the ledger still has the copy's id. */
+/* The copy is deleted first: after a crash in between, `drop` can be repeated,
+ * because the ledger still has the id of the copy. */
 enum tw_err control_drop(
     struct store *store, struct slice job, struct slice id, struct err *err)
 {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Commands on runs from outside a worker: enqueue, cancel, pause, resume,
- * finish, retry, drop, reopen. Each but reopen is one ledger_change().
+ * finish, retry, drop, reopen. Each of them, except reopen, changes the ledger
+ * with one ledger_change().
  *
  * If an owner's lease is valid, cancel, pause and finish store a request: the
  * owner sees it with its next renewal, at most 5 s later, and acts on it.
@@ -39,20 +40,22 @@ struct control_enqueue {
  * TW_OK        the message is on the queue. An open run with the same id and
  *              arguments gets another wake-up message.
  * TW_CONFLICT  the run with this id has other arguments or has ended: see err.
- * others       the store's outcome; neither the queue nor the ledger has the
- *              run, unless err says so (TW_UNKNOWN: both may have it). On a
- *              bound queue TW_REFUSED and TW_FORBIDDEN may be the ledger's,
- *              with the message on the queue. TW_TOO_LARGE: the message is
- *              over 64 KiB. TW_UNKNOWN on a queue without a job: err names the
- *              id with which the caller can enqueue it again.
+ * TW_TOO_LARGE the message is over 64 KiB.
+ * TW_UNKNOWN   queue and ledger may have the run. On a queue without a job err
+ *              names the id with which the caller can enqueue the run again.
+ * others       the store's outcome: neither queue nor ledger has the run, if
+ *              err does not say otherwise. On a bound queue TW_REFUSED and
+ *              TW_FORBIDDEN may come from the ledger; then the message is on
+ *              the queue.
  */
 TW_MUST_USE enum tw_err control_enqueue(struct store *store,
     const struct control_enqueue *what, char *ret_id, struct err *err);
 
 /*
- * control_cancel: set `cancelled`, or (*ret_asked) request it from the owner.
- * ret (init'ed) is the run before the change. TW_NOT_FOUND: no such run;
- * TW_CONFLICT: the run has ended already (ret has its state).
+ * control_cancel: set `cancelled`; if the lease of an owner is valid, ask the
+ * owner instead (*ret_asked). ret (init'ed) is the run before the change.
+ * TW_NOT_FOUND: no such run; TW_CONFLICT: the run has ended already, and ret
+ * has its state.
  */
 TW_MUST_USE enum tw_err control_cancel(struct store *store, struct slice job,
     struct slice id, struct ledger_run *ret, bool *ret_asked, struct err *err);
@@ -67,8 +70,8 @@ TW_MUST_USE enum tw_err control_pause(struct store *store, struct slice job,
  * the run becomes `queued` and its wake-up message is put on the queue that
  * setup_queue_of_run() chooses. A run that waits for its definition accepts the
  * present definition: the checkpoint is dropped, the first round begins again.
- * A pause request that the owner has not acted on yet is removed, also if the
- * owner has died.
+ * If the owner has not acted on a `pause` yet, the request is removed, also if
+ * the owner has died.
  *
  * TW_NOT_FOUND  no such run (*ret_unserved false); or no queue serves the run
  *               (*ret_unserved true): nothing is changed, `run JOB --id ID` can
@@ -80,11 +83,11 @@ TW_MUST_USE enum tw_err control_resume(const struct definition *definition,
     struct slice job, struct slice id, bool *ret_unserved, struct err *err);
 
 /*
- * control_finish: ask a run of a job with `follow: true` to make its last
- * rounds and end; now: to make only one last round. If the run waits for its
- * next round, ResumesAt becomes the present time; any waiting run gets a
- * wake-up message. TW_CONFLICT: the run has ended. Call only for a job with
- * `follow: true`.
+ * control_finish: ask a run of a job with `follow: true` to end after further
+ * rounds, as many as it takes until nothing is left to copy; now: after one
+ * round. If the run waits for its next round, ResumesAt becomes the present
+ * time; any waiting run gets a wake-up message. TW_CONFLICT: the run has ended.
+ * Call only for a job with `follow: true`.
  */
 TW_MUST_USE enum tw_err control_finish(const struct definition *definition,
     struct slice job, struct slice id, bool now, struct err *err);
@@ -93,30 +96,32 @@ TW_MUST_USE enum tw_err control_finish(const struct definition *definition,
  * control_retry: queue a failed or poisoned run again: id, checkpoint and
  * RequestedAt are kept, Failures and Error are cleared, a changed definition is
  * accepted. Then the run's wake-up message is put on the queue that
- * setup_queue_of_run() chooses, then the copy is deleted from the poison queue.
- * *ret_unserved, TW_NOT_FOUND: the run is queued, but no queue serves it; err
- * has the command to continue the run, `run JOB --id ID`.
+ * setup_queue_of_run() chooses, and the copy of its message is deleted from the
+ * poison queue. TW_CONFLICT: the run is neither failed nor poisoned.
+ * TW_NOT_FOUND with *ret_unserved: the run is queued, but no queue serves it;
+ * err has the command to continue the run, `run JOB --id ID`.
  *
- * The entity of an unreadable message has no run to retry: its copy (searched
- * for in the first 32 messages of the poison queue) is put back into its queue
- * and the entity becomes `cancelled`; TW_INVALID if the copy is not found. To
- * repeat the same request, a JSON body without a time gets the time of the
- * former message and, if the entity is under LEDGER_UNREADABLE, a body without
- * an id gets the id of that message. Other bodies are put back unchanged, as
- * new requests. TW_CONFLICT: the run is neither failed nor poisoned.
+ * The entity of an unreadable message has no run to retry: instead the copy of
+ * the message (searched for among the first 32 messages of the poison queue) is
+ * put back into its queue, and the entity becomes `cancelled`. TW_INVALID: the
+ * copy is not found. To repeat the same request, a JSON body without a time
+ * gets the time of the original message and, if the entity is under
+ * LEDGER_UNREADABLE, a body without an id gets the id of the original message.
+ * Any other body is put back unchanged, as a new request.
  */
 TW_MUST_USE enum tw_err control_retry(const struct definition *definition,
     struct slice job, struct slice id, bool *ret_unserved, struct err *err);
 
-/* control_reopen: let workers accept runs again of a job that `finish` closed.
- * TW_OK also if the job is not closed. */
+/* control_reopen: let workers accept runs of a job again after `finish` has
+ * closed the job. TW_OK also if the job is not closed. */
 TW_MUST_USE enum tw_err control_reopen(
     struct store *store, struct slice job, struct err *err);
 
 /*
- * control_drop: give up a failed or poisoned run: delete its copy from the
- * poison queue, and set `cancelled`; keeps Error and FinishedAt. TW_CONFLICT:
- * the run is neither failed nor poisoned, also because it was dropped before.
+ * control_drop: give up a failed or poisoned run: delete the copy of its
+ * message from the poison queue, and set `cancelled`; keeps Error and
+ * FinishedAt. TW_CONFLICT: the run is neither failed nor poisoned, perhaps
+ * because it was dropped before.
  */
 TW_MUST_USE enum tw_err control_drop(
     struct store *store, struct slice job, struct slice id, struct err *err);

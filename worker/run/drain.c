@@ -14,7 +14,7 @@ struct search {
     bool others; /* there is an open run that the drain waits for */
 };
 
-/* A job's name begins with a letter. */
+/* Is it the name of a job? Only these begin with a letter: imports do not. */
 static bool is_job(struct slice partition_key)
 {
     return partition_key.len > 0 && partition_key.at[0] >= 'a' &&

@@ -44,8 +44,8 @@ static bool is_expired(const struct ledger_run *run, int64_t now_ticks)
 
 /*
  * The estimated time to the end of the run at its average speed; -1: unknown.
- * The share is that of one round: after the first round it says nothing about
- * the end of the run, and of a run without a live owner nothing is known.
+ * It is unknown after the first round, because the share is that of the current
+ * round only, and if the lease has expired.
  */
 static int64_t left_ticks(const struct ledger_run *run, int64_t now_ticks)
 {

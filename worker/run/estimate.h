@@ -13,9 +13,9 @@ struct estimate {
     double share;       /* done part, 0 to 1; -1: unknown */
     double rate;        /* average entities a second; -1: unknown */
     int64_t left_ticks; /* time to the end at the average speed; -1: unknown */
-    bool expired;       /* the lease of a running run has expired: its worker
-                           was killed, hangs or cannot reach the ledger, and any
-                           worker takes the run over */
+    bool expired; /* the run is `running`, but its lease has expired: its worker
+                     was killed, hangs or cannot reach the ledger, and any
+                     worker may take the run over */
 };
 
 /* estimate_run: now_ticks: the present time. */

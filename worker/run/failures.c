@@ -18,8 +18,9 @@
 
 #define FOLDER_MODE 0700
 #define FILE_MODE 0600
-/* Unit of sizes: a line's buffer has up to eight times LINE_MAX_BYTES, room for
- * two keys and a reason with escapes; each text is cut to an eighth. */
+/* Each text of a line is cut to LINE_MAX_BYTES / 8. A line has up to 8 *
+ * LINE_MAX_BYTES, so that all its texts fit even if every character is
+ * escaped. */
 #define LINE_MAX_BYTES (64 * 1024)
 
 struct failures {

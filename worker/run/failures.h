@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The `failures:` file of a run: one JSON object a line for each entity that it
- * could not process, in the job's folder as JOB-ID.jsonl:
+ * The `failures:` file of a run: one JSON object a line for each entity that
+ * the run could not process, in the job's folder as JOB-ID.jsonl:
  *
  *   {"table":"Blogs","PartitionKey":"Football","RowKey":"0017",
  *    "step":"retype Rating","reason":"..."}

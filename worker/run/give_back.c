@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Calls store_give_back(), seldom if there is nothing to give back. */
+/* Calls store_give_back(): often while there is space to give back, else
+ * seldom. */
 #include "worker/run/give_back.h"
 
 #include <stddef.h>
@@ -7,8 +8,8 @@
 #include "jobs/job.h"
 #include "worker/store/store.h"
 
-/* The pause between two steps, in which other processes write, and the pause
- * while there is nothing to give back. */
+/* The wait before the next step, so that other processes can write in between;
+ * and the wait while there is nothing to give back. */
 #define STEP_MS 50
 #define CHECK_MS 60000
 

@@ -41,7 +41,7 @@
 
 /* ---- clocks and deadlines ---- */
 
-/* Note the Date of the ledger's response. */
+/* Note the Date of a response of the ledger, and count the request. */
 static void note_clock(struct lease *lease, const struct exchange *exchange)
 {
     if (exchange->sent_ms != 0)
@@ -53,7 +53,7 @@ static void note_clock(struct lease *lease, const struct exchange *exchange)
     lease->date_answered_ms = platform_boot_ms() + 1; /* an upper bound */
 }
 
-/* Only count the request: the Date of the queue service is not used. */
+/* Count a request to the queue service. Its Date is not used. */
 static void count_request(struct lease *lease, const struct exchange *exchange)
 {
     if (exchange->sent_ms != 0)
@@ -507,7 +507,7 @@ static enum lease_outcome judge(
     return lease->until_ticks != 0 ? LEASE_HELD : LEASE_ACQUIRED;
 }
 
-/* The state that a person asked for in Control. */
+/* The state that a person has asked for in Control. */
 static enum ledger_state asked_state(const struct ledger_run *run)
 {
     return slice_is(run->control, LEDGER_CONTROL_CANCEL) ? LEDGER_CANCELLED
@@ -564,7 +564,7 @@ static enum tw_err apply_claim(
     return stake(taking, run, err);
 }
 
-/* Skip the run for now: only the run's own message is delayed. */
+/* Skip the run for wait_ticks. Only the run's own message is delayed. */
 static enum lease_outcome leave_alone(
     struct lease *lease, int64_t wait_ticks, const struct err *why)
 {
@@ -577,9 +577,9 @@ static enum lease_outcome leave_alone(
     return LEASE_HELD;
 }
 
-/* The outcome of lease_acquire() after a write that failed, except by a
- * decision of judge(). A problem of one run is not LEASE_OUTAGE, because it
- * must not delay other runs. */
+/* The outcome of lease_acquire() after ledger_change() failed, other than by a
+ * decision of judge(). A problem of one run is not LEASE_OUTAGE, because an
+ * outage delays other runs. */
 static enum lease_outcome not_taken(struct lease *lease,
     const struct ledger_change *change, enum tw_err outcome,
     enum tw_err *ret_outcome, struct err *err)
@@ -691,7 +691,7 @@ enum tw_err lease_renew_message(struct lease *lease, struct err *err)
     return outcome;
 }
 
-/* Is this lease the one in the ledger? Each lease has its own Epoch and a
+/* Does the ledger still have this lease? Each lease has its own Epoch and a
  * random Owner. */
 static bool is_ours(const struct lease *lease, const struct ledger_run *stored)
 {
@@ -714,7 +714,7 @@ static void note_asked(struct lease *lease, const struct ledger_run *stored)
 struct keeping {
     struct lease *lease; /* first: for note_request() */
     bool lost;
-    bool stored; /* the release is stored by an earlier try, or not needed */
+    bool stored;     /* an earlier try stored the release, or none is needed */
     int64_t sent_ms; /* when the first try was sent: no stored try is older */
 };
 
@@ -795,8 +795,9 @@ static int64_t now_or_start(const struct lease *lease)
                                                 : lease->run.started_ticks;
 }
 
-/* Was the run cancelled or paused after the lease expired, with no new owner
- * since? Then that state is kept, as if a person had asked the owner. */
+/* Has a person cancelled or paused the run after the lease expired, and no new
+ * owner has acquired it since? Then this state is kept, as if the person had
+ * asked the owner. */
 static bool was_put_aside(
     const struct lease *lease, const struct ledger_run *stored)
 {
@@ -940,7 +941,7 @@ void lease_delete_message(struct lease *lease)
     }
 }
 
-/* Put text into the poison queue, which is created if it is missing. */
+/* Put text into the poison queue; create the queue if it is missing. */
 static enum tw_err put_or_create(struct lease *lease, struct exchange *exchange,
     const char *poison_queue, struct slice text, struct messages *ret)
 {

@@ -77,7 +77,7 @@ struct lease {
     int64_t visibility_timeout_ms;
     struct lock_file *lock_file; /* lock file of this process; NULL: none */
     size_t noted;                /* index of the run's note in lock_file */
-    bool may_own; /* the ledger may name this lease as the run's owner */
+    bool may_own;                /* the ledger may have this lease's Owner */
 
     /* M. The message. If the attempt has no message, has_message is false. */
     bool has_message;
@@ -98,8 +98,8 @@ struct lease {
                                     lease */
     bool starts_over; /* the checkpoint was dropped, because it was made
                          under another definition */
-    bool binds;       /* no earlier attempt bound the run to a definition */
-    bool closes_job;  /* the write that ends the run closes its job (A5) */
+    bool binds; /* this attempt was the first to bind the run to a definition */
+    bool closes_job; /* the write that ends the run closes its job (A5) */
     enum lease_asked asked; /* what a person asks of the owner */
     char end_operation[17]; /* Operation of a release whose outcome is
                                indeterminate; empty: none */
@@ -113,9 +113,10 @@ struct lease {
     int64_t date_ticks, date_sent_ms, date_answered_ms;
 
     struct lease_clock clock; /* what the Dates of all responses show */
-    struct deadline deadline; /* the run's requests end before the deadline */
-    struct deadline own;      /* the lease's own requests may start until the
-                                 deadline */
+    struct deadline deadline; /* for requests of the kind, which end before
+                                 deadline_ms */
+    struct deadline own; /* for requests of the lease itself, which may start
+                            until deadline_ms */
     _Atomic int64_t requests; /* number of requests of the lease itself, part of
                                  Transactions */
     int64_t until_ticks;      /* LEASE_HELD: when to try again, on the
@@ -123,13 +124,13 @@ struct lease {
 };
 
 enum lease_outcome {
-    LEASE_ACQUIRED,    /* this attempt owns the run until the deadline */
-    LEASE_RUN_ENDED,   /* the run has ended with lease->run.state; delete the
-                          message */
-    LEASE_HELD,        /* another owner has the run, or the run waits: hide the
-                          message until lease->until_ticks */
-    LEASE_RUN_PAUSED,  /* the run is paused: delete the message, `resume` puts a
-                          new message */
+    LEASE_ACQUIRED,   /* this attempt owns the run until the deadline */
+    LEASE_RUN_ENDED,  /* the run has ended with lease->run.state; delete the
+                         message */
+    LEASE_HELD,       /* another owner has the run, or the run waits: hide the
+                         message until lease->until_ticks */
+    LEASE_RUN_PAUSED, /* the run is paused: delete the message, because `resume`
+                         puts a new one */
     LEASE_RUN_MISSING, /* must_exist is set, but the run does not exist */
     LEASE_REFUSED, /* the id exists with other arguments, or the run's entity in
                       the ledger cannot be read or changed */

@@ -28,7 +28,7 @@ static const char *const state_names[] = {
 
 #define TO(state) (1u << (state))
 
-/* The states that may follow each state, apart from itself. */
+/* The states that may follow each state. A state may also stay as it is. */
 static const unsigned state_moves[] = {
     [LEDGER_QUEUED] = TO(LEDGER_RUNNING) | TO(LEDGER_WAITING) |
                       TO(LEDGER_PAUSED) | TO(LEDGER_POISONED) |
@@ -159,8 +159,8 @@ enum field_type {
 
 struct field {
     const char *name;
-    enum field_type type; /* SPARSE: a string, absent when empty; TIME: absent
-                             when 0 */
+    enum field_type type; /* FIELD_SPARSE: a string that is absent if empty;
+                             FIELD_TIME: absent if 0 */
     size_t offset;
 };
 
@@ -388,7 +388,7 @@ static bool take_maybe(const struct property *property, int *to)
 }
 
 /* Largest count taken from an entity; larger counts are cut, so that additions
- * do not overflow. No run counts so far: another program wrote such a count. */
+ * do not overflow. Only another program can have written such a count. */
 #define COUNT_MAX (INT64_MAX / 4)
 
 static bool take_count(const struct property *property, int64_t *ret)
@@ -438,7 +438,8 @@ static bool take_state(struct ledger_run *run, const struct property *property)
     return true;
 }
 
-/* Another program may have chosen the keys: entity_add_keys() quotes them. */
+/* The keys may be any text that another program has written: entity_add_keys()
+ * quotes them. */
 static enum tw_err cannot_read(const struct entity *entity,
     const struct property *property, struct err *err)
 {
@@ -524,8 +525,8 @@ void ledger_parse_any(const struct entity *entity, struct ledger_run *ret)
 
 /* ---- to an entity ---- */
 
-/* Repairs invalid UTF-8: the service would refuse the whole write, and the
- * run's end could not be stored. */
+/* Invalid UTF-8 is repaired, because the service would refuse the whole write,
+ * and the end of the run could not be stored. */
 static void put_text(struct arena *arena, struct entity *entity,
     const char *name, struct slice text)
 {

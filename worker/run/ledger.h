@@ -10,8 +10,8 @@
  *   !ended!DAY!ID   succeeded, cancelled; DAY: yyyy-mm-dd of FinishedAt
  *
  * so that lists, orphan scans and pruning read only what they need.
- * PartitionKeys that begin with '!' are not jobs: they hold locks (locks.h),
- * and what kinds of jobs store in this table.
+ * PartitionKeys that begin with '!' are not names of jobs: these partitions
+ * hold locks (locks.h) and entities that kinds of jobs store here.
  *
  * This module reads; ledger_change.h is the only code that writes a run.
  */
@@ -34,14 +34,14 @@
 #define LEDGER_IMPORTS "-import" /* PartitionKey of imports */
 /* First byte of RowKeys (index rows) and PartitionKeys that are not runs. */
 #define LEDGER_OWN_MARK '!'
-/* The highest Format that this version knows. A newer version wrote an entity
- * with a higher Format, which is left unchanged. */
+/* The highest Format that this version knows. An entity with a higher Format
+ * was written by a newer version, and is left unchanged. */
 #define LEDGER_FORMAT 1
 
 /* The service's limit on one String property, in UTF-16 units. */
 #define LEDGER_MAX_TEXT_UNITS 32768
-/* Limits in bytes: of Error, which is cut there, and of Note, which gets no
- * further sentence. */
+/* Maximum number of bytes of Error, which is cut, and of Note, to which no
+ * sentence is added that would exceed the maximum. */
 #define LEDGER_MAX_ERROR_BYTES 8192
 #define LEDGER_MAX_NOTE_BYTES 4096
 
@@ -51,8 +51,8 @@ enum ledger_state {
     LEDGER_WAITING,   /* waits until ResumesAt, for WaitsFor */
     LEDGER_PAUSED,    /* paused by a person until `resume`; no message */
     LEDGER_SUCCEEDED, /* ended */
-    LEDGER_FAILED,    /* ended; poison queue: copy of its message */
-    LEDGER_POISONED,  /* ended; poison queue: copy of its message */
+    LEDGER_FAILED,    /* ended; the poison queue gets a copy of its message */
+    LEDGER_POISONED,  /* ended; the poison queue gets a copy of its message */
     LEDGER_CANCELLED, /* ended by `cancel` or `drop` */
     LEDGER_NEWER,     /* State that only a newer version knows: state_name */
     LEDGER_DAMAGED,   /* entity that cannot be read as a run; never stored */
@@ -92,14 +92,16 @@ struct ledger_run {
     enum ledger_state state; /* changed by ledger_move() only */
     struct slice state_name; /* State as stored, for LEDGER_NEWER */
     int32_t format;
-    bool newer;              /* Format or State of a newer version: unchanged */
+    bool newer; /* Format or State is of a newer version: the run is left
+                   unchanged */
     struct slice kind, args; /* args: JSON object of strings */
     struct slice queue;      /* empty: `run` began the run */
     struct slice worker;     /* "host:process" of the last attempt */
     struct slice owner; /* lock_file_owner() of the attempt with the lease, or
                            empty after its release */
     struct slice phase, checkpoint;
-    struct slice definition; /* hash of checkpoint's job definition */
+    struct slice definition; /* hash of the job's definition under which the
+                                checkpoint was made */
     struct slice error;
     struct slice failed_entities; /* the first ten that failed, a line each */
     struct slice note;            /* sentences about a run that did not fail */
@@ -108,21 +110,21 @@ struct ledger_run {
     struct slice finish;    /* LEDGER_FINISH, LEDGER_FINISH_NOW, or empty */
     struct slice operation; /* random id of the last write */
     struct slice traceparent;
-    struct slice poison_id, /* message id of the copy in the poison queue; after
-                               a retry, of the former copy */
+    struct slice poison_id, /* id of the copy in the poison queue; after a
+                               retry, of the copy of before the retry */
         poison_receipt;     /* pop receipt of the copy; empty: not known */
-    struct slice ending;    /* state and reason with which the run ends once
-                               the poison copy is put: lease_ending() */
+    struct slice ending; /* state and reason with which the run will end, once
+                            the copy is in the poison queue: lease_ending() */
 
     int32_t attempt, failures, rounds, epoch;
-    int32_t silent;    /* attempts since the last that made progress or ended in
-                          order */
-    int32_t throttled; /* responses with status 429 or 503 */
-    int32_t failed_logged; /* failed entities that the log has; 0 is not stored
-                            */
+    int32_t silent; /* number of attempts since the last one that made progress
+                       or ended in order */
+    int32_t throttled;     /* responses with status 429 or 503 */
+    int32_t failed_logged; /* number of failed entities logged so far; 0 is not
+                              stored */
 
     int64_t read, written, deleted, skipped, failed, transactions;
-    int64_t behind;   /* changed sources still to copy; -1: not known */
+    int64_t behind; /* number of changed sources still to copy; -1: not known */
     int parent_found; /* cascade: 1 if the parent exists; -1: not known */
     double share;     /* done part of the key range, 0 to 1; < 0: not known */
     bool accept_deletes; /* the run was requested with accept_deletes */
@@ -142,17 +144,19 @@ void ledger_run_done(struct ledger_run *run);
 /* ledger_text: copy text into run's arena, for a field of run. */
 struct slice ledger_text(struct ledger_run *run, struct slice text);
 
-/* ledger_copy: make `to` (init'ed, a different struct) a deep copy of from. */
+/* ledger_copy: make `to` a deep copy of from. `to` is init'ed, and not the same
+ * struct. */
 void ledger_copy(struct ledger_run *to, const struct ledger_run *from);
 
 /*
- * ledger_take_over: copy from, what the owner wants to store, into `to`, the
- * run as stored. Keeps in `to` what other processes may write: the ETags,
+ * ledger_take_over: copy from into `to`. from is what the owner wants to store;
+ * `to`, the run as stored, keeps what other processes may write: the ETags,
  * Control, Finish and unknown properties.
  */
 void ledger_take_over(struct ledger_run *to, const struct ledger_run *from);
 
-/* ledger_compact: free texts in the arena that later changes replaced. */
+/* ledger_compact: free the texts of the arena that are no longer used, because
+ * later changes replaced them. */
 void ledger_compact(struct ledger_run *run);
 
 /* ledger_set_error: set Error, cut to LEDGER_MAX_ERROR_BYTES between
@@ -186,8 +190,8 @@ TW_MUST_USE enum tw_err ledger_wait(struct ledger_run *run,
     const char *waits_for, int64_t now_ticks, int64_t until_ticks,
     struct err *err);
 
-/* ledger_state_shown: the state's name; of a newer version's state, the stored
- * name. */
+/* ledger_state_shown: the state's name. If only a newer version knows the
+ * state: its name as stored. */
 struct slice ledger_state_shown(const struct ledger_run *run);
 
 /* ledger_is_held: does the run wait for a store, archive or definition? */
@@ -207,9 +211,8 @@ void ledger_drop_owner(struct ledger_run *run);
 /* ledger_takes_over: did the last owner not release the lease? */
 bool ledger_takes_over(const struct ledger_run *run);
 
-/* ledger_is_newer: did a newer version write this entity of the ledger, a run
- * or any other? Compares Format; the first version wrote an entity without
- * Format. */
+/* ledger_is_newer: did a newer version write this entity (of any sort) of the
+ * ledger? Compares Format; an entity without Format is of the first version. */
 bool ledger_is_newer(const struct entity *entity);
 
 /* ledger_parse: read a run from an entity. TW_INVALID: the entity is not a run;
@@ -261,7 +264,7 @@ enum ledger_index {
     LEDGER_INDEX_ENDED,
 };
 
-/* ledger_index_of: the list that has the runs in this state. */
+/* ledger_index_of: the list that contains the runs of this state. */
 enum ledger_index ledger_index_of(enum ledger_state state);
 
 /* ledger_index_key: the RowKey of run's index row; lives in arena. */
@@ -275,8 +278,8 @@ bool ledger_index_id(struct slice row_key, struct slice *ret_id);
 /* What an index row holds about its run. Texts live in the row's arena. */
 struct ledger_row {
     struct slice job, id;
-    enum ledger_state state; /* of the run when the row was inserted; the state
-                                of an open run may have changed since */
+    enum ledger_state state; /* state of the run when the row was written; an
+                                open run may have changed its state since */
     struct slice queue;
     int64_t requested_ticks, finished_ticks; /* 0: not known */
 };
@@ -289,7 +292,8 @@ bool ledger_index_row(
     const struct entity *entity, struct arena *arena, struct ledger_row *ret);
 
 struct ledger_index_scan {
-    struct slice job; /* job whose list is read; next one: ledger_next_job() */
+    struct slice job; /* the job whose list is read; ledger_next_job() finds the
+                         next job */
     enum ledger_index index;
     const char *from_day, *below_day; /* only for LEDGER_INDEX_ENDED:
                                          yyyy-mm-dd, from_day <= DAY <
@@ -304,10 +308,11 @@ TW_MUST_USE enum tw_err ledger_scan_index(struct store *store,
     struct continuation from, struct page *ret);
 
 /*
- * ledger_next_job: the first job, in order of names, after the name `after`
- * (empty: the first of all) and has runs in the ledger, also one that is not
- * configured. ret: the job's name, copied into arena. TW_NOT_FOUND: no further
- * job. Makes further requests only while the service returns empty pages.
+ * ledger_next_job: of the jobs that have runs in the ledger, the first whose
+ * name is after `after` in order of names (empty: the first of all). The job
+ * may be one that is not configured. ret: the job's name, copied into arena.
+ * TW_NOT_FOUND: no further job. Makes one request, and further ones only while
+ * the service returns empty pages.
  */
 TW_MUST_USE enum tw_err ledger_next_job(struct store *store,
     struct exchange *exchange, struct slice after, struct arena *arena,
@@ -323,8 +328,9 @@ const char *ledger_day(int64_t ticks, char *to);
  * ledger_scan: read one page of runs into ret; parse ret->entities with
  * ledger_parse(). Leaves out index rows and partitions that are not jobs. job
  * empty: runs of all jobs. from: as for store_scan(). filter: OData over ledger
- * properties, or empty. An unreadable entity is returned whatever the filter:
- * see ledger_parse_any(). Reads every run: for lists use the index.
+ * properties, or empty. An entity that cannot be read as a run is returned even
+ * if filter does not select it: see ledger_parse_any(). This reads every run;
+ * for lists use the index.
  */
 TW_MUST_USE enum tw_err ledger_scan(struct store *store,
     struct exchange *exchange, struct slice job, struct slice filter,

@@ -6,8 +6,9 @@
 #include "worker/base/platform.h"
 #include "worker/base/text.h"
 
-/* Maximum number of tries: CHANGE_ROUNDS of a write while other processes write
- * the same run, INDEX_ROUNDS of a batch whose index rows were not as known. */
+/* Maximum number of tries: CHANGE_ROUNDS to change a run that other processes
+ * write at the same time, INDEX_ROUNDS to write a batch whose index rows had
+ * been changed. */
 #define CHANGE_ROUNDS 8
 #define INDEX_ROUNDS 3
 #define OPERATION_ID_CHARS (LEDGER_OPERATION_MAX - 1)
@@ -17,11 +18,11 @@
 
 /* ---- one batch ---- */
 
-/* A row that the batch is to change: its key and ETag. */
+/* An index row, or the `!closed` row, that the batch changes. */
 struct row {
     struct slice key;
     char etag[96];
-    bool known; /* etag ("": no such row) was read or is assumed */
+    bool known; /* etag was read or is assumed; etag "": there is no such row */
 };
 
 struct writing {
@@ -52,7 +53,8 @@ static struct operation *add_operation(
     return operation;
 }
 
-/* Set what a list shows of run without reading the run's entity. */
+/* Set the properties of the index row that a list shows, so that a list need
+ * not read the run's entity. */
 static void set_row_properties(
     struct writing *w, const struct ledger_run *run, struct entity *row)
 {
@@ -189,8 +191,8 @@ static void plan_rows(struct writing *w)
     w->new_row = (struct row){.key = new, .known = true};
 }
 
-/* Write the run and its rows in one batch. If a row was not as known, read the
- * row and write again. */
+/* Write the run and its rows in one batch. If another process has changed a
+ * row, read the row and write again. */
 static enum tw_err write_batch(struct writing *w, struct exchange *exchange,
     void (*made)(void *, const struct exchange *), void *context)
 {
@@ -266,8 +268,8 @@ static void count_attempt(struct ledger_change *change)
         change->made(change->context, &change->last);
 }
 
-/* Wait before a retry. False: the request may have been carried out, or may not
- * be retried. */
+/* Wait before a retry. False: no retry follows, because the request may have
+ * been carried out, or no time is left. */
 static bool again(
     struct ledger_change *change, enum tw_err outcome, struct retry *retry)
 {
@@ -313,7 +315,7 @@ static int64_t now_of(const struct ledger_change *change)
                                    : platform_wall_ticks();
 }
 
-/* Refuse a state that may not follow the stored one. */
+/* Check that the new state may follow the stored state. */
 static enum tw_err check_next(struct changing *c)
 {
     const struct ledger_run *was = c->stored, *is = &c->next;

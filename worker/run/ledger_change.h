@@ -60,8 +60,8 @@ struct ledger_change {
     bool of_run; /* the failure is due to this run (left_alone, damaged,
                     apply()'s outcome, a run that cannot be stored or keeps
                     changing), not to the store */
-    /* Operation of the last write sent. After TW_UNKNOWN: if a later read
-     * returns a run with this Operation, that write was stored. */
+    /* Operation of the last write that was sent. After TW_UNKNOWN a later read
+     * shows whether that write was stored: then the run has this Operation. */
     char operation[LEDGER_OPERATION_MAX];
 };
 

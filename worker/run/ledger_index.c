@@ -9,9 +9,8 @@
 #include "worker/base/text.h"
 #include "worker/run/ledger.h"
 
-/* Lower bound of keys that do not begin with '!': '"' follows '!' in UTF-16 and
- * in code point order, and no run id and no job begins with a lower character.
- */
+/* Lower bound of keys that do not begin with '!': '"' follows '!' in the order
+ * of keys, and no run id and no name of a job begins with a lower character. */
 #define AFTER_OWN_MARK "\""
 
 static const char *const prefixes[] = {
@@ -19,8 +18,8 @@ static const char *const prefixes[] = {
     [LEDGER_INDEX_FAILED] = "!failed!",
     [LEDGER_INDEX_ENDED] = "!ended!",
 };
-/* Upper bounds of the lists' keys: prefixes with '"' in place of the last '!'.
- */
+/* Upper bounds of the keys of each list: its prefix with '"' instead of the
+ * last '!'. */
 static const char *const limits[] = {
     [LEDGER_INDEX_OPEN] = "!open\"",
     [LEDGER_INDEX_FAILED] = "!failed\"",
@@ -200,8 +199,8 @@ static bool is_own(struct slice key)
     return key.len > 0 && key.at[0] == LEDGER_OWN_MARK;
 }
 
-/* Drop rows that are not runs: the scan's ranges exclude such rows, but a store
- * may return more than the ranges. */
+/* Drop rows that are not runs. The ranges of the scan exclude them, but a store
+ * may return entities outside of the ranges. */
 static void drop_own(struct page *page)
 {
     size_t kept = 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A run without a ledger, for commands that call the engine directly. The run
- * ends when the command is stopped, and stores no checkpoint. */
+/* A run without a ledger, for commands that call the engine (jobs/engine)
+ * directly. It stores no checkpoint: it ends when the command is stopped. */
 #ifndef TW_RUN_LOCAL_RUN_H
 #define TW_RUN_LOCAL_RUN_H
 

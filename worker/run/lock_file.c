@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Lock files. flock(2): the lock belongs to the open file, not to the process,
- * so closing another descriptor does not release it; O_CLOEXEC keeps it from
- * child programs. The owner's lock is exclusive, a test takes a shared lock:
- * two processes that test at once do not take each other for the owner.
+ * so closing another descriptor does not release the lock; O_CLOEXEC keeps it
+ * from child programs. The owner's lock is exclusive; a process that tests
+ * whether the owner has died tries a shared lock, so that two processes that
+ * test at once do not take each other for the owner.
  */
 #include "worker/run/lock_file.h"
 
@@ -61,7 +62,8 @@ struct dead {
 
 struct note {
     char text[NOTE_BYTES]; /* JOB/ID, spaces, a newline; empty: never used */
-    int64_t until_ms;      /* end of validity; FOREVER: the run may be owned */
+    int64_t until_ms;      /* end of validity; FOREVER: this process may own the
+                              run */
 };
 
 struct lock_file {
@@ -80,8 +82,8 @@ struct lock_file {
 
 /* ---- files ---- */
 
-/* Is file on a file system whose locks this kernel alone keeps, and keeps as
- * long as it runs? */
+/* Is file on a file system whose locks are kept by this kernel alone, for as
+ * long as the kernel runs? */
 static bool has_lasting_locks(int file)
 {
     static const unsigned long TYPES[] = {
@@ -173,8 +175,8 @@ static int make_both(const char *folder, const char *name)
     return file;
 }
 
-/* Tries again after another process, at its end, has deleted the empty folder,
- * or lock_file_find_dead() has deleted a file that was not locked yet. */
+/* Tries again, because another process may have deleted the empty folder at its
+ * end, or the new file in lock_file_find_dead() before it was locked. */
 static int make(const char *folder, const char *name)
 {
     int file = -1;
@@ -238,8 +240,8 @@ static void remove_file(struct lock_file *lock_file, const char *name)
     (void)close(folder);
 }
 
-/* Forget a dead process and delete its file. Names are not reused: no other
- * process can need the file. */
+/* Forget a dead process and delete its file. No other process needs the file,
+ * because names are not reused. */
 static void bury(struct lock_file *lock_file, size_t index)
 {
     remove_file(lock_file, lock_file->dead[index].name);
@@ -270,8 +272,8 @@ static void bury_old(struct lock_file *lock_file)
         bury(lock_file, 0);
 }
 
-/* Open the file and try its lock. The file's descriptor if the lock was free,
- * so that the owner is dead; else -1. */
+/* Open the file and try its lock. Returns the file's descriptor if the lock was
+ * free, which means that the owner is dead; else -1. */
 static int try_file(int folder, const char *name, char *identity)
 {
     /* O_NONBLOCK: an open of a FIFO of that name must not wait. */
@@ -370,8 +372,8 @@ static bool write_note(struct slice job, struct slice id, char *to)
     return true;
 }
 
-/* Lock held. No fsync: the page cache outlives the process. If a note cannot be
- * written, other workers only wait until the lease expires. */
+/* Lock held. No fsync is needed, because the page cache outlives the process.
+ * If a note cannot be written, other workers wait until the lease expires. */
 static void store_note(const struct lock_file *lock_file, size_t place)
 {
     const struct note *note = &lock_file->notes[place];
@@ -382,8 +384,9 @@ static void store_note(const struct lock_file *lock_file, size_t place)
             lock_file->folder, lock_file->name, strerror(errno));
 }
 
-/* Lock held. The index of the run's former note, if its until_ms is not
- * FOREVER, else of an expired note, else of a new note. */
+/* Lock held. Returns the index for a run's note: of an earlier note of the run
+ * whose until_ms is not FOREVER, else of an expired note, else of a new
+ * note. */
 static size_t find_place(struct lock_file *lock_file, const char *text)
 {
     int64_t now_ms = platform_boot_ms();
@@ -499,8 +502,8 @@ static void check_file(struct lock_file *lock_file, const struct finder *finder,
         remember(lock_file, name, identity);
         read_notes(finder, file);
     } else {
-        /* The process died before it locked the file; or it will find the file
-         * deleted, and create another. */
+        /* The process died before it locked the file; or it is alive, will find
+         * that the file is deleted, and create another. */
         (void)unlinkat(folder, name, 0);
     }
     (void)close(file);

@@ -81,8 +81,8 @@ bool lock_file_is_dead(struct lock_file *lock_file, struct slice owner);
 size_t lock_file_note(
     struct lock_file *lock_file, struct slice job, struct slice id);
 
-/* lock_file_forget: call when this process does not own the run of note `place`
- * from until_ms on (platform_boot_ms(); 0: now). */
+/* lock_file_forget: call when this process will not own the run of note `place`
+ * any more from until_ms on (platform_boot_ms(); 0: now). */
 void lock_file_forget(
     struct lock_file *lock_file, size_t place, int64_t until_ms);
 

@@ -19,8 +19,7 @@
 #define LOCKS_ROUNDS 5
 /* Longest ACCOUNT in a key; a longer ACCOUNT is replaced by its SHA-256. */
 #define ACCOUNT_MAX_BYTES 100
-/* How late a run may be, past ResumesAt or UpdatedAt, before its want is
- * ignored. */
+/* How long after ResumesAt or UpdatedAt of a run its want still counts. */
 #define WANT_LATE_TICKS (600 * TICKS_PER_S)
 #define CAUSE_MAX_BYTES 300
 
@@ -29,7 +28,8 @@ struct row {
     struct slice row_key, etag, key, job, id;
     int64_t requested_ticks;
     bool is_want;
-    bool is_newer; /* written by a newer version: its run is not known */
+    bool is_newer; /* written by a newer version: it is not known which run it
+                      belongs to */
 };
 
 /* A table that the run needs. */
@@ -196,7 +196,8 @@ static enum tw_err read_rows(
     struct retry_call call;
     struct page page;
     enum tw_err outcome;
-    bool first = true; /* only page 1 is retried: a failure loses page.next */
+    /* Only page 1 can be retried: a failed request loses page.next. */
+    bool first = true;
 
     page_init(&page);
     l->row_count = 0;
@@ -225,7 +226,8 @@ static bool is_mine(const struct locking *l, const struct row *row)
            slice_equal(row->id, l->id);
 }
 
-/* Is the row's run unknown? Such a run never counts as ended. */
+/* Is it unknown which run the row belongs to? Such a row counts as that of an
+ * open run. */
 static bool is_strange(const struct row *row)
 {
     return row->is_newer || row->job.len == 0 || row->id.len == 0;
@@ -430,8 +432,10 @@ static size_t add_deletes(struct locking *l, struct operation *operations,
     return count;
 }
 
-/* Writes the run's own locks again, with new ETags: another run that had read
- * this run as ended, before `retry`, may be about to replace these locks. */
+/* Insert the locks and delete the wants in one batch. Locks that the run has
+ * already are written again: another run may have read this run as ended,
+ * before a `retry`, and may be about to replace these locks; the new ETags make
+ * its batch fail. */
 static enum tw_err take_all(struct locking *l)
 {
     struct operation *operations =
@@ -457,8 +461,8 @@ static enum tw_err take_all(struct locking *l)
     return outcome;
 }
 
-/* Insert the wants that are not stored yet. If a want cannot be stored, younger
- * runs may lock the table first; nothing else is lost. */
+/* Insert the wants that are not stored yet. If a want cannot be stored, a
+ * younger run may lock the table first; this has no other effect. */
 static void write_wants(struct locking *l)
 {
     struct operation *operations =
@@ -481,7 +485,8 @@ static void write_wants(struct locking *l)
 
 /* ---- take and release ---- */
 
-/* True: *ret is the outcome. False: other runs changed the locks; retry. */
+/* True: *ret is the outcome. False: other runs have changed the locks: try
+ * again. */
 static bool try_once(struct locking *l, enum locks_outcome *ret)
 {
     bool blocked = false;
@@ -526,7 +531,7 @@ enum locks_outcome locks_take(
     return outcome;
 }
 
-/* False: the locks changed, or may have changed; retry. */
+/* False: the locks have changed, or may have: try again. */
 static bool release_once(
     struct locking *l, struct store *store, const struct deadline *deadline)
 {

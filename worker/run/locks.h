@@ -6,12 +6,12 @@
  * Locks are entities in one partition of the ledger, `!locks`, so that one
  * batch takes all locks of a run:
  *
- *   lock!ACCOUNT!TABLE            the run that has the table: Job, Run,
- *                                 RequestedAt, LockedAt
- *   want!ACCOUNT!TABLE!JOB!RUN    a run that waits: Job, Run, RequestedAt
+ *   lock!ACCOUNT!TABLE            a lock. Properties: Job, Run (which run has
+ *                                 the table), RequestedAt, LockedAt, Format
+ *   want!ACCOUNT!TABLE!JOB!RUN    a want: the run waits for the table.
+ *                                 Properties: Job, Run, RequestedAt, Format
  *
- * Each entity has a Format, too. A lock that a newer version wrote is never
- * free, nor is a lock without Job or Run.
+ * A lock that a newer version wrote, or without Job or Run, is never free.
  *
  * ACCOUNT identifies the store (two names of one store in the configuration
  * give one ACCOUNT); TABLE is in lower case. To take its locks a run scans the
@@ -37,9 +37,9 @@
  * finds its own locks writes them again, and the other run's batch, with the
  * former ETag, is refused.
  *
- * A want is ignored if its run cannot take locks soon:
- * the run has ended, is paused, waits for anything but its turn or the retry of
- * a failed attempt, or is ten minutes past its ResumesAt (or UpdatedAt).
+ * A want is ignored if its run cannot take locks soon: the run has ended, is
+ * paused, waits for something else than its turn or the retry after a failed
+ * attempt, or its ResumesAt (or UpdatedAt) passed ten minutes ago.
  */
 #ifndef TW_RUN_LOCKS_H
 #define TW_RUN_LOCKS_H
@@ -73,9 +73,9 @@ enum locks_outcome {
                       cause */
 };
 
-/* locks_take: take all locks of the run. *ret_taken_over: an ended run had not
- * released one of the locks: that run's last requests may still arrive (rule
- * A4). */
+/* locks_take: take all locks of the run. *ret_taken_over: one of the locks was
+ * that of an ended run, which had not released it: the last requests of that
+ * run may still arrive (rule A4). */
 enum locks_outcome locks_take(
     const struct locks_request *request, bool *ret_taken_over, struct err *err);
 

@@ -9,8 +9,8 @@
 #include "worker/run/ledger.h"
 #include "worker/store/store.h"
 
-/* Maximum depth of a message's JSON: unknown members may be nested, but a
- * body of 64 KiB of `[` is refused. */
+/* Maximum depth of a message's JSON. Unknown members may be nested, but not as
+ * deep as in a body of 64 KiB of `[`. */
 #define MESSAGE_MAX_DEPTH 16
 
 /* Room for the longest output of text_quote(). */
@@ -63,8 +63,8 @@ static enum tw_err check_value(
     return TW_OK;
 }
 
-/* The suggestion for an unknown name: the only declared argument, unless that
- * argument is given, too. */
+/* The name to suggest instead of an unknown name: the only declared argument of
+ * the job, unless it is given, too. */
 static const char *meant(
     const struct job *job, const struct slice *names, size_t count)
 {
@@ -96,9 +96,10 @@ static enum tw_err place_value(const struct job *job, struct slice name,
 }
 
 /*
- * Checks of all arguments together. kind->accept is called only if no variable
- * of the job is unset: a process that enqueues may lack a variable that the
- * worker has, and a worker reports an unset variable before it runs the job.
+ * Check all arguments together. kind->accept is called only if every variable
+ * of the job is set: a process that enqueues may lack a variable that the
+ * worker has, and a worker reports an unset variable before it executes the
+ * job.
  */
 static enum tw_err check_args(
     const struct job *job, const struct run_args *args, struct err *err)
@@ -447,7 +448,7 @@ static enum tw_err read_at(const struct json *message, struct arena *arena,
     return TW_OK;
 }
 
-/* W3C Trace Context: any other text must be ignored. */
+/* W3C Trace Context requires that a text of any other form is ignored. */
 bool message_is_traceparent(struct slice text)
 {
     static const char shape[] =
@@ -509,8 +510,8 @@ static enum tw_err read_accept_deletes(
     return TW_OK;
 }
 
-/* Read id and arguments of a message for an unknown job: the ledger may have
- * that run, of a job no longer configured. */
+/* Read id and arguments of a message for an unknown job: if the job was removed
+ * from the configuration, the ledger may have this run. */
 static void read_run_of_unknown(
     const struct json *message, struct arena *arena, struct request *ret)
 {
@@ -667,7 +668,8 @@ static bool is_new(
     return text.len > 0 && (value == NULL || json_type(value) == JSON_NULL);
 }
 
-/* Append the members of a message unchanged, then the new ones. */
+/* Append all members of message unchanged, then id and at if message lacks
+ * them. */
 static void retell_members(const struct json *message, struct slice id,
     struct slice at, struct buf *to)
 {

@@ -10,7 +10,7 @@
  *    "accept_deletes": false}
  *
  * On a bound queue the whole body is the job's one argument, as text, or as
- * base64 if the queue's `encoding` says so; the encoding is never guessed.
+ * base64 if the queue's `encoding` says so.
  */
 #ifndef TW_RUN_MESSAGE_H
 #define TW_RUN_MESSAGE_H
@@ -62,11 +62,11 @@ TW_MUST_USE enum tw_err message_read(const struct setup_queue *queue,
 
 /*
  * message_args: put named values into the job's order and check them: each
- * declared argument once, no other, valid UTF-8, empty only where the job
- * allows it, short enough for the ledger, and no key made of them that the
- * service forbids (not checked while a variable of the job is unset: keys
- * cannot be made then). Serves messages and the command line's NAME=VALUE. ret
- * lives in arena; values are copied.
+ * declared argument is given once, and no other; values are valid UTF-8, empty
+ * only if the job allows this, and short enough for the ledger; no key that is
+ * made of them is one that the service forbids (not checked while a variable of
+ * the job is unset, because keys cannot be made then). For messages and for
+ * NAME=VALUE of the command line. ret lives in arena; values are copied.
  */
 TW_MUST_USE enum tw_err message_args(const struct job *job,
     const struct slice *names, const struct slice *values, size_t count,
@@ -75,8 +75,8 @@ TW_MUST_USE enum tw_err message_args(const struct job *job,
 /* message_args_json: append {"name":"value",...}, in the order given. */
 void message_args_json(const struct run_args *args, struct buf *to);
 
-/* message_args_parse: read a run's arguments from the ledger's Args, for its
- * job. TW_INVALID: they do not fit the present definition of the job. */
+/* message_args_parse: read a run's arguments from its Args in the ledger.
+ * TW_INVALID: they do not fit the present definition of job. */
 TW_MUST_USE enum tw_err message_args_parse(const struct job *job,
     struct slice args_json, struct arena *arena, struct run_args *ret,
     struct err *err);

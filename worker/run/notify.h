@@ -35,8 +35,8 @@ void notify_watchdog(struct notify *notify); /* WATCHDOG=1 */
 void notify_status(struct notify *notify, const char *format, ...)
     TW_PRINTF(2, 3); /* STATUS=; control characters become spaces */
 
-/* notify_watchdog_ms: the longest time between two notify_watchdog(), half of
- * the manager's limit; 0: no watchdog. */
+/* notify_watchdog_ms: the longest time between two calls of notify_watchdog():
+ * half of the limit of the service manager; 0: no watchdog. */
 int64_t notify_watchdog_ms(const struct notify *notify);
 
 #endif

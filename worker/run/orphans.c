@@ -102,7 +102,7 @@ bool orphans_find_dead(struct orphans *orphans)
 
 /* ---- one step ---- */
 
-/* Is the run an orphan, or is its owner dead? */
+/* Is the run an orphan, or has the process of its owner died? */
 static bool is_left(const struct orphans *orphans, int64_t now_ticks)
 {
     const struct ledger_run *run = &orphans->run;

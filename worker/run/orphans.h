@@ -42,8 +42,8 @@ void orphans_init(struct orphans *orphans, const struct deadline *deadline,
     struct lock_file *lock_file);
 void orphans_done(struct orphans *orphans);
 
-/* orphans_use: use definition (borrowed) from now on. Ends a pass
- * under way. */
+/* orphans_use: use definition (borrowed) from now on. Ends a pass that is under
+ * way. */
 void orphans_use(struct orphans *orphans, struct definition *definition);
 
 /* orphans_begin: start a pass over the definition's jobs. */
@@ -54,10 +54,10 @@ void orphans_begin(struct orphans *orphans);
 bool orphans_find_dead(struct orphans *orphans);
 
 /*
- * orphans_step: make one request at most. WALK_FOUND: orphans->run has no
- * live owner; the caller continues the run. WALK_DONE: no run is left to read.
- * Reads runs noted by dead processes before the others, and after an outage
- * again.
+ * orphans_step: make one request at most. WALK_FOUND: orphans->run has no live
+ * owner, and the caller continues it. WALK_DONE: no run is left to read. Runs
+ * that dead processes noted are read before the others; after an outage they
+ * are read again.
  */
 enum walk_step orphans_step(struct orphans *orphans, struct err *err);
 

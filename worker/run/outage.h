@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * An outage of a queue or the ledger: its begin, its cause, when the next try
- * may start, and when the log repeats the cause. Without a lock.
+ * may start, and when the log repeats the cause. The caller guards the struct.
  */
 #ifndef TW_RUN_OUTAGE_H
 #define TW_RUN_OUTAGE_H
@@ -33,14 +33,14 @@ bool outage_failed(
  * lasted; -1: there was no outage. */
 int64_t outage_ends(struct outage *outage, int64_t now_ms);
 
-/* The last outage that is over: its duration, and when it ended (ticks of the
+/* The outage that ended last: its duration, and when it ended (ticks of the
  * wall clock; 0: there was no outage). */
 struct outage_past {
     int64_t lasted_s, ended_ticks;
 };
 
-/* outage_note_end: an outage has ended after lasted_s: set *past. -1: no outage
- * has ended, *past is unchanged. */
+/* outage_note_end: set *past to an outage that ends now, after lasted_s. -1:
+ * there was no outage, and *past is unchanged. */
 void outage_note_end(struct outage_past *past, int64_t lasted_s);
 
 /* outage_later: the outage that ended later. */

@@ -8,7 +8,7 @@
 #include "worker/store/retry.h"
 #include "worker/store/store.h"
 
-/* Set lease->run to the entity that has the reason: a run that has ended
+/* Set lease->run to the entity that stores the reason: a run that has ended
  * without an attempt. */
 static void set_run(struct lease *lease, const char *job,
     const struct lease_message *message, const char *reason)
@@ -48,8 +48,7 @@ static enum tw_err read_state(struct lease *lease, struct slice job,
     return outcome;
 }
 
-/* Store the reason, unless the entity exists: an existing entity is left
- * unchanged. */
+/* Insert the entity with the reason. An existing entity is left unchanged. */
 static enum tw_err apply_reason(
     struct ledger_run *run, int64_t now_ticks, void *context, struct err *err)
 {
@@ -86,9 +85,10 @@ static enum tw_err insert(struct lease *lease, struct err *err)
 #define LATE_SHARE 4
 
 /*
- * Once the message is visible again, another worker may receive and copy it, so
- * this worker puts no copy then, also after it was suspended for so long. The
- * renewal fails if the message is no longer this worker's.
+ * Make sure that the message is still hidden for this worker before its copy is
+ * put: once it is visible again, another worker may receive and copy it, too.
+ * This can happen after a suspension of this machine. The renewal fails if
+ * another worker has received the message.
  */
 static enum tw_err keep_message(struct lease *lease, struct err *err)
 {
@@ -120,8 +120,8 @@ static enum tw_err put_copy(
     return outcome;
 }
 
-/* With the result of read_state(): has another run's entity, or an unreadable
- * entity, this id? */
+/* Has the entity of another run this id, or an entity that cannot be read?
+ * outcome and state are of read_state(). */
 static bool is_taken(enum tw_err outcome, enum ledger_state state)
 {
     return outcome == TW_INVALID ||
@@ -129,9 +129,9 @@ static bool is_taken(enum tw_err outcome, enum ledger_state state)
 }
 
 /*
- * Put the copy, then write the ledger. If the ledger has `poisoned` already,
- * only the message is left to delete. If another run has this id, the reason is
- * stored under "-".
+ * Put the copy, then store the reason in the ledger. If the ledger has the
+ * reason already, nothing is done: the caller only deletes the message. If
+ * another run has this id, the reason is stored under "-".
  */
 static enum tw_err copy_and_tell(
     struct lease *lease, const struct lease_message *message, struct err *err)

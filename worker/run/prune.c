@@ -75,8 +75,8 @@ static int64_t day_number(int64_t ticks)
     return ticks / (24 * 3600 * TICKS_PER_S);
 }
 
-/* Is the run too recent to be pruned? Compares by the ledger's clock, from
- * which FinishedAt was set, too. */
+/* Is the run too recent to be pruned? date_ticks: the ledger's clock, by which
+ * FinishedAt was set, too. */
 static bool is_kept(
     const struct prune *prune, const struct ledger_run *run, int64_t date_ticks)
 {
@@ -104,8 +104,8 @@ static enum tw_err prune_row(struct prune *prune, struct exchange *exchange)
     return outcome;
 }
 
-/* A run that another process changes meanwhile, or that cannot be read, is left
- * for the next pass. */
+/* Delete the run of the row and the row. A run that another process changes at
+ * the same time, or that cannot be read, is left for the next pass. */
 static enum walk_step take_row(struct prune *prune, struct err *err)
 {
     const struct entity *row = prune->walk.row;

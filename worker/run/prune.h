@@ -2,8 +2,9 @@
 /*
  * Pruning deletes runs that succeeded or were cancelled longer than `keep_runs`
  * ago from the ledger, with their index rows. Failed runs are kept until an
- * operator drops them. A pass reads the index by day, job after job (also jobs
- * that are no longer configured), in steps of one run.
+ * operator drops them. A pass reads the index rows job after job (also of jobs
+ * that are no longer configured), the oldest day first, and makes one step for
+ * each run.
  */
 #ifndef TW_RUN_PRUNE_H
 #define TW_RUN_PRUNE_H

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Creates a queue where it is missing. */
+/* Creates a queue if it is missing. */
 #include "worker/run/queue.h"
 
 enum tw_err queue_ensure(struct store *store, const char *queue,

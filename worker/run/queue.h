@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Creates a queue where it is missing. */
+/* Creates a queue if it is missing. */
 #ifndef TW_RUN_QUEUE_H
 #define TW_RUN_QUEUE_H
 

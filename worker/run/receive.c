@@ -8,7 +8,7 @@
 #include "worker/store/deadline.h"
 #include "worker/store/retry.h"
 
-/* No lease bounds these requests, only the timeout of each one. */
+/* No lease limits these requests, only the timeout of each request. */
 static struct retry_call begin_call(
     const struct definition *definition, struct deadline *deadline)
 {

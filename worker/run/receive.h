@@ -10,16 +10,16 @@
 #include "worker/run/setup.h"
 #include "worker/store/store.h"
 
-/* Which queues are known to exist: a queue, and its poison queue. */
+/* Are the queue and its poison queue known to exist? */
 struct receive_seen {
     bool queue, poison_queue;
 };
 
 /*
- * receive_create: create the queue and its poison queue, except those in *seen;
- * continues where an earlier call failed. The right to create queues is not
- * needed if the queue exists. A missing right to the poison queue is only
- * logged. scratch: its contents are lost.
+ * receive_create: create the queue and its poison queue, except those in *seen.
+ * After a failure another call creates what is still missing. The right to
+ * create queues is not needed if the queue exists. If the right to use the
+ * poison queue is missing, this is only logged. scratch: its contents are lost.
  */
 TW_MUST_USE enum tw_err receive_create(const struct definition *definition,
     const struct setup_queue *queue, struct receive_seen *seen,

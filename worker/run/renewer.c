@@ -26,13 +26,15 @@
 
 #define FAILED_ENTITIES_KEPT 10
 /* Minimum interval of a run's ledger writes, and minimum wait after a failure.
- * A phase, or a clock in doubt (lease_clock.h), may cause an earlier write. */
+ * A phase is written earlier, and so is a renewal after a pause of the machine
+ * (lease_clock.h). */
 #define RENEW_MIN_MS 50
-/* Maximum interval of a run's ledger writes. Each write shows the owner what a
- * person asked, so a cancel or a pause takes effect within 10 s. */
+/* Maximum interval of a run's ledger writes. Each write shows the owner whether
+ * a person has asked to cancel or pause the run, so that this takes effect
+ * within 10 s. */
 #define LEDGER_MAX_MS 5000
-/* How long refused requests are retried after a person asked to cancel or pause
- * the run. */
+/* After a person has asked to cancel or pause the run: how long its requests
+ * that the service refuses are still retried. */
 #define HURRY_MS 3000
 /* Number of concurrent runs for each thread that writes the ledger. */
 #define RUNS_PER_THREAD 4
@@ -40,7 +42,7 @@
 /* What a thread renews: the lease in the ledger, or the message. */
 enum part { PART_LEDGER, PART_MESSAGE, PARTS };
 
-/* When a part of a renewal is sent. */
+/* When a part of a renewal was sent, and may be sent again. */
 struct schedule {
     int64_t sent_ms;  /* when the last request that succeeded was sent */
     int64_t retry_ms; /* not before this time; set after a failure */
@@ -65,8 +67,8 @@ struct renewal {
     int64_t answer_ms; /* longest recent duration of a ledger write */
 
     enum lease_status word;
-    bool progress;       /* the attempt has made progress */
-    bool fresh;          /* checkpoint is newer than that of lease->run */
+    bool progress; /* the attempt has made progress */
+    bool fresh;    /* the checkpoint here is newer than the one in lease->run */
     bool fresh_progress; /* progress since the last ledger write */
     char *checkpoint;
     size_t checkpoint_len;
@@ -102,7 +104,7 @@ struct renewer {
         int64_t until_ms;              /* when the wait of `thread` ends */
     } watchers[PARTS];
     struct renewal *first;
-    size_t started; /* so many of the threads exist */
+    size_t started; /* number of threads that exist */
     bool ending;
 };
 
@@ -173,8 +175,8 @@ static int64_t ledger_due_ms(const struct renewal *renewal)
     return later_of(ledger->sent_ms + interval_ms(renewal), ledger->retry_ms);
 }
 
-/* When the part is due. PLATFORM_NEVER while a thread is sending the part,
- * after the lease is lost, or if the part is not renewed. */
+/* When the part is due. PLATFORM_NEVER: a thread is sending the part now, the
+ * lease is lost, or the part is not renewed any more. */
 static int64_t due_ms(const struct renewal *renewal, enum part part)
 {
     if (renewal->parts[part].busy || renewal->word != LEASE_VALID)
@@ -223,7 +225,7 @@ static void take_notes(struct renewal *renewal)
     buf_clear(&renewal->notes);
 }
 
-/* Copy the values that only some kinds report. */
+/* Copy the progress that only some kinds report to lease->run. */
 static void take_progress(struct renewal *renewal)
 {
     struct ledger_run *to = &renewal->lease->run;
@@ -327,7 +329,7 @@ static void answer_phase(
     platform_wake_all(&renewal->changed);
 }
 
-/* Lock held. Apply what people asked of this run since the last ledger
+/* Lock held. Obey what a person has asked of this run since the last ledger
  * write. */
 static void take_asked(struct renewal *renewal)
 {
@@ -394,7 +396,8 @@ static void renew_ledger(struct renewal *renewal)
     take_answer(renewal, word, sent_ms, &err);
     if (word != LEASE_VALID || !renewal->logs_progress)
         return;
-    platform_unlock(lock); /* a log that takes no lines delays no lease */
+    /* Without the lock, so that a log that blocks delays no lease. */
+    platform_unlock(lock);
     report_progress(&renewal->report, run_log(renewal->run),
         &renewal->lease->run, platform_boot_ms());
     platform_lock(lock);
@@ -445,7 +448,8 @@ static void renew(struct renewal *renewal, enum part part)
         renew_message(renewal);
     renewal->parts[part].busy = false;
     platform_wake_all(&renewal->changed);
-    /* A thread that became the watcher meanwhile skipped the busy renewal. */
+    /* A thread that became the watcher meanwhile did not see this renewal,
+     * because it was busy. */
     wake_watchers(renewal);
 }
 
@@ -722,7 +726,8 @@ enum lease_status renewal_stop(struct renewal *renewal, bool *ret_progress)
     enum lease_status word;
 
     platform_lock(lock);
-    /* The lease is still renewed during the wait for the message request. */
+    /* During the wait for a request of the message the lease is still
+     * renewed. */
     renewal->message_stops = true;
     while (renewal->parts[PART_MESSAGE].busy)
         (void)platform_wait(&renewal->changed, lock, PLATFORM_NEVER);

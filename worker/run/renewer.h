@@ -41,8 +41,9 @@ struct renewer;
  */
 struct renewer *renewer_new(size_t runs);
 
-/* renewer_set_runs: from now on for this many runs, SETUP_SLOTS_MAX at most:
- * missing threads are added. Threads that are no longer needed stay. */
+/* renewer_set_runs: from now on for this many runs (SETUP_SLOTS_MAX at most).
+ * Adds the threads that are missing; keeps threads that are no longer
+ * needed. */
 void renewer_set_runs(struct renewer *renewer, size_t runs);
 
 void renewer_free(struct renewer *renewer);
@@ -55,8 +56,8 @@ void renewer_free(struct renewer *renewer);
 struct renewal *renewal_start(struct renewer *renewer, struct lease *lease,
     struct run *run, struct pool_client *request_pool);
 
-/* renewal_log_progress: call after renewal_start() if the log is to have the
- * run's progress once a minute, and that the run is throttled. */
+/* renewal_log_progress: call after renewal_start() to log the run's progress
+ * once a minute, and throttling by the service. */
 void renewal_log_progress(struct renewal *renewal);
 
 /* renewal_save: implements run_callbacks.save. */

@@ -56,7 +56,7 @@ const char *report_args(struct slice args_json, struct arena *arena)
     return copy;
 }
 
-/* Adds the run's counts; returns where the next number goes. */
+/* Add the run's counts to ret. Returns where to add the next number. */
 static struct log_number *add_counts(
     const struct ledger_run *run, struct log_number *ret)
 {
@@ -94,14 +94,14 @@ void report_begin(
         .throttled = run->throttled};
 }
 
-/* The share done in percent; -1: not known. */
+/* The part that is done, in percent; -1: not known. */
 static int share_percent(const struct ledger_run *run)
 {
     return run->share >= 0 && run->share <= 1 ? (int)(run->share * 100) : -1;
 }
 
-/* Entities a second since the last report: those read or those changed,
- * whichever are more. */
+/* Entities a second since the last report: the number read or the number
+ * changed, whichever is larger. */
 static int64_t rate_of(const struct report *report,
     const struct ledger_run *run, int64_t elapsed_ms)
 {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the log says of a run besides single events: the fields of its JSON
- * lines, its progress once a minute, and that the service throttles it.
+ * What the log says about a run besides single events: the fields of JSON
+ * lines, the run's progress once a minute, and whether the service throttles
+ * it.
  */
 #ifndef TW_RUN_REPORT_H
 #define TW_RUN_REPORT_H
@@ -13,13 +14,14 @@
 #include "worker/base/slice.h"
 #include "worker/run/ledger.h"
 
-/* How often a run's progress is logged, and that it is throttled. */
+/* Interval at which a run's progress is logged, and throttling by the
+ * service. */
 #define REPORT_EVERY_MS INT64_C(60000)
 
 /*
- * report_args: the arguments of the ledger's Args for struct log_run: a JSON
- * object in which each value is cut to 200 bytes; arguments beyond 4 KiB are
- * left out. Lives in arena. NULL: args_json is not an object, or it is empty.
+ * report_args: args_json, a run's Args, for the args of struct log_run: a JSON
+ * object in which each value is cut to 200 bytes, and arguments beyond 4 KiB
+ * are left out. Lives in arena. NULL: args_json is not an object, or is empty.
  */
 const char *report_args(struct slice args_json, struct arena *arena);
 

@@ -126,7 +126,7 @@ static enum tw_err read_rows(void *context, struct exchange *exchange)
 }
 
 /* Did the run of row end late enough for the query? True also if row has no
- * time of the end, so that its run is read. */
+ * FinishedAt: then the run itself is read. */
 static bool is_recent(
     const struct listing *listing, const struct ledger_row *row)
 {
@@ -313,8 +313,8 @@ static bool is_wanted(
            (query->queue.len == 0 || slice_equal(run->queue, query->queue));
 }
 
-/* Wait for the fetch, then move the run into runs, or free it. A run that is
- * not found was pruned after its index row was read. */
+/* Wait until the run is read, then move it into runs, or free it. A run that is
+ * not found has been pruned after its index row was read. */
 static enum tw_err fetch_end(struct fetch *fetch,
     const struct runs_reader *reader, const struct runs_query *query,
     struct runs *runs, struct err *err)

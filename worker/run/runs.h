@@ -38,8 +38,10 @@ struct runs_query {
     struct slice job;     /* job of the runs; empty: every job */
     unsigned states;      /* states of the runs, bits of RUNS_STATE(); 0: any */
     struct slice queue;   /* queue of the runs; empty: any */
-    int64_t since_ticks;  /* earliest end if succeeded or cancelled; 0: any */
-    int64_t failed_ticks; /* earliest end if failed or poisoned; 0: any */
+    int64_t since_ticks;  /* succeeded and cancelled runs: earliest FinishedAt;
+                             0: any */
+    int64_t failed_ticks; /* failed and poisoned runs: earliest FinishedAt; 0:
+                             any */
     size_t limit;         /* maximum number of runs, newest first; 0: all */
     bool no_imports;      /* imports are left out */
     size_t most_rows;     /* maximum number of index rows read; 0: all */
@@ -50,15 +52,15 @@ struct runs_rows {
     struct arena arena; /* memory of the rows' texts */
     struct ledger_row *list;
     size_t count, room;
-    bool cut; /* most_rows were read, and there may be more */
+    bool cut; /* most_rows rows were read, and there may be more */
 };
 
 #define RUNS_STATE(state) (1u << (unsigned)(state))
 
 /*
  * runs_list: the runs that query selects, newest request first. Reads the index
- * rows of the selected lists, and then only the returned runs, so earlier ended
- * runs cost nothing. A run that cannot be read is returned as LEDGER_DAMAGED,
+ * rows of the lists that query selects, and then only the runs that are
+ * returned. A run that cannot be read is returned as LEDGER_DAMAGED,
  * with its keys. A missing ledger has no runs. ret is zeroed by the caller;
  * call runs_done() in any case.
  */
@@ -68,21 +70,21 @@ void runs_done(struct runs *runs);
 
 /*
  * runs_read_rows, runs_fetch: the two steps of runs_list(), for a caller that
- * keeps the rows. Rows are of all states that have the lists which query
- * selects.
+ * keeps the rows. The lists of the index (enum ledger_index) that hold the
+ * states of query are read, so a row may have another state of the same list.
  *
  * ret of runs_read_rows() is zeroed by the caller; call runs_rows_done() in any
  * case. runs_fetch() reads the runs of list (count rows), leaves out those that
  * query does not want, and stops at query->limit; the runs are appended to ret,
- * in the order of the rows. Borrowed.
+ * in the order of the rows.
  */
 TW_MUST_USE enum tw_err runs_read_rows(const struct runs_reader *reader,
     const struct runs_query *query, struct runs_rows *ret, struct err *err);
 void runs_rows_done(struct runs_rows *rows);
 
 /* runs_compare_rows: below 0 if one is before other in a list. A row without
- * the time of the request is before all others: its run may be damaged, and a
- * limit must not hide it. */
+ * RequestedAt is before all others: its run may be damaged, and a limit of the
+ * list must not hide it. */
 int runs_compare_rows(
     const struct ledger_row *one, const struct ledger_row *other);
 
@@ -92,16 +94,16 @@ TW_MUST_USE enum tw_err runs_fetch(const struct runs_reader *reader,
     struct runs *ret, struct err *err);
 
 /*
- * runs_find: the runs with that id, of all configured jobs; if no such run
- * exists, of all jobs that have runs. If job is not empty, or id is "JOB/ID":
- * only runs of that job. ret is zeroed by the caller; call runs_done() in any
- * case. TW_NOT_FOUND: no such run exists, and err says so.
+ * runs_find: the runs with this id, of all configured jobs; if there is none,
+ * of all jobs that have runs in the ledger. If job is not empty, or id is
+ * "JOB/ID", only a run of that job. ret is zeroed by the caller; call
+ * runs_done() in any case. TW_NOT_FOUND: no such run exists, and err says so.
  */
 TW_MUST_USE enum tw_err runs_find(const struct runs_reader *reader,
     struct slice job, const char *id, struct runs *ret, struct err *err);
 
-/* runs_find_prefix: find runs as runs_find(); if there is no run with that id,
- * find runs whose ids begin with id, at most RUNS_PREFIX_MAX. */
+/* runs_find_prefix: as runs_find(); if there is no run with this id, the runs
+ * whose ids begin with id, at most RUNS_PREFIX_MAX. */
 #define RUNS_PREFIX_MAX 50
 TW_MUST_USE enum tw_err runs_find_prefix(const struct runs_reader *reader,
     struct slice job, const char *id, struct runs *ret, struct err *err);

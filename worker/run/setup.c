@@ -17,7 +17,7 @@
 #define KEEP_RUNS_MAX_MS INT64_C(3153600000000) /* 100 years */
 #define DEFAULT_QUEUE "tableward"
 
-/* The settings as the file has them. */
+/* The settings as the configuration file has them. */
 struct raw_setup {
     struct slice store, listen;
     struct yaml_node *queues, *poll, *admin_token_file;
@@ -427,7 +427,7 @@ static void load_listen(struct setup_loader *loader,
     struct err err;
 
     if (at == NULL || (listen.len == 0 && at->text.len > 0))
-        return; /* absent, or reported as not being a text */
+        return; /* absent, or already reported as a mistake */
     if (address_parse(listen, &address, &err) != TW_OK)
         problems_add(loader->problems, at->mark, "listen: %s", err.text);
     else
@@ -525,9 +525,10 @@ const struct setup_queue *setup_queue_named(
 /* ---- definitions ---- */
 
 /*
- * How long a dead process's lock file is kept: DEAD_KEPT visibility timeouts,
- * after which the process's leases have expired, but at least DEAD_KEPT_MIN_MS,
- * for a service manager that is slow to start the next worker.
+ * How long the lock file of a dead process is kept: DEAD_KEPT visibility
+ * timeouts, because then the leases of the process have expired, and at least
+ * DEAD_KEPT_MIN_MS, because a service manager may be slow to start the next
+ * worker.
  */
 #define DEAD_KEPT 2
 #define DEAD_KEPT_MIN_MS INT64_C(60000)

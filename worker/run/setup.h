@@ -35,12 +35,12 @@ struct setup_queue {
     const struct job *job;    /* bound queue: the whole body is this job's
                                  one argument; NULL: JSON messages, any job */
     bool base64;              /* bound queue: the body is base64, not text */
-    size_t slots;             /* maximum runs of the queue at once; 0: any */
+    size_t slots; /* maximum number of its runs at once; 0: no limit */
 };
 
 struct setup {
-    size_t store; /* the store of queues and ledger: index in struct
-                     job_stores; equal to its count: not configured */
+    size_t store; /* the store of queues and ledger: its index in struct
+                     job_stores; the count of job_stores: not configured */
     struct setup_queue *queues;
     size_t queue_count; /* 0: `queues: []`, the worker receives no messages */
     int64_t slots, requests;
@@ -49,15 +49,16 @@ struct setup {
     int64_t max_attempts;
     int64_t max_entities_per_second; /* 0: no ceiling */
     double price_per_10k;            /* dollars per 10,000 transactions */
-    int64_t keep_runs_ms;            /* for succeeded, cancelled; 0: for ever */
-    const char *listen; /* valid for address_parse(); NULL: no server */
+    int64_t keep_runs_ms; /* how long succeeded and cancelled runs are kept; 0:
+                             for ever */
+    const char *listen;   /* valid for address_parse(); NULL: no server */
     const char *admin_token_file; /* as configured: resolve the path with
                                      definition_path(); NULL: none */
     const char *unset;            /* name of an environment variable that
                                      admin_token_file needs and that is not set; NULL:
                                      none */
-    struct mark unset_mark;       /* where admin_token_file names it */
-    enum log_level log_level;     /* of a worker without --log-level */
+    struct mark unset_mark;   /* where admin_token_file names this variable */
+    enum log_level log_level; /* used by `worker` without --log-level */
 };
 
 /*
@@ -117,8 +118,8 @@ struct lock_file;
  * does. */
 struct lock_file *definition_lock_file(const struct definition *definition);
 
-/* definition_path: path, or, if it is relative, the path below the folder of
- * relative paths. Owned. */
+/* definition_path: path if it is absolute; a relative path is below the folder
+ * of the configuration's relative paths. Owned. */
 char *definition_path(const struct definition *definition, const char *path);
 
 /* definition_hold: one more reference; returns definition. */

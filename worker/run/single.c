@@ -93,8 +93,8 @@ void single_stop(struct single *single)
     platform_unlock(&single->lock);
 }
 
-/* Waits until until_ms, but for most_ms at most: then the caller makes another
- * attempt. False: stopped while waiting. */
+/* Wait until until_ms, but not longer than most_ms: then the caller makes
+ * another attempt. False: stopped while waiting. */
 static bool wait_until(
     struct single *single, int64_t until_ms, int64_t most_ms, bool held)
 {
@@ -240,8 +240,8 @@ void single_free(struct single *single)
     mem_free(single);
 }
 
-/* Create the ledger if it is missing. Fails, before the first attempt, if no
- * attempt could succeed. */
+/* Create the ledger's table if it is missing. Called before the first attempt,
+ * so that a ledger that cannot be reached or created is reported at once. */
 static enum tw_err create_ledger(struct store *store, struct err *err)
 {
     struct deadline deadline;
@@ -274,8 +274,8 @@ static enum tw_err attempts(struct single *single,
 /*
  * The command was stopped between two attempts, or before the run's end was
  * stored: pause the run, so that workers skip it. If that cannot be stored, a
- * worker continues the run, as after a kill. Do not call for a run that another
- * process works on: that process would then pause the run.
+ * worker continues the run, as after a kill. Do not call if another process has
+ * the lease: that process would obey the pause.
  */
 static bool pause_run(struct single *single, struct store *store)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Makes one run at once, without a queue: what `tableward run` does after its
- * questions. The run has a lease and a renewer as a worker's run has.
+ * Executes one run at once, without a queue: what `tableward run` does after
+ * its questions. The run has a lease that is renewed, as a run of a worker has.
  * single_run() waits for a cascade's `settle`, and while another process has
  * the lease; counts failed attempts as a worker does; and retries during an
  * outage.
@@ -32,8 +32,8 @@ struct single_options {
 };
 
 struct single_result {
-    enum ledger_state state; /* how the run ended; queued with `stopped`,
-                                `overtaken` or `unreadable` */
+    enum ledger_state state; /* how the run ended; LEDGER_QUEUED if stopped,
+                                overtaken or unreadable is set */
     bool already;            /* the run had ended before: nothing was done */
     bool stopped;    /* the run was stopped by single_stop(), by `pause`, or
                         because the archive's disk is full */
@@ -60,11 +60,10 @@ struct single *single_new(const struct single_options *options);
 void single_free(struct single *single);
 
 /*
- * single_run: make the run. TW_OK: ret says how the run ended. TW_REFUSED: the
- * store refuses the credentials; TW_BUSY: the store cannot be reached; both
+ * single_run: execute the run. TW_OK: ret says how the run ended. TW_REFUSED:
+ * the store refuses the credentials; TW_BUSY: the store cannot be reached; both
  * only before the first attempt. TW_CONFLICT: the ledger has a run with this id
- * and other arguments.
- * TW_INVALID: no store is configured for the ledger.
+ * and other arguments. TW_INVALID: no store is configured for the ledger.
  */
 TW_MUST_USE enum tw_err single_run(
     struct single *single, struct single_result *ret, struct err *err);
@@ -73,7 +72,7 @@ TW_MUST_USE enum tw_err single_run(
  * thread, but not from a signal handler. */
 void single_stop(struct single *single);
 
-/* single_read_progress: get the present progress. Call from any thread. */
+/* single_read_progress: the present progress. Call from any thread. */
 void single_read_progress(struct single *single, struct single_progress *ret);
 
 #endif

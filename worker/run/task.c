@@ -12,8 +12,9 @@
 #include "worker/run/poison.h"
 #include "worker/store/retry.h"
 
-/* How long a message that cannot be poisoned is hidden after its first
- * delivery; also one whose held run has no later ResumesAt. */
+/* How long a message is hidden if it cannot be moved to the poison queue, after
+ * its first delivery; also a message of a held run whose ResumesAt has
+ * passed. */
 #define HELD_MIN_MS 5000
 
 struct doing {
@@ -45,7 +46,7 @@ static void do_orphan(const struct doing *doing, struct task_report *report)
         doing->environment, task->definition, &wish, NULL, &report->result);
 }
 
-/* Hide the message for wait_ms; other runs are not delayed. */
+/* Hide the message for wait_ms. Other messages are not delayed. */
 static void hide(const struct doing *doing, const struct lease_message *message,
     int64_t wait_ms, struct task_report *report)
 {
@@ -72,8 +73,8 @@ static void delete_message(
     lease_done(&lease);
 }
 
-/* How long a message that cannot be poisoned is hidden: longer at each
- * delivery. */
+/* How long a message is hidden if it cannot be moved to the poison queue:
+ * longer at each delivery. */
 static int64_t hide_ms(const struct lease_message *message)
 {
     int64_t most = HOLD_MAX_MS / HELD_MIN_MS;
@@ -82,9 +83,10 @@ static int64_t hide_ms(const struct lease_message *message)
     return HELD_MIN_MS * (count < 1 ? 1 : count < most ? count : most);
 }
 
-/* Poison the message. If the copy or the reason cannot be stored, the message
- * is hidden and retried. Perhaps only the poison queue fails, so no other
- * message must wait. */
+/* Move the message to the poison queue. If its copy cannot be put there, or the
+ * reason cannot be stored in the ledger, the message is hidden and moved at a
+ * later delivery. Perhaps only the poison queue fails, so no other message must
+ * wait. */
 static void poison(const struct doing *doing,
     const struct lease_message *message, const struct job *job,
     const char *reason, struct task_report *report)
@@ -152,7 +154,8 @@ static void do_request(const struct doing *doing,
 /* Context of the ledger change in hold_unknown(). */
 struct holding {
     struct slice args_json; /* Args that the run must have; empty: any Args */
-    int64_t until_ticks, now_ticks;
+    int64_t until_ticks, now_ticks; /* set by apply_hold(): ResumesAt of the
+                                       run, the time of the ledger */
 };
 
 static enum tw_err apply_hold(

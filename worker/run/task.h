@@ -2,8 +2,8 @@
 /*
  * A task of a worker thread: a message, or an orphan (orphans.h). A message is
  * parsed, and an attempt is made at its run (attempt.h); an invalid message is
- * poisoned; a message whose job was removed is hidden, and its run is held
- * (lease.h).
+ * moved to the poison queue; a message whose job was removed is hidden, and its
+ * run is held (lease.h).
  */
 #ifndef TW_RUN_TASK_H
 #define TW_RUN_TASK_H

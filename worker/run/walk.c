@@ -84,8 +84,8 @@ static enum walk_step next_job(struct walk *walk, struct err *err)
 static enum walk_step read_rows(struct walk *walk, struct err *err)
 {
     struct retry_call call = retry_call(walk->deadline, RETRY_BUSY_MS, 0);
-    bool first = !walk->page.next.more; /* only page 1 is retried: a failure
-                                           loses page.next */
+    bool first = !walk->page.next.more; /* only page 1 can be retried: a failed
+                                           request loses page.next */
     enum tw_err outcome;
 
     do

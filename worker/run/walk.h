@@ -23,7 +23,7 @@ struct walk {
     struct ledger_index_scan scan; /* scan.job: the job whose rows page has */
     bool under_way;
 
-    const struct entity *row; /* the row last found, in page */
+    const struct entity *row; /* the row that was found last; lives in page */
     struct slice id;          /* run id of row */
 
     struct arena arena; /* holds the job's name */

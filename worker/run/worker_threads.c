@@ -47,9 +47,9 @@ struct worker_thread {
     struct messages messages; /* received by this thread */
     struct platform_cond wake;
     enum thread_state state;
-    struct task task; /* during a poll: only definition, queue */
+    struct task task; /* during a poll only definition and queue are set */
     size_t poll;      /* during a poll: index of the queue */
-    unsigned reading; /* during a poll: number of reloads before the poll */
+    unsigned reading; /* during a poll: threads->reading when the poll began */
     size_t asks_for;  /* during a poll: number of messages asked for */
 };
 
@@ -60,9 +60,10 @@ struct worker_threads {
     size_t started;             /* threads that run */
 
     struct platform_mutex
-        lock;     /* guards all below, and each worker thread's fields */
+        lock;     /* guards all below, and the fields of all worker threads */
     size_t count; /* slots: how many may be busy or poll at once */
-    size_t made;  /* more than count after a reload with fewer slots */
+    size_t made;  /* threads that exist; more than count after a reload with
+                     fewer slots */
     struct definition *definition; /* owns a reference */
     unsigned reading;              /* number of reloads so far */
     struct poll *polls;            /* one for each queue of definition */
@@ -70,7 +71,7 @@ struct worker_threads {
      * are polled. */
     int64_t visible_ms[VISIBLE_MAX];
     size_t visible_count;
-    struct outage_past past; /* the last outage of a queue that is over */
+    struct outage_past past; /* the outage of a queue that ended last */
     size_t turn;             /* index of the queue to check first */
     struct worker_thread *watcher;
     size_t reserved; /* idle worker threads kept for worker_threads_assign() */
@@ -102,8 +103,8 @@ static size_t free_threads(const struct worker_threads *threads)
     return threads->count > taken ? threads->count - taken : 0;
 }
 
-/* How many more runs the queue may have. Queues are compared by name, so runs
- * from before a reload count too. */
+/* How many more runs the queue may have. Queues are compared by name, so that
+ * runs that began before a reload count too. */
 static size_t room_of(
     const struct worker_threads *threads, const struct setup_queue *queue)
 {
@@ -291,8 +292,8 @@ static void unlock_after_end(struct worker_threads *threads, bool changed)
 
 /* ---- one Get ---- */
 
-/* An empty response doubles the wait before the next poll; a response with
- * messages sets the wait to 0. */
+/* An empty response doubles the wait before the next poll. After a response
+ * with messages the queue is polled again at once. */
 static void set_next_poll(
     const struct worker_threads *threads, struct poll *poll, bool empty)
 {
@@ -317,7 +318,8 @@ static void log_failing(const struct setup_queue *queue, const struct err *why)
         queue->name, why->text);
 }
 
-/* Begin or continue the queue's outage. True: log the failure now. */
+/* Begin or continue the queue's outage. True: the caller logs the failure
+ * now. */
 static bool poll_failed(struct poll *poll, const struct err *why)
 {
     bool says = outage_failed(&poll->outage, platform_boot_ms(), why);
@@ -367,8 +369,8 @@ static void put_task(struct worker_thread *thread, const struct task *task)
     thread->state = THREAD_BUSY;
 }
 
-/* The polling thread keeps the first message. Idle threads, kept free for the
- * other messages, get those. Lock held. */
+/* The polling thread keeps the first message. Each other message goes to an
+ * idle thread, which was kept free for it. Lock held. */
 static void hand_out(struct worker_thread *asked, int64_t sent_ms)
 {
     struct worker_threads *threads = asked->threads;
@@ -465,7 +467,8 @@ static void begin_polls(struct worker_threads *threads)
     threads->turn = 0;
 }
 
-/* Prepare as many threads as there are slots. Lock held, or not started. */
+/* Prepare as many threads as there are slots. The lock is held, or no thread
+ * has started. */
 static void make_threads(struct worker_threads *threads)
 {
     for (; threads->made < threads->count; threads->made++) {

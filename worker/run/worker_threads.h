@@ -31,12 +31,13 @@ struct worker_threads;
 
 struct worker_threads_options {
     const struct attempt_environment *environment; /* borrowed */
-    bool drain; /* poll each queue at least once a second, except during its
-                   outage */
+    bool drain; /* poll each queue at least once a second, except during an
+                   outage of this queue */
 
-    /* ended: a task has ended, and its worker thread is idle. changed: the
-     * result of worker_threads_read_view() or worker_threads_reserve() may have
-     * changed. Both are called on a worker thread without the lock. */
+    /* ended() is called when a task has ended and its worker thread is idle
+     * again; changed() is called when the result of worker_threads_read_view()
+     * or worker_threads_reserve() may have changed. Both are called on a worker
+     * thread that holds no lock. */
     void (*ended)(void *context, const struct task_report *report);
     void (*changed)(void *context);
     void *context;
@@ -50,8 +51,8 @@ struct worker_threads *worker_threads_new(
     const struct worker_threads_options *options,
     struct definition *definition);
 
-/* worker_threads_free: stops receiving, waits for all tasks, then ends the
- * threads. */
+/* worker_threads_free: stop receiving, wait until all tasks have ended, then
+ * end the threads. */
 void worker_threads_free(struct worker_threads *threads);
 
 /*
@@ -81,8 +82,9 @@ void worker_threads_reload(
  * queue's interval. Any thread. */
 void worker_threads_poll_now(struct worker_threads *threads);
 
-/* worker_threads_queue_fails: call when a request of the caller to the index-th
- * queue has failed. The queue is polled again after a backoff. */
+/* worker_threads_queue_fails: call when a request that the caller made to the
+ * index-th queue has failed with the error `why`. The queue is polled again
+ * after a backoff. */
 void worker_threads_queue_fails(
     struct worker_threads *threads, size_t index, const struct err *why);
 
@@ -107,11 +109,11 @@ bool worker_threads_has_room(
 /* ---- state ---- */
 
 struct worker_threads_view {
-    size_t busy;             /* worker threads with a task */
-    size_t queues_failing;   /* queues that have an outage now */
-    struct err cause;        /* error of one queue that has an outage: the last
-                                in order of the configuration */
-    struct outage_past past; /* the last outage of a queue that is over */
+    size_t busy;           /* worker threads with a task */
+    size_t queues_failing; /* queues that have an outage now */
+    struct err cause; /* the error of a queue that has an outage; of several,
+                         the last one in the configuration */
+    struct outage_past past; /* the outage of a queue that ended last */
     bool all_empty; /* the last response of every queue was empty, and every
                        worker thread is idle */
 };
