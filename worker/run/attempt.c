@@ -355,7 +355,7 @@ static bool move_and_store(struct attempt *attempt, enum ledger_state state)
     enum lease_status status;
 
     if (ledger_move(&lease->run, state, err) != TW_OK) {
-        log_outage(attempt, "the run cannot end");
+        log_outage(attempt, "the end of the run cannot be stored");
         return false;
     }
     status = lease_release(lease, err);

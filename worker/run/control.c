@@ -174,7 +174,7 @@ static enum tw_err apply_entry(
             "the id %.*s was used before with other arguments",
             SLICE_ARG(run->id));
     if (ledger_state_ended(run->state))
-        return err_fail(err, TW_CONFLICT, "run %.*s/%.*s has %s already",
+        return err_fail(err, TW_CONFLICT, "run %.*s/%.*s has ended already: %s",
             SLICE_ARG(run->job), SLICE_ARG(run->id),
             ledger_state_name(run->state));
     entering->run->requested_ticks = run->requested_ticks;
@@ -520,8 +520,8 @@ static enum tw_err refuse_unserved(
 {
     asking->unserved = true;
     return err_fail(err, TW_NOT_FOUND,
-        "no queue of the configuration serves job %.*s: continue it with `run "
-        "%.*s --id %.*s`",
+        "no queue of the configuration serves job %.*s: continue the run with "
+        "`run %.*s --id %.*s`",
         SLICE_ARG(run->job), SLICE_ARG(run->job), SLICE_ARG(run->id));
 }
 

@@ -658,9 +658,9 @@ enum tw_err runs_message(const struct runs_reader *reader,
     if (copy)
         *ret_text = arena_copy(arena, copy->text);
     else if (outcome == TW_OK)
-        outcome =
-            err_fail(err, TW_NOT_FOUND, "not among the first %d of queue %.*s",
-                QUEUE_MAX_GET, SLICE_ARG(*ret_queue));
+        outcome = err_fail(err, TW_NOT_FOUND,
+            "the message is not among the first %d messages of queue %.*s",
+            QUEUE_MAX_GET, SLICE_ARG(*ret_queue));
     messages_done(&copies);
     return outcome;
 }
