@@ -157,7 +157,7 @@ static void a_filter_that_cannot_be_made_is_told(void **state)
     assert_int_equal(
         bind("{filter: \"N eq {a}\"}", "five", "", &selection, &err),
         TW_INVALID);
-    assert_non_null(strstr(err.text, "filter \"N eq {a}\": a: its value"));
+    assert_non_null(strstr(err.text, "filter \"N eq {a}\": a: the value"));
 }
 
 static bool matches(const struct selection *selection,
