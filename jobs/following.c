@@ -59,7 +59,8 @@ static void check_pair(
     if (follows(job) && follows(other))
         problems_add(problems, other->mark,
             "jobs %s and %s both have follow: true and write table %s: a run "
-            "of one would wait until `finish` of the other",
+            "of one job would wait until a run of the other job is ended by "
+            "`finish`",
             job->name, other->name, table);
     else
         problems_warn(problems, (follows(job) ? job : other)->mark,

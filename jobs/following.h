@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Checks of following jobs: a following run keeps the locks of its tables until
- * it ends, so other runs wait (rule L3). */
+/* Checks of jobs with follow: true. A following run keeps the locks of its
+ * tables until it ends, so runs of other table jobs wait (rule L3 of
+ * jobs/GUIDE.md). */
 #ifndef TW_JOBS_FOLLOWING_H
 #define TW_JOBS_FOLLOWING_H
 

@@ -3,7 +3,7 @@
  * A job is a piece of work that the configuration names; its kind is what the
  * job does, such as copy. A kind is a struct kind, defined in a folder of its
  * own (jobs/copy), and one line of the table in jobs.c. jobs/KINDS.md describes
- * how to write one.
+ * how to write a kind. L1 to L4 and M8 below are rules of jobs/GUIDE.md.
  */
 #ifndef TW_JOBS_JOB_H
 #define TW_JOBS_JOB_H
@@ -24,8 +24,8 @@ struct job;
 struct jobs;
 struct store;
 
-/* The stores that a job may name. stores[i] is NULL where the program only
- * reads the configuration and makes no requests. */
+/* The stores that a job may name. stores[i] is NULL if the program only reads
+ * the configuration and makes no requests. */
 struct job_stores {
     size_t count;
     const char *const *names;

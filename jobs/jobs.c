@@ -63,7 +63,7 @@ static bool is_name(struct slice text)
 }
 
 /* Can text be used as a name in a template? True for letters, digits and _, if
- * the first character is no digit. */
+ * the first character is not a digit. */
 static bool is_arg_name(struct slice text)
 {
     if (text.len == 0 || text.len > JOB_NAME_MAX)
@@ -205,8 +205,8 @@ static bool is_free_key(const struct yaml_node *key)
 static void canonical(
     const struct yaml_node *node, bool top, bool step, struct buf *to);
 
-/* Append a map without its free keys. Free are, at the top level, FREE_KEYS; in
- * a `retype` step, `on_error`. */
+/* Append a map without its free keys: FREE_KEYS at the top level, `on_error` in
+ * a `retype` step. */
 static void canonical_map(
     const struct yaml_node *node, bool top, bool step, struct buf *to)
 {
@@ -309,7 +309,7 @@ static const struct setting COMMON_KEYS[] = {
         SETTING_FIELD(struct common_map, max_entities_per_second),
         .fallback = "0", .min = 0, .max = 1000000000,
         .help =
-            "maximum rate of all its runs together; 0: no limit of its own"},
+            "maximum rate of all runs of the job together; 0: no such limit"},
 };
 
 const struct settings_section jobs_common_section =

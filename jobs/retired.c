@@ -49,7 +49,7 @@ const char *retired_kind(const struct yaml_node *job, struct problems *problems)
 enum job_kinds { OF_COPY = 1, OF_MOVE = 2, OF_UPGRADE = 4 };
 
 #define OF_COPIES (OF_COPY | OF_MOVE)
-#define IN_FROM "it is part of from: {table: ..., filter: ...}"
+#define IN_FROM "write it in from: {table: ..., filter: ...}"
 
 static const struct former_key {
     const char *key;
@@ -65,18 +65,19 @@ static const struct former_key {
     {"strip", NULL, OF_COPY,
         "every copy has TablewardSource, which identifies its source; remove "
         "this key"},
-    {"strip", NULL, OF_MOVE, "a move adds no property; remove it"},
+    {"strip", NULL, OF_MOVE, "a move adds no property; remove this key"},
     {"provenance", NULL, OF_COPY,
-        "the property is always TablewardSource; remove it"},
-    {"provenance", NULL, OF_MOVE, "a move adds no property; remove it"},
+        "the property is always TablewardSource; remove this key"},
+    {"provenance", NULL, OF_MOVE, "a move adds no property; remove this key"},
     {"verify", NULL, OF_COPIES,
-        "`tableward verify JOB` compares both sides; remove it"},
+        "`tableward verify JOB` compares both sides; remove this key"},
     {"max_passes", NULL, OF_COPIES | OF_UPGRADE,
         "a run ends by itself, once a round is short; remove this key"},
     {"steps", NULL, OF_UPGRADE,
         "steps belong to a version: versions: [{to: 2, steps: [...]}]"},
     {"phase", NULL, OF_UPGRADE,
-        "it is an argument of the run: `run JOB phase=expand`; remove it"},
+        "the phase is an argument of a run (`run JOB phase=expand`); remove "
+        "this key"},
     {"copies", NULL, OF_COPIES,
         "write to: with the same list, and table: in each entry"},
     {"args", NULL, OF_COPY,
@@ -92,13 +93,6 @@ static const struct former_key {
     {"row_key_prefix", NULL, OF_COPIES, IN_FROM},
     {"row_key_from", NULL, OF_COPIES, IN_FROM},
     {"row_key_below", NULL, OF_COPIES, IN_FROM},
-    {"steps", NULL, OF_UPGRADE,
-        "steps belong to a version: versions: [{to: 2, steps: [...]}]"},
-    {"phase", NULL, OF_UPGRADE,
-        "it is an argument of the run: run JOB phase=expand, later "
-        "phase=contract"},
-    {"max_passes", NULL, OF_UPGRADE,
-        "a run ends by itself, once a round is short; remove this key"},
 };
 
 static int bit_of(const char *kind)
@@ -168,8 +162,8 @@ static void drop_member(struct yaml_node *map, size_t index)
     map->count--;
 }
 
-/* Report a list as `to:` of a move, which has one destination, and replace it
- * by its first entry. */
+/* A move has one destination. If `to:` of a move is a list, report a problem,
+ * and replace the list by its first entry. */
 static void check_destinations(struct yaml_node *job, struct problems *problems)
 {
     for (size_t i = 0; i < job->count; i++) {

@@ -19,9 +19,9 @@ struct table_ref {
 };
 
 /*
- * table_ref_load: store (at is NULL: the default store) and table are the texts
- * of the keys `store` and `table` of map. False: a problem was added at the
- * line of the wrong key.
+ * table_ref_load: store and table are the texts of the keys `store` and `table`
+ * of map; store.at is NULL if map has no key `store`: the default store. False:
+ * a problem was added at the line of the wrong key.
  */
 bool table_ref_load(const struct yaml_node *map, struct slice store,
     struct slice table, const struct job_loader *loader, struct table_ref *ret);

@@ -3,7 +3,7 @@
  * A run as its kind sees it: its arguments, its state and the functions that
  * the kind may call. Queues, the ledger's rows and leases are hidden from a
  * kind: the host of the run (a worker thread, the run command, a test)
- * implements struct run_callbacks.
+ * implements struct run_callbacks. A5 below is a rule of jobs/GUIDE.md.
  */
 #ifndef TW_JOBS_ENGINE_RUN_H
 #define TW_JOBS_ENGINE_RUN_H
