@@ -141,7 +141,7 @@ static void deletes_grandchildren_and_nobody_elses(void **state)
     assert_int_equal(hosted_run(&h, "nested", "News"), RUN_SUCCEEDED);
     assert_string_equal(hosted_dump(&h, "Channels"), "Sport/ ");
     assert_string_equal(hosted_dump(&h, "Blogs"), "Sport/1 Sport/1_1 Sport/2 ");
-    /* Comments of a blog that is not there belong to nothing. */
+    /* The comment of blog 3, which does not exist, stays: no rule finds it. */
     assert_string_equal(hosted_dump(&h, "Comments"),
         "News/3_a Sport/1_1_a Sport/1_a Sport/3_a ");
     assert_string_equal(hosted_dump(&h, "Likes"), "News/y Sport/x Sport/y ");
@@ -240,7 +240,8 @@ static void spares_a_parent_created_after_the_request(void **state)
     assert_int_equal(hosted_count(&h, "Blogs"), 5);
     assert_true(hosted_has(&h, "Channels", "News", ""));
 
-    hosted_forget(&h, "r2"); /* asked for after it was created */
+    hosted_forget(
+        &h, "r2"); /* this run is requested after the parent was created */
     h.requested_ticks += TICKS_PER_S;
     assert_int_equal(hosted_run(&h, "flat", "News"), RUN_SUCCEEDED);
     assert_int_equal(hosted_count(&h, "Blogs"), 0);
@@ -281,8 +282,8 @@ static void resumed_in_the_last_phase_spares_the_name_in_new_use(void **state)
     hosted_done(&h);
 }
 
-/* The job's tombstone was edited meanwhile: the old one once stayed for good,
- * and the run said succeeded. */
+/* The job's tombstone was edited between two attempts. The run once ended as
+ * succeeded, and the old tombstone stayed for ever. */
 static void resumed_in_the_last_phase_it_knows_its_own_name(void **state)
 {
     struct hosted h;
@@ -308,7 +309,8 @@ static void resumed_in_the_last_phase_it_knows_its_own_name(void **state)
     hosted_done(&h);
 }
 
-/* Before the last phase it is marked anew. */
+/* Before the last phase the parent gets the tombstone that the job defines
+ * now. */
 static void an_edited_tombstone_is_laid_over_the_old_one(void **state)
 {
     struct hosted h;
@@ -336,7 +338,7 @@ static void waits_while_another_run_holds_the_parent(void **state)
     h.other_open = true;
     assert_int_equal(hosted_attempt(&h, "flat", "News"), RUN_WAITING);
     assert_int_equal(hosted_count(&h, "Blogs"), 3);
-    h.other_open = false; /* it failed, or was cancelled */
+    h.other_open = false; /* the other run failed, or was cancelled */
     assert_int_equal(hosted_run(&h, "flat", "News"), RUN_SUCCEEDED);
     assert_int_equal(hosted_count(&h, "Blogs"), 0);
     assert_string_equal(hosted_dump(&h, "Channels"), "");
@@ -369,7 +371,7 @@ static void refuses_more_than_allowed_before_writing_anything(void **state)
     hosted_done(&h);
 }
 
-/* 0: only a parent without children may go. */
+/* refuse_above 0: only a parent without children may be deleted. */
 static void refuse_above_zero_refuses_the_first_child(void **state)
 {
     static const char NONE[] =
@@ -395,8 +397,8 @@ static void refuse_above_zero_refuses_the_first_child(void **state)
     hosted_done(&h);
 }
 
-/* Entities with children were counted, and not compared: the limit was passed
- * where what they have under them ended the count. */
+/* Entities with children were once counted without a check of the limit: if the
+ * walk ended with such an entity, the limit could be exceeded. */
 static void entities_with_children_count_towards_what_is_refused(void **state)
 {
     static const char LIMITED[] =
@@ -472,7 +474,8 @@ static void entity_without_a_needed_property_is_told_and_kept(void **state)
         "needs:\n"
         "    kind: cascade-delete\n"
         "    args: [channel]\n" PARENT "    settle: 0s\n"
-        "    refuse_above: 100\n" /* told by the count, and then again */
+        "    refuse_above: 100\n" /* the walk of the count reports the blog,
+                                     then the pass reports it again */
         "    children:\n"
         "      - table: Blogs\n"
         "        partition_key: \"{channel}\"\n"
@@ -499,7 +502,8 @@ static void entity_without_a_needed_property_is_told_and_kept(void **state)
     hosted_done(&h);
 }
 
-/* Stop at the k-th time it is asked, begin again with what was saved. */
+/* Stop each attempt after a random number of calls of stopping(), and begin the
+ * next one with the saved checkpoint. */
 static void run_with_stops(struct hosted *h, unsigned seed)
 {
     enum run_end end;
@@ -609,8 +613,8 @@ static void archived_tables(struct hosted *h)
     hosted_table(h, "Comments");
 }
 
-/* files: of the run r1, as a shell takes them; one after another they hold
- * wanted. */
+/* The archive files of run r1 that the shell pattern `files` names, read one
+ * after another, have the text `wanted`. */
 static void expect_archived(
     struct hosted *h, const char *files, const char *wanted)
 {
@@ -645,8 +649,9 @@ static void archive_holds_every_entity_that_was_deleted(void **state)
     hosted_done(&h);
 }
 
-/* Imported again it must not be the other run's. One that is nothing but its
- * tombstone is nobody's loss. */
+/* A parent that is imported again must not belong to the other run, so
+ * TablewardRun is not archived. A parent that consists only of a tombstone is
+ * not archived. */
 static void a_parent_that_is_taken_over_is_archived_as_nobody_s(void **state)
 {
     struct hosted h;
@@ -696,9 +701,9 @@ static void put_threads(struct hosted *h, int count)
     }
 }
 
-/* The first of two rules with children deleted what it had found nothing
- * under, and in the last settle pass the second one's
- * children were lost with it. */
+/* The first of two rules with children once deleted an entity under which it
+ * had found nothing; in the last settle pass the children of the second rule
+ * could then no longer be found. */
 static void child_by_the_second_rule_of_a_blog_is_found(void **state)
 {
     static const char *const LATE[] = {"Comments", "Likes"};
@@ -724,8 +729,8 @@ static void child_by_the_second_rule_of_a_blog_is_found(void **state)
     }
 }
 
-/* The leaf rule's scan did not bring what the other rule's filter reads, so
- * the blog was taken for a leaf and went at once. */
+/* The scan of the leaf rule once did not read the property that the filter of
+ * the other rule reads, so the blog was deleted at once as a leaf. */
 static void blog_that_another_rule_finds_by_a_filter_is_no_leaf(void **state)
 {
     static const char MIXED[] =
@@ -758,7 +763,8 @@ static void blog_that_another_rule_finds_by_a_filter_is_no_leaf(void **state)
     hosted_done(&h);
 }
 
-/* Each waits for another one: the run once looked again for ever. */
+/* Each entity is under another one: the run once repeated its passes for
+ * ever. */
 static void entities_under_one_another_in_a_circle_fail_the_run(void **state)
 {
     static const char FOLDERS[] =

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* Goal: what a cascade checks before it writes anything, what its rules may
- * read of the parent, and what it says of a run that deleted nothing. */
+/*
+ * Goal: what a cascade checks before it writes anything, which properties of
+ * the parent its rules may read, and what the run reports if it deleted
+ * nothing.
+ */
 #include "tests/support/hosted.h"
 
 /* cmocka.h wants these before it. */
@@ -92,7 +95,7 @@ static void an_optional_table_may_be_missing(void **state)
     assert_string_equal(hosted_dump(&h, "Blogs"), "");
     assert_string_equal(hosted_dump(&h, "Channels"), "");
 
-    /* Where it exists it is not left out, nor the ones below it. */
+    /* If the optional table exists, its rule and the rules below are used. */
     hosted_forget(&h, "r2");
     hosted_table(&h, "Posts");
     hosted_table(&h, "Old");
@@ -155,7 +158,8 @@ static void a_first_level_rule_finds_by_the_parents_properties(void **state)
 
 static int64_t stop_at;
 
-/* The tombstone is a merge, which keeps what the rules read. */
+/* The tombstone is merged into the parent, so the properties that rules read
+ * stay. */
 static void an_attempt_after_the_tombstone_still_sees_them(void **state)
 {
     (void)state;
@@ -167,7 +171,8 @@ static void an_attempt_after_the_tombstone_still_sees_them(void **state)
         h.stop_after = stop_at;
         (void)hosted_attempt(&h, "owned", "News");
         h.stop_after = -1;
-        if (stop_at % 2 == 1) { /* crashed: the checkpoint was never stored */
+        if (stop_at % 2 ==
+            1) { /* the attempt crashed before its checkpoint was stored */
             mem_free(h.checkpoint);
             h.checkpoint = NULL;
             h.previous_owner_crashed = true;
@@ -196,8 +201,9 @@ static void a_property_that_the_parent_lacks_fails_before_anything(void **state)
     hosted_done(&h);
 }
 
-/* The rule cannot find anything without the parent: the others are used, and
- * the note names it. A message that is delivered again must not fail. */
+/* Without the parent, a rule that reads one of its properties cannot be bound:
+ * the other rules are used, and the note names the rule that was left out. The
+ * run must not fail, because the message may have been delivered twice. */
 static void without_a_parent_a_rule_that_reads_it_is_left_out(void **state)
 {
     struct hosted h;
@@ -239,7 +245,7 @@ static void without_a_parent_no_rule_may_be_left(void **state)
     hosted_done(&h);
 }
 
-/* Once the first pass has begun. */
+/* Changes a property of the parent once the first pass has begun. */
 static void change_owner(struct hosted *h)
 {
     h->saved = NULL;
@@ -247,8 +253,8 @@ static void change_owner(struct hosted *h)
         "\"Owner\":\"bob\",\"Deleted\":true,\"TablewardRun\":\"owned/r1\"");
 }
 
-/* What is under the first value and what is under the second may both have
- * been meant: the parent stays, and the run says so. */
+/* It is unknown whether the children of the old or of the new value are to be
+ * deleted: the parent stays, and the run fails with this reason. */
 static void a_property_that_changes_meanwhile_fails_the_run(void **state)
 {
     struct hosted h;
@@ -268,7 +274,8 @@ static void a_property_that_changes_meanwhile_fails_the_run(void **state)
     hosted_done(&h);
 }
 
-/* After the last settle pass, with only the parent's delete left to do. */
+/* Changes the property after the last settle pass, just before the delete of
+ * the parent. */
 static enum tw_err change_owner_last(struct hosted *h, bool *ret_stored)
 {
     h->phasing = NULL;
@@ -328,7 +335,8 @@ static void an_absent_parent_is_noted(void **state)
     hosted_fill(&h, "Blogs", "News", 3);
     assert_int_equal(hosted_run(&h, "two", "News"), RUN_SUCCEEDED);
     assert_int_equal(h.parent_found, 0);
-    assert_int_equal(h.deleted, 3); /* not its own tombstone */
+    assert_int_equal(h.deleted, 3); /* the children; the tombstone that the run
+                                       inserted is not counted */
     assert_string_equal(
         h.note, "the parent 'News' / '' in Channels did not exist\n");
     hosted_forget(&h, "r2");
@@ -374,8 +382,8 @@ static void a_newer_parent_is_noted(void **state)
     mem_free(created);
 }
 
-/* Also where a run that has ended since had marked it: its tombstone does not
- * make it the parent that was meant. */
+/* The same if an ended run has marked the parent: that tombstone does not make
+ * it the parent that was to be deleted. */
 static void a_newer_parent_that_another_run_marked_is_left(void **state)
 {
     char time[TEXT_TIME_MAX];

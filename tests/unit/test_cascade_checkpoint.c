@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What a cascade keeps between attempts: written, read, and read when damaged.
- */
+/* The checkpoint of a cascade: written, read, and read when it is damaged. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -50,8 +49,9 @@ static void is_read_as_it_was_written(void **state)
     mem_free(text);
 }
 
-/* With the settle time added it was beyond the year 9999, which ended the
- * worker that was to write it down, and then the next one. */
+/* With the settle time added, the time was beyond the year 9999. That once
+ * crashed the worker that had to write the time, and then each worker that took
+ * the run over. */
 static void time_that_nobody_can_wait_for_is_no_time(void **state)
 {
     struct cascade_checkpoint read;

@@ -56,8 +56,8 @@ static void count_requests(struct hosted *h)
     requests = 0;
 }
 
-/* The clocks stand still but for the waits between settle passes: how many
- * passes there are depends on when each begins. */
+/* Clocks advance only by the waits between settle passes, because the number of
+ * passes depends on the times at which they begin. */
 static void skip_to(int64_t ticks)
 {
     int64_t ms = (ticks - platform_wall_ticks()) / TICKS_PER_MS + 1;
@@ -66,7 +66,8 @@ static void skip_to(int64_t ticks)
     bend->boot_ahead_ms += ms;
 }
 
-/* Channels of `blogs` blogs with so many comments each, and other settles. */
+/* Compare estimate and run for a channel of `blogs` blogs with `comments`
+ * comments each, and these settle times. */
 static void try_estimate(const char *settle, const char *more, unsigned blogs,
     unsigned comments, unsigned likes)
 {

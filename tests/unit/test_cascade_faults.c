@@ -40,9 +40,9 @@
 #define EVERYDAY_SEEDS 100
 #define THINGS_MAX 4096
 #define SAVES_MAX 8
-#define ABSENT (INT64_MIN / 2) /* free_ms while there is no parent */
+#define ABSENT (INT64_MIN / 2) /* value of free_ms while there is no parent */
 #define ATTEMPTS_MAX 300
-#define STORMY_ATTEMPTS 25 /* then the weather clears, so that it ends */
+#define STORMY_ATTEMPTS 25 /* in later attempts no request fails */
 
 /* ---- shapes: what a tree looks like ---- */
 
@@ -52,11 +52,12 @@
  * the RowKey of the entity above, %n a number. */
 struct kind_of_thing {
     const char *table;
-    int above; /* kind, or -1: the parent */
+    int above; /* index of the kind above; -1: the parent */
     const char *partition_key, *row_key;
-    const char *link; /* property that its rule's filter reads, or NULL */
-    bool to_channel;  /* what the link names; else the RowKey above */
-    unsigned most;    /* of them under one entity */
+    const char *link; /* property that the rule's filter reads, or NULL */
+    bool to_channel;  /* the value of link is the channel; false: the RowKey of
+                         the entity above */
+    unsigned most;    /* maximum number under one entity */
 };
 
 struct shape {
@@ -104,10 +105,10 @@ static const struct shape SHAPES[] = {
         "row_key_prefix: \"c{RowKey}_\"}\n",
         {{"Things", -1, "%c", "b%n", NULL, false, 10},
             {"Things", 0, "%c", "c%a_%n", NULL, false, 8}}},
-    {"Things", "", /* the parent is one of them */
+    {"Things", "", /* the parent and its children are in one table */
         "      - {table: Things, partition_key: \"{channel}\"}\n",
         {{"Things", -1, "%c", "b%n", NULL, false, 30}}},
-    {"Nodes", "root", /* here too */
+    {"Nodes", "root", /* as above, with three levels in one table */
         "      - table: Nodes\n"
         "        filter: \"Parent eq '{channel}'\"\n"
         "        children:\n"
@@ -135,18 +136,20 @@ static const char *const TABLES[] = {"Channels", "Blogs", "Comments", "Likes",
 /* ---- the model ---- */
 
 enum fate {
-    STAYS,  /* byte for byte as it was written last */
-    GOES,   /* it was under the parent before the last settle pass began */
-    EITHER, /* it came about when the last settle pass began */
+    STAYS, /* the thing must exist, byte for byte as it was written last */
+    GOES,  /* the thing must be deleted: it was under the parent before the last
+              settle pass began */
+    EITHER, /* both are right: the thing was written while the last settle pass
+               began */
 };
 
 struct thing {
     const char *table;
     struct slice partition_key, row_key;
     int kind;  /* -1: a parent */
-    int above; /* index of the thing it is under, or -1 */
+    int above; /* index of the thing that this one is under, or -1 */
     enum fate fate;
-    struct slice line; /* as it was written last */
+    struct slice line; /* the entity as it was written last */
     struct slice etag;
 };
 
@@ -155,29 +158,31 @@ struct storm {
     struct faulty faulty;
     struct store *stores[1];
     uint64_t seed;
-    uint64_t dice; /* of the run's thread */
+    uint64_t dice; /* used by the run's thread only */
     const struct shape *shape;
     bool archives, clear, late_inserts;
     int64_t settle_ms;
 
-    /* Weather, in thousandths of all requests. */
+    /* Shares of all requests, in thousandths: those that fail, and those after
+     * which the front end acts. */
     unsigned faulty_share, front_end_share;
 
-    /* faulty.mutex: */
+    /* Guarded by faulty.mutex: */
     struct arena arena;
     struct thing things[THINGS_MAX];
     int count;
-    unsigned numbers;     /* given out to keys */
-    int64_t free_ms;      /* when the parent was last seen without tombstone */
-    bool held;            /* it has been seen with one */
-    bool newer;           /* the run has to spare what is there */
-    unsigned asked;       /* choose() so far */
-    unsigned kill_at;     /* the deadline shuts at this one; 0: never */
-    bool killed;          /* it did */
-    char complaint[1024]; /* what went wrong first */
+    unsigned numbers; /* numbers that are used in keys so far */
+    int64_t free_ms;  /* when the parent was last seen without tombstone */
+    bool held;        /* the parent has been seen with a tombstone */
+    bool newer; /* the parent is newer than the request: the run must not delete
+                   anything */
+    unsigned asked;   /* calls of choose() so far */
+    unsigned kill_at; /* call of choose() that closes the deadline; 0: none */
+    bool killed;      /* the deadline closed */
+    char complaint[1024]; /* the first mistake that was found */
 
-    /* The run's thread: */
-    char *saves[SAVES_MAX]; /* the newest checkpoints, some missing */
+    /* Used by the run's thread only: */
+    char *saves[SAVES_MAX]; /* the newest checkpoints that the run saved */
     unsigned saved;
 };
 
@@ -264,7 +269,8 @@ static const char *channel_of(const struct storm *s, int above)
     return s->things[above].partition_key.at;
 }
 
-/* A new entity of kind under the thing at index above; -1: its key is taken. */
+/* Add an entity of kind under the thing at index above. -1: the key is used
+ * already. */
 static int add_child(struct storm *s, int kind, int above, enum fate fate)
 {
     const struct kind_of_thing *what = &s->shape->kinds[kind];
@@ -327,7 +333,7 @@ static void add_tree(struct storm *s, int above, uint64_t *dice, unsigned size)
     }
 }
 
-/* The parent of the run: thing 0. Does it carry a tombstone? */
+/* Does the parent of the run (thing 0) carry a tombstone? */
 static bool is_held(struct storm *s, bool *ret_there)
 {
     struct page page;
@@ -341,15 +347,17 @@ static bool is_held(struct storm *s, bool *ret_there)
     return held;
 }
 
-/* May a writer who keeps the rules store a child now? One who saw the parent
- * without a tombstone may be as slow as settle allows. */
+/* May a writer that keeps the rules of jobs/GUIDE.md store a child now? A
+ * writer that saw the parent without a tombstone may store the child as long
+ * after that as `settle` allows. */
 static bool may_add(const struct storm *s)
 {
     return !s->newer && (!s->held || platform_boot_ms() - s->free_ms <
                                          s->settle_ms * 6 / 10);
 }
 
-/* One of the kinds that are under kind, or -1. */
+/* One of the kinds that are under the kind `above`, chosen at random; -1: there
+ * is none. */
 static int kind_below(const struct storm *s, int above, uint64_t *dice)
 {
     int found = -1;
@@ -377,7 +385,7 @@ static void adds_child(struct storm *s, uint64_t *dice)
         s->things[child].fate = EITHER;
 }
 
-/* Everything that is under the thing at index. */
+/* Set the fate of everything that is under the thing at index. */
 static void give_fate_below(struct storm *s, int index, enum fate fate)
 {
     for (int i = index + 1; i < s->count; i++)
@@ -387,7 +395,8 @@ static void give_fate_below(struct storm *s, int index, enum fate fate)
         }
 }
 
-/* Writes an entity again, as it is or so that no rule finds it any more. */
+/* Write an entity again: as it is, or with another link, so that no rule finds
+ * it any more. */
 static void changes_one(struct storm *s, uint64_t *dice)
 {
     int index = (int)roll(dice, (unsigned)s->count);
@@ -415,7 +424,7 @@ static void changes_one(struct storm *s, uint64_t *dice)
     page_done(&page);
 }
 
-/* The name is used again, as soon as it is free. */
+/* Insert a parent with the keys of the run's parent, if these are free. */
 static void makes_parent(struct storm *s, uint64_t *dice)
 {
     bool newer = roll(dice, 2) == 0;
@@ -425,9 +434,11 @@ static void makes_parent(struct storm *s, uint64_t *dice)
 
     if (parent < 0)
         return;
-    if (s->h.phase) { /* a new one, whatever it says of itself */
+    if (s->h.phase) { /* in the last phase this is a new parent, whatever its
+                         time of creation */
         s->things[parent].fate = STAYS;
-        s->things[0].fate = EITHER; /* it is judged by the new one */
+        s->things[0].fate = EITHER; /* the same keys: only the new thing is
+                                       compared with the table */
         add_tree(s, parent, dice, 1);
         return;
     }
@@ -452,7 +463,7 @@ static void look_for_tombstone(struct storm *s)
     s->held = is_held(s, &there);
     if (!s->held)
         s->free_ms = now_ms;
-    if (!there) /* nobody adds children where there is no parent */
+    if (!there) /* writers add no children if there is no parent */
         s->free_ms = ABSENT;
 }
 
@@ -486,7 +497,8 @@ static const enum fault GET_FAULTS[] = {
 static const enum fault BATCH_FAULTS[] = {FAULT_BUSY_HINTED, FAULT_LOSE_ANSWER,
     FAULT_LOSE_ANSWER, FAULT_LOSE_REQUEST, FAULT_LATE, FAULT_NO_INDEX};
 
-/* The tombstone of an absent parent is the one insert there is. */
+/* Is the request an insert? The only insert of a run is the tombstone of an
+ * absent parent. */
 static bool is_insert(const struct storm *s, enum store_call call)
 {
     return call == CALL_BATCH && !s->held && s->free_ms == ABSENT;
@@ -534,7 +546,7 @@ static int find_thing(
     return -1;
 }
 
-/* A parent disappears last, at every level. */
+/* At each level, an entity may be deleted only after everything under it. */
 static void judge_delete(
     struct storm *s, const char *table, const struct entity *entity)
 {
@@ -590,7 +602,8 @@ static enum tw_err store_phase(struct hosted *h, bool *ret_stored)
     return outcome;
 }
 
-/* Whoever was killed has left some checkpoint in the ledger, or none. */
+/* A killed attempt left one of the newest checkpoints in the ledger, or
+ * none. */
 static void forget_some(struct storm *s)
 {
     unsigned newest = s->saved < SAVES_MAX ? s->saved : SAVES_MAX;
@@ -688,7 +701,8 @@ static void storm_done(struct storm *s)
         mem_free(s->saves[i]);
 }
 
-/* One attempt: stopped somewhere, killed somewhere, or let run. */
+/* Make one attempt, which is stopped or killed at a random request, or not
+ * disturbed. */
 static enum run_end attempt(struct storm *s)
 {
     unsigned way = s->clear ? 0 : roll(&s->dice, 3);
@@ -706,11 +720,12 @@ static enum run_end attempt(struct storm *s)
     s->h.previous_owner_crashed = s->killed;
     if (!s->killed || (end == RUN_SUCCEEDED && roll(&s->dice, 2) == 0))
         return end;
-    forget_some(s); /* nobody was told that it has succeeded, if it has */
+    forget_some(s); /* even if the attempt has succeeded, the ledger does not
+                       have that */
     return RUN_LEASE_LOST;
 }
 
-/* Life goes on until then. */
+/* Let the front end act, and late requests arrive, until then. */
 static void pass_time(struct storm *s, int64_t until_ms)
 {
     do {
@@ -734,7 +749,8 @@ static void wait_between(struct storm *s, enum run_end end)
     pass_time(s, platform_boot_ms() + wait_ms);
 }
 
-/* The slowest writers come when the run believes that it is over. */
+/* Let the slowest writers that keep the rules write now, after the run has made
+ * its last pass. */
 static void wait_for_writers(struct storm *s)
 {
     while (s->held && s->free_ms != ABSENT && may_add(s))
@@ -802,7 +818,7 @@ static void judge_table(struct storm *s, const char *table)
     page_done(&page);
 }
 
-/* The archive's lines, all epochs after one another. */
+/* The lines of the archive, of all epochs. Owned. */
 static char *read_archive(struct storm *s)
 {
     char *command =
@@ -821,7 +837,7 @@ static char *read_archive(struct storm *s)
     return buf_take(&text);
 }
 
-/* Every entity that is gone is in the archive as it was last. */
+/* Every deleted entity must be in the archive as it was written last. */
 static void judge_archive(struct storm *s)
 {
     char *lines = s->archives ? read_archive(s) : NULL;
@@ -898,16 +914,16 @@ static void cascade_weathers_every_storm(void **state)
     "    parent: {table: Channels, partition_key: \"{channel}\", row_key: "    \
     "\"\", tombstone: {Deleted: true}}\n"
 
-/* A run before a store that fails as the test says. */
+/* A run with a store that fails as the test chooses. */
 struct trial {
     struct hosted h;
     struct faulty faulty;
     struct store *stores[1];
     unsigned requests;
-    enum fault first_batch; /* what the first batch meets */
-    bool kills;             /* ... and the attempt with it */
-    bool empty_pages;       /* no scan comes to an end */
-    unsigned scan_us;       /* how long one takes before the first batch */
+    enum fault first_batch; /* what happens to the first batch */
+    bool kills;             /* the attempt is killed with the first batch */
+    bool empty_pages; /* every page is empty and has a continuation token */
+    unsigned scan_us; /* duration of scans before the first batch */
 };
 
 static enum fault trial_weather(void *context, enum store_call call, unsigned n)
@@ -953,7 +969,8 @@ static const char FLAT[] = "flat:\n"
                            "      - {table: Blogs, partition_key: "
                            "\"{channel}\"}\n";
 
-/* Blogs stay until the last settle pass, which does not repeat passes. */
+/* Blogs have child rules, so they stay until the last settle pass. That they
+ * are found does not repeat the passes before it. */
 static void between_two_settle_passes_it_waits_although_blogs_are_kept(
     void **state)
 {
@@ -975,8 +992,8 @@ static void between_two_settle_passes_it_waits_although_blogs_are_kept(
     assert_int_equal(hosted_run(&t.h, "nested", "News"), RUN_SUCCEEDED);
     assert_int_equal(hosted_count(&t.h, "Blogs"), 0);
     assert_int_equal(hosted_count(&t.h, "Comments"), 0);
-    /* At once, after 1 s, after 20 s, and the empty one; hosted adds up what
-     * each attempt says. */
+    /* Passes: at once, after 1 s, after 20 s, and the last one, which finds
+     * nothing. `passes` is the sum over all attempts. */
     assert_in_range(t.h.passes, 4, 5);
     trial_done(&t);
 }
@@ -996,14 +1013,15 @@ static unsigned scans_of_a_run(bool has_parent)
     return scans;
 }
 
-/* Its own table is checked; the first rule's is being read by then. */
+/* The parent's table is checked. The table of the first rule needs no check,
+ * because its first page has been requested already. */
 static void an_absent_parent_costs_one_request_more(void **state)
 {
     (void)state;
     assert_int_equal(scans_of_a_run(false), scans_of_a_run(true) + 1);
 }
 
-/* The second scan is that of the first settle pass. */
+/* Put a blog before the second scan, which is that of the first settle pass. */
 static enum fault puts_a_blog_before_the_first_settle_pass(
     void *ctx, enum store_call call, unsigned n)
 {
@@ -1014,8 +1032,8 @@ static enum fault puts_a_blog_before_the_first_settle_pass(
     return FAULT_NONE;
 }
 
-/* A settle pass that finds something is followed by another at once, and does
- * not wait until the next one is due. */
+/* A settle pass that finds something is followed by another pass at once,
+ * before the next settle pass is due. */
 static void a_settle_pass_that_finds_something_is_followed_by_another(
     void **state)
 {
@@ -1036,7 +1054,8 @@ static void a_settle_pass_that_finds_something_is_followed_by_another(
     trial_done(&t);
 }
 
-/* The first batch is the tombstone: the first page has come by then. */
+/* Put a blog just before the first batch, which is the tombstone; the first
+ * page was read before. */
 static enum fault puts_a_blog_before_the_tombstone(
     void *ctx, enum store_call call, unsigned n)
 {
@@ -1049,7 +1068,8 @@ static enum fault puts_a_blog_before_the_tombstone(
     return FAULT_NONE;
 }
 
-/* What is read ahead of the tombstone is no settle pass. */
+/* A first page that was read before the tombstone does not count as a settle
+ * pass. */
 static void a_child_that_comes_behind_the_first_page_goes_too(void **state)
 {
     struct trial t;
@@ -1065,7 +1085,7 @@ static void a_child_that_comes_behind_the_first_page_goes_too(void **state)
     trial_done(&t);
 }
 
-/* The only batch before the comments go is the tombstone. */
+/* Change the blog just before the first batch, which is the tombstone. */
 static enum fault takes_the_blog_elsewhere(
     void *ctx, enum store_call call, unsigned n)
 {
@@ -1078,8 +1098,8 @@ static enum fault takes_the_blog_elsewhere(
     return FAULT_NONE;
 }
 
-/* What is under it goes with it: a page from before the tombstone would take
- * the comments of a blog that is elsewhere. */
+/* By a page that was read before the tombstone, the run would delete the
+ * comments of a blog that belongs to another channel by then. */
 static void a_blog_that_leaves_before_the_tombstone_keeps_its_comments(
     void **state)
 {
@@ -1108,8 +1128,8 @@ static void a_blog_that_leaves_before_the_tombstone_keeps_its_comments(
     trial_done(&t);
 }
 
-/* Whatever is the matter with the table of the first rule, the parent is not
- * marked. */
+/* Refuse every scan: if the table of the first rule cannot be read, the parent
+ * must not be marked. */
 static enum fault refuses_to_list(void *ctx, enum store_call call, unsigned n)
 {
     (void)ctx;
@@ -1132,7 +1152,8 @@ static void a_table_that_may_not_be_read_leaves_the_parent_as_it_is(
     trial_done(&t);
 }
 
-/* The first batch is lost: it is read again, and marked then. */
+/* Lose the first batch, the tombstone: the parent is read again, then
+ * marked. */
 static enum fault loses_the_tombstone(
     void *ctx, enum store_call call, unsigned n)
 {
@@ -1140,7 +1161,7 @@ static enum fault loses_the_tombstone(
     return call == CALL_BATCH && n == 0 ? FAULT_LOSE_REQUEST : FAULT_NONE;
 }
 
-/* The page that is read ahead, the count, and the settle pass. */
+/* The three scans: the page that is read ahead, the count, the settle pass. */
 static void what_is_to_go_is_counted_once(void **state)
 {
     struct trial t;
@@ -1161,7 +1182,8 @@ static void what_is_to_go_is_counted_once(void **state)
     trial_done(&t);
 }
 
-/* The second reading of the parent is that of the first settle pass. */
+/* Put a blog while the parent is read for the second time, for the first settle
+ * pass. */
 static enum fault puts_a_blog_while_the_parent_is_read(
     void *ctx, enum store_call call, unsigned n)
 {
@@ -1174,7 +1196,8 @@ static enum fault puts_a_blog_while_the_parent_is_read(
     return FAULT_NONE;
 }
 
-/* What is read before the settle pass is due is no settle pass either. */
+/* A page that was read before the settle pass is due does not count as a settle
+ * pass. */
 static void a_settle_pass_reads_nothing_before_its_time(void **state)
 {
     struct trial t;
@@ -1195,8 +1218,8 @@ static void a_settle_pass_reads_nothing_before_its_time(void **state)
     trial_done(&t);
 }
 
-/* Before the tombstone, and before the second pass; the delete has the ETag of
- * the latter. */
+/* The parent is read before the tombstone and before the second pass. Its
+ * delete carries the ETag of the second read. */
 static void the_parent_is_read_once_a_pass(void **state)
 {
     struct trial t;
@@ -1230,8 +1253,8 @@ static void tombstone_of_a_killed_attempt_that_lands_late_is_deleted(
     trial_done(&t);
 }
 
-/* Attempts used to go on with a parent that was made meanwhile. Once it was
- * gone, the tombstone that came late stood there for good. */
+/* Attempts once continued with a parent that was created meanwhile. After its
+ * delete, the tombstone that arrived late stayed for ever. */
 static void tombstone_that_lands_late_is_deleted_though_the_name_was_used(
     void **state)
 {
@@ -1247,7 +1270,7 @@ static void tombstone_that_lands_late_is_deleted_though_the_name_was_used(
         t.h.previous_owner_crashed = true;
         assert_int_equal(hosted_attempt(&t.h, "flat", "News"), RUN_WAITING);
         t.h.previous_owner_crashed = false;
-        if (taken > 0) /* by another run */
+        if (taken > 0) /* the parent is deleted by another run */
             hosted_remove(&t.h, "Channels", "News", "");
         faulty_land(&t.faulty, INT64_MAX);
         assert_int_equal(hosted_run(&t.h, "flat", "News"), RUN_SUCCEEDED);
@@ -1272,7 +1295,8 @@ static void stopped_after_a_lost_insert_it_still_waits_for_it(void **state)
     trial_done(&t);
 }
 
-/* Counting for refuse_above may take longer than an insert may be late. */
+/* The count for refuse_above may take longer than the time that an insert may
+ * be late. */
 static void lost_insert_is_waited_for_from_when_it_was_sent(void **state)
 {
     struct trial t;
@@ -1285,7 +1309,7 @@ static void lost_insert_is_waited_for_from_when_it_was_sent(void **state)
                    "    children:\n"
                    "      - {table: Blogs, partition_key: \"{channel}\"}\n");
     t.first_batch = FAULT_LATE;
-    t.scan_us = 400000; /* 40 s */
+    t.scan_us = 400000; /* 40 s of the fast clock */
     assert_int_equal(hosted_run(&t.h, "counted", "News"), RUN_SUCCEEDED);
     faulty_land(&t.faulty, INT64_MAX);
     assert_int_equal(hosted_count(&t.h, "Channels"), 0);
@@ -1330,8 +1354,9 @@ static void stops_while_a_filter_matches_nothing_for_ever(void **state)
     trial_done(&t);
 }
 
-/* The other rules of a blog find only the blog itself, which is not its own
- * child: that leaves a path within the blog that has found nothing. */
+/* The last two rules find only the blog itself, which does not count as its
+ * own child. So the walk may stop inside the blog at a path that has found
+ * nothing. */
 static const char THREADS[] =
     "threads:\n"
     "    kind: cascade-delete\n"
@@ -1371,7 +1396,8 @@ static void blog_that_changed_between_attempts_is_visited_again(void **state)
     }
 }
 
-/* Both rules find the blog; as a leaf it would go at once. */
+/* Both rules find the blog. As a leaf of the second rule it would be deleted at
+ * once. */
 static void leaf_that_has_children_by_another_rule_stays_for_them(void **state)
 {
     struct trial t;

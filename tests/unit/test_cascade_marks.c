@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What a cascade goes by when it goes on: the time of the request, the time at
- * which a settle pass began, the key up to which everything is confirmed.
+ * What an attempt that continues a cascade relies on: the time of the request,
+ * the time at which a settle pass began, the key up to which everything is
+ * confirmed.
  */
 #include "tests/support/hosted.h"
 
@@ -53,7 +54,8 @@ static void put_created(struct hosted *h, int64_t ticks)
     mem_free(created);
 }
 
-/* RequestedAt has whole seconds: a parent of that very second may be older. */
+/* RequestedAt has whole seconds: a parent that was created in the same second
+ * may be older than the request. */
 static void a_parent_of_the_second_of_the_request_is_not_newer(void **state)
 {
     struct hosted h;
@@ -74,8 +76,9 @@ static void a_parent_of_the_second_of_the_request_is_not_newer(void **state)
 
 #define LATE_TICKS (30 * TICKS_PER_S)
 
-/* A tombstone that a killed attempt was inserting may land once its parent has
- * gone: whoever ends before that cannot take it away again. */
+/* The insert of a tombstone that a killed attempt has sent may arrive after the
+ * parent was deleted. A run that has ended by then cannot remove that
+ * tombstone. */
 static void a_newer_parent_is_left_once_nothing_can_land_late(void **state)
 {
     int64_t began_ticks;
@@ -114,8 +117,9 @@ static void an_absent_parent_is_held_until_nothing_can_land_late(void **state)
 
 #define HOUR_TICKS (3600 * TICKS_PER_S)
 
-/* A run that has written its tombstone, in a settle pass that began after_ms
- * later and has found nothing up to the blog `done`. */
+/* Set the state of a run that has written its tombstone, and is in a settle
+ * pass that began after_ms later and has found nothing up to the blog
+ * `done`. */
 static void set_resumed(struct hosted *h, int64_t after_ms, const char *done)
 {
     int64_t written_ticks = platform_wall_ticks() - 10 * TICKS_PER_S;
@@ -130,8 +134,9 @@ static void set_resumed(struct hosted *h, int64_t after_ms, const char *done)
         (long long)(written_ticks + after_ms * TICKS_PER_MS), done);
 }
 
-/* What came behind the mark of a pass is seen by the next one only, so a pass
- * that began before the settle was over cannot be the last. */
+/* A child that is added before the position of a pass is found only by the next
+ * pass. So a pass that began before the settle time was over cannot be the last
+ * one. */
 static void a_settle_pass_began_when_its_first_attempt_did(void **state)
 {
     struct hosted h;
@@ -162,7 +167,8 @@ static void sleep_ms(int64_t wait_ms)
     platform_mutex_done(&mutex);
 }
 
-/* However often it is rung meanwhile, and however old the request is. */
+/* The settle time does not depend on the number of attempts or on the age of
+ * the request. */
 static void the_settle_counts_from_the_tombstone(void **state)
 {
     int64_t began_ticks, due_ticks;
@@ -176,13 +182,13 @@ static void the_settle_counts_from_the_tombstone(void **state)
     assert_int_equal(hosted_attempt(&h, "patient", "News"), RUN_WAITING);
     due_ticks = h.resumes_ticks;
     assert_true(due_ticks >= began_ticks + HOUR_TICKS);
-    sleep_ms(2000); /* dates may have whole seconds */
+    sleep_ms(2000); /* the store's Date may have whole seconds */
     assert_int_equal(hosted_attempt(&h, "patient", "News"), RUN_WAITING);
     assert_true(h.resumes_ticks == due_ticks);
     hosted_done(&h);
 }
 
-/* The parent's store and the ledger's have a clock each. */
+/* The parent's store and the ledger's store have clocks of their own. */
 static void the_settle_does_not_count_by_the_ledger_s_clock(void **state)
 {
     struct store other = {.name = "other"};
@@ -220,7 +226,8 @@ static void the_first_settle_pass_of_two_is_not_the_last(void **state)
     hosted_done(&h);
 }
 
-/* The last settle pass, which has found nothing yet: what is before counts. */
+/* The last settle pass resumes and has found nothing: the blog before its
+ * position must still be found, by another pass. */
 static void a_resumed_settle_pass_leaves_out_nothing(void **state)
 {
     struct hosted h;
@@ -239,7 +246,7 @@ static void a_resumed_settle_pass_leaves_out_nothing(void **state)
 
 #define BLOGS 50
 
-/* A checkpoint in which the walk has left the blogs behind. */
+/* Is the walk behind all blogs, by the checkpoint? */
 static bool past_the_blogs(const struct hosted *h)
 {
     return strstr(h->checkpoint, "\"rule\":1") != NULL ||

@@ -43,18 +43,22 @@
     "    kind: cascade-delete\n"                                               \
     "    args: [channel]\n"
 
-/* A run before a store that stands in its way. */
+/* A run with a store that fails chosen requests, or lets something happen
+ * before them. */
 struct scene {
-    struct interposed outer; /* first */
+    struct interposed outer; /* first member: meet() casts to this struct */
     struct hosted h;
     struct store *front;
 
-    enum store_call call; /* the requests meant: of this sort, */
-    const char *table;    /* to this table, */
-    unsigned first, last; /* counted from 1 */
+    /* The chosen requests: the first-th to the last-th call of this sort for
+     * table. seen: number of such calls so far. */
+    enum store_call call;
+    const char *table;
+    unsigned first, last;
     unsigned seen;
-    enum tw_err outcome;             /* that they meet; TW_OK: none ... */
-    void (*between)(struct scene *); /* ... before which this happens */
+    enum tw_err outcome; /* outcome of the chosen requests; TW_OK: they are
+                            carried out */
+    void (*between)(struct scene *); /* called before them; may be NULL */
 };
 
 static enum tw_err meet(struct interposed *self, struct exchange *exchange,
@@ -180,7 +184,8 @@ static void remove_parent(struct scene *s)
     hosted_remove(&s->h, "Channels", "News", "News");
 }
 
-/* It was there when it was read: the tombstone is inserted instead. */
+/* The parent is deleted between the read and the tombstone: the tombstone is
+ * inserted instead of merged. */
 static void a_parent_that_goes_before_it_is_marked_is_marked_anew(void **state)
 {
     struct scene *s = begin(HEAD PARENT BLOGS);
@@ -216,7 +221,8 @@ static void a_parent_that_changes_all_the_time_is_tried_again_later(
 
 /* ---- whose is it ---- */
 
-/* Something like a tombstone, but nobody's: the run takes it. */
+/* Incomplete tombstones, and those without a valid owner, do not belong to a
+ * run: this run writes its own. */
 static void what_is_no_whole_tombstone_is_nobody_s(void **state)
 {
     static const char *const MARKS[] = {
@@ -253,8 +259,8 @@ static void another_run_of_which_nothing_is_known_is_an_outage(void **state)
     end(s);
 }
 
-/* An attempt before the settle is over: what the run has laid is stored, and
- * then a new definition drops the checkpoint. */
+/* Make an attempt that ends before the settle pass is due, after the tombstone
+ * is written; then drop the checkpoint, as a new definition of the job does. */
 static struct scene *begin_with_new_definition(void)
 {
     struct scene *s = begin(HEAD WAITING BLOGS);
@@ -266,7 +272,7 @@ static struct scene *begin_with_new_definition(void)
     return s;
 }
 
-/* It was marked, and it and all that had been put under it went. */
+/* The new parent was once marked, and deleted with everything under it. */
 static void a_parent_made_anew_while_the_definition_changes_is_left(
     void **state)
 {
@@ -318,7 +324,8 @@ static void a_parent_that_is_gone_at_the_end_is_deleted(void **state)
     (void)state;
     put_channel(s, NULL);
     s->between = remove_parent;
-    meets(s, CALL_BATCH, "Channels", 2, 2, TW_OK); /* the 1st: its tombstone */
+    /* The first batch is the tombstone, the second one the delete. */
+    meets(s, CALL_BATCH, "Channels", 2, 2, TW_OK);
     assert_int_equal(attempt(s), RUN_SUCCEEDED);
     expect_all_gone(s);
     end(s);
@@ -435,7 +442,7 @@ static void what_cannot_be_counted_is_not_deleted(void **state)
         assert_int_equal(attempt(s), CASES[i].end);
         assert_non_null(strstr(s->h.err.text, CASES[i].says));
         assert_int_equal(hosted_count(&s->h, "Blogs"), 3);
-        /* Not marked either. */
+        /* The parent still exists: hosted_remove() asserts that. */
         hosted_remove(&s->h, "Channels", "News", "News");
         end(s);
         mem_free(configuration);
@@ -493,7 +500,8 @@ static void change_blog(struct scene *s)
     hosted_put(&s->h, "Likes", "b00001", "late", NULL);
 }
 
-/* Changed between its visit and its delete: what is under it may be new. */
+/* The blog changes between its visit and its delete: it may have new
+ * children. */
 static void a_blog_that_changed_is_visited_anew(void **state)
 {
     struct scene *s = begin(HEAD PARENT NESTED);
@@ -525,8 +533,9 @@ static void make_thread(struct scene *s)
     hosted_put(&s->h, "Likes", "b00001", "late", NULL);
 }
 
-/* Between the read and its delete it became one with children by another rule:
- * it went as a leaf, and the likes stayed for ever. */
+/* Between its read and its delete the blog becomes one that another rule, with
+ * children, finds. It was once deleted as a leaf, and its likes stayed for
+ * ever. */
 static void a_leaf_that_becomes_another_rules_is_left_to_that(void **state)
 {
     struct scene *s = begin(HEAD PARENT THREADS);
@@ -549,7 +558,7 @@ static void a_leaf_that_becomes_another_rules_is_left_to_that(void **state)
     "        children:\n"                                                      \
     "          - {table: Likes, row_key_prefix: \"{Thread}\"}\n"
 
-/* It would take all likes there are. */
+/* With an empty prefix the rule would delete all likes. */
 static void a_prefix_that_is_empty_for_one_blog_fails_the_run(void **state)
 {
     struct scene *s = begin(HEAD PARENT BY_PREFIX);
@@ -568,8 +577,8 @@ static void a_prefix_that_is_empty_for_one_blog_fails_the_run(void **state)
     end(s);
 }
 
-/* Two rules with children find the same blog; the second one's may be found
- * only by the blog itself. */
+/* Two rules with children find the same blog. The children of the second rule
+ * can be found only as long as the blog exists. */
 #define CROSSED(second)                                                        \
     "    children:\n"                                                          \
     "      - table: Blogs\n"                                                   \
@@ -611,7 +620,8 @@ static void a_rule_that_another_rule_cannot_read_now_is_an_outage(void **state)
     end(s);
 }
 
-/* If the other rule cannot be read at all, the blog stays and is reported. */
+/* If the other rule cannot be bound to the blog, the blog stays and is
+ * reported. */
 static void a_rule_that_can_never_be_read_keeps_the_blog(void **state)
 {
     static const struct {
@@ -641,7 +651,7 @@ static void a_rule_that_can_never_be_read_keeps_the_blog(void **state)
 
 #define KEPT "    archive: kept\n"
 
-/* It would be so each time. */
+/* Expect that the run fails, because a retry would meet the same obstacle. */
 static void expect_archive_in_the_way(struct scene *s)
 {
     assert_int_equal(attempt(s), RUN_FAILED);
@@ -687,7 +697,7 @@ static void an_archive_may_be_anywhere(void **state)
     mem_free(path);
 }
 
-/* A folder where the file of a table should be. */
+/* Make a folder at the path of the archive's file for table. */
 static void block_table(struct scene *s, const char *table)
 {
     char *command =
@@ -734,10 +744,11 @@ static void change_blog_without_room(struct scene *s)
     s->between = NULL;
     hosted_remove(&s->h, "Blogs", "News", "b00001");
     hosted_put(&s->h, "Blogs", "News", "b00001", "\"N\":2");
-    limit_files(64); /* the archive's file is larger already */
+    limit_files(64); /* the file of the archive is larger than this already */
 }
 
-/* A blog that changed is archived again as it is now, or stays. */
+/* If the current state of a changed blog cannot be archived, the blog is not
+ * deleted. */
 static void what_changed_and_cannot_be_archived_again_stays(void **state)
 {
     struct scene *s = begin(HEAD PARENT KEPT BLOGS);
@@ -766,7 +777,7 @@ static void keys_that_no_parent_can_have_are_told(void **state)
         "    parent: {table: Channels, partition_key: all, row_key: "
         "\"{channel}\", tombstone: {Deleted: true}}\n" BLOGS;
     static const char *const CONFIGURATIONS[] = {HEAD PARENT BLOGS, ROW_KEY};
-    /* Of what is longer than any key nothing is left out in silence. */
+    /* A value that is longer than any key is refused, not cut. */
     char long_text[ENTITY_MAX_KEY_BYTES + 2] = "";
     const char *const bad[] = {"a/b", long_text};
 

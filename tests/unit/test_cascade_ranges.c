@@ -101,7 +101,8 @@ static void many_blogs_cost_few_pages(void **state)
     hosted_done(&h);
 }
 
-/* Nothing of it is between them: the table is not read through. */
+/* If the children are far apart in the table, what lies between them is not
+ * read. */
 static void what_lies_far_apart_is_not_read_through(void **state)
 {
     struct hosted h;
@@ -134,8 +135,8 @@ static unsigned below(unsigned n)
     return (unsigned)(seed >> 33) % n;
 }
 
-/* Short, so that they begin one another; some are ordered differently in UTF-16
- * and by code points. */
+/* Keys are short, so that many are prefixes of others. Some are ordered
+ * differently by UTF-16 units and by code points. */
 static char *random_key(void)
 {
     static const char *const parts[] = {"1", "2", "_", "b", "~", " a",
@@ -173,7 +174,8 @@ struct blog {
 
 struct shape {
     const char *configuration, *job;
-    /* Is a comment of these keys, with this property Blog, one of blog? */
+    /* Does a comment with these keys, and with this value of property Blog,
+     * belong to blog? */
     bool (*has)(const struct blog *blog, const char *partition_key,
         const char *row_key, const char *of);
 };
@@ -245,7 +247,7 @@ static void put_blog(struct hosted *h, struct blog *blog)
     mem_free(key);
 }
 
-/* Mostly near one of the blogs. */
+/* Put a comment whose keys are mostly similar to those of a blog. */
 static void put_random_comment(
     struct hosted *h, const struct blog *blogs, const struct shape *shape)
 {

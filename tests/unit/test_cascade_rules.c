@@ -130,11 +130,12 @@ static void of_several_stores_one_must_be_named(void **state)
     loading_begin_with(&l, HEAD PARENT CHILDREN, 2, 2);
     assert_int_equal(l.jobs.count, 0);
     assert_true(loading_says(&l, "there are several stores"));
-    assert_int_equal(l.problems.errors, 2); /* the parent's, the rule's */
+    assert_int_equal(l.problems.errors, 2); /* of the parent, of the rule */
     loading_done(&l);
 }
 
-/* Empty it would switch off the guard that it is. */
+/* An empty name is refused, because it would switch off the check of the time
+ * of creation. */
 static void the_time_of_creation_is_a_property(void **state)
 {
     struct loading l;
@@ -226,8 +227,8 @@ static void a_plain_value_is_what_it_looks_like(void **state)
     loading_done(&l);
 }
 
-/* Some readers of YAML take it for a boolean: as a text it was laid, and no
- * reader of the application knew it. */
+/* Some YAML readers take such a word for a boolean. It was once written as a
+ * text, which the application did not recognise as its tombstone. */
 static void what_is_like_a_boolean_is_asked_about(void **state)
 {
     static const char *const WORDS[] = {
@@ -332,7 +333,7 @@ static void a_rules_templates_are_checked_where_they_stand(void **state)
         "expected )");
 }
 
-/* A first-level rule is bound to the parent, in every pass to the same
+/* A first-level rule is bound to the parent, in every pass with the same
  * values. */
 static void a_first_level_rule_may_read_the_parent(void **state)
 {
@@ -387,7 +388,8 @@ static void a_rule_may_say_that_its_table_is_optional(void **state)
         "optional");
 }
 
-/* It once ended the program: the rules were gone, their number was not. */
+/* Such a mistake once crashed the program: the number of rules was set without
+ * the rules. */
 static void a_mistake_in_a_nested_rule_is_told_and_survived(void **state)
 {
     (void)state;
@@ -444,7 +446,8 @@ static void rules_are_nested_eight_deep_at_most(void **state)
     }
 }
 
-/* What the children's templates read is read with the entity, once each. */
+/* Each property that the templates of the children read is read with the
+ * entity, once. */
 static void a_rule_reads_what_its_children_need(void **state)
 {
     struct loading l;
@@ -471,7 +474,8 @@ static void a_rule_reads_what_its_children_need(void **state)
 
 /* ---- two rules that find the same ---- */
 
-/* children: a list of rules, as one would write it in the file. */
+/* children: a list of rules in YAML. part: text of the expected problem; NULL:
+ * none is expected. */
 static void expect_overlap(const char *children, const char *part)
 {
     char *text = mem_format(HEAD PARENT "  children: %s\n", children);
@@ -495,8 +499,8 @@ static void expect_overlap(const char *children, const char *part)
     "{table: Comments, partition_key: \"{RowKey}\", children: [" children "]}"
 #define TAGGED "{table: comments, filter: \"Channel eq '{channel}'\""
 
-/* The walk cannot ask a rule that is bound elsewhere what is under an entity:
- * once the likes of a comment were left behind, and it said succeeded. */
+/* The walk cannot evaluate a rule that is bound to another entity. The likes of
+ * a comment once stayed, and the run ended as succeeded. */
 static void a_rule_sees_what_another_sees_under_the_same_entity(void **state)
 {
     (void)state;
@@ -514,7 +518,7 @@ static void a_rule_sees_what_another_sees_under_the_same_entity(void **state)
                        COMMENTS("{table: Likes, partition_key: \"{RowKey}\", "
                                 "children: [" VIEWS "]}")) "]",
         "only the other rule has the children in Views");
-    /* Deeper below the rule itself. */
+    /* The other rule is below the rule itself. */
     expect_overlap("[" UNDER_BLOGS("{table: Blogs, partition_key: "
                                    "\"{RowKey}\", children: [" LIKES "]}") "]",
         "only the other rule has the children in Likes");
@@ -527,8 +531,9 @@ static void a_rule_sees_what_another_sees_under_the_same_entity(void **state)
     "]}"
 #define A_LEAF(of) "{table: Comments, " of "}, "
 
-/* Beside one another below the root: what the one finds under a blog may be
- * the other's under a later blog, and is then gone before that is asked. */
+/* Sibling rules below the root: what one rule finds under a blog, the other may
+ * find under a later blog; it is then deleted before the other rule is
+ * evaluated. */
 static void a_rule_beside_another_may_find_what_that_finds_elsewhere(
     void **state)
 {
@@ -553,7 +558,7 @@ static void a_rule_beside_another_may_find_what_that_finds_elsewhere(
                                            "\"Channel eq '{channel}'\""
                                            ", children: [" LIKES "]}") "]",
         NULL);
-    /* At the root there is one binding of each. */
+    /* At the root each rule is bound only once. */
     expect_overlap("[" TAGGED "}, " IN_CHANNEL(LIKES) "]", NULL);
 }
 
@@ -578,11 +583,12 @@ static void rules_with_the_same_children_may_find_the_same(void **state)
             LIKES ", {table: Blogs, partition_key: "
                   "\"{PartitionKey}_{RowKey}\", children: [" LIKES "]}") "]",
         NULL);
-    /* Another store's table of that name is another table. */
+    /* A table of the same name in another store is another table. */
     expect_overlap("[{store: other, table: Comments, partition_key: "
                    "\"{channel}\"}, " UNDER_BLOGS(COMMENTS(LIKES)) "]",
         NULL);
-    /* Beside it, or beside one above it: that one is asked. */
+    /* A sibling of the rule, or of a rule above it, is evaluated before an
+     * entity is deleted. */
     expect_overlap(
         "[{table: Likes, partition_key: \"{channel}\", children: [" VIEWS
         "]}, " UNDER_BLOGS(COMMENTS(LIKES)) "]",
@@ -595,7 +601,8 @@ static void rules_with_the_same_children_may_find_the_same(void **state)
 #define NESTED(one, other)                                                     \
     "[{table: Blogs, " one ", children: [{table: Blogs, " other "}]}]"
 
-/* They were under one another in a circle, and the run failed in its middle. */
+/* Entities under one another in a cycle once made the run fail after it had
+ * deleted others. */
 static void a_rule_that_reaches_itself_in_another_partition_is_refused(
     void **state)
 {
@@ -610,7 +617,7 @@ static void a_rule_that_reaches_itself_in_another_partition_is_refused(
                        "partition_key_prefix: \"{PartitionKey}\", "
                        "row_key: \"x\""),
         REACHES);
-    /* By way of another table, and by way of another rule. */
+    /* Through another table, and through another rule. */
     expect_overlap("[{table: Blogs, partition_key: \"{channel}\", children: "
                    "[{table: Likes, partition_key: \"{RowKey}_x\", children: "
                    "[{table: blogs, partition_key: \"{RowKey}\"}]}]}]",
@@ -625,7 +632,7 @@ static void a_rule_that_reaches_itself_in_another_partition_is_refused(
 static void rules_that_show_that_they_end_may_reach_themselves(void **state)
 {
     (void)state;
-    /* Within a partition a run finds a circle. */
+    /* Within one partition a run detects a cycle itself. */
     expect_overlap(NESTED("partition_key: \"{channel}\"",
                        "partition_key: \"{PartitionKey}\", filter: \"In eq "
                        "'{RowKey}'\""),
@@ -640,7 +647,7 @@ static void rules_that_show_that_they_end_may_reach_themselves(void **state)
     expect_overlap(NESTED("partition_key: \"{channel}\"",
                        "partition_key: \"x\", row_key_prefix: \"{RowKey}.\""),
         NULL);
-    /* They never find the same entity. */
+    /* The two rules never find the same entity. */
     expect_overlap(NESTED("partition_key: \"{channel}\", row_key_prefix: \"a\"",
                        "partition_key: \"{RowKey}\", row_key_prefix: \"b\""),
         NULL);
@@ -666,7 +673,7 @@ static void rules_that_show_that_they_end_may_reach_themselves(void **state)
 #define RULE(table) "{table: " table ", partition_key: \"{channel}\"}"
 #define BESIDE(move, rules) HEAD PARENT "  children: [" rules "]\n" move
 
-/* An error, although each job for itself can be read. */
+/* Expect a problem that exists only because of both jobs together. */
 static void refused_together(const char *text, const char *part)
 {
     struct loading l;
@@ -678,7 +685,8 @@ static void refused_together(const char *text, const char *part)
     loading_done(&l);
 }
 
-/* Where the destination was read first, an entity was found in neither. */
+/* A run that read the destination first once found a moved entity in neither
+ * table. */
 static void a_moves_source_is_read_before_its_destination(void **state)
 {
     struct loading l;
@@ -781,7 +789,8 @@ static void settle_knows_the_environment(void **state)
 
 /* ---- the archive ---- */
 
-/* Empty it would delete without keeping anything. */
+/* With an empty folder the run would delete without an archive, so it is
+ * refused. */
 static void an_archive_is_a_folder(void **state)
 {
     struct loading l;
@@ -799,8 +808,8 @@ static void an_archive_is_a_folder(void **state)
         "archive is empty");
 }
 
-/* It has no place for the store's name: one table's lines would be imported
- * into the other's. */
+/* An archive does not have the names of stores, so lines of one table would be
+ * imported into the other one. */
 static void an_archive_is_of_one_store_s_tables(void **state)
 {
     (void)state;

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Goal: verify finds the children without a parent and the parents that are
- * left with a tombstone, reading rules backwards; it writes nothing. */
+/*
+ * Goal: by evaluating rules backwards, verify finds children without a parent
+ * and parents that are left with a tombstone. It writes nothing.
+ */
 #include "tests/support/hosted.h"
 
 /* cmocka.h wants these before it. */
@@ -57,7 +59,7 @@ static bool never(struct run *run)
 
 static const struct run_callbacks HOST = {.stopping = never};
 
-/* channel: NULL: not given. */
+/* channel NULL: the argument is not given. */
 static enum tw_err verify(
     struct hosted *h, const char *channel, struct job_verification *ret)
 {
@@ -137,7 +139,8 @@ static void children_without_a_parent_are_found_by_each_rule(void **state)
     hosted_done(&h);
 }
 
-/* "Foot_ball_1" is of Foot_ball, or, where that is not there, of Foot. */
+/* "Foot_ball_1" belongs to Foot_ball or, if that parent does not exist, to
+ * Foot. */
 static void of_a_prefix_the_longest_parent_that_exists_wins(void **state)
 {
     struct hosted h;
@@ -164,7 +167,8 @@ static void a_tombstone_of_no_open_run_is_found(void **state)
     set_up_tables(&h, ALL);
     hosted_put(&h, "Channels", "News", "",
         "\"Deleted\":true,\"TablewardRun\":\"all/r9\"");
-    hosted_put(&h, "Channels", "Sport", "", "\"Deleted\":true"); /* its own */
+    /* A mark of the application itself, without TablewardRun. */
+    hosted_put(&h, "Channels", "Sport", "", "\"Deleted\":true");
     finds(&h, NULL, 1, 0, "Channels News/");
     hosted_put(&h, "TablewardRuns", "all", "r9", "\"State\":\"waiting\"");
     finds(&h, NULL, 0, 0, NULL);
@@ -195,7 +199,7 @@ static void what_cannot_be_read_backwards_wants_the_argument(void **state)
     hosted_done(&h);
 }
 
-/* Two arguments, told by two places of each child. */
+/* Two arguments, derived from two places of each child. */
 static const char TWO[] =
     "two:\n"
     "    kind: cascade-delete\n"
@@ -253,7 +257,7 @@ static void each_argument_is_told_by_its_own_place(void **state)
     hosted_put(&h, "Channels", "P", "r", NULL);
     hosted_put(&h, "Blogs", "P", "r_1", NULL);
     hosted_put(&h, "Owned", "P", "x", "\"Name\":\"r\"");
-    hosted_put(&h, "Owned", "P", "y", "\"Name\":7"); /* tells nothing */
+    hosted_put(&h, "Owned", "P", "y", "\"Name\":7"); /* not a text */
     hosted_put(&h, "Owned", "P", "z", NULL);
     hosted_put(&h, "Subscriptions", "P", "r", NULL);
     two_finds(&h, NULL, NULL, 0);
@@ -293,7 +297,8 @@ static void two_prefixes_do_not_tell_two_arguments(void **state)
     hosted_done(&h);
 }
 
-/* An argument of the parent alone: no child tells it. */
+/* An argument that only the parent's template uses cannot be derived from a
+ * child. */
 static void an_argument_that_only_the_parent_has_is_asked_for(void **state)
 {
     struct job_verification found;
@@ -334,8 +339,8 @@ static void the_first_five_of_many_are_shown(void **state)
     hosted_done(&h);
 }
 
-/* Of a run that nobody knows, or whose State is unreadable, no one will lift
- * it. */
+/* If the run is not in the ledger, or its State cannot be read, no run will
+ * remove the tombstone. */
 static void a_tombstone_of_an_unknown_run_is_found(void **state)
 {
     struct hosted h;
@@ -440,7 +445,7 @@ static void a_stop_ends_a_verification_wherever_it_asks(void **state)
         arena_done(&found.arena);
         pool_client_free(run.request_pool);
     }
-    assert_true(stop_at > 4); /* once for each table at least */
+    assert_true(stop_at > 4); /* at least one call for each table */
     hosted_done(&h);
 }
 
