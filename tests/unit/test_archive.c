@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The archive: whole lines on disk, in import's format. */
+/* The archive: complete lines on disk, in the format that `tableward import`
+ * reads. */
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -18,7 +19,7 @@
 #include "jobs/engine/archive.h"
 #include "worker/base/mem.h"
 
-/* Each test has a folder of its own, below the current one. */
+/* Each test has a folder of its own, below the working directory. */
 static char *folder_of(const char *test)
 {
     char *here = getcwd(NULL, 0);
@@ -179,7 +180,7 @@ static void a_file_that_is_all_torn_begins_anew(void **state)
     struct err err;
 
     (void)state;
-    add(archive, "Tags", "t"); /* makes the folder of the run */
+    add(archive, "Tags", "t"); /* creates the folder of the run */
     tear(blogs, "no newline", 1000);
     add(archive, "Blogs", "a");
     assert_int_equal(archive_sync(archive, &err), TW_OK);
@@ -208,8 +209,8 @@ static void says_what_cannot_be_made(void **state)
     mem_free(folder);
 }
 
-/* A limit on the size of files tears a write in the middle, as a full disk
- * does. */
+/* Limit the size of files: a write is then cut in the middle, as by a full
+ * disk. */
 static void limit_files(rlim_t bytes)
 {
     struct rlimit limit;
@@ -264,7 +265,7 @@ static void a_folder_that_cannot_be_made_is_said(void **state)
     expect_not_opened("/proc/tableward", "archive: cannot make /proc/tablewa");
 }
 
-/* Somebody has made it meanwhile, but it is not to be opened. */
+/* The name was created meanwhile, but as a link that cannot be opened. */
 static void a_link_to_nowhere_is_no_folder(void **state)
 {
     char *folder = folder_of("link");
@@ -303,7 +304,8 @@ static void a_run_that_archives_nothing_leaves_no_folder(void **state)
     mem_free(folder);
 }
 
-/* Whoever may write to the folder could have the entities written anywhere. */
+/* A link would let everybody who may write to the folder redirect the entities
+ * to any place. */
 static void a_link_below_the_folder_is_refused(void **state)
 {
     static const char *const LINKS[] = {
@@ -326,7 +328,7 @@ static void a_link_below_the_folder_is_refused(void **state)
         assert_int_equal(try_to_add(archive, "Blogs", 1, &err), TW_FORBIDDEN);
         assert_non_null(strstr(err.text, "is a symbolic link"));
         archive_close(archive);
-        assert_int_equal(rmdir(elsewhere), 0); /* empty */
+        assert_int_equal(rmdir(elsewhere), 0); /* nothing was written there */
         mem_free(job);
         mem_free(link);
         mem_free(elsewhere);
@@ -334,7 +336,7 @@ static void a_link_below_the_folder_is_refused(void **state)
     }
 }
 
-/* That is how an archive is put on another disk. */
+/* With such a link an operator puts the archive on another disk. */
 static void the_folder_itself_may_be_a_link(void **state)
 {
     char *folder = folder_of("linked");
@@ -377,8 +379,7 @@ static enum tw_err try_to_add(
     return outcome;
 }
 
-/* As any user but root would be: a service that runs as root is asked as
- * whom it is not. */
+/* Checked as another user, because root may write to every folder. */
 static void a_folder_that_may_not_be_written_to_is_said(void **state)
 {
     const uid_t nobody = 65534;
@@ -471,7 +472,8 @@ static void a_line_that_is_too_long_is_refused(void **state)
     mem_free(folder);
 }
 
-/* Lines are written before they grow too many, and that may fail too. */
+/* Gathered lines are written when they exceed a size; this write may fail
+ * too. */
 static void a_full_disk_is_met_while_lines_gather(void **state)
 {
     char *folder = folder_of("gather");
@@ -497,7 +499,7 @@ static void a_full_disk_is_met_while_lines_gather(void **state)
     mem_free(folder);
 }
 
-/* A pipe takes lines, but cannot promise to keep them. */
+/* A pipe accepts lines, but fsync() of a pipe fails. */
 static void what_cannot_be_made_durable_ends_the_process(void **state)
 {
     char *folder = folder_of("pipe");

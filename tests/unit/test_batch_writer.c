@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A batch writer: full batches, and every operation done or spared whatever
+/* A batch writer sends full batches, and completes every operation whatever
  * fails. */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -23,7 +23,7 @@
 struct scene {
     struct store *inner;
     struct faulty faulty;
-    struct store *outer; /* that operations go to */
+    struct store *outer; /* the store that operations are sent to */
     struct request_pool *request_pool;
     struct run run;
     struct batch_writer *batch_writer;
@@ -31,9 +31,9 @@ struct scene {
     unsigned failed;
     char failed_key[64], failed_why[256];
 
-    /* What before_batch() does to the entity with this RowKey. */
+    /* before_batch() changes or deletes the entity with this RowKey. */
     const char *meddle_key;
-    const char *meddle_value; /* NULL: deletes it */
+    const char *meddle_value; /* the new value; NULL: delete the entity */
     atomic_uint meddle_times;
 };
 
@@ -137,8 +137,8 @@ static bool has_value(
            slice_is(text, value);
 }
 
-/* Wants Value to be "second", unless somebody has said "spared" or has
- * deleted it. For deletes: unless "spared". */
+/* The wanted Value is "second", unless the entity was deleted or its Value is
+ * "spared" now: then skip it. A delete is skipped only for "spared". */
 static enum write_decision insist(void *context, const struct operation *sent,
     const struct entity *now, struct arena *arena, struct operation *ret,
     struct err *err)
@@ -187,7 +187,7 @@ static enum tw_err add(struct scene *scene, const char *table,
     return code;
 }
 
-/* Adds an operation for every step-th entity of the table, in its order. */
+/* Add an operation for every step-th entity of the table, in key order. */
 static enum tw_err add_table(struct scene *scene, const char *table,
     enum operation_type type, size_t step, decide_fn *decide, struct err *err)
 {
@@ -307,7 +307,7 @@ static void many_partitions_are_cut_when_too_many_gather(void **state)
     scene_done(&scene);
 }
 
-/* One operation that gathers alone, in a partition that nothing else is in. */
+/* One operation in a partition of its own, whose batch never fills. */
 static void what_gathers_alone_does_not_hold_back_the_mark(void **state)
 {
     enum { OTHERS = 12000 };
@@ -547,9 +547,10 @@ static void what_changes_without_end_is_given_up(void **state)
 /* ---- reading again, beside all else ---- */
 
 struct beside {
-    struct scene scene;     /* first: for before() */
-    struct interposed slow; /* its point reads wait */
-    unsigned batches;       /* ... until so many have come; 0: for 5 ms */
+    struct scene scene;     /* first member: before() casts to this struct */
+    struct interposed slow; /* a store whose gets wait */
+    unsigned batches; /* gets wait until so many batches have come; 0: they wait
+                         5 ms */
     unsigned begun, read_again, most_out;
     atomic_uint reading, most_reading;
 };
@@ -575,7 +576,7 @@ static enum tw_err read_slowly(struct interposed *self,
     return request_send(self->inner, exchange, request);
 }
 
-/* One entity of each partition is changed before it is deleted. */
+/* Change one entity of each partition before its delete arrives. */
 static void meddle_with_each(void *ctx, const struct batch *batch)
 {
     struct beside *beside = ctx;
@@ -646,8 +647,8 @@ static void what_is_read_again_is_under_way_still(void **state)
     assert_true(beside.most_out <= 2);
 }
 
-/* Changed ones are read whole, and may be large: more at a time would take what
- * all requests together may hold. */
+/* Changed entities are read whole and may be large: more re-reads at a time
+ * would take all the memory that requests may use together. */
 static void what_is_read_again_takes_part_of_the_memory_alone(void **state)
 {
     struct beside beside = {.batches = 0};
@@ -948,14 +949,15 @@ static void a_run_that_stops_does_not_wait_for_the_ceiling(void **state)
 
 /* ---- a store in the way ---- */
 
-/* In front of the scene's: some requests of one sort meet an outcome. */
+/* A store in front of the scene's: chosen requests of one sort get a chosen
+ * outcome. */
 struct gate {
-    struct interposed outer; /* first */
+    struct interposed outer; /* first member: cast to this struct */
     enum store_call call;
-    unsigned first, last, seen; /* from 1 */
+    unsigned first, last, seen; /* counted from 1 */
     enum tw_err outcome;
-    bool names_first; /* its refusals name operation 0 */
-    atomic_uint open; /* operations that were swallowed */
+    bool names_first; /* refusals name operation 0 */
+    atomic_uint open; /* operations that were counted but not passed on */
 };
 
 static enum tw_err gate_meet(struct interposed *self, struct exchange *exchange,
@@ -1138,7 +1140,8 @@ static void a_missing_table_holds_nothing_to_replace(void **state)
     scene_done(&scene);
 }
 
-/* The index may have been told wrong: what is still there is not done. */
+/* The index in the response may be wrong: an entity that still exists is not
+ * done. */
 static void what_is_said_to_be_gone_is_looked_for(void **state)
 {
     struct scene scene;
@@ -1171,7 +1174,7 @@ static void what_cannot_be_read_again_ends_the_flow(void **state)
     table_fill(scene.inner, "Blogs", "A", 0, 20);
     gate_init(&gate, &scene, CALL_GET, 3, 3, TW_REFUSED);
     scene.faulty.choose = first_index_lost;
-    for (unsigned i = 0; i < 20; i++) /* every one of them has changed */
+    for (unsigned i = 0; i < 20; i++) /* each of these entities has changed */
         assert_int_equal(add_at(&scene, &gate.outer.store, "Blogs",
                              OPERATION_DELETE, "A", i, &err),
             TW_OK);
@@ -1200,8 +1203,8 @@ static void many_large_operations_do_not_gather(void **state)
     while (faulty_calls(&scene.faulty, CALL_BATCH) < 8)
         (void)batch_writer_low_water(scene.batch_writer);
     assert_int_equal(batch_writer_drain(scene.batch_writer, &err), TW_OK);
-    /* Two at a time: where this machine stands still, so many are refused as
-     * busy, and sent again. */
+    /* Two batches at a time: if this machine is slow, that many are refused as
+     * busy and sent again. */
     assert_in_range(scene.faulty.calls[CALL_BATCH], 20, 26);
     assert_true(table_has(scene.inner, "Blogs", "P119", "b", "second"));
     assert_all_settled(&scene);
@@ -1221,13 +1224,13 @@ static void a_ceiling_is_waited_for(void **state)
     scene_done(&scene);
 }
 
-/* What is under way when a batch writer is settled: in doubt it is read, but
- * nothing is sent any more. */
+/* When a batch writer is finished, a batch with an unknown outcome is re-read,
+ * but no batch is sent any more. */
 static void settling_sends_nothing_again(void **state)
 {
     static const struct {
         enum fault (*choose)(void *, enum store_call, unsigned);
-        bool stale; /* what is sent is no longer so: refused */
+        bool stale; /* the entities have changed, so the batch is refused */
         size_t left;
     } cases[] = {{first_index_lost, true, 10}, {first_request_lost, false, 10},
         {first_answer_lost, false, 0}};
@@ -1261,7 +1264,7 @@ static void settling_sends_nothing_again(void **state)
 }
 
 #define FAR 70000
-#define FAR_AHEAD (65536 - 1) /* of the first */
+#define FAR_AHEAD (65536 - 1) /* beyond the first sequence number */
 
 static enum tw_err swallow(struct interposed *self, struct exchange *exchange,
     const struct store_request *request)
@@ -1280,8 +1283,8 @@ static enum tw_err swallow(struct interposed *self, struct exchange *exchange,
     return TW_OK;
 }
 
-/* The first batch is answered last: nothing runs further ahead of it than can
- * be kept account of. */
+/* The response to the first batch comes last: no operation is added beyond the
+ * largest distance from the low-water mark. */
 static void one_slow_batch_holds_back_who_is_far_ahead(void **state)
 {
     struct scene scene;
@@ -1318,7 +1321,7 @@ static void one_slow_batch_holds_back_who_is_far_ahead(void **state)
 #define ATTEMPTS 20
 
 struct chaos {
-    struct scene scene; /* first */
+    struct scene scene; /* first member: cast to this struct */
     uint64_t seed;
     atomic_uint draws;
     atomic_uint meddled;
@@ -1348,8 +1351,9 @@ static enum fault choose_at_random(void *ctx, enum store_call call, unsigned n)
     return drawn < 5 ? faults[drawn] : FAULT_NONE;
 }
 
-/* A front end that writes, spares or deletes an entity of the batch, or puts
- * one where it is to be inserted, just before the batch comes. */
+/* A front end that, just before the batch arrives, writes an entity of the
+ * batch, marks it as spared or deletes it, or inserts one that the batch will
+ * insert. */
 static void meddle_at_random(void *ctx, const struct batch *batch)
 {
     struct chaos *chaos = ctx;
@@ -1378,7 +1382,7 @@ static void meddle_at_random(void *ctx, const struct batch *batch)
     }
 }
 
-/* What the run wants of an entity follows from its RowKey. */
+/* The state that the run wants for an entity depends on the RowKey only. */
 static unsigned wish_of(struct slice row_key)
 {
     return (unsigned)(row_key.at[row_key.len - 1] - '0') % 3;
@@ -1386,7 +1390,8 @@ static unsigned wish_of(struct slice row_key)
 
 enum wish { WISH_DELETE, WISH_WRITE, WISH_LEAVE };
 
-/* One pass over the table: an operation for all that is not as wanted. */
+/* One pass over the table: add an operation for each entity that is not in the
+ * wanted state. */
 static enum tw_err chaos_pass(struct scene *scene, struct err *err)
 {
     static const char leave[] = "spared";
@@ -1419,8 +1424,8 @@ static enum tw_err chaos_pass(struct scene *scene, struct err *err)
     return code;
 }
 
-/* As a worker does: an attempt that ends in an outage is followed by another
- * that begins with what is there. */
+/* As a worker does, follow an attempt that ends in an outage by another
+ * attempt, which reads the current state. */
 static void run_through_chaos(struct scene *scene)
 {
     enum tw_err code = TW_BUSY;
@@ -1496,7 +1501,7 @@ static void ends_as_the_model_says_whatever_fails(void **state)
 
 /* ---- what is told ---- */
 
-/* What was told of the operation with this RowKey. */
+/* What settled() reported of the operation with this RowKey. */
 struct told {
     unsigned times;
     enum batch_writer_end end;
@@ -1532,8 +1537,8 @@ static enum write_decision take_as_done(void *context,
     return WRITE_IS_DONE;
 }
 
-/* Adds an operation for A/KEY, with an ETag that never was where one is
- * needed. */
+/* Add an operation for A/KEY; if it needs an ETag, with one that no entity
+ * has. */
 static void add_one_told(struct scene *scene, enum operation_type type,
     decide_fn *decide, unsigned key, struct told *told)
 {
@@ -1744,7 +1749,8 @@ static void a_delete_whose_answer_was_lost_is_indeterminate(void **state)
     scene_done(&scene);
 }
 
-/* Its second request is answered, but the first may still land. */
+/* The second request of the operation got a response, but the first request may
+ * still arrive. */
 static void one_that_was_sent_again_stays_indeterminate(void **state)
 {
     struct told told[TOLD_MAX] = {{0}};
@@ -1760,8 +1766,9 @@ static void one_that_was_sent_again_stays_indeterminate(void **state)
     scene_done(&scene);
 }
 
-/* The range that is read after the lost answer is from the last to the first;
- * one key that comes again goes into a batch of its own. */
+/* After the lost response the range from the least to the greatest key is read,
+ * although operations came in falling order. A second operation for one key
+ * goes into another batch. */
 static void operations_may_come_in_any_order(void **state)
 {
     struct told told[TOLD_MAX] = {{0}};
@@ -1823,7 +1830,7 @@ static void what_is_dropped_is_never_told(void **state)
     scene_done(&scene);
 }
 
-/* What was copied goes, through a batch writer of its own. */
+/* Deletes what was copied, by a second batch writer. */
 struct relay {
     struct scene *scene;
     struct batch_writer *second;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* One request through the request pool: they alone try again. */
+/* One request through the request pool: only the pool retries it. */
 #include "tests/support/workbench.h"
 
 #include "jobs/engine/call.h"
 #include "tests/support/fast_platform.h"
 #include "worker/store/request_pool.h"
 
-/* Then the circuit breaker opens. */
+/* Number of unsent tries after which the circuit breaker opens. */
 #define UNSENT_TRIES 4
 
 static int set_up(void **state)

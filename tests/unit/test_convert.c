@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* From one Edm type to another: all 64 ways, the edges of each, and what is
- * exact comes back the same. */
+/*
+ * Conversion from one Edm type to another: all 64 pairs, the limits of each,
+ * and that an exact conversion can be reversed.
+ */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -36,8 +38,8 @@ static const char *const worths[] = {
 
 /* ---- single values ---- */
 
-/* expected: the JSON it becomes; of what is impossible the reason. loses: what
- * a lossy one says. */
+/* expected: the JSON of the result; for an impossible conversion, the reason.
+ * loses: for a lossy one, what it loses. */
 struct value_case {
     enum edm_type from;
     const char *json;
@@ -213,7 +215,7 @@ static void doubles_become_integers_where_they_are(void **state)
     CHECK_ALL(cases);
 }
 
-/* As JavaScript's String(value) but for -0. */
+/* As JavaScript's String(value), except for -0. */
 static void doubles_are_written_in_the_fewest_digits(void **state)
 {
     static const struct value_case cases[] = {
@@ -239,7 +241,8 @@ static void doubles_are_written_in_the_fewest_digits(void **state)
             "\"2.2250738585072014e-308\""),
         EXACT(DOUBLE, "1.7976931348623157e308", STRING,
             "\"1.7976931348623157e+308\""),
-        /* 2^-44, 2^89: the nearest digits would be one more. */
+        /* 2^-44 and 2^89: the nearest decimal with 16 digits does not read back
+         * as the same Double. */
         EXACT(DOUBLE, "5.684341886080801486968994140625e-14", STRING,
             "\"5.684341886080802e-14\""),
         EXACT(DOUBLE, "618970019642690137449562112", STRING,
@@ -469,7 +472,7 @@ static void text_to_double_is_a_json_number(void **state)
     CHECK_ALL(cases);
 }
 
-/* A value of each type, by enum edm_type. */
+/* One value of each type, indexed by enum edm_type. */
 static const char *const samples[CONVERT_TYPES] = {
     [EDM_BINARY] = "\"AAAA\"",
     [EDM_BOOLEAN] = "true",
@@ -518,7 +521,8 @@ static void an_err_is_not_needed(void **state)
         CONVERT_IMPOSSIBLE);
 }
 
-/* No store gives such a property; whoever makes one is told. */
+/* No store returns such a property, but other code may make one: it is
+ * refused. */
 static void a_malformed_property_is_refused(void **state)
 {
     static const struct value_case cases[] = {
@@ -595,7 +599,7 @@ static void a_text_becomes_a_property(void **state)
     static const struct {
         const char *text;
         enum edm_type to;
-        const char *json; /* NULL: refused */
+        const char *json; /* expected JSON; NULL: the text is refused */
         const char *said;
     } cases[] = {
         {"5", EDM_INT32, "5", NULL},
@@ -660,7 +664,7 @@ static uint64_t below(uint64_t n)
     return draw() % n;
 }
 
-/* Of any length in bits, and near the powers of two. */
+/* Integers of any length in bits, many near powers of two. */
 static int64_t draw_integer(unsigned bits)
 {
     uint64_t value = draw() >> (64 - 1 - below(bits));
@@ -670,7 +674,8 @@ static int64_t draw_integer(unsigned bits)
     return (int64_t)(below(2) ? value : -value);
 }
 
-/* Any bits, or few digits, or a whole number, or a power of two. */
+/* A double of random bits, or with few digits, or a whole number, or a power of
+ * two. */
 static double draw_double(void)
 {
     uint64_t bits = draw();
@@ -721,7 +726,7 @@ static int64_t draw_ticks(void)
 
 static struct property draw_property(enum edm_type type);
 
-/* The text of a value of another type, or one that is nearly so. */
+/* The text of a value of another type, sometimes with a small mistake. */
 static struct slice draw_text(void)
 {
     static const char odd[] = "0123456789+-. eExXTZ:_aftrue";
@@ -775,7 +780,7 @@ static struct property draw_property(enum edm_type type)
     return entity.properties[0];
 }
 
-/* What the store would make of it, from its own JSON. */
+/* The store must read the same value from the JSON of property. */
 static void assert_stored(const struct property *property)
 {
     struct entity entity = {.property_count = 1}, read;
@@ -794,7 +799,7 @@ static void assert_stored(const struct property *property)
     buf_done(&json);
 }
 
-/* A text may come back in another spelling, but that one means the same. */
+/* A text may come back in another spelling with the same meaning. */
 static void assert_comes_back(
     const struct property *from, const struct property *there)
 {
@@ -813,7 +818,7 @@ static void assert_comes_back(
     }
 }
 
-/* Of a lossy one, another value comes back. */
+/* After a lossy conversion another value comes back. */
 static void assert_is_lost(
     const struct property *from, const struct property *there)
 {
@@ -825,7 +830,7 @@ static void assert_is_lost(
         assert_false(property_equal(from, &back));
 }
 
-/* *ret: what the way did to it. */
+/* *ret: the worth of the conversion. */
 static enum convert_worth go_there_and_back(
     const struct property *from, enum edm_type to)
 {
@@ -846,8 +851,8 @@ static enum convert_worth go_there_and_back(
     return worth;
 }
 
-/* And each way is worth what its values are: an exact one loses nothing, a
- * lossy one loses something of some. */
+/* The table is right: a conversion marked as exact loses nothing, one marked as
+ * lossy loses something of some values. */
 static void what_is_exact_comes_back_the_same(void **state)
 {
     const char *wanted = getenv("CONVERT_SEED");
@@ -876,7 +881,7 @@ static void what_is_exact_comes_back_the_same(void **state)
         }
 }
 
-/* How many digits there are between the zeros before and after them. */
+/* The number of digits without leading and trailing zeros. */
 static int significant_digits(struct slice text)
 {
     int count = 0, last = 0;
@@ -945,7 +950,8 @@ static void every_spelling_becomes_the_same_text(void **state)
     CHECK_ALL(cases);
 }
 
-/* What add and set do: a template renders it, the text becomes a Double. */
+/* As the steps add and set do: a template renders the Double, and the text is
+ * converted to a Double. */
 static void a_double_by_way_of_a_template_keeps_all_its_bits(void **state)
 {
     static const char *const doubles[] = {"1", "1.0", "-0.0", "-0", "0", "5e-1",
@@ -985,7 +991,7 @@ static void a_double_by_way_of_a_template_keeps_all_its_bits(void **state)
 
 /* ---- the table for people ---- */
 
-/* jobs/conversions.md, in scratch. */
+/* The text of jobs/conversions.md, in scratch. */
 static const char *read_document(void)
 {
     const char *source = getenv("TABLEWARD_SOURCE");
@@ -1018,7 +1024,8 @@ static size_t count_of(const char *text, const char *what)
     return count;
 }
 
-/* Each row and its cells, in the order of the types. */
+/* The table has a row and a column for each type, in the order of enum
+ * edm_type. */
 static void the_document_has_the_table_of_the_code(void **state)
 {
     const char *document = read_document();
@@ -1043,7 +1050,8 @@ static void the_document_has_the_table_of_the_code(void **state)
     buf_done(&table);
 }
 
-/* Under the heading for its worth, and nowhere else. */
+/* Each conversion is listed under the heading of its worth, and nowhere
+ * else. */
 static void the_document_says_of_every_way_how_or_why_not(void **state)
 {
     const char *document = read_document();

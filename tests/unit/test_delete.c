@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* The kind delete: what its configuration may say, what goes and what stays,
- * and attempts that end anywhere. */
+/*
+ * The kind delete: its configuration, which entities are deleted and which
+ * stay, and attempts that end at any request.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -206,8 +208,9 @@ static void a_range_is_cut_out_of_the_middle(void **state)
     check_left("2024-04_a/1 2024-06_a/1 ");
 }
 
-/* U+10000 stands before U+E000 there, though it is the greater number: the
- * range that a store is asked for is wider than what is meant. */
+/* In the service's order U+10000 is before U+E000, although its code point is
+ * greater. So the range that is requested from a store may be wider than the
+ * selected one. */
 static void a_range_is_in_the_order_of_the_service(void **state)
 {
     (void)state;
@@ -264,7 +267,7 @@ static void a_missing_table_fails_the_run_by_its_name(void **state)
 /* ---- others write meanwhile ---- */
 
 static struct faulty faulty;
-static void (*meddle)(void); /* what somebody does before the first batch */
+static void (*meddle)(void); /* called before the first batch */
 
 static void before_batch(void *ctx, const struct batch *batch)
 {
@@ -412,7 +415,8 @@ static void what_failed_before_a_stop_is_told_after_it(void **state)
     faulty_done(&faulty);
 }
 
-/* The first page was done and saved before an entity of a later one failed. */
+/* The first page was deleted and saved in the checkpoint before an entity of a
+ * later page failed. */
 static void a_run_that_failed_begins_with_the_first_key_when_retried(
     void **state)
 {
@@ -441,7 +445,8 @@ static void whoever_goes_on_does_not_read_what_is_gone(void **state)
     h.stop_after = 3;
     assert_int_equal(hosted_attempt(&h, "purge", ""), RUN_STOPPED);
     assert_non_null(strstr(h.checkpoint, "\"done\":[\"p\","));
-    put("a", "1", 1); /* behind the scan: it is not this run's */
+    put("a", "1", 1); /* written behind the position of the scan: this run does
+                         not delete it */
     h.stop_after = -1;
     assert_int_equal(hosted_attempt(&h, "purge", ""), RUN_SUCCEEDED);
     check_left("a/1 ");

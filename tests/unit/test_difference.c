@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* The difference of two sides: none where both hold the same, in any order;
- * and where they do not, few entities have to be read again. */
+/*
+ * The difference of two sides: there is none if both have the same entities, in
+ * any order; otherwise only few entities must be read again.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Digests of entities: equal exactly where the entities are. */
+/* Digests of entities are equal exactly if the entities are equal. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -189,7 +189,8 @@ static void any_number_of_properties_is_digested(void **state)
     assert_false(same(digest, entity_digest(&entity, none)));
 }
 
-/* Digests are kept in stored entities: those of yesterday must hold today. */
+/* Digests are stored in entities, so the digest of an entity may never change
+ * between versions. */
 static void a_digest_stays_what_it_was(void **state)
 {
     static const char all[] =

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Goal: whichever request of a run is refused, gets no answer or is the last
- * one of a worker, the next attempt ends it as one undisturbed run would; and a
- * dry run or a verification whose request is refused says so.
+ * Goal: if any request of a run is refused, gets no response or is the last one
+ * of a killed worker, the next attempt ends the run as one undisturbed run
+ * would; and a dry run or a verification reports a request that is refused.
  *
  * A scene is a few tables and a job. It is played undisturbed once; then once
- * for each of its requests and each thing that can happen to it, and once for
- * each question of the kind to its host (to stop? is the phase stored?).
+ * for each of its requests and each act that can happen to that request, and
+ * once for each call of stopping() and of phase().
  */
 #include "tests/support/hosted.h"
 
@@ -36,20 +36,20 @@
 struct scene {
     const char *jobs, *job, *kind_arg;
     void (*fill)(void);
-    const char *tables[TABLES_MAX]; /* that are compared; NULL ends them */
+    const char *tables[TABLES_MAX]; /* tables to compare; NULL at the end */
     enum run_finish finish;
     bool accept_deletes;
 };
 
 enum act {
     NOTHING,
-    REFUSE,       /* not done: the rights are missing */
-    LOSE_REQUEST, /* a write: not done, no answer */
-    LOSE_ANSWER,  /* a write: done, no answer */
-    DIE_BEFORE,   /* the worker is killed before it is sent ... */
-    DIE_AFTER,    /* ... or once it is done */
-    STOP,         /* not a request: the n-th time that the kind asks */
-    NO_PHASE,     /* likewise: the n-th phase is not stored */
+    REFUSE,       /* the request is not carried out: a right is missing */
+    LOSE_REQUEST, /* a write is not carried out and gets no response */
+    LOSE_ANSWER,  /* a write is carried out and gets no response */
+    DIE_BEFORE,   /* the worker is killed before the request is sent */
+    DIE_AFTER,    /* the worker is killed after the request is carried out */
+    STOP,         /* the n-th call of stopping() returns true */
+    NO_PHASE,     /* the n-th phase is not stored */
     ACTS,
 };
 
@@ -60,7 +60,8 @@ static const char *const ACT_NAMES[ACTS] = {"nothing", "refused",
 static struct hosted h;
 static struct interposed outer;
 static struct store *inner;
-static bool quiet; /* the test itself asks */
+static bool quiet; /* the requests of the test itself are neither counted nor
+                      disturbed */
 static enum act act;
 static unsigned at, seen, phases;
 static bool met;
@@ -162,7 +163,8 @@ static void dump_entity(
         const struct property *property = &entity->properties[i];
         struct slice text;
 
-        /* What tableward keeps names ETags, and when it was kept. */
+        /* Properties of tableward have ETags and times, which differ from play
+         * to play. */
         if ((property->name.len >= 9 &&
                 memcmp(property->name.at, "Tableward", 9) == 0) ||
             slice_is(property->name, "AppliedAt"))
@@ -175,7 +177,7 @@ static void dump_entity(
     buf_add_char(to, '\n');
 }
 
-/* Owned. */
+/* All entities of the scene's tables as text. Owned. */
 static char *dump(const struct scene *scene)
 {
     struct buf text;
@@ -206,7 +208,7 @@ static bool is_over(enum run_end end)
     return end == RUN_SUCCEEDED || end == RUN_FAILED;
 }
 
-/* What an attempt must end with once something has happened in it. */
+/* Check how the attempt ended, after the act has happened in it. */
 static void check_end(enum run_end end)
 {
     const bool died = act == DIE_BEFORE || act == DIE_AFTER;
@@ -223,7 +225,8 @@ static void check_end(enum run_end end)
         fail_msg("%s at %u: it does not say why", ACT_NAMES[act], at);
 }
 
-/* To the end of the run. Returns requests, or questions, or phases so far. */
+/* Play the scene to the end of the run. Returns the number of requests, of
+ * calls of stopping() or of phases. */
 static unsigned play(const struct scene *scene)
 {
     enum run_end end = RUN_STOPPED;
@@ -273,7 +276,8 @@ static void check_verified(const struct scene *scene)
     quiet = false;
 }
 
-/* Whatever meets whichever of them, the tables end the same. */
+/* Whatever act happens to whatever request, the tables are the same in the
+ * end. */
 static void play_all(const struct scene *scene, enum act what)
 {
     unsigned count;
@@ -303,8 +307,8 @@ static void play_all(const struct scene *scene, enum act what)
 
 /* ---- damaged checkpoints ---- */
 
-/* The n-th value of a JSON text becomes one of another type; false: there is
- * none. */
+/* Replace the n-th value of a JSON text by a value of another type. False:
+ * there is no n-th value. */
 static bool damage(char **text, unsigned n)
 {
     const char *value = *text, *end;
@@ -331,7 +335,7 @@ static bool damage(char **text, unsigned n)
     return true;
 }
 
-/* Is stopped at its n-th question; false: it asks less often. */
+/* Stop the run at the n-th call of stopping(). False: there are fewer calls. */
 static bool stop_at(const struct scene *scene, unsigned n)
 {
     h.stop_after = n;
@@ -341,7 +345,8 @@ static bool stop_at(const struct scene *scene, unsigned n)
     return true;
 }
 
-/* Whatever the ledger's Checkpoint has become, the tables end the same. */
+/* Whatever damage the ledger's Checkpoint has, the tables are the same in the
+ * end. */
 static void damage_each(const struct scene *scene)
 {
     char *wanted;
@@ -395,8 +400,8 @@ static enum tw_err verify(const struct scene *scene)
     return outcome;
 }
 
-/* Each of its requests, refused, is what it ends with; and it writes nothing.
- */
+/* Refuse each request in turn: the dry run or verification ends with that
+ * outcome, and writes nothing. */
 static void refuse_each(
     const struct scene *scene, enum tw_err (*read)(const struct scene *scene))
 {
@@ -457,7 +462,7 @@ static const struct scene COPY = {
     .tables = {"Blogs", "Copies", "TablewardRuns"},
 };
 
-/* A follower that is finished. */
+/* A following copy that is ended by `finish`. */
 static const struct scene COPY_FINISHED = {
     .jobs = "c: {kind: copy, follow: true, from: {table: Blogs}, to: {table: "
             "Copies}}\n",
@@ -467,8 +472,8 @@ static const struct scene COPY_FINISHED = {
     .finish = RUN_FINISHING,
 };
 
-/* What a former run has left: a copy whose source is gone, whose key is another
- * one now, and one that is stale. */
+/* Copies that an earlier run left: one without a source, one whose source has
+ * another key now, and one that is stale. */
 static void fill_stale_copies(void)
 {
     fill_copy();
@@ -577,7 +582,8 @@ static void fill_cascade(void)
     "\"Channel eq '{channel}'\"}\n"                                            \
     "  - {table: Nowhere, partition_key: \"{channel}\", optional: true}\n"
 
-/* A parent with a tombstone that nobody has lifted, children without one. */
+/* A parent with a tombstone that was not removed, and children without a
+ * parent. */
 static void fill_left(void)
 {
     fill_cascade();

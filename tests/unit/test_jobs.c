@@ -92,7 +92,7 @@ static void a_job_says_what_it_does(void **state)
     loading_refused("purge: {kind: [cascade-delete]}\n", "kind");
 }
 
-/* Two upgrades of one table: each alone is right. */
+/* Two upgrades of one table: each job alone would be valid. */
 static void a_kind_sees_all_jobs_once_they_are_read(void **state)
 {
 #define UPGRADE(name, to)                                                      \
@@ -245,7 +245,8 @@ static void a_definition_that_says_something_else_has_another_hash(void **state)
     (void)state;
     hash_of("purge:\n  settle: 5s\n" REST, hash);
     hash_of("purge: # a comment\n" REST "  settle:    5s\n", other);
-    assert_string_not_equal(hash, other); /* the order of keys is told apart */
+    /* Another order of keys gives another hash. */
+    assert_string_not_equal(hash, other);
     hash_of("erase: # a comment\n  settle:    5s\n" REST, other);
     assert_string_equal(hash, other);
     for (size_t i = 0; i < sizeof(OTHERS) / sizeof(OTHERS[0]); i++) {
@@ -254,7 +255,7 @@ static void a_definition_that_says_something_else_has_another_hash(void **state)
     }
 }
 
-/* Limits, files and when it ends do not decide what a run changes. */
+/* Limits, folders and the end of a run do not decide what the run changes. */
 static void a_run_is_not_bound_to_limits_and_files(void **state)
 {
     static const char *const SAME[] = {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The keys of an entity as a list of JSON: what is written is read. */
+/* The keys of an entity as a JSON list: what is written can be read. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -22,7 +22,8 @@ static struct json *parse(struct slice text)
     return json;
 }
 
-/* Stored entities have them: those of yesterday must be read tomorrow. */
+/* Such lists are stored in entities, so later versions must be able to read
+ * them. */
 static void keys_are_a_list_of_two_texts(void **state)
 {
     struct buf text;

@@ -74,10 +74,11 @@ static void a_stop_ends_the_wait(void **state)
     (void)state;
     stops = true;
     late_note(&late, &REMOTE);
-    late.since_ms += 3600000; /* not over before, however slow this machine */
+    late.since_ms += 3600000; /* so that the wait does not end before, however
+                                 slow this machine is */
     assert_int_equal(late_wait(&late, &run, &err), TW_STOPPED);
     assert_int_equal(asked, 4);
-    assert_true(late.any); /* whoever goes on waits */
+    assert_true(late.any); /* the next attempt still has to wait */
 }
 
 static void a_lost_lease_ends_the_wait(void **state)

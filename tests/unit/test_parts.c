@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A table in parts: every entity once, wherever it is parted. */
+/* A table that is read in parts: every entity is returned once, wherever the
+ * parts begin. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -17,26 +18,27 @@
 #include "worker/base/buf.h"
 #include "worker/store/request_pool.h"
 
-/* In both orders that stores have; the last two are the other way round by
- * code points than in UTF-16. */
+/* PartitionKeys in ascending order. Stores that compare code points have the
+ * last two in the other order than stores that compare UTF-16 units. */
 static const char *const keys[] = {"", "!", "A", "B", "a", "b", "c", "\xc3\xa9",
     "\xe6\xbc\xa2", "\xed\x9f\xbf", "\xef\xbd\xa1", "\xf0\x9f\x98\x80"};
 
 #define KEYS (sizeof(keys) / sizeof(keys[0]))
 #define EACH 70
 
-/* A store that notes the ranges it is asked for. */
+/* A store that records the ranges of its requests. */
 struct scene {
-    struct interposed outer; /* first */
+    struct interposed outer; /* first member: cast to this struct */
     struct store *inner;
     struct request_pool *request_pool;
     struct pool_client *client;
     struct parts_sample sample;
-    atomic_uint first_pages; /* scans that begin */
-    bool by_code_point;      /* how it compares keys */
+    atomic_uint first_pages; /* requests for the first page of a scan */
+    bool by_code_point; /* true: compare keys by code points; false: by UTF-16
+                           units */
 };
 
-/* The inner store compares code points, Azure UTF-16. */
+/* The inner store compares keys by code points, Azure by UTF-16 units. */
 static enum tw_err send_in_order(struct interposed *self,
     struct exchange *exchange, const struct store_request *request)
 {
@@ -105,7 +107,8 @@ static void meet_all(struct scene *scene)
         meet_again(scene, keys[k], 640);
 }
 
-/* How often each partition's entities came, all together. */
+/* Read the table in parts, and count the entities of each partition that were
+ * returned. */
 static void read_all(
     struct scene *scene, const struct scan_spec *also, unsigned came[KEYS])
 {
@@ -168,7 +171,8 @@ static void a_table_that_was_read_comes_in_parts(void **state)
     scene_done(&scene);
 }
 
-/* Whatever was met, in whatever order: gone since, or in one partition only. */
+/* Whatever sample the bounds come from: keys in any order, keys that no longer
+ * exist, keys of one partition only. */
 static void every_entity_comes_once_wherever_it_is_parted(void **state)
 {
     const struct scan_spec all = {.table = NULL};
@@ -243,7 +247,7 @@ static void a_range_is_parted_within_its_bounds(void **state)
     scene_done(&scene);
 }
 
-/* The service takes 15 comparisons, and both bounds of a part are two. */
+/* The service accepts 15 comparisons; the bounds of a part need two. */
 static void a_filter_without_room_for_bounds_is_read_in_one_part(void **state)
 {
     static const struct {
@@ -286,7 +290,8 @@ static void what_goes_on_after_a_key_is_one_part(void **state)
     read_all(&scene, &rest, came);
     for (size_t k = 0; k < KEYS; k++)
         assert_int_equal(came[k], k < 5 ? 0 : k == 5 ? EACH - 10 : EACH);
-    assert_int_equal(scene.first_pages, 2); /* of that partition, and beyond */
+    /* One for the rest of that partition, one for the partitions after it. */
+    assert_int_equal(scene.first_pages, 2);
     scene_done(&scene);
 }
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Two names for one store are found out before anything is deleted. */
+/* The probe finds out that two names mean one store, before anything is
+ * deleted. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -20,7 +21,7 @@
 
 struct scene {
     struct hosted hosted;
-    struct store *files[3]; /* the second is the file of the first */
+    struct store *files[3]; /* the second store has the file of the first one */
     struct faulty faulty[3];
     struct store *one, *same, *other;
     struct deadline deadline;
@@ -72,7 +73,8 @@ static int tear_down(void **state)
     return 0;
 }
 
-/* As two host names of an account look: nothing that is known of them tells. */
+/* Make the stores look like two host names of an account: their identities are
+ * not known. */
 static void disguise(struct scene *scene)
 {
     for (size_t i = 0; i < 3; i++) {
@@ -117,7 +119,7 @@ static void what_names_do_not_tell_the_stores_do(void **state)
     assert_false(same(scene, scene->other, scene->one));
 }
 
-/* The table is there, and no entity of the probe's is left in it. */
+/* The table of the probe exists, and has no entity. */
 static void a_probe_leaves_no_entity(void **state)
 {
     struct scene *scene = *state;
@@ -136,7 +138,8 @@ static void a_probe_leaves_no_entity(void **state)
 static enum fault lose_first(void *ctx, enum store_call call, unsigned n)
 {
     (void)ctx;
-    if (call == CALL_BATCH && n == 1) /* 0: the table is missing */
+    /* The first batch fails, because the table is missing. */
+    if (call == CALL_BATCH && n == 1)
         return FAULT_LOSE_ANSWER;
     return FAULT_NONE;
 }
@@ -191,7 +194,8 @@ static enum fault lose_writes(void *ctx, enum store_call call, unsigned n)
     return call == CALL_BATCH && n > 0 ? FAULT_LOSE_REQUEST : FAULT_NONE;
 }
 
-/* What is not stored cannot be looked for: nothing may be deleted then. */
+/* If the probe's entity cannot be stored, the answer is unknown, so nothing may
+ * be deleted. */
 static void what_cannot_be_stored_is_not_known(void **state)
 {
     static const struct {
@@ -225,7 +229,7 @@ static void a_file_is_no_account(void **state)
     assert_false(same(scene, scene->one, scene->files[0]));
 }
 
-/* A file whose identity could not be read is asked like an account. */
+/* A file whose identity cannot be read is probed like an account. */
 static void a_file_without_identity_is_asked(void **state)
 {
     struct scene *scene = *state;

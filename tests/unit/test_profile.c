@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The census: what is counted, how it is shown, and what memory it takes. */
+/* The profile of a table: what is counted, how it is printed, how much memory
+ * it needs. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -39,7 +40,7 @@ static int tear_down(void **state)
     return 0;
 }
 
-/* properties: JSON members, or "". */
+/* properties: members of a JSON object, or "". */
 static struct entity entity_of(
     const char *partition_key, const char *row_key, const char *properties)
 {
@@ -81,7 +82,7 @@ static const char *text(void)
     return buf_text(&output);
 }
 
-/* The whole as a program reads it. Owned. */
+/* The profile as JSON, parsed. Owned. */
 static struct json *json(void)
 {
     struct json *read;
@@ -309,12 +310,14 @@ static void the_first_of_the_largest_is_named(void **state)
     largest = json_get(all, "Largest");
     assert_true(slice_is(json_string(json_get(largest, "PartitionKey")), "p"));
     assert_true(slice_is(json_string(json_get(largest, "RowKey")), "2"));
-    /* 4 and 2 x 2 for keys; 8 and 2 for the name, 4 and 16 for the value. */
+    /* 4 + 2 x 2 bytes for the keys, 8 + 2 for the name of the property, 4 + 16
+     * for its value. */
     assert_int_equal(number(largest, "Bytes"), 38);
     json_free(all);
 }
 
-/* The same sum that refuses an entity names the largest. */
+/* The size of the largest entity is computed as the service computes the size
+ * that it limits. */
 static void bytes_are_those_that_the_service_limits(void **state)
 {
     struct entity entity;
@@ -339,7 +342,7 @@ static void bytes_are_those_that_the_service_limits(void **state)
 
 /* ---- limits ---- */
 
-/* An entity of count properties from P<first> on. */
+/* An entity with `count` properties, named from P<first> on. */
 static struct entity wide_entity(size_t first, size_t count)
 {
     struct entity entity;
@@ -417,7 +420,8 @@ static void one_version_more_than_there_can_be_is_refused(void **state)
 
 /* ---- memory ---- */
 
-/* Allocations while count entities of one shape are added. */
+/* The number of allocations while `count` entities with the same properties are
+ * added. */
 static unsigned long allocations_of(size_t first, size_t count)
 {
     const unsigned long most = 1000000;
@@ -495,7 +499,7 @@ static void an_empty_table_is_shown_too(void **state)
     profile_free(NULL);
 }
 
-/* Nothing of an entity moves the cursor of a terminal. */
+/* No name or value of an entity can move the cursor of a terminal. */
 static void no_control_character_is_shown(void **state)
 {
     struct entity entity = entity_of("p", "r", PLAIN("\"\\u001b[2J\""));

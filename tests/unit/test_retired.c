@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Former kinds and keys: named at their place, with what replaces them. */
+/* Former kinds and keys are reported at their line, with what replaces them. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -37,7 +37,8 @@ static void done(struct reading *r)
     arena_done(&r->arena);
 }
 
-/* The one problem of `kind: text`, which holds part; key is gone. */
+/* Loading a job of `kind` with `text` has one problem, whose message contains
+ * part; key is removed. */
 static void assert_retired(
     const char *kind, const char *text, const char *key, const char *part)
 {

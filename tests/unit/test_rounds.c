@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Which round of a table job reads what, and which one is the last. */
+/* What each round of a table job reads, and which round is the last one. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -69,7 +69,7 @@ static void begin(struct scene *scene)
         TW_OK);
 }
 
-/* A whole round. */
+/* Play one round of `took_ms`; returns what comes next. */
 static enum rounds_next play(
     struct scene *scene, int64_t took_ms, int64_t found, int64_t behind)
 {
@@ -97,7 +97,8 @@ static void a_short_run_reads_everything_twice(void **state)
     assert_int_equal(atomic_load(&scene->run.rounds), 2);
 }
 
-/* A1: a filtered last round misses a copy that somebody deleted. */
+/* Rule A1: a last round that reads only newer entities would miss a copy that
+ * somebody deleted. */
 static void a_long_run_catches_up_and_then_reads_everything(void **state)
 {
     struct scene *scene = *state;
@@ -105,7 +106,8 @@ static void a_long_run_catches_up_and_then_reads_everything(void **state)
     assert_next(scene, 100 * MINUTE_MS, true, ROUNDS_AGAIN);
     assert_next(scene, 40 * MINUTE_MS, false, ROUNDS_AGAIN);
     assert_next(scene, 10 * MINUTE_MS, false, ROUNDS_AGAIN);
-    assert_next(scene, 6 * MINUTE_MS, false, ROUNDS_AGAIN); /* over half */
+    /* More than half as long as the round before. */
+    assert_next(scene, 6 * MINUTE_MS, false, ROUNDS_AGAIN);
     assert_next(scene, 100 * MINUTE_MS, true, ROUNDS_DONE);
 }
 
@@ -127,7 +129,8 @@ static void a_run_ends_however_much_is_behind(void **state)
     assert_int_equal(atomic_load(&scene->run.behind), 7);
 }
 
-/* A3: the Date of an answer before the round's first request, less 5 s. */
+/* Rule A3: the Date of a response before the round's first request, less 5
+ * s. */
 static void newer_means_since_the_round_before_began_less_five_s(void **state)
 {
     struct scene *scene = *state;
@@ -175,7 +178,7 @@ static void a_quiet_following_run_waits_a_minute(void **state)
     assert_next(scene, 1000, false, ROUNDS_WAIT);
 }
 
-/* The sources' clock is not the ledger's. */
+/* The store of the sources has another clock than the ledger's store. */
 static void the_minute_is_the_same_beside_another_ledger(void **state)
 {
     struct store other = {.name = "other"};
@@ -183,7 +186,7 @@ static void the_minute_is_the_same_beside_another_ledger(void **state)
     int64_t began_ms = platform_boot_ms();
 
     scene->run.ledger = &other;
-    follow(scene); /* two rounds of a second each */
+    follow(scene); /* plays two rounds of a second each */
     assert_in_range(scene->run.resumes_ms - began_ms, 60000, 62000);
     scene->run.ledger = NULL;
 }
@@ -235,8 +238,8 @@ static void finish_now_is_one_more_round(void **state)
     assert_int_equal(rounds_end(&scene->rounds, &scene->run, 2), ROUNDS_DONE);
 }
 
-/* What was asked for during a round is not answered by that round: it may have
- * read what was written since. */
+/* A `finish` during a round needs another round: this round may have read
+ * entities before they were changed. */
 static void finish_during_a_round_asks_for_another(void **state)
 {
     struct scene *scene = *state;
@@ -257,17 +260,17 @@ static void only_ends_ask_what_is_behind(void **state)
 
     begin(scene);
     scene->rounds.found = 5;
-    assert_false(rounds_counts_behind(&scene->rounds)); /* the first */
+    assert_false(rounds_counts_behind(&scene->rounds)); /* in the first round */
     (void)rounds_end(&scene->rounds, &scene->run, 0);
     begin(scene);
-    assert_false(rounds_counts_behind(&scene->rounds)); /* found nothing */
+    assert_false(rounds_counts_behind(&scene->rounds)); /* found is 0 */
     scene->rounds.found = 5;
     assert_true(rounds_counts_behind(&scene->rounds));
 }
 
 /* ---- the checkpoint ---- */
 
-/* Another attempt reads what this one wrote. */
+/* Write the rounds as a checkpoint, and read them as the next attempt does. */
 static void hand_over(struct scene *scene)
 {
     struct rounds read = {.follow = scene->rounds.follow};
@@ -293,7 +296,7 @@ static void a_round_is_resumed_where_it_was(void **state)
     scene->rounds.found = 4;
     pass_ms(50 * MINUTE_MS);
     hand_over(scene);
-    pass_ms(500 * MINUTE_MS); /* nobody works on it */
+    pass_ms(500 * MINUTE_MS); /* time without an attempt */
     begin(scene);
     assert_int_equal(scene->rounds.number, 1);
     assert_int_equal(scene->rounds.began_ticks, began_ticks);

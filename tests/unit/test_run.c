@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What an outcome that no retry can repair means for the attempt. */
+/* How an attempt ends after the final outcome of a step. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A scan: every entity once, in bounded pages, to the true end. */
+/* A scan returns every entity once, in bounded pages, up to the last one. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -57,7 +57,7 @@ static struct scan_spec whole(struct scene *scene)
     };
 }
 
-/* What a scan brought. */
+/* What a scan returned. */
 struct harvest {
     size_t entities, pages;
     char first[64], last[64];
@@ -259,7 +259,7 @@ static void an_expired_token_is_replaced_by_the_last_key(void **state)
     scene_done(&scene);
 }
 
-/* There is no last key to go on behind. */
+/* On a store without key order a scan cannot continue after the last key. */
 static void an_expired_token_ends_a_scan_that_has_no_order(void **state)
 {
     struct scene scene;
@@ -278,10 +278,12 @@ static void an_expired_token_ends_a_scan_that_has_no_order(void **state)
     scene_done(&scene);
 }
 
-/* A proxy that keeps a page: it comes again, with the token that it had. */
+/* A proxy that caches a page: it returns the page again, with its continuation
+ * token. */
 struct keeper {
-    struct interposed outer;     /* first */
-    unsigned scans, first, last; /* those that get the first page, from 1 */
+    struct interposed outer;     /* first member: cast to this struct */
+    unsigned scans, first, last; /* number of scans so far; the first-th to the
+                                    last-th get the cached page */
 };
 
 static enum tw_err keeper_meet(struct interposed *self,
@@ -300,7 +302,8 @@ static enum tw_err keeper_meet(struct interposed *self,
     return request_send(self->inner, exchange, &again);
 }
 
-/* The scans first to last get the first page, of so many entities. */
+/* Scan a table in pages of at most page_max entities, while the requests first
+ * to last get the first page. */
 static struct harvest gather_kept(
     unsigned first, unsigned last, unsigned page_max)
 {
@@ -333,12 +336,13 @@ static void a_page_that_came_again_is_not_taken(void **state)
     assert_int_equal(got.code, TW_BUSY);
     assert_int_equal(got.entities, 1000);
     assert_non_null(strstr(got.err.text, "would never end"));
-    /* In another partition by now; its RowKey alone would be further on. */
+    /* The scan is in another partition by then: compared by RowKey alone, the
+     * page would not go back. */
     got = gather_kept(3, UINT_MAX, 0);
     assert_int_equal(got.code, TW_BUSY);
     assert_int_equal(got.entities, 2000);
     assert_non_null(strstr(got.err.text, "does not continue where"));
-    /* Its first entity is the last that came. */
+    /* The first entity of the page is the last one that was received. */
     got = gather_kept(2, UINT_MAX, 1);
     assert_int_equal(got.code, TW_BUSY);
     assert_int_equal(got.entities, 1);
@@ -473,22 +477,22 @@ static void a_page_under_way_is_given_up_at_close(void **state)
     scene_done(&scene);
 }
 
-/* A service that sends the head of the first page, and the rest when it has
- * seen what comes meanwhile. */
+/* A service that sends the header of the first page, and its body only after it
+ * has seen which request comes meanwhile. */
 struct slow_body {
-    struct interposed outer; /* first */
+    struct interposed outer; /* first member: cast to this struct */
     struct platform_mutex mutex;
     struct platform_cond came;
     unsigned scans;
-    bool repeats;      /* the second request gets the first page */
-    bool breaks;       /* the first page's first answer does */
-    bool shrinks;      /* ... and all others hold fewer entities */
-    bool seen;         /* a second request before the first was answered */
-    unsigned refusals; /* as many requests for later pages are refused */
+    bool repeats; /* the second request gets the first page again */
+    bool breaks;  /* the first response with the first page breaks off */
+    bool shrinks; /* all other responses have fewer entities */
+    bool seen;    /* a second request came before the first one was answered */
+    unsigned refusals; /* number of requests for later pages that are refused */
 };
 
-/* Some entities of the page that is asked for, or of the first: a page that
- * ends elsewhere, so that its continuation is a new one. */
+/* Return only some entities of the requested page, or of the first one: the
+ * page ends elsewhere, so its continuation token is another one. */
 static enum tw_err send_fewer(struct interposed *self,
     struct exchange *exchange, const struct store_request *request, bool first)
 {
@@ -502,8 +506,8 @@ static enum tw_err send_fewer(struct interposed *self,
     return request_send(self->inner, exchange, &again);
 }
 
-/* The head comes again and again, until the scan's owner has begun to wait for
- * its page: an earlier one is no reason to ask for the next page. */
+/* Send the header again and again until the scan's owner waits for the page: a
+ * header that arrives earlier does not cause a request for the next page. */
 static enum tw_err send_until_a_second_comes(struct slow_body *slow,
     struct exchange *exchange, const struct store_request *request)
 {

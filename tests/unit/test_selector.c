@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Selectors: what is asked of the server, and the exact test. */
+/* Selectors: the request for the server, and the exact test of each entity. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -41,7 +41,7 @@ static int tear_down(void **state)
     return 0;
 }
 
-/* text: the map of a rule. */
+/* text: the YAML map of a rule. */
 static bool load(const char *text, struct selector *ret)
 {
     static const struct setting keys[] = {
@@ -104,8 +104,9 @@ static void a_key_that_is_too_long_is_told_by_its_name(void **state)
     assert_non_null(strstr(err.text, "512"));
 }
 
-/* One made of a key and a little more may be: it selects nothing, and the
- * service is asked for no longer a key than there can be. */
+/* A prefix that is made of a key and more text may be longer than any key: it
+ * selects nothing, and the request has no longer a key than the service
+ * accepts. */
 static void a_prefix_that_is_longer_than_any_key_begins_none(void **state)
 {
     char key[513], of_pairs[2049];
@@ -216,7 +217,8 @@ static void a_range_ends_before_its_bound(void **state)
     assert_false(matches(&selection, "", "5", 0));
 }
 
-/* U+10000 stands before U+E000 there, though it is the greater number. */
+/* In the service's order U+10000 is before U+E000, although its code point is
+ * greater. */
 static void a_range_is_in_the_order_of_the_service(void **state)
 {
     struct selection selection;
@@ -234,7 +236,7 @@ static void a_range_is_in_the_order_of_the_service(void **state)
     assert_true(matches(&selection, "", "a\xf0\x90\x80\x80", 0));
 }
 
-/* The bounds that a rule asks the server for. */
+/* The bounds of the RowKey that a rule requests from the server. */
 static struct key_range row_range(const char *rule)
 {
     struct selection selection;
@@ -334,8 +336,8 @@ static void a_prefix_that_renders_empty_is_noticed(void **state)
     assert_null(selection.empty_prefix);
 }
 
-/* Whoever means everything writes no filter; a variable that holds nothing does
- * not say so. */
+/* To select everything, the filter is left out. An empty environment variable
+ * is not enough. */
 static void a_filter_that_is_empty_is_refused(void **state)
 {
     static const char *const rules[] = {
@@ -368,8 +370,8 @@ static enum tw_err accept(const char *text, struct err *err)
     return selector_accept(&selector, &args, err);
 }
 
-/* No command runs a job whose variable is not set; should one, it selects
- * nothing. */
+/* No command runs a job if a variable of it is not set; if one did, the filter
+ * would select nothing. */
 static void a_filter_that_renders_empty_is_noticed(void **state)
 {
     struct selection selection;
@@ -388,7 +390,8 @@ static void a_filter_that_renders_empty_is_noticed(void **state)
     assert_int_equal(accept("{filter: \" N eq 1\"}", &err), TW_OK);
 }
 
-/* Keys, what the filter reads, what is asked for besides: each once. */
+/* The keys, the properties that the filter reads and the extra names are
+ * selected once each. */
 static void a_scan_selects_each_name_once(void **state)
 {
     static const struct slice extra[] = {{"RowKey", 6}, {"M", 1}, {"N", 1}};
@@ -410,7 +413,7 @@ static void a_scan_selects_each_name_once(void **state)
     assert_false(spec.partition_key.exact);
 }
 
-/* Where stores differ in what a filter takes, none of them is asked. */
+/* A filter that stores evaluate differently is not sent to any store. */
 static void a_filter_that_stores_read_differently_is_not_sent(void **state)
 {
     static const struct {
@@ -436,8 +439,8 @@ static void a_filter_that_stores_read_differently_is_not_sent(void **state)
     }
 }
 
-/* Only what literal texts show: two rules that find different entities by
- * chance are not disjoint. */
+/* Rules are disjoint only if literal texts show it, not if they merely happen
+ * to find different entities. */
 static void rules_are_disjoint_where_their_texts_show_it(void **state)
 {
     static const struct {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A sorter: what comes scattered goes in full batches, and goes unchanged. */
+/* A sorter: scattered operations are sent in full batches, and unchanged. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -26,7 +26,8 @@ struct scene {
     struct run run;
     struct batch_writer *batch_writer;
     struct sorter *sorter;
-    unsigned descents; /* RowKeys below the one before them in their batch */
+    unsigned descents; /* number of RowKeys that are less than the one before
+                          them in their batch */
 };
 
 static bool never_stopping(struct run *run)
@@ -37,7 +38,7 @@ static bool never_stopping(struct run *run)
 
 static const struct run_callbacks callbacks = {.stopping = never_stopping};
 
-/* With one batch under way at a time, nobody else is in here. */
+/* Needs no lock, because only one batch at a time is under way. */
 static void note_order(void *ctx, const struct batch *batch)
 {
     struct scene *scene = ctx;
@@ -130,7 +131,7 @@ static void flush(struct scene *scene)
     assert_int_equal(batch_writer_drain(scene->batch_writer, &err), TW_OK);
 }
 
-/* 21 partitions that take turns, RowKeys downwards. */
+/* Add operations to 21 partitions in turn, with falling RowKeys. */
 static void add_scattered(struct scene *scene, unsigned count)
 {
     for (unsigned i = 0; i < count; i++) {
@@ -372,7 +373,7 @@ static void make_room(struct scene *scene)
     assert_int_equal(batch_writer_drain(scene->batch_writer, &err), TW_OK);
 }
 
-/* Ten partitions of 120 among forty of 5. */
+/* Ten partitions with 120 operations each, among forty with 5. */
 static void the_fullest_partitions_make_room_in_whole_batches(void **state)
 {
     struct scene scene;
@@ -426,7 +427,7 @@ static void one_that_has_waited_long_goes_alone(void **state)
     scene_done(&scene);
 }
 
-/* They have memory of their own, which cannot be closed up. */
+/* Large pieces have memory of their own, in which gaps cannot be closed. */
 static void with_large_ones_everything_goes(void **state)
 {
     static char text[30 * 1024 + 1];

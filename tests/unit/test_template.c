@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Templates: what they render, what they refuse and where, and that no value
- * can become part of a filter's own text. */
+/*
+ * Templates: what they render, what they refuse and at which position, and that
+ * no value can change the structure of a filter.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -80,7 +82,8 @@ static const struct template *compile(const char *text, bool is_filter)
 }
 
 struct rendering {
-    const char *template, *text; /* or, of a failure, part of its sentence */
+    const char *template;
+    const char *text; /* result; of a failure, part of the message */
 };
 
 static void renders(const struct rendering *cases, size_t count, bool filter)
@@ -252,7 +255,8 @@ static void changes_the_case_of_ascii_letters_only(void **state)
         {"{upper(lower(channel))}", "FOOTBALL"});
 }
 
-/* First 8 bytes of the SHA-256, big-endian, modulo n; from another tool. */
+/* The expected numbers (first 8 bytes of the SHA-256, big-endian, modulo n)
+ * were computed by another tool. */
 static void spreads_texts_by_hash(void **state)
 {
     (void)state;
@@ -265,7 +269,7 @@ static void spreads_texts_by_hash(void **state)
 
 /* ---- one value, several spellings ---- */
 
-/* template rendered with property P, whose value is written as json. */
+/* Render template with a property P whose JSON value is json. */
 static struct slice text_of_spelling(
     const char *template, const char *type, const char *json)
 {
@@ -364,7 +368,7 @@ static void replaces_each_occurrence_from_left_to_right(void **state)
     FAILS(false, {"{replace('a', Empty, 'b')}", "that is not empty"});
 }
 
-/* Each level makes a text a hundred times as long. */
+/* Each nested replace() makes the text a hundred times as long. */
 static void replace_never_makes_a_text_of_any_length(void **state)
 {
     struct buf text;
@@ -519,7 +523,8 @@ static void a_run_without_its_argument_fails(void **state)
     buf_done(&text);
 }
 
-/* The service would never send it; a file might. */
+/* The service never sends such a property, but an imported file may have
+ * one. */
 static void a_property_that_is_not_what_it_says_fails(void **state)
 {
     struct property odd = {slice_of("Odd"), EDM_INT32, slice_of("\"seven\"")};
@@ -534,7 +539,8 @@ static void a_property_that_is_not_what_it_says_fails(void **state)
     assert_int_equal(
         template_render(compile("{Odd}", false), &args, &other, &text, &err),
         TW_INVALID);
-    assert_string_equal(err.text, "the value of property Odd is not a valid Edm.Int32");
+    assert_string_equal(
+        err.text, "the value of property Odd is not a valid Edm.Int32");
     buf_done(&text);
 }
 
@@ -564,7 +570,8 @@ static void checks_typed_constants_in_filters(void **state)
         {"B eq binary'{n}'", "two digits a byte"});
 }
 
-/* Whatever the value: one constant, and the comparison stays what it was. */
+/* Whatever the value is, the filter has one constant there, and the comparison
+ * does not change. */
 static void keeps_any_value_inside_its_literal(void **state)
 {
     static const char *const values[] = {"'", "''", "' or 1 eq 1", "a'b'c",
@@ -601,7 +608,7 @@ static void keeps_any_value_inside_its_literal(void **state)
 enum setting { TEXT, ARGS, FILTER };
 
 struct mistake {
-    enum setting setting; /* ARGS: there is no entity */
+    enum setting setting; /* ARGS: a template without an entity */
     const char *template;
     unsigned column; /* within the template, from 1 */
     const char *what;
@@ -720,7 +727,8 @@ static void bounds_what_it_reads(void **state)
     assert_int_equal(problems.count, 3);
 }
 
-/* However it is built: the node that is one too many is not read. */
+/* Whatever the expression looks like, the first node beyond the limit is
+ * refused. */
 static void no_expression_is_longer_than_a_thousand_parts(void **state)
 {
     static const char *const parts[] = {"Size + ", "-1 + ", "hash('a', 1) + ",
@@ -749,7 +757,8 @@ static void no_expression_is_longer_than_a_thousand_parts(void **state)
     }
 }
 
-/* A message goes into logs and onto terminals. */
+/* Messages are written to logs and terminals, so they may have no control
+ * characters. */
 static void shows_every_character_of_an_expression_that_fails(void **state)
 {
     const struct template *template =

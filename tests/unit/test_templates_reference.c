@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* jobs/templates.md: every function of the code is in it, and every example in
- * it is what the code does. */
+/*
+ * jobs/templates.md describes every function of the code, and every example in
+ * it has the result that the code gives.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -59,7 +61,7 @@ static char *read_document(void)
     return read_source("jobs/templates.md");
 }
 
-/* The entity of the examples: the one block of JSON. */
+/* The entity of the examples: the only block of JSON in the document. */
 static struct entity sample(const char *document)
 {
     const char *block = strstr(document, "```json\n"), *end;
@@ -92,7 +94,7 @@ static const char *take_cell(char **row)
     return cell;
 }
 
-/* What the template gives: its text, or the error, whichever comes. */
+/* The result of the template: its text, or the error message. */
 static const char *outcome_of(const char *text, const struct table *table,
     const struct entity *entity, bool *ret_failed)
 {
@@ -168,7 +170,7 @@ static void every_example_is_what_the_code_does(void **state)
     assert_true(examples > 50);
 }
 
-/* Each in the table of functions, and in an example. */
+/* Each function is in the table of functions and in an example. */
 static void every_function_is_described_and_shown(void **state)
 {
     const char *document = read_document();
