@@ -70,9 +70,10 @@ static const struct setting JOB_KEYS[] = {
 const struct settings_section delete_job_section =
     SETTINGS_SECTION("a delete job", JOB_KEYS);
 
-/* Does the job have a selection or `all: true`, and not both? A job whose
- * selection was forgotten would delete the whole table. */
-static bool has_selection(const struct yaml_node *node,
+/* Check that the job has either a selection or `all: true`: without this check,
+ * a job whose selection was forgotten would delete the whole table. False: a
+ * problem was added. */
+static bool check_selection(const struct yaml_node *node,
     const struct job_map *map, const struct selector *selector,
     struct problems *problems)
 {
@@ -108,7 +109,7 @@ static void *delete_load(
                &loader->unset, loader->problems) &&
            good;
     good = good &&
-           has_selection(node, &map, &deletion->selector, loader->problems);
+           check_selection(node, &map, &deletion->selector, loader->problems);
     return good ? deletion : NULL;
 }
 

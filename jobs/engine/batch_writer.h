@@ -126,10 +126,12 @@ TW_MUST_USE enum tw_err batch_writer_drain(
  * that were not sent. */
 void batch_writer_finish(struct batch_writer *batch_writer);
 
-/* batch_writer_sequence: the newest sequence number. batch_writer_low_water:
- * the low-water mark: all operations up to this sequence number are
- * completed. */
+/* batch_writer_sequence: the newest sequence number. */
 uint64_t batch_writer_sequence(const struct batch_writer *batch_writer);
+
+/* batch_writer_low_water: the low-water mark: all operations up to this
+ * sequence number are completed. Handles first the responses that have arrived
+ * (so operations may be completed or fail), and sends ready batches. */
 uint64_t batch_writer_low_water(struct batch_writer *batch_writer);
 
 /* batch_writer_failed: number of operations of this batch writer with the end
