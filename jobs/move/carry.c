@@ -17,7 +17,7 @@
 /* Maximum batches of one load in flight. */
 #define BATCHES_IN_FLIGHT 16
 
-/* Maximum difference between the clocks of one service. */
+/* Maximum difference between the clocks of the servers of one service. */
 #define CLOCK_MARGIN_TICKS (5 * TICKS_PER_S)
 
 /* ---- sources and copies ---- */
@@ -163,7 +163,7 @@ static bool is_accepted(const struct pair *pair, const struct intent *intent)
     const struct found *found = &pair->found;
 
     if (!found->equal || strcmp(found->etag, pair->etags[PAIR_SOURCE]) == 0)
-        return false; /* not equal, or the source itself (rule M2) */
+        return false; /* another entity, or the source itself (rule M2) */
     if (pair->indeterminate && carry_is_recent(intent, found) &&
         !mover_has_filled(pair->mover, &pair->keys[PAIR_COPY]))
         return true;
@@ -183,7 +183,8 @@ static void settle_found(struct pair *pair)
     pair->conflict = true;
     if (pair->indeterminate)
         pair->why = "an entity is at the destination, and it is unknown "
-                    "whether it was inserted by this run: both stay";
+                    "whether this run inserted it: the source and that entity "
+                    "stay";
 }
 
 static void settle_insert(void *context, const struct batch_writer_settled *how)
@@ -286,10 +287,10 @@ static void judge_copy(struct pair *pair)
                     "the source stays";
     else if (strcmp(found->etag, pair->etags[PAIR_COPY]) == 0)
         pair->why = "the copy that the service returns differs from what was "
-                    "sent: both stay";
+                    "sent: source and copy stay";
     else
         pair->why = "its copy was changed by others before it was read back: "
-                    "both stay";
+                    "source and copy stay";
 }
 
 static enum tw_err read_back(

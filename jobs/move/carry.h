@@ -10,10 +10,10 @@
  *   intent removed
  *
  * A batch writer sends inserts and deletes. After a refused batch or an unknown
- * outcome the batch writer reads the current entities and calls decide(), which
- * only stores the entity in its pair. settled() then decides the state of the
- * pair, because rules M2 to M5 depend on batch_writer_settled.indeterminate,
- * which decide() does not receive.
+ * outcome the batch writer reads the current entities and calls the callback
+ * decide(), which only stores the entity in its pair. The callback settled()
+ * then decides the state of the pair: rules M2 to M5 depend on
+ * batch_writer_settled.indeterminate, which decide() does not receive.
  */
 #ifndef TW_JOBS_MOVE_CARRY_H
 #define TW_JOBS_MOVE_CARRY_H
@@ -23,8 +23,8 @@
 /*
  * carry_begin: copy the sources gathered in `carried`, finish the previous load
  * (m->leaving), and send the deletes of `carried`, which becomes m->leaving.
- * After any outcome but TW_OK the intents remain stored, and the next attempt
- * takes over the intents.
+ * After an outcome other than TW_OK the intents remain stored, and the next
+ * attempt takes them over.
  */
 TW_MUST_USE enum tw_err carry_begin(
     struct mover *m, struct carried *carried, struct err *err);
@@ -43,8 +43,8 @@ TW_MUST_USE enum tw_err carry_leave(
  * flight, and empties the load. */
 void carry_end(struct carried *carried);
 
-/* carry_is_recent: is the Timestamp of the found entity at most 5 s older than
- * the intent (rule M2)? */
+/* carry_is_recent: is the Timestamp of the found entity at most 5 s before the
+ * intent's Since (rule M2)? */
 bool carry_is_recent(const struct intent *intent, const struct found *found);
 
 /*

@@ -20,7 +20,7 @@
 #define FIRST_KEYS                                                             \
     (sizeof(((struct job_difference *)0)->first_keys) / sizeof(char *))
 
-/* Prepares a mover that only reads. */
+/* Sets the fields of a mover that only reads. */
 static enum tw_err begin_reading(struct mover *m, struct err *err)
 {
     arena_init(&m->arena);
@@ -76,7 +76,8 @@ static int compare_numbers(const void *a, const void *b)
     return (*first > *second) - (*first < *second);
 }
 
-/* One batch per 100 copies of a partition, rounded up. */
+/* Adds the batches of a load: one for each 100 copies of a partition, and one
+ * for the remaining copies. */
 static void close_load(struct estimating *e)
 {
     struct job_estimate_table *copies = &e->ret->tables[PAIR_COPY];
@@ -138,7 +139,8 @@ static void sum_up(struct estimating *e)
     ret->read = ret->tables[PAIR_COPY].entities;
     if (e->unmade > 0)
         ret->details = arena_format(&ret->arena,
-            "%lld %s cannot be moved and would stay, the first because: %s\n",
+            "%lld %s cannot be moved and would stay; reason for the first: "
+            "%s\n",
             (long long)e->unmade, e->unmade == 1 ? "entity" : "entities",
             e->unmade_why.text)
                            .at;

@@ -145,7 +145,7 @@ static void digest_list(struct slice list, char to[33])
 
 /* ---- one change ---- */
 
-/* The intent as it is stored, and the rows to write. */
+/* One write of an intent: the rows to write, and the intent as it is stored. */
 struct change {
     struct intent *intent;
     struct run *run;
@@ -155,6 +155,8 @@ struct change {
     size_t count;
 };
 
+/* What a write has left: the former rows, the rows of this write, or rows of
+ * another attempt. */
 enum stored { STORED_AS_BEFORE, STORED_CHANGED, STORED_OTHER };
 
 static void describe(
@@ -352,9 +354,9 @@ static enum tw_err read_stored(
     return TW_OK;
 }
 
-/* Call when the write was refused, or its outcome is unknown. A late insert
- * could arrive after the intent was removed, so resolve_outcome() waits if an
- * insert has left no row. */
+/* Finds out what a write has left; call if it was refused, or its outcome is
+ * unknown. If an insert has left no row, waits until it can no longer arrive:
+ * otherwise it could arrive after the intent was removed. */
 static enum tw_err resolve_outcome(
     struct change *change, enum tw_err sent, enum stored *ret, struct err *err)
 {
@@ -399,7 +401,7 @@ static enum tw_err apply(struct change *change, struct err *err)
         TRIES_MAX);
 }
 
-/* load NULL: remove the intent. */
+/* Stores the intent with the pairs of load; load NULL: removes the intent. */
 static enum tw_err write_intent(struct intent *intent, struct run *run,
     struct late *late, const struct load *load, struct err *err)
 {
@@ -411,9 +413,10 @@ static enum tw_err write_intent(struct intent *intent, struct run *run,
     text_random_id(intent->change);
     if (load)
         outcome = make_rows(change, load, intent->leaving);
-    outcome = outcome == TW_OK
-                  ? apply(change, err)
-                  : err_fail(err, outcome, "the intent of a load is too large");
+    outcome = outcome == TW_OK ? apply(change, err)
+                               : err_fail(err, outcome,
+                                     "the list of the entities to move is too "
+                                     "large for an intent");
     arena_done(&change->arena);
     mem_free(change);
     return outcome;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * An intent lists the pairs of a load. The intent is stored beside the ledger
- * (partition !intents) before the load's first insert and removed after its
- * last delete. The next attempt takes over the intents of a crashed attempt
+ * An intent lists the pairs of a load (load.h). The intent is stored beside the
+ * ledger (partition !intents) before the load's first insert and removed after
+ * its last delete. The next attempt takes over the intents of a crashed attempt
  * (takeover.h).
  *
  * An intent is a row for each chunk of its list of pairs; one batch writes all
@@ -19,8 +19,8 @@
  *   Job, Run  job and run that stored the intent
  *   SourceStore, SourceAccount, SourceTable, DestinationStore, ...
  *   Since     the destination's clock before the first insert (rule M2)
- *   Chunks, Pairs, Digest   two counts and the digest of the list, to detect a
- *             damaged intent
+ *   Chunks, Pairs, Digest   numbers of rows and of pairs, and the digest of the
+ *             list, to detect a damaged intent
  *
  * Each row has Load, and a chunk of the list in Text. A pair is a line of seven
  * fields separated by tabs: PartitionKey, RowKey and ETag of the source, then
@@ -86,7 +86,7 @@ void intent_name(struct intent *intent, unsigned slot);
  *
  * After an unknown outcome the rows are read. If an insert with an unknown
  * outcome has left no row, the function also waits until the insert can no
- * longer arrive, which could else happen after the intent was removed.
+ * longer arrive: otherwise it could arrive after the intent was removed.
  * TW_CONFLICT: another attempt has changed the intent, or has stored an intent
  * with the same keys; the caller must do nothing more for this load.
  */
@@ -100,9 +100,9 @@ TW_MUST_USE enum tw_err intent_remove(
 /*
  * intent_each: read all intents of the ledger and call `each` for one after
  * another. load is borrowed; during the call it has the pairs of the intent.
- * `each` may remove or change the intent; any outcome of `each` but TW_OK ends
- * the reading. TW_INVALID: an intent is damaged, or a newer version wrote the
- * intent; err has the RowKey, and what to do.
+ * `each` may remove or change the intent; an outcome of `each` other than TW_OK
+ * ends the reading and is returned. TW_INVALID: an intent is damaged, or a
+ * newer version wrote the intent; err has the RowKey, and what to do.
  */
 TW_MUST_USE enum tw_err intent_each(struct run *run, struct load *load,
     enum tw_err (*each)(

@@ -12,24 +12,26 @@
 #include "worker/base/text.h"
 #include "worker/store/store.h"
 
-/* Bytes of copies at which a load is full; its last copy may exceed the limit.
- * A copy of at least LARGE_COPY_BYTES is always the last of its load. */
+/* A load is full once its copies have LOAD_MAX_BYTES; the last copy may exceed
+ * this. A copy of at least LARGE_COPY_BYTES is always the last of its load. */
 #define LOAD_MAX_BYTES (1024 * 1024)
 #define LARGE_COPY_BYTES (256 * 1024)
 
-/* Bytes of an intent's list of pairs at which a load is full: the list, with
- * quotes escaped, fits a batch of the ledger's store. */
+/* A load is full once the intent's list of its pairs (intent.h) has
+ * LISTED_MAX_BYTES. Then the list, with quotes escaped, fits into one batch to
+ * the ledger's store. */
 #define LISTED_MAX_BYTES (1280 * 1024)
 
-/* Bytes of a pair in the list without its keys: both ETags, the digest and the
- * separators. */
+/* Maximum bytes of a pair in that list without its keys: both ETags, the digest
+ * and the separators. */
 #define LISTED_BYTES (2 * ETAG_MAX + 2 * DIGEST_BYTES + 8)
 
-/* Bytes of copies above which a load is read back range by range, and not
- * RANGES_AT_ONCE ranges at once. */
+/* RANGES_AT_ONCE ranges of keys are read at once, but only one if the copies of
+ * the load have more than LARGE_LOAD_BYTES. */
 #define LARGE_LOAD_BYTES (512 * 1024)
 #define RANGES_AT_ONCE 4
-/* Maximum average bytes of small entities: a full page is small. */
+/* Entities up to this average size in bytes are read in full pages (1,000
+ * entities). */
 #define SMALL_ENTITY_BYTES 512
 
 /* Maximum consecutive pages without a key of the range; then the remaining keys
@@ -158,7 +160,7 @@ struct pair *move_load_add(struct load *load, const struct keys *source,
 
 static const unsigned state_moves[] = {
     [PAIR_READ] = TO(PAIR_COPIED) | TO(PAIR_LEFT) |
-                  /* takeover: what became of the source is read first */
+                  /* a takeover first notes what it found at the source */
                   TO(PAIR_READ) | TO(PAIR_CHANGED) | TO(PAIR_ABSENT),
     [PAIR_COPIED] =
         TO(PAIR_DONE) | TO(PAIR_CHANGED) | TO(PAIR_ABSENT) | TO(PAIR_LEFT),
@@ -249,8 +251,8 @@ static const struct keys *keys_at(const struct range *range, size_t i)
     return &range->pairs[i]->keys[range->side];
 }
 
-/* False: key has a character beyond U+FFFF. Stores order such keys differently,
- * so each such key is a range of its own. */
+/* Has key only characters up to U+FFFF? Stores order other keys differently, so
+ * each of those is a range of its own. */
 static bool is_plain(struct slice key)
 {
     for (size_t i = 0; i < key.len; i++)
@@ -289,9 +291,10 @@ static void open_range(struct range *range, struct run *run,
 
     arena_init(&arena);
     if (range->count > 1)
-        /* A key that begins with LAST is below LAST! only if it is LAST or
-         * continues with a blank: no other character below '!' is allowed in a
-         * key. */
+        /* The range ends below the last key with a '!' appended. Of the keys
+         * that begin with the last key, this includes the key itself and those
+         * that continue with a blank, the only character below '!' that the
+         * service allows in a key. */
         spec.row_key = (struct key_range){.has_from = true,
             .has_below = true,
             .from = first->row_key,
@@ -351,6 +354,9 @@ static enum tw_err read_one(const struct range *range, size_t at,
     return outcome == TW_NOT_FOUND ? TW_OK : outcome;
 }
 
+/* Reads until all keys are found, the range ends, or IDLE_PAGES_MAX pages have
+ * none of the keys. *ret_whole: the range was read to its end, so keys that
+ * were not found have no entity. */
 static enum tw_err read_pages(
     struct range *range, bool *ret_whole, struct err *err)
 {

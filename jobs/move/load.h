@@ -53,7 +53,8 @@ struct pair {
     char etags[2][ETAG_MAX]; /* by enum pair_side: ETag of the source that was
                                 copied; ETag of the copy, "" while unknown */
     struct digest digest;    /* digest of the copy */
-    const struct entity *copy; /* entity to insert; NULL: none left */
+    const struct entity *copy; /* entity to insert; NULL: already sent, or the
+                                  pair was taken over */
     enum pair_state state;
     /* The copy is not provably the run's own: an insert had an unknown outcome,
      * the copy was accepted, or the pair was taken over. Then nothing more is
@@ -61,8 +62,8 @@ struct pair {
     bool indeterminate;
 
     bool delete_indeterminate; /* this or an earlier attempt may have deleted
-                                  the source: a pair with an absent source is
-                                  done (rule M5) */
+                                  the source: if the source is absent, the pair
+                                  is done (rule M5) */
     bool conflict;   /* another entity is at the destination key of the pair */
     bool named;      /* the pair is already reported */
     const char *why; /* reason to report; static or in the load's arena */
@@ -114,8 +115,8 @@ struct pair *move_load_add(struct load *load, const struct keys *source,
 size_t move_load_sort(
     struct load *load, enum pair_state state, enum pair_side side);
 
-/* pair_set_state: the only way from one state to another; the table in load.c
- * has those that are possible. */
+/* pair_set_state: change the state of a pair. The table in load.c has the
+ * possible changes; any other fails an assertion. */
 void pair_set_state(struct pair *pair, enum pair_state state);
 
 /* move_load_count: the number of pairs in this state. */
@@ -124,9 +125,9 @@ size_t move_load_count(const struct load *load, enum pair_state state);
 /*
  * move_load_read: for each pair of load->order[0 .. count-1], read the
  * entity at the keys of this side into pair->found. Call after move_load_sort()
- * by this side. Sends one range request for up to 100 keys of a partition, and
- * more requests if other entities lie between these keys. Copies are read whole
- * and compared by digest; of sources only the keys are read.
+ * with this side. Sends one range request for up to 100 keys of a partition,
+ * and more requests if other entities lie between these keys. Copies are read
+ * whole and compared by digest; of sources only the keys are read.
  */
 TW_MUST_USE enum tw_err move_load_read(struct load *load, size_t count,
     enum pair_side side, struct run *run, struct store *store,

@@ -14,9 +14,9 @@
  * cannot be determined, both entities remain and are reported. jobs/GUIDE.md
  * has the rules M1 to M10.
  *
- * Each round again finds the sources that are not moved (because of a conflict,
- * or of a copy that cannot be made), so only the last round reports them.
- * Entities that no later round finds are reported at once and counted in the
+ * A source that is not moved, because of a conflict or because its copy cannot
+ * be made, is found again by each round; only the last round reports it. An
+ * entity that no later round finds is reported at once and counted in the
  * checkpoint.
  */
 #include "jobs/move/move.h"
@@ -71,7 +71,8 @@ static bool is_same(const struct keys *a, const struct keys *b)
            slice_equal(a->row_key, b->row_key);
 }
 
-/* The pair of an open load that has this destination key. */
+/* The pair with the keys of copy in the load being filled, or in the load whose
+ * deletes are in flight; NULL: none. */
 static struct pair *find_pair(const struct mover *m, const struct entity *copy)
 {
     struct pair *pair =
@@ -140,9 +141,9 @@ static void gather_entity(struct mover *m, const struct entity *source)
     arena_done(&scratch);
 }
 
-/* Moves the gathered load. done: the last source read: every source up to
- * `done` is in the gathered load or in an earlier load. NULL: the round has
- * read all sources. */
+/* Moves the gathered load. done: the last source read, so that every source up
+ * to `done` is in this load or in an earlier one. NULL: the round has read all
+ * sources. */
 static enum tw_err move_gathered(
     struct mover *m, const struct entity *done, struct err *err)
 {

@@ -98,7 +98,7 @@ bool mover_has_filled(const struct mover *m, const struct keys *keys)
 /* ---- the checkpoint ---- */
 
 /* {"version":1,"named":0,"late":false,"rounds":{...},"done":["pk","rk"]}
- * late: a request of the attempt could still arrive when it ended. */
+ * late: when the attempt ended, one of its requests could still arrive. */
 #define CHECKPOINT_VERSION 1
 #define CHECKPOINT_MAX_BYTES (30 * 1024)
 #define CHECKPOINT_DEPTH 4

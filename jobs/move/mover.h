@@ -30,10 +30,12 @@ struct carried {
     struct intent intent;
     struct ends ends;
     struct batch_writer *deletes; /* deletes in flight; NULL: none */
-    struct keys done; /* keys of the last source read for the load */
+    struct keys done; /* keys of the last source read for the load: the scan's
+                         position once the load is completed. No texts: the load
+                         is the last of its round */
 };
 
-#define KNOWN_MAX 4096
+#define KNOWN_MAX 4096 /* sources in mover.known */
 
 struct mover {
     const struct move_rules *rules;
@@ -83,21 +85,23 @@ struct mover {
  * arena_init(&m->arena). */
 void mover_set_ends(struct mover *m);
 
-/* mover_know: remember a source as reported, with this ETag only; etag empty:
- * with any ETag. mover_knows: was mover_know() called with the same keys and
- * etag? */
+/* mover_know: remember that a source with these keys and this ETag is reported;
+ * etag empty: the source with any ETag. mover_knows: was mover_know() called
+ * with the same keys and etag? */
 void mover_know(struct mover *m, const struct keys *keys, struct slice etag);
 bool mover_knows(
     const struct mover *m, const struct keys *keys, struct slice etag);
 
-/* mover_fill: remember that a copy is at these keys. mover_has_filled: are
- * these keys remembered? False after other keys took their slot. */
+/* mover_fill: remember that a copy is at these keys of the destination.
+ * mover_has_filled: are these keys remembered? False after other keys took
+ * their slot. */
 void mover_fill(struct mover *m, const struct keys *keys);
 bool mover_has_filled(const struct mover *m, const struct keys *keys);
 
 /*
- * mover_name: report a pair of which both entities remain, or one that the move
- * may have left behind. Adds 1 to m->named, which the checkpoint contains.
+ * mover_name: report a pair that is not moved: both entities remain, or only
+ * the copy, or it is unknown which of the two exist. Adds 1 to m->named, which
+ * the checkpoint contains.
  */
 void mover_name(struct mover *m, const struct ends *ends, struct pair *pair);
 

@@ -146,7 +146,7 @@ static enum tw_err replace_copy(struct repair *r, const struct entity *copy)
 
         if (outcome != TW_OK && !unknown)
             return outcome == TW_NOT_FOUND ? TW_CONFLICT : outcome;
-        outcome = find_side(r, PAIR_COPY); /* also verifies the copy */
+        outcome = find_side(r, PAIR_COPY); /* also to compare the content */
         if (outcome != TW_OK)
             return outcome;
         if (unknown && found_has(pair, pair->etags[PAIR_COPY]))
@@ -228,9 +228,9 @@ static enum tw_err delete_source(struct repair *r, bool *ret)
             *ret = true;
             break;
         }
-        leave(r->pair,
-            "the source was written again, and the outcome of its delete is "
-            "unknown: both stay");
+        leave(r->pair, "the source was changed after it was copied, and the "
+                       "outcome of its delete is unknown: source and copy "
+                       "stay");
         break;
     }
     return TW_OK;

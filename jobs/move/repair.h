@@ -9,9 +9,9 @@
 /*
  * repair_pair: repair a pair that is PAIR_CHANGED or PAIR_ABSENT. If the copy
  * is provably the run's own, and the answer about the source was definite, the
- * copy follows the source: the copy is replaced and the source deleted, or the
- * copy is deleted, each write with the known ETag. Otherwise nothing is
- * written, and pair->why has the reason.
+ * copy follows the source, each write with the known ETag: of a changed source
+ * the copy is replaced and the source deleted, of an absent source the copy is
+ * deleted. Otherwise nothing is written, and pair->why has the reason.
  */
 TW_MUST_USE enum tw_err repair_pair(struct mover *m, struct carried *carried,
     struct pair *pair, struct err *err);

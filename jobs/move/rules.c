@@ -62,7 +62,7 @@ struct range {
     struct slice text;
 };
 
-/* Ranges of which a key must match each. */
+/* A list of ranges; a key must be in each of them. */
 struct ranges {
     struct range list[4];
     size_t count;
@@ -95,8 +95,8 @@ static void add_range(struct ranges *ranges, int relation, struct slice text)
     ranges->list[ranges->count++].text = text;
 }
 
-/* The ranges of selected keys that hold for all arguments of a run. first is
- * SELECTOR_PARTITION_KEY or SELECTOR_ROW_KEY. */
+/* The ranges that contain every selected key, whatever the arguments of a run
+ * are. first: SELECTOR_PARTITION_KEY or SELECTOR_ROW_KEY. */
 static struct ranges selected_ranges(const struct selector *selector,
     enum selector_key first, struct arena *arena)
 {
@@ -181,7 +181,7 @@ static const char *describe_overlap(
     buf_add_format(&text,
         ") may overlap in table %s, so an entity could be moved onto a source: "
         "give the copies another literal PartitionKey, another prefix or "
-        "another range than from selects, or another table",
+        "a range other than the one that `from:` selects, or another table",
         rules->from.table);
     sentence = arena_copy(arena, buf_slice(&text)).at;
     buf_done(&text);
@@ -230,7 +230,7 @@ static bool load_to(const struct job_map *map, struct job_loader *loader,
         return false;
     if (map->to->type == YAML_LIST) {
         problems_add(loader->problems, map->to->mark,
-            "to is a list, but a move has one destination: write one map, or "
+            "`to` is a list, but a move has one destination: write one map, or "
             "use kind: copy for several copies of each source");
         return false;
     }
@@ -265,7 +265,7 @@ void move_rules_explain(const struct move_rules *rules, struct buf *to)
 {
     static const char *const ENDS[] = {
         [MOVE_FAIL] = "the source stays and is reported as failed",
-        [MOVE_SKIP] = "the source stays and is counted",
+        [MOVE_SKIP] = "the source stays and is counted as skipped",
         [MOVE_ACCEPT_EQUAL] = ("an equal entity is accepted as the copy; else "
                                "the source stays and is reported as failed"),
     };
@@ -278,8 +278,8 @@ void move_rules_explain(const struct move_rules *rules, struct buf *to)
     buf_add_char(to, '\n');
     if (rules->on_conflict == MOVE_ACCEPT_EQUAL)
         buf_add_text(to,
-            "(accept_equal: stop the writers of both places first; "
-            "entities that are equal in everything become one)\n");
+            "(accept_equal: stop the writers of source and destination first; "
+            "a source and an equal entity at the destination become one)\n");
     buf_add_text(to, "store an intent beside the ledger\n");
     buf_add_format(to, "insert each into %s: ", rules->to.table_ref.table);
     copying_explain(&rules->to, to);

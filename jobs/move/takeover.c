@@ -9,7 +9,7 @@
 
 /* ---- which intents ---- */
 
-/* The store of a location; NULL: no longer configured. */
+/* The configured store of a location; NULL: it is no longer configured. */
 static struct store *find_store(
     const struct mover *m, const struct location *location)
 {
@@ -50,7 +50,8 @@ static bool has_etag(const struct pair *pair, enum pair_side side)
            strcmp(pair->found.etag, pair->etags[side]) == 0;
 }
 
-/* Rule M2. An intent in state `leaving` has the ETag of the copy. */
+/* Is the entity at the keys of the copy the copy that the run inserted (rule
+ * M2)? An intent in state `leaving` has the ETag of that copy. */
 static bool is_own_copy(const struct intent *intent, const struct pair *pair)
 {
     if (intent->leaving)
@@ -68,7 +69,8 @@ static void judge_source(struct pair *pair)
         pair_set_state(pair, pair->found.there ? PAIR_CHANGED : PAIR_ABSENT);
 }
 
-/* Call when pair->found is the entity at the keys of the copy. */
+/* Decides the state of a pair. Call after judge_source(), when pair->found is
+ * the entity at the keys of the copy. */
 static void judge_pair(const struct intent *intent, struct pair *pair)
 {
     bool own = is_own_copy(intent, pair);
@@ -151,9 +153,10 @@ static enum tw_err take_over(
     if (!takeover_concerns(m, intent))
         return TW_OK;
     log_run_info(run_log(m->run),
-        "continues with %zu entities of a move from %.*s to %.*s that run "
+        "continues with %zu %s of a move from %.*s to %.*s that run "
         "%.*s/%.*s did not finish",
-        load->count, SLICE_ARG(intent->locations[PAIR_SOURCE].table),
+        load->count, load->count == 1 ? "entity" : "entities",
+        SLICE_ARG(intent->locations[PAIR_SOURCE].table),
         SLICE_ARG(intent->locations[PAIR_COPY].table), SLICE_ARG(intent->job),
         SLICE_ARG(intent->run));
     carried->intent = *intent;

@@ -3,15 +3,18 @@
  * Takes over intents of attempts that ended without finishing their loads. An
  * attempt begins with this takeover, for intents of any run or job (rule M7):
  *
- *   read all pairs
- *   source as recorded, copy the run's own     the pair is confirmed
- *   source as recorded, any other state        the next round decides
- *   source changed, an entity at the copy's    both entities remain and are
- *   keys                                       reported
- *   source gone, intent `copying`, copy the    the copy remains and is
- *   run's own                                  reported
- *   store `leaving` with the confirmed pairs, delete the sources of these
- * pairs, remove the intent
+ * 1. Read both entities of each pair:
+ *
+ *    source as recorded, copy the run's own     the pair is confirmed
+ *    source as recorded, any other state        the next round decides
+ *    source changed, an entity at the copy's    both entities remain and are
+ *    keys                                       reported
+ *    source gone, intent `copying`, copy the    the copy remains and is
+ *    run's own                                  reported
+ *
+ * 2. Store the intent as `leaving` with the confirmed pairs.
+ * 3. Delete the sources of these pairs.
+ * 4. Remove the intent.
  *
  * Nothing is inserted, replaced or deleted at the destination (rule M6).
  */
@@ -24,8 +27,9 @@
  * Call before the move writes any entity. */
 TW_MUST_USE enum tw_err takeover_all(struct mover *m, struct err *err);
 
-/* takeover_concerns: is a table of the intent a table of this move? Or is the
- * intent of the same job, with a store that is no longer configured? */
+/* takeover_concerns: is a table of the intent a table of this move? Or does the
+ * intent belong to the same job, and is one of its stores no longer
+ * configured? */
 bool takeover_concerns(const struct mover *m, const struct intent *intent);
 
 #endif

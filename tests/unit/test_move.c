@@ -387,9 +387,10 @@ static void a_job_that_accepts_says_what_it_asks_of_writers(void **state)
 {
     (void)state;
     assert_string_equal(explained("accept"),
-        "read every entity of Blogs\n(accept_equal: stop the writers of both "
-        "places first; entities that are equal in everything become "
-        "one)\nstore an intent beside the ledger\ninsert each into OldBlogs: "
+        "read every entity of Blogs\n(accept_equal: stop the writers of "
+        "source and destination first; a source and an equal entity at the "
+        "destination become one)\nstore an intent beside the ledger\n"
+        "insert each into OldBlogs: "
         "PartitionKey of the source, RowKey of the source; if an entity is "
         "there already, an equal entity is accepted as the copy; else the "
         "source stays and is reported as failed\nread the copies back, then "
@@ -747,7 +748,7 @@ static void after_an_unknown_insert_an_older_equal_entity_is_a_conflict(
     when("OldBlogs", OPERATION_INSERT, 1, LOSE_REQUEST, NULL);
     run("all", RUN_FAILED);
     check("Blogs", "a/1 ");
-    check_named("it is unknown whether it was inserted by this run");
+    check_named("it is unknown whether this run inserted it");
 }
 
 /* Of two equal sources the first went with a load before: the entity that is
@@ -771,7 +772,7 @@ static void a_copy_of_an_equal_source_is_not_taken_for_the_runs_own(
     run("key-of-n", RUN_FAILED);
     check("Blogs", "c/1 ");
     check("OldBlogs", "1/1 2/1 ");
-    check_named("it is unknown whether it was inserted by this run");
+    check_named("it is unknown whether this run inserted it");
 }
 
 static void change_copy(void)

@@ -390,8 +390,8 @@ a_source_that_is_written_beside_an_unknown_delete_stays_with_its_copy(
     source_changes();
     delete_meets("Blogs", 2, 2, TW_UNKNOWN, true)->before = change_source;
     run("all", RUN_FAILED);
-    check_named("Blogs a/1: the source was written again, and the outcome of "
-                "its delete is unknown: both stay");
+    check_named("Blogs a/1: the source was changed after it was copied, and "
+                "the outcome of its delete is unknown: source and copy stay");
     check_is("Blogs", "1", "{\"N\":10}");
     check_is("OldBlogs", "1", "{\"N\":9}");
     check_no_intent();
