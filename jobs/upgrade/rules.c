@@ -121,8 +121,8 @@ static bool load_version(const struct yaml_node *node,
     good = refuse_former(map.from, "from", loader->problems) && good;
     good = refuse_former(map.to, "to", loader->problems) && good;
     upgrade->absent = map.absent;
-    if (map.property.at &&
-        step_rules_name(map.property, table_ref_mark(node, "property"), loader))
+    if (map.property.at && step_rules_check_name(map.property,
+                               table_ref_mark(node, "property"), loader))
         upgrade->version = map.property;
     return good && upgrade->version.len > 0;
 }

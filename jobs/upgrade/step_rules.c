@@ -80,7 +80,7 @@ struct step_loader {
 
 /* ---- names ---- */
 
-bool step_rules_name(
+bool step_rules_check_name(
     struct slice name, struct mark mark, const struct job_loader *loader)
 {
     static const char *const SYSTEM[] = {"PartitionKey", "RowKey", "Timestamp"};
@@ -113,7 +113,7 @@ static bool load_name(const struct step_loader *in, const char *key,
     struct slice name, struct slice *ret, struct mark *ret_mark)
 {
     *ret_mark = table_ref_mark(in->node, key);
-    if (!name.at || !step_rules_name(name, *ret_mark, in->loader))
+    if (!name.at || !step_rules_check_name(name, *ret_mark, in->loader))
         return false;
     if (slice_equal(name, in->version)) {
         problems_add(in->loader->problems, *ret_mark,

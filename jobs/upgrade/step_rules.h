@@ -21,9 +21,9 @@ struct job_loader;
 bool step_rules_load(const struct yaml_node *node, struct slice version,
     struct job_loader *loader, struct upgrade_version *ret);
 
-/* step_rules_name: may an upgrade write the property `name`? False: a problem
- * was added at mark. */
-bool step_rules_name(
+/* step_rules_check_name: check that an upgrade may write the property `name`.
+ * False: a problem was added at mark. */
+bool step_rules_check_name(
     struct slice name, struct mark mark, const struct job_loader *loader);
 
 /* The configuration keys of the steps. */
