@@ -152,8 +152,8 @@ static enum tw_err refuse_changed(const struct upgrade_version *version,
 
     return err_fail(err, TW_INVALID,
         "the steps of version %" PRId64 " have changed since they were first "
-        "applied (%.*s, run %.*s/%.*s): restore them, and add a version for "
-        "what is new",
+        "applied (%.*s, run %.*s/%.*s): restore the old steps, and put the new "
+        "ones into another version",
         version->number, SLICE_ARG(at), SLICE_ARG(job), SLICE_ARG(run));
 }
 
@@ -213,7 +213,8 @@ static enum tw_err insert_digest(const struct applied *applied,
     return outcome;
 }
 
-/* After a conflict or an unknown outcome of the insert, read the row again. */
+/* Insert the row with the digest of a version, unless it exists. After a
+ * conflict or an unknown outcome of the insert, the row is read again. */
 static enum tw_err note_version(
     struct applied *applied, size_t index, struct err *err)
 {
@@ -316,8 +317,9 @@ static enum tw_err check_behind(
     else
         err_fail(err, TW_INVALID,
             "the expand %s ended with %" PRId64
-            " entit%s that changed after it (Behind): stop the writers of the "
-            "old release and run phase=expand again before contract",
+            " entit%s written during its last round and not converted "
+            "(Behind): stop the writers of the old release and run "
+            "phase=expand again before contract",
             run, behind, behind == 1 ? "y" : "ies");
     mem_free(run);
     arena_done(&arena);

@@ -7,8 +7,9 @@
  *   first entity: changed steps under an old number are refused, because it is
  *   unknown which entities have the old and which the new steps;
  *
- *   how many entities the last expand left behind: `contract` is refused until
- *   the expand has ended with none.
+ *   the number of entities that were written during the last round of the last
+ *   expand and are not converted (Behind, rule A2): `contract` is refused until
+ *   an expand has ended with none.
  */
 #ifndef TW_JOBS_UPGRADE_APPLIED_H
 #define TW_JOBS_UPGRADE_APPLIED_H
@@ -30,7 +31,8 @@ struct applied {
     struct run *run;
     const char *account;   /* identity of the table's store */
     char table_digest[33]; /* of account and table: the prefix of RowKeys */
-    bool known[UPGRADE_MAX_VERSIONS]; /* the digest of versions[i] is stored */
+    bool known[UPGRADE_MAX_VERSIONS]; /* by index of versions: its digest is
+                                         known to be stored */
 };
 
 /* applied_init: store: the table's store; store_name: the name of store in the

@@ -49,8 +49,8 @@ enum upgrade_converted upgrade_convert(
  * upgrade_convert_vectors: generates count example entities that the job
  * selects, at all versions of the document in turn; calls each(ctx, before,
  * after) with each example and its conversion. The same document gives the same
- * examples. TW_INVALID: no example was found for a version, as the filter or
- * the steps refused all candidates; err has the reason. Any other outcome is
+ * examples. TW_INVALID: no example was found for a version, because the filter
+ * or the steps refused all candidates; err has the reason. Any other outcome is
  * that of each(), and ends the generation.
  */
 TW_MUST_USE enum tw_err upgrade_convert_vectors(

@@ -48,9 +48,8 @@ static void note_failed(
     buf_add_format(&count->failed, ": %s\n", why);
 }
 
-/*
- * Add the counts of one entity to the sums, but only if the entity is changed.
- */
+/* Add the counts of one entity to the sums, if the entity is changed; reset the
+ * counts. */
 static void take_tally(struct count *count, bool changed)
 {
     for (size_t v = 0; v < count->upgrade->version_count; v++)
@@ -161,10 +160,10 @@ static void add_details(const struct count *count, struct buf *to)
     buf_add_format(to, "phase %s:\n", upgrade_phase_name(count->how.phase));
     add_steps(count, to);
     add_number(to, count->outside,
-        "at versions that the document does not contain, unchanged");
+        "at versions that `versions:` does not contain, unchanged");
     add_number(to, count->leftover,
-        "at the newest version, with what an older version's step removed or "
-        "retyped, unchanged");
+        "at the newest version, with a property that a step of an older "
+        "version removed or retyped, unchanged");
     add_number(to, count->skipped, "would be skipped");
     add_number(to, count->failed_count, "would fail");
     buf_add_slice(to, buf_slice(&count->failed));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The estimate of an upgrade: reads every entity and writes nothing. */
+/* The dry run of an upgrade: reads every entity and writes nothing. */
 #ifndef TW_JOBS_UPGRADE_COUNT_H
 #define TW_JOBS_UPGRADE_COUNT_H
 

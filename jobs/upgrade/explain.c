@@ -9,7 +9,7 @@ static void explain_put(const struct upgrade_step *step, struct buf *to)
     buf_add_format(to, "%s %.*s (%s) \"%.*s\"%s", upgrade_step_name(step->type),
         SLICE_ARG(step->property), edm_type_name(step->edm),
         SLICE_ARG(template_source(step->value)),
-        step->type == UPGRADE_ADD ? " where it is absent" : "");
+        step->type == UPGRADE_ADD ? " if it is absent" : "");
 }
 
 static void explain_retype(const struct upgrade_step *step, struct buf *to)
@@ -17,7 +17,7 @@ static void explain_retype(const struct upgrade_step *step, struct buf *to)
     static const char *const ENDS[] = {
         [UPGRADE_FAIL] = "fails",
         [UPGRADE_SKIP] = "is unchanged",
-        [UPGRADE_NULL] = "loses it",
+        [UPGRADE_NULL] = "loses the property",
     };
 
     buf_add_format(to, "retype %.*s", SLICE_ARG(step->property));
@@ -52,8 +52,8 @@ static void explain_step(const struct upgrade_step *step, struct buf *to)
     buf_add_char(to, '\n');
 }
 
-/* Explain a step of an older version, without a note about expand: expand and
- * contract divide the steps of the newest version only. */
+/* Explain a step of an older version, without a note about expand: the phases
+ * expand and contract divide the steps of the newest version only. */
 static void explain_old_step(const struct upgrade_step *step, struct buf *to)
 {
     struct upgrade_step plain = *step;
@@ -80,8 +80,7 @@ static void explain_entities(const struct upgrade *upgrade, struct buf *to)
         selector_explain(&upgrade->selector, to);
     }
     buf_add_format(to,
-        "; their version is %.*s, or %" PRId64 " where it is "
-        "absent\n",
+        "; their version is %.*s, or %" PRId64 " if that is absent\n",
         SLICE_ARG(upgrade->version), upgrade->absent);
 }
 
@@ -94,7 +93,8 @@ static void explain_differences(const struct upgrade *upgrade, struct buf *to)
         [UPGRADE_DIFFERENCE_NEW] = "the new property stays",
     };
 
-    buf_add_format(to, "if old and new property were both written: %s\n",
+    buf_add_format(to,
+        "if old and new property were both written since expand: %s\n",
         ENDS[upgrade->on_difference]);
 }
 
@@ -105,7 +105,8 @@ void upgrade_explain(const struct upgrade *upgrade, struct buf *to)
         const struct upgrade_version *version = &upgrade->versions[v];
         bool is_newest = v + 1 == upgrade->version_count;
 
-        buf_add_format(to, "below version %" PRId64 ":\n", version->number);
+        buf_add_format(
+            to, "entities below version %" PRId64 ":\n", version->number);
         for (size_t i = 0; i < version->step_count; i++) {
             buf_add_format(to, "  %zu. ", i + 1);
             if (is_newest)
@@ -117,7 +118,7 @@ void upgrade_explain(const struct upgrade *upgrade, struct buf *to)
     explain_differences(upgrade, to);
     buf_add_format(to,
         "replace each entity as a whole, with all steps that it lacks and the "
-        "ETag it was read with; its %.*s is then %" PRId64 "\n",
+        "ETag that was read; its %.*s is then %" PRId64 "\n",
         SLICE_ARG(upgrade->version), upgrade_rules_newest(upgrade));
     buf_add_text(to,
         upgrade->follow

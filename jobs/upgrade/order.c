@@ -61,8 +61,8 @@ static bool has_taken(
 
 #define GONE "%.*s no longer exists here: the %s in line %u removes it"
 
-/* The step before step i that removed name; NULL: there is none, or a later
- * step before step i made name again. */
+/* The last step before step i that removed name; NULL: there is none, or a step
+ * between the two made name again. */
 static const struct upgrade_step *taken_before(
     const struct order *order, size_t i, struct slice name)
 {
@@ -152,9 +152,9 @@ static void check_reads(struct order *order, size_t i)
 
 /* ---- properties that exist already ---- */
 
-/* The step that makes the property `name`, which step i makes too: another step
- * of step i's version, or a step of an older version if no later step removed
- * the property; or NULL. */
+/* The other step that makes the property `name`, which step i makes: a step of
+ * the same version, or a step of an older version if no step in between removed
+ * the property. NULL: none. */
 static const struct upgrade_step *maker_of(
     const struct order *order, size_t i, struct slice name)
 {
@@ -311,7 +311,7 @@ static void check_type_brought(struct order *order, size_t i)
             continue;
         problems_add(order->problems, step->to_mark,
             "the retype in line %u comes before the %s that creates %.*s: put "
-            "it after the %s, or into another version",
+            "the retype after the %s, or into another version",
             other->mark.line, upgrade_step_name(step->type),
             SLICE_ARG(step->to), upgrade_step_name(step->type));
         order->good = false;

@@ -45,7 +45,7 @@ static const struct setting JOB_KEYS[] = {
         .required = true, .help = "{property: SchemaVersion, absent: 1}"},
     {"versions", SETTING_NODE, SETTING_FIELD(struct job_map, versions),
         .required = true,
-        .help = "every version, oldest first, with the steps that lead there"},
+        .help = "every version, oldest first, with the steps that lead to it"},
     {"on_difference", SETTING_CHOICE,
         SETTING_FIELD(struct job_map, on_difference), .fallback = "fail",
         .choices = DIFFERENCES,
@@ -95,7 +95,7 @@ static const struct setting ENTRY_KEYS[] = {
 };
 
 const struct settings_section upgrade_entry_section =
-    SETTINGS_SECTION("versions: each one", ENTRY_KEYS);
+    SETTINGS_SECTION("versions: each entry", ENTRY_KEYS);
 
 /* ---- the version property ---- */
 
@@ -151,7 +151,7 @@ static bool check_numbers(
     for (size_t i = 1; i < upgrade->version_count; i++)
         if (list[i].number <= list[i - 1].number) {
             problems_add(problems, list[i].mark,
-                "versions are listed oldest first, and each once: %" PRId64
+                "list the versions oldest first, and each once: %" PRId64
                 " is not above %" PRId64,
                 list[i].number, list[i - 1].number);
             return false;
@@ -192,7 +192,8 @@ static bool check_absent(const struct upgrade *upgrade,
     if (upgrade->absent <= upgrade_rules_newest(upgrade))
         return true;
     problems_add(problems, table_ref_mark(node, "absent"),
-        "absent is above the newest version, %" PRId64,
+        "absent is above the newest version, %" PRId64
+        ": no step would apply to an entity without a version",
         upgrade_rules_newest(upgrade));
     return false;
 }
@@ -266,7 +267,7 @@ void upgrade_rules_link(const struct job *job, const struct jobs *jobs,
             continue;
         problems_add(problems, job->mark,
             "job %s has other `versions:` for table %s: a table has one list "
-            "of versions; put all of them into one job",
+            "of versions; put all its versions into one job",
             other->name, upgrade->table_ref.table);
         return;
     }

@@ -52,8 +52,8 @@ enum upgrade_phase {
 };
 
 enum upgrade_step_type {
-    UPGRADE_ADD, /* sets a property, keeps an existing value */
-    UPGRADE_SET, /* sets a property, overwrites an existing value */
+    UPGRADE_ADD, /* sets a property that is absent */
+    UPGRADE_SET, /* sets a property, also one that exists */
     UPGRADE_RENAME,
     UPGRADE_RETYPE,
     UPGRADE_REMOVE,
@@ -148,7 +148,8 @@ const char *upgrade_step_name(enum upgrade_step_type type);
  * one? */
 bool upgrade_step_retains(const struct upgrade_step *step);
 
-/* upgrade_step_ends: is the step's property absent after the step's version? */
+/* upgrade_step_ends: is the step's property absent once all steps of its
+ * version are carried out, in phase all or contract? */
 bool upgrade_step_ends(const struct upgrade_step *step);
 
 /* upgrade_step_makes: does the step give an entity the property `name`? */

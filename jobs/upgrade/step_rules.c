@@ -54,7 +54,7 @@ static const struct setting RETYPE_KEYS[] = {
         .help = "the new name of the converted property"},
     {"lossy", SETTING_BOOL, SETTING_FIELD(struct step_map, lossy),
         .fallback = "false",
-        .help = "true: also convert values that lose something"},
+        .help = "true: also convert if that loses information"},
     {"on_error", SETTING_NODE, SETTING_FIELD(struct step_map, on_error),
         .help = "fail, skip or null; default: fail"},
 };
@@ -126,8 +126,8 @@ static bool load_name(const struct step_loader *in, const char *key,
     return true;
 }
 
-/* Report an unknown type. A type without "Edm.", as Int64, gets a suggestion
- * too. */
+/* Report an unknown type, with the nearest type as a suggestion, also for a
+ * type without "Edm.", such as Int64. */
 static void unknown_type(const struct step_loader *in, const char *key)
 {
     const char *names[CONVERT_TYPES], *near;
@@ -251,7 +251,7 @@ static bool load_rename(const struct step_loader *in)
     return load_new_name(in, "to", in->map.to) && good;
 }
 
-/* A bare `null` is the word null here, not an absent value. */
+/* An unquoted `null` is the choice null here, not an absent value. */
 static bool load_on_error(const struct step_loader *in)
 {
     static const char *const WORDS[] = {[UPGRADE_FAIL] = "fail",

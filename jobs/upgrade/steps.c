@@ -92,8 +92,8 @@ static void put_as(
     put(work, &named);
 }
 
-/* A copy of property, because take() moves properties within the list; NULL:
- * absent. */
+/* A copy of property (NULL: absent). Needed because take() moves the properties
+ * in the list. */
 static const struct property *copy_of(
     struct work *work, const struct property *property)
 {
@@ -191,7 +191,8 @@ static enum end convert_pair(struct work *work, size_t from,
 /* ---- differences ---- */
 
 /* Call when old and new value were both written, or when it is unknown which of
- * them was written last. *ret_old: the old value wins. */
+ * them was written last. Decides by on_difference. *ret_old: the old value
+ * wins. */
 static enum end decide_difference(struct work *work,
     const struct upgrade_step *step, const char *why, bool *ret_old)
 {
@@ -207,8 +208,8 @@ static enum end decide_difference(struct work *work,
 #define BOTH_WRITTEN "were both written since expand"
 #define BOTH_THERE "both exist, with different values"
 #define OLD_REMOVED                                                            \
-    "were the same, and the old one was removed later: by a release that "     \
-    "cleared it, or by one that only knows the new one"
+    "were the same, and the old property was removed later: by a release "     \
+    "that cleared it, or by a release that knows only the new property"
 
 /* ---- steps of a version that the entity lacks ---- */
 
@@ -222,8 +223,8 @@ static enum tw_err render(
     outcome = template_render(
         step->value, work->how->args, &work->entity, &text, work->err);
     if (outcome == TW_OK && text.overflow)
-        outcome =
-            err_fail(work->err, TW_TOO_LARGE, "its text is longer than 1 MiB");
+        outcome = err_fail(
+            work->err, TW_TOO_LARGE, "the rendered text is longer than 1 MiB");
     if (outcome == TW_OK)
         *ret = arena_copy(work->arena, buf_slice(&text));
     buf_done(&text);
@@ -399,7 +400,7 @@ struct pair {
     const struct upgrade_step *step;
     const struct record_pair *was; /* recorded digests; NULL: none (rule U4) */
     const struct property *old_value, *new_value;
-    bool settles; /* record both values as they are now */
+    bool settles; /* record the digests of both values as they are now */
     bool fills;   /* the new value was absent */
 };
 
@@ -562,7 +563,7 @@ static void keep_record(struct work *work, struct record *record)
     for (size_t i = 0; i < record->count; i++)
         any = any || strcmp(record->pairs[i].old_digest, "absent") != 0;
     if (!any)
-        return; /* written by a release that knows only the new properties */
+        return; /* a release that knows only the new properties wrote it */
     record->version = work->version->number;
     property = record_property(record, work->arena);
     put(work, &property);
@@ -598,7 +599,7 @@ static enum end settle_version(struct work *work,
 
 /* ---- the version of an entity ---- */
 
-/* Reads an Int32, an Int64 or a whole Double. */
+/* Reads an Int32, an Int64, or a Double without a fraction. */
 static bool whole_number(const struct property *property, int64_t *ret)
 {
     double number;
@@ -642,8 +643,8 @@ static bool names_version(
     return work->has_record && work->record.version == version->number;
 }
 
-/* Settle a record of an older version than the entity's: a release of the
- * application has advanced the entity's version. */
+/* If the record is of an older version than the entity, settle its pairs: a
+ * release of the application has advanced the entity's version. */
 static enum end settle_left(struct work *work, size_t level)
 {
     size_t left;
@@ -771,7 +772,7 @@ enum upgrade_outcome upgrade_apply(const struct upgrade_how *how,
 
 /* ---- properties that should be absent ---- */
 
-/* Does a step after step i of version v name the property? Then the later step
+/* Does a step after step i of version v name the property? Then that step
  * decides whether the property may exist. */
 static bool is_named_later(
     const struct upgrade *upgrade, size_t v, size_t i, struct slice name)

@@ -26,7 +26,7 @@ enum upgrade_outcome {
                           Edm.String that is no number" */
 };
 
-/* How often each step changed an entity, by version and step, for a dry run. */
+/* For a dry run: how often each step changed an entity. */
 struct upgrade_tally {
     int64_t (*counts)[UPGRADE_MAX_STEPS]; /* by version and step */
 };
@@ -52,9 +52,10 @@ struct upgrade_how {
 /*
  * upgrade_apply: carry out all steps that the entity lacks, in order, and set
  * the newest version, as one change; rules U1 to U5. Before an entity leaves a
- * version, that version's pairs of old and new properties are settled as
- * `contract` settles them. A result that the service would not store (252
- * properties, 1 MiB, 64 KiB) gives UPGRADE_FAILED.
+ * version, that version's pairs of old and new properties are settled, as
+ * `contract` does, so that only one of the two values remains. A result that
+ * the service would not store (252 properties, 1 MiB, 64 KiB) gives
+ * UPGRADE_FAILED.
  *
  * In phase `all` an entity that expand brought to the newest version keeps its
  * old properties: only `contract` removes them.
@@ -64,12 +65,12 @@ enum upgrade_outcome upgrade_apply(const struct upgrade_how *how,
     struct upgrade_result *ret, struct err *err);
 
 /*
- * upgrade_leftover: find a property of entity, which is at the newest version,
- * that an older version's step removed, or that has another type than an older
- * version's retype gives, and that no later step names. A release two versions
- * back wrote such a property; an upgrade reports it and leaves it unchanged.
- * Returns the step of the older version, or NULL; *ret_version: the step's
- * version.
+ * upgrade_leftover: entity is at the newest version. Find a property of it that
+ * a step of an older version removed, or that has another type than a retype of
+ * an older version gives, if no later step names the property. A release two
+ * versions back wrote such a property; an upgrade reports it and leaves it
+ * unchanged. Returns the step of the older version, and that version in
+ * *ret_version; NULL: none.
  */
 const struct upgrade_step *upgrade_leftover(const struct upgrade *upgrade,
     const struct entity *entity, int64_t *ret_version);

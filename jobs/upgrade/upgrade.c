@@ -4,16 +4,17 @@
  * document.
  *
  * Meanwhile, releases of the application read and write entities in old and new
- * shapes. So no decision depends on a filter at the service, which never
- * matches a property that an entity lacks, and nothing takes two writes: an
- * entity gets all steps that it lacks and its new version in one replace with
- * the ETag that was read. Whether an old or a new property was written since
- * expand is decided by its value and the recorded digest (record.h). Rounds
- * (jobs/engine/rounds.h) repeat until only the latest changes of writers are
- * left.
+ * shapes. So no decision depends on a filter of the service, because such a
+ * filter never matches an entity that lacks the property. And no entity is
+ * changed in two writes: it gets all steps that it lacks and the new version in
+ * one replace with the ETag that was read. The value of a property and its
+ * recorded digest (record.h) show whether the property was written since
+ * expand. Rounds (jobs/engine/rounds.h) repeat until only the latest changes of
+ * writers are not converted.
  *
  * The entity itself holds its version. So an attempt may stop anywhere, and the
- * next one continues; the checkpoint only saves reading again.
+ * next one continues; the checkpoint only saves reading again. The rules A1 to
+ * A5 and U1 to U9 are in jobs/GUIDE.md.
  */
 #include "jobs/upgrade/upgrade.h"
 
@@ -74,8 +75,7 @@ static void save(struct upgrade_run *u, bool progress)
     mem_free(text);
 }
 
-/* Drop the checkpoint: an operator may fix the cause and retry the run, which
- * then reads everything again. */
+/* Reset the checkpoint: after `retry` the run reads everything again. */
 static enum run_end fail(struct upgrade_run *u)
 {
     u->at = (struct upgrade_checkpoint){.in_round = false};
@@ -117,7 +117,9 @@ static void take_counts(struct upgrade_run *u)
     u->at.skipped = atomic_load(&u->run->counts.skipped);
 }
 
-/* Call when all operations up to last are added to the batch writer. */
+/* Call when the operations of all entities up to last are added to the batch
+ * writer. Queues a checkpoint; saves the newest one whose operations are
+ * completed. */
 static void reached(struct upgrade_run *u, const struct entity *last)
 {
     u->at.in_round = true;
@@ -164,7 +166,7 @@ static void note_leftover(struct upgrade_run *u, const struct entity *entity)
     buf_done(&key);
 }
 
-/* Does the job select entity, and is entity no index row? An index row belongs
+/* Does the job select entity, and is it not an index row? An index row belongs
  * to the copy job that wrote it. */
 static bool is_selected(
     const struct upgrade_run *u, const struct entity *entity)
@@ -276,7 +278,8 @@ static enum tw_err upgrade_one(
 
 /* ---- reading ---- */
 
-/* since_ticks: only entities written since then; 0: all. */
+/* Opens a scan of the entities written since since_ticks; 0: of all entities.
+ * resumes: begins after the keys in u->at. */
 static struct scan *open_scan(
     struct upgrade_run *u, int64_t since_ticks, bool resumes)
 {
@@ -353,8 +356,9 @@ static enum tw_err read_all(struct upgrade_run *u)
 }
 
 /* Carry out one round. Complete the batches in flight and save the progress,
- * whatever the outcome. If a digest could not be stored, decide() left an
- * entity before the checkpoint unchanged: the round starts over. */
+ * whatever the outcome. If note_steps() failed, decide() may have left an
+ * entity unchanged although the checkpoint has passed it: the round starts
+ * over. */
 static enum tw_err walk(struct upgrade_run *u)
 {
     enum tw_err outcome;
@@ -395,9 +399,8 @@ static void count_page(
     }
 }
 
-/* Count the entities written since the round began that the steps would change:
- * such an entity was written behind the scan, or after the round had changed
- * it. */
+/* Count the entities that were written since the round began and that the steps
+ * would change: the application wrote them after the scan had passed. */
 static enum tw_err count_behind(struct upgrade_run *u, int64_t *ret)
 {
     struct scan *scan;
@@ -427,17 +430,17 @@ static void note_left(struct upgrade_run *u)
     if (u->at.selected == 0)
         callbacks->note(u->run, "nothing was selected");
     if (u->at.outside > 0) {
-        text = mem_format("%lld entit%s at a version that the document does "
-                          "not contain; unchanged",
+        text = mem_format("%lld entit%s at a version that `versions:` does not "
+                          "contain; unchanged",
             (long long)u->at.outside, u->at.outside == 1 ? "y is" : "ies are");
         callbacks->note(u->run, text);
         mem_free(text);
     }
     if (u->at.leftover > 0) {
-        text = mem_format("%lld entit%s what an older version's step removed "
-                          "or retyped%s%s; unchanged",
+        text = mem_format("%lld entit%s a property that a step of an older "
+                          "version removed or retyped%s%s; unchanged",
             (long long)u->at.leftover,
-            u->at.leftover == 1 ? "y holds" : "ies hold",
+            u->at.leftover == 1 ? "y has" : "ies have",
             u->leftover[0] ? ", e.g. " : "", u->leftover);
         callbacks->note(u->run, text);
         mem_free(text);
@@ -471,8 +474,8 @@ static enum tw_err begin_round(struct upgrade_run *u)
     if (outcome != TW_OK)
         return outcome;
     if (u->at.rounds.number == before) {
-        /* The previous attempt may have written after its checkpoint: count one
-         * more difference. */
+        /* The previous attempt may have changed an entity after its checkpoint.
+         * So this round counts as one that found a difference. */
         u->at.rounds.found++;
         if (!u->at.in_round && u->at.rounds.full)
             begin_counts(u);
@@ -596,9 +599,7 @@ static void schema_upgrade_tables(const struct job *job,
     each(ctx, upgrade->table_ref.store, upgrade->table_ref.table, JOB_WRITES);
 }
 
-/*
- * Refuse arguments that render an invalid filter: with them no run can succeed.
- */
+/* Refuse arguments with which the filter is invalid: no run can succeed. */
 static enum tw_err schema_upgrade_accept(
     const struct job *job, const struct run_args *args, struct err *err)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Generates example entities from a document: for each property that steps
- * read, a value that they can convert. The type that a template needs is
- * unknown, so several types are tried, and examples that fail a step are
- * dropped.
+ * Generates example entities from a document. For each property that the steps
+ * read, an example gets a value that they can convert. The type that a template
+ * needs is unknown, so several types are tried, and examples for which a step
+ * fails are dropped.
  */
 #include "jobs/upgrade/convert.h"
 
@@ -82,8 +82,8 @@ static struct property sample(
     return (struct property){name, type, sample_json(made, type)};
 }
 
-/* A value of a random type that converts to `type`: a value of `type`,
- * converted back. */
+/* A value of a random type that can be converted to `type`, made by converting
+ * a value of `type` to that type; a value of `type` if that is not exact. */
 static struct property sample_source(
     struct made *made, struct slice name, enum edm_type type)
 {
@@ -133,7 +133,7 @@ static void add_template(
     }
 }
 
-/* Adds what the step reads; most entities get most properties. */
+/* Adds the properties that the step reads, most of them to most entities. */
 static void add_for_step(struct made *made, size_t v, size_t i)
 {
     const struct upgrade_step *step = &made->upgrade->versions[v].steps[i];
@@ -242,6 +242,8 @@ static void add_for_filter(struct made *made)
 
 /* ---- one pair ---- */
 
+/* Adds the version property, unless `absent` gives the entity that version too:
+ * then the property may be left out. */
 static void add_version(struct made *made)
 {
     const struct upgrade *upgrade = made->upgrade;

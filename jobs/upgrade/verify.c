@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Reads twice: the first reading remembers which entities differ, the second
- * reports those that still differ. So a change that a round is about to make is
- * not reported.
+ * `verify` of an upgrade reads twice: the first reading remembers which
+ * entities differ, the second reports those that still differ. So an entity
+ * that a round changes between the two readings is not reported.
  */
 #include "jobs/upgrade/verify.h"
 
@@ -24,20 +24,19 @@ enum difference {
     BELOW,    /* entity is at an older version */
     DIFFERS,  /* entity is at the newest version, but a run would change it */
     REFUSED,  /* entity is at the newest version, but a step fails for it */
-    LEFTOVER, /* entity is at the newest version, and holds what an older
-                 version removed or retyped */
+    LEFTOVER, /* entity is at the newest version, and has a property that an
+                 older version removed or retyped */
     DIFFERENCES,
     NONE = DIFFERENCES,
 };
 
 static const char *const WHAT[] = {
     [BELOW] = "entities below the newest version",
-    [DIFFERS] =
-        "entities at the newest version, and not as its steps make them",
-    [REFUSED] = "entities at the newest version that its steps refuse",
+    [DIFFERS] = "entities at the newest version that a run would change",
+    [REFUSED] = "entities at the newest version for which a step fails",
     [LEFTOVER] =
-        ("entities at the newest version with what an older one removed "
-         "or retyped"),
+        ("entities at the newest version with a property that an older "
+         "version removed or retyped"),
 };
 
 struct verify {
@@ -171,8 +170,8 @@ static void add_note(struct verify *verify)
     if (verify->skipped == 0 && verify->outside == 0)
         return;
     verify->ret->note = arena_format(&verify->ret->arena,
-        "%" PRId64 " left below the newest version by on_error: skip, %" PRId64
-        " at versions that the document does not contain",
+        "%" PRId64 " left below the newest version because of on_error: skip; "
+        "%" PRId64 " at versions that `versions:` does not contain",
         verify->skipped, verify->outside)
                             .at;
 }

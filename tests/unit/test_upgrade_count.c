@@ -66,7 +66,7 @@ static void each_step_says_what_it_would_change(void **state)
     says(&estimate, "version 2, rename Text: changes 1\n");
     says(&estimate, "version 3, retype Rating: changes 2\n");
     says(&estimate, "version 3, remove Legacy: changes 1\n");
-    says(&estimate, "the document does not contain, unchanged: 1\n");
+    says(&estimate, "`versions:` does not contain, unchanged: 1\n");
     says(&estimate, "removed or retyped, unchanged: 1\n");
     says(&estimate, "would fail: 1\n  'p' / '3': version 3, retype Rating: ");
     says(&estimate, "(absent): 2");

@@ -287,7 +287,7 @@ static void contract_says_how_far_the_expand_is_behind(void **state)
         const char *row, *part;
     } cases[] = {
         {"\"Version\":2,\"Behind\":1,\"Job\":\"renamed\",\"Run\":\"x\"",
-            "the expand renamed/x ended with 1 entity that changed after it"},
+            "the expand renamed/x ended with 1 entity written during its last"},
         {"\"Version\":2,\"Behind\":2", "the expand / ended with 2 entities"},
         {"\"Version\":2,\"Behind\":-1", "has not ended"},
     };
@@ -355,12 +355,12 @@ static void what_older_steps_should_have_removed_is_noted(void **state)
     put("Blogs", "1", B "\"V\":4,\"S\":1,\"Legacy\":true");
     run("u", "all", RUN_SUCCEEDED);
     assert_non_null(strstr(h.note,
-        "1 entity holds what an older version's step removed or retyped, e.g. "
-        "Legacy (version 3) in 'a' / '1'; unchanged"));
+        "1 entity has a property that a step of an older version removed or "
+        "retyped, e.g. Legacy (version 3) in 'a' / '1'; unchanged"));
     put("Blogs", "2", B "\"V\":4,\"S\":1,\"Text\":\"x\"");
     put("Blogs", "3", B "\"V\":4,\"S\":1,\"R\":\"4\"");
     run("u", "all", RUN_SUCCEEDED);
-    assert_non_null(strstr(h.note, "3 entities hold what an older"));
+    assert_non_null(strstr(h.note, "3 entities have a property that a step"));
     check_is("Blogs", "3", "{\"T\":\"b\",\"V\":4,\"S\":1,\"R\":\"4\"}");
 }
 
@@ -372,8 +372,8 @@ static void versions_that_the_document_lacks_are_counted(void **state)
     put("Blogs", "3", B "\"V\":1.5");
     put("Blogs", "4", B "\"V\":1e300");
     run("u", "all", RUN_SUCCEEDED);
-    assert_non_null(strstr(h.note, "4 entities are at a version that the "
-                                   "document does not contain; unchanged"));
+    assert_non_null(strstr(h.note, "4 entities are at a version that "
+                                   "`versions:` does not contain; unchanged"));
 }
 
 /* A whole number is one, whatever its type; any other is at no version. */
@@ -493,8 +493,8 @@ static void verify_says_what_it_leaves_aside(void **state)
     put("Blogs", "3", "\"T\":\"c\"");
     assert_int_equal(hosted_verify(&h, "u", "", &all), TW_OK);
     assert_int_equal(all.read, 2);
-    assert_non_null(strstr(all.note, "1 left below the newest version by "
-                                     "on_error: skip, 1 at versions"));
+    assert_non_null(strstr(all.note, "1 left below the newest version because "
+                                     "of on_error: skip; 1 at versions"));
     arena_done(&all.arena);
     s.quiet = true;
     hosted_remove(&h, "Blogs", "a", "1");

@@ -398,9 +398,11 @@ static void levels_are_of_the_document(void **state)
 static void a_job_is_explained(void **state)
 {
     static const char *const PARTS[] = {"read all of Blogs; their version is V",
-        "below version 2:\n  1. rename T to B\n", "below version 3:\n",
+        "entities below version 2:\n  1. rename T to B\n",
+        "entities below version 3:\n",
         "1. remove Old (expand keeps Old until contract)",
-        "if old and new property were both written: the new property stays",
+        "if old and new property were both written since expand: the new "
+        "property stays",
         "its V is then 3"};
     struct loading l;
     const struct upgrade *upgrade =
