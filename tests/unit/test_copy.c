@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The kind copy: one test at least for each rule of copies, C1 to C7. */
+/* The kind copy: at least one test for each of the rules C1 to C7
+ * (jobs/GUIDE.md). */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -89,7 +90,7 @@ static void change(const char *row_key, int size)
     hosted_replace(&h, "Shoes", "p", row_key, shoe_of(size));
 }
 
-/* All properties of an entity, in which `from` became `to`. */
+/* The properties of an entity, with the text `from` replaced by `to`. */
 static const char *edited(const char *table, const char *partition_key,
     const char *row_key, const char *from, const char *to)
 {
@@ -110,7 +111,7 @@ static const char *edited(const char *table, const char *partition_key,
     return copy;
 }
 
-/* Somebody reads an entity and writes it back with another name. */
+/* An application reads an entity and writes it back with another Name. */
 static void edit(const char *table, const char *partition_key,
     const char *row_key, const char *from, const char *to)
 {
@@ -255,7 +256,7 @@ static void a_source_that_cannot_be_copied_is_named_and_the_rest_is_copied(
     check_table("BySize", "1/a ");
 }
 
-/* Its former copy stays: what it should be is not known. */
+/* The former copy stays, because it is unknown what the copy should be. */
 static void a_source_that_can_no_longer_be_copied_keeps_its_copy(void **state)
 {
     (void)state;
@@ -279,9 +280,10 @@ static void copies_of_one_source_can_swap_their_keys(void **state)
     check_has("BySize", "1", "a", "\\\"to\\\":1");
 }
 
-/* ---- C1: what is own ---- */
+/* ---- C1: own copies ---- */
 
-/* Loss 6: the application copied an index row with all its properties. */
+/* The application copied an index row with all its properties, so with
+ * TablewardSource. */
 static void an_entity_with_a_copied_source_is_not_the_jobs(void **state)
 {
     (void)state;
@@ -298,7 +300,8 @@ static void an_entity_with_a_copied_source_is_not_the_jobs(void **state)
     check_table("Shoes", "q/mine q/size:1 ");
 }
 
-/* Without its source it would be deleted as a copy. */
+/* The copy of a copy has no source: if it counted as the job's own, it would be
+ * deleted. */
 static void a_copy_that_was_copied_on_is_not_the_jobs(void **state)
 {
     (void)state;
@@ -323,7 +326,7 @@ static void copies_of_another_job_are_foreign(void **state)
     check_written(0, 0);
 }
 
-/* Two deployments share a name, and a destination. */
+/* Two deployments have a job of the same name, with the same destination. */
 static void copies_of_another_source_table_are_foreign(void **state)
 {
     (void)state;
@@ -351,7 +354,7 @@ static void copies_in_another_table_are_sources_for_another_job(void **state)
     check_has("Third", "1", "a", "\\\"job\\\":\\\"second\\\"");
 }
 
-/* Loss 7: an index of a table that a copy filled built nothing. */
+/* The sources of this index are copies that another job made. */
 static void an_index_of_copied_entities_is_built(void **state)
 {
     (void)state;
@@ -506,7 +509,7 @@ static void a_foreign_entity_is_decided_by_on_conflict(void **state)
     check_has("BySize", "1", "a", "n1");
 }
 
-/* Equal or not: nobody said that it is the job's. */
+/* An entity without TablewardSource is foreign, even if it equals the copy. */
 static void an_equal_foreign_entity_is_foreign(void **state)
 {
     (void)state;
@@ -547,7 +550,7 @@ static void a_copy_with_the_keys_of_its_source_is_refused(void **state)
     assert_null(strstr(hosted_json(&h, "Shoes", "p", "size:1"), "Tableward"));
 }
 
-/* ---- C6: the brake ---- */
+/* ---- C6: too many deletes ---- */
 
 static void many_shoes(unsigned count)
 {
@@ -620,7 +623,8 @@ static void other_key_templates_need_consent(void **state)
     check_table("BySize", "s1/a ");
 }
 
-/* Those that are seen before the first round are of another entry. */
+/* The copies that are read before the first round belong to another entry of
+ * `to:`. */
 static void other_key_templates_of_one_entry_need_consent(void **state)
 {
     static const char TWO[] =

@@ -233,7 +233,7 @@ static bool go_on(struct run *run)
     return false;
 }
 
-/* "what=count first; " of each difference that was found. */
+/* For each difference that was found: "COUNT WHAT: FIRST KEYS; ". */
 static const char *verified(const char *job)
 {
     static const struct run_callbacks callbacks = {.stopping = go_on};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A copy whose sources, copies or checkpoint are changed by others between a
- * round's reading and its writing. */
+/* Sources, copies and checkpoints that are changed by others after a round has
+ * read them, and before the round writes. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -90,7 +90,7 @@ static void run(const char *job, enum run_end wanted)
         fail_msg("%s: %d: %s\n%s", job, h.end, h.err.text, reports);
 }
 
-/* Both copies are there; what follows happens in a later run. */
+/* A first run makes the copies; the test continues with a later run. */
 static void run_once(const char *job)
 {
     run(job, RUN_SUCCEEDED);
@@ -138,7 +138,7 @@ static void remove_source(const char *row_key)
     s.quiet = false;
 }
 
-/* The copy is written again with part in place of what is there. */
+/* Replaces the text `is` in the JSON of a stored copy by `part`. */
 static void rewrite(struct hosted *callbacks, const char *table,
     const char *row_key, const char *is, const char *part)
 {
@@ -219,8 +219,8 @@ static void touch_copy_and_refuse_sources(struct hosted *callbacks)
 
 /* ---- a copy that is to be deleted ---- */
 
-/* The source of the copy a/1 is gone; then somebody does that before the
- * delete arrives. */
+/* The source of the copy a/1 does not exist any more. Calls what() before the
+ * delete of the copy is carried out. */
 static void before_the_delete(void (*what)(struct hosted *h), enum run_end end)
 {
     run_once("c");
@@ -246,7 +246,8 @@ static void a_copy_that_was_edited_is_not_deleted(void **state)
     check_has("Copies", "1", "\"N\":7");
 }
 
-/* Rule C1: what does not name this location and job is foreign. */
+/* Rule C1: an entity whose TablewardSource names another location or job is
+ * foreign. */
 static void what_is_foreign_now_is_not_deleted(void **state)
 {
     static void (*const cases[])(struct hosted * h) = {
@@ -271,7 +272,8 @@ static void a_copy_whose_source_is_back_is_not_deleted(void **state)
     check("Copies", "a/1 a/2 ");
 }
 
-/* Its source is there, and named: nobody knows where its copy belongs. */
+/* The source exists and is reported: it is unknown which keys its copy should
+ * have. */
 static void a_copy_whose_source_cannot_be_copied_any_more_is_not_deleted(
     void **state)
 {
@@ -305,7 +307,8 @@ static void a_delete_whose_source_cannot_be_read_ends_the_attempt(void **state)
 
 /* ---- a copy that is to be written ---- */
 
-/* Rule C3: its source is gone, and another one has its key now. */
+/* Rule C3: the source of the edited copy does not exist any more, and another
+ * source has its key now. */
 static void an_edited_copy_of_another_source_is_skipped_if_the_job_says_so(
     void **state)
 {
@@ -322,8 +325,8 @@ static void an_edited_copy_of_another_source_is_skipped_if_the_job_says_so(
     assert_true(h.skipped > 0);
 }
 
-/* Rule C2: the copy of another source that is there, but cannot be copied, is
- * not given to this one. */
+/* Rule C2: a copy is not overwritten by the copy of another source while its
+ * own source exists, even if that source cannot be copied. */
 static void a_copy_of_a_source_that_cannot_be_copied_is_not_overwritten(
     void **state)
 {
@@ -337,7 +340,7 @@ static void a_copy_of_a_source_that_cannot_be_copied_is_not_overwritten(
     check_has("Copies", "1", "\\\"key\\\":[\\\"a\\\",\\\"1\\\"]");
 }
 
-/* Keys of two partitions make one key. */
+/* The key templates give two sources of different partitions the same keys. */
 static void sources_of_two_partitions_collide(void **state)
 {
     (void)state;
@@ -354,7 +357,7 @@ static void sources_of_two_partitions_collide(void **state)
     assert_int_equal(h.failed, 1);
 }
 
-/* Two sources take each other's key, and none of them can be read. */
+/* Two sources exchange their keys, and neither of them can be read. */
 static void a_write_whose_other_source_cannot_be_read_ends_the_attempt(
     void **state)
 {
@@ -374,8 +377,8 @@ static void a_write_whose_other_source_cannot_be_read_ends_the_attempt(
     check_has("Copies", "2", "\\\"key\\\":[\\\"a\\\",\\\"1\\\"]");
 }
 
-/* Other templates that make the same keys: the copies are the job's still, and
- * say so. */
+/* Other templates that give the same keys: the copies remain the job's own, and
+ * are written again with the digest of the new templates. */
 static void other_templates_with_the_same_keys_delete_nothing(void **state)
 {
     (void)state;
@@ -393,8 +396,7 @@ static void other_templates_with_the_same_keys_delete_nothing(void **state)
     assert_int_equal(h.written, 2);
 }
 
-/* More are named in the log than one wants to read: the first ones are, all
- * are counted. */
+/* The log has only the first edited copies; all of them are counted. */
 static void all_edited_copies_are_counted(void **state)
 {
     (void)state;
@@ -476,7 +478,7 @@ static void remove_copy(struct hosted *callbacks)
     hosted_remove(callbacks, "Copies", "a", "1");
 }
 
-/* Only what is so still, once both passes have found it, is a difference. */
+/* A difference counts only if both passes find it. */
 static void what_changes_during_a_verification_is_no_difference(void **state)
 {
     static void (*const cases[])(struct hosted * h) = {

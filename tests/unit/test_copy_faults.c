@@ -4,13 +4,13 @@
  * copy loses nothing, and ends as one undisturbed run would.
  *
  * A storm is a table of sources and a job that copies it, in a store that fails
- * at random, under an application that inserts, changes, re-keys, swaps and
- * deletes sources, edits and deletes copies, puts foreign entities in their way
- * and copies entities on with their TablewardSource; with attempts that are
- * stopped or killed anywhere. It is judged from outside: what the application
- * was told is stored is still stored, unless the application deleted or
- * overwrote it, or the job says that it may be replaced. In the end a run that
- * nobody disturbs makes copies and sources agree.
+ * at random, with attempts that are stopped or killed anywhere. Meanwhile an
+ * application inserts, changes, re-keys, swaps and deletes sources, edits and
+ * deletes copies, inserts foreign entities at the keys of copies, and copies
+ * entities together with their TablewardSource. The checks use only what the
+ * application was told: an entity that was acknowledged is still stored, unless
+ * the application deleted or overwrote it, or the job may replace it. After a
+ * last, undisturbed run the copies match their sources.
  *
  *   TABLEWARD_SEEDS=5000  that many storms instead of the everyday number
  *   TABLEWARD_SEED=17     only that storm
@@ -45,11 +45,11 @@
 #define ATTEMPTS_MAX 200
 #define STORMY_ATTEMPTS 20
 
-/* What the application wrote last at some keys. */
+/* The last write of the application at these keys. */
 enum cell_kind {
     SOURCE,  /* never touched by the job */
     FOREIGN, /* a foreign entity: touched only by `replace` */
-    EDITED,  /* over a copy, whose TablewardSource it kept */
+    EDITED,  /* over a copy, keeping its TablewardSource */
 };
 
 struct cell {
@@ -73,7 +73,7 @@ struct storm {
     unsigned faulty_share, writer_share;
     bool clear, quiet;
 
-    /* faulty.mutex: */
+    /* guarded by faulty.mutex: */
     struct cell cells[CELLS_MAX];
     size_t count;
     unsigned values;
@@ -176,8 +176,8 @@ static const char *text_of(
     return to;
 }
 
-/* A new value for the entity there, or in front of it: the properties of
- * `like`, with `size` (0: as they are). */
+/* Writes an entity at these keys with a new value, and with the properties of
+ * `like`; size 0: with the size of `like`. */
 static void write_entity(struct storm *s, const char *table,
     const char *partition_key, const char *row_key, const struct entity *like,
     unsigned size, enum cell_kind kind)
@@ -250,7 +250,7 @@ static void source_key(unsigned number, char to[24])
     snprintf(to, 24, "k%02u", number);
 }
 
-/* The copy keys of a chance source. */
+/* The keys of the copy of a random source. */
 static void some_copy(
     struct storm *s, uint64_t *dice, char partition_key[32], char row_key[48])
 {
@@ -337,7 +337,7 @@ static void put_foreign(struct storm *s, uint64_t *dice)
     page_done(&page);
 }
 
-/* With all its properties to other keys, as applications do. */
+/* Copies a copy, with all its properties, to other keys, as applications do. */
 static void copy_on(struct storm *s, uint64_t *dice)
 {
     char from_pk[32], from_rk[48], to_pk[32], to_rk[48];
@@ -366,7 +366,7 @@ static void application_acts(
         ACTS[roll(dice, sizeof(ACTS) / sizeof(ACTS[0]))](s, dice);
 }
 
-/* ---- the weather ---- */
+/* ---- faults ---- */
 
 static const enum fault SCAN_FAULTS[] = {
     FAULT_BUSY_HINTED, FAULT_SHORT_PAGE, FAULT_EMPTY_PAGE, FAULT_LOSE_ANSWER};
@@ -493,7 +493,7 @@ static void one_run(struct storm *s, const char *id)
     }
 }
 
-/* ---- the judgement ---- */
+/* ---- the checks ---- */
 
 static bool may_be_replaced(const struct storm *s, const struct cell *cell)
 {
@@ -508,7 +508,7 @@ static bool may_be_replaced(const struct storm *s, const struct cell *cell)
     return false;
 }
 
-/* What was acknowledged is still there. */
+/* Checks that every acknowledged write is still stored. */
 static void judge_cells(struct storm *s, const char *when)
 {
     for (size_t i = 0; i < s->count; i++) {
@@ -529,7 +529,7 @@ static void judge_cells(struct storm *s, const char *when)
     }
 }
 
-/* The source that is stored there now: "" where there is none. */
+/* The Size of the source that is stored now; "": none is stored. */
 static const char *size_now(struct storm *s, unsigned number, char to[32])
 {
     char key[24];
@@ -572,8 +572,8 @@ static bool is_own(struct storm *s, const struct entity *entity,
     return source_read(entity, arena, ret) && source_is_at(ret, entity, &here);
 }
 
-/* After a run that nobody disturbed: is the copy of this source there? Returns
- * whether the run had to fail for it. */
+/* After an undisturbed run: checks that the copy of this source exists. Returns
+ * whether the run had to fail because of the source. */
 static bool judge_copy(struct storm *s, unsigned number, unsigned entry)
 {
     char size[32], key[24], pk[32], rk[48], value[32], wanted[32];
@@ -593,9 +593,9 @@ static bool judge_copy(struct storm *s, unsigned number, unsigned entry)
     if (!get(s, s->destination, pk, rk, &page))
         complain(s, "the copy of %s is missing at %s/%s", key, pk, rk);
     else if (!is_own(s, &page.entities[0], &arena, &is))
-        fails = s->conflict != SKIP; /* a foreign one */
+        fails = s->conflict != SKIP; /* a foreign entity */
     else if (!slice_is(is.row_key, key) || is.entry != entry)
-        /* A collision, or an edited copy that another source left behind. */
+        /* A collision, or the edited copy of another source. */
         fails = claims(s, pk, rk) > 1 || s->conflict != SKIP;
     else if (source_is_intact(&is, &page.entities[0]) &&
              strcmp(text_of(&page.entities[0], "V", value),
@@ -613,7 +613,7 @@ static bool judge_copy(struct storm *s, unsigned number, unsigned entry)
     return fails;
 }
 
-/* Each intact copy has its source. */
+/* Checks that each intact copy has its source. */
 static void judge_orphans(struct storm *s)
 {
     struct scan_request request = {.table = s->destination};

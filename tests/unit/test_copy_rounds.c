@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The rounds of a copy: what is read and written, what is behind, late
- * requests, two names of one account, attempts that end anywhere. */
+/* The rounds of a copy: what they read and write, which sources are behind,
+ * late requests, two names of one account, and attempts that end anywhere. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -40,12 +40,12 @@ static struct hosted h;
 static struct faulty faulty;
 static struct store *stores[2];
 
-/* What the store does at the n-th batch, from 0. */
+/* The fault at batch number n, counted from 0. */
 static enum fault batch_fault;
 static unsigned batch_from, batch_below;
 /* Called before each batch. */
 static void (*on_batch)(const struct batch *batch);
-/* The attempt is killed at the request after the first that is late. */
+/* Kills the attempt at the request that follows the first late one. */
 static bool kills;
 
 static enum fault choose(void *ctx, enum store_call call, unsigned n)
@@ -155,7 +155,7 @@ static void change_once_after_two(const struct batch *batch)
         hosted_replace(&h, "Shoes", "p", "a", shoe_of(2));
 }
 
-/* Its copy was made of what it was; the last round repairs that. */
+/* The copy has the former content of the source; the last round repairs it. */
 static void a_source_that_changes_in_the_first_round_is_repaired(void **state)
 {
     (void)state;
@@ -190,7 +190,7 @@ static void a_source_that_changes_after_its_repair_is_behind(void **state)
     assert_int_equal(h.behind, 0);
 }
 
-/* A filtered round would not see it (rule A1). */
+/* A round that reads only newer sources would not find that (rule A1). */
 static void a_copy_that_somebody_deletes_meanwhile_is_made_again(void **state)
 {
     (void)state;
@@ -222,7 +222,7 @@ static void a_following_run_copies_what_changes(void **state)
 
 /* ---- A4: late requests ---- */
 
-/* The insert of an attempt that was killed arrives after its source is gone. */
+/* An insert of a killed attempt arrives after its source was deleted. */
 static void a_late_insert_of_a_killed_attempt_leaves_no_copy(void **state)
 {
     (void)state;
@@ -251,7 +251,8 @@ static void stop_at_batch(const struct batch *batch)
         h.stop_after = h.stopping_calls;
 }
 
-/* The same of an attempt that was stopped in order: its checkpoint says so. */
+/* As above, for an attempt that was stopped: its checkpoint says that the
+ * insert may still arrive. */
 static void a_late_insert_of_a_stopped_attempt_leaves_no_copy(void **state)
 {
     (void)state;
@@ -279,7 +280,8 @@ static void nothing_is_waited_for_if_every_outcome_is_known(void **state)
 
     (void)state;
     shoe("a", 1);
-    /* 0.3 s here: so long may this machine stand still, but not each time. */
+    /* LATE_REQUEST_MS lasts 0.3 s in this test. The machine may be that slow
+     * once, but not in each of ten tries. */
     for (int i = 0; i < 10 && took_ms >= LATE_REQUEST_MS; i++) {
         int64_t began_ms = platform_boot_ms();
         char id[8];
@@ -316,8 +318,8 @@ static void a_run_that_is_stopped_everywhere_ends_all_the_same(void **state)
     assert_int_equal(hosted_count(&h, "BySize"), 30);
 }
 
-/* A comparison is in memory. What is interrupted again and again is made
- * without one, from checkpoint to checkpoint. */
+/* A comparison exists in memory only. After several interruptions the round
+ * runs without a comparison, with checkpoints. */
 static void a_comparison_that_never_completes_is_done_without(void **state)
 {
     (void)state;
@@ -341,7 +343,7 @@ static void a_comparison_that_never_completes_is_done_without(void **state)
     check_copies("5/a ");
 }
 
-/* The copies go to so many partitions that most wait for others meanwhile. */
+/* The copies have so many partitions that most of them wait in the sorter. */
 static void what_lies_before_the_checkpoint_is_copied(void **state)
 {
     enum { COUNT = 20000, PARTITIONS = 50 };
@@ -464,8 +466,9 @@ static void an_entity_with_its_sources_etag_is_never_overwritten(void **state)
     h.stores.count = 1;
 }
 
-/* The table was copied from another account, with the copies of this job in it;
- * now both names lead to it, and the job selects none of its sources. */
+/* The table was copied from another account together with this job's copies.
+ * Now both store names lead to this account, and the job selects none of the
+ * sources. */
 static void an_entity_with_its_sources_etag_is_never_deleted(void **state)
 {
     struct operation operation = {.type = OPERATION_INSERT};
@@ -502,8 +505,9 @@ static void an_entity_with_its_sources_etag_is_never_deleted(void **state)
 
 struct vanishing {
     struct interposed outer;
-    unsigned passed;  /* scans of Shoes that are still answered */
-    unsigned empties; /* and then by an empty page, while it is deleted */
+    /* While the table Shoes is being deleted: first `passed` scans succeed,
+     * then `empties` scans return an empty page. */
+    unsigned passed, empties;
 };
 
 static enum tw_err meet_vanishing(struct interposed *self,
@@ -590,7 +594,7 @@ static void keys_that_scatter_fill_batches(void **state)
         snprintf(key, sizeof(key), "k%04d", i);
         shoe(key, i % 40);
     }
-    usleep(100000); /* ten seconds here: no source is new */
+    usleep(100000); /* ten seconds in this test */
     batches = faulty_calls(&faulty, CALL_BATCH);
     succeeds("by-size");
     batches = faulty_calls(&faulty, CALL_BATCH) - batches;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* TablewardSource: what is written, what is read, and which location it names
+/* TablewardSource: how it is written and read, and which location it names
  * (rule C1). */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -191,7 +191,7 @@ static void other_texts_are_not_read(void **state)
 }
 
 /* The job comes first, so that a range selects the copies of one job. */
-/* Each of its members is needed, and of its own type. */
+/* Each member must exist and have its type. */
 static void a_text_without_one_of_its_members_is_not_read(void **state)
 {
     static const char *const NAMES[] = {
@@ -212,7 +212,8 @@ static void a_text_without_one_of_its_members_is_not_read(void **state)
         struct slice text;
 
         assert_non_null(at);
-        /* Under another name; or true, and what was there besides. */
+        /* The value moves to a member with another name. The member itself is
+         * missing, or it is `true`. */
         text = arena_format(&b.arena, "%.*s\"%s\":%s\"x%s", (int)(at - whole),
             whole, i % 2 ? name : "other", "true,", at + 1);
         entity_set_string(&b.copy, &b.arena, SOURCE_PROPERTY, text);

@@ -24,7 +24,7 @@ struct bench {
     struct err err;
 };
 
-/* Of tableward's own. */
+/* The property that tableward itself sets. */
 static const struct slice RESERVED = {"TablewardSource", 15};
 
 static const struct slice ARG = {"channel", 7}, VALUE = {"Football", 8};
@@ -262,7 +262,7 @@ static void keys_that_the_service_forbids_fail(void **state)
     buf_done(&long_key);
 }
 
-/* ---- what would be too much ---- */
+/* ---- limits ---- */
 
 static void add_properties(
     struct entity *entity, struct arena *arena, size_t count, size_t bytes)
@@ -286,7 +286,7 @@ static enum tw_err make_large(struct bench *b, size_t count, size_t bytes)
         &b->copy, &b->err);
 }
 
-/* A move adds nothing: what the service takes of the source, it takes of the
+/* A move adds no property: if the service accepts the source, it accepts the
  * copy. */
 static void the_largest_entities_can_be_copied(void **state)
 {

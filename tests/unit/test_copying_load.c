@@ -52,7 +52,7 @@ static void done(struct bench *b)
     arena_done(&b->arena);
 }
 
-/* For one reason, at this place of the only line. */
+/* Checks that text has one problem, with this sentence, at this column. */
 static void refused(const char *text, unsigned column, const char *sentence)
 {
     struct bench b;
@@ -235,7 +235,7 @@ static void a_value_from_the_environment_may_be_missing(void **state)
     unsetenv("NOT_SET_HERE");
 }
 
-/* Of a kind that keeps its copies in the table of their sources. */
+/* For a kind whose copies are always in the table of their sources. */
 static void where_the_place_is_known_a_target_has_none(void **state)
 {
     const struct table_ref table_ref = {.store = 0, .table = "Shoes"};

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* The kind move: what its configuration may say, what goes where, what stays,
- * and what a crash leaves. Each numbered rule has a test of its own. */
+/* The kind move: its configuration, what is moved and what stays, and what
+ * happens after a crash. Each of the rules M1 to M10 (jobs/GUIDE.md) has a test
+ * of its own. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -69,7 +70,7 @@ static const char JOBS[] =
     "  to: {table: OldBlogs, partition_key: \"{month}\", row_key: "
     "\"{PartitionKey}\", properties: {drop: [N], set: {Moved: true}}}\n";
 
-/* ---- a store that does what the test says at one moment ---- */
+/* ---- a store that fails at a chosen request ---- */
 
 enum act {
     NOTHING,
@@ -81,25 +82,26 @@ enum act {
 
 struct watch {
     struct interposed outer;
-    const char *table;        /* the batch of this table ... */
-    enum operation_type type; /* ... and this type ... */
-    unsigned at;              /* ... that comes as the n-th (from 1); 0: none */
-    unsigned last;            /* to the n-th; 0: that one alone */
+    const char *table;        /* the fault concerns batches of this table */
+    enum operation_type type; /* with this type of operation */
+    unsigned at;   /* number of the first such batch, from 1; 0: no fault */
+    unsigned last; /* number of the last such batch; 0: only the first */
     enum act act;
-    void (*before)(void); /* called before it is applied */
-    void (*after)(void);  /* called once it is */
+    void (*before)(void); /* called before the batch is carried out */
+    void (*after)(void);  /* called after it was carried out */
 
     unsigned seen;
     unsigned writes[4]; /* operations on OldBlogs, by type */
-    unsigned requests;  /* that do not go to the ledger's table */
-    unsigned pages;     /* of these, pages of the source */
+    unsigned requests;  /* requests except those to the ledger's table */
+    unsigned pages;     /* of `requests`: pages of the source table */
 };
 
 static struct hosted h;
 static struct watch w;
 static struct store *inner;
 static bool quiet;       /* the test itself writes */
-static char met_key[64]; /* RowKey of the first operation that was met */
+static char met_key[64]; /* RowKey of the first operation of the batch that the
+                            fault concerned */
 
 static enum tw_err unknown(struct exchange *exchange)
 {
@@ -167,7 +169,8 @@ static enum tw_err meet(struct interposed *self, struct exchange *exchange,
     return request_send(self->inner, exchange, request);
 }
 
-/* What the n-th batch of that type on that table meets. */
+/* Sets the fault of batch number `at` with this type of operation on this
+ * table. */
 static void when(const char *table, enum operation_type type, unsigned at,
     enum act act, void (*before)(void))
 {
@@ -248,7 +251,7 @@ static void check_is(const char *table, const char *partition_key,
     assert_string_equal(json ? json : "none", wanted);
 }
 
-/* A new run, to its end. */
+/* Makes a new run up to its end. */
 static void run(const char *job, enum run_end wanted)
 {
     hosted_forget(&h, "r1");
@@ -258,7 +261,7 @@ static void run(const char *job, enum run_end wanted)
         fail_msg("%s: %d: %s\n%s", job, h.end, h.err.text, reports);
 }
 
-/* An attempt that dies at that request, as when() says. */
+/* Makes an attempt that crashes at the request that when() has chosen. */
 static void crash(const char *job)
 {
     hosted_forget(&h, "r1");
@@ -269,7 +272,7 @@ static void crash(const char *job)
     virtual_sleep(20000);
 }
 
-/* The attempt after it, of the same run. */
+/* Makes the next attempt of the same run. */
 static void take_over(const char *job, enum run_end wanted)
 {
     memset(w.writes, 0, sizeof(w.writes));
@@ -469,7 +472,8 @@ static void a_copy_that_cannot_be_made_stays_and_is_named(void **state)
     assert_int_equal(h.failed, 1);
 }
 
-/* Two names of one store: the same file, or one account under two hosts. */
+/* One store under two names of the configuration: the same file, or one account
+ * with two host names. */
 static struct store *stores[2];
 static const char *const store_names[2] = {"main", "other"};
 static struct jobs two_jobs;
@@ -496,7 +500,7 @@ static void two_stores(struct store *first, struct store *second)
     h.jobs = two_jobs;
 }
 
-/* Loss 2, with the stores' own identity. */
+/* The stores know their identity, and it is the same. */
 static void one_file_under_two_names_loses_nothing(void **state)
 {
     char *path = mem_format("%s/one.db", h.folder);
@@ -530,7 +534,8 @@ static enum tw_err pass(struct interposed *self, struct exchange *exchange,
     return request_send(self->inner, exchange, request);
 }
 
-/* Loss 2: nothing but the service itself shows that they are one. */
+/* The identities differ: only requests to the service show that both names are
+ * one account. */
 static void one_account_under_two_hosts_loses_nothing(void **state)
 {
     struct interposed first, second;
@@ -554,7 +559,7 @@ static void one_account_under_two_hosts_loses_nothing(void **state)
         .count = 1, .names = &h.store_name, .stores = &h.store};
 }
 
-/* Loss 1. */
+/* Each source would be moved onto the keys of another source. */
 static void keys_that_are_used_again_are_not_overwritten(void **state)
 {
     (void)state;
@@ -572,8 +577,8 @@ static void keys_that_are_used_again_are_not_overwritten(void **state)
     check_named("Blogs cur/2: ");
 }
 
-/* Loss 4: after a copy, one source was deleted, one has another key, and one
- * copy was edited. */
+/* After the table was copied, one source was deleted, one got another key, and
+ * one copy was edited. */
 static void a_move_after_a_copy_leaves_what_it_cannot_decide(void **state)
 {
     (void)state;
@@ -595,7 +600,8 @@ static void a_move_after_a_copy_leaves_what_it_cannot_decide(void **state)
     assert_int_equal(w.writes[OPERATION_DELETE], 0);
 }
 
-/* Loss 5. */
+/* The destination key of two sources has an entity already, equal to both
+ * copies. */
 static void two_sources_with_one_key_and_an_equal_entity_there_both_stay(
     void **state)
 {
@@ -633,7 +639,7 @@ static void of_two_sources_with_one_key_the_second_stays(void **state)
 
     (void)state;
     put("Blogs", "a", "1", "\"N\":1");
-    put("Blogs", "a", "2", "\"N\":1"); /* equal in everything */
+    put("Blogs", "a", "2", "\"N\":1"); /* all properties are equal */
     for (size_t i = 0; i < 3; i++) {
         quiet = true;
         if (i > 0) {
@@ -649,8 +655,9 @@ static void of_two_sources_with_one_key_the_second_stays(void **state)
     }
 }
 
-/* Each fills a load. The first one's is open still: else its copy would be
- * accepted as the second one's, and two equal sources become one. */
+/* Each source fills a load. The load of the first is still open when the second
+ * is read: otherwise the copy of the first would be accepted as that of the
+ * second, and of two equal sources only one entity would remain. */
 static void a_source_waits_for_the_open_load_that_has_its_key(void **state)
 {
     struct buf text;
@@ -676,7 +683,8 @@ static void store_another_intent(void)
     hosted_put(&h, "TablewardRuns", INTENTS_PARTITION, met_key, "\"N\":1");
 }
 
-/* The key of an intent is fixed, so that two owners of one source meet. */
+/* The key of an intent is fixed, so two attempts at one source table cannot
+ * both store one. */
 static void a_second_owner_meets_the_intent_of_the_first(void **state)
 {
     (void)state;
@@ -697,7 +705,7 @@ static void the_key_of_an_intent_is_fixed(void **state)
     (void)state;
     put("Blogs", "a", "1", "\"N\":1");
     when("TablewardRuns", OPERATION_INSERT, 1, NOTHING, NULL);
-    w.last = 9; /* the first finds no table */
+    w.last = 9; /* the table does not exist at the first insert */
     run("all", RUN_SUCCEEDED);
     memcpy(first_key, met_key, sizeof(first_key));
     met_key[0] = '\0';
@@ -751,8 +759,9 @@ static void after_an_unknown_insert_an_older_equal_entity_is_a_conflict(
     check_named("it is unknown whether this run inserted it");
 }
 
-/* Of two equal sources the first went with a load before: the entity that is
- * found after the unknown insert of the second is the copy of the first. */
+/* Of two equal sources the first was moved in an earlier load. The insert of
+ * the second has an unknown outcome: the equal entity at its keys is the copy
+ * of the first. */
 static void a_copy_of_an_equal_source_is_not_taken_for_the_runs_own(
     void **state)
 {
@@ -844,7 +853,7 @@ static void confirmed_pairs_are_stored_before_a_source_is_deleted(void **state)
     assert_string_equal(state_at_delete, "leaving");
     assert_int_equal(strncmp(list_at_delete, "a\t1\t", 4), 0);
     assert_null(strstr(list_at_delete, "\na\t2"));
-    /* The ETag of the copy is the fifth text. */
+    /* The ETag of the copy is the sixth field of the pair. */
     assert_non_null(strstr(list_at_delete, "\ta\t1\tW/"));
 }
 
@@ -907,7 +916,8 @@ static void meet_the_delete(void)
     w.after = NULL;
 }
 
-/* Once unknown, a pair stays unknown: it may be somebody else's. */
+/* After one unknown outcome the copy is never provably the run's own: another
+ * program may have inserted it. */
 static void after_an_unknown_insert_a_copy_outlives_its_source(void **state)
 {
     (void)state;
@@ -921,7 +931,7 @@ static void after_an_unknown_insert_a_copy_outlives_its_source(void **state)
     check_named("the copy is not provably this run's: the copy stays");
 }
 
-/* The delete was carried out: the only copy stays. */
+/* The delete was carried out, so the copy is the only entity left: it stays. */
 static void after_an_unknown_delete_an_absent_source_is_done(void **state)
 {
     (void)state;
@@ -1049,7 +1059,7 @@ static void intents_are_taken_over_by_their_destination_too(void **state)
     assert_int_equal(intents(), 0);
 }
 
-/* Rewrites one text of the intent that is there. */
+/* Changes one property of the stored intent. */
 static void edit_intent(const char *property, const char *value)
 {
     struct scan_request request = {.table = "TablewardRuns",
@@ -1099,7 +1109,8 @@ static void an_intent_that_nothing_but_the_job_knows_is_removed_and_named(
     assert_int_equal(intents(), 0);
 }
 
-/* What has the source's own ETag is the source, whatever it is called. */
+/* An entity with the ETag of the source is the source, under another table
+ * name. */
 static void the_source_itself_is_never_taken_for_its_copy(void **state)
 {
     (void)state;
@@ -1158,7 +1169,8 @@ static void a_list_that_was_edited_is_a_damaged_intent(void **state)
     check("OldBlogs", "");
 }
 
-/* `leaving` has the ETag of the copy: one that was edited since is not it. */
+/* An intent in state `leaving` has the ETag of the copy: an entity with another
+ * ETag is not the run's copy any more. */
 static void a_copy_that_was_edited_after_a_crash_keeps_its_source(void **state)
 {
     (void)state;
@@ -1258,7 +1270,8 @@ static void note_time(void)
     met_ms = platform_boot_ms();
 }
 
-/* Else an insert of the attempt before arrives once its pair was settled. */
+/* Otherwise an insert of the previous attempt could arrive after its pair was
+ * decided. */
 static void a_take_over_waits_for_what_may_arrive_late(void **state)
 {
     int64_t began_ms;
@@ -1285,9 +1298,9 @@ static void put_many(const char *partition_key, unsigned count)
     quiet = false;
 }
 
-/* A move uses at most its pages and for each load 4 requests, 2 for each
- * started hundred of a destination partition and 1 for each of a source
- * partition, beside the ledger. */
+/* Beside those to the ledger, a move needs at most these requests: its pages;
+ * for each load 4; for each started hundred of a destination partition 2; for
+ * each started hundred of a source partition 1. */
 static void a_move_needs_few_requests(void **state)
 {
     unsigned budget;
@@ -1300,7 +1313,8 @@ static void a_move_needs_few_requests(void **state)
     run("all", RUN_SUCCEEDED);
     assert_int_equal(w.writes[OPERATION_INSERT], 2101);
     budget = w.pages + 3 * 4 + 3 * (13 + 9 + 1 + 2);
-    if (w.requests > budget + 2 * h.passes) /* a clock for each round */
+    /* A round makes up to two requests more, such as for the clock. */
+    if (w.requests > budget + 2 * h.passes)
         fail_msg("%u requests, %u of them pages; at most %u", w.requests,
             w.pages, budget);
     quiet = true;
@@ -1371,7 +1385,7 @@ static void put_another(void)
     hosted_put(&h, "Blogs", "b", "1", "\"N\":1");
 }
 
-/* Rule A2: the last round has found something to do, and names one. */
+/* Rule A2: the last round has moved a source, and reports another one. */
 static void sources_that_are_named_are_not_behind(void **state)
 {
     (void)state;

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Goal: whatever is lost, comes late, comes twice, crashes or is written at the
- * same time, a move loses no value, doubles none without naming it, and brings
- * back none that a client has deleted.
+ * Goal: whatever is lost, arrives late or twice, crashes or is written at the
+ * same time, a move loses no value, doubles no value without reporting it, and
+ * brings back no value that a client has deleted.
  *
- * A storm is a few moves, one after another, some given up in the middle, over
- * a store that fails at random, beside an application that writes, deletes and
- * uses keys again, and others who write at the destination. It is judged from
- * outside, by what clients were told: every entity holds a number, and of each
- * number as many entities must exist as clients have stored and not overwritten
- * or deleted. More of them must be named by a report.
+ * A storm is a few moves, one after another, some of them given up in the
+ * middle, over a store that fails at random. Meanwhile an application writes,
+ * deletes and uses keys again, and others write at the destination. The checks
+ * use only what clients were told. Every entity holds a number. Each number
+ * must be stored as often as clients have stored it and not overwritten or
+ * deleted it; if it is stored more often, a report must name the entity.
  *
  *   TABLEWARD_SEEDS=5000  that many storms instead of the everyday number
  *   TABLEWARD_SEED=17     only that storm, with every request
@@ -39,9 +39,10 @@
 #define EVERYDAY_SEEDS 150
 #define VALUES_MAX 8192
 #define ROWS 4
-#define STORMY_ATTEMPTS 12 /* then the weather clears, so that it ends */
+/* After so many attempts no request fails, so that the storm ends. */
+#define STORMY_ATTEMPTS 12
 #define ATTEMPTS_MAX 40
-#define MANY 1150 /* more than a load holds */
+#define MANY 1150 /* more sources than a load holds */
 
 /* Properties of an entity follow from its number, so that equal numbers are
  * equal entities. */
@@ -76,24 +77,24 @@ struct storm {
     uint64_t seed, dice;
     bool trace;
 
-    /* Weather, in thousandths of all requests. */
+    /* Faults and writes of others, in thousandths of all requests. */
     unsigned faulty_share, writer_share;
-    bool foreign; /* others insert at the destination */
-    bool accept;  /* accept_equal: nobody writes */
-    bool large;   /* several loads: judged at the end only */
+    bool foreign; /* other programs insert at the destination */
+    bool accept;  /* on_conflict is accept_equal: no other program writes */
+    bool large;   /* several loads: checked at the end only */
     bool clear;
 
     unsigned asked;
-    unsigned kill_at; /* the deadline shuts at this request; 0: never */
+    unsigned kill_at; /* the deadline is over at this request; 0: never */
     bool killed;
-    bool unknown; /* the outcome of a write was, or a worker was killed */
+    bool unknown; /* a write had an unknown outcome, or a worker was killed */
 
-    int live[VALUES_MAX];     /* entities that clients were told are stored */
-    int is[VALUES_MAX];       /* entities that exist */
-    bool named[VALUES_MAX];   /* a report named an entity that held it */
+    int live[VALUES_MAX];   /* entities that are stored, as clients were told */
+    int is[VALUES_MAX];     /* entities that exist */
+    bool named[VALUES_MAX]; /* a report named an entity that held it */
     int deleted[VALUES_MAX];  /* entities that clients deleted, or that were
                                  replaced by one that was deleted */
-    int replaced[VALUES_MAX]; /* by this value: that one; 0: none */
+    int replaced[VALUES_MAX]; /* the value that this one replaced; 0: none */
     int values;
     struct buf reports; /* of this attempt */
     char complaint[2048];
@@ -137,7 +138,7 @@ static int value_of(const struct entity *entity)
     return value;
 }
 
-/* Calls each for every entity of every table. */
+/* Calls each() with every entity of every table. */
 static void read_tables(
     struct storm *s, void (*each)(struct storm *s, const char *table,
                          const struct entity *entity))
@@ -167,7 +168,8 @@ static void count_value(
     s->is[value_of(entity)]++;
 }
 
-/* A value that is accepted as its equal is there once. */
+/* Checks that no value is lost. With accept_equal a source and an equal entity
+ * become one. */
 static void judge_losses(struct storm *s, const char *when)
 {
     memset(s->is, 0, sizeof(s->is));
@@ -199,7 +201,7 @@ static void mark_named(
         s->named[value_of(entity)] = true;
 }
 
-/* What was named may be moved on by a later run. */
+/* A later run may move an entity that was reported. */
 static void keep_named(struct storm *s)
 {
     if (s->reports.len > 0)
@@ -207,9 +209,10 @@ static void keep_named(struct storm *s)
     buf_clear(&s->reports);
 }
 
-/* Once nothing is on its way. A delete by a client may be undone where it met a
- * load in progress when a worker was killed, or a source whose own delete
- * stayed unknown: absent means done (rules M5 and M6). */
+/* Call when no request is on its way. A delete by a client may be undone if it
+ * concerned a load in progress when a worker was killed, or a source whose
+ * delete by the move had an unknown outcome: such a source counts as moved if
+ * it is absent (rules M5 and M6). */
 static void judge_doubles(struct storm *s)
 {
     judge_losses(s, "at the end");
@@ -291,7 +294,7 @@ static bool exists(struct storm *s, const char *table,
     return is;
 }
 
-/* Replaces or deletes what is there. */
+/* Replaces or deletes the stored entity. */
 static void change(struct storm *s, const char *table,
     const char *partition_key, const char *row_key, bool deletes)
 {
@@ -333,7 +336,8 @@ static void pick_key(struct storm *s, char *partition_key, char *row_key)
     snprintf(row_key, 8, "%c%u", roll(s, 3) == 0 ? 'k' : 'r', roll(s, ROWS));
 }
 
-/* Writers write where nothing comes from any more (see the guide's rules). */
+/* May an entity still be moved to or from this partition? Then writers do not
+ * write there (jobs/GUIDE.md). */
 static bool has_sources(struct storm *s, const char *partition_key)
 {
     for (unsigned i = 0; i < ROWS; i++) {
@@ -378,7 +382,7 @@ static void write_something(struct storm *s)
     }
 }
 
-/* ---- the weather ---- */
+/* ---- faults ---- */
 
 static const enum fault SCAN_FAULTS[] = {FAULT_BUSY_HINTED, FAULT_BUSY,
     FAULT_SHORT_PAGE, FAULT_EMPTY_PAGE, FAULT_LOSE_ANSWER};
@@ -471,7 +475,7 @@ static void fill(struct storm *s)
         if (s->large)
             snprintf(row_key, sizeof(row_key), "n%05u", i);
         if (!s->large && i > 0 && roll(s, 4) == 0)
-            value = 1 + (int)roll(s, (unsigned)s->values - 1); /* an equal */
+            value = 1 + (int)roll(s, (unsigned)s->values - 1); /* equal */
         (void)insert(
             s, TABLES[roll(s, 10) == 0], partition_key, row_key, value);
     }
@@ -523,7 +527,7 @@ static void print_entity(
         value_of(entity));
 }
 
-/* A killed attempt leaves the ledger as it was at some moment before. */
+/* After a kill the ledger has one of the earlier checkpoints. */
 static enum run_end attempt(struct storm *s, const char *job)
 {
     unsigned way = s->clear ? 0 : roll(s, 4);
@@ -561,7 +565,7 @@ static bool is_over(enum run_end end)
     return end == RUN_SUCCEEDED || end == RUN_FAILED;
 }
 
-/* Until it ends, or is given up. */
+/* Makes attempts until the run ends or is given up. */
 static void run_job(struct storm *s, const char *job, const char *id, bool last)
 {
     enum run_end end = RUN_STOPPED;
@@ -585,7 +589,7 @@ static void run_jobs(struct storm *s)
 {
     unsigned count = 1 + roll(s, 3);
 
-    virtual_sleep(10000); /* what was stored first is older than any intent */
+    virtual_sleep(10000); /* the first entities are older than any intent */
     for (unsigned i = 0; i < count && !s->complaint[0]; i++) {
         char id[8];
 
@@ -593,7 +597,7 @@ static void run_jobs(struct storm *s)
         run_job(s, s->accept ? "ab-accept" : JOB_NAMES[roll(s, JOB_COUNT)], id,
             false);
     }
-    /* What is left open is of one of these two at last. */
+    /* The last two jobs finish what the others have left. */
     if (!s->complaint[0])
         run_job(s, s->accept ? "ab-accept" : "ab", "last1", true);
     if (!s->complaint[0] && !s->accept)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What a move keeps beside the ledger, and in its checkpoint: written by
- * others meanwhile, damaged, or of another move. */
+/* The intents and checkpoints of a move: written by others meanwhile, damaged,
+ * or of another move. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -107,7 +107,8 @@ static void check_named(const char *part)
         fail_msg("'%s' is not in:\n%s", part, reports);
 }
 
-/* An attempt that dies at the first batch of that type, done or not. */
+/* Makes an attempt that crashes at the first batch of this type, before or
+ * after the batch is carried out. */
 static void die_at(
     const char *job, const char *table, enum operation_type type, bool unsent)
 {
@@ -157,8 +158,8 @@ static void take_away(struct entity *entity, const char *name)
     entity->property_count = kept;
 }
 
-/* One property of its n-th row gets that text, a number where that is
- * not NO_NUMBER, or is taken away. */
+/* Sets a property of row number n to text; or to number, unless that is
+ * NO_NUMBER; or removes it. */
 #define NO_NUMBER INT32_MIN
 static void edit_row(
     size_t n, const char *property, const char *text, int32_t number)
@@ -180,7 +181,7 @@ static void edit_row(
     page_done(&page);
 }
 
-/* Its n-th row lies at another key. */
+/* Moves row number n of the intent to another key. */
 static void rename_row(size_t n, const char *row_key)
 {
     struct entity entity;
@@ -197,7 +198,7 @@ static void rename_row(size_t n, const char *row_key)
     page_done(&page);
 }
 
-/* The list is that one, with the digest that belongs to it. */
+/* Stores this list in the intent, with its digest. */
 static void write_list(const char *list)
 {
     unsigned char digest[CRYPTO_SHA256_BYTES];
@@ -240,7 +241,7 @@ static void check_damaged(const char *what)
     check("OldBlogs", "a/1 ");
 }
 
-/* An intent of one pair, `leaving`, both entities there. */
+/* Leaves an intent with one pair in state `leaving`; both entities exist. */
 static void leave_an_intent(void)
 {
     put("Blogs", "1", "\"N\":1");
@@ -294,8 +295,8 @@ static void an_intent_with_a_property_of_another_kind_is_damaged(void **state)
     }
 }
 
-/* Its pairs may mean something else there: it was taken over, and the sources
- * of it deleted. */
+/* The pairs may have another meaning in a newer version. A takeover would
+ * delete their sources. */
 static void an_intent_of_a_newer_version_is_left_alone(void **state)
 {
     (void)state;
@@ -324,7 +325,7 @@ static void an_intent_at_another_key_is_damaged(void **state)
     }
 }
 
-/* Its digest is that of the list, its lines are no pairs. */
+/* The digest is right, but the lines are no pairs. */
 static void an_intent_whose_list_cannot_be_read_is_damaged(void **state)
 {
 #define DIGEST "00000000000000000000000000000000"
@@ -345,7 +346,7 @@ static void an_intent_whose_list_cannot_be_read_is_damaged(void **state)
     }
 }
 
-/* Keys of 500 characters: the list takes several rows. */
+/* Keys have 500 characters, so that the list needs several rows. */
 static void fill_with_long_keys(unsigned number)
 {
     for (unsigned i = 0; i < number; i++) {
@@ -387,8 +388,8 @@ static void an_intent_whose_rows_do_not_belong_together_is_damaged(void **state)
     assert_int_equal(count("OldBlogs"), 60);
 }
 
-/* Of a load of several rows few sources are left at its end: the rows that are
- * not needed any more go with the write that says so. */
+/* Only few pairs of a load are confirmed, so their list needs fewer rows: the
+ * write of `leaving` deletes the other rows. */
 static void an_intent_shrinks_with_its_list(void **state)
 {
     (void)state;
@@ -402,7 +403,7 @@ static void an_intent_shrinks_with_its_list(void **state)
     }
     die_at("all", "TablewardRuns", OPERATION_REPLACE, false);
     assert_int_equal(count("TablewardRuns"), 1);
-    attempt("all", RUN_FAILED); /* 59 conflicts */
+    attempt("all", RUN_FAILED); /* 59 sources had a conflict */
     assert_int_equal(h.failed, 59);
     assert_int_equal(count("Blogs"), 59);
     assert_int_equal(count("TablewardRuns"), 0);
@@ -434,7 +435,7 @@ static void who_lost_its_intent_deletes_nothing(void **state)
     }
 }
 
-/* Also after a write whose outcome is unknown. */
+/* As above, after a write with an unknown outcome. */
 static void an_intent_that_others_took_during_an_unknown_write_is_lost(
     void **state)
 {
@@ -473,7 +474,7 @@ static void an_intent_that_cannot_be_written_ends_the_attempt(void **state)
 
 /* ---- taking over ---- */
 
-/* Rule M7: neither of its tables is one of this move's. */
+/* Rule M7: neither table of the intent is a table of this move. */
 static void an_intent_of_other_tables_stays(void **state)
 {
     (void)state;
@@ -488,7 +489,7 @@ static void an_intent_of_other_tables_stays(void **state)
     check("OldBlogs", "a/1 ");
 }
 
-/* Its pairs are named with their own tables. */
+/* The pairs are reported with the tables of their own move. */
 static void what_another_move_left_is_named_where_it_is(void **state)
 {
     (void)state;
@@ -508,7 +509,8 @@ static void what_another_move_left_is_named_where_it_is(void **state)
     check("Blogs", "a/1 ");
 }
 
-/* Rule M2: an equal entity that is older than the intent is somebody else's. */
+/* Rule M2: an equal entity that is older than the intent was not inserted by
+ * the run. */
 static void an_older_equal_entity_is_not_taken_for_the_copy(void **state)
 {
     (void)state;
@@ -522,8 +524,8 @@ static void an_older_equal_entity_is_not_taken_for_the_copy(void **state)
     check("OldBlogs", "a/1 ");
 }
 
-/* `leaving`, and the source gone: the pair was done. What became of the copy
- * since then is nobody's business. */
+/* The intent is `leaving`, and the source is absent: the pair was done. The
+ * application may have changed the copy since. */
 static void a_copy_that_went_on_after_its_pair_was_done_is_not_missed(
     void **state)
 {
@@ -539,7 +541,7 @@ static void a_copy_that_went_on_after_its_pair_was_done_is_not_missed(
     assert_int_equal(count("TablewardRuns"), 0);
 }
 
-/* Rule M8, the source's store only. */
+/* Rule M8, if only the store of the source is no longer configured. */
 static void an_intent_whose_source_is_gone_is_removed_and_named(void **state)
 {
     (void)state;
@@ -551,8 +553,9 @@ static void an_intent_whose_source_is_gone_is_removed_and_named(void **state)
     assert_int_equal(count("TablewardRuns"), 0);
 }
 
-/* The job moved other tables before its definition changed: a move of these
- * takes it over, unless one of their stores is gone. */
+/* The job moved other tables before its definition changed. A move of those
+ * tables takes the intent over, unless one of their stores is no longer
+ * configured. */
 static void an_intent_of_former_tables_stays_while_both_stores_are_there(
     void **state)
 {
@@ -581,7 +584,8 @@ static enum tw_err refuse_phase(struct hosted *callbacks, bool *ret_stored)
     return TW_BUSY;
 }
 
-/* What is named is in the ledger before the intent goes. */
+/* The number of reported entities is stored in the ledger before the intent is
+ * removed. */
 static void a_name_that_the_ledger_does_not_take_keeps_the_intent(void **state)
 {
     (void)state;
@@ -624,7 +628,8 @@ static void a_checkpoint_that_cannot_be_read_begins_the_move_anew(void **state)
     assert_int_equal(count("OldBlogs"), sizeof(texts) / sizeof(texts[0]));
 }
 
-/* In no order there is no place to go on from: the round begins again. */
+/* A store without key order has no position to continue from: the round starts
+ * over. */
 static void a_store_without_order_is_read_from_its_beginning(void **state)
 {
     (void)state;
@@ -643,7 +648,7 @@ static void a_store_without_order_is_read_from_its_beginning(void **state)
 
 /* ---- loads ---- */
 
-/* The store sorts them as bytes, a service as UTF-16. */
+/* The embedded store orders such keys as bytes, Azure as UTF-16. */
 static void keys_beyond_the_basic_plane_are_moved(void **state)
 {
     (void)state;
@@ -656,8 +661,8 @@ static void keys_beyond_the_basic_plane_are_moved(void **state)
     assert_int_equal(count("OldBlogs"), 4);
 }
 
-/* More pages of others than are read for the sake of one: the second copy is
- * asked for by its key. */
+/* Between two copies are more pages of other entities than are read for one
+ * copy: the second copy is read by its keys. */
 static void copies_far_apart_in_their_partition_are_read_back(void **state)
 {
     struct script_event *asked;
@@ -717,7 +722,7 @@ static void a_dry_run_counts_what_cannot_be_moved(void **state)
 
     (void)state;
     s.quiet = true;
-    hosted_fill(&h, "Blogs", "b", 1100); /* more than a load */
+    hosted_fill(&h, "Blogs", "b", 1100); /* more sources than a load has */
     s.quiet = false;
     put("Blogs", "1", "\"T\":1");
     put("Blogs", "2", "\"T\":1");
@@ -732,7 +737,7 @@ static void put_a_new_one(struct hosted *callbacks)
     hosted_put(callbacks, "Blogs", "new", "1", "\"N\":1");
 }
 
-/* It is not there in both passes. */
+/* The source exists in the second pass only. */
 static void a_source_written_during_a_verification_is_no_difference(
     void **state)
 {

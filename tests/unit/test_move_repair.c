@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A move whose source, copy or both are written by others between the copy and
- * the delete of the source (rules M4 and M5). */
+/* A move whose source or copy is written by others after the source was copied
+ * and before it is deleted (rules M4 and M5). */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -19,7 +19,7 @@
 #include "worker/base/platform.h"
 #include "worker/base/text.h"
 
-#define TRIES 8 /* of one write whose outcome stays unknown */
+#define TRIES 8 /* maximum tries of a write whose outcome stays unknown */
 
 static const char JOBS[] =
     "all: {kind: move, from: {table: Blogs}, to: {table: OldBlogs}}\n"
@@ -101,7 +101,7 @@ static void delete_copy(struct hosted *callbacks)
     hosted_remove(callbacks, "OldBlogs", "a", "1");
 }
 
-/* ---- what is there ---- */
+/* ---- what is stored ---- */
 
 static void check_is(
     const char *table, const char *row_key, const char *properties)
@@ -127,7 +127,7 @@ static void check_no_intent(void)
     s.quiet = false;
 }
 
-/* The source is changed by others before its first delete arrives. */
+/* Others change the source before its first delete is carried out. */
 static void source_changes(void)
 {
     writes = 0;
@@ -139,7 +139,7 @@ static void source_goes(void)
     script_batch(&s, "Blogs", OPERATION_DELETE, 1, 1)->before = delete_source;
 }
 
-/* The n-th write that follows it meets that. */
+/* Sets the outcome of replaces number first to last of the copy. */
 static struct script_event *replace_meets(
     unsigned first, unsigned last, enum tw_err answer, bool unsent)
 {
@@ -205,7 +205,7 @@ static void a_replace_that_stays_unknown_ends_the_attempt_and_both_stay(
         h.err.text, "table OldBlogs: it is unknown whether an entity was "));
     check_is("Blogs", "1", "{\"N\":9}");
     check_is("OldBlogs", "1", "{\"N\":1}");
-    /* The next attempt cannot tell whether the copy is as it was made. */
+    /* The next attempt does not know whether the copy was changed. */
     run("all", RUN_FAILED);
     check_named("Blogs a/1: the source was changed while a move was "
                 "interrupted, and an entity is at the destination: both stay");
@@ -244,7 +244,8 @@ static void a_copy_that_others_change_or_delete_is_not_overwritten(void **state)
     }
 }
 
-/* Also one that was written back as it is: its ETag is not this run's. */
+/* Others have written the copy back unchanged: its ETag is not the run's any
+ * more. */
 static void a_copy_that_is_not_read_back_as_it_was_replaced_stays(void **state)
 {
     static const struct {
@@ -272,7 +273,7 @@ static void a_copy_that_is_not_read_back_as_it_was_replaced_stays(void **state)
     }
 }
 
-/* What the repair asks and is refused: nothing is decided. */
+/* A request of the repair is refused: then nothing is decided. */
 static void a_refusal_during_a_repair_is_an_outage_and_loses_nothing(
     void **state)
 {
@@ -313,7 +314,8 @@ static void a_changed_source_that_cannot_be_read_is_an_outage(void **state)
 
     (void)state;
     source_changes();
-    /* The first read is the batch writer's, of what the delete met. */
+    /* The first read is made by the batch writer, after the conflict of the
+     * delete. */
     event = script_call(&s, CALL_GET, "Blogs", 1, 1);
     event->after = refuse_reads_of_the_source;
     run("all", RUN_OUTAGE);
@@ -321,7 +323,7 @@ static void a_changed_source_that_cannot_be_read_is_an_outage(void **state)
     check_is("OldBlogs", "1", "{\"N\":1}");
 }
 
-/* ---- the source is deleted then ---- */
+/* ---- after that the source is deleted ---- */
 
 static void a_delete_that_was_not_carried_out_is_sent_again(void **state)
 {
@@ -380,8 +382,8 @@ static void what_an_unknown_delete_met_and_cannot_be_read_is_an_outage(
     check_is("OldBlogs", "1", "{\"N\":9}");
 }
 
-/* It may be the source again that a client has written anew after the delete:
- * a copy that were taken away would lose the older value. */
+/* A client may have written the source again after the delete: if its copy were
+ * deleted, the older value would be lost. */
 static void
 a_source_that_is_written_beside_an_unknown_delete_stays_with_its_copy(
     void **state)
@@ -409,7 +411,8 @@ static void a_source_that_a_client_deletes_during_the_repair_takes_its_copy(
     assert_int_equal(h.failed, 0);
 }
 
-/* Between what the batch writer has met and what the repair reads. */
+/* The source is deleted after the batch writer has read it, and before the
+ * repair reads it. */
 static void a_source_that_goes_before_it_is_read_takes_its_copy(void **state)
 {
     (void)state;
@@ -420,8 +423,8 @@ static void a_source_that_goes_before_it_is_read_takes_its_copy(void **state)
     check_is("OldBlogs", "1", "none");
 }
 
-/* A writer that is faster five times is left to the next round, without a copy
- * meanwhile. */
+/* After five changes during the repair the source is left to the next round;
+ * meanwhile it has no copy. */
 static void a_source_that_is_written_again_and_again_is_moved_in_a_later_round(
     void **state)
 {
@@ -464,7 +467,8 @@ static void a_copy_that_others_changed_is_not_deleted_and_both_are_named(
     check_is("OldBlogs", "1", "{\"N\":7}");
 }
 
-/* The source is gone: what others have written at the destination is theirs. */
+/* The source is deleted: an entity that others have written at the destination
+ * stays. */
 static void a_copy_that_others_changed_outlives_its_source(void **state)
 {
     (void)state;
@@ -507,13 +511,13 @@ static void the_delete_of_a_copy_that_is_refused_is_an_outage(void **state)
     delete_meets("OldBlogs", 1, 1, TW_REFUSED, true);
     run("all", RUN_OUTAGE);
     check_is("OldBlogs", "1", "{\"N\":1}");
-    /* `leaving` is stored: the source is known to have been confirmed, and its
-     * delete may have been this run's own. */
+    /* `leaving` is stored: the pair was confirmed, and the run itself may have
+     * deleted the source. */
     run("all", RUN_SUCCEEDED);
     check_is("OldBlogs", "1", "{\"N\":1}");
 }
 
-/* ---- what is not provably the run's own ---- */
+/* ---- copies that are not provably the run's own ---- */
 
 static void after_an_unknown_insert_a_changed_source_and_its_copy_both_stay(
     void **state)

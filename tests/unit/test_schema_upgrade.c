@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The kind schema-upgrade on a store in memory: rounds, phases, what is kept
- * beside the ledger, verify, and attempts that end anywhere. */
+/* The kind schema-upgrade on a store in memory: rounds, phases, the rows beside
+ * the ledger, verify, and attempts that end anywhere. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -53,7 +53,7 @@ static int tear_down(void **state)
     return 0;
 }
 
-/* A run of its own, in one attempt. */
+/* Makes a new run, in one attempt. */
 static enum run_end run(const char *phase)
 {
     hosted_forget(&h, phase ? phase : "r");
@@ -142,12 +142,12 @@ static void what_cannot_be_converted_is_named_and_the_rest_is_done(void **state)
     assert_non_null(strstr(h.err.text, "1 entity cannot be brought"));
     check("2", "{\"Rating\":\"none\"}");
     check("3", AS_NEW);
-    assert_int_equal(h.behind, 0); /* named ones never are (rule A2) */
+    assert_int_equal(h.behind, 0); /* failed entities never are (rule A2) */
     hosted_replace(&h, "Blogs", "p", "2", "\"Rating\":\"5\"");
     assert_int_equal(hosted_attempt(&h, "blogs", ""), RUN_SUCCEEDED);
 }
 
-/* Index rows belong to the copy that keeps them. */
+/* Index rows belong to the copy job that wrote them. */
 static void index_rows_are_skipped(void **state)
 {
     struct exchange exchange = {.deadline = NULL};
@@ -218,7 +218,7 @@ static void writers_that_never_rest_leave_a_run_behind(void **state)
 }
 
 static struct faulty faulty;
-static void (*meddle)(void); /* what a writer does before the first batch */
+static void (*meddle)(void); /* another writer, before the first batch */
 
 static void before_batch(void *ctx, const struct batch *batch)
 {
@@ -315,7 +315,7 @@ static void a_following_run_waits_between_rounds_until_finish(void **state)
 
 /* ---- expand and contract ---- */
 
-/* Loss 3 of the former rules: old release, after the last round of expand. */
+/* The old release edits an entity after the last round of expand. */
 static void an_edit_after_expand_survives_contract(void **state)
 {
     (void)state;
@@ -326,7 +326,7 @@ static void an_edit_after_expand_survives_contract(void **state)
     assert_true(holds("1", "\"Text\":\"t\""));
     assert_true(holds("1", "\"Body\":\"t\""));
     assert_true(holds("1", "\"Legacy\":true"));
-    /* It replaces the whole entity, and knows nothing of Body. */
+    /* The old release replaces the whole entity, and so removes Body. */
     hosted_replace(&h, "Blogs", "p", "1", "\"Text\":\"replaced\",\"Rating\":4");
     hosted_replace(
         &h, "Blogs", "p", "2", "\"Text\":\"replaced\",\"V\":2,\"Rating\":4");
@@ -372,7 +372,7 @@ static void changed_steps_are_refused_once_they_were_applied(void **state)
 
     (void)state;
     assert_int_equal(run(NULL), RUN_SUCCEEDED);
-    assert_int_equal(steps_stored(), 0); /* nothing was written */
+    assert_int_equal(steps_stored(), 0); /* no entity was written */
     put("1", AS_OLD);
     assert_int_equal(run(NULL), RUN_SUCCEEDED);
     assert_int_equal(steps_stored(), 1);
@@ -492,7 +492,7 @@ static void verify(const char *phase)
     pool_client_free(request_pool);
 }
 
-/* How many of what was found has that word in it; -1: there is no such. */
+/* The count of the difference whose description has word; -1: none has it. */
 static int64_t found(const char *word)
 {
     for (size_t i = 0; i < verification.count; i++)
@@ -527,7 +527,7 @@ static void verify_finds_what_is_below_the_newest_version(void **state)
     arena_done(&verification.arena);
 }
 
-/* U9 */
+/* Rule U9. */
 static void verify_compares_what_steps_make(void **state)
 {
     (void)state;
@@ -586,7 +586,7 @@ static enum fault repair_before_second_reading(
 
 static struct store *inner;
 
-/* One is repaired, and a writer stores another. */
+/* Another writer repairs one entity, and stores another that differs. */
 static void repair(void)
 {
     struct store *outer = h.store;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What a schema upgrade keeps between attempts. */
+/* The checkpoint of a schema upgrade. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* One entity to the newest version, without a run, and examples of it. */
+/* Conversion of single entities to the newest version, without a run, and
+ * generated examples. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

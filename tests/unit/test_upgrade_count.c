@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What a dry run says of an upgrade. */
+/* The dry run of an upgrade. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

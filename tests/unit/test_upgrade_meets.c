@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* An upgrade whose entities, and what it keeps beside the ledger, are written
- * by others meanwhile; and what its verification and dry run say. */
+/* An upgrade whose entities, or whose rows beside the ledger, are written by
+ * others meanwhile; and the texts of its verification and dry run. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -129,7 +129,7 @@ static void run(const char *job, const char *phase, enum run_end wanted)
         fail_msg("%s: %d: %s\n%s", job, h.end, h.err.text, reports);
 }
 
-/* Somebody does that before the entity's first write arrives. */
+/* Calls what() before the first write of the entity is carried out. */
 static void before_the_write(void (*what)(struct hosted *h), enum run_end end)
 {
     put("Blogs", "1", B "\"Text\":\"x\"");
@@ -189,8 +189,8 @@ static void an_entity_that_on_error_skips_now_is_counted(void **state)
     assert_int_equal(h.skipped, 1);
 }
 
-/* Rule U8: the digest of a step is stored before the step is carried out, also
- * where a version comes into play by what a write has met. */
+/* Rule U8: the digest of a version is stored before its steps are carried out,
+ * also if only a conflict shows that the steps of this version are needed. */
 static void refuse_digests(struct hosted *callbacks)
 {
     struct script_event *event =
@@ -204,7 +204,7 @@ static void refuse_digests(struct hosted *callbacks)
 static void no_step_is_carried_out_before_its_digest_is_stored(void **state)
 {
     (void)state;
-    put("Blogs", "1", B "\"V\":3"); /* version 4 alone is missing */
+    put("Blogs", "1", B "\"V\":3"); /* only version 4 is missing */
     script_batch(&s, "Blogs", OPERATION_REPLACE, 1, 1)->before = refuse_digests;
     run("u", "all", RUN_OUTAGE);
     check_is("Blogs", "1", "{\"T\":\"b\",\"Text\":\"x\",\"V\":1}");
@@ -214,7 +214,7 @@ static void no_step_is_carried_out_before_its_digest_is_stored(void **state)
     check_is("Blogs", "1", "{\"T\":\"b\",\"V\":4,\"Body\":\"x\",\"S\":1}");
 }
 
-/* ---- what is kept beside the ledger ---- */
+/* ---- rows beside the ledger ---- */
 
 static void lose(
     const char *table, enum operation_type type, unsigned last, bool unsent)
@@ -255,7 +255,7 @@ static void an_expand_that_cannot_say_how_far_it_is_ends_the_attempt(
     check_is("Names", "1", "{\"Body\":\"x\",\"V\":2}");
 }
 
-/* Rewrites the row that says how far the expand is. */
+/* Replaces the row with the state of the expand. */
 static void edit_expand_row(const char *properties)
 {
     struct scan_request request = {.table = "TablewardRuns",
@@ -291,7 +291,7 @@ static void contract_says_how_far_the_expand_is_behind(void **state)
         {"\"Version\":2,\"Behind\":2", "the expand / ended with 2 entities"},
         {"\"Version\":2,\"Behind\":-1", "has not ended"},
     };
-    /* Another version's, or one that says nothing of it. */
+    /* Of another version, or without a valid Behind. */
     static const char *const none[] = {"\"Version\":1,\"Behind\":5",
         "\"Behind\":5", "\"Version\":\"2\",\"Behind\":5", "\"Version\":2",
         "\"Version\":2,\"Behind\":\"x\"", "\"Version\":2,\"Behind\":0"};
@@ -312,7 +312,7 @@ static void contract_says_how_far_the_expand_is_behind(void **state)
     check_is("Names", "1", "{\"Body\":\"x\",\"V\":2}");
 }
 
-/* Contract without any expand: nothing is known that would forbid it. */
+/* Contract without any expand: no row forbids it. */
 static void contract_without_an_expand_brings_all_to_the_newest(void **state)
 {
     (void)state;
@@ -321,8 +321,8 @@ static void contract_without_an_expand_brings_all_to_the_newest(void **state)
     check_is("Names", "1", "{\"Body\":\"x\",\"V\":2}");
 }
 
-/* A table is known by its account, or by the store's name in the configuration
- * where the store cannot tell it. */
+/* The rows name a table by its account, or by the store's name in the
+ * configuration if the store does not know its account. */
 static void the_steps_of_a_table_are_known_in_whatever_way_it_is_named(
     void **state)
 {
@@ -376,7 +376,8 @@ static void versions_that_the_document_lacks_are_counted(void **state)
                                    "`versions:` does not contain; unchanged"));
 }
 
-/* A whole number is one, whatever its type; any other is at no version. */
+/* A number without a fraction is a version, whatever its type; another value is
+ * at no version. */
 static void a_version_may_be_of_any_type_of_number(void **state)
 {
     static const struct {
@@ -420,7 +421,8 @@ static void a_version_may_be_beyond_32_bits(void **state)
         "Names", "2", "{\"V@odata.type\":\"Edm.Int64\",\"V\":\"4000000000\"}");
 }
 
-/* What a step behind takes away, or makes anew, is no rest of an older one. */
+/* A property that a later step removes or makes again is not reported as a
+ * leftover of an older step. */
 static void what_a_later_step_names_is_no_rest(void **state)
 {
     (void)state;
@@ -520,7 +522,8 @@ static void verify_names_the_first_five_of_many(void **state)
     arena_done(&all.arena);
 }
 
-/* It has the version, and no run may decide which of its values stands. */
+/* The entity is at the newest version, and a run cannot decide which of its two
+ * values is kept. */
 static void verify_counts_what_a_run_would_name(void **state)
 {
     struct job_verification all = {.count = 0};
@@ -598,8 +601,8 @@ static void a_record_is_read_whole_or_not_at_all(void **state)
     buf_done(&text);
 }
 
-/* A record of another document has pairs of no step: none of them is found, and
- * one that is full takes no more. */
+/* The pairs of a record of another document belong to no step: none of them is
+ * found, and a full record takes no more pairs. */
 static void a_record_that_is_full_takes_no_pair(void **state)
 {
     static struct record record = {.count = UPGRADE_MAX_STEPS};
@@ -649,7 +652,7 @@ static void a_checkpoint_without_one_of_its_counts_is_a_new_run(void **state)
     mem_free(text);
 }
 
-/* In no order there is no place to go on from. */
+/* A store without key order has no position to continue from. */
 static void a_store_without_order_is_read_again_from_its_beginning(void **state)
 {
     (void)state;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What is wrong in a schema-upgrade job, part by part, and where; the examples
- * of jobs of many shapes. */
+/* The problems of a schema-upgrade job, part by part, with their positions; and
+ * the examples of jobs of many shapes. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -73,7 +73,7 @@ static void a_job_that_lacks_a_part_is_refused(void **state)
     all_refused(bad, COUNT(bad));
 }
 
-/* One more than may be. */
+/* One more than the maximum. */
 static void too_many_versions_or_steps_are_refused(void **state)
 {
     struct buf text;
@@ -141,8 +141,8 @@ static void a_step_is_refused_for_each_of_its_parts(void **state)
     all_refused(bad, COUNT(bad));
 }
 
-/* A text from the environment is not looked at where the variable is not
- * set: only a run needs it. */
+/* A value from an environment variable that is not set is not checked: only a
+ * run needs it. */
 static void a_value_may_come_from_the_environment(void **state)
 {
     struct loading l;
@@ -209,7 +209,8 @@ static unsigned column_of(const char *template)
     return column;
 }
 
-/* It is the place where the template reads it, and none that looks like it. */
+/* The column is where the template reads the property, and not where a text
+ * only looks like its name. */
 static void what_is_gone_is_shown_where_it_is_read(void **state)
 {
     static const char *const templates[] = {"x{A}", "A {A}", "{{A}} {A}",
@@ -224,7 +225,7 @@ static void what_is_gone_is_shown_where_it_is_read(void **state)
         const char *last = strrchr(templates[i], 'A');
         unsigned offset = 0;
 
-        /* Columns are of characters. */
+        /* Columns count characters, not bytes. */
         for (const char *at = templates[i]; at < last; at++)
             offset += ((unsigned char)*at & 0xc0) != 0x80;
         if (column_of(templates[i]) != plain - 1 + offset)
@@ -306,7 +307,7 @@ struct seen {
     size_t count, limit;
 };
 
-/* What is shown after is what conversion makes of what is shown before. */
+/* `after` must be what the conversion makes of `before`. */
 static enum tw_err see(void *ctx, const struct entity *before,
     const struct entity *after, struct err *err)
 {
@@ -349,7 +350,7 @@ static enum tw_err examples(
 static void there_are_examples_of_jobs_of_every_shape(void **state)
 {
     static const char *const jobs[] = {
-        /* no filter; what one step makes another one reads */
+        /* no filter; a step reads what another step makes */
         HEAD "    - set: {property: A, type: Edm.Guid, value: "
              "\"12345678-0000-4000-8000-000000000000\"}\n"
              "    - add: {property: B, type: Edm.Binary, value: AAEC}\n" SECOND
@@ -357,7 +358,7 @@ static void there_are_examples_of_jobs_of_every_shape(void **state)
              "\"{lower(Title)}{upper(Title)}\"}\n"
              "    - rename: {property: B, to: D}\n"
              "    - add: {property: E, type: Edm.String, value: \"{C}\"}\n",
-        /* a filter of several words, one of which a step reads */
+        /* a filter with several properties, one of which a step reads */
         TOP "  filter: \"(Kind_1 eq 'x' and Title eq 'y') or N gt 3\"\n" VERSION
             "  versions:\n  - to: 2\n    steps:\n"
             "    - add: {property: S, type: Edm.String, value: \"{Title}\"}\n",
@@ -376,11 +377,12 @@ static void there_are_examples_of_jobs_of_every_shape(void **state)
         TOP "  version: {property: V, absent: -5000000000}\n"
             "  versions:\n  - {to: -4000000000, steps: [remove: {property: "
             "A}]}\n  - {to: 1, steps: [remove: {property: B}]}\n",
-        /* absent lies between the versions: nothing leads to the first */
+        /* `absent` is between the versions, so no entity is below the first */
         TOP "  version: {property: V, absent: 3}\n"
             "  versions:\n  - {to: 3, steps: [remove: {property: A}]}\n"
             "  - {to: 4, steps: [remove: {property: B}]}\n",
-        /* absent is the newest: only older ones say theirs */
+        /* `absent` is the newest version: only entities at older versions have
+           the version property */
         TOP "  version: {property: V, absent: 2}\n"
             "  versions:\n  - {to: 1, steps: [remove: {property: A}]}\n"
             "  - {to: 2, steps: [remove: {property: B}]}\n",
@@ -395,8 +397,7 @@ static void there_are_examples_of_jobs_of_every_shape(void **state)
     }
 }
 
-/* Each example is one that the job selects. Where none can be made it says so.
- */
+/* The job selects each example. If none can be made, the error says so. */
 static void a_job_without_examples_says_so(void **state)
 {
     static const char *const jobs[] = {TOP

@@ -19,7 +19,7 @@
 
 #define COUNT(table) (sizeof(table) / sizeof((table)[0]))
 
-/* Steps begin in line 7. */
+/* The steps begin in line 7. */
 #define TOP                                                                    \
     "up:\n"                                                                    \
     "  kind: schema-upgrade\n"                                                 \
@@ -245,7 +245,7 @@ static void steps_that_do_not_go_together_are_refused(void **state)
     loading_done(&l);
 }
 
-/* U6 */
+/* Rule U6. */
 static void a_version_that_makes_and_removes_a_name_is_refused(void **state)
 {
     static const struct refusal BAD[] = {
@@ -271,7 +271,7 @@ static void a_version_that_makes_and_removes_a_name_is_refused(void **state)
     loading_done(&l);
 }
 
-/* Else each round would go through both types again. */
+/* Otherwise each round would convert to both types again. */
 static void a_version_that_gives_a_property_two_types_is_refused(void **state)
 {
     static const struct refusal BAD[] = {
@@ -296,8 +296,8 @@ static void a_version_that_gives_a_property_two_types_is_refused(void **state)
     loading_done(&l);
 }
 
-/* What the rename brings has a type of its own, which the next round would
- * convert, or with `on_error: null` remove. */
+/* The renamed property has its own type, which the next round would convert;
+ * with `on_error: null` the next round could remove the property. */
 static void a_retype_before_its_property_is_made_is_refused(void **state)
 {
     static const struct refusal BAD[] = {
@@ -344,7 +344,7 @@ static void a_table_has_one_document(void **state)
     loading_done(&l);
 }
 
-/* U8 */
+/* Rule U8. */
 static void a_digest_is_of_what_steps_do(void **state)
 {
     static const struct {

@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Expand and contract beside two releases: all histories of up to four writes
+/* Expand and contract beside two releases: all histories of up to four writes
  * and three rounds, for each of seven ways in which an old release may write an
- * entity, and six groups of ways in which a new one may (tests/support/
- * releases.h). Each write has a value of its own. Nothing that was written may
- * be lost: it is there, or a later write overwrote it; and after contract it is
- * in the new property, unless the entity was named.
- */
+ * entity, and for six groups of ways in which a new release may write it
+ * (tests/support/releases.h). Each write has a value of its own. No written
+ * value may be lost: it is stored, or a later write overwrote it; and after
+ * contract it is in the new property, unless the entity was reported. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -27,7 +25,7 @@
 struct state {
     struct release_state is;
     int writes, rounds, end; /* so far */
-    int before;              /* how it came about: for the report */
+    int before;              /* index of the state before, for the report */
     const char *what;
 };
 
@@ -43,9 +41,10 @@ struct search {
 
 static const struct run_args NO_ARGS = {.count = 0};
 
-/* ---- states that were met ---- */
+/* ---- states that were reached ---- */
 
-/* The members that make a state what it is: integers alone. */
+/* Two states are equal if the bytes before `before` are equal: all of them are
+ * integers. */
 #define KEY_BYTES offsetof(struct state, before)
 
 static size_t hash_of(const struct state *state)
@@ -212,7 +211,8 @@ static void done(struct search *s)
     hosted_done(&s->hosted);
 }
 
-/* One way of an old release, and a group of a new one's. */
+/* Searches with each way of the old release and each group of ways of the new
+ * one. */
 static void search_all(const char *job, bool lossy)
 {
     struct search s;

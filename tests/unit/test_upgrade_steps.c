@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What an upgrade makes of one entity: the steps, and rules U1 to U5 and U7
+/* What an upgrade does to one entity: the steps, and the rules U1 to U5 and U7
  * between expand and contract. */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -106,7 +106,7 @@ static void stays(struct bench *b, enum upgrade_phase phase)
         fail_msg("outcome %d: %s", (int)outcome, b->err.text);
 }
 
-/* It is named, with the step and the reason. */
+/* Checks that the entity fails, and that err has this step and reason. */
 static void fails(struct bench *b, enum upgrade_phase phase, const char *step,
     const char *why)
 {
@@ -116,7 +116,7 @@ static void fails(struct bench *b, enum upgrade_phase phase, const char *step,
         fail_msg("'%s' does not say '%s'", b->err.text, why);
 }
 
-/* json: NULL: absent. */
+/* Checks the value of a property; json NULL: the property is absent. */
 static void has(struct bench *b, const char *name, const char *json)
 {
     const struct property *is = entity_find(&b->entity, slice_of(name));
@@ -393,7 +393,7 @@ static void begin_expanded(struct bench *b, const char *on_difference)
     assert_true(is_recorded(b));
 }
 
-/* U1 */
+/* Rule U1. */
 static void each_pair_has_digests_of_its_own(void **state)
 {
     struct bench b;
@@ -407,7 +407,8 @@ static void each_pair_has_digests_of_its_own(void **state)
     assert_string_equal(record.pairs[0].old_digest, record.pairs[0].new_digest);
     assert_string_not_equal(
         record.pairs[1].old_digest, record.pairs[1].new_digest);
-    /* The old release writes one pair, the new one another. */
+    /* The old release writes one pair of properties, the new release another
+     * pair. */
     merge(&b, "\"T\":\"t2\",\"N\":5");
     changes(&b, UPGRADE_EXPAND);
     has(&b, "B", "\"t2\"");
@@ -419,7 +420,7 @@ static void each_pair_has_digests_of_its_own(void **state)
     done(&b);
 }
 
-/* U1 */
+/* Rule U1. */
 static void absence_has_a_digest(void **state)
 {
     struct bench b;
@@ -432,14 +433,14 @@ static void absence_has_a_digest(void **state)
     assert_true(record_read(&b.entity, &b.arena, &record));
     assert_string_equal(record.pairs[1].old_digest, "absent");
     assert_string_equal(record.pairs[1].new_digest, "absent");
-    /* Written since, by the old release only. */
+    /* Since then only the old release has written. */
     merge(&b, "\"O\":\"3\"");
     changes(&b, UPGRADE_CONTRACT);
     has(&b, "N", "3");
     done(&b);
 }
 
-/* U2 */
+/* Rule U2. */
 static void a_merged_old_version_repeats_no_step(void **state)
 {
     struct bench b;
@@ -460,7 +461,7 @@ static void a_merged_old_version_repeats_no_step(void **state)
     done(&b);
 }
 
-/* U2: (a conversion in place would be made twice, and lose) */
+/* Rule U2: a conversion in place that is made twice could lose information. */
 static void a_retype_in_place_is_not_made_again(void **state)
 {
     struct bench b;
@@ -478,14 +479,14 @@ static void a_retype_in_place_is_not_made_again(void **state)
     merge(&b, "\"R\":4.5,\"V\":1");
     changes(&b, UPGRADE_EXPAND);
     has(&b, "R", "4.5");
-    /* The old release again, of its own type. */
+    /* The old release writes again, with its own type. */
     merge(&b, "\"R\":5");
     changes(&b, UPGRADE_EXPAND);
     has(&b, "R", "5.0");
     done(&b);
 }
 
-/* U3 */
+/* Rule U3. */
 static void the_old_value_alone_is_converted_again(void **state)
 {
     static const enum upgrade_phase PHASES[] = {
@@ -509,7 +510,7 @@ static void the_old_value_alone_is_converted_again(void **state)
     }
 }
 
-/* U3 */
+/* Rule U3. */
 static void the_new_value_alone_stays(void **state)
 {
     struct bench b;
@@ -524,7 +525,7 @@ static void the_new_value_alone_stays(void **state)
     done(&b);
 }
 
-/* U3 */
+/* Rule U3. */
 static void both_written_is_for_on_difference(void **state)
 {
     static const struct {
@@ -554,7 +555,7 @@ static void both_written_is_for_on_difference(void **state)
     }
 }
 
-/* U3 */
+/* Rule U3. */
 static void both_written_alike_is_no_difference(void **state)
 {
     struct bench b;
@@ -569,7 +570,8 @@ static void both_written_alike_is_no_difference(void **state)
     done(&b);
 }
 
-/* U3: the old release has cleared it, or the new one has dropped it. */
+/* Rule U3: the old release has cleared the property, or the new release has
+ * removed it. */
 static void an_old_property_that_is_gone_is_a_difference(void **state)
 {
     struct bench b;
@@ -579,20 +581,21 @@ static void an_old_property_that_is_gone_is_a_difference(void **state)
     drop(&b, "T");
     fails(&b, UPGRADE_CONTRACT, "version 2, rename T", "T and B");
     has(&b, "B", "\"t\"");
-    drop(&b, "B"); /* both gone: it was removed */
+    drop(&b, "B"); /* both properties are absent: the value was removed */
     changes(&b, UPGRADE_CONTRACT);
     has(&b, "B", NULL);
     done(&b);
 }
 
-/* U4 */
+/* Rule U4. */
 static void without_a_record_the_old_value_is_converted(void **state)
 {
     struct bench b;
 
     (void)state;
     begin_expanded(&b, "fail");
-    replace(&b, "\"T\":\"t2\",\"V\":2"); /* the version that it has read */
+    /* V has the value that the writer has read. */
+    replace(&b, "\"T\":\"t2\",\"V\":2");
     changes(&b, UPGRADE_EXPAND);
     has(&b, "B", "\"t2\"");
     has(&b, "T", "\"t2\"");
@@ -605,7 +608,7 @@ static void without_a_record_the_old_value_is_converted(void **state)
     done(&b);
 }
 
-/* U4 */
+/* Rule U4. */
 static void without_a_record_equal_values_are_recorded(void **state)
 {
     struct bench b;
@@ -621,7 +624,7 @@ static void without_a_record_equal_values_are_recorded(void **state)
     done(&b);
 }
 
-/* U4 */
+/* Rule U4. */
 static void without_a_record_different_values_are_a_difference(void **state)
 {
     static const struct {
@@ -651,7 +654,7 @@ static void without_a_record_different_values_are_a_difference(void **state)
     }
 }
 
-/* U4 */
+/* Rule U4. */
 static void an_entity_of_the_new_release_alone_is_done(void **state)
 {
     struct bench b;
@@ -665,7 +668,7 @@ static void an_entity_of_the_new_release_alone_is_done(void **state)
     done(&b);
 }
 
-/* U5 */
+/* Rule U5. */
 #define TWO_RELEASES                                                           \
     "  versions:\n"                                                            \
     "  - {to: 2, steps: [rename: {property: A, to: B}]}\n"
@@ -680,7 +683,7 @@ static void a_version_is_left_only_when_it_is_settled(void **state)
     changes(&first, UPGRADE_EXPAND);
     begin(&b,
         TWO_RELEASES "  - {to: 3, steps: [rename: {property: B, to: C}]}\n");
-    /* The last write of the release before, seen by no round. */
+    /* The last write of the previous release, which no round has read. */
     entity_copy(&b.entity, &b.arena, &first.entity);
     merge(&b, "\"A\":\"a2\"");
     changes(&b, UPGRADE_EXPAND);
@@ -697,7 +700,7 @@ static void a_version_is_left_only_when_it_is_settled(void **state)
     done(&first);
 }
 
-/* U5: the version was advanced by a release's own write. */
+/* Rule U5: a release itself has advanced the version of the entity. */
 static void a_version_that_was_left_is_settled_too(void **state)
 {
     struct bench first, b;
@@ -718,7 +721,7 @@ static void a_version_that_was_left_is_settled_too(void **state)
     done(&first);
 }
 
-/* U7 */
+/* Rule U7. */
 static void a_value_that_is_back_counts_as_not_written(void **state)
 {
     struct bench b;
@@ -733,7 +736,7 @@ static void a_value_that_is_back_counts_as_not_written(void **state)
     done(&b);
 }
 
-/* Loss 3: an edit of the old release after the last round of expand. */
+/* The old release edits an entity after the last round of expand. */
 static void an_edit_of_the_old_release_survives_contract(void **state)
 {
     struct bench b;
@@ -785,7 +788,7 @@ static void a_record_that_cannot_be_read_counts_as_none(void **state)
     }
 }
 
-/* In one write: another round finds nothing to do. */
+/* The upgrade replaces it in its one write: another round changes nothing. */
 static void a_record_that_cannot_be_read_goes_with_the_upgrade(void **state)
 {
     struct bench b;

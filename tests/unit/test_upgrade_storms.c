@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Expand, two releases that write meanwhile and between, and contract; over a
+ * Expand, two releases that write during and after it, and contract, over a
  * store that fails at random, with attempts that are stopped or killed
- * anywhere. What writers were told is stored is kept in a plain list, and no
- * write of it may be lost (tests/support/releases.h); an entity that is not
- * brought to its end is named.
+ * anywhere. A list has every write that was acknowledged; none of them may be
+ * lost (tests/support/releases.h). An entity that cannot be brought to the
+ * newest version is reported.
  *
  *   TABLEWARD_SEEDS=5000  that many storms instead of the everyday number
  *   TABLEWARD_SEED=17     only that storm
@@ -35,9 +35,10 @@
 #define THINGS 12
 #define SAVES_MAX 8
 #define ATTEMPTS_MAX 200
-#define STORMY_ATTEMPTS 15 /* then the weather clears, so that it ends */
+/* After so many attempts no request fails, so that the storm ends. */
+#define STORMY_ATTEMPTS 15
 
-/* One entity, and what its writers were told. */
+/* One entity, and the writes that were acknowledged. */
 struct thing {
     char row_key[8];
     struct release_state is;
@@ -50,15 +51,15 @@ struct storm {
     struct store *stores[1];
     struct releases *releases;
     struct thing things[THINGS];
-    enum release_way ways[1 + RELEASE_GROUP_MAX]; /* the old one's first */
+    enum release_way ways[1 + RELEASE_GROUP_MAX]; /* first: the old release */
     size_t way_count;
-    unsigned write_share; /* of a thousand requests */
+    unsigned write_share; /* writes before a request, in thousandths */
     bool old_writes, new_writes;
-    bool converted; /* a round of expand has been there */
-    int value;      /* the next one */
+    bool converted; /* a round of expand has read the entity */
+    int value;      /* the next value to write */
     uint64_t seed, dice;
     unsigned faulty_share;
-    bool clear; /* nothing fails any more */
+    bool clear; /* no request fails any more */
     unsigned asked, kill_at;
     bool killed;
     char *saves[SAVES_MAX];
@@ -129,7 +130,7 @@ static void judge(struct storm *s, struct thing *thing, enum release_end end)
         complain(s, lost, thing->row_key);
 }
 
-/* The ETag is of this very moment: a write is acknowledged. */
+/* The ETag is read right before the write, so the write succeeds. */
 static void write_one(struct storm *s, uint64_t *dice)
 {
     struct thing *thing = &s->things[roll(dice, THINGS)];
@@ -156,11 +157,11 @@ static void write_one(struct storm *s, uint64_t *dice)
     page_done(&page);
 }
 
-/* ---- the weather ---- */
+/* ---- faults ---- */
 
 #define PICK(dice, list) list[roll((dice), sizeof(list) / sizeof((list)[0]))]
 
-/* Of every request of the run; the faulty store's lock is held. */
+/* Called for every request of the run; the lock of the faulty store is held. */
 static enum fault weather(void *context, enum store_call call, unsigned n)
 {
     static const enum fault SCANS[] = {FAULT_BUSY, FAULT_ERROR,
@@ -205,7 +206,7 @@ static void keep_save(struct hosted *h)
     s->saves[at] = mem_format("%s", h->checkpoint);
 }
 
-/* A killed attempt has saved one of its last checkpoints, or none. */
+/* After a kill the ledger has one of the last checkpoints, or none. */
 static void forget_some(struct storm *s)
 {
     unsigned newest = s->saved < SAVES_MAX ? s->saved : SAVES_MAX;
@@ -229,7 +230,7 @@ static void name_failed(struct hosted *h, const struct run_failure *failure)
         complain(s, "it is named without a step", "a failure");
 }
 
-/* One attempt: stopped somewhere, killed somewhere, or let run. */
+/* Makes one attempt, which is stopped or killed somewhere, or not. */
 static enum run_end attempt(struct storm *s)
 {
     unsigned way = s->clear ? 0 : roll(&s->dice, 3);
@@ -246,7 +247,7 @@ static enum run_end attempt(struct storm *s)
     return RUN_LEASE_LOST;
 }
 
-/* False: it ended failed. */
+/* Makes attempts until the run ends. False: the run has failed. */
 static bool run(struct storm *s, const char *phase, bool stormy)
 {
     unsigned attempts = 0;
@@ -354,8 +355,8 @@ static void judge_all(struct storm *s, bool contracted)
     }
 }
 
-/* The old release is gone, and what it left is converted: contract needs a
- * round of expand that is not behind. */
+/* The old release does not write any more. Runs expand until nothing is behind,
+ * as contract needs it. */
 static void expand_to_the_end(struct storm *s)
 {
     bool writes = s->new_writes;
@@ -380,7 +381,7 @@ static void play(struct storm *s)
     judge_all(s, false);
     s->old_writes = false;
     expand_to_the_end(s);
-    /* The last writes of the old release, which no round of expand has seen. */
+    /* The last writes of the old release, which no round of expand has read. */
     s->old_writes = true;
     write_between(s, 10);
     s->old_writes = false;
