@@ -32,7 +32,7 @@ struct copying_rename {
 };
 
 /* An entry `name: value` of `set:`. {type: Edm.Guid, value: "..."} names the
- * type of the property. Otherwise the YAML scalar has the type: true is a
+ * type of the property. Otherwise the YAML scalar decides the type: true is a
  * Boolean, 5 an Int32 (Int64 if larger), 1.5 a Double, and quoted or other text
  * a String. */
 struct copying_set {

@@ -17,9 +17,9 @@ struct entity;
 struct copy_visitor {
     void *ctx;
 
-    /* source: called by copy_scan_sources() for each selected source and each
-     * entry of `to:`, which makes copy of source. entry: index of the entry.
-     * copy NULL: the copy cannot be made; why has the reason. */
+    /* source: called by copy_scan_sources() for each selected source, once for
+     * each entry of `to:`. entry: index of the entry. copy: the copy that the
+     * entry makes of source; NULL: it cannot be made; why has the reason. */
     enum tw_err (*source)(void *ctx, const struct entity *source, size_t entry,
         const struct entity *copy, const char *why);
 

@@ -181,8 +181,9 @@ enum copy_source_state {
                      the source */
 };
 
-/* copy_source_state: source is the entity at the source keys in `is`; NULL:
- * none exists. */
+/* copy_source_state: the state of the source of an own copy. is:
+ * TablewardSource of the copy. source: the entity at the source keys in `is`;
+ * NULL: none exists. */
 enum copy_source_state copy_source_state(struct copy_work *work,
     const struct source *is, const struct entity *source);
 

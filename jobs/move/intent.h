@@ -44,8 +44,8 @@ struct store;
 
 #define INTENTS_PARTITION "!intents"
 #define INTENT_MAX_CHUNKS 99
-/* The Format that this version writes. A newer version wrote any intent with a
- * higher Format; such an intent is left unchanged. */
+/* The Format that this version of tableward writes. An intent with a higher
+ * Format was written by a newer version, and is left unchanged. */
 #define INTENT_FORMAT 1
 
 /* A table, identified independently of the store's name in the

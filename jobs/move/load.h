@@ -104,8 +104,8 @@ struct pair *move_load_find(
     const struct load *load, struct slice partition_key, struct slice row_key);
 
 /* move_load_add: add a pair. Call if move_load_find() finds no pair with the
- * destination key copy_keys. copy must live in load->bodies; NULL for a pair
- * read from an intent. */
+ * keys copy_keys at the destination. copy must live in load->bodies; NULL for a
+ * pair read from an intent. */
 struct pair *move_load_add(struct load *load, const struct keys *source,
     struct slice source_etag, const struct keys *copy_keys,
     const struct entity *copy);

@@ -146,7 +146,7 @@ static enum tw_err replace_copy(struct repair *r, const struct entity *copy)
 
         if (outcome != TW_OK && !unknown)
             return outcome == TW_NOT_FOUND ? TW_CONFLICT : outcome;
-        outcome = find_side(r, PAIR_COPY); /* also to compare the content */
+        outcome = find_side(r, PAIR_COPY); /* compares the digests too */
         if (outcome != TW_OK)
             return outcome;
         if (unknown && found_has(pair, pair->etags[PAIR_COPY]))
@@ -165,8 +165,8 @@ static enum tw_err replace_copy(struct repair *r, const struct entity *copy)
 
 /* ---- the source ---- */
 
-/* Makes the copy of the current source. False: the source has no copy at this
- * key any more, and a later round decides. */
+/* Makes the copy of the current source. False: the source no longer has a copy
+ * with these keys, and a later round decides. */
 static bool make_copy(struct repair *r, const struct entity *source,
     struct arena *arena, struct entity *ret)
 {

@@ -157,7 +157,8 @@ static enum tw_err refuse_changed(const struct upgrade_version *version,
         version->number, SLICE_ARG(at), SLICE_ARG(job), SLICE_ARG(run));
 }
 
-/* Call when row is read: compare its digest with the version's digest. */
+/* Call when row is read: compare its digest, if the row exists, with the digest
+ * of the version's present steps. */
 static enum tw_err check_version(struct applied *applied, size_t index,
     const struct row *row, struct err *err)
 {

@@ -70,7 +70,7 @@ enum upgrade_on_error {
 /* What happens to an entity whose old and new property were both written since
  * expand. */
 enum upgrade_on_difference {
-    UPGRADE_DIFFERENCE_FAILS, /* the entity is unchanged and has failed */
+    UPGRADE_DIFFERENCE_FAILS, /* the entity is unchanged and counts as failed */
     UPGRADE_DIFFERENCE_OLD,   /* the old value is converted again */
     UPGRADE_DIFFERENCE_NEW,   /* the new value is kept */
 };

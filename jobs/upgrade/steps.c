@@ -395,7 +395,9 @@ static enum end run_version(
 
 /* ---- a version that the entity has reached ---- */
 
-/* An old and a new property, and their recorded digests. */
+/* An old and a new property, and their recorded digests. To settle a pair is to
+ * decide which value the new property gets: the value that it has, or the old
+ * value, converted again. */
 struct pair {
     const struct upgrade_step *step;
     const struct record_pair *was; /* recorded digests; NULL: none (rule U4) */
@@ -563,7 +565,7 @@ static void keep_record(struct work *work, struct record *record)
     for (size_t i = 0; i < record->count; i++)
         any = any || strcmp(record->pairs[i].old_digest, "absent") != 0;
     if (!any)
-        return; /* a release that knows only the new properties wrote it */
+        return; /* a release without the old properties wrote the entity */
     record->version = work->version->number;
     property = record_property(record, work->arena);
     put(work, &property);

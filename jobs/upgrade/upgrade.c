@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * schema-upgrade: brings every entity of a table to the newest version of its
- * document.
+ * schema-upgrade: brings every entity of a table to the newest version of the
+ * job's document of versions (rules.h).
  *
  * Meanwhile, releases of the application read and write entities in old and new
  * shapes. So no decision depends on a filter of the service, because such a
