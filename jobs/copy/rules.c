@@ -224,11 +224,12 @@ void copy_rules_explain(const struct copy_rules *rules, struct buf *to)
     }
     buf_add_format(to,
         "if an entity that is no copy of this job has the keys of a copy, %s\n"
-        "delete copies of this job whose source is gone, is no longer selected "
-        "or has other copy keys\n"
+        "delete copies of this job whose source does not exist, is no longer "
+        "selected, or makes a copy with other keys\n"
         "repeat %s\n",
         CONFLICT[rules->on_conflict],
         rules->follow ? "rounds until `finish`"
-                      : "rounds until one takes under a minute or no longer "
-                        "gets much shorter; then compare both sides once more");
+                      : "rounds until a round takes under a minute, or more "
+                        "than half as long as the one before; then compare "
+                        "both sides once more");
 }

@@ -123,6 +123,7 @@ void upgrade_explain(const struct upgrade *upgrade, struct buf *to)
     buf_add_text(to,
         upgrade->follow
             ? "read again, in rounds, until `finish`\n"
-            : "read again, in rounds, until a round takes under a minute or no "
-              "longer gets much shorter; then read everything once more\n");
+            : "read again, in rounds, until a round takes under a minute, or "
+              "more than half as long as the one before; then read everything "
+              "once more\n");
 }

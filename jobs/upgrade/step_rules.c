@@ -94,8 +94,8 @@ bool step_rules_check_name(
     for (size_t i = 0; i < COUNT(SYSTEM); i++)
         if (slice_is(name, SYSTEM[i])) {
             problems_add(loader->problems, mark,
-                "%s cannot be changed: an upgrade changes properties, neither "
-                "keys nor Timestamp",
+                "%s cannot be changed: an upgrade changes properties, but not "
+                "keys or Timestamp",
                 SYSTEM[i]);
             return false;
         }

@@ -124,10 +124,10 @@ static void a_job_explains_itself(void **state)
         "TablewardSource, in\n  Copies: PartitionKey of the source, RowKey "
         "\"{N}\"\nif an entity that is no copy of this job has the keys of a "
         "copy, the source is reported as failed, and the run fails at its "
-        "end\ndelete copies of "
-        "this job whose source is gone, is no longer selected or has other "
-        "copy keys\nrepeat rounds until one takes under a minute or no longer "
-        "gets much shorter; then compare both sides once more\n");
+        "end\ndelete copies of this job whose source does not exist, is no "
+        "longer selected, or makes a copy with other keys\nrepeat rounds until "
+        "a round takes under a minute, or more than half as long as the one "
+        "before; then compare both sides once more\n");
     buf_done(&text);
     loading_done(&l);
 }
