@@ -118,7 +118,7 @@ static const struct {
         "or account with key_file, sas_file or identity"},
     {"azure: {key_file: b}\n", 1, 8, "key_file needs the key account too"},
     {"azure:\n  connection_string: x\n  account: abc\n", 3, 12,
-        "account is for key_file, sas_file or identity; a connection "
+        "account is only for key_file, sas_file or identity; a connection "
         "string contains the account already"},
     {"azure: {account: My_Account, key_file: b}\n", 1, 18,
         "account must be 3 to 24 lower-case letters and digits, not "
@@ -133,7 +133,7 @@ static const struct {
     {"azure: {account: abc, identity: managed, client_id: me}\n", 1, 53,
         "client_id must be a GUID, as the portal shows it, not 'me'"},
     {"azure: {account: abc, key_file: a, client_id: " CLIENT "}\n", 1, 47,
-        "client_id is for identity"},
+        "client_id is only for identity"},
     {"azure: {account: abc, identity: managed, allow_http: true}\n", 1, 33,
         "allow_http cannot be used with identity: an access token is sent "
         "only over https, or to this host"},
@@ -141,7 +141,7 @@ static const struct {
         "endpoint_suffix must be a name such as core.windows.net, not 'a/b'"},
     {"azure: {connection_string: x, endpoint_suffix: core.windows.net}\n", 1,
         48,
-        "endpoint_suffix is for account; a connection string contains it "
+        "endpoint_suffix is only for account; a connection string contains it "
         "already"},
     {"azure: {connection_string: x, allow_http: yes}\n", 1, 43,
         "allow_http must be true or false, not 'yes'"},
@@ -181,8 +181,8 @@ static void an_unset_variable_is_an_error_only_at_opening(void **state)
     assert_string_equal(config->unset, "NOT_SET_HERE");
     assert_int_equal(store_open(config, &store, &err), TW_INVALID);
     assert_string_equal(err.text,
-        "store cloud: the environment variable NOT_SET_HERE, which it needs, "
-        "is not set");
+        "store cloud: the environment variable NOT_SET_HERE, which its "
+        "configuration names, is not set");
     assert_null(store);
 }
 

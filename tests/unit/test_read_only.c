@@ -173,7 +173,7 @@ static void no_table_is_created(void **state)
     struct scene *s = *state;
 
     assert_refused(s, store_create_table(s->store, &s->exchange, "Others"),
-        "no table is created");
+        "a table cannot be created");
 }
 
 /* One operation on an entity that is there. */
@@ -195,7 +195,7 @@ static void try_operation(
         operation.entity.etag = arena_copy(&arena, s->page.entities[0].etag);
     }
     assert_refused(s, store_batch(s->store, &s->exchange, &batch, &result),
-        "no entity is written");
+        "an entity cannot be written");
     assert_int_equal(result.failed, 1);
     arena_done(&arena);
 }
@@ -215,7 +215,7 @@ static void no_queue_is_created(void **state)
     struct scene *s = *state;
 
     assert_refused(s, store_queue_create(s->store, &s->exchange, "other"),
-        "no queue is created");
+        "a queue cannot be created");
 }
 
 static void no_message_is_put_or_taken(void **state)
@@ -225,10 +225,10 @@ static void no_message_is_put_or_taken(void **state)
     assert_refused(s,
         store_queue_put(
             s->store, &s->exchange, QUEUE, slice_of("more"), 0, &s->messages),
-        "no message is put");
+        "a message cannot be put");
     assert_refused(s,
         store_queue_get(s->store, &s->exchange, QUEUE, 1, 30, &s->messages),
-        "no message is taken");
+        "a message cannot be taken");
 }
 
 /* A message that was given out before stays as it is, and its
@@ -253,12 +253,12 @@ static void no_message_is_renewed_or_deleted(void **state)
     assert_int_equal(
         store_queue_renew(s->store, &s->exchange, QUEUE, id, receipt, 0),
         TW_INVALID);
-    assert_non_null(strstr(s->exchange.err.text, "no message is hidden"));
+    assert_non_null(strstr(s->exchange.err.text, "a message cannot be hidden"));
     assert_string_equal(receipt, before);
     assert_int_equal(store_queue_delete(
                          s->store, &s->exchange, QUEUE, id, slice_of(receipt)),
         TW_INVALID);
-    assert_non_null(strstr(s->exchange.err.text, "no message is deleted"));
+    assert_non_null(strstr(s->exchange.err.text, "a message cannot be deleted"));
     assert_int_equal(
         store_queue_peek(s->store, &s->exchange, QUEUE, 1, &s->messages),
         TW_OK);

@@ -243,9 +243,9 @@ static bool is_next(double value, struct canonical_digits *digits)
 }
 
 /*
- * Above a power of two the neighbour of a Double is twice as far as below it:
- * there the nearest decimal may denote another Double, and the next decimal
- * denote value.
+ * The next Double above a power of two is twice as far away as the next one
+ * below. So the decimal number of some length that is nearest to a power of two
+ * may denote the Double below, while the next decimal number denotes value.
  */
 void canonical_digits(double value, struct canonical_digits *ret)
 {

@@ -15,8 +15,9 @@ struct lease_clock;
 
 struct deadline {
     _Atomic int64_t at_ms; /* platform_boot_ms(); PLATFORM_NEVER: no deadline */
-    _Atomic bool shut;  /* closed for good: lease lost, or attempt given up */
-    int64_t request_ms; /* maximum duration of one request */
+    _Atomic bool shut;     /* closed for good, because the lease is lost or the
+                              attempt was given up */
+    int64_t request_ms;    /* maximum duration of one request */
     struct lease_clock *clock; /* borrowed; NULL: none */
     bool renews; /* this deadline is for lease renewals: it is open even while
                     the clock is in doubt */
@@ -37,7 +38,8 @@ void deadline_init(
 /* deadline_request_ms: a quarter of the visibility timeout, 1 s .. 35 s. */
 int64_t deadline_request_ms(int64_t visibility_timeout_ms);
 
-/* deadline_move: set the deadline (the renewer only; earlier or later). */
+/* deadline_move: set an earlier or later deadline. Only the renewer calls it.
+ */
 void deadline_move(struct deadline *deadline, int64_t deadline_ms);
 
 /* deadline_watch: from now on the deadline is also closed while responses show
@@ -48,8 +50,8 @@ void deadline_watch(
 /* deadline_close: no further request starts, for good. */
 void deadline_close(struct deadline *deadline);
 
-/* deadline_is_open: may a request start at now_ms? There must be time for a
- * whole request. NULL is always open. */
+/* deadline_is_open: may a request start at now_ms? False also if the time that
+ * is left is shorter than a whole request. NULL is always open. */
 bool deadline_is_open(const struct deadline *deadline, int64_t now_ms);
 
 /*

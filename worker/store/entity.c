@@ -99,7 +99,7 @@ static const struct {
     struct slice name; /* NUL-terminated */
     bool (*is)(enum json_type type, struct slice text);
     const char *wanted; /* describes valid values, for messages */
-    bool annotated;     /* the JSON alone does not show the type */
+    bool annotated;     /* the JSON value alone does not show the type */
     size_t bytes;       /* size counted by the service; 0: it varies */
 } types[] = {
     [EDM_BINARY] = {NAME("Edm.Binary"), is_binary, "a base64 string", true, 0},
@@ -164,8 +164,9 @@ static bool has_at_sign(struct slice name)
     return name.len > 0 && memchr(name.at, '@', name.len) != NULL;
 }
 
-/* The member whose type "<name>@odata.type" gives: directly after it (the
- * service), directly before (the SDKs), or anywhere. */
+/* The index of the member `name`, whose type the annotation "<name>@odata.type"
+ * at `index` gives. The member is directly after the annotation (the service),
+ * directly before it (the SDKs), or anywhere. */
 static size_t find_owner(
     const struct reading *in, size_t index, struct slice name)
 {
@@ -178,8 +179,8 @@ static size_t find_owner(
 }
 
 /* Finds the types of all members of an entity first, so that its properties are
- * read in one pass. A name with an @ is no property's: property names are
- * identifiers. */
+ * read in one pass. A name with an @ is not the name of a property, because
+ * property names are identifiers. */
 static void find_types(const struct reading *in)
 {
     const size_t suffix = sizeof(TYPE_SUFFIX) - 1;
@@ -216,8 +217,8 @@ static enum tw_err fail_property(const struct reading *in, struct slice name,
     return TW_INVALID;
 }
 
-/* The field for a member that is a key, ETag or Timestamp; NULL: the member is
- * no field. */
+/* The field of entity for a member that is a key, the ETag or Timestamp; NULL:
+ * the member is a property. */
 static struct slice *field_of(struct entity *entity, struct slice name)
 {
     if (slice_is(name, "PartitionKey"))
@@ -289,9 +290,9 @@ static enum tw_err find_type(
     return TW_OK;
 }
 
-/* The value as received; but a number, time, GUID or base64 with escapes is
- * stored without them, because it is parsed in place. No character of such a
- * value needs an escape. */
+/* The value as received. But a number, time, GUID or base64 that was written
+ * with escapes is stored without the escapes, because it is parsed in place. No
+ * character of such a value needs an escape. */
 static enum tw_err read_property(
     const struct reading *in, size_t index, struct property *ret)
 {
@@ -642,8 +643,8 @@ void entity_init(struct entity *entity, struct arena *arena,
     };
 }
 
-/* The element for a property of that name, in a new array: the former array may
- * be shared with a plain copy of the struct. */
+/* The element for a property of that name, in a new array, because the old
+ * array may be shared with a copy of *entity. */
 static struct property *place_for(
     struct entity *entity, struct arena *arena, struct slice name)
 {
@@ -750,7 +751,8 @@ void entity_set_datetime(
     set_json(entity, arena, name, EDM_DATETIME, slice_of(json));
 }
 
-/* A copy that preserves the difference between empty and absent. */
+/* A copy in arena; at stays NULL if slice.at is NULL, which means that the
+ * value is absent. */
 static struct slice copied(struct arena *arena, struct slice slice)
 {
     return slice.at ? arena_copy(arena, slice) : slice;

@@ -40,7 +40,7 @@ bool edm_type_named(struct slice name, enum edm_type *ret);
 /* Maximum number of properties of an entity that is read:
  * ENTITY_MAX_PROPERTIES, both keys and Timestamp; no store keeps more. */
 #define ENTITY_MAX_READ_PROPERTIES 255
-#define ENTITY_MAX_VALUE_BYTES (64 * 1024) /* size of one String or Binary */
+#define ENTITY_MAX_VALUE_BYTES (64 * 1024) /* of one String or Binary */
 #define ENTITY_MAX_KEY_UNITS 512           /* of one key, in UTF-16 units */
 /* Size of one key in UTF-8: room for 512 UTF-16 units, and for the larger limit
  * of Cosmos DB. */
@@ -134,8 +134,8 @@ bool property_equal(const struct property *a, const struct property *b);
  * values? Keys and further properties are ignored. */
 bool entity_has_all(const struct entity *entity, const struct entity *wanted);
 
-/* entity_without: entity without the property `name`. The list of properties is
- * a new one in arena; all else is borrowed from entity. */
+/* entity_without: entity without the property `name`. Only the list of
+ * properties is new, in arena; everything in it is borrowed from entity. */
 struct entity entity_without(
     const struct entity *entity, struct slice name, struct arena *arena);
 

@@ -65,7 +65,7 @@ static char peek(const struct parser *in)
     return at_end(in) ? '\0' : in->text.at[in->at];
 }
 
-/* strchr alone finds a NUL in every set. */
+/* Excludes NUL, which strchr() finds at the end of every set. */
 static bool is_one_of(char c, const char *set)
 {
     return c != '\0' && strchr(set, c) != NULL;
@@ -116,7 +116,8 @@ static bool take_char(struct parser *in, char c)
     return true;
 }
 
-/* Reads the text between quotes at the current position, '' as '. */
+/* Reads the text between quotes at the current position, in which '' stands for
+ * '. */
 static enum tw_err read_quoted(struct parser *in, struct slice *ret)
 {
     size_t start = in->at++;
@@ -197,7 +198,7 @@ static const struct {
     {"datetime", read_datetime,
         "a datetime is written datetime'2024-01-01T00:00:00Z'"},
     {"guid", read_guid,
-        "a guid is written guid'' with 8-4-4-4-12 hexadecimal digits"},
+        "a guid is written guid'01234567-89ab-cdef-0123-456789abcdef'"},
     {"X", read_binary, "a binary is written X'0aff', two digits a byte"},
     {"binary", read_binary,
         "a binary is written binary'0aff', two digits a byte"},
@@ -208,7 +209,8 @@ static struct slice peek_number(const struct parser *in)
 {
     size_t end = in->at;
 
-    if (in->text.at[end] == '-') /* the caller checked that the text goes on */
+    if (in->text.at[end] ==
+        '-') /* the caller checked that a character follows */
         end++;
     while (end < in->text.len &&
            (is_word_char(in->text.at[end]) || in->text.at[end] == '.' ||

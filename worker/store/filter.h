@@ -30,9 +30,9 @@ struct filter; /* lives in the arena of filter_parse(); immutable */
 #define FILTER_MAX_COMPARISONS 15
 
 /*
- * filter_parse: on an error err has its column, counted from 1. An empty text
- * is the filter that matches everything. PartitionKey, RowKey and Timestamp are
- * properties.
+ * filter_parse: on an error err has the column of the error, counted from 1. An
+ * empty text is the filter that matches everything. PartitionKey, RowKey and
+ * Timestamp are properties.
  */
 TW_MUST_USE enum tw_err filter_parse(struct slice text, struct arena *arena,
     const struct filter **ret, struct err *err);

@@ -7,11 +7,12 @@
  * of Date's second less the time of sending) and a lower bound (Date less the
  * time of arrival). The number is the least upper bound so far. If a lower
  * bound exceeds the number by more than the clocks of the store's servers may
- * differ, the machine was paused: that is a jump, and the number starts over.
+ * differ, the machine was paused: this counts as a jump, and the number starts
+ * over.
  *
- * Clocks also drift, a quartz by less than 1 in 1,000. So a bound grows by 1 in
- * 1,024 of the time since its response. It is stored as its value at boot time
- * 0, so that bounds of different times can be compared.
+ * Clocks also drift, those with a quartz by less than 1 in 1,000. So a bound
+ * grows by 1 in 1,024 of the time since its response. It is stored as its value
+ * at boot time 0, so that bounds of different times can be compared.
  */
 #include "worker/store/lease_clock.h"
 

@@ -40,8 +40,8 @@ enum meter_outcome {
     METER_CONFLICT,
     METER_UNKNOWN,     /* sent, no response */
     METER_THROTTLED,   /* 429 or 503 */
-    METER_BUSY,        /* another response that says: later */
-    METER_UNREACHABLE, /* no response, and certainly not done */
+    METER_BUSY,        /* another response that allows a later try */
+    METER_UNREACHABLE, /* no response, and certainly not carried out */
     METER_REFUSED,
     METER_FORBIDDEN,
     METER_INVALID,

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * One entry of `stores:`. For all kinds of credentials an azure store is opened
- * from a connection string. Files are read when the store is opened, not with
- * the configuration, so that `check` and `jobs` need no files.
+ * One entry of `stores:`. An azure store is opened from a connection string,
+ * which is composed here if the credential is of another kind. Files are read
+ * when the store is opened, not with the configuration, so that `check` and
+ * `jobs` need no files.
  */
 #include "worker/store/open.h"
 
@@ -100,8 +101,8 @@ struct loading {
     struct problems *problems;
 };
 
-/* Reads a text, which may name an environment variable that is not set before
- * the store is opened. False: the text is absent or wrong. */
+/* Reads a text. A variable in it that is not set is an error only when the
+ * store is opened (config->unset). False: the text is absent or wrong. */
 static bool load_text(const struct loading *loading,
     const struct yaml_node *node, const char *key, struct slice *ret)
 {
@@ -212,7 +213,8 @@ static void load_client_id(
             "a GUID, as the portal shows it");
 }
 
-/* The rules for the keys that stand beside a credential. */
+/* Checks the keys that are valid only together with key_file, sas_file or
+ * identity. */
 static void check_account(const struct loading *loading,
     const struct yaml_node *map, const struct azure_nodes *nodes)
 {
@@ -227,23 +229,23 @@ static void check_account(const struct loading *loading,
             problems, map->mark, "%s needs the key account too", wants);
     else if (nodes->account && has_string)
         problems_add(problems, nodes->account->mark,
-            "account is for key_file, sas_file or identity; a connection "
+            "account is only for key_file, sas_file or identity; a connection "
             "string contains the account already");
     else if (nodes->endpoint_suffix && !nodes->account)
         problems_add(problems, nodes->endpoint_suffix->mark,
-            "endpoint_suffix is for account; a connection string contains it "
-            "already");
+            "endpoint_suffix is only for account; a connection string "
+            "contains it already");
     if (nodes->client_id && !nodes->identity)
         problems_add(
-            problems, nodes->client_id->mark, "client_id is for identity");
+            problems, nodes->client_id->mark, "client_id is only for identity");
     if (nodes->identity && nodes->allow_http)
         problems_add(problems, nodes->identity->mark,
             "allow_http cannot be used with identity: an access token is sent "
             "only over https, or to this host");
 }
 
-/* Exactly one of the ways to give credentials must be used. A connection string
- * beside identity only names endpoints. */
+/* Exactly one kind of credential must be given. With identity, a connection
+ * string is allowed too: it only names the endpoints. */
 static void check_way(const struct loading *loading,
     const struct yaml_node *map, const struct azure_nodes *nodes)
 {
@@ -334,7 +336,8 @@ static struct slice trim(struct slice text)
     return text;
 }
 
-/* The characters of a credential. Any other character means a wrong file. */
+/* Has text only the characters that a credential has? Otherwise it is the wrong
+ * file. */
 static bool is_one_line(struct slice text)
 {
     for (size_t i = 0; i < text.len; i++)
@@ -343,7 +346,8 @@ static bool is_one_line(struct slice text)
     return true;
 }
 
-/* The only line of a credential's file, trimmed, in room. */
+/* Reads the only line of a credential's file into room. *ret: that line,
+ * trimmed. */
 static enum tw_err read_secret(const char *key, struct slice path,
     char room[SECRET_MAX], struct slice *ret, struct err *err)
 {
@@ -373,7 +377,7 @@ static struct slice suffix_of(const struct store_config *config)
                                            : slice_of(SUFFIX);
 }
 
-/* Puts the bare key into AccountName=...;AccountKey=... */
+/* Composes AccountName=...;AccountKey=... with the key in secret. */
 static enum tw_err compose_with_key(const struct store_config *config,
     struct slice key, char to[CONNECTION_STRING_MAX], struct slice *ret,
     struct err *err)
@@ -419,7 +423,8 @@ static enum tw_err compose_with_sas(const struct store_config *config,
     return TW_OK;
 }
 
-/* An identity needs the endpoints alone. */
+/* Composes a connection string without a credential: requests of an identity
+ * need only the endpoints. */
 static void compose_without_secret(const struct store_config *config,
     char to[CONNECTION_STRING_MAX], struct slice *ret)
 {
@@ -492,7 +497,8 @@ static enum tw_err open_store(const struct store_config *config,
 
     if (config->unset != NULL)
         code = err_fail(err, TW_INVALID,
-            "the environment variable %s, which it needs, is not set",
+            "the environment variable %s, which its configuration names, is "
+            "not set",
             config->unset);
     else if (config->is_azure)
         code = open_azure(config, ret, err);

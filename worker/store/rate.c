@@ -44,8 +44,9 @@
 #define GROWTH_CONFIRMED (1.0 / 8)
 #define CALM 250
 /* A rate that starts at the limit and grows by g with each request is refused
- * after sqrt(2 / g) requests; in fact the rate starts somewhat lower. A refusal
- * before TOO_SOON times sqrt(2 / g) requests is not explained by a limit. */
+ * after sqrt(2 / g) requests; the rate in fact starts somewhat below the limit.
+ * A refusal before TOO_SOON times sqrt(2 / g) requests is not explained by a
+ * limit. */
 #define TOO_SOON 1.0
 #define GROWTH_TOO_SOON 3
 /* Factors of growth for a response to a request that was in flight at a
@@ -94,14 +95,14 @@ static double tokens_at(const struct rate *rate, int64_t now_ms)
     return tokens < rate->per_s * BURST_S ? tokens : rate->per_s * BURST_S;
 }
 
-/* The part of the time since the last fill without spare tokens. */
+/* For how much of the time since tokens was computed there were no spare
+ * tokens, in ms. */
 static double busy_ms(const struct rate *rate, int64_t now_ms)
 {
     double since_ms = (double)(now_ms - rate->filled_ms);
     double full_ms =
         MS_PER_S *
-        (SPARE_S -
-            rate->tokens / rate->per_s); /* until there are spare tokens */
+        (SPARE_S - rate->tokens / rate->per_s); /* until there are some */
 
     if (full_ms < 0)
         return 0;
@@ -242,13 +243,14 @@ static void grow(struct rate *rate, double by)
         rate->growth = GROWTH_LEAST;
 }
 
-/* In seconds: how far one large request may have exceeded the limit. */
+/* How many seconds of the limit the largest request takes: by so much the
+ * service's bucket may be in debt. */
 static double debt_s(const struct rate *rate, double per_s)
 {
     return rate->largest / per_s;
 }
 
-/* Starts limiting: the limit is known only to be about per_s. */
+/* Limits the rate from now on, to about per_s, which is a first estimate. */
 static void begin(
     struct rate *rate, double per_s, int64_t now_ms, double pause_s)
 {

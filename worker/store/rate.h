@@ -13,9 +13,9 @@
  * Limited: at a refusal the service's own bucket is empty. So what the service
  * served between two refusals flowed into that bucket meanwhile, and the limit
  * is that amount divided by the time. Each refusal sets the rate to this limit;
- * between refusals each served request raises it a little. Refusals that are
- * too early for such a limit are random, and the rate rises faster. If the
- * measured limit is far below its first estimate, there is no limit: the
+ * between refusals each served request raises it a little. A refusal that is
+ * too early for such a limit counts as random, and the rate rises faster. If
+ * the measured limit is far below its first estimate, there is no limit: the
  * service refuses the same share at any rate. The rate becomes open again, and
  * it takes twice as many refusals to limit it.
  *
@@ -40,7 +40,7 @@ struct rate {
     bool limited;
     double per_s;       /* the limit, entities a second; used while limited */
     double tokens;      /* a request may start while this is not negative */
-    int64_t filled_ms;  /* time of the last count of tokens */
+    int64_t filled_ms;  /* when tokens was last computed */
     double growth;      /* share of per_s added by each served request */
     double first;       /* the first estimate of the limit */
     double measured;    /* the limit as last measured */
@@ -89,7 +89,7 @@ struct rate_answer {
     unsigned expected;       /* as given to rate_send() */
     unsigned entities;       /* number actually read or written */
     bool refused; /* throttled; the expected entities count as sent */
-    bool served;  /* if neither refused nor served: the rate is not changed */
+    bool served;  /* neither refused nor served: the rate does not change */
     bool silent;  /* no response: too many may be in flight */
 };
 void rate_answered(struct rate *rate, const struct rate_answer *answer);

@@ -30,8 +30,8 @@ struct rate_account {
     const struct store *store; /* the only store, if identity is NULL */
     uint64_t number;           /* in order of creation */
     struct rate rate;
-    struct rate learned; /* rate of the partition that was refused last; all
-                            partitions have equal limits */
+    struct rate learned; /* rate of the partition that was refused last, which
+                            is the first estimate for all others */
     struct {
         uint64_t partition;
         bool refused;

@@ -5,13 +5,13 @@
  * How work moves between threads: a task waits in its client's list. Every
  * event that may let a task start (a submit, the end of an exchange, a due
  * time) calls dispatch(), which takes startable tasks, client by client, and
- * gives each to an idle request thread, or to a new one while there are fewer
- * than configured. The most recently idle thread is used first: its connection
- * is open, and no more threads exist than were ever needed at once. A task
- * whose caller waits for it (request_pool_call()) is given back to the caller,
- * who makes the exchange: this saves two thread switches. If tasks wait for a
- * time, one idle request thread, the timer, sleeps until the first of them is
- * due.
+ * gives each to an idle request thread or, while there are fewer threads than
+ * configured, to a new one. The most recently idle thread is used first: its
+ * connection is open, and no more threads exist than were ever needed at once.
+ * A task whose caller waits for it (request_pool_call()) is given back to the
+ * caller, who makes the exchange: this saves two thread switches. If tasks wait
+ * for a time, one idle request thread, the timer, sleeps until the first of
+ * them is due.
  *
  * One lock, request_pool->mutex, guards every field below and the private
  * fields of each task; it is never held during an exchange.
@@ -47,8 +47,8 @@ struct pool_thread {
 
 /* A limit of entities sent a second. */
 struct ceiling {
-    char *job; /* all runs of this job share the ceiling; NULL: all jobs do */
-    int64_t per_s;   /* 0: no limit */
+    char *job;     /* all its runs share the ceiling; NULL: all jobs share it */
+    int64_t per_s; /* 0: no limit */
     int64_t free_us; /* when the ceiling allows the next entities, boot clock */
     struct ceiling *next;
 };
@@ -56,7 +56,7 @@ struct ceiling {
 struct pool_client {
     struct request_pool *request_pool;
     const struct deadline *deadline;
-    const char *traceparent; /* of the run; NULL: none */
+    const char *traceparent; /* the run's traceparent; NULL: none */
     bool watches; /* the stores of the client's tasks are watched for silence */
     const struct store *ledger; /* its tables are not watched for silence */
     struct ceiling *ceiling;    /* ceiling of the client's job; NULL: none */
@@ -66,10 +66,10 @@ struct pool_client {
     size_t running;
     uint64_t ended;
     int64_t requests, throttled;
-    bool indeterminate;     /* a write may still be applied later */
-    int64_t hurry_ms;       /* no task waits beyond this time; PLATFORM_NEVER */
-    int64_t reach_until_ms; /* no retry after this for a service that no request
-                               reached; PLATFORM_NEVER: no limit */
+    bool indeterminate; /* a write may still be applied later */
+    int64_t hurry_ms;   /* see request_pool_hurry(); PLATFORM_NEVER: no hurry */
+    int64_t reach_until_ms; /* see request_pool_reach_until(); PLATFORM_NEVER:
+                               no limit */
     bool stopped;
     struct platform_cond changed; /* signalled when a task ended or was given to
                                      its caller, or the client is stopped */
@@ -311,16 +311,17 @@ static enum silence_end silence_end_of(
                                                        : SILENCE_UNTOLD;
 }
 
-/* A response that serves nothing: busy, a service error, a proxy's page. Not
- * the 409 of a table that is being deleted. */
+/* True: a response that serves nothing (busy, a service error, a proxy's page).
+ * The 409 of a table that is being deleted is none of these. */
 static bool is_useless(const struct exchange *last, enum tw_err outcome)
 {
     return last->http_status != 0 && !retry_is_locked(last) &&
            (outcome == TW_BUSY || outcome == TW_UNKNOWN);
 }
 
-/* A task without a response, or not served, is not tried again while the store
- * refuses requests. */
+/* Records the outcome for the silence of the task's store. If the task had no
+ * response, or was not served, it is not tried again while requests to the
+ * store are refused. */
 static void note_silence(
     struct pool_request *task, enum tw_err outcome, int64_t now_ms)
 {
@@ -368,8 +369,8 @@ static void vacate(struct request_pool *request_pool, struct pool_request *task,
     task->client->running--;
 }
 
-/* The request that was sent earlier, `first` or task; `first` unless the store
- * of task is silent. */
+/* If the store of task is silent, the one of `first` and task that was sent
+ * earlier; otherwise `first`. */
 static const struct pool_request *earlier_in_silence(
     const struct pool_request *first, const struct pool_request *task,
     int64_t now_ms)
@@ -596,8 +597,8 @@ static struct pool_thread *start_pool_thread(struct request_pool *request_pool)
     return pool_thread;
 }
 
-/* give: hand task to its caller, an idle request thread or a new one. Call when
- * fewer tasks than threads are allowed are in flight. */
+/* Hands task to its caller, to an idle request thread or to a new one. Call
+ * when fewer tasks than threads are allowed are in flight. */
 static void give(struct request_pool *request_pool, struct pool_request *task)
 {
     struct pool_thread *pool_thread = request_pool->idle;
@@ -662,7 +663,8 @@ static void dispatch(struct request_pool *request_pool)
         occupy(request_pool, task, now_ms);
         give(request_pool, task);
     }
-    /* A task that becomes due must wait until one in flight ends. */
+    /* No thread is free for a task that becomes due: the next dispatch() is
+     * when a task in flight ends. */
     if (request_pool->busy >= request_pool->count)
         request_pool->due_ms = PLATFORM_NEVER;
     set_timer(request_pool);

@@ -41,8 +41,8 @@ struct pool_request {
     struct store *store; /* target; the rate limit of its account applies */
     uint64_t partition;  /* hash of table and PartitionKey; 0: none */
     unsigned entities;   /* expected number of entities read or written */
-    bool scans; /* the task reads a page: send asks for at most `most` entities
-                 */
+    bool scans;      /* the task reads a page; its send requests at most `most`
+                        entities */
     size_t bytes;    /* memory that the task may use while in flight; counts
                         against REQUEST_POOL_BUDGET_BYTES */
     int64_t from_ms; /* boot clock: the task is not sent before; 0: at once */
@@ -119,13 +119,12 @@ bool request_pool_is_silent(
     struct request_pool *request_pool, const struct store *store);
 
 /* request_pool_rate: the limit that the rate limiter applies to the account of
- * store, or to the partition that was refused last, entities a second; < 0: it
- * knows no limit. */
+ * store, or to the partition that was refused last, entities a second; < 0: no
+ * limit is known. */
 double request_pool_rate(struct request_pool *request_pool,
     const struct store *store, bool of_partition);
 
-/* request_pool_submit: task is borrowed until it is done. The call never
- * blocks. */
+/* request_pool_submit: returns at once; task is borrowed until it is done. */
 void request_pool_submit(struct pool_client *client, struct pool_request *task);
 
 /*
@@ -146,8 +145,9 @@ bool request_pool_done(
     struct pool_client *client, const struct pool_request *task);
 void request_pool_wait(struct pool_client *client, struct pool_request *task);
 
-/* request_pool_wait_any: wait until more than `seen` tasks of this client (0 at
- * first) have ended, or no task is left. Returns how many have ended so far. */
+/* request_pool_wait_any: wait until more than `seen` tasks of this client have
+ * ended, or no task is left. Returns how many have ended so far, which is
+ * `seen` of the next call; 0 in the first call. */
 uint64_t request_pool_wait_any(struct pool_client *client, uint64_t seen);
 
 /* request_pool_call: submit and wait; the exchanges are made on the calling
@@ -175,8 +175,8 @@ void request_pool_hurry(struct pool_client *client, int64_t wait_ms);
  * (Transactions). */
 int64_t request_pool_requests(const struct pool_client *client);
 
-/* request_pool_throttled: number of the client's tries answered with 429 or
- * 503. */
+/* request_pool_throttled: number of tries of the client to which the service
+ * responded 429 or 503. */
 int64_t request_pool_throttled(const struct pool_client *client);
 
 /* request_pool_is_indeterminate: did a write of the client have an
@@ -186,9 +186,10 @@ bool request_pool_is_indeterminate(const struct pool_client *client);
 
 /*
  * pool_client_of: call for the client of a run of job. All runs of the job
- * together send at most max_entities_per_second (0: no limit), or the number
- * set earlier for the job. request_pool_set_ceiling: changes this number, also
- * for running attempts. job NULL: the ceiling of all jobs together.
+ * together send at most max_entities_per_second (0: no limit) or, if
+ * request_pool_set_ceiling() was called for the job, the number given there.
+ * request_pool_set_ceiling: set this number, also for running attempts. job
+ * NULL: set the ceiling of all jobs together.
  */
 void pool_client_of(struct pool_client *client, const char *job,
     int64_t max_entities_per_second);

@@ -62,7 +62,7 @@ int64_t retry_delay_ms(const struct retry *retry, const struct exchange *last);
 struct retry_limits {
     const struct deadline *deadline; /* NULL: none */
     int64_t until_ms;                /* no try starts later; boot clock */
-    int64_t unanswered_ms; /* until_ms if the last try had no response */
+    int64_t unanswered_ms; /* like until_ms, if the last try had no response */
 };
 
 /*
@@ -74,8 +74,9 @@ struct retry_limits {
 bool retry_wait(struct retry *retry, const struct exchange *last,
     const struct retry_limits *limits);
 
-/* One call that a thread makes itself and retries while it was certainly not
- * carried out:
+/*
+ * One call that a thread makes itself and retries as long as it was certainly
+ * not carried out:
  *
  *     struct retry_call call = retry_call(deadline, busy_ms, unanswered_ms);
  *     do

@@ -23,7 +23,8 @@
  *
  * If a store responds but serves nothing (busy, errors, a proxy that cannot
  * reach it) for ten responses and ten seconds, runs cannot use it: after each
- * such response requests are refused for five seconds, until one is served.
+ * such response requests are refused for five seconds, until a request is
+ * served.
  */
 #ifndef TW_STORE_SILENCE_H
 #define TW_STORE_SILENCE_H
@@ -35,7 +36,7 @@
  * query within five seconds, with a continuation if need be. */
 #define SILENCE_LATELY_MS 10000
 /* A store without a response for less than this is not silent. Below a second,
- * because requests in flight check once a second. */
+ * because a request in flight checks this once a second. */
 #define SILENCE_FIRST_MS 900
 /* Multiple of its slowest response time after which a store may be silent. */
 #define SILENCE_SLOWER 3

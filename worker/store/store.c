@@ -102,9 +102,10 @@ static uint32_t next_code_point(uint32_t c)
 }
 
 /*
- * A key above all that begin with prefix: its last code point that has a
- * follower is replaced by the follower, and the rest is dropped. The two keys
- * then differ first in that code point, in the same direction in both orders.
+ * Finds a key above all keys that begin with prefix: the last code point of
+ * prefix that has a follower is replaced by that follower, and what comes after
+ * it is dropped. False: there is no such key. The two keys then differ first in
+ * that code point, in the same direction in both orders.
  */
 static bool bound_above(
     struct slice prefix, struct arena *arena, struct slice *ret)
@@ -213,8 +214,9 @@ static enum tw_err begin(struct exchange *exchange)
         "the deadline has passed; nothing was sent");
 }
 
-/* The last checks before a request is sent. change: what a read-only store
- * refuses, for the error text; NULL: the request changes nothing. */
+/* The last checks before a request is sent. change: the sentence, for the error
+ * text, that says what a read-only store cannot do; NULL: the request changes
+ * nothing. */
 static enum tw_err may_send(struct store *store, enum meter_operation operation,
     struct exchange *exchange, const char *change)
 {
@@ -357,11 +359,12 @@ enum tw_err store_create_table(
     enum tw_err result = begin_table(exchange, table);
 
     return SEND(result, store, METER_CREATE_TABLE, exchange,
-        "no table is created",
+        "a table cannot be created",
         store->ops->create_table(store, exchange, table));
 }
 
-/* A copy in arena: the argument may live in a page that is cleared next. */
+/* Returns a copy in arena, because the texts of `from` may live in the page
+ * that is cleared next. */
 static struct continuation keep(struct continuation from, struct arena *arena)
 {
     if (!from.more)
@@ -524,8 +527,8 @@ enum tw_err store_get(struct store *store, struct exchange *exchange,
 enum tw_err store_check_etag(struct slice etag, struct err *err)
 {
     if (etag.len == 0)
-        return err_fail(
-            err, TW_INVALID, "the operation needs the ETag that was read");
+        return err_fail(err, TW_INVALID,
+            "the operation has no ETag: it needs the one that was read");
     if (slice_is(etag, "*"))
         return err_fail(err, TW_INVALID,
             "the ETag * would overwrite the entity in any state");
@@ -569,14 +572,14 @@ static enum tw_err check_neighbours(
     if (!slice_equal(
             entity->partition_key, batch->operations[0].entity.partition_key))
         return err_fail(err, TW_INVALID,
-            "operation %zu has another PartitionKey than the first; a batch "
-            "has one",
+            "operation %zu has a different PartitionKey than operation 0; all "
+            "operations of a batch must have the same one",
             index);
     for (size_t i = 0; i < index && !ascending; i++) {
         if (slice_equal(entity->row_key, batch->operations[i].entity.row_key))
             return err_fail(err, TW_INVALID,
-                "operations %zu and %zu have the same RowKey; a batch changes "
-                "an entity once",
+                "operations %zu and %zu have the same RowKey; a batch may "
+                "change an entity only once",
                 i, index);
     }
     return TW_OK;
@@ -632,7 +635,8 @@ enum tw_err store_batch(struct store *store, struct exchange *exchange,
     result = begin_table(exchange, batch->table);
     if (result == TW_OK)
         result = check_batch(store, exchange, batch, &ret->failed);
-    return SEND(result, store, METER_BATCH, exchange, "no entity is written",
+    return SEND(result, store, METER_BATCH, exchange,
+        "an entity cannot be written",
         store->ops->batch(store, exchange, batch, ret));
 }
 
@@ -680,7 +684,7 @@ enum tw_err store_queue_create(
     enum tw_err result = begin_queue(store, exchange, queue);
 
     return SEND(result, store, METER_QUEUE_CREATE, exchange,
-        "no queue is created",
+        "a queue cannot be created",
         store->ops->queue_create(store, exchange, queue));
 }
 
@@ -710,8 +714,8 @@ static enum tw_err check_message(struct exchange *exchange, struct slice text)
             text.len);
     if (!xml_carries(text))
         return err_fail(&exchange->err, TW_INVALID,
-            "the message holds bytes that a queue cannot carry as text; send "
-            "it as base64");
+            "the message has characters that a queue cannot carry as text: "
+            "send it as base64");
     return TW_OK;
 }
 
@@ -728,7 +732,8 @@ enum tw_err store_queue_put(struct store *store, struct exchange *exchange,
             "seconds,",
             hide_s, 0, QUEUE_MAX_HIDE_S);
     messages_clear(ret);
-    return SEND(result, store, METER_QUEUE_PUT, exchange, "no message is put",
+    return SEND(result, store, METER_QUEUE_PUT, exchange,
+        "a message cannot be put",
         store->ops->queue_put(store, exchange, queue, text, hide_s, ret));
 }
 
@@ -745,12 +750,14 @@ enum tw_err store_queue_get(struct store *store, struct exchange *exchange,
         result = check_number(exchange, "the visibility timeout in seconds",
             visibility_timeout_s, 1, QUEUE_MAX_HIDE_S);
     messages_clear(ret);
-    return SEND(result, store, METER_QUEUE_GET, exchange, "no message is taken",
+    return SEND(result, store, METER_QUEUE_GET, exchange,
+        "a message cannot be taken",
         store->ops->queue_get(
             store, exchange, queue, count, visibility_timeout_s, ret));
 }
 
-/* Checks message id and pop receipt, which become parts of a URL. */
+/* Checks the message id and the pop receipt, because they become parts of a
+ * URL. */
 static enum tw_err check_receipt(
     struct exchange *exchange, struct slice id, struct slice pop_receipt)
 {
@@ -774,7 +781,7 @@ enum tw_err store_queue_renew(struct store *store, struct exchange *exchange,
         result = check_number(exchange, "the visibility timeout in seconds",
             hide_s, 0, QUEUE_MAX_HIDE_S);
     return SEND(result, store, METER_QUEUE_RENEW, exchange,
-        "no message is hidden",
+        "a message cannot be hidden",
         store->ops->queue_renew(
             store, exchange, queue, id, pop_receipt, hide_s));
 }
@@ -787,7 +794,7 @@ enum tw_err store_queue_delete(struct store *store, struct exchange *exchange,
     if (result == TW_OK)
         result = check_receipt(exchange, id, pop_receipt);
     return SEND(result, store, METER_QUEUE_DELETE, exchange,
-        "no message is deleted",
+        "a message cannot be deleted",
         store->ops->queue_delete(store, exchange, queue, id, pop_receipt));
 }
 

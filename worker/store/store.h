@@ -41,12 +41,12 @@
  */
 struct exchange {
     const struct deadline *deadline; /* borrowed; NULL: there is no deadline */
-    const char *traceparent; /* of the run, for the service's own logs: at most
-                                TRACEPARENT_LEN bytes of a W3C traceparent;
-                                borrowed; NULL: none */
-    int64_t sent_ms;         /* platform_boot_ms() at sending; 0: not sent */
-    int64_t began_ms;        /* platform_boot_ms() when the store was given the
-                                request; sending may have waited */
+    const char
+        *traceparent; /* the run's W3C traceparent, for the service's own logs:
+                         at most TRACEPARENT_LEN bytes; borrowed; NULL: none */
+    int64_t sent_ms;  /* platform_boot_ms() at sending; 0: not sent */
+    int64_t began_ms; /* platform_boot_ms() when the store was given the
+                         request, which may be sent later */
     int64_t date_ticks; /* the service's clock in the response; 0: no response.
                            Azure's Date has whole seconds */
     int64_t retry_after_ms; /* the service's Retry-After; -1: none */
@@ -80,9 +80,9 @@ struct store_capabilities {
     const char *endpoint; /* two stores with the same endpoint (ignoring case)
                              have the same tables; NULL: shared with no other
                              store. Lives as long as the store */
-    const char *acts_as; /* the identity whose access tokens the requests carry,
-                            for people; NULL: none. Lives as long as the store
-                          */
+    const char *acts_as;  /* description, for messages, of the identity whose
+                             access tokens the requests carry; NULL: none. Lives
+                             as long as the store */
     const char *identity; /* permanent and unique, equal under any configured
                              name. At most STORE_IDENTITY_MAX bytes, no secret;
                              NULL: unknown. Lives as long as the store */
@@ -113,7 +113,7 @@ struct key_range key_range_between(
 /* key_range_has: is key in range, in UTF-16 order? */
 bool key_range_has(const struct key_range *range, struct slice key);
 
-/* The service's continuation token, opaque. Without more: the beginning of a
+/* The service's continuation token, opaque. more is false: the beginning of a
  * scan, or no further page. */
 struct continuation {
     struct slice partition_key, row_key; /* NextPartitionKey, NextRowKey */
@@ -138,9 +138,9 @@ struct scan_request {
                          without ETag and properties, regardless of the filter;
                          false: such an entity fails the scan */
     struct continuation from; /* start; .more false: from the beginning */
-    /* Called at most once, on the calling thread, when the start of the next
-     * page is known and this page has not arrived yet; next is borrowed during
-     * the call. This page may still fail. NULL: not wanted. */
+    /* NULL, or called at most once, on the calling thread, when the start of
+     * the next page is known before this page has arrived. next is borrowed
+     * during the call. This page may still fail. */
     void (*follows)(void *context, const struct continuation *next);
     void *context;
 };
@@ -222,7 +222,8 @@ struct store {
     const struct store_ops *ops;
     struct store_capabilities capabilities;
     const char *name; /* name of the store in the configuration; for messages */
-    struct meter *meter; /* counts the requests (meter.h); NULL: none does */
+    struct meter
+        *meter; /* counts the requests (meter.h); NULL: they are not counted */
     /* While the breaker of a service is open only probes are sent; all other
      * requests to the service end with TW_BUSY. */
     struct breaker breakers[STORE_SERVICES];
@@ -279,8 +280,8 @@ struct store_ops {
 };
 
 /*
- * store_create_table: TW_OK also if it exists. TW_BUSY while a table of that
- * name is being deleted.
+ * store_create_table: TW_OK also if the table exists. TW_BUSY while a table of
+ * that name is being deleted.
  */
 TW_MUST_USE enum tw_err store_create_table(
     struct store *store, struct exchange *exchange, const char *table);
@@ -291,8 +292,8 @@ TW_MUST_USE enum tw_err store_list_tables(struct store *store,
 
 /*
  * store_scan: one page. ret's former content is discarded. request->from may
- * point into ret. TW_NOT_FOUND: the table does not exist. TW_BUSY also for a
- * page whose continuation repeats an earlier one.
+ * point into ret. TW_NOT_FOUND: the table does not exist. TW_BUSY also if the
+ * page's continuation repeats an earlier one, so that the scan would never end.
  */
 TW_MUST_USE enum tw_err store_scan(struct store *store,
     struct exchange *exchange, const struct scan_request *request,
@@ -330,13 +331,13 @@ TW_MUST_USE enum tw_err store_batch(struct store *store,
 /*
  * store_give_back: give unused space of the store's file back to the file
  * system, a little at a time: other threads and processes that write wait some
- * milliseconds. *ret_more: call again soon. A store without a file, or with
- * little unused space: TW_OK without more.
+ * milliseconds. *ret_more: more space can be given back, call again soon. False
+ * for a store without a file, or with little unused space.
  */
 TW_MUST_USE enum tw_err store_give_back(
     struct store *store, struct exchange *exchange, bool *ret_more);
 
-/* store_queue_create: TW_OK also if it exists. */
+/* store_queue_create: TW_OK also if the queue exists. */
 TW_MUST_USE enum tw_err store_queue_create(
     struct store *store, struct exchange *exchange, const char *queue);
 

@@ -50,7 +50,7 @@ static bool is_wanted(
                strcmp(event->name + len, LOG_SUFFIX) == 0);
 }
 
-/* Reads the pending events: did one concern the file? */
+/* Reads the pending events. True: one of them concerns the file or its log. */
 static bool take_events(const struct watch *watch)
 {
     _Alignas(struct inotify_event) char
@@ -77,7 +77,8 @@ static int left_ms(int64_t due_ms)
     return due_ms > now_ms ? (int)(due_ms - now_ms) : 0;
 }
 
-/* Waits for an event (if events), or due_ms. False: the watch ends. */
+/* Waits until due_ms or, if events is true, for an inotify event. False: the
+ * watch ends. */
 static bool wait_for(const struct watch *watch, bool events, int64_t due_ms)
 {
     struct pollfd files[] = {

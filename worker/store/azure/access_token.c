@@ -18,7 +18,7 @@
 #include "worker/store/deadline.h"
 
 /* Interval at which a waiting caller checks whether to give up. */
-#define LOOK_MS 1000
+#define CHECK_MS 1000
 /* A renewal is due when 1 / RENEW_PART of the lifetime is left, but not sooner
  * than RENEW_MIN_MS after the last one: a server that keeps its tokens gives
  * the same one again, with less and less time left. */
@@ -257,15 +257,15 @@ static enum tw_err may_wait(const struct access_token_wait *wait,
     return TW_OK;
 }
 
-/* Waits for a change, for LOOK_MS at most; the lock is released meanwhile, also
- * for gives_up(). */
+/* Waits for a change, for CHECK_MS at most; the lock is released meanwhile,
+ * also for gives_up(). */
 static enum tw_err wait_once(struct access_token *token,
     const struct access_token_wait *wait, struct err *err)
 {
     int64_t now_ms = platform_boot_ms();
     bool given_up = false;
 
-    if (!platform_wait(&token->changed, &token->mutex, now_ms + LOOK_MS) &&
+    if (!platform_wait(&token->changed, &token->mutex, now_ms + CHECK_MS) &&
         wait->gives_up != NULL) {
         platform_unlock(&token->mutex);
         given_up = wait->gives_up(wait->context, false);
