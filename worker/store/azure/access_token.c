@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Gets and keeps an access token.
+ * Requests and keeps an access token.
  *
- * Callers never make a request: they set `wanted`, wake the thread and wait for
- * what it gets. The thread sleeps until a renewal is due or a token is wanted.
+ * Callers never make a request: they set `wanted`, wake the thread, and wait for
+ * the token. The thread sleeps until a renewal is due or a token is wanted.
  */
 #include "worker/store/azure/access_token.h"
 
@@ -20,8 +20,8 @@
 /* Interval at which a waiting caller checks whether to give up. */
 #define CHECK_MS 1000
 /* A renewal is due when 1 / RENEW_PART of the lifetime is left, but not sooner
- * than RENEW_MIN_MS after the last one: a server that keeps its tokens gives
- * the same one again, with less and less time left. */
+ * than RENEW_MIN_MS after the last renewal: some servers keep a token and
+ * return the same one again, with less and less time left. */
 #define RENEW_PART 3
 #define RENEW_MIN_MS 1000
 #define BACKOFF_FACTOR 2
@@ -30,16 +30,16 @@
 
 struct access_token {
     struct access_token_source source;
-    struct platform_mutex mutex; /* guards what follows, unless noted */
+    struct platform_mutex mutex; /* guards all fields below, unless noted */
     struct platform_cond changed;
     struct platform_thread thread;
     bool started;
-    _Atomic bool closing; /* set under mutex; the source reads it without */
+    _Atomic bool closing; /* set with mutex held; source reads it without */
     bool wanted;          /* a caller waits for a token */
     bool fetching;
-    struct identity_answer current; /* token NULL: none was got yet */
-    uint64_t number;                /* counts the tokens that were got */
-    int64_t expires_ms, renew_ms;   /* of current */
+    struct identity_answer current; /* .token NULL: no token was received yet */
+    uint64_t number; /* how many tokens were received; the number of current */
+    int64_t expires_ms, renew_ms; /* of current */
     uint64_t replacing; /* the number of a refused token that is to be replaced;
                            0: none */
     int64_t replaced_ms; /* when the last replacement was asked for; 0: never */
@@ -48,7 +48,7 @@ struct access_token {
     struct err why;
     int64_t failing_ms; /* when the first of them ended */
     int64_t backoff_ms, next_ms;
-    int64_t logged_ms; /* when one was logged; 0: none */
+    int64_t logged_ms; /* when a failure was last logged; 0: none was */
 };
 
 struct access_token *access_token_new(const struct access_token_source *source)
@@ -84,7 +84,8 @@ static bool is_valid(const struct access_token *token, int64_t now_ms)
     return token->current.token != NULL && now_ms < token->expires_ms;
 }
 
-/* When the next request is due; PLATFORM_NEVER: when one is wanted. */
+/* When the next request for a token is due; PLATFORM_NEVER: not before a caller
+ * wants a token. */
 static int64_t due_ms(const struct access_token *token, int64_t now_ms)
 {
     int64_t due = PLATFORM_NEVER;
@@ -123,8 +124,8 @@ static void keep(
     token->backoff_ms = 0;
 }
 
-/* Half of the wait is random, so that workers that failed together do not ask
- * again together. */
+/* Half of the wait is random, so that workers whose requests failed at the same
+ * time do not repeat them at the same time. */
 static int64_t next_wait(
     struct access_token *token, int64_t retry_ms, bool valid)
 {
@@ -214,7 +215,7 @@ static void body(void *arg)
 
 /* ---- callers; lock held ---- */
 
-/* TW_CONFLICT: the token is itself a recent replacement. */
+/* TW_CONFLICT: the refused token is itself a recent replacement. */
 static enum tw_err ask_to_replace(struct access_token *token, uint64_t refused)
 {
     int64_t now_ms = platform_boot_ms();
@@ -231,7 +232,7 @@ static enum tw_err ask_to_replace(struct access_token *token, uint64_t refused)
     return TW_OK;
 }
 
-/* Is the outcome of the failed tries the caller's outcome too? */
+/* Have tries failed so that a waiting caller fails with their outcome? */
 static bool has_failed(const struct access_token *token, int64_t now_ms)
 {
     if (token->failed == TW_OK || token->fetching || now_ms >= token->next_ms)
@@ -240,7 +241,7 @@ static bool has_failed(const struct access_token *token, int64_t now_ms)
            now_ms - token->failing_ms >= ACCESS_TOKEN_PATIENCE_MS;
 }
 
-/* TW_OK: the caller may wait on. */
+/* TW_OK: the caller may continue to wait. */
 static enum tw_err may_wait(const struct access_token_wait *wait,
     int64_t begun_ms, int64_t until_ms, struct err *err)
 {

@@ -1,19 +1,21 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The access token of one store: got before the first request that needs it,
- * renewed well before it expires, and kept as long as it is valid.
+ * The access token of one store: requested before the first request that needs
+ * it, renewed well before it expires, and kept as long as it is valid.
  *
- * One thread for each token gets all of them, so that a token server has one
- * request at a time from each store, and no request to the store waits for a
- * renewal. The thread starts with the first access_token_add().
+ * Each store has a thread of its own that requests its tokens, so that a token
+ * server gets one request at a time from each store, and no request to the
+ * store waits for a renewal. The thread starts with the first
+ * access_token_add().
  *
- * - A token is renewed when a third of its lifetime is left. While that fails
- *   the old one is used, until it expires; that is logged, once a minute.
- * - Without a valid token a caller waits for one, but not where the last try
- *   has just failed: for the next seconds all callers get its outcome at once.
+ * - A token is renewed when a third of its lifetime is left. While the renewal
+ *   fails, the old token is used until it expires, and the failure is logged
+ *   once a minute.
+ * - Without a valid token a caller waits for one. But if the last try has just
+ *   failed, all callers get its outcome at once, for the next seconds.
  * - After a failure the next try is made after 1 s, doubling to 10 s (60 s
- *   while a token is valid), or after what the server asks for; without a valid
- *   token only if a caller needs one.
+ *   while a token is valid), or after the time that the server asks for. While
+ *   no token is valid, a try is made only if a caller needs a token.
  */
 #ifndef TW_STORE_AZURE_ACCESS_TOKEN_H
 #define TW_STORE_AZURE_ACCESS_TOKEN_H
@@ -27,11 +29,11 @@
 
 struct deadline;
 
-/* While callers wait for a token, failed tries are repeated for so long before
+/* How long failed tries are repeated, while callers wait for a token, before
  * the callers fail. */
 #define ACCESS_TOKEN_PATIENCE_MS 2000
-/* First and largest wait after a failure; the largest one while the old token
- * is valid. */
+/* The first and the longest wait after a failure, and the longest wait while
+ * the old token is valid. */
 #define ACCESS_TOKEN_BACKOFF_MS 1000
 #define ACCESS_TOKEN_BACKOFF_MAX_MS 10000
 #define ACCESS_TOKEN_BACKOFF_VALID_MS 60000
@@ -44,8 +46,8 @@ struct access_token_source {
     /*
      * On TW_OK ret is filled; TW_BUSY, TW_REFUSED: err says why. *ret_sent_ms:
      * platform_boot_ms() before the request, from which the lifetime counts.
-     * *ret_retry_ms: what the server asks for, -1: nothing. Gives up within
-     * about a second once *closing is true.
+     * *ret_retry_ms: after which time the server asks to retry; -1: it does not
+     * say. Gives up within about a second once *closing is true.
      */
     enum tw_err (*fetch)(void *context, const _Atomic bool *closing,
         struct identity_answer *ret, int64_t *ret_sent_ms,
@@ -73,8 +75,8 @@ struct access_token_wait {
 
 /*
  * access_token_add: add the token to `to`. refused: the number of a token that
- * the service has refused: another one is got; 0: none. *ret_number: the number
- * of the token that was added, > 0.
+ * the service has refused, so that another token is requested; 0: none was
+ * refused. *ret_number: the number of the token that was added, > 0.
  *
  * TW_OK
  * TW_BUSY     no valid token, and none comes now: err says why.

@@ -303,7 +303,8 @@ static enum tw_err read_string(
     return code == TW_OK ? use_development(parts, err) : code;
 }
 
-/* code is the outcome of filling account: on TW_OK it becomes *ret. */
+/* Makes account *ret if `code`, the outcome of filling it, is TW_OK; else frees
+ * it. */
 static enum tw_err account_give(
     enum tw_err code, struct account *account, struct account **ret)
 {

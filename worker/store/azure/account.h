@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A storage account, as described by a connection string: the endpoints of its
- * services, and our credentials.
+ * services, and the credentials for them.
  *
  * Source: Azure Storage, "Configure connection strings".
  */
@@ -27,9 +27,9 @@ struct account {
 
 /*
  * account_parse: parse `Key=Value;...`, keys in any case, also
- * UseDevelopmentStorage=true. A table endpoint, given or derived, is required;
- * so is a key or a SAS. http is allowed for loopback only, unless allow_http.
- * Owned, for account_free().
+ * UseDevelopmentStorage=true. A table endpoint, given or derived from the
+ * account's name, is required; so is a key or a SAS. http is allowed for
+ * loopback only, unless allow_http. Owned, for account_free().
  *
  * TW_INVALID: err names the part that is wrong or missing, never a key or a
  * signature.

@@ -16,8 +16,8 @@
 
 /*
  * The first matching rule applies. to == 0: only the status `from`. code NULL:
- * any error code; "": only responses without one. advice NULL: the service's
- * own message is sufficient.
+ * any error code; "": only responses without an error code. advice NULL: the
+ * service's own message is sufficient.
  */
 static const struct rule {
     int from, to;

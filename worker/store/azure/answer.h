@@ -35,8 +35,8 @@ void answer_body_error(struct slice body, struct answer_error *ret);
  * answer_outcome: the outcome for status and code. write: the request changes
  * something, so after a server error its outcome is indeterminate (except 503
  * ServerBusy: nothing was done). For a read a server error is TW_BUSY, and so
- * is a 4xx without an error code, unless the status alone has another outcome.
- * Statuses 2xx are TW_OK.
+ * is a 4xx without an error code, unless the status alone already determines
+ * another outcome. Statuses 2xx are TW_OK.
  */
 enum tw_err answer_outcome(int status, const char *code, bool write);
 
@@ -48,7 +48,8 @@ const char *answer_advice(int status, const char *code);
 const char *answer_token_advice(int status, const char *code, bool queue);
 
 /* answer_is_token_refused: did the service refuse the access token itself, as
- * it does with an expired one? Which status it sends depends on its version. */
+ * it does with an expired one? The status of such a response depends on the
+ * version of the service. */
 bool answer_is_token_refused(int status, const char *code);
 
 /* answer_date_ticks: the Date field; 0 if the field is missing or implausible

@@ -34,13 +34,14 @@
 
 /* Maximum size of a URL: room for the largest filter and continuation. */
 #define URL_MAX_BYTES (1024 * 1024)
-/* Maximum sizes of responses: one entity (1 MiB, each unit of its text as
- * \uXXXX); messages (32 of 64 KiB, each character escaped); all others. */
+/* Maximum sizes of responses: with one entity (1 MiB, each UTF-16 unit of it as
+ * \uXXXX); with messages (32 of 64 KiB, each character escaped); all others. */
 #define ENTITY_ANSWER_MAX (16 * 1024 * 1024)
 #define MESSAGES_ANSWER_MAX (16 * 1024 * 1024)
 #define ANSWER_MAX (1024 * 1024)
-/* Reserved in a batch for what surrounds the entities' JSON: at most some 10
- * KiB of URL each if keys are long, else some 350 bytes each. */
+/* The part of a batch's maximum size that is reserved for everything except the
+ * entities' JSON: some 350 bytes an entity, or some 10 KiB if its keys make a
+ * long URL. */
 #define BATCH_FRAME_BYTES (256 * 1024)
 #define COSMOS_BATCH_MAX_BYTES 2000000
 /* The service's time limit for a request is 30 s. */
@@ -57,8 +58,9 @@ struct azure {
     struct store store;
     struct account *account;
     struct http *http;
-    struct identity *acts_as;   /* NULL: a key or a SAS is used */
-    struct access_token *token; /* of acts_as */
+    struct identity *acts_as;   /* the identity whose access tokens are sent;
+                                   NULL: a key or a SAS is used */
+    struct access_token *token; /* the access token of acts_as */
     char *log_name;             /* "store main" */
     char *place;                /* the table endpoint */
     char *identity;
@@ -84,7 +86,7 @@ struct call {
     struct buf query; /* the operation's own parameters, percent-encoded  */
     struct buf body;
     struct buf authorization; /* the header's value; empty: a SAS is used */
-    uint64_t token_number;    /* of the access token in it; 0: none */
+    uint64_t token_number;    /* of the token in authorization; 0: none */
     struct http_answer answer;
     struct answer_error error; /* code and message of an error response */
 };
@@ -126,7 +128,7 @@ static void wipe(struct buf *buf)
     buf_done(buf);
 }
 
-/* Hides secrets in the error text: it goes to logs and the ledger, and may
+/* Hides secrets in the error text, which goes to logs and the ledger and may
  * quote the service or a proxy. */
 static void call_done(struct call *call)
 {
@@ -184,8 +186,9 @@ static void add_header(
     headers->list[headers->count++] = (struct http_header){name, value};
 }
 
-/* A value that no other request has, because the response must repeat it. With
- * a traceparent before it, the service's logs show which trace it was for. */
+/* A value that no other request has, because the response must repeat it. If
+ * the run has a traceparent, it is put before that value, so that the service's
+ * logs show the trace of the request. */
 static void make_request_id(const struct call *call, struct headers *headers)
 {
     const char *trace = call->exchange->traceparent;
@@ -216,8 +219,9 @@ static void add_common_headers(const struct call *call, struct headers *headers)
         add_header(headers, "Prefer", call->prefer);
 }
 
-/* Gets "Bearer TOKEN", with another token than the present one. TW_CONFLICT:
- * none is to be had, see access_token_add(); err and token are unchanged. */
+/* Sets call->authorization to "Bearer TOKEN", with another token than the one
+ * that it has. TW_CONFLICT: there is no other token, see access_token_add();
+ * err and authorization are unchanged. */
 static enum tw_err get_token(struct call *call)
 {
     struct exchange *exchange = call->exchange;
@@ -238,8 +242,8 @@ static enum tw_err get_token(struct call *call)
     } else {
         wipe(&fresh);
     }
-    /* Other requests fail for the same reason now: the caller need not try
-     * again at once. */
+    /* Other requests would fail for the same reason now, so the caller need not
+     * retry at once. */
     exchange->breaker_open = code == TW_BUSY;
     return code;
 }
@@ -299,9 +303,10 @@ static void log_call(const struct call *call, int64_t begun_ms)
         call->body.len, call->answer.body.len);
 }
 
-/* The Date of a proxy's response is from another clock; no lease may be
- * computed from it. Azure and Azurite put at least one of the fields in names
- * into every response. Cosmos DB does not, but no ledger is on Cosmos DB. */
+/* True: the response has the service's own Date. The Date of a proxy is from
+ * another clock, and no lease may be computed from it. Azure and Azurite put at
+ * least one of the fields in names into every response. Cosmos DB does not, but
+ * no ledger is on Cosmos DB. */
 static bool is_from_service(const struct call *call)
 {
     static const char *const names[] = {
@@ -440,7 +445,8 @@ static void add_request_id(const struct call *call, struct buf *sentence)
     buf_add_char(sentence, ')');
 }
 
-/* An address in the message may hold a SAS, ours or another's. */
+/* True: the message may quote an address with a SAS, this store's or another's.
+ */
 static bool quotes_signature(const char *message)
 {
     return strcasestr(message, "sig=") != NULL ||
@@ -513,8 +519,8 @@ static enum tw_err judge_status(struct call *call)
         shows_message(call) ? call->error.message : "", code);
 }
 
-/* True: the response is not the service's: no entity and no message contains
- * the signature of a request. */
+/* True: the response contains the signature of the request, as no entity and no
+ * message does, so it does not come from the service. */
 static bool repeats_signature(const struct call *call)
 {
     struct slice signature = redact_signature(buf_slice(&call->authorization));
@@ -525,11 +531,12 @@ static bool repeats_signature(const struct call *call)
 }
 
 /*
- * Checks that a 2xx response comes from the service. Every read has status 200,
- * and no change does: this distinguishes the service from a portal even if the
- * body is not read. Azure and Azurite put x-ms-version into every success
- * (Cosmos DB does not): if this field is missing, a page's continuation may be
- * missing too, and a scan would end early.
+ * Checks that a 2xx response comes from the service. The service responds 200
+ * to every read and to no change, so the status of a change distinguishes the
+ * service from, for instance, a login page even if the body is not read. Azure
+ * and Azurite put x-ms-version into every success (Cosmos DB does not): if this
+ * field is missing, a page's continuation may be missing too, and a scan would
+ * end early.
  */
 static enum tw_err check_success(struct call *call)
 {
@@ -572,8 +579,8 @@ static bool is_token_refused(const struct call *call)
            answer_is_token_refused(call->answer.status, call->error.code);
 }
 
-/* A request that was refused was not carried out: it is sent once more with a
- * new token. refusal is the outcome if there is none. */
+/* The request was refused, so it was not carried out: sends it once more with a
+ * new token. Returns `refusal` if there is no new token. */
 static enum tw_err send_with_new_token(struct call *call, enum tw_err refusal)
 {
     enum tw_err code = get_token(call);
@@ -645,7 +652,7 @@ static enum tw_err azure_create_table(
     return code;
 }
 
-/* Lends the memory of the page's former body to the response. */
+/* Lets the response use the memory of the page's previous body. */
 static void lend_body(struct call *call, struct page *page)
 {
     call->answer.body = page->body;
@@ -672,7 +679,8 @@ static struct continuation read_continuation(
     return next;
 }
 
-/* code is the outcome of reading the page. */
+/* Returns the outcome of a list or scan; code is the outcome of parsing its
+ * page. */
 static enum tw_err judge_page(
     struct call *call, struct page *page, enum tw_err code)
 {
@@ -791,8 +799,8 @@ static enum tw_err write_batch(
     return call_named(call, TW_TOO_LARGE);
 }
 
-/* For a batch that was refused as a whole: the index of the operation that
- * Cosmos DB may name, else count. */
+/* For a batch that was refused as a whole: the index of the operation at fault,
+ * which Cosmos DB may name, or count if it is unknown. */
 static size_t outer_failed_index(struct call *call, size_t count)
 {
     size_t index = batch_failed_index(call->error.message, count);
@@ -1122,7 +1130,7 @@ static const struct store_ops azure_ops = {
     .close = azure_close,
 };
 
-/* account is taken. */
+/* Takes ownership of account. */
 static struct azure *new_azure(
     const char *name, struct account *account, struct http *http)
 {

@@ -25,12 +25,13 @@ TW_MUST_USE enum tw_err azure_open(const char *name,
     struct err *err);
 
 /*
- * azure_open_identity: the same as an identity that Azure gives to this process
- * (identity.h). The connection string names endpoints and has no credential;
- * http is allowed for loopback hosts only, because a token goes there. The
- * first token is got for the first request.
+ * azure_open_identity: like azure_open(), but requests carry access tokens of
+ * an identity that Azure gives to this process (identity.h). The connection
+ * string names endpoints and has no credential; http is allowed for loopback
+ * hosts only, because a token goes there. The first token is requested before
+ * the first request.
  *
- * TW_INVALID also for an environment that has no such identity.
+ * TW_INVALID also if the environment has no such identity.
  */
 TW_MUST_USE enum tw_err azure_open_identity(const char *name,
     struct slice connection_string, const struct identity_options *options,

@@ -135,7 +135,8 @@ void batch_write(
 
 /* The position of the reader within a part. */
 enum place {
-    BEFORE_STATUS, /* also between parts: headers of the multipart level */
+    BEFORE_STATUS, /* in the headers of a part of the multipart body, or between
+                      parts */
     IN_HEADERS,
     IN_BODY,
 };

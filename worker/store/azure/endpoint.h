@@ -19,18 +19,18 @@ struct endpoint {
 
 /* The hosts, beside loopback, to which plain http is allowed. */
 enum endpoint_http {
-    ENDPOINT_HTTP_NONE,  /* none; allow_http would allow all: the error says so
+    ENDPOINT_HTTP_NONE,  /* none; the error says that allow_http would allow all
                           */
     ENDPOINT_HTTP_ALL,   /* all */
-    ENDPOINT_HTTP_TOKEN, /* none: an access token goes there, or what it is
-                            asked with */
+    ENDPOINT_HTTP_TOKEN, /* none, because an access token, or the secret that is
+                            exchanged for one, is sent there */
     ENDPOINT_HTTP_LINK,  /* 169.254.0.0/16: never leaves the machine's link */
 };
 
 /*
  * endpoint_read: parse "https://host[:port][/path]"; a trailing '/' is dropped.
- * what names the address in messages. TW_INVALID: not such an address, or http
- * where it is not allowed. Call endpoint_done() in any case.
+ * `what` names the address in messages. TW_INVALID: not such an address, or
+ * http where it is not allowed. Call endpoint_done() in any case.
  */
 TW_MUST_USE enum tw_err endpoint_read(struct slice url, const char *what,
     enum endpoint_http http, struct endpoint *ret, struct err *err);

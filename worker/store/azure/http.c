@@ -31,11 +31,11 @@
 #define POOL_MAX 128
 
 struct http {
-    struct platform_mutex mutex; /* guards what follows */
+    struct platform_mutex mutex; /* guards all fields below */
     CURL *idle[POOL_MAX];
     size_t idle_count;
     struct crypto_roots *roots; /* NULL before the first TLS connection */
-    bool lends_roots; /* libcurl uses our roots; false: it loads its own. Never
+    bool lends_roots; /* libcurl uses roots; false: it loads its own. Never
                          changes */
 };
 
@@ -48,14 +48,14 @@ struct transfer {
     unsigned sendings; /* how often libcurl was about to send */
     bool stopped;      /* the deadline was closed just before sending */
     bool too_large;    /* the body exceeds max_answer_bytes */
-    bool interim;      /* the head is a 1xx's: another head follows */
+    bool interim;      /* the status is 1xx: another head follows */
     bool head_ended;   /* the empty line after the fields has arrived */
     bool ends;         /* the process ends */
     bool given_up;     /* gives_up() returned true */
     int64_t asked_ms;  /* time of the last call of gives_up() */
     curl_off_t came;   /* bytes received until the last call of gives_up() */
     int64_t begun_ms;
-    bool foreign;       /* the response is to another request */
+    bool foreign;       /* the response belongs to another request */
     const char *spoilt; /* why the head is invalid, NULL: it is valid */
     size_t field_bytes;
     char error[CURL_ERROR_SIZE];
@@ -159,8 +159,8 @@ static char *copy_text(const char *text)
     return mem_text(text, strlen(text));
 }
 
-/* The roots are passed in OpenSSL's own types: libcurl must use the OpenSSL
- * version that we are built with. */
+/* The roots are passed in OpenSSL's own types, so libcurl must use the same
+ * major version of OpenSSL as this program. */
 static bool has_our_openssl(void)
 {
     const char *name = curl_version_info(CURLVERSION_NOW)->ssl_version;
@@ -263,8 +263,9 @@ static bool is_named(const struct http_field *field, const char *name)
            strncasecmp(field->name.at, name, field->name.len) == 0;
 }
 
-/* If the end of a response can be read in two ways, the bytes after one of them
- * would be taken for the next response (RFC 9112, 6.3). */
+/* Why the length of the response is ambiguous; NULL: it is not. If it were read
+ * in the wrong way, bytes of this response could be taken for the next one (RFC
+ * 9112, 6.3). */
 static const char *judge_length(const struct http_answer *answer)
 {
     unsigned lengths = 0, encodings = 0;
@@ -287,8 +288,8 @@ static const char *judge_length(const struct http_answer *answer)
     return NULL;
 }
 
-/* A field that cannot be kept whole may be the continuation token of a page:
- * then the response is invalid. */
+/* Why the line cannot be kept whole; NULL: it can. The line could be the
+ * continuation token of a page, so the response is invalid then. */
 static const char *judge_line(
     const struct transfer *transfer, struct slice line)
 {
@@ -336,8 +337,9 @@ static void take_line(struct transfer *transfer, struct slice line)
     }
 }
 
-/* One line at a time; an empty line ends the head. Lines after the final head
- * are trailers and ignored: their sender need not be the sender of the head. */
+/* libcurl calls this for each line of a head, which an empty line ends. Lines
+ * after the final head are trailers. They are ignored, because another server
+ * may have added them. */
 static size_t take_field(char *at, size_t size, size_t count, void *arg)
 {
     struct transfer *transfer = arg;
@@ -476,8 +478,8 @@ static CURLcode lend_roots(CURL *handle, void *ssl_ctx, void *arg)
     return CURLE_OK;
 }
 
-/* Lets all connections share our roots: libcurl would read and keep all roots
- * for each connection. */
+/* Lets all connections share http->roots. Otherwise libcurl would read and keep
+ * all roots for each connection. */
 static void set_roots(CURL *handle, struct http *http)
 {
     if (!http->lends_roots)

@@ -92,16 +92,16 @@ void http_free(struct http *http);
 
 /*
  * http_send: send request once, within deadline_timeout_ms(deadline), including
- * name resolution; if the process ends, until stop_until_ms() and up to a
- * second more, the interval of that check. Any thread may call it. The deadline
- * is checked just before bytes are sent. sent_ms of the response is set on
- * every return. Trailers after a body are ignored.
+ * name resolution; if the process ends meanwhile, until stop_until_ms(), which
+ * is checked once a second. Any thread may call it. The deadline is checked
+ * just before bytes are sent. sent_ms of the response is set on every return.
+ * Trailers after a body are ignored.
  *
- * If the field named by echo has another value than echo, the response belongs
- * to an earlier request on the same connection: it is invalid, and the
- * connection is closed. Also invalid are responses whose fields cannot all be
- * kept (more than HTTP_MAX_FIELDS or HTTP_MAX_FIELD_BYTES, or folded lines),
- * and those that give their length twice.
+ * If the response's field of the name of `echo` has another value than `echo`,
+ * the response belongs to an earlier request on the same connection: it is
+ * invalid, and the connection is closed. Also invalid are responses whose
+ * fields cannot all be kept (more than HTTP_MAX_FIELDS or HTTP_MAX_FIELD_BYTES,
+ * or folded lines), and those that state their length twice.
  *
  * TW_OK         a complete response has come, with any status.
  * TW_BUSY       nothing was sent: no address, no connection, no TLS, or it was

@@ -47,7 +47,8 @@
 #define URL_MAX_BYTES 8192
 #define HEADER_MAX 4096
 #define NAME_MAX_BYTES 128
-/* A token of a cluster, encoded for a form, and the rest of the form. */
+/* Maximum size of a form: a token of a cluster, percent-encoded, and the other
+ * fields. */
 #define FORM_MAX (4 * IDENTITY_TOKEN_MAX)
 
 enum source { SOURCE_IMDS, SOURCE_APP, SOURCE_WORKLOAD };
@@ -55,8 +56,8 @@ enum source { SOURCE_IMDS, SOURCE_APP, SOURCE_WORKLOAD };
 struct identity {
     enum source source;
     struct http *http;
-    struct endpoint endpoint; /* of the token server */
-    char *client_id;          /* NULL: the only one that there is */
+    struct endpoint endpoint; /* address of the token server */
+    char *client_id;          /* NULL: the identity is the only one */
     char *header;             /* SOURCE_APP: a secret */
     char *tenant, *file;      /* SOURCE_WORKLOAD */
     char *description;
@@ -236,7 +237,8 @@ struct request {
     const _Atomic bool *closing;
     struct buf url, form;
     char assertion[IDENTITY_TOKEN_MAX]; /* SOURCE_WORKLOAD: a secret */
-    struct slice secret; /* what must not be shown: the header or assertion */
+    struct slice secret; /* the secret of the request, which is never shown:
+                            header or assertion */
     struct http_header headers[4];
     size_t header_count;
     struct http_answer answer;
@@ -283,7 +285,7 @@ static void add_argument(struct buf *to, const char *name, const char *value)
     text_percent_encode(to, slice_of(value));
 }
 
-/* GET: everything is in the URL. */
+/* A GET request, whose parameters are all in the URL. */
 static void make_managed(struct request *request)
 {
     const struct identity *identity = request->identity;
@@ -325,7 +327,7 @@ static enum tw_err read_assertion(struct request *request, struct err *err)
     return TW_OK;
 }
 
-/* POST of a form. */
+/* A POST request with a form. */
 static enum tw_err make_workload(struct request *request, struct err *err)
 {
     const struct identity *identity = request->identity;
@@ -404,7 +406,8 @@ static enum tw_err exchange(struct request *request,
         make_managed(request);
     if (code != TW_OK)
         return code;
-    /* However it failed, no token has come, and asking again does no harm. */
+    /* Whatever the failure was, no token was received, and repeating the
+     * request does no harm. */
     if (send(request, err) != TW_OK)
         return TW_BUSY;
     return judge(request, ret, ret_retry_ms, err);

@@ -48,10 +48,10 @@ TW_MUST_USE enum tw_err identity_new(const struct identity_options *options,
 void identity_free(struct identity *identity); /* NULL: nothing */
 
 /* identity_description: "managed identity of this machine (169.254.169.254 port
- * 80)", for people. Lives as long as identity. */
+ * 80)", for messages. Lives as long as identity. */
 const char *identity_description(const struct identity *identity);
 
-/* identity_fetch: the fetch of struct access_token_source; context is the
+/* identity_fetch: for access_token_source.fetch; context is the struct
  * identity. */
 TW_MUST_USE enum tw_err identity_fetch(void *context,
     const _Atomic bool *closing, struct identity_answer *ret,

@@ -57,7 +57,7 @@ static bool number_of(const struct json *object, const char *name, int64_t *ret)
     return json_type(value) == JSON_NUMBER && json_int64(value, ret);
 }
 
-/* TW_OK: *ret_s is more than 0. */
+/* *ret_s: how many seconds the token is valid, > 0 on TW_OK. */
 static enum tw_err read_lifetime(const struct json *object, int64_t wall_ticks,
     int64_t *ret_s, struct err *err)
 {
@@ -119,8 +119,8 @@ static struct slice first_line(struct slice text)
     return text_cut(text, REASON_MAX);
 }
 
-/* " invalid_request: Identity not found", from the forms that the servers
- * have: error and error_description, or message alone. */
+/* Adds " invalid_request: Identity not found". Some servers send error and
+ * error_description, others only message. */
 static void add_reason(const struct json *object, struct buf *to)
 {
     struct slice error = text_of(object, "error");

@@ -19,7 +19,8 @@
 /* The largest token: the service refuses requests whose fields are larger. */
 #define IDENTITY_TOKEN_MAX 16384
 
-/* A lifetime beyond this one counts as this one: no server promises more. */
+/* Longest lifetime; a longer one, which no server promises, counts as this one.
+ */
 #define IDENTITY_LIFETIME_MAX_MS (INT64_C(24) * 60 * 60 * 1000)
 
 struct identity_answer {
@@ -28,9 +29,9 @@ struct identity_answer {
 };
 
 /*
- * identity_answer_read: the content of a response with that status and body.
- * Its expires_in counts if it has both that and expires_on, because that does
- * not depend on wall_ticks, this machine's clock.
+ * identity_answer_read: the content of a response with that status and body. If
+ * the content has both expires_in and expires_on, expires_in is used, because
+ * it does not depend on this machine's clock, wall_ticks.
  *
  * TW_BUSY     the server cannot respond now (404, 410, 408, 429, 5xx), or a 200
  *             cannot be used.

@@ -2,7 +2,7 @@
 /*
  * Builds URLs and queries, reads pages. A page may have many megabytes: it is
  * read in one pass, entity by entity, and never becomes a tree. Only if an
- * entity cannot be read, the page is scanned again, to find out if it was
+ * entity cannot be read is the page scanned again, to find out whether it was
  * truncated.
  */
 #include "worker/store/azure/odata.h"
@@ -21,7 +21,7 @@
 
 /* ---- URLs ---- */
 
-/* A key in a URL: each ' doubled, then percent-encoded. */
+/* Adds a key as a URL has it: each ' doubled, then percent-encoded. */
 void odata_add_url_key(struct buf *to, struct slice key)
 {
     for (const char *quote;
@@ -121,8 +121,8 @@ static void add_select(struct buf *to, const struct scan_request *request)
     }
 }
 
-/* Sends back the tokens that were received. Azurite's token for an empty
- * PartitionKey is empty, and for a NextRowKey alone Azurite returns no
+/* Adds the continuation tokens of the last response. Azurite's token for an
+ * empty PartitionKey is empty, and for a NextRowKey alone Azurite returns no
  * entities, as if the scan had ended: so the empty NextPartitionKey is sent
  * too. */
 static void add_continuation(struct buf *to, const struct continuation *from,

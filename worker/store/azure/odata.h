@@ -17,9 +17,9 @@
 #include "worker/base/slice.h"
 #include "worker/store/store.h"
 
-/* odata_add_entity_path: add /T(PartitionKey='o%27%27brien',RowKey='1'). Its
- * parts: odata_add_entity_path_head(), the RowKey with odata_add_url_key(),
- * ODATA_ENTITY_PATH_TAIL. */
+/* odata_add_entity_path: add /T(PartitionKey='o%27%27brien',RowKey='1'). The
+ * same in three parts: odata_add_entity_path_head(), odata_add_url_key() with
+ * the RowKey, and ODATA_ENTITY_PATH_TAIL. */
 void odata_add_entity_path(struct buf *to, const char *table,
     struct slice partition_key, struct slice row_key);
 void odata_add_entity_path_head(

@@ -23,8 +23,8 @@ void queue_xml_init(void)
     xmlInitParser();
 }
 
-/* A carriage return is escaped because XML parsers read a bare one as a line
- * feed. */
+/* A carriage return is escaped, because XML parsers read an unescaped one as a
+ * line feed. */
 static void add_escaped(struct buf *to, struct slice text)
 {
     for (size_t i = 0; i < text.len; i++) {

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The XML of the queue service, and of errors. Only queue_xml.c uses libxml2,
- * which gets no network access, and no body with a document type or entities,
- * more than 32,768 tags, 1,024 attributes or 64 levels, or invalid UTF-8.
+ * which has no network access. A body with a document type or entities, with
+ * more than 32,768 tags, 1,024 attributes or 64 levels, or with invalid UTF-8
+ * is refused before libxml2 reads it.
  *
  * Source: Queue service REST, "Put message", "Get messages", "List queues".
  */
@@ -31,8 +32,8 @@ void queue_xml_write(struct slice text, struct buf *to);
 
 /*
  * queue_xml_messages: read the response to Put, Get or Peek into ret, which is
- * initialised; its former content is discarded. TW_INVALID: the body is no list
- * of messages, or is refused for a reason above; ret is empty.
+ * initialised; its previous content is discarded. TW_INVALID: the body is no
+ * list of messages, or is refused for a reason above; ret is empty.
  */
 TW_MUST_USE enum tw_err queue_xml_messages(
     struct slice body, struct messages *ret, struct err *err);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Removes our credentials from texts: a message of a service or proxy may quote
- * them as part of the request, the request's address or header. Pure.
+ * Removes this store's credentials from texts: the message of a service or
+ * proxy may quote the address or a header of the request. Pure.
  */
 #ifndef TW_STORE_AZURE_REDACT_H
 #define TW_STORE_AZURE_REDACT_H
@@ -19,9 +19,9 @@ void redact(char *text, struct slice secret);
  * as written there and without percent-encoding. NULL: does nothing. */
 void redact_sas(char *text, const char *sas);
 
-/* redact_signature: the secret in an Authorization header: what follows the
- * account's name in "SharedKey acct:lmc...=", or "Bearer "; empty if there is
- * none. */
+/* redact_signature: the secret in the value of an Authorization header: the
+ * signature in "SharedKey acct:lmc...=", the token in "Bearer TOKEN"; empty if
+ * there is none. */
 struct slice redact_signature(struct slice authorization);
 
 #endif

@@ -147,7 +147,8 @@ static void add_queue_resource(
     arena_done(&arena);
 }
 
-/* A header's value, with each run of blanks reduced to one, trimmed. */
+/* Adds a header's value, trimmed, with each run of blanks reduced to one blank.
+ */
 static void add_collapsed(struct buf *to, struct slice value)
 {
     bool began = false, blank = false;
