@@ -25,8 +25,8 @@ bool clock_counts(const struct clock *clock)
     return counts(clock, platform_boot_ms());
 }
 
-/* The correction towards the wall clock, passed_ticks after the stored
- * moment. */
+/* By how much the clock has been corrected towards the wall clock, passed_ticks
+ * after the stored moment. */
 static int64_t made_up(int64_t ahead_ticks, int64_t passed_ticks)
 {
     int64_t most = passed_ticks / FASTER, least = -passed_ticks / SLOWER;
@@ -38,11 +38,11 @@ static int64_t made_up(int64_t ahead_ticks, int64_t passed_ticks)
     return ahead_ticks < least ? least : ahead_ticks;
 }
 
-/* For another boot, or one without an id: the wall clock, or the file's last
- * time if that is later. Two containers on one kernel may have different boot
- * ids; then this function applies whenever one container reads what the other
- * wrote. So the clock continues from the file's last time, by the wall clock's
- * advance since then, an hour at most. */
+/* The time if the stored moment is of another boot, or of one without an id:
+ * the wall clock, or the file's last time if that is later. Two containers on
+ * one kernel may have different boot ids; then this function applies whenever
+ * one container reads what the other wrote. So the clock continues from the
+ * file's last time, by the wall clock's advance since then, an hour at most. */
 static int64_t ticks_elsewhere(const struct clock *clock, int64_t wall_ticks)
 {
     int64_t since_ticks = wall_ticks - clock->ahead_ticks - clock->ticks;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The clock of an embedded store. The wall clock may be stepped by hours; then
- * a lease would expire at once, or a message be hidden for hours. So the
- * store's clock counts on CLOCK_BOOTTIME from a moment stored in the file, the
- * same for all processes that share it, and follows the wall clock so slowly
- * that no lease is affected. The store's clock never goes back:
+ * The clock of an embedded store. If it were the wall clock, which may be
+ * stepped by hours, a lease could expire at once, or a message be hidden for
+ * hours. So the store's clock counts on CLOCK_BOOTTIME from a moment stored in
+ * the file, the same for all processes that share it, and follows the wall
+ * clock so slowly that no lease is affected. The store's clock never goes back:
  *
  * - During one boot the store's clock runs with CLOCK_BOOTTIME, which NTP slews
  *   like the wall clock. If the store's clock and the wall clock differ

@@ -25,7 +25,8 @@
 
 #define EXIT_TRY_AGAIN 75
 
-/* "TWRD", in the file's header; `file` shows it, and db_open() checks it. */
+/* "TWRD" in the header of the file: the command `file` shows it, and db_open()
+ * checks it. */
 #define APPLICATION_ID 0x54575244
 #define SCHEMA_VERSION 2
 /* The version that stored keys as plain UTF-8: see write_key(). */
@@ -41,11 +42,12 @@
 #define OPEN_WAIT_MS 10000
 #define NAP_MAX_MS 20
 
-/* Length of the log, in pages of 4 KiB, from which db_tidy() moves it into the
- * file (LOG_PAGES), and from which db_tidy() also waits for readers, which
- * prevent the log from restarting (LOG_PAGES_MAX). All other writers wait too,
- * so it waits for RESTART_WAIT_MS at most, and only once nothing is left to be
- * moved: a long reader, such as a backup, prevents that. */
+/* In pages of 4 KiB: a log of LOG_PAGES is moved into the file by db_tidy(). If
+ * it has LOG_PAGES_MAX, db_tidy() also makes the log start again at its
+ * beginning, for which it must wait until no reader needs the log. All other
+ * writers wait meanwhile, so this is tried only after the whole log was moved,
+ * which a long reader such as a backup prevents, and for RESTART_WAIT_MS at
+ * most. */
 #define LOG_PAGES 1000
 #define LOG_PAGES_MAX (8 * LOG_PAGES)
 #define RESTART_WAIT_MS 50
@@ -76,14 +78,13 @@ struct db {
         clock; /* the file's clock as db_begin or db_read_clock read it */
     char identity[IDENTITY_LEN + 1]; /* db_identity(); "": NULL */
     int log_pages;     /* length of the log after the last commit */
-    int restart_pages; /* db_tidy() tries to restart the log from this length */
-    bool gives_back;   /* db_give_back() has begun and kept more than it must */
+    int restart_pages; /* the length from which db_tidy() tries to restart the
+                          log again */
     bool shortened;    /* the file is shortened when the log is moved into it */
-    struct file_state state; /* DB_READ_ONLY: when it was opened */
+    struct file_state state; /* DB_READ_ONLY: the files when this was opened */
     struct buf keys[2];      /* see db_column_key() */
     struct platform_mutex nap_lock;
-    struct platform_cond
-        nap; /* never signalled: used to wait for other processes */
+    struct platform_cond nap; /* never signalled: waiting for it is a pause */
 };
 
 /* Columns for struct clock, written with each stamp. */
@@ -94,11 +95,11 @@ struct db {
     "ALTER TABLE stamps ADD COLUMN ahead_ticks INTEGER NOT NULL DEFAULT 0;"
 
 /*
- * Keys are BLOBs, compared by memcmp, in the form of write_key(), whose order
- * is the service's.
- * WITHOUT ROWID: an entity is stored in the tree of its keys, and a partition
- * is read sequentially. SQLite reads the whole record for each comparison of a
- * key, so long properties are stored outside the tree, as a body.
+ * Keys are BLOBs, which SQLite compares as memcmp() does. write_key() gives
+ * them a form for which that is the service's order. WITHOUT ROWID: an entity
+ * is stored in the tree of its keys, and a partition is read sequentially.
+ * SQLite reads the whole record for each comparison of a key, so long
+ * properties are stored outside the tree, as a body.
  */
 static const char SCHEMA[] =
     "CREATE TABLE tables ("
@@ -225,8 +226,9 @@ static _Noreturn void end_process(const char *path, const char *what)
     _exit(EXIT_TRY_AGAIN);
 }
 
-/* A failed fsync may have dropped pages that the kernel now considers clean:
- * only a new process, which reads the log again, knows what is stored. */
+/* After a failed fsync the kernel may have dropped pages and consider them
+ * clean: only a new process, which reads the log again, finds out what is
+ * stored. */
 static void end_if_indeterminate(const char *path, int result)
 {
     if (result == SQLITE_IOERR_FSYNC || result == SQLITE_IOERR_DIR_FSYNC)
@@ -278,8 +280,8 @@ static int wait_for_others(void *arg, int times)
     return 1;
 }
 
-/* SQLite calls this after each commit, instead of its own checkpoint, whose
- * failures it would not report. */
+/* SQLite calls this after each commit, instead of a checkpoint of its own,
+ * whose failures it would not report. */
 static int note_log_pages(
     void *arg, sqlite3 *sqlite, const char *schema, int pages)
 {
@@ -312,7 +314,8 @@ static enum tw_err execute(struct db *db, const char *sql, struct err *err)
     return result == SQLITE_OK ? TW_OK : fail(db, result, err);
 }
 
-/* The first column of the first row, as integer and (truncated) text. */
+/* Runs sql. Returns the first column of its first row, as an integer and as a
+ * text that may be truncated. */
 static enum tw_err ask(struct db *db, const char *sql, int64_t *ret_integer,
     char ret_text[16], struct err *err)
 {
@@ -331,7 +334,8 @@ static enum tw_err ask(struct db *db, const char *sql, int64_t *ret_integer,
     } else {
         code = fail(db, result == SQLITE_DONE ? SQLITE_CORRUPT : result, err);
     }
-    /* The statement's changes are committed here, after its row was read. */
+    /* A statement that changes something is committed here, after its row was
+     * read. */
     ended = sqlite3_finalize(statement);
     if (code == TW_OK && ended != SQLITE_OK)
         code = fail(db, ended, err);
@@ -340,7 +344,7 @@ static enum tw_err ask(struct db *db, const char *sql, int64_t *ret_integer,
 
 #define OPEN_FLAGS (SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_PRIVATECACHE)
 
-/* The file as SQLite's URI, with a parameter. */
+/* Adds the URI of the file for SQLite, with a parameter. */
 static void write_uri(struct buf *to, const char *name, const char *parameter)
 {
     buf_add_text(to, "file:");
@@ -352,8 +356,8 @@ static void write_uri(struct buf *to, const char *name, const char *parameter)
     buf_add_format(to, "?%s", parameter);
 }
 
-/* No process has the file open, and there is no log: immutable, because SQLite
- * would create a log even to read. */
+/* For a file that no process has open, without a log: opens it as immutable,
+ * because SQLite would otherwise create a log even to read. */
 static int open_immutable(struct db *db, const char *name)
 {
     struct buf uri;
@@ -367,10 +371,11 @@ static int open_immutable(struct db *db, const char *name)
     return result;
 }
 
-/* No process has the file open, and there is a log of a process that was
- * killed: SQLite finds out in memory what it holds if it need not share that
- * with other processes, and locks need the right to write. db_is_current() does
- * what the locks would do. */
+/* For a file that no process has open, with the log of a process that was
+ * killed. SQLite normally keeps the index of the log in FILE-shm, and takes
+ * locks, which needs the right to write. In exclusive mode it keeps the index
+ * in memory, and "unix-none" takes no locks: db_is_current() detects writers
+ * instead. */
 static int open_alone(struct db *db, const char *name)
 {
     int result = sqlite3_open_v2(
@@ -537,8 +542,8 @@ static enum tw_err convert_keys(struct db *db, struct err *err)
 
 /* ---- opening ---- */
 
-/* Checks that the file is ours, or still empty. A file of another program is
- * refused and not changed. */
+/* Checks that the file is tableward's, or still empty. A file of another
+ * program is refused and not changed. */
 static enum tw_err check_ours(
     struct db *db, bool *ret_empty, bool *ret_convert, struct err *err)
 {
@@ -565,9 +570,9 @@ static enum tw_err check_ours(
     return TW_OK;
 }
 
-/* check_ours() in one read transaction: a process that is creating the file
- * commits its numbers and tables together, and both must be read in one state.
- */
+/* Calls check_ours() in one read transaction, so that it reads a single state
+ * of the file: a process that is creating the file commits version numbers and
+ * tables together. */
 static enum tw_err check_ours_at_once(
     struct db *db, bool *ret_empty, bool *ret_convert, struct err *err)
 {
@@ -580,9 +585,9 @@ static enum tw_err check_ours_at_once(
     return code;
 }
 
-/* Switches the file to the write-ahead log. Two processes may do so at once:
- * then the mode changes only when the other process releases its lock. SQLite
- * does not always call wait_for_others(), so this function does. */
+/* Switches the file to the write-ahead log. If two processes do so at once, the
+ * mode changes only when the other process releases its lock. SQLite does not
+ * always call wait_for_others() for that, so this function does. */
 static enum tw_err use_log(struct db *db, struct err *err)
 {
     int64_t ignored;
@@ -658,8 +663,8 @@ static enum tw_err build_schema(struct db *db, struct err *err)
 
 /* ---- upgrading files of earlier releases ---- */
 
-/* Adds what count_sql does not find. The version number does not change:
- * earlier releases ignore such additions. */
+/* Runs add_sql if count_sql returns 0. The version number of the file does not
+ * change, because earlier releases ignore what is added. */
 static enum tw_err add_missing(
     struct db *db, const char *count_sql, const char *add_sql, struct err *err)
 {
@@ -733,9 +738,9 @@ const char *db_identity(const struct db *db)
 
 /* ---- opening, as a whole ---- */
 
-/* An unwritable log must be detected now, not at the first message; if another
- * process is writing, the log is writable. The first writer of this boot stores
- * the clock here; if the disk is full, the first successful write stores it. */
+/* Detects now, not at the first message, that the log cannot be written. If
+ * another process is writing, it can. The first writer of this boot stores the
+ * clock here; if the disk is full, the first successful write does so. */
 static enum tw_err try_writing(struct db *db, struct err *err)
 {
     enum tw_err code;
@@ -750,8 +755,8 @@ static enum tw_err try_writing(struct db *db, struct err *err)
     return TW_OK;
 }
 
-/* What a writer would do before the file can be used, and this process may not
- * do. */
+/* Refuses a file that a writer would have to create or convert before it can be
+ * read. */
 static enum tw_err check_read_only(
     struct db *db, bool empty, bool convert, struct err *err)
 {
@@ -761,7 +766,7 @@ static enum tw_err check_read_only(
 
     if (empty)
         return err_fail(err, TW_INVALID,
-            "%s: it is empty, and cannot be written", db->path);
+            "%s: the file is empty, and this user cannot write it", db->path);
     code = ask(db, COUNT_CLOCK, &clocks, text, err);
     if (code == TW_OK)
         code = ask(db, COUNT_IDENTITY, &identities, text, err);
@@ -770,12 +775,12 @@ static enum tw_err check_read_only(
     if (convert || clocks == 0)
         return err_fail(err, TW_INVALID,
             "%s: it was written by an earlier release of tableward: run any "
-            "command once while the file can be written, which converts it",
+            "command once as a user who can write the file, to convert it",
             db->path);
     return identities > 0 ? read_identity(db, err) : TW_OK;
 }
 
-/* Once, before SQLite's first use: disables its memory statistics, which need a
+/* Before SQLite is first used: disables its memory statistics, which need a
  * lock that all connections share. */
 static void spare_counting(void)
 {
@@ -785,8 +790,9 @@ static void spare_counting(void)
         (void)sqlite3_config(SQLITE_CONFIG_MEMSTATUS, 0);
 }
 
-/* What only a writer does, after the file was found to be ours. A copy that
- * SQLite's VACUUM INTO made has no log: later writers would block readers. */
+/* The steps that only a writer makes, after the file was found to be
+ * tableward's. use_log() is called for an existing file too: a copy made by
+ * VACUUM INTO is not in WAL mode, and writers would block readers. */
 static enum tw_err make_usable(
     struct db *db, bool empty, bool convert, struct err *err)
 {
@@ -848,8 +854,9 @@ enum tw_err db_open(
     return code;
 }
 
-/* Move the log into the file as far as readers permit; no other writer waits
- * for it. Returns the length of the log; -1: some of it had to stay. */
+/* Move the log into the file as far as readers permit; other writers need not
+ * wait meanwhile. Returns the length of the log in pages; -1: a part of it had
+ * to stay in the log. */
 static int move_log(struct db *db)
 {
     int pages = 0, moved = -1;
@@ -893,7 +900,7 @@ static enum tw_err control(struct db *db, enum db_sql sql, struct err *err)
     return db_run(db, sql, NULL, 0, NULL, err);
 }
 
-/* Invalid values in the file are read as a clock that has not started. */
+/* Values of the file that are invalid count as a clock that has not started. */
 static void parse_clock(struct db *db)
 {
     struct slice boot_id = db_column_bytes(db, DB_STAMP_READ, 1);

@@ -21,7 +21,7 @@ struct db;
 #define DB_IDENTITY_MAX 32 /* length of db_identity() */
 
 /* A writer may also read; only a writer creates the file. DB_READ_ONLY: reads a
- * file that this process may not write, and writes nothing beside it either. */
+ * file that this process may not write, and creates no file beside it. */
 enum db_role { DB_READER, DB_WRITER, DB_READ_ONLY };
 
 /*
@@ -44,9 +44,10 @@ void db_close(struct db *db);
  */
 void db_wait_until(struct db *db, int64_t until_ms);
 
-/* db_is_current: may this connection still be used? False: it reads a file that
- * no process had open, and another process has opened it for writing since.
- * What was read meanwhile is not reliable, and a new connection is needed. */
+/* db_is_current: may this connection still be used? False: when it was opened,
+ * no other process had the file open, and another process has opened the file
+ * for writing since. What was read since is not reliable, and a new connection
+ * is needed. */
 bool db_is_current(const struct db *db);
 
 /* db_identity: the file's identity, generated at random when a writer first
@@ -76,8 +77,8 @@ TW_MUST_USE enum tw_err db_part_begin(struct db *db, struct err *err);
 TW_MUST_USE enum tw_err db_part_keep(struct db *db, struct err *err);
 TW_MUST_USE enum tw_err db_part_undo(struct db *db, struct err *err);
 
-/* db_stamp: a number that this file has never returned before and will never
- * return again: for ETags and pop receipts. Call in a transaction. */
+/* db_stamp: a new number, which is never returned twice for this file: for
+ * ETags and pop receipts. Call in a transaction. */
 int64_t db_stamp(struct db *db);
 
 /*
@@ -88,16 +89,17 @@ int64_t db_stamp(struct db *db);
 TW_MUST_USE enum tw_err db_read_clock(struct db *db, struct err *err);
 int64_t db_now_ticks(const struct db *db);
 
-/* db_tidy: move a long write-ahead log into the file, or a short one after
+/* db_tidy: move the write-ahead log into the file if it is long, or after
  * db_give_back(). Call between transactions, after waking the waiting writers.
  */
 void db_tidy(struct db *db);
 
 /*
  * db_spare_pages: how many free pages of the file to give back to the file
- * system: 0 unless they are many. goes_on: some were given back just before,
- * and fewer are enough. Always 0 for a file that an earlier release created,
- * which keeps its free pages for later entities.
+ * system: 0 unless there are many. goes_on: some pages were given back just
+ * before, so a smaller number of free pages is reason to continue. Always 0 for
+ * a file that an earlier release created, which keeps its free pages for later
+ * entities.
  *
  * db_give_back: cut at most `pages` free pages off the end of the file: at
  * least one, at most 4 MiB, and for some milliseconds at most. Call in a
@@ -127,8 +129,9 @@ enum db_sql {
     DB_BODY_ADD,    /* id, properties                                      */
     DB_BODY_DELETE, /* id                                                  */
 
-    /* table, first partition_key, row_key, below partition_key, row_key
-     * -> partition_key, row_key, etag, timestamp; DB_SCAN_ALL also
+    /* table, first (partition_key, row_key), end (partition_key, row_key),
+     * which is not included
+     * -> partition_key, row_key, etag, timestamp; DB_SCAN_ALL also:
      * properties, properties of the body */
     DB_SCAN_KEYS,
     DB_SCAN_ALL,

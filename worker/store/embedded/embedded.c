@@ -16,7 +16,7 @@ struct embedded {
     struct store store; /* must be first: store points to this struct */
     struct pool *pool;
     char *place;                 /* owned; NULL: in memory */
-    _Atomic int64_t spare_pages; /* to give back, as last seen; 0: none */
+    _Atomic int64_t spare_pages; /* result of the last db_spare_pages() */
 };
 
 struct pool *embedded_pool(struct store *store)
@@ -58,7 +58,8 @@ static enum tw_err give_back_pages(struct db *db, void *arg, struct err *err)
     return db_give_back(db, atomic_load(&embedded->spare_pages), err);
 }
 
-/* Reads first, so that the file is locked only if there is something to do. */
+/* Reads the number of free pages first, so that the file is locked only if
+ * there is something to give back. */
 static enum tw_err give_back(
     struct store *store, struct exchange *exchange, bool *ret_more)
 {

@@ -19,8 +19,9 @@ struct store;
 TW_MUST_USE enum tw_err embedded_open(
     const char *name, const char *path, struct store **ret, struct err *err);
 
-/* embedded_open_to_read: as embedded_open(), for a caller that writes nothing:
- * a file that cannot be written is opened with store->read_only. */
+/* embedded_open_to_read: like embedded_open(), for a caller that writes
+ * nothing: if the file cannot be written, it is opened with store->read_only.
+ */
 TW_MUST_USE enum tw_err embedded_open_to_read(
     const char *name, const char *path, struct store **ret, struct err *err);
 

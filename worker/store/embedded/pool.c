@@ -6,11 +6,12 @@
  * becomes the leader. The leader begins a transaction (waiting for other
  * processes), takes all requests queued by then, runs each as a separately
  * undoable part, commits once, wakes their callers, and stops being leader. The
- * first request queued meanwhile leads next. Each caller is woken separately.
+ * caller whose request was queued first meanwhile leads next. Each caller is
+ * woken separately.
  *
  * Reading: a few connections, opened when first needed, each lent to one
- * reader. A store in memory has only one connection; its readers take the role
- * of the leader.
+ * reader. A store in memory has only one connection, so a reader becomes the
+ * leader.
  */
 #include "worker/store/embedded/pool.h"
 
@@ -32,8 +33,9 @@ struct request {
     struct exchange *exchange;
     enum tw_err (*body)(struct db *, void *, struct err *);
     void *arg;
-    enum tw_err code;   /* outcome, once done */
-    int64_t date_ticks; /* the store's clock after body, if body has run */
+    enum tw_err code; /* outcome, once done */
+    int64_t
+        date_ticks; /* the store's clock after body; 0: body was not called */
     bool taken; /* a leader has taken this request; guarded by the pool's lock,
                    like next */
     struct request *next;
@@ -48,7 +50,8 @@ struct request {
 struct pool {
     const char *path;
     bool in_memory;
-    struct db *writer; /* used by the leader; NULL: the file is read only */
+    struct db *writer; /* used by the leader; NULL: the file was opened with
+                          DB_READ_ONLY */
     char identity[DB_IDENTITY_MAX + 1]; /* db_identity(); "": NULL */
 
     struct platform_mutex lock; /* guards all below */
@@ -136,7 +139,7 @@ static enum tw_err too_long(struct pool *pool, struct exchange *exchange)
         "%s: timed out waiting for other threads of this process", pool->path);
 }
 
-/* Checks the deadline for the last time, then lets body access the file. */
+/* Checks the deadline for the last time, then calls body. */
 static enum tw_err run(struct db *db, struct request *request)
 {
     struct exchange *exchange = request->exchange;
@@ -246,8 +249,8 @@ static enum tw_err borrow_reader(struct pool *pool, int64_t until_ms,
     return code;
 }
 
-/* What a connection read that is not current is not reliable: then it is
- * closed, and the outcome is TW_BUSY. */
+/* Returns the connection to the pool. If it is no longer current, what it read
+ * is not reliable: it is closed, and the outcome is TW_BUSY. */
 static enum tw_err end_reading(struct pool *pool, struct exchange *exchange,
     struct db *db, enum tw_err code)
 {
@@ -290,8 +293,8 @@ enum tw_err pool_read(struct pool *pool, struct exchange *exchange,
 
 /* ---- writing ---- */
 
-/* True: the outcome ends the whole transaction. SQLite has rolled it back, or
- * the caller must do so. */
+/* True: the outcome ends the whole transaction, not only the part: SQLite has
+ * rolled the transaction back, or the caller must do so. */
 static bool ends_all(enum tw_err code)
 {
     return code == TW_FULL || code == TW_BUSY;
@@ -325,7 +328,8 @@ static void fail_all(
     }
 }
 
-/* Call in a transaction, which this function ends. */
+/* Runs the requests in the open transaction, and commits it or rolls it back.
+ */
 static void run_group(struct db *db, struct request *requests)
 {
     struct err err;

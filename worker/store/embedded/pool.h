@@ -29,7 +29,7 @@ bool pool_is_read_only(const struct pool *pool);
 /* pool_identity: the file's db_identity(). Lives as long as pool. */
 const char *pool_identity(const struct pool *pool);
 
-/* pool_watch: watch the file; as store_watch(). NULL also for a store in
+/* pool_watch: watch the file as store_watch() says. NULL also for a store in
  * memory. */
 struct watch *pool_watch(
     struct pool *pool, void (*changed)(void *context), void *context);
@@ -43,8 +43,8 @@ struct watch *pool_watch(
  * Both check the deadline just before body (TW_STOPPED), wait for other threads
  * and processes no longer than a request may take (TW_BUSY), run body at most
  * once, and fill the exchange; body's err is the exchange's. pool_read of a
- * file opened with DB_READ_ONLY: TW_BUSY if another process began to write
- * meanwhile.
+ * file opened with DB_READ_ONLY also returns TW_BUSY if another process began
+ * to write meanwhile.
  */
 TW_MUST_USE enum tw_err pool_read(struct pool *pool, struct exchange *exchange,
     enum tw_err (*body)(struct db *, void *, struct err *), void *arg);

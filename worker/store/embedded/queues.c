@@ -30,7 +30,8 @@ static struct slice write_receipt(int64_t stamp, struct arena *arena)
     return arena_format(arena, "%" PRId64, stamp);
 }
 
-/* -1, which no message has, if the receipt is not ours. */
+/* The stamp in a pop receipt; -1, which no message has, if this store did not
+ * issue the receipt. */
 static int64_t read_receipt(struct slice receipt)
 {
     int64_t stamp;
@@ -242,8 +243,8 @@ enum tw_err queues_get(struct store *store, struct exchange *exchange,
         .count = count,
         .visibility_timeout_s = visibility_timeout_s,
         .ret = ret};
-    /* An idle worker polls: peek first, so that polling does not block writers.
-     */
+    /* An idle worker polls, so peek first: an empty queue then blocks no
+     * writers. */
     enum tw_err code = queues_peek(store, exchange, queue, 1, ret);
 
     if (code != TW_OK || ret->count == 0)

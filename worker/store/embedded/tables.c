@@ -19,8 +19,9 @@
 /* Maximum size of a page with several entities. A worker has several pages in
  * memory at a time. */
 #define PAGE_MAX_BYTES (1024 * 1024)
-/* Maximum numbers of rows and bytes read for one page, with or without matches,
- * so that the duration of a read is bounded and other readers can run. */
+/* Maximum numbers of rows and bytes that are read for one page, whether they
+ * match or not, so that the duration of a read is bounded and other readers can
+ * run. */
 #define PAGE_MAX_ROWS 20000
 #define PAGE_MAX_READ_BYTES (32 * 1024 * 1024)
 
@@ -33,14 +34,14 @@
 #define JSON_MAX_BYTES (2 * BATCH_MAX_BYTES)
 
 /* Maximum size of a record in the tree, keys included. A longer record
- * continues outside the tree's pages of 4 KiB, and every comparison with a
- * neighbour would read all of it. */
+ * continues on overflow pages, and every comparison with a neighbour would read
+ * all of it. */
 #define RECORD_MAX_BYTES 900
 
 #define ETAG_MAX 32
 #define KEY_ROOM (ENTITY_MAX_KEY_UNITS * 3 + 1)
 
-/* Above every key: no UTF-8 has this byte. */
+/* A key above all others: this byte does not occur in UTF-8. */
 static const struct slice ABOVE_ALL = {"\xff", 1};
 static const struct slice NOTHING = {"", 0};
 
@@ -51,7 +52,8 @@ static void write_etag(int64_t stamp, char *to, size_t room)
     (void)snprintf(to, room, "W/\"%" PRId64 "\"", stamp);
 }
 
-/* The stamp in an ETag; -1, which no entity has, if the ETag is not ours. */
+/* The stamp in an ETag; -1, which no entity has, if this store did not issue
+ * the ETag. */
 static int64_t stamp_of(struct slice etag)
 {
     int64_t stamp;
@@ -86,7 +88,8 @@ static enum tw_err find_table(
 
 /* ---- continuation tokens ---- */
 
-/* "1!" and the encoded key: valid in a header, and never empty. */
+/* A continuation token for key: "1!" and the encoded key, which is valid in a
+ * header and never empty. */
 static struct slice write_token(struct slice key, struct arena *arena)
 {
     struct slice token;
@@ -235,7 +238,8 @@ static enum tw_err read_row(
     else if (row->has_properties)
         code = entity_parse(row->properties, false, arena, ret, NULL, err);
     if (code != TW_OK) {
-        /* We wrote this row: the file is damaged, the request is valid. */
+        /* tableward wrote this row, so the file is damaged; the request is
+         * valid. */
         err_prefix(err, "the stored entity '%.*s', '%.*s' is damaged",
             SLICE_ARG(row->partition_key), SLICE_ARG(row->row_key));
         return TW_FULL;
@@ -249,8 +253,8 @@ static enum tw_err read_row(
     return TW_OK;
 }
 
-/* The properties of a row: in this column, or, if they are stored as a body, in
- * the next. */
+/* The properties of a row, from this column or, if they are stored as a body,
+ * from the next one. */
 static struct slice properties_of(struct db *db, enum db_sql sql, int column)
 {
     struct slice properties = db_column_bytes(db, sql, column);
@@ -343,8 +347,8 @@ struct scanning {
 
     unsigned misses; /* consecutive rows outside the range of RowKeys */
     unsigned seeks;
-    char seek_keys[2][KEY_ROOM]; /* used in turn: the last key may still be
-                                    bound to the statement */
+    char seek_keys[2][KEY_ROOM]; /* used in turn, because the last key may still
+                                    be bound to the statement */
 };
 
 static bool is_field(struct slice name)
@@ -520,8 +524,9 @@ static enum tw_err start_rows(
         err);
 }
 
-/* Handles a row outside the range of RowKeys: the next row inside is later in
- * this partition, or in the next partition. */
+/* Handles a row outside the range of RowKeys: after several in a row, seeks the
+ * next row inside the range, which is later in this partition or in the next
+ * partition. */
 static enum tw_err miss(struct db *db, struct scanning *scanning,
     const struct row *row, struct err *err)
 {
@@ -543,8 +548,8 @@ static enum tw_err miss(struct db *db, struct scanning *scanning,
     return start_rows(db, scanning, err);
 }
 
-/* *ret_fits: the entity fits on the page. A single entity may take all of
- * max_bytes. */
+/* *ret_fits: does an entity of this size fit on the page? A single entity may
+ * take all of max_bytes. */
 static enum tw_err make_room(struct scanning *scanning,
     const struct entity *entity, bool *ret_fits, struct err *err)
 {
@@ -566,7 +571,7 @@ static enum tw_err make_room(struct scanning *scanning,
     return TW_OK;
 }
 
-/* *ret_on: the page continues after this row. */
+/* *ret_on: does the page continue after this row? */
 static enum tw_err take_row(
     struct db *db, struct scanning *scanning, bool *ret_on, struct err *err)
 {
@@ -701,7 +706,8 @@ static enum tw_err drop_body(struct db *db, int64_t body, struct err *err)
     return db_run(db, DB_BODY_DELETE, DB_VALUES(db_integer(body)), NULL, err);
 }
 
-/* Writes the entity with sql, an insert or update; long JSON as a body. */
+/* Writes the entity by `sql`, an insert or an update, and long JSON as a body.
+ */
 static enum tw_err put_json(struct db *db, enum db_sql sql,
     const struct change *change, struct slice json, int *ret_changed,
     struct err *err)
@@ -876,7 +882,8 @@ static enum tw_err batch_body(struct db *db, void *arg, struct err *err)
     return apply(db, committing, &change, err);
 }
 
-/* Call before pool_write(), so that other writers do not wait for this work. */
+/* Writes the JSON of all operations. Call before pool_write(), so that other
+ * writers do not wait for it. */
 static enum tw_err write_json(struct committing *committing, struct err *err)
 {
     for (size_t i = 0; i < committing->batch->count; i++) {
