@@ -339,7 +339,7 @@ an_export_with_an_id_continues() {
     cmp -s whole.jsonl cut.jsonl || fail "an export after a power cut is another"
     echo 'mine' >"$part"
     run 1 export Long cut.jsonl --id e1 --force
-    says 'is not a part of an export'
+    says 'is not a partial export'
 }
 
 # What is exported and rejected may be secret.

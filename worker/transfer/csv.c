@@ -304,7 +304,7 @@ static bool read_type(struct slice text, enum edm_type *ret)
 }
 
 /* Convert a cell. A conversion may lose only notation: leading zeros, digits
- * beyond the precision of a Double, the offset of a time. */
+ * beyond the precision of a Double, the time zone of a time. */
 static enum tw_err read_value(struct slice name, struct slice text,
     enum edm_type type, struct arena *arena, struct property *ret,
     struct err *err)
@@ -382,7 +382,8 @@ enum tw_err csv_entity(const struct csv_header *header,
 
 /* ---- writing ---- */
 
-/* Spaces at the begin or end need quotes, because a reader may drop them. */
+/* Spaces at the beginning or the end need quotes, because another program may
+ * drop them. */
 static bool needs_quotes(struct slice text)
 {
     if (text.len == 0)
@@ -445,7 +446,7 @@ static bool has_lone_surrogate(struct slice json)
     return false;
 }
 
-/* The cell's text. Only strings are quoted in JSON; the quotes are omitted. */
+/* The text of the cell: the JSON of the value, without the quotes of JSON. */
 static struct slice text_of(
     const struct property *property, struct arena *arena)
 {

@@ -6,9 +6,9 @@
  *   a,b1,2024-01-01T00:00:00Z,"one, ""two""",String,5,Int64
  *   a,b2,2024-01-01T00:00:00Z,,,7,Int64
  *
- * The type of a property is in the cell of its @type column; without an @type
- * column the property is a String. If both cells are empty, the entity does not
- * have the property; an empty String has the type String.
+ * The type of the property Title is in the cell of the column Title@type; if
+ * there is no such column, the property is a String. If both cells are empty,
+ * the entity does not have the property; an empty String has the type String.
  */
 #ifndef TW_TRANSFER_CSV_H
 #define TW_TRANSFER_CSV_H
@@ -34,7 +34,8 @@ struct csv_state {
         CSV_FIELD,  /* at the first character of a field */
         CSV_PLAIN,  /* in a field without quotes */
         CSV_QUOTED, /* in quotes: the field continues on the next line */
-        CSV_CLOSED, /* after the closing quote, or the first of two */
+        CSV_CLOSED, /* after a closing quote, which may be the first of a
+                       doubled quote */
     } at;
 };
 
@@ -65,7 +66,8 @@ struct csv_column {
         CSV_PROPERTY,
     } what;
     struct slice name;
-    size_t type; /* index of the @type column; the column's own index: none */
+    size_t type; /* index of the @type column; if there is none, the index of
+                    this column itself */
 };
 
 struct csv_header {

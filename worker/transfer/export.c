@@ -34,8 +34,8 @@ struct export
     struct export_file file;
     bool opened;             /* export_file_open() was called for file */
     struct arena last_arena; /* memory of last */
-    struct entity last;      /* keys of the last entity of an earlier process */
-    bool continues;          /* the scan begins after the keys in last */
+    struct entity last;      /* keys of the last entity in an existing part */
+    bool continues;          /* the scan begins after the keys of last */
 
     struct columns *columns;   /* CSV: names of the columns so far; else NULL */
     const struct slice *names; /* names of all properties with columns */
@@ -53,7 +53,7 @@ struct export
 
 /* ---- the file ---- */
 
-/* Text that identifies what is exported. */
+/* Add a text that identifies what is exported. */
 static void add_what(const struct export *export, struct buf *to)
 {
     const struct export_options *options = &export->options;
@@ -89,8 +89,8 @@ static enum tw_err read_last(struct export *export, struct err *err)
             &export->last, &blank, err) != TW_OK ||
         blank)
         return err_fail(err, TW_INVALID,
-            "%s is not a part of an export, its last line is not an entity: "
-            "remove it",
+            "%s is not a partial export, because its last line is not an "
+            "entity: remove the file",
             export->file.part);
     export->continues = true;
     atomic_store(&export->total, export->file.lines);
@@ -98,7 +98,7 @@ static enum tw_err read_last(struct export *export, struct err *err)
     return TW_OK;
 }
 
-/* export_abort() keeps a part with an id. */
+/* Sets the file that export_abort() removes: the part, unless it has an id. */
 static void set_temporary(struct export *export)
 {
     const char *part = export->options.id ? NULL : export->file.part;
@@ -351,7 +351,9 @@ static void close_file(struct export *export)
 
     if (export_file_close(&export->file))
         transfer_report(&export->transfer,
-            "what was written stays in %s: the same --id continues it", copy);
+            "the entities written so far stay in %s: the same --id continues "
+            "this export",
+            copy);
     mem_free(copy);
 }
 

@@ -32,17 +32,18 @@ struct export_options {
 
 struct export;
 
-/* export_new: owned. export_free: removes an incomplete file, except the part
- * of an export with an id; prints the path of that part. NULL: nothing. */
+/* export_new: owned. export_free: removes an incomplete file, unless it is the
+ * part of an export with an id: then the path of the part is reported. NULL:
+ * nothing. */
 struct export *export_new(
     const struct transfer *transfer, const struct export_options *options);
 void export_free(struct export *export);
 
 /*
  * export_run: call once. TW_OK: the file is complete. TW_NOT_FOUND: there is no
- * such table. TW_CONFLICT: wrong usage, as export_file_open() says. TW_INVALID:
- * the file cannot be written, or an entity cannot be written in this format.
- * TW_STOPPED, TW_FULL. All other codes are outcomes of the store.
+ * such table. TW_CONFLICT: as for export_file_open(). TW_INVALID: the file
+ * cannot be written, or an entity cannot be written in this format. TW_STOPPED,
+ * TW_FULL. All other codes are outcomes of the store.
  */
 TW_MUST_USE enum tw_err export_run(struct export *export, struct err *err);
 

@@ -33,8 +33,8 @@ static enum tw_err fail_write(
         strerror(cause));
 }
 
-/* Is path a pipe or a device? It is written directly, because a part cannot
- * replace it by a rename. */
+/* Is path a pipe or a device? Then it is written directly, because a rename
+ * would replace it by a regular file. */
 static bool is_special(const char *path)
 {
     struct stat is;
@@ -42,8 +42,8 @@ static bool is_special(const char *path)
     return stat(path, &is) == 0 && !S_ISREG(is.st_mode);
 }
 
-/* The path to which path resolves, so that the export does not replace a link,
- * but the file behind it. Owned. */
+/* The path without symbolic links, so that the export replaces the file and not
+ * a link to it. Owned. */
 static char *target_of(const char *path)
 {
     char *real = realpath(path, NULL);
@@ -81,7 +81,7 @@ static bool is_part_of(const char *name, const char *begin)
            strcmp(name + len + HASH_DIGITS, PART) == 0;
 }
 
-/* Refuse an id whose existing part is of a different export. */
+/* Refuse the id if a part of a different export with this id exists. */
 static enum tw_err refuse_other(
     const struct export_file *file, const char *id, struct err *err)
 {
@@ -161,8 +161,9 @@ static enum tw_err open_new(struct export_file *file, struct err *err)
 
 /* ---- continuing ---- */
 
-/* The whole lines of a part, after which an export continues. An export writes
- * no NUL, so a NUL marks data that was lost in a power failure. */
+/* The whole lines of a part, after which an export continues. They end before
+ * the first NUL: an export writes no NUL, so a NUL shows that data was lost in
+ * a power failure. */
 struct whole {
     int64_t lines;
     off_t end, begin_of_last;
@@ -315,8 +316,8 @@ static void sync_folder(const char *path)
     mem_free(folder);
 }
 
-/* Without force, a file that was created meanwhile is not replaced. A file
- * system without RENAME_NOREPLACE renames in any case. */
+/* Without force, a file that was created meanwhile is not replaced (EEXIST),
+ * except on a file system without RENAME_NOREPLACE. */
 static int rename_part(const struct export_file *file)
 {
     unsigned flags = file->force ? 0 : RENAME_NOREPLACE;
@@ -327,8 +328,8 @@ static int rename_part(const struct export_file *file)
     return failed;
 }
 
-/* Renames before the file is closed, because closing releases the lock. Returns
- * errno. */
+/* Renames the part before the file is closed, because closing releases the
+ * lock. Returns 0 or errno. */
 static int finish(struct export_file *file)
 {
     if (fflush(file->file) != 0)

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The file of an export. A file is complete or does not exist: an export writes
- * a part beside it, syncs the part to disk, and renames it. The part of an
- * export with an id stays when the export is interrupted, and the next export
- * with that id continues after its last whole line:
+ * a part beside it, syncs the part to disk, and renames it. If an export with
+ * an id is interrupted, its part stays, and the next export with that id
+ * continues after the last whole line of the part:
  *
  *   blogs.jsonl.ID-0123456789abcdef.part     hash of export_file_options.what
  *
- * A new file is readable by its owner alone. A replaced file keeps its mode,
- * and a link to it stays a link.
+ * A new file is readable by its owner alone. A file that replaces another one
+ * gets its mode, and a symbolic link to the file stays a link.
  */
 #ifndef TW_TRANSFER_EXPORT_FILE_H
 #define TW_TRANSFER_EXPORT_FILE_H
@@ -42,14 +42,14 @@ struct export_file_options {
     struct slice what; /* store, table and options of an export with an id, as
                           one text */
     bool continues;    /* false: an existing part is written again from the
-                          beginning, because the store has no order */
+                          beginning, because scans of the store are not ordered */
 };
 
 /*
- * export_file_open: TW_CONFLICT: wrong usage: the file exists and force is
- * false, the id belongs to an export of something else, or standard output has
- * an id. TW_STOPPED: another process writes the part. TW_FULL: the disk is
- * full. TW_INVALID: the file cannot be written for another reason. Call
+ * export_file_open: TW_CONFLICT: the file exists and force is false; or the id
+ * belongs to an export of something else; or an id is given for standard output
+ * or a special file. TW_STOPPED: another process writes the part. TW_FULL: the
+ * disk is full. TW_INVALID: the file cannot be written for another reason. Call
  * export_file_close() in any case.
  */
 TW_MUST_USE enum tw_err export_file_open(struct export_file *file,

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Reads a folder of tables, and keeps the progress of an export of all. */
+/* Reads a folder of files of tables, and keeps the progress of an export of all
+ * tables. */
 #include "worker/transfer/folder.h"
 
 #include <dirent.h>
@@ -19,7 +20,7 @@
 #include "worker/base/text.h"
 #include "worker/store/entity.h"
 
-/* The names of tables, indexed by enum records_format. */
+/* The ends of the names of files, indexed by enum records_format. */
 static const char *const ENDS[] = {".jsonl", ".csv"};
 #define END_COUNT (sizeof(ENDS) / sizeof(*(ENDS)))
 
@@ -189,7 +190,7 @@ struct folder_progress {
     struct arena arena;
     struct begun *list; /* owned */
     size_t count;
-    bool ours; /* locked, and of this export */
+    bool ours; /* the file is locked and belongs to this export */
 };
 
 static uint64_t inode_of(const char *path)
@@ -227,8 +228,9 @@ static bool is_store_line(const char *line, const char *store)
     return strncmp(line, "store ", 6) == 0 && strcmp(line + 6, store) == 0;
 }
 
-/* Reads all whole lines, and sets the position after them: the last line of a
- * killed process may be a part. False: the export is of another store. */
+/* Reads all whole lines, and sets the position after them, because a process
+ * that was killed may have written only a part of its last line. False: the
+ * export is of another store. */
 static bool read_lines(struct folder_progress *progress, const char *store)
 {
     char line[LINE_MAX_BYTES];

@@ -11,8 +11,8 @@
  *   Blogs 0             no file existed
  *   Channels 1234567    inode of the file that this export replaces
  *
- * The file of a table is replaced by one rename, so it has been exported if it
- * exists and has another inode.
+ * The file of a table is replaced by one rename, so the table has been exported
+ * if its file exists and has a different inode than the one in this line.
  */
 #ifndef TW_TRANSFER_FOLDER_H
 #define TW_TRANSFER_FOLDER_H
@@ -26,7 +26,7 @@
 #include "worker/transfer/records.h"
 
 struct folder_file {
-    const char *table; /* as the file's name has it */
+    const char *table; /* as written in the name of the file */
     const char *path;
     enum records_format format;
 };
@@ -35,8 +35,7 @@ struct folder {
     struct arena arena;              /* memory of all other fields */
     const struct folder_file *files; /* by table, ignoring case */
     size_t count;
-    const char *unfinished; /* a file that an interrupted export keeps; NULL:
-                               there is none */
+    const char *unfinished; /* left by an interrupted export; NULL: none */
 };
 
 /*
@@ -70,7 +69,7 @@ TW_MUST_USE enum tw_err folder_progress_open(const char *folder, const char *id,
     const char *store, struct folder_progress **ret, struct err *err);
 
 /* folder_progress_begun: has this export begun to write the table's file at
- * path? *ret_done: and completed it? */
+ * path? *ret_done: has it completed the file? */
 bool folder_progress_begun(const struct folder_progress *progress,
     const char *table, const char *path, bool *ret_done);
 

@@ -58,7 +58,7 @@ struct import {
     struct import_options options;
 
     struct records *records;
-    _Atomic(struct records *) opened; /* equals records, for other threads */
+    _Atomic(struct records *) opened; /* records, for import_progress() */
     int64_t digest;          /* records_digest() before the current record */
     struct rejects *rejects; /* NULL: rejected lines are not kept */
     struct arena arena;      /* memory of the current record */
@@ -68,7 +68,7 @@ struct import {
     struct batch_writer *batch_writer;
     struct sent *sent; /* all records in flight */
     struct pending_keys pending;
-    int64_t submit_ms; /* the latest time to flush the sorter */
+    int64_t submit_ms; /* when the sorter is flushed at the latest */
     struct err why;    /* reason of the last failure in the batch writer */
 
     struct import_ledger ledger;
@@ -84,9 +84,9 @@ struct import {
 
 /* ---- files ---- */
 
-/* The rejects file is locked before this process takes the id, because another
- * process, perhaps with the same id, may still write the file, and must not
- * lose the id. */
+/* The rejects file is locked before this process takes over the id: if another
+ * process, perhaps with the same id, still writes the file, this one ends here,
+ * and the other keeps the id. */
 static enum tw_err open_files(struct import *import, struct err *err)
 {
     const struct import_options *options = &import->options;
@@ -103,7 +103,7 @@ static enum tw_err open_files(struct import *import, struct err *err)
 
 /* ---- the table ---- */
 
-/* A SAS may allow inserts, but neither reads nor the creation of tables. Then
+/* A SAS may allow inserts, but neither reads nor the creation of tables. So
  * TW_FORBIDDEN is no failure here: the first batch shows whether inserts are
  * allowed. */
 static enum tw_err ensure_table(struct transfer *transfer, struct err *err)
@@ -181,9 +181,9 @@ static int64_t hash_path(const char *path)
     return (int64_t)(hash_mix(hash) >> 1 | 1);
 }
 
-/* The ledger records the file's path before anything is written to the file.
- * After a kill the next process knows by the path that the file belongs to this
- * id. */
+/* The ledger gets a hash of the rejects file's path before the first rejected
+ * line is written to the file. If this process is killed, the next one knows by
+ * the hash that the file belongs to this id. */
 static enum tw_err begin_new_rejects(
     struct import *import, int64_t path, struct err *err)
 {
@@ -209,9 +209,9 @@ static bool is_edited(struct import *import)
                import->options.path, position->line);
 }
 
-/* The ledger is updated before the file is truncated: else, after a kill
- * between truncation and update, the next process would report the truncated
- * file as edited. */
+/* The ledger is updated before the file is truncated. In the other order, a
+ * process killed in between would leave a truncated file, which the next
+ * process would report as edited. */
 static enum tw_err continue_rejects(
     struct import *import, int64_t path, struct err *err)
 {
@@ -258,8 +258,8 @@ static void keep_rejected(struct import *import, struct slice raw)
         rejects_add(import->rejects, raw);
 }
 
-/* Count a rejected record and report why. A failure that ends the import is not
- * reported here, but by the command at the end. */
+/* Count a rejected record and report why. The error that ends the import is not
+ * reported here: import_run() returns it. */
 static void reject(struct import *import, uint64_t number, const char *why)
 {
     struct err err;
@@ -274,8 +274,8 @@ static void reject(struct import *import, uint64_t number, const char *why)
     import->rejected++;
 }
 
-/* The batch writer calls on_failed() before on_settled(), which adds the line
- * number to `why`. */
+/* Keeps the reason. The batch writer calls on_settled() next, which reports the
+ * reason with the line number. */
 static void on_failed(void *context, const struct run_failure *failure)
 {
     struct import *import = context;
@@ -551,8 +551,8 @@ static enum ledger_state state_after(enum tw_err outcome)
     return LEDGER_WAITING;
 }
 
-/* Store the final state; returns the outcome of the import, which is TW_OK only
- * if the ledger was updated. */
+/* Store the final state in the ledger. Returns `outcome`, the outcome of the
+ * import so far, or, if that is TW_OK, the outcome of this write. */
 static enum tw_err close_ledger(
     struct import *import, enum tw_err outcome, struct err *err)
 {
@@ -601,8 +601,8 @@ static enum tw_err store_all(struct import *import, struct err *err)
     if (outcome != TW_OK || !import->failed)
         return outcome;
     transfer_report(&import->transfer,
-        "stopped at the first invalid line; --on-error skip rejects such lines "
-        "and continues");
+        "stopped at the first invalid line; with --on-error skip the import "
+        "rejects such lines and continues");
     *err = import->failure;
     return TW_INVALID;
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * An import of the records of a file into a table. An existing equal entity is
- * accepted, so an import can be repeated. With an id, an import continues after
- * the last line that was stored.
+ * An import of the records of a file into a table. If an equal entity exists,
+ * it is accepted, so an import can be repeated. An import with an id continues
+ * after the last line that an earlier process with this id stored.
  */
 #ifndef TW_TRANSFER_IMPORT_H
 #define TW_TRANSFER_IMPORT_H
@@ -35,12 +35,12 @@ struct import_options {
 struct import_result {
     int64_t written, skipped; /* entities, by this process */
     int64_t rejected;         /* lines, by all processes with the id */
-    bool repeated;            /* import succeeded before: nothing was done */
+    bool repeated;            /* the id succeeded before, so nothing was done */
 };
 
 struct import;
 
-/* import_new: owned. Copies transfer; later only the copy's `client` changes,
+/* import_new: owned. Copies *transfer. Only `client` of the copy changes later,
  * to the result of restart(). */
 struct import *import_new(
     const struct transfer *transfer, const struct import_options *options);
@@ -49,10 +49,10 @@ void import_free(struct import *import); /* NULL: nothing */
 /*
  * import_run: call once. TW_OK: each record is stored, skipped or rejected.
  * TW_INVALID: a record is invalid (without skip_errors; err is about the first
- * one), or a file cannot be used. TW_CONFLICT: wrong usage: the id belongs to
- * another import. TW_STOPPED: stopped, or another process has the id or the
- * rejects file. TW_FULL: the disk is full. All other codes are outcomes of the
- * store.
+ * one), or a file cannot be used. TW_CONFLICT: the id belongs to another
+ * import. TW_STOPPED: a stop signal has come, or another process uses the id or
+ * the rejects file. TW_FULL: the disk is full. All other codes are outcomes of
+ * the store.
  */
 TW_MUST_USE enum tw_err import_run(struct import *import, struct err *err);
 

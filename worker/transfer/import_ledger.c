@@ -42,9 +42,9 @@ static enum tw_err get(void *context, struct exchange *exchange)
 }
 
 /* A write of ledger->run. `owner` and `operation` are those of the last write
- * that this process knows. If the entity has other ones, a later write was
- * stored (a late request of an ended process), and its position is later
- * too. */
+ * that this process knows. If the stored entity has different ones, a write
+ * that this process does not know was stored since (a late request of a process
+ * that has ended), and the position in it is a later one. */
 struct writing {
     struct import_ledger *ledger;
     struct slice owner, operation;
@@ -141,7 +141,7 @@ static enum tw_err begin(struct import_ledger *ledger, struct slice id,
     run->args = ledger_text(run, args);
     run->requested_ticks = run->started_ticks = platform_wall_ticks();
     run->updated_ticks = run->requested_ticks;
-    run->state = LEDGER_RUNNING; /* state of the inserted entity */
+    run->state = LEDGER_RUNNING; /* the entity is inserted in this state */
     set_owner(ledger);
     ledger_copy(&ledger->is, run);
     return write_run(ledger, err);
@@ -175,8 +175,8 @@ struct import_position import_ledger_position(struct slice checkpoint)
     return position;
 }
 
-/* Move a failed import to queued, from where it may run, as `poison retry`
- * does. */
+/* Move a failed import to `queued`, as `poison retry` does, because only a
+ * queued or waiting run may become `running`. */
 static enum tw_err reopen(struct import_ledger *ledger, struct err *err)
 {
     struct ledger_run *run = &ledger->run;
@@ -277,8 +277,8 @@ static void write_position(
         position->rejects_digest);
 }
 
-/* Set the counts in a copy of the run: the arena of a run only grows, so a new
- * copy bounds the memory. */
+/* Set the counts and the checkpoint in a new copy of the run, because the arena
+ * of a run only grows. */
 static void set_counts(
     struct import_ledger *ledger, const struct import_counts *counts)
 {

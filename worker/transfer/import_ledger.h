@@ -7,9 +7,9 @@
  *    "rejects_path":P,"rejects_size":S,"rejects_digest":R}
  *
  * see struct import_position. An import has no lease: if two processes have one
- * id, the write of one of them is refused, and that process ends. A starting
- * process retries a refused write a few times, because a late request of an
- * ended process may have caused the refusal.
+ * id, the write of one of them is refused, and that process ends. A process
+ * that starts retries a refused write a few times, because the cause may be a
+ * late request of a process that has ended.
  */
 #ifndef TW_TRANSFER_IMPORT_LEDGER_H
 #define TW_TRANSFER_IMPORT_LEDGER_H
@@ -23,15 +23,16 @@
 
 struct transfer;
 
-/* The PartitionKey of imports, which is no valid job name. */
+/* The PartitionKey of imports; it cannot be the name of a job. */
 #define IMPORT_LEDGER_JOB LEDGER_IMPORTS
 
 /* The position of an import in its files. */
 struct import_position {
-    uint64_t line;  /* lines up to this number are stored or rejected */
+    uint64_t line;  /* the entities of all lines up to this one are stored,
+                       skipped or rejected */
     int64_t digest; /* records_digest() of the lines up to `line`; 0: unknown */
-    int64_t rejected_bytes; /* the size of the rejected lines up to `line` in
-                               the rejects file */
+    int64_t rejected_bytes; /* size of the part of the rejects file that holds
+                               the rejected lines up to `line` */
     int64_t rejects_path;   /* hash of the rejects file's path; 0: unknown */
     int64_t rejects_size;   /* size of the rejects file when the position was
                                stored */
@@ -48,7 +49,7 @@ struct import_ledger {
     const struct transfer *transfer;
     struct ledger_run is;        /* the ledger entity as last stored */
     struct ledger_run run;       /* the ledger entity to store next */
-    struct import_counts before; /* counts of earlier processes */
+    struct import_counts before; /* counts of earlier processes with this id */
     bool stored;     /* the ledger entity exists and was last written by this
                         process */
     bool taken_over; /* another process has changed the ledger entity */
@@ -57,7 +58,7 @@ struct import_ledger {
 /*
  * import_ledger_open: take over the entity of id, or insert a new one. args:
  * table and file as JSON. *ret: the stored position. *ret_done: the import with
- * this id succeeded before. TW_CONFLICT: the id belongs to other args.
+ * this id has succeeded before. TW_CONFLICT: the id belongs to other args.
  * TW_STOPPED: another process just took over the id. TW_INVALID: the import was
  * cancelled. Call import_ledger_done() in any case.
  */

@@ -98,8 +98,8 @@ static void make_room(struct lines *lines)
     lines->buffer = mem_resize(lines->buffer, lines->room);
 }
 
-/* Wait for input by poll() with a timeout, to check `stopped`: signals are
- * blocked, so none interrupts read(). */
+/* Wait for input by poll() with a timeout, so that `stopped` is checked:
+ * signals are blocked, so no signal interrupts read(). */
 static enum tw_err wait_for_more(const struct lines *lines, struct err *err)
 {
     struct pollfd poll_fd = {.fd = lines->fd, .events = POLLIN};
@@ -154,7 +154,7 @@ static enum tw_err find_newline(
     }
 }
 
-/* Remove the next len bytes. */
+/* Remove the next len bytes from the buffer. */
 static void consume(struct lines *lines, size_t len)
 {
     lines->begin += len;

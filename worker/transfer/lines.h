@@ -11,8 +11,8 @@
 #include "worker/base/err.h"
 #include "worker/base/slice.h"
 
-/* Maximum length of a line. An entity has at most 1 MiB, and JSON writes a byte
- * of it with at most six bytes (\u0001). */
+/* Maximum length of a line. An entity has at most 1 MiB, and each byte of it
+ * takes at most six bytes in JSON (\u0001). */
 #define LINES_MAX_BYTES (8 * 1024 * 1024)
 
 struct lines;
@@ -36,8 +36,8 @@ TW_MUST_USE enum tw_err lines_next(
 
 /*
  * lines_skip_long: read to the end of the line that was too long. The whole
- * line and a newline are written to `to`; NULL: nowhere. The caller checks `to`
- * for errors of writing. TW_INVALID, TW_STOPPED as above.
+ * line and a newline are written to `to`, which the caller checks for write
+ * errors; NULL: they are dropped. TW_INVALID, TW_STOPPED as above.
  */
 TW_MUST_USE enum tw_err lines_skip_long(
     struct lines *lines, FILE *to, struct err *err);

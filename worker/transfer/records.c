@@ -18,9 +18,9 @@ struct records {
     struct lines *lines;
     enum records_format format;
 
-    /* CSV: `held` has the lines that were read to find the end of a record.
-     * Lines before offset `from` were returned already; `number` is the number
-     * of the last returned line. */
+    /* CSV: `held` has the lines that were read to find the end of a record. The
+     * lines before offset `from` were returned already, and `number` is the
+     * number of the last of these. */
     struct buf held;
     size_t from;
     uint64_t number;
@@ -118,7 +118,8 @@ static size_t held_bytes(const struct records *records)
     return records->held.len - records->from;
 }
 
-/* Drop the returned lines when they are the greater part of the buffer. */
+/* Remove the returned lines from `held` when they are the greater part of it.
+ */
 static void drop_done(struct records *records)
 {
     struct buf *held = &records->held;
@@ -168,14 +169,14 @@ static struct slice held_line(const struct records *records, size_t at)
 
 /* ---- CSV: records ---- */
 
-/* The extent of a record, found by its quotes. */
+/* Where a record ends, found by its quotes. */
 struct span {
     size_t len; /* length without the last newline */
     uint64_t lines;
     bool invalid;
 };
 
-/* The extent of an invalid record: only its first line. */
+/* An invalid record ends with its first line. */
 static struct span first_line(const struct records *records, struct err *why)
 {
     err_fail(why, TW_INVALID,

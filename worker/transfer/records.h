@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The entities of a file in either format that import reads: JSON Lines, or
- * CSV, whose records may take several lines. An invalid record is returned with
- * its line number and the reason, and reading continues after it. Of a CSV
- * record whose quote is never closed only the first line is invalid.
+ * The entities of a file in one of the two formats that import reads: JSON
+ * Lines, or CSV, whose records may take several lines. An invalid record is
+ * returned with its line number and the reason, and reading continues after it.
+ * If the quote of a CSV record is never closed, only its first line counts as
+ * invalid.
  */
 #ifndef TW_TRANSFER_RECORDS_H
 #define TW_TRANSFER_RECORDS_H
@@ -18,8 +19,8 @@
 #include "worker/base/slice.h"
 #include "worker/store/entity.h"
 
-/* Maximum length of a CSV record: enough for 1 MiB of text with every quote
- * doubled, or of base64, and the commas of all columns. */
+/* Maximum length of a CSV record: enough for an entity of 1 MiB, whose texts
+ * have every quote doubled or are base64, and for the commas of all columns. */
 #define RECORDS_MAX_BYTES (4 * 1024 * 1024)
 
 enum records_format {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* The file only grows, except that rejects_begin() truncates the file to the
- * size in the ledger. The file is locked while open: else another import would
- * take a file whose content is not flushed yet for empty, and remove it. */
+ * size in the ledger. The file is locked while it is open. Otherwise another
+ * import could find it empty, because its content is not flushed yet, and
+ * remove it. */
 #include "worker/transfer/rejects.h"
 
 #include <errno.h>
@@ -220,7 +221,8 @@ static bool is_empty(const struct rejects *rejects)
            is.st_size <= (off_t)rejects->header.len;
 }
 
-/* Removes the file before closing it, because closing releases the lock. */
+/* Removes the file, if that is due, before closing it, because closing releases
+ * the lock. */
 void rejects_close(struct rejects *rejects)
 {
     if (!rejects)

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The rejects file: the rejected lines of an import, unchanged, so that a
- * person can correct and import them. The file is created at the beginning, so
- * that an error is found before anything is imported, and removed at the end if
- * no line was rejected. Content that another process or a person wrote, or
- * corrected in place, is never overwritten. One process at a time writes it. A
- * new file is readable by its owner alone.
+ * person can correct the lines and import them. The file is created at the
+ * beginning, so that an error is found before anything is imported, and removed
+ * at the end if no line was rejected. Content that another process or a person
+ * wrote, or corrected in place, is never overwritten. One process at a time
+ * writes it. A new file is readable by its owner alone.
  */
 #ifndef TW_TRANSFER_REJECTS_H
 #define TW_TRANSFER_REJECTS_H
@@ -28,12 +28,12 @@ struct rejects;
 TW_MUST_USE enum tw_err rejects_open(
     const char *path, struct rejects **ret, struct err *err);
 
-/* Value of `bytes` if no earlier process of the same import wrote the file. */
+/* `bytes` of rejects_begin() if no earlier process of the same import wrote the
+ * file. */
 #define REJECTS_NEW (-1)
 
 /* rejects_is_edited: do the first `bytes` bytes no longer have this digest?
- * digest 0: unknown. False also if the digest is unknown or the file was
- * removed. */
+ * False also if the digest is 0 (unknown) or the file was removed. */
 bool rejects_is_edited(struct rejects *rejects, int64_t bytes, int64_t digest);
 
 /*
@@ -61,7 +61,7 @@ TW_MUST_USE enum tw_err rejects_sync(
  * on disk. 0: the file is shorter, or not a regular file. */
 int64_t rejects_digest(struct rejects *rejects, int64_t bytes);
 
-/* rejects_close: removes the file if no line was rejected, unless the file
+/* rejects_close: also removes the file if no line was rejected, unless it
  * existed before the import. NULL: nothing. */
 void rejects_close(struct rejects *rejects);
 

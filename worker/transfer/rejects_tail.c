@@ -91,8 +91,8 @@ static size_t match(struct tail *tail, struct slice line)
     return 1;
 }
 
-/* Is each tail line in the input after line `after`? True also if the input
- * cannot be read, which the import itself reports. */
+/* Is each line of the tail also in the input, after line number `after`? True
+ * also if the input cannot be read, because the import itself reports that. */
 static bool is_in(struct tail *tail, struct lines *input, uint64_t after)
 {
     size_t missing = tail->count;

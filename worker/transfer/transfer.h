@@ -18,9 +18,8 @@ struct transfer {
     struct store *store;
     const char *table;
     struct pool_client *client;
-    unsigned in_flight;          /* maximum number of batches of an import in
-                                    flight */
-    const _Atomic bool *stopped; /* SIGINT or SIGTERM was received */
+    unsigned in_flight; /* how many batches of an import may be in flight */
+    const _Atomic bool *stopped; /* set when SIGINT or SIGTERM is received */
 
     /* report: print one sentence for a person, without an end of line. */
     void (*report)(void *context, const char *sentence);
