@@ -85,8 +85,8 @@ static int compare_marks(struct mark a, struct mark b)
     return 0;
 }
 
-/* Orders problems by position; problems at one position in the order in which
- * they were added, which is their order in the list. */
+/* Orders problems by position, and problems at one position by their order in
+ * the list, in which they were added. */
 static int compare(const void *a, const void *b)
 {
     const struct problem *const *left = a, *const *right = b;

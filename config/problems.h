@@ -18,7 +18,7 @@ struct mark {
 
 struct problem {
     struct mark mark;
-    bool warning; /* printed by `check`; the configuration is valid */
+    bool warning; /* only `check` prints it; the configuration is valid */
     char *text;
 };
 
@@ -35,7 +35,7 @@ struct problems {
 void problems_init(struct problems *problems);
 void problems_done(struct problems *problems);
 
-/* "file:line:column: what, and what was probably meant". */
+/* Add an error or a warning. It is printed as "file:line:column: text". */
 void problems_add(struct problems *problems, struct mark mark,
     const char *format, ...) TW_PRINTF(3, 4);
 void problems_warn(struct problems *problems, struct mark mark,

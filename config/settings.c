@@ -78,7 +78,7 @@ void settings_wrong(struct problems *problems, const struct yaml_node *node,
     buf_done(&found);
 }
 
-/* a, b LAST c */
+/* Add "a, b LAST c". */
 static void add_names(
     struct buf *to, const char *const *names, size_t count, const char *last)
 {
@@ -89,7 +89,7 @@ static void add_names(
     }
 }
 
-/* where: " in job x", or "". */
+/* `where`: " in job x", or "". */
 static void report_unknown(struct problems *problems, struct mark mark,
     const char *kind, struct slice word, const char *where,
     const char *const *names, size_t count)
@@ -370,8 +370,8 @@ static size_t count_choices(const struct setting *setting)
     return count;
 }
 
-/* Add which values setting accepts. example: one such value; NULL: none is
- * added. */
+/* Add which values setting accepts. example: such a value, which is added too;
+ * NULL: none. */
 static void add_kind_of_value(
     struct buf *to, const struct setting *setting, const char *example)
 {
@@ -544,8 +544,7 @@ static bool (*const readers[])(const struct setting *setting,
 
 /* ---- a whole map ---- */
 
-/* Report a key that is the former name of a setting. False: key is no former
- * name. */
+/* Report `key` if it is the former name of a setting. False: it is not. */
 static bool report_former(struct problems *problems,
     const struct yaml_node *key, const struct setting *table, size_t count)
 {

@@ -25,8 +25,8 @@ enum setting_type {
     SETTING_DURATION_MS, /* int64_t milliseconds                        */
     SETTING_SIZE_BYTES,  /* int64_t bytes                               */
     SETTING_CHOICE,      /* int: index into choices                     */
-    SETTING_NODE,        /* const struct yaml_node *: the caller reads it;
-                            NULL when absent                            */
+    SETTING_NODE, /* const struct yaml_node *: the caller reads it; NULL: the
+                     key is absent */
 };
 
 struct setting {
@@ -39,12 +39,12 @@ struct setting {
     int64_t min, max;     /* limits of numbers; both 0: none */
     const char *const *choices; /* NULL-terminated, for SETTING_CHOICE */
     const char *help;           /* description of the key, one line */
-    const char *former;         /* previous name, now refused; NULL: none */
+    const char *former; /* previous name, which is refused; NULL: none */
 };
 
 #define SETTING_FIELD(type, field) offsetof(type, field)
 
-/* A table with the name of the map that it reads ("worker"), for
+/* A table of keys and the name of the map that it describes ("worker"), for
  * `tableward help config`. */
 struct settings_section {
     const char *map;
@@ -59,8 +59,8 @@ struct settings_section {
     }
 
 /* settings_describe: add the valid values: "a whole number, 1 to 256; default:
- * 16". For a list, a map or a template, whose values `help` describes, adds
- * only the default or "required", if any. */
+ * 16". For a list, a map or a template, whose values setting->help describes,
+ * only the default or "required" is added, if there is one. */
 void settings_describe(const struct setting *setting, struct buf *to);
 
 /*
@@ -69,7 +69,7 @@ void settings_describe(const struct setting *setting, struct buf *to);
  * messages ("worker", "job delete-channel"). Texts, durations, sizes and
  * choices are strings: ${NAME} in them is replaced; an unset variable is a
  * problem. False: problems were added; the fields of valid keys are set
- * nevertheless. Texts live in arena, NUL-terminated beyond their end.
+ * nevertheless. Texts live in arena, with a NUL after their last byte.
  */
 bool settings_load(const struct yaml_node *map, const char *what,
     const struct setting *table, size_t count, struct arena *arena, void *into,
@@ -91,8 +91,8 @@ bool settings_text(const struct yaml_node *scalar, bool is_template,
     struct problems *problems);
 
 /*
- * settings_wrong: add "what wants WANTS, not WHAT-IT-IS", for a node that a
- * caller reads itself: settings_wrong(problems, node, "args", "a list").
+ * settings_wrong: add the problem "WHAT must be WANTS, not ...", for a node
+ * that a caller reads itself: settings_wrong(problems, node, "args", "a list").
  */
 void settings_wrong(struct problems *problems, const struct yaml_node *node,
     const char *what, const char *wants);
@@ -101,7 +101,7 @@ void settings_wrong(struct problems *problems, const struct yaml_node *node,
 bool settings_is_null(const struct yaml_node *node);
 
 /* settings_unknown: add "unknown KIND 'word', did you mean 'near'?", or, if no
- * name is near, "unknown KIND 'word': there is a, b and c". */
+ * name is near, "unknown KIND 'word': expected a, b or c". */
 void settings_unknown(struct problems *problems, struct mark mark,
     const char *kind, struct slice word, const char *const *names,
     size_t count);

@@ -46,8 +46,8 @@ static struct mark mark_of(const struct reader *reader, yaml_mark_t at)
         reader->file, (unsigned)at.line + 1, (unsigned)at.column + 1};
 }
 
-/* Columns count characters, as libyaml's do, so continuation bytes are
- * skipped. */
+/* A column is a number of characters, as in libyaml, so continuation bytes are
+ * not counted. */
 static struct mark mark_at_offset(const struct reader *reader, size_t offset)
 {
     struct mark mark = {reader->file, 1, 1};
@@ -83,7 +83,8 @@ static struct slice line_at(const struct reader *reader, size_t line)
     return (struct slice){at, (size_t)((stop ? stop : end) - at)};
 }
 
-/* Hints for two frequent mistakes that libyaml does not name. */
+/* A hint for each of two frequent mistakes that libyaml's error text does not
+ * name; "": neither was made. */
 static const char *hint_at(const struct reader *reader, size_t line)
 {
     struct slice text = line_at(reader, line);
@@ -130,7 +131,7 @@ static bool next(struct reader *reader)
 
 /* ---- what is refused ---- */
 
-/* The offset of the first byte that is not valid UTF-8. */
+/* The offset of the first byte that is not part of valid UTF-8. */
 static size_t first_bad_byte(struct slice text)
 {
     size_t begin = 0;
@@ -173,8 +174,8 @@ static bool refuse(
     return false;
 }
 
-/* An anchor ends the parsing, because its only use is an alias, which is
- * refused. A tag adds a problem. */
+/* Refuses anchors, aliases and tags. An anchor ends the parsing, because its
+ * only use is an alias, which is refused too. A tag only adds a problem. */
 static bool check_decoration(struct reader *reader)
 {
     const yaml_event_t *event = &reader->event;

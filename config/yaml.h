@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A YAML file as a tree of nodes with their positions. The only module that
- * calls libyaml. One document; mappings with scalar keys; no tags. Refused:
- * aliases (they let a small file expand to a large one), duplicate keys, texts
- * that are not UTF-8, and files over 1 MiB.
+ * calls libyaml. The file must be one document, whose mappings have scalar
+ * keys, without tags. Refused: aliases (they let a small file expand to a large
+ * one), duplicate keys, texts that are not UTF-8, and files over 1 MiB.
  */
 #ifndef TW_CONFIG_YAML_H
 #define TW_CONFIG_YAML_H
@@ -21,20 +21,20 @@ struct yaml_node {
     enum yaml_type type;
     struct mark mark;  /* where the node begins */
     bool quoted;       /* scalar in quotes: a text, never a number or null */
-    struct slice text; /* a scalar's text, NUL-terminated beyond its end */
+    struct slice text; /* text of a scalar, with a NUL after its last byte */
     size_t count;      /* items of a list or members of a map */
     struct yaml_node **items; /* list items, or values of a map */
-    struct yaml_node **keys;  /* keys of a map, each of its item in items */
+    struct yaml_node **keys;  /* keys of a map; keys[i] belongs to items[i] */
 };
 
 /*
  * yaml_read: parse text; messages name it `file`. Nodes live in arena. NULL:
  * parsing ended at a problem (a syntax error, an alias, an anchor, a second
- * document, more than 64 levels, bytes that are not UTF-8). Else a tree, so
- * that the caller can report problems of its content too. Duplicate keys, tags
- * and NUL characters are added to problems but do not end the parsing: the tree
- * is valid only if problems->errors did not grow. An empty text is an empty
- * map.
+ * document, more than 64 levels, bytes that are not UTF-8). Otherwise a tree,
+ * also if there are other problems, so that the caller can report problems of
+ * the content too. Duplicate keys, tags and NUL characters are added to
+ * problems but do not end the parsing: the tree is valid only if
+ * problems->errors did not grow. An empty text is an empty map.
  */
 struct yaml_node *yaml_read(const char *file, struct slice text,
     struct arena *arena, struct problems *problems);

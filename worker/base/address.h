@@ -17,8 +17,9 @@ struct address {
 
 /*
  * address_parse: read 127.0.0.1:9464, [::1]:9464 or localhost:9464 (which is
- * 127.0.0.1). Other names are refused, because a name may stand for several
- * addresses. Port 0: any free port. TW_INVALID: err names the valid forms.
+ * 127.0.0.1). Any other name of a host is refused, because a name may have
+ * several addresses. Port 0: any free port. TW_INVALID: err names the valid
+ * forms.
  */
 TW_MUST_USE enum tw_err address_parse(
     struct slice text, struct address *ret, struct err *err);

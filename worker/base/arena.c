@@ -31,7 +31,7 @@ void arena_init_small(struct arena *arena)
     *arena = (struct arena){.block_bytes = SMALL_BLOCK_BYTES};
 }
 
-/* Free block and all older blocks. */
+/* Free `block` and all older blocks. */
 static void free_blocks(struct arena_block *block)
 {
     while (block) {
@@ -60,7 +60,7 @@ void arena_clear(struct arena *arena)
     arena->bytes = kept->size;
 }
 
-/* Put a block with room for bytes in front. */
+/* Put a new block, with room for `bytes` bytes, in front of the others. */
 static void add_block(struct arena *arena, size_t bytes)
 {
     size_t least = arena->block_bytes > 0 ? arena->block_bytes : BLOCK_BYTES;

@@ -26,7 +26,7 @@ void arena_clear(struct arena *arena); /* keeps one block for reuse    */
 void *arena_alloc(struct arena *arena, size_t bytes)
     __attribute__((returns_nonnull));
 
-/* arena_copy: a copy of slice, NUL-terminated beyond its length. */
+/* arena_copy: a copy of slice, with a NUL after its last byte. */
 struct slice arena_copy(struct arena *arena, struct slice slice);
 
 /* arena_format: format a text as printf does. Borrowed from the arena. */

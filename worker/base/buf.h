@@ -15,7 +15,7 @@ struct buf {
     size_t len;
     size_t room;   /* bytes allocated */
     size_t max;    /* maximum of len */
-    bool overflow; /* an addition did not fit: content is incomplete */
+    bool overflow; /* an addition did not fit, so the content is incomplete */
 };
 
 /*
@@ -24,8 +24,8 @@ struct buf {
  * a caller may add many times and check overflow once.
  */
 void buf_init(struct buf *buf, size_t max);
-void buf_done(struct buf *buf);  /* frees; buf may be init'ed again */
-void buf_clear(struct buf *buf); /* len 0, overflow off; keeps the memory */
+void buf_done(struct buf *buf);  /* frees; then only buf_init() is valid */
+void buf_clear(struct buf *buf); /* empties buf, but keeps its memory */
 
 /* buf_reserve: allocate memory for `more` more bytes at once, if the maximum
  * size allows them. An estimate is enough. */

@@ -14,7 +14,7 @@
 #include "worker/base/mem.h"
 
 struct crypto_hmac_key {
-    EVP_MAC_CTX *keyed; /* only copied, never used for a digest itself */
+    EVP_MAC_CTX *keyed; /* copied for each digest, never used itself */
 };
 
 /* For OpenSSL calls that fail only if memory is exhausted, because key, digest
@@ -25,8 +25,8 @@ static void must(bool done)
         mem_exhausted();
 }
 
-/* SHA-256, fetched once, because OpenSSL looks up EVP_sha256() by name for each
- * digest. Never freed. */
+/* SHA-256. Fetched once, because OpenSSL would search for EVP_sha256() by name
+ * for each digest. Never freed. */
 static EVP_MD *sha256;
 static CRYPTO_ONCE sha256_once = CRYPTO_ONCE_STATIC_INIT;
 
@@ -54,7 +54,8 @@ struct crypto_hmac_key *crypto_hmac_key_new(struct slice key)
     };
     struct crypto_hmac_key *made = mem_alloc(sizeof(*made));
     EVP_MAC *mac = EVP_MAC_fetch(NULL, "HMAC", NULL);
-    const void *at = key.at ? key.at : ""; /* NULL tells OpenSSL: no key yet */
+    const void *at =
+        key.at ? key.at : ""; /* because OpenSSL reads NULL as: no key yet */
 
     must(mac != NULL);
     made->keyed = EVP_MAC_CTX_new(mac);

@@ -53,8 +53,8 @@ void crypto_roots_free(struct crypto_roots *roots);
  * is its SSL_CTX of OpenSSL. */
 void crypto_roots_lend(struct crypto_roots *roots, void *ssl_ctx);
 
-/* crypto_is_equal: are len bytes equal? Takes the same time wherever they
- * differ. */
+/* crypto_is_equal: are the len bytes of both equal? Takes the same time
+ * wherever they differ. */
 bool crypto_is_equal(const void *one, const void *other, size_t len);
 
 /* crypto_wipe: overwrite secrets; no compiler removes the write. */

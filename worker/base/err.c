@@ -31,7 +31,7 @@ const char *err_name(enum tw_err code)
 
 void err_put(struct err *err, const char *format, va_list args)
 {
-    struct err made; /* not err, because an argument may be err's own text */
+    struct err made; /* not *err itself, because an argument may be err->text */
     int len = vsnprintf(made.text, sizeof(made.text), format, args);
 
     if (len < 0)

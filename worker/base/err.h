@@ -10,16 +10,16 @@
 
 /*
  * An operation that may have an effect outside this process has one of three
- * outcomes: done
- * (TW_OK), unknown (TW_UNKNOWN) or not done (all others). A code says what the
- * caller can do next; err says the cause.
+ * outcomes: done (TW_OK), unknown (TW_UNKNOWN) or not done (all other codes). A
+ * code says what the caller can do next; err says the cause.
  */
 enum tw_err {
     TW_OK = 0,
     TW_NOT_FOUND, /* not done: the object does not exist */
     TW_CONFLICT,  /* not done: the ETag, an existing entity or the pop receipt
                      did not match; read again, decide again */
-    TW_UNKNOWN,   /* sent, no response: may be done; read, then decide */
+    TW_UNKNOWN,   /* sent, no response: it may have been done; read, then decide
+                   */
     TW_BUSY,      /* not done: throttled or unreachable; a later try may
                      succeed */
     TW_REFUSED,   /* not done: the credentials are refused, until a person

@@ -15,7 +15,8 @@
 
 #define HASH_BEGIN UINT64_C(14695981039346656037)
 
-/* hash_bytes, hash_slice: add bytes to hash; the first hash is HASH_BEGIN. */
+/* hash_bytes, hash_slice: the hash of earlier bytes and these. hash: the hash
+ * of the earlier bytes; HASH_BEGIN: there are none. */
 uint64_t hash_bytes(uint64_t hash, const void *bytes, size_t len);
 uint64_t hash_slice(uint64_t hash, struct slice text);
 

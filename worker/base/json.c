@@ -4,7 +4,7 @@
  * that it moves past, so that a slice of scanned text (a string to decode, an
  * element) is valid JSON.
  *
- * A flat object's members are collected in a list that the caller keeps; a
+ * The members of a flat object are collected in a list that the caller keeps; a
  * whole text becomes a tree in an arena. Both take at most O(n log n) time for
  * a text of length n.
  */
@@ -535,8 +535,8 @@ struct annotations {
     size_t count;
 };
 
-/* The index of the last member, or, if the last member repeats an annotation,
- * the index of that annotation. */
+/* The index at which the last member is kept: its own, or that of the
+ * annotation that it repeats. */
 static size_t place_of_last(
     struct annotations *annotations, const struct json_members *members)
 {
@@ -659,7 +659,7 @@ enum tw_err json_flat_object(struct slice text, const char *annotation,
     struct arena *arena, struct json_members *members, size_t *ret_end,
     struct err *err)
 {
-    /* 1 for the object itself, which counts as a value. */
+    /* 1 more, because the object itself counts as a value. */
     struct scan scan = scan_of(text, 1 + JSON_MAX_MEMBERS, arena, err);
     struct names names;
     enum tw_err code;
@@ -731,7 +731,7 @@ bool json_unquote(struct slice raw, struct arena *arena, struct slice *ret)
 /* ---- whole texts ---- */
 
 struct json {
-    struct json_member member; /* without a name if not in an object */
+    struct json_member member; /* without a name unless in an object */
     struct slice text;         /* decoded text of a string */
     struct json *children;     /* `count` values, in the document's arena */
     size_t count;

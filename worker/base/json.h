@@ -74,8 +74,8 @@ void json_members_done(struct json_members *members);
 /*
  * json_flat_object: read the one object at the start of text. Nested values are
  * refused. Names that begin with `annotation` ("odata."; NULL: none) may be
- * repeated: the last value replaces the first, at its position. That holds for
- * the first JSON_MAX_ANNOTATIONS different names; any further one must be
+ * repeated: the last value replaces the first, at its position. This applies to
+ * the first JSON_MAX_ANNOTATIONS different names; any further name must be
  * unique. *ret_end: bytes used. On failure err has the byte offset, and members
  * is empty.
  *
@@ -94,8 +94,8 @@ size_t json_members_find(const struct json_members *members, struct slice name);
 struct slice json_member_text(
     const struct json_member *member, struct arena *arena);
 
-/* json_unquote: decode raw, a value that is not a struct json_member. False:
- * raw is not exactly one JSON string, from quote to quote. */
+/* json_unquote: decode raw, the text of a value. False: raw is not exactly one
+ * JSON string, from quote to quote. */
 bool json_unquote(struct slice raw, struct arena *arena, struct slice *ret);
 
 /* ---- whole texts ---- */
@@ -105,8 +105,8 @@ struct json; /* a parsed value; its children are borrowed from it */
 /*
  * json_parse: a whole text. max_depth counts nested arrays and objects; 1
  * allows a flat object. On failure err has the byte offset. Owned, for
- * json_free(). text is borrowed for the life of the value: names and strings
- * point into it, unless they have escapes.
+ * json_free(). text is borrowed for the life of *ret: names and strings without
+ * escapes point into text.
  */
 TW_MUST_USE enum tw_err json_parse(
     struct slice text, unsigned max_depth, struct json **ret, struct err *err);

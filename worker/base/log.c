@@ -22,7 +22,7 @@
 /* The maximum length of a message. A longer one is cut, so that no input can
  * flood the log. */
 #define MESSAGE_MAX_BYTES ((size_t)16 * 1024)
-/* The maximum length of a line. Escaping makes up to six bytes of one. */
+/* The maximum length of a line. Escaping may make six bytes of one byte. */
 #define LINE_MAX_BYTES (MESSAGE_MAX_BYTES * 8)
 
 const char *const log_level_names[] = {
@@ -189,7 +189,7 @@ static void add_run_fields(struct buf *line, const struct log_run *run)
     add_trace(line, run->traceparent);
 }
 
-/* What a line says, beside its time. */
+/* The contents of a line, except its time. */
 struct said {
     enum log_level level;
     const char *object;

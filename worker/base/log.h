@@ -40,8 +40,8 @@ bool log_format_named(const char *name, enum log_format *ret);
 
 bool log_shows(enum log_level level);
 
-/* log_is_json: is LOG_JSON the format? log_priority: what begins each line of
- * this level, "<4>" for the journal, else "". */
+/* log_is_json: is LOG_JSON the format? log_priority: the text that begins each
+ * line of this level: "<4>" for the journal, else "". */
 bool log_is_json(void);
 const char *log_priority(enum log_level level);
 
@@ -54,11 +54,12 @@ struct log_run {
     const char *job, *id;
     const char *args;        /* a JSON object, without control characters */
     const char *store;       /* the store of the run's queue and ledger */
-    const char *traceparent; /* valid, of the W3C's Trace Context */
+    const char *traceparent; /* a valid traceparent of W3C Trace Context */
     int64_t attempt;
 };
 
-/* A number of a JSON line: the field's name, in lower case, and its value. */
+/* A number in a JSON line: the name of the field, in lower case, and its value.
+ */
 struct log_number {
     const char *name;
     int64_t value;
@@ -74,7 +75,7 @@ void log_line(enum log_level level, const char *object, const char *format, ...)
 
 /*
  * log_run_line: a line about a run. numbers: further fields of a JSON line,
- * ended by a NULL name; NULL: none. The message has them for people.
+ * ended by a NULL name; NULL: none. The message must say them too, for people.
  */
 void log_run_line(enum log_level level, const struct log_run *run,
     const struct log_number *numbers, const char *format, ...) TW_PRINTF(4, 5);
@@ -82,8 +83,8 @@ void log_run_vline(enum log_level level, const struct log_run *run,
     const struct log_number *numbers, const char *format, va_list args)
     TW_PRINTF(4, 0);
 
-/* log_anyway: log_line() whose level need not be shown: what a command prints
- * for a person. */
+/* log_anyway: like log_line(), but also if lines of this level are not shown:
+ * for what a command prints for a person. */
 void log_anyway(enum log_level level, const char *object, const char *format,
     ...) TW_PRINTF(3, 4);
 

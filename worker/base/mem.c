@@ -29,8 +29,7 @@
 #define MAPPED_BYTES (1024 * 1024)
 #define TRIM_BYTES (2 * 1024 * 1024)
 
-/* The number of allocations until one fails, counting that one; 0: none
- * fails. */
+/* The number of allocations up to the one that fails; 0: none fails. */
 static atomic_ulong fail_after;
 
 void mem_exhausted(void)
@@ -106,7 +105,8 @@ void *calloc(size_t count, size_t size)
 void *realloc(void *at, size_t bytes)
 {
     if (at && bytes == 0)
-        return __libc_realloc(at, 0); /* only frees at */
+        return __libc_realloc(
+            at, 0); /* with 0 bytes realloc() only frees `at` */
     return allocated(must_fail() ? NULL : __libc_realloc(at, bytes));
 }
 

@@ -10,9 +10,9 @@
  * way: the program defines malloc and its family itself, in place of the C
  * library's. MEM_HAS_LIBRARIES is defined with glibc, with two exceptions:
  * sanitizers, which have a malloc of their own, and a static program, whose C
- * library needs its own malloc: build that with -DMEM_OURS_ALONE. Without
- * MEM_HAS_LIBRARIES, modules call mem_exhausted() when their library reports a
- * failed allocation.
+ * library needs its own malloc: build a static program with -DMEM_OURS_ALONE.
+ * Without MEM_HAS_LIBRARIES, modules call mem_exhausted() when their library
+ * reports a failed allocation.
  */
 #ifndef TW_BASE_MEM_H
 #define TW_BASE_MEM_H
@@ -38,10 +38,10 @@
 /*
  * mem_keep_little: make the allocator return freed memory to the system. By
  * default glibc has eight arenas a core, each of which keeps freed memory, and
- * raises its mmap threshold after large blocks: peak memory grew with the
- * number of cores, and varied: by 5 to 12 MiB on two cores. Two arenas and
- * fixed thresholds (mem.c) prevent this. Call it before any thread starts.
- * No-op with another libc.
+ * raises its mmap threshold after large blocks. So peak memory grew with the
+ * number of cores, and varied by 5 to 12 MiB on two cores. Two arenas and fixed
+ * thresholds (mem.c) prevent this. Call it before any thread starts. No-op with
+ * another libc.
  */
 void mem_keep_little(void);
 
@@ -62,8 +62,9 @@ void *mem_resize(void *at, size_t bytes) __attribute__((returns_nonnull));
 /* mem_text: a NUL-terminated copy of len bytes of text. Owned. */
 char *mem_text(const char *text, size_t len) __attribute__((returns_nonnull));
 
-/* mem_slice: an owned copy of text; its NUL is not counted. mem_free_slice:
- * free it and make it empty. Empty: nothing. */
+/* mem_slice: an owned copy of text, with a NUL that len does not count.
+ * mem_free_slice: free such a copy and make *text empty; an empty one: nothing.
+ */
 struct slice mem_slice(struct slice text);
 void mem_free_slice(struct slice *text);
 
@@ -79,7 +80,8 @@ void mem_exhausted(void) __attribute__((noreturn));
 
 /*
  * mem_fail_after: let the n-th allocation from now fail; 0: none (the default).
- * Returns how many allocations the previous call still waited for. For tests.
+ * Returns how many allocations were left until the one that the previous call
+ * would have let fail. For tests.
  */
 unsigned long mem_fail_after(unsigned long n);
 

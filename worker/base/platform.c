@@ -108,8 +108,8 @@ static const char *real_boot_id(void)
  * A time namespace adds a constant to CLOCK_BOOTTIME, although the boot id is
  * the same in all namespaces of a kernel. The constant is subtracted again, so
  * that all processes of one boot agree. OFFSETS_FILE describes the namespace of
- * child processes. It is also the namespace of this process, which never calls
- * unshare(2).
+ * child processes, which is also that of this process, because this process
+ * never calls unshare(2).
  *
  * Source: time_namespaces(7).
  */
@@ -354,8 +354,8 @@ uint64_t platform_random_below(uint64_t limit)
     uint64_t drawn, unfair;
 
     assert(limit > 0);
-    /* 2^64 modulo limit. A draw below it is repeated, so that the result is
-     * uniform. */
+    /* 2^64 modulo limit. A random number below it is drawn again, so that the
+     * result is uniform. */
     unfair = (UINT64_MAX % limit + 1) % limit;
     do
         platform_random(&drawn, sizeof(drawn));

@@ -55,13 +55,14 @@ struct platform_ops {
  * Borrowed for the life of the process. NULL: the real platform. */
 void platform_use(const struct platform_ops *ops);
 
-/* platform_boot_id: identifies the kernel's boot that platform_boot_ms() counts
- * from: 36 hexadecimal digits and '-', equal in all containers, different after
- * each boot. "": unknown. Static. */
+/* platform_boot_id: identifies the boot of the kernel from which
+ * platform_boot_ms() counts: 36 hexadecimal digits and '-', equal in all
+ * containers, different after each boot. "": unknown. Static. */
 const char *platform_boot_id(void);
 
-/* platform_boot_ms: milliseconds since boot, CLOCK_BOOTTIME: counts also while
- * the machine is suspended, never steps. For deadlines and durations. */
+/* platform_boot_ms: milliseconds since boot, on CLOCK_BOOTTIME, which advances
+ * also while the machine is suspended and never steps. For deadlines and
+ * durations. */
 int64_t platform_boot_ms(void);
 
 /* platform_wall_ticks: UTC now in ticks: 100 ns since 0001-01-01. May step. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A byte string that is owned elsewhere; may contain NUL bytes. */
+/* A string of bytes, which is owned elsewhere; it may contain NUL bytes. */
 #ifndef TW_BASE_SLICE_H
 #define TW_BASE_SLICE_H
 

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A spin lock: for data that a thread copies in a few instructions, in a struct
- * that is not initialised by a function: all zero is unlocked. A thread that
- * waits for the lock uses a whole core, so everything else uses struct
- * platform_mutex.
+ * A spin lock, for data that is copied in a few instructions. A lock that is
+ * all zero is unlocked, so it needs no initialisation. A thread that waits for
+ * a spin lock keeps a core busy, so everything else uses struct platform_mutex.
  */
 #ifndef TW_BASE_SPIN_LOCK_H
 #define TW_BASE_SPIN_LOCK_H

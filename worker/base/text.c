@@ -110,8 +110,8 @@ static bool is_json_number(struct slice text)
     return text.len == 0;
 }
 
-/* strtod() needs a NUL after the text. The program never sets a locale, so the
- * decimal point is '.'. */
+/* Copies the text, because strtod() needs a NUL after it. The program never
+ * sets a locale, so the decimal point is '.'. */
 static double to_double(struct slice text)
 {
     char few[64], *copy = few;
@@ -145,7 +145,7 @@ struct unit {
     int64_t factor;
 };
 
-/* Parse a whole number and one of units, with no blank between. */
+/* Parse a whole number and one of `units`, without a blank in between. */
 static bool with_unit(
     struct slice text, const struct unit *units, size_t count, int64_t *ret)
 {
@@ -557,8 +557,8 @@ int text_utf16_compare(struct slice a, struct slice b)
         i++;
     if (i == shared)
         return a.len < b.len ? -1 : a.len > b.len;
-    /* Two different bytes after a common prefix are both lead bytes or both
-     * continuation bytes, whose order utf16_rank() does not change. */
+    /* Two different bytes after a common prefix are either both lead bytes or
+     * both continuation bytes, whose order utf16_rank() does not change. */
     return utf16_rank((unsigned char)a.at[i]) <
                    utf16_rank((unsigned char)b.at[i])
                ? -1

@@ -34,19 +34,20 @@ bool text_duration_ms(struct slice text, int64_t *ret_ms);
 /* text_size_bytes: parse 100, 64KiB, 4MiB, 1GiB. */
 bool text_size_bytes(struct slice text, int64_t *ret_bytes);
 
-/* text_ticks: parse 2024-01-01T00:00:00Z with 0 to 7 fractional digits; an
- * offset +hh:mm instead of Z is accepted for `at` of messages; years 1 to
- * 9999. */
+/* text_ticks: parse 2024-01-01T00:00:00Z with 0 to 7 fractional digits; instead
+ * of Z an offset +hh:mm is accepted, because messages may have one in `at`;
+ * years 1 to 9999. */
 bool text_ticks(struct slice text, int64_t *ret_ticks);
 
-/* Bytes that hold any time that the functions below write. */
+/* Size of a buffer for any time that the functions below write. */
 #define TEXT_TIME_MAX 40
 
-/* text_from_ticks: 2024-01-01T00:00:00.1234567Z, always seven digits.
- * to holds TEXT_TIME_MAX bytes; returns to. */
+/* text_from_ticks: write 2024-01-01T00:00:00.1234567Z, always with seven
+ * digits, to `to`, which holds TEXT_TIME_MAX bytes. Returns `to`. */
 const char *text_from_ticks(int64_t ticks, char *to);
 
-/* text_http_date: Mon, 01 Jan 2024 00:00:00 GMT (RFC 1123). */
+/* text_http_date: the same in the form Mon, 01 Jan 2024 00:00:00 GMT (RFC
+ * 1123). */
 const char *text_http_date(int64_t ticks, char *to);
 bool text_parse_http_date(struct slice text, int64_t *ret_ticks);
 
@@ -66,8 +67,8 @@ size_t text_utf16_units(struct slice text);
 /* text_utf16_compare: compare by UTF-16 units, as the service orders keys. */
 int text_utf16_compare(struct slice a, struct slice b);
 
-/* text_decode: the code point at the start of valid UTF-8 text, its length
- * in bytes to *ret_len; text is not empty. */
+/* text_decode: the code point at the start of text, which must be valid UTF-8
+ * and not empty. *ret_len: its length in bytes. */
 uint32_t text_decode(struct slice text, size_t *ret_len);
 
 /* text_put: write a code point (not a surrogate) as UTF-8, and return its
@@ -97,8 +98,9 @@ void text_visible(struct buf *to, struct slice text);
 
 /*
  * text_cut: the longest prefix of text that has at most max_bytes bytes and
- * ends at a character boundary. Only this function cuts texts: a store refuses
- * half a character, and import cannot read a file with one.
+ * ends at a character boundary. Texts are only cut by this function, because a
+ * store refuses half a character, and import cannot read a file that contains
+ * one.
  */
 struct slice text_cut(struct slice text, size_t max_bytes);
 
@@ -116,8 +118,8 @@ void text_quote(struct buf *to, struct slice text);
 
 /*
  * text_nearest: the name in names[0..count-1] that a person who wrote `word`
- * probably meant, or NULL if none is near (edit distance at most a third of the
- * length, at least 1).
+ * probably meant; NULL: no name is near. A name is near if the edit distance is
+ * at most a third of the length of `word`, or 1.
  */
 const char *text_nearest(
     struct slice word, const char *const *names, size_t count);
