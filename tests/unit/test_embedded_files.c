@@ -587,7 +587,10 @@ static void one_step_takes_few_pages_of_many(void **state)
     assert_true(ask_file(PATH, "PRAGMA freelist_count") > 2 * STEP_PAGES);
     assert_true(give_back_once(f.store));
     after = ask_file(PATH, "PRAGMA page_count");
-    assert_int_equal(before - after, STEP_PAGES);
+    assert_true(before - after >= STEP_PAGES);
+    /* SQLite cuts off its pointer map pages, one in 820, beside the free ones.
+     */
+    assert_true(before - after <= STEP_PAGES + 2);
     assert_int_equal(strlen(fixture_all(&f)) + 1, 20 * strlen("p/0000 "));
     store_close(f.store);
     fixture_done(&f);
