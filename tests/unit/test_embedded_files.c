@@ -18,6 +18,7 @@
 
 #include "tests/support/virtual_platform.h"
 #include "worker/base/platform.h"
+#include "worker/store/embedded/db.h"
 #include "worker/store/embedded/embedded.h"
 #include "worker/store/embedded/file_state.h"
 #include "worker/store/embedded/pool.h"
@@ -460,12 +461,6 @@ static void a_copy_made_by_vacuum_gets_its_log_again(void **state)
     fixture_done(&f);
 }
 
-/* ---- space ---- */
-
-#define STEP_PAGES 1024 /* that one step gives back at most: 4 MiB */
-#define BIG_COUNT 200
-#define BIG_BYTES 30000 /* 8 pages */
-
 static off_t size_of(const char *path)
 {
     struct stat is;
@@ -473,6 +468,127 @@ static off_t size_of(const char *path)
     assert_int_equal(stat(path, &is), 0);
     return is.st_size;
 }
+
+/* ---- a long reader ---- */
+
+#define MIB (1024 * 1024)
+#define LONG_LOG_MIB 40 /* a log this long is restarted if that can be done */
+
+/* On the virtual clock, which moves by waiting. */
+struct long_reader {
+    struct db *writer, *reader;
+    char *body;
+    int64_t bodies; /* so many are stored */
+};
+
+static void long_reader_init(struct long_reader *r)
+{
+    struct err err;
+
+    *r = (struct long_reader){.body = calloc(1, MIB)};
+    assert_non_null(r->body);
+    virtual_platform_use(&(struct virtual_options){.seed = 1});
+    assert_int_equal(db_open(PATH, DB_WRITER, &r->writer, &err), TW_OK);
+    assert_int_equal(db_open(PATH, DB_READER, &r->reader, &err), TW_OK);
+    db_wait_until(r->writer, platform_boot_ms() + 10000);
+}
+
+static void long_reader_done(struct long_reader *r)
+{
+    db_close(r->reader);
+    db_close(r->writer);
+    virtual_platform_end();
+    free(r->body);
+}
+
+/* One commit of 1 MiB. */
+static void commit_body(struct long_reader *r)
+{
+    const struct slice body = {r->body, MIB};
+    struct err err;
+
+    assert_int_equal(db_begin(r->writer, &err), TW_OK);
+    assert_int_equal(
+        db_run(r->writer, DB_BODY_ADD,
+            DB_VALUES(db_integer(++r->bodies), db_bytes(body)), NULL, &err),
+        TW_OK);
+    assert_int_equal(db_commit(r->writer, &err), TW_OK);
+}
+
+/* How long db_tidy() waited for others, in ms. */
+static int64_t tidy(struct long_reader *r)
+{
+    int64_t before_ms = virtual_ms();
+
+    db_tidy(r->writer);
+    return virtual_ms() - before_ms;
+}
+
+/* The reader is in the middle of its statement from here to db_end(). */
+static void begin_reading(struct long_reader *r)
+{
+    bool row = false;
+    struct err err;
+
+    assert_int_equal(db_start(r->reader, DB_STAMP_READ, NULL, 0, &err), TW_OK);
+    assert_int_equal(db_next(r->reader, DB_STAMP_READ, &row, &err), TW_OK);
+    assert_true(row);
+}
+
+static void a_reader_that_began_early_holds_up_no_writer(void **state)
+{
+    struct long_reader r;
+    off_t longest;
+
+    (void)state;
+    long_reader_init(&r);
+    begin_reading(&r);
+    for (int i = 0; i < LONG_LOG_MIB; i++) {
+        commit_body(&r);
+        assert_int_equal(tidy(&r), 0);
+    }
+    longest = size_of(PATH "-wal");
+    assert_true(longest > (off_t)LONG_LOG_MIB * MIB);
+    /* Without the reader the log begins again and grows no more. */
+    db_end(r.reader, DB_STAMP_READ);
+    for (int i = 0; i < LONG_LOG_MIB; i++) {
+        commit_body(&r);
+        assert_int_equal(tidy(&r), 0);
+    }
+    assert_true(size_of(PATH "-wal") <= longest + MIB + MIB / 10);
+    long_reader_done(&r);
+}
+
+/* Such a reader needs nothing of the log that is not in the file, but the log
+ * cannot begin again before the reader ends. That is tried for 50 ms, and then
+ * not again until the log is much longer. */
+static void a_reader_of_the_last_commit_is_not_waited_for_long(void **state)
+{
+    struct long_reader r;
+    int64_t waited_ms;
+
+    (void)state;
+    long_reader_init(&r);
+    for (int i = 0; i < LONG_LOG_MIB; i++)
+        commit_body(&r);
+    begin_reading(&r);
+    waited_ms = tidy(&r);
+    assert_true(waited_ms >= 50 && waited_ms < 60);
+    for (int i = 0; i < 8; i++) {
+        commit_body(&r);
+        db_end(r.reader, DB_STAMP_READ);
+        begin_reading(&r);
+        assert_int_equal(tidy(&r), 0);
+    }
+    db_end(r.reader, DB_STAMP_READ);
+    long_reader_done(&r);
+}
+
+/* ---- space ---- */
+
+#define STEP_PAGES 1024 /* that one step gives back at most: 4 MiB */
+#define BIG_COUNT 200
+#define BIG_BYTES 30000 /* 8 pages */
 
 static const char *key_of(struct fixture *f, unsigned number)
 {
@@ -696,6 +812,8 @@ int main(void)
         TEST(a_writer_that_comes_is_noticed),
         TEST(a_writer_that_came_and_left_is_noticed),
         TEST(a_copy_made_by_vacuum_gets_its_log_again),
+        TEST(a_reader_that_began_early_holds_up_no_writer),
+        TEST(a_reader_of_the_last_commit_is_not_waited_for_long),
         TEST(a_purged_file_becomes_small),
         TEST(one_step_takes_few_pages_of_many),
         TEST(little_unused_space_is_kept),
