@@ -1,15 +1,84 @@
 
 # shellcheck shell=sh
-# What only the program knows: jobs, their arguments, runs. Each answer is
-# bounded in time and size, and there is none if the program fails: without a
-# configuration, or while its store does not respond. Only characters that mean
-# nothing to a shell come through.
+# The part of the completions that bash and zsh share; fish runs the functions
+# from _tableward_ask on in sh.
+#
+# What only the program knows (jobs, their arguments, runs) it is asked. Each
+# answer is bounded in time and size, and is empty if the program fails: without
+# a configuration, or while its store does not respond. Only words of characters
+# that have no meaning in a shell are offered.
 
-# _tableward_ask ARGUMENT ...: what the program prints, with the configuration
-# of the line that is being typed, if it names one.
+# _tableward_read_line WORD ...: read the words after `tableward` and before the
+# one that is being typed. Sets variables that the caller has declared: `command`;
+# its first `argument`; `position`, that of the argument that is being typed, from
+# 1; `option`, whose value is being typed (empty: none); `_tableward_config`;
+# `word`, which the function uses.
+_tableward_read_line() {
+    command='' argument='' position=1 option='' _tableward_config=''
+    for word in "$@"; do
+        if [ -n "$option" ]; then
+            [ "$option" != --config ] || _tableward_config=$word
+            option=
+            continue
+        fi
+        case $word in
+        --config=*) _tableward_config=${word#*=} ;;
+        -?*) [ -z "$(_tableward_value "$word")" ] || option=$word ;;
+        *)
+            if [ -z "$command" ]; then
+                command=$word
+                continue
+            fi
+            [ "$position" -gt 1 ] || argument=$word
+            position=$((position + 1))
+            ;;
+        esac
+    done
+}
+
+# _tableward_sorts: the sorts of word that may be typed now, one a line, after
+# _tableward_read_line.
+_tableward_sorts() {
+    if [ -n "$option" ]; then
+        _tableward_value "$option"
+    elif [ -z "$command" ]; then
+        echo COMMAND
+    else
+        _tableward_words "$command:$position"
+    fi
+}
+
+# _tableward_offer SORT: candidates, a word a line; a tab and a description may
+# follow it. SORT is a word of _tableward_words.
+_tableward_offer() {
+    case $1 in
+    JOB) _tableward_jobs ;;
+    NAME=VALUE) [ -z "$argument" ] || _tableward_arguments "$argument" ;;
+    ID) _tableward_runs "$command" "$argument" ;;
+    Q) _tableward_queues ;;
+    TABLE) _tableward_tables ;;
+    COMMAND | KIND | KEY) _tableward_list "$1" ;;
+    [A-Z]*) ;;
+    *) printf '%s\n' "$1" ;;
+    esac
+}
+
+# The configuration that the line names, else the program's default, except
+# ./tableward.yaml: who presses Tab in a folder of somebody else must not make the
+# program send requests to stores that a file there names, with secrets of the
+# environment.
+_tableward_configuration() {
+    case $_tableward_config in
+    '') printf '%s\n' "${TABLEWARD_CONFIG:-/etc/tableward/tableward.yaml}" ;;
+    [~]/*) printf '%s\n' "$HOME${_tableward_config#?}" ;;
+    *) printf '%s\n' "$_tableward_config" ;;
+    esac
+}
+
+# _tableward_ask ARGUMENT ...: what the program prints.
 _tableward_ask() {
-    timeout -k 1 2 tableward ${_tableward_config:+"--config=$_tableward_config"} \
-        "$@" </dev/null 2>/dev/null | head -c 1000000
+    timeout -k 1 2 tableward "$@" --config "$(_tableward_configuration)" \
+        </dev/null 2>/dev/null | head -c 1000000
 }
 
 _tableward_jobs() {

@@ -1,23 +1,8 @@
 
 # shellcheck shell=bash
 
-# _tableward_offer SORT COMMAND [ARGUMENT]: candidates, a word with a
-# description after a tab each; SORT is a word of _tableward_words.
-_tableward_offer() {
-    case $1 in
-    JOB) _tableward_jobs ;;
-    NAME=VALUE) [ -z "$3" ] || _tableward_arguments "$3" ;;
-    ID) _tableward_runs "$2" "$3" ;;
-    Q) _tableward_queues ;;
-    TABLE) _tableward_tables ;;
-    COMMAND | KIND | KEY) _tableward_list "$1" ;;
-    [A-Z]*) ;;
-    *) printf '%s\n' "$1" ;;
-    esac
-}
-
-# _tableward_keep PREFIX: of the candidates on standard input those that begin
-# as the word `current` does, each after PREFIX.
+# _tableward_keep PREFIX: add those candidates on standard input to COMPREPLY
+# that begin with `current`, each with PREFIX before it.
 _tableward_keep() {
     local line word
     while IFS= read -r line; do
@@ -29,7 +14,8 @@ _tableward_keep() {
     done
 }
 
-# Bash breaks words at `=` and replaces only what is after it.
+# Bash breaks words at `=` and replaces only the part after the last one: cut
+# the part before it off each reply.
 _tableward_cut_at_equals() {
     local typed=$1 i
     [[ $typed == *=* && $COMP_WORDBREAKS == *=* ]] || return 0
@@ -38,37 +24,16 @@ _tableward_cut_at_equals() {
     done
 }
 
-# The words of the line up to the cursor: `command`, its `arguments`, and the
-# option whose value is `current`, if it is one.
-_tableward_read_line() {
-    local word i last=$((${#words[@]} - 1))
-    for ((i = 1; i < last; i++)); do
-        word=${words[i]}
-        if [[ -n $option ]]; then
-            [[ $option != --config ]] || _tableward_config=$word
-            option=
-        elif [[ $word == --config=* ]]; then
-            _tableward_config=${word#*=}
-        elif [[ $word == -?* ]]; then
-            [[ -z $(_tableward_value "$word") ]] || option=$word
-        elif [[ -z $command ]]; then
-            command=$word
-        else
-            arguments+=("$word")
-        fi
-    done
-}
-
 _tableward() {
-    local current command='' option='' _tableward_config='' sort prefix=''
-    local words=() arguments=() line=${COMP_LINE:0:COMP_POINT}
+    local command argument position option _tableward_config word
+    local current sort prefix='' words=() line=${COMP_LINE:0:COMP_POINT}
     COMPREPLY=()
     read -ra words <<<"$line"
     [[ $line != *[[:blank:]] ]] || words+=('')
     ((${#words[@]} > 1)) || return 0
     current=${words[${#words[@]} - 1]}
     local typed=$current
-    _tableward_read_line
+    _tableward_read_line "${words[@]:1:${#words[@]}-2}"
     if [[ -z $option && $current == --*=* ]]; then
         option=${current%%=*}
         prefix=$option=
@@ -89,16 +54,9 @@ _tableward() {
                 COMPREPLY+=("$prefix$line")
             done < <(compgen -f -- "$current")
         else
-            _tableward_keep "$prefix" < <(_tableward_offer "$sort" "$command" \
-                "${arguments[0]:-}")
+            _tableward_keep "$prefix" < <(_tableward_offer "$sort")
         fi
-    done < <(if [[ -n $option ]]; then
-        _tableward_value "$option"
-    elif [[ -z $command ]]; then
-        echo COMMAND
-    else
-        _tableward_words "$command:$((${#arguments[@]} + 1))"
-    fi)
+    done < <(_tableward_sorts)
     _tableward_cut_at_equals "$typed"
 }
 

@@ -1,6 +1,5 @@
 
-# _tableward_sh FUNCTION ARGUMENT ...: one of the functions above, which bash
-# and zsh use too.
+# _tableward_sh FUNCTION ARGUMENT ...: run a function of the shared part in sh.
 function _tableward_sh --no-scope-shadowing
     _tableward_config="$config" sh -c "$_tableward_functions"\n'"$@"' sh $argv 2>/dev/null
 end
