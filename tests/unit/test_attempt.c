@@ -1762,6 +1762,59 @@ static void that_no_more_failed_entities_are_logged_is_said_once(void **state)
     assert_int_equal(workbench_log_end("more entities fail"), 1);
 }
 
+/* The store is down until the lease is over: for the ledger the worker was
+ * killed after its last write. */
+static enum run_end is_killed(struct workbench *bench, struct err *err)
+{
+    platform_lock(&bench->lock);
+    bench->down = true;
+    platform_unlock(&bench->lock);
+    virtual_sleep(INT64_C(3600) * 1000);
+    return (void)err_fail(err, TW_STOPPED, "killed"), RUN_STOPPED;
+}
+
+static void fail_entities(struct run *run, int count)
+{
+    for (int i = 0; i < count; i++)
+        run->callbacks->failed(run, &(struct run_failure){"T", slice_of("p"),
+                                        slice_of("r"), NULL, "why"});
+}
+
+static enum run_end is_killed_after_a_write(struct workbench *bench,
+    struct run *run, unsigned attempt_number, struct err *err)
+{
+    fail_entities(run, 60);
+    virtual_sleep(INT64_C(60) * 1000);
+    if (attempt_number > 1)
+        return RUN_SUCCEEDED;
+    return is_killed(bench, err);
+}
+
+/* Attempts that are killed, each after its time has come again. */
+static unsigned lines_of_killed(struct workbench *bench,
+    enum run_end (*script)(struct workbench *bench, struct run *run,
+        unsigned attempt, struct err *err),
+    unsigned attempts)
+{
+    bench->script = script;
+    workbench_log_begin();
+    for (unsigned i = 0; i < attempts; i++) {
+        (void)attempt_id(bench, "r1", false);
+        platform_lock(&bench->lock);
+        bench->down = false;
+        platform_unlock(&bench->lock);
+        virtual_sleep(INT64_C(3600) * 1000);
+    }
+    assert_int_equal(bench->attempts, attempts);
+    return workbench_log_end("T 'p' / 'r': why");
+}
+
+static void a_kill_loses_no_line_that_the_ledger_has_counted(void **state)
+{
+    assert_in_range(
+        lines_of_killed(*state, is_killed_after_a_write, 2), 61, 100);
+}
+
 #define TRACE "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
 
 /* The JSON lines of a run that begins and ends: how many have text. */
@@ -2441,6 +2494,7 @@ int main(void)
         VIRTUAL(failures_that_are_told_again_are_counted_once),
         TEST(the_log_has_a_hundred_failed_entities_of_a_run),
         TEST(that_no_more_failed_entities_are_logged_is_said_once),
+        VIRTUAL(a_kill_loses_no_line_that_the_ledger_has_counted),
         TEST(json_lines_name_job_run_attempt_and_arguments),
         TEST(the_end_of_a_run_has_its_counts_as_numbers),
         VIRTUAL(progress_is_logged_once_a_minute),

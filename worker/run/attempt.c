@@ -22,8 +22,6 @@
 #include "worker/store/retry.h"
 
 #define RETRY_MAX_MS INT64_C(3600000)
-/* Maximum number of failed entities of a run that are logged. */
-#define FAILED_LOGGED 100
 /* Maximum length of a failed entity's reason, in Error and in the log. */
 #define FAILED_WHY_MAX_BYTES 200
 /* How long a message is hidden after an attempt that ended with an outage. */
@@ -42,7 +40,6 @@ struct attempt {
     struct arena arena;        /* args from the ledger, names, texts of run */
     struct log_run log;        /* the run, for log lines; texts in arena */
     int64_t begun_ms;          /* when the attempt began; boot clock */
-    _Atomic int failed_logged; /* number of failed entities logged so far */
     struct run run;            /* the run as the kind sees it */
     struct renewal *renewal;   /* NULL except while the kind runs */
     struct failures *failures; /* the `failures:` file; NULL: none */
@@ -127,24 +124,10 @@ static enum tw_err callback_is_open(struct run *run, struct slice job,
     return outcome;
 }
 
-/* Count one more log line about a failed entity, up to FAILED_LOGGED + 1: the
- * last line says that no more follow. Returns the count before, of all attempts
- * and rounds of the run. */
-static int note_failed_line(struct attempt *attempt)
-{
-    int before = atomic_load(&attempt->failed_logged);
-
-    while (before <= FAILED_LOGGED &&
-           !atomic_compare_exchange_weak(
-               &attempt->failed_logged, &before, before + 1))
-        ;
-    return before;
-}
-
 static void on_failed(struct run *run, const struct run_failure *failure)
 {
-    int before = note_failed_line(attempt_of(run));
     struct buf line;
+    int logged;
 
     atomic_fetch_add(&run->counts.failed, 1);
 
@@ -153,12 +136,13 @@ static void on_failed(struct run *run, const struct run_failure *failure)
     entity_add_keys(&line, failure->partition_key, failure->row_key);
     buf_add_text(&line, ": ");
     text_repair(&line, text_cut(slice_of(failure->why), FAILED_WHY_MAX_BYTES));
-    if (before < FAILED_LOGGED)
+    logged = renewal_failed(attempt_of(run)->renewal, buf_text(&line));
+    if (logged < LEDGER_FAILED_LOGGED_MAX)
         log_run_warn(run_log(run), "%s", buf_text(&line));
-    if (before == FAILED_LOGGED)
+    if (logged == LEDGER_FAILED_LOGGED_MAX)
         log_run_warn(run_log(run),
-            "more entities fail; the log has the first %d", FAILED_LOGGED);
-    renewal_failed(attempt_of(run)->renewal, buf_text(&line));
+            "more entities fail; the log has at most %d of a run",
+            LEDGER_FAILED_LOGGED_MAX);
     if (attempt_of(run)->failures)
         failures_add(attempt_of(run)->failures, failure);
     buf_done(&line);
@@ -770,7 +754,6 @@ static enum run_end run_kind(struct attempt *attempt)
     watch(attempt, NULL);
     attempt->word = renewal_stop(attempt->renewal, &attempt->progress);
     attempt->renewal = NULL;
-    attempt->lease.run.failed_logged = atomic_load(&attempt->failed_logged);
     failures_free(attempt->failures);
     attempt->failures = NULL;
     attempt->indeterminate = request_pool_is_indeterminate(run->request_pool);
@@ -960,14 +943,12 @@ static void log_held(const struct attempt *attempt)
 static void describe_run(struct attempt *attempt)
 {
     const struct ledger_run *run = &attempt->lease.run;
-    int logged = run->failed_logged;
 
     attempt->log.attempt = run->attempt;
     attempt->log.args = report_args(run->args, &attempt->arena);
     if (message_is_traceparent(run->traceparent))
         attempt->log.traceparent =
             arena_copy(&attempt->arena, run->traceparent).at;
-    atomic_init(&attempt->failed_logged, logged > 0 ? logged : 0);
 }
 
 static void attempt_with_lease(

@@ -407,6 +407,8 @@ static enum tw_err stake(
         begin_owning(lease);
     }
     lease->previous_owner_crashed = ledger_takes_over(run);
+    if (run->failed_logged < 0)
+        run->failed_logged = 0; /* not ours: no version writes this */
     run->owner = ledger_text(run, slice_of(lease->owner));
     raise_epoch(run);
     count_one(&run->attempt);

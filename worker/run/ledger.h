@@ -82,6 +82,9 @@ bool ledger_state_ended(enum ledger_state state);
 #define LEDGER_FINISH "finish"
 #define LEDGER_FINISH_NOW "now"
 
+/* Maximum number of failed entities of a run that are logged. */
+#define LEDGER_FAILED_LOGGED_MAX 100
+
 /* One run's entity. All slices live in arena. */
 struct ledger_run {
     struct arena arena;
@@ -120,8 +123,9 @@ struct ledger_run {
     int32_t silent; /* number of attempts since the last one that made progress
                        or ended in order */
     int32_t throttled;     /* responses with status 429 or 503 */
-    int32_t failed_logged; /* number of failed entities logged so far; 0 is not
-                              stored */
+    int32_t failed_logged; /* number of log lines about failed entities of the
+                              run: LEDGER_FAILED_LOGGED_MAX at most, and one
+                              more that says so; 0 is not stored */
 
     int64_t read, written, deleted, skipped, failed, transactions;
     int64_t behind; /* number of changed sources still to copy; -1: not known */

@@ -79,6 +79,7 @@ struct renewal {
     char *failed[FAILED_ENTITIES_KEPT];
     size_t failed_count; /* number of lines in `failed`, for the next write */
     size_t failed_total; /* number of all lines, with those in the ledger */
+    int failed_logged;   /* of struct ledger_run, counted on */
     bool forget_failed;  /* the next write removes the lines in the ledger */
     struct buf notes;    /* sentences for the next write, each with a NUL */
     enum lease_asked asked;
@@ -193,6 +194,7 @@ static void take_failed(struct renewal *renewal)
     struct ledger_run *run = &renewal->lease->run;
     struct buf list;
 
+    run->failed_logged = renewal->failed_logged;
     if (renewal->forget_failed)
         run->failed_entities = slice_of("");
     renewal->forget_failed = false;
@@ -591,6 +593,7 @@ struct renewal *renewal_start(struct renewer *renewer, struct lease *lease,
     renewal->base_throttled = lease->run.throttled;
     renewal->word = LEASE_VALID;
     renewal->failed_total = count_lines(lease->run.failed_entities);
+    renewal->failed_logged = lease->run.failed_logged;
     renewal->asked = lease->asked;
     renewal->parts[PART_LEDGER].sent_ms =
         lease->deadline_ms - lease->visibility_timeout_ms;
@@ -658,14 +661,20 @@ enum tw_err renewal_phase(struct renewal *renewal, const char *phase,
     return outcome;
 }
 
-void renewal_failed(struct renewal *renewal, const char *line)
+int renewal_failed(struct renewal *renewal, const char *line)
 {
+    int logged;
+
     platform_lock(&renewal->renewer->lock);
+    logged = renewal->failed_logged;
+    if (logged <= LEDGER_FAILED_LOGGED_MAX)
+        renewal->failed_logged++;
     if (renewal->failed_total < FAILED_ENTITIES_KEPT) {
         renewal->failed[renewal->failed_count++] = mem_text(line, strlen(line));
         renewal->failed_total++;
     }
     platform_unlock(&renewal->renewer->lock);
+    return logged;
 }
 
 void renewal_note(struct renewal *renewal, const char *sentence)

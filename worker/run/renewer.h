@@ -71,9 +71,13 @@ void renewal_save(
 TW_MUST_USE enum tw_err renewal_phase(struct renewal *renewal,
     const char *phase, struct slice checkpoint, struct err *err);
 
-/* renewal_failed: report a failed entity in one line; the ledger keeps the
- * run's first ten lines. */
-void renewal_failed(struct renewal *renewal, const char *line);
+/*
+ * renewal_failed: report a failed entity in one line; the ledger keeps the
+ * run's first ten lines. Returns how many lines of failed entities the log has
+ * of the run, before this one is logged (ledger_run.failed_logged), and counts
+ * this one. Any thread.
+ */
+int renewal_failed(struct renewal *renewal, const char *line);
 
 /* renewal_note: implements run_callbacks.note: add to the ledger's Note. */
 void renewal_note(struct renewal *renewal, const char *sentence);
