@@ -1508,7 +1508,7 @@ a_reload_is_seen_in_the_metrics() {
     prints '^tableward_config_last_reload_successful 1$'
     prints '^tableward_ready 1$'
     # Valid, and refused because Cosmos DB has no queues to receive from.
-    sed 's|main: {embedded: .*}|main: {azure: {connection_string: "AccountName=a;AccountKey=a2V5;TableEndpoint=https://a.table.cosmos.azure.com:443/"}}|' \
+    sed 's|main: {embedded: .*}|main: {azure: {connection_string: "AccountName=a;AccountKey=a2V5;TableEndpoint=https://a.table.cosmos.azure.com:443/"}}}|' \
         good.yaml >listens.yaml
     kill -HUP "$pid"
     wait_for "is refused, and the old one stays: store 'main' has no queues" err
