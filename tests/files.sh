@@ -114,6 +114,26 @@ files_that_exist_are_replaced_with_force_only() {
     [ ! -e one ] || fail "an export that is refused makes its folder"
 }
 
+# Blogs is deleted after the export was killed in the midst of it: nothing could
+# continue its part, which an import would take for an export that can.
+an_export_of_all_whose_table_is_deleted() {
+    (
+        ulimit -f 80
+        "$program" export --all gone --id e1 >out 2>err </dev/null
+        true
+    ) 2>/dev/null
+    find gone -name 'Blogs.jsonl.e1-*.part' | grep -q . || fail "no part is kept"
+    cp main.db kept.db
+    sqlite3 main.db "DELETE FROM tables WHERE name = 'Blogs'"
+    run 0 export --all gone --id e1
+    says 'table Blogs was deleted after this export was interrupted: gone/Blogs.jsonl.e1-.*part, what was read of it, is removed'
+    last_says '2 tables exported to gone'
+    [ "$(find gone -name '*Blogs*' -o -name '*.part' -o -name '*.progress')" = '' ] ||
+        fail "an export whose table is gone leaves: $(ls gone)"
+    cp kept.db main.db
+    rm -f main.db-wal main.db-shm
+}
+
 # A limit for files ends the export by a signal, in the midst of Blogs.
 an_export_of_all_continues() {
     mkdir cut
@@ -144,6 +164,7 @@ an_export_of_all_continues() {
         fail "a complete export leaves: $(ls cut)"
     run 64 export --all cut --id e1
     [ ! -e cut/export-e1.progress ] || fail "a refused export leaves its progress"
+    an_export_of_all_whose_table_is_deleted
     run 64 export --all csv2 --id e1 --format csv
 }
 

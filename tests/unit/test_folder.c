@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* A folder of tables, and what an export of all remembers of its progress. */
+#include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -119,7 +120,21 @@ static void an_unfinished_export_is_noticed(void **state)
 
 /* ---- progress ---- */
 
-static void a_file_that_was_replaced_is_done(void **state)
+/* Export Blogs, up to the rename of its part. */
+static struct folder_progress *complete_blogs(void)
+{
+    struct folder_progress *progress = begin("main", TW_OK);
+    struct err err;
+
+    write_file(BLOGS ".part", "new");
+    assert_int_equal(folder_progress_begin(progress, "Blogs", &err), TW_OK);
+    assert_int_equal(
+        folder_progress_complete(progress, "Blogs", BLOGS ".part", &err),
+        TW_OK);
+    return progress;
+}
+
+static void a_file_is_done_once_its_complete_part_was_renamed(void **state)
 {
     struct folder_progress *progress;
     struct err err;
@@ -128,13 +143,14 @@ static void a_file_that_was_replaced_is_done(void **state)
     write_file(BLOGS, "former");
     progress = begin("main", TW_OK);
     assert_false(is_done(progress, "Blogs", false));
-    assert_int_equal(
-        folder_progress_begin(progress, "Blogs", BLOGS, &err), TW_OK);
+    assert_int_equal(folder_progress_begin(progress, "Blogs", &err), TW_OK);
+    assert_false(is_done(progress, "Blogs", true));
+    folder_progress_close(progress, false);
+    progress = complete_blogs();
     assert_false(is_done(progress, "Blogs", true));
     folder_progress_close(progress, false);
     progress = begin("main", TW_OK);
     assert_false(is_done(progress, "Blogs", true));
-    write_file(BLOGS ".part", "new");
     assert_int_equal(rename(BLOGS ".part", BLOGS), 0);
     assert_true(is_done(progress, "Blogs", true));
     assert_int_equal(unlink(BLOGS), 0);
@@ -144,21 +160,93 @@ static void a_file_that_was_replaced_is_done(void **state)
     assert_int_equal(access(PROGRESS, F_OK), -1);
 }
 
+/* Nor is one that was put there, whatever its inode, or was edited since. */
+static void a_file_of_somebody_else_is_not_done(void **state)
+{
+    struct folder_progress *progress;
+    struct timespec times[2];
+    struct stat is;
+
+    (void)state;
+    folder_progress_close(complete_blogs(), false);
+    progress = begin("main", TW_OK);
+    assert_int_equal(stat(BLOGS ".part", &is), 0);
+    times[0] = times[1] = is.st_mtim;
+    write_file(BLOGS, "older");
+    assert_int_equal(utimensat(AT_FDCWD, BLOGS, times, 0), 0);
+    assert_false(is_done(progress, "Blogs", true));
+    write_file(BLOGS, "old");
+    times[0] = times[1] = (struct timespec){.tv_sec = 1};
+    assert_int_equal(utimensat(AT_FDCWD, BLOGS, times, 0), 0);
+    assert_false(is_done(progress, "Blogs", true));
+    /* A folder that was copied with its times is as far as the original. */
+    times[0] = times[1] = is.st_mtim;
+    assert_int_equal(utimensat(AT_FDCWD, BLOGS, times, 0), 0);
+    assert_true(is_done(progress, "Blogs", true));
+    folder_progress_close(progress, true);
+}
+
+static char dropped_of[200];
+
+static void note_dropped(const char *table, const char *part)
+{
+    (void)snprintf(dropped_of + strlen(dropped_of),
+        sizeof(dropped_of) - strlen(dropped_of), "%s: %s;", table, part);
+}
+
+static void parts_of_deleted_tables_are_removed(void **state)
+{
+    static const char *const NAMES[] = {"Channels"};
+    struct folder_progress *progress = begin("main", TW_OK);
+    struct err err;
+
+    (void)state;
+    dropped_of[0] = '\0';
+    assert_int_equal(folder_progress_begin(progress, "Blogs", &err), TW_OK);
+    assert_int_equal(folder_progress_begin(progress, "Channels", &err), TW_OK);
+    write_file(BLOGS ".e1-0123456789abcdef.part", "{");
+    write_file(BLOGS ".e2-0123456789abcdef.part", "{");
+    write_file(FOLDER "/Channels.jsonl.e1-0123456789abcdef.part", "{");
+    write_file(FOLDER "/Other.jsonl.e1-0123456789abcdef.part", "{");
+    folder_progress_drop_deleted(progress, NAMES, 1, note_dropped);
+    assert_string_equal(
+        dropped_of, "Blogs: " BLOGS ".e1-0123456789abcdef.part;");
+    assert_int_equal(access(BLOGS ".e1-0123456789abcdef.part", F_OK), -1);
+    assert_int_equal(access(BLOGS ".e2-0123456789abcdef.part", F_OK), 0);
+    assert_int_equal(
+        access(FOLDER "/Channels.jsonl.e1-0123456789abcdef.part", F_OK), 0);
+    assert_int_equal(
+        access(FOLDER "/Other.jsonl.e1-0123456789abcdef.part", F_OK), 0);
+    folder_progress_close(progress, false);
+}
+
 static void a_part_of_a_line_is_cut_off(void **state)
 {
     struct folder_progress *progress;
     struct err err;
 
     (void)state;
-    write_file(PROGRESS, "store main\nBlogs 0\nChan");
+    write_file(PROGRESS, "store main\nBlogs\nChan");
     progress = begin("main", TW_OK);
     assert_false(is_done(progress, "Blogs", true));
     assert_false(is_done(progress, "Chan", false));
-    assert_int_equal(
-        folder_progress_begin(progress, "Channels", BLOGS, &err), TW_OK);
+    assert_int_equal(folder_progress_begin(progress, "Channels", &err), TW_OK);
     folder_progress_close(progress, false);
     progress = begin("main", TW_OK);
     assert_false(is_done(progress, "Channels", true));
+    folder_progress_close(progress, false);
+}
+
+/* Its second word was the inode of the file that is replaced. */
+static void a_line_of_a_former_version_is_a_file_that_was_begun(void **state)
+{
+    struct folder_progress *progress;
+
+    (void)state;
+    write_file(BLOGS, "former");
+    write_file(PROGRESS, "store main\nBlogs 6\n");
+    progress = begin("main", TW_OK);
+    assert_false(is_done(progress, "Blogs", true));
     folder_progress_close(progress, false);
 }
 
@@ -205,7 +293,10 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(files_of_tables_are_found),
         TEST(an_unfinished_export_is_noticed),
-        TEST(a_file_that_was_replaced_is_done),
+        TEST(a_file_is_done_once_its_complete_part_was_renamed),
+        TEST(a_file_of_somebody_else_is_not_done),
+        TEST(parts_of_deleted_tables_are_removed),
+        TEST(a_line_of_a_former_version_is_a_file_that_was_begun),
         TEST(a_part_of_a_line_is_cut_off),
         TEST(progress_of_another_store_is_refused),
         TEST(one_process_at_a_time_exports_with_an_id),

@@ -530,6 +530,52 @@ static void a_stopped_export_leaves_no_file(void **state)
     assert_file("stop.jsonl", "{\"PartitionKey\":\"p\",\"RowKey\":\"r\"}\n");
 }
 
+/* The table is gone: what is read of a later one would not continue it. */
+static void an_export_whose_table_was_deleted_leaves_no_part(void **state)
+{
+    static const char *const none[] = {NULL};
+    struct export_options options = {.path = "gone.jsonl", .id = "e1"};
+    struct store *store = table_memory(none);
+
+    (void)state;
+    put_line("{\"PartitionKey\":\"p\",\"RowKey\":\"r\"}\n");
+    atomic_store(&s.stopped, true);
+    assert_int_equal(run_export(s.store, "First", &options), TW_STOPPED);
+    assert_non_null(strstr(s.reported, "stays in gone.jsonl.e1-"));
+    atomic_store(&s.stopped, false);
+    s.reported[0] = '\0';
+    assert_int_equal(run_export(store, "First", &options), TW_NOT_FOUND);
+    assert_null(strstr(s.reported, "stays in"));
+    assert_no_file("gone.jsonl");
+    store_close(store);
+}
+
+/* context: the outcome. */
+static enum tw_err look_at_part(
+    void *context, const char *part, struct err *err)
+{
+    const enum tw_err *outcome = context;
+
+    assert_file(part, "{\"PartitionKey\":\"p\",\"RowKey\":\"r\"}\n");
+    assert_int_equal(access("whole.jsonl", F_OK), -1);
+    return *outcome == TW_OK ? TW_OK : err_fail(err, *outcome, "not yet");
+}
+
+static void a_part_is_complete_before_it_becomes_the_file(void **state)
+{
+    enum tw_err outcome = TW_FULL;
+    struct export_options options = {
+        .path = "whole.jsonl", .completes = look_at_part, .context = &outcome};
+
+    (void)state;
+    put_line("{\"PartitionKey\":\"p\",\"RowKey\":\"r\"}\n");
+    assert_int_equal(run_export(s.store, "First", &options), TW_FULL);
+    assert_no_file("whole.jsonl");
+    outcome = TW_OK;
+    assert_int_equal(run_export(s.store, "First", &options), TW_OK);
+    assert_file("whole.jsonl", "{\"PartitionKey\":\"p\",\"RowKey\":\"r\"}\n");
+}
+
 static void an_id_does_not_continue_csv(void **state)
 {
     (void)state;
@@ -626,6 +672,8 @@ int main(void)
         TEST(a_file_that_exists_is_replaced_only_with_force),
         TEST(a_new_file_is_readable_by_its_owner_alone),
         TEST(a_stopped_export_leaves_no_file),
+        TEST(an_export_whose_table_was_deleted_leaves_no_part),
+        TEST(a_part_is_complete_before_it_becomes_the_file),
         TEST(an_id_does_not_continue_csv),
         TEST(rejected_lines_are_counted_over_all_processes),
         TEST(corrected_lines_after_a_kill_are_not_lost),

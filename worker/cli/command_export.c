@@ -138,7 +138,8 @@ static const char *path_of(struct export_all *all, const char *table)
         all->folder, table, all->options.format, &all->command.arena);
 }
 
-/* Has this export completed the table's file before it was interrupted? */
+/* Has this export completed the table's file before it was interrupted?
+ * *ret_begun: or begun it? */
 static bool is_done(struct export_all *all, const char *table, bool *ret_begun)
 {
     bool done = false;
@@ -192,6 +193,15 @@ static int check_folder(struct export_all *all)
     return outcome == TW_OK ? code : end_with(&all->command, outcome, &err);
 }
 
+static enum tw_err note_complete(
+    void *context, const char *part, struct err *err)
+{
+    struct export_all *all = context;
+
+    return folder_progress_complete(
+        all->progress, all->command.table, part, err);
+}
+
 static int export_one(struct export_all *all, const char *table)
 {
     struct export_options options = all->options;
@@ -203,20 +213,25 @@ static int export_one(struct export_all *all, const char *table)
         return EXIT_DONE;
     options.path = path_of(all, table);
     all->command.table = table;
-    if (all->progress)
-        outcome =
-            folder_progress_begin(all->progress, table, options.path, &err);
+    if (all->progress) {
+        options.completes = note_complete;
+        options.context = all;
+        outcome = folder_progress_begin(all->progress, table, &err);
+    }
     if (outcome == TW_OK)
         outcome = export_table(&all->command, &options, &err);
     if (outcome == TW_NOT_FOUND) {
-        say("table %s was deleted meanwhile and is not exported", table);
+        say("table %s was deleted during the export and is not exported: what "
+            "was read of it is removed",
+            table);
         return EXIT_DONE;
     }
     all->exported += outcome == TW_OK;
     return end_with(&all->command, outcome, &err);
 }
 
-/* The ledger first, so that no run in it is further than the other tables. */
+/* The ledger first: then no exported run claims progress that the exported
+ * tables do not contain. */
 static int export_each(struct export_all *all)
 {
     int code = EXIT_DONE;
@@ -226,6 +241,13 @@ static int export_each(struct export_all *all)
             if (is_ledger(all->names[i]) == (pass == 0))
                 code = export_one(all, all->names[i]);
     return code;
+}
+
+static void report_dropped(const char *table, const char *part)
+{
+    say("table %s was deleted after this export was interrupted: %s, what was "
+        "read of it, is removed",
+        table, part);
 }
 
 static int perform_all(struct export_all *all)
@@ -243,6 +265,9 @@ static int perform_all(struct export_all *all)
     if (outcome != TW_OK)
         return end_with(&all->command, outcome, &err);
     code = check_folder(all);
+    if (code == EXIT_DONE && all->progress)
+        folder_progress_drop_deleted(
+            all->progress, all->names, all->count, report_dropped);
     if (code == EXIT_DONE)
         code = export_each(all);
     if (code == EXIT_DONE)

@@ -128,6 +128,8 @@ static enum tw_err open_file(struct export *export, struct err *err)
             .id = options->id,
             .what = buf_slice(&what),
             .continues = export->transfer.store->capabilities.ordered,
+            .completes = options->completes,
+            .context = options->context,
         },
         err);
     buf_done(&what);
@@ -309,6 +311,8 @@ enum tw_err export_run(struct export *export, struct err *err)
         outcome = scan_all(export, write_page, err);
     if (outcome == TW_OK)
         outcome = export_file_finish(&export->file, err);
+    if (outcome == TW_NOT_FOUND)
+        export->file.with_id = false;
     return outcome;
 }
 

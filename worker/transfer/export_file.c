@@ -71,14 +71,17 @@ static const char *name_of(const char *path)
 
 /* ---- a part of another export with the same id ---- */
 
-static bool is_part_of(const char *name, const char *begin)
+bool export_file_is_part(const char *name, const char *of, const char *id)
 {
+    char *begin = mem_format("%s.%s-", of, id);
     size_t len = strlen(begin);
+    bool is_part = strncmp(name, begin, len) == 0 &&
+                   strlen(name) == len + HASH_DIGITS + sizeof(PART) - 1 &&
+                   strspn(name + len, "0123456789abcdef") == HASH_DIGITS &&
+                   strcmp(name + len + HASH_DIGITS, PART) == 0;
 
-    return strncmp(name, begin, len) == 0 &&
-           strlen(name) == len + HASH_DIGITS + sizeof(PART) - 1 &&
-           strspn(name + len, "0123456789abcdef") == HASH_DIGITS &&
-           strcmp(name + len + HASH_DIGITS, PART) == 0;
+    mem_free(begin);
+    return is_part;
 }
 
 /* Refuse the id if a part of a different export with this id exists. */
@@ -86,13 +89,12 @@ static enum tw_err refuse_other(
     const struct export_file *file, const char *id, struct err *err)
 {
     char *folder = folder_of(file->target);
-    char *begin = mem_format("%s.%s-", name_of(file->target), id);
     DIR *list = opendir(folder);
     const struct dirent *entry;
     enum tw_err outcome = TW_OK;
 
     while (list && outcome == TW_OK && (entry = readdir(list)) != NULL)
-        if (is_part_of(entry->d_name, begin) &&
+        if (export_file_is_part(entry->d_name, name_of(file->target), id) &&
             strcmp(entry->d_name, name_of(file->part)) != 0)
             outcome = err_fail(err, TW_CONFLICT,
                 "id %s belongs to another export: %s%s has another store, "
@@ -101,7 +103,6 @@ static enum tw_err refuse_other(
                 id, folder, entry->d_name);
     if (list)
         closedir(list);
-    mem_free(begin);
     mem_free(folder);
     return outcome;
 }
@@ -280,7 +281,10 @@ enum tw_err export_file_open(struct export_file *file,
 {
     const char *path = options->path;
 
-    *file = (struct export_file){.file = stdout, .force = options->force};
+    *file = (struct export_file){.file = stdout,
+        .force = options->force,
+        .completes = options->completes,
+        .context = options->context};
     buf_init(&file->last, LINES_MAX_BYTES);
     if (!path || strcmp(path, "-") == 0)
         return options->id ? err_fail(err, TW_CONFLICT, "--id needs a FILE")
@@ -329,31 +333,35 @@ static int rename_part(const struct export_file *file)
 }
 
 /* Renames the part before the file is closed, because closing releases the
- * lock. Returns 0 or errno. */
-static int finish(struct export_file *file)
+ * lock. */
+static enum tw_err replace_file(struct export_file *file, struct err *err)
 {
-    if (fflush(file->file) != 0)
-        return errno;
-    if (file->part && fsync(fileno(file->file)) != 0)
-        return errno;
-    if (file->part && rename_part(file) != 0)
-        return errno;
-    return 0;
+    enum tw_err outcome = TW_OK;
+
+    if (file->completes)
+        outcome = file->completes(file->context, file->part, err);
+    if (outcome != TW_OK)
+        return outcome;
+    if (rename_part(file) != 0)
+        return errno == EEXIST ? refuse_existing(file, err)
+                               : fail_write(file, errno, err);
+    sync_folder(file->target);
+    return TW_OK;
 }
 
 enum tw_err export_file_finish(struct export_file *file, struct err *err)
 {
-    int cause;
+    enum tw_err outcome = TW_OK;
 
     if (!file->path)
         return TW_OK; /* the end of the program flushes standard output */
-    cause = finish(file);
-    if (cause == EEXIST && file->part)
-        return refuse_existing(file, err);
-    if (cause != 0)
-        return fail_write(file, cause, err);
+    if (fflush(file->file) != 0 ||
+        (file->part && fsync(fileno(file->file)) != 0))
+        return fail_write(file, errno, err);
     if (file->part)
-        sync_folder(file->target);
+        outcome = replace_file(file, err);
+    if (outcome != TW_OK)
+        return outcome;
     mem_free(file->part);
     file->part = NULL;
     return TW_OK;

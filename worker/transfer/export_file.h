@@ -30,6 +30,8 @@ struct export_file {
     bool ours;    /* this process has created or locked the part */
     bool force;   /* an existing file is replaced */
     FILE *file;
+    enum tw_err (*completes)(void *context, const char *part, struct err *err);
+    void *context; /* as in export_file_options */
 
     int64_t lines;   /* number of whole lines that an earlier process wrote */
     struct buf last; /* last line of an earlier process, without newline */
@@ -43,6 +45,11 @@ struct export_file_options {
                           one text */
     bool continues;    /* false: an existing part is written again from the
                           beginning, because scans of the store are not ordered */
+    /* completes: called when the part at that path is complete and on the disk,
+     * before it is renamed. Any outcome but TW_OK: it is not renamed. NULL:
+     * nothing is called. context is borrowed. */
+    enum tw_err (*completes)(void *context, const char *part, struct err *err);
+    void *context;
 };
 
 /*
@@ -60,12 +67,17 @@ TW_MUST_USE enum tw_err export_file_write(
     struct export_file *file, struct slice text, struct err *err);
 
 /* export_file_finish: complete the export: rename the part to the file.
- * TW_INVALID, TW_FULL; TW_CONFLICT: the file was created meanwhile. */
+ * TW_INVALID, TW_FULL; TW_CONFLICT: the file was created meanwhile; or what
+ * completes() returned. */
 TW_MUST_USE enum tw_err export_file_finish(
     struct export_file *file, struct err *err);
 
 /* export_file_close: removes an unfinished part, unless it has an id and is not
  * empty. True: the part stays. */
 bool export_file_close(struct export_file *file);
+
+/* export_file_is_part: is `name` the name of a part of the file named `of`, of
+ * an export with that id? */
+bool export_file_is_part(const char *name, const char *of, const char *id);
 
 #endif

@@ -19,6 +19,7 @@
 #include "worker/base/mem.h"
 #include "worker/base/text.h"
 #include "worker/store/entity.h"
+#include "worker/transfer/export_file.h"
 
 /* The ends of the names of files, indexed by enum records_format. */
 static const char *const ENDS[] = {".jsonl", ".csv"};
@@ -26,7 +27,8 @@ static const char *const ENDS[] = {".jsonl", ".csv"};
 
 #define PROGRESS_BEGIN "export-"
 #define PROGRESS_END ".progress"
-#define LINE_MAX_BYTES 256 /* a name of 63 letters and a number */
+#define LINE_MAX_BYTES 256 /* a name of 63 letters and two numbers */
+#define NS_PER_S INT64_C(1000000000)
 #define PART ".part"
 #define REJECTED ".rejected"
 
@@ -181,10 +183,12 @@ enum tw_err folder_create(const char *path, struct err *err)
 
 struct begun {
     const char *table;
-    uint64_t replaced; /* inode of the file that existed; 0: none */
+    bool complete; /* the part was complete, with these: */
+    int64_t size, changed_ns;
 };
 
 struct folder_progress {
+    char *folder, *id;
     char *path;
     FILE *file;
     struct arena arena;
@@ -193,34 +197,62 @@ struct folder_progress {
     bool ours; /* the file is locked and belongs to this export */
 };
 
-static uint64_t inode_of(const char *path)
+static bool read_stat(const char *path, struct begun *ret)
 {
     struct stat is;
 
-    return stat(path, &is) == 0 ? (uint64_t)is.st_ino : 0;
+    if (stat(path, &is) != 0)
+        return false;
+    ret->size = is.st_size;
+    ret->changed_ns =
+        (int64_t)is.st_mtim.tv_sec * NS_PER_S + is.st_mtim.tv_nsec;
+    return true;
 }
 
-static void add_begun(
-    struct folder_progress *progress, struct slice table, uint64_t replaced)
+static struct begun *find(
+    const struct folder_progress *progress, struct slice table)
 {
-    progress->list = mem_resize(
-        progress->list, (progress->count + 1) * sizeof(*progress->list));
-    progress->list[progress->count++] = (struct begun){
-        .table = arena_copy(&progress->arena, table).at, .replaced = replaced};
+    for (size_t i = 0; i < progress->count; i++)
+        if (slice_is(table, progress->list[i].table))
+            return &progress->list[i];
+    return NULL;
 }
 
-/* A line without its newline. */
+/* begun->table: not used. */
+static void add_begun(struct folder_progress *progress, struct slice table,
+    const struct begun *begun)
+{
+    struct begun *known = find(progress, table);
+    const char *name = known ? known->table : NULL;
+
+    if (!known) {
+        progress->list = mem_resize(
+            progress->list, (progress->count + 1) * sizeof(*progress->list));
+        known = &progress->list[progress->count++];
+        name = arena_copy(&progress->arena, table).at;
+    }
+    *known = *begun;
+    known->table = name;
+}
+
+static bool read_numbers(const char *text, struct begun *ret)
+{
+    size_t len = strcspn(text, " ");
+
+    return text[len] == ' ' &&
+           text_int64((struct slice){text, len}, 0, INT64_MAX, &ret->size) &&
+           text_int64(slice_of(text + len + 1), 0, INT64_MAX, &ret->changed_ns);
+}
+
+/* A line without its newline. The line of a former version, `TABLE INODE`,
+ * counts as one of a file that was begun. */
 static void read_line(struct folder_progress *progress, const char *line)
 {
+    struct begun begun = {.complete = false};
     size_t len = strcspn(line, " ");
-    char *end;
-    uint64_t replaced;
 
-    if (line[len] == '\0')
-        return;
-    replaced = strtoull(line + len + 1, &end, 10);
-    if (*end == '\0')
-        add_begun(progress, (struct slice){line, len}, replaced);
+    begun.complete = line[len] == ' ' && read_numbers(line + len + 1, &begun);
+    add_begun(progress, (struct slice){line, len}, &begun);
 }
 
 static bool is_store_line(const char *line, const char *store)
@@ -292,6 +324,8 @@ enum tw_err folder_progress_open(const char *folder, const char *id,
     enum tw_err outcome;
     int fd;
 
+    progress->folder = mem_text(folder, strlen(folder));
+    progress->id = mem_text(id, strlen(id));
     progress->path =
         mem_format("%s/" PROGRESS_BEGIN "%s" PROGRESS_END, folder, id);
     arena_init(&progress->arena);
@@ -315,33 +349,92 @@ enum tw_err folder_progress_open(const char *folder, const char *id,
 bool folder_progress_begun(const struct folder_progress *progress,
     const char *table, const char *path, bool *ret_done)
 {
-    uint64_t inode = inode_of(path);
+    const struct begun *begun = find(progress, slice_of(table));
+    struct begun now;
 
-    for (size_t i = 0; i < progress->count; i++)
-        if (strcmp(progress->list[i].table, table) == 0) {
-            *ret_done = inode != 0 && inode != progress->list[i].replaced;
-            return true;
-        }
-    *ret_done = false;
-    return false;
+    *ret_done = begun && begun->complete && read_stat(path, &now) &&
+                now.size == begun->size && now.changed_ns == begun->changed_ns;
+    return begun != NULL;
 }
 
-enum tw_err folder_progress_begin(struct folder_progress *progress,
-    const char *table, const char *path, struct err *err)
+enum tw_err folder_progress_begin(
+    struct folder_progress *progress, const char *table, struct err *err)
 {
-    uint64_t replaced = inode_of(path);
     char *line;
-    bool done;
     enum tw_err outcome;
 
-    if (folder_progress_begun(progress, table, path, &done))
+    if (find(progress, slice_of(table)))
         return TW_OK;
-    line = mem_format("%s %" PRIu64 "\n", table, replaced);
+    line = mem_format("%s\n", table);
     outcome = write_line(progress, line, err);
     mem_free(line);
     if (outcome == TW_OK)
-        add_begun(progress, slice_of(table), replaced);
+        add_begun(progress, slice_of(table), &(struct begun){0});
     return outcome;
+}
+
+enum tw_err folder_progress_complete(struct folder_progress *progress,
+    const char *table, const char *part, struct err *err)
+{
+    struct begun begun = {.complete = true};
+    char *line;
+    enum tw_err outcome;
+
+    if (!read_stat(part, &begun))
+        return fail_file(part, "read", err);
+    line = mem_format(
+        "%s %" PRId64 " %" PRId64 "\n", table, begun.size, begun.changed_ns);
+    outcome = write_line(progress, line, err);
+    mem_free(line);
+    if (outcome == TW_OK)
+        add_begun(progress, slice_of(table), &begun);
+    return outcome;
+}
+
+/* The table of which the file of that name is a part; NULL: of none. */
+static const char *table_of_part(
+    const struct folder_progress *progress, const char *name)
+{
+    for (size_t i = 0; i < progress->count; i++) {
+        const char *table = progress->list[i].table;
+        char *of = mem_format("%s%s", table, ENDS[RECORDS_JSON_LINES]);
+        bool is_part = export_file_is_part(name, of, progress->id);
+
+        mem_free(of);
+        if (is_part)
+            return table;
+    }
+    return NULL;
+}
+
+static bool is_among(const char *const *names, size_t count, const char *table)
+{
+    for (size_t i = 0; i < count; i++)
+        if (strcmp(names[i], table) == 0)
+            return true;
+    return false;
+}
+
+void folder_progress_drop_deleted(const struct folder_progress *progress,
+    const char *const *names, size_t count,
+    void (*dropped)(const char *table, const char *part))
+{
+    DIR *list = opendir(progress->folder);
+    const struct dirent *entry;
+
+    while (list && (entry = readdir(list)) != NULL) {
+        const char *table = table_of_part(progress, entry->d_name);
+        char *path;
+
+        if (!table || is_among(names, count, table))
+            continue;
+        path = mem_format("%s/%s", progress->folder, entry->d_name);
+        dropped(table, path);
+        (void)unlink(path);
+        mem_free(path);
+    }
+    if (list)
+        closedir(list);
 }
 
 void folder_progress_close(struct folder_progress *progress, bool complete)
@@ -354,6 +447,8 @@ void folder_progress_close(struct folder_progress *progress, bool complete)
         (void)fclose(progress->file);
     mem_free(progress->list);
     mem_free(progress->path);
+    mem_free(progress->folder);
+    mem_free(progress->id);
     arena_done(&progress->arena);
     mem_free(progress);
 }

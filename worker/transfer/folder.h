@@ -4,15 +4,17 @@
  * TABLE.jsonl or TABLE.csv.
  *
  * An export with an id keeps a progress file in the folder until it is
- * complete, export-ID.progress: the store's name, then one line for each table,
- * written before the table's file:
+ * complete, export-ID.progress: the store's name, then two lines for each
+ * table, one before its file is begun, and one when its part is complete,
+ * before the part is renamed to the file:
  *
  *   store main
- *   Blogs 0             no file existed
- *   Channels 1234567    inode of the file that this export replaces
+ *   Blogs
+ *   Blogs 1048576 1764133440123456789    size, and time of the last change, ns
  *
- * The file of a table is replaced by one rename, so the table has been exported
- * if its file exists and has a different inode than the one in this line.
+ * So a table's file is complete if it has the size and the time of the last
+ * such line. Any other file at its path is not this export's, or was changed
+ * since: the table is exported again.
  */
 #ifndef TW_TRANSFER_FOLDER_H
 #define TW_TRANSFER_FOLDER_H
@@ -69,14 +71,25 @@ TW_MUST_USE enum tw_err folder_progress_open(const char *folder, const char *id,
     const char *store, struct folder_progress **ret, struct err *err);
 
 /* folder_progress_begun: has this export begun to write the table's file at
- * path? *ret_done: has it completed the file? */
+ * path? *ret_done: has it completed the file that is there now? */
 bool folder_progress_begun(const struct folder_progress *progress,
     const char *table, const char *path, bool *ret_done);
 
-/* folder_progress_begin: call before the file at path is written. TW_INVALID,
- * TW_FULL. */
-TW_MUST_USE enum tw_err folder_progress_begin(struct folder_progress *progress,
-    const char *table, const char *path, struct err *err);
+/* folder_progress_begin: call before the table's file is begun.
+ * folder_progress_complete: call when its part is complete, before the part is
+ * renamed. Both: TW_INVALID, TW_FULL. */
+TW_MUST_USE enum tw_err folder_progress_begin(
+    struct folder_progress *progress, const char *table, struct err *err);
+TW_MUST_USE enum tw_err folder_progress_complete(
+    struct folder_progress *progress, const char *table, const char *part,
+    struct err *err);
+
+/* folder_progress_drop_deleted: remove the parts that this export has left of
+ * tables that are not among the names: these tables were deleted since. Calls
+ * dropped for each part, before it is removed. */
+void folder_progress_drop_deleted(const struct folder_progress *progress,
+    const char *const *names, size_t count,
+    void (*dropped)(const char *table, const char *part));
 
 /* folder_progress_close: removes the progress file if the export is complete or
  * has not begun. NULL: nothing. */
