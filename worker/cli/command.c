@@ -392,9 +392,9 @@ static int dispatch(const struct line *line)
     return run_command(line, command);
 }
 
-/* Open closed standard streams on /dev/null, so that no other file gets a
- * number of theirs and receives messages. A stream is opened for the wrong
- * direction, so that reading or writing it still fails. */
+/* Open each standard stream that is closed on /dev/null: else another file
+ * would get its number, and receive messages. It is opened for the wrong
+ * direction, so that reading or writing it fails as before. */
 static void fill_standard_streams(void)
 {
     for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
@@ -413,8 +413,8 @@ static void harden(void)
     (void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
 }
 
-/* A mistake in the command line is reported in the format that the line asks
- * for, wherever it does. */
+/* Search the whole line for --log-format first, so that a mistake anywhere in
+ * the line is reported in that format. */
 static void set_format_early(int argc, char **argv)
 {
     for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++)

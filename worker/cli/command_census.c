@@ -127,7 +127,8 @@ static const struct command_option OPTIONS[] = {
 const struct command command_census = {
     .name = "census",
     .arguments = "TABLE [--version-property P] [--filter F] [--json]",
-    .summary = "counts properties and their types, and versions, of a table",
+    .summary = "counts the properties of a table, their types, and the "
+               "versions of its entities",
     .details =
         "Reads all entities once and counts exactly: the types of each "
         "property, the\nentities of each version, and the largest entity, in "

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* `tableward convert JOB`: a filter that converts entities to the newest
- * version by the steps of an upgrade job. The command makes no request. */
+/* `tableward convert JOB`: reads entities from standard input, converts them
+ * to the newest version by the steps of an upgrade job, and writes them to
+ * standard output. The command makes no request. */
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
@@ -254,7 +255,8 @@ static const struct command_option OPTIONS[] = {
 const struct command command_convert = {
     .name = "convert",
     .arguments = "JOB [NAME=VALUE ...]",
-    .summary = "converts entities to the newest version, as a filter",
+    .summary = "converts entities to the newest version, from standard input "
+               "to standard output",
     .details =
         "Reads entities as JSON Lines from standard input, applies the steps "
         "of the upgrade\njob, and writes them at the newest version. An entity "

@@ -103,8 +103,8 @@ static enum tw_err get_known(void *context, struct exchange *exchange)
         known->store, exchange, known->job, known->id, &known->run);
 }
 
-/* End the command for an id that a run has already. If the run succeeded with
- * the same arguments, this is a success, else refused is printed. */
+/* End the command, because a run already has the id: a success if that run
+ * succeeded with the same arguments; otherwise `refused` is printed. */
 static int end_known(const struct known *known, struct slice args_json,
     const struct err *refused)
 {
@@ -141,8 +141,9 @@ static int look_at_known(struct session *session, struct store *store,
     return code;
 }
 
-/* Print the name of a new store file: a shell without the service's
- * $STATE_DIRECTORY creates another file than the worker reads. */
+/* Open the store of queue and ledger; print the path of its file if that is
+ * new: a shell without the service's $STATE_DIRECTORY creates another file
+ * than the one that the worker reads. */
 static int open_ledger(struct session *session, struct store **ret)
 {
     const struct load *load = session->load;
@@ -203,8 +204,8 @@ static const struct command_option OPTIONS[] = {
                    "first unbound one"},
     {OPTION_ID, "the run id; default: a random one. Not on a bound queue"},
     {OPTION_DELAY, "hide the message for this long, such as 5m"},
-    {OPTION_ACCEPT_DELETES, "let a copy job delete more than 100 of its copies "
-                            "when these are more than a tenth of all"},
+    {OPTION_ACCEPT_DELETES, "let a copy job delete more than 100 copies that "
+                            "are more than a tenth of all its copies"},
     {OPTION_COUNT, NULL},
 };
 

@@ -149,7 +149,8 @@ static bool is_done(struct export_all *all, const char *table, bool *ret_begun)
     return done;
 }
 
-/* A file that an import would take for the same table as one of this export. */
+/* Refuse a file that an import would take for the same table as a file of this
+ * export, or that would be replaced without --force. */
 static int check_file(struct export_all *all, const struct folder_file *file)
 {
     const char *path;
@@ -161,8 +162,9 @@ static int check_file(struct export_all *all, const struct folder_file *file)
         path = path_of(all, all->names[i]);
         if (strcmp(all->names[i], file->table) != 0 ||
             all->options.format != file->format)
-            return print_usage("%s and %s would be files of one table, which "
-                               "`import --all` refuses: remove the former",
+            return print_usage(
+                "%s and %s would be files of one table, which `import --all` "
+                "refuses: remove the first of them",
                 file->path, path);
         if (all->options.force || is_done(all, all->names[i], &begun) || begun)
             return table_command_check_file(&all->command, path);
@@ -179,7 +181,7 @@ static int check_file(struct export_all *all, const struct folder_file *file)
     return EXIT_DONE;
 }
 
-/* Before anything is written. */
+/* Check all files of the folder, before anything is written. */
 static int check_folder(struct export_all *all)
 {
     struct folder folder;
@@ -325,7 +327,7 @@ static const struct command_option OPTIONS[] = {
     {OPTION_FORMAT, "json or csv; default: csv if FILE ends in .csv"},
     {OPTION_FORCE, "replace existing files"},
     {OPTION_ID,
-        "if interrupted, keep what is written; the same id continues it"},
+        "keep the part of an interrupted export; the same id continues it"},
     {OPTION_STORE, "the store; default: the default store"},
     {OPTION_COUNT, NULL},
 };

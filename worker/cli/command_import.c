@@ -203,14 +203,15 @@ static void report_other(void *context, const char *path)
     say("%s is not imported: its name is not TABLE.jsonl or TABLE.csv", path);
 }
 
-/* A worker would continue the runs of an imported ledger. */
+/* Is it the ledger? It is not imported, because a worker would continue its
+ * runs. */
 static bool is_own_table(const char *table)
 {
     return strcasecmp(table, LEDGER_TABLE) == 0 ||
            strcasecmp(table, PROBE_TABLE) == 0;
 }
 
-/* Before anything is imported. */
+/* Refuse a folder that cannot be imported as a whole. */
 static int check_folder(const char *path, const struct folder *folder)
 {
     if (folder->unfinished)
@@ -241,7 +242,8 @@ static int import_file(struct table_command *command,
     return code == EXIT_DONE ? perform(command, &options, ret_result) : code;
 }
 
-/* After rejected lines in one table the next ones are imported nevertheless. */
+/* Import each file. Rejected lines in one table do not stop the import of the
+ * next. */
 static int import_each(
     struct table_command *command, const struct folder *folder)
 {
@@ -269,8 +271,8 @@ static int import_each(
         return code;
     say("%zu table%s imported", imported, imported == 1 ? "" : "s");
     if (repeated > 0)
-        say("%zu table%s had been imported under this id before, and nothing "
-            "was done: take a new id to import %s again",
+        say("%zu table%s already imported under this id and skipped: take a "
+            "new id to import %s again",
             repeated, repeated == 1 ? "" : "s", repeated == 1 ? "it" : "them");
     if (rejected == 0)
         return EXIT_DONE;

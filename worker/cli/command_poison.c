@@ -226,7 +226,8 @@ static int compare_slices(struct slice a, struct slice b)
     return order != 0 ? order : (a.len > b.len) - (a.len < b.len);
 }
 
-/* By what makes a group, then by their place in the list: newest first. */
+/* Order by state, job and reason, which make a group, then by the place in the
+ * list: newest first. */
 static int compare_reasons(const void *a, const void *b)
 {
     const struct ledger_run *const *one = a, *const *other = b;
@@ -253,7 +254,8 @@ static int compare_newest(const void *a, const void *b)
     return (one->newest > other->newest) - (one->newest < other->newest);
 }
 
-/* The groups of runs, that of the newest run first. Owned: mem_free(). */
+/* The groups of runs; the group with the newest run is the first. Owned:
+ * mem_free(). */
 static struct group *make_groups(const struct runs *runs, size_t *ret_count)
 {
     const struct ledger_run **sorted =
@@ -296,7 +298,7 @@ struct crew {
     const struct ledger_run **runs;
     size_t count;
     _Atomic size_t next;
-    _Atomic int exit_code; /* of the last that failed */
+    _Atomic int exit_code; /* of the last run that failed */
 };
 
 static void act_on_next(void *arg)
@@ -331,14 +333,15 @@ static int act_at_once(
     return atomic_load(&crew.exit_code);
 }
 
-/* Of a message that never became a run, the body is in the poison queue only.
- */
+/* Is the message's body in the poison queue only? It is if the message never
+ * became a run. */
 static bool is_body_only_queued(const struct ledger_run *run)
 {
     return run->args.len == 0 && run->queue.len > 0;
 }
 
-/* Runs that are left to act on, sorted by PoisonId. */
+/* Runs to act on, sorted by the ids of their copies in the poison queue
+ * (PoisonId). done[i]: runs[i] was acted on, or is now. */
 struct left {
     const struct ledger_run **runs;
     bool *done;
@@ -352,7 +355,7 @@ static int compare_copies(const void *a, const void *b)
     return compare_slices((*one)->poison_id, (*other)->poison_id);
 }
 
-/* The place of the run of a copy in left; left->count: none. */
+/* The index in left of the run whose copy has that id; left->count: none. */
 static size_t find_left(const struct left *left, struct slice copy_id)
 {
     size_t from = 0, below = left->count;
@@ -371,8 +374,8 @@ static size_t find_left(const struct left *left, struct slice copy_id)
                : left->count;
 }
 
-/* The runs that are left whose copies are the first of queue; they count as
- * done. Returns how many. */
+/* Find the runs in left that are not done and whose copies are among the first
+ * messages of queue, and mark them as done. Returns their number. */
 static size_t take_first(struct poison *poison, struct slice queue,
     struct left *left, const struct ledger_run *ret[QUEUE_MAX_GET])
 {
@@ -397,9 +400,9 @@ static size_t take_first(struct poison *poison, struct slice queue,
 }
 
 /*
- * Only the first 32 copies of a poison queue can be read, and a body may be
- * there only. So such runs are taken in the order of their copies: each that is
- * done takes its copy away and brings another one within reach.
+ * Act on runs whose bodies may be in a poison queue only. Only the first 32
+ * messages of a queue can be peeked, so the runs of these are acted on first:
+ * that removes their copies, and the next ones can be peeked.
  */
 static int act_on_copies(struct poison *poison, struct left *left)
 {
@@ -415,7 +418,7 @@ static int act_on_copies(struct poison *poison, struct left *left)
             continue;
         }
         count = take_first(poison, left->runs[i]->queue, left, first);
-        if (count == 0) { /* out of reach: the action says so */
+        if (count == 0) { /* the copy is not peeked: the action reports it */
             first[count++] = left->runs[i];
             left->done[i] = true;
         }
@@ -425,7 +428,8 @@ static int act_on_copies(struct poison *poison, struct left *left)
     return exit_code;
 }
 
-/* Runs are newest first. Those that were asked for first are acted on first. */
+/* Act on all runs, which are listed newest first: the oldest are acted on
+ * first. */
 static int act_on_many(struct poison *poison, const struct runs *runs)
 {
     const struct ledger_run **list = mem_array(runs->count + 1, sizeof(*list));

@@ -362,8 +362,8 @@ static const struct command_option OPTIONS[] = {
         "the run id; a run that was stopped continues where it stopped"},
     {OPTION_YES, "do not ask before something is deleted or overwritten"},
     {OPTION_ACCEPT_DELETES,
-        "let a copy job delete more than 100 of its copies when these are more "
-        "than a tenth of all; --yes does not imply this"},
+        "let a copy job delete more than 100 copies that are more than a tenth "
+        "of all its copies; --yes does not imply this"},
     {OPTION_REOPEN, "accept runs again of a copy job that `finish` has closed"},
     {OPTION_COUNT, NULL},
 };

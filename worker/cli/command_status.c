@@ -224,8 +224,8 @@ static int show_once(struct query *query)
     return show_all(query);
 }
 
-/* Lines of the screen that are not runs: the headings, and the one below the
- * last line, where the cursor stays. */
+/* Number of lines of the screen that show no run: the headings, and the line
+ * below the last one, where the cursor stays. */
 #define OTHER_LINES 2
 
 /* Let the runs fit on the screen, below the lines of the queues. */
@@ -246,7 +246,8 @@ static void fit_screen(struct query *query, size_t limit)
         query->runs.limit = room;
 }
 
-/* Clear the screen. Lines longer than it are cut, not wrapped. */
+/* Clear the screen. Lines that are longer than the screen is wide are cut, not
+ * wrapped. */
 static void begin_screen(struct query *query, size_t limit)
 {
     fit_screen(query, limit);
@@ -362,7 +363,8 @@ static int check_together(const struct query *query)
     if (failing && queues)
         return print_usage("status takes --failing or --queues, not both");
     if ((failing || queues) && query->id)
-        return print_usage("status takes an ID, --failing or --queues");
+        return print_usage(
+            "status takes only one of ID, --failing and --queues");
     if (is_given(query, OPTION_OLDER) && !failing)
         return print_usage("--older needs --failing");
     for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)

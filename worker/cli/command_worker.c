@@ -96,8 +96,8 @@ static bool same_text(const char *a, const char *b)
     return a && b ? strcmp(a, b) == 0 : a == b;
 }
 
-/* The port stays open, because it cannot be known that the new address can be
- * listened on until the old one is given up. */
+/* The worker keeps its address: whether it can listen on the new one would be
+ * known only after it gave up the old one. */
 static void warn_of_listen(
     const struct service *service, const struct setup *setup)
 {

@@ -103,8 +103,9 @@ static enum tw_err read_file(const char *path, struct buf *to, struct err *err)
     return code;
 }
 
-/* The folder for relative paths: the first of $STATE_DIRECTORY, a list, else
- * the absolute folder of the file at path. */
+/* The folder for relative paths: the first one in $STATE_DIRECTORY, a list
+ * with colons; without the variable, the absolute folder of the file at path.
+ */
 static const char *base_folder(const char *path, struct arena *arena)
 {
     const char *state = getenv("STATE_DIRECTORY");
@@ -236,8 +237,8 @@ static bool is_file(const struct stat *is, const char *path)
            other.st_dev == is->st_dev;
 }
 
-/* Is `is` the status of the embedded store's file at path, or of one of
- * SQLite's files beside it? */
+/* Is `is`, from stat(), that of the embedded store's file at path, or of one
+ * of SQLite's files beside it? */
 static bool is_of_store(const struct stat *is, const char *path)
 {
     static const char *const ENDS[] = {"", "-wal", "-shm", "-journal"};

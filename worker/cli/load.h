@@ -84,7 +84,7 @@ void load_want_job(
 TW_MUST_USE enum tw_err load_store(
     struct load *load, size_t store, bool may_create, struct err *err);
 
-/* load_is_new: is the store embedded, and its file does not exist yet? */
+/* load_is_new: is the store an embedded one whose file does not exist yet? */
 bool load_is_new(const struct load *load, size_t store);
 
 /* load_job_stores: call load_store() for all stores that the job uses.
@@ -92,8 +92,8 @@ bool load_is_new(const struct load *load, size_t store);
 TW_MUST_USE enum tw_err load_job_stores(struct load *load,
     const struct job *job, size_t *ret_store, struct err *err);
 
-/* load_keeps: is path the file of the configuration or of an embedded store? A
- * command must not import, export to or write such a file. "-": the file that
+/* load_keeps: is path the file of the configuration or of an embedded store?
+ * No command may import such a file or write to it. "-": the file that
  * standard input is redirected from. */
 bool load_keeps(const struct load *load, const char *path);
 

@@ -82,9 +82,9 @@ static enum tw_err read_run(void *context, struct exchange *exchange)
 
 static int end_waiting(const struct one_run *one, const struct ledger_run *now)
 {
-    say("run %.*s: worker %.*s has not responded yet; it does so when it "
-        "renews the lease, or another worker does when the lease has expired. "
-        "`tableward status %.*s` shows the state",
+    say("run %.*s: worker %.*s has not responded yet. It will when it next "
+        "renews the lease; if the lease expires first, the worker that takes "
+        "the run over will. `tableward status %.*s` shows the state",
         SLICE_ARG(one->run->id), SLICE_ARG(now->worker),
         SLICE_ARG(one->run->id));
     return EXIT_STOPPED;

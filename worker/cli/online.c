@@ -132,8 +132,8 @@ static enum tw_err delete_message(void *context, struct exchange *exchange)
 
 /* ---- results ---- */
 
-/* Set the exit code if it is higher: a store that cannot be reached (69)
- * overrides a missing table (1). */
+/* Set the exit code, unless a higher one is set: a store that cannot be
+ * reached (69) overrides a missing table (1). */
 static void fails(struct online *online, int exit_code)
 {
     if (exit_code > online->exit_code)
@@ -368,8 +368,8 @@ static void check_store(
 
 /* ---- folders ---- */
 
-/* Cut path to itself or the nearest folder above that exists, and get its
- * status. False: errno says why none was found. */
+/* Shorten path to the nearest existing folder above it (unchanged if path
+ * exists), and get its status. False: errno says why none was found. */
 static bool find_folder(char *path, struct stat *ret)
 {
     while (stat(path, ret) != 0) {
@@ -382,8 +382,9 @@ static bool find_folder(char *path, struct stat *ret)
     return true;
 }
 
-/* Check the rights to create files, or the folder itself. Nothing is created
- * here, because the user who runs the check would own it. */
+/* Check the right to create files in the folder or, if the folder is missing,
+ * to create it. Nothing is created: it would belong to the user who runs the
+ * check. */
 static void check_folder(struct online *online, const struct job *job,
     const char *key, const char *folder)
 {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Sends a request to everything that a configuration names; changes nothing. */
+/* Checks everything that a configuration names, by requests that change
+ * nothing. */
 #ifndef TW_CLI_ONLINE_H
 #define TW_CLI_ONLINE_H
 

@@ -249,7 +249,8 @@ static void add_progress_cell(const struct ledger_run *run, enum column column,
         print_age(to, now_ticks - run->updated_ticks);
 }
 
-/* The error; else that a running run is throttled; else the note. */
+/* Add the error. Without one: for a running run that is throttled, how many of
+ * its requests were refused; else the note. */
 static void add_reason(const struct ledger_run *run, struct buf *to)
 {
     bool throttled = run->state == LEDGER_RUNNING && run->throttled > 0;

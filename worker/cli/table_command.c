@@ -292,7 +292,7 @@ static int compare_names(const void *a, const void *b)
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-/* A name is shown, and becomes a part of paths: only valid ones are used. */
+/* Names are printed and become parts of paths, so only valid ones are added. */
 static const char **add_names(struct table_command *command,
     struct listing *listing, const char **names, size_t *count)
 {
