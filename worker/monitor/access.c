@@ -94,8 +94,8 @@ static bool is_of_other_site(const struct http_request *request)
                strcasecmp(site, "none") != 0);
 }
 
-/* A page of another site cannot see what it reads here, but each reading costs
- * requests to the store. */
+/* Requests of other sites are refused although a page of another site cannot
+ * see the responses, because each reading costs requests to the store. */
 unsigned access_to_read(const struct http_request *request, struct err *err)
 {
     const char *host = http_request_header(request, "Host");
@@ -143,7 +143,8 @@ static struct slice trim(struct slice text)
     return text;
 }
 
-/* Compare digests: their length does not tell the token's. */
+/* Compare digests, so that the time of the comparison does not depend on the
+ * length of the token. */
 static bool is_token(struct slice given, struct slice token)
 {
     unsigned char one[CRYPTO_SHA256_BYTES], other[CRYPTO_SHA256_BYTES];

@@ -21,22 +21,21 @@ struct http_request;
 /* The header, with any value, that a request to change something must have. */
 #define ACCESS_HEADER "X-Tableward"
 
-/* The shortest token, in bytes. */
+/* Minimum length of the token, in bytes. */
 #define ACCESS_TOKEN_MIN 16
 
 /*
- * access_to_read: 200 if the request's Host is localhost or an IP address,
- * which cannot be made to lead to another machine as a name can, and if no
- * browser says that another site sends it. Otherwise the status of the refusal,
- * and err says what is wrong.
+ * access_to_read: 200 if the request's Host is localhost or an IP address (a
+ * name could be made to resolve to another machine), and no header of a browser
+ * says that another site sends the request. Otherwise the status of the
+ * refusal, and err says what is wrong.
  */
 unsigned access_to_read(const struct http_request *request, struct err *err);
 
 /*
- * access_to_change: 200 if the request may change something: what
- * access_to_read() asks for, and the token of admin_token_file, which is read
- * each time, in `Authorization: Bearer TOKEN`. Otherwise the status of the
- * refusal, and err says what is wrong.
+ * access_to_change: 200 if access_to_read() allows the request, and it has the
+ * token of admin_token_file in `Authorization: Bearer TOKEN`. The file is read
+ * each time. Otherwise the status of the refusal, and err says what is wrong.
  */
 unsigned access_to_change(const struct http_request *request,
     const struct definition *definition, struct err *err);

@@ -56,7 +56,7 @@ static struct entry *next_question(struct answers *answers)
     return next;
 }
 
-/* How long an answer is given that was found in took_ms. */
+/* How long an answer that took took_ms to find is given again. */
 static int64_t fresh_ms(const struct answers_options *options, int64_t took_ms)
 {
     int64_t fresh = options->share * took_ms;
@@ -123,7 +123,7 @@ static void body(void *arg)
 
 /* ---- askers; lock held ---- */
 
-/* The question of which the first len bytes are those of question. */
+/* The entry whose question begins with the first len bytes of question. */
 static struct entry *find(
     struct answers *answers, const char *question, size_t len)
 {
@@ -144,7 +144,7 @@ static void empty(struct entry *entry)
     *entry = (struct entry){.stage = STAGE_FREE};
 }
 
-/* A place for a question; NULL: all wait for an answer. */
+/* An entry for another question; NULL: all entries wait for an answer. */
 static struct entry *place(struct answers *answers)
 {
     struct entry *oldest = NULL;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Routes of the dashboard. A handler checks who asks, turns the request into a
- * question of one text, fields separated by line ends, and gives back what the
- * reading or the changing thread has found.
+ * Routes of the dashboard. A handler checks who sends the request, makes a
+ * question of it (a text, its fields separated by line ends), and responds with
+ * the answer that the thread of readings or the thread of changes has found.
  */
 #include "worker/monitor/api.h"
 
@@ -29,19 +29,19 @@
 #define OBJECT "dashboard"
 #define JSON_TYPE "application/json; charset=utf-8"
 
-/* A reading is used again for this time, and for so many times as long as it
- * took, so that it takes a tenth of the time at most; never longer than the
- * last. */
+/* A reading is used again for READ_FRESH_MS, or for READ_SHARE times as long
+ * as it took, so that readings take a tenth of the time at most; for
+ * READ_OLD_MS at most. */
 #define READ_FRESH_MS 1500
 #define READ_SHARE 10
 #define READ_OLD_MS 15000
-/* The outcome of a change can be asked for for this time. */
+/* How long the outcome of a change is kept. */
 #define CHANGE_KEPT_MS 60000
 #define CHANGE_MAX_BYTES 4096
-/* The longest field of a question: a job, an id, a cursor. */
+/* Maximum length of a field of a question: a job, an id or a cursor. */
 #define FIELD_MAX_BYTES 1200
 #define QUESTION_MAX_BYTES (4 * FIELD_MAX_BYTES)
-/* Refused changes are logged at most so often. */
+/* Minimum time between two log lines about refused changes. */
 #define REFUSED_EVERY_MS 60000
 
 struct api {
@@ -135,7 +135,7 @@ static struct slice take(struct slice *question)
     return field;
 }
 
-/* Can field be one of a question? */
+/* May field be a field of a question? */
 static bool is_field(struct slice field)
 {
     if (field.len > FIELD_MAX_BYTES || !text_is_utf8(field))
@@ -418,8 +418,8 @@ static struct slice member(const struct json *body, const char *name)
                                                     : (struct slice){0};
 }
 
-/* Make the thread of changes make the change; the response has the text under
- * which its outcome is asked for. */
+/* Make the thread of changes make the change. The response has the text with
+ * which /api/outcome is asked for the outcome. */
 static void ask_change(struct api *api, const char *name, struct slice job,
     struct slice id, struct http_response *response)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What a person asks of a run on the dashboard: as the commands do it, without
- * waiting for the run's owner. */
+/* The changes of a run that a person can request on the dashboard. They do
+ * what the commands of these names do, without waiting for the run's owner. */
 #ifndef TW_MONITOR_CHANGE_H
 #define TW_MONITOR_CHANGE_H
 
@@ -16,10 +16,10 @@ struct definition;
 const struct change *change_named(struct slice name);
 
 /*
- * change_make: make the change, with the retries of the commands. On TW_OK
- * `done` gets a sentence about what was done, or what the run's owner was asked
- * to do. TW_NOT_FOUND, TW_CONFLICT: there is no such run, or it is in a state
- * that cannot be changed so; err says which. Other outcomes are the store's.
+ * change_make: make the change, with the retries of the commands. TW_OK: `done`
+ * gets a sentence that says what was done, or what the run's owner was asked to
+ * do. TW_NOT_FOUND, TW_CONFLICT: there is no such run, or its state does not
+ * allow the change; err says which. Other outcomes are the store's.
  */
 TW_MUST_USE enum tw_err change_make(const struct change *change,
     const struct definition *definition, struct slice job, struct slice id,

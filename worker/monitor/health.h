@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * /livez and /readyz. A worker is alive while its loop makes progress, the
- * criterion of the service manager's watchdog: a process that is not should be
- * killed. It is ready while it takes messages; one that is not should be left
- * alone, because a restart does not end an outage.
+ * /livez and /readyz. A worker is alive while its loop makes progress, as for
+ * the service manager's watchdog: a process that is not alive should be killed.
+ * A worker is ready while it takes messages: one that is not ready should be
+ * left alone, because a restart does not end an outage.
  */
 #ifndef TW_MONITOR_HEALTH_H
 #define TW_MONITOR_HEALTH_H
@@ -16,8 +16,8 @@
 #include "worker/monitor/server.h"
 #include "worker/run/consumer.h"
 
-/* How often the loop must show progress, and after which time without progress
- * a worker without a watchdog is not alive: WatchdogSec of the unit. */
+/* How often the loop must show progress; and the longest time without progress
+ * of a live worker that has no watchdog (WatchdogSec of the unit). */
 #define HEALTH_HEARTBEAT_MS INT64_C(15000)
 #define HEALTH_LIMIT_MS INT64_C(120000)
 

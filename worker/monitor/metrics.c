@@ -27,7 +27,7 @@
 #include "worker/store/meter.h"
 #include "worker/store/store.h"
 
-/* The samples of one family, before its head is known to be needed. */
+/* Maximum size of the samples of one family. */
 #define FAMILY_MAX ((size_t)4 * 1024 * 1024)
 #define MS_PER_S 1000.0
 
@@ -232,7 +232,7 @@ static void for_each_store(struct scrape *scrape,
             each(scrape, stores->stores[i]);
 }
 
-/* Calls each for every operation that a store has been asked for. */
+/* Calls each for every operation of which the store has had a request. */
 static void for_each_operation(struct scrape *scrape, const struct store *store,
     void (*each)(struct scrape *scrape, const struct store *store,
         const char *operation, const struct meter_counts *counts))

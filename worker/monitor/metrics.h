@@ -23,8 +23,8 @@ struct metrics *metrics_new(
     struct consumer *consumer, struct activity *activity);
 void metrics_free(struct metrics *metrics); /* NULL: nothing */
 
-/* metrics_note_reload: a SIGHUP was obeyed, or the configuration was refused.
- * Any thread. */
+/* metrics_note_reload: the configuration was read again, and accepted or
+ * refused. Any thread. */
 void metrics_note_reload(struct metrics *metrics, bool accepted);
 
 /* metrics_write: add all metrics to `to`, in Prometheus' text format. */

@@ -31,8 +31,8 @@ struct monitor {
     struct http_server *server;
 };
 
-/* The file must be there and not be empty when the worker starts, so that a
- * wrong path is noticed then. */
+/* Check that the file exists and is not empty, so that a wrong path is noticed
+ * at the start. */
 static enum tw_err check_token_file(
     const struct definition *definition, struct err *err)
 {

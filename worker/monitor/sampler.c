@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The thread waits under the lock until somebody has looked and the last
- * samples are old; it takes new ones without the lock, and swaps them in.
+ * The thread waits, holding the lock, until somebody has looked and the last
+ * samples are old. It takes new ones without the lock, and replaces the old
+ * ones under the lock.
  */
 #include "worker/monitor/sampler.h"
 
@@ -22,12 +23,12 @@
 #include "worker/store/store.h"
 
 #define OBJECT "metrics"
-/* Longest duration of one request: a scrape waits for none of them, but the
- * samples of other queues do. */
+/* Maximum duration of one request. No scrape waits for it, but the samples of
+ * the other queues do. */
 #define REQUEST_MS 5000
 
-/* What was sampled longer ago says nothing: the thread hangs, at an archive's
- * file system for one, or no scrape has come since. */
+/* Older samples are not shown. The thread hangs, for example in the file
+ * system of an archive, or no scrape has come since. */
 #define OLD_MS INT64_C(900000)
 
 struct sampler {
@@ -95,7 +96,7 @@ static enum tw_err read_count(
     return TW_OK;
 }
 
-/* The store's own clock, by which messages are dated. */
+/* Now by the store's own clock, which dates the messages. */
 static int64_t now_ticks(const struct reading *reading)
 {
     return reading->store->capabilities.local ||
@@ -104,7 +105,8 @@ static int64_t now_ticks(const struct reading *reading)
                : reading->exchange.date_ticks;
 }
 
-/* 1 ms at least, so that 0 is no message. */
+/* *ret_ms: the age of the oldest message, 1 ms at least; 0 means that no
+ * message is visible. */
 static enum tw_err read_oldest(
     struct reading *reading, const char *queue, int64_t *ret_ms)
 {
@@ -160,8 +162,8 @@ static void read_queues(struct sampler *sampler,
 
 /* ---- archives ---- */
 
-/* The nearest folder above path, which exists or will be in the same file
- * system when it is made. False: path is "/". */
+/* Cut the last part off path: a folder that does not exist yet will be in the
+ * file system of the folder above it. False: path is "/". */
 static bool cut_last_part(char *path)
 {
     char *slash = strrchr(path, '/');
@@ -217,7 +219,7 @@ static void read_archives(
 
 /* ---- the thread ---- */
 
-/* Lock held; released meanwhile. */
+/* Lock held; released while the samples are taken. */
 static void take_samples(struct sampler *sampler)
 {
     struct definition *definition;
@@ -284,7 +286,7 @@ void sampler_free(struct sampler *sampler)
 
 /* ---- looking ---- */
 
-/* A message that was the oldest has grown older since. */
+/* The age of the oldest message now, since_ms after it was sampled. */
 static int64_t grown(int64_t oldest_ms, int64_t since_ms)
 {
     return oldest_ms > 0 ? oldest_ms + since_ms : 0;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What metrics must ask for: lengths of queues, and free space of archives. A
- * thread of its own asks at most once in SAMPLER_EVERY_MS, and only while
- * somebody wants to know, so that a store or a disk that does not respond
- * holds up no scrape, and a worker that is not scraped sends no request for it.
- * The thread starts with the first wish.
+ * Samples of what metrics cannot read at once: lengths of queues, and free
+ * space of archives. A thread of its own takes them, at most once in
+ * SAMPLER_EVERY_MS and only after sampler_look() was called. So a store or a
+ * disk that does not respond holds up no scrape, and a worker that is not
+ * scraped sends no requests. The first sampler_look() starts the thread.
  */
 #ifndef TW_MONITOR_SAMPLER_H
 #define TW_MONITOR_SAMPLER_H
@@ -16,7 +16,7 @@
 struct consumer;
 struct sampler;
 
-/* Two reads of the same queue are at least this far apart. */
+/* Minimum time between two reads of the same queue. */
 #define SAMPLER_EVERY_MS 20000
 
 struct sample_queue {
@@ -30,7 +30,7 @@ struct sample_queue {
 
 struct sample_archive {
     char *job;
-    int64_t free_bytes, size_bytes; /* of the file system */
+    int64_t free_bytes, size_bytes; /* of the archive's file system */
 };
 
 struct samples {
@@ -46,8 +46,8 @@ struct samples {
 struct sampler *sampler_new(struct consumer *consumer);
 void sampler_free(struct sampler *sampler); /* NULL: nothing */
 
-/* sampler_look: a copy of what was sampled last, empty at first; and the wish
- * for newer samples. Never waits for a request. Owned: samples_done(). */
+/* sampler_look: a copy of the last samples, empty at first; asks the thread to
+ * take newer ones. Never waits for a request. Owned: samples_done(). */
 void sampler_look(struct sampler *sampler, struct samples *ret);
 void samples_done(struct samples *samples);
 

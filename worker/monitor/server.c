@@ -32,27 +32,28 @@
 #include "worker/base/platform.h"
 
 #define BODY_MAX ((size_t)64 * 1024)
-/* A page of a handler: the metrics of hundreds of stores fit. */
+/* Maximum size of a response: the metrics of hundreds of stores fit. */
 #define RESPONSE_MAX ((size_t)16 * 1024 * 1024)
 #define CONNECTIONS_MAX 64
 #define CONNECTION_BYTES ((size_t)16 * 1024)
 #define BACKLOG 256
-/* A connection that sends and takes nothing is closed after this time. */
+/* A connection on which nothing is sent or received is closed after this time.
+ */
 #define IDLE_S 10u
-/* A request must have been read, answered and taken within this time; within
- * the shorter one while few connections are left for others, so that clients
+/* A request must be read, and its response sent, within REQUEST_MAX_MS; within
+ * CROWDED_MAX_MS while CROWDED connections or more are open, so that clients
  * that only hold connections do not keep a health probe waiting. */
 #define REQUEST_MAX_MS 20000
 #define CROWDED_MAX_MS 1000
 #define CROWDED (CONNECTIONS_MAX * 3 / 4)
-/* How often connections are looked at while there are any. */
+/* How often open connections are checked for requests that take too long. */
 #define LOOK_MS 1000
 
 struct connection {
     int fd;
     bool used;
     int64_t since_ms; /* when the connection, or its next request, began */
-    bool closed;      /* too late: shut down, and left to the library */
+    bool closed; /* it took too long and was shut down; the library closes it */
 };
 
 struct http_server {
@@ -64,7 +65,7 @@ struct http_server {
     int stop_fd; /* an eventfd: http_server_stop() makes it readable */
     _Atomic bool stopping;
     struct platform_thread thread;
-    struct connection connections[CONNECTIONS_MAX]; /* the thread's own */
+    struct connection connections[CONNECTIONS_MAX]; /* of the thread only */
 };
 
 /* A request while it is read. */
@@ -199,7 +200,7 @@ static enum MHD_Result call_handler(const struct http_route *route,
     return result;
 }
 
-/* Does the name consist of what IP addresses have? */
+/* May the name be an IP address? Only its characters are checked. */
 static bool is_ip_address(const char *name, size_t len)
 {
     if (name[0] == '[')
@@ -208,10 +209,10 @@ static bool is_ip_address(const char *name, size_t len)
 }
 
 /*
- * A page of any web site can make a browser send requests to 127.0.0.1, under a
- * name of its own that it lets point there (DNS rebinding), and would read the
- * responses. So on a loopback address only requests to an IP address or to
- * localhost are answered.
+ * A page of any web site can make a browser send requests to 127.0.0.1 under a
+ * name of that site, which the site's owner lets resolve to 127.0.0.1 (DNS
+ * rebinding), and could then read the responses. So on a loopback address only
+ * requests to an IP address or to localhost are served.
  */
 static bool is_for_us(
     const struct http_server *server, struct MHD_Connection *connection)
@@ -255,8 +256,9 @@ static bool is_served_method(const char *method)
            strcmp(method, "POST") == 0;
 }
 
-/* Is the Content-Length of the request, if it has one, more than a body may
- * have? A body in chunks is counted as it comes. */
+/* Does the request announce, by its Content-Length, a body larger than
+ * BODY_MAX? A chunked body announces no length: its bytes are counted when
+ * they come. */
 static bool announces_too_much(struct MHD_Connection *connection)
 {
     const char *length = MHD_lookup_connection_value(
@@ -369,8 +371,8 @@ static size_t count_connections(const struct http_server *server)
     return count;
 }
 
-/* Shuts down the connections that are late: the library then reads their end
- * and closes them. True: there are connections. */
+/* Shuts down the connections that take too long: the library then reads the
+ * end of their input and closes them. True: there are connections. */
 static bool close_late(struct http_server *server)
 {
     size_t count = count_connections(server);
@@ -391,7 +393,7 @@ static bool close_late(struct http_server *server)
 
 /* ---- the thread ---- */
 
-/* How long the thread may wait, ms; -1: until something happens. */
+/* How long the thread may wait, ms; -1: until a descriptor is ready. */
 static int wait_ms(struct http_server *server)
 {
     bool any = close_late(server);
@@ -403,8 +405,9 @@ static int wait_ms(struct http_server *server)
     return most_ms >= 0 && due_ms > (unsigned)most_ms ? most_ms : (int)due_ms;
 }
 
-/* Only at the begin of a run the library accepts connections again after there
- * were too many, so another run follows where some have ended. */
+/* Let the library do what is due. It accepts connections again, after there
+ * were too many, only at the beginning of MHD_run(): so call that again if
+ * connections have ended. */
 static void run_daemon(struct http_server *server)
 {
     size_t before;
@@ -481,7 +484,7 @@ static unsigned port_of(int fd)
     return ntohs(((struct sockaddr_in *)&at)->sin_port);
 }
 
-/* The library's own messages would be lines that no operator asked for. */
+/* Drop the library's own messages, which an operator cannot act on. */
 static void drop_message(void *context, const char *format, va_list args)
 {
     (void)context;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The HTTP server of `worker.listen`: metrics, health, dashboard. A handler is
- * called for one request on the server's own thread and fills the response; it
- * must be quick, or bounded by its own deadline, because other requests wait.
+ * The HTTP server of `worker.listen`: metrics, health, dashboard. The server's
+ * one thread calls the handler of each request, which fills the response. A
+ * handler must be quick and wait for nothing, because all other requests wait
+ * for it.
  */
 #ifndef TW_MONITOR_SERVER_H
 #define TW_MONITOR_SERVER_H
@@ -16,9 +17,9 @@
 /* A request: borrowed for the call. The body is at most 64 KiB; a longer one
  * is refused before any handler is called. */
 struct http_request {
-    const char
-        *method;      /* "GET", "HEAD" (the handler treats it as GET), "POST" */
-    const char *path; /* without the query, percent-decoded */
+    const char *method; /* "GET", "HEAD" (handled like GET; the body is not
+                           sent), "POST" */
+    const char *path;   /* without the query, percent-decoded */
     struct slice body;
     void *connection; /* of the library: for the two functions below */
 };

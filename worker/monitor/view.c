@@ -24,18 +24,19 @@
 /* A reading ends, and a request of it ends, after this time at the latest. */
 #define READING_MS 8000
 #define REQUEST_MS 3000
-/* How long index rows are used for pages: several are cut from the same rows.
- */
+/* How long index rows are used again: several pages may be cut from the same
+ * rows. */
 #define ROWS_FRESH_MS 1500
-/* The part of the day before now whose ended runs are listed. */
+/* Runs that ended longer ago are not listed. */
 #define SINCE_TICKS (INT64_C(86400) * TICKS_PER_S)
 
-/* Runs of the overview. */
+/* Maximum numbers of runs in the overview. */
 #define OPEN_MAX 200
 #define FAILED_MAX 100
-/* Runs that one page reads, to find those that are wanted. */
+/* Maximum number of runs that are read for a page, to find those in the wanted
+ * states. */
 #define PAGE_READS_MAX 2000
-/* What a list shows of a text; view_run() shows the whole. */
+/* Maximum length of a text in a list; view_run() adds the whole text. */
 #define TEXT_SHOWN 500
 
 enum { LIST_OPEN, LIST_FAILED, LIST_ENDED, LISTS };
@@ -50,8 +51,8 @@ static const unsigned list_states[LISTS] = {
 
 struct list {
     struct runs_rows rows;
-    const struct definition *of; /* whose ledger; not dereferenced. NULL: not
-                                    read */
+    const struct definition
+        *of; /* whose ledger was read; only compared; NULL: none */
     int64_t read_ms;
 };
 
@@ -126,8 +127,8 @@ static void begin(struct reading *reading, struct view *view,
     platform_unlock(&view->lock);
 }
 
-/* End the reading. A deadline that has passed is no cause for a person: the
- * store has not answered. */
+/* End the reading. TW_STOPPED: instead of "the deadline has passed", err says
+ * that the store has not responded. */
 static void end(struct reading *reading, enum tw_err outcome, struct err *err)
 {
     if (outcome == TW_STOPPED)
@@ -165,8 +166,8 @@ static enum tw_err read_list(struct reading *reading, int which,
 
 /* ---- a run ---- */
 
-/* Remove what lets others act as the run's owner, and what only tableward
- * itself reads. */
+/* Remove the properties with which somebody could act as the run's owner, and
+ * those that only tableward reads. */
 static void keep_public(struct ledger_run *run)
 {
     run->owner = run->operation = run->definition = (struct slice){0};
@@ -189,7 +190,8 @@ static bool follows(const struct jobs *jobs, const struct ledger_run *run)
     return job && job->kind->follows && job->kind->follows(job);
 }
 
-/* Add what is public of the run, without the brace that ends the object. */
+/* Add the public properties of the run, without the brace that ends the
+ * object. */
 static void add_run(
     const struct jobs *jobs, struct ledger_run *run, struct buf *to)
 {
@@ -263,7 +265,7 @@ static enum tw_err add_queues(
     return outcome;
 }
 
-/* Add the runs of count rows from the first on. */
+/* Add the runs of `count` rows, beginning with the row `first`. */
 static enum tw_err add_rows_runs(struct reading *reading, const char *name,
     const struct ledger_row *first, size_t count, struct buf *to,
     struct err *err)
@@ -371,7 +373,7 @@ static void add_cursor(const struct ledger_row *row, struct buf *to)
     buf_done(&text);
 }
 
-/* A page in the making: the rows that it may show, of all lists. */
+/* A page that is being made, and the rows of all lists that it may show. */
 struct paging {
     const struct view_page *page;
     struct ledger_row before;
@@ -420,8 +422,8 @@ static enum tw_err collect_rows(
     return TW_OK;
 }
 
-/* Read as many runs as are missing on the page, again and again: those in
- * other states are left out. */
+/* Read runs until the page is full: runs in other states are left out, so as
+ * many are read again as are missing. */
 static enum tw_err fill_page(struct reading *reading,
     const struct paging *paging, struct runs *runs, size_t *ret_read,
     struct err *err)
@@ -490,7 +492,8 @@ static void add_text(struct buf *to, const char *name, struct slice text)
     buf_done(&repaired);
 }
 
-/* A message that cannot be read does not keep the run from being shown. */
+/* Add the run's message. If it cannot be read, MessageError says why, and the
+ * run is shown all the same. */
 static void add_message(
     struct reading *reading, const struct ledger_run *run, struct buf *to)
 {

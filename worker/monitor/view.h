@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * What the dashboard shows, read from the ledger and the queues, as JSON. Each
- * reading has a deadline of some seconds and bounded numbers of rows, runs and
- * bytes, and uses a request pool of its own, so that it takes nothing from the
- * worker's runs. Property names are those of `status --json`.
+ * reading takes some seconds at most, and has limits for rows, runs and bytes.
+ * It uses a request pool of its own, so that it takes no request thread from
+ * the worker's runs. Property names are those of `status --json`.
  */
 #ifndef TW_MONITOR_VIEW_H
 #define TW_MONITOR_VIEW_H
@@ -17,12 +17,12 @@
 struct definition;
 struct view;
 
-/* Index rows that are read of each of the three lists. */
+/* Maximum number of index rows read from each of the three lists. */
 #define VIEW_MAX_ROWS 20000
-/* The largest page of runs, and the usual one. */
+/* Maximum and default number of runs of a page. */
 #define VIEW_PAGE_MAX 200
 #define VIEW_PAGE 100
-/* The largest JSON text. */
+/* Maximum size of a JSON text. */
 #define VIEW_MAX_BYTES ((size_t)4 * 1024 * 1024)
 
 /* view_new: owned. Not thread-safe, except for view_stop(). */
@@ -51,16 +51,19 @@ struct view_page {
 };
 
 /*
- * view_runs: add one object: Runs, newest first, and Next (absent: there are no
- * more). A page may have fewer runs than limit, because it reads at most some
- * thousand runs. TW_INVALID: before is no Next.
+ * view_runs: add one object: Runs, newest first, and Next, which selects the
+ * next page (absent: there are no more runs). A page may have fewer runs than
+ * limit, because at most some thousand runs are read for it. TW_INVALID:
+ * page->before is not the Next of a page.
  */
 TW_MUST_USE enum tw_err view_runs(struct view *view,
     const struct definition *definition, const struct view_page *page,
     struct buf *to, struct err *err);
 
-/* view_run: add one object, the run with whole texts, and Message, the body of
- * its message in the poison queue PoisonQueue, if it is among the first. */
+/* view_run: add one object, the run with whole texts; for a failed or poisoned
+ * run also PoisonQueue, and Message, the body of its message in that queue, or
+ * MessageError, why the body cannot be read (only the first 32 messages can).
+ */
 TW_MUST_USE enum tw_err view_run(struct view *view,
     const struct definition *definition, struct slice job, struct slice id,
     struct buf *to, struct err *err);
