@@ -17,8 +17,8 @@ struct term {
 static const struct term ENVIRONMENT[] = {
     {"TABLEWARD_CONFIG", NULL, "The configuration, if there is no `--config`."},
     {"AZURE_STORAGE_CONNECTION_STRING", NULL,
-        "Without any configuration the store of `export`, `import`, `count` "
-        "and `census`."},
+        "If there is no configuration: the store of `export`, `import`, "
+        "`count`, `census` and `tables`."},
     {"STATE_DIRECTORY", NULL,
         "The folder at which relative paths of the configuration start; "
         "without it the folder of the configuration. systemd sets it for the "
@@ -56,10 +56,12 @@ static const struct term EXIT_CODES[] = {
 static const struct term FILES[] = {
     {"./tableward.yaml", NULL,
         "The configuration, if neither `--config` nor `$TABLEWARD_CONFIG` "
-        "names one."},
+        "names one. Completions of a shell do not read it, because pressing "
+        "Tab in a folder of somebody else must send no requests to the stores "
+        "of a file found there."},
     {"/etc/tableward/tableward.yaml", NULL,
-        "The configuration, if the one above does not exist. An installed one "
-        "serves no queue until its owner adds them."},
+        "The configuration, if ./tableward.yaml does not exist either. As "
+        "installed it serves no queue: edit it."},
     {"/etc/tableward/storage", NULL,
         "The connection string, key or SAS that `tableward.service` gives the "
         "worker as the credential `storage`. Readable for root alone."},
@@ -74,18 +76,19 @@ static const char *const EXAMPLES =
     "\n"
     "  tableward run delete-channel channel=Football --dry-run\n"
     "\n"
-    "A front end's message, put by hand, and what became of it:\n"
+    "Put the message that a front end would put, and see what became of it:\n"
     "\n"
     "  tableward enqueue delete-channel channel=Football\n"
     "  tableward status\n"
     "\n"
-    "The service's own places, for commands on an embedded store:\n"
+    "Commands in a shell need the folders of the service to find its embedded "
+    "store:\n"
     "\n"
     "  sudo STATE_DIRECTORY=/var/lib/tableward \\\n"
     "      CREDENTIALS_DIRECTORY=/etc/tableward tableward status\n"
     "\n"
-    "For monitoring: silent and 0 unless something failed, is poisoned or "
-    "held, or a queue is late:\n"
+    "For monitoring: prints nothing and exits with 0, unless a run has failed, "
+    "is poisoned or held, or a queue is late:\n"
     "\n"
     "  tableward status --failing --older 30m\n";
 

@@ -13,9 +13,9 @@
 
 static const char *const DESCRIPTION =
     "One YAML file says where tables and queues are, which queues a worker "
-    "serves, and which jobs there are. It is the file of `--config`, of "
-    "`$TABLEWARD_CONFIG`, `./tableward.yaml` or "
-    "`/etc/tableward/tableward.yaml`, the first of them that there is. "
+    "serves, and which jobs there are. It is the first of these that is given "
+    "or exists: `--config`, `$TABLEWARD_CONFIG`, `./tableward.yaml`, "
+    "`/etc/tableward/tableward.yaml`. "
     "`tableward check` validates it and prints every mistake with its place; "
     "`tableward init` writes a commented one to start from. A worker reads it "
     "again on SIGHUP (`systemctl reload`); an invalid one is refused and the "
@@ -78,7 +78,8 @@ static void print_kind_args(const struct kind *kind)
 
     if (kind->arg_count == 0)
         return;
-    roff_text("Every run takes these arguments without their being declared:");
+    roff_text("Every run accepts these arguments, although the job does not "
+              "declare them:");
     buf_init(&text, TEXT_MAX);
     for (size_t i = 0; i < kind->arg_count; i++) {
         const struct kind_arg *arg = &kind->args[i];
@@ -126,8 +127,8 @@ void manual_settings_page(const char *date)
     for (size_t i = 0; i < count; i++)
         print_kind(kinds[i]);
     roff_section("EXAMPLES");
-    roff_text("The least there is: one file as store, the queue `tableward`, "
-              "and one job.");
+    roff_text("A minimal configuration: one file as store, the queue "
+              "`tableward`, and one job.");
     roff_example(EXAMPLE);
     roff_section("SEE ALSO");
     puts("\\fBtableward\\fP(1)");

@@ -10,17 +10,18 @@
 #include "worker/cli/commands.h"
 #include "worker/manual/manual.h"
 
-/* How a shell writes a function that prints one list of several. */
+/* The syntax of a table: a function of a shell that prints one of several
+ * lists. */
 struct shell {
-    const char *begin;      /* a table; its name follows */
-    const char *begin_end;  /* after the name */
-    const char *row;        /* a row; its pattern follows */
-    const char *row_end;    /* after the pattern */
+    const char *begin;      /* before the table's name */
+    const char *begin_end;  /* after the table's name */
+    const char *row;        /* before the pattern of a row */
+    const char *row_end;    /* after the pattern, before the words */
     const char *last;       /* after the last word of a row */
     const char *end;        /* after the last row */
-    const char *apostrophe; /* inside of apostrophes */
-    const char *backslash;  /* the same */
-    const char *any;        /* pattern of any text, after one in apostrophes */
+    const char *apostrophe; /* an apostrophe in a text in apostrophes */
+    const char *backslash;  /* a backslash in such a text */
+    const char *any;        /* pattern of any text, after such a text */
 };
 
 static const struct shell SH = {
@@ -153,8 +154,9 @@ static void print_value_table(const struct shell *shell)
 #define POSITIONS 4
 #define WORDS_MAX 8
 
-/* What the arguments of one command may be, as its usage says: at each position
- * words, those after the last position being like it if it repeats. */
+/* What the arguments of a command may be, read from its usage: the words that
+ * are possible at each position. If the last position repeats ("..."), all
+ * later arguments are like it. */
 struct arguments {
     struct {
         struct slice words[WORDS_MAX];
@@ -201,7 +203,7 @@ static bool has_value(struct slice word)
 static void read_usage(const char *usage, struct arguments *ret)
 {
     size_t position = 0, len;
-    bool is_value = false; /* of the option before */
+    bool is_value = false; /* the next word is the value of an option */
 
     *ret = (struct arguments){.repeats = 0};
     for (; *usage; usage += len) {
