@@ -376,6 +376,20 @@ int64_t judge_messages(struct store *store, const char *queue)
     return count;
 }
 
+enum ledger_state judge_wanted_end(
+    const struct scene *scene, const struct ledger_run *run)
+{
+    if (scene->scenario->control != SWEEP_CANCEL)
+        return scene->scenario->end;
+    return run->state == LEDGER_SUCCEEDED && !scene->stopped ? LEDGER_SUCCEEDED
+                                                             : LEDGER_CANCELLED;
+}
+
+bool judge_needs_message(const struct ledger_run *run)
+{
+    return !ledger_state_ended(run->state) && run->state != LEDGER_PAUSED;
+}
+
 static size_t count_doomed(const struct scene *scene)
 {
     const struct stage *stage = scene->stage;
@@ -391,11 +405,12 @@ static bool judge_counts(
     const struct scene *scene, const struct ledger_run *run, struct err *err)
 {
     int64_t doomed = (int64_t)count_doomed(scene);
+    bool exact = scene->killed == 0 && run->state != LEDGER_CANCELLED;
 
     /* After a kill they are lower bounds. */
     if (run->failed > 0)
         return judge_wrong(err, "%lld entities failed", (long long)run->failed);
-    if (run->deleted > doomed || (scene->killed == 0 && run->deleted != doomed))
+    if (run->deleted > doomed || (exact && run->deleted != doomed))
         return judge_wrong(err, "the ledger counts %lld deleted of %lld",
             (long long)run->deleted, (long long)doomed);
     return true;
@@ -422,10 +437,10 @@ bool judge_no_marker(
 static bool judge_end(
     const struct scene *scene, const struct ledger_run *run, struct err *err)
 {
-    enum ledger_state end = scene->scenario->end;
+    enum ledger_state end = judge_wanted_end(scene, run);
     int64_t poison =
         judge_messages(scene->store, SWEEP_QUEUE SETUP_POISON_SUFFIX);
-    int64_t copies = end != LEDGER_SUCCEEDED;
+    int64_t copies = end == LEDGER_FAILED;
 
     if (run->state != end)
         return judge_wrong(err, "the run is %s, not %s: %.*s",
@@ -457,7 +472,7 @@ bool judge_cascade(const struct scene *scene, struct err *err)
         scene->store, &exchange, slice_of(SWEEP_JOB), slice_of(SWEEP_ID), &run);
     if (code != TW_OK && code != TW_NOT_FOUND)
         good = judge_wrong(err, "%s", exchange.err.text);
-    else if (!ledger_state_ended(run.state) &&
+    else if (judge_needs_message(&run) &&
              judge_messages(scene->store, SWEEP_QUEUE) < 1)
         good = judge_wrong(err, "the message is gone, and the run is %s",
             code == TW_OK ? ledger_state_name(run.state) : "unknown");

@@ -19,10 +19,10 @@ void judge_remember(struct stage *stage, struct store *store);
  * At any moment: what is not doomed is as it was, to the ETag; a child is gone
  * before what it hangs from; nothing is there that was not; what is gone is in
  * the archive (where there is one); a message that is gone has a run that has
- * ended.
+ * ended, or is paused.
  * At the end: what is doomed is gone (run succeeded) or all is as it was (run
- * failed); the counts are right; no marker, no message; the poison queue holds
- * what failed and nothing else.
+ * failed) or neither (run cancelled); the counts are right; no marker, no
+ * message; the poison queue holds what failed and nothing else.
  */
 bool judge_cascade(const struct scene *scene, struct err *err);
 
@@ -42,8 +42,8 @@ bool judge_upgrade(const struct scene *scene, struct err *err);
  *
  * At any moment: each source is as it was, to the ETag, or gone with its copy
  * stored (a move); each copy is as the job makes it; everything else is as it
- * was. Once the run has ended: each source whose destination key was free has
- * its copy, and after a move is nowhere else.
+ * was. Once the run has ended, and was not cancelled: each source whose
+ * destination key was free has its copy, and after a move is nowhere else.
  */
 bool judge_carry(const struct scene *scene, struct err *err);
 
@@ -72,6 +72,14 @@ struct judge_visitor {
 /* judge_visit: every entity but the ledger's. */
 bool judge_visit(
     struct store *store, struct judge_visitor *visitor, struct err *err);
+
+/* judge_wanted_end: how the run has to end: as the scenario says; a run that a
+ * person cancelled too late has succeeded. */
+enum ledger_state judge_wanted_end(
+    const struct scene *scene, const struct ledger_run *run);
+
+/* judge_needs_message: is the run neither ended nor paused? */
+bool judge_needs_message(const struct ledger_run *run);
 
 /* judge_messages: of a queue, hidden or not; -1: no such queue. */
 int64_t judge_messages(struct store *store, const char *queue);

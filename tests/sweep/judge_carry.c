@@ -131,7 +131,9 @@ static bool is_taken(struct carry *c, const struct sweep_entity *source)
 static bool judge_one(struct carry *c, size_t at, struct err *err)
 {
     const struct sweep_entity *one = &c->scene->stage->list[at];
-    bool over = ledger_state_ended(c->run.state), taken;
+    bool over =
+        ledger_state_ended(c->run.state) && c->run.state != LEDGER_CANCELLED;
+    bool taken;
     const char *what = NULL;
 
     if (!is_source(c, one)) {
@@ -165,10 +167,10 @@ static bool judge_tables(struct carry *c, struct err *err)
 static bool judge_end(const struct carry *c, struct err *err)
 {
     const struct scene *scene = c->scene;
-    enum ledger_state end = scene->scenario->end;
+    enum ledger_state end = judge_wanted_end(scene, &c->run);
     int64_t poison =
         judge_messages(scene->store, SWEEP_QUEUE SETUP_POISON_SUFFIX);
-    int64_t copies = end != LEDGER_SUCCEEDED;
+    int64_t copies = end == LEDGER_FAILED;
 
     if (c->run.state != end)
         return judge_wrong(err, "the run is %s, not %s: %.*s",
@@ -198,7 +200,7 @@ bool judge_carry(const struct scene *scene, struct err *err)
         slice_of(SWEEP_ID), &c.run);
     if (outcome != TW_OK && outcome != TW_NOT_FOUND)
         good = judge_wrong(err, "%s", exchange.err.text);
-    else if (!ledger_state_ended(c.run.state) &&
+    else if (judge_needs_message(&c.run) &&
              judge_messages(scene->store, SWEEP_QUEUE) < 1)
         good = judge_wrong(err, "the message is gone, and the run is %s",
             outcome == TW_OK ? ledger_state_name(c.run.state) : "unknown");

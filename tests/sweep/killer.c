@@ -3,11 +3,13 @@
 #include "tests/sweep/killer.h"
 
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "tests/support/virtual_platform.h"
+#include "tests/sweep/person.h"
 #include "worker/base/platform.h"
 
 static const char *const POINTS[KILL_POINTS] = {
@@ -75,6 +77,8 @@ static unsigned set_out(struct store *store)
     struct killer *killer = killer_of(store);
     unsigned number = ++killer->words->requests;
 
+    if (number == killer->signal_at)
+        virtual_start(0, "person", killer->signal, killer->signal_context);
     travel(killer);
     if (number == killer->plan.request &&
         killer->plan.point == KILL_BEFORE_SEND)
@@ -96,6 +100,26 @@ static enum tw_err come_back(
     return outcome;
 }
 
+/*
+ * A request that may change a table of the job sets out: see person.h. The
+ * ledger and what is beside it may be written at any time.
+ */
+static void check_may_write(struct store *store, const char *table)
+{
+    struct killer *killer = killer_of(store);
+    struct last_words *words = killer->words;
+    int64_t late_ms = virtual_ms() - words->asked_ms - PERSON_EFFECT_MS;
+
+    if (words->asked_ms == 0 || words->resumed || late_ms <= 0 ||
+        strncmp(table, "Tableward", strlen("Tableward")) == 0)
+        return;
+    (void)snprintf(words->why, sizeof(words->why),
+        "%s is written %lld ms after the run was asked to stop", table,
+        (long long)(late_ms + PERSON_EFFECT_MS));
+    killer_note_end(killer);
+    _exit(1);
+}
+
 #define PASS(store, request)                                                   \
     do {                                                                       \
         unsigned number = set_out(store);                                      \
@@ -106,6 +130,7 @@ static enum tw_err come_back(
 static enum tw_err create_table(
     struct store *store, struct exchange *exchange, const char *table)
 {
+    check_may_write(store, table);
     PASS(store, store_create_table(inner_of(store), exchange, table));
 }
 
@@ -132,6 +157,7 @@ static enum tw_err get(struct store *store, struct exchange *exchange,
 static enum tw_err batch(struct store *store, struct exchange *exchange,
     const struct batch *operations, struct batch_result *ret)
 {
+    check_may_write(store, operations->table);
     PASS(store, store_batch(inner_of(store), exchange, operations, ret));
 }
 

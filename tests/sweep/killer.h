@@ -32,8 +32,14 @@ struct last_words {
     unsigned requests; /* so far */
     int64_t boot_ms;   /* the clocks when it ended */
     int64_t wall_ticks;
-    bool acted;     /* the front end has: see scenario.h */
-    char why[2000]; /* what was wrong; empty: nothing */
+    bool acted; /* the front end has: see scenario.h */
+    /* Of a person: see person.h. */
+    int64_t asked_ms; /* boot clock: when the run was asked to stop; 0: it was
+                         not */
+    bool resumed;     /* ... and was resumed */
+    bool stopped;     /* the run was seen paused or cancelled */
+    bool over;        /* the case needs no further life */
+    char why[2000];   /* what was wrong; empty: nothing */
 };
 
 struct killer {
@@ -42,6 +48,10 @@ struct killer {
     int64_t way_max_ms;
     struct kill_plan plan;
     struct last_words *words; /* borrowed */
+    /* Called in a thread of its own when request signal_at sets out. */
+    unsigned signal_at; /* 0: never */
+    void (*signal)(void *context);
+    void *signal_context;
 };
 
 /* killer_init: wrap inner, which stays the caller's. A request takes less than

@@ -12,6 +12,7 @@
 #include "jobs/jobs.h"
 #include "tests/support/virtual_platform.h"
 #include "tests/sweep/judge.h"
+#include "tests/sweep/person.h"
 #include "worker/base/log.h"
 #include "worker/base/mem.h"
 #include "worker/base/platform.h"
@@ -95,6 +96,8 @@ void life_prepare(
 struct worker {
     const struct life *life;
     struct killer killer;
+    struct person person;
+    struct store *direct[1]; /* not the killer's */
     struct arena arena;
     struct jobs jobs;
     struct setup setup;
@@ -138,13 +141,25 @@ static void load(struct worker *worker)
         .references = 1};
 }
 
+static void resume(struct worker *worker)
+{
+    struct job_stores stores = worker->stores;
+    struct definition definition = worker->definition;
+
+    stores.stores = worker->direct;
+    definition.stores = &stores;
+    person_resume(&worker->person, &definition);
+}
+
 static void serve(void *arg)
 {
     struct worker *worker = arg;
     struct consumer_options options = {
         .definition = &worker->definition, .drain = true};
-    struct consumer *consumer = consumer_new(&options);
+    struct consumer *consumer;
 
+    resume(worker);
+    consumer = consumer_new(&options);
     worker->outcome = consumer_run(consumer, &worker->result, &worker->err);
     consumer_free(consumer);
 }
@@ -171,6 +186,7 @@ static struct scene scene_of(
         .folder = life->folder,
         .ended = ended,
         .killed = life->killed,
+        .stopped = life->words->stopped,
         .acted = life->words->acted};
 }
 
@@ -181,8 +197,11 @@ static int judge(const struct life *life, struct store *store, bool ended)
 
     if (life->scenario->judge(&scene, &err))
         return 0;
-    return complain(
-        life, "%s: %s", ended ? "at the end" : "after the kill", err.text);
+    return complain(life, "%s: %s",
+        ended              ? "at the end"
+        : life->killed > 0 ? "after the kill"
+                           : "between two lives",
+        err.text);
 }
 
 /* The front end, between two lives. */
@@ -204,6 +223,8 @@ static int work(const struct life *life, struct worker *worker)
     enum virtual_end end;
 
     load(worker);
+    if (life->scenario->control != SWEEP_NOTHING)
+        person_come(&worker->person, life->asks_at);
     virtual_start(virtual_process("worker"), "worker", serve, worker);
     end = virtual_run();
     killer_note_end(&worker->killer);
@@ -213,6 +234,20 @@ static int work(const struct life *life, struct worker *worker)
     if (worker->outcome != TW_OK)
         return complain(life, "the worker: %s", worker->err.text);
     return 0;
+}
+
+/* A run that is paused needs another life. */
+static int end(
+    const struct life *life, struct worker *worker, struct store *store)
+{
+    bool over = true;
+    struct err err;
+
+    if (life->scenario->control != SWEEP_NOTHING &&
+        !person_leave(&worker->person, &over, &err))
+        return complain(life, "%s", err.text);
+    life->words->over = over;
+    return judge(life, store, over);
 }
 
 int life_live(const struct life *life)
@@ -228,14 +263,17 @@ int life_live(const struct life *life)
         .limit_steps = LIMIT_STEPS});
     life->words->why[0] = '\0';
     store = open_file(life->folder);
-    if (life->killed > 0) {
+    if (life->number > 0) {
         if (judge(life, store, false) != 0)
             return 1;
         act(life, store);
     }
     killer_init(&worker.killer, store, life->scenario->way_max_ms, life->plan,
         life->words);
+    worker.direct[0] = store;
+    worker.person = (struct person){
+        .scenario = life->scenario, .store = store, .killer = &worker.killer};
     if (work(life, &worker) != 0)
         return 1;
-    return judge(life, store, true);
+    return end(life, &worker, store);
 }

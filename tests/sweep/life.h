@@ -20,8 +20,10 @@ struct life {
     uint64_t seed;
     int64_t boot_ms, wall_ticks;
     struct kill_plan plan;
-    unsigned killed; /* lives before this one */
-    bool aloud;      /* lines on standard error */
+    unsigned number;  /* lives before this one */
+    unsigned killed;  /* of them, so many were killed */
+    unsigned asks_at; /* request at which the person asks; 0: at none */
+    bool aloud;       /* lines on standard error */
     struct last_words *words;
 };
 

@@ -27,6 +27,9 @@
 #define SWEEP_ID "r1"
 #define SWEEP_VISIBILITY_TIMEOUT_S 60
 
+/* What a person asks of the run, once: see person.h. */
+enum sweep_control { SWEEP_NOTHING, SWEEP_PAUSE, SWEEP_CANCEL };
+
 /* One entity as it is at the beginning. */
 struct sweep_entity {
     const char *table;
@@ -66,6 +69,7 @@ struct scene {
     bool ended; /* a worker has come to its end; else: one was just killed */
     unsigned killed; /* so many workers on the way */
     bool acted;      /* the front end has, before this life */
+    bool stopped;    /* the run was seen paused or cancelled */
 };
 
 struct scenario {
@@ -79,7 +83,10 @@ struct scenario {
     /* acts: is it now, after a kill, that the front end puts what comes later,
      * and again? Once. NULL: never. */
     bool (*acts)(const struct scene *scene);
-    enum ledger_state end;                /* how its run ends */
+    enum sweep_control control; /* what a person asks at some request; a paused
+                                   run is resumed in the next life */
+    const char *job;            /* of the run, where control is set */
+    enum ledger_state end;      /* how its run ends */
     const struct model_upgrade *upgrade;  /* SWEEP_UPGRADE, where it has one */
     const struct model_upgrade *contract; /* its second run; NULL: none */
     const struct sweep_carry *carry;      /* SWEEP_CARRY, where it has one */

@@ -312,6 +312,14 @@ static void fill_many_posts(struct stage *stage)
     ask_for(stage, SWEEP_ID, "all");
 }
 
+static void fill_some_posts(struct stage *stage)
+{
+    for (unsigned i = 0; i < 16; i++)
+        add_post(stage, i, i % 7 ? "Blog" : "Page", i % 3 ? "1" : "",
+            i % 5 ? OLD_POST : "");
+    ask_for(stage, SWEEP_ID, "all");
+}
+
 static void fill_both_phases(struct stage *stage)
 {
     add_posts(stage);
@@ -346,6 +354,11 @@ static void add_sources(struct stage *stage, unsigned count)
 static void fill_sources(struct stage *stage)
 {
     add_sources(stage, 7);
+}
+
+static void fill_some_sources(struct stage *stage)
+{
+    add_sources(stage, 16);
 }
 
 static void fill_two_sources(struct stage *stage)
@@ -516,6 +529,8 @@ static const struct model_upgrade UPGRADE = {POSTS, MODEL_STEPS("fail")},
 #define TO_INDEX SWEEP_SOURCE ", row_key: \"i:{Month:02}:{RowKey}\""
 #define TO_MOVED SWEEP_SOURCE ", partition_key: moved"
 
+/* Slow enough for a pause to come into the middle of a run. */
+#define PACED "    max_entities_per_second: 2\n"
 #define AT_ONCE "    settle: 0s\n"
 /* LAST_LOOK_S says the same. */
 #define SETTLE_LONG "    settle: [5s, 150s]\n"
@@ -527,6 +542,8 @@ static const struct model_upgrade UPGRADE = {POSTS, MODEL_STEPS("fail")},
 #define SLOW_MS 3000
 /* The lease is renewed, and a checkpoint stored, in the middle of a pass. */
 #define SLOWEST_MS 9000
+/* A run that is asked to stop does so within 10 s. */
+#define PACED_MS 300
 
 static const struct scenario SCENARIOS[] = {
     {.name = "tiny",
@@ -715,6 +732,58 @@ static const struct scenario SCENARIOS[] = {
         .fill = fill_many_sources,
         .judge = judge_carry,
         .way_max_ms = SLOWEST_MS,
+        .end = LEDGER_SUCCEEDED,
+        .carry = &MOVE},
+    {.name = "pause-cascade",
+        .configuration = WORKER JOB DEEP AT_ONCE PACED,
+        .fill = fill_nested,
+        .judge = judge_cascade,
+        .way_max_ms = PACED_MS,
+        .control = SWEEP_PAUSE,
+        .job = SWEEP_JOB,
+        .end = LEDGER_SUCCEEDED},
+    {.name = "cancel-cascade",
+        .configuration = WORKER JOB DEEP AT_ONCE PACED,
+        .fill = fill_nested,
+        .judge = judge_cascade,
+        .way_max_ms = PACED_MS,
+        .control = SWEEP_CANCEL,
+        .job = SWEEP_JOB,
+        .end = LEDGER_SUCCEEDED},
+    {.name = "pause-upgrade",
+        .configuration = WORKER UPGRADE_JOB("fail") PACED,
+        .fill = fill_some_posts,
+        .judge = judge_upgrade,
+        .way_max_ms = PACED_MS,
+        .control = SWEEP_PAUSE,
+        .job = SWEEP_UPGRADE,
+        .end = LEDGER_SUCCEEDED,
+        .upgrade = &UPGRADE},
+    {.name = "pause-copy",
+        .configuration = WORKER CARRY("copy", "", TO_MONTHS) PACED,
+        .fill = fill_some_sources,
+        .judge = judge_carry,
+        .way_max_ms = PACED_MS,
+        .control = SWEEP_PAUSE,
+        .job = SWEEP_CARRY,
+        .end = LEDGER_SUCCEEDED,
+        .carry = &COPY},
+    {.name = "pause-move",
+        .configuration = WORKER CARRY("move", "", TO_MONTHS) PACED,
+        .fill = fill_some_sources,
+        .judge = judge_carry,
+        .way_max_ms = PACED_MS,
+        .control = SWEEP_PAUSE,
+        .job = SWEEP_CARRY,
+        .end = LEDGER_SUCCEEDED,
+        .carry = &MOVE},
+    {.name = "cancel-move",
+        .configuration = WORKER CARRY("move", "", TO_MONTHS) PACED,
+        .fill = fill_some_sources,
+        .judge = judge_carry,
+        .way_max_ms = PACED_MS,
+        .control = SWEEP_CANCEL,
+        .job = SWEEP_CARRY,
         .end = LEDGER_SUCCEEDED,
         .carry = &MOVE},
 };

@@ -2,8 +2,10 @@
 /*
  * The crash sweep: for each scenario and each request of a clean run, SIGKILL
  * before it is sent, after it took effect, and after its answer; then another
- * worker runs to the end, and a judge looks. Each life is a forked process on
- * an embedded file, in a virtual world whose clock passes leases at once.
+ * worker runs to the end, and a judge looks. In some scenarios a person pauses
+ * or cancels the run at another request (person.h). Each life is a forked
+ * process on an embedded file, in a virtual world whose clock passes leases at
+ * once.
  *
  *   crash-sweep [--seed N] [--share K] [--stop-at-first 1]
  *               [SCENARIO [REQUEST POINT]...]
@@ -27,13 +29,18 @@
 
 #define STREAMS 2
 #define KILLS_MAX 2
+/* Lives of a case with a person: one is killed, one ends with a paused run. */
+#define LIVES_MAX 4
+/* So many more requests a run takes that was paused. */
+#define PAUSE_REQUESTS 10
 /* A life that takes longer hangs. */
 #define LIFE_MAX_S 120
 #define REPORTED_MAX 20
 
 struct tally {
     unsigned long restarts, violations;
-    unsigned long acted; /* cases in which the front end did */
+    unsigned long acted;   /* cases in which the front end did */
+    unsigned long stopped; /* cases in which a person's pause or cancel did */
 };
 
 /* What the streams share with us. */
@@ -104,7 +111,7 @@ static void set_up(struct sweep *sweep)
     char path[128];
     int at;
 
-    sweep->shared->words.acted = false;
+    sweep->shared->words = (struct last_words){.acted = false};
     remove_all(sweep->folder);
     if (mkdir(sweep->folder, 0700) != 0)
         give_up(sweep->folder);
@@ -122,7 +129,8 @@ struct crash {
     struct kill_plan kills[KILLS_MAX];
     unsigned count;
     bool aloud;
-    bool counted; /* the last life is looked at for the next crash */
+    bool counted;     /* the last life is looked at for the next crash */
+    unsigned asks_at; /* request at which a person asks; 0: at none */
 };
 
 static uint64_t scatter(uint64_t value)
@@ -172,12 +180,14 @@ static void hush(void)
         give_up("/dev/null");
 }
 
-/* The number-th life (from 0) of a case: how its process ended. */
-static int live(struct sweep *sweep, const struct crash *crash, unsigned number)
+/* The number-th life (from 0) of a case, after so many that were killed: how
+ * its process ended. */
+static int live(struct sweep *sweep, const struct crash *crash, unsigned number,
+    unsigned killed, struct kill_plan plan)
 {
     struct last_words *words = &sweep->shared->words;
-    uint64_t seed = seed_of(sweep, crash, number);
-    bool last = number == crash->count && !crash->counted;
+    uint64_t seed = seed_of(sweep, crash, killed) + number - killed;
+    bool last = killed == crash->count && !crash->counted;
     int64_t away_ms = number > 0 ? pause_ms(seed, last) : 0;
     struct life life = {.scenario = sweep->scenario,
         .stage = &sweep->stage,
@@ -185,7 +195,10 @@ static int live(struct sweep *sweep, const struct crash *crash, unsigned number)
         .seed = seed,
         .boot_ms = LIFE_FIRST_MS,
         .wall_ticks = LIFE_FIRST_TICKS,
-        .killed = number,
+        .number = number,
+        .killed = killed,
+        .asks_at = crash->asks_at,
+        .plan = plan,
         .aloud = crash->aloud,
         .words = words};
     pid_t child;
@@ -194,8 +207,6 @@ static int live(struct sweep *sweep, const struct crash *crash, unsigned number)
         life.boot_ms = words->boot_ms + away_ms;
         life.wall_ticks = words->wall_ticks + away_ms * TICKS_PER_MS;
     }
-    if (number < crash->count)
-        life.plan = crash->kills[number];
     words->why[0] = '\0';
     (void)fflush(stdout);
     child = fork();
@@ -252,7 +263,12 @@ static bool run_crash(struct sweep *sweep, const struct crash *crash)
 {
     set_up(sweep);
     for (unsigned number = 0; number <= crash->count; number++) {
-        int status = live(sweep, crash, number);
+        struct kill_plan plan = {.request = 0};
+        int status;
+
+        if (number < crash->count)
+            plan = crash->kills[number];
+        status = live(sweep, crash, number, number, plan);
 
         sweep->shared->tally.restarts += number > 0;
         if (!lived(sweep, crash, number, status))
@@ -260,6 +276,54 @@ static bool run_crash(struct sweep *sweep, const struct crash *crash)
     }
     sweep->shared->tally.acted += sweep->shared->words.acted;
     return true;
+}
+
+/* The request at which the person of a case asks. */
+static unsigned draw_asks_at(
+    const struct sweep *sweep, const struct crash *crash)
+{
+    if (crash->count == 0)
+        return 0;
+    return (unsigned)(scatter(seed_of(sweep, crash, 1)) % sweep->requests) + 1;
+}
+
+/* The same with a person: one kill, at a request of all lives counted together;
+ * it never comes if there are fewer. */
+static bool run_asked(struct sweep *sweep, const struct crash *given)
+{
+    struct last_words *words = &sweep->shared->words;
+    struct kill_plan plan = given->kills[0];
+    struct crash crash = *given;
+    unsigned killed = 0;
+
+    crash.asks_at = draw_asks_at(sweep, given);
+    set_up(sweep);
+    for (unsigned number = 0; !words->over; number++) {
+        int status;
+
+        if (number == LIVES_MAX) {
+            report(sweep, &crash, "the run does not end");
+            return false;
+        }
+        status = live(sweep, &crash, number, killed, plan);
+        sweep->shared->tally.restarts += number > 0;
+        if (WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL) {
+            killed++;
+            plan.request = 0;
+        } else if (!lived(sweep, &crash, crash.count, status)) {
+            return false;
+        } else if (plan.request > 0) {
+            plan.request -= words->requests;
+        }
+    }
+    sweep->shared->tally.stopped += words->stopped;
+    return true;
+}
+
+static bool run_case(struct sweep *sweep, const struct crash *crash)
+{
+    return sweep->scenario->control == SWEEP_NOTHING ? run_crash(sweep, crash)
+                                                     : run_asked(sweep, crash);
 }
 
 /* ---- a scenario ---- */
@@ -290,7 +354,7 @@ static void sweep_pairs(struct sweep *sweep, struct crash crash,
             crash.kills[1] =
                 (struct kill_plan){request, (enum kill_point)point};
             if (chosen(sweep, number++))
-                (void)run_crash(sweep, &crash);
+                (void)run_case(sweep, &crash);
         }
 }
 
@@ -299,8 +363,11 @@ static void sweep_part(struct sweep *sweep)
 {
     bool pairs = sweep->scenario->pairs;
     unsigned long number = 0;
+    unsigned last = sweep->requests;
 
-    for (unsigned request = 1; request <= sweep->requests; request++)
+    if (sweep->scenario->control != SWEEP_NOTHING)
+        last += PAUSE_REQUESTS;
+    for (unsigned request = 1; request <= last; request++)
         for (int point = 0; point < KILL_POINTS; point++, number++) {
             struct crash crash = {.kills = {{request, (enum kill_point)point}},
                 .count = 1,
@@ -309,7 +376,7 @@ static void sweep_part(struct sweep *sweep)
             if (number % STREAMS != sweep->stream ||
                 (!pairs && !chosen(sweep, number / STREAMS)))
                 continue;
-            if (run_crash(sweep, &crash) && pairs)
+            if (run_case(sweep, &crash) && pairs)
                 sweep_pairs(
                     sweep, crash, number, sweep->shared->words.requests);
         }
@@ -337,7 +404,7 @@ static void enter_stream(
 /* All cases, in streams beside each other. */
 static struct tally sweep_all(struct sweep *sweep, struct shared *shared)
 {
-    struct tally total = {0, 0, 0};
+    struct tally total = {.restarts = 0};
     pid_t streams[STREAMS];
 
     for (unsigned i = 0; i < STREAMS; i++) {
@@ -358,11 +425,18 @@ static struct tally sweep_all(struct sweep *sweep, struct shared *shared)
         total.restarts += shared[i].tally.restarts;
         total.violations += shared[i].tally.violations;
         total.acted += shared[i].tally.acted;
+        total.stopped += shared[i].tally.stopped;
     }
     /* A whole sweep in which nobody came between proves nothing. */
     if (sweep->scenario->acts && total.acted == 0 && sweep->share == 1) {
         printf(
             "VIOLATION %s: the front end never acted\n", sweep->scenario->name);
+        total.violations++;
+    }
+    if (sweep->scenario->control != SWEEP_NOTHING && total.stopped == 0 &&
+        sweep->share == 1) {
+        printf("VIOLATION %s: the person never stopped the run\n",
+            sweep->scenario->name);
         total.violations++;
     }
     return total;
@@ -394,7 +468,7 @@ static bool begin_scenario(
     life_prepare(scenario, &sweep->stage, sweep->folder);
     (void)snprintf(path, sizeof(path), "%s/store.db", sweep->folder);
     read_template(sweep, path);
-    good = run_crash(sweep, &clean);
+    good = run_case(sweep, &clean);
     sweep->requests = shared[0].words.requests;
     return good;
 }
@@ -418,7 +492,7 @@ static struct tally run_scenario(struct sweep *sweep,
     if (!begin_scenario(sweep, scenario, shared)) {
         tally = shared[0].tally;
     } else if (only) {
-        (void)run_crash(sweep, only);
+        (void)run_case(sweep, only);
         tally = shared[0].tally;
     } else {
         tally = sweep_all(sweep, shared);
@@ -427,6 +501,8 @@ static struct tally run_scenario(struct sweep *sweep,
         KILL_POINTS, tally.restarts, tally.violations, seconds() - from);
     if (scenario->acts)
         printf("  (the front end acted in %lu)", tally.acted);
+    if (scenario->control != SWEEP_NOTHING)
+        printf("  (the person stopped the run in %lu)", tally.stopped);
     printf("\n");
     end_scenario(sweep);
     (void)munmap(shared, STREAMS * sizeof(*shared));
@@ -520,7 +596,7 @@ static struct tally run_all(struct sweep *sweep, char **words)
 {
     size_t count;
     const struct scenario *all = scenarios(&count);
-    struct tally total = {0, 0, 0};
+    struct tally total = {.restarts = 0};
     struct crash only = {.count = 0};
     bool found = false;
 
