@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "worker/base/buf.h"
+#include "worker/base/crypto.h"
 #include "worker/base/mem.h"
 #include "worker/base/text.h"
 
@@ -272,6 +273,8 @@ bool settings_text(const struct yaml_node *scalar, bool is_template,
     good = expand(&expansion);
     if (good)
         *ret = arena_copy(arena, buf_slice(&expansion.text));
+    if (expansion.text.at != NULL) /* it may hold a connection string */
+        crypto_wipe(expansion.text.at, expansion.text.room);
     buf_done(&expansion.text);
     return good;
 }

@@ -11,6 +11,7 @@
 #include <yaml.h>
 
 #include "worker/base/buf.h"
+#include "worker/base/crypto.h"
 #include "worker/base/mem.h"
 #include "worker/base/text.h"
 
@@ -37,6 +38,26 @@ struct children {
 };
 
 static struct yaml_node *read_node(struct reader *reader, unsigned depth);
+
+/* ---- secrets ---- */
+
+/* The text may hold a connection string, so libyaml's copies of it are
+ * overwritten before they are freed. */
+static void wipe_event(yaml_event_t *event)
+{
+    if (event->type == YAML_SCALAR_EVENT)
+        crypto_wipe(event->data.scalar.value, event->data.scalar.length);
+    yaml_event_delete(event);
+}
+
+static void wipe_parser(yaml_parser_t *parser)
+{
+    crypto_wipe(parser->raw_buffer.start,
+        (size_t)(parser->raw_buffer.end - parser->raw_buffer.start));
+    crypto_wipe(parser->buffer.start,
+        (size_t)(parser->buffer.end - parser->buffer.start));
+    yaml_parser_delete(parser);
+}
 
 /* ---- positions and problems ---- */
 
@@ -122,7 +143,7 @@ static void report_syntax(struct reader *reader)
 
 static bool next(struct reader *reader)
 {
-    yaml_event_delete(&reader->event);
+    wipe_event(&reader->event);
     if (yaml_parser_parse(&reader->parser, &reader->event))
         return true;
     report_syntax(reader);
@@ -425,8 +446,8 @@ struct yaml_node *yaml_read(const char *file, struct slice text,
     yaml_parser_set_input_string(&reader.parser,
         (const unsigned char *)(text.at ? text.at : ""), text.len);
     root = read_document(&reader);
-    yaml_event_delete(&reader.event);
-    yaml_parser_delete(&reader.parser);
+    wipe_event(&reader.event);
+    wipe_parser(&reader.parser);
     return root;
 }
 

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "worker/base/crypto.h"
 #include "worker/base/mem.h"
 
 /* The minimum sizes of a block. A larger allocation gets a block of its own
@@ -46,6 +47,13 @@ void arena_done(struct arena *arena)
 {
     free_blocks(arena->blocks);
     arena_init(arena);
+}
+
+void arena_wipe(struct arena *arena)
+{
+    for (struct arena_block *at = arena->blocks; at; at = at->older)
+        crypto_wipe(at->data, at->size);
+    arena_done(arena);
 }
 
 void arena_clear(struct arena *arena)

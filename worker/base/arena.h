@@ -20,6 +20,7 @@ struct arena {
 void arena_init(struct arena *arena);
 void arena_init_small(struct arena *arena);
 void arena_done(struct arena *arena);  /* frees all; arena is empty */
+void arena_wipe(struct arena *arena);  /* the same; overwrites all before */
 void arena_clear(struct arena *arena); /* keeps one block for reuse    */
 
 /* arena_alloc: zeroed, aligned for any object. Borrowed from the arena. */

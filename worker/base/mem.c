@@ -71,6 +71,17 @@ static bool must_fail(void)
     return false;
 }
 
+/* How often mem_wipe_moved() was switched on and not off again. */
+static atomic_uint wiping;
+
+void mem_wipe_moved(bool on)
+{
+    if (on)
+        atomic_fetch_add(&wiping, 1);
+    else
+        atomic_fetch_sub(&wiping, 1);
+}
+
 #ifdef MEM_HAS_LIBRARIES
 
 /*
@@ -102,11 +113,29 @@ void *calloc(size_t count, size_t size)
     return allocated(must_fail() ? NULL : __libc_calloc(count, size));
 }
 
+/* Resize a block; overwrite the bytes that are given up. */
+static void *move_and_wipe(void *at, size_t bytes)
+{
+    size_t before = malloc_usable_size(at);
+    void *to;
+
+    if (bytes <= before) {
+        explicit_bzero((char *)at + bytes, before - bytes);
+        return allocated(must_fail() ? NULL : __libc_realloc(at, bytes));
+    }
+    to = allocated(must_fail() ? NULL : __libc_malloc(bytes));
+    memcpy(to, at, before);
+    explicit_bzero(at, before);
+    free(at);
+    return to;
+}
+
 void *realloc(void *at, size_t bytes)
 {
     if (at && bytes == 0)
-        return __libc_realloc(
-            at, 0); /* with 0 bytes realloc() only frees `at` */
+        return __libc_realloc(at, 0); /* frees `at` only */
+    if (at && atomic_load_explicit(&wiping, memory_order_relaxed) > 0)
+        return move_and_wipe(at, bytes);
     return allocated(must_fail() ? NULL : __libc_realloc(at, bytes));
 }
 

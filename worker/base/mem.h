@@ -18,6 +18,7 @@
 #define TW_BASE_MEM_H
 
 #include <features.h> /* __GLIBC__ */
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "worker/base/slice.h"
@@ -77,6 +78,14 @@ void mem_free(void *at); /* NULL: nothing */
 /* mem_exhausted: end the process with exit code 75 and a line on standard
  * error. For modules whose library reports a failed allocation. */
 void mem_exhausted(void) __attribute__((noreturn));
+
+/*
+ * mem_wipe_moved: while on (calls nest), a block that is resized leaves no
+ * bytes behind where it was, also a block of a library. For texts that hold
+ * secrets and grow. Any thread; concerns all threads. No-op without
+ * MEM_HAS_LIBRARIES.
+ */
+void mem_wipe_moved(bool on);
 
 /*
  * mem_fail_after: let the n-th allocation from now fail; 0: none (the default).

@@ -12,6 +12,7 @@
 #include "config/settings.h"
 #include "config/yaml.h"
 #include "worker/base/buf.h"
+#include "worker/base/crypto.h"
 #include "worker/base/mem.h"
 #include "worker/base/text.h"
 #include "worker/store/store.h"
@@ -84,6 +85,7 @@ static enum tw_err read_all(
         if (got > 0)
             buf_add(to, part, (size_t)got);
     } while ((got > 0 && !to->overflow) || (got < 0 && errno == EINTR));
+    crypto_wipe(part, sizeof(part));
     if (to->overflow)
         return err_fail(err, TW_INVALID,
             "the configuration %s is larger than 1 MiB: is it another file?",
@@ -324,6 +326,16 @@ static void want_used(
             load->setup.unset);
 }
 
+/* The text of the configuration, and what is read of it, may hold secrets: no
+ * memory that is freed keeps them. */
+static void wipe_text(struct buf *text)
+{
+    if (text->at != NULL)
+        crypto_wipe(text->at, text->room);
+    buf_done(text);
+    mem_wipe_moved(false);
+}
+
 enum tw_err load_read(const char *path, enum load_use use, struct load **ret,
     struct problems *problems, struct err *err)
 {
@@ -334,6 +346,7 @@ enum tw_err load_read(const char *path, enum load_use use, struct load **ret,
     struct buf text;
     enum tw_err code;
 
+    mem_wipe_moved(true);
     buf_init(&text, FILE_MAX_BYTES);
     code = read_file(path, &text, err);
     if (code != TW_OK)
@@ -352,7 +365,7 @@ enum tw_err load_read(const char *path, enum load_use use, struct load **ret,
     else
         *ret = load;
 done:
-    buf_done(&text);
+    wipe_text(&text);
     if (code != TW_OK)
         load_free(load);
     return code;
@@ -385,7 +398,7 @@ void load_free(struct load *load)
         return;
     for (size_t i = 0; i < load->stores.count; i++)
         store_close(load->open[i]);
-    arena_done(&load->arena);
+    arena_wipe(&load->arena);
     mem_free(load);
 }
 

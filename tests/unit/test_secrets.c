@@ -1,0 +1,347 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Where secrets remain in memory: the whole writable memory of this process is
+ * searched for pieces of them. So this test itself never has a secret in one
+ * piece: it makes each byte when it needs it.
+ */
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "worker/base/crypto.h"
+#include "worker/base/mem.h"
+#include "worker/cli/load.h"
+#include "worker/store/store.h"
+
+#define CONFIGURATION "secrets.yaml"
+#define FILE_NAME "secret"
+/* A key of 64 bytes has 88 letters. */
+#define KEY_BYTES 64
+#define KEY_LETTERS 88
+/* The piece that is looked for: of so many bytes, from the middle. */
+#define PIECE 24
+#define CHUNK 65536
+#define MASK 0x5a
+
+#define FROM_FILE(name)                                                        \
+    "stores: {cloud: {azure: {connection_string_file: " name "}}}\n"
+
+struct fixture {
+    struct load *load;
+    struct problems problems;
+};
+
+static int set_up(void **state)
+{
+    struct fixture *f = calloc(1, sizeof(*f));
+
+    problems_init(&f->problems);
+    unsetenv("STATE_DIRECTORY");
+    *state = f;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    struct fixture *f = *state;
+
+    load_free(f->load);
+    problems_done(&f->problems);
+    free(f);
+    (void)unlink(CONFIGURATION);
+    (void)unlink(FILE_NAME);
+    return 0;
+}
+
+/* ---- the secret ---- */
+
+static unsigned char raw_byte(size_t at)
+{
+    return (unsigned char)(at * 37 + 101);
+}
+
+static char letter(size_t at)
+{
+    static const char LETTERS[] =
+        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    size_t group = at / 4 * 3;
+    uint32_t bits = 0;
+
+    if (at >= KEY_LETTERS - 2)
+        return '=';
+    for (size_t i = 0; i < 3; i++)
+        bits = bits << 8 | (group + i < KEY_BYTES ? raw_byte(group + i) : 0);
+    return LETTERS[bits >> (18 - 6 * (at % 4)) & 63];
+}
+
+static char raw_char(size_t at)
+{
+    return (char)raw_byte(at);
+}
+
+/* ---- the search ---- */
+
+/* Read a piece of this process's memory; what it is read into is masked at
+ * once, so that it is not found itself. */
+static size_t read_masked(int memory, uintptr_t from, unsigned char to[CHUNK])
+{
+    ssize_t got = pread(memory, to, CHUNK, (off_t)from);
+
+    for (ssize_t i = 0; i < got; i++)
+        to[i] ^= MASK;
+    return got > 0 ? (size_t)got : 0;
+}
+
+static unsigned count_in(const unsigned char *masked, size_t len,
+    char (*secret)(size_t at), size_t first)
+{
+    unsigned count = 0;
+
+    for (size_t i = 0; i + PIECE <= len; i++) {
+        size_t same = 0;
+
+        while (same < PIECE &&
+               masked[i + same] == ((unsigned char)secret(first + same) ^ MASK))
+            same++;
+        count += same == PIECE;
+    }
+    return count;
+}
+
+static unsigned count_between(
+    uintptr_t from, uintptr_t to, char (*secret)(size_t at), size_t first)
+{
+    static unsigned char masked[CHUNK];
+    int memory = open("/proc/self/mem", O_RDONLY | O_CLOEXEC);
+    unsigned count = 0;
+
+    assert_true(memory >= 0);
+    while (from < to) {
+        size_t got = read_masked(memory, from, masked);
+
+        if (got > to - from)
+            got = to - from;
+        count += count_in(masked, got, secret, first);
+        if (got <= PIECE || got == to - from)
+            break;
+        from += got - PIECE + 1; /* a copy on the border */
+    }
+    (void)close(memory);
+    return count;
+}
+
+/* How many copies of the piece the writable memory has. */
+static unsigned copies(char (*secret)(size_t at), size_t first)
+{
+    FILE *maps = fopen("/proc/self/maps", "re");
+    unsigned long from, to;
+    unsigned count = 0;
+    char line[512], mode[8];
+
+    assert_non_null(maps);
+    while (fgets(line, sizeof(line), maps))
+        if (sscanf(line, "%lx-%lx %7s", &from, &to, mode) == 3 &&
+            mode[0] == 'r' && mode[1] == 'w')
+            count += count_between(from, to, secret, first);
+    (void)fclose(maps);
+    return count;
+}
+
+static unsigned copies_of_text(void)
+{
+    return copies(letter, 30);
+}
+
+static unsigned copies_of_key(void)
+{
+    return copies(raw_char, 20);
+}
+
+/* ---- files ---- */
+
+static void write_text(int fd, const char *text)
+{
+    assert_int_equal(write(fd, text, strlen(text)), strlen(text));
+}
+
+/* The file: before, the key, after. */
+static void write_file(const char *path, const char *before, const char *after)
+{
+    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+
+    assert_true(fd >= 0);
+    write_text(fd, before);
+    for (size_t i = 0; after && i < KEY_LETTERS; i++) {
+        char c = letter(i);
+
+        assert_int_equal(write(fd, &c, 1), 1);
+    }
+    write_text(fd, after ? after : "");
+    (void)close(fd);
+}
+
+static void load(struct fixture *f)
+{
+    struct err err;
+
+    assert_int_equal(
+        load_read(CONFIGURATION, LOAD_SOME, &f->load, &f->problems, &err),
+        TW_OK);
+    assert_int_equal(load_store(f->load, 0, true, &err), TW_OK);
+}
+
+static void unload(struct fixture *f)
+{
+    load_free(f->load);
+    f->load = NULL;
+}
+
+static void skip_where_memory_is_not_ours(void)
+{
+#ifndef MEM_HAS_LIBRARIES
+    skip(); /* a sanitizer maps terabytes and keeps what was freed */
+#endif
+}
+
+/* ---- tests ---- */
+
+/* Otherwise the other tests prove nothing. */
+static void the_search_finds_what_is_there(void **state)
+{
+    char *text = mem_alloc(KEY_LETTERS);
+
+    (void)state;
+    skip_where_memory_is_not_ours();
+    for (size_t i = 0; i < KEY_LETTERS; i++)
+        text[i] = letter(i);
+    assert_int_equal(copies_of_text(), 1);
+    crypto_wipe(text, KEY_LETTERS);
+    assert_int_equal(copies_of_text(), 0);
+    mem_free(text);
+}
+
+static void a_connection_string_of_a_file_is_not_kept(void **state)
+{
+    skip_where_memory_is_not_ours();
+    write_file(FILE_NAME,
+        "AccountName=acc;AccountKey=", ";EndpointSuffix=core.windows.net\n");
+    write_file(CONFIGURATION, FROM_FILE(FILE_NAME), NULL);
+    load(*state);
+    assert_int_equal(copies_of_text(), 0);
+    assert_true(copies_of_key() > 0); /* it signs requests */
+    unload(*state);
+    assert_int_equal(copies_of_text(), 0);
+    assert_int_equal(copies_of_key(), 0);
+}
+
+static void a_key_of_a_file_is_not_kept(void **state)
+{
+    skip_where_memory_is_not_ours();
+    write_file(FILE_NAME, "", "\n");
+    write_file(CONFIGURATION,
+        "stores: {cloud: {azure: {account: acc, key_file: " FILE_NAME "}}}\n",
+        NULL);
+    load(*state);
+    assert_int_equal(copies_of_text(), 0);
+    unload(*state);
+    assert_int_equal(copies_of_key(), 0);
+}
+
+static void a_signature_of_a_file_is_kept_once(void **state)
+{
+    skip_where_memory_is_not_ours();
+    write_file(FILE_NAME, "sv=2019-02-02&ss=tq&sig=", "\n");
+    write_file(CONFIGURATION,
+        "stores: {cloud: {azure: {account: acc, sas_file: " FILE_NAME "}}}\n",
+        NULL);
+    load(*state);
+    assert_int_equal(copies_of_text(), 1);
+    unload(*state);
+    assert_int_equal(copies_of_text(), 0);
+}
+
+/* What names the store in the configuration itself lives as long as that. */
+static void a_secret_in_the_configuration_goes_with_it(void **state)
+{
+    skip_where_memory_is_not_ours();
+    write_file(CONFIGURATION,
+        "# A comment\nstores:\n  cloud:\n    azure:\n      connection_string: "
+        "\"AccountName=acc;AccountKey=",
+        ";EndpointSuffix=core.windows.net\"\n");
+    load(*state);
+    assert_true(copies_of_text() <= 3); /* the text, its node, the setting */
+    unload(*state);
+    assert_int_equal(copies_of_text(), 0);
+    assert_int_equal(copies_of_key(), 0);
+}
+
+/* setenv() would leave copies. */
+static char variable[200];
+
+static void set_variable(void)
+{
+    size_t len;
+
+    (void)snprintf(variable, sizeof(variable), "%s",
+        "TEST_SECRET=AccountName=acc;AccountKey=");
+    len = strlen(variable);
+    for (size_t i = 0; i < KEY_LETTERS; i++)
+        variable[len++] = letter(i);
+    assert_int_equal(putenv(variable), 0);
+}
+
+static void a_secret_of_the_environment_stays_there_alone(void **state)
+{
+    skip_where_memory_is_not_ours();
+    set_variable();
+    write_file(CONFIGURATION,
+        "stores: {cloud: {azure: {connection_string: '${TEST_SECRET}'}}}\n",
+        NULL);
+    load(*state);
+    assert_int_equal(copies_of_text(), 2);
+    unload(*state);
+    assert_int_equal(copies_of_text(), 1);
+    unsetenv("TEST_SECRET");
+    crypto_wipe(variable, sizeof(variable));
+}
+
+/* A configuration that is refused is forgotten too. */
+static void a_secret_beside_a_mistake_is_not_kept(void **state)
+{
+    struct fixture *f = *state;
+    struct err err;
+
+    skip_where_memory_is_not_ours();
+    write_file(CONFIGURATION,
+        "stores: {cloud: {azure: {connection_string: \"AccountKey=",
+        "\"}}}\njob: 1\n");
+    assert_int_equal(
+        load_read(CONFIGURATION, LOAD_SOME, &f->load, &f->problems, &err),
+        TW_INVALID);
+    assert_int_equal(copies_of_text(), 0);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(the_search_finds_what_is_there),
+        TEST(a_connection_string_of_a_file_is_not_kept),
+        TEST(a_key_of_a_file_is_not_kept),
+        TEST(a_signature_of_a_file_is_kept_once),
+        TEST(a_secret_in_the_configuration_goes_with_it),
+        TEST(a_secret_of_the_environment_stays_there_alone),
+        TEST(a_secret_beside_a_mistake_is_not_kept),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
