@@ -28,6 +28,7 @@
 #include <unistd.h>
 
 #include "worker/base/address.h"
+#include "worker/base/crypto.h"
 #include "worker/base/mem.h"
 #include "worker/base/platform.h"
 
@@ -346,6 +347,18 @@ static void note_connection(void *context, struct MHD_Connection *connection,
             .fd = fd, .used = true, .since_ms = platform_boot_ms()};
 }
 
+/* The library frees a request's head without overwriting it, so the token is
+ * overwritten where it lies: in the connection's pool. */
+static enum MHD_Result wipe_token(
+    void *context, enum MHD_ValueKind kind, const char *name, const char *value)
+{
+    (void)context;
+    (void)kind;
+    if (value && strcasecmp(name, "Authorization") == 0)
+        crypto_wipe((void *)(uintptr_t)value, strlen(value));
+    return MHD_YES;
+}
+
 static void note_end(void *context, struct MHD_Connection *connection,
     void **state, enum MHD_RequestTerminationCode code)
 {
@@ -354,6 +367,8 @@ static void note_end(void *context, struct MHD_Connection *connection,
     struct connection *known = slot_of(server, fd_of(connection));
 
     (void)code;
+    (void)MHD_get_connection_values(
+        connection, MHD_HEADER_KIND, wipe_token, NULL);
     if (known)
         known->since_ms = platform_boot_ms();
     if (reading)
