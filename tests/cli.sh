@@ -1302,6 +1302,60 @@ errors_are_json_lines_where_the_log_is() {
     : >err
 }
 
+# killed SIGNAL COMMAND ...: runs it in the folder cores without a limit of core
+# files, ends it by the signal, and sets $cores to the files that it left.
+killed() {
+    signal=$1
+    shift
+    # shellcheck disable=SC3045 # dash has ulimit -c
+    (cd cores && ulimit -c unlimited && exec "$@") >out 2>err </dev/null &
+    pid=$!
+    wait_until grep -q "^$(basename "$1")" "/proc/$pid/comm" # not sh any more
+    if [ "$1" = "$program" ]; then
+        wait_for_handler "$pid"
+        shows_no_secret "$pid"
+    fi
+    kill -s "$signal" "$pid"
+    wait "$pid" 2>/dev/null
+    cores=$(find cores -name '*core*' -type f -exec rm {} \; -print)
+}
+
+# Its environment can be read by root alone, because the process cannot be dumped.
+shows_no_secret() {
+    grep -q '^Max core file size  *0  *0 ' "/proc/$1/limits" ||
+        fail "the worker may leave a core file"
+    for file in environ cmdline; do
+        ! grep -aq AccountKey "/proc/$1/$file" 2>/dev/null ||
+            fail "/proc/PID/$file has the secret"
+    done
+}
+
+# Another program, killed the same way, shows whether core files can be seen here.
+a_killed_worker_leaves_no_core() {
+    mkdir cores
+    printf 'AccountName=acc;AccountKey=%s\n' \
+        "$(head -c 64 /dev/zero | base64 -w 0)" >cores/secret
+    cat >cores/t.yaml <<'END'
+default_store: main
+stores:
+  main: {embedded: t.db}
+  cloud: {azure: {connection_string_file: secret}}
+worker: {queues: [{name: work}]}
+jobs:
+  purge: {kind: delete, store: cloud, table: Blogs, all: true}
+END
+    for signal in ABRT SEGV; do
+        killed "$signal" sleep 60
+        if [ -z "$cores" ]; then
+            echo "skipped: no program leaves a core file here"
+            return
+        fi
+        killed "$signal" "$program" worker --config t.yaml
+        [ -z "$cores" ] || fail "SIG$signal leaves $cores"
+        passed=$((passed + 1))
+    done
+}
+
 signals_stop_and_reload_the_worker() {
     : >out
     "$program" worker 2>err &
@@ -1712,6 +1766,7 @@ a_poisoned_message_is_found_beside_a_run one_id_may_be_two_jobs_run
 a_store_that_is_not_there_is_69 init_writes_what_works
 errors_are_json_lines_where_the_log_is tables_of_the_job
 signals_stop_and_reload_the_worker init_writes_what_works
+a_killed_worker_leaves_no_core
 a_reload_changes_rate_slots_and_log_level
 what_another_process_enqueues_is_taken_at_once
 a_worker_that_listens_is_watched
