@@ -467,6 +467,7 @@ static enum tw_err scan_prefix(void *context, struct exchange *exchange)
     struct finding *finding = context;
     struct scan_request request = {.table = LEDGER_TABLE,
         .partition_key = key_range_exact(finding->job),
+        .top = RUNS_PREFIX_MAX,
         .damaged_too = true,
         .from = finding->from};
     enum tw_err outcome;

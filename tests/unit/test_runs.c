@@ -1,0 +1,238 @@
+/* SPDX-License-Identifier: MIT */
+/* How many requests lists of runs take, however many runs have ended. */
+#include "tests/support/workbench.h"
+
+#include <stdio.h>
+
+#include "worker/base/text.h"
+#include "worker/monitor/view.h"
+#include "worker/run/runs.h"
+#include "worker/store/request_pool.h"
+
+#define JOB "delete-channel"
+#define DAY (INT64_C(24) * 3600 * TICKS_PER_S)
+#define FEW 10
+#define MANY 3000
+#define LIMIT 50
+
+struct fixture {
+    struct workbench bench;
+    int64_t now_ticks;
+    unsigned stored; /* runs so far, of store_ended() */
+};
+
+static int begin(void **state)
+{
+    struct fixture *f = test_calloc(1, sizeof(*f));
+
+    workbench_init(&f->bench);
+    f->now_ticks = platform_wall_ticks();
+    *state = f;
+    return 0;
+}
+
+static int end(void **state)
+{
+    struct fixture *f = *state;
+
+    workbench_done(&f->bench);
+    test_free(f);
+    return 0;
+}
+
+/* count more runs, old-00000 and on, that ended so long ago. */
+static void store_ended(struct fixture *f, unsigned count, int64_t ago_ticks)
+{
+    char id[20];
+
+    for (unsigned i = 0; i < count; i++) {
+        struct ledger_run run;
+
+        (void)snprintf(id, sizeof(id), "old-%05u", f->stored++);
+        ledger_run_init(&run);
+        run.job = slice_of(JOB);
+        run.id = slice_of(id);
+        run.state = LEDGER_SUCCEEDED;
+        run.args = slice_of("{\"channel\":\"Football\"}");
+        run.queue = slice_of(BENCH_QUEUE);
+        run.finished_ticks = f->now_ticks - ago_ticks;
+        run.requested_ticks = run.finished_ticks - TICKS_PER_S;
+        assert_int_equal(workbench_store_run(&f->bench, &run), TW_OK);
+        ledger_run_done(&run);
+    }
+}
+
+static void store_open(struct fixture *f, const char *id)
+{
+    struct ledger_run run;
+
+    ledger_run_init(&run);
+    run.job = slice_of(JOB);
+    run.id = slice_of(id);
+    run.state = LEDGER_RUNNING;
+    run.requested_ticks = f->now_ticks;
+    assert_int_equal(workbench_store_run(&f->bench, &run), TW_OK);
+    ledger_run_done(&run);
+}
+
+/* What one reading took. */
+struct cost {
+    unsigned gets, scans;
+    size_t runs;
+};
+
+static unsigned calls(struct fixture *f, enum bench_call call)
+{
+    unsigned count;
+
+    platform_lock(&f->bench.lock);
+    count = f->bench.calls[call];
+    platform_unlock(&f->bench.lock);
+    return count;
+}
+
+/* Make a list (id NULL), or find the runs whose ids begin with id. */
+static struct cost cost_of(
+    struct fixture *f, const struct runs_query *query, const char *id)
+{
+    struct cost cost = {calls(f, BENCH_GET), calls(f, BENCH_SCAN), 0};
+    struct pool_client *client = pool_client_new(f->bench.request_pool, NULL);
+    const struct runs_reader reader = {client, f->bench.store, &f->bench.jobs};
+    struct runs runs = {.list = NULL};
+    struct err err;
+
+    assert_int_equal(
+        id ? runs_find_prefix(&reader, slice_of(""), id, &runs, &err)
+           : runs_list(&reader, query, &runs, &err),
+        TW_OK);
+    cost.gets = calls(f, BENCH_GET) - cost.gets;
+    cost.scans = calls(f, BENCH_SCAN) - cost.scans;
+    cost.runs = runs.count;
+    runs_done(&runs);
+    pool_client_free(client);
+    return cost;
+}
+
+/* What `status` reads, by its options. */
+static struct runs_query query_of(
+    const struct fixture *f, unsigned states, size_t limit)
+{
+    return (struct runs_query){
+        .states = states, .since_ticks = f->now_ticks - DAY, .limit = limit};
+}
+
+static void assert_same_cost(struct cost one, struct cost other)
+{
+    assert_int_equal(one.gets, other.gets);
+    assert_int_equal(one.scans, other.scans);
+    assert_int_equal(one.runs, other.runs);
+}
+
+static void a_list_costs_no_more_for_runs_that_ended_before(void **state)
+{
+    struct fixture *f = *state;
+    const struct runs_query queries[] = {
+        query_of(f, 0, LIMIT),
+        query_of(f, 0, 5),
+        query_of(f, RUNS_STATE(LEDGER_SUCCEEDED), LIMIT),
+        query_of(f, RUNS_STATE(LEDGER_FAILED) | RUNS_STATE(LEDGER_WAITING), 0),
+    };
+    enum { QUERIES = sizeof(queries) / sizeof(queries[0]) };
+    struct cost few[QUERIES];
+
+    store_open(f, "open");
+    store_ended(f, FEW, 3 * DAY);
+    for (size_t i = 0; i < QUERIES; i++)
+        few[i] = cost_of(f, &queries[i], NULL);
+    assert_int_equal(few[0].runs, 1);
+    store_ended(f, MANY, 3 * DAY);
+    for (size_t i = 0; i < QUERIES; i++)
+        assert_same_cost(cost_of(f, &queries[i], NULL), few[i]);
+}
+
+/* The index is read for the day: a page has 1,000 rows. Of the runs themselves
+ * those that are shown are read, and no others. */
+static void a_list_costs_a_request_for_1000_runs_that_ended_today(void **state)
+{
+    struct fixture *f = *state;
+    const struct runs_query query = query_of(f, 0, LIMIT);
+    struct cost few, many;
+
+    store_ended(f, FEW, DAY / 24);
+    few = cost_of(f, &query, NULL);
+    assert_int_equal(few.runs, FEW);
+    assert_int_equal(few.gets, FEW);
+    store_ended(f, MANY, DAY / 24);
+    many = cost_of(f, &query, NULL);
+    assert_int_equal(many.runs, LIMIT);
+    assert_true(many.gets < LIMIT + 32);
+    assert_int_equal(many.scans, few.scans + MANY / 1000);
+}
+
+static void an_id_or_its_beginning_costs_no_more_for_others(void **state)
+{
+    struct fixture *f = *state;
+    const char *const ids[] = {"open", "ope", "old-00001", "old-0000"};
+    enum { IDS = sizeof(ids) / sizeof(ids[0]) };
+    struct cost few[IDS];
+
+    store_open(f, "open");
+    store_ended(f, FEW, 3 * DAY);
+    for (size_t i = 0; i < IDS; i++)
+        few[i] = cost_of(f, NULL, ids[i]);
+    assert_int_equal(few[IDS - 1].runs, FEW);
+    store_ended(f, MANY, 3 * DAY);
+    for (size_t i = 0; i < IDS; i++)
+        assert_same_cost(cost_of(f, NULL, ids[i]), few[i]);
+    /* All of them match; the first are shown. */
+    assert_int_equal(cost_of(f, NULL, "old-").runs, RUNS_PREFIX_MAX);
+    assert_int_equal(cost_of(f, NULL, "old-").scans, few[IDS - 1].scans);
+}
+
+/* What the dashboard asks for first: the overview and a page of runs. */
+static struct cost cost_of_page(struct fixture *f)
+{
+    struct cost cost = {calls(f, BENCH_GET), calls(f, BENCH_SCAN), 0};
+    struct view *view = view_new();
+    struct err err;
+    struct buf text;
+
+    buf_init(&text, VIEW_MAX_BYTES);
+    assert_int_equal(
+        view_overview(view, &f->bench.definition, &text, &err), TW_OK);
+    assert_int_equal(view_runs(view, &f->bench.definition,
+                         &(struct view_page){.limit = VIEW_PAGE}, &text, &err),
+        TW_OK);
+    buf_done(&text);
+    view_free(view);
+    cost.gets = calls(f, BENCH_GET) - cost.gets;
+    cost.scans = calls(f, BENCH_SCAN) - cost.scans;
+    return cost;
+}
+
+static void the_dashboard_costs_no_more_for_runs_that_ended_before(void **state)
+{
+    struct fixture *f = *state;
+    struct cost few;
+
+    store_open(f, "open");
+    store_ended(f, FEW, 3 * DAY);
+    few = cost_of_page(f);
+    assert_true(few.scans > 0 && few.gets > 0);
+    store_ended(f, MANY, 3 * DAY);
+    assert_same_cost(cost_of_page(f), few);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(a_list_costs_no_more_for_runs_that_ended_before),
+        TEST(a_list_costs_a_request_for_1000_runs_that_ended_today),
+        TEST(an_id_or_its_beginning_costs_no_more_for_others),
+        TEST(the_dashboard_costs_no_more_for_runs_that_ended_before),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
