@@ -289,7 +289,9 @@ static void set_ended(struct attempt *attempt)
     release_locks(attempt);
 }
 
-/* lease_expired: by this machine's clock, or by the Dates of the ledger. */
+/* End the attempt without further writes. result->lease_expired: the lease has
+ * expired by this machine's clock, or by the Dates of the ledger's
+ * responses. */
 static void set_lease_expired(struct attempt *attempt)
 {
     const struct lease *lease = &attempt->lease;

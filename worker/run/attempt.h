@@ -56,7 +56,8 @@ enum attempt_outcome {
                         have the cause */
     ATTEMPT_LEASE_LOST, /* the lease was lost or expired: since then the attempt
                            has written nothing */
-    ATTEMPT_RUN_MISSING, /* must_exist is set, but the run does not exist */
+    ATTEMPT_RUN_MISSING, /* must_exist of the request is set, but the run does
+                            not exist */
     ATTEMPT_REFUSED, /* nothing was written: the id exists with other arguments,
                         or (`outcome` TW_INVALID) the run's entity in the ledger
                         cannot be read */

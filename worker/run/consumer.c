@@ -77,8 +77,7 @@ struct consumer {
     struct attempt_environment environment;
 
     bool prepared; /* the ledger's tables are known to exist */
-    bool ready; /* messages were received at least once, and the service manager
-                   was notified */
+    bool ready;    /* the service manager knows that messages are received */
     struct orphans orphans;
     int64_t orphans_due_ms;
     int64_t dead_due_ms; /* when the search for dead processes is due */
@@ -91,8 +90,8 @@ struct consumer {
 
     struct outage outage;    /* the ledger's outage */
     struct outage_past past; /* the ledger's last outage that is over */
-    bool no_slot;            /* an orphan waits for a worker thread */
-    int64_t held_repeat_ms;  /* when held runs may be logged again */
+    bool no_slot; /* the search for orphans waits for a worker thread */
+    int64_t held_repeat_ms; /* when held runs may be logged again */
     int64_t held_due_ms; /* when held runs are logged next; PLATFORM_NEVER: no
                             run is held */
     uint64_t shown_held; /* number of held runs in the last log line */
@@ -102,7 +101,8 @@ struct consumer {
     struct platform_cond changed;
     bool stopping, reloading;
     uint64_t reports;        /* calls of take_report(), wake_consumer() */
-    int64_t orphan_later_ms; /* when the first waiting orphan is due */
+    int64_t orphan_later_ms; /* when the first orphan is due of those that an
+                                attempt has found waiting */
     bool attempt_failed;     /* an attempt could not use the ledger, and
                                 handle_results() has not yet handled this */
     struct err attempt_err;
@@ -787,7 +787,7 @@ static void add_past(const struct outage_past *past, struct buf *to)
             text_from_ticks(past->ended_ticks, ended), past->lasted_s);
 }
 
-/* The runs that need a person. */
+/* Add the number of runs that a person must handle. */
 static void add_failed(struct consumer *consumer, struct buf *to)
 {
     int64_t failed, poisoned;

@@ -18,16 +18,17 @@
 #include "worker/run/setup.h"
 #include "worker/store/retry.h"
 
-/* Wait after the lease of a crashed attempt expired, in visibility timeouts,
- * once max_attempts attempts without progress have crashed in a row. */
+/* If max_attempts attempts without progress have crashed in a row, the next
+ * attempt waits until the last lease has expired and this many visibility
+ * timeouts longer. */
 #define CRASHED_SPACING 10
 #define HIDE_MAX_S INT64_C(604800)
 /* Errors of Date: Date is cut to whole seconds, and the clocks of the service's
  * servers differ by 2 s. */
 #define DATE_TICKS TICKS_PER_S
 #define DIFFER_TICKS (2 * TICKS_PER_S)
-/* Limits of the wait before a held run is retried: within them, the run waits
- * for as long as it has been held so far. */
+/* Before a retry, a held run waits for as long as it has been held so far,
+ * within these limits. */
 #define HELD_MIN_TICKS (5 * TICKS_PER_S)
 #define HELD_MAX_TICKS (HOLD_MAX_MS * TICKS_PER_MS)
 /* Maximum age of a Date that is used to insert a run without reading the run
@@ -195,10 +196,10 @@ static void set_worker(struct ledger_run *run)
 
 /* Context of the ledger change in lease_acquire(). */
 struct taking {
-    struct lease *lease; /* first: for note_request() */
+    struct lease *lease; /* must be first, for note_request() */
     const struct lease_request *wish;
     enum lease_outcome outcome;
-    int64_t sent_ms; /* when the first try was sent: no stored try is older */
+    int64_t sent_ms; /* when the first try was sent; any try may be stored */
 };
 
 /* Fill in a run that is not in the ledger yet. */
@@ -714,10 +715,10 @@ static void note_asked(struct lease *lease, const struct ledger_run *stored)
 
 /* Context of a ledger change by the owner. */
 struct keeping {
-    struct lease *lease; /* first: for note_request() */
+    struct lease *lease; /* must be first, for note_request() */
     bool lost;
     bool stored;     /* an earlier try stored the release, or none is needed */
-    int64_t sent_ms; /* when the first try was sent: no stored try is older */
+    int64_t sent_ms; /* when the first try was sent; any try may be stored */
 };
 
 static enum tw_err apply_renewal(
@@ -987,9 +988,9 @@ static void note_copy(struct lease *lease, const struct message *message)
     lease->run.poison_receipt = ledger_text(&lease->run, message->pop_receipt);
 }
 
-/* Is the message a copy of this run's message, and not the former copy
- * (poison_id), which `retry` will delete? A body that names no run is not
- * accepted: it may be another run's. */
+/* Is the message a copy of this run's message, and not the copy of before a
+ * `retry` (poison_id), which the `retry` deletes? A body that names no run is
+ * not accepted: it may be another run's. */
 static bool is_copy(const struct lease *lease, const struct poison_copy *copy,
     const struct message *message)
 {
@@ -1005,7 +1006,7 @@ static bool is_copy(const struct lease *lease, const struct poison_copy *copy,
 }
 
 /* TW_OK: the poison queue has responded; *ret_found: the copy is among its
- * first messages. Errors that the put would also have count as TW_OK. */
+ * first messages. An error that the put would meet, too, counts as TW_OK. */
 static enum tw_err find_copy(struct lease *lease, struct exchange *exchange,
     const char *poison_queue, const struct poison_copy *copy, bool *ret_found)
 {

@@ -58,7 +58,8 @@ struct lease_request {
     struct slice id;
     struct slice args_json;  /* empty: use the ledger's Args (orphans) */
     int64_t requested_ticks; /* RequestedAt of a new run; 0: the message's
-                                InsertionTime, without a message now */
+                                InsertionTime or, without a message, the present
+                                time */
     struct slice traceparent;
     const struct lease_message *message; /* NULL: none */
     bool must_exist;     /* acquire only a run of the ledger; insert no run */
@@ -99,12 +100,12 @@ struct lease {
     bool starts_over; /* the checkpoint was dropped, because it was made
                          under another definition */
     bool binds; /* this attempt was the first to bind the run to a definition */
-    bool closes_job; /* the write that ends the run closes its job (A5) */
+    bool closes_job; /* the write that ends the run closes its job (rule A5) */
     enum lease_asked asked; /* what a person asks of the owner */
     char end_operation[17]; /* Operation of a release whose outcome is
                                indeterminate; empty: none */
-    bool newly_held; /* lease_acquire() found a changed definition first, and
-                        stored that the run is held */
+    bool newly_held;        /* lease_acquire() was the first to find a changed
+                               definition, and stored that the run is held */
     bool unstorable; /* the last write returned LEASE_UNKNOWN because of this
                         run's entity, not because of the store */
 
@@ -147,7 +148,7 @@ void lease_done(struct lease *lease);
 /*
  * lease_acquire: acquire the lease with a conditional write of the run's
  * entity: Epoch + 1, a new Owner, LeaseUntil. This takes two requests if the
- * run is free; one if the message names no run, is delivered for the first
+ * run is free; one if the message names no run id, is delivered for the first
  * time, and the ledger's Date is known. The lease of an owner that is known to
  * be dead (lock_file.h) is ignored. *ret_outcome: for LEASE_OUTAGE the outcome
  * of the store's request; for LEASE_REFUSED TW_INVALID if the run's entity in
@@ -230,12 +231,12 @@ struct poison_copy {
 };
 
 /*
- * lease_put_poison_copy: put the copy into queue-poison, and note its id and
- * pop receipt in lease->run. If the queue may have a copy already
- * (may_be_there, or a put had an indeterminate outcome), the queue is peeked
- * before each put: no copy is put until the queue responds, and none if the
- * peek finds a copy that names the run (message_is_of()): the id of that copy
- * is noted, with an empty receipt.
+ * lease_put_poison_copy: put the copy into the poison queue of copy->queue, and
+ * note the copy's id and pop receipt in lease->run. If the queue may have a
+ * copy already (may_be_there, or a put had an indeterminate outcome), the queue
+ * is peeked before each put: no copy is put until the queue responds, and none
+ * if the peek finds a copy that names the run (message_is_of()): the id of that
+ * copy is noted, with an empty receipt.
  */
 enum tw_err lease_put_poison_copy(
     struct lease *lease, const struct poison_copy *copy, struct err *err);

@@ -162,8 +162,9 @@ static void take_results(struct writing *w)
             is->index_etag = ledger_text(is, slice_of(w->result.etags[i]));
 }
 
-/* If the batch failed because an index row or `!closed` was not as known, mark
- * this row, so that it is read before the next batch. True: a row is marked. */
+/* If the batch failed because another process has changed an index row or
+ * `!closed`, mark this row, so that it is read before the next batch. True: a
+ * row is marked. */
 static bool mark_changed_row(struct writing *w, enum tw_err outcome)
 {
     if (outcome != TW_CONFLICT && outcome != TW_NOT_FOUND)
@@ -446,9 +447,10 @@ static void keep_next(struct changing *c)
     ledger_run_init(&c->next);
 }
 
-/* Call with the outcome `sent` of a write. TW_OK: *stored is as in the ledger
- * now; without is_written it has a write of another process, or the write of
- * unknown outcome was not stored: apply the change again. */
+/* Call with the outcome `sent` of a write. TW_OK: *stored is the run as it is
+ * in the ledger now. If is_written is set, the write is stored; otherwise it is
+ * not stored, and the change must be applied to *stored again. Any other
+ * outcome is that of ledger_change(). */
 static enum tw_err resolve_write(struct changing *c, enum tw_err sent)
 {
     struct ledger_change *change = c->change;

@@ -47,7 +47,8 @@ struct ledger_change {
     void (*made)(void *context, const struct exchange *exchange);
     void *context; /* passed to apply and made */
 
-    /* How long a request that was not done is retried; NULL: no retry. */
+    /* How long a request that was not carried out is retried; NULL: no
+     * retry. */
     const struct retry_limits *limits; /* borrowed */
 
     bool closes_job; /* the batch that writes the run also inserts the job's

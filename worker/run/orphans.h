@@ -30,7 +30,7 @@ struct orphans {
     const struct deadline *deadline; /* borrowed */
     struct lock_file *lock_file;     /* borrowed; NULL: none */
 
-    struct orphans_noted *noted; /* runs noted by dead processes, next first */
+    struct orphans_noted *noted; /* by dead processes; the first is next */
     size_t noted_count;
 
     struct walk walk; /* pass over open runs */

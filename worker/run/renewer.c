@@ -96,7 +96,7 @@ struct renewer_thread {
 };
 
 struct renewer {
-    struct renewer_thread *threads; /* room for those of SETUP_SLOTS_MAX runs */
+    struct renewer_thread *threads; /* room for SETUP_SLOTS_MAX runs */
 
     struct platform_mutex lock; /* guards all below, and each renewal */
     size_t thread_count;
@@ -227,7 +227,7 @@ static void take_notes(struct renewal *renewal)
     buf_clear(&renewal->notes);
 }
 
-/* Copy the progress that only some kinds report to lease->run. */
+/* Copy to lease->run the progress that only some kinds report. */
 static void take_progress(struct renewal *renewal)
 {
     struct ledger_run *to = &renewal->lease->run;

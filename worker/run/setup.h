@@ -23,10 +23,10 @@
 struct settings_section;
 struct store;
 
-/* A queue's name with this suffix is the name of its poison queue. */
 /* The largest `slots`. */
 #define SETUP_SLOTS_MAX 256
 
+/* A queue's name with this suffix is the name of its poison queue. */
 #define SETUP_POISON_SUFFIX "-poison"
 
 struct setup_queue {

@@ -12,9 +12,9 @@
 #include "worker/run/poison.h"
 #include "worker/store/retry.h"
 
-/* How long a message is hidden if it cannot be moved to the poison queue, after
- * its first delivery; also a message of a held run whose ResumesAt has
- * passed. */
+/* How long a message that cannot be moved to the poison queue is hidden after
+ * its first delivery, and how long the message of a held run is hidden whose
+ * ResumesAt has passed. */
 #define HELD_MIN_MS 5000
 
 struct doing {
