@@ -226,8 +226,8 @@ static bool is_mine(const struct locking *l, const struct row *row)
            slice_equal(row->id, l->id);
 }
 
-/* Is it unknown which run the row belongs to? Such a row counts as that of an
- * open run. */
+/* Is it unknown which run the row belongs to? Such a lock is never free, and
+ * such a want is ignored. */
 static bool is_strange(const struct row *row)
 {
     return row->is_newer || row->job.len == 0 || row->id.len == 0;
