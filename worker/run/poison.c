@@ -120,8 +120,8 @@ static enum tw_err put_copy(
     return outcome;
 }
 
-/* Has the entity of another run this id, or an entity that cannot be read?
- * outcome and state are of read_state(). */
+/* Does the ledger have another run with this id, or an entity that cannot be
+ * read? outcome and state: of read_state(). */
 static bool is_taken(enum tw_err outcome, enum ledger_state state)
 {
     return outcome == TW_INVALID ||

@@ -111,7 +111,7 @@ struct listing {
     const struct runs_query *query;
     struct runs_rows *rows;
 
-    /* For a request. */
+    /* One request: its arguments and its result. */
     struct ledger_index_scan scan;
     struct continuation from;
     struct page page;
@@ -160,7 +160,7 @@ static void add_rows(struct listing *listing)
     }
 }
 
-/* Can the list of index have a run in a state that query selects? */
+/* Can the list `index` have a run in a state that query selects? */
 static bool wants_list(const struct runs_query *query, enum ledger_index index)
 {
     if (query->states == 0)
@@ -401,7 +401,7 @@ struct finding {
     struct slice id;
     struct runs *runs;
 
-    /* For a request. */
+    /* One request: its arguments and its result. */
     struct slice job;
     struct ledger_run *run;
     struct continuation from;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * One run: attempts follow each other on the caller's thread. Between them the
- * thread waits for settle, the backoff after a failure, another process's lease
- * or the end of an outage.
+ * thread waits for the settle time of a cascade, for the time after a failure,
+ * for another process's lease or for the end of an outage.
  */
 #include "worker/run/single.h"
 
@@ -295,6 +295,24 @@ static bool pause_run(struct single *single, struct store *store)
     return outcome == TW_OK;
 }
 
+static struct lease_request request_of(
+    const struct single *single, const struct buf *args_json)
+{
+    const struct single_options *options = &single->options;
+    const struct setup *setup = options->definition->setup;
+
+    return (struct lease_request){
+        .store = definition_store(options->definition),
+        .job = options->job,
+        .id = options->id,
+        .args_json = buf_slice(args_json),
+        .visibility_timeout_s = setup->visibility_timeout_s,
+        .max_attempts = setup->max_attempts,
+        .lock_file = options->lock_file,
+        .resumes_paused = true,
+        .accept_deletes = options->accept_deletes};
+}
+
 enum tw_err single_run(
     struct single *single, struct single_result *ret, struct err *err)
 {
@@ -302,6 +320,7 @@ enum tw_err single_run(
     const struct setup *setup = definition->setup;
     struct store *store = definition_store(definition);
     struct single_result result = {.state = LEDGER_QUEUED};
+    struct lease_request request;
     struct buf args;
     enum tw_err outcome;
 
@@ -317,17 +336,8 @@ enum tw_err single_run(
     single->request_pool = request_pool_new(
         (unsigned)setup->requests, setup->max_entities_per_second);
     single->renewer = renewer_new(1);
-    outcome = attempts(single,
-        &(struct lease_request){.store = store,
-            .job = single->options.job,
-            .id = single->options.id,
-            .args_json = buf_slice(&args),
-            .visibility_timeout_s = setup->visibility_timeout_s,
-            .max_attempts = setup->max_attempts,
-            .lock_file = single->options.lock_file,
-            .resumes_paused = true,
-            .accept_deletes = single->options.accept_deletes},
-        &result, err);
+    request = request_of(single, &args);
+    outcome = attempts(single, &request, &result, err);
     result.elsewhere = result.stopped && single->said_held;
     if (outcome == TW_OK && result.stopped && !result.paused &&
         !result.elsewhere && result.err.text[0] == '\0')
