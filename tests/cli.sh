@@ -1411,6 +1411,33 @@ YAML
     [ -s err ] && fail "--log-level does not count more than log_level"
 }
 
+# A start waits for the store of queues and ledger only: the store of a job does
+# not respond, and a run of another job is done.
+a_dead_store_of_a_job_delays_no_start() {
+    cat >partly.yaml <<'YAML'
+stores:
+  main: {embedded: partly.db}
+  dead: {azure: {connection_string: "AccountName=a;AccountKey=a2V5;TableEndpoint=http://127.0.0.1:1/a;QueueEndpoint=http://127.0.0.1:1/a"}}
+default_store: main
+worker: {queues: [{name: work}]}
+jobs:
+  purge: {kind: delete, table: Blogs, all: true}
+  dead: {kind: delete, store: dead, table: Blogs, all: true}
+YAML
+    echo '{"PartitionKey":"p","RowKey":"r"}' >one.jsonl
+    run 0 import Blogs one.jsonl --config partly.yaml
+    run 0 enqueue dead --id d1 --config partly.yaml
+    run 0 enqueue purge --id p1 --config partly.yaml
+    : >err
+    "$program" worker --config partly.yaml 2>err &
+    pid=$!
+    wait_for "worker: ready: 16 slots, 1 queue of store 'main'" err
+    wait_for 'run purge/p1: succeeded' err
+    wait_for 'run dead/d1: is held, no failure of its own: .*connect to 127.0.0.1' err
+    kill -TERM "$pid"
+    wait "$pid" || fail "SIGTERM ends the worker with $?"
+}
+
 # Nothing is polled for an hour: the file is watched, also after a reload.
 what_another_process_enqueues_is_taken_at_once() {
     cat >watched.yaml <<'YAML'
@@ -1768,6 +1795,7 @@ errors_are_json_lines_where_the_log_is tables_of_the_job
 signals_stop_and_reload_the_worker init_writes_what_works
 a_killed_worker_leaves_no_core
 a_reload_changes_rate_slots_and_log_level
+a_dead_store_of_a_job_delays_no_start
 what_another_process_enqueues_is_taken_at_once
 a_worker_that_listens_is_watched
 a_wrong_listen_is_refused a_worker_that_listens_is_watched
