@@ -127,8 +127,7 @@ static const struct command_option OPTIONS[] = {
 const struct command command_census = {
     .name = "census",
     .arguments = "TABLE [--version-property P] [--filter F] [--json]",
-    .summary = "counts the properties of a table, their types, and the "
-               "versions of its entities",
+    .summary = "counts properties, types and versions of a table's entities",
     .details =
         "Reads all entities once and counts exactly: the types of each "
         "property, the\nentities of each version, and the largest entity, in "

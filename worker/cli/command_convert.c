@@ -255,8 +255,7 @@ static const struct command_option OPTIONS[] = {
 const struct command command_convert = {
     .name = "convert",
     .arguments = "JOB [NAME=VALUE ...]",
-    .summary = "converts entities to the newest version, from standard input "
-               "to standard output",
+    .summary = "converts entities on standard input to the newest version",
     .details =
         "Reads entities as JSON Lines from standard input, applies the steps "
         "of the upgrade\njob, and writes them at the newest version. An entity "
