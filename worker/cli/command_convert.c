@@ -51,13 +51,6 @@ static void print_line(struct filter *filter, struct slice text)
         filter->unwritable = true;
 }
 
-static void print_entity(struct filter *filter, const struct entity *entity)
-{
-    buf_clear(&filter->line);
-    entity_write(entity, &filter->line);
-    print_line(filter, buf_slice(&filter->line));
-}
-
 static void report(struct filter *filter, const struct record *record,
     const struct entity *entity, const struct err *why)
 {
@@ -93,10 +86,13 @@ static void convert_record(struct filter *filter, const struct record *record)
         filter->converter, &record->entity, &filter->arena, &converted, &err)) {
     case UPGRADE_CONVERTED:
     case UPGRADE_PASSED:
-        if (is_same(&converted, &record->entity))
+        if (is_same(&converted, &record->entity)) {
             print_line(filter, record->raw);
-        else
-            print_entity(filter, &converted);
+            break;
+        }
+        buf_clear(&filter->line);
+        entity_write(&converted, &filter->line);
+        print_line(filter, buf_slice(&filter->line));
         break;
     case UPGRADE_REFUSED:
         report(filter, record, &record->entity, &err);

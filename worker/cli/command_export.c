@@ -127,11 +127,6 @@ struct export_all {
     size_t count, exported;
 };
 
-static bool is_ledger(const char *table)
-{
-    return strcasecmp(table, LEDGER_TABLE) == 0;
-}
-
 static const char *path_of(struct export_all *all, const char *table)
 {
     return folder_path(
@@ -240,7 +235,7 @@ static int export_each(struct export_all *all)
 
     for (int pass = 0; pass < 2; pass++)
         for (size_t i = 0; i < all->count && code == EXIT_DONE; i++)
-            if (is_ledger(all->names[i]) == (pass == 0))
+            if ((strcasecmp(all->names[i], LEDGER_TABLE) == 0) == (pass == 0))
                 code = export_one(all, all->names[i]);
     return code;
 }

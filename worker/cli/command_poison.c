@@ -573,13 +573,6 @@ static int read_query(struct poison *poison)
     return queue ? session_queue(&poison->session, queue, &served) : EXIT_DONE;
 }
 
-static int open_ledger(struct poison *poison)
-{
-    if (poison->action->shows)
-        session_only_reads(&poison->session);
-    return session_ledger(&poison->session, false, &poison->store);
-}
-
 static int run(const struct invocation *invocation)
 {
     struct poison poison = {.invocation = invocation};
@@ -590,8 +583,10 @@ static int run(const struct invocation *invocation)
     code = session_open(&poison.session, invocation, SESSION_SOME);
     if (code == EXIT_DONE)
         code = read_query(&poison);
+    if (code == EXIT_DONE && poison.action->shows)
+        session_only_reads(&poison.session);
     if (code == EXIT_DONE)
-        code = open_ledger(&poison);
+        code = session_ledger(&poison.session, false, &poison.store);
     if (code == EXIT_DONE)
         code = act(&poison);
     session_close(&poison.session);

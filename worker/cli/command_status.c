@@ -227,6 +227,10 @@ static int show_once(struct query *query)
 /* Number of lines of the screen that show no run: the headings, and the line
  * below the last one, where the cursor stays. */
 #define OTHER_LINES 2
+/* For a terminal: clear the screen, and from now on cut lines that are longer
+ * than the screen is wide; wrap such lines again. */
+#define CLEAR_AND_CUT_LINES "\033[H\033[2J\033[?7l"
+#define WRAP_LINES "\033[?7h"
 
 /* Let the runs fit on the screen, below the lines of the queues. */
 static void fit_screen(struct query *query, size_t limit)
@@ -246,14 +250,6 @@ static void fit_screen(struct query *query, size_t limit)
         query->runs.limit = room;
 }
 
-/* Clear the screen. Lines that are longer than the screen is wide are cut, not
- * wrapped. */
-static void begin_screen(struct query *query, size_t limit)
-{
-    fit_screen(query, limit);
-    printf("\033[H\033[2J\033[?7l");
-}
-
 static int watch(struct query *query)
 {
     bool terminal = isatty(STDOUT_FILENO) == 1;
@@ -261,11 +257,13 @@ static int watch(struct query *query)
     int code;
 
     do {
-        if (terminal)
-            begin_screen(query, limit);
+        if (terminal) {
+            fit_screen(query, limit);
+            printf(CLEAR_AND_CUT_LINES);
+        }
         code = show_once(query);
         if (terminal)
-            printf("\033[?7h");
+            printf(WRAP_LINES);
         if (fflush(stdout) != 0)
             return code;
     } while (code == EXIT_DONE && !session_wait(query->session, WATCH_MS));

@@ -79,21 +79,19 @@ int print_unknown(const char *kind, const char *word, const char *near)
     return EXIT_USAGE_64;
 }
 
-static void log_problem(const struct problem *problem)
-{
-    log_anyway(problem->warning ? LOG_WARN : LOG_ERROR, "configuration",
-        "%s:%u:%u: %s", problem->mark.file, problem->mark.line,
-        problem->mark.column, problem->text);
-}
-
 void print_problems(const struct problems *problems)
 {
     if (!log_is_json()) {
         problems_print(problems, stderr);
         return;
     }
-    for (size_t i = 0; i < problems->count; i++)
-        log_problem(&problems->list[i]);
+    for (size_t i = 0; i < problems->count; i++) {
+        const struct problem *problem = &problems->list[i];
+
+        log_anyway(problem->warning ? LOG_WARN : LOG_ERROR, "configuration",
+            "%s:%u:%u: %s", problem->mark.file, problem->mark.line,
+            problem->mark.column, problem->text);
+    }
 }
 
 int print_exit(enum tw_err code)

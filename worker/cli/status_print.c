@@ -73,13 +73,6 @@ static void add_number(struct buf *to, const char *name, int64_t number)
     buf_add_char(to, '\n');
 }
 
-/* Add a number, unless it is 0: for counts that are 0 in most runs. */
-static void add_some(struct buf *to, const char *name, int64_t number)
-{
-    if (number > 0)
-        add_number(to, name, number);
-}
-
 static void add_moment(struct buf *to, const char *name, int64_t ticks)
 {
     char time[TEXT_TIME_MAX];
@@ -87,13 +80,6 @@ static void add_moment(struct buf *to, const char *name, int64_t ticks)
     if (ticks > 0)
         buf_add_format(
             to, "%-*s %s\n", NAME_WIDTH, name, print_time(ticks, time));
-}
-
-static void add_age(struct buf *to, const char *name, int64_t ticks)
-{
-    buf_add_format(to, "%-*s ", NAME_WIDTH, name);
-    print_age(to, ticks);
-    buf_add_char(to, '\n');
 }
 
 /* "renewed 3 s ago, expires in 57 s" */
@@ -129,8 +115,11 @@ static void add_progress(
             to, "%-*s %.1f %%\n", NAME_WIDTH, "share", 100 * estimate.share);
     if (estimate.rate >= 0)
         buf_add_format(to, "%-*s %.1f/s\n", NAME_WIDTH, "rate", estimate.rate);
-    if (estimate.left_ticks >= 0)
-        add_age(to, "time left", estimate.left_ticks);
+    if (estimate.left_ticks >= 0) {
+        buf_add_format(to, "%-*s ", NAME_WIDTH, "time left");
+        print_age(to, estimate.left_ticks);
+        buf_add_char(to, '\n');
+    }
     add_lease(run, now_ticks, to);
 }
 
@@ -144,7 +133,8 @@ static void add_counts(const struct ledger_run *run, struct buf *to)
     if (run->behind >= 0)
         add_number(to, "behind", run->behind);
     add_number(to, "transactions", run->transactions);
-    add_some(to, "throttled", run->throttled);
+    if (run->throttled > 0)
+        add_number(to, "throttled", run->throttled);
 }
 
 static void add_moments(const struct ledger_run *run, struct buf *to)

@@ -179,14 +179,6 @@ static void copy(struct entry *entry, unsigned *ret_status, struct buf *to)
     to->overflow |= entry->answer.body.overflow;
 }
 
-/* Make the thread look for an answer. */
-static void request(struct answers *answers, struct entry *entry)
-{
-    entry->stage = STAGE_WAITING;
-    entry->turn = ++answers->turns;
-    platform_wake_all(&answers->changed);
-}
-
 enum answers_state answers_ask(struct answers *answers, const char *question,
     unsigned *ret_status, struct buf *to)
 {
@@ -202,8 +194,11 @@ enum answers_state answers_ask(struct answers *answers, const char *question,
     }
     if (entry) {
         entry->used = ++answers->turns;
-        if (needs_answer(entry, platform_boot_ms()))
-            request(answers, entry);
+        if (needs_answer(entry, platform_boot_ms())) {
+            entry->stage = STAGE_WAITING;
+            entry->turn = answers->turns;
+            platform_wake_all(&answers->changed);
+        }
     }
     if (!entry)
         state = ANSWERS_NONE;

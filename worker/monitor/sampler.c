@@ -286,12 +286,6 @@ void sampler_free(struct sampler *sampler)
 
 /* ---- looking ---- */
 
-/* The age of the oldest message now, since_ms after it was sampled. */
-static int64_t grown(int64_t oldest_ms, int64_t since_ms)
-{
-    return oldest_ms > 0 ? oldest_ms + since_ms : 0;
-}
-
 static void copy_samples(const struct samples *from, struct samples *ret)
 {
     int64_t since_ms = platform_boot_ms() - from->taken_ms;
@@ -302,7 +296,8 @@ static void copy_samples(const struct samples *from, struct samples *ret)
     for (size_t i = 0; i < from->queue_count; i++) {
         ret->queues[i] = from->queues[i];
         ret->queues[i].queue = copy_text(from->queues[i].queue);
-        ret->queues[i].oldest_ms = grown(from->queues[i].oldest_ms, since_ms);
+        if (from->queues[i].oldest_ms > 0)
+            ret->queues[i].oldest_ms += since_ms; /* it has aged since */
         if (old)
             ret->queues[i] =
                 (struct sample_queue){.queue = ret->queues[i].queue};
