@@ -25,6 +25,7 @@ _tableward_cut_at_equals() {
 }
 
 _tableward() {
+    # shellcheck disable=SC2034 # the functions of ask.sh use them
     local command argument position option _tableward_config word
     local current sort prefix='' words=() line=${COMP_LINE:0:COMP_POINT}
     COMPREPLY=()
