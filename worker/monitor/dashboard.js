@@ -20,7 +20,8 @@ const page = {
 
 // ---- texts ----
 
-// visible: control characters, changes of direction and the like as \uXXXX.
+// visible: text, its control characters, changes of direction and the like
+// written as \uXXXX.
 function visible(text, lines = false) {
   return String(text).replace(/[\p{C}\u2028\u2029]/gu, (c) =>
     lines && c === '\n' ? c :
@@ -84,9 +85,9 @@ function show(element, shown) {
   if (element.hidden === shown) element.hidden = !shown;
 }
 
-// sync: make list's children those of items, in their order, with as few
+// sync: make one child of list for each of items, in their order, with as few
 // changes as possible. create() makes an element, update(element, item) fills
-// it. Focus in a removed one goes to `heading`.
+// it. If an element that is removed has the focus, `heading` gets it.
 function sync(list, items, key_of, create, update, heading) {
   const old = new Map();
   for (const child of list.children) old.set(child.dataset.key, child);
@@ -187,14 +188,14 @@ async function change(name, run) {
 }
 
 const QUESTIONS = {
-  drop: ['Drop', 'They are given up for good: their messages are removed, ' +
-    'and the ledger keeps why they failed.'],
-  cancel: ['Cancel', 'It ends for good. What it has done stays done.'],
+  drop: ['Drop', 'A dropped run is not tried again: its message is removed, ' +
+    'and the ledger keeps why it failed.'],
+  cancel: ['Cancel', 'The run ends for good. What it has done stays done.'],
 };
 
-// confirmed: has the person agreed, if the change cannot be taken back? The
-// event `close` comes after the dialog is closed: an earlier question is over
-// only then.
+// confirmed: can the change be taken back, or has the person agreed to it? The
+// event `close` comes some time after a dialog was closed: so wait until that of
+// an earlier question has come.
 async function confirmed(name, runs) {
   if (!QUESTIONS[name]) return true;
   while (page.asked) await page.asked;
@@ -360,8 +361,8 @@ function facts_of(run) {
     facts.push(`about ${duration(run.LeftSeconds)} left`);
   if (run.Throttled > 0) facts.push(`${number(run.Throttled)} refusals`);
   if (run.Expired)
-    facts.push(`the lease of ${run.Worker} has expired: it was killed, hangs ` +
-      'or cannot reach the ledger; any worker takes the run over');
+    facts.push(`the lease of ${run.Worker} has expired: that worker was ` +
+      'killed, hangs or cannot reach the ledger; any worker takes the run over');
   else if (running && run.UpdatedAt)
     facts.push(`lease renewed ${age(run.UpdatedAt)} ago by ${run.Worker}`);
   else if (run.WaitsSince && run.State === 'waiting')
@@ -403,7 +404,7 @@ function render_open(overview) {
   show($('open-none'), all === 0);
   show($('open-more'), all > shown.length);
   put($('open-more'), `${number(shown.length)} of ${number(all)} open runs ` +
-    'are shown here, those that were asked for first; Runs below lists all.');
+    'are shown here, those that were requested first; the table Runs has all.');
   return groups;
 }
 
@@ -439,7 +440,7 @@ function update_reason(item, [, runs]) {
   show(all, page.token !== '' && changeable.length > 1);
   put(all.firstChild, `Retry these ${changeable.length}`);
   put(all.lastChild, `Drop these ${changeable.length}`);
-  // The reason of the first is read above the list already.
+  // The summary above the list has the reason of the first run already.
   sync(list, runs, key_of, create_item, (element, run) => update_item(
       element, run, run.Error === runs[0].Error ? '' : run.Error),
   $('failed-title'));
@@ -710,8 +711,8 @@ async function history_of() {
   } catch { /* refresh() says why */ }
 }
 
-// repeat: work() again and again, every_ms after it has ended, while the page
-// is seen; and at once when it is seen again.
+// repeat: call work() again and again, every_ms after it has ended, while the
+// page is visible; and at once when the page becomes visible again.
 async function repeat(work, every_ms) {
   for (;;) {
     if (!document.hidden) await work();
