@@ -549,19 +549,24 @@ static bool may_send(const struct batch_writer *batch_writer,
                UNDER_WAY_MAX_BYTES;
 }
 
-/* Wait until max_entities_per_second allows the batch. False: the run must
- * stop, and the batch writer is broken. The next attempt decides again on the
- * operations that were not sent. */
+/*
+ * Does max_entities_per_second allow the batch? False: not yet; the call has
+ * waited a moment, and handled the batches that ended, so that the run's counts
+ * grow meanwhile. The first ready batch may be another one then. If the run
+ * must stop, the batch writer is broken: the next attempt sends what was not
+ * sent.
+ */
 static bool spend(
     struct batch_writer *batch_writer, const struct batch_buffer *batch_buffer)
 {
-    while (!request_pool_spend(
-        batch_writer->run->request_pool, (unsigned)batch_buffer->count))
-        if (run_stopping(batch_writer->run)) {
-            break_batch_writer(batch_writer, TW_STOPPED, "stopped");
-            return false;
-        }
-    return true;
+    if (request_pool_spend(
+            batch_writer->run->request_pool, (unsigned)batch_buffer->count))
+        return true;
+    if (run_stopping(batch_writer->run))
+        break_batch_writer(batch_writer, TW_STOPPED, "stopped");
+    else
+        reap(batch_writer);
+    return false;
 }
 
 /* Send as many ready batches as the limits allow. waits: the caller waits for
@@ -570,10 +575,11 @@ static bool spend(
 static void send_some(struct batch_writer *batch_writer, bool waits)
 {
     while (batch_writer->broken == TW_OK && batch_writer->ready.first &&
-           may_send(batch_writer, batch_writer->ready.first) &&
-           spend(batch_writer, batch_writer->ready.first)) {
+           may_send(batch_writer, batch_writer->ready.first)) {
         struct batch_buffer *batch_buffer = batch_writer->ready.first;
 
+        if (!spend(batch_writer, batch_buffer))
+            continue;
         take_out(&batch_writer->ready, batch_buffer);
         push(&batch_writer->under_way, batch_buffer);
         if (waits && !batch_writer->ready.first &&
