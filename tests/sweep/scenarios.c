@@ -314,7 +314,7 @@ static void fill_many_posts(struct stage *stage)
 
 static void fill_some_posts(struct stage *stage)
 {
-    for (unsigned i = 0; i < 16; i++)
+    for (unsigned i = 0; i < 48; i++)
         add_post(stage, i, i % 7 ? "Blog" : "Page", i % 3 ? "1" : "",
             i % 5 ? OLD_POST : "");
     ask_for(stage, SWEEP_ID, "all");
