@@ -89,8 +89,8 @@ struct command {
     const char *const *required; /* names of required arguments;
                                     NULL-terminated, or NULL */
     size_t max_args;
-    bool only_reads; /* writes to no store: works on files without permission to
-                        write */
+    bool only_reads; /* the command writes to no store, so it also works on
+                        files that may only be read */
     const struct command_option *options; /* NULL: only the common options */
     int (*run)(const struct invocation *invocation); /* an exit code */
 };

@@ -24,7 +24,8 @@
 
 struct service {
     struct session session;
-    bool level_is_given; /* --log-level: the configuration's is not used */
+    bool level_is_given; /* --log-level is given: log_level of the configuration
+                            is not used */
     const char *config;  /* path of the configuration; borrowed */
     const struct setup *started_with; /* of the configuration at the start, once
                                          the consumer runs */
@@ -165,8 +166,9 @@ static void on_signal(void *context, int number)
         consumer_stop(consumer);
 }
 
-/* The signal callback while the configuration is read, which may be a pipe that
- * blocks. A stop signal exits at once, because no run is in progress. */
+/* The signal callback while the configuration is read, whose file may be a
+ * pipe that blocks. A stop signal exits at once, because no run is in
+ * progress. */
 static void on_early_signal(void *context, int number)
 {
     struct service *service = context;
@@ -303,7 +305,8 @@ static int end_of_service(
 
 /* ---- what it serves on `listen` ---- */
 
-/* Not EXIT_DONE: the cause is printed. Without `listen`: nothing. */
+/* Serve on the address of `listen`, if there is one. An exit code other than
+ * EXIT_DONE: the cause is printed. */
 static int start_monitor(struct service *service,
     const struct definition *definition, struct consumer *consumer,
     struct activity *activity)

@@ -68,8 +68,8 @@ int one_run_ask(struct one_run *one, const struct one_run_ask *ask);
 /* one_run_say_ended: print how run has ended. EXIT_FAILED. */
 int one_run_say_ended(const struct ledger_run *run);
 
-/* one_run_add_command: add `tableward run JOB NAME=VALUE ... --id ID` for a
- * shell. */
+/* one_run_add_command: add `tableward run JOB NAME=VALUE ... --id ID`, with
+ * the values quoted for a shell. */
 void one_run_add_command(const struct ledger_run *run, struct buf *to);
 
 #endif

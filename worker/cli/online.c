@@ -50,7 +50,8 @@ struct probe {
 struct named {
     size_t store;
     const char *table;
-    bool is_needed; /* a job reads the table, or does not create it */
+    bool is_needed; /* a job reads the table or does not create it, so that it
+                       must exist */
 };
 
 static void note_clock(struct online *online, const struct exchange *exchange)

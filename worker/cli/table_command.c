@@ -275,7 +275,7 @@ struct scan *table_command_scan(struct table_command *command)
 
 struct listing {
     struct store *store;
-    struct continuation from; /* not in page, which a failed request clears */
+    struct continuation from; /* a copy, because a failed request clears page */
     struct page page;
 };
 

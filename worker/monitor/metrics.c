@@ -221,7 +221,7 @@ static uint64_t read_count(const _Atomic uint64_t *count)
     return atomic_load_explicit(count, memory_order_relaxed);
 }
 
-/* Calls each for every store that is open. */
+/* Calls each() for every open store. */
 static void for_each_store(struct scrape *scrape,
     void (*each)(struct scrape *scrape, const struct store *store))
 {
@@ -232,7 +232,7 @@ static void for_each_store(struct scrape *scrape,
             each(scrape, stores->stores[i]);
 }
 
-/* Calls each for every operation of which the store has had a request. */
+/* Calls each() for every operation of which the store has had a request. */
 static void for_each_operation(struct scrape *scrape, const struct store *store,
     void (*each)(struct scrape *scrape, const struct store *store,
         const char *operation, const struct meter_counts *counts))
