@@ -6,7 +6,6 @@
 #ifndef TW_TESTS_SUPPORT_FIXTURE_H
 #define TW_TESTS_SUPPORT_FIXTURE_H
 
-/* cmocka.h wants these before it. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -2,14 +2,6 @@
 /* A run without a worker, for tests of kinds. */
 #include "tests/support/hosted.h"
 
-/* cmocka.h wants these before it. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,6 +9,7 @@
 #include <unistd.h>
 
 #include "config/yaml.h"
+#include "tests/support/test.h"
 #include "worker/base/mem.h"
 #include "worker/base/platform.h"
 #include "worker/base/text.h"
@@ -190,6 +183,18 @@ void hosted_done(struct hosted *h)
         assert_int_equal(system(command), 0);
         mem_free(command);
     }
+}
+
+TEST_FIXTURE(hosted_test, struct hosted, TEST_NOTHING, hosted_done)
+
+int hosted_set_up(void **state)
+{
+    return hosted_test_set_up(state);
+}
+
+int hosted_tear_down(void **state)
+{
+    return hosted_test_tear_down(state);
 }
 
 /* ---- tables ---- */

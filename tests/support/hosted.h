@@ -75,6 +75,13 @@ struct hosted {
 void hosted_init(struct hosted *h, const char *configuration);
 void hosted_done(struct hosted *h);
 
+/* HOSTED_TEST: a test with `h`, which it begins with hosted_init();
+ * hosted_done() follows the test. */
+int hosted_set_up(void **state);
+int hosted_tear_down(void **state);
+#define HOSTED_TEST(name)                                                      \
+    TEST_WITH(name, hosted_set_up, hosted_tear_down, struct hosted *h)
+
 /* hosted_load: another configuration takes the place of the former one. */
 void hosted_load(struct hosted *h, const char *configuration);
 

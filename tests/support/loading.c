@@ -2,18 +2,11 @@
 /* Jobs from a piece of configuration, for tests of kinds. */
 #include "tests/support/loading.h"
 
-/* cmocka.h wants these before it. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <stdio.h>
 #include <string.h>
 
 #include "config/yaml.h"
+#include "tests/support/test.h"
 
 void loading_begin_with(
     struct loading *l, const char *text, size_t stores, size_t by_default)
@@ -42,6 +35,18 @@ void loading_done(struct loading *l)
 {
     problems_done(&l->problems);
     arena_done(&l->arena);
+}
+
+TEST_FIXTURE(loading_test, struct loading, TEST_NOTHING, loading_done)
+
+int loading_set_up(void **state)
+{
+    return loading_test_set_up(state);
+}
+
+int loading_tear_down(void **state)
+{
+    return loading_test_tear_down(state);
 }
 
 bool loading_says(const struct loading *l, const char *part)

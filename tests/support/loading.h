@@ -27,6 +27,13 @@ void loading_begin_with(
     struct loading *l, const char *text, size_t stores, size_t by_default);
 void loading_done(struct loading *l);
 
+/* LOADING_TEST: a test with `l`, which it begins with one of these or with
+ * loading_good(); loading_done() follows the test. */
+int loading_set_up(void **state);
+int loading_tear_down(void **state);
+#define LOADING_TEST(name)                                                     \
+    TEST_WITH(name, loading_set_up, loading_tear_down, struct loading *l)
+
 /* loading_good: text loads without an error. */
 void loading_good(struct loading *l, const char *text);
 

@@ -2,13 +2,7 @@
 /* An arena for one test: see scratch.h. */
 #include "tests/support/scratch.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
+#include "tests/support/test.h"
 #include "worker/base/buf.h"
 
 struct arena scratch;

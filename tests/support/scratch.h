@@ -13,6 +13,9 @@ extern struct arena scratch;
 int scratch_set_up(void **state);
 int scratch_tear_down(void **state);
 
+/* SCRATCH_TEST: a test with an empty scratch. */
+#define SCRATCH_TEST(name) TEST_IN(name, scratch_set_up, scratch_tear_down)
+
 /* scratch_entity: from the service's JSON, which must be one. In scratch. */
 struct entity scratch_entity(const char *text);
 

@@ -2,16 +2,9 @@
 /* What single requests of a run meet. */
 #include "tests/support/script.h"
 
-/* cmocka.h wants these before it. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <string.h>
 
+#include "tests/support/test.h"
 #include "worker/base/platform.h"
 #include "worker/store/deadline.h"
 

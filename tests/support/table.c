@@ -2,14 +2,10 @@
 /* Tables of a store, filled and looked at. */
 #include "tests/support/table.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "tests/support/test.h"
 #include "worker/base/mem.h"
 #include "worker/store/embedded/embedded.h"
 

@@ -7,11 +7,17 @@
 #include <unistd.h>
 
 #include "tests/support/virtual_platform.h"
+#include "worker/base/mem.h"
 #include "worker/base/text.h"
 #include "worker/run/ledger_change.h"
 #include "worker/run/renewer.h"
 #include "worker/store/embedded/embedded.h"
 #include "worker/store/request_pool.h"
+
+struct bench_run {
+    struct ledger_run run;
+    struct bench_run *next;
+};
 
 #define WAIT_MAX_MS 30000
 
@@ -372,6 +378,12 @@ void workbench_init(struct workbench *bench)
 
 void workbench_done(struct workbench *bench)
 {
+    for (struct bench_run *one = atomic_load(&bench->runs), *next; one;
+         one = next) {
+        next = one->next;
+        ledger_run_done(&one->run);
+        mem_free(one);
+    }
     renewer_free(bench->renewer);
     request_pool_free(bench->request_pool);
     store_close(bench->wrapped.inner);
@@ -521,6 +533,37 @@ bool workbench_run(struct workbench *bench, const char *job, const char *id,
 
     assert_true(outcome == TW_OK || outcome == TW_NOT_FOUND);
     return outcome == TW_OK;
+}
+
+struct ledger_run *workbench_new_run(struct workbench *bench)
+{
+    struct bench_run *one = mem_alloc(sizeof(*one));
+
+    ledger_run_init(&one->run);
+    one->next = atomic_load(&bench->runs);
+    while (!atomic_compare_exchange_weak(&bench->runs, &one->next, one))
+        continue;
+    return &one->run;
+}
+
+struct ledger_run *workbench_football(struct workbench *bench, const char *id)
+{
+    struct ledger_run *run = workbench_new_run(bench);
+
+    run->job = slice_of(bench->job.name);
+    run->id = ledger_text(run, slice_of(id));
+    run->args = slice_of("{\"channel\":\"Football\"}");
+    return run;
+}
+
+struct ledger_run *workbench_stored(
+    struct workbench *bench, const char *job, const char *id)
+{
+    struct ledger_run *run = workbench_new_run(bench);
+
+    if (!workbench_run(bench, job, id, run))
+        fail_msg("the ledger has no run %s of %s", id, job);
+    return run;
 }
 
 const char *workbench_state(

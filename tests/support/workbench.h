@@ -15,6 +15,7 @@
 #include <cmocka.h>
 
 #include <stdbool.h>
+#include <stdint.h>
 
 #include "jobs/job.h"
 #include "jobs/jobs.h"
@@ -90,6 +91,9 @@ struct workbench {
     struct renewer *renewer;
     struct attempt_environment environment; /* stopping: says `stop` */
 
+    _Atomic(struct bench_run *)
+        runs; /* that workbench_stored() and _new_run() gave */
+
     struct platform_mutex lock; /* guards all below */
     struct platform_cond changed;
     bool stop;
@@ -120,6 +124,21 @@ struct workbench {
     unsigned gate;     /* for scripts */
 };
 
+#define BENCH_UNUSED __attribute__((unused))
+
+/* BENCH_SCRIPT, BENCH_FAULT, BENCH_BETWEEN: a function for the member script,
+ * fault or between; it need not use its parameters. */
+#define BENCH_SCRIPT(name)                                                     \
+    static enum run_end name(struct workbench *bench BENCH_UNUSED,             \
+        struct run *run BENCH_UNUSED, unsigned attempt_number BENCH_UNUSED,    \
+        struct err *err BENCH_UNUSED)
+#define BENCH_FAULT(name)                                                      \
+    static enum bench_fault name(struct workbench *bench BENCH_UNUSED,         \
+        enum bench_call call BENCH_UNUSED, unsigned n BENCH_UNUSED)
+#define BENCH_BETWEEN(name)                                                    \
+    static void name(struct workbench *bench BENCH_UNUSED,                     \
+        enum bench_call call BENCH_UNUSED, unsigned n BENCH_UNUSED)
+
 /* workbench_open_store: one more, with a ledger's table, that meets what the
  * bench's own store meets. Ended with store_close(ret->inner). */
 void workbench_open_store(
@@ -134,6 +153,15 @@ int workbench_set_up(void **state);
 int workbench_tear_down(void **state);
 int workbench_set_up_virtual(void **state);
 int workbench_tear_down_virtual(void **state);
+
+/* BENCH_TEST: a test with a new workbench, `bench`. VIRTUAL_BENCH_TEST: the
+ * same in a new virtual world, in which waits cost nothing. */
+#define BENCH_TEST(name)                                                       \
+    TEST_WITH(                                                                 \
+        name, workbench_set_up, workbench_tear_down, struct workbench *bench)
+#define VIRTUAL_BENCH_TEST(name)                                               \
+    TEST_WITH(name, workbench_set_up_virtual, workbench_tear_down_virtual,     \
+        struct workbench *bench)
 
 /* workbench_meets: what the first-th to last-th request of that sort from now
  * on (1: the next) meet. */
@@ -176,6 +204,18 @@ int64_t workbench_count(struct workbench *bench, const char *queue);
  * there is none. */
 bool workbench_run(struct workbench *bench, const char *job, const char *id,
     struct ledger_run *ret);
+
+/* workbench_stored: the run as it is in the ledger, which must have it. Any
+ * thread may call it.
+ * workbench_new_run: one without a property. Both belong to the bench and live
+ * until its end; the caller may change them. */
+struct ledger_run *workbench_stored(
+    struct workbench *bench, const char *job, const char *id);
+struct ledger_run *workbench_new_run(struct workbench *bench);
+
+/* workbench_football: a new run of delete-channel with {"channel":"Football"},
+ * of the same life. */
+struct ledger_run *workbench_football(struct workbench *bench, const char *id);
 
 /* workbench_state: its state's name, "none" where there is no run. */
 const char *workbench_state(

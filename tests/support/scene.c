@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: MIT */
+/* A kind whose requests are scripted: see scene.h. */
+#include "tests/support/scene.h"
+
+#include <stdio.h>
+
+#include "tests/support/virtual_platform.h"
+#include "worker/base/log.h"
+#include "worker/base/text.h"
+
+struct hosted h;
+struct script s;
+char reports[8192];
+
+static void keep_report(
+    struct hosted *callbacks, const struct run_failure *failure)
+{
+    size_t len = strlen(reports);
+
+    (void)callbacks;
+    (void)snprintf(reports + len, sizeof(reports) - len, "%s %.*s/%.*s: %s\n",
+        failure->table, SLICE_ARG(failure->partition_key),
+        SLICE_ARG(failure->row_key), failure->why);
+}
+
+void scene_begin(const char *jobs, const char *tables)
+{
+    char list[256], *rest = list;
+    const char *table;
+
+    virtual_platform_use(&(struct virtual_options){.seed = 1,
+        .boot_ms = 5000,
+        .wall_ticks = TICKS_1970 + INT64_C(1000000) * TICKS_PER_S});
+    log_set(LOG_ERROR, LOG_TEXT);
+    hosted_init(&h, jobs);
+    (void)snprintf(list, sizeof(list), "%s", tables);
+    while ((table = strtok_r(rest, " ", &rest)))
+        hosted_table(&h, table);
+    h.failing = keep_report;
+    reports[0] = '\0';
+    script_init(&s, &h);
+}
+
+int scene_end(void **state)
+{
+    (void)state;
+    hosted_done(&h);
+    virtual_platform_end();
+    return 0;
+}
+
+/* ---- tables ---- */
+
+/* Returns what s.quiet was: these are called from events too. */
+static bool quieten(void)
+{
+    bool before = s.quiet;
+
+    s.quiet = true;
+    return before;
+}
+
+void scene_put(const char *table, const char *partition_key,
+    const char *row_key, const char *properties)
+{
+    bool before = quieten();
+
+    hosted_put(&h, table, partition_key, row_key, properties);
+    s.quiet = before;
+}
+
+void scene_replace(const char *table, const char *partition_key,
+    const char *row_key, const char *properties)
+{
+    bool before = quieten();
+
+    hosted_replace(&h, table, partition_key, row_key, properties);
+    s.quiet = before;
+}
+
+void scene_remove(
+    const char *table, const char *partition_key, const char *row_key)
+{
+    bool before = quieten();
+
+    hosted_remove(&h, table, partition_key, row_key);
+    s.quiet = before;
+}
+
+const char *scene_json(
+    const char *table, const char *partition_key, const char *row_key)
+{
+    bool before = quieten();
+    const char *json = hosted_json(&h, table, partition_key, row_key);
+
+    s.quiet = before;
+    return json ? json : "none";
+}
+
+void scene_check_keys(const char *table, const char *keys)
+{
+    bool before = quieten();
+    const char *is = hosted_dump(&h, table);
+
+    s.quiet = before;
+    assert_string_equal(is, keys);
+}
+
+void scene_check_is(const char *table, const char *partition_key,
+    const char *row_key, const char *json)
+{
+    assert_string_equal(scene_json(table, partition_key, row_key), json);
+}
+
+void scene_check_has(const char *table, const char *partition_key,
+    const char *row_key, const char *part)
+{
+    const char *json = scene_json(table, partition_key, row_key);
+
+    if (!strstr(json, part))
+        fail_msg("%s %s: '%s' is not in: %s", table, row_key, part, json);
+}
+
+/* ---- runs ---- */
+
+void scene_check_reported(const char *part)
+{
+    if (!strstr(reports, part))
+        fail_msg("'%s' is not in:\n%s", part, reports);
+}
+
+static void check_end(const char *job, enum run_end end, enum run_end wanted)
+{
+    if (end != wanted)
+        fail_msg("%s: %d: %s\n%s", job, end, h.err.text, reports);
+}
+
+void scene_attempt(const char *job, const char *argument, enum run_end wanted)
+{
+    check_end(job, hosted_attempt(&h, job, argument), wanted);
+}
+
+void scene_run(const char *job, const char *argument, enum run_end wanted)
+{
+    check_end(job, hosted_run(&h, job, argument), wanted);
+}
+
+void scene_new_run(void)
+{
+    static unsigned runs;
+    static char id[16];
+
+    (void)snprintf(id, sizeof(id), "r%u", ++runs);
+    hosted_forget(&h, id);
+    reports[0] = '\0';
+    virtual_sleep(20000);
+}

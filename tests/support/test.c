@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: MIT */
+/* The tests of one program, and its main(): see test.h. */
+#include "tests/support/test.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+static struct test *tests;   /* by line */
+static struct test *running; /* NULL: none */
+static bool passed;          /* the one that runs came to its end */
+static char at_case[256];    /* empty: the test that runs is at none */
+
+void test_add(struct test *test)
+{
+    struct test **at = &tests;
+
+    while (*at && (*at)->line <= test->line)
+        at = &(*at)->next;
+    test->next = *at;
+    *at = test;
+}
+
+void test_case(const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    (void)vsnprintf(at_case, sizeof(at_case), format, args);
+    va_end(args);
+}
+
+static int begin(void **state)
+{
+    running = *state;
+    passed = false;
+    at_case[0] = '\0';
+    *state = NULL;
+    return running->set_up ? running->set_up(state) : 0;
+}
+
+static void run(void **state)
+{
+    running->run(state); /* a failed assertion does not return */
+    passed = true;
+}
+
+bool test_passed(void)
+{
+    return passed;
+}
+
+static int end(void **state)
+{
+    if (!passed && at_case[0] != '\0')
+        print_error("%s: failed in case: %s\n", running->name, at_case);
+    return running->tear_down ? running->tear_down(state) : 0;
+}
+
+int test_run_all(
+    int (*before_all)(void **state), int (*after_all)(void **state))
+{
+    struct CMUnitTest *list;
+    size_t count = 0;
+    int failed;
+
+    for (struct test *test = tests; test; test = test->next)
+        count++;
+    if (count == 0) {
+        print_error("this program has no tests\n");
+        return 1;
+    }
+    list = calloc(count, sizeof(*list));
+    if (!list)
+        return 1;
+    count = 0;
+    for (struct test *test = tests; test; test = test->next)
+        list[count++] = (struct CMUnitTest){test->name, run, begin, end, test};
+    failed =
+        _cmocka_run_group_tests("tests", list, count, before_all, after_all);
+    free(list);
+    return failed;
+}
+
+/* A test file with a main() of its own replaces this one. */
+__attribute__((weak)) int main(void);
+int main(void)
+{
+    return test_run_all(NULL, NULL);
+}
