@@ -1,17 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* Which requests may read, and which may change something. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "tests/support/fake_request.h"
+#include "tests/support/test.h"
 #include "worker/monitor/access.h"
 #include "worker/run/setup.h"
 
@@ -39,6 +34,8 @@ static int begin(void **state)
     return 0;
 }
 
+#define FIXTURE_TEST(name) TEST_IN(name, begin, NULL)
+
 static unsigned change(const struct fake_request *fake)
 {
     struct fake_request copy = *fake;
@@ -64,7 +61,7 @@ static unsigned read_as(const char *host)
     return access_to_read(&request, &err);
 }
 
-static void only_localhost_and_addresses_are_our_names(void **state)
+FIXTURE_TEST(only_localhost_and_addresses_are_our_names)
 {
     static const char *const ours[] = {"localhost", "LOCALHOST:80",
         "127.0.0.1:9464", "[::1]:9464", "[::1]", "10.0.0.7"};
@@ -72,7 +69,6 @@ static void only_localhost_and_addresses_are_our_names(void **state)
         "evil.example:9464", "127.0.0.1.evil.example", "localhost.evil.example",
         "localhos", "[::1", "[evil.example]", "127.0.0.1x:80", "1.2.3"};
 
-    (void)state;
     for (size_t i = 0; i < sizeof(ours) / sizeof(ours[0]); i++)
         assert_int_equal(read_as(ours[i]), 200);
     for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
@@ -80,12 +76,11 @@ static void only_localhost_and_addresses_are_our_names(void **state)
 }
 
 /* Each reading costs requests to the store. */
-static void other_sites_may_not_read(void **state)
+FIXTURE_TEST(other_sites_may_not_read)
 {
     struct fake_request fake = fake_good;
     struct http_request request = {.method = "GET", .connection = &fake};
 
-    (void)state;
     assert_int_equal(access_to_read(&request, &err), 200);
     fake_header(&fake, "Sec-Fetch-Site", "cross-site");
     assert_int_equal(access_to_read(&request, &err), 403);
@@ -95,9 +90,8 @@ static void other_sites_may_not_read(void **state)
     assert_int_equal(access_to_read(&request, &err), 403);
 }
 
-static void the_page_with_the_token_may_change(void **state)
+FIXTURE_TEST(the_page_with_the_token_may_change)
 {
-    (void)state;
     assert_int_equal(change(&fake_good), 200);
     assert_int_equal(change_with("Origin", NULL), 200);
     assert_int_equal(
@@ -106,9 +100,8 @@ static void the_page_with_the_token_may_change(void **state)
     assert_int_equal(change_with("Sec-Fetch-Site", "same-origin"), 200);
 }
 
-static void other_sites_may_not_change(void **state)
+FIXTURE_TEST(other_sites_may_not_change)
 {
-    (void)state;
     assert_int_equal(change_with("Origin", "http://evil.example"), 403);
     assert_int_equal(change_with("Origin", "http://localhost:1"), 403);
     assert_int_equal(change_with("Origin", "http://localhost"), 403);
@@ -122,34 +115,31 @@ static void other_sites_may_not_change(void **state)
     assert_int_equal(change_with("Content-Type", "application/jsonx"), 415);
 }
 
-static void only_the_whole_token_is_right(void **state)
+FIXTURE_TEST(only_the_whole_token_is_right)
 {
     static const char *const wrong[] = {NULL, "", "Bearer", "Bearer ",
         FAKE_TOKEN, "Bearer " FAKE_TOKEN "x", "Bearer  " FAKE_TOKEN,
         "Basic " FAKE_TOKEN, "Bearer 0123456789abcdef-of-a-tes",
         "Bearer 0123456789abcdef-of-a-tesT"};
 
-    (void)state;
     for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
         assert_int_equal(change_with("Authorization", wrong[i]), 401);
         assert_null(strstr(err.text, FAKE_TOKEN));
     }
 }
 
-static void a_new_token_counts_at_once(void **state)
+FIXTURE_TEST(a_new_token_counts_at_once)
 {
-    (void)state;
     write_token("another-token-of-a-test");
     assert_int_equal(change(&fake_good), 401);
     assert_int_equal(
         change_with("Authorization", "Bearer another-token-of-a-test"), 200);
 }
 
-static void without_a_usable_token_nothing_is_changed(void **state)
+FIXTURE_TEST(without_a_usable_token_nothing_is_changed)
 {
     static char large[5000];
 
-    (void)state;
     write_token("");
     assert_int_equal(change_with("Authorization", "Bearer "), 503);
     write_token("short");
@@ -168,23 +158,12 @@ static void without_a_usable_token_nothing_is_changed(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(
-            only_localhost_and_addresses_are_our_names, begin),
-        cmocka_unit_test_setup(other_sites_may_not_read, begin),
-        cmocka_unit_test_setup(the_page_with_the_token_may_change, begin),
-        cmocka_unit_test_setup(other_sites_may_not_change, begin),
-        cmocka_unit_test_setup(only_the_whole_token_is_right, begin),
-        cmocka_unit_test_setup(a_new_token_counts_at_once, begin),
-        cmocka_unit_test_setup(
-            without_a_usable_token_nothing_is_changed, begin),
-    };
     int failed;
 
     if (!mkdtemp(folder))
         return 1;
     (void)snprintf(path, sizeof(path), "%s/token", folder);
-    failed = cmocka_run_group_tests(tests, NULL, NULL);
+    failed = test_run_all(NULL, NULL);
     (void)unlink(path);
     (void)rmdir(folder);
     return failed;

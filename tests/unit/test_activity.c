@@ -1,15 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* What a worker's attempts have done, as metrics show it. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <stdio.h>
 
 #include "jobs/engine/run.h"
+#include "tests/support/test.h"
 #include "worker/base/mem.h"
 #include "worker/base/platform.h"
 #include "worker/run/activity.h"
@@ -25,6 +19,9 @@ static int tear_down(void **state)
     activity_free(*state);
     return 0;
 }
+
+#define FIXTURE_TEST(name)                                                     \
+    TEST_WITH(name, set_up, tear_down, struct activity *activity)
 
 /* The job of this name, as it is shown now. */
 static struct activity_job look(struct activity *activity, const char *name)
@@ -54,9 +51,8 @@ static int64_t held(
     return found;
 }
 
-static void counts_of_a_run_are_seen_while_it_works(void **state)
+FIXTURE_TEST(counts_of_a_run_are_seen_while_it_works)
 {
-    struct activity *activity = *state;
     struct run run = {.job = "move", .id = "r1"};
 
     atomic_store(&run.counts.read, 1000); /* of an earlier attempt */
@@ -75,9 +71,8 @@ static void counts_of_a_run_are_seen_while_it_works(void **state)
     assert_int_equal(look(activity, "move").entities[ACTIVITY_READ], 6);
 }
 
-static void a_counter_never_falls(void **state)
+FIXTURE_TEST(a_counter_never_falls)
 {
-    struct activity *activity = *state;
     struct run run = {.job = "move", .id = "r1"};
 
     activity_begin(activity, &run);
@@ -90,9 +85,8 @@ static void a_counter_never_falls(void **state)
     activity_end(activity, &run);
 }
 
-static void runs_of_one_job_are_told_apart(void **state)
+FIXTURE_TEST(runs_of_one_job_are_told_apart)
 {
-    struct activity *activity = *state;
     struct run a = {.job = "move", .id = "a"}, b = {.job = "move", .id = "b"},
                c = {.job = "copy", .id = "c"};
 
@@ -110,10 +104,8 @@ static void runs_of_one_job_are_told_apart(void **state)
     activity_end(activity, &c);
 }
 
-static void ends_are_counted_by_their_result(void **state)
+FIXTURE_TEST(ends_are_counted_by_their_result)
 {
-    struct activity *activity = *state;
-
     activity_add_job(activity, "move");
     assert_int_equal(look(activity, "move").ended[ACTIVITY_RUN_FAILED], 0);
     activity_run_ended(activity, "move", LEDGER_SUCCEEDED);
@@ -138,9 +130,8 @@ static void hold(struct activity *activity, const char *id, const char *store,
         slice_of(waits_for), until_ms);
 }
 
-static void a_held_run_counts_once_until_it_goes_on(void **state)
+FIXTURE_TEST(a_held_run_counts_once_until_it_goes_on)
 {
-    struct activity *activity = *state;
     int64_t until_ms = platform_boot_ms() + 5000;
 
     hold(activity, "a", "cloud", LEDGER_WAITS_FOR_STORE, until_ms);
@@ -162,9 +153,8 @@ static void a_held_run_counts_once_until_it_goes_on(void **state)
 }
 
 /* Another worker has taken it, or somebody cancelled it. */
-static void a_held_run_that_does_not_come_back_is_forgotten(void **state)
+FIXTURE_TEST(a_held_run_that_does_not_come_back_is_forgotten)
 {
-    struct activity *activity = *state;
     int64_t now_ms = platform_boot_ms();
 
     hold(activity, "a", "cloud", LEDGER_WAITS_FOR_STORE, now_ms - 59000);
@@ -174,19 +164,16 @@ static void a_held_run_that_does_not_come_back_is_forgotten(void **state)
 }
 
 /* A worker of a newer version may have written any cause. */
-static void causes_are_of_a_bounded_set(void **state)
+FIXTURE_TEST(causes_are_of_a_bounded_set)
 {
-    struct activity *activity = *state;
-
     hold(activity, "a", "main", "Football", platform_boot_ms());
     hold(activity, "b", "main", "", platform_boot_ms());
     assert_int_equal(held(activity, "main", "Football"), -1);
     assert_int_equal(held(activity, "main", "other"), 2);
 }
 
-static void held_runs_take_bounded_memory(void **state)
+FIXTURE_TEST(held_runs_take_bounded_memory)
 {
-    struct activity *activity = *state;
     int64_t until_ms = platform_boot_ms() + 1000000;
     char id[32];
 
@@ -197,11 +184,10 @@ static void held_runs_take_bounded_memory(void **state)
     assert_int_equal(held(activity, "main", "store"), 8192);
 }
 
-static void without_an_activity_nothing_is_counted(void **state)
+TEST(without_an_activity_nothing_is_counted)
 {
     struct run run = {.job = "move", .id = "r1"};
 
-    (void)state;
     activity_begin(NULL, &run);
     activity_end(NULL, &run);
     activity_add_job(NULL, "move");
@@ -210,23 +196,4 @@ static void without_an_activity_nothing_is_counted(void **state)
     hold(NULL, "a", "main", LEDGER_WAITS_FOR_STORE, 0);
     activity_not_held(NULL, slice_of("move"), slice_of("a"));
     activity_free(NULL);
-}
-
-#define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(counts_of_a_run_are_seen_while_it_works),
-        TEST(a_counter_never_falls),
-        TEST(runs_of_one_job_are_told_apart),
-        TEST(ends_are_counted_by_their_result),
-        TEST(a_held_run_counts_once_until_it_goes_on),
-        TEST(a_held_run_that_does_not_come_back_is_forgotten),
-        TEST(causes_are_of_a_bounded_set),
-        TEST(held_runs_take_bounded_memory),
-        cmocka_unit_test(without_an_activity_nothing_is_counted),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

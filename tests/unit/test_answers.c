@@ -1,16 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* Slow questions: nobody waits; what is given again, what is forgotten. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include <stdbool.h>
 
+#include "tests/support/test.h"
 #include "worker/base/platform.h"
 #include "worker/monitor/answers.h"
 
@@ -99,20 +94,18 @@ static void assert_new_answer(
 
 /* Nor does a question whose answer is found in no time keep the thread of the
  * HTTP server. */
-static void nobody_waits_for_an_answer(void **state)
+TEST(nobody_waits_for_an_answer)
 {
     struct answers *answers = begin(LONG_MS, LONG_MS);
 
-    (void)state;
     assert_int_equal(ask(answers, "quick"), ANSWERS_PENDING);
     answers_free(answers);
 }
 
-static void a_fresh_answer_is_given_again(void **state)
+TEST(a_fresh_answer_is_given_again)
 {
     struct answers *answers = begin(LONG_MS, LONG_MS);
 
-    (void)state;
     assert_new_answer(answers, "a", "0 a");
     assert_answer(answers, "a", "0 a");
     assert_new_answer(answers, "ab", "1 ab");
@@ -124,11 +117,10 @@ static void a_fresh_answer_is_given_again(void **state)
 
 /* A page that is far away asks again only after the answer is no longer fresh;
  * it would never get one. */
-static void an_old_answer_is_given_to_the_first_who_asks(void **state)
+TEST(an_old_answer_is_given_to_the_first_who_asks)
 {
     struct answers *answers = begin(0, LONG_MS);
 
-    (void)state;
     assert_new_answer(answers, "a", "0 a");
     assert_new_answer(answers, "a", "1 a");
     answers_free(answers);
@@ -147,11 +139,10 @@ static void wait_for(struct answers *answers, const char *question)
 }
 
 /* What is read before a change and during it is old afterwards. */
-static void a_forgotten_answer_is_given_to_nobody(void **state)
+TEST(a_forgotten_answer_is_given_to_nobody)
 {
     struct answers *answers = begin(LONG_MS, LONG_MS);
 
-    (void)state;
     set_closed(true);
     assert_int_equal(ask(answers, "a"), ANSWERS_PENDING);
     await_call(1);
@@ -163,11 +154,10 @@ static void a_forgotten_answer_is_given_to_nobody(void **state)
     answers_free(answers);
 }
 
-static void a_slow_answer_is_pending_and_comes_later(void **state)
+TEST(a_slow_answer_is_pending_and_comes_later)
 {
     struct answers *answers = begin(LONG_MS, LONG_MS);
 
-    (void)state;
     set_closed(true);
     assert_int_equal(ask(answers, "id\nslow"), ANSWERS_PENDING);
     assert_int_equal(ask(answers, "id\nslow"), ANSWERS_PENDING);
@@ -181,12 +171,11 @@ static void a_slow_answer_is_pending_and_comes_later(void **state)
     answers_free(answers);
 }
 
-static void too_many_pending_questions_are_refused(void **state)
+TEST(too_many_pending_questions_are_refused)
 {
     struct answers *answers = begin(LONG_MS, LONG_MS);
     char question[16];
 
-    (void)state;
     set_closed(true);
     for (int i = 0; i < ANSWERS_MAX; i++) {
         (void)snprintf(question, sizeof(question), "q%d", i);
@@ -202,12 +191,11 @@ static void too_many_pending_questions_are_refused(void **state)
     answers_free(answers);
 }
 
-static void what_was_not_asked_for_lately_makes_room(void **state)
+TEST(what_was_not_asked_for_lately_makes_room)
 {
     struct answers *answers = begin(LONG_MS, LONG_MS);
     char question[16], answer[20];
 
-    (void)state;
     for (int i = 0; i < ANSWERS_MAX; i++) {
         (void)snprintf(question, sizeof(question), "q%d", i);
         (void)snprintf(answer, sizeof(answer), "%d q%d", i, i);
@@ -231,7 +219,7 @@ static void tick(void *context)
     platform_unlock(&lock);
 }
 
-static void ticks_come_without_questions(void **state)
+TEST(ticks_come_without_questions)
 {
     struct answers *answers = answers_new(&(struct answers_options){
         .name = "test",
@@ -241,7 +229,6 @@ static void ticks_come_without_questions(void **state)
         .max_bytes = MAX_BYTES,
     });
 
-    (void)state;
     platform_lock(&lock);
     while (ticks < 3)
         (void)platform_wait(&changed, &lock, PLATFORM_NEVER);
@@ -269,16 +256,5 @@ static int tear_down(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(nobody_waits_for_an_answer),
-        cmocka_unit_test(a_fresh_answer_is_given_again),
-        cmocka_unit_test(an_old_answer_is_given_to_the_first_who_asks),
-        cmocka_unit_test(a_forgotten_answer_is_given_to_nobody),
-        cmocka_unit_test(a_slow_answer_is_pending_and_comes_later),
-        cmocka_unit_test(too_many_pending_questions_are_refused),
-        cmocka_unit_test(what_was_not_asked_for_lately_makes_room),
-        cmocka_unit_test(ticks_come_without_questions),
-    };
-
-    return cmocka_run_group_tests(tests, set_up, tear_down);
+    return test_run_all(set_up, tear_down);
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* What the dashboard's routes answer, without a server. */
+#include "tests/support/test.h"
 #include "tests/support/workbench.h"
 
 #include <stdio.h>
@@ -75,6 +76,8 @@ static int end(void **state)
     return 0;
 }
 
+#define FIXTURE_TEST(name) TEST_WITH(name, begin, end, struct fixture *f)
+
 /* Make the request until it is not pending any more; the status. */
 static unsigned request(struct fixture *f, const char *method, const char *path,
     const char *body, const struct fake_request *fake)
@@ -140,21 +143,16 @@ static void store_run(struct fixture *f, const char *id,
     enum ledger_state state, int64_t requested_ticks,
     void (*more)(struct ledger_run *run))
 {
-    struct ledger_run run;
+    struct ledger_run *run = workbench_football(&f->bench, id);
 
-    ledger_run_init(&run);
-    run.job = slice_of(JOB);
-    run.id = slice_of(id);
-    run.state = state;
-    run.args = slice_of("{\"channel\":\"Football\"}");
-    run.queue = slice_of(BENCH_QUEUE);
-    run.requested_ticks = requested_ticks;
+    run->state = state;
+    run->queue = slice_of(BENCH_QUEUE);
+    run->requested_ticks = requested_ticks;
     if (ledger_state_ended(state))
-        run.finished_ticks = NOW;
+        run->finished_ticks = NOW;
     if (more)
-        more(&run);
-    assert_int_equal(workbench_store_run(&f->bench, &run), TW_OK);
-    ledger_run_done(&run);
+        more(run);
+    assert_int_equal(workbench_store_run(&f->bench, run), TW_OK);
 }
 
 static const char *text_of(const struct json *object, const char *name)
@@ -179,9 +177,9 @@ static int64_t number_of(const struct json *object, const char *name)
 
 /* ---- readings ---- */
 
-static void an_empty_ledger_has_queues_and_no_runs(void **state)
+FIXTURE_TEST(an_empty_ledger_has_queues_and_no_runs)
 {
-    const struct json *all = get(*state, "/api/overview", 200, NULL, NULL);
+    const struct json *all = get(f, "/api/overview", 200, NULL, NULL);
 
     assert_int_equal(json_count(json_get(all, "Queues")), 2);
     assert_int_equal(json_count(json_get(all, "Open")), 0);
@@ -197,9 +195,8 @@ static void with_progress(struct ledger_run *run)
     run->updated_ticks = run->started_ticks + 10 * TICKS_PER_S;
 }
 
-static void the_overview_has_share_rate_and_time_left(void **state)
+FIXTURE_TEST(the_overview_has_share_rate_and_time_left)
 {
-    struct fixture *f = *state;
     const struct json *run;
 
     store_run(f, "r1", LEDGER_RUNNING, NOW, with_progress);
@@ -219,9 +216,8 @@ static void with_expired_lease(struct ledger_run *run)
     run->lease_until_ticks = NOW - TICKS_PER_S;
 }
 
-static void a_run_without_a_live_worker_is_told_apart(void **state)
+FIXTURE_TEST(a_run_without_a_live_worker_is_told_apart)
 {
-    struct fixture *f = *state;
     const struct json *run;
 
     store_run(f, "r1", LEDGER_RUNNING, NOW, with_expired_lease);
@@ -240,10 +236,8 @@ static void with_secrets(struct ledger_run *run)
     run->checkpoint = slice_of("checkpoint-secret");
 }
 
-static void no_answer_lets_anybody_act_as_the_owner(void **state)
+FIXTURE_TEST(no_answer_lets_anybody_act_as_the_owner)
 {
-    struct fixture *f = *state;
-
     store_run(f, "r1", LEDGER_FAILED, NOW, with_secrets);
     (void)get(f, "/api/overview", 200, NULL, NULL);
     assert_null(strstr(buf_text(&f->response.body), "secret"));
@@ -262,9 +256,8 @@ static void with_long_texts(struct ledger_run *run)
     run->failed_entities = slice_of("a/b: why");
 }
 
-static void a_list_has_short_texts_and_a_run_whole_ones(void **state)
+FIXTURE_TEST(a_list_has_short_texts_and_a_run_whole_ones)
 {
-    struct fixture *f = *state;
     const struct json *list;
 
     store_run(f, "r1", LEDGER_FAILED, NOW, with_long_texts);
@@ -275,31 +268,27 @@ static void a_list_has_short_texts_and_a_run_whole_ones(void **state)
     assert_string_equal(text_of(f->json, "FailedEntities"), "a/b: why");
 }
 
-static void a_failed_run_is_shown_with_its_message(void **state)
+FIXTURE_TEST(a_failed_run_is_shown_with_its_message)
 {
-    struct fixture *f = *state;
-    struct ledger_run run;
+    struct ledger_run *run;
 
     workbench_make_queue(&f->bench, BENCH_QUEUE "-poison");
-    ledger_run_init(&run);
-    run.job = slice_of(JOB);
-    run.id = slice_of("r1");
-    run.state = LEDGER_POISONED;
-    run.queue = slice_of(BENCH_QUEUE);
-    run.finished_ticks = NOW;
-    run.poison_id = slice_of(
+    run = workbench_new_run(&f->bench);
+    run->job = slice_of(JOB);
+    run->id = slice_of("r1");
+    run->state = LEDGER_POISONED;
+    run->queue = slice_of(BENCH_QUEUE);
+    run->finished_ticks = NOW;
+    run->poison_id = slice_of(
         workbench_put(&f->bench, BENCH_QUEUE "-poison", "{\"job\": <b>\"x\"}"));
-    assert_int_equal(workbench_store_run(&f->bench, &run), TW_OK);
-    ledger_run_done(&run);
+    assert_int_equal(workbench_store_run(&f->bench, run), TW_OK);
     (void)get(f, "/api/run", 200, "id", "r1");
     assert_string_equal(text_of(f->json, "Message"), "{\"job\": <b>\"x\"}");
     assert_string_equal(text_of(f->json, "PoisonQueue"), BENCH_QUEUE "-poison");
 }
 
-static void a_message_that_is_not_found_is_said_to_be_missing(void **state)
+FIXTURE_TEST(a_message_that_is_not_found_is_said_to_be_missing)
 {
-    struct fixture *f = *state;
-
     workbench_make_queue(&f->bench, BENCH_QUEUE "-poison");
     store_run(f, "r1", LEDGER_FAILED, NOW, with_secrets);
     (void)get(f, "/api/run", 200, "id", "r1");
@@ -308,12 +297,12 @@ static void a_message_that_is_not_found_is_said_to_be_missing(void **state)
         strstr(text_of(f->json, "MessageError"), "not among the first"));
 }
 
-static void an_unknown_run_is_not_found(void **state)
+FIXTURE_TEST(an_unknown_run_is_not_found)
 {
-    (void)get(*state, "/api/run", 404, "id", "r1");
+    (void)get(f, "/api/run", 404, "id", "r1");
 }
 
-static void wrong_arguments_are_refused(void **state)
+FIXTURE_TEST(wrong_arguments_are_refused)
 {
     static const char *const wrong[][3] = {{"/api/run", "id", NULL},
         {"/api/run", "id", "../x"}, {"/api/runs", "limit", "0"},
@@ -321,13 +310,12 @@ static void wrong_arguments_are_refused(void **state)
         {"/api/runs", "job", "a\nb"}, {"/api/runs", "before", "yesterday"}};
 
     for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++)
-        (void)get(*state, wrong[i][0], 400, wrong[i][1], wrong[i][2]);
-    (void)get(*state, "/api/outcome", 404, "of", "x");
+        (void)get(f, wrong[i][0], 400, wrong[i][1], wrong[i][2]);
+    (void)get(f, "/api/outcome", 404, "of", "x");
 }
 
-static void pages_have_every_run_once(void **state)
+FIXTURE_TEST(pages_have_every_run_once)
 {
-    struct fixture *f = *state;
     struct fake_request fake = fake_good;
     char next[200] = "", id[16];
     int64_t now = NOW;
@@ -355,9 +343,8 @@ static void pages_have_every_run_once(void **state)
     assert_int_equal(seen, 20);
 }
 
-static void many_questions_cost_one_reading(void **state)
+FIXTURE_TEST(many_questions_cost_one_reading)
 {
-    struct fixture *f = *state;
     unsigned before;
 
     (void)get(f, "/api/overview", 200, NULL, NULL);
@@ -370,10 +357,8 @@ static void many_questions_cost_one_reading(void **state)
         f->bench.calls[BENCH_SCAN] + f->bench.calls[BENCH_OTHER] <= 3 * before);
 }
 
-static void a_store_that_fails_is_named(void **state)
+FIXTURE_TEST(a_store_that_fails_is_named)
 {
-    struct fixture *f = *state;
-
     f->bench.down = true;
     (void)get(f, "/api/overview", 503, NULL, NULL);
     assert_non_null(strstr(text_of(f->json, "Error"), "store "));
@@ -382,10 +367,8 @@ static void a_store_that_fails_is_named(void **state)
 
 /* ---- changes ---- */
 
-static void a_change_is_made_and_told(void **state)
+FIXTURE_TEST(a_change_is_made_and_told)
 {
-    struct fixture *f = *state;
-
     store_run(f, "r1", LEDGER_QUEUED, NOW, NULL);
     assert_int_equal(change(f, "/api/pause", "r1"), 200);
     assert_string_equal(text_of(parsed(f), "Done"), "Run r1 is paused.");
@@ -402,10 +385,8 @@ static void a_change_is_made_and_told(void **state)
     assert_string_equal(workbench_state(&f->bench, JOB, "r3"), "cancelled");
 }
 
-static void a_change_is_seen_at_once(void **state)
+FIXTURE_TEST(a_change_is_seen_at_once)
 {
-    struct fixture *f = *state;
-
     store_run(f, "r1", LEDGER_QUEUED, NOW, NULL);
     (void)get(f, "/api/overview", 200, NULL, NULL);
     assert_int_equal(change(f, "/api/cancel", "r1"), 200);
@@ -413,10 +394,8 @@ static void a_change_is_seen_at_once(void **state)
     assert_int_equal(json_count(json_get(f->json, "Open")), 0);
 }
 
-static void a_change_that_the_state_forbids_is_a_conflict(void **state)
+FIXTURE_TEST(a_change_that_the_state_forbids_is_a_conflict)
 {
-    struct fixture *f = *state;
-
     store_run(f, "r1", LEDGER_QUEUED, NOW, NULL);
     assert_int_equal(change(f, "/api/retry", "r1"), 409);
     assert_int_equal(change(f, "/api/finish", "r1"), 409);
@@ -424,10 +403,9 @@ static void a_change_that_the_state_forbids_is_a_conflict(void **state)
     assert_string_equal(workbench_state(&f->bench, JOB, "r1"), "queued");
 }
 
-static void without_the_token_nothing_is_changed(void **state)
+FIXTURE_TEST(without_the_token_nothing_is_changed)
 {
     static const char body[] = "{\"Job\":\"" JOB "\",\"Id\":\"r1\"}";
-    struct fixture *f = *state;
     struct fake_request fake = fake_good;
 
     store_run(f, "r1", LEDGER_QUEUED, NOW, NULL);
@@ -439,7 +417,7 @@ static void without_the_token_nothing_is_changed(void **state)
     assert_string_equal(workbench_state(&f->bench, JOB, "r1"), "queued");
 }
 
-static void a_body_that_names_no_run_is_refused(void **state)
+FIXTURE_TEST(a_body_that_names_no_run_is_refused)
 {
     static const char *const wrong[] = {"", "[]", "{}", "{\"Job\":\"x\"}",
         "{\"Job\":\"\",\"Id\":\"r1\"}", "{\"Job\":1,\"Id\":\"r1\"}",
@@ -447,12 +425,11 @@ static void a_body_that_names_no_run_is_refused(void **state)
 
     for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++)
         assert_int_equal(
-            request(*state, "POST", "/api/cancel", wrong[i], &fake_good), 400);
+            request(f, "POST", "/api/cancel", wrong[i], &fake_good), 400);
 }
 
-static void another_name_reads_nothing(void **state)
+FIXTURE_TEST(another_name_reads_nothing)
 {
-    struct fixture *f = *state;
     struct fake_request fake = fake_good;
 
     fake_header(&fake, "Host", "evil.example");
@@ -463,10 +440,8 @@ static void another_name_reads_nothing(void **state)
                 403);
 }
 
-static void the_page_says_whether_it_only_shows(void **state)
+FIXTURE_TEST(the_page_says_whether_it_only_shows)
 {
-    struct fixture *f = *state;
-
     (void)get(f, "/api/about", 200, NULL, NULL);
     assert_false(json_boolean(json_get(f->json, "ReadOnly")));
     f->bench.setup.admin_token_file = NULL;
@@ -478,9 +453,8 @@ static void the_page_says_whether_it_only_shows(void **state)
 
 /* Runs wait longer for a response than a reading, so that its time-outs must
  * not stop them. */
-static void time_outs_of_readings_open_no_breaker(void **state)
+VIRTUAL_BENCH_TEST(time_outs_of_readings_open_no_breaker)
 {
-    struct workbench *bench = *state;
     struct store *store = &bench->wrapped.store;
     struct view *view = view_new();
     struct buf to;
@@ -498,35 +472,4 @@ static void time_outs_of_readings_open_no_breaker(void **state)
         assert_false(breaker_is_away(&store->breakers[i]));
     buf_done(&to);
     view_free(view);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(an_empty_ledger_has_queues_and_no_runs),
-        TEST(the_overview_has_share_rate_and_time_left),
-        TEST(a_run_without_a_live_worker_is_told_apart),
-        TEST(no_answer_lets_anybody_act_as_the_owner),
-        TEST(a_list_has_short_texts_and_a_run_whole_ones),
-        TEST(a_failed_run_is_shown_with_its_message),
-        TEST(a_message_that_is_not_found_is_said_to_be_missing),
-        TEST(an_unknown_run_is_not_found),
-        TEST(wrong_arguments_are_refused),
-        TEST(pages_have_every_run_once),
-        TEST(many_questions_cost_one_reading),
-        TEST(a_store_that_fails_is_named),
-        TEST(a_change_is_made_and_told),
-        TEST(a_change_is_seen_at_once),
-        TEST(a_change_that_the_state_forbids_is_a_conflict),
-        TEST(without_the_token_nothing_is_changed),
-        TEST(a_body_that_names_no_run_is_refused),
-        TEST(another_name_reads_nothing),
-        TEST(the_page_says_whether_it_only_shows),
-        cmocka_unit_test_setup_teardown(time_outs_of_readings_open_no_breaker,
-            workbench_set_up_virtual, workbench_tear_down_virtual),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

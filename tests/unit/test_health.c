@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* /livez and /readyz: what they say of each state of a worker. */
 #include "tests/support/service.h"
+#include "tests/support/test.h"
 #include "tests/support/workbench.h"
 
 #include <string.h>
@@ -39,11 +40,10 @@ static void is_ready(
     buf_done(&why);
 }
 
-static void a_worker_is_alive_while_its_loop_makes_progress(void **state)
+TEST(a_worker_is_alive_while_its_loop_makes_progress)
 {
     struct consumer_view view = serving();
 
-    (void)state;
     view.progress_ms = NOW_MS - 60000;
     alive(&view, true, "alive");
     view.progress_ms = NOW_MS - 61000;
@@ -54,11 +54,10 @@ static void a_worker_is_alive_while_its_loop_makes_progress(void **state)
     alive(&view, true, "alive");
 }
 
-static void a_worker_that_starts_or_stops_is_alive_and_not_ready(void **state)
+TEST(a_worker_that_starts_or_stops_is_alive_and_not_ready)
 {
     struct consumer_view view = serving();
 
-    (void)state;
     view.progress_ms = NOW_MS - 100000;
     view.stage = CONSUMER_STARTS;
     alive(&view, true, "alive");
@@ -68,11 +67,10 @@ static void a_worker_that_starts_or_stops_is_alive_and_not_ready(void **state)
     is_ready(&view, false, "stopping");
 }
 
-static void a_worker_is_ready_while_it_takes_messages(void **state)
+TEST(a_worker_is_ready_while_it_takes_messages)
 {
     struct consumer_view view = serving();
 
-    (void)state;
     is_ready(&view, true, "from 2 of 2 queues");
     view.threads.queues_failing = 1;
     view.threads.cause = (struct err){"queue work is gone"};
@@ -104,9 +102,8 @@ static void stop(struct service *service)
 }
 
 /* Nothing happens for an hour, and still the loop has just made a turn. */
-static void an_idle_worker_shows_progress(void **state)
+VIRTUAL_BENCH_TEST(an_idle_worker_shows_progress)
 {
-    struct workbench *bench = *state;
     struct service service;
     struct consumer_view view;
 
@@ -122,9 +119,8 @@ static void an_idle_worker_shows_progress(void **state)
     stop(&service);
 }
 
-static void an_outage_of_the_ledger_is_shown_while_it_lasts(void **state)
+VIRTUAL_BENCH_TEST(an_outage_of_the_ledger_is_shown_while_it_lasts)
 {
-    struct workbench *bench = *state;
     struct service service;
     struct consumer_view view;
 
@@ -153,10 +149,8 @@ static void an_outage_of_the_ledger_is_shown_while_it_lasts(void **state)
     stop(&service);
 }
 
-static void before_and_after_its_threads_a_consumer_can_be_looked_at(
-    void **state)
+VIRTUAL_BENCH_TEST(before_and_after_its_threads_a_consumer_can_be_looked_at)
 {
-    struct workbench *bench = *state;
     struct service service;
     struct consumer_options options = {
         .definition = definition_hold(&bench->definition)};
@@ -180,33 +174,13 @@ static void before_and_after_its_threads_a_consumer_can_be_looked_at(
     service_free(&service);
 }
 
-#define TEST(f)                                                                \
-    cmocka_unit_test_setup_teardown(                                           \
-        f, workbench_set_up_virtual, workbench_tear_down_virtual)
-
-static void a_worker_without_queues_is_not_ready(void **state)
+TEST(a_worker_without_queues_is_not_ready)
 {
     struct consumer_view view = serving();
     struct buf why;
 
-    (void)state;
     buf_init(&why, 4096);
     assert_false(health_is_ready(&view, 0, NOW_MS, &why));
     assert_non_null(strstr(buf_text(&why), "`queues` of the configuration"));
     buf_done(&why);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_worker_without_queues_is_not_ready),
-        cmocka_unit_test(a_worker_is_alive_while_its_loop_makes_progress),
-        cmocka_unit_test(a_worker_that_starts_or_stops_is_alive_and_not_ready),
-        cmocka_unit_test(a_worker_is_ready_while_it_takes_messages),
-        TEST(an_idle_worker_shows_progress),
-        TEST(an_outage_of_the_ledger_is_shown_while_it_lasts),
-        TEST(before_and_after_its_threads_a_consumer_can_be_looked_at),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

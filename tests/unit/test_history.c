@@ -1,13 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* What the dashboard's plot is made of. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "tests/support/test.h"
 #include "worker/base/text.h"
 #include "worker/monitor/history.h"
 
@@ -32,6 +27,8 @@ static int end(void **state)
     return 0;
 }
 
+#define FIXTURE_TEST(name) TEST_IN(name, begin, end)
+
 static void add(int64_t entities, int64_t refusals, int64_t s)
 {
     history_add(history, &(struct history_totals){entities, refusals}, s * 1000,
@@ -45,9 +42,8 @@ static const char *json(void)
     return buf_text(&text);
 }
 
-static void a_sample_is_what_was_done_since_the_last(void **state)
+FIXTURE_TEST(a_sample_is_what_was_done_since_the_last)
 {
-    (void)state;
     add(1000, 5, 100);
     assert_string_equal(json(), "{\"EverySeconds\":10,\"Samples\":[]}");
     add(1500, 7, 110);
@@ -56,9 +52,8 @@ static void a_sample_is_what_was_done_since_the_last(void **state)
                                 "[110000,50.0,2],[130000,0.0,0]]}");
 }
 
-static void totals_that_start_over_are_no_sample_below_zero(void **state)
+FIXTURE_TEST(totals_that_start_over_are_no_sample_below_zero)
 {
-    (void)state;
     add(1000, 5, 100);
     add(10, 1, 110);
     add(110, 1, 120);
@@ -66,11 +61,10 @@ static void totals_that_start_over_are_no_sample_below_zero(void **state)
                                 "[110000,0.0,0],[120000,10.0,0]]}");
 }
 
-static void an_hour_is_kept_and_no_more(void **state)
+FIXTURE_TEST(an_hour_is_kept_and_no_more)
 {
     size_t count = 0;
 
-    (void)state;
     for (int64_t i = 0; i <= HISTORY_SAMPLES + 5; i++)
         add(0, i, 10 * i);
     for (const char *at = json(); (at = strchr(at, '[')) != NULL; at++)
@@ -78,18 +72,4 @@ static void an_hour_is_kept_and_no_more(void **state)
     assert_int_equal(count, HISTORY_SAMPLES + 1); /* and the list's own */
     assert_non_null(strstr(json(), "\"Samples\":[[60000,0.0,1],"));
     assert_non_null(strstr(json(), "[3650000,0.0,1]]}"));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(
-            a_sample_is_what_was_done_since_the_last, begin, end),
-        cmocka_unit_test_setup_teardown(
-            totals_that_start_over_are_no_sample_below_zero, begin, end),
-        cmocka_unit_test_setup_teardown(
-            an_hour_is_kept_and_no_more, begin, end),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,15 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* Counts of the requests to a store. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <string.h>
 
 #include "tests/support/table.h"
+#include "tests/support/test.h"
 #include "worker/store/meter.h"
 #include "worker/store/store.h"
 
@@ -24,18 +18,17 @@ static uint64_t class_of(const struct meter *meter, size_t class)
     return atomic_load(&meter->operations[METER_GET].durations[class]);
 }
 
-static void a_store_keeps_its_counts_under_its_name(void **state)
+TEST(a_store_keeps_its_counts_under_its_name)
 {
     struct meter *main_meter = meter_named("main");
 
-    (void)state;
     assert_ptr_equal(meter_named("main"), main_meter);
     assert_ptr_not_equal(meter_named("cloud"), main_meter);
     assert_ptr_equal(meter_named("main"), main_meter);
     assert_string_equal(main_meter->store, "main");
 }
 
-static void an_outcome_is_told_by_code_and_status(void **state)
+TEST(an_outcome_is_told_by_code_and_status)
 {
     static const struct {
         enum tw_err code;
@@ -59,7 +52,6 @@ static void an_outcome_is_told_by_code_and_status(void **state)
     };
     struct meter *meter = meter_named("outcomes");
 
-    (void)state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         struct exchange exchange = {.http_status = cases[i].http_status};
         uint64_t before = outcomes(meter, METER_SCAN, cases[i].outcome);
@@ -71,12 +63,11 @@ static void an_outcome_is_told_by_code_and_status(void **state)
     }
 }
 
-static void a_duration_is_in_one_class(void **state)
+TEST(a_duration_is_in_one_class)
 {
     struct meter *meter = meter_named("durations");
     struct exchange exchange = {.http_status = 200};
 
-    (void)state;
     meter_add(meter, METER_GET, &exchange, TW_OK, 0);
     meter_add(meter, METER_GET, &exchange, TW_OK, 5);
     meter_add(meter, METER_GET, &exchange, TW_OK, 6);
@@ -91,7 +82,7 @@ static void a_duration_is_in_one_class(void **state)
 }
 
 /* What is refused before it is sent is no request. */
-static void each_request_of_a_store_is_counted_once(void **state)
+TEST(each_request_of_a_store_is_counted_once)
 {
     static const char *const none[] = {NULL};
     struct store *store = table_memory(none);
@@ -100,7 +91,6 @@ static void each_request_of_a_store_is_counted_once(void **state)
     struct page page;
     int64_t count;
 
-    (void)state;
     store->meter = meter_named("each");
     page_init(&page);
     messages_init(&messages);
@@ -140,16 +130,4 @@ static void each_request_of_a_store_is_counted_once(void **state)
     messages_done(&messages);
     page_done(&page);
     store_close(store);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_store_keeps_its_counts_under_its_name),
-        cmocka_unit_test(an_outcome_is_told_by_code_and_status),
-        cmocka_unit_test(a_duration_is_in_one_class),
-        cmocka_unit_test(each_request_of_a_store_is_counted_once),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

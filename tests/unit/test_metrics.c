@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* /metrics after real runs, and what a dead store does to a scrape. */
 #include "tests/support/service.h"
+#include "tests/support/test.h"
 #include "tests/support/workbench.h"
 
 #include <ctype.h>
@@ -93,11 +94,8 @@ static void wait_for_samples(struct measured *measured)
 
 /* ---- runs ---- */
 
-static enum run_end works(
-    struct workbench *bench, struct run *run, unsigned attempt, struct err *err)
+BENCH_SCRIPT(works)
 {
-    (void)attempt;
-    (void)err;
     atomic_fetch_add(&run->counts.read, 10);
     if (!workbench_pass_gate(bench, run, 1))
         return RUN_STOPPED;
@@ -106,9 +104,8 @@ static enum run_end works(
     return RUN_SUCCEEDED;
 }
 
-static void a_run_is_seen_in_progress_and_at_its_end(void **state)
+VIRTUAL_BENCH_TEST(a_run_is_seen_in_progress_and_at_its_end)
 {
-    struct workbench *bench = *state;
     struct measured measured;
 
     bench->script = works;
@@ -151,19 +148,14 @@ static void a_run_is_seen_in_progress_and_at_its_end(void **state)
     assert_int_equal(measured.service.result.succeeded, 1);
 }
 
-static enum run_end fails(
-    struct workbench *bench, struct run *run, unsigned attempt, struct err *err)
+BENCH_SCRIPT(fails)
 {
-    (void)bench;
-    (void)run;
-    (void)attempt;
     (void)err_fail(err, TW_INVALID, "as it must");
     return RUN_FAILED;
 }
 
-static void failed_and_poisoned_ends_are_counted_once(void **state)
+VIRTUAL_BENCH_TEST(failed_and_poisoned_ends_are_counted_once)
 {
-    struct workbench *bench = *state;
     struct measured measured;
 
     bench->script = fails;
@@ -181,12 +173,10 @@ static void failed_and_poisoned_ends_are_counted_once(void **state)
     stop(&measured);
 }
 
-static enum run_end is_held(
-    struct workbench *bench, struct run *run, unsigned attempt, struct err *err)
+BENCH_SCRIPT(is_held)
 {
     bool goes_on;
 
-    (void)attempt;
     platform_lock(&bench->lock);
     goes_on = bench->gate > 0;
     platform_unlock(&bench->lock);
@@ -197,9 +187,8 @@ static enum run_end is_held(
     return RUN_OUTAGE;
 }
 
-static void a_held_run_is_shown_with_its_cause(void **state)
+VIRTUAL_BENCH_TEST(a_held_run_is_shown_with_its_cause)
 {
-    struct workbench *bench = *state;
     struct measured measured;
 
     bench->script = is_held;
@@ -223,9 +212,8 @@ static void a_held_run_is_shown_with_its_cause(void **state)
 }
 
 /* Its lease expires while it works, because nothing can be renewed. */
-static void a_lost_lease_is_counted(void **state)
+VIRTUAL_BENCH_TEST(a_lost_lease_is_counted)
 {
-    struct workbench *bench = *state;
     struct measured measured;
 
     bench->script = works;
@@ -252,9 +240,8 @@ static void a_lost_lease_is_counted(void **state)
 
 /* ---- queues ---- */
 
-static void lengths_of_queues_and_poison_queues_are_shown(void **state)
+VIRTUAL_BENCH_TEST(lengths_of_queues_and_poison_queues_are_shown)
 {
-    struct workbench *bench = *state;
     struct measured measured;
 
     bench->script = works; /* waits at the gate: hidden messages count too */
@@ -275,9 +262,8 @@ static void lengths_of_queues_and_poison_queues_are_shown(void **state)
     stop(&measured);
 }
 
-static void the_age_of_a_message_grows_between_two_samples(void **state)
+VIRTUAL_BENCH_TEST(the_age_of_a_message_grows_between_two_samples)
 {
-    struct workbench *bench = *state;
     struct measured measured;
     char *text;
     double first, second;
@@ -318,9 +304,8 @@ static unsigned samples_taken(struct workbench *bench)
     return calls / 4; /* a count of each queue and each poison queue */
 }
 
-static void queues_are_asked_seldom_and_only_while_somebody_looks(void **state)
+VIRTUAL_BENCH_TEST(queues_are_asked_seldom_and_only_while_somebody_looks)
 {
-    struct workbench *bench = *state;
     struct measured measured;
 
     start(&measured, bench);
@@ -363,9 +348,8 @@ static void set_store(struct workbench *bench, bool down, int64_t delay_ms)
     platform_unlock(&bench->lock);
 }
 
-static void a_slow_or_dead_store_holds_up_no_scrape(void **state)
+VIRTUAL_BENCH_TEST(a_slow_or_dead_store_holds_up_no_scrape)
 {
-    struct workbench *bench = *state;
     struct measured measured;
 
     start(&measured, bench);
@@ -385,9 +369,8 @@ static void a_slow_or_dead_store_holds_up_no_scrape(void **state)
 
 /* Runs wait longer for a response than the sampler, so that its time-outs must
  * not stop them. No consumer runs here: its own requests would count. */
-static void time_outs_of_samples_open_no_breaker(void **state)
+VIRTUAL_BENCH_TEST(time_outs_of_samples_open_no_breaker)
 {
-    struct workbench *bench = *state;
     struct store *store = &bench->wrapped.store;
     struct measured measured;
     struct consumer_options options = {
@@ -418,9 +401,8 @@ static const char *has_archive(const struct job *job)
     return "not/there/yet";
 }
 
-static void free_space_of_an_archive_is_shown(void **state)
+VIRTUAL_BENCH_TEST(free_space_of_an_archive_is_shown)
 {
-    struct workbench *bench = *state;
     struct measured measured;
     char *text;
 
@@ -438,9 +420,8 @@ static void free_space_of_an_archive_is_shown(void **state)
     stop(&measured);
 }
 
-static void requests_are_shown_by_operation_and_outcome(void **state)
+VIRTUAL_BENCH_TEST(requests_are_shown_by_operation_and_outcome)
 {
-    struct workbench *bench = *state;
     struct exchange exchange = {.http_status = 503};
     struct measured measured;
     char *text;
@@ -473,9 +454,8 @@ static void requests_are_shown_by_operation_and_outcome(void **state)
     stop(&measured);
 }
 
-static void ceilings_and_reloads_are_shown(void **state)
+VIRTUAL_BENCH_TEST(ceilings_and_reloads_are_shown)
 {
-    struct workbench *bench = *state;
     struct measured measured;
 
     bench->setup.max_entities_per_second = 500;
@@ -514,9 +494,8 @@ static void check_line(const char *line)
     assert_int_equal(at[len], '\0');
 }
 
-static void every_line_is_of_the_format_and_no_label_has_a_key(void **state)
+VIRTUAL_BENCH_TEST(every_line_is_of_the_format_and_no_label_has_a_key)
 {
-    struct workbench *bench = *state;
     struct measured measured;
     char *text, *line, *rest;
 
@@ -540,42 +519,15 @@ static void every_line_is_of_the_format_and_no_label_has_a_key(void **state)
     stop(&measured);
 }
 
-static void values_of_labels_are_escaped(void **state)
+TEST(values_of_labels_are_escaped)
 {
     const struct exposition_label label = {"store", "a\"b\\c\nd"};
     struct buf text;
 
-    (void)state;
     buf_init(&text, 1000);
     exposition_count(&text, "x", "_total", &label, 1, 3);
     exposition_sample(&text, "y", "", NULL, 0, 0.25);
     assert_string_equal(
         buf_text(&text), "x_total{store=\"a\\\"b\\\\c\\nd\"} 3\ny 0.25\n");
     buf_done(&text);
-}
-
-#define TEST(f)                                                                \
-    cmocka_unit_test_setup_teardown(                                           \
-        f, workbench_set_up_virtual, workbench_tear_down_virtual)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(a_run_is_seen_in_progress_and_at_its_end),
-        TEST(failed_and_poisoned_ends_are_counted_once),
-        TEST(a_held_run_is_shown_with_its_cause),
-        TEST(a_lost_lease_is_counted),
-        TEST(lengths_of_queues_and_poison_queues_are_shown),
-        TEST(the_age_of_a_message_grows_between_two_samples),
-        TEST(queues_are_asked_seldom_and_only_while_somebody_looks),
-        TEST(time_outs_of_samples_open_no_breaker),
-        TEST(a_slow_or_dead_store_holds_up_no_scrape),
-        TEST(free_space_of_an_archive_is_shown),
-        TEST(requests_are_shown_by_operation_and_outcome),
-        TEST(ceilings_and_reloads_are_shown),
-        TEST(every_line_is_of_the_format_and_no_label_has_a_key),
-        cmocka_unit_test(values_of_labels_are_escaped),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,12 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /* The HTTP server of `worker.listen`, and what hostile clients do to it. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/in.h>
@@ -18,6 +11,7 @@
 #include <unistd.h>
 
 #include "tests/support/fast_platform.h"
+#include "tests/support/test.h"
 #include "worker/base/address.h"
 #include "worker/base/buf.h"
 #include "worker/base/mem.h"
@@ -78,6 +72,8 @@ static int tear_down(void **state)
     return 0;
 }
 
+#define FIXTURE_TEST(name) TEST_IN(name, set_up, tear_down)
+
 /* The same with clocks that run faster. */
 static int set_up_fast(void **state)
 {
@@ -91,6 +87,8 @@ static int tear_down_fast(void **state)
     platform_use(NULL);
     return 0;
 }
+
+#define FAST_TEST(name) TEST_IN(name, set_up_fast, tear_down_fast)
 
 /* ---- a client ---- */
 
@@ -162,34 +160,31 @@ static void expect(const char *request, const char *status, const char *text)
 
 /* ---- what is answered ---- */
 
-static void a_route_gets_the_request(void **state)
+FIXTURE_TEST(a_route_gets_the_request)
 {
-    (void)state;
     expect("GET /echo?q=a%20b&x=1 HTTP/1.1\r\nX-Test: yes\r\n" END,
         "HTTP/1.1 200 ", "route GET /echo header=yes q=a b body=0 ");
     expect("POST /echo HTTP/1.1\r\nContent-Length: 5\r\n" END "hello",
         "HTTP/1.1 200 ", "route POST /echo header=none q=none body=5 hello");
 }
 
-static void a_response_has_the_status_and_type_of_its_handler(void **state)
+FIXTURE_TEST(a_response_has_the_status_and_type_of_its_handler)
 {
-    (void)state;
     expect("GET /tea%20pot HTTP/1.1\r\n" END, "HTTP/1.1 418 ",
         "Content-Type: text/html; charset=utf-8\r\n");
 }
 
-static void a_head_request_has_no_body(void **state)
+FIXTURE_TEST(a_head_request_has_no_body)
 {
     char *response = ask("HEAD /echo HTTP/1.1\r\n" END);
 
-    (void)state;
     assert_non_null(strstr(response, "HTTP/1.1 200 "));
     assert_non_null(strstr(response, "Content-Length: "));
     assert_null(strstr(response, "route"));
     mem_free(response);
 }
 
-static void every_response_forbids_what_a_page_does_not_need(void **state)
+FIXTURE_TEST(every_response_forbids_what_a_page_does_not_need)
 {
     static const char *const requests[] = {
         "GET /echo HTTP/1.1\r\n" END,
@@ -204,15 +199,13 @@ static void every_response_forbids_what_a_page_does_not_need(void **state)
         "frame-ancestors 'none'",
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof(requests) / sizeof(requests[0]); i++)
         for (size_t k = 0; k < sizeof(headers) / sizeof(headers[0]); k++)
             expect(requests[i], "HTTP/1.1 ", headers[k]);
 }
 
-static void what_has_no_route_is_refused(void **state)
+FIXTURE_TEST(what_has_no_route_is_refused)
 {
-    (void)state;
     expect("GET /none HTTP/1.1\r\n" END, " 404 ", "this path does not exist");
     expect("GET /echo/ HTTP/1.1\r\n" END, " 404 ", "this path does not exist");
     expect("POST /tea%20pot HTTP/1.1\r\nContent-Length: 0\r\n" END, " 405 ",
@@ -221,9 +214,8 @@ static void what_has_no_route_is_refused(void **state)
 }
 
 /* A web site that lets its name point to 127.0.0.1 reads nothing. */
-static void a_foreign_host_name_is_refused_on_loopback(void **state)
+FIXTURE_TEST(a_foreign_host_name_is_refused_on_loopback)
 {
-    (void)state;
     expect("GET /echo HTTP/1.1\r\nHost: evil.example:9464\r\n"
            "Connection: close\r\n\r\n",
         " 421 ", "IP address or localhost");
@@ -259,7 +251,7 @@ static char *request_with_body(size_t len, bool chunked)
     return buf_take(&request);
 }
 
-static void a_body_may_have_64_kib_and_no_more(void **state)
+FIXTURE_TEST(a_body_may_have_64_kib_and_no_more)
 {
     static const struct {
         size_t len;
@@ -273,7 +265,6 @@ static void a_body_may_have_64_kib_and_no_more(void **state)
         {500000, true, " 413 ", "larger than 64 KiB"},
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         char *request = request_with_body(cases[i].len, cases[i].chunked);
 
@@ -283,19 +274,17 @@ static void a_body_may_have_64_kib_and_no_more(void **state)
 }
 
 /* Its body never comes: the head alone is refused. */
-static void an_endless_body_is_not_waited_for(void **state)
+FIXTURE_TEST(an_endless_body_is_not_waited_for)
 {
-    (void)state;
     expect("POST /echo HTTP/1.1\r\nContent-Length: 99999999999999\r\n" END,
         " 413 ", "larger than 64 KiB");
 }
 
-static void a_head_that_is_too_large_is_refused(void **state)
+FIXTURE_TEST(a_head_that_is_too_large_is_refused)
 {
     struct buf request;
     char *response;
 
-    (void)state;
     buf_init(&request, RESPONSE_MAX);
     buf_add_text(&request, "GET /echo HTTP/1.1\r\nX-Test: ");
     for (size_t i = 0; i < 200000; i++)
@@ -311,7 +300,7 @@ static void a_head_that_is_too_large_is_refused(void **state)
     expect("GET /echo HTTP/1.1\r\n" END, " 200 ", "route");
 }
 
-static void what_is_no_request_is_refused(void **state)
+FAST_TEST(what_is_no_request_is_refused)
 {
     static const char *const requests[] = {
         "\r\n\r\n\r\n",
@@ -322,7 +311,6 @@ static void what_is_no_request_is_refused(void **state)
         "GET /echo HTTP/1.1\r\nContent-Length: x\r\n" END,
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof(requests) / sizeof(requests[0]); i++) {
         char *response = ask(requests[i]);
 
@@ -332,11 +320,10 @@ static void what_is_no_request_is_refused(void **state)
     expect("GET /echo HTTP/1.1\r\n" END, " 200 ", "route");
 }
 
-static void a_slow_client_delays_no_other(void **state)
+FIXTURE_TEST(a_slow_client_delays_no_other)
 {
     int slow = dial();
 
-    (void)state;
     assert_true(give(slow, "GET /echo HT", 12));
     expect("GET /echo HTTP/1.1\r\n" END, " 200 ", "route");
     assert_true(give(slow, "TP/1.1\r\n" END, 8 + strlen(END)));
@@ -344,12 +331,11 @@ static void a_slow_client_delays_no_other(void **state)
 }
 
 /* A byte now and then is no silence, and must not keep a connection. */
-static void a_client_that_never_ends_its_request_is_closed(void **state)
+FAST_TEST(a_client_that_never_ends_its_request_is_closed)
 {
     int slow = dial();
     size_t sent = 0;
 
-    (void)state;
     assert_true(give(slow, "GET /echo HTTP/1.1\r\nX-Test: ", 28));
     while (give(slow, "x", 1)) {
         assert_true(sent++ < 500); /* 50 s */
@@ -358,12 +344,11 @@ static void a_client_that_never_ends_its_request_is_closed(void **state)
     (void)close(slow);
 }
 
-static void two_hundred_connections_are_all_answered(void **state)
+FIXTURE_TEST(two_hundred_connections_are_all_answered)
 {
     static const char request[] = "GET /echo HTTP/1.1\r\n" END;
     int fds[200];
 
-    (void)state;
     for (size_t i = 0; i < 200; i++)
         fds[i] = dial();
     for (size_t i = 0; i < 200; i++)
@@ -376,11 +361,10 @@ static void two_hundred_connections_are_all_answered(void **state)
     }
 }
 
-static void clients_that_only_hold_connections_delay_no_probe(void **state)
+FAST_TEST(clients_that_only_hold_connections_delay_no_probe)
 {
     int fds[200];
 
-    (void)state;
     for (size_t i = 0; i < 200; i++) {
         fds[i] = dial();
         (void)give(fds[i], "GET /", 5);
@@ -390,25 +374,24 @@ static void clients_that_only_hold_connections_delay_no_probe(void **state)
         (void)close(fds[i]);
 }
 
-static void a_stop_waits_for_no_client(void **state)
+FIXTURE_TEST(a_stop_waits_for_no_client)
 {
     int fd = dial();
 
     assert_true(give(fd, "GET /echo HT", 12));
     http_server_stop(server);
     mem_free(take(fd));
-    assert_int_equal(set_up(state), 0);
+    assert_int_equal(set_up(NULL), 0);
 }
 
 /* ---- addresses ---- */
 
-static void a_port_that_is_taken_is_named(void **state)
+FIXTURE_TEST(a_port_that_is_taken_is_named)
 {
     struct http_server *other;
     char address[32];
     struct err err;
 
-    (void)state;
     (void)snprintf(
         address, sizeof(address), "127.0.0.1:%u", http_server_port(server));
     assert_int_equal(
@@ -420,7 +403,7 @@ static void a_port_that_is_taken_is_named(void **state)
     assert_non_null(strstr(err.text, "192.0.2.1"));
 }
 
-static void addresses_are_numbers_or_localhost(void **state)
+TEST(addresses_are_numbers_or_localhost)
 {
     static const struct {
         const char *text;
@@ -451,7 +434,6 @@ static void addresses_are_numbers_or_localhost(void **state)
     struct address address;
     struct err err;
 
-    (void)state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         enum tw_err outcome =
             address_parse(slice_of(cases[i].text), &address, &err);
@@ -465,34 +447,4 @@ static void addresses_are_numbers_or_localhost(void **state)
     assert_int_equal(
         address_parse((struct slice){"127.0.0.1\0x:1", 13}, &address, &err),
         TW_INVALID);
-}
-
-#define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
-
-#define TEST_FAST(f)                                                           \
-    cmocka_unit_test_setup_teardown(f, set_up_fast, tear_down_fast)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(a_route_gets_the_request),
-        TEST(a_response_has_the_status_and_type_of_its_handler),
-        TEST(a_head_request_has_no_body),
-        TEST(every_response_forbids_what_a_page_does_not_need),
-        TEST(what_has_no_route_is_refused),
-        TEST(a_foreign_host_name_is_refused_on_loopback),
-        TEST(a_body_may_have_64_kib_and_no_more),
-        TEST(an_endless_body_is_not_waited_for),
-        TEST(a_head_that_is_too_large_is_refused),
-        TEST_FAST(what_is_no_request_is_refused),
-        TEST(a_slow_client_delays_no_other),
-        TEST_FAST(a_client_that_never_ends_its_request_is_closed),
-        TEST(two_hundred_connections_are_all_answered),
-        TEST_FAST(clients_that_only_hold_connections_delay_no_probe),
-        TEST(a_stop_waits_for_no_client),
-        TEST(a_port_that_is_taken_is_named),
-        cmocka_unit_test(addresses_are_numbers_or_localhost),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }
