@@ -3,17 +3,11 @@
  * When a token is got, renewed and replaced: callers and a token server on a
  * virtual clock. Nothing is asserted inside the threads of that world.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "tests/support/test.h"
 #include "tests/support/virtual_platform.h"
 #include "worker/base/log.h"
 #include "worker/base/mem.h"
@@ -177,9 +171,8 @@ static void run(struct scene *scene, uint64_t seed)
 
 #define EACH_SEED(seed) for (uint64_t seed = 1; (seed) <= 10; (seed)++)
 
-static void all_callers_wait_for_the_one_first_request(void **state)
+TEST(all_callers_wait_for_the_one_first_request)
 {
-    (void)state;
     EACH_SEED(seed)
     {
         struct scene scene = {
@@ -195,10 +188,8 @@ static void all_callers_wait_for_the_one_first_request(void **state)
 }
 
 /* No call waits but the first, and a request is due each 40 minutes. */
-static void a_token_is_renewed_when_a_third_of_its_lifetime_is_left(
-    void **state)
+TEST(a_token_is_renewed_when_a_third_of_its_lifetime_is_left)
 {
-    (void)state;
     EACH_SEED(seed)
     {
         struct scene scene = {
@@ -218,9 +209,8 @@ static void a_token_is_renewed_when_a_third_of_its_lifetime_is_left(
     }
 }
 
-static void a_token_of_seconds_never_runs_out(void **state)
+TEST(a_token_of_seconds_never_runs_out)
 {
-    (void)state;
     EACH_SEED(seed)
     {
         struct scene scene = {.server = {.lifetime_ms = 3 * S, .takes_ms = 200},
@@ -235,10 +225,8 @@ static void a_token_of_seconds_never_runs_out(void **state)
 }
 
 /* IMDS gives the token that it has, until that is nearly over. */
-static void a_server_that_keeps_its_token_is_not_asked_all_the_time(
-    void **state)
+TEST(a_server_that_keeps_its_token_is_not_asked_all_the_time)
 {
-    (void)state;
     EACH_SEED(seed)
     {
         struct scene scene = {.server = {.fixed_until_ms = 8 * HOUR},
@@ -251,10 +239,8 @@ static void a_server_that_keeps_its_token_is_not_asked_all_the_time(
     }
 }
 
-static void a_server_that_is_down_disturbs_nothing_while_the_token_is_valid(
-    void **state)
+TEST(a_server_that_is_down_disturbs_nothing_while_the_token_is_valid)
 {
-    (void)state;
     EACH_SEED(seed)
     {
         struct scene scene = {.server = {.lifetime_ms = HOUR,
@@ -274,10 +260,8 @@ static void a_server_that_is_down_disturbs_nothing_while_the_token_is_valid(
     }
 }
 
-static void without_a_valid_token_calls_fail_soon_until_one_comes_again(
-    void **state)
+TEST(without_a_valid_token_calls_fail_soon_until_one_comes_again)
 {
-    (void)state;
     EACH_SEED(seed)
     {
         struct scene scene = {.server = {.lifetime_ms = HOUR,
@@ -302,9 +286,8 @@ static void without_a_valid_token_calls_fail_soon_until_one_comes_again(
 }
 
 /* It may be a moment's: the callers wait for the next try. */
-static void a_first_failure_is_waited_out(void **state)
+TEST(a_first_failure_is_waited_out)
 {
-    (void)state;
     EACH_SEED(seed)
     {
         struct scene scene = {.server = {.lifetime_ms = HOUR,
@@ -320,10 +303,8 @@ static void a_first_failure_is_waited_out(void **state)
     }
 }
 
-static void a_refusal_is_told_at_once_and_not_asked_for_again_and_again(
-    void **state)
+TEST(a_refusal_is_told_at_once_and_not_asked_for_again_and_again)
 {
-    (void)state;
     EACH_SEED(seed)
     {
         struct scene scene = {
@@ -339,9 +320,8 @@ static void a_refusal_is_told_at_once_and_not_asked_for_again_and_again(
     }
 }
 
-static void what_the_server_asks_for_is_waited(void **state)
+TEST(what_the_server_asks_for_is_waited)
 {
-    (void)state;
     EACH_SEED(seed)
     {
         struct scene scene = {.server = {.lifetime_ms = HOUR,
@@ -373,9 +353,8 @@ static void replace(struct scene *scene)
         platform_join(&threads[i]);
 }
 
-static void a_refused_token_is_replaced_once_for_all_callers(void **state)
+TEST(a_refused_token_is_replaced_once_for_all_callers)
 {
-    (void)state;
     EACH_SEED(seed)
     {
         struct scene scene = {.server = {.lifetime_ms = HOUR, .takes_ms = 500},
@@ -403,10 +382,8 @@ static void replace_again(struct scene *scene)
     call(caller);
 }
 
-static void a_new_token_that_is_refused_too_is_not_replaced_at_once(
-    void **state)
+TEST(a_new_token_that_is_refused_too_is_not_replaced_at_once)
 {
-    (void)state;
     EACH_SEED(seed)
     {
         struct scene scene = {
@@ -430,9 +407,8 @@ static void replace_twice(struct scene *scene)
 }
 
 /* It is an outage, as if the token had expired: the credentials may be good. */
-static void a_refused_token_without_a_server_is_an_outage(void **state)
+TEST(a_refused_token_without_a_server_is_an_outage)
 {
-    (void)state;
     EACH_SEED(seed)
     {
         struct scene scene = {.server = {.lifetime_ms = HOUR,
@@ -475,9 +451,8 @@ static void wait_a_second(struct scene *scene)
         caller->token, 0, &limits, &caller->got, &caller->number, &caller->err);
 }
 
-static void a_caller_with_little_time_is_told_the_cause(void **state)
+TEST(a_caller_with_little_time_is_told_the_cause)
 {
-    (void)state;
     EACH_SEED(seed)
     {
         struct scene scene = {.server = {.lifetime_ms = 10 * S,
@@ -510,9 +485,8 @@ static void wait_with_limits(struct scene *scene)
 }
 
 /* access_token_free() does not wait for the request of an hour either. */
-static void no_caller_waits_longer_than_its_limits(void **state)
+TEST(no_caller_waits_longer_than_its_limits)
 {
-    (void)state;
     EACH_SEED(seed)
     {
         struct scene scene = {.server = {.lifetime_ms = HOUR, .takes_ms = HOUR},
@@ -528,32 +502,4 @@ static void no_caller_waits_longer_than_its_limits(void **state)
         assert_non_null(
             strstr(scene.callers[0].err.text, "cancelled while waiting"));
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(all_callers_wait_for_the_one_first_request),
-        cmocka_unit_test(
-            a_token_is_renewed_when_a_third_of_its_lifetime_is_left),
-        cmocka_unit_test(a_token_of_seconds_never_runs_out),
-        cmocka_unit_test(
-            a_server_that_keeps_its_token_is_not_asked_all_the_time),
-        cmocka_unit_test(
-            a_server_that_is_down_disturbs_nothing_while_the_token_is_valid),
-        cmocka_unit_test(
-            without_a_valid_token_calls_fail_soon_until_one_comes_again),
-        cmocka_unit_test(a_first_failure_is_waited_out),
-        cmocka_unit_test(
-            a_refusal_is_told_at_once_and_not_asked_for_again_and_again),
-        cmocka_unit_test(what_the_server_asks_for_is_waited),
-        cmocka_unit_test(a_refused_token_is_replaced_once_for_all_callers),
-        cmocka_unit_test(
-            a_new_token_that_is_refused_too_is_not_replaced_at_once),
-        cmocka_unit_test(a_refused_token_without_a_server_is_an_outage),
-        cmocka_unit_test(a_caller_with_little_time_is_told_the_cause),
-        cmocka_unit_test(no_caller_waits_longer_than_its_limits),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,13 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Connection strings: what they mean, and what is said of wrong ones. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "tests/support/test.h"
 #include "worker/base/buf.h"
 #include "worker/store/azure/account.h"
 
@@ -40,11 +35,10 @@ static void check_emulator_key(const struct crypto_hmac_key *key)
     buf_done(&signature);
 }
 
-static void development_storage_is_the_emulator(void **state)
+TEST(development_storage_is_the_emulator)
 {
     struct account *account = parse("UseDevelopmentStorage=true");
 
-    (void)state;
     assert_string_equal(account->name, "devstoreaccount1");
     check_emulator_key(account->key);
     assert_null(account->sas);
@@ -56,12 +50,11 @@ static void development_storage_is_the_emulator(void **state)
     account_free(account);
 }
 
-static void endpoints_are_made_of_name_and_suffix(void **state)
+TEST(endpoints_are_made_of_name_and_suffix)
 {
     struct account *account = parse("AccountName=acct;AccountKey=" KEY
                                     ";EndpointSuffix=core.chinacloudapi.cn");
 
-    (void)state;
     assert_string_equal(
         account->table.origin, "https://acct.table.core.chinacloudapi.cn");
     assert_string_equal(account->table.path, "");
@@ -74,8 +67,7 @@ static void endpoints_are_made_of_name_and_suffix(void **state)
     account_free(account);
 }
 
-static void names_are_read_in_any_case_with_blanks_and_other_services(
-    void **state)
+TEST(names_are_read_in_any_case_with_blanks_and_other_services)
 {
     struct account *account =
         parse("  defaultendpointsprotocol = https ; ACCOUNTNAME= acct ;\n"
@@ -83,7 +75,6 @@ static void names_are_read_in_any_case_with_blanks_and_other_services(
               "TableEndpoint=https://t.example:8443/x/;;"
               "TableSecondaryEndpoint=https://s.example;");
 
-    (void)state;
     assert_string_equal(account->name, "acct");
     assert_string_equal(account->table.origin, "https://t.example:8443");
     assert_string_equal(account->table.path, "/x");
@@ -93,14 +84,13 @@ static void names_are_read_in_any_case_with_blanks_and_other_services(
     account_free(account);
 }
 
-static void sas_stands_in_place_of_a_key(void **state)
+TEST(sas_stands_in_place_of_a_key)
 {
     struct account *account = parse(
         "TableEndpoint=https://t.example;SharedAccessSignature="
         "?sv=2019-02-02&ss=qt&srt=sco&sp=rwdlacup&se=2035-01-01T00%3A00%3A00Z"
         "&sig=%2FvlNCA9SoVK3Cma%2Bi3PuVyb%2FMtsPhJrH3%2F8Tjs3c7U%3D");
 
-    (void)state;
     assert_null(account->key);
     assert_null(account->name);
     assert_string_equal(account->sas,
@@ -110,12 +100,11 @@ static void sas_stands_in_place_of_a_key(void **state)
     account_free(account);
 }
 
-static void sas_with_a_name_finds_its_endpoints(void **state)
+TEST(sas_with_a_name_finds_its_endpoints)
 {
     struct account *account =
         parse("AccountName=acct;SharedAccessSignature=sv=1&sig=abc");
 
-    (void)state;
     assert_string_equal(
         account->table.origin, "https://acct.table.core.windows.net");
     assert_string_equal(
@@ -123,13 +112,12 @@ static void sas_with_a_name_finds_its_endpoints(void **state)
     account_free(account);
 }
 
-static void cosmos_has_no_queues(void **state)
+TEST(cosmos_has_no_queues)
 {
     struct account *account =
         parse("DefaultEndpointsProtocol=https;AccountName=acct;AccountKey=" KEY
               ";TableEndpoint=https://acct.table.cosmos.azure.com:443/;");
 
-    (void)state;
     assert_true(account->cosmos);
     assert_null(account->queue.origin);
     assert_string_equal(
@@ -137,7 +125,7 @@ static void cosmos_has_no_queues(void **state)
     account_free(account);
 }
 
-static void http_is_for_loopback_unless_allowed(void **state)
+TEST(http_is_for_loopback_unless_allowed)
 {
     static const char remote[] =
         "AccountName=acct;AccountKey=" KEY ";TableEndpoint=http://10.0.0.1/a;"
@@ -147,7 +135,6 @@ static void http_is_for_loopback_unless_allowed(void **state)
     struct account *account = NULL;
     struct err err;
 
-    (void)state;
     assert_int_equal(
         account_parse(slice_of(remote), false, &account, &err), TW_INVALID);
     assert_non_null(strstr(err.text, "TableEndpoint is plain http"));
@@ -170,7 +157,7 @@ static void http_is_for_loopback_unless_allowed(void **state)
     }
 }
 
-static void wrong_strings_are_explained_without_secrets(void **state)
+TEST(wrong_strings_are_explained_without_secrets)
 {
 #define NAMED "AccountName=acct;AccountKey=" KEY ";"
     static const struct {
@@ -218,7 +205,6 @@ static void wrong_strings_are_explained_without_secrets(void **state)
         {NAMED "Endpoint=x", "an unknown part"},
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         struct account *account = NULL;
         struct err err = {""};
@@ -234,36 +220,33 @@ static void wrong_strings_are_explained_without_secrets(void **state)
     }
 }
 
-static void the_emulator_may_be_elsewhere(void **state)
+TEST(the_emulator_may_be_elsewhere)
 {
     struct account *account =
         parse("UseDevelopmentStorage=true;TableEndpoint=http://localhost:1/d;"
               "QueueEndpoint=http://localhost:2/d");
 
-    (void)state;
     assert_string_equal(account->table.origin, "http://localhost:1");
     assert_string_equal(account->queue.origin, "http://localhost:2");
     account_free(account);
 }
 
-static void a_sas_may_begin_as_a_query_does(void **state)
+TEST(a_sas_may_begin_as_a_query_does)
 {
     struct account *account =
         parse("TableEndpoint=https://h;SharedAccessSignature=?sig=x");
 
-    (void)state;
     assert_string_equal(account->sas, "sig=x");
     account_free(account);
 }
 
 /* A key of more bytes than any account has. */
-static void what_cannot_be_a_connection_string_is_said(void **state)
+TEST(what_cannot_be_a_connection_string_is_said)
 {
     struct account *account = NULL;
     char *text = test_malloc(70001);
     struct err err;
 
-    (void)state;
     memset(text, 'A', 70000);
     text[70000] = '\0';
     assert_int_equal(
@@ -279,24 +262,4 @@ static void what_cannot_be_a_connection_string_is_said(void **state)
         TW_INVALID);
     assert_non_null(strstr(err.text, "NUL byte"));
     test_free(text);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(development_storage_is_the_emulator),
-        cmocka_unit_test(endpoints_are_made_of_name_and_suffix),
-        cmocka_unit_test(
-            names_are_read_in_any_case_with_blanks_and_other_services),
-        cmocka_unit_test(sas_stands_in_place_of_a_key),
-        cmocka_unit_test(sas_with_a_name_finds_its_endpoints),
-        cmocka_unit_test(cosmos_has_no_queues),
-        cmocka_unit_test(http_is_for_loopback_unless_allowed),
-        cmocka_unit_test(wrong_strings_are_explained_without_secrets),
-        cmocka_unit_test(the_emulator_may_be_elsewhere),
-        cmocka_unit_test(a_sas_may_begin_as_a_query_does),
-        cmocka_unit_test(what_cannot_be_a_connection_string_is_said),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

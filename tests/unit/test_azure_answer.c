@@ -1,14 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* What an answer says of itself: its code, its message, what follows. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "tests/support/test.h"
 #include "worker/base/mem.h"
 #include "worker/store/azure/answer.h"
 #include "worker/store/azure/queue_xml.h"
@@ -32,7 +27,7 @@ static struct answer_error error_of(const char *code, const char *message)
     return error;
 }
 
-static void a_code_is_a_word(void **state)
+TEST(a_code_is_a_word)
 {
     static const struct {
         const char *said, *kept;
@@ -49,25 +44,22 @@ static void a_code_is_a_word(void **state)
         {"", ""},
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
         assert_string_equal(error_of(cases[i].said, "").code, cases[i].kept);
 }
 
-static void a_code_that_does_not_fit_is_cut(void **state)
+TEST(a_code_that_does_not_fit_is_cut)
 {
     char code[100] = "";
     struct answer_error error;
 
-    (void)state;
     memset(code, 'C', sizeof(code) - 1);
     error = error_of(code, "");
     assert_int_equal(strlen(error.code), sizeof(error.code) - 1);
 }
 
-static void a_message_is_its_first_line(void **state)
+TEST(a_message_is_its_first_line)
 {
-    (void)state;
     assert_string_equal(error_of("C", "one\\ntwo").message, "one");
     assert_string_equal(error_of("C", "one\\rtwo").message, "one");
     assert_string_equal(error_of("C", "\\ntwo").message, "");
@@ -75,12 +67,11 @@ static void a_message_is_its_first_line(void **state)
         error_of("C", "a\\tb\\u001b[31mc").message, "a b [31mc");
 }
 
-static void a_message_that_does_not_fit_is_cut_at_a_character(void **state)
+TEST(a_message_that_does_not_fit_is_cut_at_a_character)
 {
     char message[700] = "";
     struct answer_error error;
 
-    (void)state;
     memset(message, 'm', sizeof(message) - 1);
     error = error_of("C", message);
     assert_int_equal(strlen(error.message), sizeof(error.message) - 1);
@@ -96,11 +87,10 @@ static void a_message_that_does_not_fit_is_cut_at_a_character(void **state)
     assert_int_equal(strlen(error.message) % 4, 3);
 }
 
-static void a_body_may_be_xml_or_nothing(void **state)
+TEST(a_body_may_be_xml_or_nothing)
 {
     struct answer_error error;
 
-    (void)state;
     answer_body_error(
         slice_of("<?xml version=\"1.0\"?><Error><Code>QueueNotFound</Code>"
                  "<Message>No queue.\nRequestId</Message></Error>"),
@@ -114,7 +104,7 @@ static void a_body_may_be_xml_or_nothing(void **state)
     assert_string_equal(error.message, "");
 }
 
-static void a_status_says_what_may_have_happened(void **state)
+TEST(a_status_says_what_may_have_happened)
 {
     static const struct {
         int status;
@@ -149,7 +139,6 @@ static void a_status_says_what_may_have_happened(void **state)
         {0, "", TW_BUSY, TW_UNKNOWN},
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         assert_int_equal(answer_outcome(cases[i].status, cases[i].code, false),
             cases[i].read);
@@ -162,7 +151,7 @@ static void a_status_says_what_may_have_happened(void **state)
 
 /* A lease reckoned from the last day there is was no time any more, and writing
  * it down ended the worker. */
-static void a_date_that_no_clock_shows_is_none(void **state)
+TEST(a_date_that_no_clock_shows_is_none)
 {
     static const struct {
         const char *date;
@@ -176,7 +165,6 @@ static void a_date_that_no_clock_shows_is_none(void **state)
         {"today", false},
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         struct http_answer answer;
 
@@ -190,15 +178,5 @@ static void a_date_that_no_clock_shows_is_none(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_code_is_a_word),
-        cmocka_unit_test(a_code_that_does_not_fit_is_cut),
-        cmocka_unit_test(a_message_is_its_first_line),
-        cmocka_unit_test(a_message_that_does_not_fit_is_cut_at_a_character),
-        cmocka_unit_test(a_body_may_be_xml_or_nothing),
-        cmocka_unit_test(a_date_that_no_clock_shows_is_none),
-        cmocka_unit_test(a_status_says_what_may_have_happened),
-    };
-
-    return cmocka_run_group_tests(tests, start, NULL);
+    return test_run_all(start, NULL);
 }

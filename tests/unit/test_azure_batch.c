@@ -1,12 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Multipart batches: what is written to the byte, what is read leniently. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
+#include "tests/support/test.h"
 #include "worker/store/azure/batch.h"
 
 #define BATCH_ID "00000000-0000-0000-0000-000000000001"
@@ -62,12 +56,11 @@ static void check_written(const struct batch_style *style,
     buf_done(&body);
 }
 
-static void each_operation_is_written_to_the_byte(void **state)
+TEST(each_operation_is_written_to_the_byte)
 {
     struct operation operations[4];
     struct arena arena;
 
-    (void)state;
     arena_init(&arena);
     fill(operations, &arena);
     check_written(&storage, operations, 4,
@@ -89,7 +82,7 @@ static void each_operation_is_written_to_the_byte(void **state)
     arena_done(&arena);
 }
 
-static void account_of_a_path_style_endpoint_is_in_each_url(void **state)
+TEST(account_of_a_path_style_endpoint_is_in_each_url)
 {
     const struct batch_style emulator = {
         .origin = "http://127.0.0.1:10002",
@@ -101,7 +94,6 @@ static void account_of_a_path_style_endpoint_is_in_each_url(void **state)
     struct arena arena;
     struct buf type;
 
-    (void)state;
     arena_init(&arena);
     fill(operations, &arena);
     check_written(&emulator, operations + 3, 1,
@@ -117,13 +109,12 @@ static void account_of_a_path_style_endpoint_is_in_each_url(void **state)
     arena_done(&arena);
 }
 
-static void cosmos_merges_by_post(void **state)
+TEST(cosmos_merges_by_post)
 {
     struct batch_style cosmos = storage;
     struct operation operations[4];
     struct arena arena;
 
-    (void)state;
     cosmos.post_merge = true;
     arena_init(&arena);
     fill(operations, &arena);
@@ -171,12 +162,11 @@ static void judge(
     batch_judge(parts, found, count, ret);
 }
 
-static void answer_of_success_has_a_part_for_each(void **state)
+TEST(answer_of_success_has_a_part_for_each)
 {
     struct batch_part parts[4];
     struct batch_answer answer;
 
-    (void)state;
     assert_int_equal(
         batch_read(slice_of(ANSWER_TYPE), slice_of(applied), parts, 4), 2);
     assert_int_equal(parts[0].status, 204);
@@ -188,11 +178,10 @@ static void answer_of_success_has_a_part_for_each(void **state)
     assert_false(answer.refused);
 }
 
-static void other_number_of_parts_makes_no_sense(void **state)
+TEST(other_number_of_parts_makes_no_sense)
 {
     struct batch_answer answer;
 
-    (void)state;
     for (size_t count = 1; count <= 3; count += 2) {
         judge(ANSWER_TYPE, slice_of(applied), count, &answer);
         assert_false(answer.applied);
@@ -201,12 +190,11 @@ static void other_number_of_parts_makes_no_sense(void **state)
     }
 }
 
-static void answer_cut_off_anywhere_is_not_applied(void **state)
+TEST(answer_cut_off_anywhere_is_not_applied)
 {
     /* Behind the last part's headers only boundaries follow. */
     size_t enough = strlen(applied) - strlen("\n\r\n" ANSWER_TAIL);
 
-    (void)state;
     for (size_t len = 0; len < enough; len++) {
         struct batch_answer answer;
 
@@ -216,7 +204,7 @@ static void answer_cut_off_anywhere_is_not_applied(void **state)
     }
 }
 
-static void answer_is_read_with_lf_junk_and_no_end(void **state)
+TEST(answer_is_read_with_lf_junk_and_no_end)
 {
     struct batch_part parts[4];
     static const char body[] =
@@ -226,7 +214,6 @@ static void answer_is_read_with_lf_junk_and_no_end(void **state)
         "HTTP/1.1 201 Created\netag:  e1\nX-New: 1\n\n{\"a\":\n1}\n\n"
         "--changesetresponse_c\n\nHTTP/1.1 204 No Content\nETag: e2\n\n";
 
-    (void)state;
     assert_int_equal(
         batch_read(slice_of("multipart/mixed;boundary=\"batchresponse_b\""),
             slice_of(body), parts, 4),
@@ -239,13 +226,12 @@ static void answer_is_read_with_lf_junk_and_no_end(void **state)
 }
 
 /* Two parts, the second of which went wrong: no service does that. */
-static void a_success_beside_a_failure_makes_no_sense(void **state)
+TEST(a_success_beside_a_failure_makes_no_sense)
 {
     static const struct batch_part parts[] = {
         {.status = 204}, {.status = 409}, {.status = 100}};
     struct batch_answer answer;
 
-    (void)state;
     batch_judge(parts, 2, 2, &answer);
     assert_false(answer.applied);
     assert_false(answer.refused);
@@ -256,7 +242,7 @@ static void a_success_beside_a_failure_makes_no_sense(void **state)
     assert_true(answer.refused);
 }
 
-static void refusal_names_its_operation(void **state)
+TEST(refusal_names_its_operation)
 {
     static const struct {
         const char *body;
@@ -282,7 +268,6 @@ static void refusal_names_its_operation(void **state)
         {REFUSED("429 Too Many Requests", "<html>"), 2, 2, 429, "", ""},
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         struct batch_answer answer;
 
@@ -296,13 +281,12 @@ static void refusal_names_its_operation(void **state)
     }
 }
 
-static void other_bodies_are_no_answer(void **state)
+TEST(other_bodies_are_no_answer)
 {
     struct batch_part parts[4];
     static const char junk[] =
         "HTTP/1.1 2\n\nHTTP/1.1 abc\r\n\r\n--\n--batchresponse_b";
 
-    (void)state;
     assert_int_equal(
         batch_read(slice_of("text/html"), slice_of(applied), parts, 4), 0);
     assert_int_equal(batch_read(slice_of(""), slice_of(applied), parts, 4), 0);
@@ -312,33 +296,13 @@ static void other_bodies_are_no_answer(void **state)
         batch_read(slice_of(ANSWER_TYPE), slice_of(junk), parts, 4), 0);
 }
 
-static void parts_beyond_the_room_are_counted(void **state)
+TEST(parts_beyond_the_room_are_counted)
 {
     struct batch_part part;
     struct batch_answer answer;
 
-    (void)state;
     assert_int_equal(
         batch_read(slice_of(ANSWER_TYPE), slice_of(applied), &part, 1), 2);
     batch_judge(&part, 2, 1, &answer);
     assert_false(answer.applied);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(each_operation_is_written_to_the_byte),
-        cmocka_unit_test(account_of_a_path_style_endpoint_is_in_each_url),
-        cmocka_unit_test(cosmos_merges_by_post),
-        cmocka_unit_test(answer_of_success_has_a_part_for_each),
-        cmocka_unit_test(other_number_of_parts_makes_no_sense),
-        cmocka_unit_test(answer_cut_off_anywhere_is_not_applied),
-        cmocka_unit_test(answer_is_read_with_lf_junk_and_no_end),
-        cmocka_unit_test(refusal_names_its_operation),
-        cmocka_unit_test(other_bodies_are_no_answer),
-        cmocka_unit_test(parts_beyond_the_room_are_counted),
-        cmocka_unit_test(a_success_beside_a_failure_makes_no_sense),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,13 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* One attempt is one request, whatever happens to the connection; and the
  * outcome says no more than is known. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <arpa/inet.h>
 #include <dlfcn.h>
 #include <netdb.h>
@@ -18,6 +11,7 @@
 #include <unistd.h>
 
 #include "tests/support/http_script.h"
+#include "tests/support/test.h"
 #include "worker/base/platform.h"
 #include "worker/base/stop.h"
 #include "worker/store/azure/http.h"
@@ -132,116 +126,108 @@ static void check_outcome(
     bench_done(&bench);
 }
 
-static void request_leaves_as_it_is_described(void **state)
+TEST_FIXTURE(bench, struct bench, TEST_NOTHING, bench_done)
+
+#define WIRE_TEST(name)                                                        \
+    TEST_WITH(name, bench_set_up, bench_tear_down, struct bench *bench)
+
+WIRE_TEST(request_leaves_as_it_is_described)
 {
-    struct bench bench;
     char expected[512];
 
-    (void)state;
-    bench_open(&bench,
+    bench_open(bench,
         STEPS({SCRIPT_ANSWER, ok, 0}, {SCRIPT_ANSWER, ok, 0},
             {SCRIPT_ANSWER, ok, 0}),
         3);
-    assert_int_equal(send_once(&bench, "GET", NULL), TW_OK);
-    assert_int_equal(send_once(&bench, "PATCH", "12345"), TW_OK);
-    assert_int_equal(send_once(&bench, "PUT", NULL), TW_OK);
-    bench_end(&bench, 3);
-    assert_int_equal(http_script_connections(bench.script), 1);
+    assert_int_equal(send_once(bench, "GET", NULL), TW_OK);
+    assert_int_equal(send_once(bench, "PATCH", "12345"), TW_OK);
+    assert_int_equal(send_once(bench, "PUT", NULL), TW_OK);
+    bench_end(bench, 3);
+    assert_int_equal(http_script_connections(bench->script), 1);
     snprintf(expected, sizeof(expected),
         "GET /a?b=%%2Fc HTTP/1.1\r\nHost: 127.0.0.1:%d\r\n"
         "Accept: application/json\r\n\r\n",
-        http_script_port(bench.script));
-    assert_string_equal(http_script_request(bench.script, 0), expected);
+        http_script_port(bench->script));
+    assert_string_equal(http_script_request(bench->script, 0), expected);
     snprintf(expected, sizeof(expected),
         "PATCH /a?b=%%2Fc HTTP/1.1\r\nHost: 127.0.0.1:%d\r\n"
         "Accept: application/json\r\nContent-Type: text/x\r\n"
         "Content-Length: 5\r\n\r\n12345",
-        http_script_port(bench.script));
-    assert_string_equal(http_script_request(bench.script, 1), expected);
+        http_script_port(bench->script));
+    assert_string_equal(http_script_request(bench->script, 1), expected);
     snprintf(expected, sizeof(expected),
         "PUT /a?b=%%2Fc HTTP/1.1\r\nHost: 127.0.0.1:%d\r\n"
         "Accept: application/json\r\nContent-Length: 0\r\n\r\n",
-        http_script_port(bench.script));
-    assert_string_equal(http_script_request(bench.script, 2), expected);
-    bench_done(&bench);
+        http_script_port(bench->script));
+    assert_string_equal(http_script_request(bench->script, 2), expected);
 }
 
-static void large_body_is_sent_without_asking_first(void **state)
+WIRE_TEST(large_body_is_sent_without_asking_first)
 {
-    struct bench bench;
     size_t len = 4 * 1024 * 1024;
     char *body = malloc(len + 1);
 
-    (void)state;
     memset(body, 'x', len);
     body[len] = '\0';
-    bench_open(&bench, STEPS({SCRIPT_ANSWER, ok, 0}), 1);
-    assert_int_equal(send_once(&bench, "POST", body), TW_OK);
-    bench_end(&bench, 1);
-    assert_null(strstr(http_script_request(bench.script, 0), "Expect"));
-    assert_true(strlen(http_script_request(bench.script, 0)) > len);
-    bench_done(&bench);
+    bench_open(bench, STEPS({SCRIPT_ANSWER, ok, 0}), 1);
+    assert_int_equal(send_once(bench, "POST", body), TW_OK);
+    bench_end(bench, 1);
+    assert_null(strstr(http_script_request(bench->script, 0), "Expect"));
+    assert_true(strlen(http_script_request(bench->script, 0)) > len);
     free(body);
 }
 
-static void answer_is_read_whole(void **state)
+WIRE_TEST(answer_is_read_whole)
 {
     static const char chunked[] =
         "HTTP/1.1 100 Continue\r\nX: early\r\n\r\n"
         "HTTP/1.1 409 Conflict\r\nX-MS-Error-Code:  EntityAlreadyExists \r\n"
         "Transfer-Encoding: chunked\r\n\r\n3\r\nhel\r\n2\r\nlo\r\n0\r\n\r\n";
-    struct bench bench;
 
-    (void)state;
     bench_open(
-        &bench, STEPS({SCRIPT_ANSWER, chunked, 0}, {SCRIPT_ANSWER, ok, 0}), 2);
-    assert_int_equal(send_once(&bench, "POST", "b"), TW_OK);
-    assert_int_equal(bench.answer.status, 409);
-    assert_true(slice_is(http_answer_field(&bench.answer, "x-ms-error-code"),
+        bench, STEPS({SCRIPT_ANSWER, chunked, 0}, {SCRIPT_ANSWER, ok, 0}), 2);
+    assert_int_equal(send_once(bench, "POST", "b"), TW_OK);
+    assert_int_equal(bench->answer.status, 409);
+    assert_true(slice_is(http_answer_field(&bench->answer, "x-ms-error-code"),
         "EntityAlreadyExists"));
-    assert_int_equal(http_answer_field(&bench.answer, "X").len, 0);
-    assert_string_equal(buf_text(&bench.answer.body), "hello");
-    assert_int_equal(send_once(&bench, "GET", NULL), TW_OK);
-    assert_int_equal(bench.answer.status, 200);
+    assert_int_equal(http_answer_field(&bench->answer, "X").len, 0);
+    assert_string_equal(buf_text(&bench->answer.body), "hello");
+    assert_int_equal(send_once(bench, "GET", NULL), TW_OK);
+    assert_int_equal(bench->answer.status, 200);
     assert_int_equal(
-        http_answer_field(&bench.answer, "x-ms-error-code").len, 0);
-    assert_string_equal(buf_text(&bench.answer.body), "hello");
-    bench_end(&bench, 2);
-    bench_done(&bench);
+        http_answer_field(&bench->answer, "x-ms-error-code").len, 0);
+    assert_string_equal(buf_text(&bench->answer.body), "hello");
+    bench_end(bench, 2);
 }
 
 /* An answer came twice: the second copy is read where the next request's is
  * due, and every answer after it would be one too late. */
-static void answer_to_another_request_is_none(void **state)
+WIRE_TEST(answer_to_another_request_is_none)
 {
     static const char others[] = "HTTP/1.1 200 OK\r\nx-id: other\r\n"
                                  "Content-Length: 5\r\n\r\nhello";
     static const char mine[] = "HTTP/1.1 200 OK\r\nx-id: mine\r\n"
                                "Content-Length: 5\r\n\r\nhello";
-    struct bench bench;
 
-    (void)state;
-    bench_open(&bench,
+    bench_open(bench,
         STEPS({SCRIPT_ANSWER, mine, 0}, {SCRIPT_ANSWER, others, 0},
             {SCRIPT_ANSWER, mine, 0}),
         3);
-    assert_int_equal(send_once(&bench, "POST", "b"), TW_OK);
-    assert_int_equal(send_once(&bench, "POST", "b"), TW_UNKNOWN);
+    assert_int_equal(send_once(bench, "POST", "b"), TW_OK);
+    assert_int_equal(send_once(bench, "POST", "b"), TW_UNKNOWN);
     assert_non_null(
-        strstr(bench.err.text, "the answer belongs to another request"));
-    assert_int_equal(send_once(&bench, "POST", "b"), TW_OK);
-    bench_end(&bench, 3);
-    assert_int_equal(http_script_connections(bench.script), 2);
-    bench_done(&bench);
+        strstr(bench->err.text, "the answer belongs to another request"));
+    assert_int_equal(send_once(bench, "POST", "b"), TW_OK);
+    bench_end(bench, 3);
+    assert_int_equal(http_script_connections(bench->script), 2);
 }
 
 /* libcurl quotes the proxy's address, password and all. */
-static void the_proxy_s_password_is_not_shown(void **state)
+TEST(the_proxy_s_password_is_not_shown)
 {
     static const char *const proxies[] = {"http://user:secret word@127.0.0.1:1",
         "odd://user:secret@127.0.0.1:1", "http://user:secret@127.0.0.1:x"};
 
-    (void)state;
     for (size_t i = 0; i < sizeof(proxies) / sizeof(proxies[0]); i++) {
         struct http_request request = {.method = "GET",
             .url = "http://a.test/",
@@ -264,11 +250,10 @@ static void the_proxy_s_password_is_not_shown(void **state)
 }
 
 /* What is dropped may be the continuation of a page. */
-static void answer_whose_fields_are_not_all_kept_is_none(void **state)
+TEST(answer_whose_fields_are_not_all_kept_is_none)
 {
     struct buf text;
 
-    (void)state;
     check_outcome((struct script_step){SCRIPT_LAST,
                       "HTTP/1.1 200 OK\r\nA: 1\r\nB:\r\n 2\r\n"
                       "Content-Length: 5\r\n\r\nhello",
@@ -284,38 +269,32 @@ static void answer_whose_fields_are_not_all_kept_is_none(void **state)
     buf_done(&text);
 }
 
-static void redirect_is_an_answer_and_not_followed(void **state)
+WIRE_TEST(redirect_is_an_answer_and_not_followed)
 {
-    struct bench bench;
-
-    (void)state;
-    bench_open(&bench,
+    bench_open(bench,
         STEPS({SCRIPT_ANSWER,
             "HTTP/1.1 302 Found\r\nLocation: /x\r\nContent-Length: 0\r\n\r\n",
             0}),
         1);
-    assert_int_equal(send_once(&bench, "GET", NULL), TW_OK);
-    assert_int_equal(bench.answer.status, 302);
-    bench_end(&bench, 1);
-    bench_done(&bench);
+    assert_int_equal(send_once(bench, "GET", NULL), TW_OK);
+    assert_int_equal(bench->answer.status, 302);
+    bench_end(bench, 1);
 }
 
-static void reset_or_close_before_an_answer_is_unknown(void **state)
+TEST(reset_or_close_before_an_answer_is_unknown)
 {
-    (void)state;
     check_outcome(
         (struct script_step){SCRIPT_RESET, NULL, 0}, TW_UNKNOWN, "sent to");
     check_outcome(
         (struct script_step){SCRIPT_LAST, NULL, 0}, TW_UNKNOWN, "sent to");
 }
 
-static void answer_cut_off_anywhere_is_unknown(void **state)
+TEST(answer_cut_off_anywhere_is_unknown)
 {
     static const char chunked[] =
         "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
         "3\r\nhel\r\n2\r\nlo\r\n0\r\n\r\n";
 
-    (void)state;
     for (size_t len = 1; len < strlen(ok); len += 7)
         check_outcome(
             (struct script_step){SCRIPT_LAST, ok, len}, TW_UNKNOWN, "sent to");
@@ -325,9 +304,8 @@ static void answer_cut_off_anywhere_is_unknown(void **state)
             TW_UNKNOWN, "sent to");
 }
 
-static void garbage_is_unknown(void **state)
+TEST(garbage_is_unknown)
 {
-    (void)state;
     check_outcome((struct script_step){SCRIPT_LAST, "garbage\r\n\r\n", 0},
         TW_UNKNOWN, "sent to");
     check_outcome((struct script_step){SCRIPT_LAST, "\x16\x03\x01\x02", 0},
@@ -335,12 +313,11 @@ static void garbage_is_unknown(void **state)
 }
 
 /* libcurl would send again over a new connection. */
-static void dead_kept_connection_is_one_request(void **state)
+TEST(dead_kept_connection_is_one_request)
 {
     static const char *const methods[] = {"GET", "POST", "PUT", "DELETE"};
     static const enum script_act deaths[] = {SCRIPT_LAST, SCRIPT_RESET};
 
-    (void)state;
     for (size_t i = 0; i < 8; i++) {
         const struct script_step steps[] = {
             {SCRIPT_ANSWER, ok, 0},
@@ -360,25 +337,22 @@ static void dead_kept_connection_is_one_request(void **state)
 }
 
 /* ... and the one after it goes over a new connection. */
-static void dead_connection_is_not_used_again(void **state)
+WIRE_TEST(dead_connection_is_not_used_again)
 {
     const struct script_step steps[] = {
         {SCRIPT_ANSWER, ok, 0},
         {SCRIPT_LAST, NULL, 0},
         {SCRIPT_ANSWER, ok, 0},
     };
-    struct bench bench;
 
-    (void)state;
-    bench_open(&bench, steps, 3);
-    assert_int_equal(send_once(&bench, "POST", "b"), TW_OK);
-    assert_int_equal(send_once(&bench, "POST", "b"), TW_UNKNOWN);
-    assert_int_equal(send_once(&bench, "POST", "b"), TW_OK);
-    bench_end(&bench, 3);
-    bench_done(&bench);
+    bench_open(bench, steps, 3);
+    assert_int_equal(send_once(bench, "POST", "b"), TW_OK);
+    assert_int_equal(send_once(bench, "POST", "b"), TW_UNKNOWN);
+    assert_int_equal(send_once(bench, "POST", "b"), TW_OK);
+    bench_end(bench, 3);
 }
 
-static void unreachable_is_not_sent(void **state)
+TEST(unreachable_is_not_sent)
 {
     struct sockaddr_in address = {.sin_family = AF_INET};
     socklen_t len = sizeof(address);
@@ -386,7 +360,6 @@ static void unreachable_is_not_sent(void **state)
     char expected[128];
     struct bench bench;
 
-    (void)state;
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     assert_int_equal(bind(taken, (struct sockaddr *)&address, len), 0);
     getsockname(taken, (struct sockaddr *)&address, &len);
@@ -406,11 +379,10 @@ static void unreachable_is_not_sent(void **state)
 }
 
 /* Its first flight is no request: it has no empty line. */
-static void failed_tls_is_not_sent(void **state)
+TEST(failed_tls_is_not_sent)
 {
     struct bench bench;
 
-    (void)state;
     bench_open(&bench, NULL, 0);
     /* The listener is up, but its thread will wait for an empty line until
      * the client has given up. */
@@ -426,62 +398,53 @@ static void failed_tls_is_not_sent(void **state)
     bench_done(&bench);
 }
 
-static void closed_deadline_stops_the_last_moment(void **state)
+WIRE_TEST(closed_deadline_stops_the_last_moment)
 {
-    struct bench bench;
     struct deadline deadline;
 
-    (void)state;
     deadline_init(&deadline, PLATFORM_NEVER, 5000);
     deadline_close(&deadline);
-    bench_open(&bench, NULL, 0);
-    assert_int_equal(send_in_time(&bench, "POST", "b", &deadline), TW_STOPPED);
-    assert_int_equal(bench.answer.sent_ms, 0);
-    bench_end(&bench, 0);
-    bench_done(&bench);
+    bench_open(bench, NULL, 0);
+    assert_int_equal(send_in_time(bench, "POST", "b", &deadline), TW_STOPPED);
+    assert_int_equal(bench->answer.sent_ms, 0);
+    bench_end(bench, 0);
 }
 
-static void silence_is_unknown_after_the_deadline(void **state)
+WIRE_TEST(silence_is_unknown_after_the_deadline)
 {
-    struct bench bench;
     struct deadline deadline;
     int64_t begun_ms = platform_boot_ms();
 
-    (void)state;
     deadline_init(&deadline, PLATFORM_NEVER, DEADLINE_REQUEST_MIN_MS);
-    bench_open(&bench, STEPS({SCRIPT_SILENT, NULL, 0}), 1);
-    assert_int_equal(send_in_time(&bench, "POST", "b", &deadline), TW_UNKNOWN);
-    assert_non_null(strstr(bench.err.text, "no answer came in time"));
+    bench_open(bench, STEPS({SCRIPT_SILENT, NULL, 0}), 1);
+    assert_int_equal(send_in_time(bench, "POST", "b", &deadline), TW_UNKNOWN);
+    assert_non_null(strstr(bench->err.text, "no answer came in time"));
     assert_in_range(platform_boot_ms() - begun_ms,
         DEADLINE_REQUEST_MIN_MS - 100,
         LONG_MS); /* libcurl's millisecond begins before ours */
-    bench_end(&bench, 1);
-    bench_done(&bench);
+    bench_end(bench, 1);
 }
 
-static void trailers_are_no_header_fields(void **state)
+WIRE_TEST(trailers_are_no_header_fields)
 {
     static const char chunked[] =
         "HTTP/1.1 200 OK\r\nX-Id: mine\r\nTransfer-Encoding: chunked\r\n\r\n"
         "5\r\nhello\r\n0\r\nHTTP/1.1 404 Gone: x\r\nX-Id: other\r\n"
         "Content-Length: 7\r\nx-ms-continuation-NextPartitionKey: a\r\n\r\n";
-    struct bench bench;
 
-    (void)state;
     bench_open(
-        &bench, STEPS({SCRIPT_ANSWER, chunked, 0}, {SCRIPT_ANSWER, ok, 0}), 2);
-    assert_int_equal(send_once(&bench, "GET", NULL), TW_OK);
-    assert_int_equal(bench.answer.status, 200);
-    assert_int_equal(bench.answer.field_count, 2);
-    assert_true(slice_is(http_answer_field(&bench.answer, "x-id"), "mine"));
-    assert_string_equal(buf_text(&bench.answer.body), "hello");
-    assert_int_equal(send_once(&bench, "GET", NULL), TW_OK);
-    bench_end(&bench, 2);
-    bench_done(&bench);
+        bench, STEPS({SCRIPT_ANSWER, chunked, 0}, {SCRIPT_ANSWER, ok, 0}), 2);
+    assert_int_equal(send_once(bench, "GET", NULL), TW_OK);
+    assert_int_equal(bench->answer.status, 200);
+    assert_int_equal(bench->answer.field_count, 2);
+    assert_true(slice_is(http_answer_field(&bench->answer, "x-id"), "mine"));
+    assert_string_equal(buf_text(&bench->answer.body), "hello");
+    assert_int_equal(send_once(bench, "GET", NULL), TW_OK);
+    bench_end(bench, 2);
 }
 
 /* What two readers end in different places, a proxy and we may. */
-static void answer_whose_length_is_in_doubt_is_unknown(void **state)
+TEST(answer_whose_length_is_in_doubt_is_unknown)
 {
     static const struct {
         const char *fields, *says;
@@ -494,7 +457,6 @@ static void answer_whose_length_is_in_doubt_is_unknown(void **state)
         {"Content-Length: 5\r\nTransfer-Encoding: chunked\r\n", "both"},
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         char text[256];
 
@@ -521,13 +483,12 @@ int getaddrinfo(const char *name, const char *service,
     return real(name, service, hints, ret);
 }
 
-static void a_name_server_that_is_silent_holds_up_nothing(void **state)
+TEST(a_name_server_that_is_silent_holds_up_nothing)
 {
     int64_t begun_ms = platform_boot_ms();
     struct bench bench;
     struct deadline deadline;
 
-    (void)state;
     deadline_init(&deadline, PLATFORM_NEVER, DEADLINE_REQUEST_MIN_MS);
     bench_open(&bench, NULL, 0);
     snprintf(bench.url, sizeof(bench.url), "http://silent.example/");
@@ -538,36 +499,32 @@ static void a_name_server_that_is_silent_holds_up_nothing(void **state)
 }
 
 /* What comes of it is not known: it was sent. */
-static void a_request_is_given_up_when_its_caller_wants_it(void **state)
+WIRE_TEST(a_request_is_given_up_when_its_caller_wants_it)
 {
-    struct bench bench;
     struct buf half;
 
-    (void)state;
     buf_init(&half, 1024 * 1024);
     buf_add_text(&half, "HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n");
     for (int i = 0; i < 50000; i++)
         buf_add_char(&half, 'x');
-    bench_open(&bench,
+    bench_open(bench,
         STEPS({SCRIPT_ANSWER, buf_text(&half), 0}, {SCRIPT_SILENT, NULL, 0}),
         2);
-    bench.max_answer_bytes = 1000000;
-    bench.asks_at_most = 3;
-    assert_int_equal(send_once(&bench, "POST", "b"), TW_UNKNOWN);
-    assert_non_null(strstr(bench.err.text, "nothing responds there"));
-    assert_true(bench.answer.sent_ms > 0);
-    assert_int_equal(bench.asks, 3);
-    assert_int_equal(bench.comes, 1);
-    bench_end(&bench, 1);
-    bench_done(&bench);
+    bench->max_answer_bytes = 1000000;
+    bench->asks_at_most = 3;
+    assert_int_equal(send_once(bench, "POST", "b"), TW_UNKNOWN);
+    assert_non_null(strstr(bench->err.text, "nothing responds there"));
+    assert_true(bench->answer.sent_ms > 0);
+    assert_int_equal(bench->asks, 3);
+    assert_int_equal(bench->comes, 1);
+    bench_end(bench, 1);
     buf_done(&half);
 }
 
-static void a_request_is_given_up_before_it_is_sent(void **state)
+TEST(a_request_is_given_up_before_it_is_sent)
 {
     struct bench bench;
 
-    (void)state;
     bench_open(&bench, NULL, 0);
     snprintf(bench.url, sizeof(bench.url), "http://silent.example/");
     bench.asks_at_most = 1;
@@ -587,12 +544,11 @@ static void ask_soon(void *arg)
 
 /* The service's time would be 35 s. Last words have a little time, and then
  * there is none; a machine that stood still may have lost them theirs. */
-static void a_stop_gives_up_what_is_under_way(void **state)
+TEST(a_stop_gives_up_what_is_under_way)
 {
     static const char *const begun[] = {
         NULL, "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhello"};
 
-    (void)state;
     for (size_t i = 0; i < 2; i++) {
         const struct script_step steps[] = {{SCRIPT_ANSWER, begun[i], 0},
             {SCRIPT_SILENT, NULL, 0}, {SCRIPT_SILENT, NULL, 0}};
@@ -624,11 +580,10 @@ static void a_stop_gives_up_what_is_under_way(void **state)
 }
 
 /* No request outlasts a signal by more than a service manager waits. */
-static void a_stop_sets_when_requests_end(void **state)
+TEST(a_stop_sets_when_requests_end)
 {
     int64_t begun_ms = platform_boot_ms(), asked_ms;
 
-    (void)state;
     assert_true(stop_until_ms(begun_ms) == PLATFORM_NEVER);
     assert_true(stop_end_ms() == PLATFORM_NEVER);
     stop_ask();
@@ -640,11 +595,10 @@ static void a_stop_sets_when_requests_end(void **state)
     stop_forget();
 }
 
-static void answers_are_bounded(void **state)
+TEST(answers_are_bounded)
 {
     struct buf text;
 
-    (void)state;
     buf_init(&text, 1024 * 1024);
     buf_add_text(&text, "HTTP/1.1 200 OK\r\nContent-Length: 1001\r\n\r\n");
     for (int i = 0; i < 1001; i++)
@@ -678,55 +632,19 @@ static void send_many(void *arg)
     http_answer_done(&own.answer);
 }
 
-static void several_threads_may_send(void **state)
+WIRE_TEST(several_threads_may_send)
 {
     static const char last[] = "HTTP/1.1 200 OK\r\nConnection: close\r\n"
                                "Content-Length: 0\r\n\r\n";
     struct script_step steps[THREADS * PER_THREAD];
     struct platform_thread threads[THREADS];
-    struct bench bench;
 
-    (void)state;
     for (size_t i = 0; i < THREADS * PER_THREAD; i++)
         steps[i] = (struct script_step){SCRIPT_LAST, last, 0};
-    bench_open(&bench, steps, THREADS * PER_THREAD);
+    bench_open(bench, steps, THREADS * PER_THREAD);
     for (size_t i = 0; i < THREADS; i++)
-        platform_start(&threads[i], "sender", send_many, &bench);
+        platform_start(&threads[i], "sender", send_many, bench);
     for (size_t i = 0; i < THREADS; i++)
         platform_join(&threads[i]);
-    bench_end(&bench, THREADS * PER_THREAD);
-    bench_done(&bench);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(request_leaves_as_it_is_described),
-        cmocka_unit_test(large_body_is_sent_without_asking_first),
-        cmocka_unit_test(answer_is_read_whole),
-        cmocka_unit_test(answer_to_another_request_is_none),
-        cmocka_unit_test(answer_whose_fields_are_not_all_kept_is_none),
-        cmocka_unit_test(the_proxy_s_password_is_not_shown),
-        cmocka_unit_test(redirect_is_an_answer_and_not_followed),
-        cmocka_unit_test(reset_or_close_before_an_answer_is_unknown),
-        cmocka_unit_test(answer_cut_off_anywhere_is_unknown),
-        cmocka_unit_test(garbage_is_unknown),
-        cmocka_unit_test(dead_kept_connection_is_one_request),
-        cmocka_unit_test(dead_connection_is_not_used_again),
-        cmocka_unit_test(unreachable_is_not_sent),
-        cmocka_unit_test(failed_tls_is_not_sent),
-        cmocka_unit_test(closed_deadline_stops_the_last_moment),
-        cmocka_unit_test(silence_is_unknown_after_the_deadline),
-        cmocka_unit_test(trailers_are_no_header_fields),
-        cmocka_unit_test(answer_whose_length_is_in_doubt_is_unknown),
-        cmocka_unit_test(a_name_server_that_is_silent_holds_up_nothing),
-        cmocka_unit_test(a_request_is_given_up_when_its_caller_wants_it),
-        cmocka_unit_test(a_request_is_given_up_before_it_is_sent),
-        cmocka_unit_test(a_stop_gives_up_what_is_under_way),
-        cmocka_unit_test(a_stop_sets_when_requests_end),
-        cmocka_unit_test(answers_are_bounded),
-        cmocka_unit_test(several_threads_may_send),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    bench_end(bench, THREADS * PER_THREAD);
 }

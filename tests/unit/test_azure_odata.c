@@ -1,13 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* The table service's URLs and queries to the byte; its pages and errors. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "tests/support/test.h"
 #include "worker/store/azure/odata.h"
 
 static const char *written(struct buf *buf)
@@ -16,11 +11,10 @@ static const char *written(struct buf *buf)
     return buf_text(buf);
 }
 
-static void entity_path_doubles_quotes_and_encodes(void **state)
+TEST(entity_path_doubles_quotes_and_encodes)
 {
     struct buf path;
 
-    (void)state;
     buf_init(&path, 4096);
     odata_add_entity_path(&path, "mytable", slice_of("o'brien x"),
         slice_of("r\xc3\xa9"
@@ -48,16 +42,14 @@ static void check_query(
     buf_done(&buf);
 }
 
-static void plain_scan_has_top_alone(void **state)
+TEST(plain_scan_has_top_alone)
 {
-    (void)state;
     check_query(
         &(struct scan_request){.table = "T", .top = 1000}, "", "$top=1000");
 }
 
-static void exact_keys_are_compared_with_eq(void **state)
+TEST(exact_keys_are_compared_with_eq)
 {
-    (void)state;
     check_query(
         &(struct scan_request){
             .partition_key = key_range_exact(slice_of("it's")),
@@ -69,9 +61,8 @@ static void exact_keys_are_compared_with_eq(void **state)
         "%27%27&$top=1");
 }
 
-static void ranges_and_filter_are_joined(void **state)
+TEST(ranges_and_filter_are_joined)
 {
-    (void)state;
     check_query(
         &(struct scan_request){
             .partition_key = {.has_from = true,
@@ -90,20 +81,18 @@ static void ranges_and_filter_are_joined(void **state)
         "%202%29&$top=7");
 }
 
-static void filter_alone_stands_as_it_is(void **state)
+TEST(filter_alone_stands_as_it_is)
 {
-    (void)state;
     check_query(&(struct scan_request){.filter = slice_of("N eq 1 or N eq 2"),
                     .top = 7},
         "N eq 1 or N eq 2", "$filter=N%20eq%201%20or%20N%20eq%202&$top=7");
 }
 
-static void both_keys_are_always_selected(void **state)
+TEST(both_keys_are_always_selected)
 {
     const struct slice names[] = {
         slice_of("RowKey"), slice_of("N"), slice_of("\xc3\xa4")};
 
-    (void)state;
     check_query(
         &(struct scan_request){.select = names, .select_count = 3, .top = 9},
         "", "$select=PartitionKey%2CRowKey%2CN%2C%C3%A4&$top=9");
@@ -112,7 +101,7 @@ static void both_keys_are_always_selected(void **state)
         "", "$select=PartitionKey%2CRowKey&$top=9");
 }
 
-static void only_the_continuation_that_came_goes_back(void **state)
+TEST(only_the_continuation_that_came_goes_back)
 {
     struct scan_request request = {
         .top = 2,
@@ -122,7 +111,6 @@ static void only_the_continuation_that_came_goes_back(void **state)
     };
     struct buf buf;
 
-    (void)state;
     check_query(&request, "",
         "$top=2&NextPartitionKey=1%218%21U21pdGg-&NextRowKey=1%214%21a%2B%2F"
         "%3D");
@@ -150,12 +138,11 @@ static const char sample_page[] =
     "\"L\":\"7\"},{\"odata.etag\":\"e2\",\"PartitionKey\":\"p\",\"RowKey\":"
     "\"\\\\\"}]}";
 
-static void page_is_read_entity_by_entity(void **state)
+TEST(page_is_read_entity_by_entity)
 {
     struct page page;
     struct err err = {""};
 
-    (void)state;
     page_init(&page);
     assert_int_equal(
         odata_page(slice_of(sample_page), true, &page, &err), TW_OK);
@@ -170,14 +157,13 @@ static void page_is_read_entity_by_entity(void **state)
     page_done(&page);
 }
 
-static void value_may_stand_first_and_be_empty(void **state)
+TEST(value_may_stand_first_and_be_empty)
 {
     static const char *const bodies[] = {
         "{\"value\":[],\"odata.metadata\":\"m\"}\r\n",
         " { \"x\" : {\"a\":[1,{}]} , \"value\" : [ ] } ",
     };
 
-    (void)state;
     for (size_t i = 0; i < 2; i++) {
         struct page page;
         struct err err = {""};
@@ -190,13 +176,12 @@ static void value_may_stand_first_and_be_empty(void **state)
     }
 }
 
-static void page_of_a_thousand_is_read_whole(void **state)
+TEST(page_of_a_thousand_is_read_whole)
 {
     struct page page;
     struct err err;
     struct buf body;
 
-    (void)state;
     page_init(&page);
     buf_init(&body, 1024 * 1024);
     buf_add_text(&body, "{\"value\":[");
@@ -212,11 +197,10 @@ static void page_of_a_thousand_is_read_whole(void **state)
     page_done(&page);
 }
 
-static void page_cut_off_anywhere_is_no_page(void **state)
+TEST(page_cut_off_anywhere_is_no_page)
 {
     size_t whole = strlen(sample_page);
 
-    (void)state;
     for (size_t len = 0; len < whole; len++) {
         struct page page;
         struct err err = {""};
@@ -231,7 +215,7 @@ static void page_cut_off_anywhere_is_no_page(void **state)
     }
 }
 
-static void other_bodies_are_no_page(void **state)
+TEST(other_bodies_are_no_page)
 {
     static const char *const bodies[] = {
         "<html><body>200 OK</body></html>",
@@ -254,7 +238,6 @@ static void other_bodies_are_no_page(void **state)
         "{\"a\"",
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof(bodies) / sizeof(bodies[0]); i++) {
         struct page page;
         struct err err = {""};
@@ -268,7 +251,7 @@ static void other_bodies_are_no_page(void **state)
 
 /* A portal in between answers with JSON of its own: that says nothing about
  * what is stored, and must not make a run fail for good. */
-static void what_has_not_both_keys_is_no_entity(void **state)
+TEST(what_has_not_both_keys_is_no_entity)
 {
     static const char *const others[] = {
         "{}",
@@ -277,7 +260,6 @@ static void what_has_not_both_keys_is_no_entity(void **state)
         "{\"error\":{\"PartitionKey\":1,\"RowKey\":2}}",
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
         struct page page;
         struct err err = {""};
@@ -295,7 +277,7 @@ static void what_has_not_both_keys_is_no_entity(void **state)
     }
 }
 
-static void entity_that_makes_no_sense_is_invalid(void **state)
+TEST(entity_that_makes_no_sense_is_invalid)
 {
     static const char *const entities[] = {
         "{\"PartitionKey\":\"p\",\"RowKey\":5}",
@@ -304,7 +286,6 @@ static void entity_that_makes_no_sense_is_invalid(void **state)
         "{\"PartitionKey\":\"p\",\"RowKey\":\"r\",\"N\":99999999999}",
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof(entities) / sizeof(entities[0]); i++) {
         struct page page;
         struct err err = {""};
@@ -324,7 +305,7 @@ static void entity_that_makes_no_sense_is_invalid(void **state)
 }
 
 /* What was cut off says nothing of an entity that came before the cut. */
-static void page_cut_off_behind_a_bad_entity_is_no_page(void **state)
+TEST(page_cut_off_behind_a_bad_entity_is_no_page)
 {
     static const char body[] = "{\"value\":[{\"PartitionKey\":\"p\",\"RowKey\":"
                                "\"r\",\"N\":99999999999}"
@@ -332,7 +313,6 @@ static void page_cut_off_behind_a_bad_entity_is_no_page(void **state)
                                "\"S\":\"]}]}\\\"\"}],\"x\":{}}";
     size_t whole = sizeof(body) - 1;
 
-    (void)state;
     for (size_t len = 0; len <= whole; len++) {
         struct page page;
         struct err err = {""};
@@ -350,7 +330,7 @@ static void page_cut_off_behind_a_bad_entity_is_no_page(void **state)
 }
 
 /* Its place is counted from the beginning of the body. */
-static void trouble_in_a_page_is_named_with_its_place(void **state)
+TEST(trouble_in_a_page_is_named_with_its_place)
 {
     static const struct {
         const char *body, *place;
@@ -363,7 +343,6 @@ static void trouble_in_a_page_is_named_with_its_place(void **state)
         {"{\"a\":1,\"value\":5}", "invalid at byte 15"},
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         struct page page;
         struct err err = {""};
@@ -377,12 +356,11 @@ static void trouble_in_a_page_is_named_with_its_place(void **state)
     }
 }
 
-static void tables_are_listed_by_name(void **state)
+TEST(tables_are_listed_by_name)
 {
     struct page page;
     struct err err;
 
-    (void)state;
     page_init(&page);
     assert_int_equal(
         odata_tables(slice_of("{\"value\":[{\"TableName\":\"Blogs\"},"
@@ -408,12 +386,11 @@ static void tables_are_listed_by_name(void **state)
     page_done(&page);
 }
 
-static void entity_is_read_alone(void **state)
+TEST(entity_is_read_alone)
 {
     struct page page;
     struct err err;
 
-    (void)state;
     page_init(&page);
     assert_int_equal(
         odata_entity(slice_of("{\"PartitionKey\":\"p\",\"RowKey\":\"\"}\r\n"),
@@ -432,12 +409,11 @@ static void entity_is_read_alone(void **state)
     page_done(&page);
 }
 
-static void blanks_and_nul_bytes_end_nothing(void **state)
+TEST(blanks_and_nul_bytes_end_nothing)
 {
     struct page page;
     struct err err;
 
-    (void)state;
     page_init(&page);
     assert_int_equal(
         odata_page((struct slice){"{\"value\":[]}\0", 13}, true, &page, &err),
@@ -448,25 +424,23 @@ static void blanks_and_nul_bytes_end_nothing(void **state)
     page_done(&page);
 }
 
-static void keys_among_what_is_selected_are_not_selected_twice(void **state)
+TEST(keys_among_what_is_selected_are_not_selected_twice)
 {
     static const struct slice names[] = {
         {"RowKey", 6}, {"N", 1}, {"PartitionKey", 12}};
 
-    (void)state;
     check_query(
         &(struct scan_request){
             .table = "T", .top = 5, .select = names, .select_count = 3},
         "", "$select=PartitionKey%2CRowKey%2CN&$top=5");
 }
 
-static void a_filter_that_is_too_long_overflows(void **state)
+TEST(a_filter_that_is_too_long_overflows)
 {
     struct scan_request request = {.table = "T", .top = 5};
     char *filter = test_malloc(300001);
     struct buf query;
 
-    (void)state;
     memset(filter, 'x', 300000);
     filter[300000] = '\0';
     request.filter = slice_of(filter);
@@ -477,21 +451,19 @@ static void a_filter_that_is_too_long_overflows(void **state)
     test_free(filter);
 }
 
-static void a_continuation_names_an_empty_partition_key_too(void **state)
+TEST(a_continuation_names_an_empty_partition_key_too)
 {
-    (void)state;
     check_query(&(struct scan_request){.table = "T",
                     .top = 5,
                     .from = {.more = true, .row_key = {"r", 1}}},
         "", "$top=5&NextPartitionKey=&NextRowKey=r");
 }
 
-static void error_has_code_and_message(void **state)
+TEST(error_has_code_and_message)
 {
     struct slice code = {NULL, 0}, message = {NULL, 0};
     struct arena arena;
 
-    (void)state;
     arena_init(&arena);
     assert_true(odata_error(
         slice_of("{\"odata.error\":{\"code\":\"TableNotFound\",\"message\":"
@@ -533,45 +505,12 @@ static enum tw_err read_many(int count, int beside, struct err *err)
     return code;
 }
 
-static void a_page_has_a_thousand_entities_and_little_beside(void **state)
+TEST(a_page_has_a_thousand_entities_and_little_beside)
 {
     struct err err;
 
-    (void)state;
     assert_int_equal(read_many(PAGE_MAX_ENTITIES, 32, &err), TW_OK);
     assert_int_equal(read_many(PAGE_MAX_ENTITIES + 1, 0, &err), TW_UNKNOWN);
     assert_non_null(strstr(err.text, "more than 1000"));
     assert_int_equal(read_many(1, 33, &err), TW_UNKNOWN);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(entity_path_doubles_quotes_and_encodes),
-        cmocka_unit_test(plain_scan_has_top_alone),
-        cmocka_unit_test(exact_keys_are_compared_with_eq),
-        cmocka_unit_test(ranges_and_filter_are_joined),
-        cmocka_unit_test(filter_alone_stands_as_it_is),
-        cmocka_unit_test(both_keys_are_always_selected),
-        cmocka_unit_test(only_the_continuation_that_came_goes_back),
-        cmocka_unit_test(page_is_read_entity_by_entity),
-        cmocka_unit_test(value_may_stand_first_and_be_empty),
-        cmocka_unit_test(page_of_a_thousand_is_read_whole),
-        cmocka_unit_test(page_cut_off_anywhere_is_no_page),
-        cmocka_unit_test(other_bodies_are_no_page),
-        cmocka_unit_test(what_has_not_both_keys_is_no_entity),
-        cmocka_unit_test(entity_that_makes_no_sense_is_invalid),
-        cmocka_unit_test(page_cut_off_behind_a_bad_entity_is_no_page),
-        cmocka_unit_test(trouble_in_a_page_is_named_with_its_place),
-        cmocka_unit_test(tables_are_listed_by_name),
-        cmocka_unit_test(entity_is_read_alone),
-        cmocka_unit_test(error_has_code_and_message),
-        cmocka_unit_test(blanks_and_nul_bytes_end_nothing),
-        cmocka_unit_test(keys_among_what_is_selected_are_not_selected_twice),
-        cmocka_unit_test(a_filter_that_is_too_long_overflows),
-        cmocka_unit_test(a_continuation_names_an_empty_partition_key_too),
-        cmocka_unit_test(a_page_has_a_thousand_entities_and_little_beside),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

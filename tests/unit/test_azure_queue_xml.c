@@ -1,15 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* Queue XML: the body of a message to the byte, answers, errors, and what
  * must not be read. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "tests/support/test.h"
 #include "worker/base/text.h"
 #include "worker/store/azure/queue_xml.h"
 
@@ -35,12 +30,11 @@ static void check_body(const char *text, const char *expected)
     buf_done(&body);
 }
 
-static void message_is_written_to_the_byte(void **state)
+TEST(message_is_written_to_the_byte)
 {
     static const char hello[] =
         "<QueueMessage><MessageText>hello</MessageText></QueueMessage>";
 
-    (void)state;
     assert_int_equal(strlen(hello), 61);
     check_body("hello", hello);
     check_body("", "<QueueMessage><MessageText></MessageText></QueueMessage>");
@@ -61,12 +55,11 @@ static enum tw_err read(const char *body, struct messages *messages)
     return code;
 }
 
-static void messages_are_read_by_name_in_any_order(void **state)
+TEST(messages_are_read_by_name_in_any_order)
 {
     struct messages messages;
     const struct message *first = &messages.list[0];
 
-    (void)state;
     messages_init(&messages);
     assert_int_equal(
         read(BOM "<?xml version=\"1.0\" encoding=\"utf-8\"?>\n"
@@ -106,11 +99,10 @@ static void add_message(struct buf *body, int number)
         number);
 }
 
-static void at_most_32_messages_are_taken(void **state)
+TEST(at_most_32_messages_are_taken)
 {
     struct messages messages;
 
-    (void)state;
     messages_init(&messages);
     for (int count = 32; count <= 33; count++) {
         struct buf body;
@@ -127,7 +119,7 @@ static void at_most_32_messages_are_taken(void **state)
     messages_done(&messages);
 }
 
-static void other_bodies_are_refused(void **state)
+TEST(other_bodies_are_refused)
 {
     static const char *const bodies[] = {
         "",
@@ -154,7 +146,6 @@ static void other_bodies_are_refused(void **state)
     };
     struct messages messages;
 
-    (void)state;
     messages_init(&messages);
     for (size_t i = 0; i < sizeof(bodies) / sizeof(bodies[0]); i++)
         if (read(bodies[i], &messages) != TW_INVALID)
@@ -163,12 +154,11 @@ static void other_bodies_are_refused(void **state)
 }
 
 /* Longer than any that the service makes: there is no place for it. */
-static void overlong_ids_and_receipts_are_refused(void **state)
+TEST(overlong_ids_and_receipts_are_refused)
 {
     char text[300] = "", body[1000];
     struct messages messages;
 
-    (void)state;
     messages_init(&messages);
     memset(text, 'r', sizeof(text) - 1);
     snprintf(body, sizeof(body),
@@ -185,7 +175,7 @@ static void overlong_ids_and_receipts_are_refused(void **state)
 }
 
 /* What the entities below would take is a day. */
-static void document_type_is_refused_before_it_is_read(void **state)
+TEST(document_type_is_refused_before_it_is_read)
 {
     static const char body[] =
         "<?xml version=\"1.0\"?><!-- <a> --><!DOCTYPE q [<!ENTITY a "
@@ -204,7 +194,6 @@ static void document_type_is_refused_before_it_is_read(void **state)
     struct arena arena;
     struct err err;
 
-    (void)state;
     messages_init(&messages);
     arena_init(&arena);
     assert_int_equal(
@@ -250,11 +239,10 @@ static void check_most(const char *piece, size_t most, const char *before,
         fail_msg("%s: '%s'", piece, err.text);
 }
 
-static void what_a_body_costs_is_bounded(void **state)
+TEST(what_a_body_costs_is_bounded)
 {
     struct err err;
 
-    (void)state;
     check_most("<a/>", 32766, "", "", "too many tags");
     check_most("<!-- <a> -->", 32766, "", "", "too many tags");
     check_most("<?a <a>?>", 32766, "", "", "too many tags");
@@ -270,13 +258,12 @@ static void what_a_body_costs_is_bounded(void **state)
     assert_non_null(strstr(err.text, "not in UTF-8"));
 }
 
-static void a_message_is_no_larger_than_a_queue_takes(void **state)
+TEST(a_message_is_no_larger_than_a_queue_takes)
 {
     static const char before[] =
         "<QueueMessage><MessageId>1</MessageId>" TIMES "<MessageText>";
     struct err err;
 
-    (void)state;
     assert_int_equal(read_repeated("xxxxxxxx", QUEUE_MAX_MESSAGE_BYTES / 8,
                          before, "</MessageText></QueueMessage>", &err),
         TW_OK);
@@ -287,7 +274,7 @@ static void a_message_is_no_larger_than_a_queue_takes(void **state)
     assert_non_null(strstr(err.text, "larger than 65536"));
 }
 
-static void document_types_and_entities_are_refused(void **state)
+TEST(document_types_and_entities_are_refused)
 {
     static const char *const bodies[] = {
         "<!DOCTYPE QueueMessagesList [<!ENTITY a \"x\">]>"
@@ -304,7 +291,6 @@ static void document_types_and_entities_are_refused(void **state)
     };
     struct messages messages;
 
-    (void)state;
     messages_init(&messages);
     for (size_t i = 0; i < sizeof(bodies) / sizeof(bodies[0]); i++)
         if (read(bodies[i], &messages) != TW_INVALID)
@@ -312,7 +298,7 @@ static void document_types_and_entities_are_refused(void **state)
     messages_done(&messages);
 }
 
-static void errors_are_read_in_every_form(void **state)
+TEST(errors_are_read_in_every_form)
 {
     static const char *const bodies[] = {
         BOM "<?xml version=\"1.0\" encoding=\"utf-8\"?><Error><Code>C1</Code>"
@@ -327,7 +313,6 @@ static void errors_are_read_in_every_form(void **state)
     struct slice code, message;
     struct arena arena;
 
-    (void)state;
     arena_init(&arena);
     for (size_t i = 0; i < 3; i++) {
         assert_true(
@@ -343,18 +328,5 @@ static void errors_are_read_in_every_form(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(message_is_written_to_the_byte),
-        cmocka_unit_test(messages_are_read_by_name_in_any_order),
-        cmocka_unit_test(at_most_32_messages_are_taken),
-        cmocka_unit_test(other_bodies_are_refused),
-        cmocka_unit_test(document_type_is_refused_before_it_is_read),
-        cmocka_unit_test(what_a_body_costs_is_bounded),
-        cmocka_unit_test(a_message_is_no_larger_than_a_queue_takes),
-        cmocka_unit_test(document_types_and_entities_are_refused),
-        cmocka_unit_test(errors_are_read_in_every_form),
-        cmocka_unit_test(overlong_ids_and_receipts_are_refused),
-    };
-
-    return cmocka_run_group_tests(tests, start, NULL);
+    return test_run_all(start, NULL);
 }

@@ -6,17 +6,11 @@
  * "exchanges": [{"response": {"status", "headers", "body" or
  * "body_base64"}}, ...].
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "tests/support/test.h"
 #include "worker/base/crypto.h"
 #include "worker/base/json.h"
 #include "worker/base/mem.h"
@@ -827,21 +821,18 @@ static void check_recordings_of(const char *service)
             check_recording(folder, &recordings[i]);
 }
 
-static void answers_of_the_table_service_are_understood(void **state)
+TEST(answers_of_the_table_service_are_understood)
 {
-    (void)state;
     check_recordings_of("table-");
 }
 
-static void answers_of_the_queue_service_are_understood(void **state)
+TEST(answers_of_the_queue_service_are_understood)
 {
-    (void)state;
     check_recordings_of("queue-");
 }
 
-static void answers_of_cosmos_db_are_understood(void **state)
+TEST(answers_of_cosmos_db_are_understood)
 {
-    (void)state;
     check_recordings_of("cosmos-");
 }
 
@@ -856,13 +847,12 @@ static bool is_listed(struct slice file)
     return false;
 }
 
-static void every_recording_is_listed(void **state)
+TEST(every_recording_is_listed)
 {
     DIR *folder = opendir(folder_or_skip());
     const struct dirent *entry;
     size_t files = 0;
 
-    (void)state;
     assert_non_null(folder);
     while ((entry = readdir(folder)) != NULL) {
         struct slice name = slice_of(entry->d_name);
@@ -886,12 +876,5 @@ static int start(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(answers_of_the_table_service_are_understood),
-        cmocka_unit_test(answers_of_the_queue_service_are_understood),
-        cmocka_unit_test(answers_of_cosmos_db_are_understood),
-        cmocka_unit_test(every_recording_is_listed),
-    };
-
-    return cmocka_run_group_tests(tests, start, NULL);
+    return test_run_all(start, NULL);
 }

@@ -1,14 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* What proves our rights is recognised in what the other side wrote. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "tests/support/test.h"
 #include "worker/store/azure/redact.h"
 
 #define SIGNATURE "xTTIoWBK7u+nSgfft7uKiDmecLL9GEiBUE4qVj03gko="
@@ -22,9 +17,8 @@ static void check(const char *before, const char *expected)
     assert_string_equal(text, expected);
 }
 
-static void pieces_of_a_secret_are_covered(void **state)
+TEST(pieces_of_a_secret_are_covered)
 {
-    (void)state;
     check("", "");
     check("nothing here", "nothing here");
     check(SIGNATURE, "********************************************");
@@ -36,22 +30,20 @@ static void pieces_of_a_secret_are_covered(void **state)
     check("xTTIoWBK7u+nxTTIoWBK7u+n!", "************************!");
 }
 
-static void a_secret_that_is_too_short_covers_nothing(void **state)
+TEST(a_secret_that_is_too_short_covers_nothing)
 {
     char text[] = "abcdefghijklmnop";
 
-    (void)state;
     redact(text, slice_of("abcdefghijk"));
     redact(text, (struct slice){NULL, 0});
     assert_string_equal(text, "abcdefghijklmnop");
 }
 
-static void a_sas_is_covered_as_written_and_as_read(void **state)
+TEST(a_sas_is_covered_as_written_and_as_read)
 {
     static const char *const sas[] = {
         "sv=1&sig=ab%2Fcdefghijklm%3D&se=2", "sig=ab%2Fcdefghijklm%3D"};
 
-    (void)state;
     for (size_t i = 0; i < 2; i++) {
         char text[] = "ab%2Fcdefghijklm%3D ab/cdefghijklm= sv=1&se=2";
 
@@ -63,25 +55,12 @@ static void a_sas_is_covered_as_written_and_as_read(void **state)
     redact_sas((char[]){"text"}, "sv=1");
 }
 
-static void a_secret_follows_the_account_s_name_or_bearer(void **state)
+TEST(a_secret_follows_the_account_s_name_or_bearer)
 {
-    (void)state;
     assert_true(slice_is(
         redact_signature(slice_of("SharedKey acct:" SIGNATURE)), SIGNATURE));
     assert_true(
         slice_is(redact_signature(slice_of("Bearer " SIGNATURE)), SIGNATURE));
     assert_int_equal(redact_signature(slice_of("Basic x")).len, 0);
     assert_int_equal(redact_signature((struct slice){NULL, 0}).len, 0);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(pieces_of_a_secret_are_covered),
-        cmocka_unit_test(a_secret_that_is_too_short_covers_nothing),
-        cmocka_unit_test(a_sas_is_covered_as_written_and_as_read),
-        cmocka_unit_test(a_secret_follows_the_account_s_name_or_bearer),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,12 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Shared Key: the published emulator key over fixed requests, whole. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
+#include "tests/support/test.h"
 #include "worker/store/azure/sign.h"
 
 #define ACCOUNT "devstoreaccount1"
@@ -73,28 +67,25 @@ static void check_vector(const struct vector *vector)
     crypto_hmac_key_free(key);
 }
 
-static void table_get_is_signed_over_77_bytes(void **state)
+TEST(table_get_is_signed_over_77_bytes)
 {
     const char *string = "GET\n\n\n" DATE "\n" RESOURCE "/Tables";
 
-    (void)state;
     assert_int_equal(strlen(string), 77);
     check_vector(&(struct vector){SIGN_TABLE, "GET", "/" ACCOUNT "/Tables", "",
         "", 0, string, "xTTIoWBK7u+nSgfft7uKiDmecLL9GEiBUE4qVj03gko="});
 }
 
-static void table_post_signs_its_content_type(void **state)
+TEST(table_post_signs_its_content_type)
 {
-    (void)state;
     check_vector(&(struct vector){SIGN_TABLE, "POST", "/" ACCOUNT "/mytable",
         "", "application/json", 20,
         "POST\n\napplication/json\n" DATE "\n" RESOURCE "/mytable",
         "7Yhnlsng3syaRPfj2ayn/5qq4m3n8VzeRdyCJyDK4Jw="});
 }
 
-static void keys_are_signed_percent_encoded_as_sent(void **state)
+TEST(keys_are_signed_percent_encoded_as_sent)
 {
-    (void)state;
     check_vector(&(struct vector){SIGN_TABLE, "GET",
         "/" ACCOUNT
         "/mytable(PartitionKey='o%27%27brien%20x',RowKey='r%C3%A91')",
@@ -104,9 +95,8 @@ static void keys_are_signed_percent_encoded_as_sent(void **state)
         "jsrV2LmjTcMQBcMKXrsEfauUbvXO9bAVjad7P2Lwkv4="});
 }
 
-static void batch_signs_its_boundary(void **state)
+TEST(batch_signs_its_boundary)
 {
-    (void)state;
     check_vector(&(struct vector){SIGN_TABLE, "POST", "/" ACCOUNT "/$batch", "",
         "multipart/mixed; boundary=batch_00000000-0000-0000-0000-000000000001",
         99,
@@ -116,40 +106,36 @@ static void batch_signs_its_boundary(void **state)
         "KVvAnushQJ6oDcgIDNqusEYsSUTf520vKAP+39zk/K8="});
 }
 
-static void lite_signs_date_and_resource_alone(void **state)
+TEST(lite_signs_date_and_resource_alone)
 {
-    (void)state;
     check_vector(&(struct vector){SIGN_TABLE_LITE, "GET", "/" ACCOUNT "/Tables",
         "", "", 0, DATE "\n" RESOURCE "/Tables",
         "13UOPPE/P1+LLsRFYJCHphuPCEQ21EO/4WbbW+OXG4U="});
 }
 
-static void table_signs_comp_and_no_other_parameter(void **state)
+TEST(table_signs_comp_and_no_other_parameter)
 {
     const char *string = "GET\n\n\n" DATE "\n" RESOURCE "/mytable?comp=acl";
     const char *signature = "BWOQrFjyYoYfJAW3iZDOZjyGfsDvBFcgpXCnPAS8QVI=";
 
-    (void)state;
     check_vector(&(struct vector){SIGN_TABLE, "GET", "/" ACCOUNT "/mytable",
         "comp=acl&timeout=20", "", 0, string, signature});
     check_vector(&(struct vector){SIGN_TABLE, "GET", "/" ACCOUNT "/mytable",
         "timeout=20&comp=acl", "", 0, string, signature});
 }
 
-static void queue_list_is_signed_over_123_bytes(void **state)
+TEST(queue_list_is_signed_over_123_bytes)
 {
     const char *string =
         "GET\n\n\n\n\n\n\n\n\n\n\n\n" QUEUE_HEADERS "\ncomp:list";
 
-    (void)state;
     assert_int_equal(strlen(string), 123);
     check_vector(&(struct vector){SIGN_QUEUE, "GET", "/" ACCOUNT, "comp=list",
         "", 0, string, "sch5LFK6tpiyhXwND0IeNzBgSoK9pu2/5iNdhd3ECcE="});
 }
 
-static void queue_parameters_are_sorted(void **state)
+TEST(queue_parameters_are_sorted)
 {
-    (void)state;
     check_vector(
         &(struct vector){SIGN_QUEUE, "POST", "/" ACCOUNT "/myqueue/messages",
             "visibilitytimeout=30&messagettl=-1", "application/xml", 61,
@@ -158,10 +144,9 @@ static void queue_parameters_are_sorted(void **state)
             "OVzlKGhIYV4IdMqaJmFR9/TjpJ5QPAAgYiO/T/2KUh0="});
 }
 
-static void pop_receipt_is_signed_decoded(void **state)
+TEST(pop_receipt_is_signed_decoded)
 {
 #define MESSAGE "/myqueue/messages/5974b586-0df3-4e2d-ad0c-18e3892bfca2"
-    (void)state;
     check_vector(&(struct vector){SIGN_QUEUE, "DELETE", "/" ACCOUNT MESSAGE,
         "popreceipt=AgAAAAMAAAAAAAAAYUMWAIg%2B1gE%3D", "", 0,
         "DELETE\n\n\n\n\n\n\n\n\n\n\n\n" QUEUE_HEADERS MESSAGE
@@ -169,7 +154,7 @@ static void pop_receipt_is_signed_decoded(void **state)
         "c0LAN9mCsPBTXtM/+aGFGjCwKlbEQK0Q5a+OdoaSHUA="});
 }
 
-static void queue_joins_values_and_collapses_blanks(void **state)
+TEST(queue_joins_values_and_collapses_blanks)
 {
     const struct http_header odd[] = {
         {"x-ms-meta-b", "  two \t words "},
@@ -187,29 +172,10 @@ static void queue_joins_values_and_collapses_blanks(void **state)
     };
     struct buf text;
 
-    (void)state;
     buf_init(&text, 4096);
     sign_string(SIGN_QUEUE, &request, &text);
     assert_string_equal(buf_text(&text),
         "GET\n\n\n\n\n\n\n\n\n\n\n\nx-ms-meta-a:\nx-ms-meta-b:two words\n"
         "/a/q\na:A\nb:1,2\nflag:");
     buf_done(&text);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(table_get_is_signed_over_77_bytes),
-        cmocka_unit_test(table_post_signs_its_content_type),
-        cmocka_unit_test(keys_are_signed_percent_encoded_as_sent),
-        cmocka_unit_test(batch_signs_its_boundary),
-        cmocka_unit_test(lite_signs_date_and_resource_alone),
-        cmocka_unit_test(table_signs_comp_and_no_other_parameter),
-        cmocka_unit_test(queue_list_is_signed_over_123_bytes),
-        cmocka_unit_test(queue_parameters_are_sorted),
-        cmocka_unit_test(pop_receipt_is_signed_decoded),
-        cmocka_unit_test(queue_joins_values_and_collapses_blanks),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,17 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* The azure store before a service that misbehaves: what each operation sends,
  * and what it makes of every kind of answer. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "tests/support/http_script.h"
+#include "tests/support/test.h"
 #include "worker/base/platform.h"
 #include "worker/base/text.h"
 #include "worker/store/azure/azure.h"
@@ -257,9 +251,8 @@ static void check_all(
 
 /* ---- tests ---- */
 
-static void requests_are_what_the_service_expects(void **state)
+TEST(requests_are_what_the_service_expects)
 {
-    (void)state;
     for (size_t i = 0; i < ALL_COUNT; i++) {
         const struct script_step script = {
             SCRIPT_LAST, EMPTY("429 Too Many Requests"), 0};
@@ -289,7 +282,12 @@ static void requests_are_what_the_service_expects(void **state)
     }
 }
 
-static void a_traceparent_is_in_the_request_id_and_each_is_another(void **state)
+TEST_FIXTURE(bench, struct bench, TEST_NOTHING, bench_done)
+
+#define WIRE_TEST(name)                                                        \
+    TEST_WITH(name, bench_set_up, bench_tear_down, struct bench *bench)
+
+WIRE_TEST(a_traceparent_is_in_the_request_id_and_each_is_another)
 {
     static const char trace[] =
         "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
@@ -298,72 +296,61 @@ static void a_traceparent_is_in_the_request_id_and_each_is_another(void **state)
         {SCRIPT_LAST, EMPTY("429 Too Many Requests"), 0},
         {SCRIPT_LAST, EMPTY("429 Too Many Requests"), 0}};
     const char *ids[2];
-    struct bench bench;
 
-    (void)state;
-    bench_open(&bench, "AccountName=acct;AccountKey=" KEY, script, 2);
+    bench_open(bench, "AccountName=acct;AccountKey=" KEY, script, 2);
     for (int i = 0; i < 2; i++) {
-        bench.exchange.traceparent = trace;
-        assert_int_equal(do_scan(&bench), TW_BUSY);
+        bench->exchange.traceparent = trace;
+        assert_int_equal(do_scan(bench), TW_BUSY);
     }
-    bench_end(&bench);
+    bench_end(bench);
     for (int i = 0; i < 2; i++) {
-        ids[i] = strstr(http_script_request(bench.script, i), name);
+        ids[i] = strstr(http_script_request(bench->script, i), name);
         assert_non_null(ids[i]);
         ids[i] += sizeof(name) - 1;
         assert_memory_equal(ids[i], trace, sizeof(trace) - 1);
         assert_int_equal(strcspn(ids[i], "\r"), sizeof(trace) - 1 + 1 + 36);
     }
     assert_memory_not_equal(ids[0], ids[1], sizeof(trace) + 36);
-    bench_done(&bench);
 }
 
-static void sas_is_appended_and_replaces_the_signature(void **state)
+WIRE_TEST(sas_is_appended_and_replaces_the_signature)
 {
     const struct script_step script = {SCRIPT_LAST, EMPTY("500 No"), 0};
-    struct bench bench;
     const char *got;
 
-    (void)state;
-    bench_open(&bench, "SharedAccessSignature=?" SAS, &script, 1);
-    assert_int_equal(do_scan(&bench), TW_BUSY);
-    bench_end(&bench);
-    got = http_script_request(bench.script, 0);
+    bench_open(bench, "SharedAccessSignature=?" SAS, &script, 1);
+    assert_int_equal(do_scan(bench), TW_BUSY);
+    bench_end(bench);
+    got = http_script_request(bench->script, 0);
     assert_non_null(strstr(
         got, "GET /acct/Blogs()?$top=1000&timeout=30&" SAS " HTTP/1.1\r\n"));
     assert_null(strstr(got, "Authorization"));
-    bench_done(&bench);
 }
 
-static void short_time_is_passed_on_to_the_service(void **state)
+WIRE_TEST(short_time_is_passed_on_to_the_service)
 {
     const struct script_step script = {SCRIPT_LAST, EMPTY("500 No"), 0};
-    struct bench bench;
     struct deadline deadline;
 
-    (void)state;
     deadline_init(&deadline, PLATFORM_NEVER, 5000);
-    bench_open(&bench, "SharedAccessSignature=" SAS, &script, 1);
-    bench.exchange.deadline = &deadline;
-    assert_int_equal(do_get(&bench), TW_BUSY);
-    bench_end(&bench);
+    bench_open(bench, "SharedAccessSignature=" SAS, &script, 1);
+    bench->exchange.deadline = &deadline;
+    assert_int_equal(do_get(bench), TW_BUSY);
+    bench_end(bench);
     assert_non_null(
-        strstr(http_script_request(bench.script, 0), "?timeout=4&"));
-    bench_done(&bench);
+        strstr(http_script_request(bench->script, 0), "?timeout=4&"));
 }
 
-static void lost_answers_are_unknown(void **state)
+TEST(lost_answers_are_unknown)
 {
-    (void)state;
     check_all(NULL, TW_UNKNOWN, TW_UNKNOWN, "sent to 127.0.0.1 port");
     check_all("HTTP/1.1 204 No", TW_UNKNOWN, TW_UNKNOWN, "sent to");
     check_all(HEAD("200 OK") "Content-Length: 9\r\n\r\n{", TW_UNKNOWN,
         TW_UNKNOWN, "sent to");
 }
 
-static void server_errors_leave_writes_unknown(void **state)
+TEST(server_errors_leave_writes_unknown)
 {
-    (void)state;
     check_all(EMPTY("500 Internal Server Error"), TW_BUSY, TW_UNKNOWN,
         ": 500 (request id req-1)");
     check_all(EMPTY("502 Bad Gateway"), TW_BUSY, TW_UNKNOWN, ": 502");
@@ -374,9 +361,8 @@ static void server_errors_leave_writes_unknown(void **state)
 
 /* A garbled answer must not write to a terminal, nor spoil the ledger's JSON.
  */
-static void what_the_other_side_writes_is_made_visible(void **state)
+TEST(what_the_other_side_writes_is_made_visible)
 {
-    (void)state;
     check_all("HTTP/1.1 500 Bad\r\nx-ms-request-id: a\x1b[2J\xff\r\n"
               "Content-Length: 0\r\n\r\n",
         TW_BUSY, TW_UNKNOWN, ": 500 (request id a\\x1b[2J\\xff)");
@@ -386,16 +372,15 @@ static void what_the_other_side_writes_is_made_visible(void **state)
         TW_INVALID, TW_INVALID, ": 400 A: b\\x7f");
 }
 
-static void throttling_is_busy(void **state)
+TEST(throttling_is_busy)
 {
-    (void)state;
     check_all(HEAD("503 Busy") "x-ms-error-code: ServerBusy\r\n"
                                "Content-Length: 0\r\n\r\n",
         TW_BUSY, TW_BUSY, ": 503 ServerBusy");
     check_all(EMPTY("429 Slow Down"), TW_BUSY, TW_BUSY, ": 429");
 }
 
-static void retry_hints_and_the_date_are_kept(void **state)
+TEST(retry_hints_and_the_date_are_kept)
 {
     static const struct {
         const char *field;
@@ -411,7 +396,6 @@ static void retry_hints_and_the_date_are_kept(void **state)
         {"Retry-After: 999999\r\n", 3600000},
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         struct script_step script = {SCRIPT_LAST, NULL, 0};
         struct bench bench;
@@ -433,7 +417,7 @@ static void retry_hints_and_the_date_are_kept(void **state)
 }
 
 /* A proxy's clock is its own: no lease is reckoned from it. */
-static void a_proxys_date_is_not_the_services(void **state)
+TEST(a_proxys_date_is_not_the_services)
 {
     static const struct {
         const char *field;
@@ -446,7 +430,6 @@ static void a_proxys_date_is_not_the_services(void **state)
         {"x-ms-error-code: ServerBusy\r\n", true},
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         struct script_step script = {SCRIPT_LAST, NULL, 0};
         struct bench bench;
@@ -465,9 +448,8 @@ static void a_proxys_date_is_not_the_services(void **state)
     }
 }
 
-static void refused_credentials_are_explained(void **state)
+TEST(refused_credentials_are_explained)
 {
-    (void)state;
     check_all(HEAD("403 Forbidden") "x-ms-error-code: AuthenticationFailed\r\n"
                                     "Content-Length: 9\r\n\r\nsecret=42",
         TW_REFUSED, TW_REFUSED,
@@ -480,21 +462,19 @@ static void refused_credentials_are_explained(void **state)
 }
 
 /* Not found by whom? Nothing must be taken for deleted because of it. */
-static void not_found_by_something_else_is_refused(void **state)
+TEST(not_found_by_something_else_is_refused)
 {
-    (void)state;
     check_all(EMPTY("404 Not Found"), TW_REFUSED, TW_REFUSED,
         ": 404: check the endpoint");
     check_all(HEAD("404 Not Found") "Content-Length: 6\r\n\r\n<html>",
         TW_REFUSED, TW_REFUSED, ": 404: check the endpoint");
 }
 
-static void nonsense_leaves_writes_unknown(void **state)
+TEST(nonsense_leaves_writes_unknown)
 {
     static const char html[] =
         HEAD("200 OK") "Content-Length: 15\r\n\r\n<html>hi</html>";
 
-    (void)state;
     check_all(html, TW_BUSY, TW_UNKNOWN, ": 200, but not the answer of");
 }
 
@@ -538,12 +518,10 @@ static enum tw_err followed_scan(const char *answer, struct followed *ret)
     "x-ms-continuation-NextPartitionKey: p2\r\n"                               \
     "x-ms-continuation-NextRowKey: r2\r\n"
 
-static void where_the_next_page_begins_is_known_before_this_one_came(
-    void **state)
+TEST(where_the_next_page_begins_is_known_before_this_one_came)
 {
     struct followed followed;
 
-    (void)state;
     assert_int_equal(
         followed_scan(
             HEAD("200 OK") NEXT "Content-Length: 90\r\n\r\n{\"val", &followed),
@@ -553,7 +531,7 @@ static void where_the_next_page_begins_is_known_before_this_one_came(
     assert_string_equal(followed.row_key, "r2");
 }
 
-static void a_head_that_is_none_of_a_page_has_no_next_one(void **state)
+TEST(a_head_that_is_none_of_a_page_has_no_next_one)
 {
     static const char *const heads[] = {
         HEAD("200 OK") "Content-Length: 90\r\n\r\n{\"val",
@@ -565,7 +543,6 @@ static void a_head_that_is_none_of_a_page_has_no_next_one(void **state)
         "\r\n" HEAD("200 OK") "Content-Length: 90\r\n\r\n{\"val",
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof(heads) / sizeof(heads[0]); i++) {
         struct followed followed;
 
@@ -576,13 +553,12 @@ static void a_head_that_is_none_of_a_page_has_no_next_one(void **state)
 }
 
 /* A gateway that lets no x-ms-* field through takes continuations off. */
-static void success_without_a_version_is_none(void **state)
+TEST(success_without_a_version_is_none)
 {
     static const char read[] =
         BARE_HEAD("200 OK") "Content-Length: 12\r\n\r\n{\"value\":[]}";
     static const char change[] = BARE_HEAD("204 No Content") "\r\n";
 
-    (void)state;
     for (size_t i = 0; i < ALL_COUNT; i++) {
         struct err err;
 
@@ -592,12 +568,11 @@ static void success_without_a_version_is_none(void **state)
     }
 }
 
-static void answer_beyond_its_bound_is_too_large(void **state)
+TEST(answer_beyond_its_bound_is_too_large)
 {
     struct buf text;
     struct err err;
 
-    (void)state;
     buf_init(&text, 8 * 1024 * 1024);
     buf_add_text(&text, HEAD("200 OK") "\r\n");
     for (int i = 0; i < 3 * 1024 * 1024; i++)
@@ -613,11 +588,10 @@ static void answer_beyond_its_bound_is_too_large(void **state)
 #define CODE(code) "{\"odata.error\":{\"code\":\"" code "\"}}\n"
 
 /* Of a duplicated answer: a page of another scan, a batch that another was. */
-static void answer_that_names_another_request_says_nothing(void **state)
+TEST(answer_that_names_another_request_says_nothing)
 {
     struct err err;
 
-    (void)state;
     for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
         assert_int_equal(answered(&all[i],
                              HEAD("200 OK") "x-ms-client-request-id: other\r\n"
@@ -626,11 +600,10 @@ static void answer_that_names_another_request_says_nothing(void **state)
             TW_UNKNOWN);
 }
 
-static void creating_what_exists_is_done(void **state)
+TEST(creating_what_exists_is_done)
 {
     struct err err;
 
-    (void)state;
     assert_int_equal(
         answered(&all[0],
             HEAD("409 Conflict") "\r\n" CODE("TableAlreadyExists"), &err),
@@ -653,14 +626,13 @@ static void creating_what_exists_is_done(void **state)
     assert_non_null(strstr(err.text, "the account's name"));
 }
 
-static void lost_receipts_are_conflicts(void **state)
+TEST(lost_receipts_are_conflicts)
 {
     static const char *const answers[] = {
         HEAD("404 Not Found") "x-ms-error-code: MessageNotFound\r\n\r\n",
         HEAD("400 Bad Request") "x-ms-error-code: PopReceiptMismatch\r\n\r\n",
     };
 
-    (void)state;
     for (size_t i = 0; i < 2; i++) {
         struct err err;
 
@@ -669,11 +641,10 @@ static void lost_receipts_are_conflicts(void **state)
     }
 }
 
-static void renewed_receipt_and_count_come_from_header_fields(void **state)
+TEST(renewed_receipt_and_count_come_from_header_fields)
 {
     struct err err;
 
-    (void)state;
     assert_int_equal(
         answered(&all[8],
             HEAD("204 No Content") "x-ms-popreceipt: next\r\n\r\n", &err),
@@ -708,12 +679,11 @@ static enum tw_err batch_answered(
     return code;
 }
 
-static void batch_keeps_new_etags(void **state)
+TEST(batch_keeps_new_etags)
 {
     struct batch_result result;
     struct err err;
 
-    (void)state;
     assert_int_equal(
         batch_answered(PARTS("HTTP/1.1 204 No Content\r\nETag: W/\"1\"\r\n\r\n"
                              "\r\n--c\r\n\r\nHTTP/1.1 204 No Content\r\n\r\n"),
@@ -734,7 +704,7 @@ static void batch_keeps_new_etags(void **state)
         TW_UNKNOWN);
 }
 
-static void refused_batch_names_its_operation(void **state)
+TEST(refused_batch_names_its_operation)
 {
 #define ERROR(code, message)                                                   \
     "{\"odata.error\":{\"code\":\"" code                                       \
@@ -772,7 +742,6 @@ static void refused_batch_names_its_operation(void **state)
             TW_UNKNOWN, 2, "it has 0 parts for 2 operations"},
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         struct batch_result result = {.failed = 99};
         struct err err;
@@ -786,14 +755,13 @@ static void refused_batch_names_its_operation(void **state)
 }
 
 /* Whoever wrote the message quotes the address, whose query is the SAS. */
-static void a_message_that_quotes_a_signature_is_not_shown(void **state)
+TEST(a_message_that_quotes_a_signature_is_not_shown)
 {
     static const char whole[] = HEAD("400 No") "\r\n" ERROR(
         "InvalidUri", "/T()?SIG=top%2Fsecret is bad");
     struct batch_result result;
     struct err err;
 
-    (void)state;
     check_all(whole, TW_INVALID, TW_INVALID, ": 400 InvalidUri (request id");
     check_all(HEAD("400 No") "\r\n" ERROR("A", "%26sig%3Dtop%2Fsecret"),
         TW_INVALID, TW_INVALID, ": 400 A (request id");
@@ -806,7 +774,7 @@ static void a_message_that_quotes_a_signature_is_not_shown(void **state)
 }
 
 /* Nothing of the kind may decide about the one that was meant. */
-static void another_entity_is_no_answer_to_a_get(void **state)
+TEST(another_entity_is_no_answer_to_a_get)
 {
     static const char *const others[] = {
         HEAD("200 OK") "\r\n{\"PartitionKey\":\"p\",\"RowKey\":\"R\"}",
@@ -814,34 +782,30 @@ static void another_entity_is_no_answer_to_a_get(void **state)
     };
     struct err err;
 
-    (void)state;
     for (size_t i = 0; i < 2; i++) {
         assert_int_equal(answered(&all[3], others[i], &err), TW_BUSY);
         assert_non_null(strstr(err.text, "an entity that was not requested"));
     }
 }
 
-static void page_may_be_empty_and_go_on(void **state)
+WIRE_TEST(page_may_be_empty_and_go_on)
 {
     const struct script_step script = {SCRIPT_LAST,
         HEAD("200 OK") "X-MS-Continuation-NEXTPARTITIONKEY: 1!8!U21pdGg-\r\n"
                        "\r\n{\"value\":[]}",
         0};
-    struct bench bench;
 
-    (void)state;
-    bench_open(&bench, "SharedAccessSignature=" SAS, &script, 1);
-    assert_int_equal(do_scan(&bench), TW_OK);
-    assert_int_equal(bench.page.count, 0);
-    assert_true(bench.page.next.more);
-    assert_true(slice_is(bench.page.next.partition_key, "1!8!U21pdGg-"));
-    assert_int_equal(bench.page.next.row_key.len, 0);
-    bench_end(&bench);
-    bench_done(&bench);
+    bench_open(bench, "SharedAccessSignature=" SAS, &script, 1);
+    assert_int_equal(do_scan(bench), TW_OK);
+    assert_int_equal(bench->page.count, 0);
+    assert_true(bench->page.next.more);
+    assert_true(slice_is(bench->page.next.partition_key, "1!8!U21pdGg-"));
+    assert_int_equal(bench->page.next.row_key.len, 0);
+    bench_end(bench);
 }
 
 /* Asked for again and again it would never end, and each page costs. */
-static void page_that_leads_to_itself_is_none(void **state)
+WIRE_TEST(page_that_leads_to_itself_is_none)
 {
     static const char page[] =
         HEAD("200 OK") "X-MS-Continuation-NextPartitionKey: 1!8!U21pdGg-\r\n"
@@ -850,29 +814,26 @@ static void page_that_leads_to_itself_is_none(void **state)
     const struct script_step script[] = {{SCRIPT_LAST, page, 0},
         {SCRIPT_LAST, page, 0}, {SCRIPT_LAST, page, 0}, {SCRIPT_LAST, page, 0}};
     struct scan_request request = {.table = "Blogs"};
-    struct bench bench;
 
-    (void)state;
-    bench_open(&bench, "SharedAccessSignature=" SAS, script, 4);
-    assert_int_equal(do_scan(&bench), TW_OK);
-    request.from = bench.page.next;
+    bench_open(bench, "SharedAccessSignature=" SAS, script, 4);
+    assert_int_equal(do_scan(bench), TW_OK);
+    request.from = bench->page.next;
     assert_int_equal(
-        store_scan(bench.store, &bench.exchange, &request, &bench.page),
+        store_scan(bench->store, &bench->exchange, &request, &bench->page),
         TW_BUSY);
-    assert_non_null(strstr(bench.exchange.err.text, "never end"));
-    assert_false(bench.page.next.more);
-    assert_int_equal(do_list(&bench), TW_OK);
-    request.from = bench.page.next;
-    assert_int_equal(store_list_tables(bench.store, &bench.exchange,
-                         request.from, &bench.page),
+    assert_non_null(strstr(bench->exchange.err.text, "never end"));
+    assert_false(bench->page.next.more);
+    assert_int_equal(do_list(bench), TW_OK);
+    request.from = bench->page.next;
+    assert_int_equal(store_list_tables(bench->store, &bench->exchange,
+                         request.from, &bench->page),
         TW_BUSY);
-    assert_non_null(strstr(bench.exchange.err.text, "never end"));
-    bench_end(&bench);
-    bench_done(&bench);
+    assert_non_null(strstr(bench->exchange.err.text, "never end"));
+    bench_end(bench);
 }
 
 /* Two pages without entities that name each other. */
-static void pages_that_lead_in_a_circle_are_none(void **state)
+WIRE_TEST(pages_that_lead_in_a_circle_are_none)
 {
 #define LEADS_TO(key)                                                          \
     HEAD("200 OK")                                                             \
@@ -884,27 +845,25 @@ static void pages_that_lead_in_a_circle_are_none(void **state)
     enum { PAGES = sizeof(pages) / sizeof(pages[0]) };
     struct scan_request request = {.table = "Blogs"};
     struct script_step script[PAGES];
-    struct bench bench;
     unsigned asked = 0;
     enum tw_err code;
 
-    (void)state;
     for (size_t i = 0; i < PAGES; i++)
         script[i] = (struct script_step){SCRIPT_LAST, pages[i], 0};
-    bench_open(&bench, "SharedAccessSignature=" SAS, script, PAGES);
+    bench_open(bench, "SharedAccessSignature=" SAS, script, PAGES);
     do {
-        code = store_scan(bench.store, &bench.exchange, &request, &bench.page);
-        request.from = bench.page.next;
+        code =
+            store_scan(bench->store, &bench->exchange, &request, &bench->page);
+        request.from = bench->page.next;
         asked++;
     } while (code == TW_OK && asked < PAGES);
     assert_int_equal(code, TW_BUSY);
-    assert_non_null(strstr(bench.exchange.err.text, "never end"));
+    assert_non_null(strstr(bench->exchange.err.text, "never end"));
     assert_int_equal(asked, PAGES);
-    bench_end(&bench);
-    bench_done(&bench);
+    bench_end(bench);
 }
 
-static void message_without_a_receipt_is_not_handed_out(void **state)
+TEST(message_without_a_receipt_is_not_handed_out)
 {
     static const char answer[] =
         HEAD("200 OK") "\r\n<QueueMessagesList><QueueMessage><MessageId>1"
@@ -913,7 +872,6 @@ static void message_without_a_receipt_is_not_handed_out(void **state)
                        "</QueueMessagesList>";
     struct err err;
 
-    (void)state;
     assert_int_equal(answered(&all[7], answer, &err), TW_BUSY);
     assert_non_null(strstr(err.text, "no PopReceipt"));
     assert_int_equal(answered(&all[6], answer, &err), TW_UNKNOWN);
@@ -926,7 +884,7 @@ static enum tw_err do_queue_get_one(struct bench *bench)
 }
 
 /* There is no slot for the second. */
-static void more_messages_than_were_asked_for_are_not_taken(void **state)
+TEST(more_messages_than_were_asked_for_are_not_taken)
 {
 #define MESSAGE                                                                \
     "<QueueMessage><MessageId>1</MessageId><PopReceipt>r</PopReceipt>"         \
@@ -939,18 +897,16 @@ static void more_messages_than_were_asked_for_are_not_taken(void **state)
         "get messages from work", do_queue_get_one, false, "", ""};
     struct err err;
 
-    (void)state;
     assert_int_equal(answered(&one, answer, &err), TW_BUSY);
     assert_non_null(
         strstr(err.text, "it has 2 messages, but 1 were requested"));
 }
 
-static void cosmos_has_other_traits(void **state)
+TEST(cosmos_has_other_traits)
 {
     struct store *store;
     struct err err;
 
-    (void)state;
     assert_int_equal(
         azure_open("c",
             slice_of("AccountName=a;AccountKey=" KEY
@@ -972,7 +928,7 @@ static void cosmos_has_other_traits(void **state)
 }
 
 /* Its names end in localhost here, which libcurl takes for this machine. */
-static void cosmos_answers_without_a_version(void **state)
+TEST(cosmos_answers_without_a_version)
 {
     static const struct script_step script = {SCRIPT_LAST,
         BARE_HEAD("200 OK") "Content-Length: 12\r\n\r\n{\"value\":[]}", 0};
@@ -980,7 +936,6 @@ static void cosmos_answers_without_a_version(void **state)
     struct err err;
     char text[128];
 
-    (void)state;
     unsetenv("http_proxy");
     snprintf(text, sizeof(text),
         "AccountName=a;AccountKey=" KEY
@@ -1010,7 +965,7 @@ static struct store *opened(const char *name, const char *text)
 #define BY_SAS ";SharedAccessSignature=" SAS
 
 /* It stands in copies, so no secret may be in it either. */
-static void an_account_has_one_identity_however_it_is_written(void **state)
+TEST(an_account_has_one_identity_however_it_is_written)
 {
     static const struct {
         const char *text, *identity;
@@ -1030,7 +985,6 @@ static void an_account_has_one_identity_however_it_is_written(void **state)
             "my-secondary-data.example"},
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof(CASES) / sizeof(CASES[0]); i++) {
         struct store *store = opened("s", CASES[i].text);
 
@@ -1040,12 +994,11 @@ static void an_account_has_one_identity_however_it_is_written(void **state)
 }
 
 /* It would not have the room that is kept for it in a copy. */
-static void an_address_that_is_too_long_is_no_identity(void **state)
+TEST(an_address_that_is_too_long_is_no_identity)
 {
     char text[256];
     struct store *store;
 
-    (void)state;
     snprintf(text, sizeof(text), "TableEndpoint=https://%0*d%s",
         STORE_IDENTITY_MAX, 0, BY_SAS);
     store = opened("s", text);
@@ -1058,7 +1011,7 @@ static void an_address_that_is_too_long_is_no_identity(void **state)
     store_close(store);
 }
 
-static void an_account_is_the_same_whatever_proves_our_rights(void **state)
+TEST(an_account_is_the_same_whatever_proves_our_rights)
 {
     struct store *key = opened("key", "AccountName=a;AccountKey=" KEY);
     struct store *sas =
@@ -1066,56 +1019,10 @@ static void an_account_is_the_same_whatever_proves_our_rights(void **state)
                       "SharedAccessSignature=sv=2019-02-02&sig=x");
     struct store *other = opened("other", "AccountName=b;AccountKey=" KEY);
 
-    (void)state;
     assert_true(store_same(key, key));
     assert_true(store_same(key, sas));
     assert_false(store_same(key, other));
     store_close(key);
     store_close(sas);
     store_close(other);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(requests_are_what_the_service_expects),
-        cmocka_unit_test(
-            a_traceparent_is_in_the_request_id_and_each_is_another),
-        cmocka_unit_test(sas_is_appended_and_replaces_the_signature),
-        cmocka_unit_test(short_time_is_passed_on_to_the_service),
-        cmocka_unit_test(lost_answers_are_unknown),
-        cmocka_unit_test(server_errors_leave_writes_unknown),
-        cmocka_unit_test(what_the_other_side_writes_is_made_visible),
-        cmocka_unit_test(throttling_is_busy),
-        cmocka_unit_test(retry_hints_and_the_date_are_kept),
-        cmocka_unit_test(a_proxys_date_is_not_the_services),
-        cmocka_unit_test(refused_credentials_are_explained),
-        cmocka_unit_test(not_found_by_something_else_is_refused),
-        cmocka_unit_test(nonsense_leaves_writes_unknown),
-        cmocka_unit_test(success_without_a_version_is_none),
-        cmocka_unit_test(answer_beyond_its_bound_is_too_large),
-        cmocka_unit_test(answer_that_names_another_request_says_nothing),
-        cmocka_unit_test(creating_what_exists_is_done),
-        cmocka_unit_test(lost_receipts_are_conflicts),
-        cmocka_unit_test(renewed_receipt_and_count_come_from_header_fields),
-        cmocka_unit_test(batch_keeps_new_etags),
-        cmocka_unit_test(refused_batch_names_its_operation),
-        cmocka_unit_test(a_message_that_quotes_a_signature_is_not_shown),
-        cmocka_unit_test(another_entity_is_no_answer_to_a_get),
-        cmocka_unit_test(page_may_be_empty_and_go_on),
-        cmocka_unit_test(page_that_leads_to_itself_is_none),
-        cmocka_unit_test(pages_that_lead_in_a_circle_are_none),
-        cmocka_unit_test(message_without_a_receipt_is_not_handed_out),
-        cmocka_unit_test(more_messages_than_were_asked_for_are_not_taken),
-        cmocka_unit_test(cosmos_has_other_traits),
-        cmocka_unit_test(an_account_has_one_identity_however_it_is_written),
-        cmocka_unit_test(an_address_that_is_too_long_is_no_identity),
-        cmocka_unit_test(cosmos_answers_without_a_version),
-        cmocka_unit_test(an_account_is_the_same_whatever_proves_our_rights),
-        cmocka_unit_test(
-            where_the_next_page_begins_is_known_before_this_one_came),
-        cmocka_unit_test(a_head_that_is_none_of_a_page_has_no_next_one),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,12 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /* Whom https trusts, and that this is read once and not for each connection. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <openssl/evp.h>
@@ -18,6 +11,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "tests/support/test.h"
 #include "worker/base/crypto.h"
 #include "worker/base/platform.h"
 #include "worker/store/azure/http.h"
@@ -126,13 +120,12 @@ static enum tw_err ask(const struct server *server)
     return outcome;
 }
 
-static void only_a_certificate_that_the_machine_trusts_is_taken(void **state)
+TEST(only_a_certificate_that_the_machine_trusts_is_taken)
 {
     struct server server;
     char path[] = "/tmp/test_azure_tls.XXXXXX";
     FILE *file = fdopen(mkstemp(path), "w");
 
-    (void)state;
     server_start(&server);
     assert_int_equal(ask(&server), TW_BUSY);
     server_end(&server);
@@ -149,13 +142,12 @@ static void only_a_certificate_that_the_machine_trusts_is_taken(void **state)
 
 /* Each connection had read all of them for itself: 50 MiB with 32 request
  * threads. */
-static void connections_share_the_trusted_roots(void **state)
+TEST(connections_share_the_trusted_roots)
 {
     struct crypto_roots *roots = crypto_roots_new();
     SSL_CTX *first = SSL_CTX_new(TLS_client_method());
     SSL_CTX *second = SSL_CTX_new(TLS_client_method());
 
-    (void)state;
     crypto_roots_lend(roots, first);
     crypto_roots_lend(roots, second);
     assert_ptr_equal(
@@ -163,14 +155,4 @@ static void connections_share_the_trusted_roots(void **state)
     SSL_CTX_free(first);
     SSL_CTX_free(second);
     crypto_roots_free(roots);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(only_a_certificate_that_the_machine_trusts_is_taken),
-        cmocka_unit_test(connections_share_the_trusted_roots),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,13 +3,6 @@
  * How each identity is asked for a token, and a store that uses one: a scripted
  * token server and a scripted service.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,6 +10,7 @@
 #include <unistd.h>
 
 #include "tests/support/http_script.h"
+#include "tests/support/test.h"
 #include "worker/base/buf.h"
 #include "worker/store/azure/azure.h"
 #include "worker/store/azure/http.h"
@@ -45,6 +39,8 @@ static int setup(void **state)
         unsetenv(variables[i]);
     return 0;
 }
+
+#define FIXTURE_TEST(name) TEST_IN(name, setup, NULL)
 
 static void write_file(const char *path, const char *text)
 {
@@ -114,12 +110,11 @@ static void ends_with_token(struct fetched *fetched)
 static const struct script_step gives_token = {SCRIPT_LAST, JSON(TOKEN), 0};
 
 /* A proxy would answer for its own machine. */
-static void a_machine_is_asked_for_without_a_proxy(void **state)
+FIXTURE_TEST(a_machine_is_asked_for_without_a_proxy)
 {
     struct http_script *script = http_script_start(&gives_token, 1);
     struct fetched fetched;
 
-    (void)state;
     set_address("AZURE_POD_IDENTITY_AUTHORITY_HOST", script, "/");
     setenv("http_proxy", "http://127.0.0.1:9", 1);
     setenv("ALL_PROXY", "http://127.0.0.1:9", 1);
@@ -131,12 +126,11 @@ static void a_machine_is_asked_for_without_a_proxy(void **state)
     assert_non_null(strstr(fetched.request, "\r\nMetadata: true\r\n"));
 }
 
-static void an_app_is_asked_for_with_its_header(void **state)
+FIXTURE_TEST(an_app_is_asked_for_with_its_header)
 {
     struct http_script *script = http_script_start(&gives_token, 1);
     struct fetched fetched;
 
-    (void)state;
     set_address("IDENTITY_ENDPOINT", script, "/msi/token/");
     setenv("IDENTITY_HEADER", HEADER, 1);
     setenv("AZURE_CLIENT_ID", CLIENT, 1);
@@ -160,12 +154,11 @@ static void set_workload(const struct http_script *script)
     write_file("assertion", ASSERTION "\n");
 }
 
-static void a_workload_exchanges_the_token_of_its_cluster(void **state)
+FIXTURE_TEST(a_workload_exchanges_the_token_of_its_cluster)
 {
     struct http_script *script = http_script_start(&gives_token, 1);
     struct fetched fetched;
 
-    (void)state;
     set_workload(script);
     fetch(IDENTITY_WORKLOAD, script, &fetched);
     ends_with_token(&fetched);
@@ -205,14 +198,14 @@ static const struct {
     {NULL, TW_BUSY, "127.0.0.1"},
 };
 
-static void what_is_no_token_is_an_outage_or_a_refusal(void **state)
+FIXTURE_TEST(what_is_no_token_is_an_outage_or_a_refusal)
 {
     for (size_t i = 0; i < 2 * sizeof(answers) / sizeof(answers[0]); i++) {
         const struct script_step step = {SCRIPT_LAST, answers[i / 2].text, 0};
         struct http_script *script = http_script_start(&step, 1);
         struct fetched fetched;
 
-        setup(state);
+        setup(NULL);
         set_workload(script);
         set_address("IDENTITY_ENDPOINT", script, "/token");
         setenv("IDENTITY_HEADER", HEADER, 1);
@@ -226,14 +219,13 @@ static void what_is_no_token_is_an_outage_or_a_refusal(void **state)
     }
 }
 
-static void an_endless_answer_is_cut_off(void **state)
+FIXTURE_TEST(an_endless_answer_is_cut_off)
 {
     struct script_step step = {SCRIPT_LAST, NULL, 0};
     struct fetched fetched;
     struct http_script *script;
     struct buf text;
 
-    (void)state;
     buf_init(&text, 1024 * 1024);
     buf_add_text(&text, "HTTP/1.1 200 OK\r\n\r\n{\"access_token\":\"");
     while (text.len < 200000)
@@ -247,14 +239,13 @@ static void an_endless_answer_is_cut_off(void **state)
     buf_done(&text);
 }
 
-static void what_the_server_asks_to_wait_is_known(void **state)
+FIXTURE_TEST(what_the_server_asks_to_wait_is_known)
 {
     const struct script_step step = {SCRIPT_LAST,
         "HTTP/1.1 429 Busy\r\nRetry-After: 7\r\nContent-Length: 0\r\n\r\n", 0};
     struct http_script *script = http_script_start(&step, 1);
     struct fetched fetched;
 
-    (void)state;
     set_workload(script);
     fetch(IDENTITY_WORKLOAD, script, &fetched);
     assert_int_equal(fetched.code, TW_BUSY);
@@ -262,11 +253,10 @@ static void what_the_server_asks_to_wait_is_known(void **state)
 }
 
 /* The cluster replaces the file now and then. */
-static void a_file_without_a_token_is_named(void **state)
+FIXTURE_TEST(a_file_without_a_token_is_named)
 {
     static const char *const content[] = {"", " \n", "two\nlines"};
 
-    (void)state;
     for (size_t i = 0; i <= 3; i++) {
         struct http_script *script = http_script_start(&gives_token, 1);
         struct fetched fetched;
@@ -297,7 +287,7 @@ static void refuse(enum identity_kind kind, const char *says)
     assert_null(strstr(err.text, HEADER));
 }
 
-static void what_the_environment_lacks_is_named(void **state)
+FIXTURE_TEST(what_the_environment_lacks_is_named)
 {
     refuse(IDENTITY_WORKLOAD, "variable AZURE_FEDERATED_TOKEN_FILE");
     setenv("AZURE_FEDERATED_TOKEN_FILE", "assertion", 1);
@@ -311,24 +301,23 @@ static void what_the_environment_lacks_is_named(void **state)
     refuse(IDENTITY_WORKLOAD, "AZURE_AUTHORITY_HOST is plain http");
     setenv("AZURE_CLIENT_ID", "me", 1);
     refuse(IDENTITY_WORKLOAD, "AZURE_CLIENT_ID is not a client id");
-    setup(state);
+    setup(NULL);
     setenv("IDENTITY_ENDPOINT", "http://10.0.0.1/token", 1);
     refuse(IDENTITY_MANAGED, "but not IDENTITY_HEADER");
     setenv("IDENTITY_HEADER", HEADER "\r\nX-Other: 1", 1);
     refuse(IDENTITY_MANAGED, "IDENTITY_HEADER has blanks");
-    setup(state);
+    setup(NULL);
     setenv("AZURE_POD_IDENTITY_AUTHORITY_HOST", "http://10.0.0.1", 1);
     refuse(IDENTITY_MANAGED, "is plain http");
 }
 
-static void who_it_is_can_be_told(void **state)
+FIXTURE_TEST(who_it_is_can_be_told)
 {
     const struct identity_options options = {
         .kind = IDENTITY_MANAGED, .client_id = slice_of(CLIENT)};
     struct identity *identity = NULL;
     struct err err = {""};
 
-    (void)state;
     assert_int_equal(identity_new(&options, NULL, &identity, &err), TW_OK);
     assert_string_equal(identity_description(identity),
         "managed identity " CLIENT
@@ -408,13 +397,12 @@ static void carries(const struct bench *bench, size_t index, const char *token)
     assert_non_null(strstr(http_script_request(bench->service, index), line));
 }
 
-static void requests_carry_the_token(void **state)
+FIXTURE_TEST(requests_carry_the_token)
 {
     const struct script_step pages[] = {
         {SCRIPT_LAST, PAGE, 0}, {SCRIPT_LAST, PAGE, 0}};
     struct bench bench;
 
-    (void)state;
     bench_open(&bench, &gives_token, 1, pages, 2);
     assert_int_equal(list(&bench), TW_OK);
     assert_int_equal(list(&bench), TW_OK);
@@ -428,8 +416,7 @@ static void requests_carry_the_token(void **state)
     bench_done(&bench);
 }
 
-static void a_request_whose_token_was_refused_is_sent_again_with_a_new_one(
-    void **state)
+FIXTURE_TEST(a_request_whose_token_was_refused_is_sent_again_with_a_new_one)
 {
     static const char *const refusals[] = {EXPIRED, OLD_EXPIRED,
         AZURE("400 Bad Request",
@@ -437,7 +424,6 @@ static void a_request_whose_token_was_refused_is_sent_again_with_a_new_one(
     const struct script_step tokens[] = {
         {SCRIPT_LAST, JSON(TOKEN), 0}, {SCRIPT_LAST, JSON(NEXT), 0}};
 
-    (void)state;
     for (size_t i = 0; i < 3; i++) {
         const struct script_step pages[] = {
             {SCRIPT_LAST, refusals[i], 0}, {SCRIPT_LAST, PAGE, 0}};
@@ -454,7 +440,7 @@ static void a_request_whose_token_was_refused_is_sent_again_with_a_new_one(
 }
 
 /* Once, not for ever; and the server of tokens is left in peace. */
-static void a_service_that_refuses_every_token_is_told_so(void **state)
+FIXTURE_TEST(a_service_that_refuses_every_token_is_told_so)
 {
     const struct script_step tokens[] = {
         {SCRIPT_LAST, JSON(TOKEN), 0}, {SCRIPT_LAST, JSON(NEXT), 0}};
@@ -462,7 +448,6 @@ static void a_service_that_refuses_every_token_is_told_so(void **state)
         {SCRIPT_LAST, EXPIRED, 0}, {SCRIPT_LAST, EXPIRED, 0}};
     struct bench bench;
 
-    (void)state;
     bench_open(&bench, tokens, 2, pages, 3);
     assert_int_equal(list(&bench), TW_REFUSED);
     assert_non_null(strstr(bench.exchange.err.text,
@@ -474,7 +459,7 @@ static void a_service_that_refuses_every_token_is_told_so(void **state)
     bench_done(&bench);
 }
 
-static void a_missing_role_is_named_and_asks_for_no_token(void **state)
+FIXTURE_TEST(a_missing_role_is_named_and_asks_for_no_token)
 {
     const struct script_step page = {SCRIPT_LAST,
         AZURE("403 Forbidden",
@@ -483,7 +468,6 @@ static void a_missing_role_is_named_and_asks_for_no_token(void **state)
     struct bench bench;
     int64_t count;
 
-    (void)state;
     bench_open(&bench, &gives_token, 1, &page, 1);
     assert_int_equal(list(&bench), TW_FORBIDDEN);
     assert_non_null(
@@ -500,7 +484,7 @@ static void a_missing_role_is_named_and_asks_for_no_token(void **state)
     bench_done(&bench);
 }
 
-static void without_a_token_nothing_is_sent(void **state)
+FIXTURE_TEST(without_a_token_nothing_is_sent)
 {
     const struct script_step busy[] = {{SCRIPT_LAST, STATUS("500 No", ""), 0},
         {SCRIPT_LAST, STATUS("500 No", ""), 0},
@@ -510,7 +494,6 @@ static void without_a_token_nothing_is_sent(void **state)
         SCRIPT_LAST, STATUS("400 No", "{\"error\":\"invalid_request\"}"), 0};
     struct bench bench;
 
-    (void)state;
     bench_open(&bench, busy, 4, &gives_token, 1);
     assert_int_equal(list(&bench), TW_BUSY);
     assert_true(bench.exchange.breaker_open);
@@ -533,7 +516,7 @@ static void without_a_token_nothing_is_sent(void **state)
 }
 
 /* The message of a proxy quotes the request. */
-static void a_message_that_quotes_the_token_does_not_show_it(void **state)
+FIXTURE_TEST(a_message_that_quotes_the_token_does_not_show_it)
 {
     const struct script_step page = {SCRIPT_LAST,
         AZURE("409 Conflict",
@@ -543,7 +526,6 @@ static void a_message_that_quotes_the_token_does_not_show_it(void **state)
         0};
     struct bench bench;
 
-    (void)state;
     bench_open(&bench, &gives_token, 1, &page, 1);
     assert_int_equal(list(&bench), TW_CONFLICT);
     assert_non_null(strstr(bench.exchange.err.text, "Bearer *****"));
@@ -551,7 +533,7 @@ static void a_message_that_quotes_the_token_does_not_show_it(void **state)
     bench_done(&bench);
 }
 
-static void a_token_goes_to_https_or_this_host_only(void **state)
+FIXTURE_TEST(a_token_goes_to_https_or_this_host_only)
 {
     static const struct {
         const char *endpoints, *says;
@@ -570,7 +552,6 @@ static void a_token_goes_to_https_or_this_host_only(void **state)
     };
     const struct identity_options options = {.kind = IDENTITY_MANAGED};
 
-    (void)state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         struct store *store = NULL;
         struct err err = {""};
@@ -583,30 +564,4 @@ static void a_token_goes_to_https_or_this_host_only(void **state)
             fail_msg("'%s'", err.text);
         assert_null(strstr(err.text, "c2VjcmV0"));
     }
-}
-
-#define TEST(name) cmocka_unit_test_setup(name, setup)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(a_machine_is_asked_for_without_a_proxy),
-        TEST(an_app_is_asked_for_with_its_header),
-        TEST(a_workload_exchanges_the_token_of_its_cluster),
-        TEST(what_is_no_token_is_an_outage_or_a_refusal),
-        TEST(an_endless_answer_is_cut_off),
-        TEST(what_the_server_asks_to_wait_is_known),
-        TEST(a_file_without_a_token_is_named),
-        TEST(what_the_environment_lacks_is_named),
-        TEST(who_it_is_can_be_told),
-        TEST(requests_carry_the_token),
-        TEST(a_request_whose_token_was_refused_is_sent_again_with_a_new_one),
-        TEST(a_service_that_refuses_every_token_is_told_so),
-        TEST(a_missing_role_is_named_and_asks_for_no_token),
-        TEST(without_a_token_nothing_is_sent),
-        TEST(a_message_that_quotes_the_token_does_not_show_it),
-        TEST(a_token_goes_to_https_or_this_host_only),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

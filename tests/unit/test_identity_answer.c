@@ -1,15 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* What a token server responds, good, refusing and hostile. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <stdio.h>
 #include <string.h>
 
+#include "tests/support/test.h"
 #include "worker/base/buf.h"
 #include "worker/base/text.h"
 #include "worker/store/azure/identity_answer.h"
@@ -43,9 +37,8 @@ static const struct {
     {"{" T ",\"expires_on\":9223372036854775807}", DAY_S},
 };
 
-static void every_server_is_understood(void **state)
+TEST(every_server_is_understood)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
         struct identity_answer answer = {.token = NULL};
         struct err err = {""};
@@ -112,9 +105,8 @@ static const struct {
     {503, "", TW_BUSY, "503"},
 };
 
-static void what_is_no_token_is_refused_with_its_reason(void **state)
+TEST(what_is_no_token_is_refused_with_its_reason)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
         struct identity_answer answer = {.token = NULL};
         struct err err = {""};
@@ -129,13 +121,12 @@ static void what_is_no_token_is_refused_with_its_reason(void **state)
     }
 }
 
-static void a_token_that_no_service_would_take_is_refused(void **state)
+TEST(a_token_that_no_service_would_take_is_refused)
 {
     struct identity_answer answer = {.token = NULL};
     struct err err = {""};
     struct buf body;
 
-    (void)state;
     for (size_t more = 0; more < 2; more++) {
         buf_init(&body, 2 * IDENTITY_TOKEN_MAX);
         buf_add_text(&body, "{\"expires_in\":60,\"access_token\":\"");
@@ -148,15 +139,4 @@ static void a_token_that_no_service_would_take_is_refused(void **state)
         identity_answer_done(&answer);
         buf_done(&body);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_server_is_understood),
-        cmocka_unit_test(what_is_no_token_is_refused_with_its_reason),
-        cmocka_unit_test(a_token_that_no_service_would_take_is_refused),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }
