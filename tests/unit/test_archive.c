@@ -1,11 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The archive: complete lines on disk, in the format that `tableward import`
  * reads. */
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,9 +10,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "jobs/engine/archive.h"
+#include "tests/support/test.h"
 #include "worker/base/mem.h"
 
 /* Each test has a folder of its own, below the working directory. */
@@ -76,7 +71,7 @@ static void add(struct archive *archive, const char *table, const char *row_key)
     "{\"PartitionKey\":\"Football\",\"RowKey\":\"" key                         \
     "\",\"Views@odata.type\":\"Edm.Int64\",\"Views\":\"5\"}\n"
 
-static void writes_a_line_an_entity_and_a_file_a_table(void **state)
+TEST(writes_a_line_an_entity_and_a_file_a_table)
 {
     char *folder = folder_of("lines");
     char *blogs = path_of(folder, "3-Blogs.jsonl");
@@ -84,7 +79,6 @@ static void writes_a_line_an_entity_and_a_file_a_table(void **state)
     struct archive *archive = open_archive(folder);
     struct err err;
 
-    (void)state;
     add(archive, "Blogs", "a");
     add(archive, "Comments", "c");
     add(archive, "Blogs", "b");
@@ -97,7 +91,7 @@ static void writes_a_line_an_entity_and_a_file_a_table(void **state)
     mem_free(folder);
 }
 
-static void can_be_read_by_its_owner_alone(void **state)
+TEST(can_be_read_by_its_owner_alone)
 {
     char *folder = folder_of("modes");
     char *blogs = path_of(folder, "3-Blogs.jsonl");
@@ -105,7 +99,6 @@ static void can_be_read_by_its_owner_alone(void **state)
     struct archive *archive = open_archive(folder);
     struct stat info;
 
-    (void)state;
     add(archive, "Blogs", "a");
     archive_close(archive);
     assert_int_equal(stat(blogs, &info), 0);
@@ -117,13 +110,12 @@ static void can_be_read_by_its_owner_alone(void **state)
     mem_free(folder);
 }
 
-static void appends_when_opened_again(void **state)
+TEST(appends_when_opened_again)
 {
     char *folder = folder_of("again");
     char *blogs = path_of(folder, "3-Blogs.jsonl");
     struct err err;
 
-    (void)state;
     for (int i = 0; i < 2; i++) {
         struct archive *archive = open_archive(folder);
 
@@ -146,14 +138,13 @@ static void tear(const char *path, const char *text, size_t times)
     assert_int_equal(fclose(file), 0);
 }
 
-static void a_torn_last_line_is_cut_off(void **state)
+TEST(a_torn_last_line_is_cut_off)
 {
     static const size_t times[] = {1, 400, 3000};
     char *folder = folder_of("torn");
     char *blogs = path_of(folder, "3-Blogs.jsonl");
     struct err err;
 
-    (void)state;
     for (size_t i = 0; i < sizeof times / sizeof *times; i++) {
         struct archive *archive = open_archive(folder);
 
@@ -172,14 +163,13 @@ static void a_torn_last_line_is_cut_off(void **state)
     mem_free(folder);
 }
 
-static void a_file_that_is_all_torn_begins_anew(void **state)
+TEST(a_file_that_is_all_torn_begins_anew)
 {
     char *folder = folder_of("alltorn");
     char *blogs = path_of(folder, "3-Blogs.jsonl");
     struct archive *archive = open_archive(folder);
     struct err err;
 
-    (void)state;
     add(archive, "Tags", "t"); /* creates the folder of the run */
     tear(blogs, "no newline", 1000);
     add(archive, "Blogs", "a");
@@ -190,14 +180,13 @@ static void a_file_that_is_all_torn_begins_anew(void **state)
     mem_free(folder);
 }
 
-static void says_what_cannot_be_made(void **state)
+TEST(says_what_cannot_be_made)
 {
     char *folder = folder_of("file");
     char *parent = mem_format("%.*s", (int)(strlen(folder) - 5), folder);
     struct archive *archive = NULL;
     struct err err;
 
-    (void)state;
     tear(parent, "a file, not a folder", 1);
     assert_int_equal(
         archive_open(folder, "delete-channel", "run-1", 3, &archive, &err),
@@ -220,14 +209,13 @@ static void limit_files(rlim_t bytes)
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
 }
 
-static void a_full_disk_is_said_and_loses_no_line(void **state)
+TEST(a_full_disk_is_said_and_loses_no_line)
 {
     char *folder = folder_of("full");
     char *blogs = path_of(folder, "3-Blogs.jsonl");
     struct archive *archive = open_archive(folder);
     struct err err;
 
-    (void)state;
     (void)signal(SIGXFSZ, SIG_IGN);
     add(archive, "Blogs", "a");
     assert_int_equal(archive_sync(archive, &err), TW_OK);
@@ -259,19 +247,17 @@ static void expect_not_opened(const char *folder, const char *says)
         fail_msg("%s", err.text);
 }
 
-static void a_folder_that_cannot_be_made_is_said(void **state)
+TEST(a_folder_that_cannot_be_made_is_said)
 {
-    (void)state;
     expect_not_opened("/proc/tableward", "archive: cannot make /proc/tablewa");
 }
 
 /* The name was created meanwhile, but as a link that cannot be opened. */
-static void a_link_to_nowhere_is_no_folder(void **state)
+TEST(a_link_to_nowhere_is_no_folder)
 {
     char *folder = folder_of("link");
     char *parent = mem_format("%.*s", (int)(strlen(folder) - 5), folder);
 
-    (void)state;
     assert_int_equal(symlink("/nowhere/at/all", parent), 0);
     expect_not_opened(folder, "archive: cannot open");
     mem_free(parent);
@@ -288,14 +274,13 @@ static bool is_there(const char *path)
     return lstat(path, &info) == 0;
 }
 
-static void a_run_that_archives_nothing_leaves_no_folder(void **state)
+TEST(a_run_that_archives_nothing_leaves_no_folder)
 {
     char *folder = folder_of("nothing");
     char *job = mem_format("%s/delete-channel", folder);
     struct archive *archive = open_archive(folder);
     struct err err;
 
-    (void)state;
     assert_int_equal(archive_sync(archive, &err), TW_OK);
     archive_close(archive);
     assert_true(is_there(folder));
@@ -306,13 +291,12 @@ static void a_run_that_archives_nothing_leaves_no_folder(void **state)
 
 /* A link would let everybody who may write to the folder redirect the entities
  * to any place. */
-static void a_link_below_the_folder_is_refused(void **state)
+TEST(a_link_below_the_folder_is_refused)
 {
     static const char *const LINKS[] = {
         "delete-channel", "delete-channel/run-1"};
     struct err err;
 
-    (void)state;
     for (size_t i = 0; i < 2; i++) {
         char name[] = {'b', 'e', 'l', 'o', 'w', (char)('0' + i), '\0'};
         char *folder = folder_of(name);
@@ -337,7 +321,7 @@ static void a_link_below_the_folder_is_refused(void **state)
 }
 
 /* With such a link an operator puts the archive on another disk. */
-static void the_folder_itself_may_be_a_link(void **state)
+TEST(the_folder_itself_may_be_a_link)
 {
     char *folder = folder_of("linked");
     char *parent = mem_format("%.*s", (int)(strlen(folder) - 5), folder);
@@ -346,7 +330,6 @@ static void the_folder_itself_may_be_a_link(void **state)
     struct archive *archive;
     struct err err;
 
-    (void)state;
     assert_int_equal(mkdir(parent, 0700), 0);
     assert_int_equal(mkdir(elsewhere, 0700), 0);
     assert_int_equal(symlink(elsewhere, folder), 0);
@@ -380,7 +363,7 @@ static enum tw_err try_to_add(
 }
 
 /* Checked as another user, because root may write to every folder. */
-static void a_folder_that_may_not_be_written_to_is_said(void **state)
+TEST(a_folder_that_may_not_be_written_to_is_said)
 {
     const uid_t nobody = 65534;
     const uid_t self = getuid();
@@ -389,7 +372,6 @@ static void a_folder_that_may_not_be_written_to_is_said(void **state)
     struct err err;
     enum tw_err code;
 
-    (void)state;
     archive_close(archive);
     archive = NULL;
     assert_int_equal(chmod(folder, 0500), 0);
@@ -404,13 +386,12 @@ static void a_folder_that_may_not_be_written_to_is_said(void **state)
     mem_free(folder);
 }
 
-static void a_folder_that_is_removed_meanwhile_is_said(void **state)
+TEST(a_folder_that_is_removed_meanwhile_is_said)
 {
     char *folder = folder_of("removed");
     struct archive *archive = open_archive(folder);
     struct err err;
 
-    (void)state;
     assert_int_equal(rmdir(folder), 0);
     assert_int_not_equal(try_to_add(archive, "Blogs", 1, &err), TW_OK);
     assert_non_null(strstr(err.text, "archive: cannot make"));
@@ -418,14 +399,13 @@ static void a_folder_that_is_removed_meanwhile_is_said(void **state)
     mem_free(folder);
 }
 
-static void a_file_in_place_of_a_folder_is_said(void **state)
+TEST(a_file_in_place_of_a_folder_is_said)
 {
     char *folder = folder_of("nofolder");
     char *job = mem_format("%s/delete-channel", folder);
     struct archive *archive = open_archive(folder);
     struct err err;
 
-    (void)state;
     assert_int_equal(mknod(job, S_IFREG | 0600, 0), 0);
     assert_int_not_equal(try_to_add(archive, "Blogs", 1, &err), TW_OK);
     assert_non_null(strstr(err.text, "archive: cannot open"));
@@ -434,7 +414,7 @@ static void a_file_in_place_of_a_folder_is_said(void **state)
     mem_free(folder);
 }
 
-static void a_file_that_is_none_is_said(void **state)
+TEST(a_file_that_is_none_is_said)
 {
     char *folder = folder_of("nofile");
     char *blogs = path_of(folder, "3-Blogs.jsonl");
@@ -442,7 +422,6 @@ static void a_file_that_is_none_is_said(void **state)
     struct archive *archive = open_archive(folder);
     struct err err;
 
-    (void)state;
     add(archive, "Tags", "t");
     assert_int_equal(mkdir(blogs, 0700), 0);
     assert_int_equal(try_to_add(archive, "Blogs", 1, &err), TW_FORBIDDEN);
@@ -458,13 +437,12 @@ static void a_file_that_is_none_is_said(void **state)
     mem_free(folder);
 }
 
-static void a_line_that_is_too_long_is_refused(void **state)
+TEST(a_line_that_is_too_long_is_refused)
 {
     char *folder = folder_of("long");
     struct archive *archive = open_archive(folder);
     struct err err;
 
-    (void)state;
     assert_int_equal(
         try_to_add(archive, "Blogs", 17 * 1024 * 1024, &err), TW_TOO_LARGE);
     assert_non_null(strstr(err.text, "an entity of table Blogs is more than"));
@@ -474,7 +452,7 @@ static void a_line_that_is_too_long_is_refused(void **state)
 
 /* Gathered lines are written when they exceed a size; this write may fail
  * too. */
-static void a_full_disk_is_met_while_lines_gather(void **state)
+TEST(a_full_disk_is_met_while_lines_gather)
 {
     char *folder = folder_of("gather");
     char *blogs = path_of(folder, "3-Blogs.jsonl");
@@ -483,7 +461,6 @@ static void a_full_disk_is_met_while_lines_gather(void **state)
     struct err err;
     struct stat info;
 
-    (void)state;
     (void)signal(SIGXFSZ, SIG_IGN);
     limit_files(100000);
     for (int i = 0; i < 10 && outcome == TW_OK; i++)
@@ -500,7 +477,7 @@ static void a_full_disk_is_met_while_lines_gather(void **state)
 }
 
 /* A pipe accepts lines, but fsync() of a pipe fails. */
-static void what_cannot_be_made_durable_ends_the_process(void **state)
+TEST(what_cannot_be_made_durable_ends_the_process)
 {
     char *folder = folder_of("pipe");
     char *blogs = path_of(folder, "3-Blogs.jsonl");
@@ -509,7 +486,6 @@ static void what_cannot_be_made_durable_ends_the_process(void **state)
     int status;
     pid_t pid;
 
-    (void)state;
     add(archive, "Tags", "t");
     assert_int_equal(mkfifo(blogs, 0600), 0);
     pid = fork();
@@ -526,31 +502,4 @@ static void what_cannot_be_made_durable_ends_the_process(void **state)
     archive_close(NULL);
     mem_free(blogs);
     mem_free(folder);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(writes_a_line_an_entity_and_a_file_a_table),
-        cmocka_unit_test(can_be_read_by_its_owner_alone),
-        cmocka_unit_test(appends_when_opened_again),
-        cmocka_unit_test(a_torn_last_line_is_cut_off),
-        cmocka_unit_test(a_file_that_is_all_torn_begins_anew),
-        cmocka_unit_test(says_what_cannot_be_made),
-        cmocka_unit_test(a_full_disk_is_said_and_loses_no_line),
-        cmocka_unit_test(a_folder_that_cannot_be_made_is_said),
-        cmocka_unit_test(a_link_to_nowhere_is_no_folder),
-        cmocka_unit_test(a_run_that_archives_nothing_leaves_no_folder),
-        cmocka_unit_test(a_link_below_the_folder_is_refused),
-        cmocka_unit_test(the_folder_itself_may_be_a_link),
-        cmocka_unit_test(a_folder_that_may_not_be_written_to_is_said),
-        cmocka_unit_test(a_folder_that_is_removed_meanwhile_is_said),
-        cmocka_unit_test(a_file_in_place_of_a_folder_is_said),
-        cmocka_unit_test(a_file_that_is_none_is_said),
-        cmocka_unit_test(a_line_that_is_too_long_is_refused),
-        cmocka_unit_test(a_full_disk_is_met_while_lines_gather),
-        cmocka_unit_test(what_cannot_be_made_durable_ends_the_process),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

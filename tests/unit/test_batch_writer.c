@@ -1,15 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* A batch writer sends full batches, and completes every operation whatever
  * fails. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #include "jobs/engine/batch_writer.h"
 #include "jobs/engine/run.h"
@@ -17,6 +11,7 @@
 #include "tests/support/faulty.h"
 #include "tests/support/interpose.h"
 #include "tests/support/table.h"
+#include "tests/support/test.h"
 #include "worker/base/mem.h"
 #include "worker/store/request_pool.h"
 
@@ -91,6 +86,18 @@ static void scene_init(struct scene *scene, unsigned in_flight)
     scene_init_at(scene, in_flight, 0);
 }
 
+static void scene_init_two(struct scene *scene)
+{
+    scene_init(scene, 2);
+}
+
+/* Another number of batches that may be under way. */
+static void scene_in_flight(struct scene *scene, unsigned in_flight)
+{
+    batch_writer_free(scene->batch_writer);
+    scene->batch_writer = batch_writer_new(&scene->run, in_flight);
+}
+
 static void scene_done(struct scene *scene)
 {
     batch_writer_free(scene->batch_writer);
@@ -99,6 +106,12 @@ static void scene_done(struct scene *scene)
     faulty_done(&scene->faulty);
     store_close(scene->inner);
 }
+
+TEST_FIXTURE(scene, struct scene, scene_init_two, scene_done)
+
+/* A test whose scene has at most two batches under way. */
+#define SCENE_TEST(name)                                                       \
+    TEST_WITH(name, scene_set_up, scene_tear_down, struct scene *scene)
 
 /* ---- what kinds decide ---- */
 
@@ -220,13 +233,27 @@ static enum tw_err add_table(struct scene *scene, const char *table,
     return code;
 }
 
-static void delete_table(struct scene *scene, decide_fn *decide)
+static void add_all(
+    struct scene *scene, enum operation_type type, decide_fn *decide)
 {
     struct err err;
 
-    assert_int_equal(
-        add_table(scene, "Blogs", OPERATION_DELETE, 1, decide, &err), TW_OK);
+    assert_int_equal(add_table(scene, "Blogs", type, 1, decide, &err), TW_OK);
+}
+
+static void drain(struct scene *scene)
+{
+    struct err err;
+
     assert_int_equal(batch_writer_drain(scene->batch_writer, &err), TW_OK);
+    assert_int_equal(batch_writer_low_water(scene->batch_writer),
+        batch_writer_sequence(scene->batch_writer));
+}
+
+static void delete_table(struct scene *scene, decide_fn *decide)
+{
+    add_all(scene, OPERATION_DELETE, decide);
+    drain(scene);
 }
 
 static void assert_all_settled(struct scene *scene)
@@ -244,34 +271,28 @@ static void assert_all_settled(struct scene *scene)
 
 /* ---- gathering ---- */
 
-static void sends_one_batch_a_started_hundred_of_each_partition(void **state)
+SCENE_TEST(sends_one_batch_a_started_hundred_of_each_partition)
 {
-    struct scene scene;
-
-    (void)state;
-    scene_init(&scene, 8);
-    table_fill(scene.inner, "Blogs", "A", 0, 1250);
-    table_fill(scene.inner, "Blogs", "B", 0, 100);
-    table_fill(scene.inner, "Blogs", "C", 0, 101);
-    delete_table(&scene, spare);
-    assert_int_equal(scene.faulty.calls[CALL_BATCH], 13 + 1 + 2);
-    assert_int_equal(scene.faulty.largest_batch, 100);
-    assert_int_equal(table_count(scene.inner, "Blogs"), 0);
-    assert_int_equal(atomic_load(&scene.run.counts.deleted), 1451);
-    assert_int_equal(batch_writer_done(scene.batch_writer), 1451);
-    assert_all_settled(&scene);
-    scene_done(&scene);
+    scene_in_flight(scene, 8);
+    table_fill(scene->inner, "Blogs", "A", 0, 1250);
+    table_fill(scene->inner, "Blogs", "B", 0, 100);
+    table_fill(scene->inner, "Blogs", "C", 0, 101);
+    delete_table(scene, spare);
+    assert_int_equal(scene->faulty.calls[CALL_BATCH], 13 + 1 + 2);
+    assert_int_equal(scene->faulty.largest_batch, 100);
+    assert_int_equal(table_count(scene->inner, "Blogs"), 0);
+    assert_int_equal(atomic_load(&scene->run.counts.deleted), 1451);
+    assert_int_equal(batch_writer_done(scene->batch_writer), 1451);
+    assert_all_settled(scene);
 }
 
-static void partitions_that_take_turns_still_fill_their_batches(void **state)
+SCENE_TEST(partitions_that_take_turns_still_fill_their_batches)
 {
-    struct scene scene;
     struct err err;
 
-    (void)state;
-    scene_init(&scene, 8);
-    table_fill(scene.inner, "Blogs", "A", 0, 100);
-    table_fill(scene.inner, "Blogs", "B", 0, 100);
+    scene_in_flight(scene, 8);
+    table_fill(scene->inner, "Blogs", "A", 0, 100);
+    table_fill(scene->inner, "Blogs", "B", 0, 100);
     for (size_t i = 0; i < 200; i++) {
         struct exchange exchange = {0};
         struct page page;
@@ -280,54 +301,45 @@ static void partitions_that_take_turns_still_fill_their_batches(void **state)
         page_init(&page);
         (void)snprintf(row_key, sizeof row_key, "%06u", (unsigned)i / 2);
         assert_int_equal(
-            store_get(scene.inner, &exchange, "Blogs",
+            store_get(scene->inner, &exchange, "Blogs",
                 slice_of(i % 2 ? "B" : "A"), slice_of(row_key), &page),
             TW_OK);
-        assert_int_equal(add(&scene, "Blogs", OPERATION_DELETE,
+        assert_int_equal(add(scene, "Blogs", OPERATION_DELETE,
                              &page.entities[0], spare, &err),
             TW_OK);
         page_done(&page);
     }
-    assert_int_equal(batch_writer_drain(scene.batch_writer, &err), TW_OK);
-    assert_int_equal(scene.faulty.calls[CALL_BATCH], 2);
-    assert_all_settled(&scene);
-    scene_done(&scene);
+    drain(scene);
+    assert_int_equal(scene->faulty.calls[CALL_BATCH], 2);
+    assert_all_settled(scene);
 }
 
-static void many_partitions_are_cut_when_too_many_gather(void **state)
+SCENE_TEST(many_partitions_are_cut_when_too_many_gather)
 {
-    struct scene scene;
-    struct err err;
-
-    (void)state;
-    scene_init(&scene, 8);
+    scene_in_flight(scene, 8);
     for (int i = 0; i < 300; i++) {
         char key[16];
 
         (void)snprintf(key, sizeof key, "P%03d", i);
-        table_fill(scene.inner, "Blogs", key, 0, 2);
+        table_fill(scene->inner, "Blogs", key, 0, 2);
     }
-    assert_int_equal(
-        add_table(&scene, "Blogs", OPERATION_DELETE, 1, spare, &err), TW_OK);
-    assert_true(faulty_calls(&scene.faulty, CALL_BATCH) >= 300 - 64 - 8);
-    assert_int_equal(batch_writer_drain(scene.batch_writer, &err), TW_OK);
-    assert_int_equal(scene.faulty.calls[CALL_BATCH], 300);
-    assert_all_settled(&scene);
-    scene_done(&scene);
+    add_all(scene, OPERATION_DELETE, spare);
+    assert_true(faulty_calls(&scene->faulty, CALL_BATCH) >= 300 - 64 - 8);
+    drain(scene);
+    assert_int_equal(scene->faulty.calls[CALL_BATCH], 300);
+    assert_all_settled(scene);
 }
 
 /* One operation in a partition of its own, whose batch never fills. */
-static void what_gathers_alone_does_not_hold_back_the_mark(void **state)
+SCENE_TEST(what_gathers_alone_does_not_hold_back_the_mark)
 {
     enum { OTHERS = 12000 };
-    struct scene scene;
     struct err err;
 
-    (void)state;
-    scene_init(&scene, 4);
+    scene_in_flight(scene, 4);
     for (unsigned i = 0; i <= OTHERS; i++) {
         struct batch_item item = {
-            .store = &scene.faulty.outer.store,
+            .store = &scene->faulty.outer.store,
             .table = "Blogs",
             .operation = {.type = OPERATION_DELETE},
             .decide = delete_anyway,
@@ -339,108 +351,77 @@ static void what_gathers_alone_does_not_hold_back_the_mark(void **state)
         item.operation.entity.row_key = slice_of(key);
         item.operation.entity.etag = slice_of("W/\"1\"");
         assert_int_equal(
-            batch_writer_add(scene.batch_writer, &item, &err), TW_OK);
+            batch_writer_add(scene->batch_writer, &item, &err), TW_OK);
     }
-    while (batch_writer_low_water(scene.batch_writer) == 0)
-        (void)request_pool_wait_any(scene.run.request_pool, 0);
-    assert_true(batch_writer_low_water(scene.batch_writer) >= 1);
-    assert_int_equal(batch_writer_drain(scene.batch_writer, &err), TW_OK);
-    scene_done(&scene);
+    while (batch_writer_low_water(scene->batch_writer) == 0)
+        (void)request_pool_wait_any(scene->run.request_pool, 0);
+    assert_true(batch_writer_low_water(scene->batch_writer) >= 1);
+    drain(scene);
 }
 
-static void one_key_twice_goes_into_two_batches(void **state)
+SCENE_TEST(one_key_twice_goes_into_two_batches)
 {
-    struct scene scene;
-    struct err err;
-
-    (void)state;
-    scene_init(&scene, 1);
-    table_fill(scene.inner, "Blogs", "A", 0, 3);
-    assert_int_equal(
-        add_table(&scene, "Blogs", OPERATION_REPLACE, 1, insist, &err), TW_OK);
-    assert_int_equal(
-        add_table(&scene, "Blogs", OPERATION_DELETE, 1, insist, &err), TW_OK);
-    assert_int_equal(batch_writer_drain(scene.batch_writer, &err), TW_OK);
-    assert_int_equal(table_count(scene.inner, "Blogs"), 0);
-    assert_int_equal(atomic_load(&scene.run.counts.written), 3);
-    assert_int_equal(atomic_load(&scene.run.counts.deleted), 3);
-    assert_all_settled(&scene);
-    scene_done(&scene);
+    scene_in_flight(scene, 1);
+    table_fill(scene->inner, "Blogs", "A", 0, 3);
+    add_all(scene, OPERATION_REPLACE, insist);
+    add_all(scene, OPERATION_DELETE, insist);
+    drain(scene);
+    assert_int_equal(table_count(scene->inner, "Blogs"), 0);
+    assert_int_equal(atomic_load(&scene->run.counts.written), 3);
+    assert_int_equal(atomic_load(&scene->run.counts.deleted), 3);
+    assert_all_settled(scene);
 }
 
-static void large_entities_are_cut_by_bytes(void **state)
+SCENE_TEST(large_entities_are_cut_by_bytes)
 {
-    struct scene scene;
-    struct err err;
-
-    (void)state;
-    scene_init(&scene, 4);
+    scene_in_flight(scene, 4);
     for (int i = 0; i < 20; i++) {
         char key[8];
 
         (void)snprintf(key, sizeof key, "%d", 100 + i);
-        table_put(scene.inner, "Blogs", "A", key, NULL, 450 * 1024);
+        table_put(scene->inner, "Blogs", "A", key, NULL, 450 * 1024);
     }
-    assert_int_equal(
-        add_table(&scene, "Blogs", OPERATION_REPLACE, 1, insist, &err), TW_OK);
-    assert_int_equal(batch_writer_drain(scene.batch_writer, &err), TW_OK);
-    assert_true(scene.faulty.calls[CALL_BATCH] >= 3);
-    assert_true(scene.faulty.largest_batch <= 9);
-    assert_true(table_has(scene.inner, "Blogs", "A", "119", "second"));
-    assert_all_settled(&scene);
-    scene_done(&scene);
+    add_all(scene, OPERATION_REPLACE, insist);
+    drain(scene);
+    assert_true(scene->faulty.calls[CALL_BATCH] >= 3);
+    assert_true(scene->faulty.largest_batch <= 9);
+    assert_true(table_has(scene->inner, "Blogs", "A", "119", "second"));
+    assert_all_settled(scene);
 }
 
-static void no_more_batches_are_under_way_than_allowed(void **state)
+SCENE_TEST(no_more_batches_are_under_way_than_allowed)
 {
-    struct scene scene;
-
-    (void)state;
-    scene_init(&scene, 2);
-    table_fill(scene.inner, "Blogs", "A", 0, 2000);
-    delete_table(&scene, spare);
-    assert_true(scene.faulty.most_running <= 2);
-    scene_done(&scene);
+    table_fill(scene->inner, "Blogs", "A", 0, 2000);
+    delete_table(scene, spare);
+    assert_true(scene->faulty.most_running <= 2);
 }
 
-static void a_cut_sends_without_waiting(void **state)
+SCENE_TEST(a_cut_sends_without_waiting)
 {
-    struct scene scene;
     struct err err;
     uint64_t seen = 0;
 
-    (void)state;
-    scene_init(&scene, 2);
-    table_fill(scene.inner, "Blogs", "A", 0, 5);
-    assert_int_equal(
-        add_table(&scene, "Blogs", OPERATION_DELETE, 1, spare, &err), TW_OK);
-    assert_int_equal(scene.faulty.calls[CALL_BATCH], 0);
-    assert_int_equal(batch_writer_low_water(scene.batch_writer), 0);
-    assert_int_equal(batch_writer_seal(scene.batch_writer, &err), TW_OK);
+    table_fill(scene->inner, "Blogs", "A", 0, 5);
+    add_all(scene, OPERATION_DELETE, spare);
+    assert_int_equal(scene->faulty.calls[CALL_BATCH], 0);
+    assert_int_equal(batch_writer_low_water(scene->batch_writer), 0);
+    assert_int_equal(batch_writer_seal(scene->batch_writer, &err), TW_OK);
     while (seen == 0)
-        seen = request_pool_wait_any(scene.run.request_pool, seen);
-    assert_int_equal(batch_writer_low_water(scene.batch_writer), 5);
-    assert_int_equal(scene.faulty.calls[CALL_BATCH], 1);
-    scene_done(&scene);
+        seen = request_pool_wait_any(scene->run.request_pool, seen);
+    assert_int_equal(batch_writer_low_water(scene->batch_writer), 5);
+    assert_int_equal(scene->faulty.calls[CALL_BATCH], 1);
 }
 
-static void settling_drops_what_was_not_sent(void **state)
+SCENE_TEST(settling_drops_what_was_not_sent)
 {
-    struct scene scene;
-    struct err err;
-
-    (void)state;
-    scene_init(&scene, 2);
-    table_fill(scene.inner, "Blogs", "A", 0, 150);
-    assert_int_equal(
-        add_table(&scene, "Blogs", OPERATION_DELETE, 1, spare, &err), TW_OK);
-    batch_writer_finish(scene.batch_writer);
-    assert_true(table_count(scene.inner, "Blogs") >= 50);
-    assert_int_equal(table_count(scene.inner, "Blogs"),
-        150 - atomic_load(&scene.run.counts.deleted));
-    assert_int_equal(batch_writer_low_water(scene.batch_writer),
-        atomic_load(&scene.run.counts.deleted));
-    scene_done(&scene);
+    table_fill(scene->inner, "Blogs", "A", 0, 150);
+    add_all(scene, OPERATION_DELETE, spare);
+    batch_writer_finish(scene->batch_writer);
+    assert_true(table_count(scene->inner, "Blogs") >= 50);
+    assert_int_equal(table_count(scene->inner, "Blogs"),
+        150 - atomic_load(&scene->run.counts.deleted));
+    assert_int_equal(batch_writer_low_water(scene->batch_writer),
+        atomic_load(&scene->run.counts.deleted));
 }
 
 /* ---- what stands in the way ---- */
@@ -468,89 +449,64 @@ static void meddle_with(struct scene *scene, const char *key, const char *value)
     scene->faulty.before = meddle;
 }
 
-static void what_has_changed_is_decided_again(void **state)
+SCENE_TEST(what_has_changed_is_decided_again)
 {
-    struct scene scene;
-
-    (void)state;
-    scene_init(&scene, 2);
-    table_fill(scene.inner, "Blogs", "A", 0, 100);
-    meddle_with(&scene, "000050", "changed");
-    delete_table(&scene, delete_anyway);
-    assert_int_equal(table_count(scene.inner, "Blogs"), 0);
-    assert_int_equal(scene.faulty.calls[CALL_GET], 1);
-    assert_int_equal(scene.faulty.calls[CALL_BATCH], 2);
-    assert_all_settled(&scene);
-    scene_done(&scene);
+    table_fill(scene->inner, "Blogs", "A", 0, 100);
+    meddle_with(scene, "000050", "changed");
+    delete_table(scene, delete_anyway);
+    assert_int_equal(table_count(scene->inner, "Blogs"), 0);
+    assert_int_equal(scene->faulty.calls[CALL_GET], 1);
+    assert_int_equal(scene->faulty.calls[CALL_BATCH], 2);
+    assert_all_settled(scene);
 }
 
-static void what_has_changed_may_be_spared_and_the_rest_is_not(void **state)
+SCENE_TEST(what_has_changed_may_be_spared_and_the_rest_is_not)
 {
-    struct scene scene;
-
-    (void)state;
-    scene_init(&scene, 2);
-    table_fill(scene.inner, "Blogs", "A", 0, 100);
-    meddle_with(&scene, "000050", "spared");
-    delete_table(&scene, insist);
-    assert_int_equal(table_count(scene.inner, "Blogs"), 1);
-    assert_true(table_has(scene.inner, "Blogs", "A", "000050", "spared"));
-    assert_int_equal(atomic_load(&scene.run.counts.deleted), 99);
-    assert_int_equal(atomic_load(&scene.run.counts.skipped), 1);
-    assert_all_settled(&scene);
-    scene_done(&scene);
+    table_fill(scene->inner, "Blogs", "A", 0, 100);
+    meddle_with(scene, "000050", "spared");
+    delete_table(scene, insist);
+    assert_int_equal(table_count(scene->inner, "Blogs"), 1);
+    assert_true(table_has(scene->inner, "Blogs", "A", "000050", "spared"));
+    assert_int_equal(atomic_load(&scene->run.counts.deleted), 99);
+    assert_int_equal(atomic_load(&scene->run.counts.skipped), 1);
+    assert_all_settled(scene);
 }
 
-static void what_is_gone_counts_as_deleted(void **state)
+SCENE_TEST(what_is_gone_counts_as_deleted)
 {
-    struct scene scene;
-
-    (void)state;
-    scene_init(&scene, 2);
-    table_fill(scene.inner, "Blogs", "A", 0, 100);
-    meddle_with(&scene, "000050", NULL);
-    delete_table(&scene, refuse);
-    assert_int_equal(table_count(scene.inner, "Blogs"), 0);
-    assert_int_equal(scene.faulty.calls[CALL_GET], 1);
-    assert_int_equal(scene.faulty.calls[CALL_BATCH], 2);
-    assert_int_equal(atomic_load(&scene.run.counts.deleted), 100);
-    assert_all_settled(&scene);
-    scene_done(&scene);
+    table_fill(scene->inner, "Blogs", "A", 0, 100);
+    meddle_with(scene, "000050", NULL);
+    delete_table(scene, refuse);
+    assert_int_equal(table_count(scene->inner, "Blogs"), 0);
+    assert_int_equal(scene->faulty.calls[CALL_GET], 1);
+    assert_int_equal(scene->faulty.calls[CALL_BATCH], 2);
+    assert_int_equal(atomic_load(&scene->run.counts.deleted), 100);
+    assert_all_settled(scene);
 }
 
-static void what_the_kind_refuses_is_reported(void **state)
+SCENE_TEST(what_the_kind_refuses_is_reported)
 {
-    struct scene scene;
-
-    (void)state;
-    scene_init(&scene, 2);
-    table_fill(scene.inner, "Blogs", "A", 0, 100);
-    meddle_with(&scene, "000050", "changed");
-    delete_table(&scene, refuse);
-    assert_int_equal(scene.failed, 1);
-    assert_string_equal(scene.failed_key, "A/000050");
-    assert_string_equal(scene.failed_why, "the kind says no");
-    assert_int_equal(batch_writer_failed(scene.batch_writer), 1);
-    assert_int_equal(table_count(scene.inner, "Blogs"), 1);
-    assert_all_settled(&scene);
-    scene_done(&scene);
+    table_fill(scene->inner, "Blogs", "A", 0, 100);
+    meddle_with(scene, "000050", "changed");
+    delete_table(scene, refuse);
+    assert_int_equal(scene->failed, 1);
+    assert_string_equal(scene->failed_key, "A/000050");
+    assert_string_equal(scene->failed_why, "the kind says no");
+    assert_int_equal(batch_writer_failed(scene->batch_writer), 1);
+    assert_int_equal(table_count(scene->inner, "Blogs"), 1);
+    assert_all_settled(scene);
 }
 
-static void what_changes_without_end_is_given_up(void **state)
+SCENE_TEST(what_changes_without_end_is_given_up)
 {
-    struct scene scene;
-
-    (void)state;
-    scene_init(&scene, 2);
-    table_fill(scene.inner, "Blogs", "A", 0, 20);
-    meddle_with(&scene, "000007", "changed");
-    scene.meddle_times = 1000000;
-    delete_table(&scene, delete_anyway);
-    assert_int_equal(scene.failed, 1);
-    assert_string_equal(scene.failed_key, "A/000007");
-    assert_int_equal(table_count(scene.inner, "Blogs"), 1);
-    assert_all_settled(&scene);
-    scene_done(&scene);
+    table_fill(scene->inner, "Blogs", "A", 0, 20);
+    meddle_with(scene, "000007", "changed");
+    scene->meddle_times = 1000000;
+    delete_table(scene, delete_anyway);
+    assert_int_equal(scene->failed, 1);
+    assert_string_equal(scene->failed_key, "A/000007");
+    assert_int_equal(table_count(scene->inner, "Blogs"), 1);
+    assert_all_settled(scene);
 }
 
 /* ---- reading again, beside all else ---- */
@@ -606,22 +562,19 @@ static void meddle_with_each(void *ctx, const struct batch *batch)
 static void delete_slowly(struct beside *beside)
 {
     struct scene *scene = &beside->scene;
-    struct err err;
 
     interposed_init(
         &beside->slow, "slow", &scene->faulty.outer.store, read_slowly);
     scene->outer = &beside->slow.store;
-    assert_int_equal(
-        add_table(scene, "Blogs", OPERATION_DELETE, 1, insist, &err), TW_OK);
-    assert_int_equal(batch_writer_drain(scene->batch_writer, &err), TW_OK);
+    add_all(scene, OPERATION_DELETE, insist);
+    drain(scene);
     assert_all_settled(scene);
 }
 
-static void what_was_met_is_read_while_others_are_sent(void **state)
+TEST(what_was_met_is_read_while_others_are_sent)
 {
     struct beside beside = {.batches = 11};
 
-    (void)state;
     scene_init(&beside.scene, 4);
     table_fill(beside.scene.inner, "Blogs", "A", 0, 100);
     table_fill(beside.scene.inner, "Blogs", "B", 0, 1000);
@@ -647,56 +600,50 @@ static void delete_what_is_changed_in_each(
     scene_done(&beside->scene);
 }
 
-static void what_is_read_again_is_under_way_still(void **state)
+TEST(what_is_read_again_is_under_way_still)
 {
     struct beside beside = {.batches = 0};
 
-    (void)state;
     delete_what_is_changed_in_each(&beside, 2);
     assert_true(beside.most_out <= 2);
 }
 
 /* Changed entities are read whole and may be large: more re-reads at a time
  * would take all the memory that requests may use together. */
-static void what_is_read_again_takes_part_of_the_memory_alone(void **state)
+TEST(what_is_read_again_takes_part_of_the_memory_alone)
 {
     struct beside beside = {.batches = 0};
 
-    (void)state;
     delete_what_is_changed_in_each(&beside, 8);
     assert_in_range(atomic_load(&beside.most_reading), 2, 3);
 }
 
-static void a_missing_table_holds_nothing_to_delete(void **state)
+SCENE_TEST(a_missing_table_holds_nothing_to_delete)
 {
-    struct scene scene;
     struct page page;
     struct err err;
     struct exchange exchange = {0};
     struct scan_request request = {.table = "Blogs"};
 
-    (void)state;
-    scene_init(&scene, 2);
     page_init(&page);
-    table_fill(scene.inner, "Blogs", "A", 0, 100);
+    table_fill(scene->inner, "Blogs", "A", 0, 100);
     assert_int_equal(
-        store_scan(scene.inner, &exchange, &request, &page), TW_OK);
+        store_scan(scene->inner, &exchange, &request, &page), TW_OK);
     for (size_t i = 0; i < page.count; i++)
-        assert_int_equal(add(&scene, "Gone", OPERATION_DELETE,
-                             &page.entities[i], spare, &err),
+        assert_int_equal(add(scene, "Gone", OPERATION_DELETE, &page.entities[i],
+                             spare, &err),
             TW_OK);
-    assert_int_equal(batch_writer_drain(scene.batch_writer, &err), TW_OK);
+    drain(scene);
     assert_true(
-        scene.faulty.calls[CALL_BATCH] + scene.faulty.calls[CALL_SCAN] < 10);
-    assert_all_settled(&scene);
+        scene->faulty.calls[CALL_BATCH] + scene->faulty.calls[CALL_SCAN] < 10);
+    assert_all_settled(scene);
     assert_int_equal(
-        add(&scene, "Gone", OPERATION_INSERT, &page.entities[0], spare, &err),
+        add(scene, "Gone", OPERATION_INSERT, &page.entities[0], spare, &err),
         TW_OK);
     assert_int_equal(
-        batch_writer_drain(scene.batch_writer, &err), TW_NOT_FOUND);
+        batch_writer_drain(scene->batch_writer, &err), TW_NOT_FOUND);
     assert_non_null(strstr(err.text, "Gone"));
     page_done(&page);
-    scene_done(&scene);
 }
 
 /* ---- lost answers ---- */
@@ -707,142 +654,107 @@ static enum fault first_batch_meets(
     return call == CALL_BATCH && n == 0 ? fault : FAULT_NONE;
 }
 
-static enum fault first_answer_lost(void *ctx, enum store_call call, unsigned n)
+FAULTY_CHOICE(first_answer_lost)
 {
-    (void)ctx;
     return first_batch_meets(FAULT_LOSE_ANSWER, call, n);
 }
 
-static enum fault first_request_lost(
-    void *ctx, enum store_call call, unsigned n)
+FAULTY_CHOICE(first_request_lost)
 {
-    (void)ctx;
     return first_batch_meets(FAULT_LOSE_REQUEST, call, n);
 }
 
-static enum fault first_index_lost(void *ctx, enum store_call call, unsigned n)
+FAULTY_CHOICE(first_index_lost)
 {
-    (void)ctx;
     return first_batch_meets(FAULT_NO_INDEX, call, n);
 }
 
-static void a_lost_answer_costs_one_read(void **state)
+SCENE_TEST(a_lost_answer_costs_one_read)
 {
-    struct scene scene;
-
-    (void)state;
-    scene_init(&scene, 2);
-    scene.faulty.choose = first_answer_lost;
-    table_fill(scene.inner, "Blogs", "A", 0, 100);
-    delete_table(&scene, refuse);
-    assert_int_equal(scene.faulty.calls[CALL_BATCH], 1);
-    assert_int_equal(scene.faulty.calls[CALL_SCAN], 1);
-    assert_int_equal(scene.faulty.calls[CALL_GET], 0);
-    assert_int_equal(atomic_load(&scene.run.counts.deleted), 100);
-    assert_all_settled(&scene);
-    scene_done(&scene);
+    scene->faulty.choose = first_answer_lost;
+    table_fill(scene->inner, "Blogs", "A", 0, 100);
+    delete_table(scene, refuse);
+    assert_int_equal(scene->faulty.calls[CALL_BATCH], 1);
+    assert_int_equal(scene->faulty.calls[CALL_SCAN], 1);
+    assert_int_equal(scene->faulty.calls[CALL_GET], 0);
+    assert_int_equal(atomic_load(&scene->run.counts.deleted), 100);
+    assert_all_settled(scene);
 }
 
-static void a_lost_answer_to_writes_costs_one_read(void **state)
+SCENE_TEST(a_lost_answer_to_writes_costs_one_read)
 {
-    struct scene scene;
+    scene->faulty.choose = first_answer_lost;
+    table_fill(scene->inner, "Blogs", "A", 0, 100);
+    add_all(scene, OPERATION_REPLACE, insist);
+    drain(scene);
+    assert_int_equal(scene->faulty.calls[CALL_BATCH], 1);
+    assert_int_equal(scene->faulty.calls[CALL_SCAN], 1);
+    assert_int_equal(scene->faulty.calls[CALL_GET], 0);
+    assert_int_equal(atomic_load(&scene->run.counts.written), 100);
+    assert_all_settled(scene);
+}
+
+SCENE_TEST(a_lost_request_is_sent_again)
+{
+    scene->faulty.choose = first_request_lost;
+    table_fill(scene->inner, "Blogs", "A", 0, 100);
+    delete_table(scene, refuse);
+    assert_int_equal(scene->faulty.calls[CALL_BATCH], 2);
+    assert_int_equal(scene->faulty.calls[CALL_SCAN], 1);
+    assert_int_equal(table_count(scene->inner, "Blogs"), 0);
+    assert_all_settled(scene);
+}
+
+SCENE_TEST(a_refusal_that_names_nothing_is_found_by_reading)
+{
+    scene->faulty.choose = first_index_lost;
+    table_fill(scene->inner, "Blogs", "A", 0, 100);
+    meddle_with(scene, "000050", "spared");
+    delete_table(scene, insist);
+    assert_int_equal(scene->faulty.calls[CALL_SCAN], 1);
+    assert_int_equal(scene->faulty.calls[CALL_GET], 1);
+    assert_int_equal(scene->faulty.calls[CALL_BATCH], 2);
+    assert_int_equal(table_count(scene->inner, "Blogs"), 1);
+    assert_all_settled(scene);
+}
+
+SCENE_TEST(a_sparse_range_is_not_read_whole)
+{
     struct err err;
 
-    (void)state;
-    scene_init(&scene, 2);
-    scene.faulty.choose = first_answer_lost;
-    table_fill(scene.inner, "Blogs", "A", 0, 100);
+    scene->faulty.choose = first_answer_lost;
+    table_fill(scene->inner, "Blogs", "A", 0, 8000);
     assert_int_equal(
-        add_table(&scene, "Blogs", OPERATION_REPLACE, 1, insist, &err), TW_OK);
-    assert_int_equal(batch_writer_drain(scene.batch_writer, &err), TW_OK);
-    assert_int_equal(scene.faulty.calls[CALL_BATCH], 1);
-    assert_int_equal(scene.faulty.calls[CALL_SCAN], 1);
-    assert_int_equal(scene.faulty.calls[CALL_GET], 0);
-    assert_int_equal(atomic_load(&scene.run.counts.written), 100);
-    assert_all_settled(&scene);
-    scene_done(&scene);
+        add_table(scene, "Blogs", OPERATION_DELETE, 800, refuse, &err), TW_OK);
+    drain(scene);
+    assert_true(scene->faulty.calls[CALL_SCAN] <= 5);
+    assert_true(scene->faulty.calls[CALL_GET] <= 10);
+    assert_int_equal(scene->faulty.calls[CALL_BATCH], 1);
+    assert_int_equal(table_count(scene->inner, "Blogs"), 7990);
+    assert_int_equal(atomic_load(&scene->run.counts.deleted), 10);
+    assert_all_settled(scene);
 }
 
-static void a_lost_request_is_sent_again(void **state)
-{
-    struct scene scene;
-
-    (void)state;
-    scene_init(&scene, 2);
-    scene.faulty.choose = first_request_lost;
-    table_fill(scene.inner, "Blogs", "A", 0, 100);
-    delete_table(&scene, refuse);
-    assert_int_equal(scene.faulty.calls[CALL_BATCH], 2);
-    assert_int_equal(scene.faulty.calls[CALL_SCAN], 1);
-    assert_int_equal(table_count(scene.inner, "Blogs"), 0);
-    assert_all_settled(&scene);
-    scene_done(&scene);
-}
-
-static void a_refusal_that_names_nothing_is_found_by_reading(void **state)
-{
-    struct scene scene;
-
-    (void)state;
-    scene_init(&scene, 2);
-    scene.faulty.choose = first_index_lost;
-    table_fill(scene.inner, "Blogs", "A", 0, 100);
-    meddle_with(&scene, "000050", "spared");
-    delete_table(&scene, insist);
-    assert_int_equal(scene.faulty.calls[CALL_SCAN], 1);
-    assert_int_equal(scene.faulty.calls[CALL_GET], 1);
-    assert_int_equal(scene.faulty.calls[CALL_BATCH], 2);
-    assert_int_equal(table_count(scene.inner, "Blogs"), 1);
-    assert_all_settled(&scene);
-    scene_done(&scene);
-}
-
-static void a_sparse_range_is_not_read_whole(void **state)
-{
-    struct scene scene;
-    struct err err;
-
-    (void)state;
-    scene_init(&scene, 2);
-    scene.faulty.choose = first_answer_lost;
-    table_fill(scene.inner, "Blogs", "A", 0, 8000);
-    assert_int_equal(
-        add_table(&scene, "Blogs", OPERATION_DELETE, 800, refuse, &err), TW_OK);
-    assert_int_equal(batch_writer_drain(scene.batch_writer, &err), TW_OK);
-    assert_true(scene.faulty.calls[CALL_SCAN] <= 5);
-    assert_true(scene.faulty.calls[CALL_GET] <= 10);
-    assert_int_equal(scene.faulty.calls[CALL_BATCH], 1);
-    assert_int_equal(table_count(scene.inner, "Blogs"), 7990);
-    assert_int_equal(atomic_load(&scene.run.counts.deleted), 10);
-    assert_all_settled(&scene);
-    scene_done(&scene);
-}
-
-static void keys_beyond_the_first_plane_are_found_again(void **state)
+SCENE_TEST(keys_beyond_the_first_plane_are_found_again)
 {
     static const char *const keys[] = {
         "a", "\xee\x80\x80", "\xf0\x9f\x98\x80", "\xef\xbf\xbd"};
-    struct scene scene;
 
-    (void)state;
-    scene_init(&scene, 2);
-    scene.faulty.choose = first_answer_lost;
+    scene->faulty.choose = first_answer_lost;
     for (size_t i = 0; i < 4; i++)
-        table_put(scene.inner, "Blogs", "A", keys[i], "first", 0);
-    delete_table(&scene, refuse);
-    assert_int_equal(atomic_load(&scene.run.counts.deleted), 4);
-    assert_int_equal(scene.faulty.calls[CALL_BATCH], 1);
-    assert_all_settled(&scene);
-    scene_done(&scene);
+        table_put(scene->inner, "Blogs", "A", keys[i], "first", 0);
+    delete_table(scene, refuse);
+    assert_int_equal(atomic_load(&scene->run.counts.deleted), 4);
+    assert_int_equal(scene->faulty.calls[CALL_BATCH], 1);
+    assert_all_settled(scene);
 }
 
 /* ---- what can never succeed, and what no retry can repair ---- */
 
-static void only_the_invalid_entity_fails(void **state)
+TEST(only_the_invalid_entity_fails)
 {
     static const enum tw_err refusals[] = {TW_INVALID, TW_TOO_LARGE};
 
-    (void)state;
     for (size_t i = 0; i < 4; i++) {
         struct scene scene;
 
@@ -862,28 +774,23 @@ static void only_the_invalid_entity_fails(void **state)
     }
 }
 
-static enum fault unsent_from_the_third(
-    void *ctx, enum store_call call, unsigned n)
+FAULTY_CHOICE(unsent_from_the_third)
 {
-    (void)ctx;
     return call == CALL_BATCH && n >= 2 ? FAULT_UNSENT : FAULT_NONE;
 }
 
-static enum fault always_lost(void *ctx, enum store_call call, unsigned n)
+FAULTY_CHOICE(always_lost)
 {
-    (void)ctx;
-    (void)n;
     return call == CALL_BATCH ? FAULT_LOSE_REQUEST : FAULT_NONE;
 }
 
-static enum fault refused_from_the_third(
-    void *ctx, enum store_call call, unsigned n)
+FAULTY_CHOICE(refused_from_the_third)
 {
     return unsent_from_the_third(ctx, call, n) == FAULT_UNSENT ? FAULT_REFUSED
                                                                : FAULT_NONE;
 }
 
-static void an_outage_ends_the_flow_and_claims_nothing(void **state)
+TEST(an_outage_ends_the_flow_and_claims_nothing)
 {
     static const struct {
         enum fault (*choose)(void *, enum store_call, unsigned);
@@ -895,7 +802,6 @@ static void an_outage_ends_the_flow_and_claims_nothing(void **state)
         {always_lost, TW_UNKNOWN, 0},
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct scene scene;
         struct err err;
@@ -922,28 +828,22 @@ static void an_outage_ends_the_flow_and_claims_nothing(void **state)
     }
 }
 
-static void stopping_the_client_ends_the_flow(void **state)
+SCENE_TEST(stopping_the_client_ends_the_flow)
 {
-    struct scene scene;
     struct err err;
 
-    (void)state;
-    scene_init(&scene, 2);
-    table_fill(scene.inner, "Blogs", "A", 0, 50);
-    assert_int_equal(
-        add_table(&scene, "Blogs", OPERATION_DELETE, 1, spare, &err), TW_OK);
-    request_pool_stop(scene.run.request_pool);
-    assert_int_equal(batch_writer_drain(scene.batch_writer, &err), TW_STOPPED);
-    assert_int_equal(table_count(scene.inner, "Blogs"), 50);
-    scene_done(&scene);
+    table_fill(scene->inner, "Blogs", "A", 0, 50);
+    add_all(scene, OPERATION_DELETE, spare);
+    request_pool_stop(scene->run.request_pool);
+    assert_int_equal(batch_writer_drain(scene->batch_writer, &err), TW_STOPPED);
+    assert_int_equal(table_count(scene->inner, "Blogs"), 50);
 }
 
-static void a_run_that_stops_does_not_wait_for_the_ceiling(void **state)
+TEST(a_run_that_stops_does_not_wait_for_the_ceiling)
 {
     struct scene scene;
     struct err err;
 
-    (void)state;
     scene_init_at(&scene, 2, 1);
     scene.stopping = true;
     table_fill(scene.inner, "Blogs", "A", 0, 250);
@@ -957,13 +857,11 @@ static void a_run_that_stops_does_not_wait_for_the_ceiling(void **state)
 }
 
 /* Otherwise a slow run shows no progress before all of a page is sent. */
-static void what_is_done_is_counted_while_others_wait_for_the_ceiling(
-    void **state)
+TEST(what_is_done_is_counted_while_others_wait_for_the_ceiling)
 {
     struct scene scene;
     struct err err;
 
-    (void)state;
     scene_init_at(&scene, 2, 1);
     scene.stops_at = 100;
     table_fill(scene.inner, "Blogs", "A", 0, 250);
@@ -1039,33 +937,44 @@ static enum tw_err add_at(struct scene *scene, struct store *store,
     return code;
 }
 
-static void two_stores_share_no_batch(void **state)
+/* Operations for A/000000 and those that follow, all of which are taken. */
+static void add_range(struct scene *scene, struct store *store,
+    const char *table, enum operation_type type, unsigned count)
 {
-    struct scene scene;
+    struct err err;
+
+    for (unsigned i = 0; i < count; i++)
+        assert_int_equal(
+            add_at(scene, store, table, type, "A", i, &err), TW_OK);
+}
+
+static void insert_ten(struct scene *scene)
+{
+    add_range(scene, &scene->faulty.outer.store, "Blogs", OPERATION_INSERT, 10);
+}
+
+SCENE_TEST(two_stores_share_no_batch)
+{
     struct gate other;
     struct err err;
 
-    (void)state;
-    scene_init(&scene, 2);
-    gate_init(&other, &scene, CALL_QUEUE_PEEK, 1, 1, TW_OK);
+    gate_init(&other, scene, CALL_QUEUE_PEEK, 1, 1, TW_OK);
     for (unsigned i = 0; i < 10; i++)
         assert_int_equal(
-            add_at(&scene,
-                i % 2 ? &other.outer.store : &scene.faulty.outer.store, "Blogs",
-                OPERATION_INSERT, "A", i, &err),
+            add_at(scene,
+                i % 2 ? &other.outer.store : &scene->faulty.outer.store,
+                "Blogs", OPERATION_INSERT, "A", i, &err),
             TW_OK);
-    assert_int_equal(batch_writer_drain(scene.batch_writer, &err), TW_OK);
-    assert_int_equal(scene.faulty.calls[CALL_BATCH], 2);
-    assert_int_equal(table_count(scene.inner, "Blogs"), 10);
-    assert_all_settled(&scene);
-    scene_done(&scene);
+    drain(scene);
+    assert_int_equal(scene->faulty.calls[CALL_BATCH], 2);
+    assert_int_equal(table_count(scene->inner, "Blogs"), 10);
+    assert_all_settled(scene);
 }
 
-static void a_broken_flow_takes_nothing_more(void **state)
+TEST(a_broken_flow_takes_nothing_more)
 {
     static const enum tw_err last_words[] = {TW_FULL, TW_REFUSED};
 
-    (void)state;
     for (size_t i = 0; i < 2; i++) {
         struct scene scene;
         struct gate gate;
@@ -1089,162 +998,108 @@ static void a_broken_flow_takes_nothing_more(void **state)
     batch_writer_free(NULL);
 }
 
-static void inserts_whose_request_was_lost_are_sent_again(void **state)
+SCENE_TEST(inserts_whose_request_was_lost_are_sent_again)
 {
-    struct scene scene;
-    struct err err;
-
-    (void)state;
-    scene_init(&scene, 2);
-    scene.faulty.choose = first_request_lost;
-    for (unsigned i = 0; i < 10; i++)
-        assert_int_equal(add_at(&scene, &scene.faulty.outer.store, "Blogs",
-                             OPERATION_INSERT, "A", i, &err),
-            TW_OK);
-    assert_int_equal(batch_writer_drain(scene.batch_writer, &err), TW_OK);
-    assert_int_equal(table_count(scene.inner, "Blogs"), 10);
-    assert_int_equal(atomic_load(&scene.run.counts.written), 10);
-    assert_all_settled(&scene);
-    scene_done(&scene);
+    scene->faulty.choose = first_request_lost;
+    insert_ten(scene);
+    drain(scene);
+    assert_int_equal(table_count(scene->inner, "Blogs"), 10);
+    assert_int_equal(atomic_load(&scene->run.counts.written), 10);
+    assert_all_settled(scene);
 }
 
-static void a_batch_of_inserts_that_are_all_there_costs_one_read(void **state)
+SCENE_TEST(a_batch_of_inserts_that_are_all_there_costs_one_read)
 {
-    struct scene scene;
-    struct err err;
-
-    (void)state;
-    scene_init(&scene, 2);
-    table_fill(scene.inner, "Blogs", "A", 0, 10);
-    for (unsigned i = 0; i < 10; i++)
-        assert_int_equal(add_at(&scene, &scene.faulty.outer.store, "Blogs",
-                             OPERATION_INSERT, "A", i, &err),
-            TW_OK);
-    assert_int_equal(batch_writer_drain(scene.batch_writer, &err), TW_OK);
-    assert_int_equal(scene.faulty.calls[CALL_BATCH], 2);
-    assert_int_equal(scene.faulty.calls[CALL_SCAN], 1);
-    assert_int_equal(scene.faulty.calls[CALL_GET], 0);
-    assert_int_equal(atomic_load(&scene.run.counts.written), 10);
-    assert_all_settled(&scene);
-    scene_done(&scene);
+    table_fill(scene->inner, "Blogs", "A", 0, 10);
+    insert_ten(scene);
+    drain(scene);
+    assert_int_equal(scene->faulty.calls[CALL_BATCH], 2);
+    assert_int_equal(scene->faulty.calls[CALL_SCAN], 1);
+    assert_int_equal(scene->faulty.calls[CALL_GET], 0);
+    assert_int_equal(atomic_load(&scene->run.counts.written), 10);
+    assert_all_settled(scene);
 }
 
-static void an_insert_of_what_is_there_is_decided(void **state)
+SCENE_TEST(an_insert_of_what_is_there_is_decided)
 {
-    struct scene scene;
-    struct err err;
-
-    (void)state;
-    scene_init(&scene, 2);
-    table_put(scene.inner, "Blogs", "A", "000003", "there", 0);
-    table_put(scene.inner, "Blogs", "A", "000005", "spared", 0);
-    for (unsigned i = 0; i < 10; i++)
-        assert_int_equal(add_at(&scene, &scene.faulty.outer.store, "Blogs",
-                             OPERATION_INSERT, "A", i, &err),
-            TW_OK);
-    assert_int_equal(batch_writer_drain(scene.batch_writer, &err), TW_OK);
-    assert_int_equal(table_count(scene.inner, "Blogs"), 10);
-    assert_true(table_has(scene.inner, "Blogs", "A", "000003", "second"));
-    assert_true(table_has(scene.inner, "Blogs", "A", "000005", "spared"));
-    assert_all_settled(&scene);
-    scene_done(&scene);
+    table_put(scene->inner, "Blogs", "A", "000003", "there", 0);
+    table_put(scene->inner, "Blogs", "A", "000005", "spared", 0);
+    insert_ten(scene);
+    drain(scene);
+    assert_int_equal(table_count(scene->inner, "Blogs"), 10);
+    assert_true(table_has(scene->inner, "Blogs", "A", "000003", "second"));
+    assert_true(table_has(scene->inner, "Blogs", "A", "000005", "spared"));
+    assert_all_settled(scene);
 }
 
-static void a_missing_table_holds_nothing_to_replace(void **state)
+SCENE_TEST(a_missing_table_holds_nothing_to_replace)
 {
-    struct scene scene;
     struct gate gate;
     struct err err;
 
-    (void)state;
-    scene_init(&scene, 2);
-    gate_init(&gate, &scene, CALL_BATCH, 1, 1, TW_NOT_FOUND);
-    for (unsigned i = 0; i < 2; i++)
-        assert_int_equal(add_at(&scene, &gate.outer.store, "Gone",
-                             OPERATION_REPLACE, "A", i, &err),
-            TW_OK);
+    gate_init(&gate, scene, CALL_BATCH, 1, 1, TW_NOT_FOUND);
+    add_range(scene, &gate.outer.store, "Gone", OPERATION_REPLACE, 2);
     assert_int_equal(
-        batch_writer_drain(scene.batch_writer, &err), TW_NOT_FOUND);
+        batch_writer_drain(scene->batch_writer, &err), TW_NOT_FOUND);
     assert_string_equal(err.text, "table Gone does not exist");
-    scene_done(&scene);
 }
 
 /* The index in the response may be wrong: an entity that still exists is not
  * done. */
-static void what_is_said_to_be_gone_is_looked_for(void **state)
+SCENE_TEST(what_is_said_to_be_gone_is_looked_for)
 {
-    struct scene scene;
     struct gate gate;
-    struct err err;
 
-    (void)state;
-    scene_init(&scene, 2);
-    table_fill(scene.inner, "Blogs", "A", 0, 2);
-    gate_init(&gate, &scene, CALL_BATCH, 1, 1, TW_NOT_FOUND);
+    table_fill(scene->inner, "Blogs", "A", 0, 2);
+    gate_init(&gate, scene, CALL_BATCH, 1, 1, TW_NOT_FOUND);
     gate.names_first = true;
-    for (unsigned i = 0; i < 2; i++)
-        assert_int_equal(add_at(&scene, &gate.outer.store, "Blogs",
-                             OPERATION_DELETE, "A", i, &err),
-            TW_OK);
-    assert_int_equal(batch_writer_drain(scene.batch_writer, &err), TW_OK);
-    assert_int_equal(table_count(scene.inner, "Blogs"), 0);
-    assert_all_settled(&scene);
-    scene_done(&scene);
+    add_range(scene, &gate.outer.store, "Blogs", OPERATION_DELETE, 2);
+    drain(scene);
+    assert_int_equal(table_count(scene->inner, "Blogs"), 0);
+    assert_all_settled(scene);
 }
 
-static void what_cannot_be_read_again_ends_the_flow(void **state)
+SCENE_TEST(what_cannot_be_read_again_ends_the_flow)
 {
-    struct scene scene;
     struct gate gate;
     struct err err;
 
-    (void)state;
-    scene_init(&scene, 2);
-    table_fill(scene.inner, "Blogs", "A", 0, 20);
-    gate_init(&gate, &scene, CALL_GET, 3, 3, TW_REFUSED);
-    scene.faulty.choose = first_index_lost;
+    table_fill(scene->inner, "Blogs", "A", 0, 20);
+    gate_init(&gate, scene, CALL_GET, 3, 3, TW_REFUSED);
+    scene->faulty.choose = first_index_lost;
     for (unsigned i = 0; i < 20; i++) /* each of these entities has changed */
-        assert_int_equal(add_at(&scene, &gate.outer.store, "Blogs",
+        assert_int_equal(add_at(scene, &gate.outer.store, "Blogs",
                              OPERATION_DELETE, "A", i, &err),
             TW_OK);
-    assert_int_equal(batch_writer_drain(scene.batch_writer, &err), TW_REFUSED);
+    assert_int_equal(batch_writer_drain(scene->batch_writer, &err), TW_REFUSED);
     assert_string_equal(err.text, "table Blogs: the gate is shut");
     assert_int_equal(gate.seen, 3);
-    assert_int_equal(table_count(scene.inner, "Blogs"), 20);
-    scene_done(&scene);
+    assert_int_equal(table_count(scene->inner, "Blogs"), 20);
 }
 
-static void many_large_operations_do_not_gather(void **state)
+SCENE_TEST(many_large_operations_do_not_gather)
 {
-    struct scene scene;
-    struct err err;
-
-    (void)state;
-    scene_init(&scene, 2);
     for (int i = 0; i < 20; i++) {
         char key[8];
 
         (void)snprintf(key, sizeof key, "P%d", 100 + i);
-        table_put(scene.inner, "Blogs", key, "b", NULL, 450 * 1024);
+        table_put(scene->inner, "Blogs", key, "b", NULL, 450 * 1024);
     }
-    assert_int_equal(
-        add_table(&scene, "Blogs", OPERATION_REPLACE, 1, insist, &err), TW_OK);
-    while (faulty_calls(&scene.faulty, CALL_BATCH) < 8)
-        (void)batch_writer_low_water(scene.batch_writer);
-    assert_int_equal(batch_writer_drain(scene.batch_writer, &err), TW_OK);
+    add_all(scene, OPERATION_REPLACE, insist);
+    while (faulty_calls(&scene->faulty, CALL_BATCH) < 8)
+        (void)batch_writer_low_water(scene->batch_writer);
+    drain(scene);
     /* Two batches at a time: if this machine is slow, that many are refused as
      * busy and sent again. */
-    assert_in_range(scene.faulty.calls[CALL_BATCH], 20, 26);
-    assert_true(table_has(scene.inner, "Blogs", "P119", "b", "second"));
-    assert_all_settled(&scene);
-    scene_done(&scene);
+    assert_in_range(scene->faulty.calls[CALL_BATCH], 20, 26);
+    assert_true(table_has(scene->inner, "Blogs", "P119", "b", "second"));
+    assert_all_settled(scene);
 }
 
-static void a_ceiling_is_waited_for(void **state)
+TEST(a_ceiling_is_waited_for)
 {
     struct scene scene;
 
-    (void)state;
     scene_init_at(&scene, 2, 50);
     table_fill(scene.inner, "Blogs", "A", 0, 350);
     delete_table(&scene, spare);
@@ -1255,7 +1110,7 @@ static void a_ceiling_is_waited_for(void **state)
 
 /* When a batch writer is finished, a batch with an unknown outcome is re-read,
  * but no batch is sent any more. */
-static void settling_sends_nothing_again(void **state)
+TEST(settling_sends_nothing_again)
 {
     static const struct {
         enum fault (*choose)(void *, enum store_call, unsigned);
@@ -1264,7 +1119,6 @@ static void settling_sends_nothing_again(void **state)
     } cases[] = {{first_index_lost, true, 10}, {first_request_lost, false, 10},
         {first_answer_lost, false, 0}};
 
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct scene scene;
         struct err err;
@@ -1314,32 +1168,29 @@ static enum tw_err swallow(struct interposed *self, struct exchange *exchange,
 
 /* The response to the first batch comes last: no operation is added beyond the
  * largest distance from the low-water mark. */
-static void one_slow_batch_holds_back_who_is_far_ahead(void **state)
+SCENE_TEST(one_slow_batch_holds_back_who_is_far_ahead)
 {
-    struct scene scene;
     struct gate gate;
     struct err err;
 
-    (void)state;
-    scene_init(&scene, 4);
-    gate_init(&gate, &scene, CALL_BATCH, 1, 1, TW_OK);
+    scene_in_flight(scene, 4);
+    gate_init(&gate, scene, CALL_BATCH, 1, 1, TW_OK);
     gate.outer.meet = swallow;
-    assert_int_equal(add_at(&scene, &gate.outer.store, "Blogs",
-                         OPERATION_DELETE, "slow", 0, &err),
+    assert_int_equal(add_at(scene, &gate.outer.store, "Blogs", OPERATION_DELETE,
+                         "slow", 0, &err),
         TW_OK);
-    assert_int_equal(batch_writer_seal(scene.batch_writer, &err), TW_OK);
+    assert_int_equal(batch_writer_seal(scene->batch_writer, &err), TW_OK);
     for (unsigned i = 1; i <= FAR; i++) {
-        assert_int_equal(add_at(&scene, &gate.outer.store, "Blogs",
+        assert_int_equal(add_at(scene, &gate.outer.store, "Blogs",
                              OPERATION_DELETE, "A", i, &err),
             TW_OK);
-        assert_true(batch_writer_sequence(scene.batch_writer) -
-                        batch_writer_low_water(scene.batch_writer) <=
+        assert_true(batch_writer_sequence(scene->batch_writer) -
+                        batch_writer_low_water(scene->batch_writer) <=
                     65536);
     }
-    assert_int_equal(batch_writer_drain(scene.batch_writer, &err), TW_OK);
-    assert_int_equal(batch_writer_low_water(scene.batch_writer), FAR + 1);
-    assert_all_settled(&scene);
-    scene_done(&scene);
+    drain(scene);
+    assert_int_equal(batch_writer_low_water(scene->batch_writer), FAR + 1);
+    assert_all_settled(scene);
 }
 
 /* ---- anything at any time ---- */
@@ -1368,15 +1219,13 @@ static uint64_t draw(struct chaos *chaos, uint64_t below)
     return (z ^ (z >> 31)) % below;
 }
 
-static enum fault choose_at_random(void *ctx, enum store_call call, unsigned n)
+FAULTY_CHOICE(choose_at_random)
 {
     static const enum fault faults[] = {FAULT_BUSY, FAULT_LOSE_REQUEST,
         FAULT_LOSE_ANSWER, FAULT_LOSE_ANSWER, FAULT_NO_INDEX};
     struct chaos *chaos = ctx;
     uint64_t drawn = draw(chaos, 20);
 
-    (void)call;
-    (void)n;
     return drawn < 5 ? faults[drawn] : FAULT_NONE;
 }
 
@@ -1504,11 +1353,10 @@ static void check_wishes(struct scene *scene)
     page_done(&page);
 }
 
-static void ends_as_the_model_says_whatever_fails(void **state)
+TEST(ends_as_the_model_says_whatever_fails)
 {
     unsigned meddled = 0;
 
-    (void)state;
     for (uint64_t seed = 1; seed <= SEEDS; seed++) {
         struct chaos chaos = {.seed = seed};
 
@@ -1639,224 +1487,172 @@ static void assert_told_no_etag(struct told *told, unsigned count)
         assert_string_equal(told[i].etag, "");
 }
 
-static void drain(struct scene *scene)
-{
-    struct err err;
-
-    assert_int_equal(batch_writer_drain(scene->batch_writer, &err), TW_OK);
-    assert_int_equal(batch_writer_low_water(scene->batch_writer),
-        batch_writer_sequence(scene->batch_writer));
-}
-
-static void each_operation_is_told_once_with_the_etag_stored(void **state)
+SCENE_TEST(each_operation_is_told_once_with_the_etag_stored)
 {
     struct told told[TOLD_MAX] = {{0}};
-    struct scene scene;
 
-    (void)state;
-    scene_init(&scene, 2);
-    add_told(&scene, OPERATION_INSERT, refuse, told, TOLD_MAX);
-    drain(&scene);
+    add_told(scene, OPERATION_INSERT, refuse, told, TOLD_MAX);
+    drain(scene);
     assert_told(told, TOLD_MAX, WRITTEN, false);
-    assert_told_the_stored_etag(&scene, told, TOLD_MAX);
-    scene_done(&scene);
+    assert_told_the_stored_etag(scene, told, TOLD_MAX);
 }
 
-static void what_was_so_before_is_told_as_kept_and_counts_as_nothing(
-    void **state)
+SCENE_TEST(what_was_so_before_is_told_as_kept_and_counts_as_nothing)
 {
     struct told told[TOLD_MAX] = {{0}};
-    struct scene scene;
 
-    (void)state;
-    scene_init(&scene, 2);
-    table_fill(scene.inner, "Blogs", "A", 0, 20);
-    add_told(&scene, OPERATION_INSERT, keep, told, 20);
-    drain(&scene);
+    table_fill(scene->inner, "Blogs", "A", 0, 20);
+    add_told(scene, OPERATION_INSERT, keep, told, 20);
+    drain(scene);
     assert_told(told, 20, WRITE_WAS_NO_OP, false);
-    assert_told_the_stored_etag(&scene, told, 20);
-    assert_int_equal(atomic_load(&scene.run.counts.written), 0);
-    assert_int_equal(atomic_load(&scene.run.counts.skipped), 0);
-    assert_int_equal(batch_writer_done(scene.batch_writer), 0);
-    assert_int_equal(scene.failed, 0);
-    scene_done(&scene);
+    assert_told_the_stored_etag(scene, told, 20);
+    assert_int_equal(atomic_load(&scene->run.counts.written), 0);
+    assert_int_equal(atomic_load(&scene->run.counts.skipped), 0);
+    assert_int_equal(batch_writer_done(scene->batch_writer), 0);
+    assert_int_equal(scene->failed, 0);
 }
 
-static void what_is_taken_as_done_is_told_with_the_etag_met(void **state)
+SCENE_TEST(what_is_taken_as_done_is_told_with_the_etag_met)
 {
     struct told told[TOLD_MAX] = {{0}};
-    struct scene scene;
 
-    (void)state;
-    scene_init(&scene, 2);
-    table_fill(scene.inner, "Blogs", "A", 0, 1);
-    add_told(&scene, OPERATION_INSERT, take_as_done, told, 1);
-    drain(&scene);
+    table_fill(scene->inner, "Blogs", "A", 0, 1);
+    add_told(scene, OPERATION_INSERT, take_as_done, told, 1);
+    drain(scene);
     assert_told(told, 1, WRITTEN, false);
-    assert_told_the_stored_etag(&scene, told, 1);
-    assert_int_equal(batch_writer_done(scene.batch_writer), 1);
-    scene_done(&scene);
+    assert_told_the_stored_etag(scene, told, 1);
+    assert_int_equal(batch_writer_done(scene->batch_writer), 1);
 }
 
-static void a_replace_of_nothing_can_be_taken_as_done(void **state)
+SCENE_TEST(a_replace_of_nothing_can_be_taken_as_done)
 {
     struct told told[1] = {{0}};
-    struct scene scene;
 
-    (void)state;
-    scene_init(&scene, 2);
-    add_told(&scene, OPERATION_REPLACE, take_as_done, told, 1);
-    drain(&scene);
+    add_told(scene, OPERATION_REPLACE, take_as_done, told, 1);
+    drain(scene);
     assert_told(told, 1, WRITTEN, false);
     assert_told_no_etag(told, 1);
-    scene_done(&scene);
 }
 
-static void what_was_gone_is_told_as_gone_and_counts_as_deleted(void **state)
+SCENE_TEST(what_was_gone_is_told_as_gone_and_counts_as_deleted)
 {
     struct told told[TOLD_MAX] = {{0}};
-    struct scene scene;
 
-    (void)state;
-    scene_init(&scene, 2);
-    table_fill(scene.inner, "Blogs", "A", 0, 10);
-    add_told(&scene, OPERATION_DELETE, delete_anyway, told, 30);
-    drain(&scene);
+    table_fill(scene->inner, "Blogs", "A", 0, 10);
+    add_told(scene, OPERATION_DELETE, delete_anyway, told, 30);
+    drain(scene);
     assert_told(told, 10, WRITTEN, false);
     assert_told(told + 10, 20, WRITE_OF_ABSENT, false);
     assert_told_no_etag(told, 30);
-    assert_int_equal(atomic_load(&scene.run.counts.deleted), 30);
-    assert_int_equal(table_count(scene.inner, "Blogs"), 0);
-    scene_done(&scene);
+    assert_int_equal(atomic_load(&scene->run.counts.deleted), 30);
+    assert_int_equal(table_count(scene->inner, "Blogs"), 0);
 }
 
-static void what_is_spared_or_refused_is_told_so(void **state)
+SCENE_TEST(what_is_spared_or_refused_is_told_so)
 {
     struct told told[TOLD_MAX] = {{0}};
-    struct scene scene;
 
-    (void)state;
-    scene_init(&scene, 2);
-    table_fill(scene.inner, "Blogs", "A", 0, 20);
-    add_told(&scene, OPERATION_DELETE, spare, told, 10);
-    add_told(&scene, OPERATION_DELETE, refuse, told + 10, 10);
-    drain(&scene);
+    table_fill(scene->inner, "Blogs", "A", 0, 20);
+    add_told(scene, OPERATION_DELETE, spare, told, 10);
+    add_told(scene, OPERATION_DELETE, refuse, told + 10, 10);
+    drain(scene);
     assert_told(told, 10, WRITE_WAS_SKIPPED, false);
     assert_told(told + 10, 10, WRITE_FAILED, false);
     assert_told_no_etag(told, 20);
-    assert_int_equal(scene.failed, 10);
-    scene_done(&scene);
+    assert_int_equal(scene->failed, 10);
 }
 
-static void one_that_was_met_after_a_lost_answer_is_indeterminate(void **state)
+SCENE_TEST(one_that_was_met_after_a_lost_answer_is_indeterminate)
 {
     struct told told[TOLD_MAX] = {{0}};
-    struct scene scene;
 
-    (void)state;
-    scene_init(&scene, 1);
-    scene.faulty.choose = first_answer_lost;
-    add_told(&scene, OPERATION_INSERT, keep, told, TOLD_MAX);
-    drain(&scene);
+    scene_in_flight(scene, 1);
+    scene->faulty.choose = first_answer_lost;
+    add_told(scene, OPERATION_INSERT, keep, told, TOLD_MAX);
+    drain(scene);
     assert_told(told, 100, WRITE_WAS_NO_OP, true);
     assert_told(told + 100, 50, WRITTEN, false);
-    assert_told_the_stored_etag(&scene, told, TOLD_MAX);
-    scene_done(&scene);
+    assert_told_the_stored_etag(scene, told, TOLD_MAX);
 }
 
-static void a_delete_whose_answer_was_lost_is_indeterminate(void **state)
+SCENE_TEST(a_delete_whose_answer_was_lost_is_indeterminate)
 {
     struct told told[TOLD_MAX] = {{0}};
-    struct scene scene;
 
-    (void)state;
-    scene_init(&scene, 1);
-    scene.faulty.choose = first_answer_lost;
-    add_told(&scene, OPERATION_DELETE, refuse, told, 5);
-    drain(&scene);
+    scene_in_flight(scene, 1);
+    scene->faulty.choose = first_answer_lost;
+    add_told(scene, OPERATION_DELETE, refuse, told, 5);
+    drain(scene);
     assert_told(told, 5, WRITE_OF_ABSENT, true);
-    scene_done(&scene);
 }
 
 /* The second request of the operation got a response, but the first request may
  * still arrive. */
-static void one_that_was_sent_again_stays_indeterminate(void **state)
+SCENE_TEST(one_that_was_sent_again_stays_indeterminate)
 {
     struct told told[TOLD_MAX] = {{0}};
-    struct scene scene;
 
-    (void)state;
-    scene_init(&scene, 1);
-    scene.faulty.choose = first_request_lost;
-    add_told(&scene, OPERATION_INSERT, refuse, told, 100);
-    drain(&scene);
+    scene_in_flight(scene, 1);
+    scene->faulty.choose = first_request_lost;
+    add_told(scene, OPERATION_INSERT, refuse, told, 100);
+    drain(scene);
     assert_told(told, 100, WRITTEN, true);
-    assert_told_the_stored_etag(&scene, told, 100);
-    scene_done(&scene);
+    assert_told_the_stored_etag(scene, told, 100);
 }
 
 /* After the lost response the range from the least to the greatest key is read,
  * although operations came in falling order. A second operation for one key
  * goes into another batch. */
-static void operations_may_come_in_any_order(void **state)
+SCENE_TEST(operations_may_come_in_any_order)
 {
     struct told told[TOLD_MAX] = {{0}};
-    struct scene scene;
 
-    (void)state;
-    scene_init(&scene, 1);
-    scene.faulty.choose = first_answer_lost;
+    scene_in_flight(scene, 1);
+    scene->faulty.choose = first_answer_lost;
     for (unsigned i = 0; i < 90; i++)
-        add_one_told(&scene, OPERATION_INSERT, keep, 89 - i, &told[89 - i]);
-    add_one_told(&scene, OPERATION_INSERT, keep, 50, &told[90]);
-    drain(&scene);
+        add_one_told(scene, OPERATION_INSERT, keep, 89 - i, &told[89 - i]);
+    add_one_told(scene, OPERATION_INSERT, keep, 50, &told[90]);
+    drain(scene);
     assert_told(told, 90, WRITE_WAS_NO_OP, true);
     assert_told(told + 90, 1, WRITE_WAS_NO_OP, false);
-    assert_told_the_stored_etag(&scene, told, 90);
-    assert_int_equal(scene.faulty.calls[CALL_BATCH], 2);
-    assert_int_equal(scene.faulty.calls[CALL_SCAN], 1);
-    scene_done(&scene);
+    assert_told_the_stored_etag(scene, told, 90);
+    assert_int_equal(scene->faulty.calls[CALL_BATCH], 2);
+    assert_int_equal(scene->faulty.calls[CALL_SCAN], 1);
 }
 
-static void doubt_is_kept_where_a_batch_is_halved(void **state)
+SCENE_TEST(doubt_is_kept_where_a_batch_is_halved)
 {
     struct told told[TOLD_MAX] = {{0}};
-    struct scene scene;
 
-    (void)state;
-    scene_init(&scene, 1);
-    scene.faulty.choose = first_request_lost;
-    scene.faulty.refused_key = "000037";
-    scene.faulty.refusal = TW_INVALID;
-    scene.faulty.refusal_unnamed = true;
-    add_told(&scene, OPERATION_INSERT, refuse, told, 100);
-    drain(&scene);
+    scene_in_flight(scene, 1);
+    scene->faulty.choose = first_request_lost;
+    scene->faulty.refused_key = "000037";
+    scene->faulty.refusal = TW_INVALID;
+    scene->faulty.refusal_unnamed = true;
+    add_told(scene, OPERATION_INSERT, refuse, told, 100);
+    drain(scene);
     assert_told(told, 37, WRITTEN, true);
     assert_told(told + 37, 1, WRITE_FAILED, true);
     assert_told(told + 38, 62, WRITTEN, true);
     assert_told_no_etag(told + 37, 1);
-    scene_done(&scene);
 }
 
-static void what_is_dropped_is_never_told(void **state)
+SCENE_TEST(what_is_dropped_is_never_told)
 {
     struct told told[TOLD_MAX] = {{0}};
-    struct scene scene;
     struct err err;
 
-    (void)state;
-    scene_init(&scene, 1);
-    add_told(&scene, OPERATION_INSERT, refuse, told, 50);
-    batch_writer_finish(scene.batch_writer);
-    batch_writer_free(scene.batch_writer);
-    scene.batch_writer = batch_writer_new(&scene.run, 1);
-    scene.faulty.refused_key = "000007";
-    scene.faulty.refusal = TW_REFUSED;
-    add_told(&scene, OPERATION_INSERT, refuse, told, 50);
-    assert_int_equal(batch_writer_drain(scene.batch_writer, &err), TW_REFUSED);
+    scene_in_flight(scene, 1);
+    add_told(scene, OPERATION_INSERT, refuse, told, 50);
+    batch_writer_finish(scene->batch_writer);
+    batch_writer_free(scene->batch_writer);
+    scene->batch_writer = batch_writer_new(&scene->run, 1);
+    scene->faulty.refused_key = "000007";
+    scene->faulty.refusal = TW_REFUSED;
+    add_told(scene, OPERATION_INSERT, refuse, told, 50);
+    assert_int_equal(batch_writer_drain(scene->batch_writer, &err), TW_REFUSED);
     for (unsigned i = 0; i < 50; i++)
         assert_int_equal(told[i].times, 0);
-    scene_done(&scene);
 }
 
 /* Deletes what was copied, by a second batch writer. */
@@ -1889,11 +1685,10 @@ static void delete_what_was_written(
     assert_int_equal(batch_writer_add(relay->second, &item, &err), TW_OK);
 }
 
-static void what_is_told_may_go_into_another_flow(void **state)
+SCENE_TEST(what_is_told_may_go_into_another_flow)
 {
     struct told told = {0};
-    struct scene scene;
-    struct relay relay = {.scene = &scene, .told = &told};
+    struct relay relay = {.scene = scene, .told = &told};
     struct batch_item item = {
         .table = "Blogs",
         .operation = {.type = OPERATION_INSERT,
@@ -1905,81 +1700,18 @@ static void what_is_told_may_go_into_another_flow(void **state)
     };
     struct err err;
 
-    (void)state;
-    scene_init(&scene, 2);
-    relay.second = batch_writer_new(&scene.run, 2);
-    item.store = &scene.faulty.outer.store;
-    assert_int_equal(batch_writer_add(scene.batch_writer, &item, &err), TW_OK);
-    drain(&scene);
+    relay.second = batch_writer_new(&scene->run, 2);
+    item.store = &scene->faulty.outer.store;
+    assert_int_equal(batch_writer_add(scene->batch_writer, &item, &err), TW_OK);
+    drain(scene);
     assert_int_equal(batch_writer_drain(relay.second, &err), TW_OK);
     assert_told(&told, 1, WRITTEN, false);
-    assert_int_equal(table_count(scene.inner, "Blogs"), 0);
+    assert_int_equal(table_count(scene->inner, "Blogs"), 0);
     batch_writer_free(relay.second);
-    scene_done(&scene);
 }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(sends_one_batch_a_started_hundred_of_each_partition),
-        cmocka_unit_test(partitions_that_take_turns_still_fill_their_batches),
-        cmocka_unit_test(many_partitions_are_cut_when_too_many_gather),
-        cmocka_unit_test(what_gathers_alone_does_not_hold_back_the_mark),
-        cmocka_unit_test(one_key_twice_goes_into_two_batches),
-        cmocka_unit_test(large_entities_are_cut_by_bytes),
-        cmocka_unit_test(no_more_batches_are_under_way_than_allowed),
-        cmocka_unit_test(a_cut_sends_without_waiting),
-        cmocka_unit_test(settling_drops_what_was_not_sent),
-        cmocka_unit_test(what_has_changed_is_decided_again),
-        cmocka_unit_test(what_has_changed_may_be_spared_and_the_rest_is_not),
-        cmocka_unit_test(what_is_gone_counts_as_deleted),
-        cmocka_unit_test(what_the_kind_refuses_is_reported),
-        cmocka_unit_test(what_changes_without_end_is_given_up),
-        cmocka_unit_test(what_was_met_is_read_while_others_are_sent),
-        cmocka_unit_test(what_is_read_again_is_under_way_still),
-        cmocka_unit_test(what_is_read_again_takes_part_of_the_memory_alone),
-        cmocka_unit_test(a_missing_table_holds_nothing_to_delete),
-        cmocka_unit_test(a_lost_answer_costs_one_read),
-        cmocka_unit_test(a_lost_answer_to_writes_costs_one_read),
-        cmocka_unit_test(a_lost_request_is_sent_again),
-        cmocka_unit_test(a_refusal_that_names_nothing_is_found_by_reading),
-        cmocka_unit_test(a_sparse_range_is_not_read_whole),
-        cmocka_unit_test(keys_beyond_the_first_plane_are_found_again),
-        cmocka_unit_test(only_the_invalid_entity_fails),
-        cmocka_unit_test(an_outage_ends_the_flow_and_claims_nothing),
-        cmocka_unit_test(stopping_the_client_ends_the_flow),
-        cmocka_unit_test(a_run_that_stops_does_not_wait_for_the_ceiling),
-        cmocka_unit_test(
-            what_is_done_is_counted_while_others_wait_for_the_ceiling),
-        cmocka_unit_test(ends_as_the_model_says_whatever_fails),
-        cmocka_unit_test(two_stores_share_no_batch),
-        cmocka_unit_test(a_broken_flow_takes_nothing_more),
-        cmocka_unit_test(inserts_whose_request_was_lost_are_sent_again),
-        cmocka_unit_test(a_batch_of_inserts_that_are_all_there_costs_one_read),
-        cmocka_unit_test(an_insert_of_what_is_there_is_decided),
-        cmocka_unit_test(a_missing_table_holds_nothing_to_replace),
-        cmocka_unit_test(what_is_said_to_be_gone_is_looked_for),
-        cmocka_unit_test(what_cannot_be_read_again_ends_the_flow),
-        cmocka_unit_test(many_large_operations_do_not_gather),
-        cmocka_unit_test(a_ceiling_is_waited_for),
-        cmocka_unit_test(settling_sends_nothing_again),
-        cmocka_unit_test(one_slow_batch_holds_back_who_is_far_ahead),
-        cmocka_unit_test(each_operation_is_told_once_with_the_etag_stored),
-        cmocka_unit_test(
-            what_was_so_before_is_told_as_kept_and_counts_as_nothing),
-        cmocka_unit_test(what_is_taken_as_done_is_told_with_the_etag_met),
-        cmocka_unit_test(a_replace_of_nothing_can_be_taken_as_done),
-        cmocka_unit_test(what_was_gone_is_told_as_gone_and_counts_as_deleted),
-        cmocka_unit_test(what_is_spared_or_refused_is_told_so),
-        cmocka_unit_test(one_that_was_met_after_a_lost_answer_is_indeterminate),
-        cmocka_unit_test(a_delete_whose_answer_was_lost_is_indeterminate),
-        cmocka_unit_test(one_that_was_sent_again_stays_indeterminate),
-        cmocka_unit_test(operations_may_come_in_any_order),
-        cmocka_unit_test(doubt_is_kept_where_a_batch_is_halved),
-        cmocka_unit_test(what_is_dropped_is_never_told),
-        cmocka_unit_test(what_is_told_may_go_into_another_flow),
-    };
-
     fast_platform_use();
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return test_run_all(NULL, NULL);
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* One request through the request pool: only the pool retries it. */
+#include "tests/support/test.h"
 #include "tests/support/workbench.h"
 
 #include "jobs/engine/call.h"
@@ -19,9 +20,11 @@ static int set_up(void **state)
     return 0;
 }
 
-static void an_outage_costs_a_read_no_more_than_its_tries(void **state)
+#define FIXTURE_TEST(name)                                                     \
+    TEST_WITH(name, set_up, workbench_tear_down, struct workbench *bench)
+
+FIXTURE_TEST(an_outage_costs_a_read_no_more_than_its_tries)
 {
-    struct workbench *bench = *state;
     struct pool_client *client = pool_client_new(bench->request_pool, NULL);
     struct page page;
     struct err err;
@@ -36,9 +39,8 @@ static void an_outage_costs_a_read_no_more_than_its_tries(void **state)
     pool_client_free(client);
 }
 
-static void an_outage_costs_a_write_no_more_than_its_tries(void **state)
+FIXTURE_TEST(an_outage_costs_a_write_no_more_than_its_tries)
 {
-    struct workbench *bench = *state;
     struct pool_client *client = pool_client_new(bench->request_pool, NULL);
     const struct operation operation = {.type = OPERATION_INSERT};
     const struct batch batch = {"Table", &operation, 1};
@@ -51,15 +53,8 @@ static void an_outage_costs_a_write_no_more_than_its_tries(void **state)
     pool_client_free(client);
 }
 
-#define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, workbench_tear_down)
-
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        TEST(an_outage_costs_a_read_no_more_than_its_tries),
-        TEST(an_outage_costs_a_write_no_more_than_its_tries),
-    };
-
     fast_platform_use();
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return test_run_all(NULL, NULL);
 }

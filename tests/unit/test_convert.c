@@ -4,21 +4,16 @@
  * and that an exact conversion can be reversed.
  */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
-#include <cmocka.h>
-
 #include "config/problems.h"
 #include "jobs/engine/convert.h"
 #include "jobs/engine/template.h"
 #include "tests/support/scratch.h"
+#include "tests/support/test.h"
 #include "worker/base/buf.h"
 #include "worker/base/crypto.h"
 #include "worker/base/json.h"
@@ -99,12 +94,11 @@ static void check_case(const struct value_case *c)
 
 #define CHECK_ALL(cases)                                                       \
     do {                                                                       \
-        (void)state;                                                           \
         for (size_t i = 0; i < COUNT(cases); i++)                              \
             check_case(&(cases)[i]);                                           \
     } while (0)
 
-static void boolean_is_0_or_1_or_a_word(void **state)
+SCRATCH_TEST(boolean_is_0_or_1_or_a_word)
 {
     static const struct value_case cases[] = {
         EXACT(BOOLEAN, "true", INT32, "1"),
@@ -121,7 +115,7 @@ static void boolean_is_0_or_1_or_a_word(void **state)
     CHECK_ALL(cases);
 }
 
-static void integers_keep_every_digit_or_say_so(void **state)
+SCRATCH_TEST(integers_keep_every_digit_or_say_so)
 {
     static const struct value_case cases[] = {
         EXACT(INT32, "0", BOOLEAN, "false"),
@@ -152,7 +146,7 @@ static void integers_keep_every_digit_or_say_so(void **state)
     CHECK_ALL(cases);
 }
 
-static void integers_beyond_a_double_are_lossy(void **state)
+SCRATCH_TEST(integers_beyond_a_double_are_lossy)
 {
     static const char lost[] = "its last digits are lost";
     static const struct value_case cases[] = {
@@ -175,7 +169,7 @@ static void integers_beyond_a_double_are_lossy(void **state)
     CHECK_ALL(cases);
 }
 
-static void doubles_become_integers_where_they_are(void **state)
+SCRATCH_TEST(doubles_become_integers_where_they_are)
 {
     static const struct value_case cases[] = {
         EXACT(DOUBLE, "0.0", BOOLEAN, "false"),
@@ -216,7 +210,7 @@ static void doubles_become_integers_where_they_are(void **state)
 }
 
 /* As JavaScript's String(value), except for -0. */
-static void doubles_are_written_in_the_fewest_digits(void **state)
+SCRATCH_TEST(doubles_are_written_in_the_fewest_digits)
 {
     static const struct value_case cases[] = {
         EXACT(DOUBLE, "0.1", STRING, "\"0.1\""),
@@ -256,7 +250,7 @@ static void doubles_are_written_in_the_fewest_digits(void **state)
     CHECK_ALL(cases);
 }
 
-static void times_keep_their_ticks(void **state)
+SCRATCH_TEST(times_keep_their_ticks)
 {
     static const struct value_case cases[] = {
         EXACT(DATETIME, "\"2024-02-29T12:34:56.1234567Z\"", STRING,
@@ -305,7 +299,7 @@ static void times_keep_their_ticks(void **state)
     CHECK_ALL(cases);
 }
 
-static void guids_are_lower_case(void **state)
+SCRATCH_TEST(guids_are_lower_case)
 {
     static const struct value_case cases[] = {
         EXACT(GUID, "\"00112233-4455-6677-8899-AABBCCDDEEFF\"", STRING,
@@ -327,7 +321,7 @@ static void guids_are_lower_case(void **state)
     CHECK_ALL(cases);
 }
 
-static void binary_is_base64(void **state)
+SCRATCH_TEST(binary_is_base64)
 {
     static const char no_base64[] = "an Edm.String that is not base64";
     static const struct value_case cases[] = {
@@ -348,7 +342,7 @@ static void binary_is_base64(void **state)
     CHECK_ALL(cases);
 }
 
-static void only_the_words_are_booleans(void **state)
+SCRATCH_TEST(only_the_words_are_booleans)
 {
     static const char neither[] =
         "an Edm.String that is neither true nor false";
@@ -369,7 +363,7 @@ static void only_the_words_are_booleans(void **state)
     CHECK_ALL(cases);
 }
 
-static void text_to_integer_is_strict(void **state)
+SCRATCH_TEST(text_to_integer_is_strict)
 {
     static const struct value_case cases[] = {
         EXACT(STRING, "\"0\"", INT32, "0"),
@@ -417,7 +411,7 @@ static void text_to_integer_is_strict(void **state)
     CHECK_ALL(cases);
 }
 
-static void text_to_double_is_a_json_number(void **state)
+SCRATCH_TEST(text_to_double_is_a_json_number)
 {
     static const struct value_case cases[] = {
         EXACT(STRING, "\"0\"", DOUBLE, "0.0"),
@@ -484,11 +478,10 @@ static const char *const samples[CONVERT_TYPES] = {
     [EDM_STRING] = "\"1\"",
 };
 
-static void what_is_impossible_says_both_types_and_why(void **state)
+SCRATCH_TEST(what_is_impossible_says_both_types_and_why)
 {
     size_t count = 0;
 
-    (void)state;
     for (size_t f = 0; f < CONVERT_TYPES; f++)
         for (size_t t = 0; t < CONVERT_TYPES; t++) {
             const struct convert_way *way = convert_way(all[f], all[t]);
@@ -512,18 +505,17 @@ static void what_is_impossible_says_both_types_and_why(void **state)
     assert_int_equal(count, 28);
 }
 
-static void an_err_is_not_needed(void **state)
+SCRATCH_TEST(an_err_is_not_needed)
 {
     struct property got, from = {slice_of(NAME), EDM_STRING, slice_of("\"x\"")};
 
-    (void)state;
     assert_int_equal(convert_property(&from, EDM_INT32, &scratch, &got, NULL),
         CONVERT_IMPOSSIBLE);
 }
 
 /* No store returns such a property, but other code may make one: it is
  * refused. */
-static void a_malformed_property_is_refused(void **state)
+SCRATCH_TEST(a_malformed_property_is_refused)
 {
     static const struct value_case cases[] = {
         NEVER(INT32, "x", STRING, "an Edm.Int32 whose value cannot be read"),
@@ -548,7 +540,7 @@ static struct property string_of(char c, size_t len)
     return (struct property){slice_of(NAME), EDM_STRING, {json, len + 2}};
 }
 
-static void long_texts_are_read_whole(void **state)
+SCRATCH_TEST(long_texts_are_read_whole)
 {
     struct property got, zeros = string_of('0', 64 * 1024),
                          nines = string_of('9', 64 * 1024);
@@ -556,7 +548,6 @@ static void long_texts_are_read_whole(void **state)
     int64_t value;
     struct err err;
 
-    (void)state;
     assert_int_equal(convert_property(&zeros, EDM_INT64, &scratch, &got, &err),
         CONVERT_LOSSY);
     assert_true(property_int64(&got, &value) && value == 0);
@@ -571,12 +562,11 @@ static void long_texts_are_read_whole(void **state)
     assert_string_equal(got.json.at, "1.5");
 }
 
-static void base64_longer_than_a_string_is_refused(void **state)
+SCRATCH_TEST(base64_longer_than_a_string_is_refused)
 {
     struct property got, text = string_of('A', 32768), binary = text;
     struct err err = {{0}};
 
-    (void)state;
     binary.type = EDM_BINARY;
     assert_int_equal(
         convert_property(&binary, EDM_STRING, &scratch, &got, &err),
@@ -594,7 +584,7 @@ static void base64_longer_than_a_string_is_refused(void **state)
 
 /* ---- texts of the configuration ---- */
 
-static void a_text_becomes_a_property(void **state)
+SCRATCH_TEST(a_text_becomes_a_property)
 {
     static const struct {
         const char *text;
@@ -623,7 +613,6 @@ static void a_text_becomes_a_property(void **state)
         {"\xff", EDM_STRING, NULL, "an Edm.String that is not UTF-8"},
     };
 
-    (void)state;
     for (size_t i = 0; i < COUNT(cases); i++) {
         struct property got = {slice_of("old"), EDM_GUID, slice_of("old")};
         struct err err = {{0}};
@@ -853,12 +842,11 @@ static enum convert_worth go_there_and_back(
 
 /* The table is right: a conversion marked as exact loses nothing, one marked as
  * lossy loses something of some values. */
-static void what_is_exact_comes_back_the_same(void **state)
+SCRATCH_TEST(what_is_exact_comes_back_the_same)
 {
     const char *wanted = getenv("CONVERT_SEED");
     size_t seen[CONVERT_TYPES][CONVERT_TYPES][3] = {0};
 
-    (void)state;
     seed = wanted ? strtoull(wanted, NULL, 10) : (uint64_t)time(NULL);
     print_message("CONVERT_SEED=%llu\n", (unsigned long long)seed);
     seed = seed * UINT64_C(0x9e3779b97f4a7c15) | 1;
@@ -898,9 +886,8 @@ static int significant_digits(struct slice text)
     return last;
 }
 
-static void no_double_has_a_digit_too_many(void **state)
+SCRATCH_TEST(no_double_has_a_digit_too_many)
 {
-    (void)state;
     seed = 20;
     for (size_t round = 0; round < ROUNDS; round++) {
         struct property got, from = draw_property(EDM_DOUBLE);
@@ -924,7 +911,7 @@ static void no_double_has_a_digit_too_many(void **state)
 
 /* ---- one value, one text ---- */
 
-static void every_spelling_becomes_the_same_text(void **state)
+SCRATCH_TEST(every_spelling_becomes_the_same_text)
 {
     static const struct value_case cases[] = {
         EXACT(DOUBLE, "1", STRING, "\"1\""),
@@ -952,7 +939,7 @@ static void every_spelling_becomes_the_same_text(void **state)
 
 /* As the steps add and set do: a template renders the Double, and the text is
  * converted to a Double. */
-static void a_double_by_way_of_a_template_keeps_all_its_bits(void **state)
+SCRATCH_TEST(a_double_by_way_of_a_template_keeps_all_its_bits)
 {
     static const char *const doubles[] = {"1", "1.0", "-0.0", "-0", "0", "5e-1",
         "0.1000000000000000055511151231257827", "1.7976931348623157E+308",
@@ -963,7 +950,6 @@ static void a_double_by_way_of_a_template_keeps_all_its_bits(void **state)
     struct problems problems;
     const struct template *template;
 
-    (void)state;
     problems_init(&problems);
     template = template_compile(slice_of("{D}"),
         (struct mark){"tableward.yaml", 1, 1}, &scope, &scratch, &problems);
@@ -1026,12 +1012,11 @@ static size_t count_of(const char *text, const char *what)
 
 /* The table has a row and a column for each type, in the order of enum
  * edm_type. */
-static void the_document_has_the_table_of_the_code(void **state)
+SCRATCH_TEST(the_document_has_the_table_of_the_code)
 {
     const char *document = read_document();
     struct buf table;
 
-    (void)state;
     buf_init(&table, 4096);
     buf_add_text(&table, "\n| from \\ to |");
     for (size_t t = 0; t < CONVERT_TYPES; t++)
@@ -1052,13 +1037,12 @@ static void the_document_has_the_table_of_the_code(void **state)
 
 /* Each conversion is listed under the heading of its worth, and nowhere
  * else. */
-static void the_document_says_of_every_way_how_or_why_not(void **state)
+SCRATCH_TEST(the_document_says_of_every_way_how_or_why_not)
 {
     const char *document = read_document();
     const char *never =
         strstr(document, "\n## The conversions that do not exist\n");
 
-    (void)state;
     assert_non_null(never);
     for (size_t f = 0; f < CONVERT_TYPES; f++)
         for (size_t t = 0; t < CONVERT_TYPES; t++) {
@@ -1078,38 +1062,4 @@ static void the_document_says_of_every_way_how_or_why_not(void **state)
             assert_int_equal(count_of(document, begin.at), 1);
             assert_int_equal(at > never, way->worth == CONVERT_IMPOSSIBLE);
         }
-}
-
-#define TEST(name)                                                             \
-    cmocka_unit_test_setup_teardown(name, scratch_set_up, scratch_tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(boolean_is_0_or_1_or_a_word),
-        TEST(integers_keep_every_digit_or_say_so),
-        TEST(integers_beyond_a_double_are_lossy),
-        TEST(doubles_become_integers_where_they_are),
-        TEST(doubles_are_written_in_the_fewest_digits),
-        TEST(times_keep_their_ticks),
-        TEST(guids_are_lower_case),
-        TEST(binary_is_base64),
-        TEST(only_the_words_are_booleans),
-        TEST(text_to_integer_is_strict),
-        TEST(text_to_double_is_a_json_number),
-        TEST(what_is_impossible_says_both_types_and_why),
-        TEST(an_err_is_not_needed),
-        TEST(a_malformed_property_is_refused),
-        TEST(long_texts_are_read_whole),
-        TEST(base64_longer_than_a_string_is_refused),
-        TEST(a_text_becomes_a_property),
-        TEST(what_is_exact_comes_back_the_same),
-        TEST(no_double_has_a_digit_too_many),
-        TEST(every_spelling_becomes_the_same_text),
-        TEST(a_double_by_way_of_a_template_keeps_all_its_bits),
-        TEST(the_document_has_the_table_of_the_code),
-        TEST(the_document_says_of_every_way_how_or_why_not),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,15 +3,10 @@
  * The difference of two sides: there is none if both have the same entities, in
  * any order; otherwise only few entities must be read again.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 
-#include <cmocka.h>
-
 #include "jobs/engine/difference.h"
+#include "tests/support/test.h"
 
 enum { MANY = 50000 };
 
@@ -55,11 +50,10 @@ static struct difference *made_of_many(void)
     return d;
 }
 
-static void two_sides_are_equal_in_any_order(void **state)
+TEST(two_sides_are_equal_in_any_order)
 {
     struct difference *d = made_of_many();
 
-    (void)state;
     assert_true(difference_is_none(d));
     difference_free(d);
     difference_free(NULL);
@@ -77,39 +71,35 @@ static void check_differs_alone(struct difference *d, unsigned key)
     difference_free(d);
 }
 
-static void what_is_missing_is_located(void **state)
+TEST(what_is_missing_is_located)
 {
     struct difference *d = made_of_many();
 
-    (void)state;
     expect_one(d, MANY + 7, "first");
     check_differs_alone(d, MANY + 7);
 }
 
-static void what_is_left_over_is_located(void **state)
+TEST(what_is_left_over_is_located)
 {
     struct difference *d = made_of_many();
 
-    (void)state;
     find(d, MANY + 7, "first");
     check_differs_alone(d, MANY + 7);
 }
 
-static void another_value_is_located(void **state)
+TEST(another_value_is_located)
 {
     struct difference *d = made_of_many();
 
-    (void)state;
     expect_one(d, MANY + 7, "first");
     find(d, MANY + 7, "second");
     check_differs_alone(d, MANY + 7);
 }
 
-static void what_is_expected_twice_differs(void **state)
+TEST(what_is_expected_twice_differs)
 {
     struct difference *d = difference_new();
 
-    (void)state;
     expect_one(d, 1, "first");
     expect_one(d, 1, "first");
     find(d, 1, "first");
@@ -117,17 +107,4 @@ static void what_is_expected_twice_differs(void **state)
     find(d, 1, "first");
     assert_true(difference_is_none(d));
     difference_free(d);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(two_sides_are_equal_in_any_order),
-        cmocka_unit_test(what_is_missing_is_located),
-        cmocka_unit_test(what_is_left_over_is_located),
-        cmocka_unit_test(another_value_is_located),
-        cmocka_unit_test(what_is_expected_twice_differs),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,15 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* Digests of entities are equal exactly if the entities are equal. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "jobs/engine/digest.h"
+#include "tests/support/test.h"
 #include "worker/base/arena.h"
 #include "worker/base/mem.h"
 
@@ -40,7 +35,7 @@ static bool same(struct digest a, struct digest b)
     return a.low == b.low && a.high == b.high;
 }
 
-static void digests_are_equal_where_properties_are(void **state)
+TEST(digests_are_equal_where_properties_are)
 {
     const struct property values[] = {
         value(EDM_STRING, "\"text\""),
@@ -90,7 +85,6 @@ static void digests_are_equal_where_properties_are(void **state)
     };
     size_t count = sizeof values / sizeof *values;
 
-    (void)state;
     for (size_t i = 0; i < count; i++)
         for (size_t j = 0; j < count; j++)
             assert_int_equal(
@@ -122,29 +116,27 @@ static struct digest digest_of_json(const char *json, const char *but)
 static const char few[] =
     "{\"PartitionKey\":\"A\",\"RowKey\":\"1\",\"X\":1,\"Y\":\"2\"}";
 
-static void the_order_of_properties_does_not_count(void **state)
+TEST(the_order_of_properties_does_not_count)
 {
-    (void)state;
     assert_true(same(digest_of_json(few, ""),
         digest_of_json("{\"PartitionKey\":\"A\",\"RowKey\":\"1\",\"Y\":\"2\","
                        "\"X\":1}",
             "")));
 }
 
-static void one_property_can_be_left_out(void **state)
+TEST(one_property_can_be_left_out)
 {
     static const char more[] =
         "{\"PartitionKey\":\"A\",\"RowKey\":\"1\",\"X\":1,\"Source\":\"s\","
         "\"Y\":\"2\"}";
 
-    (void)state;
     assert_true(same(digest_of_json(few, ""), digest_of_json(more, "Source")));
     assert_true(same(digest_of_json(few, ""), digest_of_json(few, "Source")));
     assert_false(same(digest_of_json(few, ""), digest_of_json(more, "")));
     assert_false(same(digest_of_json(few, ""), digest_of_json(few, "X")));
 }
 
-static void whatever_differs_makes_another_digest(void **state)
+TEST(whatever_differs_makes_another_digest)
 {
     static const char *const others[] = {
         "{\"PartitionKey\":\"B\",\"RowKey\":\"1\",\"X\":1,\"Y\":\"2\"}",
@@ -160,13 +152,12 @@ static void whatever_differs_makes_another_digest(void **state)
         "{\"PartitionKey\":\"A\",\"RowKey\":\"1\"}",
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
         assert_false(
             same(digest_of_json(few, ""), digest_of_json(others[i], "")));
 }
 
-static void any_number_of_properties_is_digested(void **state)
+TEST(any_number_of_properties_is_digested)
 {
     enum { COUNT = 1000 };
     struct property forwards[COUNT], backwards[COUNT];
@@ -174,7 +165,6 @@ static void any_number_of_properties_is_digested(void **state)
     struct entity entity = {.property_count = COUNT};
     struct digest digest;
 
-    (void)state;
     for (size_t i = 0; i < COUNT; i++) {
         (void)snprintf(names[i], sizeof names[i], "P%03zu", i);
         forwards[i] = value(EDM_INT32, "5");
@@ -191,7 +181,7 @@ static void any_number_of_properties_is_digested(void **state)
 
 /* Digests are stored in entities, so the digest of an entity may never change
  * between versions. */
-static void a_digest_stays_what_it_was(void **state)
+TEST(a_digest_stays_what_it_was)
 {
     static const char all[] =
         "{\"PartitionKey\":\"A\",\"RowKey\":\"1\",\"Text\":\"a\\u00e4\","
@@ -204,34 +194,31 @@ static void a_digest_stays_what_it_was(void **state)
     char text[2 * DIGEST_BYTES + 1];
     struct digest digest = digest_of_json(all, "");
 
-    (void)state;
     assert_string_equal(
         (digest_text(&digest, text), text), "8fdb7c5c99b587fd557b5b75d14b83fa");
 }
 
-static void a_digest_is_written_with_all_its_zeros(void **state)
+TEST(a_digest_is_written_with_all_its_zeros)
 {
     char text[2 * DIGEST_BYTES + 1];
 
-    (void)state;
     digest_text(&(struct digest){.low = 0xab, .high = 1}, text);
     assert_string_equal(text, "000000000000000100000000000000ab");
 }
 
-static void a_digest_is_read_as_it_is_written(void **state)
+TEST(a_digest_is_read_as_it_is_written)
 {
     const struct digest written = {
         .low = UINT64_C(0x0123456789abcdef), .high = UINT64_C(0xf00d)};
     char text[2 * DIGEST_BYTES + 1];
     struct digest read;
 
-    (void)state;
     digest_text(&written, text);
     assert_true(digest_parse(slice_of(text), &read));
     assert_true(same(read, written));
 }
 
-static void what_is_no_digest_is_refused(void **state)
+TEST(what_is_no_digest_is_refused)
 {
     static const char hex[] = "0123456789abcdef0123456789abcdef";
     const struct digest before = {.low = 5, .high = 7};
@@ -244,37 +231,17 @@ static void what_is_no_digest_is_refused(void **state)
         slice_of(" 123456789abcdef0123456789abcdef")};
     struct digest read = before;
 
-    (void)state;
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
         assert_false(digest_parse(others[i], &read));
     assert_true(same(read, before));
 }
 
-static void digests_are_added_modulo_two_to_the_128(void **state)
+TEST(digests_are_added_modulo_two_to_the_128)
 {
     struct digest sum = {.low = UINT64_MAX, .high = UINT64_MAX};
 
-    (void)state;
     digest_add(&sum, (struct digest){.low = 3, .high = 0});
     assert_true(same(sum, (struct digest){.low = 2, .high = 0}));
     digest_add(&sum, (struct digest){.low = 1, .high = 4});
     assert_true(same(sum, (struct digest){.low = 3, .high = 4}));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(digests_are_equal_where_properties_are),
-        cmocka_unit_test(the_order_of_properties_does_not_count),
-        cmocka_unit_test(one_property_can_be_left_out),
-        cmocka_unit_test(whatever_differs_makes_another_digest),
-        cmocka_unit_test(any_number_of_properties_is_digested),
-        cmocka_unit_test(a_digest_stays_what_it_was),
-        cmocka_unit_test(a_digest_is_written_with_all_its_zeros),
-        cmocka_unit_test(a_digest_is_read_as_it_is_written),
-        cmocka_unit_test(what_is_no_digest_is_refused),
-        cmocka_unit_test(digests_are_added_modulo_two_to_the_128),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,14 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* OData filters: what they match, what they refuse, and where they say so. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "tests/support/test.h"
 #include "worker/store/filter.h"
 
 static struct arena arena;
@@ -42,6 +37,8 @@ static int tear_down(void **state)
     return 0;
 }
 
+#define FIXTURE_TEST(name) TEST_IN(name, set_up, tear_down)
+
 static const struct filter *parse(const char *text)
 {
     const struct filter *filter = NULL;
@@ -68,9 +65,8 @@ static void expect(bool matches, const char *const *texts, size_t count)
         expect(matches, texts, sizeof(texts) / sizeof(texts[0]));              \
     } while (0)
 
-static void matches_constants_of_every_type(void **state)
+FIXTURE_TEST(matches_constants_of_every_type)
 {
-    (void)state;
     EXPECT(true, "Text eq 'mystring'", "Int eq 123", "Neg eq -5",
         "Double eq 123.45", "Double eq 1.2345e2", "Double eq 12345E-2",
         "Big eq 1.5E+300", "Bool eq false", "Long eq 4294967296L",
@@ -85,9 +81,8 @@ static void matches_constants_of_every_type(void **state)
         "Binary eq X'0102'", "RowKey eq 'o'", "Empty eq ' '");
 }
 
-static void orders_values_of_every_type(void **state)
+FIXTURE_TEST(orders_values_of_every_type)
 {
-    (void)state;
     EXPECT(true, "Int gt 122", "Int ge 123", "Int le 123", "Int lt 124",
         "Int ne 5", "Neg lt 0", "Long gt -1L", "Double lt 123.46",
         "Inf gt 1e308", "Text gt 'mystrin'", "Text lt 'mystringa'",
@@ -99,16 +94,14 @@ static void orders_values_of_every_type(void **state)
         "Int ne 123", "Text ge 'n'", "Bool gt false");
 }
 
-static void orders_texts_by_their_utf16_units(void **state)
+FIXTURE_TEST(orders_texts_by_their_utf16_units)
 {
-    (void)state;
     /* U+1F600 begins with D83D, which is less than U+FF21. */
     EXPECT(true, "Emoji lt '\xef\xbc\xa1'", "Emoji gt '\xed\x9f\xbf'");
 }
 
-static void never_matches_another_type(void **state)
+FIXTURE_TEST(never_matches_another_type)
 {
-    (void)state;
     EXPECT(false, "Long eq 5", "Long ne 5", "Int eq 123L", "Int ne 5L",
         "Int eq 123.0", "Double eq 123", "Text eq 5", "Text ne 5",
         "Bool eq 'false'", "Bool ne 0", "Guid eq 'x'", "Guid ne 'x'",
@@ -117,9 +110,8 @@ static void never_matches_another_type(void **state)
     EXPECT(true, "not (Int eq 123L)", "not (PartitionKey eq 5)");
 }
 
-static void never_matches_what_is_missing(void **state)
+FIXTURE_TEST(never_matches_what_is_missing)
 {
-    (void)state;
     EXPECT(false, "Gone eq 5", "Gone ne 5", "Gone lt 5", "Gone ge ''");
     EXPECT(
         true, "not (Gone ge 5)", "not (Gone ne 5)", "Gone eq 5 or Int eq 123");
@@ -127,15 +119,14 @@ static void never_matches_what_is_missing(void **state)
     EXPECT(false, "Timestamp ge datetime'1601-01-01T00:00:00Z'");
 }
 
-static void lets_nan_differ_from_everything(void **state)
+FIXTURE_TEST(lets_nan_differ_from_everything)
 {
-    (void)state;
     EXPECT(true, "Nan ne 1.0");
     EXPECT(false, "Nan eq 1.0", "Nan lt 1.0", "Nan ge 1.0");
 }
 
 /* No store sends them: they match nothing, not even by ne. */
-static void never_matches_a_value_that_is_none(void **state)
+FIXTURE_TEST(never_matches_a_value_that_is_none)
 {
     static const struct {
         enum edm_type type;
@@ -147,7 +138,6 @@ static void never_matches_a_value_that_is_none(void **state)
         {EDM_BINARY, "\"%\"", "X'00'"},
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         struct property odd = {
             slice_of("Odd"), cases[i].type, slice_of(cases[i].json)};
@@ -162,30 +152,27 @@ static void never_matches_a_value_that_is_none(void **state)
 }
 
 /* A Guid that is too short lies before all that begin so. */
-static void orders_a_guid_that_is_too_short(void **state)
+FIXTURE_TEST(orders_a_guid_that_is_too_short)
 {
     struct property odd = {slice_of("Odd"), EDM_GUID, slice_of("\"debc\"")};
     struct entity other = {.properties = &odd, .property_count = 1};
 
-    (void)state;
     assert_true(filter_matches(
         parse("Odd lt guid'debc44d5-04a9-42ea-ab2f-4e2cb49ff833'"), &other));
     assert_false(filter_matches(
         parse("Odd eq guid'debc44d5-04a9-42ea-ab2f-4e2cb49ff833'"), &other));
 }
 
-static void takes_names_as_the_service_does(void **state)
+FIXTURE_TEST(takes_names_as_the_service_does)
 {
-    (void)state;
     parse("_a eq 5");
     parse("caf\xc3\xa9 eq 5");
     parse("Az09_ eq 5");
     parse("a eq -0.5e+3");
 }
 
-static void binds_not_then_and_then_or(void **state)
+FIXTURE_TEST(binds_not_then_and_then_or)
 {
-    (void)state;
     EXPECT(true, "Int eq 123 or Int eq 1 and Int eq 2",
         "Int eq 1 and Int eq 2 or Int eq 123", "not (Int eq 1) and Int eq 123",
         "not(not(Int eq 123))", " ( Int eq 123 ) ",
@@ -197,14 +184,13 @@ static void binds_not_then_and_then_or(void **state)
     assert_true(filter_matches(NULL, &entity));
 }
 
-static void names_the_properties_it_reads_once_each(void **state)
+FIXTURE_TEST(names_the_properties_it_reads_once_each)
 {
     const struct filter *filter =
         parse("a eq 1 and b eq 2 or not (a eq 3 and RowKey eq 'x')");
     size_t count;
     const struct slice *names = filter_properties(filter, &count);
 
-    (void)state;
     assert_int_equal(count, 3);
     assert_true(slice_is(names[0], "a"));
     assert_true(slice_is(names[1], "b"));
@@ -213,7 +199,7 @@ static void names_the_properties_it_reads_once_each(void **state)
     assert_int_equal(count, 0);
 }
 
-static void says_in_which_column_it_is_wrong(void **state)
+FIXTURE_TEST(says_in_which_column_it_is_wrong)
 {
     static const struct {
         const char *text;
@@ -270,7 +256,6 @@ static void says_in_which_column_it_is_wrong(void **state)
         {"a eq 'x' \x01", 10, "or the end"},
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         struct slice text = slice_of(cases[i].text);
         const struct filter *filter = NULL;
@@ -291,11 +276,10 @@ static void says_in_which_column_it_is_wrong(void **state)
     }
 }
 
-static void takes_a_nul_for_no_blank(void **state)
+FIXTURE_TEST(takes_a_nul_for_no_blank)
 {
     const struct filter *filter;
 
-    (void)state;
     assert_int_equal(
         filter_parse((struct slice){"a eq 5\0", 7}, &arena, &filter, NULL),
         TW_INVALID);
@@ -307,13 +291,12 @@ static void takes_a_nul_for_no_blank(void **state)
         TW_INVALID);
 }
 
-static void takes_at_most_fifteen_comparisons(void **state)
+FIXTURE_TEST(takes_at_most_fifteen_comparisons)
 {
     char text[512] = "a eq 0";
     const struct filter *filter;
     struct err err;
 
-    (void)state;
     for (int i = 1; i < 15; i++) {
         char more[32];
 
@@ -327,13 +310,12 @@ static void takes_at_most_fifteen_comparisons(void **state)
     assert_non_null(strstr(err.text, "16th"));
 }
 
-static void bounds_its_depth(void **state)
+FIXTURE_TEST(bounds_its_depth)
 {
     static char deep[100000];
     const struct filter *filter;
     struct err err;
 
-    (void)state;
     memset(deep, '(', sizeof(deep) - 1);
     assert_int_equal(
         filter_parse(slice_of(deep), &arena, &filter, &err), TW_INVALID);
@@ -345,11 +327,10 @@ static void bounds_its_depth(void **state)
     EXPECT(true, "((((((((((((((((Int eq 123))))))))))))))))");
 }
 
-static void quotes_literals_so_that_they_stay_texts(void **state)
+FIXTURE_TEST(quotes_literals_so_that_they_stay_texts)
 {
     struct buf text;
 
-    (void)state;
     buf_init(&text, 1000);
     buf_add_text(&text, "RowKey eq ");
     filter_add_literal(&text, slice_of("o'brien"));
@@ -362,7 +343,7 @@ static void quotes_literals_so_that_they_stay_texts(void **state)
     buf_done(&text);
 }
 
-static void tells_filters_that_no_two_stores_read_differently(void **state)
+FIXTURE_TEST(tells_filters_that_no_two_stores_read_differently)
 {
     static const char *const plain[] = {"", "A eq 'x'", "A eq true",
         "A eq guid'debc44d5-04a9-42ea-ab2f-4e2cb49ff833'",
@@ -372,36 +353,8 @@ static void tells_filters_that_no_two_stores_read_differently(void **state)
         "A eq 5 or B eq 'y'", "A eq datetime'2012-11-10T03:04:05Z'",
         "A eq X'00'"};
 
-    (void)state;
     for (size_t i = 0; i < sizeof(plain) / sizeof(plain[0]); i++)
         assert_true(filter_is_plain(parse(plain[i])));
     for (size_t i = 0; i < sizeof(other) / sizeof(other[0]); i++)
         assert_false(filter_is_plain(parse(other[i])));
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(matches_constants_of_every_type),
-        TEST(orders_values_of_every_type),
-        TEST(orders_texts_by_their_utf16_units),
-        TEST(never_matches_another_type),
-        TEST(never_matches_what_is_missing),
-        TEST(lets_nan_differ_from_everything),
-        TEST(binds_not_then_and_then_or),
-        TEST(names_the_properties_it_reads_once_each),
-        TEST(says_in_which_column_it_is_wrong),
-        TEST(takes_a_nul_for_no_blank),
-        TEST(takes_at_most_fifteen_comparisons),
-        TEST(bounds_its_depth),
-        TEST(quotes_literals_so_that_they_stay_texts),
-        TEST(never_matches_a_value_that_is_none),
-        TEST(orders_a_guid_that_is_too_short),
-        TEST(takes_names_as_the_service_does),
-        TEST(tells_filters_that_no_two_stores_read_differently),
-    };
-
-    return cmocka_run_group_tests_name("filter", tests, NULL, NULL);
 }

@@ -1,13 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The keys of an entity as a JSON list: what is written can be read. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "jobs/engine/keys.h"
+#include "tests/support/test.h"
 #include "worker/base/json.h"
 
 #define DEPTH 3
@@ -24,23 +18,21 @@ static struct json *parse(struct slice text)
 
 /* Such lists are stored in entities, so later versions must be able to read
  * them. */
-static void keys_are_a_list_of_two_texts(void **state)
+TEST(keys_are_a_list_of_two_texts)
 {
     struct buf text;
 
-    (void)state;
     buf_init(&text, 100);
     keys_write(&text, slice_of("a \"b\""), slice_of(""));
     assert_string_equal(buf_text(&text), "[\"a \\\"b\\\"\",\"\"]");
     buf_done(&text);
 }
 
-static void keys_of_any_kind_are_read_back(void **state)
+TEST(keys_of_any_kind_are_read_back)
 {
     const struct slice keys[] = {slice_of(""), slice_of("\"],[\""),
         slice_of("Łódź 🙂"), slice_of("\\u0041\t"), {"a\0b", 3}};
 
-    (void)state;
     for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
         struct slice partition_key, row_key, other = keys[(i + 1) % 5];
         struct json *json;
@@ -57,14 +49,13 @@ static void keys_of_any_kind_are_read_back(void **state)
     }
 }
 
-static void what_is_no_list_of_two_texts_is_refused(void **state)
+TEST(what_is_no_list_of_two_texts_is_refused)
 {
     static const char *const texts[] = {"null", "7", "\"ab\"", "{}", "[]",
         "[\"a\"]", "[\"a\",1]", "[null,\"b\"]", "[\"a\",[\"b\"]]",
         "[\"a\",\"b\",\"c\"]", "{\"a\":\"b\",\"c\":\"d\"}"};
     struct slice partition_key = slice_of("p"), row_key = slice_of("r");
 
-    (void)state;
     assert_false(keys_read(NULL, &partition_key, &row_key));
     for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
         struct json *json = parse(slice_of(texts[i]));
@@ -75,15 +66,4 @@ static void what_is_no_list_of_two_texts_is_refused(void **state)
     }
     assert_true(slice_is(partition_key, "p"));
     assert_true(slice_is(row_key, "r"));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(keys_are_a_list_of_two_texts),
-        cmocka_unit_test(keys_of_any_kind_are_read_back),
-        cmocka_unit_test(what_is_no_list_of_two_texts_is_refused),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,20 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /* A table that is read in parts: every entity is returned once, wherever the
  * parts begin. */
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdatomic.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "jobs/engine/parts.h"
 #include "tests/support/fast_platform.h"
 #include "tests/support/interpose.h"
 #include "tests/support/table.h"
+#include "tests/support/test.h"
 #include "worker/base/buf.h"
 #include "worker/store/request_pool.h"
 
@@ -142,42 +137,38 @@ static void assert_all_once(const unsigned came[KEYS])
             fail_msg("'%s' came %u times", keys[k], came[k]);
 }
 
-static void a_table_that_nobody_has_read_is_one_part(void **state)
+TEST_FIXTURE(scene, struct scene, scene_init, scene_done)
+
+#define SCENE_TEST(name)                                                       \
+    TEST_WITH(name, scene_set_up, scene_tear_down, struct scene *scene)
+
+SCENE_TEST(a_table_that_nobody_has_read_is_one_part)
 {
     const struct scan_spec all = {.table = NULL};
-    struct scene scene;
     unsigned came[KEYS];
 
-    (void)state;
-    scene_init(&scene);
-    read_all(&scene, &all, came);
+    read_all(scene, &all, came);
     assert_all_once(came);
-    assert_int_equal(scene.first_pages, 1);
-    scene_done(&scene);
+    assert_int_equal(scene->first_pages, 1);
 }
 
-static void a_table_that_was_read_comes_in_parts(void **state)
+SCENE_TEST(a_table_that_was_read_comes_in_parts)
 {
     const struct scan_spec all = {.table = NULL};
-    struct scene scene;
     unsigned came[KEYS];
 
-    (void)state;
-    scene_init(&scene);
-    meet_all(&scene);
-    read_all(&scene, &all, came);
+    meet_all(scene);
+    read_all(scene, &all, came);
     assert_all_once(came);
-    assert_int_equal(scene.first_pages, PARTS_MAX);
-    scene_done(&scene);
+    assert_int_equal(scene->first_pages, PARTS_MAX);
 }
 
 /* Whatever sample the bounds come from: keys in any order, keys that no longer
  * exist, keys of one partition only. */
-static void every_entity_comes_once_wherever_it_is_parted(void **state)
+TEST(every_entity_comes_once_wherever_it_is_parted)
 {
     const struct scan_spec all = {.table = NULL};
 
-    (void)state;
     for (uint32_t seed = 1; seed <= 200; seed++) {
         struct scene scene;
         unsigned came[KEYS];
@@ -200,11 +191,10 @@ static void every_entity_comes_once_wherever_it_is_parted(void **state)
     }
 }
 
-static void a_table_is_parted_only_where_stores_agree_on_the_order(void **state)
+TEST(a_table_is_parted_only_where_stores_agree_on_the_order)
 {
     const struct scan_spec all = {.table = NULL};
 
-    (void)state;
     for (int by_code_point = 0; by_code_point < 2; by_code_point++) {
         struct scene scene;
         unsigned came[KEYS];
@@ -220,7 +210,7 @@ static void a_table_is_parted_only_where_stores_agree_on_the_order(void **state)
     }
 }
 
-static void a_range_is_parted_within_its_bounds(void **state)
+SCENE_TEST(a_range_is_parted_within_its_bounds)
 {
     const struct scan_spec some = {.partition_key = {.has_from = true,
                                        .from_exclusive = true,
@@ -229,32 +219,27 @@ static void a_range_is_parted_within_its_bounds(void **state)
                                        .below = {"c", 1}}};
     const struct scan_spec one = {
         .partition_key = key_range_exact(slice_of("b"))};
-    struct scene scene;
     unsigned came[KEYS];
 
-    (void)state;
-    scene_init(&scene);
-    meet_all(&scene);
-    read_all(&scene, &some, came);
+    meet_all(scene);
+    read_all(scene, &some, came);
     for (size_t k = 0; k < KEYS; k++)
         if (came[k] != (k >= 3 && k <= 5 ? EACH : 0))
             fail_msg("%s: %u", keys[k], came[k]);
-    read_all(&scene, &one, came);
+    read_all(scene, &one, came);
     for (size_t k = 0; k < KEYS; k++)
         if (came[k] != (k == 5 ? EACH : 0))
             fail_msg("%s: %u", keys[k], came[k]);
-    assert_int_equal(scene.first_pages, 1);
-    scene_done(&scene);
+    assert_int_equal(scene->first_pages, 1);
 }
 
 /* The service accepts 15 comparisons; the bounds of a part need two. */
-static void a_filter_without_room_for_bounds_is_read_in_one_part(void **state)
+TEST(a_filter_without_room_for_bounds_is_read_in_one_part)
 {
     static const struct {
         unsigned comparisons, parts;
     } CASES[] = {{13, PARTS_MAX}, {14, 1}, {15, 1}};
 
-    (void)state;
     for (size_t i = 0; i < sizeof(CASES) / sizeof(CASES[0]); i++) {
         struct scan_spec spec = {.table = NULL};
         struct scene scene;
@@ -276,59 +261,39 @@ static void a_filter_without_room_for_bounds_is_read_in_one_part(void **state)
     }
 }
 
-static void what_goes_on_after_a_key_is_one_part(void **state)
+SCENE_TEST(what_goes_on_after_a_key_is_one_part)
 {
     const struct scan_spec rest = {.resumed = true,
         .after_partition_key = {"b", 1},
         .after_row_key = {"000009", 6}};
-    struct scene scene;
     unsigned came[KEYS];
 
-    (void)state;
-    scene_init(&scene);
-    meet_all(&scene);
-    read_all(&scene, &rest, came);
+    meet_all(scene);
+    read_all(scene, &rest, came);
     for (size_t k = 0; k < KEYS; k++)
         assert_int_equal(came[k], k < 5 ? 0 : k == 5 ? EACH - 10 : EACH);
     /* One for the rest of that partition, one for the partitions after it. */
-    assert_int_equal(scene.first_pages, 2);
-    scene_done(&scene);
+    assert_int_equal(scene->first_pages, 2);
 }
 
-static void a_failure_is_said_and_the_rest_can_be_closed(void **state)
+SCENE_TEST(a_failure_is_said_and_the_rest_can_be_closed)
 {
-    struct scene scene;
     struct scan_spec spec = {.table = "Nowhere"};
     const struct page *page;
     struct parts *parts;
     struct err err;
 
-    (void)state;
-    scene_init(&scene);
-    meet_all(&scene);
-    spec.store = &scene.outer.store;
-    parts = parts_open(scene.client, &spec, &scene.sample);
+    meet_all(scene);
+    spec.store = &scene->outer.store;
+    parts = parts_open(scene->client, &spec, &scene->sample);
     assert_int_equal(parts_next(parts, &page, &err), TW_NOT_FOUND);
     assert_null(page);
     parts_close(parts);
     parts_close(NULL);
-    scene_done(&scene);
 }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_table_that_nobody_has_read_is_one_part),
-        cmocka_unit_test(a_table_that_was_read_comes_in_parts),
-        cmocka_unit_test(every_entity_comes_once_wherever_it_is_parted),
-        cmocka_unit_test(
-            a_table_is_parted_only_where_stores_agree_on_the_order),
-        cmocka_unit_test(a_range_is_parted_within_its_bounds),
-        cmocka_unit_test(a_filter_without_room_for_bounds_is_read_in_one_part),
-        cmocka_unit_test(what_goes_on_after_a_key_is_one_part),
-        cmocka_unit_test(a_failure_is_said_and_the_rest_can_be_closed),
-    };
-
     fast_platform_use();
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return test_run_all(NULL, NULL);
 }

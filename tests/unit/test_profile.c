@@ -1,17 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* The profile of a table: what is counted, how it is printed, how much memory
  * it needs. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "jobs/engine/profile.h"
+#include "tests/support/test.h"
 #include "worker/base/json.h"
 #include "worker/base/mem.h"
 
@@ -39,6 +34,8 @@ static int tear_down(void **state)
     arena_done(&arena);
     return 0;
 }
+
+#define FIXTURE_TEST(name) TEST_IN(name, set_up, tear_down)
 
 /* properties: members of a JSON object, or "". */
 static struct entity entity_of(
@@ -115,7 +112,7 @@ static int64_t number(const struct json *object, const char *name)
     "\"G\":\"00000000-0000-0000-0000-000000000001\",\"I\":1,"                  \
     "\"L@odata.type\":\"Edm.Int64\",\"L\":\"2\",\"S\":\"text\""
 
-static void every_type_is_counted(void **state)
+FIXTURE_TEST(every_type_is_counted)
 {
     static const char *const names[][2] = {
         {"Bi", "Edm.Binary"},
@@ -130,7 +127,6 @@ static void every_type_is_counted(void **state)
     const struct json *list;
     struct json *all;
 
-    (void)state;
     assert_int_equal(add(ALL_TYPES), TW_OK);
     all = json();
     list = json_get(all, "Properties");
@@ -146,14 +142,13 @@ static void every_type_is_counted(void **state)
     json_free(all);
 }
 
-static void a_property_of_several_types_has_a_count_of_each(void **state)
+FIXTURE_TEST(a_property_of_several_types_has_a_count_of_each)
 {
     static const char *const list[] = {"\"X\":1", "\"X\":\"1\"", "\"X\":2",
         "\"Y\":1", "\"X@odata.type\":\"Edm.Int64\",\"X\":\"1\"", ""};
     const struct json *x;
     struct json *all;
 
-    (void)state;
     assert_added(list, COUNT_OF(list));
     all = json();
     x = json_at(json_get(all, "Properties"), 0);
@@ -173,7 +168,7 @@ static void a_property_of_several_types_has_a_count_of_each(void **state)
     "\"" VERSION "@odata.type\":\"Edm.Int64\",\"" VERSION "\":\"" value "\""
 #define PLAIN(value) "\"" VERSION "\":" value
 
-static void versions_stand_in_their_order(void **state)
+FIXTURE_TEST(versions_stand_in_their_order)
 {
     static const char *const list[] = {
         PLAIN("\"two\""),
@@ -191,55 +186,50 @@ static void versions_stand_in_their_order(void **state)
         PLAIN("0"),
     };
 
-    (void)state;
     assert_added(list, COUNT_OF(list));
     assert_string_equal(versions(),
         "-300: 1\n-1: 1\n0: 1\n9: 1\n10: 2\n'10': 1\n'two': 1\n"
         "(Edm.Boolean): 1\n(Edm.Guid): 1\n(absent): 2\n");
 }
 
-static void one_number_is_one_version_whatever_its_type(void **state)
+FIXTURE_TEST(one_number_is_one_version_whatever_its_type)
 {
     static const char *const list[] = {PLAIN("2"), INT64("2"), DOUBLE("2.0"),
         DOUBLE("2e0"), DOUBLE("-0.0"), PLAIN("0")};
 
-    (void)state;
     assert_added(list, COUNT_OF(list));
     assert_string_equal(versions(), "0: 2\n2: 4\n");
 }
 
-static void doubles_that_are_no_integer_go_by_their_type(void **state)
+FIXTURE_TEST(doubles_that_are_no_integer_go_by_their_type)
 {
     static const char *const list[] = {DOUBLE("1.5"), DOUBLE("\"NaN\""),
         DOUBLE("\"Infinity\""), DOUBLE("\"-Infinity\""), DOUBLE("1e300"),
         DOUBLE("9223372036854775808.0"), DOUBLE("-9223372036854777856.0")};
 
-    (void)state;
     assert_added(list, COUNT_OF(list));
     assert_string_equal(versions(), "(Edm.Double): 7\n");
 }
 
-static void the_largest_integers_are_versions(void **state)
+FIXTURE_TEST(the_largest_integers_are_versions)
 {
     static const char *const list[] = {INT64("9223372036854775807"),
         DOUBLE("-9223372036854775808.0"), INT64("-9223372036854775808"),
         DOUBLE("9223372036854774784.0")};
 
-    (void)state;
     assert_added(list, COUNT_OF(list));
     assert_string_equal(versions(),
         "-9223372036854775808: 2\n9223372036854774784: 1\n"
         "9223372036854775807: 1\n");
 }
 
-static void versions_in_json_keep_their_type(void **state)
+FIXTURE_TEST(versions_in_json_keep_their_type)
 {
     static const char *const list[] = {
         PLAIN("7"), PLAIN("\"7\\u0000\\\"\""), PLAIN("false"), ""};
     const struct json *versions;
     struct json *all;
 
-    (void)state;
     assert_added(list, COUNT_OF(list));
     all = json();
     versions = json_get(all, "Versions");
@@ -258,12 +248,11 @@ static void versions_in_json_keep_their_type(void **state)
     json_free(all);
 }
 
-static void entities_without_a_version_stand_alone(void **state)
+FIXTURE_TEST(entities_without_a_version_stand_alone)
 {
     const struct json *versions;
     struct json *all;
 
-    (void)state;
     assert_int_equal(add("\"Other\":1"), TW_OK);
     all = json();
     versions = json_get(all, "Versions");
@@ -273,11 +262,10 @@ static void entities_without_a_version_stand_alone(void **state)
     json_free(all);
 }
 
-static void without_a_version_none_is_counted(void **state)
+FIXTURE_TEST(without_a_version_none_is_counted)
 {
     struct json *all;
 
-    (void)state;
     profile_free(profile);
     profile = profile_new((struct slice){NULL, 0});
     assert_int_equal(add(PLAIN("1")), TW_OK);
@@ -291,7 +279,7 @@ static void without_a_version_none_is_counted(void **state)
 
 /* ---- the largest ---- */
 
-static void the_first_of_the_largest_is_named(void **state)
+FIXTURE_TEST(the_first_of_the_largest_is_named)
 {
     struct entity list[] = {
         entity_of("p", "1", "\"X\":1"),
@@ -302,7 +290,6 @@ static void the_first_of_the_largest_is_named(void **state)
     const struct json *largest;
     struct json *all;
 
-    (void)state;
     list[2].row_key = slice_of("");
     for (size_t i = 0; i < COUNT_OF(list); i++)
         assert_int_equal(profile_add(profile, &list[i], NULL), TW_OK);
@@ -318,14 +305,13 @@ static void the_first_of_the_largest_is_named(void **state)
 
 /* The size of the largest entity is computed as the service computes the size
  * that it limits. */
-static void bytes_are_those_that_the_service_limits(void **state)
+FIXTURE_TEST(bytes_are_those_that_the_service_limits)
 {
     struct entity entity;
     char *value = mem_alloc(64 * 1024);
     char name[24];
     struct err err;
 
-    (void)state;
     entity_init(&entity, &arena, slice_of("p"), slice_of("r"));
     memset(value, 'x', 32 * 1024);
     for (int i = 0; entity_service_bytes(&entity) <= ENTITY_MAX_BYTES; i++) {
@@ -359,14 +345,13 @@ static struct entity wide_entity(size_t first, size_t count)
     return entity;
 }
 
-static void thousands_of_names_stay_apart(void **state)
+FIXTURE_TEST(thousands_of_names_stay_apart)
 {
     struct entity all = wide_entity(0, 10000), half = wide_entity(0, 5000);
     const struct json *list;
     struct json *read;
     char name[16];
 
-    (void)state;
     assert_int_equal(profile_add(profile, &half, NULL), TW_OK);
     assert_int_equal(profile_add(profile, &all, NULL), TW_OK);
     assert_int_equal(profile_add(profile, &half, NULL), TW_OK);
@@ -383,13 +368,12 @@ static void thousands_of_names_stay_apart(void **state)
     json_free(read);
 }
 
-static void one_name_more_than_a_schema_has_is_refused(void **state)
+FIXTURE_TEST(one_name_more_than_a_schema_has_is_refused)
 {
     struct entity full = wide_entity(0, PROFILE_MAX_PROPERTIES);
     struct entity more = wide_entity(PROFILE_MAX_PROPERTIES, 2);
     struct err err;
 
-    (void)state;
     assert_int_equal(profile_add(profile, &full, &err), TW_OK);
     assert_int_equal(profile_add(profile, &full, &err), TW_OK);
     assert_int_equal(profile_add(profile, &more, &err), TW_TOO_LARGE);
@@ -397,11 +381,10 @@ static void one_name_more_than_a_schema_has_is_refused(void **state)
         strstr(err.text, "more than 100000 different property names"));
 }
 
-static void one_version_more_than_there_can_be_is_refused(void **state)
+FIXTURE_TEST(one_version_more_than_there_can_be_is_refused)
 {
     struct err err;
 
-    (void)state;
     for (int i = 0; i < PROFILE_MAX_VERSIONS; i++) {
         struct entity entity = entity_of("p", "r", "");
 
@@ -444,16 +427,15 @@ static unsigned long allocations_of(size_t first, size_t count)
     return used;
 }
 
-static void memory_does_not_grow_with_entities(void **state)
+FIXTURE_TEST(memory_does_not_grow_with_entities)
 {
-    (void)state;
     assert_true(allocations_of(0, 1000) > 0);
     assert_int_equal(allocations_of(1000, 19000), 0);
 }
 
 /* ---- what is shown ---- */
 
-static void people_see_columns(void **state)
+FIXTURE_TEST(people_see_columns)
 {
     static const char *const list[] = {
         "\"Views\":1," PLAIN("1"),
@@ -462,7 +444,6 @@ static void people_see_columns(void **state)
         "\"\303\234ber\342\200\256\":true",
     };
 
-    (void)state;
     assert_added(list, COUNT_OF(list));
     assert_string_equal(text(),
         "entities: 4\n"
@@ -482,11 +463,10 @@ static void people_see_columns(void **state)
         "(absent)           1\n");
 }
 
-static void an_empty_table_is_shown_too(void **state)
+FIXTURE_TEST(an_empty_table_is_shown_too)
 {
     struct json *all;
 
-    (void)state;
     assert_string_equal(text(), "entities: 0\n");
     assert_string_equal(versions(), "");
     all = json();
@@ -500,11 +480,10 @@ static void an_empty_table_is_shown_too(void **state)
 }
 
 /* No name or value of an entity can move the cursor of a terminal. */
-static void no_control_character_is_shown(void **state)
+FIXTURE_TEST(no_control_character_is_shown)
 {
     struct entity entity = entity_of("p", "r", PLAIN("\"\\u001b[2J\""));
 
-    (void)state;
     entity.partition_key = slice_of("p\x1b[2J");
     entity.row_key = slice_of("r\x7f");
     assert_int_equal(profile_add(profile, &entity, NULL), TW_OK);
@@ -513,47 +492,4 @@ static void no_control_character_is_shown(void **state)
     assert_non_null(strstr(text(), "\n'\\x1b[2J' "));
     assert_null(strchr(text(), '\x1b'));
     assert_string_equal(versions(), "'\\x1b[2J': 1\n");
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(
-            every_type_is_counted, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(
-            a_property_of_several_types_has_a_count_of_each, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(
-            versions_stand_in_their_order, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(
-            one_number_is_one_version_whatever_its_type, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(
-            doubles_that_are_no_integer_go_by_their_type, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(
-            the_largest_integers_are_versions, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(
-            versions_in_json_keep_their_type, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(
-            entities_without_a_version_stand_alone, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(
-            without_a_version_none_is_counted, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(
-            the_first_of_the_largest_is_named, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(
-            bytes_are_those_that_the_service_limits, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(
-            thousands_of_names_stay_apart, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(
-            one_name_more_than_a_schema_has_is_refused, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(
-            one_version_more_than_there_can_be_is_refused, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(
-            memory_does_not_grow_with_entities, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(people_see_columns, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(
-            an_empty_table_is_shown_too, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(
-            no_control_character_is_shown, set_up, tear_down),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

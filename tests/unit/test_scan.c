@@ -1,13 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* A scan returns every entity once, in bounded pages, up to the last one. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include <limits.h>
 #include <stdatomic.h>
@@ -17,6 +11,7 @@
 #include "tests/support/faulty.h"
 #include "tests/support/interpose.h"
 #include "tests/support/table.h"
+#include "tests/support/test.h"
 #include "worker/base/mem.h"
 #include "worker/store/request_pool.h"
 #include "worker/store/retry.h"
@@ -91,99 +86,85 @@ static struct harvest gather(struct scene *scene, const struct scan_spec *spec)
     return got;
 }
 
-static void brings_every_entity_once(void **state)
+TEST_FIXTURE(scene, struct scene, scene_init, scene_done)
+
+#define SCENE_TEST(name)                                                       \
+    TEST_WITH(name, scene_set_up, scene_tear_down, struct scene *scene)
+
+SCENE_TEST(brings_every_entity_once)
 {
-    struct scene scene;
     struct scan_spec spec;
     struct harvest got;
 
-    (void)state;
-    scene_init(&scene);
-    table_fill(scene.inner, "Blogs", "A", 0, 1500);
-    table_fill(scene.inner, "Blogs", "B", 0, 1001);
-    spec = whole(&scene);
-    got = gather(&scene, &spec);
+    table_fill(scene->inner, "Blogs", "A", 0, 1500);
+    table_fill(scene->inner, "Blogs", "B", 0, 1001);
+    spec = whole(scene);
+    got = gather(scene, &spec);
     assert_int_equal(got.code, TW_OK);
     assert_int_equal(got.entities, 2501);
     assert_string_equal(got.first, "A/000000");
     assert_string_equal(got.last, "B/001000");
     assert_int_equal(got.pages, 3);
-    assert_int_equal(scene.faulty.calls[CALL_SCAN], 3);
-    scene_done(&scene);
+    assert_int_equal(scene->faulty.calls[CALL_SCAN], 3);
 }
 
-static void an_empty_table_is_one_look(void **state)
+SCENE_TEST(an_empty_table_is_one_look)
 {
-    struct scene scene;
     struct scan_spec spec;
     struct harvest got;
 
-    (void)state;
-    scene_init(&scene);
-    spec = whole(&scene);
-    got = gather(&scene, &spec);
+    spec = whole(scene);
+    got = gather(scene, &spec);
     assert_int_equal(got.code, TW_OK);
     assert_int_equal(got.entities, 0);
-    assert_int_equal(scene.faulty.calls[CALL_SCAN], 1);
-    scene_done(&scene);
+    assert_int_equal(scene->faulty.calls[CALL_SCAN], 1);
 }
 
-static void a_missing_table_is_said(void **state)
+SCENE_TEST(a_missing_table_is_said)
 {
-    struct scene scene;
     struct scan_spec spec;
     struct harvest got;
 
-    (void)state;
-    scene_init(&scene);
-    spec = whole(&scene);
+    spec = whole(scene);
     spec.table = "Nowhere";
-    got = gather(&scene, &spec);
+    got = gather(scene, &spec);
     assert_int_equal(got.code, TW_NOT_FOUND);
     assert_non_null(strstr(got.err.text, "Nowhere"));
-    scene_done(&scene);
 }
 
-static void goes_on_after_a_key(void **state)
+SCENE_TEST(goes_on_after_a_key)
 {
-    struct scene scene;
     struct scan_spec spec;
     struct harvest got;
 
-    (void)state;
-    scene_init(&scene);
     for (const char *key = "A\0B\0C\0"; *key; key += 2)
-        table_fill(scene.inner, "Blogs", key, 0, 10);
-    spec = whole(&scene);
+        table_fill(scene->inner, "Blogs", key, 0, 10);
+    spec = whole(scene);
     spec.resumed = true;
     spec.after_partition_key = slice_of("B");
     spec.after_row_key = slice_of("000003");
-    got = gather(&scene, &spec);
+    got = gather(scene, &spec);
     assert_int_equal(got.entities, 6 + 10);
     assert_string_equal(got.first, "B/000004");
     assert_string_equal(got.last, "C/000009");
-    scene_done(&scene);
 }
 
-static void goes_on_within_the_ranges_of_its_rule(void **state)
+SCENE_TEST(goes_on_within_the_ranges_of_its_rule)
 {
-    struct scene scene;
     struct scan_spec spec;
     struct harvest got;
     struct arena arena;
 
-    (void)state;
     arena_init(&arena);
-    scene_init(&scene);
     for (const char *key = "A\0B\0C\0"; *key; key += 2)
-        table_fill(scene.inner, "Blogs", key, 0, 20);
-    spec = whole(&scene);
+        table_fill(scene->inner, "Blogs", key, 0, 20);
+    spec = whole(scene);
     spec.partition_key = key_range_exact(slice_of("B"));
     spec.row_key = key_range_prefix(slice_of("00000"), &arena);
     spec.resumed = true;
     spec.after_partition_key = slice_of("B");
     spec.after_row_key = slice_of("000003");
-    got = gather(&scene, &spec);
+    got = gather(scene, &spec);
     assert_int_equal(got.entities, 6);
     assert_string_equal(got.first, "B/000004");
     assert_string_equal(got.last, "B/000009");
@@ -192,90 +173,73 @@ static void goes_on_within_the_ranges_of_its_rule(void **state)
     spec.row_key = key_range_exact(slice_of("000005"));
     spec.after_partition_key = slice_of("A");
     spec.after_row_key = slice_of("000005");
-    got = gather(&scene, &spec);
+    got = gather(scene, &spec);
     assert_int_equal(got.entities, 2);
     assert_string_equal(got.first, "B/000005");
-    scene_done(&scene);
     arena_done(&arena);
 }
 
-static void nothing_is_asked_where_nothing_is_left(void **state)
+SCENE_TEST(nothing_is_asked_where_nothing_is_left)
 {
-    struct scene scene;
     struct scan_spec spec;
     struct harvest got;
 
-    (void)state;
-    scene_init(&scene);
-    table_fill(scene.inner, "Blogs", "B", 0, 20);
-    spec = whole(&scene);
+    table_fill(scene->inner, "Blogs", "B", 0, 20);
+    spec = whole(scene);
     spec.partition_key = key_range_exact(slice_of("B"));
     spec.row_key = key_range_exact(slice_of("000005"));
     spec.resumed = true;
     spec.after_partition_key = slice_of("B");
     spec.after_row_key = slice_of("000005");
-    got = gather(&scene, &spec);
+    got = gather(scene, &spec);
     assert_int_equal(got.code, TW_OK);
     assert_int_equal(got.entities, 0);
-    assert_int_equal(scene.faulty.calls[CALL_SCAN], 0);
-    scene_done(&scene);
+    assert_int_equal(scene->faulty.calls[CALL_SCAN], 0);
 }
 
-static void an_unordered_store_is_scanned_anew(void **state)
+SCENE_TEST(an_unordered_store_is_scanned_anew)
 {
-    struct scene scene;
     struct scan_spec spec;
     struct harvest got;
 
-    (void)state;
-    scene_init(&scene);
-    scene.faulty.outer.store.capabilities.ordered = false;
-    table_fill(scene.inner, "Blogs", "A", 0, 10);
-    spec = whole(&scene);
+    scene->faulty.outer.store.capabilities.ordered = false;
+    table_fill(scene->inner, "Blogs", "A", 0, 10);
+    spec = whole(scene);
     spec.resumed = true;
     spec.after_partition_key = slice_of("A");
     spec.after_row_key = slice_of("000003");
-    got = gather(&scene, &spec);
+    got = gather(scene, &spec);
     assert_int_equal(got.entities, 10);
-    scene_done(&scene);
 }
 
-static void an_expired_token_is_replaced_by_the_last_key(void **state)
+SCENE_TEST(an_expired_token_is_replaced_by_the_last_key)
 {
-    struct scene scene;
     struct scan_spec spec;
     struct harvest got;
 
-    (void)state;
-    scene_init(&scene);
-    scene.faulty.expire_token = 2;
-    table_fill(scene.inner, "Blogs", "A", 0, 1300);
-    table_fill(scene.inner, "Blogs", "B", 0, 1300);
-    spec = whole(&scene);
-    got = gather(&scene, &spec);
+    scene->faulty.expire_token = 2;
+    table_fill(scene->inner, "Blogs", "A", 0, 1300);
+    table_fill(scene->inner, "Blogs", "B", 0, 1300);
+    spec = whole(scene);
+    got = gather(scene, &spec);
     assert_int_equal(got.code, TW_OK);
     assert_int_equal(got.entities, 2600);
     assert_string_equal(got.last, "B/001299");
-    scene_done(&scene);
 }
 
 /* On a store without key order a scan cannot continue after the last key. */
-static void an_expired_token_ends_a_scan_that_has_no_order(void **state)
+SCENE_TEST(an_expired_token_ends_a_scan_that_has_no_order)
 {
-    struct scene scene;
     struct scan_spec spec;
     struct harvest got;
 
-    (void)state;
-    scene_init(&scene);
-    scene.faulty.outer.store.capabilities.ordered = false;
-    scene.faulty.expire_token = 2;
-    table_fill(scene.inner, "Blogs", "A", 0, 2600);
-    spec = whole(&scene);
-    got = gather(&scene, &spec);
+    scene->faulty.outer.store.capabilities.ordered = false;
+    scene->faulty.expire_token = 2;
+    table_fill(scene->inner, "Blogs", "A", 0, 2600);
+    spec = whole(scene);
+    got = gather(scene, &spec);
     assert_int_equal(got.code, TW_INVALID);
     assert_int_equal(got.entities, 1000);
-    scene_done(&scene);
 }
 
 /* A proxy that caches a page: it returns the page again, with its continuation
@@ -325,11 +289,10 @@ static struct harvest gather_kept(
     return got;
 }
 
-static void a_page_that_came_again_is_not_taken(void **state)
+TEST(a_page_that_came_again_is_not_taken)
 {
     struct harvest got = gather_kept(2, 3, 0);
 
-    (void)state;
     assert_int_equal(got.code, TW_OK);
     assert_int_equal(got.entities, 2500);
     got = gather_kept(2, UINT_MAX, 0);
@@ -348,133 +311,107 @@ static void a_page_that_came_again_is_not_taken(void **state)
     assert_int_equal(got.entities, 1);
 }
 
-static enum fault often_busy(void *ctx, enum store_call call, unsigned n)
+FAULTY_CHOICE(often_busy)
 {
-    (void)ctx;
-    (void)call;
     return n % 3 == 0   ? FAULT_BUSY
            : n % 3 == 1 ? FAULT_LOSE_ANSWER
                         : FAULT_NONE;
 }
 
-static void faults_lose_and_double_nothing(void **state)
+SCENE_TEST(faults_lose_and_double_nothing)
 {
-    struct scene scene;
     struct scan_spec spec;
     struct harvest got;
 
-    (void)state;
-    scene_init(&scene);
-    scene.faulty.choose = often_busy;
-    table_fill(scene.inner, "Blogs", "A", 0, 3000);
-    spec = whole(&scene);
-    got = gather(&scene, &spec);
+    scene->faulty.choose = often_busy;
+    table_fill(scene->inner, "Blogs", "A", 0, 3000);
+    spec = whole(scene);
+    got = gather(scene, &spec);
     assert_int_equal(got.code, TW_OK);
     assert_int_equal(got.entities, 3000);
-    scene_done(&scene);
 }
 
-static void pages_shrink_until_they_come_and_grow_again(void **state)
+SCENE_TEST(pages_shrink_until_they_come_and_grow_again)
 {
-    struct scene scene;
     struct scan_spec spec;
     struct harvest got;
 
-    (void)state;
-    scene_init(&scene);
-    scene.faulty.top_max = 20;
-    table_fill(scene.inner, "Blogs", "A", 0, 100);
-    spec = whole(&scene);
+    scene->faulty.top_max = 20;
+    table_fill(scene->inner, "Blogs", "A", 0, 100);
+    spec = whole(scene);
     spec.select = NULL;
-    got = gather(&scene, &spec);
+    got = gather(scene, &spec);
     assert_int_equal(got.code, TW_OK);
     assert_int_equal(got.entities, 100);
-    assert_int_equal(scene.faulty.tops[0], 128);
-    assert_int_equal(scene.faulty.tops[1], 16);
-    assert_int_equal(scene.faulty.tops[2], 32);
-    scene_done(&scene);
+    assert_int_equal(scene->faulty.tops[0], 128);
+    assert_int_equal(scene->faulty.tops[1], 16);
+    assert_int_equal(scene->faulty.tops[2], 32);
 }
 
-static void small_entities_come_by_the_thousand(void **state)
+SCENE_TEST(small_entities_come_by_the_thousand)
 {
-    struct scene scene;
     struct scan_spec spec;
     struct harvest got;
 
-    (void)state;
-    scene_init(&scene);
-    table_fill(scene.inner, "Blogs", "A", 0, 2128);
-    spec = whole(&scene);
+    table_fill(scene->inner, "Blogs", "A", 0, 2128);
+    spec = whole(scene);
     spec.select = NULL;
-    got = gather(&scene, &spec);
+    got = gather(scene, &spec);
     assert_int_equal(got.entities, 2128);
-    assert_int_equal(scene.faulty.tops[1], 1000);
+    assert_int_equal(scene->faulty.tops[1], 1000);
     assert_int_equal(got.pages, 3);
-    scene_done(&scene);
 }
 
-static void large_entities_come_a_few_at_a_time(void **state)
+SCENE_TEST(large_entities_come_a_few_at_a_time)
 {
-    struct scene scene;
     struct scan_spec spec;
     struct harvest got;
 
-    (void)state;
-    scene_init(&scene);
     for (int i = 0; i < 12; i++) {
         char row_key[8];
 
         (void)snprintf(row_key, sizeof row_key, "%d", 100 + i);
-        table_put(scene.inner, "Blogs", "A", row_key, NULL, 450 * 1024);
+        table_put(scene->inner, "Blogs", "A", row_key, NULL, 450 * 1024);
     }
-    spec = whole(&scene);
+    spec = whole(scene);
     spec.select = NULL;
-    got = gather(&scene, &spec);
+    got = gather(scene, &spec);
     assert_int_equal(got.code, TW_OK);
     assert_int_equal(got.entities, 12);
     assert_true(got.pages >= 2);
-    assert_true(scene.faulty.tops[1] <= 5);
-    scene_done(&scene);
+    assert_true(scene->faulty.tops[1] <= 5);
 }
 
-static void an_entity_too_large_alone_names_its_table(void **state)
+SCENE_TEST(an_entity_too_large_alone_names_its_table)
 {
-    struct scene scene;
     struct scan_spec spec;
     struct harvest got;
 
-    (void)state;
-    scene_init(&scene);
-    scene.faulty.top_max = 0;
-    table_fill(scene.inner, "Blogs", "A", 0, 10);
-    spec = whole(&scene);
-    scene.faulty.refuse_scans = true;
-    got = gather(&scene, &spec);
+    scene->faulty.top_max = 0;
+    table_fill(scene->inner, "Blogs", "A", 0, 10);
+    spec = whole(scene);
+    scene->faulty.refuse_scans = true;
+    got = gather(scene, &spec);
     assert_int_equal(got.code, TW_TOO_LARGE);
     assert_non_null(strstr(got.err.text, "Blogs"));
-    scene_done(&scene);
 }
 
-static void a_page_under_way_is_given_up_at_close(void **state)
+SCENE_TEST(a_page_under_way_is_given_up_at_close)
 {
-    struct scene scene;
     struct scan_spec spec;
     struct scan *scan;
     const struct page *page = NULL;
     struct err err;
 
-    (void)state;
-    scene_init(&scene);
-    table_fill(scene.inner, "Blogs", "A", 0, 2500);
-    spec = whole(&scene);
-    scan = scan_open(scene.client, &spec);
+    table_fill(scene->inner, "Blogs", "A", 0, 2500);
+    spec = whole(scene);
+    scan = scan_open(scene->client, &spec);
     scan_close(scan);
-    scan = scan_open(scene.client, &spec);
+    scan = scan_open(scene->client, &spec);
     assert_int_equal(scan_next(scan, &page, &err), TW_OK);
     assert_int_equal(page->count, 1000);
     scan_close(scan);
     scan_close(NULL);
-    scene_done(&scene);
 }
 
 /* A service that sends the header of the first page, and its body only after it
@@ -578,84 +515,51 @@ static void read_slowly(struct slow_body *slow)
     scene_done(&scene);
 }
 
-static void the_next_page_is_asked_for_with_the_head_of_this_one(void **state)
+TEST(the_next_page_is_asked_for_with_the_head_of_this_one)
 {
     struct slow_body slow = {.breaks = false};
 
-    (void)state;
     read_slowly(&slow);
     assert_true(slow.seen);
     assert_int_equal(slow.scans, 3);
 }
 
-static void a_page_asked_for_early_that_came_before_is_not_taken(void **state)
+TEST(a_page_asked_for_early_that_came_before_is_not_taken)
 {
     struct slow_body slow = {.repeats = true};
 
-    (void)state;
     read_slowly(&slow);
     assert_true(slow.seen);
 }
 
-static void a_page_that_breaks_off_is_read_again_and_none_is_lost(void **state)
+TEST(a_page_that_breaks_off_is_read_again_and_none_is_lost)
 {
     struct slow_body slow = {.breaks = true};
 
-    (void)state;
     read_slowly(&slow);
     assert_true(slow.seen);
     assert_int_equal(slow.scans, 4);
 }
 
-static void a_page_asked_for_early_is_asked_for_again_when_it_is_its_turn(
-    void **state)
+TEST(a_page_asked_for_early_is_asked_for_again_when_it_is_its_turn)
 {
     struct slow_body slow = {.refusals = RETRY_TRIES};
 
-    (void)state;
     read_slowly(&slow);
     assert_true(slow.seen);
     assert_int_equal(slow.refusals, 0);
 }
 
-static void a_page_that_ends_elsewhere_the_second_time_loses_nothing(
-    void **state)
+TEST(a_page_that_ends_elsewhere_the_second_time_loses_nothing)
 {
     struct slow_body slow = {.breaks = true, .shrinks = true};
 
-    (void)state;
     read_slowly(&slow);
     assert_true(slow.seen);
 }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(brings_every_entity_once),
-        cmocka_unit_test(an_empty_table_is_one_look),
-        cmocka_unit_test(a_missing_table_is_said),
-        cmocka_unit_test(goes_on_after_a_key),
-        cmocka_unit_test(goes_on_within_the_ranges_of_its_rule),
-        cmocka_unit_test(nothing_is_asked_where_nothing_is_left),
-        cmocka_unit_test(an_unordered_store_is_scanned_anew),
-        cmocka_unit_test(an_expired_token_is_replaced_by_the_last_key),
-        cmocka_unit_test(an_expired_token_ends_a_scan_that_has_no_order),
-        cmocka_unit_test(a_page_that_came_again_is_not_taken),
-        cmocka_unit_test(faults_lose_and_double_nothing),
-        cmocka_unit_test(pages_shrink_until_they_come_and_grow_again),
-        cmocka_unit_test(small_entities_come_by_the_thousand),
-        cmocka_unit_test(large_entities_come_a_few_at_a_time),
-        cmocka_unit_test(an_entity_too_large_alone_names_its_table),
-        cmocka_unit_test(a_page_under_way_is_given_up_at_close),
-        cmocka_unit_test(a_page_asked_for_early_that_came_before_is_not_taken),
-        cmocka_unit_test(the_next_page_is_asked_for_with_the_head_of_this_one),
-        cmocka_unit_test(a_page_that_breaks_off_is_read_again_and_none_is_lost),
-        cmocka_unit_test(
-            a_page_asked_for_early_is_asked_for_again_when_it_is_its_turn),
-        cmocka_unit_test(
-            a_page_that_ends_elsewhere_the_second_time_loses_nothing),
-    };
-
     fast_platform_use();
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return test_run_all(NULL, NULL);
 }

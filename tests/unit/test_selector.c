@@ -1,18 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /* Selectors: the request for the server, and the exact test of each entity. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "config/settings.h"
 #include "config/yaml.h"
 #include "jobs/engine/selector.h"
 #include "tests/support/fixture.h"
+#include "tests/support/test.h"
 #include "worker/base/mem.h"
 #include "worker/base/text.h"
 
@@ -40,6 +35,8 @@ static int tear_down(void **state)
     arena_done(&arena);
     return 0;
 }
+
+#define FIXTURE_TEST(name) TEST_IN(name, set_up, tear_down)
 
 /* text: the YAML map of a rule. */
 static bool load(const char *text, struct selector *ret)
@@ -70,11 +67,10 @@ static enum tw_err bind(const char *text, const char *a, const char *b,
     return selection_bind(&selector, &args, &parent, &arena, ret, err);
 }
 
-static void every_mistake_of_a_rule_is_told(void **state)
+FIXTURE_TEST(every_mistake_of_a_rule_is_told)
 {
     struct selector selector;
 
-    (void)state;
     assert_false(load("{partition_key: \"{\", partition_key_prefix: \"{\", "
                       "partition_key_from: \"{\", partition_key_below: \"{\", "
                       "row_key: \"{\", row_key_prefix: \"{\", "
@@ -84,13 +80,12 @@ static void every_mistake_of_a_rule_is_told(void **state)
     assert_int_equal(problems.errors, 9);
 }
 
-static void a_key_that_is_too_long_is_told_by_its_name(void **state)
+FIXTURE_TEST(a_key_that_is_too_long_is_told_by_its_name)
 {
     struct selection selection;
     struct err err;
     char long_value[2049];
 
-    (void)state;
     memset(long_value, 'x', 2048);
     long_value[2048] = '\0';
     assert_int_equal(
@@ -107,7 +102,7 @@ static void a_key_that_is_too_long_is_told_by_its_name(void **state)
 /* A prefix that is made of a key and more text may be longer than any key: it
  * selects nothing, and the request has no longer a key than the service
  * accepts. */
-static void a_prefix_that_is_longer_than_any_key_begins_none(void **state)
+FIXTURE_TEST(a_prefix_that_is_longer_than_any_key_begins_none)
 {
     char key[513], of_pairs[2049];
     struct selection selection;
@@ -115,7 +110,6 @@ static void a_prefix_that_is_longer_than_any_key_begins_none(void **state)
     struct entity entity;
     struct err err;
 
-    (void)state;
     memset(key, 'x', 512);
     key[512] = '\0';
     assert_int_equal(
@@ -137,24 +131,22 @@ static void a_prefix_that_is_longer_than_any_key_begins_none(void **state)
         TW_INVALID);
 }
 
-static void a_key_that_no_entity_can_have_is_told(void **state)
+FIXTURE_TEST(a_key_that_no_entity_can_have_is_told)
 {
     struct selection selection;
     struct err err;
 
-    (void)state;
     assert_int_equal(bind("{partition_key: \"{a}\", row_key: x}", "a/b", "",
                          &selection, &err),
         TW_INVALID);
     assert_non_null(strstr(err.text, "partition_key \"{a}\""));
 }
 
-static void a_filter_that_cannot_be_made_is_told(void **state)
+FIXTURE_TEST(a_filter_that_cannot_be_made_is_told)
 {
     struct selection selection;
     struct err err;
 
-    (void)state;
     assert_int_equal(
         bind("{filter: \"N eq {a}\"}", "five", "", &selection, &err),
         TW_INVALID);
@@ -171,12 +163,11 @@ static bool matches(const struct selection *selection,
     return selection_matches(selection, &entity);
 }
 
-static void all_that_is_named_must_be_so(void **state)
+FIXTURE_TEST(all_that_is_named_must_be_so)
 {
     struct selection selection;
     struct err err;
 
-    (void)state;
     assert_int_equal(bind("{partition_key: \"{a}\", row_key_prefix: "
                           "\"{b}_\", filter: \"N gt 5\"}",
                          "p", "r", &selection, &err),
@@ -193,12 +184,11 @@ static void all_that_is_named_must_be_so(void **state)
     assert_false(matches(&selection, "pq", "rr", 0));
 }
 
-static void a_range_ends_before_its_bound(void **state)
+FIXTURE_TEST(a_range_ends_before_its_bound)
 {
     struct selection selection;
     struct err err;
 
-    (void)state;
     assert_int_equal(bind("{partition_key_from: \"{a}\", partition_key_below: "
                           "\"{b}\"}",
                          "b", "d", &selection, &err),
@@ -219,12 +209,11 @@ static void a_range_ends_before_its_bound(void **state)
 
 /* In the service's order U+10000 is before U+E000, although its code point is
  * greater. */
-static void a_range_is_in_the_order_of_the_service(void **state)
+FIXTURE_TEST(a_range_is_in_the_order_of_the_service)
 {
     struct selection selection;
     struct err err;
 
-    (void)state;
     assert_int_equal(
         bind("{row_key_from: \"{a}\"}", "a\xee\x80\x80", "", &selection, &err),
         TW_OK);
@@ -260,9 +249,8 @@ static void assert_range(const char *rule, const char *from, const char *below)
         assert_true(slice_is(range.below, below));
 }
 
-static void the_server_is_asked_for_the_narrowest_range(void **state)
+FIXTURE_TEST(the_server_is_asked_for_the_narrowest_range)
 {
-    (void)state;
     assert_true(row_range("{row_key: b, row_key_from: a}").exact);
     assert_range("{row_key_from: a}", "a", NULL);
     assert_range("{row_key_below: a}", NULL, "a");
@@ -277,7 +265,7 @@ static void the_server_is_asked_for_the_narrowest_range(void **state)
         "{row_key_prefix: \"\", row_key_from: a, row_key_below: b}", "a", "b");
 }
 
-static void a_range_of_partitions_is_no_table_scan(void **state)
+FIXTURE_TEST(a_range_of_partitions_is_no_table_scan)
 {
     static const struct {
         const char *rule;
@@ -292,7 +280,6 @@ static void a_range_of_partitions_is_no_table_scan(void **state)
         {"{partition_key_below: a}", false},
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         struct selector selector;
 
@@ -301,12 +288,11 @@ static void a_range_of_partitions_is_no_table_scan(void **state)
     }
 }
 
-static void every_part_is_told_to_people(void **state)
+FIXTURE_TEST(every_part_is_told_to_people)
 {
     struct selector selector;
     struct buf text;
 
-    (void)state;
     assert_true(load("{partition_key: a, row_key_prefix: b, row_key_from: c, "
                      "row_key_below: d, filter: \"N gt 5\"}",
         &selector));
@@ -318,12 +304,11 @@ static void every_part_is_told_to_people(void **state)
     buf_done(&text);
 }
 
-static void a_prefix_that_renders_empty_is_noticed(void **state)
+FIXTURE_TEST(a_prefix_that_renders_empty_is_noticed)
 {
     struct selection selection;
     struct err err;
 
-    (void)state;
     assert_int_equal(
         bind("{row_key_prefix: \"{a}\"}", "", "", &selection, &err), TW_OK);
     assert_string_equal(selection.empty_prefix, "row_key_prefix");
@@ -338,7 +323,7 @@ static void a_prefix_that_renders_empty_is_noticed(void **state)
 
 /* To select everything, the filter is left out. An empty environment variable
  * is not enough. */
-static void a_filter_that_is_empty_is_refused(void **state)
+FIXTURE_TEST(a_filter_that_is_empty_is_refused)
 {
     static const char *const rules[] = {
         "{filter: \"\"}",
@@ -349,7 +334,6 @@ static void a_filter_that_is_empty_is_refused(void **state)
     };
     struct selector selector;
 
-    (void)state;
     setenv("HOLDS_NOTHING", "", 1);
     unsetenv("NOT_SET_HERE");
     for (size_t i = 0; i < sizeof(rules) / sizeof(rules[0]); i++) {
@@ -372,12 +356,11 @@ static enum tw_err accept(const char *text, struct err *err)
 
 /* No command runs a job if a variable of it is not set; if one did, the filter
  * would select nothing. */
-static void a_filter_that_renders_empty_is_noticed(void **state)
+FIXTURE_TEST(a_filter_that_renders_empty_is_noticed)
 {
     struct selection selection;
     struct err err;
 
-    (void)state;
     unsetenv("NOT_SET_HERE");
     assert_int_equal(
         bind("{filter: \"${NOT_SET_HERE} \"}", "", "", &selection, &err),
@@ -392,7 +375,7 @@ static void a_filter_that_renders_empty_is_noticed(void **state)
 
 /* The keys, the properties that the filter reads and the extra names are
  * selected once each. */
-static void a_scan_selects_each_name_once(void **state)
+FIXTURE_TEST(a_scan_selects_each_name_once)
 {
     static const struct slice extra[] = {{"RowKey", 6}, {"M", 1}, {"N", 1}};
     static const char *const wanted[] = {"PartitionKey", "RowKey", "N", "M"};
@@ -400,7 +383,6 @@ static void a_scan_selects_each_name_once(void **state)
     struct scan_spec spec = {.select = NULL};
     struct err err;
 
-    (void)state;
     assert_int_equal(bind("{filter: \"N gt 5 and RowKey ne 'x' and N lt 9\"}",
                          "", "", &selection, &err),
         TW_OK);
@@ -414,7 +396,7 @@ static void a_scan_selects_each_name_once(void **state)
 }
 
 /* A filter that stores evaluate differently is not sent to any store. */
-static void a_filter_that_stores_read_differently_is_not_sent(void **state)
+FIXTURE_TEST(a_filter_that_stores_read_differently_is_not_sent)
 {
     static const struct {
         const char *rule, *sent;
@@ -424,7 +406,6 @@ static void a_filter_that_stores_read_differently_is_not_sent(void **state)
         {"{row_key: r, filter: \"N gt 5\"}", ""},
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         struct selection selection;
         struct scan_spec spec = {.select_count = 7};
@@ -441,7 +422,7 @@ static void a_filter_that_stores_read_differently_is_not_sent(void **state)
 
 /* Rules are disjoint only if literal texts show it, not if they merely happen
  * to find different entities. */
-static void rules_are_disjoint_where_their_texts_show_it(void **state)
+FIXTURE_TEST(rules_are_disjoint_where_their_texts_show_it)
 {
     static const struct {
         const char *a, *b;
@@ -473,7 +454,6 @@ static void rules_are_disjoint_where_their_texts_show_it(void **state)
         {"{filter: \"T eq 'a'\"}", "{row_key: r}", false},
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         struct selector a, b;
 
@@ -485,7 +465,7 @@ static void rules_are_disjoint_where_their_texts_show_it(void **state)
     }
 }
 
-static void a_property_is_an_argument_where_it_is_compared_with_it(void **state)
+FIXTURE_TEST(a_property_is_an_argument_where_it_is_compared_with_it)
 {
     static const struct {
         const char *rule, *property;
@@ -498,7 +478,6 @@ static void a_property_is_an_argument_where_it_is_compared_with_it(void **state)
         {"{row_key: \"{a}\"}", NULL},
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         struct selector selector;
         struct slice property = {NULL, 0};
@@ -512,11 +491,10 @@ static void a_property_is_an_argument_where_it_is_compared_with_it(void **state)
     }
 }
 
-static void what_names_nothing_is_empty(void **state)
+FIXTURE_TEST(what_names_nothing_is_empty)
 {
     struct selector selector;
 
-    (void)state;
     assert_true(load("{}", &selector));
     assert_true(selector_is_empty(&selector));
     assert_false(selector_reads_entity(&selector));
@@ -527,33 +505,4 @@ static void what_names_nothing_is_empty(void **state)
     assert_false(selector_is_empty(&selector));
     assert_true(load("{filter: \"T eq '{Title}'\"}", &selector));
     assert_true(selector_reads_entity(&selector));
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(every_mistake_of_a_rule_is_told),
-        TEST(a_key_that_is_too_long_is_told_by_its_name),
-        TEST(a_prefix_that_is_longer_than_any_key_begins_none),
-        TEST(a_key_that_no_entity_can_have_is_told),
-        TEST(a_filter_that_cannot_be_made_is_told),
-        TEST(all_that_is_named_must_be_so),
-        TEST(a_range_ends_before_its_bound),
-        TEST(a_range_is_in_the_order_of_the_service),
-        TEST(the_server_is_asked_for_the_narrowest_range),
-        TEST(a_range_of_partitions_is_no_table_scan),
-        TEST(every_part_is_told_to_people),
-        TEST(a_prefix_that_renders_empty_is_noticed),
-        TEST(a_filter_that_is_empty_is_refused),
-        TEST(a_filter_that_renders_empty_is_noticed),
-        TEST(a_scan_selects_each_name_once),
-        TEST(a_filter_that_stores_read_differently_is_not_sent),
-        TEST(rules_are_disjoint_where_their_texts_show_it),
-        TEST(a_property_is_an_argument_where_it_is_compared_with_it),
-        TEST(what_names_nothing_is_empty),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

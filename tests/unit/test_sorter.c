@@ -1,13 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* A sorter: scattered operations are sent in full batches, and unchanged. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "jobs/engine/batch_writer.h"
 #include "jobs/engine/run.h"
@@ -15,6 +9,7 @@
 #include "tests/support/fast_platform.h"
 #include "tests/support/faulty.h"
 #include "tests/support/table.h"
+#include "tests/support/test.h"
 #include "worker/base/arena.h"
 #include "worker/base/mem.h"
 #include "worker/store/request_pool.h"
@@ -144,102 +139,89 @@ static void add_scattered(struct scene *scene, unsigned count)
     }
 }
 
-static void what_comes_scattered_goes_in_full_batches(void **state)
-{
-    struct scene scene;
+TEST_FIXTURE(scene, struct scene, scene_init, scene_done)
 
-    (void)state;
-    scene_init(&scene);
-    add_scattered(&scene, 2100 + 21);
-    assert_int_equal(sorter_count(scene.sorter), 2121);
-    flush(&scene);
-    assert_int_equal(scene.faulty.calls[CALL_BATCH], 2 * 21);
-    assert_int_equal(scene.faulty.largest_batch, 100);
-    assert_int_equal(table_count(scene.inner, "Blogs"), 2121);
-    scene_done(&scene);
+#define SCENE_TEST(name)                                                       \
+    TEST_WITH(name, scene_set_up, scene_tear_down, struct scene *scene)
+
+SCENE_TEST(what_comes_scattered_goes_in_full_batches)
+{
+    add_scattered(scene, 2100 + 21);
+    assert_int_equal(sorter_count(scene->sorter), 2121);
+    flush(scene);
+    assert_int_equal(scene->faulty.calls[CALL_BATCH], 2 * 21);
+    assert_int_equal(scene->faulty.largest_batch, 100);
+    assert_int_equal(table_count(scene->inner, "Blogs"), 2121);
 }
 
-static void it_goes_by_table_and_keys(void **state)
+SCENE_TEST(it_goes_by_table_and_keys)
 {
-    struct scene scene;
-
-    (void)state;
-    scene_init(&scene);
     for (unsigned i = 0; i < 300; i++) {
         char row_key[16];
 
         (void)snprintf(row_key, sizeof row_key, "%03u", i * 7 % 300);
-        add_insert(&scene, i % 2 ? "Blogs" : "Comments", i % 3 ? "B" : "A",
+        add_insert(scene, i % 2 ? "Blogs" : "Comments", i % 3 ? "B" : "A",
             row_key, "first");
     }
-    flush(&scene);
-    assert_int_equal(scene.faulty.calls[CALL_BATCH], 4);
-    assert_int_equal(scene.descents, 0);
-    assert_int_equal(table_count(scene.inner, "Blogs"), 150);
-    assert_int_equal(table_count(scene.inner, "Comments"), 150);
-    scene_done(&scene);
+    flush(scene);
+    assert_int_equal(scene->faulty.calls[CALL_BATCH], 4);
+    assert_int_equal(scene->descents, 0);
+    assert_int_equal(table_count(scene->inner, "Blogs"), 150);
+    assert_int_equal(table_count(scene->inner, "Comments"), 150);
 }
 
-static void two_stores_share_no_batch(void **state)
+SCENE_TEST(two_stores_share_no_batch)
 {
     static const char *const tables[] = {"Blogs", NULL};
     struct store *other = table_memory(tables);
     struct faulty faulty;
-    struct scene scene;
 
-    (void)state;
-    scene_init(&scene);
     faulty_init(&faulty, other);
     faulty.outer.store.name = "other";
     for (unsigned i = 0; i < 40; i++) {
         char row_key[16];
 
         (void)snprintf(row_key, sizeof row_key, "%03u", i);
-        sorter_add(scene.sorter, &(struct batch_item){
-                                     .store = i % 2 ? &faulty.outer.store
-                                                    : &scene.faulty.outer.store,
-                                     .table = "Blogs",
-                                     .operation = {OPERATION_INSERT,
-                                         {.partition_key = slice_of("A"),
-                                             .row_key = slice_of(row_key)}},
-                                     .decide = leave,
-                                 });
+        sorter_add(
+            scene->sorter, &(struct batch_item){
+                               .store = i % 2 ? &faulty.outer.store
+                                              : &scene->faulty.outer.store,
+                               .table = "Blogs",
+                               .operation = {OPERATION_INSERT,
+                                   {.partition_key = slice_of("A"),
+                                       .row_key = slice_of(row_key)}},
+                               .decide = leave,
+                           });
     }
-    flush(&scene);
-    assert_int_equal(table_count(scene.inner, "Blogs"), 20);
+    flush(scene);
+    assert_int_equal(table_count(scene->inner, "Blogs"), 20);
     assert_int_equal(table_count(other, "Blogs"), 20);
-    assert_int_equal(scene.faulty.calls[CALL_BATCH], 1);
+    assert_int_equal(scene->faulty.calls[CALL_BATCH], 1);
     assert_int_equal(faulty.calls[CALL_BATCH], 1);
-    scene_done(&scene);
     faulty_done(&faulty);
     store_close(other);
 }
 
-static void what_has_one_key_goes_in_the_order_it_came(void **state)
+SCENE_TEST(what_has_one_key_goes_in_the_order_it_came)
 {
-    struct scene scene;
-
-    (void)state;
-    scene_init(&scene);
     for (unsigned i = 0; i < 50; i++) {
         char row_key[16];
 
         (void)snprintf(row_key, sizeof row_key, "%03u", i * 7 % 50);
-        add_insert(&scene, "Blogs", "A", row_key, "first");
-        add_insert(&scene, "Blogs", "A", row_key, "second");
+        add_insert(scene, "Blogs", "A", row_key, "first");
+        add_insert(scene, "Blogs", "A", row_key, "second");
     }
-    flush(&scene);
+    flush(scene);
     for (unsigned i = 0; i < 50; i++) {
         char row_key[16];
 
         (void)snprintf(row_key, sizeof row_key, "%03u", i);
-        assert_true(table_has(scene.inner, "Blogs", "A", row_key, "first"));
+        assert_true(table_has(scene->inner, "Blogs", "A", row_key, "first"));
     }
-    assert_int_equal(atomic_load(&scene.run.counts.written), 50);
-    scene_done(&scene);
+    assert_int_equal(atomic_load(&scene->run.counts.written), 50);
 }
 
-static void an_entity_goes_as_it_came(void **state)
+SCENE_TEST(an_entity_goes_as_it_came)
 {
     static const char json[] =
         "{\"PartitionKey\":\"A\",\"RowKey\":\"\",\"Text\":\"a\\u0001b\","
@@ -248,21 +230,18 @@ static void an_entity_goes_as_it_came(void **state)
         "\"When@odata.type\":\"Edm.DateTime\","
         "\"When\":\"2024-01-01T00:00:00Z\",\"Small\":7}";
     struct exchange exchange = {0};
-    struct scene scene;
     struct entity entity;
     struct arena arena;
     struct page page;
     struct err err;
 
-    (void)state;
-    scene_init(&scene);
     arena_init(&arena);
     page_init(&page);
     assert_int_equal(
         entity_parse(slice_of(json), true, &arena, &entity, NULL, &err), TW_OK);
-    add(&scene, "Blogs", OPERATION_INSERT, &entity);
-    flush(&scene);
-    assert_int_equal(store_get(scene.inner, &exchange, "Blogs", slice_of("A"),
+    add(scene, "Blogs", OPERATION_INSERT, &entity);
+    flush(scene);
+    assert_int_equal(store_get(scene->inner, &exchange, "Blogs", slice_of("A"),
                          slice_of(""), &page),
         TW_OK);
     assert_int_equal(page.entities[0].property_count, entity.property_count);
@@ -275,82 +254,68 @@ static void an_entity_goes_as_it_came(void **state)
     }
     page_done(&page);
     arena_done(&arena);
-    scene_done(&scene);
 }
 
-static void a_delete_keeps_its_etag_and_who_asks(void **state)
+SCENE_TEST(a_delete_keeps_its_etag_and_who_asks)
 {
     enum batch_writer_end ends[200];
     struct scan_request request = {.table = "Blogs"};
     struct exchange exchange = {0};
-    struct scene scene;
     struct page page;
 
-    (void)state;
-    scene_init(&scene);
     page_init(&page);
-    table_fill(scene.inner, "Blogs", "A", 0, 200);
+    table_fill(scene->inner, "Blogs", "A", 0, 200);
     assert_int_equal(
-        store_scan(scene.inner, &exchange, &request, &page), TW_OK);
-    assert_true(table_write(scene.inner, "Blogs", "A", "000007", "changed"));
-    assert_true(table_delete(scene.inner, "Blogs", "A", "000008"));
+        store_scan(scene->inner, &exchange, &request, &page), TW_OK);
+    assert_true(table_write(scene->inner, "Blogs", "A", "000007", "changed"));
+    assert_true(table_delete(scene->inner, "Blogs", "A", "000008"));
     for (size_t i = 0; i < page.count; i++)
-        sorter_add(
-            scene.sorter, &(struct batch_item){
-                              .store = &scene.faulty.outer.store,
-                              .table = "Blogs",
-                              .operation = {OPERATION_DELETE, page.entities[i]},
-                              .decide = leave,
-                              .context = &ends[i],
-                              .settled = note_settled,
-                          });
+        sorter_add(scene->sorter,
+            &(struct batch_item){
+                .store = &scene->faulty.outer.store,
+                .table = "Blogs",
+                .operation = {OPERATION_DELETE, page.entities[i]},
+                .decide = leave,
+                .context = &ends[i],
+                .settled = note_settled,
+            });
     page_done(&page);
-    flush(&scene);
+    flush(scene);
     for (size_t i = 0; i < 200; i++)
         assert_int_equal(ends[i], i == 7   ? WRITE_WAS_NO_OP
                                   : i == 8 ? WRITE_OF_ABSENT
                                            : WRITTEN);
-    assert_int_equal(table_count(scene.inner, "Blogs"), 1);
-    scene_done(&scene);
+    assert_int_equal(table_count(scene->inner, "Blogs"), 1);
 }
 
-static void it_is_full_by_count(void **state)
+SCENE_TEST(it_is_full_by_count)
 {
-    struct scene scene;
-
-    (void)state;
-    scene_init(&scene);
-    add_scattered(&scene, SORTER_MAX_OPERATIONS - 1);
-    assert_false(sorter_is_full(scene.sorter));
-    add_insert(&scene, "Blogs", "Q", "1", "");
-    assert_true(sorter_is_full(scene.sorter));
-    flush(&scene);
-    assert_false(sorter_is_full(scene.sorter));
-    assert_int_equal(table_count(scene.inner, "Blogs"), SORTER_MAX_OPERATIONS);
-    scene_done(&scene);
+    add_scattered(scene, SORTER_MAX_OPERATIONS - 1);
+    assert_false(sorter_is_full(scene->sorter));
+    add_insert(scene, "Blogs", "Q", "1", "");
+    assert_true(sorter_is_full(scene->sorter));
+    flush(scene);
+    assert_false(sorter_is_full(scene->sorter));
+    assert_int_equal(table_count(scene->inner, "Blogs"), SORTER_MAX_OPERATIONS);
 }
 
-static void it_is_full_by_bytes(void **state)
+SCENE_TEST(it_is_full_by_bytes)
 {
     static char text[30 * 1024 + 1];
-    struct scene scene;
     unsigned count = 0;
 
-    (void)state;
-    scene_init(&scene);
     memset(text, 'x', sizeof text - 1);
-    while (!sorter_is_full(scene.sorter)) {
+    while (!sorter_is_full(scene->sorter)) {
         char row_key[16];
 
         (void)snprintf(row_key, sizeof row_key, "%03u", count++);
-        add_insert(&scene, "Blogs", "A", row_key, text);
+        add_insert(scene, "Blogs", "A", row_key, text);
         assert_true(count <= SORTER_MAX_BYTES / (sizeof text - 1) + 1);
     }
     assert_true(count >= SORTER_MAX_BYTES / (sizeof text + 8192));
-    flush(&scene);
-    assert_false(sorter_is_full(scene.sorter));
-    assert_int_equal(table_count(scene.inner, "Blogs"), count);
-    scene_done(&scene);
+    flush(scene);
+    assert_false(sorter_is_full(scene->sorter));
+    assert_int_equal(table_count(scene->inner, "Blogs"), count);
 }
 
 static void add_numbered(struct scene *scene, const char *partition_key,
@@ -374,132 +339,93 @@ static void make_room(struct scene *scene)
 }
 
 /* Ten partitions with 120 operations each, among forty with 5. */
-static void the_fullest_partitions_make_room_in_whole_batches(void **state)
+SCENE_TEST(the_fullest_partitions_make_room_in_whole_batches)
 {
-    struct scene scene;
-
-    (void)state;
-    scene_init(&scene);
     for (unsigned i = 0; i < 50; i++) {
         char partition_key[16];
 
         (void)snprintf(partition_key, sizeof partition_key, "P%02u", i);
-        add_numbered(&scene, partition_key, 0, i % 5 == 0 ? 120 : 5);
+        add_numbered(scene, partition_key, 0, i % 5 == 0 ? 120 : 5);
     }
-    assert_int_equal(sorter_added(scene.sorter), 1400);
-    assert_int_equal(sorter_oldest(scene.sorter), 0);
-    make_room(&scene);
-    assert_int_equal(scene.faulty.calls[CALL_BATCH], 7);
-    assert_int_equal(table_count(scene.inner, "Blogs"), 700);
-    assert_int_equal(sorter_count(scene.sorter), 700);
-    assert_int_equal(sorter_oldest(scene.sorter), 100);
-    assert_true(table_has(scene.inner, "Blogs", "P00", "000099", "000099"));
-    assert_false(table_has(scene.inner, "Blogs", "P00", "000100", "000100"));
-    add_numbered(&scene, "P00", 120, 200);
-    flush(&scene);
-    assert_int_equal(sorter_oldest(scene.sorter), 1480);
-    assert_int_equal(scene.faulty.calls[CALL_BATCH], 7 + 50 + 3);
-    assert_int_equal(table_count(scene.inner, "Blogs"), 1480);
-    assert_true(table_has(scene.inner, "Blogs", "P49", "000004", "000004"));
-    assert_true(table_has(scene.inner, "Blogs", "P00", "000150", "000150"));
-    scene_done(&scene);
+    assert_int_equal(sorter_added(scene->sorter), 1400);
+    assert_int_equal(sorter_oldest(scene->sorter), 0);
+    make_room(scene);
+    assert_int_equal(scene->faulty.calls[CALL_BATCH], 7);
+    assert_int_equal(table_count(scene->inner, "Blogs"), 700);
+    assert_int_equal(sorter_count(scene->sorter), 700);
+    assert_int_equal(sorter_oldest(scene->sorter), 100);
+    assert_true(table_has(scene->inner, "Blogs", "P00", "000099", "000099"));
+    assert_false(table_has(scene->inner, "Blogs", "P00", "000100", "000100"));
+    add_numbered(scene, "P00", 120, 200);
+    flush(scene);
+    assert_int_equal(sorter_oldest(scene->sorter), 1480);
+    assert_int_equal(scene->faulty.calls[CALL_BATCH], 7 + 50 + 3);
+    assert_int_equal(table_count(scene->inner, "Blogs"), 1480);
+    assert_true(table_has(scene->inner, "Blogs", "P49", "000004", "000004"));
+    assert_true(table_has(scene->inner, "Blogs", "P00", "000150", "000150"));
 }
 
-static void one_that_has_waited_long_goes_alone(void **state)
+SCENE_TEST(one_that_has_waited_long_goes_alone)
 {
-    struct scene scene;
-
-    (void)state;
-    scene_init(&scene);
-    add_insert(&scene, "Blogs", "alone", "1", "first");
-    for (unsigned i = 0; sorter_oldest(scene.sorter) == 0; i++) {
+    add_insert(scene, "Blogs", "alone", "1", "first");
+    for (unsigned i = 0; sorter_oldest(scene->sorter) == 0; i++) {
         char partition_key[16];
 
-        if (sorter_is_full(scene.sorter))
-            make_room(&scene);
+        if (sorter_is_full(scene->sorter))
+            make_room(scene);
         (void)snprintf(partition_key, sizeof partition_key, "P%02u", i % 50);
-        add_numbered(&scene, partition_key, i, i + 1);
-        assert_true(sorter_added(scene.sorter) <=
+        add_numbered(scene, partition_key, i, i + 1);
+        assert_true(sorter_added(scene->sorter) <=
                     SORTER_MAX_AGE + SORTER_MAX_OPERATIONS);
     }
-    assert_true(sorter_added(scene.sorter) >= SORTER_MAX_AGE);
-    assert_true(table_has(scene.inner, "Blogs", "alone", "1", "first"));
-    scene_done(&scene);
+    assert_true(sorter_added(scene->sorter) >= SORTER_MAX_AGE);
+    assert_true(table_has(scene->inner, "Blogs", "alone", "1", "first"));
 }
 
 /* Large pieces have memory of their own, in which gaps cannot be closed. */
-static void with_large_ones_everything_goes(void **state)
+SCENE_TEST(with_large_ones_everything_goes)
 {
     static char text[30 * 1024 + 1];
-    struct scene scene;
 
-    (void)state;
-    scene_init(&scene);
     memset(text, 'x', sizeof text - 1);
-    add_insert(&scene, "Blogs", "A", "1", text);
+    add_insert(scene, "Blogs", "A", "1", text);
     for (unsigned i = 0; i < 50; i++) {
         char partition_key[16];
 
         (void)snprintf(partition_key, sizeof partition_key, "P%02u", i);
-        add_numbered(&scene, partition_key, 0, 2);
+        add_numbered(scene, partition_key, 0, 2);
     }
-    make_room(&scene);
-    assert_int_equal(sorter_count(scene.sorter), 0);
-    assert_int_equal(table_count(scene.inner, "Blogs"), 101);
-    scene_done(&scene);
+    make_room(scene);
+    assert_int_equal(sorter_count(scene->sorter), 0);
+    assert_int_equal(table_count(scene->inner, "Blogs"), 101);
 }
 
-static void a_flow_that_takes_no_more_leaves_it_empty(void **state)
+SCENE_TEST(a_flow_that_takes_no_more_leaves_it_empty)
 {
-    struct scene scene;
     struct err err;
 
-    (void)state;
-    scene_init(&scene);
-    scene.faulty.refused_key = "000150";
-    scene.faulty.refusal = TW_REFUSED;
+    scene->faulty.refused_key = "000150";
+    scene->faulty.refusal = TW_REFUSED;
     for (unsigned i = 0; i < 5000; i++) {
         char row_key[16];
 
         (void)snprintf(row_key, sizeof row_key, "%06u", i);
-        add_insert(&scene, "Blogs", "A", row_key, "first");
+        add_insert(scene, "Blogs", "A", row_key, "first");
     }
     assert_int_equal(
-        sorter_flush(scene.sorter, scene.batch_writer, &err), TW_REFUSED);
-    assert_int_equal(sorter_count(scene.sorter), 0);
-    assert_true(table_count(scene.inner, "Blogs") < 5000);
-    scene_done(&scene);
+        sorter_flush(scene->sorter, scene->batch_writer, &err), TW_REFUSED);
+    assert_int_equal(sorter_count(scene->sorter), 0);
+    assert_true(table_count(scene->inner, "Blogs") < 5000);
 }
 
-static void what_was_not_flushed_is_dropped(void **state)
+SCENE_TEST(what_was_not_flushed_is_dropped)
 {
-    struct scene scene;
-
-    (void)state;
     sorter_free(NULL);
-    scene_init(&scene);
-    add_scattered(&scene, 100);
-    scene_done(&scene);
+    add_scattered(scene, 100);
 }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_comes_scattered_goes_in_full_batches),
-        cmocka_unit_test(it_goes_by_table_and_keys),
-        cmocka_unit_test(two_stores_share_no_batch),
-        cmocka_unit_test(what_has_one_key_goes_in_the_order_it_came),
-        cmocka_unit_test(an_entity_goes_as_it_came),
-        cmocka_unit_test(a_delete_keeps_its_etag_and_who_asks),
-        cmocka_unit_test(it_is_full_by_count),
-        cmocka_unit_test(it_is_full_by_bytes),
-        cmocka_unit_test(the_fullest_partitions_make_room_in_whole_batches),
-        cmocka_unit_test(one_that_has_waited_long_goes_alone),
-        cmocka_unit_test(with_large_ones_everything_goes),
-        cmocka_unit_test(a_flow_that_takes_no_more_leaves_it_empty),
-        cmocka_unit_test(what_was_not_flushed_is_dropped),
-    };
-
     fast_platform_use();
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return test_run_all(NULL, NULL);
 }

@@ -3,18 +3,13 @@
  * Templates: what they render, what they refuse and at which position, and that
  * no value can change the structure of a filter.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "config/yaml.h"
 #include "jobs/engine/run.h"
 #include "jobs/engine/template.h"
+#include "tests/support/test.h"
 #include "worker/store/filter.h"
 
 static struct arena arena;
@@ -64,6 +59,8 @@ static int tear_down(void **state)
     arena_done(&arena);
     return 0;
 }
+
+#define FIXTURE_TEST(name) TEST_IN(name, set_up, tear_down)
 
 static const struct mark start = {"tableward.yaml", 12, 20};
 
@@ -131,9 +128,8 @@ static void fails(const struct rendering *cases, size_t count, bool filter)
         fails(cases, sizeof(cases) / sizeof(cases[0]), filter);                \
     } while (0)
 
-static void replaces_arguments_keys_and_properties(void **state)
+FIXTURE_TEST(replaces_arguments_keys_and_properties)
 {
-    (void)state;
     RENDERS(false, {"", ""}, {"plain", "plain"}, {"{channel}", "Football"},
         {"{channel}_", "Football_"}, {"a{n}b{ n }c", "a5b5c"},
         {"{PartitionKey}/{RowKey}", "Foot/o'brien"}, {"{Size}", "7"},
@@ -146,22 +142,19 @@ static void replaces_arguments_keys_and_properties(void **state)
         {"{Timestamp}", "2020-07-21T15:27:27.8908975Z"});
 }
 
-static void lets_an_argument_hide_a_property(void **state)
+FIXTURE_TEST(lets_an_argument_hide_a_property)
 {
-    (void)state;
     RENDERS(false, {"{Hidden}", "the argument"});
 }
 
-static void writes_doubled_braces_as_braces(void **state)
+FIXTURE_TEST(writes_doubled_braces_as_braces)
 {
-    (void)state;
     RENDERS(false, {"{{", "{"}, {"}}", "}"}, {"{{{n}}}", "{5}"},
         {"a{{b}}c", "a{b}c"}, {"{'{'}{'}'}", "{}"});
 }
 
-static void computes_with_the_precedence_of_c(void **state)
+FIXTURE_TEST(computes_with_the_precedence_of_c)
 {
-    (void)state;
     RENDERS(false, {"{1 + 2 * 3}", "7"}, {"{(1 + 2) * 3}", "9"},
         {"{10 - 3 - 2}", "5"}, {"{7 / 2}", "3"}, {"{Minus / 2}", "-3"},
         {"{Minus % 4}", "-3"}, {"{7 % 4}", "3"}, {"{-Size + 10}", "3"},
@@ -170,9 +163,8 @@ static void computes_with_the_precedence_of_c(void **state)
         {"{0 - Max - 1}", "-9223372036854775808"});
 }
 
-static void fails_where_integers_overflow(void **state)
+FIXTURE_TEST(fails_where_integers_overflow)
 {
-    (void)state;
     FAILS(false, {"{Max + 1}", "Max + 1 overflows 64 bits"},
         {"{0 - Max - 2}", "overflows"}, {"{Max * 2}", "overflows"},
         {"{(0 - Max - 1) / -1}", "overflows"},
@@ -183,9 +175,8 @@ static void fails_where_integers_overflow(void **state)
         {"{(0 - Max - 1) / 2}", "-4611686018427387904"});
 }
 
-static void compares_numbers_texts_times_and_booleans(void **state)
+FIXTURE_TEST(compares_numbers_texts_times_and_booleans)
 {
-    (void)state;
     RENDERS(false, {"{Size == 7}", "true"}, {"{Size != 7}", "false"},
         {"{Size < 8}", "true"}, {"{Size<=7}", "true"}, {"{Size > 7}", "false"},
         {"{Size >= 8}", "false"}, {"{Rating > 3}", "true"},
@@ -206,9 +197,8 @@ static void compares_numbers_texts_times_and_booleans(void **state)
         {"{CreatedOn < Size}", "compares a DateTime with an integer"});
 }
 
-static void takes_one_branch_and_looks_at_no_other(void **state)
+FIXTURE_TEST(takes_one_branch_and_looks_at_no_other)
 {
-    (void)state;
     RENDERS(false, {"{if(Size > 5, 'big', 'small')}", "big"},
         {"{if(Yes, 1, 'x')}", "1"}, {"{if(Yes, Size, Missing)}", "7"},
         {"{if(Size == 1, 1 / 0, if(Yes, channel, n))}", "Football"},
@@ -217,9 +207,8 @@ static void takes_one_branch_and_looks_at_no_other(void **state)
         {"{if(Yes, Missing, 1)}", "property Missing is missing"});
 }
 
-static void takes_times_apart_in_utc(void **state)
+FIXTURE_TEST(takes_times_apart_in_utc)
 {
-    (void)state;
     RENDERS(false,
         {"{year(Half)}-{month(Half)}-{day(Half)} {hour(Half)}", "2024-2-29 23"},
         {"{week(CreatedOn)} {week(Half)} {week(Last)}", "1 5 5"},
@@ -227,9 +216,8 @@ static void takes_times_apart_in_utc(void **state)
         {"{year(Timestamp)}", "2020"});
 }
 
-static void makes_the_keys_of_a_migration(void **state)
+FIXTURE_TEST(makes_the_keys_of_a_migration)
 {
-    (void)state;
     RENDERS(false,
         {"{PartitionKey}_{9999 - year(CreatedOn)}_{13 - month(CreatedOn):02}",
             "Foot_7991_03"},
@@ -238,18 +226,16 @@ static void makes_the_keys_of_a_migration(void **state)
         {"size:{Size:02}_{channel}", "size:07_Football"});
 }
 
-static void pads_integers_with_zeros(void **state)
+FIXTURE_TEST(pads_integers_with_zeros)
 {
-    (void)state;
     RENDERS(false, {"{Size:1}", "7"}, {"{Size:3}", "007"}, {"{Size:03}", "007"},
         {"{Minus:4}", "-007"}, {"{Views:2}", "9007199254740993"});
     FAILS(false, {"{Title:2}", "only an integer can be padded"},
         {"{Rating:2}", "only an integer can be padded"});
 }
 
-static void changes_the_case_of_ascii_letters_only(void **state)
+FIXTURE_TEST(changes_the_case_of_ascii_letters_only)
 {
-    (void)state;
     RENDERS(false, {"{lower(Title)}", "caf\xc3\xa9 \"zw\xc3\xb6lf\""},
         {"{upper('az@[`{' )}", "AZ@[`{"}, {"{lower('AZ@[`{')}", "az@[`{"},
         {"{upper(lower(channel))}", "FOOTBALL"});
@@ -257,9 +243,8 @@ static void changes_the_case_of_ascii_letters_only(void **state)
 
 /* The expected numbers (first 8 bytes of the SHA-256, big-endian, modulo n)
  * were computed by another tool. */
-static void spreads_texts_by_hash(void **state)
+FIXTURE_TEST(spreads_texts_by_hash)
 {
-    (void)state;
     RENDERS(false, {"{hash(channel, 16)}", "4"}, {"{hash('', 7)}", "1"},
         {"{hash('caf\xc3\xa9', 1000000):07}", "0552649"},
         {"{hash('abc', Max)}", "4213142463398924267"});
@@ -292,7 +277,7 @@ static struct slice text_of_spelling(
     return ret;
 }
 
-static void every_spelling_of_a_value_has_one_text(void **state)
+FIXTURE_TEST(every_spelling_of_a_value_has_one_text)
 {
     static const struct {
         const char *type, *text, *spellings[5];
@@ -319,7 +304,6 @@ static void every_spelling_of_a_value_has_one_text(void **state)
         {"String", "\xc3\xa9/", {"\"\xc3\xa9/\"", "\"\\u00e9\\/\""}},
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof(values) / sizeof(values[0]); i++) {
         struct slice hash = text_of_spelling(
             "{hash(P, 1000000007)}", values[i].type, values[i].spellings[0]);
@@ -338,9 +322,8 @@ static void every_spelling_of_a_value_has_one_text(void **state)
     }
 }
 
-static void hash_reads_the_text_of_any_value(void **state)
+FIXTURE_TEST(hash_reads_the_text_of_any_value)
 {
-    (void)state;
     RENDERS(false, {"{hash(Size, 1000) == hash('7', 1000)}", "true"},
         {"{hash(Yes, 1000) == hash('true', 1000)}", "true"},
         {"{hash(Five, 1000) == hash('5', 1000)}", "true"},
@@ -348,18 +331,16 @@ static void hash_reads_the_text_of_any_value(void **state)
             "true"});
 }
 
-static void trims_blanks_at_both_ends(void **state)
+FIXTURE_TEST(trims_blanks_at_both_ends)
 {
-    (void)state;
     RENDERS(false, {"{trim('  a b\t')}", "a b"}, {"{trim('')}", ""},
         {"{trim(' \n ')}", ""}, {"{trim('\xc2\xa0')}", "\xc2\xa0"},
         {"{trim('a')}", "a"});
     FAILS(false, {"{trim(Size)}", "trim needs a text"});
 }
 
-static void replaces_each_occurrence_from_left_to_right(void **state)
+FIXTURE_TEST(replaces_each_occurrence_from_left_to_right)
 {
-    (void)state;
     RENDERS(false, {"{replace('a-b-c', '-', '')}", "abc"},
         {"{replace('aaa', 'aa', 'b')}", "ba"}, {"{replace('', 'a', 'b')}", ""},
         {"{replace('ab', 'abc', 'x')}", "ab"},
@@ -369,11 +350,10 @@ static void replaces_each_occurrence_from_left_to_right(void **state)
 }
 
 /* Each nested replace() makes the text a hundred times as long. */
-static void replace_never_makes_a_text_of_any_length(void **state)
+FIXTURE_TEST(replace_never_makes_a_text_of_any_length)
 {
     struct buf text;
 
-    (void)state;
     buf_init(&text, 4096);
     for (int i = 0; i < 4; i++)
         buf_add_text(&text, "replace(");
@@ -389,9 +369,8 @@ static void replace_never_makes_a_text_of_any_length(void **state)
     buf_done(&text);
 }
 
-static void substring_counts_characters_not_bytes(void **state)
+FIXTURE_TEST(substring_counts_characters_not_bytes)
 {
-    (void)state;
     RENDERS(false, {"{substring('abc', 0, 2)}", "ab"},
         {"{substring('abc', 1, 1)}", "b"}, {"{substring('abc', 1, 9)}", "bc"},
         {"{substring('abc', 3, 1)}", ""}, {"{substring('abc', 0, 0)}", ""},
@@ -406,9 +385,8 @@ static void substring_counts_characters_not_bytes(void **state)
         {"{substring('abc', Title, 1)}", "substring needs an integer"});
 }
 
-static void never_renders_what_is_missing_as_empty(void **state)
+FIXTURE_TEST(never_renders_what_is_missing_as_empty)
 {
-    (void)state;
     FAILS(false, {"{Missing}", "property Missing is missing"},
         {"x{year(Missing)}", "property Missing is missing"},
         {"{year(Title)}", "Title is a text; year needs a DateTime"},
@@ -424,9 +402,8 @@ static void never_renders_what_is_missing_as_empty(void **state)
 
 /* ---- filters ---- */
 
-static void quotes_values_in_filters(void **state)
+FIXTURE_TEST(quotes_values_in_filters)
 {
-    (void)state;
     RENDERS(true, {"", ""}, {"a eq 5", "a eq 5"},
         {"Blog eq '{RowKey}'", "Blog eq 'o''brien'"},
         {"Blog eq 'a_{RowKey}_b'", "Blog eq 'a_o''brien_b'"},
@@ -438,9 +415,8 @@ static void quotes_values_in_filters(void **state)
         {"a eq '{if(channel == 'x', '1', '}')}'", "a eq '}'"});
 }
 
-static void types_bare_values_in_filters(void **state)
+FIXTURE_TEST(types_bare_values_in_filters)
 {
-    (void)state;
     RENDERS(true, {"Size eq {Size}", "Size eq 7"},
         {"Views gt {Views}", "Views gt 9007199254740993L"},
         {"Rating le {Rating} and Five eq {Five}",
@@ -465,7 +441,7 @@ static void types_bare_values_in_filters(void **state)
     RENDERS(true, {"a eq {0 - 3000000000}", "a eq -3000000000L"});
 }
 
-static void an_argument_in_a_filter_may_be_any_number(void **state)
+FIXTURE_TEST(an_argument_in_a_filter_may_be_any_number)
 {
     static const char *const numbers[] = {
         "5", "-7", "1.5", "2e3", "3E+2", "-1.5e-3", "12L", "true"};
@@ -473,7 +449,6 @@ static void an_argument_in_a_filter_may_be_any_number(void **state)
         "TRUE", "1_000", "1:5", "@", "[", "`", "{", "/", "1 ", "--5"};
     const struct template *template = compile("a eq {channel}", true);
 
-    (void)state;
     for (size_t i = 0; i < 18; i++) {
         bool good = i < 8;
         struct slice values[3] = {slice_of(good ? numbers[i] : others[i - 8])};
@@ -491,12 +466,11 @@ static void an_argument_in_a_filter_may_be_any_number(void **state)
     }
 }
 
-static void what_is_too_long_for_its_place_overflows_there(void **state)
+FIXTURE_TEST(what_is_too_long_for_its_place_overflows_there)
 {
     struct err err = {{0}};
     struct buf text;
 
-    (void)state;
     buf_init(&text, 12);
     assert_int_equal(template_render(compile("Blog eq '{RowKey}'", true), &args,
                          &entity, &text, &err),
@@ -505,13 +479,12 @@ static void what_is_too_long_for_its_place_overflows_there(void **state)
     buf_done(&text);
 }
 
-static void a_run_without_its_argument_fails(void **state)
+FIXTURE_TEST(a_run_without_its_argument_fails)
 {
     const struct run_args none = {0, NULL, NULL};
     struct err err = {{0}};
     struct buf text;
 
-    (void)state;
     buf_init(&text, 64);
     assert_int_equal(template_render(compile("{channel}", false), NULL, &entity,
                          &text, &err),
@@ -525,14 +498,13 @@ static void a_run_without_its_argument_fails(void **state)
 
 /* The service never sends such a property, but an imported file may have
  * one. */
-static void a_property_that_is_not_what_it_says_fails(void **state)
+FIXTURE_TEST(a_property_that_is_not_what_it_says_fails)
 {
     struct property odd = {slice_of("Odd"), EDM_INT32, slice_of("\"seven\"")};
     struct entity other = entity;
     struct err err = {{0}};
     struct buf text;
 
-    (void)state;
     other.properties = &odd;
     other.property_count = 1;
     buf_init(&text, 64);
@@ -544,9 +516,8 @@ static void a_property_that_is_not_what_it_says_fails(void **state)
     buf_done(&text);
 }
 
-static void a_template_may_have_several_lines(void **state)
+FIXTURE_TEST(a_template_may_have_several_lines)
 {
-    (void)state;
     RENDERS(false, {"{1 +\n\t2}", "3"});
     assert_null(template_compile(
         slice_of("a\n{yaer(x)}"), start, &scope, &arena, &problems));
@@ -555,9 +526,8 @@ static void a_template_may_have_several_lines(void **state)
     assert_int_equal(problems.list[0].mark.column, 20);
 }
 
-static void checks_typed_constants_in_filters(void **state)
+FIXTURE_TEST(checks_typed_constants_in_filters)
 {
-    (void)state;
     RENDERS(true,
         {"D ge datetime'{CreatedOn}'",
             "D ge datetime'2008-10-01T10:00:00.0000000Z'"},
@@ -572,14 +542,13 @@ static void checks_typed_constants_in_filters(void **state)
 
 /* Whatever the value is, the filter has one constant there, and the comparison
  * does not change. */
-static void keeps_any_value_inside_its_literal(void **state)
+FIXTURE_TEST(keeps_any_value_inside_its_literal)
 {
     static const char *const values[] = {"'", "''", "' or 1 eq 1", "a'b'c",
         "') or (RowKey ne '", "\\'", "%27", "'{x}'", "x' and 'y",
         "\xc3\xa9\xf0\x9f\x98\x80'", "datetime'2024-01-01T00:00:00Z'", "\n'\t"};
     const struct template *template = compile("RowKey eq '{channel}'", true);
 
-    (void)state;
     for (size_t i = 0; i < sizeof(values) / sizeof(values[0]); i++) {
         struct slice value[3] = {
             slice_of(values[i]), arg_values[1], arg_values[2]};
@@ -614,7 +583,7 @@ struct mistake {
     const char *what;
 };
 
-static void says_where_a_template_is_wrong(void **state)
+FIXTURE_TEST(says_where_a_template_is_wrong)
 {
     static const struct mistake mistakes[] = {
         {TEXT, "{", 2, "expected a name"},
@@ -666,7 +635,6 @@ static void says_where_a_template_is_wrong(void **state)
         {ARGS, "{_a}", 2, "unknown argument"},
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof(mistakes) / sizeof(mistakes[0]); i++) {
         const struct mistake *mistake = &mistakes[i];
         const struct template *template = (mistake->setting == FILTER
@@ -689,30 +657,27 @@ static void says_where_a_template_is_wrong(void **state)
     }
 }
 
-static void tells_every_mistake_of_a_template(void **state)
+FIXTURE_TEST(tells_every_mistake_of_a_template)
 {
-    (void)state;
     assert_null(template_compile(slice_of("{yaer(x)} {channel} {1 +} } {''x}"),
         start, &scope, &arena, &problems));
     assert_int_equal(problems.count, 4);
     assert_int_equal(problems.list[1].mark.column, 20 + 24);
 }
 
-static void says_that_a_job_has_no_arguments(void **state)
+FIXTURE_TEST(says_that_a_job_has_no_arguments)
 {
     const struct template_scope none = {NULL, 0, false};
 
-    (void)state;
     assert_null(template_compile(
         slice_of("{channel}"), start, &none, &arena, &problems));
     assert_non_null(strstr(problems.list[0].text, "no arguments"));
 }
 
-static void bounds_what_it_reads(void **state)
+FIXTURE_TEST(bounds_what_it_reads)
 {
     static char text[100000];
 
-    (void)state;
     memset(text, '(', sizeof(text) - 1);
     text[0] = '{';
     assert_null(
@@ -729,13 +694,12 @@ static void bounds_what_it_reads(void **state)
 
 /* Whatever the expression looks like, the first node beyond the limit is
  * refused. */
-static void no_expression_is_longer_than_a_thousand_parts(void **state)
+FIXTURE_TEST(no_expression_is_longer_than_a_thousand_parts)
 {
     static const char *const parts[] = {"Size + ", "-1 + ", "hash('a', 1) + ",
         "if(1 == 1, 1, 1) + ", "(Size) + ", "year(Last) + "};
     struct buf text;
 
-    (void)state;
     for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
         for (int shift = 0; shift < 8; shift++) {
             buf_init(&text, 100000);
@@ -759,14 +723,13 @@ static void no_expression_is_longer_than_a_thousand_parts(void **state)
 
 /* Messages are written to logs and terminals, so they may have no control
  * characters. */
-static void shows_every_character_of_an_expression_that_fails(void **state)
+FIXTURE_TEST(shows_every_character_of_an_expression_that_fails)
 {
     const struct template *template =
         compile("A eq {if(Yes, '\x1b[2J', 5)}", true);
     struct err err = {{0}};
     struct buf text;
 
-    (void)state;
     buf_init(&text, 4096);
     assert_int_equal(
         template_render(template, &args, &entity, &text, &err), TW_INVALID);
@@ -775,14 +738,13 @@ static void shows_every_character_of_an_expression_that_fails(void **state)
     buf_done(&text);
 }
 
-static void marks_where_the_text_of_a_scalar_begins(void **state)
+FIXTURE_TEST(marks_where_the_text_of_a_scalar_begins)
 {
     struct yaml_node *map = yaml_read("f.yaml",
         slice_of("a: \"{yaer(x)}\"\nb: {c: x}\nd: plain{yaer(x)}\n"), &arena,
         &problems);
     const struct yaml_node *a = yaml_get(map, "a"), *d = yaml_get(map, "d");
 
-    (void)state;
     assert_null(
         template_compile(a->text, template_mark(a), &scope, &arena, &problems));
     assert_null(
@@ -794,7 +756,7 @@ static void marks_where_the_text_of_a_scalar_begins(void **state)
 
 /* ---- what is known of a template ---- */
 
-static void names_the_properties_it_reads(void **state)
+FIXTURE_TEST(names_the_properties_it_reads)
 {
     size_t count;
     const struct slice *names = template_properties(
@@ -802,15 +764,13 @@ static void names_the_properties_it_reads(void **state)
             false),
         &count);
 
-    (void)state;
     assert_int_equal(count, 2);
     assert_true(slice_is(names[0], "A"));
     assert_true(slice_is(names[1], "B"));
 }
 
-static void knows_constants_and_lone_arguments(void **state)
+FIXTURE_TEST(knows_constants_and_lone_arguments)
 {
-    (void)state;
     assert_true(template_is_constant(compile("a{{b}}", false)));
     assert_true(template_is_constant(compile("", false)));
     assert_false(template_is_constant(compile("{'a'}", false)));
@@ -822,51 +782,4 @@ static void knows_constants_and_lone_arguments(void **state)
     assert_int_equal(template_lone_arg(compile("plain", false)), -1);
     assert_int_equal(template_lone_arg(compile("{Size:2}", false)), -1);
     assert_true(slice_is(template_source(compile("x{n}{{", false)), "x{n}{{"));
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(replaces_arguments_keys_and_properties),
-        TEST(lets_an_argument_hide_a_property),
-        TEST(writes_doubled_braces_as_braces),
-        TEST(computes_with_the_precedence_of_c),
-        TEST(fails_where_integers_overflow),
-        TEST(compares_numbers_texts_times_and_booleans),
-        TEST(takes_one_branch_and_looks_at_no_other),
-        TEST(takes_times_apart_in_utc),
-        TEST(makes_the_keys_of_a_migration),
-        TEST(pads_integers_with_zeros),
-        TEST(changes_the_case_of_ascii_letters_only),
-        TEST(spreads_texts_by_hash),
-        TEST(every_spelling_of_a_value_has_one_text),
-        TEST(hash_reads_the_text_of_any_value),
-        TEST(trims_blanks_at_both_ends),
-        TEST(replaces_each_occurrence_from_left_to_right),
-        TEST(replace_never_makes_a_text_of_any_length),
-        TEST(substring_counts_characters_not_bytes),
-        TEST(never_renders_what_is_missing_as_empty),
-        TEST(quotes_values_in_filters),
-        TEST(types_bare_values_in_filters),
-        TEST(checks_typed_constants_in_filters),
-        TEST(keeps_any_value_inside_its_literal),
-        TEST(says_where_a_template_is_wrong),
-        TEST(tells_every_mistake_of_a_template),
-        TEST(says_that_a_job_has_no_arguments),
-        TEST(bounds_what_it_reads),
-        TEST(shows_every_character_of_an_expression_that_fails),
-        TEST(marks_where_the_text_of_a_scalar_begins),
-        TEST(names_the_properties_it_reads),
-        TEST(knows_constants_and_lone_arguments),
-        TEST(an_argument_in_a_filter_may_be_any_number),
-        TEST(what_is_too_long_for_its_place_overflows_there),
-        TEST(a_run_without_its_argument_fails),
-        TEST(a_property_that_is_not_what_it_says_fails),
-        TEST(a_template_may_have_several_lines),
-        TEST(no_expression_is_longer_than_a_thousand_parts),
-    };
-
-    return cmocka_run_group_tests_name("template", tests, NULL, NULL);
 }

@@ -3,21 +3,16 @@
  * jobs/templates.md describes every function of the code, and every example in
  * it has the result that the code gives.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "config/problems.h"
 #include "jobs/engine/expression.h"
 #include "jobs/engine/run.h"
 #include "jobs/engine/template.h"
 #include "tests/support/scratch.h"
+#include "tests/support/test.h"
 
 #define DOCUMENT_MAX_BYTES (64 * 1024)
 
@@ -148,14 +143,13 @@ static const struct table *table_of(const char *heading)
     return NULL;
 }
 
-static void every_example_is_what_the_code_does(void **state)
+SCRATCH_TEST(every_example_is_what_the_code_does)
 {
     char *document = read_document(), *rest = NULL;
     struct entity entity = sample(document);
     const struct table *table = NULL;
     size_t examples = 0;
 
-    (void)state;
     for (char *line = strtok_r(document, "\n", &rest); line != NULL;
          line = strtok_r(NULL, "\n", &rest)) {
         if (line[0] != '|')
@@ -171,14 +165,13 @@ static void every_example_is_what_the_code_does(void **state)
 }
 
 /* Each function is in the table of functions and in an example. */
-static void every_function_is_described_and_shown(void **state)
+SCRATCH_TEST(every_function_is_described_and_shown)
 {
     const char *document = read_document();
     const char *described = strstr(document, "\n## Functions\n");
     const char *shown = strstr(document, "\n## Examples\n");
     const char *name;
 
-    (void)state;
     assert_true(described != NULL && shown != NULL && described < shown);
     for (size_t i = 0; (name = expression_function_name(i)) != NULL; i++) {
         struct slice call = arena_format(&scratch, "%s(", name);
@@ -189,27 +182,12 @@ static void every_function_is_described_and_shown(void **state)
     }
 }
 
-static void the_fuzzer_knows_every_function(void **state)
+SCRATCH_TEST(the_fuzzer_knows_every_function)
 {
     const char *words = read_source("tests/fuzz/corpus/template.dict");
     const char *name;
 
-    (void)state;
     for (size_t i = 0; (name = expression_function_name(i)) != NULL; i++)
         if (!strstr(words, arena_format(&scratch, "\"%s(\"\n", name).at))
             fail_msg("tests/fuzz/corpus/template.dict lacks \"%s(\"", name);
-}
-
-#define TEST(name)                                                             \
-    cmocka_unit_test_setup_teardown(name, scratch_set_up, scratch_tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(every_example_is_what_the_code_does),
-        TEST(every_function_is_described_and_shown),
-        TEST(the_fuzzer_knows_every_function),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }
