@@ -1,13 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Arenas: alignment, zeroes, reuse. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "tests/support/test.h"
 #include "worker/base/arena.h"
 
 static void assert_zeroed(const char *at, size_t len)
@@ -16,12 +11,11 @@ static void assert_zeroed(const char *at, size_t len)
         assert_int_equal(at[i], 0);
 }
 
-static void objects_are_aligned_zeroed_and_apart(void **state)
+TEST(objects_are_aligned_zeroed_and_apart)
 {
     struct arena arena;
     char *at[200];
 
-    (void)state;
     arena_init(&arena);
     for (size_t i = 0; i < 200; i++) {
         at[i] = arena_alloc(&arena, i);
@@ -35,22 +29,20 @@ static void objects_are_aligned_zeroed_and_apart(void **state)
     arena_done(&arena);
 }
 
-static void objects_of_no_bytes_have_places_of_their_own(void **state)
+TEST(objects_of_no_bytes_have_places_of_their_own)
 {
     struct arena arena;
 
-    (void)state;
     arena_init(&arena);
     assert_ptr_not_equal(arena_alloc(&arena, 0), arena_alloc(&arena, 0));
     arena_done(&arena);
 }
 
-static void large_objects_get_a_block(void **state)
+TEST(large_objects_get_a_block)
 {
     struct arena arena;
     char *large;
 
-    (void)state;
     arena_init(&arena);
     arena_alloc(&arena, 1);
     large = arena_alloc(&arena, 1000000);
@@ -62,11 +54,10 @@ static void large_objects_get_a_block(void **state)
     assert_int_equal(arena.bytes, 0);
 }
 
-static void a_cleared_arena_is_zeroed_and_keeps_one_block(void **state)
+TEST(a_cleared_arena_is_zeroed_and_keeps_one_block)
 {
     struct arena arena;
 
-    (void)state;
     arena_init(&arena);
     arena_clear(&arena);
     for (int i = 0; i < 100; i++)
@@ -80,12 +71,11 @@ static void a_cleared_arena_is_zeroed_and_keeps_one_block(void **state)
     arena_done(&arena);
 }
 
-static void copies_end_in_nul(void **state)
+TEST(copies_end_in_nul)
 {
     struct arena arena;
     struct slice copy;
 
-    (void)state;
     arena_init(&arena);
     copy = arena_copy(&arena, (struct slice){"a\0bX", 3});
     assert_int_equal(copy.len, 3);
@@ -96,17 +86,4 @@ static void copies_end_in_nul(void **state)
     assert_int_equal(copy.len, 4);
     assert_string_equal(copy.at, "n=12");
     arena_done(&arena);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(objects_are_aligned_zeroed_and_apart),
-        cmocka_unit_test(objects_of_no_bytes_have_places_of_their_own),
-        cmocka_unit_test(large_objects_get_a_block),
-        cmocka_unit_test(a_cleared_arena_is_zeroed_and_keeps_one_block),
-        cmocka_unit_test(copies_end_in_nul),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

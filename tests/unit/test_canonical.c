@@ -1,15 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* One spelling of an entity: what services spell differently is written alike,
  * and nothing is lost. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "tests/support/scratch.h"
+#include "tests/support/test.h"
 #include "worker/store/canonical.h"
 
 static const char *line_of(const char *members)
@@ -36,20 +31,18 @@ static void assert_canonical(const char *members, const char *wanted)
     }
 }
 
-static void properties_are_ordered_by_the_bytes_of_their_names(void **state)
+SCRATCH_TEST(properties_are_ordered_by_the_bytes_of_their_names)
 {
-    (void)state;
     assert_canonical("\"b\":1,\"A\":2,\"aa\":3,\"\xC3\xA4\":4,\"a\":5",
         "\"A\":2,\"a\":5,\"aa\":3,\"b\":1,\"\xC3\xA4\":4");
 }
 
-static void the_entity_that_was_read_stays_as_it_is(void **state)
+SCRATCH_TEST(the_entity_that_was_read_stays_as_it_is)
 {
     const char *line =
         "{\"PartitionKey\":\"p\",\"RowKey\":\"r\",\"B\":1,\"A\":2}";
     struct entity read = scratch_entity(line), ret;
 
-    (void)state;
     canonical_entity(&read, &scratch, &ret);
     scratch_assert_written(&read, line);
 }
@@ -83,9 +76,8 @@ static const char *member(const char *type, const char *value)
         .at;
 }
 
-static void each_value_has_one_spelling(void **state)
+SCRATCH_TEST(each_value_has_one_spelling)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof(SPELLINGS) / sizeof(SPELLINGS[0]); i++)
         assert_canonical(member(SPELLINGS[i].type, SPELLINGS[i].from),
             member(SPELLINGS[i].type, SPELLINGS[i].to));
@@ -111,38 +103,20 @@ static const struct {
     {"\\uD83D\\uD83D\\uDE00", "\\ud83d\xF0\x9F\x98\x80"},
 };
 
-static void a_text_has_as_few_escapes_as_may_be(void **state)
+SCRATCH_TEST(a_text_has_as_few_escapes_as_may_be)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof(TEXTS) / sizeof(TEXTS[0]); i++)
         assert_canonical(
             arena_format(&scratch, "\"X\":\"%s\"", TEXTS[i].from).at,
             arena_format(&scratch, "\"X\":\"%s\"", TEXTS[i].to).at);
 }
 
-static void an_entity_without_properties_is_one_too(void **state)
+SCRATCH_TEST(an_entity_without_properties_is_one_too)
 {
     struct entity read = scratch_entity(
                       "{\"PartitionKey\":\"p\",\"RowKey\":\"\"}"),
                   ret;
 
-    (void)state;
     canonical_entity(&read, &scratch, &ret);
     scratch_assert_written(&ret, "{\"PartitionKey\":\"p\",\"RowKey\":\"\"}");
-}
-
-#define TEST(name)                                                             \
-    cmocka_unit_test_setup_teardown(name, scratch_set_up, scratch_tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(properties_are_ordered_by_the_bytes_of_their_names),
-        TEST(the_entity_that_was_read_stays_as_it_is),
-        TEST(each_value_has_one_spelling),
-        TEST(a_text_has_as_few_escapes_as_may_be),
-        TEST(an_entity_without_properties_is_one_too),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

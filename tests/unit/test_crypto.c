@@ -1,14 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* Digests against published vectors; base64 to the last bit. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "tests/support/test.h"
 #include "worker/base/crypto.h"
 #include "worker/base/platform.h"
 
@@ -25,11 +20,10 @@ static void assert_digest(
 }
 
 /* FIPS 180-4 examples. */
-static void sha256_is_the_published_one(void **state)
+TEST(sha256_is_the_published_one)
 {
     unsigned char digest[CRYPTO_SHA256_BYTES];
 
-    (void)state;
     crypto_sha256(WHOLE(""), digest);
     assert_digest(digest,
         "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
@@ -54,13 +48,12 @@ static const struct {
         "5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843"},
 };
 
-static void hmac_is_the_published_one(void **state)
+TEST(hmac_is_the_published_one)
 {
     unsigned char digest[CRYPTO_SHA256_BYTES];
     char long_key[131];
     struct crypto_hmac_key *key;
 
-    (void)state;
     for (size_t i = 0; i < sizeof(vectors) / sizeof(vectors[0]); i++) {
         key = crypto_hmac_key_new(vectors[i].key);
         for (int twice = 0; twice < 2; twice++) {
@@ -81,12 +74,11 @@ static void hmac_is_the_published_one(void **state)
     crypto_hmac_key_free(NULL);
 }
 
-static void an_empty_key_is_a_key(void **state)
+TEST(an_empty_key_is_a_key)
 {
     unsigned char digest[CRYPTO_SHA256_BYTES];
     struct crypto_hmac_key *key = crypto_hmac_key_new((struct slice){NULL, 0});
 
-    (void)state;
     crypto_hmac(key, (struct slice){NULL, 0}, digest);
     assert_digest(digest,
         "b613679a0814d9ec772f95d778c35fc5ff1697c493715653c6c712144292c5ad");
@@ -104,12 +96,11 @@ static void sign_many(void *arg)
     }
 }
 
-static void one_key_serves_several_threads(void **state)
+TEST(one_key_serves_several_threads)
 {
     struct crypto_hmac_key *key = crypto_hmac_key_new(vectors[1].key);
     struct platform_thread threads[4];
 
-    (void)state;
     for (int i = 0; i < 4; i++)
         platform_start(&threads[i], "signer", sign_many, key);
     for (int i = 0; i < 4; i++)
@@ -118,7 +109,7 @@ static void one_key_serves_several_threads(void **state)
 }
 
 /* RFC 4648, section 10, and the last two letters of the alphabet. */
-static void base64_goes_both_ways(void **state)
+TEST(base64_goes_both_ways)
 {
     static const struct {
         struct slice data;
@@ -136,7 +127,6 @@ static void base64_goes_both_ways(void **state)
     };
     struct buf to;
 
-    (void)state;
     buf_init(&to, 100);
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         buf_clear(&to);
@@ -150,12 +140,11 @@ static void base64_goes_both_ways(void **state)
     buf_done(&to);
 }
 
-static void base64_of_any_length_comes_back(void **state)
+TEST(base64_of_any_length_comes_back)
 {
     static char data[20000];
     struct buf text, back;
 
-    (void)state;
     platform_random(data, sizeof(data));
     buf_init(&text, 100000);
     buf_init(&back, 100000);
@@ -175,7 +164,7 @@ static void base64_of_any_length_comes_back(void **state)
     buf_done(&back);
 }
 
-static void what_is_not_base64_adds_nothing(void **state)
+TEST(what_is_not_base64_adds_nothing)
 {
     static const struct slice bad[] = {WHOLE("Z"), WHOLE("Zg"), WHOLE("Zg="),
         WHOLE("Zm8"), WHOLE("Zm9vY"), WHOLE("Zg==\n"), WHOLE("Zm9v\n"),
@@ -184,7 +173,6 @@ static void what_is_not_base64_adds_nothing(void **state)
         WHOLE("Zm9\0"), WHOLE("Zm9\xc3"), WHOLE("{\"a\"}==")};
     struct buf to;
 
-    (void)state;
     buf_init(&to, 100);
     buf_add_text(&to, "x");
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
@@ -195,13 +183,12 @@ static void what_is_not_base64_adds_nothing(void **state)
 }
 
 /* Bits beyond the last byte must be zero: one text for each value. */
-static void stray_bits_are_refused(void **state)
+TEST(stray_bits_are_refused)
 {
     static const char alphabet[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnop"
                                    "qrstuvwxyz0123456789+/";
     struct buf to;
 
-    (void)state;
     buf_init(&to, 1000);
     for (int i = 0; i < 64; i++) {
         char two[] = "A?==", one[] = "AA?=";
@@ -213,39 +200,19 @@ static void stray_bits_are_refused(void **state)
     buf_done(&to);
 }
 
-static void equal_bytes_are_told_from_others(void **state)
+TEST(equal_bytes_are_told_from_others)
 {
-    (void)state;
     assert_true(crypto_is_equal("abc", "abd", 2));
     assert_false(crypto_is_equal("abc", "abd", 3));
     assert_false(crypto_is_equal("xbc", "abc", 3));
     assert_true(crypto_is_equal("a", "b", 0));
 }
 
-static void wiped_bytes_are_gone(void **state)
+TEST(wiped_bytes_are_gone)
 {
     char secret[] = "secret";
 
-    (void)state;
     crypto_wipe(secret, sizeof(secret) - 2);
     assert_memory_equal(secret, "\0\0\0\0\0t", 7);
     crypto_wipe(NULL, 0);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(sha256_is_the_published_one),
-        cmocka_unit_test(hmac_is_the_published_one),
-        cmocka_unit_test(an_empty_key_is_a_key),
-        cmocka_unit_test(one_key_serves_several_threads),
-        cmocka_unit_test(base64_goes_both_ways),
-        cmocka_unit_test(base64_of_any_length_comes_back),
-        cmocka_unit_test(what_is_not_base64_adds_nothing),
-        cmocka_unit_test(stray_bits_are_refused),
-        cmocka_unit_test(equal_bytes_are_told_from_others),
-        cmocka_unit_test(wiped_bytes_are_gone),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

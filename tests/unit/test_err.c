@@ -1,24 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /* Outcomes and sentences; and the end that a lack of memory makes. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
+#include "tests/support/test.h"
 #include "worker/base/err.h"
 #include "worker/base/mem.h"
 #include "worker/base/slice.h"
 #include "worker/base/text.h"
 
-static void every_code_has_a_name_of_its_own(void **state)
+TEST(every_code_has_a_name_of_its_own)
 {
-    (void)state;
     assert_string_equal(err_name(TW_OK), "ok");
     assert_string_equal(err_name(TW_NOT_FOUND), "not found");
     for (int a = TW_OK; a <= TW_FULL; a++)
@@ -28,33 +22,30 @@ static void every_code_has_a_name_of_its_own(void **state)
     assert_string_equal(err_name((enum tw_err)99), "?");
 }
 
-static void err_fail_returns_its_code_and_keeps_the_sentence(void **state)
+TEST(err_fail_returns_its_code_and_keeps_the_sentence)
 {
     struct err err;
 
-    (void)state;
     assert_int_equal(
         err_fail(&err, TW_BUSY, "table %s: %d", "Blogs", 503), TW_BUSY);
     assert_string_equal(err.text, "table Blogs: 503");
     assert_int_equal(err_fail(NULL, TW_FULL, "nobody reads this"), TW_FULL);
 }
 
-static void err_fail_may_quote_its_own_err(void **state)
+TEST(err_fail_may_quote_its_own_err)
 {
     struct err err;
 
-    (void)state;
     (void)err_fail(&err, TW_INVALID, "inner");
     (void)err_fail(&err, TW_INVALID, "outer: %s", err.text);
     assert_string_equal(err.text, "outer: inner");
 }
 
-static void a_text_that_does_not_fit_ends_in_dots(void **state)
+TEST(a_text_that_does_not_fit_ends_in_dots)
 {
     struct err err;
     char longer[2 * sizeof(err.text)];
 
-    (void)state;
     memset(longer, 'x', sizeof(longer) - 1);
     longer[sizeof(longer) - 1] = '\0';
     (void)err_fail(&err, TW_INVALID, "%s", longer);
@@ -65,9 +56,8 @@ static void a_text_that_does_not_fit_ends_in_dots(void **state)
     assert_string_equal(err.text, longer);
 }
 
-static void a_text_is_not_cut_within_a_character(void **state)
+TEST(a_text_is_not_cut_within_a_character)
 {
-    (void)state;
     for (size_t shift = 0; shift < 4; shift++) {
         struct err err;
         char longer[2 * sizeof(err.text) + 1] = {0};
@@ -81,12 +71,11 @@ static void a_text_is_not_cut_within_a_character(void **state)
     }
 }
 
-static void err_prefix_says_where(void **state)
+TEST(err_prefix_says_where)
 {
     struct err err;
     char longer[2 * sizeof(err.text)];
 
-    (void)state;
     (void)err_fail(&err, TW_INVALID, "no such table");
     err_prefix(&err, "job %s", "delete-channel");
     assert_string_equal(err.text, "job delete-channel: no such table");
@@ -160,11 +149,10 @@ static void overflow(void)
     mem_free(mem_array(SIZE_MAX / 2, 3));
 }
 
-static void an_allocation_that_fails_ends_the_process_with_75(void **state)
+TEST(an_allocation_that_fails_ends_the_process_with_75)
 {
     char said[200];
 
-    (void)state;
     assert_int_equal(end_of(fail_second, said, sizeof(said)), 75);
     assert_non_null(strstr(said, "out of memory"));
     assert_ptr_equal(strchr(said, '\n'), said + strlen(said) - 1);
@@ -173,11 +161,10 @@ static void an_allocation_that_fails_ends_the_process_with_75(void **state)
     assert_string_equal(said, "");
 }
 
-static void a_library_s_allocation_that_fails_ends_the_process_too(void **state)
+TEST(a_library_s_allocation_that_fails_ends_the_process_too)
 {
     char said[200];
 
-    (void)state;
 #ifndef MEM_HAS_LIBRARIES
     skip();
 #endif
@@ -185,20 +172,18 @@ static void a_library_s_allocation_that_fails_ends_the_process_too(void **state)
     assert_non_null(strstr(said, "out of memory"));
 }
 
-static void realloc_to_nothing_is_not_a_lack_of_memory(void **state)
+TEST(realloc_to_nothing_is_not_a_lack_of_memory)
 {
     char said[200];
 
-    (void)state;
     assert_int_equal(end_of(give_back, said, sizeof(said)), 0);
 }
 
-static void memory_comes_zeroed_and_texts_end_in_nul(void **state)
+TEST(memory_comes_zeroed_and_texts_end_in_nul)
 {
     char *bytes = mem_array(100, 2), *text = mem_text("a\0b", 3);
     char *none = mem_text(NULL, 0), *made = mem_format("%d-%s", 7, "x");
 
-    (void)state;
     for (int i = 0; i < 200; i++)
         assert_int_equal(bytes[i], 0);
     assert_memory_equal(text, "a\0b", 4);
@@ -210,23 +195,4 @@ static void memory_comes_zeroed_and_texts_end_in_nul(void **state)
     mem_free(made);
     mem_free(mem_alloc(0));
     mem_free(NULL);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_code_has_a_name_of_its_own),
-        cmocka_unit_test(err_fail_returns_its_code_and_keeps_the_sentence),
-        cmocka_unit_test(err_fail_may_quote_its_own_err),
-        cmocka_unit_test(a_text_that_does_not_fit_ends_in_dots),
-        cmocka_unit_test(a_text_is_not_cut_within_a_character),
-        cmocka_unit_test(err_prefix_says_where),
-        cmocka_unit_test(an_allocation_that_fails_ends_the_process_with_75),
-        cmocka_unit_test(
-            a_library_s_allocation_that_fails_ends_the_process_too),
-        cmocka_unit_test(realloc_to_nothing_is_not_a_lack_of_memory),
-        cmocka_unit_test(memory_comes_zeroed_and_texts_end_in_nul),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

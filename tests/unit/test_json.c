@@ -1,19 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /* JSON: what is read and how exactly, what is refused, what is written. */
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "tests/support/json_oracle.h"
+#include "tests/support/test.h"
 #include "worker/base/json.h"
 #include "worker/base/mem.h"
 #include "worker/base/text.h"
@@ -52,6 +47,8 @@ static int tear_down(void **state)
     return 0;
 }
 
+#define FIXTURE_TEST(name) TEST_IN(name, set_up, tear_down)
+
 static enum tw_err read_flat(
     struct slice text, const char *annotation, struct err *err)
 {
@@ -64,7 +61,7 @@ static void assert_slice(struct slice slice, const char *text)
         fail_msg("'%.*s' is not '%s'", SLICE_ARG(slice), text);
 }
 
-static void every_type_is_read_with_its_exact_text(void **state)
+FIXTURE_TEST(every_type_is_read_with_its_exact_text)
 {
     struct json *json = parse(
         slice_of(" {\"n\": null, \"t\":true,\"f\" : false, \"i\": -12,\n"
@@ -85,7 +82,6 @@ static void every_type_is_read_with_its_exact_text(void **state)
         {"o", "{\"x\":{}}", JSON_OBJECT},
     };
 
-    (void)state;
     assert_int_equal(json_type(json), JSON_OBJECT);
     assert_int_equal(json_count(json), 8);
     for (size_t i = 0; i < 8; i++) {
@@ -106,12 +102,11 @@ static void every_type_is_read_with_its_exact_text(void **state)
     json_free(NULL);
 }
 
-static void a_value_may_stand_alone(void **state)
+FIXTURE_TEST(a_value_may_stand_alone)
 {
     static const char *const texts[] = {
         "1", "-0", "0.5", "1e5", "\"x\"", "null", "true", "false", "[]", "{}"};
 
-    (void)state;
     for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
         /* Exactly as many bytes as there are: no NUL to lean on. */
         char *copy = malloc(strlen(texts[i]));
@@ -125,7 +120,7 @@ static void a_value_may_stand_alone(void **state)
     }
 }
 
-static void whole_numbers_are_read_to_the_last_bit(void **state)
+FIXTURE_TEST(whole_numbers_are_read_to_the_last_bit)
 {
     struct json *json =
         parse(slice_of("[9223372036854775807, -9223372036854775808, 0, -0,"
@@ -134,7 +129,6 @@ static void whole_numbers_are_read_to_the_last_bit(void **state)
     const int64_t wanted[] = {INT64_MAX, INT64_MIN, 0, 0};
     int64_t number;
 
-    (void)state;
     for (size_t i = 0; i < 4; i++) {
         assert_true(json_int64(json_at(json, i), &number));
         assert_true(number == wanted[i]);
@@ -144,12 +138,11 @@ static void whole_numbers_are_read_to_the_last_bit(void **state)
     json_free(json);
 }
 
-static void numbers_that_no_double_holds_keep_their_text(void **state)
+FIXTURE_TEST(numbers_that_no_double_holds_keep_their_text)
 {
     static const char *const texts[] = {"1e400", "-1e-400",
         "123456789012345678901234567890", "0.1000000000000", "1E5", "-0.0"};
 
-    (void)state;
     for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
         struct json *json = parse(slice_of(texts[i]), 1);
 
@@ -159,7 +152,7 @@ static void numbers_that_no_double_holds_keep_their_text(void **state)
     }
 }
 
-static void strings_are_decoded(void **state)
+FIXTURE_TEST(strings_are_decoded)
 {
     struct json *json = parse(
         slice_of("[\"\\\"\\\\\\/\\b\\f\\n\\r\\t\", \"\\u00e9\\u20AC\","
@@ -169,14 +162,13 @@ static void strings_are_decoded(void **state)
         WHOLE("\xc3\xa9\xe2\x82\xac"), WHOLE("\xf0\x9f\x98\x80"), WHOLE("a\0b"),
         WHOLE("\xc3\xa9"), WHOLE("")};
 
-    (void)state;
     for (size_t i = 0; i < 6; i++)
         assert_true(slice_equal(json_string(json_at(json, i)), wanted[i]));
     json_free(json);
 }
 
 /* All strings of up to four of these. */
-static void surrogates_in_any_order_are_decoded(void **state)
+FIXTURE_TEST(surrogates_in_any_order_are_decoded)
 {
     static const struct {
         const char *text, *alone; /* in JSON; decoded, beside no other half */
@@ -196,7 +188,6 @@ static void surrogates_in_any_order_are_decoded(void **state)
         "\xf0\x9f\x98\x80", NULL, "\xf4\x8f\xb8\x80"};
     const size_t count = COUNT_OF(parts);
 
-    (void)state;
     for (size_t i = 1; i < count * count * count * count; i++) {
         char text[64] = "\"", expected[64] = "";
         const char *high = NULL; /* what it and a second half make */
@@ -225,9 +216,8 @@ static void surrogates_in_any_order_are_decoded(void **state)
 
 /* A reader that put a pair together from its lower bits alone took U+1D800 for
  * half a pair; a message with one ended every worker. */
-static void every_pair_of_escapes_is_its_character(void **state)
+FIXTURE_TEST(every_pair_of_escapes_is_its_character)
 {
-    (void)state;
     for (uint32_t first = 0x10000; first < 0x110000; first += 0x1000) {
         struct buf text, expected;
         struct json *json;
@@ -249,11 +239,10 @@ static void every_pair_of_escapes_is_its_character(void **state)
     }
 }
 
-static void an_escaped_backslash_begins_no_pair(void **state)
+FIXTURE_TEST(an_escaped_backslash_begins_no_pair)
 {
     struct json *json;
 
-    (void)state;
     assert_int_equal(
         json_parse(slice_of("[\"\\\\ud836\\udc00\",\"\\ud836\\\\udc00\"]"), 1,
             &json, NULL),
@@ -263,14 +252,13 @@ static void an_escaped_backslash_begins_no_pair(void **state)
     json_free(json);
 }
 
-static void a_surrogate_alone_becomes_the_replacement_character(void **state)
+FIXTURE_TEST(a_surrogate_alone_becomes_the_replacement_character)
 {
     struct json *json =
         parse(slice_of("[\"a\\ud83d\", \"\\ude00b\", \"\\ud83dx\","
                        " \"\\ud83d\\ud83d\\ude00\"]"),
             1);
 
-    (void)state;
     assert_slice(json_string(json_at(json, 0)), "a\xef\xbf\xbd");
     assert_slice(json_string(json_at(json, 1)), "\xef\xbf\xbd"
                                                 "b");
@@ -358,9 +346,8 @@ static const struct refusal refusals[] = {
     {WHOLE("[{\"a\":{\"b\":1,\"b\":2}}]"), 13},
 };
 
-static void what_is_not_strict_json_is_refused_with_its_place(void **state)
+FIXTURE_TEST(what_is_not_strict_json_is_refused_with_its_place)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof(refusals) / sizeof(refusals[0]); i++) {
         struct slice text = refusals[i].text;
         struct json *json = (struct json *)&json;
@@ -376,9 +363,8 @@ static void what_is_not_strict_json_is_refused_with_its_place(void **state)
 }
 
 /* What is refused whole is refused as a member too, and nothing is put out. */
-static void flat_objects_are_read_as_strictly(void **state)
+FIXTURE_TEST(flat_objects_are_read_as_strictly)
 {
-    (void)state;
     for (size_t i = 0; i < COUNT_OF(refusals); i++) {
         struct slice text = refusals[i].text;
         struct buf whole;
@@ -402,13 +388,12 @@ static void flat_objects_are_read_as_strictly(void **state)
     }
 }
 
-static void depth_counts_arrays_and_objects(void **state)
+FIXTURE_TEST(depth_counts_arrays_and_objects)
 {
     struct json *json = NULL;
     struct err err = {0};
     char deep[65536];
 
-    (void)state;
     json_free(parse(slice_of("{\"a\":1}"), 1));
     json_free(parse(slice_of("[{\"a\":[]}, {\"a\":[]}]"), 3));
     assert_int_equal(
@@ -424,14 +409,13 @@ static void depth_counts_arrays_and_objects(void **state)
     assert_null(json);
 }
 
-static void a_flat_object_ends_where_it_ends(void **state)
+FIXTURE_TEST(a_flat_object_ends_where_it_ends)
 {
     const char *page = " {\"odata.etag\":\"W/\\\"1\\\"\",\"N\":1.0,\"B\":true,"
                        "\"Z\":null,\"S\":\"a\\u0000\xc3\xa9\"},{\"P\":\"q\"}]";
     const struct json_member *members;
     size_t end;
 
-    (void)state;
     assert_int_equal(read_flat(slice_of(page), NULL, NULL), TW_OK);
     members = flat.list;
     assert_int_equal(flat.count, 5);
@@ -458,7 +442,7 @@ static void a_flat_object_ends_where_it_ends(void **state)
     assert_int_equal(flat_end, 2);
 }
 
-static void a_flat_object_holds_no_other(void **state)
+FIXTURE_TEST(a_flat_object_holds_no_other)
 {
     static const struct {
         const char *text, *place;
@@ -473,7 +457,6 @@ static void a_flat_object_holds_no_other(void **state)
         {"null", "at byte 0: no object is here"},
     };
 
-    (void)state;
     for (size_t i = 0; i < COUNT_OF(cases); i++) {
         struct err err;
 
@@ -484,13 +467,12 @@ static void a_flat_object_holds_no_other(void **state)
     }
 }
 
-static void only_what_has_escapes_is_copied(void **state)
+FIXTURE_TEST(only_what_has_escapes_is_copied)
 {
     char text[] = "{\"name\":\"value\",\"\\u006eame2\":\"\\u0076\",\"\":\"\"}";
     struct slice value;
     struct json *json;
 
-    (void)state;
     assert_int_equal(read_flat(WHOLE(text), NULL, NULL), TW_OK);
     assert_ptr_equal(flat.list[0].name.at, text + 2);
     assert_ptr_equal(
@@ -508,7 +490,7 @@ static void only_what_has_escapes_is_copied(void **state)
     json_free(json);
 }
 
-static void a_string_by_itself_is_decoded_or_refused(void **state)
+FIXTURE_TEST(a_string_by_itself_is_decoded_or_refused)
 {
     static const struct {
         const char *raw, *text; /* NULL: refused */
@@ -528,7 +510,6 @@ static void a_string_by_itself_is_decoded_or_refused(void **state)
         {"12", NULL},
     };
 
-    (void)state;
     for (size_t i = 0; i < COUNT_OF(cases); i++) {
         struct slice text = {NULL, 77};
         bool good = json_unquote(slice_of(cases[i].raw), &arena, &text);
@@ -541,12 +522,11 @@ static void a_string_by_itself_is_decoded_or_refused(void **state)
     }
 }
 
-static void the_last_of_a_repeated_annotation_counts(void **state)
+FIXTURE_TEST(the_last_of_a_repeated_annotation_counts)
 {
     const char *text = "{\"odata.a\":\"1\",\"x\":1,\"odata.a\":2,"
                        "\"odata.b\":null,\"y\":2,\"odat\\u0061.a\":\"33\"}!";
 
-    (void)state;
     assert_int_equal(read_flat(slice_of(text), "odata.", NULL), TW_OK);
     assert_int_equal(flat.count, 4);
     assert_slice(flat.list[0].name, "odata.a");
@@ -559,7 +539,7 @@ static void the_last_of_a_repeated_annotation_counts(void **state)
     assert_int_equal(read_flat(slice_of(text), NULL, NULL), TW_INVALID);
 }
 
-static void only_annotations_may_be_repeated(void **state)
+FIXTURE_TEST(only_annotations_may_be_repeated)
 {
     static const char *const texts[] = {
         "{\"odata.a\":1,\"x\":1,\"odata.a\":2,\"x\":1}",
@@ -568,15 +548,13 @@ static void only_annotations_may_be_repeated(void **state)
         "{\"x@odata.type\":\"Edm.Int64\",\"x@odata.type\":\"Edm.Guid\"}",
     };
 
-    (void)state;
     for (size_t i = 0; i < COUNT_OF(texts); i++)
         if (read_flat(slice_of(texts[i]), "odata.", NULL) != TW_INVALID)
             fail_msg("taken: %s", texts[i]);
 }
 
-static void annotations_beyond_a_number_may_not_be_repeated(void **state)
+FIXTURE_TEST(annotations_beyond_a_number_may_not_be_repeated)
 {
-    (void)state;
     for (int last = JSON_MAX_ANNOTATIONS - 1; last <= JSON_MAX_ANNOTATIONS;
          last++) {
         struct buf text;
@@ -592,11 +570,10 @@ static void annotations_beyond_a_number_may_not_be_repeated(void **state)
     }
 }
 
-static void large_strings_and_many_members_are_read_whole(void **state)
+FIXTURE_TEST(large_strings_and_many_members_are_read_whole)
 {
     struct buf text;
 
-    (void)state;
     buf_init(&text, 2000000);
     buf_add_text(&text, "{\"big\":\"");
     for (int i = 0; i < 300000; i++)
@@ -630,9 +607,8 @@ static void add_members(struct buf *to, size_t count, size_t same)
     buf_add_char(to, '}');
 }
 
-static void a_name_that_comes_again_is_found_among_few_and_many(void **state)
+FIXTURE_TEST(a_name_that_comes_again_is_found_among_few_and_many)
 {
-    (void)state;
     for (size_t count = 2; count < 70; count++)
         for (size_t same = 0; same < count; same++) {
             struct buf text;
@@ -662,14 +638,13 @@ static void a_name_that_comes_again_is_found_among_few_and_many(void **state)
 }
 
 /* The first of several is named, whatever the order that they are found in. */
-static void the_first_name_that_comes_again_is_named(void **state)
+FIXTURE_TEST(the_first_name_that_comes_again_is_named)
 {
     struct buf text;
     struct err err;
     struct json *json;
     char place[60];
 
-    (void)state;
     for (size_t more = 0; more < 60; more += 30) {
         size_t at;
 
@@ -689,9 +664,8 @@ static void the_first_name_that_comes_again_is_named(void **state)
     }
 }
 
-static void members_are_found_by_name(void **state)
+FIXTURE_TEST(members_are_found_by_name)
 {
-    (void)state;
     for (size_t count = 1; count < 70; count++) {
         struct buf text;
 
@@ -734,14 +708,13 @@ static void assert_read_as_by_the_oracle(struct slice text)
 
 /* All texts of up to six of these but what ends in the first, which opens an
  * object. */
-static void short_texts_are_read_as_by_another_reader(void **state)
+FIXTURE_TEST(short_texts_are_read_as_by_another_reader)
 {
     static const char *const parts[] = {
         "{", "}", "[", "]", "\"", ":", ",", "0", "1", "-", ".5", "e", " "};
     const size_t count = COUNT_OF(parts);
     size_t all = 1;
 
-    (void)state;
     for (int i = 0; i < 6; i++)
         all *= count;
     for (size_t i = 1; i < all; i++) {
@@ -757,9 +730,8 @@ static void short_texts_are_read_as_by_another_reader(void **state)
 
 /* Strings are looked at by eight bytes: each byte is put at each place of each
  * length, with nothing behind that may be read. */
-static void each_byte_is_read_at_each_place_of_a_string(void **state)
+FIXTURE_TEST(each_byte_is_read_at_each_place_of_a_string)
 {
-    (void)state;
     for (size_t len = 1; len < 19; len++)
         for (size_t place = 0; place < len; place++)
             for (int c = 0; c < 256; c++) {
@@ -774,12 +746,11 @@ static void each_byte_is_read_at_each_place_of_a_string(void **state)
 }
 
 /* The first of two bytes that need a look is not hidden by the second. */
-static void two_bytes_that_need_a_look_are_both_seen(void **state)
+FIXTURE_TEST(two_bytes_that_need_a_look_are_both_seen)
 {
     static const unsigned char bytes[] = {0, 1, 0x1f, 0x20, 0x21, '"', '#', '[',
         '\\', ']', 0x7f, 0x80, 0xa2, 0xdc, 0xff};
 
-    (void)state;
     for (size_t i = 0; i < COUNT_OF(bytes); i++)
         for (size_t j = 0; j < COUNT_OF(bytes); j++)
             for (size_t first = 1; first < 9; first++)
@@ -792,9 +763,8 @@ static void two_bytes_that_need_a_look_are_both_seen(void **state)
                 }
 }
 
-static void each_escape_is_read_at_each_place(void **state)
+FIXTURE_TEST(each_escape_is_read_at_each_place)
 {
-    (void)state;
     for (size_t before = 0; before < 10; before++)
         for (int c = 0; c < 256; c++) {
             char text[32];
@@ -806,14 +776,13 @@ static void each_escape_is_read_at_each_place(void **state)
         }
 }
 
-static void strings_are_written_so_that_they_read_back(void **state)
+FIXTURE_TEST(strings_are_written_so_that_they_read_back)
 {
     struct slice text =
         WHOLE("a\"\\\n\r\t\b\0\x1f/\x7f\xc3\xa9\xf0\x9f\x98\x80");
     struct buf to;
     struct json *json;
 
-    (void)state;
     buf_init(&to, 1000);
     json_add_string(&to, text);
     assert_string_equal(buf_text(&to), "\"a\\\"\\\\\\n\\r\\t\\u0008\\u0000"
@@ -829,7 +798,7 @@ static void strings_are_written_so_that_they_read_back(void **state)
 }
 
 /* A terminal would obey the first, and show the second the wrong way round. */
-static void what_a_terminal_obeys_is_escaped(void **state)
+FIXTURE_TEST(what_a_terminal_obeys_is_escaped)
 {
     struct slice text = slice_of("\xc2\x9b"
                                  "2J\xe2\x80\xae"
@@ -838,7 +807,6 @@ static void what_a_terminal_obeys_is_escaped(void **state)
     struct buf to;
     struct json *json;
 
-    (void)state;
     buf_init(&to, 1000);
     json_add_string(&to, text);
     assert_string_equal(buf_text(&to),
@@ -870,11 +838,10 @@ static enum tw_err read_ones(size_t count, bool in_object, struct err *err)
     return code;
 }
 
-static void number_of_values_is_bounded(void **state)
+FIXTURE_TEST(number_of_values_is_bounded)
 {
     struct err err;
 
-    (void)state;
     assert_int_equal(read_ones(JSON_MAX_VALUES - 1, false, &err), TW_OK);
     assert_int_equal(read_ones(JSON_MAX_VALUES, false, &err), TW_INVALID);
     assert_non_null(strstr(err.text, "more than 32768 values"));
@@ -901,13 +868,11 @@ static void read_without_memory(unsigned long n)
     _exit(mem_fail_after(0) == 0 ? 1 : 0);
 }
 
-static void an_allocation_that_fails_while_reading_ends_the_process(
-    void **state)
+FIXTURE_TEST(an_allocation_that_fails_while_reading_ends_the_process)
 {
     int status = -1;
     unsigned long ended = 0;
 
-    (void)state;
     for (unsigned long n = 1; n < 1000 && status != 0; n++) {
         pid_t child = fork();
 
@@ -927,45 +892,4 @@ static void an_allocation_that_fails_while_reading_ends_the_process(
     }
     assert_int_equal(status, 0);
     assert_true(ended > 4);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(every_type_is_read_with_its_exact_text),
-        TEST(a_value_may_stand_alone),
-        TEST(whole_numbers_are_read_to_the_last_bit),
-        TEST(numbers_that_no_double_holds_keep_their_text),
-        TEST(strings_are_decoded),
-        TEST(surrogates_in_any_order_are_decoded),
-        TEST(every_pair_of_escapes_is_its_character),
-        TEST(an_escaped_backslash_begins_no_pair),
-        TEST(a_surrogate_alone_becomes_the_replacement_character),
-        TEST(what_is_not_strict_json_is_refused_with_its_place),
-        TEST(flat_objects_are_read_as_strictly),
-        TEST(depth_counts_arrays_and_objects),
-        TEST(a_flat_object_ends_where_it_ends),
-        TEST(a_flat_object_holds_no_other),
-        TEST(only_what_has_escapes_is_copied),
-        TEST(a_string_by_itself_is_decoded_or_refused),
-        TEST(the_last_of_a_repeated_annotation_counts),
-        TEST(only_annotations_may_be_repeated),
-        TEST(annotations_beyond_a_number_may_not_be_repeated),
-        TEST(large_strings_and_many_members_are_read_whole),
-        TEST(a_name_that_comes_again_is_found_among_few_and_many),
-        TEST(the_first_name_that_comes_again_is_named),
-        TEST(members_are_found_by_name),
-        TEST(short_texts_are_read_as_by_another_reader),
-        TEST(each_byte_is_read_at_each_place_of_a_string),
-        TEST(two_bytes_that_need_a_look_are_both_seen),
-        TEST(each_escape_is_read_at_each_place),
-        TEST(strings_are_written_so_that_they_read_back),
-        TEST(what_a_terminal_obeys_is_escaped),
-        TEST(number_of_values_is_bounded),
-        TEST(an_allocation_that_fails_while_reading_ends_the_process),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

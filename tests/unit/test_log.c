@@ -2,18 +2,13 @@
 /* Log lines: their form, and what no input can do to it. */
 #include <errno.h>
 #include <fcntl.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
+#include "tests/support/test.h"
 #include "worker/base/json.h"
 #include "worker/base/log.h"
 #include "worker/base/platform.h"
@@ -56,9 +51,8 @@ static int64_t fixed_ticks(void)
 
 static const struct platform_ops fixed = {.wall_ticks = fixed_ticks};
 
-static void a_line_names_time_level_and_object(void **state)
+TEST(a_line_names_time_level_and_object)
 {
-    (void)state;
     platform_use(&fixed);
     begin(LOG_INFO, LOG_TEXT);
     log_info("run delete-channel/7f3a", "claimed, epoch %d", 3);
@@ -71,9 +65,8 @@ static void a_line_names_time_level_and_object(void **state)
         "2024-02-03T04:05:06.789Z error worker: no disk\n");
 }
 
-static void a_json_line_has_the_same_four(void **state)
+TEST(a_json_line_has_the_same_four)
 {
-    (void)state;
     platform_use(&fixed);
     begin(LOG_INFO, LOG_JSON);
     log_warn("queue a", "say \"hi\"");
@@ -84,7 +77,7 @@ static void a_json_line_has_the_same_four(void **state)
         "\"object\":\"queue a\",\"message\":\"say \\\"hi\\\"\"}\n");
 }
 
-static void levels_below_the_one_set_are_silent(void **state)
+TEST(levels_below_the_one_set_are_silent)
 {
     static const struct {
         enum log_level level;
@@ -96,7 +89,6 @@ static void levels_below_the_one_set_are_silent(void **state)
         {LOG_DEBUG, {"e", "w", "i", "d"}},
     };
 
-    (void)state;
     for (size_t i = 0; i < 4; i++) {
         char *at;
 
@@ -116,12 +108,11 @@ static void levels_below_the_one_set_are_silent(void **state)
     }
 }
 
-static void names_of_levels_and_formats_are_exact(void **state)
+TEST(names_of_levels_and_formats_are_exact)
 {
     enum log_level level = LOG_ERROR;
     enum log_format format = LOG_TEXT;
 
-    (void)state;
     assert_true(log_level_named("debug", &level));
     assert_int_equal(level, LOG_DEBUG);
     assert_true(log_level_named("warn", &level));
@@ -135,9 +126,8 @@ static void names_of_levels_and_formats_are_exact(void **state)
     assert_int_equal(format, LOG_JSON);
 }
 
-static void no_input_breaks_a_text_line(void **state)
+TEST(no_input_breaks_a_text_line)
 {
-    (void)state;
     begin(LOG_INFO, LOG_TEXT);
     log_info("run a\nb", "%s", "x\n2024 info fake: \x1b[2J\xff\xc3\xa9");
     end();
@@ -146,13 +136,12 @@ static void no_input_breaks_a_text_line(void **state)
         logged, " run a\\x0ab: x\\x0a2024 info fake: \\x1b[2J\\xff\xc3\xa9\n"));
 }
 
-static void no_input_breaks_a_json_line(void **state)
+TEST(no_input_breaks_a_json_line)
 {
     char nasty[600];
     struct json *json;
     int at = 0;
 
-    (void)state;
     for (int byte = 1; byte < 256; byte++) {
         nasty[at++] = (char)byte;
         if (byte % 3 == 0)
@@ -170,12 +159,11 @@ static void no_input_breaks_a_json_line(void **state)
     json_free(json);
 }
 
-static void a_long_message_is_cut_and_stays_valid(void **state)
+TEST(a_long_message_is_cut_and_stays_valid)
 {
     char *longer = malloc(100001);
     struct json *json;
 
-    (void)state;
     memset(longer, '\x01', 100000);
     longer[100000] = '\0';
     begin(LOG_INFO, LOG_JSON);
@@ -193,13 +181,12 @@ static void print_many(void *arg)
         log_info((const char *)arg, "%s", "the same words in every line");
 }
 
-static void lines_of_threads_do_not_mix(void **state)
+TEST(lines_of_threads_do_not_mix)
 {
     static char names[4][8] = {"one", "two", "three", "four"};
     struct platform_thread threads[4];
     int lines = 0;
 
-    (void)state;
     begin(LOG_INFO, LOG_TEXT);
     for (int i = 0; i < 4; i++)
         platform_start(&threads[i], names[i], print_many, names[i]);
@@ -217,9 +204,8 @@ static void lines_of_threads_do_not_mix(void **state)
     assert_int_equal(lines, 800);
 }
 
-static void logging_leaves_errno_alone(void **state)
+TEST(logging_leaves_errno_alone)
 {
-    (void)state;
     begin(LOG_INFO, LOG_TEXT);
     errno = ENOSPC;
     log_info("x", "y");
@@ -237,12 +223,11 @@ static const struct log_run whole = {
     .attempt = 2,
 };
 
-static void a_json_line_of_a_run_has_its_fields(void **state)
+TEST(a_json_line_of_a_run_has_its_fields)
 {
     static const struct log_number numbers[] = {
         {"duration_ms", 1500}, {"read", INT64_MAX}, {NULL, 0}};
 
-    (void)state;
     platform_use(&fixed);
     begin(LOG_INFO, LOG_JSON);
     log_run_line(LOG_INFO, &whole, numbers, "succeeded: %d read", 7);
@@ -262,11 +247,10 @@ static void a_json_line_of_a_run_has_its_fields(void **state)
         "\"object\":\"run\",\"message\":\"is held\",\"job\":\"purge\"}\n");
 }
 
-static void a_text_line_of_a_run_has_object_and_message(void **state)
+TEST(a_text_line_of_a_run_has_object_and_message)
 {
     static const struct log_number numbers[] = {{"read", 7}, {NULL, 0}};
 
-    (void)state;
     platform_use(&fixed);
     begin(LOG_INFO, LOG_TEXT);
     log_run_line(LOG_ERROR, &whole, numbers, "failed: %s", "no");
@@ -277,12 +261,11 @@ static void a_text_line_of_a_run_has_object_and_message(void **state)
 }
 
 /* journald takes the priority off: sd-daemon(3). */
-static void lines_for_the_journal_begin_with_their_priority(void **state)
+TEST(lines_for_the_journal_begin_with_their_priority)
 {
     struct stat info;
     char name[64];
 
-    (void)state;
     begin(LOG_INFO, LOG_TEXT);
     assert_int_equal(fstat(STDERR_FILENO, &info), 0);
     (void)snprintf(name, sizeof(name), "%ju:%ju", (uintmax_t)info.st_dev,
@@ -310,9 +293,8 @@ static void lines_for_the_journal_begin_with_their_priority(void **state)
 }
 
 /* A process whose standard error was redirected inherits the variable. */
-static void lines_elsewhere_have_no_priority(void **state)
+TEST(lines_elsewhere_have_no_priority)
 {
-    (void)state;
     assert_int_equal(setenv("JOURNAL_STREAM", "1:2", 1), 0);
     platform_use(&fixed);
     begin(LOG_INFO, LOG_TEXT);
@@ -321,25 +303,4 @@ static void lines_elsewhere_have_no_priority(void **state)
     platform_use(NULL);
     (void)unsetenv("JOURNAL_STREAM");
     assert_string_equal(logged, "2024-02-03T04:05:06.789Z error x: a\n");
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_line_names_time_level_and_object),
-        cmocka_unit_test(a_json_line_has_the_same_four),
-        cmocka_unit_test(a_json_line_of_a_run_has_its_fields),
-        cmocka_unit_test(a_text_line_of_a_run_has_object_and_message),
-        cmocka_unit_test(lines_for_the_journal_begin_with_their_priority),
-        cmocka_unit_test(lines_elsewhere_have_no_priority),
-        cmocka_unit_test(levels_below_the_one_set_are_silent),
-        cmocka_unit_test(names_of_levels_and_formats_are_exact),
-        cmocka_unit_test(no_input_breaks_a_text_line),
-        cmocka_unit_test(no_input_breaks_a_json_line),
-        cmocka_unit_test(a_long_message_is_cut_and_stays_valid),
-        cmocka_unit_test(lines_of_threads_do_not_mix),
-        cmocka_unit_test(logging_leaves_errno_alone),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,23 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /* The real world: clocks, waits, threads; and another one in its place. */
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
 #include <time.h>
 
-#include <cmocka.h>
-
+#include "tests/support/test.h"
 #include "worker/base/platform.h"
 #include "worker/base/text.h"
 
-static void boot_time_never_goes_back(void **state)
+TEST(boot_time_never_goes_back)
 {
     int64_t before = platform_boot_ms();
 
-    (void)state;
     for (int i = 0; i < 1000; i++) {
         int64_t now = platform_boot_ms();
 
@@ -26,33 +20,30 @@ static void boot_time_never_goes_back(void **state)
     }
 }
 
-static void the_boot_id_stays_as_it_is(void **state)
+TEST(the_boot_id_stays_as_it_is)
 {
     const char *id = platform_boot_id();
 
-    (void)state;
     assert_int_equal(strlen(id), 36);
     assert_int_equal(strspn(id, "0123456789abcdef-"), 36);
     assert_ptr_equal(platform_boot_id(), id);
 }
 
-static void wall_ticks_are_the_systems_time(void **state)
+TEST(wall_ticks_are_the_systems_time)
 {
     int64_t before = (int64_t)time(NULL), now = platform_wall_ticks();
     int64_t after = (int64_t)time(NULL);
 
-    (void)state;
     /* time() may lag by a tick of the kernel's clock. */
     assert_true(now >= TICKS_1970 + (before - 1) * TICKS_PER_S);
     assert_true(now <= TICKS_1970 + (after + 2) * TICKS_PER_S);
 }
 
-static void random_bytes_fill_what_was_asked_for(void **state)
+TEST(random_bytes_fill_what_was_asked_for)
 {
     unsigned char bytes[1024] = {0};
     size_t zeroes = 0;
 
-    (void)state;
     platform_random(bytes, sizeof(bytes) - 1);
     assert_int_equal(bytes[sizeof(bytes) - 1], 0);
     for (size_t i = 0; i < sizeof(bytes); i++)
@@ -60,11 +51,10 @@ static void random_bytes_fill_what_was_asked_for(void **state)
     assert_true(zeroes < 100);
 }
 
-static void random_numbers_stay_below_their_limit(void **state)
+TEST(random_numbers_stay_below_their_limit)
 {
     unsigned seen[7] = {0};
 
-    (void)state;
     for (int i = 0; i < 7000; i++) {
         uint64_t drawn = platform_random_below(7);
 
@@ -115,13 +105,12 @@ static void answer(void *arg)
     platform_unlock(&meeting->mutex);
 }
 
-static void threads_wake_each_other(void **state)
+TEST(threads_wake_each_other)
 {
     struct meeting meeting;
     struct platform_thread thread;
     sigset_t own;
 
-    (void)state;
     meeting_init(&meeting);
     platform_start(&thread, "a-name-that-is-too-long", answer, &meeting);
     platform_lock(&meeting.mutex);
@@ -140,12 +129,11 @@ static void threads_wake_each_other(void **state)
     meeting_done(&meeting);
 }
 
-static void a_wait_ends_at_its_time_and_not_before(void **state)
+TEST(a_wait_ends_at_its_time_and_not_before)
 {
     struct meeting meeting;
     int64_t until;
 
-    (void)state;
     meeting_init(&meeting);
     platform_lock(&meeting.mutex);
     assert_false(
@@ -171,12 +159,11 @@ static void add_many(void *arg)
     }
 }
 
-static void a_lock_admits_one_at_a_time(void **state)
+TEST(a_lock_admits_one_at_a_time)
 {
     struct meeting meeting;
     struct platform_thread threads[4];
 
-    (void)state;
     meeting_init(&meeting);
     for (int i = 0; i < 4; i++)
         platform_start(&threads[i], "adder", add_many, &meeting);
@@ -201,7 +188,7 @@ static void only_sevens(void *to, size_t len)
     memset(to, 7, len);
 }
 
-static void another_world_takes_the_place_of_the_real_one(void **state)
+TEST(another_world_takes_the_place_of_the_real_one)
 {
     static const struct platform_ops ops = {
         .boot_id = seventh,
@@ -211,7 +198,6 @@ static void another_world_takes_the_place_of_the_real_one(void **state)
     };
     char id[33];
 
-    (void)state;
     platform_use(&ops);
     text_random_id(id);
     assert_string_equal(platform_boot_id(), "7");
@@ -223,31 +209,12 @@ static void another_world_takes_the_place_of_the_real_one(void **state)
 }
 
 /* Were it not blocked and then forgotten, the test would die of it. */
-static void a_blocked_pipe_signal_is_forgotten(void **state)
+TEST(a_blocked_pipe_signal_is_forgotten)
 {
-    (void)state;
     assert_true(platform_block_pipe());
     assert_false(platform_block_pipe());
     raise(SIGPIPE);
     platform_let_pipe();
     assert_true(platform_block_pipe());
     platform_let_pipe();
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(boot_time_never_goes_back),
-        cmocka_unit_test(the_boot_id_stays_as_it_is),
-        cmocka_unit_test(wall_ticks_are_the_systems_time),
-        cmocka_unit_test(random_bytes_fill_what_was_asked_for),
-        cmocka_unit_test(random_numbers_stay_below_their_limit),
-        cmocka_unit_test(threads_wake_each_other),
-        cmocka_unit_test(a_wait_ends_at_its_time_and_not_before),
-        cmocka_unit_test(a_lock_admits_one_at_a_time),
-        cmocka_unit_test(another_world_takes_the_place_of_the_real_one),
-        cmocka_unit_test(a_blocked_pipe_signal_is_forgotten),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,16 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* Former kinds and keys are reported at their line, with what replaces them. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "config/yaml.h"
 #include "jobs/retired.h"
+#include "tests/support/test.h"
 #include "worker/base/arena.h"
 
 #define COUNT(list) (sizeof(list) / sizeof((list)[0]))
@@ -53,7 +48,7 @@ static void assert_retired(
     done(&r);
 }
 
-static void a_former_key_is_named_with_what_replaces_it(void **state)
+TEST(a_former_key_is_named_with_what_replaces_it)
 {
     static const struct {
         const char *kind, *text, *key, *part;
@@ -81,17 +76,15 @@ static void a_former_key_is_named_with_what_replaces_it(void **state)
         {"schema-upgrade", "max_passes: 3", "max_passes", "ends by itself"},
     };
 
-    (void)state;
     for (size_t i = 0; i < COUNT(CASES); i++)
         assert_retired(
             CASES[i].kind, CASES[i].text, CASES[i].key, CASES[i].part);
 }
 
-static void every_former_key_is_named_at_its_place(void **state)
+TEST(every_former_key_is_named_at_its_place)
 {
     struct reading r;
 
-    (void)state;
     read_job(&r, "copy",
         "from: {table: A}\nmode: copy\nto: {table: B}\nstrip: true\n"
         "provenance: x\n");
@@ -106,7 +99,7 @@ static void every_former_key_is_named_at_its_place(void **state)
     done(&r);
 }
 
-static void present_keys_and_other_kinds_are_left_alone(void **state)
+TEST(present_keys_and_other_kinds_are_left_alone)
 {
     static const char *const TEXTS[][2] = {
         {"copy", "on_conflict: replace\nfollow: true\nproperties: [a]"},
@@ -117,7 +110,6 @@ static void present_keys_and_other_kinds_are_left_alone(void **state)
         {"copy", "{}"},
     };
 
-    (void)state;
     for (size_t i = 0; i < COUNT(TEXTS); i++) {
         struct reading r;
 
@@ -128,11 +120,10 @@ static void present_keys_and_other_kinds_are_left_alone(void **state)
     }
 }
 
-static void a_list_of_destinations_is_refused_for_a_move(void **state)
+TEST(a_list_of_destinations_is_refused_for_a_move)
 {
     struct reading r;
 
-    (void)state;
     read_job(&r, "move", "to: [{table: A}, {table: B}]");
     assert_int_equal(r.problems.errors, 1);
     assert_non_null(strstr(r.problems.list[0].text, "one destination"));
@@ -143,12 +134,11 @@ static void a_list_of_destinations_is_refused_for_a_move(void **state)
     done(&r);
 }
 
-static void a_former_version_of_an_upgrade_is_taken_apart(void **state)
+TEST(a_former_version_of_an_upgrade_is_taken_apart)
 {
     const struct yaml_node *version;
     struct reading r;
 
-    (void)state;
     read_job(&r, "schema-upgrade", "version: {property: V, from: 1, to: 2}");
     assert_int_equal(r.problems.errors, 2);
     assert_non_null(strstr(r.problems.list[0].text, "absent: 1"));
@@ -163,7 +153,7 @@ static void a_former_version_of_an_upgrade_is_taken_apart(void **state)
     done(&r);
 }
 
-static void a_former_kind_is_named_with_the_present_one(void **state)
+TEST(a_former_kind_is_named_with_the_present_one)
 {
     static const struct {
         const char *text, *now, *part;
@@ -174,7 +164,6 @@ static void a_former_kind_is_named_with_the_present_one(void **state)
         {"kind: reindex", "copy", "same table"},
     };
 
-    (void)state;
     for (size_t i = 0; i < COUNT(CASES); i++) {
         struct reading r;
 
@@ -187,12 +176,11 @@ static void a_former_kind_is_named_with_the_present_one(void **state)
     }
 }
 
-static void a_present_or_an_unknown_kind_is_no_former_one(void **state)
+TEST(a_present_or_an_unknown_kind_is_no_former_one)
 {
     static const char *const TEXTS[] = {
         "kind: copy", "kind: [migrate]", "kind: migrat", "mode: move"};
 
-    (void)state;
     for (size_t i = 0; i < COUNT(TEXTS); i++) {
         struct reading r;
 
@@ -201,19 +189,4 @@ static void a_present_or_an_unknown_kind_is_no_former_one(void **state)
         assert_int_equal(r.problems.errors, 0);
         done(&r);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_former_key_is_named_with_what_replaces_it),
-        cmocka_unit_test(every_former_key_is_named_at_its_place),
-        cmocka_unit_test(present_keys_and_other_kinds_are_left_alone),
-        cmocka_unit_test(a_list_of_destinations_is_refused_for_a_move),
-        cmocka_unit_test(a_former_version_of_an_upgrade_is_taken_apart),
-        cmocka_unit_test(a_former_kind_is_named_with_the_present_one),
-        cmocka_unit_test(a_present_or_an_unknown_kind_is_no_former_one),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* How many requests lists of runs take, however many runs have ended. */
+#include "tests/support/test.h"
 #include "tests/support/workbench.h"
 
 #include <stdio.h>
@@ -39,6 +40,8 @@ static int end(void **state)
     test_free(f);
     return 0;
 }
+
+#define FIXTURE_TEST(name) TEST_WITH(name, begin, end, struct fixture *f)
 
 /* count more runs, old-00000 and on, that ended so long ago. */
 static void store_ended(struct fixture *f, unsigned count, int64_t ago_ticks)
@@ -128,9 +131,8 @@ static void assert_same_cost(struct cost one, struct cost other)
     assert_int_equal(one.runs, other.runs);
 }
 
-static void a_list_costs_no_more_for_runs_that_ended_before(void **state)
+FIXTURE_TEST(a_list_costs_no_more_for_runs_that_ended_before)
 {
-    struct fixture *f = *state;
     const struct runs_query queries[] = {
         query_of(f, 0, LIMIT),
         query_of(f, 0, 5),
@@ -152,9 +154,8 @@ static void a_list_costs_no_more_for_runs_that_ended_before(void **state)
 
 /* The index is read for the day: a page has 1,000 rows. Of the runs themselves
  * those that are shown are read, and no others. */
-static void a_list_costs_a_request_for_1000_runs_that_ended_today(void **state)
+FIXTURE_TEST(a_list_costs_a_request_for_1000_runs_that_ended_today)
 {
-    struct fixture *f = *state;
     const struct runs_query query = query_of(f, 0, LIMIT);
     struct cost few, many;
 
@@ -169,9 +170,8 @@ static void a_list_costs_a_request_for_1000_runs_that_ended_today(void **state)
     assert_int_equal(many.scans, few.scans + MANY / 1000);
 }
 
-static void an_id_or_its_beginning_costs_no_more_for_others(void **state)
+FIXTURE_TEST(an_id_or_its_beginning_costs_no_more_for_others)
 {
-    struct fixture *f = *state;
     const char *const ids[] = {"open", "ope", "old-00001", "old-0000"};
     enum { IDS = sizeof(ids) / sizeof(ids[0]) };
     struct cost few[IDS];
@@ -210,9 +210,8 @@ static struct cost cost_of_page(struct fixture *f)
     return cost;
 }
 
-static void the_dashboard_costs_no_more_for_runs_that_ended_before(void **state)
+FIXTURE_TEST(the_dashboard_costs_no_more_for_runs_that_ended_before)
 {
-    struct fixture *f = *state;
     struct cost few;
 
     store_open(f, "open");
@@ -221,18 +220,4 @@ static void the_dashboard_costs_no_more_for_runs_that_ended_before(void **state)
     assert_true(few.scans > 0 && few.gets > 0);
     store_ended(f, MANY, 3 * DAY);
     assert_same_cost(cost_of_page(f), few);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(a_list_costs_no_more_for_runs_that_ended_before),
-        TEST(a_list_costs_a_request_for_1000_runs_that_ended_today),
-        TEST(an_id_or_its_beginning_costs_no_more_for_others),
-        TEST(the_dashboard_costs_no_more_for_runs_that_ended_before),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

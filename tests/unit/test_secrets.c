@@ -5,17 +5,12 @@
  * piece: it makes each byte when it needs it.
  */
 #include <fcntl.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
+#include "tests/support/test.h"
 #include "worker/base/crypto.h"
 #include "worker/base/mem.h"
 #include "worker/cli/load.h"
@@ -60,6 +55,8 @@ static int tear_down(void **state)
     (void)unlink(FILE_NAME);
     return 0;
 }
+
+#define FIXTURE_TEST(name) TEST_WITH(name, set_up, tear_down, struct fixture *f)
 
 /* ---- the secret ---- */
 
@@ -214,11 +211,10 @@ static void skip_where_memory_is_not_ours(void)
 /* ---- tests ---- */
 
 /* Otherwise the other tests prove nothing. */
-static void the_search_finds_what_is_there(void **state)
+FIXTURE_TEST(the_search_finds_what_is_there)
 {
     char *text = mem_alloc(KEY_LETTERS);
 
-    (void)state;
     skip_where_memory_is_not_ours();
     for (size_t i = 0; i < KEY_LETTERS; i++)
         text[i] = letter(i);
@@ -228,57 +224,57 @@ static void the_search_finds_what_is_there(void **state)
     mem_free(text);
 }
 
-static void a_connection_string_of_a_file_is_not_kept(void **state)
+FIXTURE_TEST(a_connection_string_of_a_file_is_not_kept)
 {
     skip_where_memory_is_not_ours();
     write_file(FILE_NAME,
         "AccountName=acc;AccountKey=", ";EndpointSuffix=core.windows.net\n");
     write_file(CONFIGURATION, FROM_FILE(FILE_NAME), NULL);
-    load(*state);
+    load(f);
     assert_int_equal(copies_of_text(), 0);
     assert_true(copies_of_key() > 0); /* it signs requests */
-    unload(*state);
+    unload(f);
     assert_int_equal(copies_of_text(), 0);
     assert_int_equal(copies_of_key(), 0);
 }
 
-static void a_key_of_a_file_is_not_kept(void **state)
+FIXTURE_TEST(a_key_of_a_file_is_not_kept)
 {
     skip_where_memory_is_not_ours();
     write_file(FILE_NAME, "", "\n");
     write_file(CONFIGURATION,
         "stores: {cloud: {azure: {account: acc, key_file: " FILE_NAME "}}}\n",
         NULL);
-    load(*state);
+    load(f);
     assert_int_equal(copies_of_text(), 0);
-    unload(*state);
+    unload(f);
     assert_int_equal(copies_of_key(), 0);
 }
 
-static void a_signature_of_a_file_is_kept_once(void **state)
+FIXTURE_TEST(a_signature_of_a_file_is_kept_once)
 {
     skip_where_memory_is_not_ours();
     write_file(FILE_NAME, "sv=2019-02-02&ss=tq&sig=", "\n");
     write_file(CONFIGURATION,
         "stores: {cloud: {azure: {account: acc, sas_file: " FILE_NAME "}}}\n",
         NULL);
-    load(*state);
+    load(f);
     assert_int_equal(copies_of_text(), 1);
-    unload(*state);
+    unload(f);
     assert_int_equal(copies_of_text(), 0);
 }
 
 /* What names the store in the configuration itself lives as long as that. */
-static void a_secret_in_the_configuration_goes_with_it(void **state)
+FIXTURE_TEST(a_secret_in_the_configuration_goes_with_it)
 {
     skip_where_memory_is_not_ours();
     write_file(CONFIGURATION,
         "# A comment\nstores:\n  cloud:\n    azure:\n      connection_string: "
         "\"AccountName=acc;AccountKey=",
         ";EndpointSuffix=core.windows.net\"\n");
-    load(*state);
+    load(f);
     assert_true(copies_of_text() <= 3); /* the text, its node, the setting */
-    unload(*state);
+    unload(f);
     assert_int_equal(copies_of_text(), 0);
     assert_int_equal(copies_of_key(), 0);
 }
@@ -298,25 +294,24 @@ static void set_variable(void)
     assert_int_equal(putenv(variable), 0);
 }
 
-static void a_secret_of_the_environment_stays_there_alone(void **state)
+FIXTURE_TEST(a_secret_of_the_environment_stays_there_alone)
 {
     skip_where_memory_is_not_ours();
     set_variable();
     write_file(CONFIGURATION,
         "stores: {cloud: {azure: {connection_string: '${TEST_SECRET}'}}}\n",
         NULL);
-    load(*state);
+    load(f);
     assert_int_equal(copies_of_text(), 2);
-    unload(*state);
+    unload(f);
     assert_int_equal(copies_of_text(), 1);
     unsetenv("TEST_SECRET");
     crypto_wipe(variable, sizeof(variable));
 }
 
 /* A configuration that is refused is forgotten too. */
-static void a_secret_beside_a_mistake_is_not_kept(void **state)
+FIXTURE_TEST(a_secret_beside_a_mistake_is_not_kept)
 {
-    struct fixture *f = *state;
     struct err err;
 
     skip_where_memory_is_not_ours();
@@ -327,21 +322,4 @@ static void a_secret_beside_a_mistake_is_not_kept(void **state)
         load_read(CONFIGURATION, LOAD_SOME, &f->load, &f->problems, &err),
         TW_INVALID);
     assert_int_equal(copies_of_text(), 0);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(the_search_finds_what_is_there),
-        TEST(a_connection_string_of_a_file_is_not_kept),
-        TEST(a_key_of_a_file_is_not_kept),
-        TEST(a_signature_of_a_file_is_kept_once),
-        TEST(a_secret_in_the_configuration_goes_with_it),
-        TEST(a_secret_of_the_environment_stays_there_alone),
-        TEST(a_secret_beside_a_mistake_is_not_kept),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,21 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /* Numbers, times, UTF-8, names: the edges of each. */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "tests/support/test.h"
 #include "worker/base/text.h"
 
 #define WHOLE(text) ((struct slice){text, sizeof(text) - 1})
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
-static void whole_numbers_are_read_whole_or_not_at_all(void **state)
+TEST(whole_numbers_are_read_whole_or_not_at_all)
 {
     static const struct {
         struct slice text;
@@ -34,7 +29,6 @@ static void whole_numbers_are_read_whole_or_not_at_all(void **state)
         {NULL, 0}};
     int64_t value = 42;
 
-    (void)state;
     for (size_t i = 0; i < COUNT(bad); i++)
         assert_false(text_int64(bad[i], INT64_MIN, INT64_MAX, &value));
     assert_false(text_int64(slice_of("4"), 5, 7, &value));
@@ -48,7 +42,7 @@ static void whole_numbers_are_read_whole_or_not_at_all(void **state)
     assert_true(text_int64(slice_of("7"), 5, 7, &value));
 }
 
-static void doubles_are_finite_json_numbers(void **state)
+TEST(doubles_are_finite_json_numbers)
 {
     static const struct {
         const char *text;
@@ -68,7 +62,6 @@ static void doubles_are_finite_json_numbers(void **state)
         WHOLE("1e309"), WHOLE(" 1"), WHOLE("1 "), WHOLE("1,5"), WHOLE("1\0")};
     double value = 42;
 
-    (void)state;
     for (size_t i = 0; i < COUNT(bad); i++)
         assert_false(text_double(bad[i], &value));
     assert_true(value == 42.0);
@@ -80,11 +73,10 @@ static void doubles_are_finite_json_numbers(void **state)
 }
 
 /* All lengths around those that are copied in one way or in another. */
-static void long_doubles_are_read_to_their_last_digit(void **state)
+TEST(long_doubles_are_read_to_their_last_digit)
 {
     char text[302] = "1.";
 
-    (void)state;
     for (size_t len = 3; len < sizeof(text) - 1; len++) {
         double value = 0;
 
@@ -98,7 +90,7 @@ static void long_doubles_are_read_to_their_last_digit(void **state)
     }
 }
 
-static void durations_have_a_unit(void **state)
+TEST(durations_have_a_unit)
 {
     static const struct {
         const char *text;
@@ -111,7 +103,6 @@ static void durations_have_a_unit(void **state)
         "9223372036854775807s", "2562047788016h", "106751991168d"};
     int64_t ms = 42;
 
-    (void)state;
     for (size_t i = 0; i < COUNT(bad); i++)
         if (text_duration_ms(slice_of(bad[i]), &ms))
             fail_msg("%s", bad[i]);
@@ -122,7 +113,7 @@ static void durations_have_a_unit(void **state)
     }
 }
 
-static void sizes_are_bytes_or_binary_multiples(void **state)
+TEST(sizes_are_bytes_or_binary_multiples)
 {
     static const struct {
         const char *text;
@@ -133,7 +124,6 @@ static void sizes_are_bytes_or_binary_multiples(void **state)
         "1.5KiB", "8589934592GiB", "9223372036854775808"};
     int64_t bytes = 42;
 
-    (void)state;
     for (size_t i = 0; i < COUNT(bad); i++)
         assert_false(text_size_bytes(slice_of(bad[i]), &bytes));
     assert_true(bytes == 42);
@@ -159,11 +149,10 @@ static const struct {
     {"9999-12-31T23:59:59.9999999Z", TICKS_MAX},
 };
 
-static void times_and_ticks_are_the_same(void **state)
+TEST(times_and_ticks_are_the_same)
 {
     char text[TEXT_TIME_MAX];
 
-    (void)state;
     for (size_t i = 0; i < COUNT(moments); i++) {
         int64_t ticks = -1;
 
@@ -174,13 +163,12 @@ static void times_and_ticks_are_the_same(void **state)
     }
 }
 
-static void every_day_follows_the_day_before(void **state)
+TEST(every_day_follows_the_day_before)
 {
     const int64_t day_ticks = INT64_C(864000000000);
     struct text_date before = text_date_of(0);
     char text[TEXT_TIME_MAX];
 
-    (void)state;
     for (int64_t at = day_ticks; at <= TICKS_MAX; at += day_ticks) {
         struct text_date date = text_date_of(at);
         int64_t back;
@@ -206,7 +194,7 @@ static void every_day_follows_the_day_before(void **state)
     assert_int_equal(before.year, 9999);
 }
 
-static void fractions_and_offsets_are_read(void **state)
+TEST(fractions_and_offsets_are_read)
 {
     static const struct {
         const char *text;
@@ -222,14 +210,13 @@ static void fractions_and_offsets_are_read(void **state)
     };
     int64_t ticks;
 
-    (void)state;
     for (size_t i = 0; i < COUNT(good); i++) {
         assert_true(text_ticks(slice_of(good[i].text), &ticks));
         assert_true(ticks - INT64_C(638396640000000000) == good[i].after_2024);
     }
 }
 
-static void what_is_no_time_is_refused(void **state)
+TEST(what_is_no_time_is_refused)
 {
     static const char *const bad[] = {"", "2024-01-01", "2024-01-01T00:00:00",
         "2024-01-01T00:00Z", "2024-01-01 00:00:00Z", "2024-01-01t00:00:00Z",
@@ -247,21 +234,19 @@ static void what_is_no_time_is_refused(void **state)
         "9999-12-31T23:59:59-00:01"};
     int64_t ticks = 42;
 
-    (void)state;
     for (size_t i = 0; i < COUNT(bad); i++)
         if (text_ticks(slice_of(bad[i]), &ticks))
             fail_msg("%s", bad[i]);
     assert_true(ticks == 42);
 }
 
-static void minus_zero_is_no_part_of_a_time(void **state)
+TEST(minus_zero_is_no_part_of_a_time)
 {
     static const char *const bad[] = {"2024-01-01T-0:00:00Z",
         "2024-01-01T00:-0:00Z", "2024-01-01T00:00:-0Z",
         "2024-01-01T00:00:00+-0:00", "2024-01-01T00:00:00+00:-0"};
     int64_t ticks;
 
-    (void)state;
     for (size_t i = 0; i < COUNT(bad); i++)
         if (text_ticks(slice_of(bad[i]), &ticks))
             fail_msg("%s", bad[i]);
@@ -269,7 +254,7 @@ static void minus_zero_is_no_part_of_a_time(void **state)
         slice_of("Mon, 01 Jan 2024 -0:00:00 GMT"), &ticks));
 }
 
-static void http_dates_are_written_and_read(void **state)
+TEST(http_dates_are_written_and_read)
 {
     static const struct {
         const char *text, *moment;
@@ -289,7 +274,6 @@ static void http_dates_are_written_and_read(void **state)
     char text[TEXT_TIME_MAX];
     int64_t ticks, parsed;
 
-    (void)state;
     for (size_t i = 0; i < COUNT(dates); i++) {
         assert_true(text_ticks(slice_of(dates[i].moment), &ticks));
         assert_string_equal(text_http_date(ticks, text), dates[i].text);
@@ -303,14 +287,13 @@ static void http_dates_are_written_and_read(void **state)
 }
 
 /* Every character of a time counts. */
-static void a_time_with_any_other_character_is_none(void **state)
+TEST(a_time_with_any_other_character_is_none)
 {
     static const char *const times[] = {"2024-01-01T00:00:00Z",
         "2024-01-01T00:00:00+01:00", "Mon, 01 Jan 2024 00:00:00 GMT"};
     char text[TEXT_TIME_MAX];
     int64_t ticks;
 
-    (void)state;
     for (size_t i = 0; i < COUNT(times); i++) {
         for (size_t at = 0; at < strlen(times[i]); at++) {
             strcpy(text, times[i]);
@@ -324,11 +307,10 @@ static void a_time_with_any_other_character_is_none(void **state)
     }
 }
 
-static void broken_utf8_decodes_to_a_replacement(void **state)
+TEST(broken_utf8_decodes_to_a_replacement)
 {
     size_t len = 0;
 
-    (void)state;
     assert_int_equal(text_decode(slice_of("\xff\xc3"), &len), 0xfffd);
     assert_int_equal(len, 1);
     assert_int_equal(text_decode(slice_of(""), &len), 0xfffd);
@@ -336,7 +318,7 @@ static void broken_utf8_decodes_to_a_replacement(void **state)
     assert_int_equal(len, 4);
 }
 
-static void utf8_is_well_formed_or_refused(void **state)
+TEST(utf8_is_well_formed_or_refused)
 {
     static const struct slice good[] = {WHOLE(""), WHOLE("a\0b"), WHOLE("\x7f"),
         WHOLE("\xc2\x80"), WHOLE("\xdf\xbf"), WHOLE("\xe0\xa0\x80"),
@@ -351,16 +333,14 @@ static void utf8_is_well_formed_or_refused(void **state)
         WHOLE("\xf5\x80\x80\x80"), WHOLE("\xff"), WHOLE("\xfe"),
         WHOLE("twelve bytes\xe9 and more"), WHOLE("seven..\xe9")};
 
-    (void)state;
     for (size_t i = 0; i < COUNT(good); i++)
         assert_true(text_is_utf8(good[i]));
     for (size_t i = 0; i < COUNT(bad); i++)
         assert_false(text_is_utf8(bad[i]));
 }
 
-static void two_bytes_are_two_characters_or_one(void **state)
+TEST(two_bytes_are_two_characters_or_one)
 {
-    (void)state;
     for (int i = 0; i < 0x10000; i++) {
         unsigned char first = (unsigned char)(i >> 8);
         unsigned char second = (unsigned char)i;
@@ -377,11 +357,10 @@ static void two_bytes_are_two_characters_or_one(void **state)
     }
 }
 
-static void every_code_point_is_encoded_and_decoded(void **state)
+TEST(every_code_point_is_encoded_and_decoded)
 {
     struct buf buf;
 
-    (void)state;
     buf_init(&buf, 4);
     for (uint32_t c = 0; c <= 0x10ffff; c += c < 0x1000 ? 1 : 37) {
         size_t len;
@@ -400,7 +379,7 @@ static void every_code_point_is_encoded_and_decoded(void **state)
     assert_int_equal(text_utf16_units(WHOLE("a\xc3\xa9\xf0\x9f\x98\x80")), 4);
 }
 
-static void keys_compare_as_utf16_units(void **state)
+TEST(keys_compare_as_utf16_units)
 {
     /* In ascending order. */
     static const struct slice keys[] = {WHOLE(""), WHOLE("\0"), WHOLE("!"),
@@ -413,7 +392,6 @@ static void keys_compare_as_utf16_units(void **state)
         WHOLE("\xee\x80\x80") /* U+E000 */, WHOLE("\xef\xbf\xbd") /* U+FFFD */,
         WHOLE("\xef\xbf\xbd!"), WHOLE("\xef\xbf\xbf")};
 
-    (void)state;
     for (size_t a = 0; a < COUNT(keys); a++)
         for (size_t b = 0; b < COUNT(keys); b++) {
             int order = text_utf16_compare(keys[a], keys[b]);
@@ -424,12 +402,11 @@ static void keys_compare_as_utf16_units(void **state)
         }
 }
 
-static void percent_encoding_goes_both_ways(void **state)
+TEST(percent_encoding_goes_both_ways)
 {
     struct slice text = WHOLE("aZ09-._~ /?#%+&='\0\xc3\xa9");
     struct buf to, back;
 
-    (void)state;
     buf_init(&to, 1000);
     buf_init(&back, 1000);
     text_percent_encode(&to, text);
@@ -444,12 +421,11 @@ static void percent_encoding_goes_both_ways(void **state)
     buf_done(&back);
 }
 
-static void broken_percent_encoding_adds_nothing(void **state)
+TEST(broken_percent_encoding_adds_nothing)
 {
     static const char *const bad[] = {"a%", "a%2", "a%2g", "a%%20", "%zz"};
     struct buf to;
 
-    (void)state;
     buf_init(&to, 100);
     buf_add_text(&to, "x");
     for (size_t i = 0; i < COUNT(bad); i++)
@@ -468,9 +444,8 @@ static void assert_quoted(struct slice text, const char *wanted)
     buf_done(&to);
 }
 
-static void quoted_texts_hide_nothing(void **state)
+TEST(quoted_texts_hide_nothing)
 {
-    (void)state;
     assert_quoted(WHOLE(""), "''");
     assert_quoted(WHOLE("Caf\xc3\xa9 \xf0\x9f\x98\x80"),
         "'Caf\xc3\xa9 \xf0\x9f\x98\x80'");
@@ -487,11 +462,10 @@ static void quoted_texts_hide_nothing(void **state)
         WHOLE("\xe2\x81\xaa|\xef\xbc\x80"), "'\xe2\x81\xaa|\xef\xbc\x80'");
 }
 
-static void quoted_texts_are_cut_between_characters(void **state)
+TEST(quoted_texts_are_cut_between_characters)
 {
     char text[200], wanted[200];
 
-    (void)state;
     memset(text, 'a', sizeof(text));
     memset(wanted, 0, sizeof(wanted));
     wanted[0] = '\'';
@@ -505,7 +479,7 @@ static void quoted_texts_are_cut_between_characters(void **state)
     assert_quoted((struct slice){text, 150}, wanted);
 }
 
-static void the_nearest_name_is_offered(void **state)
+TEST(the_nearest_name_is_offered)
 {
     static const char *const names[] = {
         "partition_key", "row_key", "table", "filter", "on"};
@@ -526,7 +500,6 @@ static void the_nearest_name_is_offered(void **state)
     };
     char longest[500];
 
-    (void)state;
     for (size_t i = 0; i < COUNT(words); i++) {
         const char *near =
             text_nearest(slice_of(words[i].word), names, COUNT(names));
@@ -546,19 +519,18 @@ static void the_nearest_name_is_offered(void **state)
         text_nearest(slice_of("ab"), (const char *const[]){"x", "y"}, 2));
 }
 
-static void bytes_are_two_hex_digits_each(void **state)
+TEST(bytes_are_two_hex_digits_each)
 {
     static const unsigned char bytes[] = {0x00, 0x0f, 0x9a, 0xff};
     char text[2 * sizeof(bytes) + 1];
 
-    (void)state;
     text_hex(text, bytes, sizeof(bytes));
     assert_string_equal(text, "000f9aff");
     text_hex(text, bytes, 0);
     assert_string_equal(text, "");
 }
 
-static void guids_have_their_hyphens_and_no_braces(void **state)
+TEST(guids_have_their_hyphens_and_no_braces)
 {
     static const struct slice bad[] = {WHOLE(""),
         WHOLE("00112233445566778899aabbccddeeff"),
@@ -568,20 +540,18 @@ static void guids_have_their_hyphens_and_no_braces(void **state)
         WHOLE("001122334-455-6677-8899-aabbccddeeff"),
         WHOLE("00112233-4455-6677-8899-aabbccddeef\0")};
 
-    (void)state;
     for (size_t i = 0; i < COUNT(bad); i++)
         assert_false(text_is_guid(bad[i]));
     assert_true(text_is_guid(slice_of("00112233-4455-6677-8899-aabbCCddEEFF")));
 }
 
-static void run_ids_are_no_paths(void **state)
+TEST(run_ids_are_no_paths)
 {
     static const struct slice bad[] = {WHOLE(""), WHOLE("."), WHOLE(".."),
         WHOLE(".a"), WHOLE("a/b"), WHOLE("a\\b"), WHOLE("a b"), WHOLE("a\0"),
         WHOLE("\xc3\xa9"), WHOLE("a%b"), WHOLE("!a")};
     char longest[129];
 
-    (void)state;
     for (size_t i = 0; i < COUNT(bad); i++)
         assert_false(text_is_run_id(bad[i]));
     assert_true(text_is_run_id(slice_of("a")));
@@ -591,11 +561,10 @@ static void run_ids_are_no_paths(void **state)
     assert_false(text_is_run_id((struct slice){longest, 129}));
 }
 
-static void random_ids_have_their_form_and_differ(void **state)
+TEST(random_ids_have_their_form_and_differ)
 {
     char a[33], b[33], uuid[37];
 
-    (void)state;
     text_random_id(a);
     text_random_id(b);
     assert_int_equal(strlen(a), 32);
@@ -614,12 +583,11 @@ static void random_ids_have_their_form_and_differ(void **state)
     }
 }
 
-static void a_text_is_cut_between_characters(void **state)
+TEST(a_text_is_cut_between_characters)
 {
     /* One character of each length: 1, 2, 3 and 4 bytes. */
     static const char text[] = "a\xd0\x96\xe2\x82\xac\xf0\x9f\x98\x80z";
 
-    (void)state;
     for (size_t max = 0; max <= sizeof(text); max++) {
         struct slice cut = text_cut(slice_of(text), max);
 
@@ -632,49 +600,12 @@ static void a_text_is_cut_between_characters(void **state)
         text_cut(slice_of("\x80\x80\x80\x80\x80\x80\x80\x80"), 6).len, 3);
 }
 
-static void bytes_that_are_no_text_are_replaced(void **state)
+TEST(bytes_that_are_no_text_are_replaced)
 {
     struct buf to;
 
-    (void)state;
     buf_init(&to, 100);
     text_repair(&to, slice_of("a\xd0z\xff\xd0\x96"));
     assert_string_equal(buf_text(&to), "a\xef\xbf\xbdz\xef\xbf\xbd\xd0\x96");
     buf_done(&to);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_text_is_cut_between_characters),
-        cmocka_unit_test(bytes_that_are_no_text_are_replaced),
-        cmocka_unit_test(whole_numbers_are_read_whole_or_not_at_all),
-        cmocka_unit_test(doubles_are_finite_json_numbers),
-        cmocka_unit_test(long_doubles_are_read_to_their_last_digit),
-        cmocka_unit_test(durations_have_a_unit),
-        cmocka_unit_test(sizes_are_bytes_or_binary_multiples),
-        cmocka_unit_test(times_and_ticks_are_the_same),
-        cmocka_unit_test(every_day_follows_the_day_before),
-        cmocka_unit_test(fractions_and_offsets_are_read),
-        cmocka_unit_test(what_is_no_time_is_refused),
-        cmocka_unit_test(minus_zero_is_no_part_of_a_time),
-        cmocka_unit_test(http_dates_are_written_and_read),
-        cmocka_unit_test(utf8_is_well_formed_or_refused),
-        cmocka_unit_test(two_bytes_are_two_characters_or_one),
-        cmocka_unit_test(every_code_point_is_encoded_and_decoded),
-        cmocka_unit_test(keys_compare_as_utf16_units),
-        cmocka_unit_test(percent_encoding_goes_both_ways),
-        cmocka_unit_test(broken_percent_encoding_adds_nothing),
-        cmocka_unit_test(quoted_texts_hide_nothing),
-        cmocka_unit_test(quoted_texts_are_cut_between_characters),
-        cmocka_unit_test(the_nearest_name_is_offered),
-        cmocka_unit_test(bytes_are_two_hex_digits_each),
-        cmocka_unit_test(guids_have_their_hyphens_and_no_braces),
-        cmocka_unit_test(run_ids_are_no_paths),
-        cmocka_unit_test(random_ids_have_their_form_and_differ),
-        cmocka_unit_test(a_time_with_any_other_character_is_none),
-        cmocka_unit_test(broken_utf8_decodes_to_a_replacement),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }
