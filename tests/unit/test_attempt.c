@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* One attempt: what it claims, and what each end writes and where. */
+#include "tests/support/test.h"
 #include "tests/support/workbench.h"
 
 #include <limits.h>
@@ -49,30 +50,22 @@ static struct attempt_result attempt(struct workbench *bench)
     return attempt_id(bench, "r1", true);
 }
 
-static void read_run(struct workbench *bench, struct ledger_run *ret)
+static struct ledger_run *read_run(struct workbench *bench)
 {
-    ledger_run_init(ret);
-    assert_true(workbench_run(bench, JOB, "r1", ret));
+    return workbench_stored(bench, JOB, "r1");
 }
 
 /* ---- scripts ---- */
 
-static enum run_end works(struct workbench *bench, struct run *run,
-    unsigned attempt_number, struct err *err)
+BENCH_SCRIPT(works)
 {
-    (void)bench;
-    (void)attempt_number;
-    (void)err;
     assert_true(slice_is(run->args.values[0], "Football"));
     atomic_fetch_add(&run->counts.deleted, 7);
     return RUN_SUCCEEDED;
 }
 
-static enum run_end fails(struct workbench *bench, struct run *run,
-    unsigned attempt_number, struct err *err)
+BENCH_SCRIPT(fails)
 {
-    (void)bench;
-    (void)attempt_number;
     run->callbacks->failed(
         run, &(struct run_failure){"Blogs", slice_of("p"), slice_of("r"), NULL,
                  "cannot be converted"});
@@ -80,48 +73,33 @@ static enum run_end fails(struct workbench *bench, struct run *run,
     return RUN_FAILED;
 }
 
-static enum run_end stumbles(struct workbench *bench, struct run *run,
-    unsigned attempt_number, struct err *err)
+BENCH_SCRIPT(stumbles)
 {
-    (void)bench;
-    (void)run;
     (void)err_fail(err, TW_INVALID, "stumble %u", attempt_number);
     return RUN_TRY_AGAIN;
 }
 
-static enum run_end stumbles_ahead(struct workbench *bench, struct run *run,
-    unsigned attempt_number, struct err *err)
+BENCH_SCRIPT(stumbles_ahead)
 {
     run->callbacks->save(run, slice_of("{\"at\":1}"), true);
     return stumbles(bench, run, attempt_number, err);
 }
 
-static enum run_end waits(struct workbench *bench, struct run *run,
-    unsigned attempt_number, struct err *err)
+BENCH_SCRIPT(waits)
 {
-    (void)bench;
-    (void)attempt_number;
-    (void)err;
     run->callbacks->save(run, slice_of("{\"look\":1}"), true);
     run->resumes_ticks = platform_wall_ticks() + 3600 * TICKS_PER_S;
     return RUN_WAITING;
 }
 
-static enum run_end meets_outage(struct workbench *bench, struct run *run,
-    unsigned attempt_number, struct err *err)
+BENCH_SCRIPT(meets_outage)
 {
-    (void)bench;
-    (void)run;
-    (void)attempt_number;
     (void)err_fail(err, TW_BUSY, "503 from the tables");
     return RUN_OUTAGE;
 }
 
-static enum run_end is_stopped(struct workbench *bench, struct run *run,
-    unsigned attempt_number, struct err *err)
+BENCH_SCRIPT(is_stopped)
 {
-    (void)attempt_number;
-    (void)err;
     assert_false(run_stopping(run));
     platform_lock(&bench->lock);
     bench->stop = true;
@@ -133,8 +111,7 @@ static enum run_end is_stopped(struct workbench *bench, struct run *run,
 
 /* Texts of all lengths around where they are cut, of characters of 2 and of 4
  * bytes, and one that is not UTF-8 at all. */
-static enum run_end fails_in_other_scripts(struct workbench *bench,
-    struct run *run, unsigned attempt_number, struct err *err)
+BENCH_SCRIPT(fails_in_other_scripts)
 {
     static const char *const letters[] = {
         "\xd0\x96", "\xf0\x9f\x98\x80", "\xd0"};
@@ -142,7 +119,6 @@ static enum run_end fails_in_other_scripts(struct workbench *bench,
     unsigned pad = attempt_number % 4;
     const char *letter = letters[attempt_number / 4 % 3];
 
-    (void)bench;
     memset(why, 'x', pad);
     for (at += pad; at + 5 < why + sizeof(why); at += strlen(letter))
         memcpy(at, letter, strlen(letter) + 1);
@@ -155,11 +131,9 @@ static enum run_end fails_in_other_scripts(struct workbench *bench,
 /* ---- ends ---- */
 
 /* Loss 8: half a character in one row, and no command could read the ledger. */
-static void a_failure_in_any_script_leaves_a_ledger_that_can_be_read(
-    void **state)
+BENCH_TEST(a_failure_in_any_script_leaves_a_ledger_that_can_be_read)
 {
-    struct workbench *bench = *state;
-    struct ledger_run run;
+    struct ledger_run *run;
 
     bench->script = fails_in_other_scripts;
     for (unsigned i = 0; i < 12; i++) {
@@ -167,19 +141,16 @@ static void a_failure_in_any_script_leaves_a_ledger_that_can_be_read(
 
         (void)snprintf(id, sizeof(id), "r%u", i);
         assert_int_equal(attempt_id(bench, id, false).end, ATTEMPT_DEFERRED);
-        ledger_run_init(&run);
-        assert_true(workbench_run(bench, JOB, id, &run));
-        assert_true(text_is_utf8(run.error));
-        assert_true(text_is_utf8(run.failed_entities));
-        assert_true(run.error.len > 500);
-        ledger_run_done(&run);
+        run = workbench_stored(bench, JOB, id);
+        assert_true(text_is_utf8(run->error));
+        assert_true(text_is_utf8(run->failed_entities));
+        assert_true(run->error.len > 500);
     }
 }
 
-static void success_is_in_the_ledger_and_then_the_message_goes(void **state)
+BENCH_TEST(success_is_in_the_ledger_and_then_the_message_goes)
 {
-    struct workbench *bench = *state;
-    struct ledger_run run;
+    struct ledger_run *run;
     struct attempt_result result;
 
     bench->script = works;
@@ -188,25 +159,22 @@ static void success_is_in_the_ledger_and_then_the_message_goes(void **state)
     assert_int_equal(result.end, ATTEMPT_RUN_ENDED);
     assert_int_equal(result.state, LEDGER_SUCCEEDED);
     assert_false(result.already);
-    read_run(bench, &run);
-    assert_int_equal(run.state, LEDGER_SUCCEEDED);
-    assert_true(run.deleted == 7);
-    assert_int_equal(run.epoch, 1);
-    assert_int_equal(run.attempt, 1);
-    assert_int_equal(run.owner.len, 0);
-    assert_true(slice_is(run.queue, BENCH_QUEUE));
-    assert_true(slice_is(run.kind, "scripted"));
-    assert_true(run.finished_ticks >= run.started_ticks);
-    assert_true(run.transactions >= 3);
+    run = read_run(bench);
+    assert_int_equal(run->state, LEDGER_SUCCEEDED);
+    assert_true(run->deleted == 7);
+    assert_int_equal(run->epoch, 1);
+    assert_int_equal(run->attempt, 1);
+    assert_int_equal(run->owner.len, 0);
+    assert_true(slice_is(run->queue, BENCH_QUEUE));
+    assert_true(slice_is(run->kind, "scripted"));
+    assert_true(run->finished_ticks >= run->started_ticks);
+    assert_true(run->transactions >= 3);
     assert_int_equal(workbench_listed(bench, JOB, LEDGER_INDEX_OPEN), 0);
     assert_int_equal(workbench_count(bench, BENCH_QUEUE), 0);
-    ledger_run_done(&run);
 }
 
-static void a_clean_attempt_makes_at_most_six_ledger_requests(void **state)
+BENCH_TEST(a_clean_attempt_makes_at_most_six_ledger_requests)
 {
-    struct workbench *bench = *state;
-
     bench->script = works;
     workbench_put(bench, BENCH_QUEUE, "wake-up");
     (void)attempt(bench);
@@ -216,9 +184,8 @@ static void a_clean_attempt_makes_at_most_six_ledger_requests(void **state)
                 6);
 }
 
-static void a_repeated_wake_up_of_an_ended_run_is_deleted(void **state)
+BENCH_TEST(a_repeated_wake_up_of_an_ended_run_is_deleted)
 {
-    struct workbench *bench = *state;
     struct attempt_result result;
 
     bench->script = works;
@@ -232,10 +199,9 @@ static void a_repeated_wake_up_of_an_ended_run_is_deleted(void **state)
     assert_int_equal(workbench_count(bench, BENCH_QUEUE), 0);
 }
 
-static void a_failed_run_leaves_a_copy_and_the_reason(void **state)
+BENCH_TEST(a_failed_run_leaves_a_copy_and_the_reason)
 {
-    struct workbench *bench = *state;
-    struct ledger_run run;
+    struct ledger_run *run;
     struct messages copy;
     struct attempt_result result;
 
@@ -244,52 +210,40 @@ static void a_failed_run_leaves_a_copy_and_the_reason(void **state)
     result = attempt(bench);
     assert_int_equal(result.end, ATTEMPT_RUN_ENDED);
     assert_int_equal(result.state, LEDGER_FAILED);
-    read_run(bench, &run);
-    assert_int_equal(run.state, LEDGER_FAILED);
-    assert_non_null(strstr(run.error.at, "there is more than refuse_above"));
-    assert_non_null(strstr(run.error.at, "Blogs 'p' / 'r': cannot be conv"));
+    run = read_run(bench);
+    assert_int_equal(run->state, LEDGER_FAILED);
+    assert_non_null(strstr(run->error.at, "there is more than refuse_above"));
+    assert_non_null(strstr(run->error.at, "Blogs 'p' / 'r': cannot be conv"));
     assert_int_equal(workbench_listed(bench, JOB, LEDGER_INDEX_OPEN), 0);
     assert_int_equal(workbench_count(bench, BENCH_QUEUE), 0);
     messages_init(&copy);
     (void)workbench_take(bench, BENCH_QUEUE "-poison", &copy);
     assert_true(slice_is(copy.list[0].text, "the body"));
-    assert_true(slice_equal(copy.list[0].id, run.poison_id));
-    assert_true(run.poison_receipt.len > 0);
+    assert_true(slice_equal(copy.list[0].id, run->poison_id));
+    assert_true(run->poison_receipt.len > 0);
     messages_done(&copy);
-    ledger_run_done(&run);
-}
-
-static enum bench_fault no_puts(
-    struct workbench *bench, enum bench_call call, unsigned n)
-{
-    (void)n;
-    (void)bench;
-    return call == BENCH_PUT ? BENCH_FORBID : BENCH_PASS;
 }
 
 static void expect_held_for_its_copy(struct workbench *bench)
 {
     struct attempt_result result = attempt(bench);
-    struct ledger_run run;
+    struct ledger_run *run;
 
     assert_int_equal(result.end, ATTEMPT_DEFERRED);
     assert_true(result.for_cause);
-    read_run(bench, &run);
-    assert_true(ledger_is_held(&run));
-    assert_true(slice_is(run.waits_for, LEDGER_WAITS_FOR_STORE));
-    assert_true(slice_begins(
-        run.error, slice_of("the run has failed, and its message cannot be put "
-                            "into the poison queue: ")));
+    run = read_run(bench);
+    assert_true(ledger_is_held(run));
+    assert_true(slice_is(run->waits_for, LEDGER_WAITS_FOR_STORE));
+    assert_true(slice_begins(run->error,
+        slice_of("the run has failed, and its message cannot be put "
+                 "into the poison queue: ")));
     assert_int_equal(bench->attempts, 1);
-    ledger_run_done(&run);
 }
 
-static void without_a_copy_nothing_is_poisoned(void **state)
+BENCH_TEST(without_a_copy_nothing_is_poisoned)
 {
-    struct workbench *bench = *state;
-
     bench->script = fails;
-    bench->fault = no_puts;
+    workbench_meets(bench, BENCH_PUT, 1, UINT_MAX, BENCH_FORBID);
     workbench_put(bench, BENCH_QUEUE, "the body");
     expect_held_for_its_copy(bench);
     assert_int_equal(workbench_count(bench, BENCH_QUEUE), 1);
@@ -306,17 +260,13 @@ static bool is_silent(const struct workbench *bench, enum bench_call call)
                                    call == BENCH_RENEW || call == BENCH_DELETE);
 }
 
-static enum bench_fault silent_queues(
-    struct workbench *bench, enum bench_call call, unsigned n)
+BENCH_FAULT(silent_queues)
 {
-    (void)n;
     return is_silent(bench, call) ? BENCH_LOSE_ANSWER : BENCH_PASS;
 }
 
-static void wait_for_silent_queues(
-    struct workbench *bench, enum bench_call call, unsigned n)
+BENCH_BETWEEN(wait_for_silent_queues)
 {
-    (void)n;
     if (is_silent(bench, call))
         virtual_sleep(7500);
 }
@@ -343,37 +293,33 @@ static int64_t copies_after_silence(struct workbench *bench, const char *body)
 }
 
 /* Each lease brought one more copy, and did the work again. */
-static void a_silent_queue_service_repeats_neither_work_nor_copy(void **state)
+VIRTUAL_BENCH_TEST(a_silent_queue_service_repeats_neither_work_nor_copy)
 {
-    struct workbench *bench = *state;
     struct messages copy;
-    struct ledger_run run;
+    struct ledger_run *run;
 
     assert_int_equal(copies_after_silence(bench, OWN_BODY), 1);
     messages_init(&copy);
     (void)workbench_take(bench, BENCH_QUEUE "-poison", &copy);
     assert_true(slice_is(copy.list[0].text, OWN_BODY));
-    read_run(bench, &run);
-    assert_true(slice_equal(copy.list[0].id, run.poison_id));
-    assert_int_equal(run.poison_receipt.len, 0);
-    assert_int_equal(run.ending.len, 0);
-    assert_non_null(strstr(run.error.at, "there is more than refuse_above"));
-    assert_non_null(strstr(run.error.at, "Blogs 'p' / 'r': cannot be conv"));
-    ledger_run_done(&run);
+    run = read_run(bench);
+    assert_true(slice_equal(copy.list[0].id, run->poison_id));
+    assert_int_equal(run->poison_receipt.len, 0);
+    assert_int_equal(run->ending.len, 0);
+    assert_non_null(strstr(run->error.at, "there is more than refuse_above"));
+    assert_non_null(strstr(run->error.at, "Blogs 'p' / 'r': cannot be conv"));
     messages_done(&copy);
 }
 
 /* It may be another's: one more copy, once the service answers again. */
-static void a_copy_that_names_no_run_is_put_once_more(void **state)
+VIRTUAL_BENCH_TEST(a_copy_that_names_no_run_is_put_once_more)
 {
-    assert_int_equal(copies_after_silence(*state, "Football"), 2);
+    assert_int_equal(copies_after_silence(bench, "Football"), 2);
 }
 
 /* Killed between the copy and the end: the same as a ledger that is away. */
-static void a_copy_without_an_end_is_not_put_again(void **state)
+VIRTUAL_BENCH_TEST(a_copy_without_an_end_is_not_put_again)
 {
-    struct workbench *bench = *state;
-
     bench->script = fails;
     workbench_put(bench, BENCH_QUEUE, OWN_BODY);
     workbench_meets(bench, BENCH_BATCH, 3, UINT_MAX, BENCH_FAIL);
@@ -388,10 +334,8 @@ static void a_copy_without_an_end_is_not_put_again(void **state)
 }
 
 /* Found without its message: the copy has another body, and is the run's. */
-static void an_orphan_finds_the_copy_of_its_message(void **state)
+VIRTUAL_BENCH_TEST(an_orphan_finds_the_copy_of_its_message)
 {
-    struct workbench *bench = *state;
-
     bench->script = fails;
     workbench_put(bench, BENCH_QUEUE, OWN_BODY);
     workbench_meets(bench, BENCH_BATCH, 3, UINT_MAX, BENCH_FAIL);
@@ -403,10 +347,8 @@ static void an_orphan_finds_the_copy_of_its_message(void **state)
     assert_int_equal(workbench_count(bench, BENCH_QUEUE "-poison"), 1);
 }
 
-static void without_a_reason_in_the_ledger_there_is_no_copy(void **state)
+VIRTUAL_BENCH_TEST(without_a_reason_in_the_ledger_there_is_no_copy)
 {
-    struct workbench *bench = *state;
-
     bench->script = fails;
     workbench_put(bench, BENCH_QUEUE, "the body");
     workbench_meets(bench, BENCH_BATCH, 2, UINT_MAX, BENCH_FAIL);
@@ -415,10 +357,8 @@ static void without_a_reason_in_the_ledger_there_is_no_copy(void **state)
     assert_int_equal(workbench_count(bench, BENCH_QUEUE), 1);
 }
 
-static void a_reason_that_is_refused_by_chance_is_stored(void **state)
+VIRTUAL_BENCH_TEST(a_reason_that_is_refused_by_chance_is_stored)
 {
-    struct workbench *bench = *state;
-
     bench->script = fails;
     workbench_put(bench, BENCH_QUEUE, "the body");
     workbench_meets(bench, BENCH_BATCH, 2, 3, BENCH_THROTTLE);
@@ -426,23 +366,18 @@ static void a_reason_that_is_refused_by_chance_is_stored(void **state)
     assert_int_equal(workbench_count(bench, BENCH_QUEUE "-poison"), 1);
 }
 
-static enum run_end fails_lease_lost(struct workbench *bench, struct run *run,
-    unsigned attempt_number, struct err *err)
+BENCH_SCRIPT(fails_lease_lost)
 {
-    struct ledger_run stored;
+    struct ledger_run *stored = read_run(bench);
 
-    read_run(bench, &stored);
-    stored.epoch++;
-    stored.owner = slice_of("another");
-    assert_int_equal(workbench_store_run(bench, &stored), TW_OK);
-    ledger_run_done(&stored);
+    stored->epoch++;
+    stored->owner = slice_of("another");
+    assert_int_equal(workbench_store_run(bench, stored), TW_OK);
     return fails(bench, run, attempt_number, err);
 }
 
-static void who_is_overtaken_puts_no_copy(void **state)
+VIRTUAL_BENCH_TEST(who_is_overtaken_puts_no_copy)
 {
-    struct workbench *bench = *state;
-
     bench->script = fails_lease_lost;
     workbench_put(bench, BENCH_QUEUE, "the body");
     assert_int_equal(attempt(bench).end, ATTEMPT_LEASE_LOST);
@@ -453,28 +388,22 @@ static void who_is_overtaken_puts_no_copy(void **state)
 static void leave_ending(
     struct workbench *bench, const char *id, const char *ending)
 {
-    struct ledger_run run;
+    struct ledger_run *run = workbench_football(bench, id);
 
-    ledger_run_init(&run);
-    run.job = slice_of(JOB);
-    run.id = slice_of(id);
-    run.args = slice_of("{\"channel\":\"Football\"}");
-    run.queue = slice_of(BENCH_QUEUE);
-    run.epoch = 2;
-    run.definition = slice_of("another");
-    run.ending = slice_of(ending);
-    assert_int_equal(workbench_store_run(bench, &run), TW_OK);
-    ledger_run_done(&run);
+    run->queue = slice_of(BENCH_QUEUE);
+    run->epoch = 2;
+    run->definition = slice_of("another");
+    run->ending = slice_of(ending);
+    assert_int_equal(workbench_store_run(bench, run), TW_OK);
 }
 
 /* Of an attempt before the last one, which did not know it; or nonsense. */
-static void an_ending_of_another_attempt_means_nothing(void **state)
+VIRTUAL_BENCH_TEST(an_ending_of_another_attempt_means_nothing)
 {
     static const char *const endings[] = {"1 failed no", "3 failed no", "2",
         "2 failed", "x failed no", "2 queued no", "2 succeeded no",
         "2 nothing no", " failed no"};
-    struct workbench *bench = *state;
-    struct ledger_run run;
+    struct ledger_run *run;
 
     bench->script = works;
     for (unsigned i = 0; i < sizeof(endings) / sizeof(endings[0]); i++) {
@@ -484,37 +413,31 @@ static void an_ending_of_another_attempt_means_nothing(void **state)
         leave_ending(bench, id, endings[i]);
         assert_int_equal(attempt_id(bench, id, false).state, LEDGER_SUCCEEDED);
         assert_int_equal(bench->attempts, i + 1);
-        ledger_run_init(&run);
-        assert_true(workbench_run(bench, JOB, id, &run));
-        assert_int_equal(run.ending.len, 0);
-        ledger_run_done(&run);
+        run = workbench_stored(bench, JOB, id);
+        assert_int_equal(run->ending.len, 0);
     }
 }
 
 /* Its definition has changed meanwhile: it has failed under the old one. */
-static void a_run_that_ends_waits_for_no_definition(void **state)
+VIRTUAL_BENCH_TEST(a_run_that_ends_waits_for_no_definition)
 {
-    struct workbench *bench = *state;
-    struct ledger_run run;
+    struct ledger_run *run;
 
     bench->kind.table_job = true;
     leave_ending(bench, "r1", "2 poisoned it was so");
     assert_int_equal(attempt_id(bench, "r1", false).end, ATTEMPT_RUN_ENDED);
     assert_int_equal(bench->attempts, 0);
-    read_run(bench, &run);
-    assert_int_equal(run.state, LEDGER_POISONED);
-    assert_true(slice_is(run.error, "it was so"));
-    assert_true(slice_is(run.definition, "another"));
-    ledger_run_done(&run);
+    run = read_run(bench);
+    assert_int_equal(run->state, LEDGER_POISONED);
+    assert_true(slice_is(run->error, "it was so"));
+    assert_true(slice_is(run->definition, "another"));
     assert_int_equal(workbench_count(bench, BENCH_QUEUE "-poison"), 1);
 }
 
 /* The message is the wake-up message of a run that the ledger still calls open.
  */
-static void while_the_end_is_not_stored_the_message_stays(void **state)
+BENCH_TEST(while_the_end_is_not_stored_the_message_stays)
 {
-    struct workbench *bench = *state;
-
     bench->script = works;
     workbench_put(bench, BENCH_QUEUE, "wake-up");
     workbench_meets(bench, BENCH_BATCH, 2, UINT_MAX, BENCH_REFUSE);
@@ -523,10 +446,9 @@ static void while_the_end_is_not_stored_the_message_stays(void **state)
     assert_int_equal(workbench_count(bench, BENCH_QUEUE), 1);
 }
 
-static void failures_without_progress_end_in_poison(void **state)
+BENCH_TEST(failures_without_progress_end_in_poison)
 {
-    struct workbench *bench = *state;
-    struct ledger_run run;
+    struct ledger_run *run;
     struct attempt_result result;
 
     bench->script = stumbles;
@@ -534,13 +456,12 @@ static void failures_without_progress_end_in_poison(void **state)
     result = attempt(bench);
     assert_int_equal(result.end, ATTEMPT_DEFERRED);
     assert_false(result.held);
-    read_run(bench, &run);
-    assert_int_equal(run.state, LEDGER_WAITING);
-    assert_int_equal(run.failures, 1);
-    assert_non_null(strstr(run.error.at, "stumble 1"));
-    assert_true(run.resumes_ticks > run.updated_ticks);
+    run = read_run(bench);
+    assert_int_equal(run->state, LEDGER_WAITING);
+    assert_int_equal(run->failures, 1);
+    assert_non_null(strstr(run->error.at, "stumble 1"));
+    assert_true(run->resumes_ticks > run->updated_ticks);
     assert_int_equal(workbench_count(bench, BENCH_QUEUE), 1);
-    ledger_run_done(&run);
     while ((result = attempt_id(bench, "r1", false)).end == ATTEMPT_DEFERRED)
         assert_int_equal(bench->attempts, 1); /* not its time yet */
     assert_int_equal(result.state, LEDGER_POISONED);
@@ -548,25 +469,22 @@ static void failures_without_progress_end_in_poison(void **state)
     assert_int_equal(workbench_count(bench, BENCH_QUEUE "-poison"), 1);
 }
 
-static void progress_starts_the_count_again(void **state)
+BENCH_TEST(progress_starts_the_count_again)
 {
-    struct workbench *bench = *state;
-    struct ledger_run run;
+    struct ledger_run *run;
 
     bench->script = stumbles_ahead;
     bench->setup.max_attempts = 1;
     workbench_put(bench, BENCH_QUEUE, "wake-up");
     assert_int_equal(attempt(bench).end, ATTEMPT_DEFERRED);
-    read_run(bench, &run);
-    assert_int_equal(run.failures, 0);
-    assert_int_equal(run.state, LEDGER_WAITING);
-    assert_true(slice_is(run.checkpoint, "{\"at\":1}"));
-    ledger_run_done(&run);
+    run = read_run(bench);
+    assert_int_equal(run->failures, 0);
+    assert_int_equal(run->state, LEDGER_WAITING);
+    assert_true(slice_is(run->checkpoint, "{\"at\":1}"));
 }
 
-static void pauses_double_from_a_second(void **state)
+TEST(pauses_double_from_a_second)
 {
-    (void)state;
     assert_int_equal(attempt_retry_ms(0), 1000);
     assert_int_equal(attempt_retry_ms(1), 1000);
     assert_int_equal(attempt_retry_ms(2), 2000);
@@ -574,10 +492,9 @@ static void pauses_double_from_a_second(void **state)
     assert_int_equal(attempt_retry_ms(1000), 3600000);
 }
 
-static void waiting_frees_the_run_and_hides_the_message(void **state)
+BENCH_TEST(waiting_frees_the_run_and_hides_the_message)
 {
-    struct workbench *bench = *state;
-    struct ledger_run run;
+    struct ledger_run *run;
     struct attempt_result result;
 
     bench->script = waits;
@@ -585,14 +502,13 @@ static void waiting_frees_the_run_and_hides_the_message(void **state)
     result = attempt(bench);
     assert_int_equal(result.end, ATTEMPT_DEFERRED);
     assert_true(result.until_ms > platform_boot_ms() + 3500 * 1000);
-    read_run(bench, &run);
-    assert_int_equal(run.state, LEDGER_WAITING);
-    assert_int_equal(run.owner.len, 0);
-    assert_int_equal(run.silent, 0);
-    assert_true(slice_is(run.checkpoint, "{\"look\":1}"));
+    run = read_run(bench);
+    assert_int_equal(run->state, LEDGER_WAITING);
+    assert_int_equal(run->owner.len, 0);
+    assert_int_equal(run->silent, 0);
+    assert_true(slice_is(run->checkpoint, "{\"look\":1}"));
     assert_int_equal(workbench_listed(bench, JOB, LEDGER_INDEX_OPEN), 1);
     assert_int_equal(workbench_count(bench, BENCH_QUEUE), 1);
-    ledger_run_done(&run);
     /* Who comes too early leaves it alone. */
     result = attempt_id(bench, "r1", false);
     assert_int_equal(result.end, ATTEMPT_DEFERRED);
@@ -600,9 +516,8 @@ static void waiting_frees_the_run_and_hides_the_message(void **state)
 }
 
 /* What may have passed already is tried again soon. */
-static void a_fault_that_may_have_passed_does_not_hold_a_run(void **state)
+BENCH_TEST(a_fault_that_may_have_passed_does_not_hold_a_run)
 {
-    struct workbench *bench = *state;
     struct attempt_result result;
 
     bench->script = meets_outage;
@@ -618,19 +533,16 @@ static void a_fault_that_may_have_passed_does_not_hold_a_run(void **state)
 /* As large as the service takes it, before it has ended. */
 static void fill_run(struct workbench *bench)
 {
-    struct ledger_run run;
+    struct ledger_run *run = read_run(bench);
 
-    read_run(bench, &run);
-    run.state = LEDGER_QUEUED;
-    run.finished_ticks = 0;
-    workbench_fill_run(bench, &run);
-    ledger_run_done(&run);
+    run->state = LEDGER_QUEUED;
+    run->finished_ticks = 0;
+    workbench_fill_run(bench, run);
 }
 
 /* It is done again some time, and no other run waits for that. */
-static void a_run_whose_end_cannot_be_stored_is_no_outage(void **state)
+VIRTUAL_BENCH_TEST(a_run_whose_end_cannot_be_stored_is_no_outage)
 {
-    struct workbench *bench = *state;
     struct attempt_result result;
 
     bench->script = works;
@@ -646,20 +558,17 @@ static void a_run_whose_end_cannot_be_stored_is_no_outage(void **state)
 }
 
 /* It is cancelled while its store refuses each request. */
-static enum run_end asks_a_busy_store(struct workbench *bench, struct run *run,
-    unsigned attempt_number, struct err *err)
+BENCH_SCRIPT(asks_a_busy_store)
 {
-    struct ledger_run before;
+    struct ledger_run *before;
     struct page page;
     enum tw_err outcome;
     bool asked;
 
-    (void)attempt_number;
-    ledger_run_init(&before);
+    before = workbench_new_run(bench);
     assert_int_equal(control_cancel(bench->wrapped.inner, slice_of(JOB),
-                         slice_of("r1"), &before, &asked, err),
+                         slice_of("r1"), before, &asked, err),
         TW_OK);
-    ledger_run_done(&before);
     workbench_meets(bench, BENCH_SCAN, 1, 200, BENCH_THROTTLE);
     page_init(&page);
     outcome = call_scan(run->request_pool, bench->store,
@@ -670,9 +579,8 @@ static enum run_end asks_a_busy_store(struct workbench *bench, struct run *run,
 
 /* Within ten seconds, however long the service is busy; but a move ends its
  * load (rule M8). */
-static void a_run_on_a_busy_store_is_soon_cancelled(void **state)
+VIRTUAL_BENCH_TEST(a_run_on_a_busy_store_is_soon_cancelled)
 {
-    struct workbench *bench = *state;
     int64_t begun_ms = platform_boot_ms();
 
     bench->script = asks_a_busy_store;
@@ -681,9 +589,8 @@ static void a_run_on_a_busy_store_is_soon_cancelled(void **state)
     assert_in_range(platform_boot_ms() - begun_ms, 0, 10000);
 }
 
-static void a_move_on_a_busy_store_ends_its_load_first(void **state)
+VIRTUAL_BENCH_TEST(a_move_on_a_busy_store_ends_its_load_first)
 {
-    struct workbench *bench = *state;
     int64_t begun_ms = platform_boot_ms();
 
     bench->kind.ends_load = true;
@@ -715,35 +622,30 @@ static void lose_another_store(struct workbench *bench)
 }
 
 /* A person must act, and then it goes on: nothing has failed. */
-static void refused_credentials_hold_a_run(void **state)
+BENCH_TEST(refused_credentials_hold_a_run)
 {
     static struct store locked = {
         .name = "locked", .breakers = {{.refused = true}}};
-    struct workbench *bench = *state;
-    struct ledger_run run;
+    struct ledger_run *run;
 
     use_another_store(bench, &locked);
     bench->script = meets_outage;
     workbench_put(bench, BENCH_QUEUE, "wake-up");
     assert_true(attempt(bench).for_cause);
-    read_run(bench, &run);
-    assert_true(ledger_is_held(&run));
-    assert_true(slice_is(run.waits_for, LEDGER_WAITS_FOR_STORE));
-    ledger_run_done(&run);
+    run = read_run(bench);
+    assert_true(ledger_is_held(run));
+    assert_true(slice_is(run->waits_for, LEDGER_WAITS_FOR_STORE));
 }
 
-static enum run_end works_for_100_s(struct workbench *bench, struct run *run,
-    unsigned attempt_number, struct err *err)
+BENCH_SCRIPT(works_for_100_s)
 {
     virtual_sleep(100000);
     return works(bench, run, attempt_number, err);
 }
 
 /* Not as long as the work took that followed. */
-static void how_long_a_run_was_held_is_said(void **state)
+VIRTUAL_BENCH_TEST(how_long_a_run_was_held_is_said)
 {
-    struct workbench *bench = *state;
-
     lose_another_store(bench);
     bench->script = meets_outage;
     workbench_put(bench, BENCH_QUEUE, "wake-up");
@@ -756,10 +658,9 @@ static void how_long_a_run_was_held_is_said(void **state)
         workbench_log_end("continued, after it was held for 10 s"), 1);
 }
 
-static void an_outage_is_no_failure(void **state)
+BENCH_TEST(an_outage_is_no_failure)
 {
-    struct workbench *bench = *state;
-    struct ledger_run run;
+    struct ledger_run *run;
     struct attempt_result result;
 
     lose_another_store(bench);
@@ -769,14 +670,13 @@ static void an_outage_is_no_failure(void **state)
     assert_int_equal(result.end, ATTEMPT_DEFERRED);
     assert_true(result.for_cause);
     assert_string_equal(result.err.text, "503 from the tables");
-    read_run(bench, &run);
-    assert_true(ledger_is_held(&run));
-    assert_true(slice_is(run.waits_for, LEDGER_WAITS_FOR_STORE));
-    assert_true(slice_is(run.error, "503 from the tables"));
-    assert_int_equal(run.failures, 0);
-    assert_int_equal(run.owner.len, 0);
+    run = read_run(bench);
+    assert_true(ledger_is_held(run));
+    assert_true(slice_is(run->waits_for, LEDGER_WAITS_FOR_STORE));
+    assert_true(slice_is(run->error, "503 from the tables"));
+    assert_int_equal(run->failures, 0);
+    assert_int_equal(run->owner.len, 0);
     assert_int_equal(workbench_count(bench, BENCH_QUEUE), 1);
-    ledger_run_done(&run);
 }
 
 /* ---- a store that is silent ---- */
@@ -813,10 +713,8 @@ static enum tw_err read_with_err(
 }
 
 /* A copy whose source responds. */
-static enum run_end needs_another_store(struct workbench *bench,
-    struct run *run, unsigned attempt_number, struct err *err)
+BENCH_SCRIPT(needs_another_store)
 {
-    (void)attempt_number;
     assert_int_equal(read_with_err(run, bench->store, err), TW_OK);
     return read_with_err(run, bench->stores.stores[1], err) == TW_NOT_FOUND
                ? RUN_SUCCEEDED
@@ -825,13 +723,12 @@ static enum run_end needs_another_store(struct workbench *bench,
 
 /* The first attempt's request takes its whole time, the second attempt's is
  * refused at once; the ledger says why, and since when. */
-static void a_run_on_a_silent_store_is_held(void **state)
+VIRTUAL_BENCH_TEST(a_run_on_a_silent_store_is_held)
 {
     struct store silent = {.ops = &silent_ops,
         .name = "silent",
         .capabilities = {.late_writes = true}};
-    struct workbench *bench = *state;
-    struct ledger_run run;
+    struct ledger_run *run;
     int64_t began_ms, since_ticks;
 
     bench->wrapped.store.capabilities.late_writes = true;
@@ -841,33 +738,30 @@ static void a_run_on_a_silent_store_is_held(void **state)
     workbench_put(bench, BENCH_QUEUE, "wake-up");
     assert_true(attempt(bench).for_cause);
     assert_int_equal(silent_asked, 1);
-    read_run(bench, &run);
-    assert_true(ledger_is_held(&run));
-    assert_true(slice_is(run.waits_for, LEDGER_WAITS_FOR_STORE));
-    assert_true(slice_is(run.error, "no answer came in time"));
-    assert_int_equal(run.failures, 0);
-    since_ticks = run.waits_since_ticks;
-    ledger_run_done(&run);
+    run = read_run(bench);
+    assert_true(ledger_is_held(run));
+    assert_true(slice_is(run->waits_for, LEDGER_WAITS_FOR_STORE));
+    assert_true(slice_is(run->error, "no answer came in time"));
+    assert_int_equal(run->failures, 0);
+    since_ticks = run->waits_since_ticks;
     virtual_sleep(6000);
     began_ms = platform_boot_ms();
     assert_true(attempt_id(bench, "r1", false).for_cause);
     assert_int_equal(silent_asked, 1);
     assert_in_range(platform_boot_ms() - began_ms, 0, 1000);
-    read_run(bench, &run);
-    assert_true(slice_is(run.waits_for, LEDGER_WAITS_FOR_STORE));
-    assert_true(slice_is(run.error, "store 'silent' does not respond: a "
-                                    "request had no response for 15 s"));
-    assert_true(run.waits_since_ticks == since_ticks);
-    ledger_run_done(&run);
+    run = read_run(bench);
+    assert_true(slice_is(run->waits_for, LEDGER_WAITS_FOR_STORE));
+    assert_true(slice_is(run->error, "store 'silent' does not respond: a "
+                                     "request had no response for 15 s"));
+    assert_true(run->waits_since_ticks == since_ticks);
 }
 
 /* A person waits for `run`, and it occupies no slot. */
-static void run_itself_gives_nothing_up(void **state)
+VIRTUAL_BENCH_TEST(run_itself_gives_nothing_up)
 {
     struct store silent = {.ops = &silent_ops,
         .name = "silent",
         .capabilities = {.late_writes = true}};
-    struct workbench *bench = *state;
     struct lease_request wish = workbench_wish(bench, "r1");
     struct attempt_result result;
 
@@ -880,19 +774,17 @@ static void run_itself_gives_nothing_up(void **state)
     assert_int_equal(silent_asked, 0);
 }
 
-static enum run_end archive_is_full(struct workbench *bench, struct run *run,
-    unsigned attempt_number, struct err *err)
+BENCH_SCRIPT(archive_is_full)
 {
     run->archive_full = true;
     return meets_outage(bench, run, attempt_number, err);
 }
 
 /* 5 s, 10 s, ... 5 min, by how long the same cause has lasted. */
-static void a_held_run_is_looked_at_ever_more_rarely(void **state)
+VIRTUAL_BENCH_TEST(a_held_run_is_looked_at_ever_more_rarely)
 {
     static const int64_t WAITS_S[] = {5, 5, 10, 20, 40, 80, 160, 300, 300};
-    struct workbench *bench = *state;
-    struct ledger_run run;
+    struct ledger_run *run;
     int64_t since = 0;
 
     lose_another_store(bench);
@@ -905,36 +797,32 @@ static void a_held_run_is_looked_at_ever_more_rarely(void **state)
         assert_int_equal(result.end, ATTEMPT_DEFERRED);
         assert_in_range(
             wait_ms, WAITS_S[i] * 1000 - 1, WAITS_S[i] * 1000 + 1500);
-        read_run(bench, &run);
-        assert_true(i == 0 || run.waits_since_ticks == since);
-        since = run.waits_since_ticks;
-        ledger_run_done(&run);
+        run = read_run(bench);
+        assert_true(i == 0 || run->waits_since_ticks == since);
+        since = run->waits_since_ticks;
         virtual_sleep(wait_ms + 10);
     }
     /* Another cause begins anew. */
     bench->script = archive_is_full;
     assert_int_equal(attempt_id(bench, "r1", false).end, ATTEMPT_DEFERRED);
-    read_run(bench, &run);
-    assert_true(slice_is(run.waits_for, LEDGER_WAITS_FOR_ARCHIVE));
-    assert_true(run.waits_since_ticks > since);
-    ledger_run_done(&run);
+    run = read_run(bench);
+    assert_true(slice_is(run->waits_for, LEDGER_WAITS_FOR_ARCHIVE));
+    assert_true(run->waits_since_ticks > since);
 }
 
-static void stopped_in_order_everything_is_back_at_once(void **state)
+BENCH_TEST(stopped_in_order_everything_is_back_at_once)
 {
-    struct workbench *bench = *state;
-    struct ledger_run run;
+    struct ledger_run *run;
     struct messages again;
 
     bench->script = is_stopped;
     workbench_put(bench, BENCH_QUEUE, "wake-up");
     assert_int_equal(attempt(bench).end, ATTEMPT_STOPPED);
-    read_run(bench, &run);
-    assert_int_equal(run.state, LEDGER_QUEUED);
-    assert_int_equal(run.owner.len, 0);
-    assert_true(slice_is(run.checkpoint, "{\"at\":9}"));
-    assert_true(run.lease_until_ticks <= platform_wall_ticks() + TICKS_PER_MS);
-    ledger_run_done(&run);
+    run = read_run(bench);
+    assert_int_equal(run->state, LEDGER_QUEUED);
+    assert_int_equal(run->owner.len, 0);
+    assert_true(slice_is(run->checkpoint, "{\"at\":9}"));
+    assert_true(run->lease_until_ticks <= platform_wall_ticks() + TICKS_PER_MS);
     messages_init(&again);
     (void)workbench_take(bench, BENCH_QUEUE, &again);
     messages_done(&again);
@@ -942,50 +830,31 @@ static void stopped_in_order_everything_is_back_at_once(void **state)
 
 /* ---- claims ---- */
 
-static enum bench_fault loses_first_batch(
-    struct workbench *bench, enum bench_call call, unsigned n)
+BENCH_TEST(a_claim_whose_answer_was_lost_is_recognised)
 {
-    (void)bench;
-    return call == BENCH_BATCH && n == 1 ? BENCH_LOSE_ANSWER : BENCH_PASS;
-}
-
-static void a_claim_whose_answer_was_lost_is_recognised(void **state)
-{
-    struct workbench *bench = *state;
-    struct ledger_run run;
+    struct ledger_run *run;
 
     bench->script = works;
-    bench->fault = loses_first_batch;
+    workbench_meets(bench, BENCH_BATCH, 1, 1, BENCH_LOSE_ANSWER);
     assert_int_equal(attempt_id(bench, "r1", false).end, ATTEMPT_RUN_ENDED);
-    read_run(bench, &run);
-    assert_int_equal(run.state, LEDGER_SUCCEEDED);
-    assert_int_equal(run.epoch, 1);
+    run = read_run(bench);
+    assert_int_equal(run->state, LEDGER_SUCCEEDED);
+    assert_int_equal(run->epoch, 1);
     assert_int_equal(workbench_listed(bench, JOB, LEDGER_INDEX_OPEN), 0);
-    ledger_run_done(&run);
 }
 
-static enum bench_fault loses_second_batch(
-    struct workbench *bench, enum bench_call call, unsigned n)
+BENCH_TEST(an_end_whose_answer_was_lost_is_recognised)
 {
-    (void)bench;
-    return call == BENCH_BATCH && n == 2 ? BENCH_LOSE_ANSWER : BENCH_PASS;
-}
-
-static void an_end_whose_answer_was_lost_is_recognised(void **state)
-{
-    struct workbench *bench = *state;
-
     bench->script = works;
-    bench->fault = loses_second_batch;
+    workbench_meets(bench, BENCH_BATCH, 2, 2, BENCH_LOSE_ANSWER);
     workbench_put(bench, BENCH_QUEUE, "wake-up");
     assert_int_equal(attempt(bench).end, ATTEMPT_RUN_ENDED);
     assert_int_equal(bench->ledger_writes, 2);
     assert_int_equal(workbench_count(bench, BENCH_QUEUE), 0);
 }
 
-static void an_id_with_other_arguments_is_refused(void **state)
+BENCH_TEST(an_id_with_other_arguments_is_refused)
 {
-    struct workbench *bench = *state;
     struct lease_request wish = workbench_wish(bench, "r1");
     struct attempt_result result;
 
@@ -999,9 +868,8 @@ static void an_id_with_other_arguments_is_refused(void **state)
     assert_int_equal(bench->attempts, 1);
 }
 
-static void what_must_exist_is_not_begun(void **state)
+BENCH_TEST(what_must_exist_is_not_begun)
 {
-    struct workbench *bench = *state;
     struct lease_request wish = workbench_wish(bench, "r1");
     struct attempt_result result;
 
@@ -1015,30 +883,24 @@ static void what_must_exist_is_not_begun(void **state)
 static void leave_run(struct workbench *bench, const char *owner,
     int64_t lease_until_ticks, int32_t silent, const char *definition)
 {
-    struct ledger_run run;
+    struct ledger_run *run = workbench_football(bench, "r1");
 
-    ledger_run_init(&run);
-    run.job = slice_of(JOB);
-    run.id = slice_of("r1");
-    run.state = LEDGER_RUNNING;
-    run.args = slice_of("{\"channel\":\"Football\"}");
-    run.owner = slice_of(owner);
-    run.epoch = 4;
-    run.attempt = 4;
-    run.silent = silent;
-    run.deleted = 100;
-    run.lease_until_ticks = lease_until_ticks;
-    run.checkpoint = slice_of("{\"old\":1}");
-    run.definition = slice_of(definition);
-    run.phase = slice_of("parent");
-    assert_int_equal(workbench_store_run(bench, &run), TW_OK);
-    ledger_run_done(&run);
+    run->state = LEDGER_RUNNING;
+    run->owner = slice_of(owner);
+    run->epoch = 4;
+    run->attempt = 4;
+    run->silent = silent;
+    run->deleted = 100;
+    run->lease_until_ticks = lease_until_ticks;
+    run->checkpoint = slice_of("{\"old\":1}");
+    run->definition = slice_of(definition);
+    run->phase = slice_of("parent");
+    assert_int_equal(workbench_store_run(bench, run), TW_OK);
 }
 
-static void another_owner_s_lease_is_respected(void **state)
+BENCH_TEST(another_owner_s_lease_is_respected)
 {
-    struct workbench *bench = *state;
-    struct ledger_run run;
+    struct ledger_run *run;
     struct attempt_result result;
 
     leave_run(bench, "somebody", platform_wall_ticks() + 60 * TICKS_PER_S, 1,
@@ -1049,55 +911,44 @@ static void another_owner_s_lease_is_respected(void **state)
     assert_true(result.held);
     assert_int_equal(bench->attempts, 0);
     assert_int_equal(bench->ledger_writes, 0);
-    read_run(bench, &run);
-    assert_int_equal(run.epoch, 4);
+    run = read_run(bench);
+    assert_int_equal(run->epoch, 4);
     assert_int_equal(workbench_count(bench, BENCH_QUEUE), 1);
-    ledger_run_done(&run);
 }
 
 /* A run of a second, which has two messages, is not waited for until its lease
  * is over. */
-static void a_second_message_comes_back_as_soon_as_the_run_has_lasted(
-    void **state)
+VIRTUAL_BENCH_TEST(a_second_message_comes_back_as_soon_as_the_run_has_lasted)
 {
     static const struct {
         int64_t lasted_s, back_s;
     } CASES[] = {{0, 2}, {1, 2}, {7, 7}, {3000, 60}};
-    struct workbench *bench = *state;
 
     for (size_t i = 0; i < sizeof(CASES) / sizeof(CASES[0]); i++) {
         int64_t now_ticks = platform_wall_ticks(),
                 before_ms = platform_boot_ms();
-        struct ledger_run run;
+        struct ledger_run *run;
         struct attempt_result result;
         char id[8];
 
         (void)snprintf(id, sizeof(id), "d%zu", i);
-        ledger_run_init(&run);
-        run.job = slice_of(JOB);
-        run.id = slice_of(id);
-        run.state = LEDGER_RUNNING;
-        run.args = slice_of("{\"channel\":\"Football\"}");
-        run.owner = slice_of("somebody");
-        run.started_ticks = now_ticks - CASES[i].lasted_s * TICKS_PER_S;
-        run.lease_until_ticks = now_ticks + 60 * TICKS_PER_S;
-        assert_int_equal(workbench_store_run(bench, &run), TW_OK);
+        run = workbench_football(bench, id);
+        run->state = LEDGER_RUNNING;
+        run->owner = slice_of("somebody");
+        run->started_ticks = now_ticks - CASES[i].lasted_s * TICKS_PER_S;
+        run->lease_until_ticks = now_ticks + 60 * TICKS_PER_S;
+        assert_int_equal(workbench_store_run(bench, run), TW_OK);
         workbench_put(bench, BENCH_QUEUE, "wake-up");
         result = attempt_id(bench, id, true);
         assert_int_equal(result.end, ATTEMPT_DEFERRED);
         assert_true(result.held);
         assert_in_range(result.until_ms - before_ms,
             CASES[i].back_s * 1000 - 1000, CASES[i].back_s * 1000 + 1500);
-        ledger_run_done(&run);
     }
 }
 
-static enum run_end previous_owner_crashed(struct workbench *bench,
-    struct run *run, unsigned attempt_number, struct err *err)
+BENCH_SCRIPT(previous_owner_crashed)
 {
-    (void)bench;
-    (void)attempt_number;
-    (void)err;
     assert_true(run->previous_owner_crashed);
     assert_int_equal(run->epoch, 5);
     assert_true(slice_is(run->checkpoint, "{\"old\":1}"));
@@ -1106,10 +957,8 @@ static enum run_end previous_owner_crashed(struct workbench *bench,
     return RUN_SUCCEEDED;
 }
 
-static void a_lease_that_is_over_is_taken_over(void **state)
+BENCH_TEST(a_lease_that_is_over_is_taken_over)
 {
-    struct workbench *bench = *state;
-
     leave_run(bench, "somebody", platform_wall_ticks() - TICKS_PER_S, 1,
         bench->job.hash);
     bench->script = previous_owner_crashed;
@@ -1117,9 +966,8 @@ static void a_lease_that_is_over_is_taken_over(void **state)
     assert_int_equal(bench->attempts, 1);
 }
 
-static void silent_attempts_are_spaced(void **state)
+BENCH_TEST(silent_attempts_are_spaced)
 {
-    struct workbench *bench = *state;
     struct attempt_result result;
 
     leave_run(bench, "somebody", platform_wall_ticks() - TICKS_PER_S, 2,
@@ -1130,22 +978,16 @@ static void silent_attempts_are_spaced(void **state)
     assert_true(result.until_ms > platform_boot_ms() + 9 * 60000);
 }
 
-static enum run_end starts_over(struct workbench *bench, struct run *run,
-    unsigned attempt_number, struct err *err)
+BENCH_SCRIPT(starts_over)
 {
-    (void)bench;
-    (void)attempt_number;
-    (void)err;
     assert_int_equal(run->checkpoint.len, 0);
     assert_true(slice_is(run->phase, "parent"));
     assert_true(atomic_load(&run->counts.deleted) == 100);
     return RUN_SUCCEEDED;
 }
 
-static void a_checkpoint_of_another_definition_is_not_used(void **state)
+BENCH_TEST(a_checkpoint_of_another_definition_is_not_used)
 {
-    struct workbench *bench = *state;
-
     leave_run(bench, "", 0, 0, "ffffffffffffffff");
     bench->script = starts_over;
     assert_int_equal(attempt_id(bench, "r1", false).end, ATTEMPT_RUN_ENDED);
@@ -1154,10 +996,8 @@ static void a_checkpoint_of_another_definition_is_not_used(void **state)
 
 /* Later attempts find it held: the consumer's line once a minute has the cause.
  */
-static void a_run_held_for_its_definition_is_named_in_the_log_once(void **state)
+BENCH_TEST(a_run_held_for_its_definition_is_named_in_the_log_once)
 {
-    struct workbench *bench = *state;
-
     bench->kind.table_job = true;
     leave_run(bench, "", 0, 0, "ffffffffffffffff");
     workbench_log_begin();
@@ -1170,20 +1010,11 @@ static void a_run_held_for_its_definition_is_named_in_the_log_once(void **state)
     assert_int_equal(bench->attempts, 0);
 }
 
-static enum bench_fault down_for_gets(
-    struct workbench *bench, enum bench_call call, unsigned n)
+BENCH_TEST(a_claim_in_an_outage_touches_nothing)
 {
-    (void)bench;
-    (void)n;
-    return call == BENCH_GET ? BENCH_FAIL : BENCH_PASS;
-}
-
-static void a_claim_in_an_outage_touches_nothing(void **state)
-{
-    struct workbench *bench = *state;
     struct attempt_result result;
 
-    bench->fault = down_for_gets;
+    workbench_meets(bench, BENCH_GET, 1, UINT_MAX, BENCH_FAIL);
     workbench_put(bench, BENCH_QUEUE, "wake-up");
     result = attempt(bench);
     assert_int_equal(result.end, ATTEMPT_OUTAGE);
@@ -1192,9 +1023,8 @@ static void a_claim_in_an_outage_touches_nothing(void **state)
     assert_int_equal(workbench_count(bench, BENCH_QUEUE), 1);
 }
 
-static void a_ledger_that_is_gone_comes_back(void **state)
+BENCH_TEST(a_ledger_that_is_gone_comes_back)
 {
-    struct workbench *bench = *state;
     struct store *inner = bench->wrapped.inner;
     struct err err;
 
@@ -1207,9 +1037,8 @@ static void a_ledger_that_is_gone_comes_back(void **state)
     assert_string_equal(workbench_state(bench, JOB, "r1"), "succeeded");
 }
 
-static void two_claims_at_once_end_in_one_attempt(void **state)
+BENCH_TEST(two_claims_at_once_end_in_one_attempt)
 {
-    struct workbench *bench = *state;
     struct lease_request wish = workbench_wish(bench, "r1");
     struct lease first, second;
     enum tw_err outcome;
@@ -1235,22 +1064,18 @@ static void two_claims_at_once_end_in_one_attempt(void **state)
 static void rewrite(struct workbench *bench, enum ledger_state run_state,
     const char *owner, int32_t epoch_more)
 {
-    struct ledger_run run;
+    struct ledger_run *run = read_run(bench);
 
-    read_run(bench, &run);
-    run.state = run_state;
-    run.owner = ledger_text(&run, slice_of(owner));
-    run.epoch += epoch_more;
-    assert_int_equal(workbench_store_run(bench, &run), TW_OK);
-    ledger_run_done(&run);
+    run->state = run_state;
+    run->owner = ledger_text(run, slice_of(owner));
+    run->epoch += epoch_more;
+    assert_int_equal(workbench_store_run(bench, run), TW_OK);
 }
 
 static enum run_end wanted_end; /* of the two below */
 
-static enum run_end is_beaten(struct workbench *bench, struct run *run,
-    unsigned attempt_number, struct err *err)
+BENCH_SCRIPT(is_beaten)
 {
-    (void)attempt_number;
     (void)err_fail(err, TW_INVALID, "what the kind says");
     run->resumes_ticks = platform_wall_ticks() + 3600 * TICKS_PER_S;
     rewrite(bench, LEDGER_RUNNING, "somebody", 1);
@@ -1258,12 +1083,11 @@ static enum run_end is_beaten(struct workbench *bench, struct run *run,
 }
 
 /* However an attempt ends: once beaten it touches neither run nor message. */
-static void an_attempt_that_was_beaten_touches_nothing(void **state)
+VIRTUAL_BENCH_TEST(an_attempt_that_was_beaten_touches_nothing)
 {
     static const enum run_end ENDS[] = {RUN_SUCCEEDED, RUN_WAITING, RUN_FAILED,
         RUN_TRY_AGAIN, RUN_OUTAGE, RUN_STOPPED, RUN_LEASE_LOST};
-    struct workbench *bench = *state;
-    struct ledger_run run;
+    struct ledger_run *run;
 
     bench->script = is_beaten;
     for (size_t i = 0; i < sizeof(ENDS) / sizeof(ENDS[0]); i++) {
@@ -1274,29 +1098,24 @@ static void an_attempt_that_was_beaten_touches_nothing(void **state)
         result = attempt(bench);
         assert_int_equal(result.end, ATTEMPT_LEASE_LOST);
         assert_false(result.lease_expired);
-        read_run(bench, &run);
-        assert_int_equal(run.state, LEDGER_RUNNING);
-        assert_true(slice_is(run.owner, "somebody"));
-        ledger_run_done(&run);
+        run = read_run(bench);
+        assert_int_equal(run->state, LEDGER_RUNNING);
+        assert_true(slice_is(run->owner, "somebody"));
         assert_int_equal(workbench_count(bench, BENCH_QUEUE), i + 1);
         virtual_sleep(180000);
         rewrite(bench, LEDGER_QUEUED, "", 0);
     }
 }
 
-static enum run_end is_cancelled(struct workbench *bench, struct run *run,
-    unsigned attempt_number, struct err *err)
+BENCH_SCRIPT(is_cancelled)
 {
-    (void)attempt_number;
-    (void)err;
     run->resumes_ticks = platform_wall_ticks() + 3600 * TICKS_PER_S;
     rewrite(bench, LEDGER_CANCELLED, "", 0);
     return wanted_end;
 }
 
-static void a_cancelled_run_stays_so_and_its_message_goes(void **state)
+VIRTUAL_BENCH_TEST(a_cancelled_run_stays_so_and_its_message_goes)
 {
-    struct workbench *bench = *state;
     struct attempt_result result;
 
     bench->script = is_cancelled;
@@ -1309,10 +1128,8 @@ static void a_cancelled_run_stays_so_and_its_message_goes(void **state)
     assert_int_equal(workbench_count(bench, BENCH_QUEUE), 0);
 }
 
-static enum run_end meets_darkness(struct workbench *bench, struct run *run,
-    unsigned attempt_number, struct err *err)
+BENCH_SCRIPT(meets_darkness)
 {
-    (void)attempt_number;
     (void)err_fail(err, TW_BUSY, "the tables are away");
     run->resumes_ticks = platform_wall_ticks() + 3600 * TICKS_PER_S;
     workbench_meets(bench, BENCH_BATCH, ALWAYS, BENCH_FAIL);
@@ -1320,14 +1137,13 @@ static enum run_end meets_darkness(struct workbench *bench, struct run *run,
 }
 
 /* The end could not be put into the ledger: an outage, whatever it was. */
-static void an_end_that_cannot_be_stored_is_an_outage(void **state)
+VIRTUAL_BENCH_TEST(an_end_that_cannot_be_stored_is_an_outage)
 {
     static const struct {
         enum run_end end;
         const char *says;
     } CASES[] = {{RUN_SUCCEEDED, "the store is down"},
         {RUN_OUTAGE, "the store is down"}};
-    struct workbench *bench = *state;
     struct attempt_result result;
 
     bench->script = meets_darkness;
@@ -1345,34 +1161,27 @@ static void an_end_that_cannot_be_stored_is_an_outage(void **state)
     }
 }
 
-static enum run_end has_no_time(struct workbench *bench, struct run *run,
-    unsigned attempt_number, struct err *err)
+BENCH_SCRIPT(has_no_time)
 {
-    (void)bench;
-    (void)run;
-    (void)attempt_number;
     (void)err_fail(err, TW_STOPPED, "no time for a request");
     return RUN_LEASE_LOST;
 }
 
 /* The deadline was closed to the run, but the ledger's lease still stands. */
-static void a_run_without_time_is_let_go_while_the_lease_stands(void **state)
+VIRTUAL_BENCH_TEST(a_run_without_time_is_let_go_while_the_lease_stands)
 {
-    struct workbench *bench = *state;
-    struct ledger_run run;
+    struct ledger_run *run;
 
     bench->script = has_no_time;
     workbench_put(bench, BENCH_QUEUE, "wake-up");
     assert_int_equal(attempt(bench).end, ATTEMPT_STOPPED);
-    read_run(bench, &run);
-    assert_int_equal(run.state, LEDGER_QUEUED);
-    assert_int_equal(run.owner.len, 0);
-    ledger_run_done(&run);
+    run = read_run(bench);
+    assert_int_equal(run->state, LEDGER_QUEUED);
+    assert_int_equal(run->owner.len, 0);
     assert_int_equal(workbench_count(bench, BENCH_QUEUE), 1);
 }
 
-static enum run_end sleeps_past_its_lease(struct workbench *bench,
-    struct run *run, unsigned attempt_number, struct err *err)
+BENCH_SCRIPT(sleeps_past_its_lease)
 {
     platform_lock(&bench->lock);
     bench->delay_ms = 70000; /* the renewal is answered too late */
@@ -1381,20 +1190,18 @@ static enum run_end sleeps_past_its_lease(struct workbench *bench,
     return has_no_time(bench, run, attempt_number, err);
 }
 
-static void after_its_lease_an_attempt_touches_nothing(void **state)
+VIRTUAL_BENCH_TEST(after_its_lease_an_attempt_touches_nothing)
 {
-    struct workbench *bench = *state;
     struct attempt_result result;
-    struct ledger_run run;
+    struct ledger_run *run;
 
     bench->script = sleeps_past_its_lease;
     result = attempt_id(bench, "r1", false);
     assert_int_equal(result.end, ATTEMPT_LEASE_LOST);
     assert_true(result.lease_expired);
-    read_run(bench, &run);
-    assert_int_equal(run.state, LEDGER_RUNNING);
-    assert_true(run.owner.len > 0);
-    ledger_run_done(&run);
+    run = read_run(bench);
+    assert_int_equal(run->state, LEDGER_RUNNING);
+    assert_true(run->owner.len > 0);
 }
 
 /* ---- a hypervisor pauses the machine: the boot clock stops ---- */
@@ -1417,14 +1224,11 @@ static enum tw_err read_from(struct run *run, struct store *store)
     return read_with_err(run, store, &err);
 }
 
-static enum run_end is_paused_beyond_its_lease(struct workbench *bench,
-    struct run *run, unsigned attempt_number, struct err *err)
+BENCH_SCRIPT(is_paused_beyond_its_lease)
 {
     unsigned calls = bench->calls[BENCH_BATCH];
     int64_t began_ms = platform_boot_ms();
 
-    (void)attempt_number;
-    (void)err;
     machine_is_paused(bench);
     assert_true(deadline_is_open(run->deadline, platform_boot_ms()));
     assert_int_equal(read_from(run, bench->store), TW_OK);
@@ -1439,11 +1243,10 @@ static enum run_end is_paused_beyond_its_lease(struct workbench *bench,
 }
 
 /* The ledger's own Date tells: not even the lease is renewed. */
-static void the_first_response_after_a_pause_ends_the_attempt(void **state)
+VIRTUAL_BENCH_TEST(the_first_response_after_a_pause_ends_the_attempt)
 {
-    struct workbench *bench = *state;
     struct attempt_result result;
-    struct ledger_run run;
+    struct ledger_run *run;
 
     bench->script = is_paused_beyond_its_lease;
     pause_ms = 70000;
@@ -1451,19 +1254,15 @@ static void the_first_response_after_a_pause_ends_the_attempt(void **state)
     result = attempt(bench);
     assert_int_equal(result.end, ATTEMPT_LEASE_LOST);
     assert_true(result.lease_expired);
-    read_run(bench, &run);
-    assert_int_equal(run.state, LEDGER_RUNNING);
-    assert_true(run.owner.len > 0);
-    ledger_run_done(&run);
+    run = read_run(bench);
+    assert_int_equal(run->state, LEDGER_RUNNING);
+    assert_true(run->owner.len > 0);
     assert_int_equal(workbench_count(bench, BENCH_QUEUE), 1);
 }
 
 /* Meanwhile another worker has ended the run. */
-static enum run_end meets_another_account_first(struct workbench *bench,
-    struct run *run, unsigned attempt_number, struct err *err)
+BENCH_SCRIPT(meets_another_account_first)
 {
-    (void)attempt_number;
-    (void)err;
     assert_int_equal(read_from(run, &data.store), TW_NOT_FOUND);
     machine_is_paused(bench);
     rewrite(bench, LEDGER_SUCCEEDED, "", 1);
@@ -1472,9 +1271,8 @@ static enum run_end meets_another_account_first(struct workbench *bench,
     return RUN_SUCCEEDED;
 }
 
-static void a_store_of_another_account_shows_a_pause_too(void **state)
+VIRTUAL_BENCH_TEST(a_store_of_another_account_shows_a_pause_too)
 {
-    struct workbench *bench = *state;
     struct attempt_result result;
 
     workbench_open_store(bench, "data", &data);
@@ -1490,14 +1288,11 @@ static void a_store_of_another_account_shows_a_pause_too(void **state)
 
 /* ---- two stores, two clocks ---- */
 
-static enum run_end waits_for_its_own_store(struct workbench *bench,
-    struct run *run, unsigned attempt_number, struct err *err)
+BENCH_SCRIPT(waits_for_its_own_store)
 {
     int64_t date_ticks = 0;
     struct page page;
 
-    (void)bench;
-    (void)attempt_number;
     page_init(&page);
     assert_int_equal(call_get(run->request_pool, &data.store, LEDGER_TABLE,
                          slice_of("a"), slice_of("b"), &page, &date_ticks, err),
@@ -1513,7 +1308,7 @@ static enum run_end waits_for_its_own_store(struct workbench *bench,
 static void check_wait(struct workbench *bench, const char *id, int64_t step_ms)
 {
     struct attempt_result result;
-    struct ledger_run run;
+    struct ledger_run *run;
 
     virtual_step_clocks(0, step_ms, 0);
     workbench_open_store(bench, "data", &data);
@@ -1521,35 +1316,28 @@ static void check_wait(struct workbench *bench, const char *id, int64_t step_ms)
     result = attempt_id(bench, id, false);
     assert_int_equal(result.end, ATTEMPT_DEFERRED);
     assert_in_range(result.until_ms - platform_boot_ms(), 4000, 7000);
-    ledger_run_init(&run);
-    assert_true(workbench_run(bench, JOB, id, &run));
-    assert_in_range(run.resumes_ticks - run.updated_ticks, 4 * TICKS_PER_S,
+    run = workbench_stored(bench, JOB, id);
+    assert_in_range(run->resumes_ticks - run->updated_ticks, 4 * TICKS_PER_S,
         7 * TICKS_PER_S);
-    ledger_run_done(&run);
     store_close(data.inner);
 }
 
-static void a_run_waits_as_long_as_its_store_s_clock_says(void **state)
+VIRTUAL_BENCH_TEST(a_run_waits_as_long_as_its_store_s_clock_says)
 {
-    check_wait(*state, "r1", 3600000);
-    check_wait(*state, "r2", -7200000);
+    check_wait(bench, "r1", 3600000);
+    check_wait(bench, "r2", -7200000);
 }
 
-static enum run_end is_paused_at_its_end(struct workbench *bench,
-    struct run *run, unsigned attempt_number, struct err *err)
+BENCH_SCRIPT(is_paused_at_its_end)
 {
-    (void)run;
-    (void)attempt_number;
-    (void)err;
     machine_is_paused(bench);
     rewrite(bench, LEDGER_SUCCEEDED, "", 1);
     return RUN_FAILED;
 }
 
 /* Its first response is that to the write of the end: no outage. */
-static void an_end_after_a_pause_is_not_stored(void **state)
+VIRTUAL_BENCH_TEST(an_end_after_a_pause_is_not_stored)
 {
-    struct workbench *bench = *state;
     struct attempt_result result;
 
     bench->script = is_paused_at_its_end;
@@ -1562,15 +1350,12 @@ static void an_end_after_a_pause_is_not_stored(void **state)
 
 static struct store *shows; /* the store that shows the pause */
 
-static enum run_end is_paused_within_its_lease(struct workbench *bench,
-    struct run *run, unsigned attempt_number, struct err *err)
+BENCH_SCRIPT(is_paused_within_its_lease)
 {
     enum tw_err found = shows == &data.store ? TW_NOT_FOUND : TW_OK;
     int64_t began_ms = platform_boot_ms();
-    struct ledger_run stored;
+    struct ledger_run *stored;
 
-    (void)attempt_number;
-    (void)err;
     assert_int_equal(read_from(run, shows), found);
     machine_is_paused(bench);
     assert_int_equal(read_from(run, shows), found);
@@ -1581,11 +1366,10 @@ static enum run_end is_paused_within_its_lease(struct workbench *bench,
     /* By the next renewal that was due, and one more at once. */
     assert_true(platform_boot_ms() < began_ms + 7000);
     /* As long as if there had been no pause. */
-    read_run(bench, &stored);
+    stored = read_run(bench);
     assert_true(
-        stored.lease_until_ticks >=
+        stored->lease_until_ticks >=
         platform_wall_ticks() + pause_ms * TICKS_PER_MS + 60 * TICKS_PER_S);
-    ledger_run_done(&stored);
     return RUN_SUCCEEDED;
 }
 
@@ -1604,10 +1388,8 @@ static void goes_on_after_a_pause(struct workbench *bench, struct store *by)
     assert_int_equal(workbench_count(bench, BENCH_QUEUE), 0);
 }
 
-static void a_pause_shorter_than_the_lease_costs_a_renewal(void **state)
+VIRTUAL_BENCH_TEST(a_pause_shorter_than_the_lease_costs_a_renewal)
 {
-    struct workbench *bench = *state;
-
     workbench_open_store(bench, "data", &data);
     goes_on_after_a_pause(bench, &data.store);
     store_close(data.inner);
@@ -1615,18 +1397,13 @@ static void a_pause_shorter_than_the_lease_costs_a_renewal(void **state)
 
 /* No second response of another store tells that LeaseUntil was counted from
  * what the ledger's clock showed before the pause. */
-static void a_pause_that_the_ledgers_store_shows_shortens_no_lease(void **state)
+VIRTUAL_BENCH_TEST(a_pause_that_the_ledgers_store_shows_shortens_no_lease)
 {
-    struct workbench *bench = *state;
-
     goes_on_after_a_pause(bench, bench->store);
 }
 
-static enum run_end is_beaten_and_hears(struct workbench *bench,
-    struct run *run, unsigned attempt_number, struct err *err)
+BENCH_SCRIPT(is_beaten_and_hears)
 {
-    (void)attempt_number;
-    (void)err;
     rewrite(bench, LEDGER_RUNNING, "somebody", 1);
     while (!run_stopping(run))
         virtual_sleep(1000);
@@ -1634,9 +1411,8 @@ static enum run_end is_beaten_and_hears(struct workbench *bench,
 }
 
 /* Else the run would be asked for again, beside whoever has it. */
-static void whoever_hears_of_another_owner_has_not_let_it_lapse(void **state)
+VIRTUAL_BENCH_TEST(whoever_hears_of_another_owner_has_not_let_it_lapse)
 {
-    struct workbench *bench = *state;
     struct attempt_result result;
 
     bench->script = is_beaten_and_hears;
@@ -1645,11 +1421,8 @@ static void whoever_hears_of_another_owner_has_not_let_it_lapse(void **state)
     assert_false(result.lease_expired);
 }
 
-static enum run_end outlives_its_lease(struct workbench *bench, struct run *run,
-    unsigned attempt_number, struct err *err)
+BENCH_SCRIPT(outlives_its_lease)
 {
-    (void)attempt_number;
-    (void)err;
     workbench_meets(bench, BENCH_BATCH, ALWAYS, BENCH_FAIL);
     while (!run_stopping(run))
         virtual_sleep(1000);
@@ -1657,10 +1430,8 @@ static enum run_end outlives_its_lease(struct workbench *bench, struct run *run,
 }
 
 /* What the renewer knows stands above what the kind says. */
-static void a_kind_that_succeeded_too_late_has_not(void **state)
+VIRTUAL_BENCH_TEST(a_kind_that_succeeded_too_late_has_not)
 {
-    struct workbench *bench = *state;
-
     bench->script = outlives_its_lease;
     workbench_put(bench, BENCH_QUEUE, "wake-up");
     assert_int_equal(attempt(bench).end, ATTEMPT_LEASE_LOST);
@@ -1669,39 +1440,31 @@ static void a_kind_that_succeeded_too_late_has_not(void **state)
     assert_int_equal(workbench_count(bench, BENCH_QUEUE), 1);
 }
 
-static enum run_end enters_a_phase(struct workbench *bench, struct run *run,
-    unsigned attempt_number, struct err *err)
+BENCH_SCRIPT(enters_a_phase)
 {
-    struct ledger_run stored;
+    struct ledger_run *stored;
 
-    (void)attempt_number;
     assert_int_equal(
         run->callbacks->phase(run, "parent", slice_of("{\"v\":2}"), err),
         TW_OK);
     assert_true(slice_is(run->phase, "parent"));
-    read_run(bench, &stored);
-    assert_true(slice_is(stored.phase, "parent"));
-    assert_true(slice_is(stored.checkpoint, "{\"v\":2}"));
-    ledger_run_done(&stored);
+    stored = read_run(bench);
+    assert_true(slice_is(stored->phase, "parent"));
+    assert_true(slice_is(stored->checkpoint, "{\"v\":2}"));
     return RUN_SUCCEEDED;
 }
 
-static void a_phase_is_in_the_ledger_when_the_kind_goes_on(void **state)
+VIRTUAL_BENCH_TEST(a_phase_is_in_the_ledger_when_the_kind_goes_on)
 {
-    struct workbench *bench = *state;
-
     bench->script = enters_a_phase;
     assert_int_equal(attempt_id(bench, "r1", false).end, ATTEMPT_RUN_ENDED);
 }
 
 /* A pass begins anew: what failed in it will be told again. */
-static enum run_end tells_failed_twice(struct workbench *bench, struct run *run,
-    unsigned attempt_number, struct err *err)
+BENCH_SCRIPT(tells_failed_twice)
 {
     const struct run_callbacks *to = run->callbacks;
 
-    (void)bench;
-    (void)attempt_number;
     for (int i = 0; i < 20; i++)
         to->failed(run, &(struct run_failure){
                             "T", slice_of("old"), slice_of("r"), NULL, "why"});
@@ -1712,25 +1475,19 @@ static enum run_end tells_failed_twice(struct workbench *bench, struct run *run,
     return (void)err_fail(err, TW_INVALID, "7 failed"), RUN_FAILED;
 }
 
-static void failures_that_are_told_again_are_counted_once(void **state)
+VIRTUAL_BENCH_TEST(failures_that_are_told_again_are_counted_once)
 {
-    struct workbench *bench = *state;
-    struct ledger_run run;
+    struct ledger_run *run;
 
     bench->script = tells_failed_twice;
     assert_int_equal(attempt_id(bench, "r1", false).end, ATTEMPT_RUN_ENDED);
-    ledger_run_init(&run);
-    assert_true(workbench_run(bench, "delete-channel", "r1", &run));
-    assert_int_equal(run.failed, 7);
-    assert_true(slice_is(run.failed_entities, "T 'new' / 'r': why"));
-    ledger_run_done(&run);
+    run = workbench_stored(bench, "delete-channel", "r1");
+    assert_int_equal(run->failed, 7);
+    assert_true(slice_is(run->failed_entities, "T 'new' / 'r': why"));
 }
 
-static enum run_end fails_round_after_round(struct workbench *bench,
-    struct run *run, unsigned attempt_number, struct err *err)
+BENCH_SCRIPT(fails_round_after_round)
 {
-    (void)bench;
-    (void)err;
     for (int i = 0; i < 300; i++) {
         if (i % 60 == 0)
             run->callbacks->forget_failed(run, 0);
@@ -1740,10 +1497,8 @@ static enum run_end fails_round_after_round(struct workbench *bench,
     return attempt_number < 3 ? RUN_STOPPED : RUN_SUCCEEDED;
 }
 
-static void the_log_has_a_hundred_failed_entities_of_a_run(void **state)
+BENCH_TEST(the_log_has_a_hundred_failed_entities_of_a_run)
 {
-    struct workbench *bench = *state;
-
     bench->script = fails_round_after_round;
     workbench_log_begin();
     for (int i = 0; i < 3; i++)
@@ -1751,10 +1506,8 @@ static void the_log_has_a_hundred_failed_entities_of_a_run(void **state)
     assert_int_equal(workbench_log_end("T 'p' / 'r': why"), 100);
 }
 
-static void that_no_more_failed_entities_are_logged_is_said_once(void **state)
+BENCH_TEST(that_no_more_failed_entities_are_logged_is_said_once)
 {
-    struct workbench *bench = *state;
-
     bench->script = fails_round_after_round;
     workbench_log_begin();
     for (int i = 0; i < 3; i++)
@@ -1780,8 +1533,7 @@ static void fail_entities(struct run *run, int count)
                                         slice_of("r"), NULL, "why"});
 }
 
-static enum run_end is_killed_after_a_write(struct workbench *bench,
-    struct run *run, unsigned attempt_number, struct err *err)
+BENCH_SCRIPT(is_killed_after_a_write)
 {
     fail_entities(run, 60);
     virtual_sleep(INT64_C(60) * 1000);
@@ -1809,10 +1561,10 @@ static unsigned lines_of_killed(struct workbench *bench,
     return workbench_log_end("T 'p' / 'r': why");
 }
 
-static void a_kill_loses_no_line_that_the_ledger_has_counted(void **state)
+VIRTUAL_BENCH_TEST(a_kill_loses_no_line_that_the_ledger_has_counted)
 {
     assert_in_range(
-        lines_of_killed(*state, is_killed_after_a_write, 2), 61, 100);
+        lines_of_killed(bench, is_killed_after_a_write, 2), 61, 100);
 }
 
 #define TRACE "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
@@ -1837,10 +1589,8 @@ static unsigned lines_with(
     return count;
 }
 
-static void json_lines_name_job_run_attempt_and_arguments(void **state)
+BENCH_TEST(json_lines_name_job_run_attempt_and_arguments)
 {
-    struct workbench *bench = *state;
-
     assert_int_equal(
         lines_with(bench, "r1",
             "\"job\":\"delete-channel\",\"run\":\"r1\",\"attempt\":1,"
@@ -1850,10 +1600,8 @@ static void json_lines_name_job_run_attempt_and_arguments(void **state)
         2);
 }
 
-static void the_end_of_a_run_has_its_counts_as_numbers(void **state)
+BENCH_TEST(the_end_of_a_run_has_its_counts_as_numbers)
 {
-    struct workbench *bench = *state;
-
     assert_int_equal(lines_with(bench, "r1",
                          "\"read\":0,\"written\":0,\"deleted\":7,"
                          "\"skipped\":0,\"failed\":0,\"requests\":"),
@@ -1861,12 +1609,8 @@ static void the_end_of_a_run_has_its_counts_as_numbers(void **state)
     assert_int_equal(lines_with(bench, "r2", ",\"duration_ms\":"), 1);
 }
 
-static enum run_end works_for_three_minutes(struct workbench *bench,
-    struct run *run, unsigned attempt_number, struct err *err)
+BENCH_SCRIPT(works_for_three_minutes)
 {
-    (void)bench;
-    (void)attempt_number;
-    (void)err;
     for (int second = 0; second < 190; second++) {
         atomic_fetch_add(&run->counts.read, 50);
         atomic_store(&run->share, second * 1000 / 190);
@@ -1875,10 +1619,8 @@ static enum run_end works_for_three_minutes(struct workbench *bench,
     return RUN_SUCCEEDED;
 }
 
-static void progress_is_logged_once_a_minute(void **state)
+VIRTUAL_BENCH_TEST(progress_is_logged_once_a_minute)
 {
-    struct workbench *bench = *state;
-
     bench->script = works_for_three_minutes;
     workbench_log_begin();
     assert_int_equal(attempt_id(bench, "r1", false).end, ATTEMPT_RUN_ENDED);
@@ -1892,10 +1634,8 @@ static void shows_progress_itself(void *context, struct run *run)
 }
 
 /* The command `run`, which has a line of its own. */
-static void progress_is_not_logged_beside_another_display(void **state)
+VIRTUAL_BENCH_TEST(progress_is_not_logged_beside_another_display)
 {
-    struct workbench *bench = *state;
-
     bench->script = works_for_three_minutes;
     bench->environment.watch = shows_progress_itself;
     workbench_log_begin();
@@ -1906,19 +1646,17 @@ static void progress_is_not_logged_beside_another_display(void **state)
 static void leave_other(struct workbench *bench, const char *id,
     enum ledger_state run_state, bool spoilt)
 {
-    struct ledger_run run;
+    struct ledger_run *run = workbench_new_run(bench);
     struct property odd = {slice_of("Epoch"), EDM_STRING, slice_of("\"x\"")};
 
-    ledger_run_init(&run);
-    run.job = slice_of("another-job");
-    run.id = slice_of(id);
-    run.state = run_state;
+    run->job = slice_of("another-job");
+    run->id = slice_of(id);
+    run->state = run_state;
     if (spoilt) {
-        run.others = &odd;
-        run.other_count = 1;
+        run->others = &odd;
+        run->other_count = 1;
     }
-    assert_int_equal(workbench_store_run(bench, &run), TW_OK);
-    ledger_run_done(&run);
+    assert_int_equal(workbench_store_run(bench, run), TW_OK);
 }
 
 static enum tw_err is_open(struct run *run, const char *id, bool *ret)
@@ -1929,13 +1667,10 @@ static enum tw_err is_open(struct run *run, const char *id, bool *ret)
         run, slice_of("another-job"), slice_of(id), ret, &err);
 }
 
-static enum run_end asks_for_others(struct workbench *bench, struct run *run,
-    unsigned attempt_number, struct err *err)
+BENCH_SCRIPT(asks_for_others)
 {
     bool open = false;
 
-    (void)attempt_number;
-    (void)err;
     assert_int_equal(is_open(run, "open", &open), TW_OK);
     assert_true(open);
     assert_int_equal(is_open(run, "ended", &open), TW_OK);
@@ -1949,10 +1684,8 @@ static enum run_end asks_for_others(struct workbench *bench, struct run *run,
     return RUN_SUCCEEDED;
 }
 
-static void a_kind_may_ask_whether_another_run_is_open(void **state)
+VIRTUAL_BENCH_TEST(a_kind_may_ask_whether_another_run_is_open)
 {
-    struct workbench *bench = *state;
-
     leave_other(bench, "open", LEDGER_WAITING, false);
     leave_other(bench, "ended", LEDGER_CANCELLED, false);
     leave_other(bench, "spoilt", LEDGER_QUEUED, true);
@@ -1961,20 +1694,17 @@ static void a_kind_may_ask_whether_another_run_is_open(void **state)
 }
 
 /* An orphan whose arguments do not fit the job as it is defined now. */
-static void an_orphan_that_no_longer_fits_is_poisoned(void **state)
+VIRTUAL_BENCH_TEST(an_orphan_that_no_longer_fits_is_poisoned)
 {
-    struct workbench *bench = *state;
     struct lease_request wish = workbench_wish(bench, "r1");
     struct attempt_result result;
-    struct ledger_run run;
+    struct ledger_run *run = workbench_new_run(bench);
 
-    ledger_run_init(&run);
-    run.job = slice_of(JOB);
-    run.id = slice_of("r1");
-    run.args = slice_of("{\"chanel\":\"Football\"}");
-    run.queue = slice_of(BENCH_QUEUE);
-    assert_int_equal(workbench_store_run(bench, &run), TW_OK);
-    ledger_run_done(&run);
+    run->job = slice_of(JOB);
+    run->id = slice_of("r1");
+    run->args = slice_of("{\"chanel\":\"Football\"}");
+    run->queue = slice_of(BENCH_QUEUE);
+    assert_int_equal(workbench_store_run(bench, run), TW_OK);
     wish.args_json = (struct slice){0};
     wish.must_exist = true;
     attempt_run(&bench->environment, &bench->definition, &wish, NULL, &result);
@@ -1989,25 +1719,19 @@ static void an_orphan_that_no_longer_fits_is_poisoned(void **state)
 static void leave_run_of(struct workbench *bench, const char *id,
     const char *queue, int32_t failures)
 {
-    struct ledger_run run;
+    struct ledger_run *run = workbench_football(bench, id);
 
-    ledger_run_init(&run);
-    run.job = slice_of(JOB);
-    run.id = slice_of(id);
-    run.args = slice_of("{\"channel\":\"Football\"}");
-    run.queue = slice_of(queue);
-    run.failures = failures;
-    assert_int_equal(workbench_store_run(bench, &run), TW_OK);
-    ledger_run_done(&run);
+    run->queue = slice_of(queue);
+    run->failures = failures;
+    assert_int_equal(workbench_store_run(bench, run), TW_OK);
 }
 
 /* What the ledger has may be anything: the run went round and round. */
-static void a_run_of_what_is_no_queue_ends_without_a_copy(void **state)
+VIRTUAL_BENCH_TEST(a_run_of_what_is_no_queue_ends_without_a_copy)
 {
     static const char *const ids[] = {"r1", "r2", "r3"};
     static const char *const names[] = {"A B", "--",
         "a-name-that-leaves-no-room-for-the-seven-characters-behind-it"};
-    struct workbench *bench = *state;
     struct lease_request wish = workbench_wish(bench, "r1");
     struct attempt_result result;
 
@@ -2025,9 +1749,8 @@ static void a_run_of_what_is_no_queue_ends_without_a_copy(void **state)
     }
 }
 
-static void failures_are_counted_up_to_the_end_of_numbers(void **state)
+VIRTUAL_BENCH_TEST(failures_are_counted_up_to_the_end_of_numbers)
 {
-    struct workbench *bench = *state;
     struct lease_request wish = workbench_wish(bench, "r1");
     struct attempt_result result;
 
@@ -2042,13 +1765,12 @@ static void failures_are_counted_up_to_the_end_of_numbers(void **state)
 
 /* Its wake-up message would have been cut off in the middle of its arguments.
  */
-static void a_copy_that_no_queue_takes_goes_without_arguments(void **state)
+VIRTUAL_BENCH_TEST(a_copy_that_no_queue_takes_goes_without_arguments)
 {
-    struct workbench *bench = *state;
     struct lease_request wish = workbench_wish(bench, "r1");
     struct messages copies;
     struct attempt_result result;
-    struct ledger_run run;
+    struct ledger_run *run;
     struct buf args;
 
     buf_init(&args, 2 * QUEUE_MAX_MESSAGE_BYTES);
@@ -2056,13 +1778,12 @@ static void a_copy_that_no_queue_takes_goes_without_arguments(void **state)
     while (args.len < QUEUE_MAX_MESSAGE_BYTES - 20)
         buf_add_text(&args, "\xe6\x97\xa5");
     buf_add_text(&args, "\"}");
-    ledger_run_init(&run);
-    run.job = slice_of(JOB);
-    run.id = slice_of("r1");
-    run.args = buf_slice(&args);
-    run.queue = slice_of(BENCH_QUEUE);
-    assert_int_equal(workbench_store_run(bench, &run), TW_OK);
-    ledger_run_done(&run);
+    run = workbench_new_run(bench);
+    run->job = slice_of(JOB);
+    run->id = slice_of("r1");
+    run->args = buf_slice(&args);
+    run->queue = slice_of(BENCH_QUEUE);
+    assert_int_equal(workbench_store_run(bench, run), TW_OK);
     buf_done(&args);
     wish.args_json = (struct slice){0};
     wish.must_exist = true;
@@ -2110,11 +1831,10 @@ static size_t lock_rows(struct workbench *bench)
 }
 
 /* Rule L1: the second run waits, says for whom, and holds nothing. */
-static void a_table_job_waits_for_its_turn(void **state)
+VIRTUAL_BENCH_TEST(a_table_job_waits_for_its_turn)
 {
     struct attempt_result result;
-    struct workbench *bench = *state;
-    struct ledger_run run;
+    struct ledger_run *run;
 
     be_table_job(bench);
     bench->script = waits; /* it keeps its lock */
@@ -2124,15 +1844,13 @@ static void a_table_job_waits_for_its_turn(void **state)
     result = attempt_id(bench, "r2", false);
     assert_int_equal(result.end, ATTEMPT_DEFERRED);
     assert_true(result.for_cause);
-    ledger_run_init(&run);
-    assert_true(workbench_run(bench, JOB, "r2", &run));
-    assert_int_equal(run.state, LEDGER_WAITING);
-    assert_true(slice_is(run.waits_for, LEDGER_WAITS_FOR_TURN));
-    assert_true(run.waits_since_ticks > 0);
-    assert_int_equal(run.definition.len, 0); /* not bound yet */
-    assert_non_null(strstr(run.error.at, "run delete-channel/r1 has table "
-                                         "Blogs and is waiting for settle"));
-    ledger_run_done(&run);
+    run = workbench_stored(bench, JOB, "r2");
+    assert_int_equal(run->state, LEDGER_WAITING);
+    assert_true(slice_is(run->waits_for, LEDGER_WAITS_FOR_TURN));
+    assert_true(run->waits_since_ticks > 0);
+    assert_int_equal(run->definition.len, 0); /* not bound yet */
+    assert_non_null(strstr(run->error.at, "run delete-channel/r1 has table "
+                                          "Blogs and is waiting for settle"));
     assert_int_equal(bench->attempts, 1);
     virtual_sleep(3700000);
     assert_int_equal(attempt_id(bench, "r1", false).end, ATTEMPT_RUN_ENDED);
@@ -2142,10 +1860,9 @@ static void a_table_job_waits_for_its_turn(void **state)
 }
 
 /* The lease, `!closed`, the lock: none of them ends the attempt. */
-static void a_ledger_that_is_busy_costs_a_table_job_no_attempt(void **state)
+VIRTUAL_BENCH_TEST(a_ledger_that_is_busy_costs_a_table_job_no_attempt)
 {
-    struct workbench *bench = *state;
-    struct ledger_run run;
+    struct ledger_run *run;
 
     be_table_job(bench);
     bench->script = works;
@@ -2153,17 +1870,14 @@ static void a_ledger_that_is_busy_costs_a_table_job_no_attempt(void **state)
     workbench_meets(bench, BENCH_SCAN, 1, 1, BENCH_THROTTLE);
     workbench_meets(bench, BENCH_BATCH, 2, 2, BENCH_THROTTLE);
     assert_int_equal(attempt_id(bench, "r1", false).end, ATTEMPT_RUN_ENDED);
-    read_run(bench, &run);
-    assert_int_equal(run.state, LEDGER_SUCCEEDED);
-    assert_int_equal(run.attempt, 1);
-    ledger_run_done(&run);
+    run = read_run(bench);
+    assert_int_equal(run->state, LEDGER_SUCCEEDED);
+    assert_int_equal(run->attempt, 1);
 }
 
 /* Rule L3. */
-static void a_failed_table_job_holds_no_lock(void **state)
+VIRTUAL_BENCH_TEST(a_failed_table_job_holds_no_lock)
 {
-    struct workbench *bench = *state;
-
     be_table_job(bench);
     bench->script = fails;
     assert_int_equal(attempt_id(bench, "r1", false).end, ATTEMPT_RUN_ENDED);
@@ -2171,8 +1885,7 @@ static void a_failed_table_job_holds_no_lock(void **state)
     assert_int_equal(lock_rows(bench), 0);
 }
 
-static enum run_end loses_an_answer(struct workbench *bench, struct run *run,
-    unsigned attempt_number, struct err *err)
+BENCH_SCRIPT(loses_an_answer)
 {
     struct operation operation = {.type = OPERATION_INSERT};
     struct batch batch = {"Blogs", &operation, 1};
@@ -2189,21 +1902,15 @@ static enum run_end loses_an_answer(struct workbench *bench, struct run *run,
     return fails(bench, run, attempt_number, err);
 }
 
-static enum run_end is_to_wait(struct workbench *bench, struct run *run,
-    unsigned attempt_number, struct err *err)
+BENCH_SCRIPT(is_to_wait)
 {
-    (void)bench;
-    (void)attempt_number;
-    (void)err;
     assert_true(run->previous_owner_crashed);
     return RUN_SUCCEEDED;
 }
 
 /* Rule A4: its insert may still arrive; who takes its lock waits for that. */
-static void the_lock_of_a_failed_run_tells_of_its_late_requests(void **state)
+VIRTUAL_BENCH_TEST(the_lock_of_a_failed_run_tells_of_its_late_requests)
 {
-    struct workbench *bench = *state;
-
     be_table_job(bench);
     bench->wrapped.store.capabilities.late_writes = true;
     bench->script = loses_an_answer;
@@ -2221,21 +1928,19 @@ static void the_lock_of_a_failed_run_tells_of_its_late_requests(void **state)
 }
 
 /* Nor does who cancels it know of them. */
-static void the_lock_of_a_cancelled_run_tells_of_its_late_requests(void **state)
+VIRTUAL_BENCH_TEST(the_lock_of_a_cancelled_run_tells_of_its_late_requests)
 {
-    struct workbench *bench = *state;
-    struct ledger_run before;
+    struct ledger_run *before;
     struct err err;
     bool asked;
 
     be_table_job(bench);
     bench->script = waits;
     assert_int_equal(attempt_id(bench, "r1", false).end, ATTEMPT_DEFERRED);
-    ledger_run_init(&before);
+    before = workbench_new_run(bench);
     assert_int_equal(control_cancel(bench->wrapped.inner, slice_of(JOB),
-                         slice_of("r1"), &before, &asked, &err),
+                         slice_of("r1"), before, &asked, &err),
         TW_OK);
-    ledger_run_done(&before);
     assert_false(asked);
     assert_int_equal(lock_rows(bench), 1);
     bench->script = is_to_wait;
@@ -2244,42 +1949,34 @@ static void the_lock_of_a_cancelled_run_tells_of_its_late_requests(void **state)
 }
 
 /* Rule L3: another run may have its tables since. */
-static void a_retried_table_job_waits_for_its_turn(void **state)
+VIRTUAL_BENCH_TEST(a_retried_table_job_waits_for_its_turn)
 {
-    struct workbench *bench = *state;
-    struct ledger_run run;
+    struct ledger_run *run;
 
     be_table_job(bench);
     bench->script = fails;
     assert_int_equal(attempt_id(bench, "r1", false).end, ATTEMPT_RUN_ENDED);
     bench->script = waits; /* it keeps its lock */
     assert_int_equal(attempt_id(bench, "r2", false).end, ATTEMPT_DEFERRED);
-    ledger_run_init(&run);
-    assert_true(workbench_run(bench, JOB, "r1", &run));
-    run.state = LEDGER_QUEUED;
-    run.finished_ticks = 0;
-    assert_int_equal(workbench_store_run(bench, &run), TW_OK);
-    ledger_run_done(&run);
+    run = workbench_stored(bench, JOB, "r1");
+    run->state = LEDGER_QUEUED;
+    run->finished_ticks = 0;
+    assert_int_equal(workbench_store_run(bench, run), TW_OK);
     bench->script = works;
     assert_int_equal(attempt_id(bench, "r1", false).end, ATTEMPT_DEFERRED);
     assert_string_equal(workbench_state(bench, JOB, "r1"), "waiting");
     assert_int_equal(bench->attempts, 2);
 }
 
-static enum run_end closes(struct workbench *bench, struct run *run,
-    unsigned attempt_number, struct err *err)
+BENCH_SCRIPT(closes)
 {
-    (void)bench;
-    (void)attempt_number;
-    (void)err;
     run->closes_job = true;
     return RUN_SUCCEEDED;
 }
 
 /* Rule A5. */
-static void a_closed_job_takes_no_more_runs(void **state)
+VIRTUAL_BENCH_TEST(a_closed_job_takes_no_more_runs)
 {
-    struct workbench *bench = *state;
     struct exchange other = {0};
     struct attempt_result result;
 
@@ -2302,25 +1999,21 @@ static void a_closed_job_takes_no_more_runs(void **state)
 static const char *to_ask;
 
 /* A person asks; the kind sees it with the next renewal, and stops. */
-static enum run_end stops_when_asked(struct workbench *bench, struct run *run,
-    unsigned attempt_number, struct err *err)
+BENCH_SCRIPT(stops_when_asked)
 {
     int64_t asked_ms = platform_boot_ms();
-    struct ledger_run stored;
+    struct ledger_run *stored;
 
-    (void)attempt_number;
-    (void)err;
-    read_run(bench, &stored);
-    stored.control = slice_of(to_ask);
-    assert_int_equal(workbench_store_run(bench, &stored), TW_OK);
-    ledger_run_done(&stored);
+    stored = read_run(bench);
+    stored->control = slice_of(to_ask);
+    assert_int_equal(workbench_store_run(bench, stored), TW_OK);
     while (!run_stopping(run))
         virtual_sleep(100);
     assert_true(platform_boot_ms() - asked_ms <= 6000);
     return RUN_STOPPED;
 }
 
-static void who_works_acts_on_what_people_ask(void **state)
+VIRTUAL_BENCH_TEST(who_works_acts_on_what_people_ask)
 {
     static const struct {
         const char *control, *run_state;
@@ -2329,11 +2022,10 @@ static void who_works_acts_on_what_people_ask(void **state)
         {LEDGER_CONTROL_PAUSE, "paused", ATTEMPT_PAUSED},
         {LEDGER_CONTROL_CANCEL, "cancelled", ATTEMPT_RUN_ENDED},
     };
-    struct workbench *bench = *state;
 
     bench->script = stops_when_asked;
     for (size_t i = 0; i < 2; i++) {
-        struct ledger_run run;
+        struct ledger_run *run;
 
         to_ask = cases[i].control;
         workbench_put(bench, BENCH_QUEUE, "wake-up");
@@ -2342,19 +2034,15 @@ static void who_works_acts_on_what_people_ask(void **state)
             workbench_state(bench, JOB, "r1"), cases[i].run_state);
         /* Guarantee 1: then the message goes. */
         assert_int_equal(workbench_count(bench, BENCH_QUEUE), 0);
-        read_run(bench, &run);
-        assert_int_equal(run.owner.len + run.control.len, 0);
-        run.state = LEDGER_QUEUED;
-        assert_int_equal(workbench_store_run(bench, &run), TW_OK);
-        ledger_run_done(&run);
+        run = read_run(bench);
+        assert_int_equal(run->owner.len + run->control.len, 0);
+        run->state = LEDGER_QUEUED;
+        assert_int_equal(workbench_store_run(bench, run), TW_OK);
     }
 }
 
-static enum run_end tells_all(struct workbench *bench, struct run *run,
-    unsigned attempt_number, struct err *err)
+BENCH_SCRIPT(tells_all)
 {
-    (void)bench;
-    (void)err;
     run->callbacks->note(run, "nothing was selected");
     run->callbacks->note(run, "nothing was selected");
     atomic_store(&run->behind, 3);
@@ -2364,12 +2052,11 @@ static enum run_end tells_all(struct workbench *bench, struct run *run,
     return attempt_number <= 2 ? RUN_STOPPED : RUN_SUCCEEDED;
 }
 
-static void what_fails_is_in_the_job_s_failures_too(void **state)
+VIRTUAL_BENCH_TEST(what_fails_is_in_the_job_s_failures_too)
 {
     static const char WANTED[] =
         "{\"table\":\"Blogs\",\"PartitionKey\":\"p\",\"RowKey\":\"r\","
         "\"reason\":\"cannot be converted\"}\n";
-    struct workbench *bench = *state;
     char folder[] = "/tmp/tableward-work.XXXXXX", path[80], line[200] = "";
     FILE *file;
 
@@ -2388,122 +2075,23 @@ static void what_fails_is_in_the_job_s_failures_too(void **state)
     assert_int_equal(remove(folder), 0);
 }
 
-static void what_the_kind_tells_is_in_the_ledger(void **state)
+VIRTUAL_BENCH_TEST(what_the_kind_tells_is_in_the_ledger)
 {
-    struct workbench *bench = *state;
-    struct ledger_run run;
+    struct ledger_run *run;
 
     bench->script = tells_all;
     assert_int_equal(attempt_id(bench, "r1", false).end, ATTEMPT_STOPPED);
-    read_run(bench, &run);
-    assert_true(slice_is(run.note, "nothing was selected"));
-    assert_true(run.behind == 3);
-    assert_true(run.caught_up_ticks == TICKS_1970 + 5);
-    assert_int_equal(run.parent_found, 0);
-    assert_true(run.share == 0.25);
-    assert_int_equal(run.format, LEDGER_FORMAT);
-    ledger_run_done(&run);
+    run = read_run(bench);
+    assert_true(slice_is(run->note, "nothing was selected"));
+    assert_true(run->behind == 3);
+    assert_true(run->caught_up_ticks == TICKS_1970 + 5);
+    assert_int_equal(run->parent_found, 0);
+    assert_true(run->share == 0.25);
+    assert_int_equal(run->format, LEDGER_FORMAT);
     assert_int_equal(attempt_id(bench, "r1", false).end, ATTEMPT_STOPPED);
-    read_run(bench, &run);
-    assert_true(run.share >= 0 && run.share < 0.001);
-    ledger_run_done(&run);
+    run = read_run(bench);
+    assert_true(run->share >= 0 && run->share < 0.001);
     assert_int_equal(attempt_id(bench, "r1", false).end, ATTEMPT_RUN_ENDED);
-    read_run(bench, &run);
-    assert_true(run.share > 0.999 && run.share < 1.001);
-    ledger_run_done(&run);
-}
-
-#define TEST(f)                                                                \
-    cmocka_unit_test_setup_teardown(f, workbench_set_up, workbench_tear_down)
-#define VIRTUAL(f)                                                             \
-    cmocka_unit_test_setup_teardown(                                           \
-        f, workbench_set_up_virtual, workbench_tear_down_virtual)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        VIRTUAL(a_run_waits_as_long_as_its_store_s_clock_says),
-        VIRTUAL(a_run_on_a_silent_store_is_held),
-        VIRTUAL(run_itself_gives_nothing_up),
-        VIRTUAL(a_table_job_waits_for_its_turn),
-        VIRTUAL(a_ledger_that_is_busy_costs_a_table_job_no_attempt),
-        VIRTUAL(a_run_whose_end_cannot_be_stored_is_no_outage),
-        VIRTUAL(a_failed_table_job_holds_no_lock),
-        VIRTUAL(the_lock_of_a_failed_run_tells_of_its_late_requests),
-        VIRTUAL(the_lock_of_a_cancelled_run_tells_of_its_late_requests),
-        VIRTUAL(a_retried_table_job_waits_for_its_turn),
-        VIRTUAL(a_closed_job_takes_no_more_runs),
-        VIRTUAL(who_works_acts_on_what_people_ask),
-        VIRTUAL(what_fails_is_in_the_job_s_failures_too),
-        VIRTUAL(what_the_kind_tells_is_in_the_ledger),
-        VIRTUAL(the_first_response_after_a_pause_ends_the_attempt),
-        VIRTUAL(a_store_of_another_account_shows_a_pause_too),
-        VIRTUAL(an_end_after_a_pause_is_not_stored),
-        VIRTUAL(a_pause_shorter_than_the_lease_costs_a_renewal),
-        VIRTUAL(a_pause_that_the_ledgers_store_shows_shortens_no_lease),
-        TEST(success_is_in_the_ledger_and_then_the_message_goes),
-        TEST(a_failure_in_any_script_leaves_a_ledger_that_can_be_read),
-        TEST(a_clean_attempt_makes_at_most_six_ledger_requests),
-        TEST(a_repeated_wake_up_of_an_ended_run_is_deleted),
-        TEST(a_failed_run_leaves_a_copy_and_the_reason),
-        TEST(without_a_copy_nothing_is_poisoned),
-        VIRTUAL(a_silent_queue_service_repeats_neither_work_nor_copy),
-        VIRTUAL(a_copy_that_names_no_run_is_put_once_more),
-        VIRTUAL(a_copy_without_an_end_is_not_put_again),
-        VIRTUAL(an_orphan_finds_the_copy_of_its_message),
-        VIRTUAL(without_a_reason_in_the_ledger_there_is_no_copy),
-        VIRTUAL(a_reason_that_is_refused_by_chance_is_stored),
-        VIRTUAL(who_is_overtaken_puts_no_copy),
-        VIRTUAL(an_ending_of_another_attempt_means_nothing),
-        VIRTUAL(a_run_that_ends_waits_for_no_definition),
-        TEST(while_the_end_is_not_stored_the_message_stays),
-        TEST(failures_without_progress_end_in_poison),
-        TEST(progress_starts_the_count_again),
-        cmocka_unit_test(pauses_double_from_a_second),
-        TEST(waiting_frees_the_run_and_hides_the_message),
-        VIRTUAL(how_long_a_run_was_held_is_said),
-        VIRTUAL(a_run_on_a_busy_store_is_soon_cancelled),
-        VIRTUAL(a_move_on_a_busy_store_ends_its_load_first),
-        TEST(an_outage_is_no_failure),
-        TEST(refused_credentials_hold_a_run),
-        TEST(a_fault_that_may_have_passed_does_not_hold_a_run),
-        VIRTUAL(a_held_run_is_looked_at_ever_more_rarely),
-        TEST(stopped_in_order_everything_is_back_at_once),
-        TEST(a_claim_whose_answer_was_lost_is_recognised),
-        TEST(an_end_whose_answer_was_lost_is_recognised),
-        TEST(an_id_with_other_arguments_is_refused),
-        TEST(what_must_exist_is_not_begun),
-        TEST(another_owner_s_lease_is_respected),
-        VIRTUAL(a_second_message_comes_back_as_soon_as_the_run_has_lasted),
-        TEST(a_lease_that_is_over_is_taken_over),
-        TEST(silent_attempts_are_spaced),
-        TEST(a_checkpoint_of_another_definition_is_not_used),
-        TEST(a_run_held_for_its_definition_is_named_in_the_log_once),
-        TEST(a_claim_in_an_outage_touches_nothing),
-        TEST(a_ledger_that_is_gone_comes_back),
-        TEST(two_claims_at_once_end_in_one_attempt),
-        VIRTUAL(an_attempt_that_was_beaten_touches_nothing),
-        VIRTUAL(a_cancelled_run_stays_so_and_its_message_goes),
-        VIRTUAL(an_end_that_cannot_be_stored_is_an_outage),
-        VIRTUAL(a_run_without_time_is_let_go_while_the_lease_stands),
-        VIRTUAL(after_its_lease_an_attempt_touches_nothing),
-        VIRTUAL(whoever_hears_of_another_owner_has_not_let_it_lapse),
-        VIRTUAL(a_kind_that_succeeded_too_late_has_not),
-        VIRTUAL(a_phase_is_in_the_ledger_when_the_kind_goes_on),
-        VIRTUAL(a_kind_may_ask_whether_another_run_is_open),
-        VIRTUAL(failures_that_are_told_again_are_counted_once),
-        TEST(the_log_has_a_hundred_failed_entities_of_a_run),
-        TEST(that_no_more_failed_entities_are_logged_is_said_once),
-        VIRTUAL(a_kill_loses_no_line_that_the_ledger_has_counted),
-        TEST(json_lines_name_job_run_attempt_and_arguments),
-        TEST(the_end_of_a_run_has_its_counts_as_numbers),
-        VIRTUAL(progress_is_logged_once_a_minute),
-        VIRTUAL(progress_is_not_logged_beside_another_display),
-        VIRTUAL(an_orphan_that_no_longer_fits_is_poisoned),
-        VIRTUAL(a_run_of_what_is_no_queue_ends_without_a_copy),
-        VIRTUAL(failures_are_counted_up_to_the_end_of_numbers),
-        VIRTUAL(a_copy_that_no_queue_takes_goes_without_arguments),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    run = read_run(bench);
+    assert_true(run->share > 0.999 && run->share < 1.001);
 }

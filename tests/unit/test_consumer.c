@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The service: queues, slots, orphans, outages, drain, stop, reload. */
 #include "tests/support/service.h"
+#include "tests/support/test.h"
 #include "tests/support/workbench.h"
 
 #include <limits.h>
@@ -28,35 +29,57 @@ static bool unserved;
     "{\"job\":\"delete-channel\",\"args\":{\"channel\":\"Football\"},"         \
     "\"id\":\"" id "\"}"
 
-static void start(struct service *service, struct workbench *bench, bool drain)
+/* The service that a test runs, and what came of it. */
+static struct service service;
+
+static void start_with(
+    struct workbench *bench, struct definition *(*reload)(void *context))
 {
     struct consumer_options options = {
-        .definition = definition_hold(&bench->definition), .drain = drain};
+        .definition = definition_hold(&bench->definition),
+        .reload = reload,
+        .context = bench};
 
-    service_start(service, &options);
+    service_start(&service, &options);
 }
 
-static void finish(struct service *service)
+static void start(struct workbench *bench)
 {
-    service_join(service);
-    service_free(service);
+    start_with(bench, NULL);
 }
 
-static void drain(struct service *service, struct workbench *bench)
+static void stop(void)
 {
-    start(service, bench, true);
-    finish(service);
-    assert_int_equal(service->outcome, TW_OK);
+    service_stop(&service);
+}
+
+static void finish(void)
+{
+    service_join(&service);
+    service_free(&service);
+}
+
+static void start_drain(struct workbench *bench)
+{
+    struct consumer_options options = {
+        .definition = definition_hold(&bench->definition), .drain = true};
+
+    service_start(&service, &options);
+}
+
+static void drain(struct workbench *bench)
+{
+    start_drain(bench);
+    finish();
+    assert_int_equal(service.outcome, TW_OK);
     assert_int_equal(workbench_count(bench, BENCH_QUEUE), 0);
     assert_int_equal(workbench_count(bench, BENCH_BOUND), 0);
 }
 
 /* ---- messages ---- */
 
-static void a_drain_finishes_what_the_queues_hold(void **state)
+VIRTUAL_BENCH_TEST(a_drain_finishes_what_the_queues_hold)
 {
-    struct workbench *bench = *state;
-    struct service service;
     struct buf coded;
 
     workbench_put(bench, BENCH_QUEUE, MESSAGE("r1"));
@@ -66,7 +89,7 @@ static void a_drain_finishes_what_the_queues_hold(void **state)
     workbench_put(bench, BENCH_QUEUE, buf_text(&coded));
     buf_done(&coded);
     workbench_put(bench, BENCH_BOUND, "SURF");
-    drain(&service, bench);
+    drain(bench);
     assert_false(service.result.stopped);
     assert_int_equal(service.result.succeeded, 3);
     assert_int_equal(service.result.failed + service.result.poisoned, 0);
@@ -75,19 +98,17 @@ static void a_drain_finishes_what_the_queues_hold(void **state)
     assert_string_equal(workbench_state(bench, JOB, "r2"), "succeeded");
 }
 
-static void without_an_id_the_message_s_own_is_the_run_s(void **state)
+BENCH_TEST(without_an_id_the_message_s_own_is_the_run_s)
 {
-    struct workbench *bench = *state;
-    struct service service;
     char id[QUEUE_ID_MAX];
 
     (void)snprintf(
         id, sizeof(id), "%s", workbench_put(bench, BENCH_BOUND, "Football"));
-    drain(&service, bench);
+    drain(bench);
     assert_string_equal(workbench_state(bench, JOB, id), "succeeded");
 }
 
-static void bad_messages_are_poisoned_and_the_worker_goes_on(void **state)
+BENCH_TEST(bad_messages_are_poisoned_and_the_worker_goes_on)
 {
     static const struct {
         const char *body, *job, *why;
@@ -103,43 +124,37 @@ static void bad_messages_are_poisoned_and_the_worker_goes_on(void **state)
             JOB, "invalid id"},
     };
     enum { COUNT = sizeof(cases) / sizeof(cases[0]) };
-    struct workbench *bench = *state;
-    struct service service;
-    struct ledger_run run;
+    struct ledger_run *run;
     char ids[COUNT][QUEUE_ID_MAX];
 
     for (size_t i = 0; i < COUNT; i++)
         (void)snprintf(ids[i], sizeof(ids[i]), "%s",
             workbench_put(bench, BENCH_QUEUE, cases[i].body));
     workbench_put(bench, BENCH_QUEUE, MESSAGE("r1"));
-    drain(&service, bench);
+    drain(bench);
     assert_int_equal(service.result.poisoned, COUNT);
     assert_int_equal(service.result.succeeded, 1);
     assert_int_equal(workbench_count(bench, BENCH_QUEUE "-poison"), COUNT);
-    ledger_run_init(&run);
     for (size_t i = 0; i < COUNT; i++) {
-        assert_true(workbench_run(bench, cases[i].job, ids[i], &run));
-        assert_int_equal(run.state, LEDGER_POISONED);
-        assert_non_null(strstr(run.error.at, cases[i].why));
-        assert_true(run.finished_ticks > 0);
+        run = workbench_stored(bench, cases[i].job, ids[i]);
+        assert_int_equal(run->state, LEDGER_POISONED);
+        assert_non_null(strstr(run->error.at, cases[i].why));
+        assert_true(run->finished_ticks > 0);
     }
-    ledger_run_done(&run);
     assert_int_equal(workbench_listed(bench, JOB, LEDGER_INDEX_OPEN), 0);
 }
 
-static void an_id_with_other_arguments_is_poisoned(void **state)
+BENCH_TEST(an_id_with_other_arguments_is_poisoned)
 {
-    struct workbench *bench = *state;
-    struct service service;
     char id[QUEUE_ID_MAX];
 
     workbench_put(bench, BENCH_QUEUE, MESSAGE("r1"));
-    drain(&service, bench);
+    drain(bench);
     (void)snprintf(id, sizeof(id), "%s",
         workbench_put(bench, BENCH_QUEUE,
             "{\"job\":\"delete-channel\",\"args\":{\"channel\":\"Tennis\"},"
             "\"id\":\"r1\"}"));
-    drain(&service, bench);
+    drain(bench);
     assert_int_equal(service.result.poisoned, 1);
     assert_non_null(strstr(service.result.err.text, "other arguments"));
     assert_string_equal(workbench_state(bench, JOB, "r1"), "succeeded");
@@ -160,54 +175,45 @@ static void spoil_run(struct workbench *bench, const char *id)
 }
 
 /* They were taken for an outage, again and again, and held up all others. */
-static void a_run_that_the_ledger_has_spoilt_is_poisoned(void **state)
+BENCH_TEST(a_run_that_the_ledger_has_spoilt_is_poisoned)
 {
-    struct workbench *bench = *state;
-    struct service service;
-    struct ledger_run run;
+    struct ledger_run *run;
     char named[QUEUE_ID_MAX], own[QUEUE_ID_MAX];
 
-    drain(&service, bench); /* makes the ledger */
+    drain(bench); /* makes the ledger */
     (void)snprintf(named, sizeof(named), "%s",
         workbench_put(bench, BENCH_QUEUE, MESSAGE("r1")));
     (void)snprintf(
         own, sizeof(own), "%s", workbench_put(bench, BENCH_BOUND, "SURF"));
     spoil_run(bench, "r1");
     spoil_run(bench, own);
-    drain(&service, bench);
+    drain(bench);
     assert_int_equal(service.result.poisoned, 2);
     assert_int_equal(bench->attempts, 0);
     assert_int_equal(workbench_count(bench, BENCH_QUEUE "-poison"), 1);
     assert_int_equal(workbench_count(bench, BENCH_BOUND "-poison"), 1);
     assert_string_equal(workbench_state(bench, JOB, named), "poisoned");
-    ledger_run_init(&run);
-    assert_true(workbench_run(bench, "-", own, &run));
-    assert_non_null(strstr(run.error.at, "State"));
-    ledger_run_done(&run);
+    run = workbench_stored(bench, "-", own);
+    assert_non_null(strstr(run->error.at, "State"));
 }
 
-static enum run_end fails_once(
-    struct workbench *bench, struct run *run, unsigned attempt, struct err *err)
+BENCH_SCRIPT(fails_once)
 {
-    (void)bench;
-    (void)run;
-    if (attempt > 1)
+    if (attempt_number > 1)
         return RUN_SUCCEEDED;
     (void)err_fail(err, TW_INVALID, "refused above");
     return RUN_FAILED;
 }
 
-static void a_failed_run_can_be_retried_on_a_bound_queue(void **state)
+BENCH_TEST(a_failed_run_can_be_retried_on_a_bound_queue)
 {
-    struct workbench *bench = *state;
-    struct service service;
     struct err err;
     char id[QUEUE_ID_MAX];
 
     bench->script = fails_once;
     (void)snprintf(
         id, sizeof(id), "%s", workbench_put(bench, BENCH_BOUND, "Football"));
-    drain(&service, bench);
+    drain(bench);
     assert_int_equal(service.result.failed, 1);
     assert_int_equal(workbench_count(bench, BENCH_BOUND "-poison"), 1);
     assert_int_equal(control_retry(&bench->definition, slice_of(JOB),
@@ -215,31 +221,25 @@ static void a_failed_run_can_be_retried_on_a_bound_queue(void **state)
         TW_OK);
     assert_int_equal(workbench_count(bench, BENCH_BOUND "-poison"), 0);
     assert_string_equal(workbench_state(bench, JOB, id), "queued");
-    drain(&service, bench);
+    drain(bench);
     assert_int_equal(service.result.succeeded, 1);
     assert_string_equal(workbench_state(bench, JOB, id), "succeeded");
     assert_int_equal(bench->attempts, 2);
 }
 
-static enum run_end waits_once(
-    struct workbench *bench, struct run *run, unsigned attempt, struct err *err)
+BENCH_SCRIPT(waits_once)
 {
-    (void)bench;
-    (void)err;
-    if (attempt > 1)
+    if (attempt_number > 1)
         return RUN_SUCCEEDED;
     run->resumes_ticks = platform_wall_ticks() + TICKS_PER_S / 2;
     return RUN_WAITING;
 }
 
-static void a_drain_waits_for_what_is_hidden(void **state)
+BENCH_TEST(a_drain_waits_for_what_is_hidden)
 {
-    struct workbench *bench = *state;
-    struct service service;
-
     bench->script = waits_once;
     workbench_put(bench, BENCH_QUEUE, MESSAGE("r1"));
-    drain(&service, bench);
+    drain(bench);
     assert_int_equal(bench->attempts, 2);
     assert_string_equal(workbench_state(bench, JOB, "r1"), "succeeded");
 }
@@ -249,29 +249,23 @@ static bool first_succeeded(struct workbench *bench)
     return strcmp(workbench_state(bench, JOB, "r1"), "succeeded") == 0;
 }
 
-static void a_hidden_message_is_expected_when_it_comes_back(void **state)
+BENCH_TEST(a_hidden_message_is_expected_when_it_comes_back)
 {
-    struct workbench *bench = *state;
-    struct service service;
-
     /* Idle polling alone would look again after an hour. */
     bench->setup.poll_min_ms = INT64_C(3600000);
     bench->setup.poll_max_ms = INT64_C(3600000);
     bench->script = waits_once;
     workbench_put(bench, BENCH_QUEUE, MESSAGE("r1"));
-    start(&service, bench, false);
+    start(bench);
     workbench_wait(bench, first_succeeded);
-    service_stop(&service);
+    stop();
     assert_int_equal(bench->attempts, 2);
 }
 
 /* ---- slots ---- */
 
-static enum run_end waits_for_gate(
-    struct workbench *bench, struct run *run, unsigned attempt, struct err *err)
+BENCH_SCRIPT(waits_for_gate)
 {
-    (void)attempt;
-    (void)err;
     return workbench_pass_gate(bench, run, 1) ? RUN_SUCCEEDED : RUN_STOPPED;
 }
 
@@ -295,42 +289,35 @@ static bool one_running(struct workbench *bench)
     return running(bench) == 1;
 }
 
-static void as_many_runs_at_once_as_there_are_slots(void **state)
+BENCH_TEST(as_many_runs_at_once_as_there_are_slots)
 {
-    struct workbench *bench = *state;
-    struct service service;
-
     bench->script = waits_for_gate;
     workbench_put(bench, BENCH_QUEUE, MESSAGE("r1"));
     workbench_put(bench, BENCH_QUEUE, MESSAGE("r2"));
     workbench_put(bench, BENCH_QUEUE, MESSAGE("r3"));
-    start(&service, bench, true);
+    start_drain(bench);
     workbench_wait(bench, two_running);
     workbench_open_gate(bench);
-    finish(&service);
+    finish();
     assert_int_equal(bench->together, 2);
     assert_int_equal(service.result.succeeded, 3);
 }
 
-static void a_stop_lets_go_of_everything_in_order(void **state)
+BENCH_TEST(a_stop_lets_go_of_everything_in_order)
 {
-    struct workbench *bench = *state;
-    struct service service;
     struct messages again;
-    struct ledger_run run;
+    struct ledger_run *run;
 
     bench->script = waits_for_gate;
     workbench_put(bench, BENCH_QUEUE, MESSAGE("r1"));
-    start(&service, bench, false);
+    start(bench);
     workbench_wait(bench, one_running);
-    service_stop(&service);
+    stop();
     assert_int_equal(service.outcome, TW_OK);
     assert_true(service.result.stopped);
-    ledger_run_init(&run);
-    assert_true(workbench_run(bench, JOB, "r1", &run));
-    assert_int_equal(run.state, LEDGER_QUEUED);
-    assert_int_equal(run.owner.len, 0);
-    ledger_run_done(&run);
+    run = workbench_stored(bench, JOB, "r1");
+    assert_int_equal(run->state, LEDGER_QUEUED);
+    assert_int_equal(run->owner.len, 0);
     messages_init(&again);
     (void)workbench_take(bench, BENCH_QUEUE, &again);
     messages_done(&again);
@@ -338,25 +325,22 @@ static void a_stop_lets_go_of_everything_in_order(void **state)
 
 /* ---- cancel ---- */
 
-static void a_cancelled_run_stops_and_its_message_goes(void **state)
+BENCH_TEST(a_cancelled_run_stops_and_its_message_goes)
 {
-    struct workbench *bench = *state;
-    struct service service;
-    struct ledger_run before;
+    struct ledger_run *before;
     struct err err;
 
     bench->script = waits_for_gate;
     bench->setup.visibility_timeout_s = 2;
     workbench_put(bench, BENCH_QUEUE, MESSAGE("r1"));
-    start(&service, bench, true);
+    start_drain(bench);
     workbench_wait(bench, one_running);
-    ledger_run_init(&before);
+    before = workbench_new_run(bench);
     assert_int_equal(control_cancel(bench->wrapped.inner, slice_of(JOB),
-                         slice_of("r1"), &before, &asked, &err),
+                         slice_of("r1"), before, &asked, &err),
         TW_OK);
-    assert_int_equal(before.state, LEDGER_RUNNING);
-    ledger_run_done(&before);
-    finish(&service);
+    assert_int_equal(before->state, LEDGER_RUNNING);
+    finish();
     assert_int_equal(workbench_count(bench, BENCH_QUEUE), 0);
     assert_string_equal(workbench_state(bench, JOB, "r1"), "cancelled");
 }
@@ -366,30 +350,23 @@ static void a_cancelled_run_stops_and_its_message_goes(void **state)
 static void leave_orphan(
     struct workbench *bench, const char *id, int64_t lease_until_ticks)
 {
-    struct ledger_run run;
+    struct ledger_run *run = workbench_football(bench, id);
 
-    ledger_run_init(&run);
-    run.job = slice_of(JOB);
-    run.id = slice_of(id);
-    run.state = LEDGER_RUNNING;
-    run.owner = slice_of("somebody");
-    run.epoch = run.attempt = 1;
-    run.args = slice_of("{\"channel\":\"Football\"}");
-    run.lease_until_ticks = lease_until_ticks;
-    assert_int_equal(workbench_store_run(bench, &run), TW_OK);
-    ledger_run_done(&run);
+    run->state = LEDGER_RUNNING;
+    run->owner = slice_of("somebody");
+    run->epoch = run->attempt = 1;
+    run->lease_until_ticks = lease_until_ticks;
+    assert_int_equal(workbench_store_run(bench, run), TW_OK);
 }
 
-static void open_runs_that_nobody_works_on_are_taken_up(void **state)
+BENCH_TEST(open_runs_that_nobody_works_on_are_taken_up)
 {
-    struct workbench *bench = *state;
-    struct service service;
     int64_t now = platform_wall_ticks();
 
     leave_orphan(bench, "old", now - 121 * TICKS_PER_S);
     leave_orphan(bench, "recent", now - 60 * TICKS_PER_S);
     leave_orphan(bench, "held", now + 60 * TICKS_PER_S);
-    drain(&service, bench);
+    drain(bench);
     assert_int_equal(service.result.succeeded, 1);
     assert_string_equal(workbench_state(bench, JOB, "old"), "succeeded");
     assert_string_equal(workbench_state(bench, JOB, "recent"), "running");
@@ -398,15 +375,12 @@ static void open_runs_that_nobody_works_on_are_taken_up(void **state)
 }
 
 /* Its first look finds all slots with those who ask the queue. */
-static void a_drain_searches_for_orphans_before_it_ends(void **state)
+VIRTUAL_BENCH_TEST(a_drain_searches_for_orphans_before_it_ends)
 {
-    struct workbench *bench = *state;
-    struct service service;
-
     bench->setup.queue_count = 1;
     bench->setup.slots = 1;
     leave_orphan(bench, "old", platform_wall_ticks() - 121 * TICKS_PER_S);
-    drain(&service, bench);
+    drain(bench);
     assert_int_equal(service.result.succeeded, 1);
 }
 
@@ -429,112 +403,80 @@ static void set_down(struct workbench *bench, bool down)
     platform_unlock(&bench->lock);
 }
 
-static void an_outage_at_the_start_is_sat_out(void **state)
+BENCH_TEST(an_outage_at_the_start_is_sat_out)
 {
-    struct workbench *bench = *state;
-    struct service service;
-
     workbench_put(bench, BENCH_QUEUE, MESSAGE("r1"));
     set_down(bench, true);
-    start(&service, bench, true);
+    start_drain(bench);
     workbench_wait(bench, was_asked);
     set_down(bench, false);
-    finish(&service);
+    finish();
     assert_int_equal(service.outcome, TW_OK);
     assert_string_equal(workbench_state(bench, JOB, "r1"), "succeeded");
 }
 
-static enum run_end meets_outage_once(
-    struct workbench *bench, struct run *run, unsigned attempt, struct err *err)
+BENCH_SCRIPT(meets_outage_once)
 {
-    (void)bench;
-    (void)run;
-    if (attempt > 1)
+    if (attempt_number > 1)
         return RUN_SUCCEEDED;
     (void)err_fail(err, TW_BUSY, "503 from the tables");
     return RUN_OUTAGE;
 }
 
-static void an_error_of_the_service_counts_as_no_failure(void **state)
+VIRTUAL_BENCH_TEST(an_error_of_the_service_counts_as_no_failure)
 {
-    struct workbench *bench = *state;
-    struct service service;
-    struct ledger_run run;
+    struct ledger_run *run;
 
     bench->script = meets_outage_once;
     bench->setup.max_attempts = 1;
     workbench_put(bench, BENCH_QUEUE, MESSAGE("r1"));
-    drain(&service, bench);
-    ledger_run_init(&run);
-    assert_true(workbench_run(bench, JOB, "r1", &run));
-    assert_int_equal(run.state, LEDGER_SUCCEEDED);
-    assert_int_equal(run.failures, 0);
-    assert_int_equal(run.attempt, 2);
-    ledger_run_done(&run);
+    drain(bench);
+    run = workbench_stored(bench, JOB, "r1");
+    assert_int_equal(run->state, LEDGER_SUCCEEDED);
+    assert_int_equal(run->failures, 0);
+    assert_int_equal(run->attempt, 2);
 }
 
-static enum run_end archive_is_full(
-    struct workbench *bench, struct run *run, unsigned attempt, struct err *err)
+BENCH_SCRIPT(archive_is_full)
 {
-    run->archive_full = attempt == 1;
-    return meets_outage_once(bench, run, attempt, err);
+    run->archive_full = attempt_number == 1;
+    return meets_outage_once(bench, run, attempt_number, err);
 }
 
-static void a_drain_does_not_wait_for_a_run_that_is_held(void **state)
+VIRTUAL_BENCH_TEST(a_drain_does_not_wait_for_a_run_that_is_held)
 {
-    struct workbench *bench = *state;
-    struct service service;
-
     bench->script = archive_is_full;
     workbench_put(bench, BENCH_QUEUE, MESSAGE("r1"));
-    start(&service, bench, true);
-    finish(&service);
+    start_drain(bench);
+    finish();
     assert_int_equal(service.result.left, 1);
     assert_string_equal(workbench_state(bench, JOB, "r1"), "waiting");
     virtual_sleep(10000);
-    drain(&service, bench);
+    drain(bench);
     assert_string_equal(workbench_state(bench, JOB, "r1"), "succeeded");
 }
 
-static enum bench_fault wrong_key(
-    struct workbench *bench, enum bench_call call, unsigned n)
+BENCH_FAULT(wrong_key)
 {
-    (void)bench;
-    (void)call;
-    (void)n;
     return BENCH_REFUSE;
 }
 
-static void refused_credentials_end_it_at_the_start(void **state)
+BENCH_TEST(refused_credentials_end_it_at_the_start)
 {
-    struct workbench *bench = *state;
-    struct service service;
-
     bench->fault = wrong_key;
-    start(&service, bench, false);
-    finish(&service);
+    start(bench);
+    finish();
     assert_int_equal(service.outcome, TW_REFUSED);
     assert_string_equal(service.err.text, "the key is wrong");
 }
 
-static enum bench_fault may_not_create(
-    struct workbench *bench, enum bench_call call, unsigned n)
+BENCH_TEST(who_may_not_create_uses_what_is_there)
 {
-    (void)bench;
-    (void)n;
-    return call == BENCH_CREATE ? BENCH_FORBID : BENCH_PASS;
-}
-
-static void who_may_not_create_uses_what_is_there(void **state)
-{
-    struct workbench *bench = *state;
-    struct service service;
-
     workbench_put(bench, BENCH_QUEUE, MESSAGE("r1"));
     workbench_put(bench, BENCH_BOUND, "Football");
-    bench->fault = may_not_create;
-    start(&service, bench, true);
-    finish(&service);
+    workbench_meets(bench, BENCH_CREATE, 1, UINT_MAX, BENCH_FORBID);
+    start_drain(bench);
+    finish();
     assert_int_equal(service.outcome, TW_OK);
     assert_int_equal(service.result.succeeded, 2);
 }
@@ -574,26 +516,19 @@ static bool both_succeeded(struct workbench *bench)
            strcmp(workbench_state(bench, JOB, "r1"), "succeeded") == 0;
 }
 
-static enum run_end first_waits_for_gate(
-    struct workbench *bench, struct run *run, unsigned attempt, struct err *err)
+BENCH_SCRIPT(first_waits_for_gate)
 {
-    if (attempt > 1)
+    if (attempt_number > 1)
         return RUN_SUCCEEDED;
-    return waits_for_gate(bench, run, attempt, err);
+    return waits_for_gate(bench, run, attempt_number, err);
 }
 
-static void a_reload_serves_new_queues_and_keeps_running_runs(void **state)
+BENCH_TEST(a_reload_serves_new_queues_and_keeps_running_runs)
 {
-    struct workbench *bench = *state;
-    struct service service;
-    struct consumer_options options = {
-        .definition = definition_hold(&bench->definition),
-        .reload = read_again};
-
     reload_bench = bench;
     bench->script = first_waits_for_gate;
     workbench_put(bench, BENCH_QUEUE, MESSAGE("r1"));
-    service_start(&service, &options);
+    start_with(bench, read_again);
     workbench_wait(bench, one_running);
     workbench_put(bench, "another", MESSAGE("r2"));
     consumer_reload(service.consumer);
@@ -602,7 +537,7 @@ static void a_reload_serves_new_queues_and_keeps_running_runs(void **state)
     assert_int_equal(atomic_load(&bench->definition.references), 2);
     workbench_open_gate(bench);
     workbench_wait(bench, both_succeeded);
-    service_stop(&service);
+    stop();
     assert_int_equal(atomic_load(&bench->definition.references), 1);
     assert_int_equal(atomic_load(&reload_definition.references), 0);
 }
@@ -647,36 +582,29 @@ static void put_runs(struct workbench *bench, int count)
     }
 }
 
-static void a_reload_with_more_slots_starts_more_runs(void **state)
+BENCH_TEST(a_reload_with_more_slots_starts_more_runs)
 {
-    struct workbench *bench = *state;
-    struct service service;
-    struct consumer_options options = {
-        .definition = definition_hold(&bench->definition),
-        .reload = read_again_with_slots};
-
     reload_bench = bench;
     reload_slots = 5;
     bench->script = waits_for_gate;
     put_runs(bench, 7);
-    service_start(&service, &options);
+    start_with(bench, read_again_with_slots);
     workbench_wait(bench, two_running);
     consumer_reload(service.consumer);
     workbench_wait(bench, five_run);
-    service_stop(&service);
+    stop();
     assert_int_equal(bench->together, 5);
 }
 
 static _Atomic unsigned most_later;
 
 /* The first two wait for the gate; the others note how many are at work. */
-static enum run_end counts_later_runs(
-    struct workbench *bench, struct run *run, unsigned attempt, struct err *err)
+BENCH_SCRIPT(counts_later_runs)
 {
     unsigned running;
 
-    if (attempt <= 2)
-        return waits_for_gate(bench, run, attempt, err);
+    if (attempt_number <= 2)
+        return waits_for_gate(bench, run, attempt_number, err);
     for (int i = 0; i < 20; i++) {
         platform_lock(&bench->lock);
         running = bench->running;
@@ -693,27 +621,20 @@ static bool queue_is_empty(struct workbench *bench)
     return workbench_count(bench, BENCH_QUEUE) == 0;
 }
 
-static void a_reload_with_fewer_slots_lets_runs_end_and_starts_fewer(
-    void **state)
+BENCH_TEST(a_reload_with_fewer_slots_lets_runs_end_and_starts_fewer)
 {
-    struct workbench *bench = *state;
-    struct service service;
-    struct consumer_options options = {
-        .definition = definition_hold(&bench->definition),
-        .reload = read_again_with_slots};
-
     reload_bench = bench;
     reload_slots = 1;
     atomic_store(&most_later, 0);
     bench->script = counts_later_runs;
     put_runs(bench, 6);
-    service_start(&service, &options);
+    start_with(bench, read_again_with_slots);
     workbench_wait(bench, two_running);
     consumer_reload(service.consumer);
     workbench_wait(bench, is_reloaded);
     workbench_open_gate(bench);
     workbench_wait(bench, queue_is_empty);
-    service_stop(&service);
+    stop();
     assert_int_equal(atomic_load(&most_later), 1);
 }
 
@@ -736,22 +657,16 @@ static bool new_timeouts_are_used(struct workbench *bench)
     return are;
 }
 
-static void a_reload_takes_the_new_timeouts(void **state)
+BENCH_TEST(a_reload_takes_the_new_timeouts)
 {
-    struct workbench *bench = *state;
-    struct service service;
-    struct consumer_options options = {
-        .definition = definition_hold(&bench->definition),
-        .reload = read_again_with_2_s};
-
     reload_bench = bench;
     workbench_put(bench, BENCH_QUEUE, MESSAGE("r1"));
-    service_start(&service, &options);
+    start_with(bench, read_again_with_2_s);
     workbench_wait(bench, first_succeeded);
     assert_int_equal(bench->hidden_s, 60);
     consumer_reload(service.consumer);
     workbench_wait(bench, new_timeouts_are_used);
-    service_stop(&service);
+    stop();
 }
 
 static struct definition *refuses(void *context)
@@ -772,124 +687,84 @@ static bool gate_open(struct workbench *bench)
     return open;
 }
 
-static void a_wrong_configuration_leaves_the_old_one(void **state)
+BENCH_TEST(a_wrong_configuration_leaves_the_old_one)
 {
-    struct workbench *bench = *state;
-    struct service service;
-    struct consumer_options options = {
-        .definition = definition_hold(&bench->definition),
-        .reload = refuses,
-        .context = bench};
-
-    service_start(&service, &options);
+    start_with(bench, refuses);
     consumer_reload(service.consumer);
     workbench_wait(bench, gate_open);
     workbench_put(bench, BENCH_QUEUE, MESSAGE("r1"));
     workbench_wait(bench, first_succeeded);
-    service_stop(&service);
+    stop();
 }
 
-/* A service manager: what it was told, joined by spaces. */
-struct manager {
+/* The service manager that a test plays. */
+static struct {
     int fd;
     char name[64];
-};
+    struct notify *notify; /* by which the service speaks to it */
+} manager;
 
-static void manager_open(struct manager *manager)
+static void manager_open(void)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     size_t len;
 
-    (void)snprintf(manager->name, sizeof(manager->name),
-        "@tableward-consumer-%d", (int)getpid());
-    len = strlen(manager->name);
-    memcpy(address.sun_path + 1, manager->name + 1, len - 1);
-    manager->fd = socket(AF_UNIX, SOCK_DGRAM, 0);
+    (void)snprintf(manager.name, sizeof(manager.name), "@tableward-consumer-%d",
+        (int)getpid());
+    len = strlen(manager.name);
+    memcpy(address.sun_path + 1, manager.name + 1, len - 1);
+    manager.fd = socket(AF_UNIX, SOCK_DGRAM, 0);
     assert_int_equal(
-        bind(manager->fd, (struct sockaddr *)&address,
+        bind(manager.fd, (struct sockaddr *)&address,
             (socklen_t)(offsetof(struct sockaddr_un, sun_path) + len)),
         0);
 }
 
 /* Read until `wanted` comes. */
-static void hears(struct manager *manager, const char *wanted)
+static void hears(const char *wanted)
 {
     char text[600];
     ssize_t len;
 
     do {
-        len = recv(manager->fd, text, sizeof(text) - 1, 0);
+        len = recv(manager.fd, text, sizeof(text) - 1, 0);
         assert_true(len >= 0);
         text[len] = '\0';
     } while (strncmp(text, wanted, strlen(wanted)) != 0);
 }
 
 /* The same, in a virtual world. */
-static void will_hear(struct manager *manager, const char *wanted)
+static void will_hear(const char *wanted)
 {
     char text[600] = "";
     ssize_t len;
 
     while (strncmp(text, wanted, strlen(wanted)) != 0) {
-        len = recv(manager->fd, text, sizeof(text) - 1, MSG_DONTWAIT);
+        len = recv(manager.fd, text, sizeof(text) - 1, MSG_DONTWAIT);
         text[len > 0 ? len : 0] = '\0';
         if (len < 0)
             virtual_sleep(500);
     }
 }
 
-static void the_manager_is_told(void **state)
+BENCH_TEST(a_store_without_queues_is_refused)
 {
-    struct workbench *bench = *state;
-    struct service service;
-    struct manager manager;
-    struct err err;
-    struct consumer_options options = {
-        .definition = definition_hold(&bench->definition),
-        .reload = refuses,
-        .context = bench};
-
-    manager_open(&manager);
-    options.notify = notify_open(manager.name, "200000", NULL, &err);
-    service_start(&service, &options);
-    hears(&manager, "READY=1");
-    hears(&manager, "WATCHDOG=1");
-    hears(&manager, "WATCHDOG=1");
-    consumer_reload(service.consumer);
-    hears(&manager, "RELOADING=1\nMONOTONIC_USEC=");
-    hears(&manager, "READY=1");
-    consumer_stop(service.consumer);
-    hears(&manager, "STOPPING=1");
-    finish(&service);
-    notify_close(options.notify);
-    (void)close(manager.fd);
-}
-
-static void a_store_without_queues_is_refused(void **state)
-{
-    struct workbench *bench = *state;
-    struct service service;
-
     bench->wrapped.store.capabilities.has_queues = false;
-    start(&service, bench, false);
-    finish(&service);
+    start(bench);
+    finish();
     assert_int_equal(service.outcome, TW_INVALID);
 }
 
 /* ---- in a virtual world: outages and waits cost nothing ---- */
 
-static enum run_end archive_stays_full(
-    struct workbench *bench, struct run *run, unsigned attempt, struct err *err)
+BENCH_SCRIPT(archive_stays_full)
 {
-    (void)bench;
-    (void)attempt;
     run->archive_full = true;
     (void)err_fail(err, TW_FULL, "no space left");
     return RUN_OUTAGE;
 }
 
-static struct notify *start_under_manager(
-    struct service *service, struct manager *manager, struct workbench *bench)
+static void start_under_manager(struct workbench *bench, const char *watchdog)
 {
     struct err err;
     struct consumer_options options = {
@@ -897,106 +772,102 @@ static struct notify *start_under_manager(
         .reload = refuses,
         .context = bench};
 
-    manager_open(manager);
-    options.notify = notify_open(manager->name, NULL, NULL, &err);
-    service_start(service, &options);
-    return options.notify;
+    manager_open();
+    options.notify = manager.notify =
+        notify_open(manager.name, watchdog, NULL, &err);
+    service_start(&service, &options);
+}
+
+static void manager_close(void)
+{
+    notify_close(manager.notify);
+    (void)close(manager.fd);
+}
+
+BENCH_TEST(the_manager_is_told)
+{
+    start_under_manager(bench, "200000");
+    hears("READY=1");
+    hears("WATCHDOG=1");
+    hears("WATCHDOG=1");
+    consumer_reload(service.consumer);
+    hears("RELOADING=1\nMONOTONIC_USEC=");
+    hears("READY=1");
+    consumer_stop(service.consumer);
+    hears("STOPPING=1");
+    finish();
+    manager_close();
 }
 
 /* It is looked at after 5 s, 10 s, ... 5 min, and the log and the manager are
  * told of it all the same. */
-static void of_a_held_run_the_log_tells_once_a_minute(void **state)
+VIRTUAL_BENCH_TEST(of_a_held_run_the_log_tells_once_a_minute)
 {
-    struct workbench *bench = *state;
-    struct service service;
-    struct manager manager;
-    struct notify *notify;
-
     bench->script = archive_stays_full;
     workbench_put(bench, BENCH_QUEUE, MESSAGE("r1"));
     workbench_log_begin();
-    notify = start_under_manager(&service, &manager, bench);
+    start_under_manager(bench, NULL);
     virtual_sleep(1230000);
-    service_stop(&service);
+    stop();
     assert_in_range(workbench_log_end("1 run held or waiting; last cause: no "
                                       "space left"),
         19, 22);
-    hears(&manager,
-        "STATUS=0 of 2 slots busy; runs are held or waiting: no space left");
-    notify_close(notify);
-    (void)close(manager.fd);
+    hears("STATUS=0 of 2 slots busy; runs are held or waiting: no space left");
+    manager_close();
 }
 
 /* Held for a minute it is tried four times, and is one run all the same. */
-static void held_runs_are_counted_and_not_their_tries(void **state)
+VIRTUAL_BENCH_TEST(held_runs_are_counted_and_not_their_tries)
 {
-    struct workbench *bench = *state;
-    struct service service;
-    struct manager manager;
-    struct notify *notify;
-
     bench->script = archive_stays_full;
     workbench_put(bench, BENCH_QUEUE, MESSAGE("r1"));
     workbench_put(bench, BENCH_QUEUE, MESSAGE("r2"));
     workbench_log_begin();
-    notify = start_under_manager(&service, &manager, bench);
+    start_under_manager(bench, NULL);
     virtual_sleep(200000);
-    service_stop(&service);
+    stop();
     assert_in_range(workbench_log_end(" 2 runs held or waiting; "), 2, 4);
-    notify_close(notify);
-    (void)close(manager.fd);
+    manager_close();
 }
 
-static void the_manager_hears_of_what_failed(void **state)
+VIRTUAL_BENCH_TEST(the_manager_hears_of_what_failed)
 {
-    struct workbench *bench = *state;
-    struct service service;
-    struct manager manager;
-    struct notify *notify;
-
     workbench_put(bench, BENCH_QUEUE, "{\"job\":\"nothing\"}");
-    notify = start_under_manager(&service, &manager, bench);
-    will_hear(&manager, "STATUS=0 of 2 slots busy; 0 failed, 1 poisoned since "
-                        "the start: `tableward poison list`");
-    service_stop(&service);
-    notify_close(notify);
-    (void)close(manager.fd);
+    start_under_manager(bench, NULL);
+    will_hear("STATUS=0 of 2 slots busy; 0 failed, 1 poisoned since "
+              "the start: `tableward poison list`");
+    stop();
+    manager_close();
 }
 
 /* How long it lasted is shown until the next one is over. */
-static void of_an_outage_the_manager_hears_how_long_it_lasted(void **state)
+VIRTUAL_BENCH_TEST(of_an_outage_the_manager_hears_how_long_it_lasted)
 {
-    struct workbench *bench = *state;
-    struct service service;
-    struct manager manager;
-    struct notify *notify = start_under_manager(&service, &manager, bench);
-
-    will_hear(&manager, "READY=1");
+    start_under_manager(bench, NULL);
+    will_hear("READY=1");
     bench->down_queue = BENCH_BOUND;
-    will_hear(
-        &manager, "STATUS=0 of 2 slots busy; 1 of 2 queues cannot be served");
+    will_hear("STATUS=0 of 2 slots busy; 1 of 2 queues cannot be served");
     bench->down_queue = NULL;
-    will_hear(&manager, "STATUS=0 of 2 slots busy; the last outage ended at ");
+    will_hear("STATUS=0 of 2 slots busy; the last outage ended at ");
     workbench_meets(bench, BENCH_GET, 1, 12, BENCH_FAIL);
     workbench_meets(bench, BENCH_BATCH, 1, 12, BENCH_FAIL);
     workbench_put(bench, BENCH_QUEUE, MESSAGE("r1"));
-    will_hear(&manager, "STATUS=receives no messages during an outage: ");
-    will_hear(&manager, "STATUS=0 of 2 slots busy; the last outage ended at ");
-    service_stop(&service);
-    notify_close(notify);
-    (void)close(manager.fd);
+    will_hear("STATUS=receives no messages during an outage: ");
+    will_hear("STATUS=0 of 2 slots busy; the last outage ended at ");
+    stop();
+    manager_close();
 }
 
 /* The datagrams of the next 60 s, joined by line breaks. */
-static void hear_a_minute(struct manager *manager, char *said, size_t room)
+static void hear_a_minute(char *said, size_t room)
 {
     char text[600];
     ssize_t len;
 
     said[0] = '\0';
     for (int i = 0; i < 120; i++) {
-        while ((len = recv(
-                    manager->fd, text, sizeof(text) - 1, MSG_DONTWAIT)) >= 0) {
+        while ((len = recv(manager.fd, text, sizeof(text) - 1, MSG_DONTWAIT)) >=
+               0) {
             text[len] = '\0';
             (void)snprintf(
                 said + strlen(said), room - strlen(said), "%s\n", text);
@@ -1005,73 +876,57 @@ static void hear_a_minute(struct manager *manager, char *said, size_t room)
     }
 }
 
-static void ready_is_told_only_once_messages_are_received(void **state)
+VIRTUAL_BENCH_TEST(ready_is_told_only_once_messages_are_received)
 {
-    struct workbench *bench = *state;
-    struct service service;
-    struct manager manager;
-    struct notify *notify;
     char said[8192];
 
     bench->down = true;
-    notify = start_under_manager(&service, &manager, bench);
+    start_under_manager(bench, NULL);
     consumer_reload(service.consumer);
-    hear_a_minute(&manager, said, sizeof(said));
+    hear_a_minute(said, sizeof(said));
     assert_non_null(
         strstr(said, "STATUS=receives no messages during an outage: "));
     assert_null(strstr(said, "READY=1"));
     bench->down = false;
-    will_hear(&manager, "READY=1");
-    service_stop(&service);
-    notify_close(notify);
-    (void)close(manager.fd);
+    will_hear("READY=1");
+    stop();
+    manager_close();
 }
 
-static void ready_waits_until_one_of_the_queues_can_be_served(void **state)
+VIRTUAL_BENCH_TEST(ready_waits_until_one_of_the_queues_can_be_served)
 {
-    struct workbench *bench = *state;
-    struct service service;
-    struct manager manager;
-    struct notify *notify;
     char said[8192];
 
     bench->setup.queue_count = 1;
     workbench_meets(bench, BENCH_CREATE, 2, UINT_MAX, BENCH_FAIL);
     bench->down_queue = BENCH_QUEUE;
-    notify = start_under_manager(&service, &manager, bench);
-    hear_a_minute(&manager, said, sizeof(said));
+    start_under_manager(bench, NULL);
+    hear_a_minute(said, sizeof(said));
     assert_null(strstr(said, "READY=1"));
     bench->fate_count = 0;
     bench->down_queue = NULL;
-    will_hear(&manager, "READY=1");
-    service_stop(&service);
-    notify_close(notify);
-    (void)close(manager.fd);
+    will_hear("READY=1");
+    stop();
+    manager_close();
 }
 
-static void without_queues_the_worker_is_ready_and_takes_no_message(
-    void **state)
+VIRTUAL_BENCH_TEST(without_queues_the_worker_is_ready_and_takes_no_message)
 {
-    struct workbench *bench = *state;
-    struct service service;
-    struct manager manager;
-    struct notify *notify;
     unsigned got;
 
     bench->setup.queue_count = 0;
     workbench_put(bench, BENCH_QUEUE, MESSAGE("r1"));
     got = bench->calls[BENCH_QUEUE_GET];
-    notify = start_under_manager(&service, &manager, bench);
-    will_hear(&manager, "READY=1");
-    will_hear(&manager, "STATUS=receives no messages: `queues` of the "
-                        "configuration is empty; 0 of 2 slots busy");
+    start_under_manager(bench, NULL);
+    will_hear("READY=1");
+    will_hear("STATUS=receives no messages: `queues` of the "
+              "configuration is empty; 0 of 2 slots busy");
     virtual_sleep(120000);
-    service_stop(&service);
+    stop();
     assert_int_equal(service.outcome, TW_OK);
     assert_int_equal(bench->calls[BENCH_QUEUE_GET], got);
     assert_int_equal(workbench_count(bench, BENCH_QUEUE), 1);
-    notify_close(notify);
-    (void)close(manager.fd);
+    manager_close();
 }
 
 #define ALWAYS 1, UINT_MAX
@@ -1087,13 +942,11 @@ static unsigned all_calls(struct workbench *bench)
     return all;
 }
 
-static void ten_minutes_of_outage_are_probed_at_most_once_a_second(void **state)
+VIRTUAL_BENCH_TEST(ten_minutes_of_outage_are_probed_at_most_once_a_second)
 {
-    struct workbench *bench = *state;
-    struct service service;
     unsigned before;
 
-    start(&service, bench, false);
+    start(bench);
     virtual_sleep(5000);
     set_down(bench, true);
     workbench_put(bench, BENCH_QUEUE, MESSAGE("r1"));
@@ -1103,43 +956,35 @@ static void ten_minutes_of_outage_are_probed_at_most_once_a_second(void **state)
     assert_true(all_calls(bench) - before >= 50); /* it does look */
     set_down(bench, false);
     workbench_wait(bench, first_succeeded);
-    service_stop(&service);
+    stop();
     assert_int_equal(workbench_count(bench, BENCH_QUEUE), 0);
 }
 
-static void a_store_that_is_away_at_the_start_is_waited_for(void **state)
+VIRTUAL_BENCH_TEST(a_store_that_is_away_at_the_start_is_waited_for)
 {
-    struct workbench *bench = *state;
-    struct service service;
-
     set_down(bench, true);
     workbench_put(bench, BENCH_QUEUE, MESSAGE("r1"));
-    start(&service, bench, false);
+    start(bench);
     virtual_sleep(120000);
     set_down(bench, false);
     workbench_wait(bench, first_succeeded);
-    service_stop(&service);
+    stop();
 }
 
-static void queues_that_cannot_be_made_yet_are_made_later(void **state)
+VIRTUAL_BENCH_TEST(queues_that_cannot_be_made_yet_are_made_later)
 {
-    struct workbench *bench = *state;
-    struct service service;
-
     workbench_put(bench, BENCH_QUEUE, MESSAGE("r1"));
     workbench_meets(bench, BENCH_CREATE, 2, 2, BENCH_FAIL); /* the queue */
     workbench_meets(bench, BENCH_CREATE, 4, 4, BENCH_FAIL); /* its poison */
-    start(&service, bench, false);
+    start(bench);
     workbench_wait(bench, first_succeeded);
-    service_stop(&service);
+    stop();
     assert_int_equal(bench->calls[BENCH_CREATE], 7); /* 5 and once more */
 }
 
 /* Deleted a moment ago: the worker waited for it before it began. */
-static void a_queue_that_is_being_deleted_delays_no_other(void **state)
+VIRTUAL_BENCH_TEST(a_queue_that_is_being_deleted_delays_no_other)
 {
-    struct workbench *bench = *state;
-    struct service service;
     int64_t began_ms = platform_boot_ms();
 
     bench->setup.slots = 1;
@@ -1147,19 +992,17 @@ static void a_queue_that_is_being_deleted_delays_no_other(void **state)
     workbench_put(bench, BENCH_BOUND, MESSAGE("r1"));
     workbench_meets(bench, BENCH_CREATE, 2, 2, BENCH_LOCK); /* the first */
     workbench_meets(bench, BENCH_CREATE, 5, 9, BENCH_LOCK);
-    start(&service, bench, false);
+    start(bench);
     workbench_wait(bench, first_succeeded);
     assert_in_range(platform_boot_ms() - began_ms, 0, 500);
-    service_stop(&service);
+    stop();
 }
 
-static void a_queue_that_is_gone_is_made_again(void **state)
+VIRTUAL_BENCH_TEST(a_queue_that_is_gone_is_made_again)
 {
-    struct workbench *bench = *state;
-    struct service service;
     unsigned created;
 
-    start(&service, bench, false);
+    start(bench);
     virtual_sleep(5000);
     created = bench->calls[BENCH_CREATE];
     workbench_meets(bench, BENCH_QUEUE_GET, 1, 1, BENCH_GONE);
@@ -1167,36 +1010,31 @@ static void a_queue_that_is_gone_is_made_again(void **state)
     workbench_put(bench, BENCH_QUEUE, MESSAGE("r1"));
     workbench_wait(bench, first_succeeded);
     assert_true(bench->calls[BENCH_CREATE] > created);
-    service_stop(&service);
+    stop();
 }
 
-static void a_queue_that_fails_delays_no_other(void **state)
+VIRTUAL_BENCH_TEST(a_queue_that_fails_delays_no_other)
 {
-    struct workbench *bench = *state;
-    struct service service;
     int64_t put_ms;
 
     bench->setup.poll_max_ms = 500;
     bench->down_queue = BENCH_BOUND;
-    start(&service, bench, false);
+    start(bench);
     virtual_sleep(30000);
     workbench_put(bench, BENCH_QUEUE, MESSAGE("r1"));
     put_ms = platform_boot_ms();
     workbench_wait(bench, first_succeeded);
     assert_in_range(platform_boot_ms() - put_ms, 0, 1000);
-    service_stop(&service);
+    stop();
 }
 
 /* Its requests have no answer until their time is over. */
-static void a_queue_that_does_not_answer_delays_no_other(void **state)
+VIRTUAL_BENCH_TEST(a_queue_that_does_not_answer_delays_no_other)
 {
-    struct workbench *bench = *state;
-    struct service service;
-
     bench->setup.poll_max_ms = 500;
     bench->down_queue = BENCH_BOUND;
     bench->down_queue_ms = 15000;
-    start(&service, bench, false);
+    start(bench);
     virtual_sleep(3000);
     for (int i = 0; i < 8; i++) {
         int64_t put_ms = platform_boot_ms();
@@ -1212,15 +1050,13 @@ static void a_queue_that_does_not_answer_delays_no_other(void **state)
         assert_in_range(platform_boot_ms() - put_ms, 0, 1000);
         virtual_sleep(4000);
     }
-    service_stop(&service);
+    stop();
 }
 
 /* Its second Get is under way: all slots but the one that asks are there for
  * the others. */
-static void a_queue_that_does_not_answer_keeps_no_slots(void **state)
+VIRTUAL_BENCH_TEST(a_queue_that_does_not_answer_keeps_no_slots)
 {
-    struct workbench *bench = *state;
-    struct service service;
     char text[200];
 
     bench->setup.slots = 8;
@@ -1228,7 +1064,7 @@ static void a_queue_that_does_not_answer_keeps_no_slots(void **state)
     bench->down_queue = BENCH_BOUND;
     bench->down_queue_ms = 15000;
     bench->script = waits_for_gate;
-    start(&service, bench, false);
+    start(bench);
     virtual_sleep(16500);
     for (int i = 0; i < 6; i++) {
         (void)snprintf(text, sizeof(text),
@@ -1239,7 +1075,7 @@ static void a_queue_that_does_not_answer_keeps_no_slots(void **state)
     virtual_sleep(3000);
     assert_int_equal(running(bench), 6);
     workbench_open_gate(bench);
-    service_stop(&service);
+    stop();
 }
 
 /* ---- what a queue may take ---- */
@@ -1257,17 +1093,15 @@ static bool second_runs(struct workbench *bench)
 }
 
 /* What is over a queue's limit stays in the queue, for any worker. */
-static void a_queue_has_at_most_its_slots(void **state)
+VIRTUAL_BENCH_TEST(a_queue_has_at_most_its_slots)
 {
-    struct workbench *bench = *state;
-    struct service service;
     struct messages left;
 
     bench->script = waits_for_gate;
     bench->queues[0].slots = 1;
     workbench_put(bench, BENCH_QUEUE, MESSAGE("r1"));
     workbench_put(bench, BENCH_QUEUE, MESSAGE("r2"));
-    start(&service, bench, false);
+    start(bench);
     workbench_wait(bench, one_running);
     virtual_sleep(5000);
     assert_int_equal(running(bench), 1);
@@ -1281,21 +1115,18 @@ static void a_queue_has_at_most_its_slots(void **state)
     virtual_sleep(90000);
     workbench_wait(bench, both_have_run);
     assert_int_equal(bench->together, 2);
-    service_stop(&service);
+    stop();
 }
 
 /* The limit is of the queue's name: what a reload finds at work counts. */
-static void an_orphan_counts_as_a_run_of_its_queue(void **state)
+VIRTUAL_BENCH_TEST(an_orphan_counts_as_a_run_of_its_queue)
 {
-    struct workbench *bench = *state;
-    struct service service;
-
     bench->script = waits_for_gate;
     bench->queues[0].slots = 1;
     bench->queues[1].job = NULL;
     leave_orphan(bench, "r1", platform_wall_ticks() - 200 * TICKS_PER_S);
     leave_orphan(bench, "r2", platform_wall_ticks() - 200 * TICKS_PER_S);
-    start(&service, bench, false);
+    start(bench);
     workbench_wait(bench, one_running);
     virtual_sleep(30000);
     assert_int_equal(running(bench), 1);
@@ -1303,52 +1134,44 @@ static void an_orphan_counts_as_a_run_of_its_queue(void **state)
     virtual_sleep(90000); /* the next look at what was left */
     workbench_wait(bench, both_have_run);
     assert_int_equal(bench->together, 1);
-    service_stop(&service);
+    stop();
 }
 
 static unsigned messages_received;
 
-static void count_received(
-    struct workbench *bench, enum bench_call call, unsigned n)
+BENCH_BETWEEN(count_received)
 {
-    (void)n;
     if (call == BENCH_QUEUE_GET && bench->running == 0)
         messages_received++;
 }
 
 /* One request brings the messages of all slots that are idle. */
-static void one_get_serves_all_idle_slots(void **state)
+VIRTUAL_BENCH_TEST(one_get_serves_all_idle_slots)
 {
-    struct workbench *bench = *state;
-    struct service service;
-
     messages_received = 0;
     bench->script = waits_for_gate;
     bench->setup.queue_count = 1;
     bench->between = count_received;
     workbench_put(bench, BENCH_QUEUE, MESSAGE("r1"));
     workbench_put(bench, BENCH_QUEUE, MESSAGE("r2"));
-    start(&service, bench, false);
+    start(bench);
     workbench_wait(bench, second_runs);
     assert_int_equal(messages_received, 1);
     workbench_open_gate(bench);
     workbench_wait(bench, both_have_run);
-    service_stop(&service);
+    stop();
 }
 
-static void a_store_that_can_never_be_used_is_said_at_the_start(void **state)
+VIRTUAL_BENCH_TEST(a_store_that_can_never_be_used_is_said_at_the_start)
 {
-    struct workbench *bench = *state;
-    struct service service;
-
     workbench_meets(bench, BENCH_CREATE, ALWAYS, BENCH_INVALID);
-    start(&service, bench, false);
-    finish(&service);
+    start(bench);
+    finish();
     assert_int_equal(service.outcome, TW_INVALID);
     bench->fate_count = 0;
     bench->setup.store = 1;
-    start(&service, bench, false);
-    finish(&service);
+    start(bench);
+    finish();
     assert_int_equal(service.outcome, TW_INVALID);
     assert_non_null(strstr(service.err.text, "the worker has no store"));
     bench->setup.store = 0;
@@ -1397,7 +1220,6 @@ static void count_reload(void *context, const struct definition *accepted)
 static void refuses_reload(
     struct workbench *bench, struct definition *(*reload)(void *context))
 {
-    struct service service;
     struct consumer_options options = {
         .definition = definition_hold(&bench->definition),
         .reload = reload,
@@ -1414,17 +1236,17 @@ static void refuses_reload(
     assert_int_equal(atomic_load(&reload_definition.references), 0);
     workbench_put(bench, BENCH_QUEUE, MESSAGE("r1"));
     workbench_wait(bench, first_succeeded);
-    service_stop(&service);
+    stop();
 }
 
-static void a_configuration_without_a_store_leaves_the_old_one(void **state)
+VIRTUAL_BENCH_TEST(a_configuration_without_a_store_leaves_the_old_one)
 {
-    refuses_reload(*state, read_without_store);
+    refuses_reload(bench, read_without_store);
 }
 
-static void a_configuration_without_queues_leaves_the_old_one(void **state)
+VIRTUAL_BENCH_TEST(a_configuration_without_queues_leaves_the_old_one)
 {
-    refuses_reload(*state, read_without_queues);
+    refuses_reload(bench, read_without_queues);
 }
 
 static unsigned reloads;
@@ -1444,113 +1266,85 @@ static struct definition *read_other_places(void *context)
     return &reload_definition;
 }
 
-static void other_slots_wait_for_a_restart(void **state)
+VIRTUAL_BENCH_TEST(other_slots_wait_for_a_restart)
 {
-    struct workbench *bench = *state;
-
     reloads = 0;
     for (unsigned i = 1; i <= 3; i++) {
-        struct service service;
-        struct consumer_options options = {
-            .definition = definition_hold(&bench->definition),
-            .reload = read_other_places,
-            .context = bench};
-
         bench->together = 0;
         bench->script = NULL;
-        service_start(&service, &options);
+        start_with(bench, read_other_places);
         consumer_reload(service.consumer);
         virtual_sleep(5000);
         assert_int_equal(reloads, i);
-        service_stop(&service);
+        stop();
     }
 }
 
-static void without_anything_to_read_a_reload_is_nothing(void **state)
+VIRTUAL_BENCH_TEST(without_anything_to_read_a_reload_is_nothing)
 {
-    struct workbench *bench = *state;
-    struct service service;
-
-    start(&service, bench, false);
+    start(bench);
     consumer_reload(service.consumer);
     workbench_put(bench, BENCH_QUEUE, MESSAGE("r1"));
     workbench_wait(bench, first_succeeded);
-    service_stop(&service);
+    stop();
 }
 
 /* However long an idle worker may wait for the next poll. */
-static void a_drain_does_not_wait_for_long_polls(void **state)
+VIRTUAL_BENCH_TEST(a_drain_does_not_wait_for_long_polls)
 {
-    struct workbench *bench = *state;
-    struct service service;
     int64_t began_ms = platform_boot_ms();
 
     bench->setup.poll_min_ms = 30000;
     bench->setup.poll_max_ms = 600000;
     workbench_put(bench, BENCH_QUEUE, MESSAGE("r1"));
-    drain(&service, bench);
+    drain(bench);
     assert_int_equal(service.result.succeeded, 1);
     assert_true(platform_boot_ms() - began_ms < 30000);
 }
 
-static void a_drain_that_cannot_count_goes_on(void **state)
+VIRTUAL_BENCH_TEST(a_drain_that_cannot_count_goes_on)
 {
-    struct workbench *bench = *state;
-    struct service service;
-
     workbench_put(bench, BENCH_QUEUE, MESSAGE("r1"));
     workbench_meets(bench, BENCH_OTHER, 1, 2, BENCH_FAIL);
-    drain(&service, bench);
+    drain(bench);
     assert_int_equal(service.result.succeeded, 1);
     assert_true(bench->calls[BENCH_OTHER] > 2);
 }
 
-static enum run_end waits_twice(
-    struct workbench *bench, struct run *run, unsigned attempt, struct err *err)
+BENCH_SCRIPT(waits_twice)
 {
-    (void)bench;
-    (void)err;
     run->resumes_ticks = platform_wall_ticks() + 5 * TICKS_PER_S;
-    return attempt < 3 ? RUN_WAITING : RUN_SUCCEEDED;
+    return attempt_number < 3 ? RUN_WAITING : RUN_SUCCEEDED;
 }
 
 /* Nothing but a pass finds it again: ten minutes for each of its waits, while
  * others wait for what it has. */
-static void an_orphan_that_waits_goes_on_soon_after(void **state)
+VIRTUAL_BENCH_TEST(an_orphan_that_waits_goes_on_soon_after)
 {
-    struct workbench *bench = *state;
-    struct service service;
     int64_t since_ms = virtual_ms();
 
     bench->script = waits_twice;
     leave_orphan(bench, "r1", platform_wall_ticks() - 1000 * TICKS_PER_S);
-    start(&service, bench, false);
+    start(bench);
     while (workbench_listed(bench, JOB, LEDGER_INDEX_OPEN) > 0 &&
            virtual_ms() < since_ms + 3600000)
         virtual_sleep(1000);
-    service_stop(&service);
+    stop();
     assert_string_equal(workbench_state(bench, JOB, "r1"), "succeeded");
     assert_true(virtual_ms() - since_ms < 300000); /* 2 x (5 s + 2 x 60 s) */
 }
 
-static void orphans_that_cannot_be_looked_for_are_found_later(void **state)
+VIRTUAL_BENCH_TEST(orphans_that_cannot_be_looked_for_are_found_later)
 {
-    struct workbench *bench = *state;
-    struct service service;
-
     leave_orphan(bench, "r1", platform_wall_ticks() - 1000 * TICKS_PER_S);
     workbench_meets(bench, BENCH_SCAN, 1, 1, BENCH_FAIL);
-    start(&service, bench, false);
+    start(bench);
     workbench_wait(bench, first_succeeded);
-    service_stop(&service);
+    stop();
 }
 
-static enum run_end waits_ten_minutes(
-    struct workbench *bench, struct run *run, unsigned attempt, struct err *err)
+BENCH_SCRIPT(waits_ten_minutes)
 {
-    (void)bench;
-    (void)attempt;
-    (void)err;
     if (run->checkpoint.len > 0)
         return RUN_SUCCEEDED;
     run->callbacks->save(run, slice_of("{\"waited\":1}"), true);
@@ -1559,45 +1353,37 @@ static enum run_end waits_ten_minutes(
 }
 
 /* More than it can remember the moments of. */
-static void very_many_runs_that_wait_all_go_on(void **state)
+VIRTUAL_BENCH_TEST(very_many_runs_that_wait_all_go_on)
 {
-    struct workbench *bench = *state;
-    struct service service;
-
     bench->script = waits_ten_minutes;
     bench->setup.slots = 40;
     for (int i = 0; i < 60; i++)
         workbench_put(bench, BENCH_BOUND, "Football");
-    drain(&service, bench);
+    drain(bench);
     assert_int_equal(service.result.succeeded, 60);
     assert_int_equal(bench->attempts, 120);
     assert_int_equal(workbench_listed(bench, JOB, LEDGER_INDEX_OPEN), 0);
 }
 
 /* The copy comes first: without one the message stays. */
-static void a_bad_message_stays_until_it_can_be_copied(void **state)
+VIRTUAL_BENCH_TEST(a_bad_message_stays_until_it_can_be_copied)
 {
-    struct workbench *bench = *state;
-    struct service service;
-
     workbench_put(bench, BENCH_QUEUE, "not json");
     workbench_meets(bench, BENCH_PUT, 1, 5, BENCH_FAIL);
-    drain(&service, bench);
+    drain(bench);
     assert_int_equal(service.result.poisoned, 1);
     assert_int_equal(workbench_count(bench, BENCH_QUEUE "-poison"), 1);
 }
 
 /* On a bound queue the body may look like the wake-up message of a run: where
  * there is none of that id, or with other arguments, it is the argument. */
-static void a_wake_up_without_its_run_is_an_argument(void **state)
+VIRTUAL_BENCH_TEST(a_wake_up_without_its_run_is_an_argument)
 {
-    struct workbench *bench = *state;
-    struct service service;
     char id[QUEUE_ID_MAX];
 
     (void)snprintf(id, sizeof(id), "%s",
         workbench_put(bench, BENCH_BOUND, MESSAGE("nowhere")));
-    drain(&service, bench);
+    drain(bench);
     assert_string_equal(workbench_state(bench, JOB, id), "succeeded");
     assert_string_equal(workbench_state(bench, JOB, "nowhere"), "none");
     workbench_put(bench, BENCH_QUEUE,
@@ -1605,7 +1391,7 @@ static void a_wake_up_without_its_run_is_an_argument(void **state)
         "\"id\":\"taken\"}");
     (void)snprintf(id, sizeof(id), "%s",
         workbench_put(bench, BENCH_BOUND, MESSAGE("taken")));
-    drain(&service, bench);
+    drain(bench);
     assert_string_equal(workbench_state(bench, JOB, "taken"), "succeeded");
     assert_string_equal(workbench_state(bench, JOB, id), "succeeded");
     assert_int_equal(service.result.succeeded, 2);
@@ -1616,15 +1402,13 @@ static void a_wake_up_without_its_run_is_an_argument(void **state)
 static void leave_run_of_gone_job(
     struct workbench *bench, enum ledger_state run_state)
 {
-    struct ledger_run run;
+    struct ledger_run *run = workbench_new_run(bench);
 
-    ledger_run_init(&run);
-    run.job = slice_of("gone-job");
-    run.id = slice_of("r1");
-    run.state = run_state;
-    run.args = slice_of("{}");
-    assert_int_equal(workbench_store_run(bench, &run), TW_OK);
-    ledger_run_done(&run);
+    run->job = slice_of("gone-job");
+    run->id = slice_of("r1");
+    run->state = run_state;
+    run->args = slice_of("{}");
+    assert_int_equal(workbench_store_run(bench, run), TW_OK);
 }
 
 static bool gone_job_waits(struct workbench *bench)
@@ -1632,24 +1416,20 @@ static bool gone_job_waits(struct workbench *bench)
     return strcmp(workbench_state(bench, "gone-job", "r1"), "waiting") == 0;
 }
 
-static void a_run_whose_job_was_removed_is_held(void **state)
+BENCH_TEST(a_run_whose_job_was_removed_is_held)
 {
-    struct workbench *bench = *state;
-    struct service service;
-    struct ledger_run run;
+    struct ledger_run *run;
 
     leave_run_of_gone_job(bench, LEDGER_QUEUED);
     workbench_put(bench, BENCH_QUEUE, "{\"job\":\"gone-job\",\"id\":\"r1\"}");
-    start(&service, bench, false);
+    start(bench);
     workbench_wait(bench, gone_job_waits);
-    service_stop(&service);
+    stop();
     assert_int_equal(service.result.poisoned, 0);
     assert_int_equal(workbench_count(bench, BENCH_QUEUE), 1);
-    ledger_run_init(&run);
-    assert_true(workbench_run(bench, "gone-job", "r1", &run));
-    assert_true(slice_is(run.waits_for, LEDGER_WAITS_FOR_DEFINITION));
-    assert_non_null(strstr(run.error.at, "not in the configuration"));
-    ledger_run_done(&run);
+    run = workbench_stored(bench, "gone-job", "r1");
+    assert_true(slice_is(run->waits_for, LEDGER_WAITS_FOR_DEFINITION));
+    assert_non_null(strstr(run->error.at, "not in the configuration"));
 }
 
 /* A newer version's, or none that can be read. */
@@ -1670,26 +1450,23 @@ static void write_run_of_gone_job(
 
 /* What is on BENCH_BOUND is done, and the ledger is not seen to again, as after
  * an outage. */
-static void goes_on(struct workbench *bench, struct service *service)
+static void goes_on(struct workbench *bench)
 {
     bench->queues[1].job = NULL;
-    start(service, bench, false);
+    start(bench);
     virtual_sleep(3000);
     workbench_put(bench, BENCH_BOUND, MESSAGE("r1"));
     workbench_wait(bench, first_succeeded);
-    service_stop(service);
+    stop();
     assert_int_equal(bench->calls[BENCH_CREATE], 5); /* four of queues */
 }
 
 /* It was an outage of the ledger, every five seconds, for all queues. */
-static void a_newer_run_of_a_removed_job_delays_no_other(void **state)
+VIRTUAL_BENCH_TEST(a_newer_run_of_a_removed_job_delays_no_other)
 {
-    struct workbench *bench = *state;
-    struct service service;
-
     write_run_of_gone_job(bench, 99, "queued");
     workbench_put(bench, BENCH_QUEUE, "{\"job\":\"gone-job\",\"id\":\"r1\"}");
-    goes_on(bench, &service);
+    goes_on(bench);
     assert_int_equal(workbench_count(bench, BENCH_QUEUE), 1);
     assert_int_equal(workbench_count(bench, BENCH_QUEUE "-poison"), 0);
     assert_string_equal(workbench_state(bench, "gone-job", "r1"), "queued");
@@ -1714,11 +1491,9 @@ static void write_full_run(struct workbench *bench, const char *job)
 }
 
 /* It was an outage of the ledger too, every five seconds. */
-static void a_run_that_cannot_be_stored_delays_no_other(void **state)
+VIRTUAL_BENCH_TEST(a_run_that_cannot_be_stored_delays_no_other)
 {
     static const char *const JOBS[] = {JOB, "gone-job"};
-    struct workbench *bench = *state;
-    struct service service;
     char *text;
 
     for (size_t i = 0; i < 2; i++) {
@@ -1729,7 +1504,7 @@ static void a_run_that_cannot_be_stored_delays_no_other(void **state)
         workbench_put(bench, BENCH_QUEUE, text);
         mem_free(text);
     }
-    goes_on(bench, &service);
+    goes_on(bench);
     assert_int_equal(workbench_count(bench, BENCH_QUEUE), 2);
     assert_int_equal(workbench_count(bench, BENCH_QUEUE "-poison"), 0);
     for (size_t i = 0; i < 2; i++)
@@ -1737,98 +1512,77 @@ static void a_run_that_cannot_be_stored_delays_no_other(void **state)
 }
 
 /* One refusal in ten is no outage: messages are taken all the time. */
-static void a_run_whose_ledger_is_busy_delays_no_other(void **state)
+VIRTUAL_BENCH_TEST(a_run_whose_ledger_is_busy_delays_no_other)
 {
-    struct workbench *bench = *state;
-    struct service service;
-
     workbench_meets(bench, BENCH_BATCH, 1, 2, BENCH_THROTTLE);
     workbench_put(bench, BENCH_QUEUE, MESSAGE("r2"));
-    goes_on(bench, &service);
+    goes_on(bench);
     assert_string_equal(workbench_state(bench, JOB, "r2"), "succeeded");
 }
 
-static void an_unknown_job_whose_ledger_is_busy_delays_no_other(void **state)
+VIRTUAL_BENCH_TEST(an_unknown_job_whose_ledger_is_busy_delays_no_other)
 {
-    struct workbench *bench = *state;
-    struct service service;
-
     workbench_meets(bench, BENCH_GET, 1, 2, BENCH_THROTTLE);
     workbench_put(bench, BENCH_QUEUE, "{\"job\":\"gone-job\",\"id\":\"r2\"}");
-    goes_on(bench, &service);
+    goes_on(bench);
     assert_int_equal(service.result.poisoned, 1);
 }
 
-static void a_message_for_what_is_no_run_is_poisoned(void **state)
+VIRTUAL_BENCH_TEST(a_message_for_what_is_no_run_is_poisoned)
 {
-    struct workbench *bench = *state;
-    struct service service;
-
     write_run_of_gone_job(bench, 1, NULL);
     workbench_put(bench, BENCH_QUEUE, "{\"job\":\"gone-job\",\"id\":\"r1\"}");
-    goes_on(bench, &service);
+    goes_on(bench);
     assert_int_equal(workbench_count(bench, BENCH_QUEUE), 0);
     assert_int_equal(workbench_count(bench, BENCH_QUEUE "-poison"), 1);
 }
 
 /* Deleted, or rights that are missing: the message comes again. */
-static void a_poison_queue_that_takes_nothing_delays_no_other(void **state)
+VIRTUAL_BENCH_TEST(a_poison_queue_that_takes_nothing_delays_no_other)
 {
-    struct workbench *bench = *state;
-    struct service service;
-
     workbench_put(bench, BENCH_QUEUE, "not json");
     workbench_meets(bench, BENCH_PUT, ALWAYS, BENCH_LOCK);
-    goes_on(bench, &service);
+    goes_on(bench);
     assert_int_equal(workbench_count(bench, BENCH_QUEUE), 1);
     assert_int_equal(service.result.poisoned, 0);
 }
 
 /* After 5, 10, 15 ... s: at 0, 5, 15, 30, 50, 75 and 105 s. */
-static void a_message_that_cannot_be_poisoned_comes_ever_later(void **state)
+VIRTUAL_BENCH_TEST(a_message_that_cannot_be_poisoned_comes_ever_later)
 {
-    struct workbench *bench = *state;
-    struct service service;
-
     workbench_put(bench, BENCH_QUEUE, "not json");
     workbench_meets(bench, BENCH_PUT, ALWAYS, BENCH_LOCK);
-    start(&service, bench, false);
+    start(bench);
     virtual_sleep(120000);
-    service_stop(&service);
+    stop();
     assert_in_range(bench->calls[BENCH_PUT], 5, 7);
     assert_int_equal(workbench_count(bench, BENCH_QUEUE), 1);
 }
 
-static void a_paused_run_of_a_removed_job_needs_no_message(void **state)
+VIRTUAL_BENCH_TEST(a_paused_run_of_a_removed_job_needs_no_message)
 {
-    struct workbench *bench = *state;
-    struct service service;
-
     leave_run_of_gone_job(bench, LEDGER_PAUSED);
     workbench_put(bench, BENCH_QUEUE, "{\"job\":\"gone-job\",\"id\":\"r1\"}");
-    goes_on(bench, &service);
+    goes_on(bench);
     assert_int_equal(workbench_count(bench, BENCH_QUEUE), 0);
     assert_string_equal(workbench_state(bench, "gone-job", "r1"), "paused");
 }
 
 /* Held, with a message; paused, without one: the drain names them and ends. */
-static void a_drain_does_not_wait_for_what_is_held_or_paused(void **state)
+BENCH_TEST(a_drain_does_not_wait_for_what_is_held_or_paused)
 {
-    struct workbench *bench = *state;
-    struct service service;
-    struct ledger_run run;
+    struct ledger_run *run;
 
     leave_run_of_gone_job(bench, LEDGER_QUEUED);
     workbench_put(bench, BENCH_QUEUE, "{\"job\":\"gone-job\",\"id\":\"r1\"}");
     workbench_put(bench, BENCH_QUEUE, MESSAGE("r1"));
-    ledger_run_init(&run);
-    run.job = slice_of(JOB);
-    run.id = slice_of("r2");
-    run.state = LEDGER_PAUSED;
-    assert_int_equal(workbench_store_run(bench, &run), TW_OK);
-    ledger_run_done(&run);
-    start(&service, bench, true);
-    finish(&service);
+    run = workbench_new_run(bench);
+    run->job = slice_of(JOB);
+    run->id = slice_of("r2");
+    run->state = LEDGER_PAUSED;
+    assert_int_equal(workbench_store_run(bench, run), TW_OK);
+    start_drain(bench);
+    finish();
     assert_int_equal(service.outcome, TW_OK);
     assert_int_equal(service.result.succeeded, 1);
     assert_int_equal(service.result.left, 2);
@@ -1837,127 +1591,36 @@ static void a_drain_does_not_wait_for_what_is_held_or_paused(void **state)
     assert_int_equal(bench->attempts, 1);
 }
 
-static void a_run_of_a_removed_job_that_has_ended_holds_no_message(void **state)
+BENCH_TEST(a_run_of_a_removed_job_that_has_ended_holds_no_message)
 {
-    struct workbench *bench = *state;
-    struct service service;
-
     leave_run_of_gone_job(bench, LEDGER_CANCELLED);
     workbench_put(bench, BENCH_QUEUE, "{\"job\":\"gone-job\",\"id\":\"r1\"}");
-    drain(&service, bench);
+    drain(bench);
     assert_int_equal(service.result.poisoned, 1);
     assert_int_equal(workbench_count(bench, BENCH_QUEUE "-poison"), 1);
 }
 
 /* It is no channel of that name, and says nothing of a run with other
  * arguments. */
-static void a_bound_queue_holds_the_wake_up_of_a_removed_job(void **state)
+BENCH_TEST(a_bound_queue_holds_the_wake_up_of_a_removed_job)
 {
-    struct workbench *bench = *state;
-    struct service service;
-
     leave_run_of_gone_job(bench, LEDGER_QUEUED);
     workbench_put(
         bench, BENCH_BOUND, "{\"job\":\"gone-job\",\"args\":{},\"id\":\"r1\"}");
-    start(&service, bench, false);
+    start(bench);
     workbench_wait(bench, gone_job_waits);
-    service_stop(&service);
+    stop();
     assert_int_equal(workbench_count(bench, BENCH_BOUND), 1);
     assert_int_equal(bench->attempts, 0);
 }
 
-static void other_arguments_are_no_wake_up_of_a_removed_job(void **state)
+BENCH_TEST(other_arguments_are_no_wake_up_of_a_removed_job)
 {
-    struct workbench *bench = *state;
-    struct service service;
-
     leave_run_of_gone_job(bench, LEDGER_QUEUED);
     workbench_put(bench, BENCH_BOUND,
         "{\"job\":\"gone-job\",\"args\":{\"a\":\"A\"},\"id\":\"r1\"}");
-    drain(&service, bench);
+    drain(bench);
     assert_int_equal(service.result.succeeded, 1);
     assert_int_equal(workbench_count(bench, BENCH_BOUND), 0);
     assert_int_equal(bench->attempts, 1);
-}
-
-#define TEST(f)                                                                \
-    cmocka_unit_test_setup_teardown(f, workbench_set_up, workbench_tear_down)
-#define VIRTUAL(f)                                                             \
-    cmocka_unit_test_setup_teardown(                                           \
-        f, workbench_set_up_virtual, workbench_tear_down_virtual)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(a_run_whose_job_was_removed_is_held),
-        VIRTUAL(a_newer_run_of_a_removed_job_delays_no_other),
-        VIRTUAL(a_run_that_cannot_be_stored_delays_no_other),
-        VIRTUAL(a_run_whose_ledger_is_busy_delays_no_other),
-        VIRTUAL(an_unknown_job_whose_ledger_is_busy_delays_no_other),
-        VIRTUAL(a_message_for_what_is_no_run_is_poisoned),
-        VIRTUAL(a_poison_queue_that_takes_nothing_delays_no_other),
-        VIRTUAL(a_message_that_cannot_be_poisoned_comes_ever_later),
-        VIRTUAL(a_paused_run_of_a_removed_job_needs_no_message),
-        TEST(a_drain_does_not_wait_for_what_is_held_or_paused),
-        TEST(a_run_of_a_removed_job_that_has_ended_holds_no_message),
-        TEST(a_bound_queue_holds_the_wake_up_of_a_removed_job),
-        TEST(other_arguments_are_no_wake_up_of_a_removed_job),
-        VIRTUAL(a_drain_finishes_what_the_queues_hold),
-        TEST(without_an_id_the_message_s_own_is_the_run_s),
-        TEST(bad_messages_are_poisoned_and_the_worker_goes_on),
-        TEST(an_id_with_other_arguments_is_poisoned),
-        TEST(a_run_that_the_ledger_has_spoilt_is_poisoned),
-        TEST(a_failed_run_can_be_retried_on_a_bound_queue),
-        TEST(a_drain_waits_for_what_is_hidden),
-        TEST(a_hidden_message_is_expected_when_it_comes_back),
-        TEST(as_many_runs_at_once_as_there_are_slots),
-        TEST(a_stop_lets_go_of_everything_in_order),
-        TEST(a_cancelled_run_stops_and_its_message_goes),
-        TEST(open_runs_that_nobody_works_on_are_taken_up),
-        VIRTUAL(a_drain_searches_for_orphans_before_it_ends),
-        TEST(an_outage_at_the_start_is_sat_out),
-        VIRTUAL(an_error_of_the_service_counts_as_no_failure),
-        VIRTUAL(a_drain_does_not_wait_for_a_run_that_is_held),
-        VIRTUAL(of_a_held_run_the_log_tells_once_a_minute),
-        VIRTUAL(held_runs_are_counted_and_not_their_tries),
-        VIRTUAL(the_manager_hears_of_what_failed),
-        TEST(refused_credentials_end_it_at_the_start),
-        TEST(who_may_not_create_uses_what_is_there),
-        TEST(a_reload_serves_new_queues_and_keeps_running_runs),
-        TEST(a_reload_takes_the_new_timeouts),
-        TEST(a_reload_with_more_slots_starts_more_runs),
-        TEST(a_reload_with_fewer_slots_lets_runs_end_and_starts_fewer),
-        TEST(a_wrong_configuration_leaves_the_old_one),
-        TEST(the_manager_is_told),
-        TEST(a_store_without_queues_is_refused),
-        VIRTUAL(ten_minutes_of_outage_are_probed_at_most_once_a_second),
-        VIRTUAL(a_store_that_is_away_at_the_start_is_waited_for),
-        VIRTUAL(queues_that_cannot_be_made_yet_are_made_later),
-        VIRTUAL(a_queue_that_is_being_deleted_delays_no_other),
-        VIRTUAL(of_an_outage_the_manager_hears_how_long_it_lasted),
-        VIRTUAL(ready_is_told_only_once_messages_are_received),
-        VIRTUAL(ready_waits_until_one_of_the_queues_can_be_served),
-        VIRTUAL(without_queues_the_worker_is_ready_and_takes_no_message),
-        VIRTUAL(a_queue_that_is_gone_is_made_again),
-        VIRTUAL(a_queue_that_fails_delays_no_other),
-        VIRTUAL(a_queue_that_does_not_answer_delays_no_other),
-        VIRTUAL(a_queue_that_does_not_answer_keeps_no_slots),
-        VIRTUAL(a_queue_has_at_most_its_slots),
-        VIRTUAL(an_orphan_counts_as_a_run_of_its_queue),
-        VIRTUAL(one_get_serves_all_idle_slots),
-        VIRTUAL(a_store_that_can_never_be_used_is_said_at_the_start),
-        VIRTUAL(a_configuration_without_a_store_leaves_the_old_one),
-        VIRTUAL(a_configuration_without_queues_leaves_the_old_one),
-        VIRTUAL(other_slots_wait_for_a_restart),
-        VIRTUAL(without_anything_to_read_a_reload_is_nothing),
-        VIRTUAL(a_drain_does_not_wait_for_long_polls),
-        VIRTUAL(a_drain_that_cannot_count_goes_on),
-        VIRTUAL(an_orphan_that_waits_goes_on_soon_after),
-        VIRTUAL(orphans_that_cannot_be_looked_for_are_found_later),
-        VIRTUAL(very_many_runs_that_wait_all_go_on),
-        VIRTUAL(a_bad_message_stays_until_it_can_be_copied),
-        VIRTUAL(a_wake_up_without_its_run_is_an_argument),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Enqueue, cancel, retry, drop. */
+#include "tests/support/test.h"
 #include "tests/support/workbench.h"
 
 #include <limits.h>
@@ -30,24 +31,22 @@ static struct control_enqueue what(struct workbench *bench, size_t queue,
         .id = slice_of(id)};
 }
 
-static void enqueued_is_on_the_queue_and_in_the_ledger(void **state)
+VIRTUAL_BENCH_TEST(enqueued_is_on_the_queue_and_in_the_ledger)
 {
-    struct workbench *bench = *state;
     struct control_enqueue order = what(bench, 0, football, NULL);
     struct messages taken;
     struct request request;
-    struct ledger_run run;
+    struct ledger_run *run;
     struct arena arena;
     struct err err;
     char id[129];
 
     assert_int_equal(control_enqueue(bench->store, &order, id, &err), TW_OK);
     assert_int_equal(strlen(id), 32);
-    ledger_run_init(&run);
-    assert_true(workbench_run(bench, JOB, id, &run));
-    assert_int_equal(run.state, LEDGER_QUEUED);
-    assert_true(slice_is(run.args, "{\"channel\":\"Football\"}"));
-    assert_true(run.requested_ticks > 0);
+    run = workbench_stored(bench, JOB, id);
+    assert_int_equal(run->state, LEDGER_QUEUED);
+    assert_true(slice_is(run->args, "{\"channel\":\"Football\"}"));
+    assert_true(run->requested_ticks > 0);
     assert_int_equal(workbench_listed(bench, JOB, LEDGER_INDEX_OPEN), 1);
     messages_init(&taken);
     arena_init(&arena);
@@ -59,12 +58,10 @@ static void enqueued_is_on_the_queue_and_in_the_ledger(void **state)
     assert_true(slice_is(request.args.values[0], "Football"));
     arena_done(&arena);
     messages_done(&taken);
-    ledger_run_done(&run);
 }
 
-static void on_a_bound_queue_the_body_is_the_argument(void **state)
+VIRTUAL_BENCH_TEST(on_a_bound_queue_the_body_is_the_argument)
 {
-    struct workbench *bench = *state;
     struct control_enqueue order = what(bench, 1, football, NULL);
     struct messages taken;
     struct err err;
@@ -80,11 +77,10 @@ static void on_a_bound_queue_the_body_is_the_argument(void **state)
     assert_string_equal(workbench_state(bench, JOB, id), "queued");
 }
 
-static void an_open_id_is_rung_again_and_another_one_is_not(void **state)
+VIRTUAL_BENCH_TEST(an_open_id_is_rung_again_and_another_one_is_not)
 {
-    struct workbench *bench = *state;
     struct control_enqueue order = what(bench, 0, football, "r1");
-    struct ledger_run before;
+    struct ledger_run *before;
     struct err err;
     char id[129];
 
@@ -95,11 +91,10 @@ static void an_open_id_is_rung_again_and_another_one_is_not(void **state)
     assert_int_equal(
         control_enqueue(bench->store, &order, id, &err), TW_CONFLICT);
     assert_non_null(strstr(err.text, "other arguments"));
-    ledger_run_init(&before);
+    before = workbench_new_run(bench);
     assert_int_equal(control_cancel(bench->store, slice_of(JOB), slice_of("r1"),
-                         &before, &asked, &err),
+                         before, &asked, &err),
         TW_OK);
-    ledger_run_done(&before);
     order = what(bench, 0, football, "r1");
     assert_int_equal(
         control_enqueue(bench->store, &order, id, &err), TW_CONFLICT);
@@ -107,13 +102,12 @@ static void an_open_id_is_rung_again_and_another_one_is_not(void **state)
     assert_int_equal(workbench_count(bench, BENCH_QUEUE), 2);
 }
 
-static void a_delay_hides_message_and_run(void **state)
+VIRTUAL_BENCH_TEST(a_delay_hides_message_and_run)
 {
-    struct workbench *bench = *state;
     struct control_enqueue order = what(bench, 0, football, "r1");
     struct exchange exchange = {0};
     struct messages taken;
-    struct ledger_run run;
+    struct ledger_run *run;
     struct err err;
     char id[129];
 
@@ -126,35 +120,30 @@ static void a_delay_hides_message_and_run(void **state)
     assert_int_equal(taken.count, 0);
     assert_int_equal(workbench_count(bench, BENCH_QUEUE), 1);
     messages_done(&taken);
-    ledger_run_init(&run);
-    assert_true(workbench_run(bench, JOB, "r1", &run));
-    assert_true(run.resumes_ticks == run.requested_ticks + 300 * TICKS_PER_S);
-    ledger_run_done(&run);
+    run = workbench_stored(bench, JOB, "r1");
+    assert_true(run->resumes_ticks == run->requested_ticks + 300 * TICKS_PER_S);
 }
 
-static void cancel_says_what_it_met(void **state)
+VIRTUAL_BENCH_TEST(cancel_says_what_it_met)
 {
-    struct workbench *bench = *state;
     struct control_enqueue order = what(bench, 0, football, "r1");
-    struct ledger_run before;
+    struct ledger_run *before = workbench_new_run(bench);
     struct err err;
     char id[129];
 
-    ledger_run_init(&before);
     assert_int_equal(control_cancel(bench->store, slice_of(JOB), slice_of("r1"),
-                         &before, &asked, &err),
+                         before, &asked, &err),
         TW_NOT_FOUND);
     assert_int_equal(control_enqueue(bench->store, &order, id, &err), TW_OK);
     assert_int_equal(control_cancel(bench->store, slice_of(JOB), slice_of("r1"),
-                         &before, &asked, &err),
+                         before, &asked, &err),
         TW_OK);
-    assert_int_equal(before.state, LEDGER_QUEUED);
+    assert_int_equal(before->state, LEDGER_QUEUED);
     assert_int_equal(workbench_listed(bench, JOB, LEDGER_INDEX_OPEN), 0);
     assert_int_equal(control_cancel(bench->store, slice_of(JOB), slice_of("r1"),
-                         &before, &asked, &err),
+                         before, &asked, &err),
         TW_CONFLICT);
-    assert_int_equal(before.state, LEDGER_CANCELLED);
-    ledger_run_done(&before);
+    assert_int_equal(before->state, LEDGER_CANCELLED);
 }
 
 /* A run that has failed, with its copy in the poison queue. */
@@ -162,59 +151,52 @@ static void leave_failed(struct workbench *bench)
 {
     struct exchange exchange = {0};
     struct messages put;
-    struct ledger_run run;
+    struct ledger_run *run;
 
     workbench_put(bench, BENCH_QUEUE "-poison", "another's");
     messages_init(&put);
     assert_int_equal(store_queue_put(bench->wrapped.inner, &exchange,
                          BENCH_QUEUE "-poison", slice_of("copy"), 0, &put),
         TW_OK);
-    ledger_run_init(&run);
-    run.job = slice_of(JOB);
-    run.id = slice_of("r1");
-    run.state = LEDGER_FAILED;
-    run.args = slice_of("{\"channel\":\"Football\"}");
-    run.queue = slice_of(BENCH_QUEUE);
-    run.checkpoint = slice_of("{\"at\":1}");
-    run.error = slice_of("no");
-    run.failures = 3;
-    run.epoch = 5;
-    run.requested_ticks = TICKS_1970 + 77;
-    run.finished_ticks = TICKS_1970 + 99;
-    run.poison_id = put.list[0].id;
-    run.poison_receipt = put.list[0].pop_receipt;
-    run.ending = slice_of("5 failed no"); /* an older version has kept it */
+    run = workbench_football(bench, "r1");
+    run->state = LEDGER_FAILED;
+    run->queue = slice_of(BENCH_QUEUE);
+    run->checkpoint = slice_of("{\"at\":1}");
+    run->error = slice_of("no");
+    run->failures = 3;
+    run->epoch = 5;
+    run->requested_ticks = TICKS_1970 + 77;
+    run->finished_ticks = TICKS_1970 + 99;
+    run->poison_id = put.list[0].id;
+    run->poison_receipt = put.list[0].pop_receipt;
+    run->ending = slice_of("5 failed no"); /* an older version has kept it */
     exchange = (struct exchange){0};
-    assert_int_equal(workbench_store_run(bench, &run), TW_OK);
-    ledger_run_done(&run);
+    assert_int_equal(workbench_store_run(bench, run), TW_OK);
     messages_done(&put);
 }
 
-static void retry_keeps_checkpoint_and_time_of_request(void **state)
+VIRTUAL_BENCH_TEST(retry_keeps_checkpoint_and_time_of_request)
 {
-    struct workbench *bench = *state;
     struct messages wake_up;
-    struct ledger_run run;
+    struct ledger_run *run;
     struct err err;
 
     leave_failed(bench);
     assert_int_equal(control_retry(&bench->definition, slice_of(JOB),
                          slice_of("r1"), &unserved, &err),
         TW_OK);
-    ledger_run_init(&run);
-    assert_true(workbench_run(bench, JOB, "r1", &run));
-    assert_int_equal(run.state, LEDGER_QUEUED);
-    assert_true(slice_is(run.checkpoint, "{\"at\":1}"));
-    assert_true(run.requested_ticks == TICKS_1970 + 77);
-    assert_int_equal(run.failures, 0);
-    assert_int_equal(run.error.len, 0);
-    assert_int_equal(run.epoch, 5);
-    assert_int_equal(run.ending.len, 0);
-    assert_true(run.poison_id.len > 0); /* known, as one that is no copy now */
-    assert_int_equal(run.poison_receipt.len, 0);
-    assert_true(run.finished_ticks == 0);
+    run = workbench_stored(bench, JOB, "r1");
+    assert_int_equal(run->state, LEDGER_QUEUED);
+    assert_true(slice_is(run->checkpoint, "{\"at\":1}"));
+    assert_true(run->requested_ticks == TICKS_1970 + 77);
+    assert_int_equal(run->failures, 0);
+    assert_int_equal(run->error.len, 0);
+    assert_int_equal(run->epoch, 5);
+    assert_int_equal(run->ending.len, 0);
+    assert_true(run->poison_id.len > 0); /* known, as one that is no copy now */
+    assert_int_equal(run->poison_receipt.len, 0);
+    assert_true(run->finished_ticks == 0);
     assert_int_equal(workbench_listed(bench, JOB, LEDGER_INDEX_OPEN), 1);
-    ledger_run_done(&run);
     messages_init(&wake_up);
     (void)workbench_take(bench, BENCH_QUEUE, &wake_up);
     assert_true(slice_is(wake_up.list[0].text,
@@ -227,29 +209,25 @@ static void retry_keeps_checkpoint_and_time_of_request(void **state)
         TW_CONFLICT);
 }
 
-static void drop_takes_the_copy_and_leaves_the_reason(void **state)
+VIRTUAL_BENCH_TEST(drop_takes_the_copy_and_leaves_the_reason)
 {
-    struct workbench *bench = *state;
-    struct ledger_run run;
+    struct ledger_run *run;
     struct err err;
 
     leave_failed(bench);
     assert_int_equal(
         control_drop(bench->store, slice_of(JOB), slice_of("r1"), &err), TW_OK);
     assert_int_equal(workbench_count(bench, BENCH_QUEUE "-poison"), 1);
-    ledger_run_init(&run);
-    assert_true(workbench_run(bench, JOB, "r1", &run));
-    assert_int_equal(run.state, LEDGER_CANCELLED);
-    assert_true(slice_is(run.error, "no"));
-    assert_true(run.finished_ticks == TICKS_1970 + 99);
-    assert_int_equal(run.poison_id.len, 0);
-    ledger_run_done(&run);
+    run = workbench_stored(bench, JOB, "r1");
+    assert_int_equal(run->state, LEDGER_CANCELLED);
+    assert_true(slice_is(run->error, "no"));
+    assert_true(run->finished_ticks == TICKS_1970 + 99);
+    assert_int_equal(run->poison_id.len, 0);
 }
 
 /* It was said to be dropped, and the next retry of all ran it. */
-static void what_was_dropped_is_neither_retried_nor_dropped_again(void **state)
+VIRTUAL_BENCH_TEST(what_was_dropped_is_neither_retried_nor_dropped_again)
 {
-    struct workbench *bench = *state;
     struct err err;
 
     leave_failed(bench);
@@ -266,27 +244,20 @@ static void what_was_dropped_is_neither_retried_nor_dropped_again(void **state)
     assert_int_equal(workbench_count(bench, BENCH_QUEUE), 0);
 }
 
-static enum bench_fault fails_deletes(
-    struct workbench *bench, enum bench_call call, unsigned n)
+BENCH_FAULT(fails_deletes)
 {
-    (void)bench;
-    (void)n;
     return call == BENCH_DELETE ? BENCH_FAIL : BENCH_PASS;
 }
 
-static enum bench_fault fails_batches(
-    struct workbench *bench, enum bench_call call, unsigned n)
+BENCH_FAULT(fails_batches)
 {
-    (void)bench;
-    (void)n;
     return call == BENCH_BATCH ? BENCH_FAIL : BENCH_PASS;
 }
 
 /* The ledger had forgotten a copy that was still in the poison queue, where
  * nothing would ever take it away. */
-static void a_drop_that_is_cut_off_can_be_asked_for_again(void **state)
+VIRTUAL_BENCH_TEST(a_drop_that_is_cut_off_can_be_asked_for_again)
 {
-    struct workbench *bench = *state;
     struct err err;
 
     leave_failed(bench);
@@ -330,9 +301,8 @@ static void retry_unread(struct workbench *bench, const char *job,
     (void)workbench_take(bench, BENCH_QUEUE, taken);
 }
 
-static void an_unreadable_message_is_put_back_as_it_was(void **state)
+VIRTUAL_BENCH_TEST(an_unreadable_message_is_put_back_as_it_was)
 {
-    struct workbench *bench = *state;
     struct messages taken;
     char id[QUEUE_ID_MAX + 1];
 
@@ -347,9 +317,8 @@ static void an_unreadable_message_is_put_back_as_it_was(void **state)
 
 /* Its request became one of now, so that a parent that was made since went;
  * and another run, so that one that had been done was done again. */
-static void a_retried_message_is_still_the_same_request(void **state)
+VIRTUAL_BENCH_TEST(a_retried_message_is_still_the_same_request)
 {
-    struct workbench *bench = *state;
     struct messages taken;
     char id[QUEUE_ID_MAX + 1], *expected;
 
@@ -365,9 +334,8 @@ static void a_retried_message_is_still_the_same_request(void **state)
 }
 
 /* Its entity has the id: a run of that id would be cancelled already. */
-static void a_retried_message_of_a_known_job_gets_another_id(void **state)
+VIRTUAL_BENCH_TEST(a_retried_message_of_a_known_job_gets_another_id)
 {
-    struct workbench *bench = *state;
     struct messages taken;
     char id[QUEUE_ID_MAX + 1];
 
@@ -379,9 +347,8 @@ static void a_retried_message_of_a_known_job_gets_another_id(void **state)
     messages_done(&taken);
 }
 
-static void a_poisoned_message_that_comes_again_only_goes(void **state)
+VIRTUAL_BENCH_TEST(a_poisoned_message_that_comes_again_only_goes)
 {
-    struct workbench *bench = *state;
     struct lease_message message = {.queue = BENCH_QUEUE};
     struct messages taken;
     struct err err;
@@ -400,17 +367,14 @@ static void a_poisoned_message_that_comes_again_only_goes(void **state)
     messages_done(&taken);
 }
 
-static enum bench_fault loses_first_batch(
-    struct workbench *bench, enum bench_call call, unsigned n)
+BENCH_FAULT(loses_first_batch)
 {
-    (void)bench;
     return call == BENCH_BATCH && n == 1 ? BENCH_LOSE_ANSWER : BENCH_PASS;
 }
 
-static void a_lost_answer_is_read_back(void **state)
+VIRTUAL_BENCH_TEST(a_lost_answer_is_read_back)
 {
-    struct workbench *bench = *state;
-    struct ledger_run before;
+    struct ledger_run *before;
     struct err err;
 
     leave_failed(bench);
@@ -419,11 +383,10 @@ static void a_lost_answer_is_read_back(void **state)
                          slice_of("r1"), &unserved, &err),
         TW_OK);
     assert_int_equal(workbench_count(bench, BENCH_QUEUE), 1);
-    ledger_run_init(&before);
+    before = workbench_new_run(bench);
     assert_int_equal(control_cancel(bench->store, slice_of(JOB), slice_of("r1"),
-                         &before, &asked, &err),
+                         before, &asked, &err),
         TW_OK);
-    ledger_run_done(&before);
 }
 
 /* ---- what the store says on the way ---- */
@@ -449,9 +412,8 @@ static enum tw_err enqueue(struct workbench *bench, struct err *err)
     return control_enqueue(bench->store, &order, id, err);
 }
 
-static void where_no_ledger_can_be_made_nothing_is_enqueued(void **state)
+VIRTUAL_BENCH_TEST(where_no_ledger_can_be_made_nothing_is_enqueued)
 {
-    struct workbench *bench = *state;
     struct err err;
 
     workbench_meets(bench, BENCH_BATCH, ALWAYS, BENCH_GONE);
@@ -461,9 +423,8 @@ static void where_no_ledger_can_be_made_nothing_is_enqueued(void **state)
     assert_int_equal(bench->calls[BENCH_PUT], 0);
 }
 
-static void a_ledger_that_is_missing_is_made(void **state)
+VIRTUAL_BENCH_TEST(a_ledger_that_is_missing_is_made)
 {
-    struct workbench *bench = *state;
     struct err err;
 
     workbench_meets(bench, BENCH_BATCH, 1, 1, BENCH_GONE);
@@ -472,9 +433,8 @@ static void a_ledger_that_is_missing_is_made(void **state)
     assert_int_equal(workbench_count(bench, BENCH_QUEUE), 1);
 }
 
-static void a_queue_that_cannot_be_made_is_said(void **state)
+VIRTUAL_BENCH_TEST(a_queue_that_cannot_be_made_is_said)
 {
-    struct workbench *bench = *state;
     struct err err;
 
     workbench_meets(bench, BENCH_CREATE, ALWAYS, BENCH_REFUSE);
@@ -483,11 +443,10 @@ static void a_queue_that_cannot_be_made_is_said(void **state)
 }
 
 /* Made or not: it may be made again. */
-static void a_queue_whose_making_had_no_answer_is_made_again(void **state)
+VIRTUAL_BENCH_TEST(a_queue_whose_making_had_no_answer_is_made_again)
 {
     static const enum bench_fault FAULTS[] = {
         BENCH_LOSE_REQUEST, BENCH_LOSE_ANSWER};
-    struct workbench *bench = *state;
     struct err err;
 
     for (size_t i = 0; i < 2; i++) {
@@ -504,9 +463,8 @@ static void a_queue_whose_making_had_no_answer_is_made_again(void **state)
 }
 
 /* It had been told that it is refused, and a worker found its entity. */
-static void what_is_refused_is_not_in_the_ledger(void **state)
+VIRTUAL_BENCH_TEST(what_is_refused_is_not_in_the_ledger)
 {
-    struct workbench *bench = *state;
     struct err err;
 
     workbench_meets(bench, BENCH_PUT, 1, 1, BENCH_REFUSE);
@@ -522,9 +480,8 @@ static void what_is_refused_is_not_in_the_ledger(void **state)
     assert_int_equal(workbench_count(bench, BENCH_QUEUE), 1);
 }
 
-static void what_may_be_on_the_queue_stays_in_the_ledger(void **state)
+VIRTUAL_BENCH_TEST(what_may_be_on_the_queue_stays_in_the_ledger)
 {
-    struct workbench *bench = *state;
     struct err err;
 
     workbench_meets(bench, BENCH_PUT, 2, UINT_MAX, BENCH_LOSE_ANSWER);
@@ -536,10 +493,9 @@ static void what_may_be_on_the_queue_stays_in_the_ledger(void **state)
 }
 
 /* A later try that was certainly not made says nothing about the first one. */
-static void what_one_try_may_have_put_stays_in_the_ledger(void **state)
+VIRTUAL_BENCH_TEST(what_one_try_may_have_put_stays_in_the_ledger)
 {
     static const enum bench_fault LATER[] = {BENCH_FAIL, BENCH_REFUSE};
-    struct workbench *bench = *state;
     struct err err;
 
     workbench_make_queue(bench, BENCH_QUEUE);
@@ -554,9 +510,8 @@ static void what_one_try_may_have_put_stays_in_the_ledger(void **state)
 }
 
 /* Two messages of one id are one run; on a bound queue they are two. */
-static void a_message_that_names_its_run_is_put_again(void **state)
+VIRTUAL_BENCH_TEST(a_message_that_names_its_run_is_put_again)
 {
-    struct workbench *bench = *state;
     struct control_enqueue order = what(bench, 1, football, NULL);
     struct err err;
     char id[129];
@@ -574,21 +529,18 @@ static void a_message_that_names_its_run_is_put_again(void **state)
 
 static enum tw_err cancel(struct workbench *bench, struct err *err)
 {
-    struct ledger_run before;
+    struct ledger_run *before = workbench_new_run(bench);
     enum tw_err outcome;
 
-    ledger_run_init(&before);
     outcome = control_cancel(
-        bench->store, slice_of(JOB), slice_of("r1"), &before, &asked, err);
-    ledger_run_done(&before);
+        bench->store, slice_of(JOB), slice_of("r1"), before, &asked, err);
     return outcome;
 }
 
 /* A service that is busy is there: a front end need not try again itself. */
-static void enqueue_waits_where_it_is_throttled(void **state)
+VIRTUAL_BENCH_TEST(enqueue_waits_where_it_is_throttled)
 {
     static const enum bench_call CALLS[] = {BENCH_GET, BENCH_BATCH, BENCH_PUT};
-    struct workbench *bench = *state;
     struct err err;
 
     for (size_t i = 0; i < sizeof(CALLS) / sizeof(CALLS[0]); i++)
@@ -603,9 +555,8 @@ static void enqueue_waits_where_it_is_throttled(void **state)
 }
 
 /* A closed port, or an address that is wrong: a person is told soon. */
-static void where_nothing_responds_it_is_said_within_three_seconds(void **state)
+VIRTUAL_BENCH_TEST(where_nothing_responds_it_is_said_within_three_seconds)
 {
-    struct workbench *bench = *state;
     int64_t began_ms = platform_boot_ms();
     struct err err;
 
@@ -614,9 +565,8 @@ static void where_nothing_responds_it_is_said_within_three_seconds(void **state)
     assert_in_range(platform_boot_ms() - began_ms, 1, 3000);
 }
 
-static void an_entity_that_cannot_be_withdrawn_is_said(void **state)
+VIRTUAL_BENCH_TEST(an_entity_that_cannot_be_withdrawn_is_said)
 {
-    struct workbench *bench = *state;
     struct err err;
 
     workbench_meets(bench, BENCH_PUT, ALWAYS, BENCH_FAIL);
@@ -628,10 +578,8 @@ static void an_entity_that_cannot_be_withdrawn_is_said(void **state)
     assert_string_equal(workbench_state(bench, JOB, "r1"), "queued");
 }
 
-static void a_message_over_64_kib_is_refused_before_anything_is_stored(
-    void **state)
+VIRTUAL_BENCH_TEST(a_message_over_64_kib_is_refused_before_anything_is_stored)
 {
-    struct workbench *bench = *state;
     char *channel = mem_format("%0*d", QUEUE_MAX_MESSAGE_BYTES, 0);
     struct slice value = slice_of(channel);
     struct control_enqueue order = what(bench, 0, &value, "r1");
@@ -645,10 +593,8 @@ static void a_message_over_64_kib_is_refused_before_anything_is_stored(
     mem_free(channel);
 }
 
-static void an_entity_that_was_stored_without_an_answer_is_rung_for(
-    void **state)
+VIRTUAL_BENCH_TEST(an_entity_that_was_stored_without_an_answer_is_rung_for)
 {
-    struct workbench *bench = *state;
     struct err err;
 
     workbench_meets(bench, BENCH_BATCH, 1, 1, BENCH_LOSE_ANSWER);
@@ -657,9 +603,8 @@ static void an_entity_that_was_stored_without_an_answer_is_rung_for(
     assert_string_equal(workbench_state(bench, JOB, "r1"), "queued");
 }
 
-static void without_an_entity_nothing_is_on_the_queue(void **state)
+VIRTUAL_BENCH_TEST(without_an_entity_nothing_is_on_the_queue)
 {
-    struct workbench *bench = *state;
     struct err err;
 
     workbench_meets(bench, BENCH_BATCH, 1, 1, BENCH_LOSE_REQUEST);
@@ -675,9 +620,8 @@ static void without_an_entity_nothing_is_on_the_queue(void **state)
 }
 
 /* Our own clock may be behind: the parent would pass for a new one. */
-static void without_the_service_s_clock_nothing_is_enqueued(void **state)
+VIRTUAL_BENCH_TEST(without_the_service_s_clock_nothing_is_enqueued)
 {
-    struct workbench *bench = *state;
     int64_t began_ms = platform_boot_ms();
     struct err err;
 
@@ -688,11 +632,9 @@ static void without_the_service_s_clock_nothing_is_enqueued(void **state)
     assert_int_equal(bench->calls[BENCH_BATCH], 0);
 }
 
-static void the_run_s_arguments_may_be_too_long_for_a_wake_up_message(
-    void **state)
+VIRTUAL_BENCH_TEST(the_run_s_arguments_may_be_too_long_for_a_wake_up_message)
 {
-    struct workbench *bench = *state;
-    struct ledger_run run;
+    struct ledger_run *run;
     struct buf args;
     struct err err;
 
@@ -701,13 +643,12 @@ static void the_run_s_arguments_may_be_too_long_for_a_wake_up_message(
     while (args.len < QUEUE_MAX_MESSAGE_BYTES - 20)
         buf_add_text(&args, "\xe2\x82\xac");
     buf_add_text(&args, "\"}");
-    ledger_run_init(&run);
-    run.job = slice_of(JOB);
-    run.id = slice_of("r1");
-    run.state = LEDGER_PAUSED;
-    run.args = buf_slice(&args);
-    assert_int_equal(workbench_store_run(bench, &run), TW_OK);
-    ledger_run_done(&run);
+    run = workbench_new_run(bench);
+    run->job = slice_of(JOB);
+    run->id = slice_of("r1");
+    run->state = LEDGER_PAUSED;
+    run->args = buf_slice(&args);
+    assert_int_equal(workbench_store_run(bench, run), TW_OK);
     assert_int_equal(control_resume(&bench->definition, slice_of(JOB),
                          slice_of("r1"), &unserved, &err),
         TW_TOO_LARGE);
@@ -717,9 +658,8 @@ static void the_run_s_arguments_may_be_too_long_for_a_wake_up_message(
     buf_done(&args);
 }
 
-static void a_bound_queue_s_entity_comes_after_its_message(void **state)
+VIRTUAL_BENCH_TEST(a_bound_queue_s_entity_comes_after_its_message)
 {
-    struct workbench *bench = *state;
     struct control_enqueue order = what(bench, 1, football, NULL);
     struct messages taken;
     struct err err;
@@ -742,9 +682,8 @@ static void a_bound_queue_s_entity_comes_after_its_message(void **state)
         control_enqueue(bench->store, &order, id, &err), TW_REFUSED);
 }
 
-static void a_cancel_that_was_lost_is_made_again(void **state)
+VIRTUAL_BENCH_TEST(a_cancel_that_was_lost_is_made_again)
 {
-    struct workbench *bench = *state;
     struct err err;
 
     assert_int_equal(enqueue(bench, &err), TW_OK);
@@ -754,9 +693,8 @@ static void a_cancel_that_was_lost_is_made_again(void **state)
     assert_int_equal(workbench_listed(bench, JOB, LEDGER_INDEX_OPEN), 0);
 }
 
-static void a_cancel_of_which_nothing_is_known_says_so(void **state)
+VIRTUAL_BENCH_TEST(a_cancel_of_which_nothing_is_known_says_so)
 {
-    struct workbench *bench = *state;
     struct err err;
 
     assert_int_equal(enqueue(bench, &err), TW_OK);
@@ -766,9 +704,8 @@ static void a_cancel_of_which_nothing_is_known_says_so(void **state)
     assert_string_equal(err.text, "the store is down");
 }
 
-static void a_run_that_keeps_changing_is_said(void **state)
+VIRTUAL_BENCH_TEST(a_run_that_keeps_changing_is_said)
 {
-    struct workbench *bench = *state;
     struct err err;
 
     assert_int_equal(enqueue(bench, &err), TW_OK);
@@ -782,20 +719,15 @@ static void a_run_that_keeps_changing_is_said(void **state)
 /* Write the run in a state, as somebody else would. */
 static void set_state(struct workbench *bench, enum ledger_state state)
 {
-    struct ledger_run run;
+    struct ledger_run *run = workbench_stored(bench, JOB, "r1");
 
-    ledger_run_init(&run);
-    assert_true(workbench_run(bench, JOB, "r1", &run));
-    run.state = state;
-    run.updated_ticks = TICKS_1970 + 5;
-    assert_int_equal(workbench_store_run(bench, &run), TW_OK);
-    ledger_run_done(&run);
+    run->state = state;
+    run->updated_ticks = TICKS_1970 + 5;
+    assert_int_equal(workbench_store_run(bench, run), TW_OK);
 }
 
-static void cancel_before_us(
-    struct workbench *bench, enum bench_call call, unsigned n)
+BENCH_BETWEEN(cancel_before_us)
 {
-    (void)n;
     if (call != BENCH_BATCH)
         return;
     bench->between = NULL;
@@ -803,9 +735,8 @@ static void cancel_before_us(
 }
 
 /* The same state, but not our write. */
-static void another_s_cancel_is_not_taken_for_ours(void **state)
+VIRTUAL_BENCH_TEST(another_s_cancel_is_not_taken_for_ours)
 {
-    struct workbench *bench = *state;
     struct err err;
 
     assert_int_equal(enqueue(bench, &err), TW_OK);
@@ -821,19 +752,16 @@ static enum tw_err retry(struct workbench *bench, struct err *err)
         &bench->definition, slice_of(JOB), slice_of("r1"), &unserved, err);
 }
 
-static void queue_before_us(
-    struct workbench *bench, enum bench_call call, unsigned n)
+BENCH_BETWEEN(queue_before_us)
 {
-    (void)n;
     if (call != BENCH_BATCH)
         return;
     bench->between = NULL;
     set_state(bench, LEDGER_QUEUED);
 }
 
-static void two_retries_at_once_ring_once(void **state)
+VIRTUAL_BENCH_TEST(two_retries_at_once_ring_once)
 {
-    struct workbench *bench = *state;
     struct err err;
 
     leave_failed(bench);
@@ -844,9 +772,8 @@ static void two_retries_at_once_ring_once(void **state)
     assert_int_equal(workbench_count(bench, BENCH_QUEUE "-poison"), 2);
 }
 
-static void a_copy_stays_while_its_wake_up_could_not_be_put(void **state)
+VIRTUAL_BENCH_TEST(a_copy_stays_while_its_wake_up_could_not_be_put)
 {
-    struct workbench *bench = *state;
     struct err err;
 
     leave_failed(bench);
@@ -857,9 +784,8 @@ static void a_copy_stays_while_its_wake_up_could_not_be_put(void **state)
     assert_int_equal(workbench_count(bench, BENCH_QUEUE "-poison"), 2);
 }
 
-static void deleting_a_copy_is_tried_twice(void **state)
+VIRTUAL_BENCH_TEST(deleting_a_copy_is_tried_twice)
 {
-    struct workbench *bench = *state;
     struct err err;
 
     leave_failed(bench);
@@ -872,25 +798,22 @@ static void deleting_a_copy_is_tried_twice(void **state)
 static void leave_without_copy(struct workbench *bench, const char *queue,
     const char *poison_id, const char *args)
 {
-    struct ledger_run run;
+    struct ledger_run *run = workbench_new_run(bench);
 
-    ledger_run_init(&run);
-    run.job = slice_of(JOB);
-    run.id = slice_of("r1");
-    run.state = args[0] ? LEDGER_FAILED : LEDGER_POISONED;
-    run.args = slice_of(args);
-    run.queue = slice_of(queue);
-    run.poison_id = slice_of(poison_id);
-    assert_int_equal(workbench_store_run(bench, &run), TW_OK);
-    ledger_run_done(&run);
+    run->job = slice_of(JOB);
+    run->id = slice_of("r1");
+    run->state = args[0] ? LEDGER_FAILED : LEDGER_POISONED;
+    run->args = slice_of(args);
+    run->queue = slice_of(queue);
+    run->poison_id = slice_of(poison_id);
+    assert_int_equal(workbench_store_run(bench, run), TW_OK);
 }
 
 #define ARGS "{\"channel\":\"Football\"}"
 
 /* Loss 10: `run` began it, and its retry put a message nowhere. */
-static void a_run_that_no_message_began_gets_one_from_retry(void **state)
+VIRTUAL_BENCH_TEST(a_run_that_no_message_began_gets_one_from_retry)
 {
-    struct workbench *bench = *state;
     struct err err;
 
     leave_without_copy(bench, "", "", ARGS);
@@ -902,9 +825,8 @@ static void a_run_that_no_message_began_gets_one_from_retry(void **state)
     assert_int_equal(bench->calls[BENCH_DELETE], 0);
 }
 
-static void where_no_queue_serves_it_retry_names_the_command(void **state)
+VIRTUAL_BENCH_TEST(where_no_queue_serves_it_retry_names_the_command)
 {
-    struct workbench *bench = *state;
     struct err err;
 
     leave_without_copy(bench, "", "", ARGS);
@@ -915,9 +837,8 @@ static void where_no_queue_serves_it_retry_names_the_command(void **state)
     assert_string_equal(workbench_state(bench, JOB, "r1"), "queued");
 }
 
-static void a_copy_whose_receipt_is_not_known_stays(void **state)
+VIRTUAL_BENCH_TEST(a_copy_whose_receipt_is_not_known_stays)
 {
-    struct workbench *bench = *state;
     struct err err;
 
     leave_without_copy(bench, BENCH_QUEUE, "an-id", ARGS);
@@ -926,9 +847,8 @@ static void a_copy_whose_receipt_is_not_known_stays(void **state)
     assert_int_equal(workbench_count(bench, BENCH_QUEUE), 1);
 }
 
-static void what_is_not_poisoned_is_not_dropped(void **state)
+VIRTUAL_BENCH_TEST(what_is_not_poisoned_is_not_dropped)
 {
-    struct workbench *bench = *state;
     struct err err;
 
     assert_int_equal(enqueue(bench, &err), TW_OK);
@@ -941,19 +861,16 @@ static void what_is_not_poisoned_is_not_dropped(void **state)
         TW_NOT_FOUND);
 }
 
-static void queue_before_the_copy_goes(
-    struct workbench *bench, enum bench_call call, unsigned n)
+BENCH_BETWEEN(queue_before_the_copy_goes)
 {
-    (void)n;
     if (call != BENCH_DELETE)
         return;
     bench->between = NULL;
     set_state(bench, LEDGER_QUEUED);
 }
 
-static void a_run_that_is_retried_meanwhile_is_not_dropped(void **state)
+VIRTUAL_BENCH_TEST(a_run_that_is_retried_meanwhile_is_not_dropped)
 {
-    struct workbench *bench = *state;
     struct err err;
 
     leave_failed(bench);
@@ -965,9 +882,8 @@ static void a_run_that_is_retried_meanwhile_is_not_dropped(void **state)
     assert_string_equal(workbench_state(bench, JOB, "r1"), "queued");
 }
 
-static void a_copy_whose_queue_is_gone_is_dropped(void **state)
+VIRTUAL_BENCH_TEST(a_copy_whose_queue_is_gone_is_dropped)
 {
-    struct workbench *bench = *state;
     struct err err;
 
     leave_failed(bench);
@@ -977,10 +893,8 @@ static void a_copy_whose_queue_is_gone_is_dropped(void **state)
     assert_string_equal(workbench_state(bench, JOB, "r1"), "cancelled");
 }
 
-static void an_unreadable_message_without_its_copy_is_left_as_it_is(
-    void **state)
+VIRTUAL_BENCH_TEST(an_unreadable_message_without_its_copy_is_left_as_it_is)
 {
-    struct workbench *bench = *state;
     struct err err;
 
     leave_without_copy(bench, BENCH_QUEUE, "an-id", "");
@@ -993,9 +907,8 @@ static void an_unreadable_message_without_its_copy_is_left_as_it_is(
     assert_int_equal(workbench_count(bench, BENCH_QUEUE), 0);
 }
 
-static void an_unreadable_message_that_cannot_be_put_back_stays(void **state)
+VIRTUAL_BENCH_TEST(an_unreadable_message_that_cannot_be_put_back_stays)
 {
-    struct workbench *bench = *state;
     const char *id;
     struct err err;
 
@@ -1018,24 +931,19 @@ static void an_unreadable_message_that_cannot_be_put_back_stays(void **state)
 static void leave_run(struct workbench *bench, enum ledger_state run_state,
     const char *waits_for, bool live)
 {
-    struct ledger_run run;
+    struct ledger_run *run = workbench_football(bench, "r1");
 
-    ledger_run_init(&run);
-    run.job = slice_of(JOB);
-    run.id = slice_of("r1");
-    run.state = run_state;
-    run.args = slice_of("{\"channel\":\"Football\"}");
-    run.definition = slice_of("0123456789abcdef");
-    run.waits_for = slice_of(waits_for);
+    run->state = run_state;
+    run->definition = slice_of("0123456789abcdef");
+    run->waits_for = slice_of(waits_for);
     if (run_state == LEDGER_RUNNING)
-        run.owner = slice_of("somebody");
-    run.lease_until_ticks =
+        run->owner = slice_of("somebody");
+    run->lease_until_ticks =
         platform_wall_ticks() + (live ? 60 : -60) * TICKS_PER_S;
-    run.resumes_ticks = run_state == LEDGER_WAITING
-                            ? platform_wall_ticks() + 3600 * TICKS_PER_S
-                            : 0;
-    assert_int_equal(workbench_store_run(bench, &run), TW_OK);
-    ledger_run_done(&run);
+    run->resumes_ticks = run_state == LEDGER_WAITING
+                             ? platform_wall_ticks() + 3600 * TICKS_PER_S
+                             : 0;
+    assert_int_equal(workbench_store_run(bench, run), TW_OK);
 }
 
 typedef enum tw_err asking_function(struct store *store, struct slice job,
@@ -1044,25 +952,21 @@ typedef enum tw_err asking_function(struct store *store, struct slice job,
 static enum tw_err ask(
     struct workbench *bench, asking_function *function, struct err *err)
 {
-    struct ledger_run before;
+    struct ledger_run *before;
     enum tw_err outcome;
 
     asked = false;
-    ledger_run_init(&before);
+    before = workbench_new_run(bench);
     outcome = function(
-        bench->store, slice_of(JOB), slice_of("r1"), &before, &asked, err);
-    ledger_run_done(&before);
+        bench->store, slice_of(JOB), slice_of("r1"), before, &asked, err);
     return outcome;
 }
 
 static void expect_control(struct workbench *bench, const char *control)
 {
-    struct ledger_run run;
+    struct ledger_run *run = workbench_stored(bench, JOB, "r1");
 
-    ledger_run_init(&run);
-    assert_true(workbench_run(bench, JOB, "r1", &run));
-    assert_true(slice_is(run.control, control));
-    ledger_run_done(&run);
+    assert_true(slice_is(run->control, control));
 }
 
 static int64_t messages(struct workbench *bench)
@@ -1077,9 +981,8 @@ static enum tw_err resume(struct workbench *bench, struct err *err)
         &bench->definition, slice_of(JOB), slice_of("r1"), &unserved, err);
 }
 
-static void the_owner_of_a_live_lease_is_asked(void **state)
+VIRTUAL_BENCH_TEST(the_owner_of_a_live_lease_is_asked)
 {
-    struct workbench *bench = *state;
     struct err err;
 
     leave_run(bench, LEDGER_RUNNING, "", true);
@@ -1096,9 +999,8 @@ static void the_owner_of_a_live_lease_is_asked(void **state)
     expect_control(bench, "cancel");
 }
 
-static void without_a_live_lease_it_is_done_at_once(void **state)
+VIRTUAL_BENCH_TEST(without_a_live_lease_it_is_done_at_once)
 {
-    struct workbench *bench = *state;
     struct err err;
 
     leave_run(bench, LEDGER_RUNNING, "", false);
@@ -1112,9 +1014,8 @@ static void without_a_live_lease_it_is_done_at_once(void **state)
     assert_int_equal(workbench_listed(bench, JOB, LEDGER_INDEX_ENDED), 1);
 }
 
-static void a_paused_run_is_resumed_with_a_message(void **state)
+VIRTUAL_BENCH_TEST(a_paused_run_is_resumed_with_a_message)
 {
-    struct workbench *bench = *state;
     struct err err;
 
     leave_run(bench, LEDGER_PAUSED, "", false);
@@ -1125,9 +1026,8 @@ static void a_paused_run_is_resumed_with_a_message(void **state)
     assert_int_equal(messages(bench), 1);
 }
 
-static void where_no_queue_serves_it_it_stays_paused(void **state)
+VIRTUAL_BENCH_TEST(where_no_queue_serves_it_it_stays_paused)
 {
-    struct workbench *bench = *state;
     struct err err;
 
     leave_run(bench, LEDGER_PAUSED, "", false);
@@ -1138,9 +1038,8 @@ static void where_no_queue_serves_it_it_stays_paused(void **state)
     assert_string_equal(workbench_state(bench, JOB, "r1"), "paused");
 }
 
-static void a_pause_that_was_not_seen_yet_is_taken_back(void **state)
+VIRTUAL_BENCH_TEST(a_pause_that_was_not_seen_yet_is_taken_back)
 {
-    struct workbench *bench = *state;
     struct err err;
 
     leave_run(bench, LEDGER_RUNNING, "", true);
@@ -1152,19 +1051,16 @@ static void a_pause_that_was_not_seen_yet_is_taken_back(void **state)
 
 /* The owner was killed before it saw the pause: nothing acts on it until the
  * run is taken over, and `resume` is the last word. */
-static void a_pause_that_a_dead_owner_never_saw_is_taken_back(void **state)
+VIRTUAL_BENCH_TEST(a_pause_that_a_dead_owner_never_saw_is_taken_back)
 {
-    struct workbench *bench = *state;
-    struct ledger_run run;
+    struct ledger_run *run;
     struct err err;
 
     leave_run(bench, LEDGER_RUNNING, "", true);
     assert_int_equal(ask(bench, control_pause, &err), TW_OK);
-    ledger_run_init(&run);
-    assert_true(workbench_run(bench, JOB, "r1", &run));
-    run.lease_until_ticks = platform_wall_ticks() - TICKS_PER_S;
-    assert_int_equal(workbench_store_run(bench, &run), TW_OK);
-    ledger_run_done(&run);
+    run = workbench_stored(bench, JOB, "r1");
+    run->lease_until_ticks = platform_wall_ticks() - TICKS_PER_S;
+    assert_int_equal(workbench_store_run(bench, run), TW_OK);
     expect_control(bench, LEDGER_CONTROL_PAUSE);
     bench->setup.queue_count = 0;
     assert_int_equal(resume(bench, &err), TW_NOT_FOUND);
@@ -1178,26 +1074,22 @@ static void a_pause_that_a_dead_owner_never_saw_is_taken_back(void **state)
     assert_int_equal(messages(bench), 1);
 }
 
-static void resume_accepts_a_changed_definition(void **state)
+VIRTUAL_BENCH_TEST(resume_accepts_a_changed_definition)
 {
-    struct workbench *bench = *state;
-    struct ledger_run run;
+    struct ledger_run *run;
     struct err err;
 
     leave_run(bench, LEDGER_WAITING, LEDGER_WAITS_FOR_DEFINITION, false);
     assert_int_equal(resume(bench, &err), TW_OK);
-    ledger_run_init(&run);
-    assert_true(workbench_run(bench, JOB, "r1", &run));
-    assert_int_equal(run.state, LEDGER_QUEUED);
-    assert_true(slice_is(run.definition, "?0123456789abcdef"));
-    assert_true(run.resumes_ticks == 0);
-    ledger_run_done(&run);
+    run = workbench_stored(bench, JOB, "r1");
+    assert_int_equal(run->state, LEDGER_QUEUED);
+    assert_true(slice_is(run->definition, "?0123456789abcdef"));
+    assert_true(run->resumes_ticks == 0);
     assert_int_equal(messages(bench), 1);
 }
 
-static void a_run_that_waits_for_anything_else_is_not_resumed(void **state)
+VIRTUAL_BENCH_TEST(a_run_that_waits_for_anything_else_is_not_resumed)
 {
-    struct workbench *bench = *state;
     struct err err;
 
     leave_run(bench, LEDGER_WAITING, LEDGER_WAITS_FOR_TURN, false);
@@ -1211,29 +1103,24 @@ static enum tw_err finish(struct workbench *bench, bool now, struct err *err)
         &bench->definition, slice_of(JOB), slice_of("r1"), now, err);
 }
 
-static void finish_wakes_a_run_between_its_rounds(void **state)
+VIRTUAL_BENCH_TEST(finish_wakes_a_run_between_its_rounds)
 {
-    struct workbench *bench = *state;
-    struct ledger_run run;
+    struct ledger_run *run;
     struct err err;
 
     leave_run(bench, LEDGER_WAITING, LEDGER_WAITS_FOR_ROUND, false);
     assert_int_equal(finish(bench, false, &err), TW_OK);
-    ledger_run_init(&run);
-    assert_true(workbench_run(bench, JOB, "r1", &run));
-    assert_true(slice_is(run.finish, LEDGER_FINISH));
-    assert_true(run.resumes_ticks <= platform_wall_ticks() + TICKS_PER_S);
+    run = workbench_stored(bench, JOB, "r1");
+    assert_true(slice_is(run->finish, LEDGER_FINISH));
+    assert_true(run->resumes_ticks <= platform_wall_ticks() + TICKS_PER_S);
     assert_int_equal(messages(bench), 1);
     assert_int_equal(finish(bench, true, &err), TW_OK);
-    ledger_run_done(&run);
-    assert_true(workbench_run(bench, JOB, "r1", &run));
-    assert_true(slice_is(run.finish, LEDGER_FINISH_NOW));
-    ledger_run_done(&run);
+    run = workbench_stored(bench, JOB, "r1");
+    assert_true(slice_is(run->finish, LEDGER_FINISH_NOW));
 }
 
-static void finish_of_a_running_one_is_a_request(void **state)
+VIRTUAL_BENCH_TEST(finish_of_a_running_one_is_a_request)
 {
-    struct workbench *bench = *state;
     struct err err;
 
     leave_run(bench, LEDGER_RUNNING, "", true);
@@ -1243,9 +1130,8 @@ static void finish_of_a_running_one_is_a_request(void **state)
     assert_int_equal(ask(bench, control_cancel, &err), TW_OK);
 }
 
-static void what_is_not_there_is_not_found(void **state)
+VIRTUAL_BENCH_TEST(what_is_not_there_is_not_found)
 {
-    struct workbench *bench = *state;
     struct err err;
 
     leave_run(bench, LEDGER_RUNNING, "", false);
@@ -1257,73 +1143,4 @@ static void what_is_not_there_is_not_found(void **state)
         TW_NOT_FOUND);
     assert_false(unserved);
     assert_int_equal(control_reopen(bench->store, slice_of(JOB), &err), TW_OK);
-}
-
-#define TEST(f)                                                                \
-    cmocka_unit_test_setup_teardown(                                           \
-        f, workbench_set_up_virtual, workbench_tear_down_virtual)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(the_owner_of_a_live_lease_is_asked),
-        TEST(without_a_live_lease_it_is_done_at_once),
-        TEST(a_paused_run_is_resumed_with_a_message),
-        TEST(where_no_queue_serves_it_it_stays_paused),
-        TEST(a_pause_that_was_not_seen_yet_is_taken_back),
-        TEST(a_pause_that_a_dead_owner_never_saw_is_taken_back),
-        TEST(resume_accepts_a_changed_definition),
-        TEST(a_run_that_waits_for_anything_else_is_not_resumed),
-        TEST(finish_wakes_a_run_between_its_rounds),
-        TEST(finish_of_a_running_one_is_a_request),
-        TEST(what_is_not_there_is_not_found),
-        TEST(enqueued_is_on_the_queue_and_in_the_ledger),
-        TEST(on_a_bound_queue_the_body_is_the_argument),
-        TEST(an_open_id_is_rung_again_and_another_one_is_not),
-        TEST(a_delay_hides_message_and_run),
-        TEST(cancel_says_what_it_met),
-        TEST(retry_keeps_checkpoint_and_time_of_request),
-        TEST(drop_takes_the_copy_and_leaves_the_reason),
-        TEST(what_was_dropped_is_neither_retried_nor_dropped_again),
-        TEST(a_drop_that_is_cut_off_can_be_asked_for_again),
-        TEST(an_unreadable_message_is_put_back_as_it_was),
-        TEST(a_retried_message_is_still_the_same_request),
-        TEST(a_retried_message_of_a_known_job_gets_another_id),
-        TEST(a_poisoned_message_that_comes_again_only_goes),
-        TEST(a_lost_answer_is_read_back),
-        TEST(where_no_ledger_can_be_made_nothing_is_enqueued),
-        TEST(a_ledger_that_is_missing_is_made),
-        TEST(a_queue_that_cannot_be_made_is_said),
-        TEST(a_queue_whose_making_had_no_answer_is_made_again),
-        TEST(what_is_refused_is_not_in_the_ledger),
-        TEST(what_may_be_on_the_queue_stays_in_the_ledger),
-        TEST(what_one_try_may_have_put_stays_in_the_ledger),
-        TEST(a_message_that_names_its_run_is_put_again),
-        TEST(an_entity_that_cannot_be_withdrawn_is_said),
-        TEST(enqueue_waits_where_it_is_throttled),
-        TEST(where_nothing_responds_it_is_said_within_three_seconds),
-        TEST(a_message_over_64_kib_is_refused_before_anything_is_stored),
-        TEST(an_entity_that_was_stored_without_an_answer_is_rung_for),
-        TEST(without_an_entity_nothing_is_on_the_queue),
-        TEST(without_the_service_s_clock_nothing_is_enqueued),
-        TEST(the_run_s_arguments_may_be_too_long_for_a_wake_up_message),
-        TEST(a_bound_queue_s_entity_comes_after_its_message),
-        TEST(a_cancel_that_was_lost_is_made_again),
-        TEST(a_cancel_of_which_nothing_is_known_says_so),
-        TEST(a_run_that_keeps_changing_is_said),
-        TEST(another_s_cancel_is_not_taken_for_ours),
-        TEST(two_retries_at_once_ring_once),
-        TEST(a_copy_stays_while_its_wake_up_could_not_be_put),
-        TEST(deleting_a_copy_is_tried_twice),
-        TEST(a_run_that_no_message_began_gets_one_from_retry),
-        TEST(where_no_queue_serves_it_retry_names_the_command),
-        TEST(a_copy_whose_receipt_is_not_known_stays),
-        TEST(what_is_not_poisoned_is_not_dropped),
-        TEST(an_unreadable_message_without_its_copy_is_left_as_it_is),
-        TEST(an_unreadable_message_that_cannot_be_put_back_stays),
-        TEST(a_run_that_is_retried_meanwhile_is_not_dropped),
-        TEST(a_copy_whose_queue_is_gone_is_dropped),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Which open runs a drain waits for, and which it names. */
+#include "tests/support/test.h"
 #include "tests/support/workbench.h"
 
 #include "worker/run/drain.h"
@@ -9,18 +10,16 @@
 static void stored(struct workbench *bench, const char *id,
     enum ledger_state run_state, const char *waits_for, const char *finish)
 {
-    struct ledger_run run;
+    struct ledger_run *run = workbench_new_run(bench);
 
-    ledger_run_init(&run);
-    run.job = slice_of(JOB);
-    run.id = slice_of(id);
-    run.state = run_state;
+    run->job = slice_of(JOB);
+    run->id = slice_of(id);
+    run->state = run_state;
     if (waits_for)
-        run.waits_for = slice_of(waits_for);
+        run->waits_for = slice_of(waits_for);
     if (finish)
-        run.finish = slice_of(finish);
-    assert_int_equal(workbench_store_run(bench, &run), TW_OK);
-    ledger_run_done(&run);
+        run->finish = slice_of(finish);
+    assert_int_equal(workbench_store_run(bench, run), TW_OK);
 }
 
 static enum tw_err left(struct workbench *bench, bool all, bool *ret_only,
@@ -47,16 +46,14 @@ static void check(struct workbench *bench, bool all, bool only, size_t count,
     buf_done(&text);
 }
 
-static void without_runs_nothing_is_left(void **state)
+BENCH_TEST(without_runs_nothing_is_left)
 {
-    check(*state, false, true, 0, "");
+    check(bench, false, true, 0, "");
 }
 
 /* Held, paused, and a following run between two rounds. */
-static void runs_that_no_worker_goes_on_with_are_named(void **state)
+BENCH_TEST(runs_that_no_worker_goes_on_with_are_named)
 {
-    struct workbench *bench = *state;
-
     stored(bench, "a", LEDGER_PAUSED, NULL, NULL);
     stored(bench, "b", LEDGER_WAITING, LEDGER_WAITS_FOR_ROUND, NULL);
     stored(bench, "c", LEDGER_WAITING, LEDGER_WAITS_FOR_DEFINITION, NULL);
@@ -66,9 +63,8 @@ static void runs_that_no_worker_goes_on_with_are_named(void **state)
 }
 
 /* Its message comes again for as long as there is no newer worker. */
-static void a_run_of_a_newer_version_is_named(void **state)
+BENCH_TEST(a_run_of_a_newer_version_is_named)
 {
-    struct workbench *bench = *state;
     struct entity entity;
     struct arena arena;
 
@@ -85,10 +81,8 @@ static void a_run_of_a_newer_version_is_named(void **state)
 }
 
 /* One that is to finish is waited for, as is one that settles. */
-static void runs_that_go_on_are_waited_for(void **state)
+BENCH_TEST(runs_that_go_on_are_waited_for)
 {
-    struct workbench *bench = *state;
-
     stored(bench, "a", LEDGER_PAUSED, NULL, NULL);
     stored(bench, "b", LEDGER_WAITING, LEDGER_WAITS_FOR_ROUND, "yes");
     stored(bench, "c", LEDGER_WAITING, LEDGER_WAITS_FOR_SETTLE, NULL);
@@ -99,9 +93,8 @@ static void runs_that_go_on_are_waited_for(void **state)
 
 /* The index still lists a run that has ended since, or that is gone; and what
  * begins with another character than a letter is no job. */
-static void what_has_ended_since_is_not_waited_for(void **state)
+BENCH_TEST(what_has_ended_since_is_not_waited_for)
 {
-    struct workbench *bench = *state;
     struct entity entity;
     struct arena arena;
 
@@ -121,10 +114,9 @@ static void what_has_ended_since_is_not_waited_for(void **state)
     check(bench, true, true, 0, "");
 }
 
-static void what_cannot_be_read_says_so(void **state)
+BENCH_TEST(what_cannot_be_read_says_so)
 {
     static const enum bench_call cases[] = {BENCH_SCAN, BENCH_GET};
-    struct workbench *bench = *state;
     struct buf names;
 
     stored(bench, "a", LEDGER_PAUSED, NULL, NULL);
@@ -138,21 +130,4 @@ static void what_cannot_be_read_says_so(void **state)
         assert_false(only);
     }
     buf_done(&names);
-}
-
-#define TEST(f)                                                                \
-    cmocka_unit_test_setup_teardown(f, workbench_set_up, workbench_tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(without_runs_nothing_is_left),
-        TEST(runs_that_no_worker_goes_on_with_are_named),
-        TEST(a_run_of_a_newer_version_is_named),
-        TEST(runs_that_go_on_are_waited_for),
-        TEST(what_has_ended_since_is_not_waited_for),
-        TEST(what_cannot_be_read_says_so),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

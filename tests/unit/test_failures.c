@@ -1,12 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /* The `failures:` file: its lines, its mode, and what happens without room. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,6 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "tests/support/test.h"
 #include "worker/run/failures.h"
 
 static char base[64];
@@ -33,6 +27,8 @@ static int tear_down(void **state)
     (void)snprintf(command, sizeof(command), "rm -r %s", base);
     return system(command);
 }
+
+#define FIXTURE_TEST(name) TEST_IN(name, set_up, tear_down)
 
 static const struct run_failure failure = {
     .table = "Blogs",
@@ -73,12 +69,11 @@ static size_t read_all(const char *name, char *to, size_t room)
     "\"RowKey\":\"\xef\xbf\xbd\",\"step\":\"retype Rating\","                  \
     "\"reason\":\"'\xd0\x96' is not a number\"}\n"
 
-static void each_failed_entity_is_a_line(void **state)
+FIXTURE_TEST(each_failed_entity_is_a_line)
 {
     char text[1000], path[128];
     struct stat info;
 
-    (void)state;
     add("a/b", 2);
     add("a/b", 1); /* the next attempt appends */
     (void)read_all("a/b/j-r1.jsonl", text, sizeof(text));
@@ -88,12 +83,11 @@ static void each_failed_entity_is_a_line(void **state)
     assert_int_equal(info.st_mode & 0777, 0600);
 }
 
-static void a_line_that_a_crash_tore_is_ended(void **state)
+FIXTURE_TEST(a_line_that_a_crash_tore_is_ended)
 {
     char text[1000], path[128];
     int at;
 
-    (void)state;
     add("f", 1);
     (void)snprintf(path, sizeof(path), "%s/f/j-r1.jsonl", base);
     at = open(path, O_WRONLY | O_APPEND);
@@ -105,22 +99,8 @@ static void a_line_that_a_crash_tore_is_ended(void **state)
     assert_string_equal(text, LINE "{\"tab\n" LINE);
 }
 
-static void a_folder_that_cannot_be_made_ends_nothing(void **state)
+FIXTURE_TEST(a_folder_that_cannot_be_made_ends_nothing)
 {
-    (void)state;
     add("/proc/nowhere", 3);
     failures_free(NULL);
-}
-
-#define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(each_failed_entity_is_a_line),
-        TEST(a_line_that_a_crash_tore_is_ended),
-        TEST(a_folder_that_cannot_be_made_ends_nothing),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

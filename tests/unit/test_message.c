@@ -1,14 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* What a message asks for, and why one is refused. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <string.h>
 
+#include "tests/support/test.h"
 #include "worker/base/crypto.h"
 #include "worker/base/mem.h"
 #include "worker/base/text.h"
@@ -75,6 +69,9 @@ static int tear_down(void **state)
     return 0;
 }
 
+#define FIXTURE_TEST(name)                                                     \
+    TEST_WITH(name, set_up, tear_down, struct reading *reading)
+
 static void read_bytes(
     struct reading *reading, const struct setup_queue *queue, struct slice body)
 {
@@ -103,10 +100,8 @@ static void refused(struct reading *reading, const char *why)
         fail_msg("'%s' does not say '%s'", reading->err.text, why);
 }
 
-static void a_whole_message_is_understood(void **state)
+FIXTURE_TEST(a_whole_message_is_understood)
 {
-    struct reading *reading = *state;
-
     read_text(reading, &any,
         " {\"job\": \"rename\", \"args\": {\"note\": \"\", "
         "\"channel\": \"Fu\\u00dfball\"}, \"id\": \"7f3a.x_-\", "
@@ -125,10 +120,8 @@ static void a_whole_message_is_understood(void **state)
     assert_int_equal(reading->request.traceparent.len, 55);
 }
 
-static void optional_members_may_be_absent_or_null(void **state)
+FIXTURE_TEST(optional_members_may_be_absent_or_null)
 {
-    struct reading *reading = *state;
-
     read_text(reading, &any, "{\"job\":\"sweep\"}");
     good(reading);
     read_text(reading, &any,
@@ -142,10 +135,8 @@ static void optional_members_may_be_absent_or_null(void **state)
     assert_false(reading->request.accept_deletes);
 }
 
-static void a_message_may_accept_deletes(void **state)
+FIXTURE_TEST(a_message_may_accept_deletes)
 {
-    struct reading *reading = *state;
-
     read_text(reading, &any, "{\"job\":\"sweep\",\"accept_deletes\":true}");
     good(reading);
     assert_true(reading->request.accept_deletes);
@@ -154,9 +145,8 @@ static void a_message_may_accept_deletes(void **state)
     assert_false(reading->request.accept_deletes);
 }
 
-static void base64_is_told_apart_per_message(void **state)
+FIXTURE_TEST(base64_is_told_apart_per_message)
 {
-    struct reading *reading = *state;
     struct buf coded_body;
 
     buf_init(&coded_body, 1000);
@@ -179,10 +169,8 @@ static void base64_is_told_apart_per_message(void **state)
     refused(reading, "neither");
 }
 
-static void a_bound_queue_never_guesses(void **state)
+FIXTURE_TEST(a_bound_queue_never_guesses)
 {
-    struct reading *reading = *state;
-
     read_text(reading, &text, "SURF");
     good(reading);
     assert_true(slice_is(reading->request.args.values[0], "SURF"));
@@ -199,12 +187,11 @@ static void a_bound_queue_never_guesses(void **state)
     assert_ptr_equal(reading->request.job, &list[0]);
 }
 
-static void a_bound_queue_may_hold_a_bell(void **state)
+FIXTURE_TEST(a_bound_queue_may_hold_a_bell)
 {
     static const char wake_up[] =
         "{\"job\":\"delete-channel\",\"args\":{\"channel\":\"A\"},"
         "\"id\":\"7f3a\"}";
-    struct reading *reading = *state;
 
     read_text(reading, &text, wake_up);
     good(reading);
@@ -218,7 +205,7 @@ static void a_bound_queue_may_hold_a_bell(void **state)
     assert_int_equal(reading->request.wake_up_id.len, 0);
 }
 
-static void what_cannot_be_understood_is_refused_with_the_reason(void **state)
+FIXTURE_TEST(what_cannot_be_understood_is_refused_with_the_reason)
 {
     static const struct {
         const char *body, *why;
@@ -258,7 +245,6 @@ static void what_cannot_be_understood_is_refused_with_the_reason(void **state)
             "superfluous argument 'chanel', did you mean 'channel'?"},
         {"{\"job\":\"delete-channel\",\"args\":{\"channel\":\"\\ud800\"}}", ""},
     };
-    struct reading *reading = *state;
 
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         read_text(reading, &any, cases[i].body);
@@ -271,9 +257,8 @@ static void what_cannot_be_understood_is_refused_with_the_reason(void **state)
     assert_null(strstr(reading->err.text, "did you mean"));
 }
 
-static void bytes_that_are_no_text_are_refused(void **state)
+FIXTURE_TEST(bytes_that_are_no_text_are_refused)
 {
-    struct reading *reading = *state;
     char *brackets = test_malloc(65536);
 
     memset(brackets, '[', 65536);
@@ -295,9 +280,8 @@ static void bytes_that_are_no_text_are_refused(void **state)
     refused(reading, "empty argument");
 }
 
-static void arguments_must_fit_into_the_ledger(void **state)
+FIXTURE_TEST(arguments_must_fit_into_the_ledger)
 {
-    struct reading *reading = *state;
     char *body = test_malloc(60001);
 
     memset(body, 'x', 60000);
@@ -312,10 +296,9 @@ static void arguments_must_fit_into_the_ledger(void **state)
 
 /* An escaped half of a character would become another name. */
 /* With a variable unset its keys are not what they will be in the worker. */
-static void a_job_that_lacks_a_variable_is_not_judged_yet(void **state)
+FIXTURE_TEST(a_job_that_lacks_a_variable_is_not_judged_yet)
 {
     static const struct slice name = {"channel", 7}, value = {"a/b", 3};
-    struct reading *reading = *state;
     struct job job = list[0];
     struct run_args args;
 
@@ -331,7 +314,7 @@ static void a_job_that_lacks_a_variable_is_not_judged_yet(void **state)
         TW_INVALID);
 }
 
-static void half_a_character_is_refused(void **state)
+FIXTURE_TEST(half_a_character_is_refused)
 {
     static const struct {
         const char *value;
@@ -349,7 +332,6 @@ static void half_a_character_is_refused(void **state)
         {"\\ud83d\\ue000 and more", false},
         {"\\ud83d\\ud83d and more", false},
     };
-    struct reading *reading = *state;
 
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         char *body = mem_format("{\"job\":\"delete-channel\",\"args\":{"
@@ -365,7 +347,7 @@ static void half_a_character_is_refused(void **state)
     }
 }
 
-static void a_traceparent_that_is_none_is_passed_over(void **state)
+FIXTURE_TEST(a_traceparent_that_is_none_is_passed_over)
 {
     static const char *const others[] = {
         "00-XY",
@@ -375,7 +357,6 @@ static void a_traceparent_that_is_none_is_passed_over(void **state)
         "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-0:",
         "00_4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01",
     };
-    struct reading *reading = *state;
 
     for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
         char *body =
@@ -388,21 +369,18 @@ static void a_traceparent_that_is_none_is_passed_over(void **state)
     }
 }
 
-static void blanks_around_a_message_do_not_matter(void **state)
+FIXTURE_TEST(blanks_around_a_message_do_not_matter)
 {
-    struct reading *reading = *state;
-
     read_text(reading, &any, "\r\n\t {\"job\":\"sweep\"} \t\r\n");
     good(reading);
     assert_ptr_equal(reading->request.job, &list[2]);
 }
 
 /* Of a run that was begun when the configuration had its job. */
-static void a_wake_up_of_a_removed_job_is_known_by_its_arguments(void **state)
+FIXTURE_TEST(a_wake_up_of_a_removed_job_is_known_by_its_arguments)
 {
     static const char wake_up[] = "{\"job\":\"removed\",\"args\":{\"a\":\"A\"},"
                                   "\"id\":\"7f3a\"}";
-    struct reading *reading = *state;
 
     read_text(reading, &text, wake_up);
     good(reading);
@@ -417,10 +395,8 @@ static void a_wake_up_of_a_removed_job_is_known_by_its_arguments(void **state)
 }
 
 /* A wake-up message of another job is a channel of that name. */
-static void a_wake_up_of_another_job_is_an_argument(void **state)
+FIXTURE_TEST(a_wake_up_of_another_job_is_an_argument)
 {
-    struct reading *reading = *state;
-
     read_text(reading, &text, "{\"job\":\"sweep\",\"id\":\"r1\"}");
     good(reading);
     assert_int_equal(reading->request.wake_up_id.len, 0);
@@ -440,12 +416,11 @@ static enum tw_err give(struct reading *reading, const struct job *job,
 }
 
 /* From a command line, which no JSON parser has looked at. */
-static void arguments_from_elsewhere_are_checked_too(void **state)
+FIXTURE_TEST(arguments_from_elsewhere_are_checked_too)
 {
     static const struct kind lenient = {.name = "lenient"};
     static const struct job takes_all = {
         .name = "all", .kind = &lenient, .args = one, .arg_count = 1};
-    struct reading *reading = *state;
     char *huge = test_malloc(700001);
 
     assert_int_equal(give(reading, &list[0], "a", "b"), TW_INVALID);
@@ -458,9 +433,8 @@ static void arguments_from_elsewhere_are_checked_too(void **state)
     test_free(huge);
 }
 
-static void what_is_composed_is_understood(void **state)
+FIXTURE_TEST(what_is_composed_is_understood)
 {
-    struct reading *reading = *state;
     struct buf body;
 
     buf_init(&body, 1000);
@@ -491,9 +465,8 @@ static void expect_retold(
 #define AT_FIVE ",\"at\":\"1970-01-01T00:00:05.0000000Z\"}"
 
 /* Put back as a new message it would be a request of now, and another run. */
-static void what_is_retold_is_the_same_request(void **state)
+TEST(what_is_retold_is_the_same_request)
 {
-    (void)state;
     expect_retold(" {\"job\": \"x\",\"args\": {\"a\": [1]}}\n", "m1", FIVE,
         "{\"job\":\"x\",\"args\":{\"a\": [1]},\"id\":\"m1\"" AT_FIVE);
     expect_retold("{\"id\":null,\"job\":\"x\",\"at\":null}", "m1", FIVE,
@@ -507,23 +480,21 @@ static void what_is_retold_is_the_same_request(void **state)
         "eyJqb2IiOiJ4In0=", "m1", FIVE, "{\"job\":\"x\",\"id\":\"m1\"" AT_FIVE);
 }
 
-static void what_cannot_be_retold_stays_as_it_is(void **state)
+TEST(what_cannot_be_retold_stays_as_it_is)
 {
     static const char *const bodies[] = {
         "", "not json", "{\"job\":", "[]", "{\"args\":{}}", " {} "};
     char *full = mem_format("{\"job\":\"x\",\"args\":{\"a\":\"%0*d\"}}",
         QUEUE_MAX_MESSAGE_BYTES - 40, 0);
 
-    (void)state;
     for (size_t i = 0; i < sizeof(bodies) / sizeof(bodies[0]); i++)
         expect_retold(bodies[i], "m1", FIVE, bodies[i]);
     expect_retold(full, "m1", FIVE, full);
     mem_free(full);
 }
 
-static void arguments_are_compared_by_name_and_value(void **state)
+TEST(arguments_are_compared_by_name_and_value)
 {
-    (void)state;
     assert_true(message_args_same(slice_of("{\"a\":\"1\",\"b\":\"\\u0032\"}"),
         slice_of("{\"b\":\"2\", \"a\":\"1\"}")));
     assert_false(message_args_same(
@@ -542,7 +513,7 @@ static void arguments_are_compared_by_name_and_value(void **state)
         slice_of("{\"a\":\"1\"}"), slice_of("{\"b\":\"1\"}")));
 }
 
-static void only_a_body_with_its_id_names_a_run(void **state)
+TEST(only_a_body_with_its_id_names_a_run)
 {
     static const struct {
         const char *body, *args;
@@ -565,16 +536,14 @@ static void only_a_body_with_its_id_names_a_run(void **state)
         {"", "", false},
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
         assert_int_equal(message_is_of(slice_of(cases[i].body), slice_of("j"),
                              slice_of("r"), slice_of(cases[i].args)),
             cases[i].is);
 }
 
-static void arguments_of_the_ledger_are_checked_against_the_job(void **state)
+FIXTURE_TEST(arguments_of_the_ledger_are_checked_against_the_job)
 {
-    struct reading *reading = *state;
     struct run_args args;
 
     assert_int_equal(
@@ -594,10 +563,9 @@ static void arguments_of_the_ledger_are_checked_against_the_job(void **state)
         TW_INVALID);
 }
 
-static void an_argument_of_the_kind_may_be_left_out(void **state)
+FIXTURE_TEST(an_argument_of_the_kind_may_be_left_out)
 {
     static const struct setup_queue bound = {.name = "b", .job = &list[3]};
-    struct reading *reading = *state;
 
     read_text(reading, &any,
         "{\"job\":\"blogs-schema\",\"args\":{\"channel\":\"A\"}}");
@@ -616,10 +584,8 @@ static void an_argument_of_the_kind_may_be_left_out(void **state)
         reading->request.args_json, "{\"channel\":\"A\",\"phase\":\"all\"}"));
 }
 
-static void an_argument_of_the_kind_has_a_few_values(void **state)
+FIXTURE_TEST(an_argument_of_the_kind_has_a_few_values)
 {
-    struct reading *reading = *state;
-
     read_text(reading, &any,
         "{\"job\":\"blogs-schema\",\"args\":{\"phase\":\"exand\","
         "\"channel\":\"A\"}}");
@@ -629,38 +595,4 @@ static void an_argument_of_the_kind_has_a_few_values(void **state)
         "{\"job\":\"blogs-schema\",\"args\":{\"phase\":\"\","
         "\"channel\":\"A\"}}");
     refused(reading, "argument phase: unknown value ''");
-}
-
-#define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(a_whole_message_is_understood),
-        TEST(optional_members_may_be_absent_or_null),
-        TEST(a_message_may_accept_deletes),
-        TEST(base64_is_told_apart_per_message),
-        TEST(a_bound_queue_never_guesses),
-        TEST(a_bound_queue_may_hold_a_bell),
-        TEST(what_cannot_be_understood_is_refused_with_the_reason),
-        TEST(bytes_that_are_no_text_are_refused),
-        TEST(arguments_must_fit_into_the_ledger),
-        TEST(a_traceparent_that_is_none_is_passed_over),
-        TEST(what_is_composed_is_understood),
-        cmocka_unit_test(what_is_retold_is_the_same_request),
-        cmocka_unit_test(what_cannot_be_retold_stays_as_it_is),
-        cmocka_unit_test(arguments_are_compared_by_name_and_value),
-        cmocka_unit_test(only_a_body_with_its_id_names_a_run),
-        TEST(arguments_of_the_ledger_are_checked_against_the_job),
-        TEST(a_job_that_lacks_a_variable_is_not_judged_yet),
-        TEST(half_a_character_is_refused),
-        TEST(blanks_around_a_message_do_not_matter),
-        TEST(a_wake_up_of_a_removed_job_is_known_by_its_arguments),
-        TEST(a_wake_up_of_another_job_is_an_argument),
-        TEST(arguments_from_elsewhere_are_checked_too),
-        TEST(an_argument_of_the_kind_may_be_left_out),
-        TEST(an_argument_of_the_kind_has_a_few_values),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,18 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* The datagrams to the service manager, on a socket of the test's own. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "tests/support/test.h"
 #include "worker/run/notify.h"
 
 /* A manager: a socket by path in the test's folder, or abstract. */
@@ -90,24 +84,21 @@ static void hears_everything(bool abstract)
     manager_close(&manager);
 }
 
-static void a_socket_by_path_hears_everything(void **state)
+TEST(a_socket_by_path_hears_everything)
 {
-    (void)state;
     hears_everything(false);
 }
 
-static void an_abstract_socket_hears_everything(void **state)
+TEST(an_abstract_socket_hears_everything)
 {
-    (void)state;
     hears_everything(true);
 }
 
-static void without_a_socket_nothing_is_sent(void **state)
+TEST(without_a_socket_nothing_is_sent)
 {
     struct notify *notify;
     struct err err;
 
-    (void)state;
     notify = notify_open(NULL, NULL, NULL, &err);
     assert_non_null(notify);
     notify_ready(notify);
@@ -117,13 +108,12 @@ static void without_a_socket_nothing_is_sent(void **state)
     assert_int_equal(notify_watchdog_ms(NULL), 0);
 }
 
-static void a_manager_that_is_gone_is_no_failure(void **state)
+TEST(a_manager_that_is_gone_is_no_failure)
 {
     struct manager manager;
     struct notify *notify;
     struct err err;
 
-    (void)state;
     manager_open(&manager, true);
     notify = notify_open(manager.name, NULL, NULL, &err);
     manager_close(&manager);
@@ -131,14 +121,13 @@ static void a_manager_that_is_gone_is_no_failure(void **state)
     notify_close(notify);
 }
 
-static void another_process_s_watchdog_is_not_ours(void **state)
+TEST(another_process_s_watchdog_is_not_ours)
 {
     struct manager manager;
     struct notify *notify;
     struct err err;
     char pid[20];
 
-    (void)state;
     manager_open(&manager, true);
     notify = notify_open(manager.name, "2000000", "1", &err);
     assert_int_equal(notify_watchdog_ms(notify), 0);
@@ -150,28 +139,13 @@ static void another_process_s_watchdog_is_not_ours(void **state)
     manager_close(&manager);
 }
 
-static void an_address_of_no_use_is_refused(void **state)
+TEST(an_address_of_no_use_is_refused)
 {
     struct err err;
 
-    (void)state;
     assert_null(notify_open("relative", NULL, NULL, &err));
     assert_null(notify_open(
         "/aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
         "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa",
         NULL, NULL, &err));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_socket_by_path_hears_everything),
-        cmocka_unit_test(an_abstract_socket_hears_everything),
-        cmocka_unit_test(without_a_socket_nothing_is_sent),
-        cmocka_unit_test(a_manager_that_is_gone_is_no_failure),
-        cmocka_unit_test(another_process_s_watchdog_is_not_ours),
-        cmocka_unit_test(an_address_of_no_use_is_refused),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

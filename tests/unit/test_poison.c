@@ -3,6 +3,7 @@
  * A message that cannot be understood: copy, ledger, original, in this order,
  * whatever the store says on the way. In a virtual world.
  */
+#include "tests/support/test.h"
 #include "tests/support/workbench.h"
 
 #include <limits.h>
@@ -66,6 +67,8 @@ static int tear_down(void **state)
     return 0;
 }
 
+#define FIXTURE_TEST(name) TEST_WITH(name, set_up, tear_down, struct fixture *f)
+
 static enum tw_err poison(struct fixture *f, const char *job)
 {
     return poison_message(
@@ -82,32 +85,25 @@ static void expect_untouched(struct fixture *f)
 
 static void expect_poisoned(struct fixture *f, const char *job)
 {
-    struct ledger_run run;
+    struct ledger_run *run = workbench_stored(&f->bench, job, f->id);
 
-    ledger_run_init(&run);
-    assert_true(workbench_run(&f->bench, job, f->id, &run));
-    assert_int_equal(run.state, LEDGER_POISONED);
-    assert_true(slice_is(run.error, "not JSON"));
-    assert_true(run.poison_id.len > 0);
-    assert_true(run.finished_ticks > 0);
-    ledger_run_done(&run);
+    assert_int_equal(run->state, LEDGER_POISONED);
+    assert_true(slice_is(run->error, "not JSON"));
+    assert_true(run->poison_id.len > 0);
+    assert_true(run->finished_ticks > 0);
     assert_int_equal(workbench_count(&f->bench, BENCH_QUEUE), 0);
     assert_int_equal(workbench_count(&f->bench, BENCH_QUEUE "-poison"), 1);
     assert_int_equal(workbench_listed(&f->bench, job, LEDGER_INDEX_OPEN), 0);
 }
 
-static void it_leaves_a_copy_and_the_reason(void **state)
+FIXTURE_TEST(it_leaves_a_copy_and_the_reason)
 {
-    struct fixture *f = *state;
-
     assert_int_equal(poison(f, LEDGER_UNREADABLE), TW_OK);
     expect_poisoned(f, LEDGER_UNREADABLE);
 }
 
-static void a_ledger_that_cannot_be_read_leaves_the_message(void **state)
+FIXTURE_TEST(a_ledger_that_cannot_be_read_leaves_the_message)
 {
-    struct fixture *f = *state;
-
     workbench_meets(&f->bench, BENCH_GET, ALWAYS, BENCH_FAIL);
     assert_int_equal(poison(f, JOB), TW_BUSY);
     assert_string_equal(f->err.text, "the store is down");
@@ -116,20 +112,16 @@ static void a_ledger_that_cannot_be_read_leaves_the_message(void **state)
     assert_int_equal(workbench_count(&f->bench, BENCH_QUEUE "-poison"), 0);
 }
 
-static void a_ledger_that_is_busy_is_waited_for(void **state)
+FIXTURE_TEST(a_ledger_that_is_busy_is_waited_for)
 {
-    struct fixture *f = *state;
-
     workbench_meets(&f->bench, BENCH_GET, 1, 1, BENCH_THROTTLE);
     workbench_meets(&f->bench, BENCH_BATCH, 1, 1, BENCH_THROTTLE);
     assert_int_equal(poison(f, LEDGER_UNREADABLE), TW_OK);
     expect_poisoned(f, LEDGER_UNREADABLE);
 }
 
-static void without_a_copy_nothing_is_said(void **state)
+FIXTURE_TEST(without_a_copy_nothing_is_said)
 {
-    struct fixture *f = *state;
-
     workbench_meets(&f->bench, BENCH_PUT, ALWAYS, BENCH_FAIL);
     assert_int_equal(poison(f, LEDGER_UNREADABLE), TW_BUSY);
     expect_untouched(f);
@@ -137,11 +129,8 @@ static void without_a_copy_nothing_is_said(void **state)
 
 /* What an earlier delivery has put is not known: while the queue service does
  * not answer, no delivery puts another copy. */
-static void a_message_that_comes_again_is_put_where_the_queue_answers(
-    void **state)
+FIXTURE_TEST(a_message_that_comes_again_is_put_where_the_queue_answers)
 {
-    struct fixture *f = *state;
-
     f->message.dequeue_count = 1;
     workbench_make_queue(&f->bench, BENCH_QUEUE "-poison");
     workbench_meets(&f->bench, BENCH_PUT, 1, 1, BENCH_LOSE_ANSWER);
@@ -158,38 +147,30 @@ static void a_message_that_comes_again_is_put_where_the_queue_answers(
     assert_int_equal(workbench_count(&f->bench, BENCH_QUEUE "-poison"), 2);
 }
 
-static void a_ledger_that_is_missing_is_made(void **state)
+FIXTURE_TEST(a_ledger_that_is_missing_is_made)
 {
-    struct fixture *f = *state;
-
     workbench_meets(&f->bench, BENCH_BATCH, 1, 1, BENCH_GONE);
     assert_int_equal(poison(f, LEDGER_UNREADABLE), TW_OK);
     expect_poisoned(f, LEDGER_UNREADABLE);
 }
 
-static void a_ledger_that_cannot_be_made_leaves_the_message(void **state)
+FIXTURE_TEST(a_ledger_that_cannot_be_made_leaves_the_message)
 {
-    struct fixture *f = *state;
-
     workbench_meets(&f->bench, BENCH_BATCH, ALWAYS, BENCH_GONE);
     workbench_meets(&f->bench, BENCH_CREATE, 2, UINT_MAX, BENCH_REFUSE);
     assert_int_equal(poison(f, LEDGER_UNREADABLE), TW_REFUSED);
     expect_untouched(f);
 }
 
-static void a_reason_that_is_stored_without_an_answer_is_read_back(void **state)
+FIXTURE_TEST(a_reason_that_is_stored_without_an_answer_is_read_back)
 {
-    struct fixture *f = *state;
-
     workbench_meets(&f->bench, BENCH_BATCH, 1, 1, BENCH_LOSE_ANSWER);
     assert_int_equal(poison(f, LEDGER_UNREADABLE), TW_OK);
     expect_poisoned(f, LEDGER_UNREADABLE);
 }
 
-static void a_reason_that_was_lost_comes_with_the_next_delivery(void **state)
+FIXTURE_TEST(a_reason_that_was_lost_comes_with_the_next_delivery)
 {
-    struct fixture *f = *state;
-
     workbench_meets(&f->bench, BENCH_BATCH, 1, 1, BENCH_LOSE_REQUEST);
     workbench_meets(&f->bench, BENCH_GET, 2, 2, BENCH_FAIL);
     assert_int_equal(poison(f, LEDGER_UNREADABLE), TW_UNKNOWN);
@@ -198,10 +179,8 @@ static void a_reason_that_was_lost_comes_with_the_next_delivery(void **state)
     assert_int_equal(workbench_count(&f->bench, BENCH_QUEUE), 0);
 }
 
-static void somebody_else_s_insert_is_as_good(void **state)
+FIXTURE_TEST(somebody_else_s_insert_is_as_good)
 {
-    struct fixture *f = *state;
-
     assert_int_equal(poison(f, LEDGER_UNREADABLE), TW_OK);
     workbench_meets(&f->bench, BENCH_GET, 1, 1, BENCH_GONE);
     assert_int_equal(poison(f, LEDGER_UNREADABLE), TW_OK);
@@ -209,37 +188,27 @@ static void somebody_else_s_insert_is_as_good(void **state)
         workbench_state(&f->bench, LEDGER_UNREADABLE, f->id), "poisoned");
 }
 
-static void a_run_that_has_the_id_keeps_it(void **state)
+FIXTURE_TEST(a_run_that_has_the_id_keeps_it)
 {
-    struct fixture *f = *state;
-    struct ledger_run run;
+    struct ledger_run *run = workbench_football(&f->bench, f->id);
 
-    ledger_run_init(&run);
-    run.job = slice_of(JOB);
-    run.id = slice_of(f->id);
-    run.args = slice_of("{\"channel\":\"Football\"}");
-    run.queue = slice_of(BENCH_QUEUE);
-    assert_int_equal(workbench_store_run(&f->bench, &run), TW_OK);
-    ledger_run_done(&run);
+    run->queue = slice_of(BENCH_QUEUE);
+    assert_int_equal(workbench_store_run(&f->bench, run), TW_OK);
     assert_int_equal(poison(f, JOB), TW_OK);
     assert_string_equal(workbench_state(&f->bench, JOB, f->id), "queued");
     expect_poisoned(f, LEDGER_UNREADABLE);
 }
 
-static void what_cannot_be_read_under_the_id_is_left_alone(void **state)
+FIXTURE_TEST(what_cannot_be_read_under_the_id_is_left_alone)
 {
-    struct fixture *f = *state;
-
     workbench_meets(&f->bench, BENCH_GET, 1, 1, BENCH_INVALID);
     assert_int_equal(poison(f, JOB), TW_OK);
     assert_string_equal(workbench_state(&f->bench, JOB, f->id), "none");
     expect_poisoned(f, LEDGER_UNREADABLE);
 }
 
-static void the_reason_stands_under_its_job_where_that_is_known(void **state)
+FIXTURE_TEST(the_reason_stands_under_its_job_where_that_is_known)
 {
-    struct fixture *f = *state;
-
     assert_int_equal(poison(f, JOB), TW_OK);
     expect_poisoned(f, JOB);
 }
@@ -251,8 +220,7 @@ static struct messages taken_again;
 
 /* Before the first request this worker is stopped, or its machine suspended,
  * for so long that another one receives the message, and poisons it. */
-static void another_is_faster(
-    struct workbench *bench, enum bench_call call, unsigned n)
+BENCH_BETWEEN(another_is_faster)
 {
     struct lease_message message = slow->message;
     struct err err;
@@ -269,15 +237,13 @@ static void another_is_faster(
         TW_OK);
 }
 
-static void pause_before_the_put(
-    struct workbench *bench, enum bench_call call, unsigned n)
+BENCH_BETWEEN(pause_before_the_put)
 {
     if (call == BENCH_PUT)
         another_is_faster(bench, call, n);
 }
 
-static void slow_ledger_and_pause(
-    struct workbench *bench, enum bench_call call, unsigned n)
+BENCH_BETWEEN(slow_ledger_and_pause)
 {
     if (call == BENCH_GET)
         virtual_step_clocks(0, 20000, 20000);
@@ -299,49 +265,21 @@ static void check_one_copy(struct fixture *f,
     messages_done(&taken_again);
 }
 
-static void a_copy_is_put_no_later_than_the_message_is_ours(void **state)
+FIXTURE_TEST(a_copy_is_put_no_later_than_the_message_is_ours)
 {
-    check_one_copy(*state, pause_before_the_put, TW_STOPPED);
+    check_one_copy(f, pause_before_the_put, TW_STOPPED);
 }
 
-static void a_message_that_another_has_received_is_not_copied(void **state)
+FIXTURE_TEST(a_message_that_another_has_received_is_not_copied)
 {
-    check_one_copy(*state, slow_ledger_and_pause, TW_CONFLICT);
+    check_one_copy(f, slow_ledger_and_pause, TW_CONFLICT);
 }
 
 /* Where no other worker has it, it is ours for another visibility timeout. */
-static void a_message_that_is_poisoned_late_is_renewed(void **state)
+FIXTURE_TEST(a_message_that_is_poisoned_late_is_renewed)
 {
-    struct fixture *f = *state;
-
     virtual_step_clocks(0, 70000, 70000);
     assert_int_equal(poison(f, LEDGER_UNREADABLE), TW_OK);
     assert_int_equal(f->bench.calls[BENCH_RENEW], 1);
     expect_poisoned(f, LEDGER_UNREADABLE);
-}
-
-#define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(it_leaves_a_copy_and_the_reason),
-        TEST(a_ledger_that_cannot_be_read_leaves_the_message),
-        TEST(a_ledger_that_is_busy_is_waited_for),
-        TEST(without_a_copy_nothing_is_said),
-        TEST(a_message_that_comes_again_is_put_where_the_queue_answers),
-        TEST(a_ledger_that_is_missing_is_made),
-        TEST(a_ledger_that_cannot_be_made_leaves_the_message),
-        TEST(a_reason_that_is_stored_without_an_answer_is_read_back),
-        TEST(a_reason_that_was_lost_comes_with_the_next_delivery),
-        TEST(somebody_else_s_insert_is_as_good),
-        TEST(a_run_that_has_the_id_keeps_it),
-        TEST(what_cannot_be_read_under_the_id_is_left_alone),
-        TEST(the_reason_stands_under_its_job_where_that_is_known),
-        TEST(a_copy_is_put_no_later_than_the_message_is_ours),
-        TEST(a_message_that_another_has_received_is_not_copied),
-        TEST(a_message_that_is_poisoned_late_is_renewed),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

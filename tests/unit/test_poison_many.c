@@ -1,18 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* Thousands of messages of a misspelt job: seen, understood, taken back. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <fcntl.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "tests/support/test.h"
 #include "worker/base/mem.h"
 #include "worker/base/platform.h"
 #include "worker/base/text.h"
@@ -143,9 +137,8 @@ static void poison(int count)
     assert_int_equal(RUN("worker", "--drain"), EXIT_FAILED);
 }
 
-static void thousands_of_a_misspelt_job_are_one_line_and_one_drop(void **state)
+TEST(thousands_of_a_misspelt_job_are_one_line_and_one_drop)
 {
-    (void)state;
     poison(MANY);
     print_took("the worker");
     assert_int_equal(RUN("poison", "list"), EXIT_DONE);
@@ -162,9 +155,8 @@ static void thousands_of_a_misspelt_job_are_one_line_and_one_drop(void **state)
 }
 
 /* The job is there after a mistake in a deployment: all of them run. */
-static void thousands_are_queued_again_by_one_command(void **state)
+TEST(thousands_are_queued_again_by_one_command)
 {
-    (void)state;
     poison(MANY);
     write_config("delte-drafts");
     began_ms = platform_boot_ms();
@@ -177,24 +169,12 @@ static void thousands_are_queued_again_by_one_command(void **state)
     assert_non_null(strstr(output, "5,000"));
 }
 
-static void list_with_all_has_a_line_for_each(void **state)
+TEST(list_with_all_has_a_line_for_each)
 {
-    (void)state;
     poison(7);
     assert_int_equal(RUN("poison", "list", "--all"), EXIT_DONE);
     assert_int_equal(count_lines(), 7);
     assert_int_equal(RUN("poison", "list"), EXIT_DONE);
     assert_int_equal(count_lines(), 1);
     assert_non_null(strstr(output, " and 6 more  "));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(list_with_all_has_a_line_for_each),
-        cmocka_unit_test(thousands_of_a_misspelt_job_are_one_line_and_one_drop),
-        cmocka_unit_test(thousands_are_queued_again_by_one_command),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,19 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /* The probe finds out that two names mean one store, before anything is
  * deleted. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <stdio.h>
 
 #include "jobs/engine/probe.h"
 #include "jobs/engine/run.h"
 #include "tests/support/faulty.h"
 #include "tests/support/hosted.h"
+#include "tests/support/test.h"
 #include "worker/base/platform.h"
 #include "worker/store/deadline.h"
 #include "worker/store/embedded/embedded.h"
@@ -73,6 +67,9 @@ static int tear_down(void **state)
     return 0;
 }
 
+#define FIXTURE_TEST(name)                                                     \
+    TEST_WITH(name, set_up, tear_down, struct scene *scene)
+
 /* Make the stores look like two host names of an account: their identities are
  * not known. */
 static void disguise(struct scene *scene)
@@ -99,19 +96,15 @@ static bool same(struct scene *scene, struct store *a, struct store *b)
     return is_same;
 }
 
-static void one_file_is_one_store(void **state)
+FIXTURE_TEST(one_file_is_one_store)
 {
-    struct scene *scene = *state;
-
     assert_true(same(scene, scene->one, scene->one));
     assert_true(same(scene, scene->one, scene->same));
     assert_false(same(scene, scene->one, scene->other));
 }
 
-static void what_names_do_not_tell_the_stores_do(void **state)
+FIXTURE_TEST(what_names_do_not_tell_the_stores_do)
 {
-    struct scene *scene = *state;
-
     disguise(scene);
     assert_true(same(scene, scene->one, scene->same));
     assert_true(same(scene, scene->same, scene->one));
@@ -120,9 +113,8 @@ static void what_names_do_not_tell_the_stores_do(void **state)
 }
 
 /* The table of the probe exists, and has no entity. */
-static void a_probe_leaves_no_entity(void **state)
+FIXTURE_TEST(a_probe_leaves_no_entity)
 {
-    struct scene *scene = *state;
     struct scan_request request = {.table = PROBE_TABLE};
     struct exchange exchange = {.deadline = NULL};
     struct page page;
@@ -135,35 +127,29 @@ static void a_probe_leaves_no_entity(void **state)
     page_done(&page);
 }
 
-static enum fault lose_first(void *ctx, enum store_call call, unsigned n)
+FAULTY_CHOICE(lose_first)
 {
-    (void)ctx;
     /* The first batch fails, because the table is missing. */
     if (call == CALL_BATCH && n == 1)
         return FAULT_LOSE_ANSWER;
     return FAULT_NONE;
 }
 
-static void a_lost_answer_is_no_answer(void **state)
+FIXTURE_TEST(a_lost_answer_is_no_answer)
 {
-    struct scene *scene = *state;
-
     disguise(scene);
     scene->faulty[0].choose = lose_first;
     assert_true(same(scene, scene->one, scene->same));
     assert_int_equal(scene->faulty[0].met[FAULT_LOSE_ANSWER], 1);
 }
 
-static enum fault refuse_reads(void *ctx, enum store_call call, unsigned n)
+FAULTY_CHOICE(refuse_reads)
 {
-    (void)ctx;
-    (void)n;
     return call == CALL_GET ? FAULT_REFUSED : FAULT_NONE;
 }
 
-static void what_cannot_be_asked_is_not_known(void **state)
+FIXTURE_TEST(what_cannot_be_asked_is_not_known)
 {
-    struct scene *scene = *state;
     struct err err;
     bool is_same;
 
@@ -174,29 +160,24 @@ static void what_cannot_be_asked_is_not_known(void **state)
         TW_REFUSED);
 }
 
-static enum fault refuse_writes(void *ctx, enum store_call call, unsigned n)
+FAULTY_CHOICE(refuse_writes)
 {
-    (void)ctx;
-    (void)n;
     return call == CALL_BATCH ? FAULT_REFUSED : FAULT_NONE;
 }
 
-static enum fault refuse_tables(void *ctx, enum store_call call, unsigned n)
+FAULTY_CHOICE(refuse_tables)
 {
-    (void)ctx;
-    (void)n;
     return call == CALL_CREATE_TABLE ? FAULT_REFUSED : FAULT_NONE;
 }
 
-static enum fault lose_writes(void *ctx, enum store_call call, unsigned n)
+FAULTY_CHOICE(lose_writes)
 {
-    (void)ctx;
     return call == CALL_BATCH && n > 0 ? FAULT_LOSE_REQUEST : FAULT_NONE;
 }
 
 /* If the probe's entity cannot be stored, the answer is unknown, so nothing may
  * be deleted. */
-static void what_cannot_be_stored_is_not_known(void **state)
+FIXTURE_TEST(what_cannot_be_stored_is_not_known)
 {
     static const struct {
         enum fault (*choose)(void *ctx, enum store_call call, unsigned n);
@@ -206,7 +187,6 @@ static void what_cannot_be_stored_is_not_known(void **state)
         {lose_writes, TW_UNKNOWN},
         {refuse_writes, TW_REFUSED},
     };
-    struct scene *scene = *state;
 
     disguise(scene);
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
@@ -221,19 +201,15 @@ static void what_cannot_be_stored_is_not_known(void **state)
     }
 }
 
-static void a_file_is_no_account(void **state)
+FIXTURE_TEST(a_file_is_no_account)
 {
-    struct scene *scene = *state;
-
     disguise(scene);
     assert_false(same(scene, scene->one, scene->files[0]));
 }
 
 /* A file whose identity cannot be read is probed like an account. */
-static void a_file_without_identity_is_asked(void **state)
+FIXTURE_TEST(a_file_without_identity_is_asked)
 {
-    struct scene *scene = *state;
-
     disguise(scene);
     for (size_t i = 0; i < 3; i++) {
         scene->faulty[i].outer.store.capabilities.kind = "embedded";
@@ -241,22 +217,4 @@ static void a_file_without_identity_is_asked(void **state)
     }
     assert_true(same(scene, scene->one, scene->same));
     assert_false(same(scene, scene->one, scene->other));
-}
-
-#define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(one_file_is_one_store),
-        TEST(what_names_do_not_tell_the_stores_do),
-        TEST(a_probe_leaves_no_entity),
-        TEST(a_lost_answer_is_no_answer),
-        TEST(what_cannot_be_asked_is_not_known),
-        TEST(what_cannot_be_stored_is_not_known),
-        TEST(a_file_is_no_account),
-        TEST(a_file_without_identity_is_asked),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

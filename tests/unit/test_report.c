@@ -1,15 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* What the log says of a run beside single events. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <stdio.h>
 #include <string.h>
 
+#include "tests/support/test.h"
 #include "tests/support/workbench.h"
 #include "worker/base/json.h"
 #include "worker/base/text.h"
@@ -29,33 +23,30 @@ static const char *args_of(const char *text)
     return copy;
 }
 
-static void arguments_are_a_json_object(void **state)
+TEST(arguments_are_a_json_object)
 {
-    (void)state;
     assert_string_equal(
         args_of("{\"a\":\"x\",\"b\":\"\"}"), "{\"a\":\"x\",\"b\":\"\"}");
     assert_string_equal(
         args_of("{\"a\":\"x\\u009b\\n\"}"), "{\"a\":\"x\\u009b\\n\"}");
 }
 
-static void what_is_no_object_of_texts_is_left_out(void **state)
+TEST(what_is_no_object_of_texts_is_left_out)
 {
     static const char *const cases[] = {"", "{}", "[\"a\"]", "{\"a\":", "7",
         "{\"a\":1}", "{\"a\":{\"b\":\"c\"}}"};
 
-    (void)state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
         assert_string_equal(args_of(cases[i]), "-");
 }
 
-static void long_arguments_are_cut_and_stay_json(void **state)
+TEST(long_arguments_are_cut_and_stay_json)
 {
     char text[12000], value[301];
     struct json *json;
     const char *args;
     int len = 0;
 
-    (void)state;
     memset(value, 'v', 300);
     value[300] = '\0';
     for (int i = 0; i < 30; i++)
@@ -95,9 +86,8 @@ static unsigned two_minutes(int32_t throttled, double share, const char *text)
     return workbench_log_end(text);
 }
 
-static void progress_has_share_rate_and_counts(void **state)
+TEST(progress_has_share_rate_and_counts)
 {
-    (void)state;
     assert_int_equal(
         two_minutes(0, 0.256, "progress: 25 %, 100 entities/s: "), 2);
     assert_int_equal(two_minutes(0, 0.256,
@@ -106,34 +96,18 @@ static void progress_has_share_rate_and_counts(void **state)
         1);
 }
 
-static void a_share_that_is_none_is_left_out(void **state)
+TEST(a_share_that_is_none_is_left_out)
 {
-    (void)state;
     assert_int_equal(two_minutes(0, -1, "progress: 100 entities/s: "), 2);
     assert_int_equal(two_minutes(0, 1e300, "progress: 100 entities/s: "), 2);
 }
 
-static void throttling_is_logged_at_once_and_then_once_a_minute(void **state)
+TEST(throttling_is_logged_at_once_and_then_once_a_minute)
 {
-    (void)state;
     assert_int_equal(two_minutes(0, -1, "throttled"), 0);
     assert_int_equal(
         two_minutes(3, -1, "is throttled: the service refused 3 of 20 "), 1);
     assert_int_equal(
         two_minutes(3, -1, "is throttled: the service refused 36 of 240 "), 1);
     assert_int_equal(two_minutes(3, -1, "is throttled: "), 2);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(arguments_are_a_json_object),
-        cmocka_unit_test(what_is_no_object_of_texts_is_left_out),
-        cmocka_unit_test(long_arguments_are_cut_and_stay_json),
-        cmocka_unit_test(progress_has_share_rate_and_counts),
-        cmocka_unit_test(a_share_that_is_none_is_left_out),
-        cmocka_unit_test(throttling_is_logged_at_once_and_then_once_a_minute),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,16 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* What each round of a table job reads, and which round is the last one. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "jobs/engine/rounds.h"
 #include "jobs/engine/run.h"
 #include "tests/support/bent_platform.h"
 #include "tests/support/hosted.h"
+#include "tests/support/test.h"
 #include "worker/base/json.h"
 #include "worker/base/platform.h"
 #include "worker/base/text.h"
@@ -54,6 +48,9 @@ static int tear_down(void **state)
     return 0;
 }
 
+#define FIXTURE_TEST(name)                                                     \
+    TEST_WITH(name, set_up, tear_down, struct scene *scene)
+
 static void pass_ms(int64_t ms)
 {
     bend->boot_ahead_ms += ms;
@@ -88,10 +85,8 @@ static void assert_next(
     assert_int_equal(rounds_end(&scene->rounds, &scene->run, 0), next);
 }
 
-static void a_short_run_reads_everything_twice(void **state)
+FIXTURE_TEST(a_short_run_reads_everything_twice)
 {
-    struct scene *scene = *state;
-
     assert_next(scene, 1000, true, ROUNDS_AGAIN);
     assert_next(scene, 1000, true, ROUNDS_DONE);
     assert_int_equal(atomic_load(&scene->run.rounds), 2);
@@ -99,10 +94,8 @@ static void a_short_run_reads_everything_twice(void **state)
 
 /* Rule A1: a last round that reads only newer entities would miss a copy that
  * somebody deleted. */
-static void a_long_run_catches_up_and_then_reads_everything(void **state)
+FIXTURE_TEST(a_long_run_catches_up_and_then_reads_everything)
 {
-    struct scene *scene = *state;
-
     assert_next(scene, 100 * MINUTE_MS, true, ROUNDS_AGAIN);
     assert_next(scene, 40 * MINUTE_MS, false, ROUNDS_AGAIN);
     assert_next(scene, 10 * MINUTE_MS, false, ROUNDS_AGAIN);
@@ -111,19 +104,15 @@ static void a_long_run_catches_up_and_then_reads_everything(void **state)
     assert_next(scene, 100 * MINUTE_MS, true, ROUNDS_DONE);
 }
 
-static void a_round_under_a_minute_is_followed_by_the_last(void **state)
+FIXTURE_TEST(a_round_under_a_minute_is_followed_by_the_last)
 {
-    struct scene *scene = *state;
-
     assert_next(scene, 100 * MINUTE_MS, true, ROUNDS_AGAIN);
     assert_next(scene, MINUTE_MS - 1000, false, ROUNDS_AGAIN);
     assert_next(scene, 100 * MINUTE_MS, true, ROUNDS_DONE);
 }
 
-static void a_run_ends_however_much_is_behind(void **state)
+FIXTURE_TEST(a_run_ends_however_much_is_behind)
 {
-    struct scene *scene = *state;
-
     assert_int_equal(play(scene, 1000, 9, 0), ROUNDS_AGAIN);
     assert_int_equal(play(scene, 1000, 9, 7), ROUNDS_DONE);
     assert_int_equal(atomic_load(&scene->run.behind), 7);
@@ -131,9 +120,8 @@ static void a_run_ends_however_much_is_behind(void **state)
 
 /* Rule A3: the Date of a response before the round's first request, less 5
  * s. */
-static void newer_means_since_the_round_before_began_less_five_s(void **state)
+FIXTURE_TEST(newer_means_since_the_round_before_began_less_five_s)
 {
-    struct scene *scene = *state;
     int64_t began_ticks;
 
     begin(scene);
@@ -148,10 +136,8 @@ static void newer_means_since_the_round_before_began_less_five_s(void **state)
     assert_int_equal(scene->rounds.since_ticks, began_ticks - 5 * TICKS_PER_S);
 }
 
-static void without_order_every_round_reads_everything(void **state)
+FIXTURE_TEST(without_order_every_round_reads_everything)
 {
-    struct scene *scene = *state;
-
     scene->hosted.store->capabilities.ordered = false;
     assert_next(scene, 100 * MINUTE_MS, true, ROUNDS_AGAIN);
     assert_next(scene, 40 * MINUTE_MS, true, ROUNDS_AGAIN);
@@ -167,10 +153,8 @@ static void follow(struct scene *scene)
     assert_int_equal(play(scene, 1000, 0, 0), ROUNDS_WAIT);
 }
 
-static void a_quiet_following_run_waits_a_minute(void **state)
+FIXTURE_TEST(a_quiet_following_run_waits_a_minute)
 {
-    struct scene *scene = *state;
-
     follow(scene);
     assert_int_equal(scene->run.waits_for, RUN_WAITS_FOR_ROUND);
     assert_int_equal(
@@ -179,10 +163,9 @@ static void a_quiet_following_run_waits_a_minute(void **state)
 }
 
 /* The store of the sources has another clock than the ledger's store. */
-static void the_minute_is_the_same_beside_another_ledger(void **state)
+FIXTURE_TEST(the_minute_is_the_same_beside_another_ledger)
 {
     struct store other = {.name = "other"};
-    struct scene *scene = *state;
     int64_t began_ms = platform_boot_ms();
 
     scene->run.ledger = &other;
@@ -191,18 +174,15 @@ static void the_minute_is_the_same_beside_another_ledger(void **state)
     scene->run.ledger = NULL;
 }
 
-static void after_differences_a_following_run_goes_on_at_once(void **state)
+FIXTURE_TEST(after_differences_a_following_run_goes_on_at_once)
 {
-    struct scene *scene = *state;
-
     follow(scene);
     assert_int_equal(play(scene, 1000, 3, 0), ROUNDS_AGAIN);
     assert_int_equal(play(scene, 1000, 0, 0), ROUNDS_WAIT);
 }
 
-static void a_following_run_reads_everything_once_an_hour(void **state)
+FIXTURE_TEST(a_following_run_reads_everything_once_an_hour)
 {
-    struct scene *scene = *state;
     unsigned full = 0;
 
     follow(scene);
@@ -215,10 +195,8 @@ static void a_following_run_reads_everything_once_an_hour(void **state)
     assert_in_range(full, 2, 3);
 }
 
-static void finish_reads_everything_until_nothing_is_behind(void **state)
+FIXTURE_TEST(finish_reads_everything_until_nothing_is_behind)
 {
-    struct scene *scene = *state;
-
     follow(scene);
     atomic_store(&scene->run.finish, RUN_FINISHING);
     begin(scene);
@@ -227,10 +205,8 @@ static void finish_reads_everything_until_nothing_is_behind(void **state)
     assert_next(scene, 1000, true, ROUNDS_DONE);
 }
 
-static void finish_now_is_one_more_round(void **state)
+FIXTURE_TEST(finish_now_is_one_more_round)
 {
-    struct scene *scene = *state;
-
     follow(scene);
     atomic_store(&scene->run.finish, RUN_FINISHING_NOW);
     begin(scene);
@@ -240,10 +216,8 @@ static void finish_now_is_one_more_round(void **state)
 
 /* A `finish` during a round needs another round: this round may have read
  * entities before they were changed. */
-static void finish_during_a_round_asks_for_another(void **state)
+FIXTURE_TEST(finish_during_a_round_asks_for_another)
 {
-    struct scene *scene = *state;
-
     scene->rounds.follow = true;
     (void)play(scene, 1000, 0, 0);
     begin(scene);
@@ -254,10 +228,8 @@ static void finish_during_a_round_asks_for_another(void **state)
 
 /* ---- what is behind ---- */
 
-static void only_ends_ask_what_is_behind(void **state)
+FIXTURE_TEST(only_ends_ask_what_is_behind)
 {
-    struct scene *scene = *state;
-
     begin(scene);
     scene->rounds.found = 5;
     assert_false(rounds_counts_behind(&scene->rounds)); /* in the first round */
@@ -286,9 +258,8 @@ static void hand_over(struct scene *scene)
     scene->rounds = read;
 }
 
-static void a_round_is_resumed_where_it_was(void **state)
+FIXTURE_TEST(a_round_is_resumed_where_it_was)
 {
-    struct scene *scene = *state;
     int64_t began_ticks;
 
     begin(scene);
@@ -311,7 +282,7 @@ static void a_round_is_resumed_where_it_was(void **state)
     assert_int_equal(scene->rounds.since_ticks, began_ticks - 5 * TICKS_PER_S);
 }
 
-static void what_is_not_ours_is_not_read(void **state)
+FIXTURE_TEST(what_is_not_ours_is_not_read)
 {
     static const char *const texts[] = {"{}", "[]", "7", "{\"stage\":9}",
         "{\"stage\":0,\"underWay\":true,\"full\":true}",
@@ -321,7 +292,6 @@ static void what_is_not_ours_is_not_read(void **state)
         "{\"stage\":\"first\",\"underWay\":true,\"full\":true}"};
     struct rounds rounds = {.number = 3};
 
-    (void)state;
     assert_false(rounds_read(&rounds, NULL));
     for (size_t i = 0; i < sizeof(texts) / sizeof(*texts); i++) {
         struct json *json;
@@ -333,29 +303,8 @@ static void what_is_not_ours_is_not_read(void **state)
     assert_int_equal(rounds.number, 3);
 }
 
-#define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
-
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        TEST(a_short_run_reads_everything_twice),
-        TEST(a_long_run_catches_up_and_then_reads_everything),
-        TEST(a_round_under_a_minute_is_followed_by_the_last),
-        TEST(a_run_ends_however_much_is_behind),
-        TEST(newer_means_since_the_round_before_began_less_five_s),
-        TEST(without_order_every_round_reads_everything),
-        TEST(a_quiet_following_run_waits_a_minute),
-        TEST(the_minute_is_the_same_beside_another_ledger),
-        TEST(after_differences_a_following_run_goes_on_at_once),
-        TEST(a_following_run_reads_everything_once_an_hour),
-        TEST(finish_reads_everything_until_nothing_is_behind),
-        TEST(finish_now_is_one_more_round),
-        TEST(finish_during_a_round_asks_for_another),
-        TEST(only_ends_ask_what_is_behind),
-        TEST(a_round_is_resumed_where_it_was),
-        TEST(what_is_not_ours_is_not_read),
-    };
-
     bend = bent_platform_use(NULL);
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return test_run_all(NULL, NULL);
 }

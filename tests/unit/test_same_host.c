@@ -4,6 +4,7 @@
  * died, and of nobody else. Each lock file stands for a process; closing one
  * that notes runs is what the kernel does when that process ends.
  */
+#include "tests/support/test.h"
 #include "tests/support/workbench.h"
 
 #include <limits.h>
@@ -78,6 +79,8 @@ static int tear_down(void **state)
     return 0;
 }
 
+#define FIXTURE_TEST(name) TEST_WITH(name, set_up, tear_down, struct fixture *f)
+
 /* ---- the other process ---- */
 
 /* It acquires the lease of a run, as a worker does, without a message. */
@@ -124,9 +127,8 @@ static enum lease_outcome take(struct fixture *f, struct lock_file *lock_file)
     return lease_acquire(&f->lease, &wish, &f->outcome, &f->err);
 }
 
-static void the_lease_of_a_dead_owner_is_no_obstacle(void **state)
+FIXTURE_TEST(the_lease_of_a_dead_owner_is_no_obstacle)
 {
-    struct fixture *f = *state;
     int64_t began_ms = platform_boot_ms();
 
     other_claims(f, "r1");
@@ -139,10 +141,8 @@ static void the_lease_of_a_dead_owner_is_no_obstacle(void **state)
     assert_true(f->lease.previous_owner_crashed);
 }
 
-static void a_live_owner_s_lease_is_waited_for(void **state)
+FIXTURE_TEST(a_live_owner_s_lease_is_waited_for)
 {
-    struct fixture *f = *state;
-
     other_claims(f, "r1");
     virtual_sleep((TIMEOUT_S - 1) * 1000);
     assert_int_equal(take(f, f->lock_file), LEASE_HELD);
@@ -152,9 +152,8 @@ static void a_live_owner_s_lease_is_waited_for(void **state)
 }
 
 /* Who has no lock file, or another folder, knows nothing of the other. */
-static void without_a_lock_file_the_lease_is_waited_for(void **state)
+FIXTURE_TEST(without_a_lock_file_the_lease_is_waited_for)
 {
-    struct fixture *f = *state;
     struct lock_file *elsewhere;
     char folder[] = "elsewhere.XXXXXX";
 
@@ -169,10 +168,8 @@ static void without_a_lock_file_the_lease_is_waited_for(void **state)
 }
 
 /* The version before this one has taken over from a process that died. */
-static void the_lock_file_is_the_owner_s_and_not_the_run_s(void **state)
+FIXTURE_TEST(the_lock_file_is_the_owner_s_and_not_the_run_s)
 {
-    struct fixture *f = *state;
-
     f->bench.setup.max_attempts = 5; /* nothing is spaced */
     other_claims(f, "r1");
     other_dies(f);
@@ -182,10 +179,8 @@ static void the_lock_file_is_the_owner_s_and_not_the_run_s(void **state)
 }
 
 /* Kills that no progress comes between are spaced as ever. */
-static void crashed_attempts_are_spaced_all_the_same(void **state)
+FIXTURE_TEST(crashed_attempts_are_spaced_all_the_same)
 {
-    struct fixture *f = *state;
-
     other_claims(f, "r1");
     other_dies(f);
     f->other.lock_file = definition_lock_file(&f->bench.definition);
@@ -199,18 +194,16 @@ static void crashed_attempts_are_spaced_all_the_same(void **state)
 }
 
 /* The owner died before it saw what was asked. */
-static void what_the_dead_was_asked_is_done_at_once(void **state)
+FIXTURE_TEST(what_the_dead_was_asked_is_done_at_once)
 {
-    struct fixture *f = *state;
-    struct ledger_run before;
+    struct ledger_run *before;
     bool asked;
 
     other_claims(f, "r1");
-    ledger_run_init(&before);
+    before = workbench_new_run(&f->bench);
     assert_int_equal(control_cancel(f->bench.wrapped.inner, slice_of(JOB),
-                         slice_of("r1"), &before, &asked, &f->err),
+                         slice_of("r1"), before, &asked, &f->err),
         TW_OK);
-    ledger_run_done(&before);
     assert_true(asked);
     other_dies(f);
     assert_int_equal(take(f, f->lock_file), LEASE_RUN_ENDED);
@@ -248,20 +241,16 @@ static void let_go(struct fixture *f)
     lease_done(&f->other.lease);
 }
 
-static void a_run_that_was_let_go_of_is_not_noted(void **state)
+FIXTURE_TEST(a_run_that_was_let_go_of_is_not_noted)
 {
-    struct fixture *f = *state;
-
     other_claims(f, "r1");
     let_go(f);
     assert_int_equal(noted_by_the_dead(f), 0);
 }
 
 /* The store was away: the lease stands. */
-static void a_run_that_could_not_be_let_go_of_stays_noted(void **state)
+FIXTURE_TEST(a_run_that_could_not_be_let_go_of_stays_noted)
 {
-    struct fixture *f = *state;
-
     other_claims(f, "r1");
     workbench_meets(&f->bench, BENCH_BATCH, ALWAYS, BENCH_FAIL);
     let_go(f);
@@ -269,9 +258,8 @@ static void a_run_that_could_not_be_let_go_of_stays_noted(void **state)
 }
 
 /* It may be stored all the same. */
-static void a_claim_without_an_answer_is_noted(void **state)
+FIXTURE_TEST(a_claim_without_an_answer_is_noted)
 {
-    struct fixture *f = *state;
     struct lease_request wish = workbench_wish(&f->bench, "r1");
 
     wish.lock_file = f->other.lock_file;
@@ -285,9 +273,8 @@ static void a_claim_without_an_answer_is_noted(void **state)
     assert_int_equal(noted_by_the_dead(f), 1);
 }
 
-static void a_run_that_another_one_has_is_not_noted(void **state)
+FIXTURE_TEST(a_run_that_another_one_has_is_not_noted)
 {
-    struct fixture *f = *state;
     struct lease_request wish = workbench_wish(&f->bench, "r1");
 
     assert_int_equal(take(f, f->lock_file), LEASE_ACQUIRED);
@@ -300,19 +287,15 @@ static void a_run_that_another_one_has_is_not_noted(void **state)
     assert_int_equal(noted_by_the_dead(f), 0);
 }
 
-static void an_overtaken_run_is_not_noted(void **state)
+FIXTURE_TEST(an_overtaken_run_is_not_noted)
 {
-    struct fixture *f = *state;
-
-    struct ledger_run run;
+    struct ledger_run *run;
 
     other_claims(f, "r1");
-    ledger_run_init(&run);
-    assert_true(workbench_run(&f->bench, JOB, "r1", &run));
-    run.owner = slice_of("somebody");
-    run.epoch++;
-    assert_int_equal(workbench_store_run(&f->bench, &run), TW_OK);
-    ledger_run_done(&run);
+    run = workbench_stored(&f->bench, JOB, "r1");
+    run->owner = slice_of("somebody");
+    run->epoch++;
+    assert_int_equal(workbench_store_run(&f->bench, run), TW_OK);
     assert_int_equal(
         lease_write_run(&f->other.lease, NULL, &f->err), LEASE_LOST);
     lease_done(&f->other.lease);
@@ -339,10 +322,8 @@ static unsigned found_among_orphans(struct fixture *f)
 }
 
 /* Where the notes are lost, the pass of every ten minutes finds it. */
-static void a_pass_finds_the_runs_of_the_dead_too(void **state)
+FIXTURE_TEST(a_pass_finds_the_runs_of_the_dead_too)
 {
-    struct fixture *f = *state;
-
     other_claims(f, "r1");
     assert_int_equal(found_among_orphans(f), 0);
     other_dies(f);
@@ -350,9 +331,8 @@ static void a_pass_finds_the_runs_of_the_dead_too(void **state)
 }
 
 /* Ended, or another's by now: one request finds that out. */
-static void a_note_that_is_no_longer_true_is_passed_over(void **state)
+FIXTURE_TEST(a_note_that_is_no_longer_true_is_passed_over)
 {
-    struct fixture *f = *state;
     struct orphans orphans;
     unsigned gets;
 
@@ -420,9 +400,8 @@ static bool r1_succeeded(struct workbench *bench)
     return strcmp(workbench_state(bench, JOB, "r1"), "succeeded") == 0;
 }
 
-static void an_idle_worker_takes_the_run_of_one_that_dies(void **state)
+FIXTURE_TEST(an_idle_worker_takes_the_run_of_one_that_dies)
 {
-    struct fixture *f = *state;
     struct service service;
     int64_t died_ms;
 
@@ -446,21 +425,16 @@ static void an_idle_worker_takes_the_run_of_one_that_dies(void **state)
     assert_int_equal(f->bench.attempts, 1);
 }
 
-static enum run_end takes_a_minute(
-    struct workbench *bench, struct run *run, unsigned attempt, struct err *err)
+BENCH_SCRIPT(takes_a_minute)
 {
-    (void)bench;
-    (void)attempt;
-    (void)err;
     for (int i = 0; i < 60 && !run_stopping(run); i++)
         virtual_sleep(1000);
     return run_stopping(run) ? RUN_STOPPED : RUN_SUCCEEDED;
 }
 
 /* With one slot, and messages waiting: what was begun goes first. */
-static void a_worker_that_starts_takes_the_runs_of_the_dead_first(void **state)
+FIXTURE_TEST(a_worker_that_starts_takes_the_runs_of_the_dead_first)
 {
-    struct fixture *f = *state;
     struct service service;
 
     f->bench.script = takes_a_minute;
@@ -478,9 +452,8 @@ static void a_worker_that_starts_takes_the_runs_of_the_dead_first(void **state)
 }
 
 /* More of them than slots: the others as slots become idle. */
-static void every_run_of_the_dead_is_taken_in_turn(void **state)
+FIXTURE_TEST(every_run_of_the_dead_is_taken_in_turn)
 {
-    struct fixture *f = *state;
     struct service service;
 
     for (char id[] = "r1"; id[1] <= '5'; id[1]++) {
@@ -496,9 +469,8 @@ static void every_run_of_the_dead_is_taken_in_turn(void **state)
 }
 
 /* Suspended for half its lease: it has its lock, and its run. */
-static void a_process_that_lives_keeps_its_runs(void **state)
+FIXTURE_TEST(a_process_that_lives_keeps_its_runs)
 {
-    struct fixture *f = *state;
     struct service service;
 
     other_claims(f, "r1");
@@ -510,9 +482,8 @@ static void a_process_that_lives_keeps_its_runs(void **state)
 }
 
 /* The run's queue is another worker's. */
-static void runs_of_other_queues_are_left_to_others(void **state)
+FIXTURE_TEST(runs_of_other_queues_are_left_to_others)
 {
-    struct fixture *f = *state;
     struct service service;
 
     other_claims(f, "r1");
@@ -528,9 +499,8 @@ static void runs_of_other_queues_are_left_to_others(void **state)
 }
 
 /* It is looked for as often as ever, and in the folder alone. */
-static void looking_sends_nothing(void **state)
+FIXTURE_TEST(looking_sends_nothing)
 {
-    struct fixture *f = *state;
     struct service service;
     unsigned calls[2] = {0};
 
@@ -549,9 +519,8 @@ static void looking_sends_nothing(void **state)
 }
 
 /* The ledger was away just then. */
-static void after_an_outage_it_is_looked_at_again(void **state)
+FIXTURE_TEST(after_an_outage_it_is_looked_at_again)
 {
-    struct fixture *f = *state;
     struct service service;
 
     other_claims(f, "r1");
@@ -567,9 +536,8 @@ static void after_an_outage_it_is_looked_at_again(void **state)
 }
 
 /* It was told to stop before it could look. */
-static void a_worker_that_stops_takes_nothing(void **state)
+FIXTURE_TEST(a_worker_that_stops_takes_nothing)
 {
-    struct fixture *f = *state;
     const struct consumer_options options = {
         .definition = definition_hold(&f->bench.definition),
         .lock_file = f->lock_file};
@@ -603,9 +571,8 @@ static void run_single(
     single_free(single);
 }
 
-static void a_run_that_was_killed_continues_at_once_by_its_id(void **state)
+FIXTURE_TEST(a_run_that_was_killed_continues_at_once_by_its_id)
 {
-    struct fixture *f = *state;
     struct single_result result;
     int64_t began_ms = platform_boot_ms();
 
@@ -619,26 +586,20 @@ static void a_run_that_was_killed_continues_at_once_by_its_id(void **state)
 
 static unsigned named;
 
-static enum run_end names_its_lock_file(
-    struct workbench *bench, struct run *run, unsigned attempt, struct err *err)
+BENCH_SCRIPT(names_its_lock_file)
 {
     struct lock_file *other = definition_lock_file(&bench->definition);
-    struct ledger_run stored;
+    struct ledger_run *stored;
 
-    (void)attempt;
-    (void)err;
-    ledger_run_init(&stored);
-    assert_true(workbench_run(bench, JOB, run->id, &stored));
-    assert_false(lock_file_is_dead(other, stored.owner));
-    named += memchr(stored.owner.at, '@', stored.owner.len) != NULL;
-    ledger_run_done(&stored);
+    stored = workbench_stored(bench, JOB, run->id);
+    assert_false(lock_file_is_dead(other, stored->owner));
+    named += memchr(stored->owner.at, '@', stored->owner.len) != NULL;
     lock_file_close(other);
     return RUN_SUCCEEDED;
 }
 
-static void a_run_and_a_worker_s_message_name_the_lock_file(void **state)
+FIXTURE_TEST(a_run_and_a_worker_s_message_name_the_lock_file)
 {
-    struct fixture *f = *state;
     struct single_result result;
     struct service service;
 
@@ -652,37 +613,4 @@ static void a_run_and_a_worker_s_message_name_the_lock_file(void **state)
     virtual_sleep(2000);
     stop(&service);
     assert_int_equal(named, 3);
-}
-
-#define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(the_lease_of_a_dead_owner_is_no_obstacle),
-        TEST(a_live_owner_s_lease_is_waited_for),
-        TEST(without_a_lock_file_the_lease_is_waited_for),
-        TEST(the_lock_file_is_the_owner_s_and_not_the_run_s),
-        TEST(crashed_attempts_are_spaced_all_the_same),
-        TEST(what_the_dead_was_asked_is_done_at_once),
-        TEST(a_run_that_was_let_go_of_is_not_noted),
-        TEST(a_run_that_could_not_be_let_go_of_stays_noted),
-        TEST(a_claim_without_an_answer_is_noted),
-        TEST(a_run_that_another_one_has_is_not_noted),
-        TEST(an_overtaken_run_is_not_noted),
-        TEST(a_pass_finds_the_runs_of_the_dead_too),
-        TEST(a_note_that_is_no_longer_true_is_passed_over),
-        TEST(an_idle_worker_takes_the_run_of_one_that_dies),
-        TEST(a_worker_that_starts_takes_the_runs_of_the_dead_first),
-        TEST(every_run_of_the_dead_is_taken_in_turn),
-        TEST(a_process_that_lives_keeps_its_runs),
-        TEST(runs_of_other_queues_are_left_to_others),
-        TEST(looking_sends_nothing),
-        TEST(after_an_outage_it_is_looked_at_again),
-        TEST(a_worker_that_stops_takes_nothing),
-        TEST(a_run_that_was_killed_continues_at_once_by_its_id),
-        TEST(a_run_and_a_worker_s_message_name_the_lock_file),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* One run without a queue: the whole of `tableward run`. */
+#include "tests/support/test.h"
 #include "tests/support/workbench.h"
 
 #include <limits.h>
@@ -60,21 +61,17 @@ static void run_once(struct started *started, struct workbench *bench,
     finish(started);
 }
 
-static enum run_end counts(
-    struct workbench *bench, struct run *run, unsigned attempt, struct err *err)
+BENCH_SCRIPT(counts)
 {
-    (void)attempt;
-    (void)err;
     assert_false(run->queued);
     atomic_fetch_add(&run->counts.deleted, 3);
     return workbench_pass_gate(bench, run, 1) ? RUN_SUCCEEDED : RUN_STOPPED;
 }
 
-static void it_runs_to_the_end_and_an_id_is_used_once(void **state)
+BENCH_TEST(it_runs_to_the_end_and_an_id_is_used_once)
 {
-    struct workbench *bench = *state;
     struct started started;
-    struct ledger_run run;
+    struct ledger_run *run;
 
     bench->gate = 1;
     bench->script = counts;
@@ -82,13 +79,11 @@ static void it_runs_to_the_end_and_an_id_is_used_once(void **state)
     assert_int_equal(started.outcome, TW_OK);
     assert_int_equal(started.result.state, LEDGER_SUCCEEDED);
     assert_false(started.result.already);
-    ledger_run_init(&run);
-    assert_true(workbench_run(bench, JOB, "r1", &run));
-    assert_int_equal(run.queue.len, 0);
-    assert_true(run.deleted == 3);
-    assert_true(run.requested_ticks > 0);
-    assert_true(started.result.finished_ticks == run.finished_ticks);
-    ledger_run_done(&run);
+    run = workbench_stored(bench, JOB, "r1");
+    assert_int_equal(run->queue.len, 0);
+    assert_true(run->deleted == 3);
+    assert_true(run->requested_ticks > 0);
+    assert_true(started.result.finished_ticks == run->finished_ticks);
     run_once(&started, bench, football);
     assert_int_equal(started.result.state, LEDGER_SUCCEEDED);
     assert_true(started.result.already);
@@ -101,21 +96,17 @@ static void it_runs_to_the_end_and_an_id_is_used_once(void **state)
 static unsigned looks;
 static struct single *cut_off;
 
-static enum run_end settles_twice(
-    struct workbench *bench, struct run *run, unsigned attempt, struct err *err)
+BENCH_SCRIPT(settles_twice)
 {
-    (void)bench;
-    (void)err;
-    looks = attempt;
-    if (attempt > 2)
+    looks = attempt_number;
+    if (attempt_number > 2)
         return RUN_SUCCEEDED;
     run->resumes_ticks = platform_wall_ticks() + TICKS_PER_S / 5;
     return RUN_WAITING;
 }
 
-static void it_waits_through_settle(void **state)
+BENCH_TEST(it_waits_through_settle)
 {
-    struct workbench *bench = *state;
     struct started started;
 
     bench->script = settles_twice;
@@ -124,19 +115,14 @@ static void it_waits_through_settle(void **state)
     assert_int_equal(looks, 3);
 }
 
-static enum run_end stumbles(
-    struct workbench *bench, struct run *run, unsigned attempt, struct err *err)
+BENCH_SCRIPT(stumbles)
 {
-    (void)bench;
-    (void)run;
-    (void)attempt;
     (void)err_fail(err, TW_INVALID, "the archive folder is a file");
     return RUN_TRY_AGAIN;
 }
 
-static void failing_attempts_count_as_in_a_worker(void **state)
+BENCH_TEST(failing_attempts_count_as_in_a_worker)
 {
-    struct workbench *bench = *state;
     struct started started;
 
     bench->script = stumbles;
@@ -148,18 +134,14 @@ static void failing_attempts_count_as_in_a_worker(void **state)
     assert_string_equal(workbench_state(bench, JOB, "r1"), "poisoned");
 }
 
-static enum run_end meets_outage_once(
-    struct workbench *bench, struct run *run, unsigned attempt, struct err *err)
+BENCH_SCRIPT(meets_outage_once)
 {
-    (void)bench;
-    (void)run;
     (void)err_fail(err, TW_BUSY, "503");
-    return attempt == 1 ? RUN_OUTAGE : RUN_SUCCEEDED;
+    return attempt_number == 1 ? RUN_OUTAGE : RUN_SUCCEEDED;
 }
 
-static void it_goes_on_through_an_outage(void **state)
+BENCH_TEST(it_goes_on_through_an_outage)
 {
-    struct workbench *bench = *state;
     struct started started;
 
     bench->script = meets_outage_once;
@@ -168,18 +150,15 @@ static void it_goes_on_through_an_outage(void **state)
     assert_int_equal(bench->attempts, 2);
 }
 
-static enum run_end meets_a_full_archive(
-    struct workbench *bench, struct run *run, unsigned attempt, struct err *err)
+BENCH_SCRIPT(meets_a_full_archive)
 {
-    (void)bench;
     (void)err_fail(err, TW_FULL, "archive: no space left");
-    run->archive_full = attempt == 1;
-    return attempt == 1 ? RUN_OUTAGE : RUN_SUCCEEDED;
+    run->archive_full = attempt_number == 1;
+    return attempt_number == 1 ? RUN_OUTAGE : RUN_SUCCEEDED;
 }
 
-static void a_full_archive_ends_it_until_there_is_room(void **state)
+VIRTUAL_BENCH_TEST(a_full_archive_ends_it_until_there_is_room)
 {
-    struct workbench *bench = *state;
     struct started started;
 
     bench->script = meets_a_full_archive;
@@ -202,9 +181,8 @@ static bool one_running(struct workbench *bench)
     return running;
 }
 
-static void stopped_it_can_be_taken_up_again(void **state)
+BENCH_TEST(stopped_it_can_be_taken_up_again)
 {
-    struct workbench *bench = *state;
     struct started started;
     struct single_progress progress;
 
@@ -236,9 +214,8 @@ static bool held_by_another(struct workbench *bench)
     return progress.held_by_another;
 }
 
-static void it_waits_while_another_process_is_at_it(void **state)
+BENCH_TEST(it_waits_while_another_process_is_at_it)
 {
-    struct workbench *bench = *state;
     struct started first, second;
 
     bench->script = counts;
@@ -256,32 +233,26 @@ static void it_waits_while_another_process_is_at_it(void **state)
     assert_int_equal(bench->attempts, 1);
 }
 
-static void a_cancelled_run_ends_cancelled(void **state)
+BENCH_TEST(a_cancelled_run_ends_cancelled)
 {
-    struct workbench *bench = *state;
     struct started started;
-    struct ledger_run before;
+    struct ledger_run *before;
     struct err err;
 
     bench->script = counts;
     bench->setup.visibility_timeout_s = 2;
     start(&started, bench, football);
     workbench_wait(bench, one_running);
-    ledger_run_init(&before);
+    before = workbench_new_run(bench);
     assert_int_equal(control_cancel(bench->wrapped.inner, slice_of(JOB),
-                         slice_of("r1"), &before, &asked, &err),
+                         slice_of("r1"), before, &asked, &err),
         TW_OK);
-    ledger_run_done(&before);
     finish(&started);
     assert_int_equal(started.result.state, LEDGER_CANCELLED);
 }
 
-static enum run_end settles_for_an_hour(
-    struct workbench *bench, struct run *run, unsigned attempt, struct err *err)
+BENCH_SCRIPT(settles_for_an_hour)
 {
-    (void)bench;
-    (void)attempt;
-    (void)err;
     run->resumes_ticks = platform_wall_ticks() + 3600 * TICKS_PER_S;
     return RUN_WAITING;
 }
@@ -292,39 +263,32 @@ static bool is_waiting(struct workbench *bench)
 }
 
 /* It slept on until its next look was due. */
-static void a_run_cancelled_while_it_waits_ends_at_once(void **state)
+BENCH_TEST(a_run_cancelled_while_it_waits_ends_at_once)
 {
-    struct workbench *bench = *state;
     struct started started;
-    struct ledger_run before;
+    struct ledger_run *before;
     struct err err;
 
     bench->script = settles_for_an_hour;
     bench->setup.visibility_timeout_s = 2;
     start(&started, bench, football);
     workbench_wait(bench, is_waiting);
-    ledger_run_init(&before);
+    before = workbench_new_run(bench);
     assert_int_equal(control_cancel(bench->wrapped.inner, slice_of(JOB),
-                         slice_of("r1"), &before, &asked, &err),
+                         slice_of("r1"), before, &asked, &err),
         TW_OK);
-    ledger_run_done(&before);
     finish(&started);
     assert_int_equal(started.result.state, LEDGER_CANCELLED);
     assert_int_equal(bench->attempts, 1);
 }
 
-static enum bench_fault wrong_key(
-    struct workbench *bench, enum bench_call call, unsigned n)
+BENCH_FAULT(wrong_key)
 {
-    (void)bench;
-    (void)call;
-    (void)n;
     return BENCH_REFUSE;
 }
 
-static void what_would_never_work_is_said_before_the_first_claim(void **state)
+BENCH_TEST(what_would_never_work_is_said_before_the_first_claim)
 {
-    struct workbench *bench = *state;
     struct started started;
 
     bench->fault = wrong_key;
@@ -355,27 +319,26 @@ static void succeeds(struct workbench *bench)
     assert_int_equal(started.result.state, LEDGER_SUCCEEDED);
 }
 
-static void a_service_that_is_busy_at_the_start_is_waited_for(void **state)
+VIRTUAL_BENCH_TEST(a_service_that_is_busy_at_the_start_is_waited_for)
 {
-    workbench_meets(*state, BENCH_CREATE, 1, 3, BENCH_THROTTLE);
-    succeeds(*state);
+    workbench_meets(bench, BENCH_CREATE, 1, 3, BENCH_THROTTLE);
+    succeeds(bench);
 }
 
-static void a_first_request_that_is_lost_ends_no_command(void **state)
+VIRTUAL_BENCH_TEST(a_first_request_that_is_lost_ends_no_command)
 {
-    workbench_meets(*state, BENCH_CREATE, 1, 1, BENCH_LOSE_REQUEST);
-    succeeds(*state);
+    workbench_meets(bench, BENCH_CREATE, 1, 1, BENCH_LOSE_REQUEST);
+    succeeds(bench);
 }
 
-static void who_may_not_create_the_ledger_uses_what_is_there(void **state)
+VIRTUAL_BENCH_TEST(who_may_not_create_the_ledger_uses_what_is_there)
 {
-    workbench_meets(*state, BENCH_CREATE, ALWAYS, BENCH_FORBID);
-    succeeds(*state);
+    workbench_meets(bench, BENCH_CREATE, ALWAYS, BENCH_FORBID);
+    succeeds(bench);
 }
 
-static void a_ledger_of_which_nothing_is_known_is_an_outage(void **state)
+VIRTUAL_BENCH_TEST(a_ledger_of_which_nothing_is_known_is_an_outage)
 {
-    struct workbench *bench = *state;
     struct started started;
 
     workbench_meets(bench, BENCH_CREATE, ALWAYS, BENCH_LOSE_ANSWER);
@@ -385,18 +348,14 @@ static void a_ledger_of_which_nothing_is_known_is_an_outage(void **state)
     single_free(NULL);
 }
 
-static enum run_end meets_many_outages(
-    struct workbench *bench, struct run *run, unsigned attempt, struct err *err)
+BENCH_SCRIPT(meets_many_outages)
 {
-    (void)bench;
-    (void)run;
     (void)err_fail(err, TW_BUSY, "503");
-    return attempt <= 12 ? RUN_OUTAGE : RUN_SUCCEEDED;
+    return attempt_number <= 12 ? RUN_OUTAGE : RUN_SUCCEEDED;
 }
 
-static void errors_of_the_service_are_sat_out(void **state)
+VIRTUAL_BENCH_TEST(errors_of_the_service_are_sat_out)
 {
-    struct workbench *bench = *state;
     struct started started;
     int64_t began_ms = platform_boot_ms();
 
@@ -407,19 +366,14 @@ static void errors_of_the_service_are_sat_out(void **state)
     assert_in_range((uintmax_t)(platform_boot_ms() - began_ms), 12000, 14000);
 }
 
-static enum run_end is_always_out(
-    struct workbench *bench, struct run *run, unsigned attempt, struct err *err)
+BENCH_SCRIPT(is_always_out)
 {
-    (void)bench;
-    (void)run;
-    (void)attempt;
     (void)err_fail(err, TW_BUSY, "503");
     return RUN_OUTAGE;
 }
 
-static void stopped_in_an_outage_it_waits_no_longer(void **state)
+VIRTUAL_BENCH_TEST(stopped_in_an_outage_it_waits_no_longer)
 {
-    struct workbench *bench = *state;
     struct started started;
 
     bench->script = is_always_out;
@@ -433,13 +387,12 @@ static void stopped_in_an_outage_it_waits_no_longer(void **state)
 }
 
 /* A person reads that, and it is looked at every ten seconds. */
-static void of_a_store_that_is_away_the_log_tells_once_a_minute(void **state)
+VIRTUAL_BENCH_TEST(of_a_store_that_is_away_the_log_tells_once_a_minute)
 {
     static struct store away = {
         .name = "away", .breakers = {{.failures = BREAKER_FAILURES}}};
     static struct store *stores[2];
     static const char *names[] = {"main", "away"};
-    struct workbench *bench = *state;
     struct started started;
 
     stores[0] = bench->store;
@@ -454,9 +407,8 @@ static void of_a_store_that_is_away_the_log_tells_once_a_minute(void **state)
     assert_in_range(workbench_log_end("r1: 503"), 4, 5);
 }
 
-static void stopped_while_it_waits_it_waits_no_longer(void **state)
+VIRTUAL_BENCH_TEST(stopped_while_it_waits_it_waits_no_longer)
 {
-    struct workbench *bench = *state;
     struct started started;
     struct single_progress progress;
 
@@ -472,14 +424,10 @@ static void stopped_while_it_waits_it_waits_no_longer(void **state)
 }
 
 /* Takes the lease away while the kind is at work. */
-static enum run_end is_beaten(
-    struct workbench *bench, struct run *run, unsigned attempt, struct err *err)
+BENCH_SCRIPT(is_beaten)
 {
     struct ledger_run stored;
 
-    (void)run;
-    (void)attempt;
-    (void)err;
     ledger_run_init(&stored);
     if (workbench_run(bench, JOB, "r1", &stored)) {
         stored.epoch++;
@@ -490,9 +438,8 @@ static enum run_end is_beaten(
     return RUN_SUCCEEDED;
 }
 
-static void overtaken_it_ends_and_says_so(void **state)
+VIRTUAL_BENCH_TEST(overtaken_it_ends_and_says_so)
 {
-    struct workbench *bench = *state;
     struct started started;
 
     bench->script = is_beaten;
@@ -504,12 +451,9 @@ static void overtaken_it_ends_and_says_so(void **state)
 }
 
 /* Nothing reaches the store until the lease is over; then it does again. */
-static enum run_end is_cut_off(
-    struct workbench *bench, struct run *run, unsigned attempt, struct err *err)
+BENCH_SCRIPT(is_cut_off)
 {
-    (void)run;
-    (void)err;
-    if (attempt > 1)
+    if (attempt_number > 1)
         return RUN_SUCCEEDED;
     bench->down = true;
     virtual_sleep((bench->setup.visibility_timeout_s + 5) * 1000);
@@ -517,9 +461,8 @@ static enum run_end is_cut_off(
     return RUN_SUCCEEDED;
 }
 
-static void a_lease_that_nobody_took_is_taken_again(void **state)
+VIRTUAL_BENCH_TEST(a_lease_that_nobody_took_is_taken_again)
 {
-    struct workbench *bench = *state;
     struct started started;
 
     bench->script = is_cut_off;
@@ -531,16 +474,14 @@ static void a_lease_that_nobody_took_is_taken_again(void **state)
     assert_int_equal(bench->attempts, 2);
 }
 
-static enum run_end is_stopped_and_cut_off(
-    struct workbench *bench, struct run *run, unsigned attempt, struct err *err)
+BENCH_SCRIPT(is_stopped_and_cut_off)
 {
     single_stop(cut_off);
-    return is_cut_off(bench, run, attempt, err);
+    return is_cut_off(bench, run, attempt_number, err);
 }
 
-static void stopped_beyond_its_lease_it_was_not_overtaken(void **state)
+VIRTUAL_BENCH_TEST(stopped_beyond_its_lease_it_was_not_overtaken)
 {
-    struct workbench *bench = *state;
     struct started started;
 
     bench->script = is_stopped_and_cut_off;
@@ -568,9 +509,8 @@ static void spoil_run(struct workbench *bench)
 }
 
 /* It was told as a wrong use, as if the id were another run's. */
-static void a_run_that_cannot_be_read_is_said(void **state)
+VIRTUAL_BENCH_TEST(a_run_that_cannot_be_read_is_said)
 {
-    struct workbench *bench = *state;
     struct started started;
 
     spoil_run(bench);
@@ -581,20 +521,15 @@ static void a_run_that_cannot_be_read_is_said(void **state)
     assert_int_equal(bench->attempts, 0);
 }
 
-static enum run_end takes_long(
-    struct workbench *bench, struct run *run, unsigned attempt, struct err *err)
+BENCH_SCRIPT(takes_long)
 {
-    (void)bench;
-    (void)attempt;
-    (void)err;
     atomic_fetch_add(&run->counts.read, 11);
     virtual_sleep(30000);
     return RUN_SUCCEEDED;
 }
 
-static void progress_is_seen_while_it_works_and_while_another_does(void **state)
+VIRTUAL_BENCH_TEST(progress_is_seen_while_it_works_and_while_another_does)
 {
-    struct workbench *bench = *state;
     struct started first, second;
     struct single_progress progress;
 
@@ -615,11 +550,10 @@ static void progress_is_seen_while_it_works_and_while_another_does(void **state)
 }
 
 /* It was paused there, by who only waited for it. */
-static void who_stops_waiting_leaves_the_run_to_its_owner(void **state)
+VIRTUAL_BENCH_TEST(who_stops_waiting_leaves_the_run_to_its_owner)
 {
-    struct workbench *bench = *state;
     struct started first, second;
-    struct ledger_run run;
+    struct ledger_run *run;
 
     bench->script = takes_long;
     start(&first, bench, football);
@@ -632,49 +566,9 @@ static void who_stops_waiting_leaves_the_run_to_its_owner(void **state)
     assert_true(second.result.stopped);
     assert_true(second.result.elsewhere);
     assert_false(second.result.paused);
-    ledger_run_init(&run);
-    assert_true(workbench_run(bench, JOB, "r1", &run));
-    assert_int_equal(run.state, LEDGER_RUNNING);
-    assert_int_equal(run.control.len, 0);
-    ledger_run_done(&run);
+    run = workbench_stored(bench, JOB, "r1");
+    assert_int_equal(run->state, LEDGER_RUNNING);
+    assert_int_equal(run->control.len, 0);
     finish(&first);
     assert_int_equal(first.result.state, LEDGER_SUCCEEDED);
-}
-
-#define TEST(f)                                                                \
-    cmocka_unit_test_setup_teardown(f, workbench_set_up, workbench_tear_down)
-#define VIRTUAL(f)                                                             \
-    cmocka_unit_test_setup_teardown(                                           \
-        f, workbench_set_up_virtual, workbench_tear_down_virtual)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(it_runs_to_the_end_and_an_id_is_used_once),
-        TEST(it_waits_through_settle),
-        TEST(failing_attempts_count_as_in_a_worker),
-        TEST(it_goes_on_through_an_outage),
-        VIRTUAL(a_full_archive_ends_it_until_there_is_room),
-        TEST(stopped_it_can_be_taken_up_again),
-        TEST(it_waits_while_another_process_is_at_it),
-        TEST(a_cancelled_run_ends_cancelled),
-        TEST(a_run_cancelled_while_it_waits_ends_at_once),
-        TEST(what_would_never_work_is_said_before_the_first_claim),
-        VIRTUAL(a_service_that_is_busy_at_the_start_is_waited_for),
-        VIRTUAL(a_first_request_that_is_lost_ends_no_command),
-        VIRTUAL(who_may_not_create_the_ledger_uses_what_is_there),
-        VIRTUAL(a_ledger_of_which_nothing_is_known_is_an_outage),
-        VIRTUAL(errors_of_the_service_are_sat_out),
-        VIRTUAL(stopped_in_an_outage_it_waits_no_longer),
-        VIRTUAL(of_a_store_that_is_away_the_log_tells_once_a_minute),
-        VIRTUAL(stopped_while_it_waits_it_waits_no_longer),
-        VIRTUAL(overtaken_it_ends_and_says_so),
-        VIRTUAL(a_lease_that_nobody_took_is_taken_again),
-        VIRTUAL(stopped_beyond_its_lease_it_was_not_overtaken),
-        VIRTUAL(a_run_that_cannot_be_read_is_said),
-        VIRTUAL(progress_is_seen_while_it_works_and_while_another_does),
-        VIRTUAL(who_stops_waiting_leaves_the_run_to_its_owner),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }
