@@ -1,15 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* While a service does not respond, one probe a second leaves, whoever makes
  * it; the first response lets all requests through again. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "tests/support/faulty.h"
 #include "tests/support/table.h"
+#include "tests/support/test.h"
 #include "tests/support/virtual_platform.h"
 #include "worker/base/text.h"
 #include "worker/store/breaker.h"
@@ -24,11 +18,10 @@ static void go_without_response(
         (void)breaker_fail(breaker, now_ms, now_ms, "no answer");
 }
 
-static void a_few_failures_do_not_open_it(void **state)
+TEST(a_few_failures_do_not_open_it)
 {
     struct breaker breaker = {0};
 
-    (void)state;
     go_without_response(&breaker, BREAKER_FAILURES - 1, 5000);
     assert_int_equal(breaker_wait_ms(&breaker, 5000), 0);
     breaker_respond(&breaker, 10000, false);
@@ -37,11 +30,10 @@ static void a_few_failures_do_not_open_it(void **state)
 }
 
 /* It says nothing of a service that has gone since. */
-static void a_late_response_ends_no_row_of_failures(void **state)
+TEST(a_late_response_ends_no_row_of_failures)
 {
     struct breaker breaker = {0};
 
-    (void)state;
     go_without_response(&breaker, BREAKER_FAILURES - 1, 5000);
     breaker_respond(&breaker, 4999, false);
     assert_true(breaker_fail(&breaker, 5001, 5001, "no answer"));
@@ -51,12 +43,11 @@ static void a_late_response_ends_no_row_of_failures(void **state)
     assert_false(breaker_is_away(&breaker));
 }
 
-static void while_it_is_open_one_probe_a_second_leaves(void **state)
+TEST(while_it_is_open_one_probe_a_second_leaves)
 {
     struct breaker breaker = {0};
     char cause[BREAKER_CAUSE_MAX];
 
-    (void)state;
     go_without_response(&breaker, BREAKER_FAILURES, 5000);
     assert_int_equal(breaker_wait_ms(&breaker, 5000), 1000);
     assert_int_equal(breaker_wait_ms(&breaker, 5400), 600);
@@ -75,11 +66,10 @@ static void while_it_is_open_one_probe_a_second_leaves(void **state)
 }
 
 /* Nobody listens there, or the name is unknown: that is soon known. */
-static void four_that_cannot_be_sent_open_it(void **state)
+TEST(four_that_cannot_be_sent_open_it)
 {
     struct breaker breaker = {0};
 
-    (void)state;
     for (int i = 1; i < UNSENT; i++)
         assert_false(breaker_fail(&breaker, 5000, 0, "refused"));
     assert_int_equal(breaker_wait_ms(&breaker, 5000), 0);
@@ -88,11 +78,10 @@ static void four_that_cannot_be_sent_open_it(void **state)
 }
 
 /* They may be replaced at any time: nothing waits for a probe. */
-static void refused_credentials_open_nothing(void **state)
+TEST(refused_credentials_open_nothing)
 {
     struct breaker breaker = {0};
 
-    (void)state;
     breaker_respond(&breaker, 10000, true);
     assert_true(breaker_is_away(&breaker));
     assert_int_equal(breaker_wait_ms(&breaker, 5000), 0);
@@ -121,7 +110,7 @@ static void end(struct faulty *faulty, struct store *inner)
 }
 
 /* Every call of a store looks, and what does not leave is not counted. */
-static void a_store_that_nobody_answers_for_is_probed(void **state)
+TEST(a_store_that_nobody_answers_for_is_probed)
 {
     static const struct faulty_share down[] = {{FAULT_UNSENT, 1000, CALL_ALL}};
     struct exchange exchange = {.deadline = NULL};
@@ -129,7 +118,6 @@ static void a_store_that_nobody_answers_for_is_probed(void **state)
     struct store *inner = begin(&faulty);
     int64_t count;
 
-    (void)state;
     faulty_seed(&faulty, 1, down, 1);
     for (unsigned i = 0; i < 1000; i++) {
         assert_int_equal(
@@ -153,7 +141,7 @@ static void a_store_that_nobody_answers_for_is_probed(void **state)
 }
 
 /* The tables of a store were sent a request, its queues were not. */
-static void a_service_is_reached_once_a_request_has_left(void **state)
+TEST(a_service_is_reached_once_a_request_has_left)
 {
     static const struct faulty_share down[] = {{FAULT_UNSENT, 1000, CALL_ALL}};
     struct exchange exchange = {.deadline = NULL};
@@ -161,7 +149,6 @@ static void a_service_is_reached_once_a_request_has_left(void **state)
     struct store *inner = begin(&faulty);
     int64_t count;
 
-    (void)state;
     faulty_seed(&faulty, 1, NULL, 0);
     assert_int_equal(
         store_create_table(&faulty.outer.store, &exchange, "Blogs"), TW_OK);
@@ -177,12 +164,10 @@ static void a_service_is_reached_once_a_request_has_left(void **state)
     end(&faulty, inner);
 }
 
-static enum fault loses_slowly(void *ctx, enum store_call call, unsigned n)
+FAULTY_CHOICE(loses_slowly)
 {
     const int64_t *took_ms = ctx;
 
-    (void)call;
-    (void)n;
     virtual_sleep(*took_ms);
     return FAULT_LOSE_REQUEST;
 }
@@ -190,7 +175,7 @@ static enum fault loses_slowly(void *ctx, enum store_call call, unsigned n)
 /* The dashboard and the metrics wait for less time than a run: a store that
  * responds later is there for runs. A connection that breaks before that time
  * says as much as any other. */
-static void a_brief_time_out_is_no_failure(void **state)
+TEST(a_brief_time_out_is_no_failure)
 {
     static const struct {
         int64_t took_ms;
@@ -201,7 +186,6 @@ static void a_brief_time_out_is_no_failure(void **state)
         {1000, true, true},
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof(CASES) / sizeof(CASES[0]); i++) {
         int64_t took_ms = CASES[i].took_ms;
         struct deadline deadline;
@@ -226,7 +210,7 @@ static void a_brief_time_out_is_no_failure(void **state)
 }
 
 /* An error that the service itself answers says that it is there. */
-static void what_counts_as_a_response(void **state)
+TEST(what_counts_as_a_response)
 {
     static const struct {
         enum fault fault;
@@ -237,7 +221,6 @@ static void what_counts_as_a_response(void **state)
         {FAULT_BUSY, true},
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof(CASES) / sizeof(CASES[0]); i++) {
         const struct faulty_share share = {CASES[i].fault, 1000, CALL_ALL};
         struct exchange exchange = {.deadline = NULL};
@@ -252,21 +235,4 @@ static void what_counts_as_a_response(void **state)
         assert_int_equal(exchange.breaker_open, !CASES[i].response);
         end(&faulty, inner);
     }
-}
-
-int main(void)
-{
-    static const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_few_failures_do_not_open_it),
-        cmocka_unit_test(refused_credentials_open_nothing),
-        cmocka_unit_test(a_late_response_ends_no_row_of_failures),
-        cmocka_unit_test(while_it_is_open_one_probe_a_second_leaves),
-        cmocka_unit_test(four_that_cannot_be_sent_open_it),
-        cmocka_unit_test(what_counts_as_a_response),
-        cmocka_unit_test(a_brief_time_out_is_no_failure),
-        cmocka_unit_test(a_store_that_nobody_answers_for_is_probed),
-        cmocka_unit_test(a_service_is_reached_once_a_request_has_left),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

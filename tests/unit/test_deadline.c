@@ -1,23 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /* The deadline: nothing starts that could outlast its run's lease. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
+#include "tests/support/test.h"
 #include "worker/base/platform.h"
 #include "worker/base/text.h"
 #include "worker/store/deadline.h"
 #include "worker/store/lease_clock.h"
 #include "worker/store/store.h"
 
-static void opens_while_a_whole_request_fits(void **state)
+TEST(opens_while_a_whole_request_fits)
 {
     struct deadline deadline;
 
-    (void)state;
     deadline_init(&deadline, 100000, 5000);
     assert_true(deadline_is_open(&deadline, 0));
     assert_true(deadline_is_open(&deadline, 95000));
@@ -26,11 +19,10 @@ static void opens_while_a_whole_request_fits(void **state)
     assert_int_equal(deadline_timeout_ms(&deadline), 5000);
 }
 
-static void moves_in_either_direction(void **state)
+TEST(moves_in_either_direction)
 {
     struct deadline deadline;
 
-    (void)state;
     deadline_init(&deadline, 10000, 1000);
     deadline_move(&deadline, 20000);
     assert_true(deadline_is_open(&deadline, 15000));
@@ -38,11 +30,10 @@ static void moves_in_either_direction(void **state)
     assert_false(deadline_is_open(&deadline, 4500));
 }
 
-static void stays_shut_for_good(void **state)
+TEST(stays_shut_for_good)
 {
     struct deadline deadline;
 
-    (void)state;
     deadline_init(&deadline, PLATFORM_NEVER, 1000);
     assert_true(deadline_is_open(&deadline, INT64_MAX - 1));
     deadline_close(&deadline);
@@ -50,18 +41,16 @@ static void stays_shut_for_good(void **state)
     assert_false(deadline_is_open(&deadline, 0));
 }
 
-static void is_open_where_there_is_none(void **state)
+TEST(is_open_where_there_is_none)
 {
-    (void)state;
     assert_true(deadline_is_open(NULL, INT64_MAX));
     assert_int_equal(deadline_timeout_ms(NULL), DEADLINE_REQUEST_MAX_MS);
 }
 
-static void may_reopen_while_the_lease_stands_and_it_is_not_shut(void **state)
+TEST(may_reopen_while_the_lease_stands_and_it_is_not_shut)
 {
     struct deadline deadline;
 
-    (void)state;
     assert_false(deadline_may_reopen(NULL, 0));
     deadline_init(&deadline, 10000, 5000);
     assert_false(deadline_is_open(&deadline, 9999));
@@ -71,7 +60,7 @@ static void may_reopen_while_the_lease_stands_and_it_is_not_shut(void **state)
     assert_false(deadline_may_reopen(&deadline, 9999));
 }
 
-static void closes_while_responses_say_so(void **state)
+TEST(closes_while_responses_say_so)
 {
     static const struct store ledger, other;
     struct lease_response first = {TICKS_PER_S, 1, 2},
@@ -80,7 +69,6 @@ static void closes_while_responses_say_so(void **state)
     struct lease_mark mark;
     struct deadline deadline, renewals;
 
-    (void)state;
     lease_clock_init(&clock, &ledger, 6000);
     deadline_init(&deadline, 10000, 5000);
     deadline_init(&renewals, 10000, 5000);
@@ -101,11 +89,10 @@ static void closes_while_responses_say_so(void **state)
     assert_false(deadline_is_open(&renewals, 0));
 }
 
-static void gives_a_request_a_quarter_of_the_lease(void **state)
+TEST(gives_a_request_a_quarter_of_the_lease)
 {
     struct deadline deadline;
 
-    (void)state;
     assert_int_equal(deadline_request_ms(60000), 15000);
     assert_int_equal(deadline_request_ms(2000), DEADLINE_REQUEST_MIN_MS);
     assert_int_equal(deadline_request_ms(INT64_C(604800000)), 35000);
@@ -113,19 +100,4 @@ static void gives_a_request_a_quarter_of_the_lease(void **state)
     assert_int_equal(deadline_timeout_ms(&deadline), DEADLINE_REQUEST_MIN_MS);
     deadline_init(&deadline, PLATFORM_NEVER, 99000);
     assert_int_equal(deadline_timeout_ms(&deadline), DEADLINE_REQUEST_MAX_MS);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(opens_while_a_whole_request_fits),
-        cmocka_unit_test(moves_in_either_direction),
-        cmocka_unit_test(stays_shut_for_good),
-        cmocka_unit_test(is_open_where_there_is_none),
-        cmocka_unit_test(closes_while_responses_say_so),
-        cmocka_unit_test(gives_a_request_a_quarter_of_the_lease),
-        cmocka_unit_test(may_reopen_while_the_lease_stands_and_it_is_not_shut),
-    };
-
-    return cmocka_run_group_tests_name("deadline", tests, NULL, NULL);
 }

@@ -1,15 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* Requests that may still arrive late are waited for (rule A4). */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "jobs/engine/late.h"
 #include "jobs/engine/run.h"
 #include "tests/support/fast_platform.h"
+#include "tests/support/test.h"
 #include "worker/base/platform.h"
 #include "worker/store/deadline.h"
 #include "worker/store/store.h"
@@ -37,26 +31,24 @@ static struct run a_run(void)
     return (struct run){.job = "j", .callbacks = &HOST, .deadline = &deadline};
 }
 
-static void nothing_is_waited_for_where_nothing_is_late(void **state)
+TEST(nothing_is_waited_for_where_nothing_is_late)
 {
     struct run run = a_run();
     struct late late = {.any = false};
     struct err err;
 
-    (void)state;
     late_note(&late, &LOCAL);
     assert_int_equal(late_wait(&late, &run, &err), TW_OK);
     assert_int_equal(asked, 0);
 }
 
-static void thirty_seconds_pass_after_the_last_one(void **state)
+TEST(thirty_seconds_pass_after_the_last_one)
 {
     struct run run = a_run();
     struct late late = {.any = false};
     int64_t began_ms = platform_boot_ms();
     struct err err;
 
-    (void)state;
     late_note(&late, &REMOTE);
     late_note(&late, &LOCAL);
     assert_int_equal(late_wait(&late, &run, &err), TW_OK);
@@ -65,13 +57,12 @@ static void thirty_seconds_pass_after_the_last_one(void **state)
     assert_false(late.any);
 }
 
-static void a_stop_ends_the_wait(void **state)
+TEST(a_stop_ends_the_wait)
 {
     struct run run = a_run();
     struct late late = {.any = false};
     struct err err;
 
-    (void)state;
     stops = true;
     late_note(&late, &REMOTE);
     late.since_ms += 3600000; /* so that the wait does not end before, however
@@ -81,13 +72,12 @@ static void a_stop_ends_the_wait(void **state)
     assert_true(late.any); /* the next attempt still has to wait */
 }
 
-static void a_lost_lease_ends_the_wait(void **state)
+TEST(a_lost_lease_ends_the_wait)
 {
     struct run run = a_run();
     struct late late = {.any = false};
     struct err err;
 
-    (void)state;
     deadline_close(&deadline);
     late_note(&late, &REMOTE);
     assert_int_equal(late_wait(&late, &run, &err), TW_STOPPED);
@@ -95,13 +85,6 @@ static void a_lost_lease_ends_the_wait(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(nothing_is_waited_for_where_nothing_is_late),
-        cmocka_unit_test(thirty_seconds_pass_after_the_last_one),
-        cmocka_unit_test(a_stop_ends_the_wait),
-        cmocka_unit_test(a_lost_lease_ends_the_wait),
-    };
-
     fast_platform_use();
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return test_run_all(NULL, NULL);
 }

@@ -1,15 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* A rate that is learned: against a service that is played by the millisecond,
  * with the limit of Azure's token buckets, refusals by chance, or both. */
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 
-#include <cmocka.h>
-
+#include "tests/support/test.h"
 #include "worker/store/rate.h"
 
 /* ---- a service, and a worker that empties a table ---- */
@@ -185,11 +180,10 @@ static double deleted_in(struct play *play, int64_t seconds)
     return (double)(play->deleted - before) / (double)seconds;
 }
 
-static void a_limit_is_found_and_used(void **state)
+TEST(a_limit_is_found_and_used)
 {
     static const double limits[] = {300, 2000, 20000};
 
-    (void)state;
     for (size_t i = 0; i < sizeof(limits) / sizeof(limits[0]); i++) {
         double used = 0, refused = 0, made = 0;
 
@@ -212,11 +206,10 @@ static void a_limit_is_found_and_used(void **state)
 }
 
 /* Answers of 503 that do not depend on what is asked for. */
-static void chance_is_no_limit(void **state)
+TEST(chance_is_no_limit)
 {
     static const double chances[] = {0.02, 0.05, 0.1};
 
-    (void)state;
     for (size_t i = 0; i < sizeof(chances) / sizeof(chances[0]); i++) {
         double limited = 0, unlimited = 0;
 
@@ -234,11 +227,10 @@ static void chance_is_no_limit(void **state)
     }
 }
 
-static void a_limit_beside_chance_is_not_lost(void **state)
+TEST(a_limit_beside_chance_is_not_lost)
 {
     double used = 0;
 
-    (void)state;
     for (uint64_t seed = 1; seed <= 8; seed++) {
         struct play play = begin_play(2000, 0.02, seed);
 
@@ -249,11 +241,10 @@ static void a_limit_beside_chance_is_not_lost(void **state)
     assert_true(used > 0.5);
 }
 
-static void a_limit_that_changes_is_followed(void **state)
+TEST(a_limit_that_changes_is_followed)
 {
     struct play play = begin_play(2000, 0, 1);
 
-    (void)state;
     play_s(&play, 30);
     play.limit = play.burst = 500;
     play_s(&play, 30);
@@ -263,12 +254,11 @@ static void a_limit_that_changes_is_followed(void **state)
     assert_true(2 * deleted_in(&play, 30) > 0.9 * 4000);
 }
 
-static void a_service_that_serves_nothing_is_hardly_asked(void **state)
+TEST(a_service_that_serves_nothing_is_hardly_asked)
 {
     struct play play = begin_play(0, 0, 1);
     int64_t made;
 
-    (void)state;
     play_s(&play, 5);
     play.chance = 1;
     play_s(&play, 10);
@@ -296,11 +286,10 @@ static void ask(
                             .served = !refused});
 }
 
-static void begins_with_a_few_requests_at_once(void **state)
+TEST(begins_with_a_few_requests_at_once)
 {
     struct rate rate;
 
-    (void)state;
     rate_init(&rate);
     for (int i = 0; i < 4; i++) {
         assert_true(rate_free_ms(&rate, 1000) == 1000);
@@ -337,11 +326,10 @@ static struct rate limited_rate(void)
     return rate;
 }
 
-static void silence_halves_what_may_be_in_flight(void **state)
+TEST(silence_halves_what_may_be_in_flight)
 {
     struct rate rate;
 
-    (void)state;
     rate_init(&rate);
     for (int i = 0; i < 100; i++)
         ask(&rate, 1000, 1, false);
@@ -370,11 +358,10 @@ static void silence_halves_what_may_be_in_flight(void **state)
 }
 
 /* The service refuses three of ten, whatever it is asked for. */
-static void a_limit_that_is_none_is_given_up(void **state)
+TEST(a_limit_that_is_none_is_given_up)
 {
     struct rate rate = limited_rate();
 
-    (void)state;
     rate.first = 5000;
     ask(&rate, 1000, 100, true);
     assert_false(rate.limited);
@@ -385,11 +372,10 @@ static void a_limit_that_is_none_is_given_up(void **state)
     assert_true(rate.limited);
 }
 
-static void the_first_pages_are_small(void **state)
+TEST(the_first_pages_are_small)
 {
     struct rate rate;
 
-    (void)state;
     rate_init(&rate);
     assert_int_equal(rate_page(&rate), 128);
     ask(&rate, 1000, 128, false);
@@ -399,11 +385,10 @@ static void the_first_pages_are_small(void **state)
     assert_int_equal(rate_page(&rate), 0);
 }
 
-static void refusals_between_served_requests_limit_nothing(void **state)
+TEST(refusals_between_served_requests_limit_nothing)
 {
     struct rate rate;
 
-    (void)state;
     rate_init(&rate);
     for (int i = 0; i < 100; i++) {
         ask(&rate, 1000 + i, 100, true);
@@ -418,11 +403,10 @@ static void refusals_between_served_requests_limit_nothing(void **state)
 }
 
 /* 2,100 entities in 0.05 s and a bucket of one second. */
-static void the_first_limit_is_what_a_full_bucket_explains(void **state)
+TEST(the_first_limit_is_what_a_full_bucket_explains)
 {
     struct rate rate;
 
-    (void)state;
     rate_init(&rate);
     for (int i = 0; i < 21; i++)
         ask(&rate, 10000, 100, false);
@@ -434,11 +418,10 @@ static void the_first_limit_is_what_a_full_bucket_explains(void **state)
     assert_true(rate_free_ms(&rate, 10050) > 10060);
 }
 
-static void a_service_that_never_served_is_taken_for_an_account(void **state)
+TEST(a_service_that_never_served_is_taken_for_an_account)
 {
     struct rate rate;
 
-    (void)state;
     rate_init(&rate);
     for (int i = 0; i < 6; i++)
         ask(&rate, 10000, 100, true);
@@ -446,11 +429,10 @@ static void a_service_that_never_served_is_taken_for_an_account(void **state)
     assert_true(rate_free_ms(&rate, 10000) == 11001);
 }
 
-static void a_request_waits_for_what_the_ones_before_it_took(void **state)
+TEST(a_request_waits_for_what_the_ones_before_it_took)
 {
     struct rate rate = limited_rate();
 
-    (void)state;
     assert_true(rate_free_ms(&rate, 1000) == 1000);
     rate_send(&rate, 1000, 100);
     assert_true(rate_free_ms(&rate, 1000) == 1101);
@@ -458,31 +440,28 @@ static void a_request_waits_for_what_the_ones_before_it_took(void **state)
     assert_int_equal(rate_page(&rate), 500);
 }
 
-static void a_quarter_of_a_second_is_saved_up(void **state)
+TEST(a_quarter_of_a_second_is_saved_up)
 {
     struct rate rate = limited_rate();
 
-    (void)state;
     rate_send(&rate, 1500, 300);
     assert_true(rate_free_ms(&rate, 1500) == 1551);
 }
 
-static void a_refusal_is_paid_for_once(void **state)
+TEST(a_refusal_is_paid_for_once)
 {
     struct rate rate = limited_rate();
 
-    (void)state;
     rate.per_s = 1100;
     rate.tokens = 200; /* nothing is owed */
     ask(&rate, 1000, 100, true);
     assert_true(rate_free_ms(&rate, 1000) == 1051);
 }
 
-static void a_rate_that_is_refused_half_the_time_is_learned_again(void **state)
+TEST(a_rate_that_is_refused_half_the_time_is_learned_again)
 {
     struct rate rate = limited_rate();
 
-    (void)state;
     rate.recent = 0x5555;
     rate.recent_count = 16;
     ask(&rate, 1000, 10, true);
@@ -490,11 +469,10 @@ static void a_rate_that_is_refused_half_the_time_is_learned_again(void **state)
     assert_true(rate.growth == 0.05);
 }
 
-static void what_was_not_sent_takes_nothing(void **state)
+TEST(what_was_not_sent_takes_nothing)
 {
     struct rate rate = limited_rate();
 
-    (void)state;
     rate_send(&rate, 1000, 1000);
     rate_answered(&rate, &(struct rate_answer){.sent_ms = 1000,
                              .now_ms = 1001,
@@ -514,12 +492,10 @@ static void what_was_not_sent_takes_nothing(void **state)
 }
 
 /* 10,000 in 10 s were served since the refusal before. */
-static void a_refusal_sets_the_rate_to_what_was_served_since_the_last(
-    void **state)
+TEST(a_refusal_sets_the_rate_to_what_was_served_since_the_last)
 {
     struct rate rate = limited_rate();
 
-    (void)state;
     rate.per_s = 1100;
     ask(&rate, 1000, 100, true);
     assert_true(rate.per_s == 1000);
@@ -534,11 +510,10 @@ static void a_refusal_sets_the_rate_to_what_was_served_since_the_last(
 }
 
 /* Requests that were sent before the rate fell were sent at another rate. */
-static void a_rate_falls_once_for_all_that_were_in_flight(void **state)
+TEST(a_rate_falls_once_for_all_that_were_in_flight)
 {
     struct rate rate = limited_rate();
 
-    (void)state;
     rate.per_s = 1100;
     for (int i = 0; i < 4; i++)
         rate_send(&rate, 1000, 10);
@@ -553,11 +528,10 @@ static void a_rate_falls_once_for_all_that_were_in_flight(void **state)
     }
 }
 
-static void too_little_served_lowers_the_rate_by_little(void **state)
+TEST(too_little_served_lowers_the_rate_by_little)
 {
     struct rate rate = limited_rate();
 
-    (void)state;
     rate.refusals[0].total = rate.total - 399;
     ask(&rate, 1000, 100, true);
     assert_true(rate.per_s == 970);
@@ -565,22 +539,20 @@ static void too_little_served_lowers_the_rate_by_little(void **state)
 }
 
 /* A rate that is not used says nothing of a limit that is higher. */
-static void a_limited_rate_rises_only_where_it_limits(void **state)
+TEST(a_limited_rate_rises_only_where_it_limits)
 {
     struct rate rate = limited_rate();
 
-    (void)state;
     ask(&rate, 2000, 10, false);
     assert_true(rate.per_s == 1000);
     ask(&rate, 2010, 1000, false);
     assert_true(rate.per_s > 1000.5 && rate.per_s < 1002);
 }
 
-static void a_limit_that_is_confirmed_is_tried_less_often(void **state)
+TEST(a_limit_that_is_confirmed_is_tried_less_often)
 {
     struct rate rate = limited_rate();
 
-    (void)state;
     rate.growth = 0.02; /* its refusals are due after ten requests */
     rate.calm = 10;
     ask(&rate, 1000, 100, true);
@@ -590,11 +562,10 @@ static void a_limit_that_is_confirmed_is_tried_less_often(void **state)
     assert_true(rate.growth == 0.005);
 }
 
-static void a_refusal_before_its_time_is_chance(void **state)
+TEST(a_refusal_before_its_time_is_chance)
 {
     struct rate rate = limited_rate();
 
-    (void)state;
     rate.growth = 0.01;
     rate.calm = 14;
     ask(&rate, 1000, 100, true);
@@ -605,11 +576,10 @@ static void a_refusal_before_its_time_is_chance(void **state)
     assert_true(rate.growth == 0.05);
 }
 
-static void another_partition_begins_with_what_one_has_taught(void **state)
+TEST(another_partition_begins_with_what_one_has_taught)
 {
     struct rate one = limited_rate(), rate;
 
-    (void)state;
     rate_init_like(&rate, &one, 5000);
     assert_true(rate.limited);
     assert_true(rate.per_s == 1000);
@@ -617,37 +587,4 @@ static void another_partition_begins_with_what_one_has_taught(void **state)
     one.limited = false;
     rate_init_like(&rate, &one, 5000);
     assert_false(rate.limited);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_limit_is_found_and_used),
-        cmocka_unit_test(chance_is_no_limit),
-        cmocka_unit_test(a_limit_beside_chance_is_not_lost),
-        cmocka_unit_test(a_limit_that_changes_is_followed),
-        cmocka_unit_test(a_service_that_serves_nothing_is_hardly_asked),
-        cmocka_unit_test(begins_with_a_few_requests_at_once),
-        cmocka_unit_test(silence_halves_what_may_be_in_flight),
-        cmocka_unit_test(a_limit_that_is_none_is_given_up),
-        cmocka_unit_test(the_first_pages_are_small),
-        cmocka_unit_test(refusals_between_served_requests_limit_nothing),
-        cmocka_unit_test(the_first_limit_is_what_a_full_bucket_explains),
-        cmocka_unit_test(a_service_that_never_served_is_taken_for_an_account),
-        cmocka_unit_test(a_request_waits_for_what_the_ones_before_it_took),
-        cmocka_unit_test(a_quarter_of_a_second_is_saved_up),
-        cmocka_unit_test(a_refusal_is_paid_for_once),
-        cmocka_unit_test(a_rate_that_is_refused_half_the_time_is_learned_again),
-        cmocka_unit_test(what_was_not_sent_takes_nothing),
-        cmocka_unit_test(
-            a_refusal_sets_the_rate_to_what_was_served_since_the_last),
-        cmocka_unit_test(a_rate_falls_once_for_all_that_were_in_flight),
-        cmocka_unit_test(too_little_served_lowers_the_rate_by_little),
-        cmocka_unit_test(a_limited_rate_rises_only_where_it_limits),
-        cmocka_unit_test(a_limit_that_is_confirmed_is_tried_less_often),
-        cmocka_unit_test(a_refusal_before_its_time_is_chance),
-        cmocka_unit_test(another_partition_begins_with_what_one_has_taught),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,14 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* Which account, and which of its partitions, a refusal slows down. */
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 
-#include <cmocka.h>
-
+#include "tests/support/test.h"
 #include "worker/base/slice.h"
 #include "worker/store/rate_limiter.h"
 
@@ -44,14 +39,13 @@ static bool waits(struct rate_limiter *limiter, struct rate_key key)
     return rate_limiter_free_ms(limiter, key, NOW_MS) > NOW_MS;
 }
 
-static void two_stores_of_one_account_share_its_rate(void **state)
+TEST(two_stores_of_one_account_share_its_rate)
 {
     struct rate_limiter *limiter = rate_limiter_new();
     struct store one = store_of("https://a.example"), again = one;
     struct store other = store_of("https://b.example");
     struct store unknown = store_of(NULL), stranger = store_of(NULL);
 
-    (void)state;
     assert_ptr_equal(rate_limiter_account(limiter, &one),
         rate_limiter_account(limiter, &again));
     assert_ptr_not_equal(rate_limiter_account(limiter, &one),
@@ -63,12 +57,11 @@ static void two_stores_of_one_account_share_its_rate(void **state)
     rate_limiter_free(limiter);
 }
 
-static void no_account_is_not_limited(void **state)
+TEST(no_account_is_not_limited)
 {
     struct rate_limiter *limiter = rate_limiter_new();
     struct rate_key none = {0};
 
-    (void)state;
     for (int i = 0; i < REFUSALS; i++)
         ask(limiter, none, true);
     assert_false(waits(limiter, none));
@@ -76,13 +69,12 @@ static void no_account_is_not_limited(void **state)
     rate_limiter_free(limiter);
 }
 
-static void refusals_of_many_partitions_are_the_accounts(void **state)
+TEST(refusals_of_many_partitions_are_the_accounts)
 {
     struct rate_limiter *limiter = rate_limiter_new();
     struct store store = store_of("https://a.example");
     char name[8];
 
-    (void)state;
     for (int i = 0; i < REFUSALS; i++) {
         snprintf(name, sizeof(name), "p%d", i);
         ask(limiter, key_of(limiter, &store, name), true);
@@ -92,7 +84,7 @@ static void refusals_of_many_partitions_are_the_accounts(void **state)
     rate_limiter_free(limiter);
 }
 
-static void refusals_of_one_partition_are_its_own(void **state)
+TEST(refusals_of_one_partition_are_its_own)
 {
     struct rate_limiter *limiter = rate_limiter_new();
     struct store store = store_of("https://a.example");
@@ -100,7 +92,6 @@ static void refusals_of_one_partition_are_its_own(void **state)
     struct rate_key hot = key_of(limiter, &store, "hot");
     struct rate_key cold = key_of(limiter, &store, "cold");
 
-    (void)state;
     for (int i = 0; i < 20; i++)
         ask(limiter, cold, false);
     for (int i = 0; i < REFUSALS + 4; i++)
@@ -113,14 +104,13 @@ static void refusals_of_one_partition_are_its_own(void **state)
 }
 
 /* All partitions have the same limit. */
-static void another_partition_begins_as_the_refused_one(void **state)
+TEST(another_partition_begins_as_the_refused_one)
 {
     struct rate_limiter *limiter = rate_limiter_new();
     struct store store = store_of("https://a.example");
     struct rate_key hot = key_of(limiter, &store, "hot");
     struct rate_key fresh = key_of(limiter, &store, "fresh");
 
-    (void)state;
     for (int i = 0; i < 20; i++)
         ask(limiter, hot, false);
     for (int i = 0; i < REFUSALS; i++)
@@ -132,26 +122,11 @@ static void another_partition_begins_as_the_refused_one(void **state)
     rate_limiter_free(limiter);
 }
 
-static void a_partition_is_named_by_table_and_key(void **state)
+TEST(a_partition_is_named_by_table_and_key)
 {
-    (void)state;
     assert_true(rate_limiter_partition("A", slice_of("b")) !=
                 rate_limiter_partition("B", slice_of("b")));
     assert_true(rate_limiter_partition("A", slice_of("b")) !=
                 rate_limiter_partition("A", slice_of("c")));
     assert_true(rate_limiter_partition("A", slice_of("")) != 0);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(two_stores_of_one_account_share_its_rate),
-        cmocka_unit_test(no_account_is_not_limited),
-        cmocka_unit_test(refusals_of_many_partitions_are_the_accounts),
-        cmocka_unit_test(refusals_of_one_partition_are_its_own),
-        cmocka_unit_test(another_partition_begins_as_the_refused_one),
-        cmocka_unit_test(a_partition_is_named_by_table_and_key),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

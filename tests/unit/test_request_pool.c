@@ -2,18 +2,13 @@
 /* Request pool: fair, bounded, and the one place where requests are tried
  * again. */
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdatomic.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "tests/support/fast_platform.h"
+#include "tests/support/test.h"
 #include "worker/base/platform.h"
 #include "worker/base/stop.h"
 #include "worker/store/request_pool.h"
@@ -30,6 +25,9 @@ struct scene {
     unsigned running, most_running, attempts;
     char order[64]; /* the names of the tasks, as they began */
     pthread_t threads[64];
+    struct request_pool *pool;
+    struct pool_client *client;
+    struct deadline deadline; /* for scene_deadline() */
 };
 
 struct job {
@@ -52,10 +50,30 @@ static void scene_init(struct scene *scene)
     *scene = (struct scene){0};
     platform_mutex_init(&scene->mutex);
     platform_cond_init(&scene->changed);
+    scene->pool = request_pool_new(4, 0);
+    scene->client = pool_client_new(scene->pool, NULL);
+}
+
+/* Another pool in place of that, with so many requests at a time. */
+static void scene_places(struct scene *scene, unsigned count)
+{
+    pool_client_free(scene->client);
+    request_pool_free(scene->pool);
+    scene->pool = request_pool_new(count, 0);
+    scene->client = pool_client_new(scene->pool, NULL);
+}
+
+/* Another client in place of that, whose requests start before the deadline. */
+static void scene_deadline(struct scene *scene)
+{
+    pool_client_free(scene->client);
+    scene->client = pool_client_new(scene->pool, &scene->deadline);
 }
 
 static void scene_done(struct scene *scene)
 {
+    pool_client_free(scene->client);
+    request_pool_free(scene->pool);
     platform_cond_done(&scene->changed);
     platform_mutex_done(&scene->mutex);
 }
@@ -138,6 +156,21 @@ static struct job job_of(struct scene *scene, char name)
     };
 }
 
+static struct job job_answered(
+    struct scene *scene, char name, const enum tw_err *answers, unsigned count)
+{
+    struct job job = job_of(scene, name);
+
+    memcpy(job.answers, answers, count * sizeof(*answers));
+    job.answer_count = count;
+    return job;
+}
+
+/* The answers are listed behind the name. */
+#define JOB_ANSWERED(scene, name, ...)                                         \
+    job_answered((scene), (name), (const enum tw_err[]){__VA_ARGS__},          \
+        sizeof((const enum tw_err[]){__VA_ARGS__}) / sizeof(enum tw_err))
+
 /* The first attempt is answered busy, and asked to wait 5 s. */
 static struct job job_that_is_tried_twice(struct scene *scene, char name)
 {
@@ -150,60 +183,47 @@ static struct job job_that_is_tried_twice(struct scene *scene, char name)
     return job;
 }
 
-static void busy_is_tried_a_few_times(void **state)
-{
-    struct request_pool *request_pool = request_pool_new(4, 0);
-    struct pool_client *client = pool_client_new(request_pool, NULL);
-    struct scene scene;
-    struct job job;
+TEST_FIXTURE(scene, struct scene, scene_init, scene_done)
 
-    (void)state;
-    scene_init(&scene);
-    job = job_of(&scene, 'a');
-    job.answers[0] = TW_BUSY;
-    job.answer_count = 1;
-    assert_int_equal(request_pool_call(client, &job.task), TW_BUSY);
+#define SCENE_TEST(name)                                                       \
+    TEST_WITH(name, scene_set_up, scene_tear_down, struct scene *scene)
+
+SCENE_TEST(busy_is_tried_a_few_times)
+{
+    struct job job = JOB_ANSWERED(scene, 'a', TW_BUSY);
+
+    assert_int_equal(request_pool_call(scene->client, &job.task), TW_BUSY);
     assert_int_equal(job.task.retry.tries, RETRY_TRIES);
-    assert_int_equal(request_pool_requests(client), RETRY_TRIES);
+    assert_int_equal(request_pool_requests(scene->client), RETRY_TRIES);
     assert_string_equal(job.task.last.err.text, "as the test wants");
-    pool_client_free(client);
-    request_pool_free(request_pool);
-    scene_done(&scene);
 }
 
 /* A reload: one request at a time, then three, then one again. */
-static void the_number_in_flight_may_change(void **state)
+SCENE_TEST(the_number_in_flight_may_change)
 {
-    struct request_pool *request_pool = request_pool_new(1, 0);
-    struct pool_client *client = pool_client_new(request_pool, NULL);
     struct job jobs[8];
-    struct scene scene;
 
-    (void)state;
-    scene_init(&scene);
+    scene_places(scene, 1);
     for (int i = 0; i < 8; i++) {
-        jobs[i] = job_of(&scene, 'a');
+        jobs[i] = job_of(scene, 'a');
         jobs[i].holds_on = i < 4;
     }
     for (int i = 0; i < 4; i++)
-        request_pool_submit(client, &jobs[i].task);
-    wait_for_running(&scene, 1);
-    request_pool_set_count(request_pool, 3);
-    wait_for_running(&scene, 3);
-    assert_int_equal(scene.most_running, 3);
-    request_pool_set_count(request_pool, 1);
-    open_gate(&scene);
+        request_pool_submit(scene->client, &jobs[i].task);
+    wait_for_running(scene, 1);
+    request_pool_set_count(scene->pool, 3);
+    wait_for_running(scene, 3);
+    assert_int_equal(scene->most_running, 3);
+    request_pool_set_count(scene->pool, 1);
+    open_gate(scene);
     for (int i = 0; i < 4; i++)
-        request_pool_wait(client, &jobs[i].task);
-    scene.most_running = 0;
+        request_pool_wait(scene->client, &jobs[i].task);
+    scene->most_running = 0;
     for (int i = 4; i < 8; i++)
-        request_pool_submit(client, &jobs[i].task);
+        request_pool_submit(scene->client, &jobs[i].task);
     for (int i = 4; i < 8; i++)
-        request_pool_wait(client, &jobs[i].task);
-    assert_int_equal(scene.most_running, 1);
-    pool_client_free(client);
-    request_pool_free(request_pool);
-    scene_done(&scene);
+        request_pool_wait(scene->client, &jobs[i].task);
+    assert_int_equal(scene->most_running, 1);
 }
 
 /* How often a call is tried that reaches nobody, within 2 s, 0.8 s apart. */
@@ -230,157 +250,102 @@ static unsigned tries_of_unsent(struct scene *scene, bool reached)
 /* Nobody who mistyped an address waits for seven tries; a store that was
  * reached once is waited for. These 2 s are 20 ms: a machine that is busy has
  * no time for the third try, but not always. */
-static void what_was_never_reached_is_soon_given_up(void **state)
+SCENE_TEST(what_was_never_reached_is_soon_given_up)
 {
-    struct scene scene;
     unsigned tries = 0;
 
-    (void)state;
-    scene_init(&scene);
-    assert_int_equal(tries_of_unsent(&scene, true), RETRY_TRIES);
+    assert_int_equal(tries_of_unsent(scene, true), RETRY_TRIES);
     for (int i = 0; i < 50 && tries < 3; i++)
-        tries = tries_of_unsent(&scene, false);
+        tries = tries_of_unsent(scene, false);
     assert_int_equal(tries, 3);
-    scene_done(&scene);
 }
 
 /* A task waits an hour for its next try; another would be tried again after
  * the stop. What is submitted then is tried once, for last words. */
-static void a_stop_of_the_process_ends_what_waits_for_a_try(void **state)
+SCENE_TEST(a_stop_of_the_process_ends_what_waits_for_a_try)
 {
-    struct request_pool *request_pool = request_pool_new(2, 0);
-    struct pool_client *client = pool_client_new(request_pool, NULL);
     struct job waiting, late;
-    struct scene scene;
 
-    (void)state;
-    scene_init(&scene);
-    waiting = job_of(&scene, 'a');
-    waiting.answers[0] = TW_BUSY;
-    waiting.answer_count = 1;
+    waiting = JOB_ANSWERED(scene, 'a', TW_BUSY);
     waiting.hint_ms = HOUR_MS;
-    request_pool_submit(client, &waiting.task);
-    wait_for_exchanges(&scene, 1);
+    request_pool_submit(scene->client, &waiting.task);
+    wait_for_exchanges(scene, 1);
     stop_ask();
-    request_pool_wait(client, &waiting.task);
+    request_pool_wait(scene->client, &waiting.task);
     assert_int_equal(waiting.task.outcome, TW_STOPPED);
     assert_int_equal(waiting.task.retry.tries, 1);
-    late = job_of(&scene, 'b');
-    late.answers[0] = TW_BUSY;
-    late.answer_count = 1;
-    assert_int_equal(request_pool_call(client, &late.task), TW_STOPPED);
+    late = JOB_ANSWERED(scene, 'b', TW_BUSY);
+    assert_int_equal(request_pool_call(scene->client, &late.task), TW_STOPPED);
     assert_int_equal(late.task.retry.tries, 1);
-    late = job_of(&scene, 'c');
-    assert_int_equal(request_pool_call(client, &late.task), TW_OK);
+    late = job_of(scene, 'c');
+    assert_int_equal(request_pool_call(scene->client, &late.task), TW_OK);
     stop_forget();
-    pool_client_free(client);
-    request_pool_free(request_pool);
-    scene_done(&scene);
 }
 
 /* A run is to be cancelled: what waits an hour for its next try is tried once
  * more, soon, and so is what comes then; what another run asks waits on. */
-static void who_hurries_waits_for_no_try(void **state)
+SCENE_TEST(who_hurries_waits_for_no_try)
 {
-    struct request_pool *request_pool = request_pool_new(4, 0);
-    struct pool_client *client = pool_client_new(request_pool, NULL);
-    struct pool_client *other = pool_client_new(request_pool, NULL);
+    struct pool_client *other = pool_client_new(scene->pool, NULL);
     struct job jobs[3];
-    struct scene scene;
 
-    (void)state;
-    scene_init(&scene);
     for (size_t i = 0; i < 3; i++) {
-        jobs[i] = job_of(&scene, (char)('a' + i));
-        jobs[i].answers[0] = TW_BUSY;
-        jobs[i].answer_count = 1;
+        jobs[i] = JOB_ANSWERED(scene, (char)('a' + i), TW_BUSY);
         jobs[i].http_status = 503;
         jobs[i].hint_ms = HOUR_MS;
     }
-    request_pool_submit(client, &jobs[0].task);
+    request_pool_submit(scene->client, &jobs[0].task);
     request_pool_submit(other, &jobs[1].task);
-    wait_for_exchanges(&scene, 2);
-    request_pool_hurry(client, 20);
-    request_pool_wait(client, &jobs[0].task);
+    wait_for_exchanges(scene, 2);
+    request_pool_hurry(scene->client, 20);
+    request_pool_wait(scene->client, &jobs[0].task);
     assert_int_equal(jobs[0].task.outcome, TW_STOPPED);
     assert_int_equal(jobs[0].task.retry.tries, 2);
-    assert_int_equal(request_pool_call(client, &jobs[2].task), TW_STOPPED);
+    assert_int_equal(
+        request_pool_call(scene->client, &jobs[2].task), TW_STOPPED);
     assert_false(request_pool_done(other, &jobs[1].task));
-    request_pool_hurry(client, PLATFORM_NEVER);
-    jobs[2] = job_of(&scene, 'd');
-    jobs[2].answers[0] = TW_BUSY;
-    jobs[2].answers[1] = TW_OK;
-    jobs[2].answer_count = 2;
+    request_pool_hurry(scene->client, PLATFORM_NEVER);
+    jobs[2] = JOB_ANSWERED(scene, 'd', TW_BUSY, TW_OK);
     jobs[2].hint_ms = 1;
-    assert_int_equal(request_pool_call(client, &jobs[2].task), TW_OK);
+    assert_int_equal(request_pool_call(scene->client, &jobs[2].task), TW_OK);
     pool_client_free(other);
-    pool_client_free(client);
-    request_pool_free(request_pool);
-    scene_done(&scene);
 }
 
 /* However often: a throttled run goes on, slower. */
-static void throttling_counts_as_no_failed_try(void **state)
+SCENE_TEST(throttling_counts_as_no_failed_try)
 {
-    struct request_pool *request_pool = request_pool_new(4, 0);
-    struct pool_client *client = pool_client_new(request_pool, NULL);
-    struct scene scene;
-    struct job job;
+    struct job job = job_of(scene, 'a');
 
-    (void)state;
-    scene_init(&scene);
-    job = job_of(&scene, 'a');
     for (size_t i = 0; i < 7; i++)
         job.answers[i] = TW_BUSY;
     job.answers[7] = TW_OK;
     job.answer_count = 8;
     job.http_status = 503;
-    assert_int_equal(request_pool_call(client, &job.task), TW_OK);
+    assert_int_equal(request_pool_call(scene->client, &job.task), TW_OK);
     assert_int_equal(job.task.retry.tries, 8);
-    assert_int_equal(request_pool_throttled(client), 7);
-    pool_client_free(client);
-    request_pool_free(request_pool);
-    scene_done(&scene);
+    assert_int_equal(request_pool_throttled(scene->client), 7);
 }
 
-static void behind_an_open_circuit_breaker_nothing_is_tried_again(void **state)
+SCENE_TEST(behind_an_open_circuit_breaker_nothing_is_tried_again)
 {
-    struct request_pool *request_pool = request_pool_new(4, 0);
-    struct pool_client *client = pool_client_new(request_pool, NULL);
-    struct scene scene;
-    struct job job;
+    struct job job = JOB_ANSWERED(scene, 'a', TW_BUSY);
 
-    (void)state;
-    scene_init(&scene);
-    job = job_of(&scene, 'a');
-    job.answers[0] = TW_BUSY;
-    job.answer_count = 1;
     job.breaker_open = true;
-    assert_int_equal(request_pool_call(client, &job.task), TW_BUSY);
+    assert_int_equal(request_pool_call(scene->client, &job.task), TW_BUSY);
     assert_int_equal(job.task.retry.tries, 1);
-    pool_client_free(client);
-    request_pool_free(request_pool);
-    scene_done(&scene);
 }
 
 /* Nothing was sent: that no response came says nothing of a slow store. */
-static void what_the_circuit_breaker_refuses_makes_no_store_silent(void **state)
+SCENE_TEST(what_the_circuit_breaker_refuses_makes_no_store_silent)
 {
-    struct request_pool *request_pool = request_pool_new(4, 0);
-    struct pool_client *client = pool_client_new(request_pool, NULL);
     int64_t now_ms;
     struct store store = {
         .name = "away", .capabilities = {.late_writes = true}};
     struct store ledger = {.name = "ledger"};
-    struct scene scene;
     struct job job;
 
-    (void)state;
-    scene_init(&scene);
-    request_pool_watch_silence(client, &ledger);
-    job = job_of(&scene, 'a');
-    job.answers[0] = TW_BUSY;
-    job.answer_count = 1;
+    request_pool_watch_silence(scene->client, &ledger);
+    job = JOB_ANSWERED(scene, 'a', TW_BUSY);
     job.breaker_open = true;
     job.unsent = true;
     job.task.store = &store;
@@ -389,11 +354,8 @@ static void what_the_circuit_breaker_refuses_makes_no_store_silent(void **state)
         .quiet_ms = now_ms - 5000,
         .responded_ms = now_ms - 20000,
         .slowest_ms = 5000};
-    assert_int_equal(request_pool_call(client, &job.task), TW_BUSY);
+    assert_int_equal(request_pool_call(scene->client, &job.task), TW_BUSY);
     assert_true(store.silence.slowest_ms == 5000);
-    pool_client_free(client);
-    request_pool_free(request_pool);
-    scene_done(&scene);
 }
 
 /* How many entities the next page may ask for, once a request was answered so
@@ -426,9 +388,8 @@ static unsigned page_after(int http_status)
     return job.task.most;
 }
 
-static void refusals_limit_the_rate_of_an_account(void **state)
+TEST(refusals_limit_the_rate_of_an_account)
 {
-    (void)state;
     assert_in_range(page_after(409), 1, 1000);
     assert_true(page_after(503) > 1000);
     assert_true(page_after(429) > 1000);
@@ -436,57 +397,41 @@ static void refusals_limit_the_rate_of_an_account(void **state)
 }
 
 /* What is tried again in an hour does not keep its owner waiting. */
-static void an_open_circuit_breaker_ends_the_waits_of_others(void **state)
+SCENE_TEST(an_open_circuit_breaker_ends_the_waits_of_others)
 {
-    struct request_pool *request_pool = request_pool_new(4, 0);
-    struct pool_client *client = pool_client_new(request_pool, NULL);
     struct store store = {.name = "away"};
-    struct scene scene;
     struct job waits, meets;
 
-    (void)state;
-    scene_init(&scene);
-    waits = job_of(&scene, 'w');
-    waits.answers[0] = TW_BUSY;
-    waits.answers[1] = TW_REFUSED;
-    waits.answer_count = 2;
+    waits = JOB_ANSWERED(scene, 'w', TW_BUSY, TW_REFUSED);
     waits.hint_ms = HOUR_MS;
     waits.task.store = &store;
-    request_pool_submit(client, &waits.task);
-    wait_for_exchanges(&scene, 1);
-    meets = job_of(&scene, 'm');
-    meets.answers[0] = TW_BUSY;
-    meets.answer_count = 1;
+    request_pool_submit(scene->client, &waits.task);
+    wait_for_exchanges(scene, 1);
+    meets = JOB_ANSWERED(scene, 'm', TW_BUSY);
     meets.breaker_open = true;
     meets.task.store = &store;
-    while (!request_pool_done(client, &waits.task))
-        assert_int_equal(request_pool_call(client, &meets.task), TW_BUSY);
+    while (!request_pool_done(scene->client, &waits.task))
+        assert_int_equal(
+            request_pool_call(scene->client, &meets.task), TW_BUSY);
     assert_int_equal(waits.task.outcome, TW_REFUSED);
     assert_int_equal(waits.task.retry.tries, 2);
-    pool_client_free(client);
-    request_pool_free(request_pool);
-    scene_done(&scene);
 }
 
 /* ... and those alone whose requests would be refused too. */
-static void a_silent_store_ends_the_waits_of_runs(void **state)
+SCENE_TEST(a_silent_store_ends_the_waits_of_runs)
 {
-    struct request_pool *request_pool = request_pool_new(1, 0);
-    struct pool_client *person = pool_client_new(request_pool, NULL);
-    struct pool_client *run = pool_client_new(request_pool, NULL);
+    struct pool_client *person, *run;
     struct store store = {
         .name = "away", .capabilities = {.late_writes = true}};
     struct store ledger = {.name = "ledger"};
-    struct scene scene;
     struct job jobs[2], meets, last;
 
-    (void)state;
-    scene_init(&scene);
+    scene_places(scene, 1);
+    person = pool_client_new(scene->pool, NULL);
+    run = pool_client_new(scene->pool, NULL);
     request_pool_watch_silence(run, &ledger);
     for (int i = 0; i < 2; i++) {
-        jobs[i] = job_of(&scene, 'w');
-        jobs[i].answers[0] = TW_BUSY;
-        jobs[i].answer_count = 1;
+        jobs[i] = JOB_ANSWERED(scene, 'w', TW_BUSY);
         jobs[i].http_status = 503;
         jobs[i].hint_ms = HOUR_MS;
         jobs[i].task.store = &store;
@@ -495,135 +440,82 @@ static void a_silent_store_ends_the_waits_of_runs(void **state)
     while (
         request_pool_throttled(person) == 0 || request_pool_throttled(run) == 0)
         usleep(1000);
-    meets = job_of(&scene, 'm');
+    meets = job_of(scene, 'm');
     meets.task.store = &store;
     store.silence.refused_until_ms = PLATFORM_NEVER;
     assert_int_equal(request_pool_call(run, &meets.task), TW_BUSY);
-    assert_true(request_pool_is_silent(request_pool, &store));
+    assert_true(request_pool_is_silent(scene->pool, &store));
     request_pool_wait(run, &jobs[1].task);
     assert_true(jobs[1].task.last.breaker_open);
     assert_int_equal(jobs[1].task.last.sent_ms, 0);
     /* Whatever else may be tried now is tried before this one. */
-    last = job_of(&scene, 'l');
+    last = job_of(scene, 'l');
     assert_int_equal(request_pool_call(person, &last.task), TW_OK);
-    assert_int_equal(scene.attempts, 3);
+    assert_int_equal(scene->attempts, 3);
     assert_false(request_pool_done(person, &jobs[0].task));
     request_pool_cancel(person, &jobs[0].task);
     pool_client_free(person);
     pool_client_free(run);
-    request_pool_free(request_pool);
-    scene_done(&scene);
 }
 
-static void busy_may_pass(void **state)
+SCENE_TEST(busy_may_pass)
 {
-    struct request_pool *request_pool = request_pool_new(4, 0);
-    struct pool_client *client = pool_client_new(request_pool, NULL);
-    struct scene scene;
-    struct job job;
+    struct job job = JOB_ANSWERED(scene, 'a', TW_BUSY, TW_BUSY, TW_OK);
 
-    (void)state;
-    scene_init(&scene);
-    job = job_of(&scene, 'a');
-    job.answers[0] = job.answers[1] = TW_BUSY;
-    job.answers[2] = TW_OK;
-    job.answer_count = 3;
-    assert_int_equal(request_pool_call(client, &job.task), TW_OK);
+    assert_int_equal(request_pool_call(scene->client, &job.task), TW_OK);
     assert_int_equal(job.task.retry.tries, 3);
-    pool_client_free(client);
-    request_pool_free(request_pool);
-    scene_done(&scene);
 }
 
-static void unknown_is_tried_again_for_reads_alone(void **state)
+SCENE_TEST(unknown_is_tried_again_for_reads_alone)
 {
-    struct request_pool *request_pool = request_pool_new(4, 0);
-    struct pool_client *client = pool_client_new(request_pool, NULL);
-    struct scene scene;
-    struct job job;
+    struct job job = JOB_ANSWERED(scene, 'a', TW_UNKNOWN, TW_OK);
 
-    (void)state;
-    scene_init(&scene);
-    job = job_of(&scene, 'a');
-    job.answers[0] = TW_UNKNOWN;
-    job.answers[1] = TW_OK;
-    job.answer_count = 2;
-    assert_int_equal(request_pool_call(client, &job.task), TW_UNKNOWN);
+    assert_int_equal(request_pool_call(scene->client, &job.task), TW_UNKNOWN);
     assert_int_equal(job.task.retry.tries, 1);
     job.task.repeatable = true;
-    assert_int_equal(request_pool_call(client, &job.task), TW_OK);
+    assert_int_equal(request_pool_call(scene->client, &job.task), TW_OK);
     assert_int_equal(job.task.retry.tries, 2);
-    pool_client_free(client);
-    request_pool_free(request_pool);
-    scene_done(&scene);
 }
 
-static void refusals_are_final(void **state)
+SCENE_TEST(refusals_are_final)
 {
     static const enum tw_err final[] = {TW_NOT_FOUND, TW_CONFLICT, TW_REFUSED,
         TW_INVALID, TW_TOO_LARGE, TW_STOPPED, TW_FULL};
-    struct request_pool *request_pool = request_pool_new(4, 0);
-    struct pool_client *client = pool_client_new(request_pool, NULL);
-    struct scene scene;
 
-    (void)state;
-    scene_init(&scene);
     for (size_t i = 0; i < sizeof final / sizeof *final; i++) {
-        struct job job = job_of(&scene, 'a');
+        struct job job = job_of(scene, 'a');
 
         job.task.repeatable = true;
         job.answers[0] = final[i];
         job.answer_count = 1;
-        assert_int_equal(request_pool_call(client, &job.task), final[i]);
+        assert_int_equal(request_pool_call(scene->client, &job.task), final[i]);
         assert_int_equal(job.task.retry.tries, 1);
     }
-    pool_client_free(client);
-    request_pool_free(request_pool);
-    scene_done(&scene);
 }
 
-static void waits_as_long_as_the_server_asks(void **state)
+SCENE_TEST(waits_as_long_as_the_server_asks)
 {
-    struct request_pool *request_pool = request_pool_new(4, 0);
-    struct pool_client *client = pool_client_new(request_pool, NULL);
-    struct scene scene;
-    struct job job;
+    struct job job = JOB_ANSWERED(scene, 'a', TW_BUSY, TW_OK);
 
-    (void)state;
-    scene_init(&scene);
-    job = job_of(&scene, 'a');
-    job.answers[0] = TW_BUSY;
-    job.answers[1] = TW_OK;
-    job.answer_count = 2;
     job.hint_ms = 9000;
-    assert_int_equal(request_pool_call(client, &job.task), TW_OK);
+    assert_int_equal(request_pool_call(scene->client, &job.task), TW_OK);
     assert_true(job.started_ms[1] - job.started_ms[0] >= 9000);
-    pool_client_free(client);
-    request_pool_free(request_pool);
-    scene_done(&scene);
 }
 
-static void a_waiting_retry_frees_its_thread(void **state)
+SCENE_TEST(a_waiting_retry_frees_its_thread)
 {
-    struct request_pool *request_pool = request_pool_new(1, 0);
-    struct pool_client *client = pool_client_new(request_pool, NULL);
-    struct scene scene;
     struct job busy, other;
 
-    (void)state;
-    scene_init(&scene);
-    busy = job_that_is_tried_twice(&scene, 'a');
+    scene_places(scene, 1);
+    busy = job_that_is_tried_twice(scene, 'a');
     busy.holds_on = true;
-    other = job_of(&scene, 'b');
-    request_pool_submit(client, &busy.task);
-    request_pool_submit(client, &other.task);
-    open_gate(&scene);
-    request_pool_wait(client, &busy.task);
-    assert_true(request_pool_done(client, &other.task));
-    assert_string_equal(scene.order, "aba");
-    pool_client_free(client);
-    request_pool_free(request_pool);
-    scene_done(&scene);
+    other = job_of(scene, 'b');
+    request_pool_submit(scene->client, &busy.task);
+    request_pool_submit(scene->client, &other.task);
+    open_gate(scene);
+    request_pool_wait(scene->client, &busy.task);
+    assert_true(request_pool_done(scene->client, &other.task));
+    assert_string_equal(scene->order, "aba");
 }
 
 /* Takes longer than the wait for the other one's next try. */
@@ -643,23 +535,21 @@ static enum tw_err send_slowly(
 
 /* What its caller does takes the only place, so there is a thread with nothing
  * to do when the other's next try is due: it must rest. */
-static void a_try_that_is_due_waits_for_a_place(void **state)
+SCENE_TEST(a_try_that_is_due_waits_for_a_place)
 {
-    struct request_pool *request_pool = request_pool_new(1, 0);
-    struct pool_client *first = pool_client_new(request_pool, NULL);
-    struct pool_client *second = pool_client_new(request_pool, NULL);
-    struct scene scene;
+    struct pool_client *first, *second;
     struct job busy, quick, slow;
     unsigned late;
 
-    (void)state;
-    scene_init(&scene);
-    busy = job_that_is_tried_twice(&scene, 'a');
-    slow = job_of(&scene, 'b');
+    scene_places(scene, 1);
+    first = pool_client_new(scene->pool, NULL);
+    second = pool_client_new(scene->pool, NULL);
+    busy = job_that_is_tried_twice(scene, 'a');
+    slow = job_of(scene, 'b');
     slow.task.send = send_slowly;
-    quick = job_of(&scene, 'c');
+    quick = job_of(scene, 'c');
     request_pool_submit(first, &busy.task);
-    wait_for_exchanges(&scene, 1);
+    wait_for_exchanges(scene, 1);
     assert_int_equal(
         request_pool_call(second, &quick.task), TW_OK); /* first's turn */
     late = fast_platform_late_waits();
@@ -669,59 +559,45 @@ static void a_try_that_is_due_waits_for_a_place(void **state)
     assert_int_equal(busy.task.outcome, TW_OK);
     pool_client_free(first);
     pool_client_free(second);
-    request_pool_free(request_pool);
-    scene_done(&scene);
 }
 
-static void clients_take_turns(void **state)
+SCENE_TEST(clients_take_turns)
 {
-    struct request_pool *request_pool = request_pool_new(1, 0);
-    struct pool_client *large = pool_client_new(request_pool, NULL);
-    struct pool_client *small = pool_client_new(request_pool, NULL);
-    struct scene scene;
+    struct pool_client *large, *small;
     struct job many[6], few[2];
 
-    (void)state;
-    scene_init(&scene);
+    scene_places(scene, 1);
+    large = pool_client_new(scene->pool, NULL);
+    small = pool_client_new(scene->pool, NULL);
     for (size_t i = 0; i < 6; i++) {
-        many[i] = job_of(&scene, 'L');
+        many[i] = job_of(scene, 'L');
         many[i].holds_on = true;
         request_pool_submit(large, &many[i].task);
     }
-    wait_for_running(&scene, 1);
+    wait_for_running(scene, 1);
     for (size_t i = 0; i < 2; i++) {
-        few[i] = job_of(&scene, 's');
+        few[i] = job_of(scene, 's');
         request_pool_submit(small, &few[i].task);
     }
-    open_gate(&scene);
+    open_gate(scene);
     for (size_t i = 0; i < 6; i++)
         request_pool_wait(large, &many[i].task);
     for (size_t i = 0; i < 2; i++)
         request_pool_wait(small, &few[i].task);
-    assert_string_equal(scene.order, "LsLsLLLL");
+    assert_string_equal(scene->order, "LsLsLLLL");
     pool_client_free(large);
     pool_client_free(small);
-    request_pool_free(request_pool);
-    scene_done(&scene);
 }
 
-static void one_after_another_needs_one_thread(void **state)
+SCENE_TEST(one_after_another_needs_one_thread)
 {
-    struct request_pool *request_pool = request_pool_new(32, 0);
-    struct pool_client *client = pool_client_new(request_pool, NULL);
-    struct scene scene;
-
-    (void)state;
-    scene_init(&scene);
+    scene_places(scene, 32);
     for (size_t i = 0; i < 20; i++) {
-        struct job job = job_of(&scene, 'a');
+        struct job job = job_of(scene, 'a');
 
-        assert_int_equal(request_pool_call(client, &job.task), TW_OK);
-        assert_true(pthread_equal(scene.threads[0], scene.threads[i]));
+        assert_int_equal(request_pool_call(scene->client, &job.task), TW_OK);
+        assert_true(pthread_equal(scene->threads[0], scene->threads[i]));
     }
-    pool_client_free(client);
-    request_pool_free(request_pool);
-    scene_done(&scene);
 }
 
 /* Submits count gated tasks of that many bytes; returns how many ran at
@@ -752,46 +628,42 @@ static unsigned most_at_once(struct request_pool *request_pool,
     return most;
 }
 
-static void bytes_under_way_are_bounded(void **state)
+TEST(bytes_under_way_are_bounded)
 {
     struct request_pool *request_pool = request_pool_new(12, 0);
 
-    (void)state;
     assert_int_equal(most_at_once(request_pool, NULL, 0, 12), 12);
     assert_int_equal(most_at_once(request_pool, NULL, 5 * MIB, 3), 3);
     assert_int_equal(most_at_once(request_pool, NULL, 16 * MIB, 1), 1);
     request_pool_free(request_pool);
 }
 
-static void what_is_larger_than_the_budget_runs_alone(void **state)
+TEST(what_is_larger_than_the_budget_runs_alone)
 {
     struct request_pool *request_pool = request_pool_new(12, 0);
 
-    (void)state;
     assert_int_equal(most_at_once(request_pool, NULL, 40 * MIB, 1), 1);
     request_pool_free(request_pool);
 }
 
-static void an_account_is_not_met_with_everything_at_once(void **state)
+TEST(an_account_is_not_met_with_everything_at_once)
 {
     struct request_pool *request_pool = request_pool_new(12, 0);
     struct store service = {.capabilities.late_writes = true}, embedded = {0};
 
-    (void)state;
     assert_int_equal(most_at_once(request_pool, &service, 0, 4), 4);
     assert_int_equal(most_at_once(request_pool, &embedded, 0, 12), 12);
     request_pool_free(request_pool);
 }
 
 /* After a reload it is another store, and may lie where the former one lay. */
-static void what_is_known_of_an_account_outlives_its_store(void **state)
+TEST(what_is_known_of_an_account_outlives_its_store)
 {
     struct request_pool *request_pool = request_pool_new(12, 0);
     struct store store = {.capabilities = {.late_writes = true,
                               .identity = "https://one.example"}};
     struct store again = store;
 
-    (void)state;
     (void)most_at_once(request_pool, &store, 0, 4);
     assert_in_range(most_at_once(request_pool, &again, 0, 6), 6, 12);
     store.capabilities.identity = "https://two.example";
@@ -799,135 +671,83 @@ static void what_is_known_of_an_account_outlives_its_store(void **state)
     request_pool_free(request_pool);
 }
 
-static void stopping_ends_what_waits(void **state)
+SCENE_TEST(stopping_ends_what_waits)
 {
-    struct request_pool *request_pool = request_pool_new(2, 0);
-    struct pool_client *client = pool_client_new(request_pool, NULL);
-    struct scene scene;
     struct job waits, later;
 
-    (void)state;
-    scene_init(&scene);
-    waits = job_of(&scene, 'a');
-    waits.answers[0] = TW_BUSY;
-    waits.answer_count = 1;
+    waits = JOB_ANSWERED(scene, 'a', TW_BUSY);
     waits.hint_ms = HOUR_MS;
-    request_pool_submit(client, &waits.task);
-    wait_for_exchanges(&scene, 1);
-    request_pool_stop(client);
-    request_pool_wait(client, &waits.task);
+    request_pool_submit(scene->client, &waits.task);
+    wait_for_exchanges(scene, 1);
+    request_pool_stop(scene->client);
+    request_pool_wait(scene->client, &waits.task);
     assert_int_equal(waits.task.outcome, TW_STOPPED);
     assert_int_equal(waits.task.retry.tries, 1);
-    later = job_of(&scene, 'b');
-    assert_int_equal(request_pool_call(client, &later.task), TW_STOPPED);
-    assert_int_equal(scene.attempts, 1);
-    pool_client_free(client);
-    request_pool_free(request_pool);
-    scene_done(&scene);
+    later = job_of(scene, 'b');
+    assert_int_equal(request_pool_call(scene->client, &later.task), TW_STOPPED);
+    assert_int_equal(scene->attempts, 1);
 }
 
-static void cancelling_takes_one_task_back(void **state)
+SCENE_TEST(cancelling_takes_one_task_back)
 {
-    struct request_pool *request_pool = request_pool_new(2, 0);
-    struct pool_client *client = pool_client_new(request_pool, NULL);
-    struct scene scene;
     struct job waits, later;
 
-    (void)state;
-    scene_init(&scene);
-    waits = job_of(&scene, 'a');
-    waits.answers[0] = TW_BUSY;
-    waits.answer_count = 1;
+    waits = JOB_ANSWERED(scene, 'a', TW_BUSY);
     waits.hint_ms = HOUR_MS;
-    request_pool_submit(client, &waits.task);
-    wait_for_exchanges(&scene, 1);
-    request_pool_cancel(client, &waits.task);
-    assert_true(request_pool_done(client, &waits.task));
+    request_pool_submit(scene->client, &waits.task);
+    wait_for_exchanges(scene, 1);
+    request_pool_cancel(scene->client, &waits.task);
+    assert_true(request_pool_done(scene->client, &waits.task));
     assert_int_equal(waits.task.outcome, TW_STOPPED);
-    later = job_of(&scene, 'b');
-    assert_int_equal(request_pool_call(client, &later.task), TW_OK);
-    pool_client_free(client);
-    request_pool_free(request_pool);
-    scene_done(&scene);
+    later = job_of(scene, 'b');
+    assert_int_equal(request_pool_call(scene->client, &later.task), TW_OK);
 }
 
-static void nothing_starts_after_the_deadline(void **state)
+SCENE_TEST(nothing_starts_after_the_deadline)
 {
-    struct request_pool *request_pool = request_pool_new(2, 0);
-    struct pool_client *client;
-    struct deadline deadline;
-    struct scene scene;
     struct job job;
 
-    (void)state;
-    deadline_init(&deadline, PLATFORM_NEVER, 1000);
-    client = pool_client_new(request_pool, &deadline);
-    scene_init(&scene);
-    job = job_of(&scene, 'a');
-    assert_int_equal(request_pool_call(client, &job.task), TW_OK);
-    deadline_close(&deadline);
-    assert_int_equal(request_pool_call(client, &job.task), TW_STOPPED);
-    assert_int_equal(scene.attempts, 1);
-    assert_int_equal(request_pool_requests(client), 1);
-    pool_client_free(client);
-    request_pool_free(request_pool);
-    scene_done(&scene);
+    deadline_init(&scene->deadline, PLATFORM_NEVER, 1000);
+    scene_deadline(scene);
+    job = job_of(scene, 'a');
+    assert_int_equal(request_pool_call(scene->client, &job.task), TW_OK);
+    deadline_close(&scene->deadline);
+    assert_int_equal(request_pool_call(scene->client, &job.task), TW_STOPPED);
+    assert_int_equal(scene->attempts, 1);
+    assert_int_equal(request_pool_requests(scene->client), 1);
 }
 
-static void a_retry_behind_the_deadline_ends_with_it(void **state)
+SCENE_TEST(a_retry_behind_the_deadline_ends_with_it)
 {
-    struct request_pool *request_pool = request_pool_new(2, 0);
-    struct pool_client *client;
-    struct deadline deadline;
-    struct scene scene;
     struct job job;
 
-    (void)state;
-    deadline_init(&deadline, platform_boot_ms() + 3000, 1000);
-    client = pool_client_new(request_pool, &deadline);
-    scene_init(&scene);
-    job = job_of(&scene, 'a');
-    job.answers[0] = TW_BUSY;
-    job.answer_count = 1;
+    deadline_init(&scene->deadline, platform_boot_ms() + 3000, 1000);
+    scene_deadline(scene);
+    job = JOB_ANSWERED(scene, 'a', TW_BUSY);
     job.hint_ms = HOUR_MS;
-    assert_int_equal(request_pool_call(client, &job.task), TW_STOPPED);
-    assert_int_equal(scene.attempts, 1);
-    assert_true(platform_boot_ms() >= atomic_load(&deadline.at_ms));
-    pool_client_free(client);
-    request_pool_free(request_pool);
-    scene_done(&scene);
+    assert_int_equal(request_pool_call(scene->client, &job.task), TW_STOPPED);
+    assert_int_equal(scene->attempts, 1);
+    assert_true(platform_boot_ms() >= atomic_load(&scene->deadline.at_ms));
 }
 
 /* The service asks for more time than the lease has, and the lease is renewed:
  * a run was let go there, and taken up again. */
-static void a_retry_waits_behind_a_deadline_that_is_moved(void **state)
+SCENE_TEST(a_retry_waits_behind_a_deadline_that_is_moved)
 {
-    struct request_pool *request_pool = request_pool_new(2, 0);
-    struct pool_client *client;
-    struct deadline deadline;
-    struct scene scene;
     struct job job;
     int64_t begun_ms = platform_boot_ms();
 
-    (void)state;
-    deadline_init(&deadline, begun_ms + 40000, 1000);
-    client = pool_client_new(request_pool, &deadline);
-    scene_init(&scene);
-    job = job_of(&scene, 'a');
-    job.answers[0] = TW_BUSY;
-    job.answers[1] = TW_OK;
-    job.answer_count = 2;
+    deadline_init(&scene->deadline, begun_ms + 40000, 1000);
+    scene_deadline(scene);
+    job = JOB_ANSWERED(scene, 'a', TW_BUSY, TW_OK);
     job.hint_ms = 60000;
-    request_pool_submit(client, &job.task);
-    wait_for_exchanges(&scene, 1);
-    deadline_move(&deadline, PLATFORM_NEVER);
-    request_pool_wait(client, &job.task);
+    request_pool_submit(scene->client, &job.task);
+    wait_for_exchanges(scene, 1);
+    deadline_move(&scene->deadline, PLATFORM_NEVER);
+    request_pool_wait(scene->client, &job.task);
     assert_int_equal(job.task.outcome, TW_OK);
-    assert_int_equal(scene.attempts, 2);
+    assert_int_equal(scene->attempts, 2);
     assert_true(platform_boot_ms() - begun_ms >= 60000);
-    pool_client_free(client);
-    request_pool_free(request_pool);
-    scene_done(&scene);
 }
 
 static void renew_late(void *arg)
@@ -978,82 +798,56 @@ static enum tw_err call_before_a_renewal(void)
 /* A slow renewal leaves less time than a request may take: that is no reason
  * to end the run while its lease stands. Where this machine stood still for
  * longer than that, 0.35 s of it, it is tried again. */
-static void waits_for_a_renewal_while_the_lease_stands(void **state)
+TEST(waits_for_a_renewal_while_the_lease_stands)
 {
     enum tw_err code = TW_STOPPED;
 
-    (void)state;
     for (int i = 0; i < 10 && code == TW_STOPPED; i++)
         code = call_before_a_renewal();
     assert_int_equal(code, TW_OK);
 }
 
-static void nothing_starts_once_the_deadline_is_over(void **state)
+SCENE_TEST(nothing_starts_once_the_deadline_is_over)
 {
-    struct request_pool *request_pool = request_pool_new(2, 0);
-    struct pool_client *client;
-    struct deadline deadline;
-    struct scene scene;
     struct job job;
 
-    (void)state;
-    deadline_init(&deadline, platform_boot_ms() + 200, DEADLINE_REQUEST_MIN_MS);
-    client = pool_client_new(request_pool, &deadline);
-    scene_init(&scene);
-    job = job_of(&scene, 'a');
-    assert_int_equal(request_pool_call(client, &job.task), TW_STOPPED);
-    assert_int_equal(request_pool_requests(client), 0);
-    pool_client_free(client);
-    request_pool_free(request_pool);
-    scene_done(&scene);
+    deadline_init(
+        &scene->deadline, platform_boot_ms() + 200, DEADLINE_REQUEST_MIN_MS);
+    scene_deadline(scene);
+    job = job_of(scene, 'a');
+    assert_int_equal(request_pool_call(scene->client, &job.task), TW_STOPPED);
+    assert_int_equal(request_pool_requests(scene->client), 0);
 }
 
-static void a_task_may_be_put_off(void **state)
+SCENE_TEST(a_task_may_be_put_off)
 {
-    struct request_pool *request_pool = request_pool_new(2, 0);
-    struct pool_client *client = pool_client_new(request_pool, NULL);
-    struct scene scene;
-    struct job job;
     int64_t at_ms;
+    struct job job = job_of(scene, 'a');
 
-    (void)state;
-    scene_init(&scene);
-    job = job_of(&scene, 'a');
     at_ms = job.task.from_ms = platform_boot_ms() + 5000;
-    request_pool_submit(client, &job.task);
-    request_pool_wait(client, &job.task);
+    request_pool_submit(scene->client, &job.task);
+    request_pool_wait(scene->client, &job.task);
     assert_true(job.started_ms[0] >= at_ms);
-    pool_client_free(client);
-    request_pool_free(request_pool);
-    scene_done(&scene);
 }
 
-static void waiting_for_any_misses_none(void **state)
+SCENE_TEST(waiting_for_any_misses_none)
 {
-    struct request_pool *request_pool = request_pool_new(4, 0);
-    struct pool_client *client = pool_client_new(request_pool, NULL);
-    struct scene scene;
     struct job jobs[30];
     uint64_t seen = 0;
 
-    (void)state;
-    scene_init(&scene);
     for (size_t i = 0; i < 30; i++) {
-        jobs[i] = job_of(&scene, 'a');
-        request_pool_submit(client, &jobs[i].task);
+        jobs[i] = job_of(scene, 'a');
+        request_pool_submit(scene->client, &jobs[i].task);
     }
     while (seen < 30) {
-        uint64_t now = request_pool_wait_any(client, seen);
+        uint64_t now = request_pool_wait_any(scene->client, seen);
 
         assert_true(now > seen);
         seen = now;
     }
     for (size_t i = 0; i < 30; i++)
-        assert_true(request_pool_done(client, &jobs[i].task));
-    assert_int_equal(request_pool_wait_any(client, seen), 30);
-    pool_client_free(client);
-    request_pool_free(request_pool);
-    scene_done(&scene);
+        assert_true(request_pool_done(scene->client, &jobs[i].task));
+    assert_int_equal(request_pool_wait_any(scene->client, seen), 30);
 }
 
 static void spend(struct pool_client *client, unsigned count)
@@ -1062,13 +856,12 @@ static void spend(struct pool_client *client, unsigned count)
         continue;
 }
 
-static void the_ceiling_holds_entities_back(void **state)
+TEST(the_ceiling_holds_entities_back)
 {
     struct request_pool *request_pool = request_pool_new(4, 100);
     struct pool_client *client = pool_client_new(request_pool, NULL);
     int64_t from_ms = platform_boot_ms();
 
-    (void)state;
     for (int i = 0; i < 5; i++)
         spend(client, 100);
     assert_true(platform_boot_ms() - from_ms >= 4000);
@@ -1080,7 +873,7 @@ static void the_ceiling_holds_entities_back(void **state)
 }
 
 /* The runs of a job have one ceiling; a reload moves it under them. */
-static void a_jobs_runs_share_its_ceiling(void **state)
+TEST(a_jobs_runs_share_its_ceiling)
 {
     struct request_pool *request_pool = request_pool_new(4, 0);
     struct pool_client *one = pool_client_new(request_pool, NULL);
@@ -1088,7 +881,6 @@ static void a_jobs_runs_share_its_ceiling(void **state)
     struct pool_client *other = pool_client_new(request_pool, NULL);
     int64_t from_ms = platform_boot_ms();
 
-    (void)state;
     pool_client_of(one, "purge", 100);
     pool_client_of(two, "purge", 100);
     pool_client_of(other, "index", 0);
@@ -1114,44 +906,6 @@ static void a_jobs_runs_share_its_ceiling(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(busy_is_tried_a_few_times),
-        cmocka_unit_test(the_number_in_flight_may_change),
-        cmocka_unit_test(what_was_never_reached_is_soon_given_up),
-        cmocka_unit_test(who_hurries_waits_for_no_try),
-        cmocka_unit_test(a_stop_of_the_process_ends_what_waits_for_a_try),
-        cmocka_unit_test(throttling_counts_as_no_failed_try),
-        cmocka_unit_test(behind_an_open_circuit_breaker_nothing_is_tried_again),
-        cmocka_unit_test(
-            what_the_circuit_breaker_refuses_makes_no_store_silent),
-        cmocka_unit_test(refusals_limit_the_rate_of_an_account),
-        cmocka_unit_test(an_open_circuit_breaker_ends_the_waits_of_others),
-        cmocka_unit_test(a_silent_store_ends_the_waits_of_runs),
-        cmocka_unit_test(busy_may_pass),
-        cmocka_unit_test(unknown_is_tried_again_for_reads_alone),
-        cmocka_unit_test(refusals_are_final),
-        cmocka_unit_test(waits_as_long_as_the_server_asks),
-        cmocka_unit_test(a_waiting_retry_frees_its_thread),
-        cmocka_unit_test(a_try_that_is_due_waits_for_a_place),
-        cmocka_unit_test(clients_take_turns),
-        cmocka_unit_test(one_after_another_needs_one_thread),
-        cmocka_unit_test(bytes_under_way_are_bounded),
-        cmocka_unit_test(what_is_larger_than_the_budget_runs_alone),
-        cmocka_unit_test(an_account_is_not_met_with_everything_at_once),
-        cmocka_unit_test(what_is_known_of_an_account_outlives_its_store),
-        cmocka_unit_test(stopping_ends_what_waits),
-        cmocka_unit_test(cancelling_takes_one_task_back),
-        cmocka_unit_test(nothing_starts_after_the_deadline),
-        cmocka_unit_test(a_retry_behind_the_deadline_ends_with_it),
-        cmocka_unit_test(a_retry_waits_behind_a_deadline_that_is_moved),
-        cmocka_unit_test(waits_for_a_renewal_while_the_lease_stands),
-        cmocka_unit_test(nothing_starts_once_the_deadline_is_over),
-        cmocka_unit_test(a_task_may_be_put_off),
-        cmocka_unit_test(waiting_for_any_misses_none),
-        cmocka_unit_test(the_ceiling_holds_entities_back),
-        cmocka_unit_test(a_jobs_runs_share_its_ceiling),
-    };
-
     fast_platform_use();
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return test_run_all(NULL, NULL);
 }

@@ -1,13 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* When a storage call is made again: the waits, and what counts as a try. */
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 
-#include <cmocka.h>
-
+#include "tests/support/test.h"
 #include "worker/store/retry.h"
 
 #define MINUTE_MS (60 * 1000)
@@ -27,38 +22,34 @@ static void check_limits(bool responded, const int64_t limits_ms[RETRY_TRIES])
     assert_int_equal(retry_backoff_ms(1000000, responded, 6400, -1), 6400);
 }
 
-static void waits_are_random_below_a_limit_that_grows(void **state)
+TEST(waits_are_random_below_a_limit_that_grows)
 {
     static const int64_t silent_ms[] = {
         800, 1600, 3200, 6400, 6400, 6400, 6400};
     static const int64_t responded_ms[] = {8, 64, 512, 4096, 6400, 6400, 6400};
 
-    (void)state;
     check_limits(false, silent_ms);
     check_limits(true, responded_ms);
 }
 
-static void what_the_service_asks_for_wins(void **state)
+TEST(what_the_service_asks_for_wins)
 {
-    (void)state;
     assert_int_equal(retry_backoff_ms(1, true, 49, 0), 0);
     assert_int_equal(retry_backoff_ms(5, true, 49, 70), 70);
     assert_int_equal(retry_backoff_ms(1, true, 49, 30000), 30000);
 }
 
-static void no_service_may_ask_for_more_than_a_minute(void **state)
+TEST(no_service_may_ask_for_more_than_a_minute)
 {
-    (void)state;
     assert_int_equal(retry_backoff_ms(1, true, 0, MINUTE_MS), MINUTE_MS);
     assert_int_equal(retry_backoff_ms(1, true, 0, INT64_MAX), MINUTE_MS);
 }
 
-static void a_throttled_try_does_not_count(void **state)
+TEST(a_throttled_try_does_not_count)
 {
     struct retry retry = {0};
     struct exchange busy = {.http_status = 503}, silent = {.http_status = 0};
 
-    (void)state;
     for (int i = 0; i < 100; i++) {
         busy.http_status = i % 2 ? 429 : 503;
         retry_begin(&retry);
@@ -70,16 +61,4 @@ static void a_throttled_try_does_not_count(void **state)
     }
     retry_begin(&retry);
     assert_false(retry_may_follow(&retry, &silent));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(waits_are_random_below_a_limit_that_grows),
-        cmocka_unit_test(what_the_service_asks_for_wins),
-        cmocka_unit_test(no_service_may_ask_for_more_than_a_minute),
-        cmocka_unit_test(a_throttled_try_does_not_count),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,14 +4,9 @@
  * only now and then. Runs on it come before runs on a store that
  * responds, in a model of a worker: four slots, and the real request pool.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "tests/support/test.h"
 #include "tests/support/virtual_platform.h"
 #include "worker/base/platform.h"
 #include "worker/base/text.h"
@@ -27,11 +22,10 @@ static bool refuses(const struct silence *silence, int64_t now_ms)
     return silence_refuses(silence, now_ms, &quiet_ms);
 }
 
-static void a_first_request_leaves_alone(void **state)
+TEST(a_first_request_leaves_alone)
 {
     struct silence silence = {0};
 
-    (void)state;
     assert_int_equal(silence_wait_ms(&silence, 5000), 0);
     silence_begin(&silence, 5000);
     assert_int_equal(silence_wait_ms(&silence, 5000), SILENCE_FIRST_MS);
@@ -46,11 +40,10 @@ static void a_first_request_leaves_alone(void **state)
 }
 
 /* Where a store has not responded for a while it may have gone. */
-static void after_ten_seconds_there_is_a_first_request_again(void **state)
+TEST(after_ten_seconds_there_is_a_first_request_again)
 {
     struct silence silence = {0};
 
-    (void)state;
     silence_begin(&silence, 5000);
     silence_end(&silence, 5000, 5000, SILENCE_RESPONSE);
     silence_begin(&silence, 14999);
@@ -60,12 +53,11 @@ static void after_ten_seconds_there_is_a_first_request_again(void **state)
     assert_true(silence_is_silent(&silence, 14999 + SILENCE_FIRST_MS));
 }
 
-static void a_silent_store_refuses_all_but_one(void **state)
+TEST(a_silent_store_refuses_all_but_one)
 {
     struct silence silence = {0};
     int64_t quiet_ms;
 
-    (void)state;
     silence_begin(&silence, 5000);
     assert_true(silence_refuses(&silence, 19999, &quiet_ms));
     assert_int_equal(quiet_ms, 14999);
@@ -82,11 +74,10 @@ static void a_silent_store_refuses_all_but_one(void **state)
 }
 
 /* The last one in flight decides: those given up before tell nothing. */
-static void a_silence_ends_with_its_last_request(void **state)
+TEST(a_silence_ends_with_its_last_request)
 {
     struct silence silence = {0};
 
-    (void)state;
     silence_begin(&silence, 5000);
     silence_begin(&silence, 5900);
     silence_end(&silence, 6900, 5900, SILENCE_NO_RESPONSE);
@@ -96,11 +87,10 @@ static void a_silence_ends_with_its_last_request(void **state)
 }
 
 /* The circuit breaker counts these. */
-static void a_connection_that_is_refused_is_no_silence(void **state)
+TEST(a_connection_that_is_refused_is_no_silence)
 {
     struct silence silence = {0};
 
-    (void)state;
     for (int64_t now_ms = 5000; now_ms < 60000; now_ms += 100) {
         silence_begin(&silence, now_ms);
         silence_end(&silence, now_ms + 50, now_ms, SILENCE_NO_RESPONSE);
@@ -108,11 +98,10 @@ static void a_connection_that_is_refused_is_no_silence(void **state)
     }
 }
 
-static void what_was_not_sent_tells_nothing(void **state)
+TEST(what_was_not_sent_tells_nothing)
 {
     struct silence silence = {0};
 
-    (void)state;
     silence_begin(&silence, 5000);
     silence_end(&silence, 20000, 5000, SILENCE_UNTOLD);
     assert_false(refuses(&silence, 20000));
@@ -120,11 +109,10 @@ static void what_was_not_sent_tells_nothing(void **state)
     assert_int_equal(silence.slowest_ms, 0);
 }
 
-static void a_slow_store_is_not_silent(void **state)
+TEST(a_slow_store_is_not_silent)
 {
     struct silence silence = {0};
 
-    (void)state;
     silence_begin(&silence, 5000);
     silence_end(&silence, 15000, 5000, SILENCE_RESPONSE);
     silence_begin(&silence, 25000);
@@ -138,11 +126,10 @@ static void a_slow_store_is_not_silent(void **state)
     assert_true(silence_is_silent(&silence, 40000));
 }
 
-static void a_store_that_was_slow_once_is_not_slow_for_ever(void **state)
+TEST(a_store_that_was_slow_once_is_not_slow_for_ever)
 {
     struct silence silence = {0};
 
-    (void)state;
     silence_begin(&silence, 5000);
     silence_end(&silence, 25000, 5000, SILENCE_RESPONSE);
     for (int i = 1; i <= 100; i++) {
@@ -153,11 +140,10 @@ static void a_store_that_was_slow_once_is_not_slow_for_ever(void **state)
 }
 
 /* A large page, over a slow line. */
-static void while_parts_of_a_response_come_a_store_is_not_silent(void **state)
+TEST(while_parts_of_a_response_come_a_store_is_not_silent)
 {
     struct silence silence = {0};
 
-    (void)state;
     silence_begin(&silence, 5000);
     silence_move(&silence, 6000);
     assert_int_equal(silence_wait_ms(&silence, 6000), 0);
@@ -167,12 +153,11 @@ static void while_parts_of_a_response_come_a_store_is_not_silent(void **state)
 
 /* The clock continues while the machine is suspended, or the process is
  * stopped. What its requests took then says nothing about the store. */
-static void a_night_in_suspend_is_no_silence_of_a_night(void **state)
+TEST(a_night_in_suspend_is_no_silence_of_a_night)
 {
     const int64_t night_ms = INT64_C(8) * 3600 * 1000;
     struct silence silence = {0};
 
-    (void)state;
     silence_begin(&silence, 5000);
     silence_end(&silence, 5000 + night_ms, 5000, SILENCE_NO_RESPONSE);
     assert_true(refuses(&silence, 5000 + night_ms));
@@ -184,11 +169,10 @@ static void a_night_in_suspend_is_no_silence_of_a_night(void **state)
     assert_in_range(silence.slowest_ms, 0, SILENCE_TOOK_MAX_MS);
 }
 
-static void a_store_that_serves_nothing_is_useless_until_it_does(void **state)
+TEST(a_store_that_serves_nothing_is_useless_until_it_does)
 {
     struct silence silence = {0};
 
-    (void)state;
     for (int i = 1; i < SILENCE_USELESS; i++)
         silence_note_served(&silence, 5000, false);
     assert_false(silence_is_useless(&silence, 60000));
@@ -461,21 +445,19 @@ static void check_beside(struct scene *scene, size_t services, int64_t late_ms)
         beside_ms, 1, GOOD_MS * GOOD / (SLOTS - 1) + late_ms + 2 * GOOD_MS);
 }
 
-static void a_silent_store_occupies_one_slot(void **state)
+TEST(a_silent_store_occupies_one_slot)
 {
     struct scene scene;
 
-    (void)state;
     begin(&scene);
     check_beside(&scene, 1, SILENCE_FIRST_MS);
     assert_int_equal(scene.bad[0].most, 1);
 }
 
-static void one_that_drops_connections_is_silent(void **state)
+TEST(one_that_drops_connections_is_silent)
 {
     struct scene scene;
 
-    (void)state;
     begin(&scene);
     scene.bad[0].unsent = true;
     check_beside(&scene, 1, SILENCE_FIRST_MS);
@@ -483,23 +465,21 @@ static void one_that_drops_connections_is_silent(void **state)
 }
 
 /* All of them are given up but one. */
-static void four_silent_stores_occupy_one_slot(void **state)
+TEST(four_silent_stores_occupy_one_slot)
 {
     struct scene scene;
 
-    (void)state;
     begin(&scene);
     check_beside(&scene, SLOTS, 2 * ASK_MS + SILENCE_FIRST_MS);
 }
 
 /* Nothing but "busy", errors, or a proxy's page: it is no more use to the runs
  * on it than a silent one. */
-static void one_that_serves_nothing_occupies_no_slot_for_long(void **state)
+TEST(one_that_serves_nothing_occupies_no_slot_for_long)
 {
     static const int STATUSES[] = {503, 429, 500, 502, 200};
     struct scene scene;
 
-    (void)state;
     for (size_t i = 0; i < sizeof(STATUSES) / sizeof(STATUSES[0]); i++) {
         begin(&scene);
         scene.bad[0].useless = STATUSES[i];
@@ -508,11 +488,10 @@ static void one_that_serves_nothing_occupies_no_slot_for_long(void **state)
 }
 
 /* It responded a moment ago, and may occupy all slots for ten seconds. */
-static void one_that_becomes_silent_occupies_all_slots_for_seconds(void **state)
+TEST(one_that_becomes_silent_occupies_all_slots_for_seconds)
 {
     struct scene scene;
 
-    (void)state;
     begin(&scene);
     scene.bad[0].silent_from_ms = scene.began_ms + 2 * GOOD_MS;
     check_beside(&scene, 1, SILENCE_LATELY_MS + ASK_MS);
@@ -520,11 +499,10 @@ static void one_that_becomes_silent_occupies_all_slots_for_seconds(void **state)
 }
 
 /* Of the slots' time, in an hour. */
-static void a_silent_store_costs_a_twentieth_at_most(void **state)
+TEST(a_silent_store_costs_a_twentieth_at_most)
 {
     struct scene scene;
 
-    (void)state;
     for (int i = 0; i < 3; i++) {
         begin(&scene);
         scene.ends_with_good = false;
@@ -537,12 +515,11 @@ static void a_silent_store_costs_a_twentieth_at_most(void **state)
 }
 
 /* As soon as held runs come: there is no other wait than that of silence.h. */
-static void a_store_that_responds_again_is_served(void **state)
+TEST(a_store_that_responds_again_is_served)
 {
     struct scene scene;
     int64_t back_ms;
 
-    (void)state;
     for (int64_t i = 0; i < 20; i++) {
         begin(&scene);
         scene.ends_with_good = false;
@@ -554,11 +531,10 @@ static void a_store_that_responds_again_is_served(void **state)
     }
 }
 
-static void a_slow_store_is_served_by_all_slots(void **state)
+TEST(a_slow_store_is_served_by_all_slots)
 {
     struct scene scene;
 
-    (void)state;
     begin(&scene);
     scene.ends_with_good = false;
     scene.bad[0].silent_from_ms = PLATFORM_NEVER;
@@ -570,43 +546,13 @@ static void a_slow_store_is_served_by_all_slots(void **state)
 }
 
 /* Without the ledger no slot can do anything. */
-static void requests_to_the_store_of_the_ledger_are_never_refused(void **state)
+TEST(requests_to_the_store_of_the_ledger_are_never_refused)
 {
     struct scene scene;
 
-    (void)state;
     begin(&scene);
     scene.ledger.capabilities.endpoint =
         scene.bad[0].store.capabilities.endpoint = "place";
     (void)play(&scene, 1);
     assert_int_equal(scene.bad[0].most, SLOTS);
-}
-
-int main(void)
-{
-    static const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_first_request_leaves_alone),
-        cmocka_unit_test(after_ten_seconds_there_is_a_first_request_again),
-        cmocka_unit_test(a_silent_store_refuses_all_but_one),
-        cmocka_unit_test(a_silence_ends_with_its_last_request),
-        cmocka_unit_test(a_connection_that_is_refused_is_no_silence),
-        cmocka_unit_test(what_was_not_sent_tells_nothing),
-        cmocka_unit_test(a_slow_store_is_not_silent),
-        cmocka_unit_test(a_store_that_was_slow_once_is_not_slow_for_ever),
-        cmocka_unit_test(while_parts_of_a_response_come_a_store_is_not_silent),
-        cmocka_unit_test(a_night_in_suspend_is_no_silence_of_a_night),
-        cmocka_unit_test(a_store_that_serves_nothing_is_useless_until_it_does),
-        cmocka_unit_test(a_silent_store_occupies_one_slot),
-        cmocka_unit_test(one_that_drops_connections_is_silent),
-        cmocka_unit_test(four_silent_stores_occupy_one_slot),
-        cmocka_unit_test(one_that_serves_nothing_occupies_no_slot_for_long),
-        cmocka_unit_test(
-            one_that_becomes_silent_occupies_all_slots_for_seconds),
-        cmocka_unit_test(a_silent_store_costs_a_twentieth_at_most),
-        cmocka_unit_test(a_store_that_responds_again_is_served),
-        cmocka_unit_test(a_slow_store_is_served_by_all_slots),
-        cmocka_unit_test(requests_to_the_store_of_the_ledger_are_never_refused),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }
