@@ -5,14 +5,7 @@
  * nothing.
  */
 #include "tests/support/hosted.h"
-
-/* cmocka.h wants these before it. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "tests/support/test.h"
 
 #include <string.h>
 
@@ -55,11 +48,10 @@ static const char OWNED[] =
 
 /* ---- tables ---- */
 
-static void a_missing_table_fails_before_anything_is_touched(void **state)
+TEST(a_missing_table_fails_before_anything_is_touched)
 {
     static const char *const tables[] = {"Channels", "Blogs", "Posts", "Likes"};
 
-    (void)state;
     for (size_t missing = 1; missing < 4; missing++) {
         struct hosted h;
 
@@ -81,48 +73,41 @@ static void a_missing_table_fails_before_anything_is_touched(void **state)
     }
 }
 
-static void an_optional_table_may_be_missing(void **state)
+HOSTED_TEST(an_optional_table_may_be_missing)
 {
-    struct hosted h;
-
-    (void)state;
-    hosted_init(&h, OPTIONAL);
-    hosted_table(&h, "Channels");
-    hosted_table(&h, "Blogs");
-    hosted_put(&h, "Channels", "News", "", NULL);
-    hosted_fill(&h, "Blogs", "News", 3);
-    assert_int_equal(hosted_run(&h, "optional", "News"), RUN_SUCCEEDED);
-    assert_string_equal(hosted_dump(&h, "Blogs"), "");
-    assert_string_equal(hosted_dump(&h, "Channels"), "");
+    hosted_init(h, OPTIONAL);
+    hosted_table(h, "Channels");
+    hosted_table(h, "Blogs");
+    hosted_put(h, "Channels", "News", "", NULL);
+    hosted_fill(h, "Blogs", "News", 3);
+    assert_int_equal(hosted_run(h, "optional", "News"), RUN_SUCCEEDED);
+    assert_string_equal(hosted_dump(h, "Blogs"), "");
+    assert_string_equal(hosted_dump(h, "Channels"), "");
 
     /* If the optional table exists, its rule and the rules below are used. */
-    hosted_forget(&h, "r2");
-    hosted_table(&h, "Posts");
-    hosted_table(&h, "Old");
-    hosted_put(&h, "Channels", "News", "", NULL);
-    hosted_put(&h, "Posts", "News", "p", NULL);
-    hosted_put(&h, "Old", "News", "o", NULL);
-    assert_int_equal(hosted_run(&h, "optional", "News"), RUN_SUCCEEDED);
-    assert_string_equal(hosted_dump(&h, "Posts"), "");
-    assert_string_equal(hosted_dump(&h, "Old"), "");
-    hosted_done(&h);
+    hosted_forget(h, "r2");
+    hosted_table(h, "Posts");
+    hosted_table(h, "Old");
+    hosted_put(h, "Channels", "News", "", NULL);
+    hosted_put(h, "Posts", "News", "p", NULL);
+    hosted_put(h, "Old", "News", "o", NULL);
+    assert_int_equal(hosted_run(h, "optional", "News"), RUN_SUCCEEDED);
+    assert_string_equal(hosted_dump(h, "Posts"), "");
+    assert_string_equal(hosted_dump(h, "Old"), "");
 }
 
-static void a_dry_run_of_an_optional_table_counts_none(void **state)
+HOSTED_TEST(a_dry_run_of_an_optional_table_counts_none)
 {
     struct job_estimate estimate;
-    struct hosted h;
 
-    (void)state;
-    hosted_init(&h, OPTIONAL);
-    hosted_table(&h, "Channels");
-    hosted_table(&h, "Blogs");
-    hosted_fill(&h, "Blogs", "News", 3);
-    assert_int_equal(hosted_estimate(&h, "optional", "News", &estimate), TW_OK);
+    hosted_init(h, OPTIONAL);
+    hosted_table(h, "Channels");
+    hosted_table(h, "Blogs");
+    hosted_fill(h, "Blogs", "News", 3);
+    assert_int_equal(hosted_estimate(h, "optional", "News", &estimate), TW_OK);
     assert_int_equal(estimate.tables[0].entities, 3);
     assert_int_equal(estimate.tables[1].entities, 0);
     arena_done(&estimate.arena);
-    hosted_done(&h);
 }
 
 /* ---- the parent's properties ---- */
@@ -140,29 +125,24 @@ static void owned_tables(struct hosted *h)
     hosted_put(h, "Posts", "Sport", "p", NULL);
 }
 
-static void a_first_level_rule_finds_by_the_parents_properties(void **state)
+HOSTED_TEST(a_first_level_rule_finds_by_the_parents_properties)
 {
-    struct hosted h;
-
-    (void)state;
-    owned_tables(&h);
-    hosted_put(&h, "Channels", "News", "", "\"Owner\":\"ann\"");
-    assert_int_equal(hosted_run(&h, "owned", "News"), RUN_SUCCEEDED);
-    assert_string_equal(hosted_dump(&h, "Blogs"), "ann/Sport_1 bob/News_2 ");
-    assert_string_equal(hosted_dump(&h, "Posts"), "Sport/p ");
-    assert_string_equal(hosted_dump(&h, "Channels"), "");
-    assert_int_equal(h.parent_found, 1);
-    assert_string_equal(h.note, "");
-    hosted_done(&h);
+    owned_tables(h);
+    hosted_put(h, "Channels", "News", "", "\"Owner\":\"ann\"");
+    assert_int_equal(hosted_run(h, "owned", "News"), RUN_SUCCEEDED);
+    assert_string_equal(hosted_dump(h, "Blogs"), "ann/Sport_1 bob/News_2 ");
+    assert_string_equal(hosted_dump(h, "Posts"), "Sport/p ");
+    assert_string_equal(hosted_dump(h, "Channels"), "");
+    assert_int_equal(h->parent_found, 1);
+    assert_string_equal(h->note, "");
 }
 
 static int64_t stop_at;
 
 /* The tombstone is merged into the parent, so the properties that rules read
  * stay. */
-static void an_attempt_after_the_tombstone_still_sees_them(void **state)
+TEST(an_attempt_after_the_tombstone_still_sees_them)
 {
-    (void)state;
     for (stop_at = 0; stop_at < 12; stop_at++) {
         struct hosted h;
 
@@ -186,63 +166,52 @@ static void an_attempt_after_the_tombstone_still_sees_them(void **state)
     }
 }
 
-static void a_property_that_the_parent_lacks_fails_before_anything(void **state)
+HOSTED_TEST(a_property_that_the_parent_lacks_fails_before_anything)
 {
-    struct hosted h;
-
-    (void)state;
-    owned_tables(&h);
-    hosted_put(&h, "Channels", "News", "", "\"Name\":\"n\"");
-    assert_int_equal(hosted_run(&h, "owned", "News"), RUN_FAILED);
-    assert_non_null(strstr(h.err.text, "property Owner is missing"));
+    owned_tables(h);
+    hosted_put(h, "Channels", "News", "", "\"Name\":\"n\"");
+    assert_int_equal(hosted_run(h, "owned", "News"), RUN_FAILED);
+    assert_non_null(strstr(h->err.text, "property Owner is missing"));
     assert_string_equal(
-        hosted_json(&h, "Channels", "News", ""), "{\"Name\":\"n\"}");
-    assert_int_equal(hosted_count(&h, "Posts"), 2);
-    hosted_done(&h);
+        hosted_json(h, "Channels", "News", ""), "{\"Name\":\"n\"}");
+    assert_int_equal(hosted_count(h, "Posts"), 2);
 }
 
 /* Without the parent, a rule that reads one of its properties cannot be bound:
  * the other rules are used, and the note names the rule that was left out. The
  * run must not fail, because the message may have been delivered twice. */
-static void without_a_parent_a_rule_that_reads_it_is_left_out(void **state)
+HOSTED_TEST(without_a_parent_a_rule_that_reads_it_is_left_out)
 {
-    struct hosted h;
-
-    (void)state;
-    owned_tables(&h);
-    assert_int_equal(hosted_run(&h, "owned", "News"), RUN_SUCCEEDED);
-    assert_int_equal(hosted_count(&h, "Blogs"), 3);
-    assert_string_equal(hosted_dump(&h, "Posts"), "Sport/p ");
-    assert_string_equal(hosted_dump(&h, "Channels"), "");
-    assert_int_equal(h.parent_found, 0);
-    assert_string_equal(h.note,
+    owned_tables(h);
+    assert_int_equal(hosted_run(h, "owned", "News"), RUN_SUCCEEDED);
+    assert_int_equal(hosted_count(h, "Blogs"), 3);
+    assert_string_equal(hosted_dump(h, "Posts"), "Sport/p ");
+    assert_string_equal(hosted_dump(h, "Channels"), "");
+    assert_int_equal(h->parent_found, 0);
+    assert_string_equal(h->note,
         "the parent 'News' / '' in Channels did not exist\n"
         "the rule for Blogs (line 7) was not used, because it reads a property "
         "of the parent\n");
-    hosted_done(&h);
 }
 
-static void without_a_parent_no_rule_may_be_left(void **state)
+HOSTED_TEST(without_a_parent_no_rule_may_be_left)
 {
     static const char ONLY[] =
         HEAD("only") "      - {table: Blogs, partition_key: \"{Owner}\"}\n";
     struct job_estimate estimate;
-    struct hosted h;
 
-    (void)state;
-    hosted_init(&h, ONLY);
-    hosted_table(&h, "Channels");
-    hosted_table(&h, "Blogs");
-    hosted_fill(&h, "Blogs", "ann", 3);
-    assert_int_equal(hosted_estimate(&h, "only", "News", &estimate), TW_OK);
+    hosted_init(h, ONLY);
+    hosted_table(h, "Channels");
+    hosted_table(h, "Blogs");
+    hosted_fill(h, "Blogs", "ann", 3);
+    assert_int_equal(hosted_estimate(h, "only", "News", &estimate), TW_OK);
     assert_int_equal(estimate.table_count, 0);
     arena_done(&estimate.arena);
-    assert_int_equal(hosted_run(&h, "only", "News"), RUN_SUCCEEDED);
-    assert_non_null(strstr(h.note, "was not used"));
-    assert_non_null(strstr(h.note, "nothing was deleted"));
-    assert_int_equal(hosted_count(&h, "Blogs"), 3);
-    assert_string_equal(hosted_dump(&h, "Channels"), "");
-    hosted_done(&h);
+    assert_int_equal(hosted_run(h, "only", "News"), RUN_SUCCEEDED);
+    assert_non_null(strstr(h->note, "was not used"));
+    assert_non_null(strstr(h->note, "nothing was deleted"));
+    assert_int_equal(hosted_count(h, "Blogs"), 3);
+    assert_string_equal(hosted_dump(h, "Channels"), "");
 }
 
 /* Changes a property of the parent once the first pass has begun. */
@@ -255,23 +224,19 @@ static void change_owner(struct hosted *h)
 
 /* It is unknown whether the children of the old or of the new value are to be
  * deleted: the parent stays, and the run fails with this reason. */
-static void a_property_that_changes_meanwhile_fails_the_run(void **state)
+HOSTED_TEST(a_property_that_changes_meanwhile_fails_the_run)
 {
-    struct hosted h;
-
-    (void)state;
-    owned_tables(&h);
-    hosted_put(&h, "Channels", "News", "", "\"Owner\":\"ann\"");
-    h.saved = change_owner;
-    assert_int_equal(hosted_run(&h, "owned", "News"), RUN_FAILED);
-    assert_non_null(strstr(h.err.text, "Restore the property, then retry"));
-    assert_true(hosted_has(&h, "Blogs", "bob", "News_2"));
-    assert_true(hosted_has(&h, "Channels", "News", ""));
-    hosted_replace(&h, "Channels", "News", "",
+    owned_tables(h);
+    hosted_put(h, "Channels", "News", "", "\"Owner\":\"ann\"");
+    h->saved = change_owner;
+    assert_int_equal(hosted_run(h, "owned", "News"), RUN_FAILED);
+    assert_non_null(strstr(h->err.text, "Restore the property, then retry"));
+    assert_true(hosted_has(h, "Blogs", "bob", "News_2"));
+    assert_true(hosted_has(h, "Channels", "News", ""));
+    hosted_replace(h, "Channels", "News", "",
         "\"Owner\":\"ann\",\"Deleted\":true,\"TablewardRun\":\"owned/r1\"");
-    assert_int_equal(hosted_run(&h, "owned", "News"), RUN_SUCCEEDED);
-    assert_string_equal(hosted_dump(&h, "Channels"), "");
-    hosted_done(&h);
+    assert_int_equal(hosted_run(h, "owned", "News"), RUN_SUCCEEDED);
+    assert_string_equal(hosted_dump(h, "Channels"), "");
 }
 
 /* Changes the property after the last settle pass, just before the delete of
@@ -284,35 +249,27 @@ static enum tw_err change_owner_last(struct hosted *h, bool *ret_stored)
     return TW_OK;
 }
 
-static void a_property_that_changes_last_keeps_the_parent(void **state)
+HOSTED_TEST(a_property_that_changes_last_keeps_the_parent)
 {
-    struct hosted h;
-
-    (void)state;
-    owned_tables(&h);
-    hosted_put(&h, "Channels", "News", "", "\"Owner\":\"ann\"");
-    h.phasing = change_owner_last;
-    assert_int_equal(hosted_run(&h, "owned", "News"), RUN_FAILED);
-    assert_non_null(strstr(h.err.text, "Restore the property, then retry"));
-    assert_true(hosted_has(&h, "Channels", "News", ""));
-    hosted_done(&h);
+    owned_tables(h);
+    hosted_put(h, "Channels", "News", "", "\"Owner\":\"ann\"");
+    h->phasing = change_owner_last;
+    assert_int_equal(hosted_run(h, "owned", "News"), RUN_FAILED);
+    assert_non_null(strstr(h->err.text, "Restore the property, then retry"));
+    assert_true(hosted_has(h, "Channels", "News", ""));
 }
 
-static void its_tombstone_gone_it_does_not_guess_the_properties(void **state)
+HOSTED_TEST(its_tombstone_gone_it_does_not_guess_the_properties)
 {
-    struct hosted h;
-
-    (void)state;
-    owned_tables(&h);
-    hosted_put(&h, "Channels", "News", "", "\"Owner\":\"ann\"");
-    h.stop_after = 1;
-    assert_int_equal(hosted_attempt(&h, "owned", "News"), RUN_STOPPED);
-    h.stop_after = -1;
-    hosted_remove(&h, "Channels", "News", "");
-    assert_int_equal(hosted_run(&h, "owned", "News"), RUN_FAILED);
-    assert_non_null(strstr(h.err.text, "was changed or removed"));
-    assert_string_equal(hosted_dump(&h, "Channels"), "");
-    hosted_done(&h);
+    owned_tables(h);
+    hosted_put(h, "Channels", "News", "", "\"Owner\":\"ann\"");
+    h->stop_after = 1;
+    assert_int_equal(hosted_attempt(h, "owned", "News"), RUN_STOPPED);
+    h->stop_after = -1;
+    hosted_remove(h, "Channels", "News", "");
+    assert_int_equal(hosted_run(h, "owned", "News"), RUN_FAILED);
+    assert_non_null(strstr(h->err.text, "was changed or removed"));
+    assert_string_equal(hosted_dump(h, "Channels"), "");
 }
 
 /* ---- what is said of a run that did not fail ---- */
@@ -326,105 +283,72 @@ static void two_tables(struct hosted *h)
     hosted_table(h, "Likes");
 }
 
-static void an_absent_parent_is_noted(void **state)
+HOSTED_TEST(an_absent_parent_is_noted)
 {
-    struct hosted h;
-
-    (void)state;
-    two_tables(&h);
-    hosted_fill(&h, "Blogs", "News", 3);
-    assert_int_equal(hosted_run(&h, "two", "News"), RUN_SUCCEEDED);
-    assert_int_equal(h.parent_found, 0);
-    assert_int_equal(h.deleted, 3); /* the children; the tombstone that the run
+    two_tables(h);
+    hosted_fill(h, "Blogs", "News", 3);
+    assert_int_equal(hosted_run(h, "two", "News"), RUN_SUCCEEDED);
+    assert_int_equal(h->parent_found, 0);
+    assert_int_equal(h->deleted, 3); /* the children; the tombstone that the run
                                        inserted is not counted */
     assert_string_equal(
-        h.note, "the parent 'News' / '' in Channels did not exist\n");
-    hosted_forget(&h, "r2");
-    assert_int_equal(hosted_run(&h, "two", "News"), RUN_SUCCEEDED);
-    assert_string_equal(h.note,
+        h->note, "the parent 'News' / '' in Channels did not exist\n");
+    hosted_forget(h, "r2");
+    assert_int_equal(hosted_run(h, "two", "News"), RUN_SUCCEEDED);
+    assert_string_equal(h->note,
         "the parent 'News' / '' in Channels did not exist\n"
         "nothing was deleted: no rule found an entity\n");
-    hosted_done(&h);
 }
 
-static void a_parent_without_children_is_no_news(void **state)
+HOSTED_TEST(a_parent_without_children_is_no_news)
 {
-    struct hosted h;
-
-    (void)state;
-    two_tables(&h);
-    hosted_put(&h, "Channels", "News", "", NULL);
-    assert_int_equal(hosted_run(&h, "two", "News"), RUN_SUCCEEDED);
-    assert_int_equal(h.parent_found, 1);
-    assert_int_equal(h.deleted, 1);
-    assert_string_equal(h.note, "");
-    hosted_done(&h);
+    two_tables(h);
+    hosted_put(h, "Channels", "News", "", NULL);
+    assert_int_equal(hosted_run(h, "two", "News"), RUN_SUCCEEDED);
+    assert_int_equal(h->parent_found, 1);
+    assert_int_equal(h->deleted, 1);
+    assert_string_equal(h->note, "");
 }
 
-static void a_newer_parent_is_noted(void **state)
+HOSTED_TEST(a_newer_parent_is_noted)
 {
     char time[TEXT_TIME_MAX];
-    struct hosted h;
     char *created;
 
-    (void)state;
-    two_tables(&h);
+    two_tables(h);
     created = mem_format(
         "\"CreatedOn@odata.type\":\"Edm.DateTime\",\"CreatedOn\":\"%s\"",
-        text_from_ticks(h.requested_ticks + TICKS_PER_S, time));
-    hosted_put(&h, "Channels", "News", "", created);
-    hosted_fill(&h, "Blogs", "News", 3);
-    assert_int_equal(hosted_run(&h, "two", "News"), RUN_SUCCEEDED);
-    assert_int_equal(h.parent_found, 1);
-    assert_non_null(strstr(h.note, "was created after the request"));
-    assert_int_equal(hosted_count(&h, "Blogs"), 3);
-    hosted_done(&h);
+        text_from_ticks(h->requested_ticks + TICKS_PER_S, time));
+    hosted_put(h, "Channels", "News", "", created);
+    hosted_fill(h, "Blogs", "News", 3);
+    assert_int_equal(hosted_run(h, "two", "News"), RUN_SUCCEEDED);
+    assert_int_equal(h->parent_found, 1);
+    assert_non_null(strstr(h->note, "was created after the request"));
+    assert_int_equal(hosted_count(h, "Blogs"), 3);
     mem_free(created);
 }
 
 /* The same if an ended run has marked the parent: that tombstone does not make
  * it the parent that was to be deleted. */
-static void a_newer_parent_that_another_run_marked_is_left(void **state)
+HOSTED_TEST(a_newer_parent_that_another_run_marked_is_left)
 {
     char time[TEXT_TIME_MAX];
-    struct hosted h;
     char *created;
 
-    (void)state;
-    two_tables(&h);
+    two_tables(h);
     created = mem_format(
         "\"CreatedOn@odata.type\":\"Edm.DateTime\",\"CreatedOn\":\"%s\","
         "\"Deleted\":true,\"TablewardRun\":\"two/r0\"",
-        text_from_ticks(h.requested_ticks + TICKS_PER_S, time));
-    hosted_put(&h, "Channels", "News", "", created);
-    assert_int_equal(hosted_run(&h, "two", "News"), RUN_SUCCEEDED);
-    assert_true(hosted_has(&h, "Channels", "News", ""));
-    assert_non_null(strstr(h.note, "was created after the request"));
-    hosted_done(&h);
+        text_from_ticks(h->requested_ticks + TICKS_PER_S, time));
+    hosted_put(h, "Channels", "News", "", created);
+    assert_int_equal(hosted_run(h, "two", "News"), RUN_SUCCEEDED);
+    assert_true(hosted_has(h, "Channels", "News", ""));
+    assert_non_null(strstr(h->note, "was created after the request"));
     mem_free(created);
 }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_missing_table_fails_before_anything_is_touched),
-        cmocka_unit_test(an_optional_table_may_be_missing),
-        cmocka_unit_test(a_dry_run_of_an_optional_table_counts_none),
-        cmocka_unit_test(a_first_level_rule_finds_by_the_parents_properties),
-        cmocka_unit_test(an_attempt_after_the_tombstone_still_sees_them),
-        cmocka_unit_test(
-            a_property_that_the_parent_lacks_fails_before_anything),
-        cmocka_unit_test(without_a_parent_a_rule_that_reads_it_is_left_out),
-        cmocka_unit_test(without_a_parent_no_rule_may_be_left),
-        cmocka_unit_test(a_property_that_changes_meanwhile_fails_the_run),
-        cmocka_unit_test(a_property_that_changes_last_keeps_the_parent),
-        cmocka_unit_test(its_tombstone_gone_it_does_not_guess_the_properties),
-        cmocka_unit_test(an_absent_parent_is_noted),
-        cmocka_unit_test(a_parent_without_children_is_no_news),
-        cmocka_unit_test(a_newer_parent_is_noted),
-        cmocka_unit_test(a_newer_parent_that_another_run_marked_is_left),
-    };
-
     log_set(LOG_ERROR, LOG_TEXT);
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return test_run_all(NULL, NULL);
 }

@@ -1,20 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /* The checkpoint of a cascade: written, read, and read when it is damaged. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <string.h>
 
 #include "jobs/cascade/checkpoint.h"
+#include "tests/support/test.h"
 #include "worker/base/mem.h"
 
 static struct walk_path path, again;
 
-static void is_read_as_it_was_written(void **state)
+TEST(is_read_as_it_was_written)
 {
     const struct cascade_checkpoint written = {
         .tombstone_ticks = INT64_C(638396640000000000),
@@ -25,7 +19,6 @@ static void is_read_as_it_was_written(void **state)
     struct cascade_checkpoint read;
     char *text;
 
-    (void)state;
     path = (struct walk_path){.depth = 2};
     path.levels[0] = (struct walk_level){.rule = 3,
         .found = true,
@@ -52,11 +45,10 @@ static void is_read_as_it_was_written(void **state)
 /* With the settle time added, the time was beyond the year 9999. That once
  * crashed the worker that had to write the time, and then each worker that took
  * the run over. */
-static void time_that_nobody_can_wait_for_is_no_time(void **state)
+TEST(time_that_nobody_can_wait_for_is_no_time)
 {
     struct cascade_checkpoint read;
 
-    (void)state;
     cascade_checkpoint_read(
         slice_of("{\"version\":1,\"laid\":3155378975999999999,\"began\":1,"
                  "\"not_before\":3155378975999999999}"),
@@ -65,7 +57,7 @@ static void time_that_nobody_can_wait_for_is_no_time(void **state)
     assert_true(read.began_ticks == 1);
 }
 
-static void what_is_not_ours_starts_over(void **state)
+TEST(what_is_not_ours_starts_over)
 {
     static const char *const texts[] = {"", "{", "[]", "{\"version\":2}",
         "{\"version\":1,\"laid\":-1,\"path\":{}}",
@@ -74,7 +66,6 @@ static void what_is_not_ours_starts_over(void **state)
         "{\"version\":1,\"path\":[1,2,3,4,5,6,7,8,9]}",
         "{\"version\":1,\"found\":1,\"crashed\":1,\"values\":\"XY\"}"};
 
-    (void)state;
     for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
         struct cascade_checkpoint read = {.tombstone_ticks = 7,
             .began_ticks = 7,
@@ -91,15 +82,4 @@ static void what_is_not_ours_starts_over(void **state)
             read.parent_found == -1 && !read.crashed && read.values[0] == '\0');
         assert_int_equal(again.depth, 0);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(is_read_as_it_was_written),
-        cmocka_unit_test(time_that_nobody_can_wait_for_is_no_time),
-        cmocka_unit_test(what_is_not_ours_starts_over),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,14 +2,7 @@
 /* Goal: the requests that a dry run of a cascade estimates are those that the
  * run then makes. */
 #include "tests/support/hosted.h"
-
-/* cmocka.h wants these before it. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "tests/support/test.h"
 
 #include "tests/support/bent_platform.h"
 #include "worker/base/log.h"
@@ -127,9 +120,8 @@ static void try_estimate(const char *settle, const char *more, unsigned blogs,
     mem_free(configuration);
 }
 
-static void a_dry_run_counts_what_the_run_then_uses(void **state)
+TEST(a_dry_run_counts_what_the_run_then_uses)
 {
-    (void)state;
     try_estimate("0s", "", 0, 0, 0);
     try_estimate("0s", "", 250, 0, 0);
     try_estimate("1s", "", 250, 60, 0);
@@ -142,12 +134,8 @@ static void a_dry_run_counts_what_the_run_then_uses(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_dry_run_counts_what_the_run_then_uses),
-    };
-
     bend = bent_platform_use(NULL);
     bend->speed = 0;
     log_set(LOG_ERROR, LOG_TEXT);
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return test_run_all(NULL, NULL);
 }

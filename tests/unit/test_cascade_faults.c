@@ -12,15 +12,8 @@
  *   TABLEWARD_SEEDS=5000  that many storms instead of the everyday number
  *   TABLEWARD_SEED=17     only that storm
  */
-#include "tests/support/hosted.h"
-
-/* cmocka.h wants these before it. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "tests/support/storm.h"
+#include "tests/support/test.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -39,7 +32,6 @@
 
 #define EVERYDAY_SEEDS 100
 #define THINGS_MAX 4096
-#define SAVES_MAX 8
 #define ABSENT (INT64_MIN / 2) /* value of free_ms while there is no parent */
 #define ATTEMPTS_MAX 300
 #define STORMY_ATTEMPTS 25 /* in later attempts no request fails */
@@ -175,43 +167,18 @@ struct storm {
     int64_t free_ms;  /* when the parent was last seen without tombstone */
     bool held;        /* the parent has been seen with a tombstone */
     bool newer; /* the parent is newer than the request: the run must not delete
-                   anything */
+         anything */
     unsigned asked;   /* calls of choose() so far */
     unsigned kill_at; /* call of choose() that closes the deadline; 0: none */
     bool killed;      /* the deadline closed */
     char complaint[1024]; /* the first mistake that was found */
 
     /* Used by the run's thread only: */
-    char *saves[SAVES_MAX]; /* the newest checkpoints that the run saved */
-    unsigned saved;
+    struct storm_saves saves;
 };
 
-static uint64_t mix(uint64_t x)
-{
-    x += UINT64_C(0x9e3779b97f4a7c15);
-    x = (x ^ (x >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
-    x = (x ^ (x >> 27)) * UINT64_C(0x94d049bb133111eb);
-    return x ^ (x >> 31);
-}
-
-static unsigned roll(uint64_t *dice, unsigned below)
-{
-    *dice = mix(*dice);
-    return below > 0 ? (unsigned)(*dice % below) : 0;
-}
-
-static void complain(struct storm *s, const char *format, ...) TW_PRINTF(2, 3);
-
-static void complain(struct storm *s, const char *format, ...)
-{
-    va_list args;
-
-    if (s->complaint[0])
-        return;
-    va_start(args, format);
-    vsnprintf(s->complaint, sizeof(s->complaint), format, args);
-    va_end(args);
-}
+#define complain(s, ...)                                                       \
+    storm_complain((s)->complaint, sizeof((s)->complaint), __VA_ARGS__)
 
 /* ---- the front end ---- */
 
@@ -326,7 +293,7 @@ static void add_tree(struct storm *s, int above, uint64_t *dice, unsigned size)
 
         if (s->shape->kinds[kind].above != kind_above)
             continue;
-        number = roll(dice, most + 1);
+        number = storm_roll(dice, most + 1);
         for (unsigned i = 0; i < number; i++)
             add_tree(s, add_child(s, kind, above, s->things[above].fate), dice,
                 size);
@@ -364,14 +331,16 @@ static int kind_below(const struct storm *s, int above, uint64_t *dice)
 
     for (int kind = 0; kind < KINDS_MAX && s->shape->kinds[kind].table; kind++)
         if (s->shape->kinds[kind].above == above &&
-            (found < 0 || roll(dice, 2) == 0))
+            (found < 0 || storm_roll(dice, 2) == 0))
             found = kind;
     return found;
 }
 
 static void adds_child(struct storm *s, uint64_t *dice)
 {
-    int above = roll(dice, 3) == 0 ? 0 : (int)roll(dice, (unsigned)s->count);
+    int above = storm_roll(dice, 3) == 0
+                    ? 0
+                    : (int)storm_roll(dice, (unsigned)s->count);
     int kind = kind_below(s, s->things[above].kind, dice);
     int child;
 
@@ -399,9 +368,9 @@ static void give_fate_below(struct storm *s, int index, enum fate fate)
  * it any more. */
 static void changes_one(struct storm *s, uint64_t *dice)
 {
-    int index = (int)roll(dice, (unsigned)s->count);
+    int index = (int)storm_roll(dice, (unsigned)s->count);
     struct thing *thing = &s->things[index];
-    bool away = roll(dice, 3) == 0;
+    bool away = storm_roll(dice, 3) == 0;
     const char *link =
         thing->kind >= 0 ? s->shape->kinds[thing->kind].link : NULL;
     struct entity entity;
@@ -413,7 +382,7 @@ static void changes_one(struct storm *s, uint64_t *dice)
     if (look_at(s, thing, &page)) {
         entity_copy(&entity, &s->arena, &page.entities[0]);
         entity_set_int32(
-            &entity, &s->arena, "Touched", (int32_t)roll(dice, 1000));
+            &entity, &s->arena, "Touched", (int32_t)storm_roll(dice, 1000));
         if (away && link)
             entity_set_string(&entity, &s->arena, link, slice_of("elsewhere"));
         if (write_thing(s, thing, OPERATION_REPLACE, &entity) && away && link) {
@@ -427,7 +396,7 @@ static void changes_one(struct storm *s, uint64_t *dice)
 /* Insert a parent with the keys of the run's parent, if these are free. */
 static void makes_parent(struct storm *s, uint64_t *dice)
 {
-    bool newer = roll(dice, 2) == 0;
+    bool newer = storm_roll(dice, 2) == 0;
     const char *channel = s->things[0].partition_key.at;
     int64_t created = s->h.requested_ticks + (newer ? 10 : -10) * TICKS_PER_S;
     int parent = add_parent(s, channel, GOES, created);
@@ -470,9 +439,9 @@ static void look_for_tombstone(struct storm *s)
 static void front_end_acts(struct storm *s, uint64_t *dice, unsigned share)
 {
     look_for_tombstone(s);
-    if (roll(dice, 1000) >= share)
+    if (storm_roll(dice, 1000) >= share)
         return;
-    switch (roll(dice, 5)) {
+    switch (storm_roll(dice, 5)) {
     case 0:
     case 1:
     case 4:
@@ -504,13 +473,10 @@ static bool is_insert(const struct storm *s, enum store_call call)
     return call == CALL_BATCH && !s->held && s->free_ms == ABSENT;
 }
 
-#define PICK(dice, faults)                                                     \
-    (faults)[roll(dice, sizeof(faults) / sizeof((faults)[0]))]
-
-static enum fault weather(void *context, enum store_call call, unsigned n)
+FAULTY_CHOICE(weather)
 {
-    struct storm *s = context;
-    uint64_t dice = mix(s->seed ^ mix(n * 3 + (unsigned)call));
+    struct storm *s = ctx;
+    uint64_t dice = storm_mix(s->seed ^ storm_mix(n * 3 + (unsigned)call));
 
     s->asked++;
     if (s->asked == s->kill_at) {
@@ -519,17 +485,17 @@ static enum fault weather(void *context, enum store_call call, unsigned n)
     }
     front_end_acts(s, &dice, s->front_end_share);
     if (!s->clear && s->late_inserts && is_insert(s, call) &&
-        roll(&dice, 2) == 0)
+        storm_roll(&dice, 2) == 0)
         return FAULT_LATE;
-    if (s->clear || roll(&dice, 1000) >= s->faulty_share)
+    if (s->clear || storm_roll(&dice, 1000) >= s->faulty_share)
         return FAULT_NONE;
     switch (call) {
     case CALL_SCAN:
-        return PICK(&dice, SCAN_FAULTS);
+        return STORM_PICK(&dice, SCAN_FAULTS);
     case CALL_GET:
-        return PICK(&dice, GET_FAULTS);
+        return STORM_PICK(&dice, GET_FAULTS);
     case CALL_BATCH:
-        return PICK(&dice, BATCH_FAULTS);
+        return STORM_PICK(&dice, BATCH_FAULTS);
     default:
         return FAULT_NONE;
     }
@@ -581,10 +547,8 @@ static void judge_batch(void *context, const struct batch *batch)
 static void keep_save(struct hosted *h)
 {
     struct storm *s = h->owner;
-    unsigned at = s->saved++ % SAVES_MAX;
 
-    mem_free(s->saves[at]);
-    s->saves[at] = mem_format("%s", h->checkpoint);
+    storm_save(&s->saves, h);
 }
 
 static enum tw_err store_phase(struct hosted *h, bool *ret_stored)
@@ -594,26 +558,12 @@ static enum tw_err store_phase(struct hosted *h, bool *ret_stored)
 
     platform_lock(&s->faulty.mutex);
     *ret_stored = true;
-    if (!s->clear && roll(&s->dice, 4) == 0) {
+    if (!s->clear && storm_roll(&s->dice, 4) == 0) {
         outcome = TW_BUSY;
-        *ret_stored = roll(&s->dice, 2) == 0;
+        *ret_stored = storm_roll(&s->dice, 2) == 0;
     }
     platform_unlock(&s->faulty.mutex);
     return outcome;
-}
-
-/* A killed attempt left one of the newest checkpoints in the ledger, or
- * none. */
-static void forget_some(struct storm *s)
-{
-    unsigned newest = s->saved < SAVES_MAX ? s->saved : SAVES_MAX;
-    unsigned back = roll(&s->dice, newest + newest / 2 + 2);
-
-    mem_free(s->h.checkpoint);
-    s->h.checkpoint = NULL;
-    if (back < newest)
-        s->h.checkpoint =
-            mem_format("%s", s->saves[(s->saved - 1 - back) % SAVES_MAX]);
 }
 
 /* ---- a storm ---- */
@@ -623,10 +573,10 @@ static char *configuration_of(struct storm *s)
     static const char *const SETTLES[] = {
         "0s", "1s", "5s", "[50ms, 200ms]", "[1s, 5s]"};
     static const int64_t LAST_MS[] = {0, 1000, 5000, 200, 5000};
-    unsigned settle = roll(&s->dice, 5);
+    unsigned settle = storm_roll(&s->dice, 5);
 
     s->settle_ms = LAST_MS[settle];
-    s->archives = roll(&s->dice, 3) == 0;
+    s->archives = storm_roll(&s->dice, 3) == 0;
     return mem_format("storm:\n"
                       "    kind: cascade-delete\n"
                       "    args: [channel]\n"
@@ -637,7 +587,7 @@ static char *configuration_of(struct storm *s)
                       "    children:\n%s",
         s->shape->parent_table, s->shape->parent_row_key, SETTLES[settle],
         s->archives ? "    archive: kept\n" : "",
-        roll(&s->dice, 4) == 0 ? "    refuse_above: 100000\n" : "",
+        storm_roll(&s->dice, 4) == 0 ? "    refuse_above: 100000\n" : "",
         s->shape->children);
 }
 
@@ -647,10 +597,10 @@ static void fill(struct storm *s)
     static const unsigned SIZES[] = {0, 1, 4, 4};
     int64_t before = s->h.requested_ticks - TICKS_PER_S;
     uint64_t dice = s->dice;
-    bool orphans = roll(&dice, 5) == 0;
+    bool orphans = storm_roll(&dice, 5) == 0;
     int parent = add_parent(s, "News", GOES, before);
 
-    add_tree(s, parent, &dice, SIZES[roll(&dice, 4)]);
+    add_tree(s, parent, &dice, SIZES[storm_roll(&dice, 4)]);
     for (size_t i = 0; i < sizeof(OTHERS) / sizeof(OTHERS[0]); i++)
         add_tree(s, add_parent(s, OTHERS[i], STAYS, before), &dice, 1);
     if (orphans)
@@ -663,11 +613,11 @@ static void storm_init(struct storm *s, uint64_t seed)
     static const unsigned SHARES[] = {0, 30, 100, 250};
     char *configuration;
 
-    s->seed = mix(seed);
+    s->seed = storm_mix(seed);
     s->dice = s->seed;
-    s->shape = &SHAPES[roll(&s->dice, SHAPES_COUNT)];
-    s->faulty_share = SHARES[roll(&s->dice, 4)];
-    s->front_end_share = SHARES[roll(&s->dice, 4)];
+    s->shape = &SHAPES[storm_roll(&s->dice, SHAPES_COUNT)];
+    s->faulty_share = SHARES[storm_roll(&s->dice, 4)];
+    s->front_end_share = SHARES[storm_roll(&s->dice, 4)];
     arena_init(&s->arena);
     configuration = configuration_of(s);
     hosted_init(&s->h, configuration);
@@ -675,11 +625,12 @@ static void storm_init(struct storm *s, uint64_t seed)
     for (size_t i = 0; i < TABLES_COUNT; i++)
         hosted_table(&s->h, TABLES[i]);
     faulty_init(&s->faulty, s->h.store);
-    s->faulty.outer.store.capabilities.ordered = roll(&s->dice, 5) > 0;
+    s->faulty.outer.store.capabilities.ordered = storm_roll(&s->dice, 5) > 0;
     s->faulty.outer.store.capabilities.late_writes = true;
-    s->faulty.late_ms = roll(&s->dice, 29000);
-    s->late_inserts = roll(&s->dice, 2) == 0;
-    s->faulty.page_max = roll(&s->dice, 2) == 0 ? 1 + roll(&s->dice, 7) : 0;
+    s->faulty.late_ms = storm_roll(&s->dice, 29000);
+    s->late_inserts = storm_roll(&s->dice, 2) == 0;
+    s->faulty.page_max =
+        storm_roll(&s->dice, 2) == 0 ? 1 + storm_roll(&s->dice, 7) : 0;
     s->faulty.ctx = s;
     fill(s);
     s->free_ms = platform_boot_ms();
@@ -697,31 +648,33 @@ static void storm_done(struct storm *s)
     faulty_done(&s->faulty);
     hosted_done(&s->h);
     arena_done(&s->arena);
-    for (size_t i = 0; i < SAVES_MAX; i++)
-        mem_free(s->saves[i]);
+    storm_saves_done(&s->saves);
 }
 
 /* Make one attempt, which is stopped or killed at a random request, or not
  * disturbed. */
 static enum run_end attempt(struct storm *s)
 {
-    unsigned way = s->clear ? 0 : roll(&s->dice, 3);
+    unsigned way = s->clear ? 0 : storm_roll(&s->dice, 3);
     enum run_end end;
 
     platform_lock(&s->faulty.mutex);
-    s->kill_at = way == 1
-                     ? s->asked + 1 + roll(&s->dice, roll(&s->dice, 2) ? 4 : 30)
-                     : 0;
+    s->kill_at =
+        way == 1 ? s->asked + 1 +
+                       storm_roll(&s->dice, storm_roll(&s->dice, 2) ? 4 : 30)
+                 : 0;
     s->killed = false;
     platform_unlock(&s->faulty.mutex);
-    s->h.stop_after =
-        way == 2 ? (int64_t)roll(&s->dice, roll(&s->dice, 2) ? 2 : 20) : -1;
+    s->h.stop_after = way == 2 ? (int64_t)storm_roll(
+                                     &s->dice, storm_roll(&s->dice, 2) ? 2 : 20)
+                               : -1;
     end = hosted_attempt(&s->h, "storm", "News");
     s->h.previous_owner_crashed = s->killed;
-    if (!s->killed || (end == RUN_SUCCEEDED && roll(&s->dice, 2) == 0))
+    if (!s->killed || (end == RUN_SUCCEEDED && storm_roll(&s->dice, 2) == 0))
         return end;
-    forget_some(s); /* even if the attempt has succeeded, the ledger does not
-                       have that */
+    storm_forget_some(
+        &s->saves, &s->h, &s->dice); /* even if the attempt has succeeded, the
+                                        ledger does not have that */
     return RUN_LEASE_LOST;
 }
 
@@ -744,8 +697,8 @@ static void wait_between(struct storm *s, enum run_end end)
     if (end == RUN_WAITING)
         wait_ms =
             (s->h.resumes_ticks - platform_wall_ticks()) / TICKS_PER_MS + 1;
-    else if (roll(&s->dice, 3) == 0)
-        wait_ms = roll(&s->dice, (unsigned)s->settle_ms * 3 / 2 + 1);
+    else if (storm_roll(&s->dice, 3) == 0)
+        wait_ms = storm_roll(&s->dice, (unsigned)s->settle_ms * 3 / 2 + 1);
     pass_time(s, platform_boot_ms() + wait_ms);
 }
 
@@ -869,11 +822,12 @@ static void judge(struct storm *s)
     judge_archive(s);
 }
 
-static void weather_one(uint64_t seed)
+static void weather_one(uint64_t seed, bool alone)
 {
     struct storm *s = mem_alloc(sizeof(*s));
     char complaint[1024];
 
+    (void)alone;
     storm_init(s, seed);
     run_to_the_end(s);
     if (!s->complaint[0])
@@ -893,19 +847,9 @@ static void weather_one(uint64_t seed)
             "TABLEWARD_SEED=%llu: %s", (unsigned long long)seed, complaint);
 }
 
-static void cascade_weathers_every_storm(void **state)
+TEST(cascade_weathers_every_storm)
 {
-    const char *one = getenv("TABLEWARD_SEED");
-    const char *many = getenv("TABLEWARD_SEEDS");
-    unsigned long seeds = many ? strtoul(many, NULL, 10) : EVERYDAY_SEEDS;
-
-    (void)state;
-    if (one) {
-        weather_one(strtoull(one, NULL, 10));
-        return;
-    }
-    for (unsigned long seed = 1; seed <= seeds; seed++)
-        weather_one(seed);
+    storm_each_seed(weather_one, EVERYDAY_SEEDS);
 }
 
 /* ---- what went wrong once ---- */
@@ -926,9 +870,9 @@ struct trial {
     unsigned scan_us; /* duration of scans before the first batch */
 };
 
-static enum fault trial_weather(void *context, enum store_call call, unsigned n)
+FAULTY_CHOICE(trial_weather)
 {
-    struct trial *t = context;
+    struct trial *t = ctx;
 
     if (call == CALL_SCAN && t->faulty.calls[CALL_BATCH] == 0 && t->scan_us > 0)
         usleep(t->scan_us);
@@ -969,15 +913,16 @@ static const char FLAT[] = "flat:\n"
                            "      - {table: Blogs, partition_key: "
                            "\"{channel}\"}\n";
 
+TEST_FIXTURE(trial, struct trial, TEST_NOTHING, trial_done)
+
+#define TRIAL_TEST(name)                                                       \
+    TEST_WITH(name, trial_set_up, trial_tear_down, struct trial *t)
+
 /* Blogs have child rules, so they stay until the last settle pass. That they
  * are found does not repeat the passes before it. */
-static void between_two_settle_passes_it_waits_although_blogs_are_kept(
-    void **state)
+TRIAL_TEST(between_two_settle_passes_it_waits_although_blogs_are_kept)
 {
-    struct trial t;
-
-    (void)state;
-    trial_init(&t,
+    trial_init(t,
         "nested:\n"
         "    kind: cascade-delete\n"
         "    args: [channel]\n" ORPHANS "    settle: [1s, 20s]\n"
@@ -986,16 +931,15 @@ static void between_two_settle_passes_it_waits_although_blogs_are_kept(
         "        partition_key: \"{channel}\"\n"
         "        children:\n"
         "          - {table: Comments, partition_key: \"{RowKey}\"}\n");
-    hosted_put(&t.h, "Channels", "News", "", NULL);
-    hosted_fill(&t.h, "Blogs", "News", 3);
-    hosted_put(&t.h, "Comments", "b00000", "c", NULL);
-    assert_int_equal(hosted_run(&t.h, "nested", "News"), RUN_SUCCEEDED);
-    assert_int_equal(hosted_count(&t.h, "Blogs"), 0);
-    assert_int_equal(hosted_count(&t.h, "Comments"), 0);
+    hosted_put(&t->h, "Channels", "News", "", NULL);
+    hosted_fill(&t->h, "Blogs", "News", 3);
+    hosted_put(&t->h, "Comments", "b00000", "c", NULL);
+    assert_int_equal(hosted_run(&t->h, "nested", "News"), RUN_SUCCEEDED);
+    assert_int_equal(hosted_count(&t->h, "Blogs"), 0);
+    assert_int_equal(hosted_count(&t->h, "Comments"), 0);
     /* Passes: at once, after 1 s, after 20 s, and the last one, which finds
      * nothing. `passes` is the sum over all attempts. */
-    assert_in_range(t.h.passes, 4, 5);
-    trial_done(&t);
+    assert_in_range(t->h.passes, 4, 5);
 }
 
 static unsigned scans_of_a_run(bool has_parent)
@@ -1015,15 +959,13 @@ static unsigned scans_of_a_run(bool has_parent)
 
 /* The parent's table is checked. The table of the first rule needs no check,
  * because its first page has been requested already. */
-static void an_absent_parent_costs_one_request_more(void **state)
+TEST(an_absent_parent_costs_one_request_more)
 {
-    (void)state;
     assert_int_equal(scans_of_a_run(false), scans_of_a_run(true) + 1);
 }
 
 /* Put a blog before the second scan, which is that of the first settle pass. */
-static enum fault puts_a_blog_before_the_first_settle_pass(
-    void *ctx, enum store_call call, unsigned n)
+FAULTY_CHOICE(puts_a_blog_before_the_first_settle_pass)
 {
     struct trial *t = ctx;
 
@@ -1034,30 +976,24 @@ static enum fault puts_a_blog_before_the_first_settle_pass(
 
 /* A settle pass that finds something is followed by another pass at once,
  * before the next settle pass is due. */
-static void a_settle_pass_that_finds_something_is_followed_by_another(
-    void **state)
+TRIAL_TEST(a_settle_pass_that_finds_something_is_followed_by_another)
 {
-    struct trial t;
-
-    (void)state;
-    trial_init(&t, "flat:\n"
-                   "    kind: cascade-delete\n"
-                   "    args: [channel]\n" ORPHANS "    settle: [1s, 20s]\n"
-                   "    children:\n"
-                   "      - {table: Blogs, partition_key: \"{channel}\"}\n");
-    t.faulty.choose = puts_a_blog_before_the_first_settle_pass;
-    t.faulty.ctx = &t;
-    hosted_put(&t.h, "Channels", "News", "", NULL);
-    assert_int_equal(hosted_run(&t.h, "flat", "News"), RUN_SUCCEEDED);
-    assert_int_equal(hosted_count(&t.h, "Blogs"), 0);
-    assert_int_equal(t.faulty.calls[CALL_SCAN], 4);
-    trial_done(&t);
+    trial_init(t, "flat:\n"
+                  "    kind: cascade-delete\n"
+                  "    args: [channel]\n" ORPHANS "    settle: [1s, 20s]\n"
+                  "    children:\n"
+                  "      - {table: Blogs, partition_key: \"{channel}\"}\n");
+    t->faulty.choose = puts_a_blog_before_the_first_settle_pass;
+    t->faulty.ctx = t;
+    hosted_put(&t->h, "Channels", "News", "", NULL);
+    assert_int_equal(hosted_run(&t->h, "flat", "News"), RUN_SUCCEEDED);
+    assert_int_equal(hosted_count(&t->h, "Blogs"), 0);
+    assert_int_equal(t->faulty.calls[CALL_SCAN], 4);
 }
 
 /* Put a blog just before the first batch, which is the tombstone; the first
  * page was read before. */
-static enum fault puts_a_blog_before_the_tombstone(
-    void *ctx, enum store_call call, unsigned n)
+FAULTY_CHOICE(puts_a_blog_before_the_tombstone)
 {
     struct trial *t = ctx;
 
@@ -1070,24 +1006,19 @@ static enum fault puts_a_blog_before_the_tombstone(
 
 /* A first page that was read before the tombstone does not count as a settle
  * pass. */
-static void a_child_that_comes_behind_the_first_page_goes_too(void **state)
+TRIAL_TEST(a_child_that_comes_behind_the_first_page_goes_too)
 {
-    struct trial t;
-
-    (void)state;
-    trial_init(&t, FLAT);
-    t.faulty.choose = puts_a_blog_before_the_tombstone;
-    t.faulty.ctx = &t;
-    hosted_put(&t.h, "Channels", "News", "", NULL);
-    assert_int_equal(hosted_run(&t.h, "flat", "News"), RUN_SUCCEEDED);
-    assert_int_equal(hosted_count(&t.h, "Blogs"), 0);
-    assert_int_equal(hosted_count(&t.h, "Channels"), 0);
-    trial_done(&t);
+    trial_init(t, FLAT);
+    t->faulty.choose = puts_a_blog_before_the_tombstone;
+    t->faulty.ctx = t;
+    hosted_put(&t->h, "Channels", "News", "", NULL);
+    assert_int_equal(hosted_run(&t->h, "flat", "News"), RUN_SUCCEEDED);
+    assert_int_equal(hosted_count(&t->h, "Blogs"), 0);
+    assert_int_equal(hosted_count(&t->h, "Channels"), 0);
 }
 
 /* Change the blog just before the first batch, which is the tombstone. */
-static enum fault takes_the_blog_elsewhere(
-    void *ctx, enum store_call call, unsigned n)
+FAULTY_CHOICE(takes_the_blog_elsewhere)
 {
     struct trial *t = ctx;
 
@@ -1100,92 +1031,73 @@ static enum fault takes_the_blog_elsewhere(
 
 /* By a page that was read before the tombstone, the run would delete the
  * comments of a blog that belongs to another channel by then. */
-static void a_blog_that_leaves_before_the_tombstone_keeps_its_comments(
-    void **state)
+TRIAL_TEST(a_blog_that_leaves_before_the_tombstone_keeps_its_comments)
 {
-    struct trial t;
-
-    (void)state;
-    trial_init(&t, "nested:\n"
-                   "    kind: cascade-delete\n"
-                   "    args: [channel]\n" ORPHANS "    settle: 0s\n"
-                   "    children:\n"
-                   "      - table: Blogs\n"
-                   "        filter: \"Channel eq '{channel}'\"\n"
-                   "        children:\n"
-                   "          - {table: Comments, partition_key: "
-                   "\"{RowKey}\"}\n");
-    t.faulty.choose = takes_the_blog_elsewhere;
-    t.faulty.ctx = &t;
-    hosted_put(&t.h, "Channels", "News", "", NULL);
-    hosted_put(&t.h, "Blogs", "all", "b1", "\"Channel\":\"News\"");
-    hosted_put(&t.h, "Blogs", "all", "b2", "\"Channel\":\"News\"");
-    hosted_put(&t.h, "Comments", "b1", "c", NULL);
-    hosted_put(&t.h, "Comments", "b2", "c", NULL);
-    assert_int_equal(hosted_run(&t.h, "nested", "News"), RUN_SUCCEEDED);
-    assert_string_equal(hosted_dump(&t.h, "Blogs"), "all/b1 ");
-    assert_string_equal(hosted_dump(&t.h, "Comments"), "b1/c ");
-    trial_done(&t);
+    trial_init(t, "nested:\n"
+                  "    kind: cascade-delete\n"
+                  "    args: [channel]\n" ORPHANS "    settle: 0s\n"
+                  "    children:\n"
+                  "      - table: Blogs\n"
+                  "        filter: \"Channel eq '{channel}'\"\n"
+                  "        children:\n"
+                  "          - {table: Comments, partition_key: "
+                  "\"{RowKey}\"}\n");
+    t->faulty.choose = takes_the_blog_elsewhere;
+    t->faulty.ctx = t;
+    hosted_put(&t->h, "Channels", "News", "", NULL);
+    hosted_put(&t->h, "Blogs", "all", "b1", "\"Channel\":\"News\"");
+    hosted_put(&t->h, "Blogs", "all", "b2", "\"Channel\":\"News\"");
+    hosted_put(&t->h, "Comments", "b1", "c", NULL);
+    hosted_put(&t->h, "Comments", "b2", "c", NULL);
+    assert_int_equal(hosted_run(&t->h, "nested", "News"), RUN_SUCCEEDED);
+    assert_string_equal(hosted_dump(&t->h, "Blogs"), "all/b1 ");
+    assert_string_equal(hosted_dump(&t->h, "Comments"), "b1/c ");
 }
 
 /* Refuse every scan: if the table of the first rule cannot be read, the parent
  * must not be marked. */
-static enum fault refuses_to_list(void *ctx, enum store_call call, unsigned n)
+FAULTY_CHOICE(refuses_to_list)
 {
-    (void)ctx;
-    (void)n;
     return call == CALL_SCAN ? FAULT_REFUSED : FAULT_NONE;
 }
 
-static void a_table_that_may_not_be_read_leaves_the_parent_as_it_is(
-    void **state)
+TRIAL_TEST(a_table_that_may_not_be_read_leaves_the_parent_as_it_is)
 {
-    struct trial t;
-
-    (void)state;
-    trial_init(&t, FLAT);
-    t.faulty.choose = refuses_to_list;
-    t.faulty.ctx = &t;
-    hosted_put(&t.h, "Channels", "News", "", NULL);
-    assert_int_not_equal(hosted_attempt(&t.h, "flat", "News"), RUN_SUCCEEDED);
-    assert_int_equal(t.faulty.calls[CALL_BATCH], 0);
-    trial_done(&t);
+    trial_init(t, FLAT);
+    t->faulty.choose = refuses_to_list;
+    t->faulty.ctx = t;
+    hosted_put(&t->h, "Channels", "News", "", NULL);
+    assert_int_not_equal(hosted_attempt(&t->h, "flat", "News"), RUN_SUCCEEDED);
+    assert_int_equal(t->faulty.calls[CALL_BATCH], 0);
 }
 
 /* Lose the first batch, the tombstone: the parent is read again, then
  * marked. */
-static enum fault loses_the_tombstone(
-    void *ctx, enum store_call call, unsigned n)
+FAULTY_CHOICE(loses_the_tombstone)
 {
-    (void)ctx;
     return call == CALL_BATCH && n == 0 ? FAULT_LOSE_REQUEST : FAULT_NONE;
 }
 
 /* The three scans: the page that is read ahead, the count, the settle pass. */
-static void what_is_to_go_is_counted_once(void **state)
+TRIAL_TEST(what_is_to_go_is_counted_once)
 {
-    struct trial t;
-
-    (void)state;
-    trial_init(&t, "flat:\n"
-                   "    kind: cascade-delete\n"
-                   "    args: [channel]\n" ORPHANS "    settle: 0s\n"
-                   "    refuse_above: 5\n"
-                   "    children:\n"
-                   "      - {table: Blogs, partition_key: \"{channel}\"}\n");
-    t.faulty.choose = loses_the_tombstone;
-    t.faulty.ctx = &t;
-    hosted_put(&t.h, "Channels", "News", "", NULL);
-    hosted_put(&t.h, "Blogs", "News", "b", NULL);
-    assert_int_equal(hosted_run(&t.h, "flat", "News"), RUN_SUCCEEDED);
-    assert_int_equal(t.faulty.calls[CALL_SCAN], 3);
-    trial_done(&t);
+    trial_init(t, "flat:\n"
+                  "    kind: cascade-delete\n"
+                  "    args: [channel]\n" ORPHANS "    settle: 0s\n"
+                  "    refuse_above: 5\n"
+                  "    children:\n"
+                  "      - {table: Blogs, partition_key: \"{channel}\"}\n");
+    t->faulty.choose = loses_the_tombstone;
+    t->faulty.ctx = t;
+    hosted_put(&t->h, "Channels", "News", "", NULL);
+    hosted_put(&t->h, "Blogs", "News", "b", NULL);
+    assert_int_equal(hosted_run(&t->h, "flat", "News"), RUN_SUCCEEDED);
+    assert_int_equal(t->faulty.calls[CALL_SCAN], 3);
 }
 
 /* Put a blog while the parent is read for the second time, for the first settle
  * pass. */
-static enum fault puts_a_blog_while_the_parent_is_read(
-    void *ctx, enum store_call call, unsigned n)
+FAULTY_CHOICE(puts_a_blog_while_the_parent_is_read)
 {
     struct trial *t = ctx;
 
@@ -1198,69 +1110,55 @@ static enum fault puts_a_blog_while_the_parent_is_read(
 
 /* A page that was read before the settle pass is due does not count as a settle
  * pass. */
-static void a_settle_pass_reads_nothing_before_its_time(void **state)
+TRIAL_TEST(a_settle_pass_reads_nothing_before_its_time)
 {
-    struct trial t;
-
-    (void)state;
-    trial_init(&t, "flat:\n"
-                   "    kind: cascade-delete\n"
-                   "    args: [channel]\n" ORPHANS "    settle: 1s\n"
-                   "    children:\n"
-                   "      - {table: Blogs, partition_key: \"{channel}\"}\n");
-    request_pool_free(t.h.request_pool);
-    t.h.request_pool = request_pool_new(1, 0); /* one request after the other */
-    t.faulty.choose = puts_a_blog_while_the_parent_is_read;
-    t.faulty.ctx = &t;
-    hosted_put(&t.h, "Channels", "News", "", NULL);
-    assert_int_equal(hosted_run(&t.h, "flat", "News"), RUN_SUCCEEDED);
-    assert_int_equal(hosted_count(&t.h, "Blogs"), 0);
-    trial_done(&t);
+    trial_init(t, "flat:\n"
+                  "    kind: cascade-delete\n"
+                  "    args: [channel]\n" ORPHANS "    settle: 1s\n"
+                  "    children:\n"
+                  "      - {table: Blogs, partition_key: \"{channel}\"}\n");
+    request_pool_free(t->h.request_pool);
+    t->h.request_pool =
+        request_pool_new(1, 0); /* one request after the other */
+    t->faulty.choose = puts_a_blog_while_the_parent_is_read;
+    t->faulty.ctx = t;
+    hosted_put(&t->h, "Channels", "News", "", NULL);
+    assert_int_equal(hosted_run(&t->h, "flat", "News"), RUN_SUCCEEDED);
+    assert_int_equal(hosted_count(&t->h, "Blogs"), 0);
 }
 
 /* The parent is read before the tombstone and before the second pass. Its
  * delete carries the ETag of the second read. */
-static void the_parent_is_read_once_a_pass(void **state)
+TRIAL_TEST(the_parent_is_read_once_a_pass)
 {
-    struct trial t;
-
-    (void)state;
-    trial_init(&t, FLAT);
-    hosted_put(&t.h, "Channels", "News", "", NULL);
-    hosted_put(&t.h, "Blogs", "News", "b", NULL);
-    assert_int_equal(hosted_run(&t.h, "flat", "News"), RUN_SUCCEEDED);
-    assert_int_equal(hosted_count(&t.h, "Channels"), 0);
-    assert_int_equal(t.faulty.calls[CALL_GET], 2);
-    trial_done(&t);
+    trial_init(t, FLAT);
+    hosted_put(&t->h, "Channels", "News", "", NULL);
+    hosted_put(&t->h, "Blogs", "News", "b", NULL);
+    assert_int_equal(hosted_run(&t->h, "flat", "News"), RUN_SUCCEEDED);
+    assert_int_equal(hosted_count(&t->h, "Channels"), 0);
+    assert_int_equal(t->faulty.calls[CALL_GET], 2);
 }
 
-static void tombstone_of_a_killed_attempt_that_lands_late_is_deleted(
-    void **state)
+TRIAL_TEST(tombstone_of_a_killed_attempt_that_lands_late_is_deleted)
 {
-    struct trial t;
-
-    (void)state;
-    trial_init(&t, FLAT);
-    t.first_batch = FAULT_LATE;
-    t.kills = true;
-    assert_int_equal(hosted_attempt(&t.h, "flat", "News"), RUN_LEASE_LOST);
-    t.h.previous_owner_crashed = true;
-    assert_int_equal(hosted_attempt(&t.h, "flat", "News"), RUN_WAITING);
-    t.h.previous_owner_crashed = false;
-    assert_int_equal(hosted_run(&t.h, "flat", "News"), RUN_SUCCEEDED);
-    faulty_land(&t.faulty, INT64_MAX);
-    assert_int_equal(hosted_count(&t.h, "Channels"), 0);
-    trial_done(&t);
+    trial_init(t, FLAT);
+    t->first_batch = FAULT_LATE;
+    t->kills = true;
+    assert_int_equal(hosted_attempt(&t->h, "flat", "News"), RUN_LEASE_LOST);
+    t->h.previous_owner_crashed = true;
+    assert_int_equal(hosted_attempt(&t->h, "flat", "News"), RUN_WAITING);
+    t->h.previous_owner_crashed = false;
+    assert_int_equal(hosted_run(&t->h, "flat", "News"), RUN_SUCCEEDED);
+    faulty_land(&t->faulty, INT64_MAX);
+    assert_int_equal(hosted_count(&t->h, "Channels"), 0);
 }
 
 /* Attempts once continued with a parent that was created meanwhile. After its
  * delete, the tombstone that arrived late stayed for ever. */
-static void tombstone_that_lands_late_is_deleted_though_the_name_was_used(
-    void **state)
+TEST(tombstone_that_lands_late_is_deleted_though_the_name_was_used)
 {
     struct trial t;
 
-    (void)state;
     for (int taken = 0; taken < 2; taken++) {
         trial_init(&t, FLAT);
         t.first_batch = FAULT_LATE;
@@ -1279,79 +1177,63 @@ static void tombstone_that_lands_late_is_deleted_though_the_name_was_used(
     }
 }
 
-static void stopped_after_a_lost_insert_it_still_waits_for_it(void **state)
+TRIAL_TEST(stopped_after_a_lost_insert_it_still_waits_for_it)
 {
-    struct trial t;
-
-    (void)state;
-    trial_init(&t, FLAT);
-    t.first_batch = FAULT_LATE;
-    t.h.stop_after = 0;
-    assert_int_equal(hosted_attempt(&t.h, "flat", "News"), RUN_STOPPED);
-    t.h.stop_after = -1;
-    assert_int_equal(hosted_run(&t.h, "flat", "News"), RUN_SUCCEEDED);
-    faulty_land(&t.faulty, INT64_MAX);
-    assert_int_equal(hosted_count(&t.h, "Channels"), 0);
-    trial_done(&t);
+    trial_init(t, FLAT);
+    t->first_batch = FAULT_LATE;
+    t->h.stop_after = 0;
+    assert_int_equal(hosted_attempt(&t->h, "flat", "News"), RUN_STOPPED);
+    t->h.stop_after = -1;
+    assert_int_equal(hosted_run(&t->h, "flat", "News"), RUN_SUCCEEDED);
+    faulty_land(&t->faulty, INT64_MAX);
+    assert_int_equal(hosted_count(&t->h, "Channels"), 0);
 }
 
 /* The count for refuse_above may take longer than the time that an insert may
  * be late. */
-static void lost_insert_is_waited_for_from_when_it_was_sent(void **state)
+TRIAL_TEST(lost_insert_is_waited_for_from_when_it_was_sent)
 {
-    struct trial t;
-
-    (void)state;
-    trial_init(&t, "counted:\n"
-                   "    kind: cascade-delete\n"
-                   "    args: [channel]\n" ORPHANS "    settle: 0s\n"
-                   "    refuse_above: 5\n"
-                   "    children:\n"
-                   "      - {table: Blogs, partition_key: \"{channel}\"}\n");
-    t.first_batch = FAULT_LATE;
-    t.scan_us = 400000; /* 40 s of the fast clock */
-    assert_int_equal(hosted_run(&t.h, "counted", "News"), RUN_SUCCEEDED);
-    faulty_land(&t.faulty, INT64_MAX);
-    assert_int_equal(hosted_count(&t.h, "Channels"), 0);
-    trial_done(&t);
+    trial_init(t, "counted:\n"
+                  "    kind: cascade-delete\n"
+                  "    args: [channel]\n" ORPHANS "    settle: 0s\n"
+                  "    refuse_above: 5\n"
+                  "    children:\n"
+                  "      - {table: Blogs, partition_key: \"{channel}\"}\n");
+    t->first_batch = FAULT_LATE;
+    t->scan_us = 400000; /* 40 s of the fast clock */
+    assert_int_equal(hosted_run(&t->h, "counted", "News"), RUN_SUCCEEDED);
+    faulty_land(&t->faulty, INT64_MAX);
+    assert_int_equal(hosted_count(&t->h, "Channels"), 0);
 }
 
-static void refuse_above_is_not_asked_again_midway(void **state)
+TRIAL_TEST(refuse_above_is_not_asked_again_midway)
 {
-    struct trial t;
-
-    (void)state;
-    trial_init(&t, "counted:\n"
-                   "    kind: cascade-delete\n"
-                   "    args: [channel]\n" ORPHANS "    settle: 60s\n"
-                   "    refuse_above: 5\n"
-                   "    children:\n"
-                   "      - {table: Blogs, partition_key: \"{channel}\"}\n");
-    hosted_put(&t.h, "Channels", "News", "", NULL);
-    hosted_put(&t.h, "Blogs", "News", "a", NULL);
-    assert_int_equal(hosted_attempt(&t.h, "counted", "News"), RUN_WAITING);
-    hosted_fill(&t.h, "Blogs", "News", 10);
-    hosted_remove(&t.h, "Channels", "News", "");
-    assert_int_equal(hosted_run(&t.h, "counted", "News"), RUN_SUCCEEDED);
-    assert_int_equal(hosted_count(&t.h, "Blogs"), 0);
-    trial_done(&t);
+    trial_init(t, "counted:\n"
+                  "    kind: cascade-delete\n"
+                  "    args: [channel]\n" ORPHANS "    settle: 60s\n"
+                  "    refuse_above: 5\n"
+                  "    children:\n"
+                  "      - {table: Blogs, partition_key: \"{channel}\"}\n");
+    hosted_put(&t->h, "Channels", "News", "", NULL);
+    hosted_put(&t->h, "Blogs", "News", "a", NULL);
+    assert_int_equal(hosted_attempt(&t->h, "counted", "News"), RUN_WAITING);
+    hosted_fill(&t->h, "Blogs", "News", 10);
+    hosted_remove(&t->h, "Channels", "News", "");
+    assert_int_equal(hosted_run(&t->h, "counted", "News"), RUN_SUCCEEDED);
+    assert_int_equal(hosted_count(&t->h, "Blogs"), 0);
 }
 
-static void stops_while_a_filter_matches_nothing_for_ever(void **state)
+TRIAL_TEST(stops_while_a_filter_matches_nothing_for_ever)
 {
-    struct trial t;
-
-    (void)state;
-    trial_init(&t,
+    trial_init(t,
         "filtered:\n"
         "    kind: cascade-delete\n"
         "    args: [channel]\n" ORPHANS "    settle: 0s\n"
         "    children:\n"
         "      - {table: Blogs, filter: \"Channel eq '{channel}'\"}\n");
-    t.empty_pages = true;
-    t.h.stop_after = 5;
-    assert_int_equal(hosted_attempt(&t.h, "filtered", "News"), RUN_STOPPED);
-    trial_done(&t);
+    t->empty_pages = true;
+    t->h.stop_after = 5;
+    assert_int_equal(hosted_attempt(&t->h, "filtered", "News"), RUN_STOPPED);
 }
 
 /* The last two rules find only the blog itself, which does not count as its
@@ -1371,9 +1253,8 @@ static const char THREADS[] =
     "          - {table: Blogs, partition_key: \"{PartitionKey}\", row_key: "
     "\"{RowKey}\"}\n";
 
-static void blog_that_changed_between_attempts_is_visited_again(void **state)
+TEST(blog_that_changed_between_attempts_is_visited_again)
 {
-    (void)state;
     for (int stop = 0; stop < 12; stop++) {
         struct trial t;
 
@@ -1398,12 +1279,9 @@ static void blog_that_changed_between_attempts_is_visited_again(void **state)
 
 /* Both rules find the blog. As a leaf of the second rule it would be deleted at
  * once. */
-static void leaf_that_has_children_by_another_rule_stays_for_them(void **state)
+TRIAL_TEST(leaf_that_has_children_by_another_rule_stays_for_them)
 {
-    struct trial t;
-
-    (void)state;
-    trial_init(&t,
+    trial_init(t,
         "twice:\n"
         "    kind: cascade-delete\n"
         "    args: [channel]\n" ORPHANS "    settle: 60s\n"
@@ -1413,49 +1291,21 @@ static void leaf_that_has_children_by_another_rule_stays_for_them(void **state)
         "        children:\n"
         "          - {table: Comments, partition_key: \"{RowKey}\"}\n"
         "      - {table: Blogs, filter: \"Channel eq '{channel}'\"}\n");
-    hosted_put(&t.h, "Channels", "News", "", NULL);
-    hosted_put(&t.h, "Blogs", "News", "b", "\"Channel\":\"News\"");
-    hosted_put(&t.h, "Blogs", "Else", "b", "\"Channel\":\"News\"");
-    assert_int_equal(hosted_attempt(&t.h, "twice", "News"), RUN_WAITING);
-    assert_string_equal(hosted_dump(&t.h, "Blogs"), "News/b ");
-    hosted_put(&t.h, "Comments", "b", "late", NULL);
-    hosted_remove(&t.h, "Channels", "News", "");
-    assert_int_equal(hosted_run(&t.h, "twice", "News"), RUN_SUCCEEDED);
-    assert_int_equal(hosted_count(&t.h, "Blogs"), 0);
-    assert_int_equal(hosted_count(&t.h, "Comments"), 0);
-    trial_done(&t);
+    hosted_put(&t->h, "Channels", "News", "", NULL);
+    hosted_put(&t->h, "Blogs", "News", "b", "\"Channel\":\"News\"");
+    hosted_put(&t->h, "Blogs", "Else", "b", "\"Channel\":\"News\"");
+    assert_int_equal(hosted_attempt(&t->h, "twice", "News"), RUN_WAITING);
+    assert_string_equal(hosted_dump(&t->h, "Blogs"), "News/b ");
+    hosted_put(&t->h, "Comments", "b", "late", NULL);
+    hosted_remove(&t->h, "Channels", "News", "");
+    assert_int_equal(hosted_run(&t->h, "twice", "News"), RUN_SUCCEEDED);
+    assert_int_equal(hosted_count(&t->h, "Blogs"), 0);
+    assert_int_equal(hosted_count(&t->h, "Comments"), 0);
 }
 
 int main(void)
 {
-    static const struct CMUnitTest tests[] = {
-        cmocka_unit_test(cascade_weathers_every_storm),
-        cmocka_unit_test(
-            between_two_settle_passes_it_waits_although_blogs_are_kept),
-        cmocka_unit_test(the_parent_is_read_once_a_pass),
-        cmocka_unit_test(an_absent_parent_costs_one_request_more),
-        cmocka_unit_test(
-            a_settle_pass_that_finds_something_is_followed_by_another),
-        cmocka_unit_test(a_child_that_comes_behind_the_first_page_goes_too),
-        cmocka_unit_test(what_is_to_go_is_counted_once),
-        cmocka_unit_test(a_settle_pass_reads_nothing_before_its_time),
-        cmocka_unit_test(
-            a_blog_that_leaves_before_the_tombstone_keeps_its_comments),
-        cmocka_unit_test(
-            a_table_that_may_not_be_read_leaves_the_parent_as_it_is),
-        cmocka_unit_test(
-            tombstone_of_a_killed_attempt_that_lands_late_is_deleted),
-        cmocka_unit_test(
-            tombstone_that_lands_late_is_deleted_though_the_name_was_used),
-        cmocka_unit_test(stopped_after_a_lost_insert_it_still_waits_for_it),
-        cmocka_unit_test(lost_insert_is_waited_for_from_when_it_was_sent),
-        cmocka_unit_test(refuse_above_is_not_asked_again_midway),
-        cmocka_unit_test(leaf_that_has_children_by_another_rule_stays_for_them),
-        cmocka_unit_test(stops_while_a_filter_matches_nothing_for_ever),
-        cmocka_unit_test(blog_that_changed_between_attempts_is_visited_again),
-    };
-
     fast_platform_use();
     log_set(LOG_ERROR, LOG_TEXT);
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return test_run_all(NULL, NULL);
 }

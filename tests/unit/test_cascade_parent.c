@@ -4,14 +4,7 @@
  * and whoever changes it in between. In a virtual world.
  */
 #include "tests/support/hosted.h"
-
-/* cmocka.h wants these before it. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "tests/support/test.h"
 
 #include <limits.h>
 #include <signal.h>
@@ -136,11 +129,10 @@ static void expect_all_gone(struct scene *s)
 
 /* ---- reading and marking ---- */
 
-static void a_parent_that_cannot_be_read_is_an_outage(void **state)
+TEST(a_parent_that_cannot_be_read_is_an_outage)
 {
     struct scene *s = begin(HEAD PARENT BLOGS);
 
-    (void)state;
     put_channel(s, NULL);
     meets(s, CALL_GET, "Channels", ALWAYS, TW_BUSY);
     assert_int_equal(attempt(s), RUN_OUTAGE);
@@ -149,11 +141,10 @@ static void a_parent_that_cannot_be_read_is_an_outage(void **state)
     end(s);
 }
 
-static void a_tombstone_that_can_never_be_stored_fails_the_run(void **state)
+TEST(a_tombstone_that_can_never_be_stored_fails_the_run)
 {
     static const enum tw_err NEVER[] = {TW_INVALID, TW_TOO_LARGE};
 
-    (void)state;
     for (size_t i = 0; i < 2; i++) {
         struct scene *s = begin(HEAD PARENT BLOGS);
 
@@ -166,11 +157,10 @@ static void a_tombstone_that_can_never_be_stored_fails_the_run(void **state)
     }
 }
 
-static void a_tombstone_in_an_outage_deletes_nothing(void **state)
+TEST(a_tombstone_in_an_outage_deletes_nothing)
 {
     struct scene *s = begin(HEAD PARENT BLOGS);
 
-    (void)state;
     put_channel(s, NULL);
     meets(s, CALL_BATCH, "Channels", ALWAYS, TW_REFUSED);
     assert_int_equal(attempt(s), RUN_OUTAGE);
@@ -186,11 +176,10 @@ static void remove_parent(struct scene *s)
 
 /* The parent is deleted between the read and the tombstone: the tombstone is
  * inserted instead of merged. */
-static void a_parent_that_goes_before_it_is_marked_is_marked_anew(void **state)
+TEST(a_parent_that_goes_before_it_is_marked_is_marked_anew)
 {
     struct scene *s = begin(HEAD PARENT BLOGS);
 
-    (void)state;
     put_channel(s, NULL);
     s->between = remove_parent;
     meets(s, CALL_BATCH, "Channels", 1, 1, TW_OK);
@@ -199,12 +188,10 @@ static void a_parent_that_goes_before_it_is_marked_is_marked_anew(void **state)
     end(s);
 }
 
-static void a_parent_that_changes_all_the_time_is_tried_again_later(
-    void **state)
+TEST(a_parent_that_changes_all_the_time_is_tried_again_later)
 {
     struct scene *s = begin(HEAD PARENT BLOGS);
 
-    (void)state;
     put_channel(s, NULL);
     meets(s, CALL_BATCH, "Channels", ALWAYS, TW_CONFLICT);
     assert_int_equal(attempt(s), RUN_TRY_AGAIN);
@@ -223,7 +210,7 @@ static void a_parent_that_changes_all_the_time_is_tried_again_later(
 
 /* Incomplete tombstones, and those without a valid owner, do not belong to a
  * run: this run writes its own. */
-static void what_is_no_whole_tombstone_is_nobody_s(void **state)
+TEST(what_is_no_whole_tombstone_is_nobody_s)
 {
     static const char *const MARKS[] = {
         "\"TablewardRun\":7,\"Deleted\":true",
@@ -234,7 +221,6 @@ static void what_is_no_whole_tombstone_is_nobody_s(void **state)
         "\"TablewardRun\":\"nobody\",\"Deleted\":true",
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof(MARKS) / sizeof(MARKS[0]); i++) {
         struct scene *s = begin(HEAD PARENT BLOGS);
 
@@ -246,11 +232,10 @@ static void what_is_no_whole_tombstone_is_nobody_s(void **state)
     }
 }
 
-static void another_run_of_which_nothing_is_known_is_an_outage(void **state)
+TEST(another_run_of_which_nothing_is_known_is_an_outage)
 {
     struct scene *s = begin(HEAD PARENT BLOGS);
 
-    (void)state;
     put_channel(s, "\"TablewardRun\":\"job/other\",\"Deleted\":true");
     s->h.open_outcome = TW_BUSY;
     assert_int_equal(attempt(s), RUN_OUTAGE);
@@ -273,12 +258,10 @@ static struct scene *begin_with_new_definition(void)
 }
 
 /* The new parent was once marked, and deleted with everything under it. */
-static void a_parent_made_anew_while_the_definition_changes_is_left(
-    void **state)
+TEST(a_parent_made_anew_while_the_definition_changes_is_left)
 {
     struct scene *s = begin_with_new_definition();
 
-    (void)state;
     hosted_remove(&s->h, "Channels", "News", "News");
     put_channel(s, NULL);
     assert_int_equal(attempt(s), RUN_FAILED);
@@ -291,22 +274,20 @@ static void a_parent_made_anew_while_the_definition_changes_is_left(
     end(s);
 }
 
-static void a_marked_parent_goes_whatever_definition_marked_it(void **state)
+TEST(a_marked_parent_goes_whatever_definition_marked_it)
 {
     struct scene *s = begin_with_new_definition();
 
-    (void)state;
     hosted_put(&s->h, "Blogs", "News", "late", NULL);
     assert_int_equal(attempt(s), RUN_WAITING);
     assert_int_equal(hosted_count(&s->h, "Blogs"), 0);
     end(s);
 }
 
-static void a_time_of_creation_that_is_no_time_fails_the_run(void **state)
+TEST(a_time_of_creation_that_is_no_time_fails_the_run)
 {
     struct scene *s = begin(HEAD PARENT BLOGS);
 
-    (void)state;
     put_channel(s, "\"CreatedOn\":\"yesterday\"");
     assert_int_equal(attempt(s), RUN_FAILED);
     assert_non_null(strstr(s->h.err.text,
@@ -317,11 +298,10 @@ static void a_time_of_creation_that_is_no_time_fails_the_run(void **state)
 
 /* ---- the last delete ---- */
 
-static void a_parent_that_is_gone_at_the_end_is_deleted(void **state)
+TEST(a_parent_that_is_gone_at_the_end_is_deleted)
 {
     struct scene *s = begin(HEAD PARENT BLOGS);
 
-    (void)state;
     put_channel(s, NULL);
     s->between = remove_parent;
     /* The first batch is the tombstone, the second one the delete. */
@@ -331,11 +311,10 @@ static void a_parent_that_is_gone_at_the_end_is_deleted(void **state)
     end(s);
 }
 
-static void a_parent_that_changed_at_the_end_is_read_again(void **state)
+TEST(a_parent_that_changed_at_the_end_is_read_again)
 {
     static const enum tw_err AGAIN[] = {TW_CONFLICT, TW_UNKNOWN};
 
-    (void)state;
     for (size_t i = 0; i < 2; i++) {
         struct scene *s = begin(HEAD PARENT BLOGS);
 
@@ -348,8 +327,7 @@ static void a_parent_that_changed_at_the_end_is_read_again(void **state)
     }
 }
 
-static void a_parent_that_cannot_be_deleted_stays_for_the_next_attempt(
-    void **state)
+TEST(a_parent_that_cannot_be_deleted_stays_for_the_next_attempt)
 {
     static const struct {
         enum tw_err outcome;
@@ -362,7 +340,6 @@ static void a_parent_that_cannot_be_deleted_stays_for_the_next_attempt(
         {TW_REFUSED, RUN_OUTAGE, "as the test wants"},
     };
 
-    (void)state;
     for (size_t i = 0; i < 2; i++) {
         struct scene *s = begin(HEAD PARENT BLOGS);
 
@@ -379,11 +356,10 @@ static void a_parent_that_cannot_be_deleted_stays_for_the_next_attempt(
     }
 }
 
-static void in_the_last_phase_an_outage_deletes_nothing(void **state)
+TEST(in_the_last_phase_an_outage_deletes_nothing)
 {
     struct scene *s = begin(HEAD PARENT BLOGS);
 
-    (void)state;
     put_channel(s, NULL);
     meets(s, CALL_GET, "Channels", 2, UINT_MAX, TW_BUSY);
     assert_int_equal(attempt(s), RUN_OUTAGE);
@@ -398,11 +374,10 @@ static enum tw_err never_phases(struct hosted *h, bool *ret_stored)
     return TW_STOPPED;
 }
 
-static void without_the_last_phase_the_parent_stays(void **state)
+TEST(without_the_last_phase_the_parent_stays)
 {
     struct scene *s = begin(HEAD PARENT BLOGS);
 
-    (void)state;
     put_channel(s, NULL);
     s->h.phasing = never_phases;
     assert_int_equal(attempt(s), RUN_STOPPED);
@@ -413,7 +388,7 @@ static void without_the_last_phase_the_parent_stays(void **state)
 
 /* ---- counting first ---- */
 
-static void what_cannot_be_counted_is_not_deleted(void **state)
+TEST(what_cannot_be_counted_is_not_deleted)
 {
     static const struct {
         const char *children;
@@ -429,7 +404,6 @@ static void what_cannot_be_counted_is_not_deleted(void **state)
             "filter"},
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof(CASES) / sizeof(CASES[0]); i++) {
         char *configuration = mem_format(HEAD PARENT
             "    refuse_above: 10\n    children:\n      - %s\n",
@@ -451,11 +425,10 @@ static void what_cannot_be_counted_is_not_deleted(void **state)
 
 /* ---- what stands under it ---- */
 
-static void a_page_that_can_never_be_read_fails_the_run(void **state)
+TEST(a_page_that_can_never_be_read_fails_the_run)
 {
     static const enum tw_err NEVER[] = {TW_INVALID, TW_TOO_LARGE};
 
-    (void)state;
     for (size_t i = 0; i < 2; i++) {
         struct scene *s = begin(HEAD PARENT BLOGS);
 
@@ -468,11 +441,10 @@ static void a_page_that_can_never_be_read_fails_the_run(void **state)
     }
 }
 
-static void deletes_that_are_refused_end_the_pass(void **state)
+TEST(deletes_that_are_refused_end_the_pass)
 {
     struct scene *s = begin(HEAD PARENT BLOGS);
 
-    (void)state;
     hosted_put(&s->h, "Channels", "News", "News", NULL);
     hosted_fill(&s->h, "Blogs", "News", 1500);
     meets(s, CALL_BATCH, "Blogs", ALWAYS, TW_REFUSED);
@@ -502,11 +474,10 @@ static void change_blog(struct scene *s)
 
 /* The blog changes between its visit and its delete: it may have new
  * children. */
-static void a_blog_that_changed_is_visited_anew(void **state)
+TEST(a_blog_that_changed_is_visited_anew)
 {
     struct scene *s = begin(HEAD PARENT NESTED);
 
-    (void)state;
     hosted_table(&s->h, "Likes");
     put_channel(s, NULL);
     s->between = change_blog;
@@ -536,11 +507,10 @@ static void make_thread(struct scene *s)
 /* Between its read and its delete the blog becomes one that another rule, with
  * children, finds. It was once deleted as a leaf, and its likes stayed for
  * ever. */
-static void a_leaf_that_becomes_another_rules_is_left_to_that(void **state)
+TEST(a_leaf_that_becomes_another_rules_is_left_to_that)
 {
     struct scene *s = begin(HEAD PARENT THREADS);
 
-    (void)state;
     hosted_table(&s->h, "Likes");
     put_channel(s, NULL);
     s->between = make_thread;
@@ -559,11 +529,10 @@ static void a_leaf_that_becomes_another_rules_is_left_to_that(void **state)
     "          - {table: Likes, row_key_prefix: \"{Thread}\"}\n"
 
 /* With an empty prefix the rule would delete all likes. */
-static void a_prefix_that_is_empty_for_one_blog_fails_the_run(void **state)
+TEST(a_prefix_that_is_empty_for_one_blog_fails_the_run)
 {
     struct scene *s = begin(HEAD PARENT BY_PREFIX);
 
-    (void)state;
     hosted_table(&s->h, "Likes");
     hosted_put(&s->h, "Channels", "News", "News", NULL);
     hosted_put(&s->h, "Blogs", "News", "b", "\"Thread\":\"\"");
@@ -600,12 +569,11 @@ static struct scene *begin_crossed(const char *configuration)
     return s;
 }
 
-static void a_rule_that_another_rule_cannot_read_now_is_an_outage(void **state)
+TEST(a_rule_that_another_rule_cannot_read_now_is_an_outage)
 {
     struct scene *s =
         begin_crossed(HEAD PARENT CROSSED("partition_key: \"{Thread}\""));
 
-    (void)state;
     hosted_put(
         &s->h, "Blogs", "News", "b", "\"Channel\":\"News\",\"Thread\":\"t\"");
     hosted_put(&s->h, "Likes", "t", "l", NULL);
@@ -622,7 +590,7 @@ static void a_rule_that_another_rule_cannot_read_now_is_an_outage(void **state)
 
 /* If the other rule cannot be bound to the blog, the blog stays and is
  * reported. */
-static void a_rule_that_can_never_be_read_keeps_the_blog(void **state)
+TEST(a_rule_that_can_never_be_read_keeps_the_blog)
 {
     static const struct {
         const char *configuration, *properties;
@@ -633,7 +601,6 @@ static void a_rule_that_can_never_be_read_keeps_the_blog(void **state)
             "\"Channel\":\"News\",\"Thread\":\"\""},
     };
 
-    (void)state;
     for (size_t i = 0; i < 2; i++) {
         struct scene *s = begin_crossed(CASES[i].configuration);
 
@@ -660,13 +627,12 @@ static void expect_archive_in_the_way(struct scene *s)
     assert_true(hosted_has(&s->h, "Channels", "News", "News"));
 }
 
-static void an_archive_that_cannot_be_made_stops_before_anything(void **state)
+TEST(an_archive_that_cannot_be_made_stops_before_anything)
 {
     struct scene *s = begin(HEAD PARENT KEPT BLOGS);
     char *path = mem_format("%s/kept", s->h.folder);
     FILE *file = fopen(path, "we"); /* a file where a folder should be */
 
-    (void)state;
     assert_non_null(file);
     (void)fclose(file);
     put_channel(s, NULL);
@@ -675,13 +641,12 @@ static void an_archive_that_cannot_be_made_stops_before_anything(void **state)
     end(s);
 }
 
-static void an_archive_may_be_anywhere(void **state)
+TEST(an_archive_may_be_anywhere)
 {
     char folder[] = "/tmp/tableward-archive.XXXXXX";
     char *configuration, *path;
     struct scene *s;
 
-    (void)state;
     assert_non_null(mkdtemp(folder));
     configuration = mem_format(HEAD PARENT "    archive: %s\n" BLOGS, folder);
     s = begin(configuration);
@@ -707,22 +672,20 @@ static void block_table(struct scene *s, const char *table)
     mem_free(command);
 }
 
-static void a_parent_that_cannot_be_archived_is_not_marked(void **state)
+TEST(a_parent_that_cannot_be_archived_is_not_marked)
 {
     struct scene *s = begin(HEAD PARENT KEPT BLOGS);
 
-    (void)state;
     put_channel(s, NULL);
     block_table(s, "Channels");
     expect_archive_in_the_way(s);
     end(s);
 }
 
-static void what_cannot_be_archived_is_not_deleted(void **state)
+TEST(what_cannot_be_archived_is_not_deleted)
 {
     struct scene *s = begin(HEAD PARENT KEPT BLOGS);
 
-    (void)state;
     put_channel(s, NULL);
     block_table(s, "Blogs");
     expect_archive_in_the_way(s);
@@ -749,11 +712,10 @@ static void change_blog_without_room(struct scene *s)
 
 /* If the current state of a changed blog cannot be archived, the blog is not
  * deleted. */
-static void what_changed_and_cannot_be_archived_again_stays(void **state)
+TEST(what_changed_and_cannot_be_archived_again_stays)
 {
     struct scene *s = begin(HEAD PARENT KEPT BLOGS);
 
-    (void)state;
     put_channel(s, NULL);
     s->between = change_blog_without_room;
     meets(s, CALL_BATCH, "Blogs", 1, 1, TW_OK);
@@ -768,7 +730,7 @@ static void what_changed_and_cannot_be_archived_again_stays(void **state)
 
 /* ---- accept and estimate ---- */
 
-static void keys_that_no_parent_can_have_are_told(void **state)
+TEST(keys_that_no_parent_can_have_are_told)
 {
     static const char ROW_KEY[] =
         "job:\n"
@@ -781,7 +743,6 @@ static void keys_that_no_parent_can_have_are_told(void **state)
     char long_text[ENTITY_MAX_KEY_BYTES + 2] = "";
     const char *const bad[] = {"a/b", long_text};
 
-    (void)state;
     memset(long_text, 'a', sizeof(long_text) - 1);
     for (size_t i = 0; i < 4; i++) {
         struct scene *s = begin(CONFIGURATIONS[i / 2]);
@@ -800,12 +761,11 @@ static void keys_that_no_parent_can_have_are_told(void **state)
     }
 }
 
-static void an_estimate_of_what_cannot_be_read_says_why(void **state)
+TEST(an_estimate_of_what_cannot_be_read_says_why)
 {
     struct scene *s = begin(HEAD PARENT BLOGS);
     struct job_estimate estimate;
 
-    (void)state;
     put_channel(s, NULL);
     meets(s, CALL_SCAN, "Blogs", ALWAYS, TW_REFUSED);
     assert_int_equal(
@@ -816,45 +776,4 @@ static void an_estimate_of_what_cannot_be_read_says_why(void **state)
         hosted_estimate(&s->h, "job", "News", &estimate), TW_REFUSED);
     arena_done(&estimate.arena);
     end(s);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_parent_that_cannot_be_read_is_an_outage),
-        cmocka_unit_test(a_tombstone_that_can_never_be_stored_fails_the_run),
-        cmocka_unit_test(a_tombstone_in_an_outage_deletes_nothing),
-        cmocka_unit_test(a_parent_that_goes_before_it_is_marked_is_marked_anew),
-        cmocka_unit_test(
-            a_parent_that_changes_all_the_time_is_tried_again_later),
-        cmocka_unit_test(what_is_no_whole_tombstone_is_nobody_s),
-        cmocka_unit_test(another_run_of_which_nothing_is_known_is_an_outage),
-        cmocka_unit_test(
-            a_parent_made_anew_while_the_definition_changes_is_left),
-        cmocka_unit_test(a_marked_parent_goes_whatever_definition_marked_it),
-        cmocka_unit_test(a_time_of_creation_that_is_no_time_fails_the_run),
-        cmocka_unit_test(a_parent_that_is_gone_at_the_end_is_deleted),
-        cmocka_unit_test(a_parent_that_changed_at_the_end_is_read_again),
-        cmocka_unit_test(
-            a_parent_that_cannot_be_deleted_stays_for_the_next_attempt),
-        cmocka_unit_test(in_the_last_phase_an_outage_deletes_nothing),
-        cmocka_unit_test(without_the_last_phase_the_parent_stays),
-        cmocka_unit_test(what_cannot_be_counted_is_not_deleted),
-        cmocka_unit_test(a_page_that_can_never_be_read_fails_the_run),
-        cmocka_unit_test(deletes_that_are_refused_end_the_pass),
-        cmocka_unit_test(a_blog_that_changed_is_visited_anew),
-        cmocka_unit_test(a_leaf_that_becomes_another_rules_is_left_to_that),
-        cmocka_unit_test(an_archive_that_cannot_be_made_stops_before_anything),
-        cmocka_unit_test(an_archive_may_be_anywhere),
-        cmocka_unit_test(a_parent_that_cannot_be_archived_is_not_marked),
-        cmocka_unit_test(what_cannot_be_archived_is_not_deleted),
-        cmocka_unit_test(what_changed_and_cannot_be_archived_again_stays),
-        cmocka_unit_test(keys_that_no_parent_can_have_are_told),
-        cmocka_unit_test(an_estimate_of_what_cannot_be_read_says_why),
-        cmocka_unit_test(a_prefix_that_is_empty_for_one_blog_fails_the_run),
-        cmocka_unit_test(a_rule_that_another_rule_cannot_read_now_is_an_outage),
-        cmocka_unit_test(a_rule_that_can_never_be_read_keeps_the_blog),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,14 +2,7 @@
 /* Goal: children of many entities that lie together are read as ranges: few
  * requests, and exactly the entities that a query for each would find. */
 #include "tests/support/hosted.h"
-
-/* cmocka.h wants these before it. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "tests/support/test.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -77,52 +70,44 @@ static void put_comment(struct hosted *h, const char *blog, int number)
     mem_free(properties);
 }
 
-static void many_blogs_cost_few_pages(void **state)
+HOSTED_TEST(many_blogs_cost_few_pages)
 {
-    struct hosted h;
-
-    (void)state;
-    tables(&h, BY_PREFIX);
-    hosted_fill(&h, "Blogs", "c", 2500);
-    assert_true(pages_of(&h, "prefix", "Comments") <= 3);
+    tables(h, BY_PREFIX);
+    hosted_fill(h, "Blogs", "c", 2500);
+    assert_true(pages_of(h, "prefix", "Comments") <= 3);
     for (int i = 0; i < 2500; i += 7) {
         char *blog = mem_format("b%05d", i);
 
-        put_comment(&h, blog, i);
-        put_comment(&h, blog, i + 1);
+        put_comment(h, blog, i);
+        put_comment(h, blog, i + 1);
         mem_free(blog);
     }
-    hosted_put(&h, "Comments", "c", "b00003_x", "\"Blog\":\"another\"");
-    hosted_put(&h, "Comments", "c", "b00003", "\"Blog\":\"b00003\"");
-    assert_true(pages_of(&h, "prefix", "Comments") <= 7);
-    assert_int_equal(hosted_run(&h, "prefix", "c"), RUN_SUCCEEDED);
-    assert_string_equal(hosted_dump(&h, "Blogs"), "");
-    assert_string_equal(hosted_dump(&h, "Comments"), "c/b00003 c/b00003_x ");
-    hosted_done(&h);
+    hosted_put(h, "Comments", "c", "b00003_x", "\"Blog\":\"another\"");
+    hosted_put(h, "Comments", "c", "b00003", "\"Blog\":\"b00003\"");
+    assert_true(pages_of(h, "prefix", "Comments") <= 7);
+    assert_int_equal(hosted_run(h, "prefix", "c"), RUN_SUCCEEDED);
+    assert_string_equal(hosted_dump(h, "Blogs"), "");
+    assert_string_equal(hosted_dump(h, "Comments"), "c/b00003 c/b00003_x ");
 }
 
 /* If the children are far apart in the table, what lies between them is not
  * read. */
-static void what_lies_far_apart_is_not_read_through(void **state)
+HOSTED_TEST(what_lies_far_apart_is_not_read_through)
 {
-    struct hosted h;
-
-    (void)state;
-    tables(&h, BY_PARTITION);
+    tables(h, BY_PARTITION);
     for (int i = 0; i < 20; i++) {
         char *key = mem_format("%02d", i), *between;
 
-        hosted_put(&h, "Blogs", "c", key, NULL);
+        hosted_put(h, "Blogs", "c", key, NULL);
         between = mem_format("c_%02dx", i);
-        hosted_fill(&h, "Comments", between, 1500);
+        hosted_fill(h, "Comments", between, 1500);
         mem_free(between);
         mem_free(key);
     }
-    hosted_put(&h, "Comments", "c_19", "x", NULL);
-    assert_true(pages_of(&h, "partition", "Comments") < 60);
-    assert_int_equal(hosted_run(&h, "partition", "c"), RUN_SUCCEEDED);
-    assert_int_equal(hosted_count(&h, "Comments"), 20 * 1500);
-    hosted_done(&h);
+    hosted_put(h, "Comments", "c_19", "x", NULL);
+    assert_true(pages_of(h, "partition", "Comments") < 60);
+    assert_int_equal(hosted_run(h, "partition", "c"), RUN_SUCCEEDED);
+    assert_int_equal(hosted_count(h, "Comments"), 20 * 1500);
 }
 
 /* ---- exactly what a query for each finds ---- */
@@ -299,9 +284,8 @@ static void try_shape(const struct shape *shape)
     hosted_done(&h);
 }
 
-static void ranges_find_what_a_query_for_each_finds(void **state)
+TEST(ranges_find_what_a_query_for_each_finds)
 {
-    (void)state;
     for (uint64_t i = 0; i < 40; i++) {
         seed = i;
         for (size_t j = 0; j < sizeof(SHAPES) / sizeof(SHAPES[0]); j++)
@@ -311,12 +295,6 @@ static void ranges_find_what_a_query_for_each_finds(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(many_blogs_cost_few_pages),
-        cmocka_unit_test(what_lies_far_apart_is_not_read_through),
-        cmocka_unit_test(ranges_find_what_a_query_for_each_finds),
-    };
-
     log_set(LOG_ERROR, LOG_TEXT);
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return test_run_all(NULL, NULL);
 }

@@ -1,17 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* The configuration of a cascade-delete job: what is read, what is refused. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "jobs/cascade/rules.h"
 #include "tests/support/fixture.h"
 #include "tests/support/loading.h"
+#include "tests/support/test.h"
 #include "worker/base/mem.h"
 
 #define HEAD                                                                   \
@@ -38,9 +33,8 @@ static const struct cascade *load(struct loading *l, const char *text)
 
 /* ---- the parent and its place ---- */
 
-static void a_parent_and_its_children_are_wanted(void **state)
+TEST(a_parent_and_its_children_are_wanted)
 {
-    (void)state;
     loading_refused(HEAD, "parent");
     loading_refused(HEAD CHILDREN, "parent");
     loading_refused(HEAD PARENT, "children");
@@ -52,7 +46,7 @@ static void a_parent_and_its_children_are_wanted(void **state)
     loading_refused(HEAD "  parent: Channels\n" CHILDREN, "parent");
 }
 
-static void a_parents_keys_are_templates(void **state)
+TEST(a_parents_keys_are_templates)
 {
     static const char *const BAD[] = {
         "  parent: {table: Channels, partition_key: \"{chanel}\", "
@@ -61,7 +55,6 @@ static void a_parents_keys_are_templates(void **state)
         "row_key: \"{chanel}\", tombstone: {Deleted: true}}\n",
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof(BAD) / sizeof(BAD[0]); i++) {
         char *text = mem_format("%s%s", HEAD CHILDREN, BAD[i]);
 
@@ -74,9 +67,8 @@ static void a_parents_keys_are_templates(void **state)
         "text");
 }
 
-static void a_table_has_a_name_that_the_service_takes(void **state)
+TEST(a_table_has_a_name_that_the_service_takes)
 {
-    (void)state;
     loading_refused(HEAD CHILDREN
         "  parent: {table: my-table, partition_key: all, row_key: x, "
         "tombstone: {Deleted: true}}\n",
@@ -86,9 +78,8 @@ static void a_table_has_a_name_that_the_service_takes(void **state)
         "my-table");
 }
 
-static void an_empty_table_name_is_refused(void **state)
+TEST(an_empty_table_name_is_refused)
 {
-    (void)state;
     loading_refused(HEAD CHILDREN
         "  parent: {table: '', partition_key: all, row_key: x, "
         "tombstone: {Deleted: true}}\n",
@@ -97,18 +88,15 @@ static void an_empty_table_name_is_refused(void **state)
         "invalid table name ''");
 }
 
-static void a_store_is_one_of_the_configuration(void **state)
+LOADING_TEST(a_store_is_one_of_the_configuration)
 {
-    struct loading l;
     const struct cascade *cascade;
 
-    (void)state;
     cascade =
-        load(&l, HEAD PARENT "  children: [{table: Blogs, partition_key: x, "
-                             "store: other}]\n");
+        load(l, HEAD PARENT "  children: [{table: Blogs, partition_key: x, "
+                            "store: other}]\n");
     assert_int_equal(cascade->store, 0);
     assert_int_equal(cascade->rules[0].store, 1);
-    loading_done(&l);
     loading_refused(HEAD PARENT "  children: [{table: Blogs, "
                                 "partition_key: x, store: othr}]\n",
         "other");
@@ -122,25 +110,20 @@ static void a_store_is_one_of_the_configuration(void **state)
         "store is empty");
 }
 
-static void of_several_stores_one_must_be_named(void **state)
+LOADING_TEST(of_several_stores_one_must_be_named)
 {
-    struct loading l;
-
-    (void)state;
-    loading_begin_with(&l, HEAD PARENT CHILDREN, 2, 2);
-    assert_int_equal(l.jobs.count, 0);
-    assert_true(loading_says(&l, "there are several stores"));
-    assert_int_equal(l.problems.errors, 2); /* of the parent, of the rule */
-    loading_done(&l);
+    loading_begin_with(l, HEAD PARENT CHILDREN, 2, 2);
+    assert_int_equal(l->jobs.count, 0);
+    assert_true(loading_says(l, "there are several stores"));
+    assert_int_equal(l->problems.errors, 2); /* of the parent, of the rule */
 }
 
 /* An empty name is refused, because it would switch off the check of the time
  * of creation. */
-static void the_time_of_creation_is_a_property(void **state)
+TEST(the_time_of_creation_is_a_property)
 {
     struct loading l;
 
-    (void)state;
     assert_true(slice_is(
         load(&l, HEAD CHILDREN PARENT_CREATED("Since"))->created, "Since"));
     loading_done(&l);
@@ -158,9 +141,8 @@ static void the_time_of_creation_is_a_property(void **state)
 
 /* ---- the tombstone ---- */
 
-static void a_tombstone_is_a_map_of_values(void **state)
+TEST(a_tombstone_is_a_map_of_values)
 {
-    (void)state;
     loading_refused(
         HEAD PARENT_WITH("Deleted") CHILDREN, "tombstone needs properties");
     loading_refused(
@@ -175,9 +157,8 @@ static void a_tombstone_is_a_map_of_values(void **state)
         "tombstone property Deleted needs a value");
 }
 
-static void a_tombstone_sets_nothing_that_is_not_its_own(void **state)
+TEST(a_tombstone_sets_nothing_that_is_not_its_own)
 {
-    (void)state;
     loading_refused(HEAD PARENT_WITH("{PartitionKey: x}") CHILDREN,
         "a tombstone cannot set PartitionKey");
     loading_refused(HEAD PARENT_WITH("{RowKey: x}") CHILDREN,
@@ -189,7 +170,7 @@ static void a_tombstone_sets_nothing_that_is_not_its_own(void **state)
     loading_refused(HEAD PARENT_WITH("{'a b': x}") CHILDREN, "a b");
 }
 
-static void a_plain_value_is_what_it_looks_like(void **state)
+LOADING_TEST(a_plain_value_is_what_it_looks_like)
 {
     static const struct {
         const char *name;
@@ -206,14 +187,12 @@ static void a_plain_value_is_what_it_looks_like(void **state)
         {"Number", EDM_STRING, "\"7\""},
         {"Nothing", EDM_STRING, "\"null\""},
     };
-    struct loading l;
-    const struct cascade *cascade = load(&l,
+    const struct cascade *cascade = load(l,
         HEAD PARENT_WITH("{Yes: true, No: false, Small: -7, Large: 3000000000, "
                          "Half: 0.5, Word: gone, Quoted: 'true', "
                          "Number: '7', Nothing: 'null'}") CHILDREN);
     const struct entity *tombstone = cascade->tombstone;
 
-    (void)state;
     assert_int_equal(
         tombstone->property_count, sizeof(WANTED) / sizeof(WANTED[0]));
     for (size_t i = 0; i < tombstone->property_count; i++) {
@@ -224,18 +203,16 @@ static void a_plain_value_is_what_it_looks_like(void **state)
         assert_int_equal(is->type, WANTED[i].type);
         check_text(is->json, slice_of(WANTED[i].json));
     }
-    loading_done(&l);
 }
 
 /* Some YAML readers take such a word for a boolean. It was once written as a
  * text, which the application did not recognise as its tombstone. */
-static void what_is_like_a_boolean_is_asked_about(void **state)
+TEST(what_is_like_a_boolean_is_asked_about)
 {
     static const char *const WORDS[] = {
         "True", "TRUE", "yes", "on", "False", "No", "OFF"};
     struct loading l;
 
-    (void)state;
     for (size_t i = 0; i < sizeof(WORDS) / sizeof(WORDS[0]); i++) {
         char *plain =
             mem_format(HEAD PARENT_WITH("{Deleted: %s}") CHILDREN, WORDS[i]);
@@ -250,7 +227,7 @@ static void what_is_like_a_boolean_is_asked_about(void **state)
     }
 }
 
-static void a_tombstones_texts_know_the_environment(void **state)
+TEST(a_tombstones_texts_know_the_environment)
 {
     static const struct {
         const char *name, *json;
@@ -264,7 +241,6 @@ static void a_tombstones_texts_know_the_environment(void **state)
     struct loading l;
     const struct cascade *cascade;
 
-    (void)state;
     setenv("WHO", "ops", 1);
     setenv("SEVEN", "7", 1);
     unsetenv("NOT_SET_HERE");
@@ -297,9 +273,8 @@ static void a_tombstones_texts_know_the_environment(void **state)
 
 /* ---- rules ---- */
 
-static void children_are_a_list_of_rules(void **state)
+TEST(children_are_a_list_of_rules)
 {
-    (void)state;
     loading_refused(
         HEAD PARENT "  children: Blogs\n", "children must be a list");
     loading_refused(HEAD PARENT "  children: []\n", "children must be a list");
@@ -307,9 +282,8 @@ static void children_are_a_list_of_rules(void **state)
     loading_refused(HEAD PARENT "  children: [{partition_key: x}]\n", "table");
 }
 
-static void a_rule_that_takes_a_whole_table_is_refused(void **state)
+TEST(a_rule_that_takes_a_whole_table_is_refused)
 {
-    (void)state;
     loading_refused(HEAD PARENT "  children: [{table: Blogs}]\n",
         "this rule would select every entity of Blogs");
     loading_refused(HEAD PARENT "  children: [{table: Blogs, filter: \"\"}]\n",
@@ -320,9 +294,8 @@ static void a_rule_that_takes_a_whole_table_is_refused(void **state)
         "this filter is empty");
 }
 
-static void a_rules_templates_are_checked_where_they_stand(void **state)
+TEST(a_rules_templates_are_checked_where_they_stand)
 {
-    (void)state;
     loading_refused(HEAD PARENT
         "  children: [{table: Blogs, partition_key: \"{x\"}]\n",
         "never closed");
@@ -335,7 +308,7 @@ static void a_rules_templates_are_checked_where_they_stand(void **state)
 
 /* A first-level rule is bound to the parent, in every pass with the same
  * values. */
-static void a_first_level_rule_may_read_the_parent(void **state)
+TEST(a_first_level_rule_may_read_the_parent)
 {
     struct loading l;
     const struct cascade *cascade = load(&l,
@@ -346,7 +319,6 @@ static void a_first_level_rule_may_read_the_parent(void **state)
                     "    - {table: Likes, partition_key: \"{channel}\", "
                     "filter: \"Kind eq '{Kind}'\"}\n");
 
-    (void)state;
     assert_int_equal(cascade->need_count, 2);
     assert_true(slice_is(cascade->needs[0], "Owner"));
     assert_true(slice_is(cascade->needs[1], "Kind"));
@@ -371,18 +343,15 @@ static void a_first_level_rule_may_read_the_parent(void **state)
     loading_done(&l);
 }
 
-static void a_rule_may_say_that_its_table_is_optional(void **state)
+LOADING_TEST(a_rule_may_say_that_its_table_is_optional)
 {
-    struct loading l;
-    const struct cascade *cascade = load(&l,
+    const struct cascade *cascade = load(l,
         HEAD PARENT "  children:\n"
                     "    - {table: Blogs, partition_key: a, optional: true}\n"
                     "    - {table: Posts, partition_key: a}\n");
 
-    (void)state;
     assert_true(cascade->rules[0].optional);
     assert_false(cascade->rules[1].optional);
-    loading_done(&l);
     loading_refused(HEAD PARENT
         "  children: [{table: Blogs, partition_key: a, optional: maybe}]\n",
         "optional");
@@ -390,9 +359,8 @@ static void a_rule_may_say_that_its_table_is_optional(void **state)
 
 /* Such a mistake once crashed the program: the number of rules was set without
  * the rules. */
-static void a_mistake_in_a_nested_rule_is_told_and_survived(void **state)
+TEST(a_mistake_in_a_nested_rule_is_told_and_survived)
 {
-    (void)state;
     loading_refused(HEAD PARENT "  children: [{table: Blogs, partition_key: a, "
                                 "children: [{table: Likes}]}]\n",
         "would select every entity of Likes");
@@ -402,11 +370,10 @@ static void a_mistake_in_a_nested_rule_is_told_and_survived(void **state)
         "no-table");
 }
 
-static void a_prefix_without_a_filter_is_warned_of(void **state)
+TEST(a_prefix_without_a_filter_is_warned_of)
 {
     struct loading l;
 
-    (void)state;
     load(&l, HEAD PARENT "  children: [{table: Blogs, row_key_prefix: "
                          "\"{channel}_\"}]\n");
     assert_int_equal(l.problems.warnings, 1);
@@ -419,11 +386,10 @@ static void a_prefix_without_a_filter_is_warned_of(void **state)
     loading_done(&l);
 }
 
-static void rules_are_nested_eight_deep_at_most(void **state)
+TEST(rules_are_nested_eight_deep_at_most)
 {
     struct buf text;
 
-    (void)state;
     for (int depth = 8; depth <= 9; depth++) {
         buf_init(&text, 4096);
         buf_add_text(&text, HEAD PARENT "  children: ");
@@ -448,10 +414,9 @@ static void rules_are_nested_eight_deep_at_most(void **state)
 
 /* Each property that the templates of the children read is read with the
  * entity, once. */
-static void a_rule_reads_what_its_children_need(void **state)
+LOADING_TEST(a_rule_reads_what_its_children_need)
 {
-    struct loading l;
-    const struct cascade *cascade = load(&l, HEAD PARENT
+    const struct cascade *cascade = load(l, HEAD PARENT
         "  children:\n"
         "    - table: Blogs\n"
         "      partition_key: x\n"
@@ -462,14 +427,12 @@ static void a_rule_reads_what_its_children_need(void **state)
         "filter: \"Blog eq {J}\"}\n");
     const struct rule *rule = &cascade->rules[0];
 
-    (void)state;
     assert_int_equal(rule->need_count, 10);
     for (size_t i = 0; i < rule->need_count; i++) {
         char name[2] = {(char)('A' + i), '\0'};
 
         assert_true(slice_is(rule->needs[i], name));
     }
-    loading_done(&l);
 }
 
 /* ---- two rules that find the same ---- */
@@ -501,9 +464,8 @@ static void expect_overlap(const char *children, const char *part)
 
 /* The walk cannot evaluate a rule that is bound to another entity. The likes of
  * a comment once stayed, and the run ended as succeeded. */
-static void a_rule_sees_what_another_sees_under_the_same_entity(void **state)
+TEST(a_rule_sees_what_another_sees_under_the_same_entity)
 {
-    (void)state;
     expect_overlap("[" TAGGED "}, " UNDER_BLOGS(COMMENTS(LIKES)) "]",
         "this rule and the rule in line 5 both find entities of comments, but "
         "only the other rule has the children in Likes where PartitionKey is "
@@ -534,10 +496,8 @@ static void a_rule_sees_what_another_sees_under_the_same_entity(void **state)
 /* Sibling rules below the root: what one rule finds under a blog, the other may
  * find under a later blog; it is then deleted before the other rule is
  * evaluated. */
-static void a_rule_beside_another_may_find_what_that_finds_elsewhere(
-    void **state)
+TEST(a_rule_beside_another_may_find_what_that_finds_elsewhere)
 {
-    (void)state;
     expect_overlap(
         "[" UNDER_BLOGS(A_LEAF("partition_key: \"{RowKey}\"") ALSO(LIKES)) "]",
         "only the other rule has the children in Likes where PartitionKey is");
@@ -562,9 +522,8 @@ static void a_rule_beside_another_may_find_what_that_finds_elsewhere(
     expect_overlap("[" TAGGED "}, " IN_CHANNEL(LIKES) "]", NULL);
 }
 
-static void rules_with_the_same_children_may_find_the_same(void **state)
+TEST(rules_with_the_same_children_may_find_the_same)
 {
-    (void)state;
     expect_overlap(
         "[" UNDER_BLOGS(COMMENTS(
             LIKES)) ", {table: Photos, "
@@ -603,10 +562,8 @@ static void rules_with_the_same_children_may_find_the_same(void **state)
 
 /* Entities under one another in a cycle once made the run fail after it had
  * deleted others. */
-static void a_rule_that_reaches_itself_in_another_partition_is_refused(
-    void **state)
+TEST(a_rule_that_reaches_itself_in_another_partition_is_refused)
 {
-    (void)state;
     expect_overlap(
         NESTED("partition_key: \"{channel}\"", "partition_key: \"{RowKey}\""),
         REACHES);
@@ -629,9 +586,8 @@ static void a_rule_that_reaches_itself_in_another_partition_is_refused(
         "in other partitions");
 }
 
-static void rules_that_show_that_they_end_may_reach_themselves(void **state)
+TEST(rules_that_show_that_they_end_may_reach_themselves)
 {
-    (void)state;
     /* Within one partition a run detects a cycle itself. */
     expect_overlap(NESTED("partition_key: \"{channel}\"",
                        "partition_key: \"{PartitionKey}\", filter: \"In eq "
@@ -687,11 +643,10 @@ static void refused_together(const char *text, const char *part)
 
 /* A run that read the destination first once found a moved entity in neither
  * table. */
-static void a_moves_source_is_read_before_its_destination(void **state)
+TEST(a_moves_source_is_read_before_its_destination)
 {
     struct loading l;
 
-    (void)state;
     refused_together(
         BESIDE(MOVE("Posts", "Old"), RULE("Old") ", " RULE("Posts")),
         "job archive-posts moves entities from Posts to Old, and this rule "
@@ -716,23 +671,19 @@ static void a_moves_source_is_read_before_its_destination(void **state)
     loading_done(&l);
 }
 
-static void a_move_within_one_table_is_warned_of(void **state)
+LOADING_TEST(a_move_within_one_table_is_warned_of)
 {
-    struct loading l;
-
-    (void)state;
     loading_good(
-        &l, BESIDE("rotate:\n  kind: move\n  from: {table: Posts, "
-                   "partition_key: cur}\n  to: {table: Posts, partition_key: "
-                   "old}\n",
-                RULE("Posts")));
-    assert_true(loading_says(&l, "job rotate moves entities within Posts"));
-    loading_done(&l);
+        l, BESIDE("rotate:\n  kind: move\n  from: {table: Posts, "
+                  "partition_key: cur}\n  to: {table: Posts, partition_key: "
+                  "old}\n",
+               RULE("Posts")));
+    assert_true(loading_says(l, "job rotate moves entities within Posts"));
 }
 
 /* ---- settle ---- */
 
-static void settle_is_a_duration_or_a_rising_list(void **state)
+TEST(settle_is_a_duration_or_a_rising_list)
 {
     static const char *const BAD[] = {"{a: 5s}", "5 minutes", "169h", "[]",
         "[5s, 5s]", "[20m, 5s]", "[[5s]]", "[5s, later]", "[5s, 169h]",
@@ -740,7 +691,6 @@ static void settle_is_a_duration_or_a_rising_list(void **state)
     struct loading l;
     const struct cascade *cascade;
 
-    (void)state;
     for (size_t i = 0; i < sizeof(BAD) / sizeof(BAD[0]); i++) {
         char *text = mem_format(HEAD PARENT CHILDREN "  settle: %s\n", BAD[i]);
 
@@ -762,12 +712,11 @@ static void settle_is_a_duration_or_a_rising_list(void **state)
     loading_done(&l);
 }
 
-static void settle_knows_the_environment(void **state)
+TEST(settle_knows_the_environment)
 {
     struct loading l;
     const struct cascade *cascade;
 
-    (void)state;
     setenv("LATE", "20m", 1);
     setenv("HOLDS_NOTHING", "", 1);
     unsetenv("NOT_SET_HERE");
@@ -791,11 +740,10 @@ static void settle_knows_the_environment(void **state)
 
 /* With an empty folder the run would delete without an archive, so it is
  * refused. */
-static void an_archive_is_a_folder(void **state)
+TEST(an_archive_is_a_folder)
 {
     struct loading l;
 
-    (void)state;
     assert_string_equal(
         load(&l, HEAD PARENT CHILDREN "  archive: gone\n")->archive, "gone");
     loading_done(&l);
@@ -810,9 +758,8 @@ static void an_archive_is_a_folder(void **state)
 
 /* An archive does not have the names of stores, so lines of one table would be
  * imported into the other one. */
-static void an_archive_is_of_one_store_s_tables(void **state)
+TEST(an_archive_is_of_one_store_s_tables)
 {
-    (void)state;
     loading_refused(HEAD PARENT
         "  archive: gone\n"
         "  children: [{table: Blogs, partition_key: a}, {store: other, table: "
@@ -848,9 +795,8 @@ static void expect_explained(const char *text, const char *wanted)
     loading_done(&l);
 }
 
-static void it_is_explained_in_the_order_in_which_it_happens(void **state)
+TEST(it_is_explained_in_the_order_in_which_it_happens)
 {
-    (void)state;
     expect_explained(HEAD PARENT
         "  children:\n"
         "    - table: Blogs\n"
@@ -875,47 +821,4 @@ static void it_is_explained_in_the_order_in_which_it_happens(void **state)
         "\"{channel}\")\ndelete from Blogs where PartitionKey is "
         "\"{channel}\"\nsearch again for late children after 5000 ms\ndelete "
         "the parent in Channels, last of all\n");
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_parent_and_its_children_are_wanted),
-        cmocka_unit_test(a_parents_keys_are_templates),
-        cmocka_unit_test(a_table_has_a_name_that_the_service_takes),
-        cmocka_unit_test(an_empty_table_name_is_refused),
-        cmocka_unit_test(a_store_is_one_of_the_configuration),
-        cmocka_unit_test(of_several_stores_one_must_be_named),
-        cmocka_unit_test(the_time_of_creation_is_a_property),
-        cmocka_unit_test(a_tombstone_is_a_map_of_values),
-        cmocka_unit_test(a_tombstone_sets_nothing_that_is_not_its_own),
-        cmocka_unit_test(a_plain_value_is_what_it_looks_like),
-        cmocka_unit_test(what_is_like_a_boolean_is_asked_about),
-        cmocka_unit_test(a_tombstones_texts_know_the_environment),
-        cmocka_unit_test(children_are_a_list_of_rules),
-        cmocka_unit_test(a_rule_that_takes_a_whole_table_is_refused),
-        cmocka_unit_test(a_rules_templates_are_checked_where_they_stand),
-        cmocka_unit_test(a_first_level_rule_may_read_the_parent),
-        cmocka_unit_test(a_rule_may_say_that_its_table_is_optional),
-        cmocka_unit_test(a_mistake_in_a_nested_rule_is_told_and_survived),
-        cmocka_unit_test(a_prefix_without_a_filter_is_warned_of),
-        cmocka_unit_test(rules_are_nested_eight_deep_at_most),
-        cmocka_unit_test(a_rule_reads_what_its_children_need),
-        cmocka_unit_test(a_rule_sees_what_another_sees_under_the_same_entity),
-        cmocka_unit_test(rules_with_the_same_children_may_find_the_same),
-        cmocka_unit_test(
-            a_rule_beside_another_may_find_what_that_finds_elsewhere),
-        cmocka_unit_test(
-            a_rule_that_reaches_itself_in_another_partition_is_refused),
-        cmocka_unit_test(rules_that_show_that_they_end_may_reach_themselves),
-        cmocka_unit_test(a_moves_source_is_read_before_its_destination),
-        cmocka_unit_test(a_move_within_one_table_is_warned_of),
-        cmocka_unit_test(settle_is_a_duration_or_a_rising_list),
-        cmocka_unit_test(settle_knows_the_environment),
-        cmocka_unit_test(an_archive_is_a_folder),
-        cmocka_unit_test(an_archive_is_of_one_store_s_tables),
-        cmocka_unit_test(it_is_explained_in_the_order_in_which_it_happens),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,14 +4,7 @@
  * and parents that are left with a tombstone. It writes nothing.
  */
 #include "tests/support/hosted.h"
-
-/* cmocka.h wants these before it. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "tests/support/test.h"
 
 #include <string.h>
 
@@ -101,102 +94,83 @@ static void finds(struct hosted *h, const char *channel, int64_t tombstones,
     arena_done(&found.arena);
 }
 
-static void children_with_a_parent_are_no_difference(void **state)
+HOSTED_TEST(children_with_a_parent_are_no_difference)
 {
-    struct hosted h;
-
-    (void)state;
-    set_up_tables(&h, ALL);
-    hosted_put(&h, "Channels", "News", "", NULL);
-    hosted_fill(&h, "Blogs", "News", 3);
-    hosted_put(&h, "ByMonth", "News_1", "x", NULL);
+    set_up_tables(h, ALL);
+    hosted_put(h, "Channels", "News", "", NULL);
+    hosted_fill(h, "Blogs", "News", 3);
+    hosted_put(h, "ByMonth", "News_1", "x", NULL);
     hosted_put(
-        &h, "Subscriptions", "u", "1", "\"Channel\":\"News\",\"Active\":true");
-    finds(&h, NULL, 0, 0, NULL);
-    finds(&h, "News", 0, 0, NULL);
-    hosted_done(&h);
+        h, "Subscriptions", "u", "1", "\"Channel\":\"News\",\"Active\":true");
+    finds(h, NULL, 0, 0, NULL);
+    finds(h, "News", 0, 0, NULL);
 }
 
-static void children_without_a_parent_are_found_by_each_rule(void **state)
+HOSTED_TEST(children_without_a_parent_are_found_by_each_rule)
 {
-    struct hosted h;
-
-    (void)state;
-    set_up_tables(&h, ALL);
-    hosted_put(&h, "Channels", "News", "", NULL);
-    hosted_put(&h, "Channels", "Sport", "x", NULL); /* another RowKey */
-    hosted_fill(&h, "Blogs", "News", 1200);
-    hosted_fill(&h, "Blogs", "Sport", 2);
-    finds(&h, NULL, 0, 2, "Blogs Sport/b00000");
+    set_up_tables(h, ALL);
+    hosted_put(h, "Channels", "News", "", NULL);
+    hosted_put(h, "Channels", "Sport", "x", NULL); /* another RowKey */
+    hosted_fill(h, "Blogs", "News", 1200);
+    hosted_fill(h, "Blogs", "Sport", 2);
+    finds(h, NULL, 0, 2, "Blogs Sport/b00000");
     hosted_put(
-        &h, "Subscriptions", "u", "1", "\"Channel\":\"Gone\",\"Active\":true");
-    hosted_put(&h, "Subscriptions", "u", "2",
+        h, "Subscriptions", "u", "1", "\"Channel\":\"Gone\",\"Active\":true");
+    hosted_put(h, "Subscriptions", "u", "2",
         "\"Channel\":\"Gone\",\"Active\":false"); /* not selected */
-    hosted_put(&h, "ByMonth", "Gone_1", "x", NULL);
-    finds(&h, NULL, 0, 4, "Blogs Sport/b00000");
-    finds(&h, "Gone", 0, 2, "ByMonth Gone_1/x");
-    finds(&h, "News", 0, 0, NULL);
-    hosted_done(&h);
+    hosted_put(h, "ByMonth", "Gone_1", "x", NULL);
+    finds(h, NULL, 0, 4, "Blogs Sport/b00000");
+    finds(h, "Gone", 0, 2, "ByMonth Gone_1/x");
+    finds(h, "News", 0, 0, NULL);
 }
 
 /* "Foot_ball_1" belongs to Foot_ball or, if that parent does not exist, to
  * Foot. */
-static void of_a_prefix_the_longest_parent_that_exists_wins(void **state)
+HOSTED_TEST(of_a_prefix_the_longest_parent_that_exists_wins)
 {
-    struct hosted h;
-
-    (void)state;
-    set_up_tables(&h, ALL);
-    hosted_put(&h, "ByMonth", "Foot_ball_1", "x", NULL);
-    finds(&h, NULL, 0, 1, "ByMonth Foot_ball_1/x");
-    hosted_put(&h, "Channels", "Foot", "", NULL);
-    finds(&h, NULL, 0, 0, NULL);
-    hosted_remove(&h, "Channels", "Foot", "");
-    hosted_put(&h, "Channels", "Foot_ball", "", NULL);
-    finds(&h, NULL, 0, 0, NULL);
-    hosted_put(&h, "ByMonth", "Foot_1", "x", NULL);
-    finds(&h, NULL, 0, 1, "ByMonth Foot_1/x");
-    hosted_done(&h);
+    set_up_tables(h, ALL);
+    hosted_put(h, "ByMonth", "Foot_ball_1", "x", NULL);
+    finds(h, NULL, 0, 1, "ByMonth Foot_ball_1/x");
+    hosted_put(h, "Channels", "Foot", "", NULL);
+    finds(h, NULL, 0, 0, NULL);
+    hosted_remove(h, "Channels", "Foot", "");
+    hosted_put(h, "Channels", "Foot_ball", "", NULL);
+    finds(h, NULL, 0, 0, NULL);
+    hosted_put(h, "ByMonth", "Foot_1", "x", NULL);
+    finds(h, NULL, 0, 1, "ByMonth Foot_1/x");
 }
 
-static void a_tombstone_of_no_open_run_is_found(void **state)
+HOSTED_TEST(a_tombstone_of_no_open_run_is_found)
 {
-    struct hosted h;
-
-    (void)state;
-    set_up_tables(&h, ALL);
-    hosted_put(&h, "Channels", "News", "",
+    set_up_tables(h, ALL);
+    hosted_put(h, "Channels", "News", "",
         "\"Deleted\":true,\"TablewardRun\":\"all/r9\"");
     /* A mark of the application itself, without TablewardRun. */
-    hosted_put(&h, "Channels", "Sport", "", "\"Deleted\":true");
-    finds(&h, NULL, 1, 0, "Channels News/");
-    hosted_put(&h, "TablewardRuns", "all", "r9", "\"State\":\"waiting\"");
-    finds(&h, NULL, 0, 0, NULL);
-    hosted_replace(&h, "TablewardRuns", "all", "r9", "\"State\":\"failed\"");
-    finds(&h, NULL, 1, 0, "Channels News/");
-    hosted_done(&h);
+    hosted_put(h, "Channels", "Sport", "", "\"Deleted\":true");
+    finds(h, NULL, 1, 0, "Channels News/");
+    hosted_put(h, "TablewardRuns", "all", "r9", "\"State\":\"waiting\"");
+    finds(h, NULL, 0, 0, NULL);
+    hosted_replace(h, "TablewardRuns", "all", "r9", "\"State\":\"failed\"");
+    finds(h, NULL, 1, 0, "Channels News/");
 }
 
-static void what_cannot_be_read_backwards_wants_the_argument(void **state)
+HOSTED_TEST(what_cannot_be_read_backwards_wants_the_argument)
 {
     struct job_verification found;
-    struct hosted h;
 
-    (void)state;
-    set_up_tables(&h, ODD);
-    hosted_put(&h, "Blogs", "news", "b", NULL);
-    assert_int_equal(verify(&h, NULL, &found), TW_CONFLICT);
-    assert_string_equal(h.err.text,
+    set_up_tables(h, ODD);
+    hosted_put(h, "Blogs", "news", "b", NULL);
+    assert_int_equal(verify(h, NULL, &found), TW_CONFLICT);
+    assert_string_equal(h->err.text,
         "the rule for Blogs (line 7) does not show which channel "
         "an entity belongs to: use `verify odd channel=VALUE`");
     arena_done(&found.arena);
-    finds(&h, "News", 0, 1, "Blogs news/b");
-    assert_int_equal(verify(&h, "News", &found), TW_OK);
+    finds(h, "News", 0, 1, "Blogs news/b");
+    assert_int_equal(verify(h, "News", &found), TW_OK);
     assert_non_null(strstr(found.note, "read properties of the parent"));
     arena_done(&found.arena);
-    hosted_put(&h, "Channels", "News", "", NULL);
-    finds(&h, "News", 0, 0, NULL);
-    hosted_done(&h);
+    hosted_put(h, "Channels", "News", "", NULL);
+    finds(h, "News", 0, 0, NULL);
 }
 
 /* Two arguments, derived from two places of each child. */
@@ -248,37 +222,31 @@ static void two_finds(
     arena_done(&found.arena);
 }
 
-static void each_argument_is_told_by_its_own_place(void **state)
+HOSTED_TEST(each_argument_is_told_by_its_own_place)
 {
-    struct hosted h;
-
-    (void)state;
-    set_up_tables(&h, TWO);
-    hosted_put(&h, "Channels", "P", "r", NULL);
-    hosted_put(&h, "Blogs", "P", "r_1", NULL);
-    hosted_put(&h, "Owned", "P", "x", "\"Name\":\"r\"");
-    hosted_put(&h, "Owned", "P", "y", "\"Name\":7"); /* not a text */
-    hosted_put(&h, "Owned", "P", "z", NULL);
-    hosted_put(&h, "Subscriptions", "P", "r", NULL);
-    two_finds(&h, NULL, NULL, 0);
-    hosted_put(&h, "Blogs", "P", "s_1", NULL);
-    hosted_put(&h, "Owned", "P", "w", "\"Name\":\"s\"");
-    hosted_put(&h, "Subscriptions", "Q", "r", NULL);
-    two_finds(&h, NULL, NULL, 3);
-    two_finds(&h, "r", NULL, 1);
-    two_finds(&h, NULL, "P", 2);
-    two_finds(&h, "s", "P", 2);
-    two_finds(&h, "a/b", "P", 0); /* no parent can have that key */
-    hosted_done(&h);
+    set_up_tables(h, TWO);
+    hosted_put(h, "Channels", "P", "r", NULL);
+    hosted_put(h, "Blogs", "P", "r_1", NULL);
+    hosted_put(h, "Owned", "P", "x", "\"Name\":\"r\"");
+    hosted_put(h, "Owned", "P", "y", "\"Name\":7"); /* not a text */
+    hosted_put(h, "Owned", "P", "z", NULL);
+    hosted_put(h, "Subscriptions", "P", "r", NULL);
+    two_finds(h, NULL, NULL, 0);
+    hosted_put(h, "Blogs", "P", "s_1", NULL);
+    hosted_put(h, "Owned", "P", "w", "\"Name\":\"s\"");
+    hosted_put(h, "Subscriptions", "Q", "r", NULL);
+    two_finds(h, NULL, NULL, 3);
+    two_finds(h, "r", NULL, 1);
+    two_finds(h, NULL, "P", 2);
+    two_finds(h, "s", "P", 2);
+    two_finds(h, "a/b", "P", 0); /* no parent can have that key */
 }
 
-static void two_prefixes_do_not_tell_two_arguments(void **state)
+HOSTED_TEST(two_prefixes_do_not_tell_two_arguments)
 {
     struct job_verification found;
-    struct hosted h;
 
-    (void)state;
-    set_up_tables(&h,
+    set_up_tables(h,
         "two:\n"
         "    kind: cascade-delete\n"
         "    args: [a, ab]\n"
@@ -288,24 +256,21 @@ static void two_prefixes_do_not_tell_two_arguments(void **state)
         "    children:\n"
         "      - {table: Blogs, partition_key_prefix: \"{ab}_\", "
         "row_key_prefix: \"{a}_\"}\n");
-    hosted_put(&h, "Blogs", "P_1", "r_1", NULL);
-    assert_int_equal(verify_two(&h, NULL, NULL, &found), TW_CONFLICT);
-    assert_non_null(strstr(h.err.text, "does not show which ab"));
+    hosted_put(h, "Blogs", "P_1", "r_1", NULL);
+    assert_int_equal(verify_two(h, NULL, NULL, &found), TW_CONFLICT);
+    assert_non_null(strstr(h->err.text, "does not show which ab"));
     arena_done(&found.arena);
-    two_finds(&h, NULL, "P", 1);
-    two_finds(&h, "r", NULL, 1);
-    hosted_done(&h);
+    two_finds(h, NULL, "P", 1);
+    two_finds(h, "r", NULL, 1);
 }
 
 /* An argument that only the parent's template uses cannot be derived from a
  * child. */
-static void an_argument_that_only_the_parent_has_is_asked_for(void **state)
+HOSTED_TEST(an_argument_that_only_the_parent_has_is_asked_for)
 {
     struct job_verification found;
-    struct hosted h;
 
-    (void)state;
-    set_up_tables(&h,
+    set_up_tables(h,
         "two:\n"
         "    kind: cascade-delete\n"
         "    args: [a, ab]\n"
@@ -313,53 +278,45 @@ static void an_argument_that_only_the_parent_has_is_asked_for(void **state)
         "\"x_{a}\", tombstone: {Deleted: true}}\n"
         "    settle: 0s\n"
         "    children: [{table: Blogs, partition_key: \"{ab}\"}]\n");
-    hosted_put(&h, "Blogs", "P", "1", NULL);
-    assert_int_equal(verify_two(&h, NULL, NULL, &found), TW_CONFLICT);
-    assert_non_null(strstr(h.err.text, "does not show which a"));
+    hosted_put(h, "Blogs", "P", "1", NULL);
+    assert_int_equal(verify_two(h, NULL, NULL, &found), TW_CONFLICT);
+    assert_non_null(strstr(h->err.text, "does not show which a"));
     arena_done(&found.arena);
-    two_finds(&h, "r", NULL, 1);
-    hosted_put(&h, "Channels", "P_r", "x_r", NULL);
-    two_finds(&h, "r", NULL, 0);
-    hosted_done(&h);
+    two_finds(h, "r", NULL, 1);
+    hosted_put(h, "Channels", "P_r", "x_r", NULL);
+    two_finds(h, "r", NULL, 0);
 }
 
-static void the_first_five_of_many_are_shown(void **state)
+HOSTED_TEST(the_first_five_of_many_are_shown)
 {
     struct job_verification found;
-    struct hosted h;
 
-    (void)state;
-    set_up_tables(&h, ALL);
-    hosted_fill(&h, "Blogs", "Gone", 7);
-    assert_int_equal(verify(&h, NULL, &found), TW_OK);
+    set_up_tables(h, ALL);
+    hosted_fill(h, "Blogs", "Gone", 7);
+    assert_int_equal(verify(h, NULL, &found), TW_OK);
     assert_int_equal(found.differences[1].count, 7);
     assert_string_equal(
         found.differences[1].first_keys[4], "Blogs Gone/b00004");
     arena_done(&found.arena);
-    hosted_done(&h);
 }
 
 /* If the run is not in the ledger, or its State cannot be read, no run will
  * remove the tombstone. */
-static void a_tombstone_of_an_unknown_run_is_found(void **state)
+HOSTED_TEST(a_tombstone_of_an_unknown_run_is_found)
 {
-    struct hosted h;
-
-    (void)state;
-    set_up_tables(&h, ALL);
+    set_up_tables(h, ALL);
     hosted_put(
-        &h, "Channels", "A", "", "\"Deleted\":true,\"TablewardRun\":\"x\"");
+        h, "Channels", "A", "", "\"Deleted\":true,\"TablewardRun\":\"x\"");
     hosted_put(
-        &h, "Channels", "B", "", "\"Deleted\":true,\"TablewardRun\":\"\"");
-    hosted_put(&h, "Channels", "C", "",
-        "\"Deleted\":true,\"TablewardRun\":\"all/r1\"");
-    hosted_put(&h, "Channels", "D", "",
+        h, "Channels", "B", "", "\"Deleted\":true,\"TablewardRun\":\"\"");
+    hosted_put(
+        h, "Channels", "C", "", "\"Deleted\":true,\"TablewardRun\":\"all/r1\"");
+    hosted_put(h, "Channels", "D", "",
         "\"Deleted\":false,\"TablewardRun\":\"all/r1\"");
-    hosted_put(&h, "TablewardRuns", "all", "r1", NULL);
-    finds(&h, NULL, 3, 0, "Channels A/");
-    hosted_replace(&h, "TablewardRuns", "all", "r1", "\"State\":7");
-    finds(&h, NULL, 3, 0, "Channels A/");
-    hosted_done(&h);
+    hosted_put(h, "TablewardRuns", "all", "r1", NULL);
+    finds(h, NULL, 3, 0, "Channels A/");
+    hosted_replace(h, "TablewardRuns", "all", "r1", "\"State\":7");
+    finds(h, NULL, 3, 0, "Channels A/");
 }
 
 /* ---- what changes during the verification ---- */
@@ -384,7 +341,7 @@ static void remove_child(struct hosted *h)
     hosted_remove(h, "Blogs", "Gone", "1");
 }
 
-static void what_is_gone_when_it_is_read_again_is_no_difference(void **state)
+TEST(what_is_gone_when_it_is_read_again_is_no_difference)
 {
     static const struct {
         const char *table;
@@ -392,7 +349,6 @@ static void what_is_gone_when_it_is_read_again_is_no_difference(void **state)
     } cases[] = {{"Channels", lift_tombstone}, {"Channels", remove_parent},
         {"Blogs", insert_parent}, {"Blogs", remove_child}};
 
-    (void)state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         struct hosted h;
         struct script s;
@@ -419,69 +375,47 @@ static bool stops(struct run *run)
     return asked++ == stop_at;
 }
 
-static void a_stop_ends_a_verification_wherever_it_asks(void **state)
+HOSTED_TEST(a_stop_ends_a_verification_wherever_it_asks)
 {
     static const struct run_callbacks stopping = {.stopping = stops};
     enum tw_err outcome = TW_STOPPED;
-    struct hosted h;
 
-    (void)state;
-    set_up_tables(&h, ALL);
-    hosted_fill(&h, "Blogs", "Gone", 3);
+    set_up_tables(h, ALL);
+    hosted_fill(h, "Blogs", "Gone", 3);
     for (stop_at = 0; outcome != TW_OK; stop_at++) {
-        const struct job *job = &h.jobs.list[0];
+        const struct job *job = &h->jobs.list[0];
         struct slice name = slice_of("channel"), value = {0};
         struct job_verification found = {.count = 0};
         struct run run = {.job = job->name,
             .args = {1, &name, &value},
-            .request_pool = pool_client_new(h.request_pool, NULL),
+            .request_pool = pool_client_new(h->request_pool, NULL),
             .callbacks = &stopping};
 
         asked = 0;
         arena_init(&found.arena);
-        outcome = job->kind->verify(job, &h.stores, &run, &found, &h.err);
+        outcome = job->kind->verify(job, &h->stores, &run, &found, &h->err);
         if (outcome != TW_OK)
             assert_int_equal(outcome, TW_STOPPED);
         arena_done(&found.arena);
         pool_client_free(run.request_pool);
     }
     assert_true(stop_at > 4); /* at least one call for each table */
-    hosted_done(&h);
 }
 
-static void a_table_that_must_be_there_and_is_missing_is_said(void **state)
+HOSTED_TEST(a_table_that_must_be_there_and_is_missing_is_said)
 {
     struct job_verification found;
-    struct hosted h;
 
-    (void)state;
-    hosted_init(&h, ALL);
-    hosted_table(&h, "Channels");
-    hosted_table(&h, "TablewardRuns");
-    assert_int_equal(verify(&h, NULL, &found), TW_NOT_FOUND);
-    assert_non_null(strstr(h.err.text, "Blogs"));
+    hosted_init(h, ALL);
+    hosted_table(h, "Channels");
+    hosted_table(h, "TablewardRuns");
+    assert_int_equal(verify(h, NULL, &found), TW_NOT_FOUND);
+    assert_non_null(strstr(h->err.text, "Blogs"));
     arena_done(&found.arena);
-    hosted_done(&h);
 }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(children_with_a_parent_are_no_difference),
-        cmocka_unit_test(children_without_a_parent_are_found_by_each_rule),
-        cmocka_unit_test(of_a_prefix_the_longest_parent_that_exists_wins),
-        cmocka_unit_test(a_tombstone_of_no_open_run_is_found),
-        cmocka_unit_test(what_cannot_be_read_backwards_wants_the_argument),
-        cmocka_unit_test(each_argument_is_told_by_its_own_place),
-        cmocka_unit_test(two_prefixes_do_not_tell_two_arguments),
-        cmocka_unit_test(an_argument_that_only_the_parent_has_is_asked_for),
-        cmocka_unit_test(the_first_five_of_many_are_shown),
-        cmocka_unit_test(a_tombstone_of_an_unknown_run_is_found),
-        cmocka_unit_test(what_is_gone_when_it_is_read_again_is_no_difference),
-        cmocka_unit_test(a_stop_ends_a_verification_wherever_it_asks),
-        cmocka_unit_test(a_table_that_must_be_there_and_is_missing_is_said),
-    };
-
     log_set(LOG_ERROR, LOG_TEXT);
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return test_run_all(NULL, NULL);
 }
