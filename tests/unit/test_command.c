@@ -1,16 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* The table of commands, and how a command line is understood. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
+#include "tests/support/test.h"
 #include "worker/base/buf.h"
 #include "worker/base/stop.h"
 #include "worker/base/text.h"
@@ -36,12 +31,11 @@ static int run_line(char *const *words)
 
 #define WORD(text) ((char[]){text})
 
-static void every_command_is_whole(void **state)
+TEST(every_command_is_whole)
 {
     size_t count;
     const struct command *const *list = command_list(&count);
 
-    (void)state;
     assert_int_equal(count, 21);
     for (size_t i = 0; i < count; i++) {
         size_t required = 0;
@@ -58,11 +52,10 @@ static void every_command_is_whole(void **state)
     }
 }
 
-static void a_command_is_found_by_its_name(void **state)
+TEST(a_command_is_found_by_its_name)
 {
     const char *near = NULL;
 
-    (void)state;
     assert_string_equal(command_named("worker", &near)->name, "worker");
     assert_null(command_named("exprt", &near));
     assert_string_equal(near, "export");
@@ -70,12 +63,11 @@ static void a_command_is_found_by_its_name(void **state)
     assert_null(command_named("", &near));
 }
 
-static void every_command_has_help(void **state)
+TEST(every_command_has_help)
 {
     size_t count;
     const struct command *const *list = command_list(&count);
 
-    (void)state;
     for (size_t i = 0; i < count; i++) {
         char *name = strdup(list[i]->name);
 
@@ -86,9 +78,8 @@ static void every_command_has_help(void **state)
     }
 }
 
-static void options_may_stand_anywhere(void **state)
+TEST(options_may_stand_anywhere)
 {
-    (void)state;
     assert_int_equal(
         RUN(WORD("--log-level"), WORD("warn"), WORD("version")), EXIT_DONE);
     assert_int_equal(RUN(WORD("version"), WORD("--log-level=warn")), EXIT_DONE);
@@ -100,16 +91,14 @@ static void options_may_stand_anywhere(void **state)
     assert_int_equal(RUN(WORD("version"), WORD("--log-format=text")), 0);
 }
 
-static void two_hyphens_end_the_options(void **state)
+TEST(two_hyphens_end_the_options)
 {
-    (void)state;
     assert_int_equal(RUN(WORD("help"), WORD("--"), WORD("--version")), 64);
     assert_int_equal(RUN(WORD("--"), WORD("version")), EXIT_DONE);
 }
 
-static void what_is_wrong_on_the_line_is_64(void **state)
+TEST(what_is_wrong_on_the_line_is_64)
 {
-    (void)state;
     assert_int_equal(RUN(WORD("vershun")), 64);
     assert_int_equal(RUN(WORD("")), 64);
     assert_int_equal(RUN(WORD("-x")), 64);
@@ -126,9 +115,8 @@ static void what_is_wrong_on_the_line_is_64(void **state)
 
 /* ---- what is said ---- */
 
-static void outcomes_have_their_exit_codes(void **state)
+TEST(outcomes_have_their_exit_codes)
 {
-    (void)state;
     assert_int_equal(print_exit(TW_OK), 0);
     assert_int_equal(print_exit(TW_BUSY), 69);
     assert_int_equal(print_exit(TW_REFUSED), 69);
@@ -143,7 +131,7 @@ static void outcomes_have_their_exit_codes(void **state)
     stop_forget();
 }
 
-static void numbers_are_grouped(void **state)
+TEST(numbers_are_grouped)
 {
     static const struct {
         int64_t number;
@@ -159,7 +147,6 @@ static void numbers_are_grouped(void **state)
         {INT64_MIN, "-9,223,372,036,854,775,808"},
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         struct buf text;
 
@@ -170,30 +157,10 @@ static void numbers_are_grouped(void **state)
     }
 }
 
-static void a_moment_that_never_was_is_a_hyphen(void **state)
+TEST(a_moment_that_never_was_is_a_hyphen)
 {
     char time[TEXT_TIME_MAX];
 
-    (void)state;
     assert_string_equal(print_time(0, time), "-");
     assert_string_equal(print_time(TICKS_1970, time), "1970-01-01 00:00:00Z");
-}
-
-#define TEST(name) cmocka_unit_test(name)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(every_command_is_whole),
-        TEST(a_command_is_found_by_its_name),
-        TEST(every_command_has_help),
-        TEST(options_may_stand_anywhere),
-        TEST(two_hyphens_end_the_options),
-        TEST(what_is_wrong_on_the_line_is_64),
-        TEST(outcomes_have_their_exit_codes),
-        TEST(numbers_are_grouped),
-        TEST(a_moment_that_never_was_is_a_hyphen),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

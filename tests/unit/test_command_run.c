@@ -1,13 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* The command run, in the directory of the test: what its options allow. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 
-#include <cmocka.h>
-
+#include "tests/support/test.h"
 #include "worker/cli/command.h"
 #include "worker/cli/say.h"
 
@@ -48,9 +43,8 @@ static void write_file(const char *name, const char *text)
     "    to: {table: BySize, partition_key: \"" partition_key "\"}\n"
 
 /* Rule C6: yes to a run is no yes to its deletes. */
-static void yes_does_not_accept_deletes(void **state)
+TEST(yes_does_not_accept_deletes)
 {
-    (void)state;
     write_file("shoes.csv", "PartitionKey,RowKey,Size\np,a,1\n");
     write_file("run.yaml", CONFIG("{Size}"));
     assert_int_equal(RUN("import", "Shoes", "shoes.csv"), EXIT_DONE);
@@ -59,13 +53,4 @@ static void yes_does_not_accept_deletes(void **state)
     assert_int_equal(RUN("run", "by-size", "--yes"), EXIT_FAILED);
     assert_int_equal(
         RUN("run", "by-size", "--yes", "--accept-deletes"), EXIT_DONE);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(yes_does_not_accept_deletes),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

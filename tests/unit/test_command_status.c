@@ -1,13 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* How `status` lays out runs, and the command that continues one. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "tests/support/test.h"
 #include "worker/base/buf.h"
 #include "worker/base/text.h"
 #include "worker/cli/one_run.h"
@@ -40,6 +35,8 @@ static int end(void **state)
     return 0;
 }
 
+#define FIXTURE_TEST(name) TEST_IN(name, begin, end)
+
 static void assert_run_says(const char *line)
 {
     buf_clear(&text);
@@ -58,9 +55,8 @@ static void assert_table_says(const char *part)
         fail_msg("it does not say '%s':\n%s", part, buf_text(&text));
 }
 
-static void a_run_that_waits_says_for_what(void **state)
+FIXTURE_TEST(a_run_that_waits_says_for_what)
 {
-    (void)state;
     run.state = LEDGER_WAITING;
     run.waits_for = slice_of(LEDGER_WAITS_FOR_TURN);
     run.waits_since_ticks = NOW - 60 * TICKS_PER_S;
@@ -73,17 +69,15 @@ static void a_run_that_waits_says_for_what(void **state)
     assert_run_says("state          waiting\n");
 }
 
-static void a_newer_versions_state_is_shown_as_it_is(void **state)
+FIXTURE_TEST(a_newer_versions_state_is_shown_as_it_is)
 {
-    (void)state;
     run.state = LEDGER_NEWER;
     run.state_name = slice_of("dreaming");
     assert_run_says("state          dreaming\n");
 }
 
-static void a_running_run_says_how_far_it_is(void **state)
+FIXTURE_TEST(a_running_run_says_how_far_it_is)
 {
-    (void)state;
     run.state = LEDGER_RUNNING;
     run.started_ticks = NOW - 103 * TICKS_PER_S;
     run.updated_ticks = NOW - 3 * TICKS_PER_S;
@@ -96,9 +90,8 @@ static void a_running_run_says_how_far_it_is(void **state)
     assert_table_says("  5,000  25 %   50/s  5 min  3 s  ");
 }
 
-static void a_lease_says_whether_its_worker_is_alive(void **state)
+FIXTURE_TEST(a_lease_says_whether_its_worker_is_alive)
 {
-    (void)state;
     run.state = LEDGER_RUNNING;
     run.started_ticks = NOW - 100 * TICKS_PER_S;
     run.updated_ticks = NOW - 3 * TICKS_PER_S;
@@ -119,9 +112,8 @@ static void a_lease_says_whether_its_worker_is_alive(void **state)
 }
 
 /* The share is that of one round, and a later one may end at once. */
-static void no_time_is_promised_after_the_first_round(void **state)
+FIXTURE_TEST(no_time_is_promised_after_the_first_round)
 {
-    (void)state;
     run.state = LEDGER_RUNNING;
     run.started_ticks = NOW - 103 * TICKS_PER_S;
     run.updated_ticks = NOW - 3 * TICKS_PER_S;
@@ -134,18 +126,16 @@ static void no_time_is_promised_after_the_first_round(void **state)
     assert_null(strstr(buf_text(&text), "time left"));
 }
 
-static void a_share_is_never_over_all(void **state)
+FIXTURE_TEST(a_share_is_never_over_all)
 {
-    (void)state;
     run.state = LEDGER_RUNNING;
     run.share = 1.5;
     assert_table_says("r1  running");
     assert_null(strstr(buf_text(&text), "%"));
 }
 
-static void a_throttled_run_says_so_in_the_table(void **state)
+FIXTURE_TEST(a_throttled_run_says_so_in_the_table)
 {
-    (void)state;
     run.state = LEDGER_RUNNING;
     run.throttled = 12;
     run.transactions = 3400;
@@ -158,12 +148,11 @@ static void a_throttled_run_says_so_in_the_table(void **state)
     assert_table_says("  the parent did not exist\n");
 }
 
-static void what_is_not_known_is_left_out(void **state)
+FIXTURE_TEST(what_is_not_known_is_left_out)
 {
     static const char *const LINES[] = {"share", "rate", "time left", "lease",
         "behind", "caught up", "parent found", "note", "error", "throttled"};
 
-    (void)state;
     status_add_run(&run, NOW, &text);
     for (size_t i = 0; i < sizeof(LINES) / sizeof(LINES[0]); i++)
         if (strstr(buf_text(&text), LINES[i]) != NULL)
@@ -178,9 +167,8 @@ static void what_is_not_known_is_left_out(void **state)
     assert_run_says("throttled      2\n");
 }
 
-static void an_error_comes_before_a_note(void **state)
+FIXTURE_TEST(an_error_comes_before_a_note)
 {
-    (void)state;
     run.note = slice_of("the parent did not exist");
     assert_run_says("note           the parent did not exist\n");
     assert_table_says("  the parent did not exist\n");
@@ -188,21 +176,19 @@ static void an_error_comes_before_a_note(void **state)
     assert_table_says("  no such table\n");
 }
 
-static void arguments_are_shown_as_they_are_typed(void **state)
+FIXTURE_TEST(arguments_are_shown_as_they_are_typed)
 {
-    (void)state;
     run.args = slice_of("{\"channel\":\"Foot ball\",\"x\":\"\"}");
     assert_table_says("  channel=Foot ball x=  ");
     run.args = slice_of("{broken");
     assert_table_says("  {broken  ");
 }
 
-static void columns_stand_below_each_other(void **state)
+FIXTURE_TEST(columns_stand_below_each_other)
 {
     const char *line;
     long column;
 
-    (void)state;
     run.args = slice_of("{\"channel\":\"Fußball\"}");
     assert_table_says("channel=Fußball");
     column = strstr(buf_text(&text), "REQUESTED") - buf_text(&text);
@@ -210,16 +196,15 @@ static void columns_stand_below_each_other(void **state)
     assert_int_equal(line[column + 1], '-'); /* ß has two bytes */
 }
 
-static void a_run_is_continued_by_a_command_for_a_shell(void **state)
+FIXTURE_TEST(a_run_is_continued_by_a_command_for_a_shell)
 {
-    (void)state;
     run.args = slice_of("{\"a\":\"it's $HOME\",\"b\":\"\"}");
     one_run_add_command(&run, &text);
     assert_string_equal(buf_text(&text),
         "tableward run delete-channel a='it'\\''s $HOME' b='' --id r1");
 }
 
-static void an_age_is_said_in_its_largest_unit(void **state)
+FIXTURE_TEST(an_age_is_said_in_its_largest_unit)
 {
     static const struct {
         int64_t seconds;
@@ -227,33 +212,9 @@ static void an_age_is_said_in_its_largest_unit(void **state)
     } AGES[] = {{-5, "0 s"}, {0, "0 s"}, {119, "119 s"}, {120, "2 min"},
         {7199, "119 min"}, {7200, "2 h"}, {172799, "47 h"}, {172800, "2 d"}};
 
-    (void)state;
     for (size_t i = 0; i < sizeof(AGES) / sizeof(AGES[0]); i++) {
         buf_clear(&text);
         print_age(&text, AGES[i].seconds * TICKS_PER_S);
         assert_string_equal(buf_text(&text), AGES[i].said);
     }
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(a_run_that_waits_says_for_what),
-        TEST(a_newer_versions_state_is_shown_as_it_is),
-        TEST(a_running_run_says_how_far_it_is),
-        TEST(a_lease_says_whether_its_worker_is_alive),
-        TEST(no_time_is_promised_after_the_first_round),
-        TEST(a_share_is_never_over_all),
-        TEST(a_throttled_run_says_so_in_the_table),
-        TEST(what_is_not_known_is_left_out),
-        TEST(an_error_comes_before_a_note),
-        TEST(arguments_are_shown_as_they_are_typed),
-        TEST(columns_stand_below_each_other),
-        TEST(a_run_is_continued_by_a_command_for_a_shell),
-        TEST(an_age_is_said_in_its_largest_unit),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,14 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* What `verify` prints of what a kind has found, and the arguments it takes. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "tests/support/loading.h"
+#include "tests/support/test.h"
 #include "worker/base/buf.h"
 #include "worker/base/json.h"
 #include "worker/cli/args.h"
@@ -28,11 +23,10 @@ static struct job_difference differences[] = {
 static const struct job_verification DIFFERENT = {
     .differences = differences, .count = 2, .read = 70000};
 
-static void differences_are_counted_and_the_first_are_named(void **state)
+TEST(differences_are_counted_and_the_first_are_named)
 {
     struct buf text;
 
-    (void)state;
     buf_init(&text, 10000);
     verification_add_text(&JOB, &DIFFERENT, &text);
     assert_string_equal(buf_text(&text),
@@ -45,13 +39,12 @@ static void differences_are_counted_and_the_first_are_named(void **state)
     buf_done(&text);
 }
 
-static void no_difference_is_one_line(void **state)
+TEST(no_difference_is_one_line)
 {
     struct job_verification same = {
         .differences = differences + 1, .count = 1, .read = 1};
     struct buf text;
 
-    (void)state;
     buf_init(&text, 10000);
     verification_add_text(&JOB, &same, &text);
     assert_string_equal(
@@ -66,14 +59,13 @@ static void no_difference_is_one_line(void **state)
     buf_done(&text);
 }
 
-static void programs_get_an_object(void **state)
+TEST(programs_get_an_object)
 {
     struct json *json = NULL;
     const struct json *list, *first;
     int64_t count = 0;
     struct buf text;
 
-    (void)state;
     buf_init(&text, 10000);
     verification_add_json(&JOB, &DIFFERENT, &text);
     assert_int_equal(json_parse(buf_slice(&text), 5, &json, NULL), TW_OK);
@@ -109,12 +101,11 @@ static int read_some(
         &l->jobs.list[0], words, other ? 2 : 1, &l->arena, ret);
 }
 
-static void arguments_may_be_missing(void **state)
+TEST(arguments_may_be_missing)
 {
     struct run_args args = {0};
     struct loading l;
 
-    (void)state;
     loading_good(&l, PURGE);
     assert_int_equal(read_some(&l, "last=z", "below=", &args), EXIT_DONE);
     assert_int_equal(args.count, 3);
@@ -130,30 +121,16 @@ static void arguments_may_be_missing(void **state)
     loading_done(&l);
 }
 
-static void wrong_arguments_are_refused_all_the_same(void **state)
+TEST(wrong_arguments_are_refused_all_the_same)
 {
     static const char *const WRONG[][2] = {
         {"form=a", NULL}, {"from=a", "from=b"}, {"from=", NULL}, {"a", NULL}};
     struct run_args args = {0};
     struct loading l;
 
-    (void)state;
     loading_good(&l, PURGE);
     for (size_t i = 0; i < 4; i++)
         assert_int_equal(
             read_some(&l, WRONG[i][0], WRONG[i][1], &args), EXIT_USAGE_64);
     loading_done(&l);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(differences_are_counted_and_the_first_are_named),
-        cmocka_unit_test(no_difference_is_one_line),
-        cmocka_unit_test(programs_get_an_object),
-        cmocka_unit_test(arguments_may_be_missing),
-        cmocka_unit_test(wrong_arguments_are_refused_all_the_same),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }
