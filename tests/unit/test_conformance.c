@@ -7,6 +7,7 @@
  * out there.
  */
 #include "tests/support/fixture.h"
+#include "tests/support/test.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,6 +18,28 @@
 #include "worker/base/text.h"
 #include "worker/store/azure/azure.h"
 #include "worker/store/embedded/embedded.h"
+
+static struct store *under_test; /* of the group that runs */
+
+static int start(void **state)
+{
+    struct fixture *f = mem_alloc(sizeof(*f));
+
+    test_case("store %s", under_test->name);
+    fixture_init(f, under_test);
+    *state = f;
+    return 0;
+}
+
+static int stop(void **state)
+{
+    fixture_done(*state);
+    mem_free(*state);
+    return 0;
+}
+
+/* A test that every store passes. */
+#define STORE_TEST(name) TEST_WITH(name, start, stop, struct fixture *f)
 
 static bool is_azurite(const struct fixture *f)
 {
@@ -33,14 +56,14 @@ static struct slice repeated(struct fixture *f, char c, size_t count)
 
 /* ---- tables ---- */
 
-static void table_created_twice_is_there_once(struct fixture *f)
+STORE_TEST(table_created_twice_is_there_once)
 {
     fixture_insert(f, "p", "r", "\"A\":1");
     check(f, TW_OK, store_create_table(f->store, &f->exchange, f->table));
     check_text(slice_of(fixture_all(f)), slice_of("p/r"));
 }
 
-static void tables_are_listed(struct fixture *f)
+STORE_TEST(tables_are_listed)
 {
     struct continuation from = {0};
     unsigned found = 0;
@@ -55,7 +78,7 @@ static void tables_are_listed(struct fixture *f)
     assert_int_equal(found, 1);
 }
 
-static void table_names_are_checked(struct fixture *f)
+STORE_TEST(table_names_are_checked)
 {
     static const char *const names[] = {
         "", "ab", "1abc", "a-b-c", "tables", "abc/def"};
@@ -65,7 +88,7 @@ static void table_names_are_checked(struct fixture *f)
             store_create_table(f->store, &f->exchange, names[i]));
 }
 
-static void missing_table_is_not_found(struct fixture *f)
+STORE_TEST(missing_table_is_not_found)
 {
     struct scan_request request = {.table = f->table};
     struct operation insert =
@@ -87,7 +110,7 @@ static void missing_table_is_not_found(struct fixture *f)
     check(f, TW_NOT_FOUND, fixture_send(f, two, 2));
 }
 
-static void missing_entity_is_not_found(struct fixture *f)
+STORE_TEST(missing_entity_is_not_found)
 {
     check(f, TW_NOT_FOUND,
         store_get(f->store, &f->exchange, f->table, slice_of("p"),
@@ -96,7 +119,7 @@ static void missing_entity_is_not_found(struct fixture *f)
     assert_true(f->exchange.date_ticks > 0);
 }
 
-static void empty_table_has_an_empty_end(struct fixture *f)
+STORE_TEST(empty_table_has_an_empty_end)
 {
     check_text(slice_of(fixture_all(f)), slice_of(""));
     assert_int_equal(f->page.count, 0);
@@ -171,7 +194,7 @@ static void check_same(
     assert_int_equal(sent->property_count, got->property_count);
 }
 
-static void every_type_comes_back_as_it_went(struct fixture *f)
+STORE_TEST(every_type_comes_back_as_it_went)
 {
     for (size_t i = 0; i < VALUE_COUNT; i++) {
         struct operation insert;
@@ -190,7 +213,7 @@ static void every_type_comes_back_as_it_went(struct fixture *f)
 }
 
 /* Each value from a scan, and written back with its own ETag. */
-static void values_survive_a_rewrite_from_a_scan(struct fixture *f)
+STORE_TEST(values_survive_a_rewrite_from_a_scan)
 {
     struct scan_request request = {.table = f->table};
     struct operation insert, replace;
@@ -224,7 +247,7 @@ static void values_survive_a_rewrite_from_a_scan(struct fixture *f)
     check_same(f, &insert.entity, fixture_get(f, "all", "row"));
 }
 
-static void strings_and_binaries_of_64_kib_fit(struct fixture *f)
+STORE_TEST(strings_and_binaries_of_64_kib_fit)
 {
     struct slice text = repeated(f, 'x', 32 * 1024);
     struct slice base64 = repeated(f, 'A', 87380);
@@ -239,7 +262,7 @@ static void strings_and_binaries_of_64_kib_fit(struct fixture *f)
     check_same(f, &insert.entity, fixture_get(f, "p", "r"));
 }
 
-static void larger_values_are_too_large(struct fixture *f)
+STORE_TEST(larger_values_are_too_large)
 {
     struct slice text = repeated(f, 'x', 32 * 1024 + 1);
     struct operation operations[2];
@@ -253,7 +276,7 @@ static void larger_values_are_too_large(struct fixture *f)
     check_text(slice_of(fixture_all(f)), slice_of(""));
 }
 
-static void entity_has_etag_and_timestamp(struct fixture *f)
+STORE_TEST(entity_has_etag_and_timestamp)
 {
     const char *etag = fixture_insert(f, "p", "r", "\"A\":1");
     const struct entity *entity = fixture_get(f, "p", "r");
@@ -269,7 +292,7 @@ static void entity_has_etag_and_timestamp(struct fixture *f)
     check_text(f->page.entities[0].etag, slice_of(etag));
 }
 
-static void attempt_tells_when_it_was(struct fixture *f)
+STORE_TEST(attempt_tells_when_it_was)
 {
     int64_t before_ms = platform_boot_ms();
     int64_t now_ticks = platform_wall_ticks();
@@ -282,7 +305,7 @@ static void attempt_tells_when_it_was(struct fixture *f)
     assert_int_equal(f->exchange.retry_after_ms, -1);
 }
 
-static void closed_deadline_lets_nothing_through(struct fixture *f)
+STORE_TEST(closed_deadline_lets_nothing_through)
 {
     struct operation insert =
         fixture_operation(f, OPERATION_INSERT, "p", "r", NULL, "");
@@ -343,7 +366,7 @@ static void rewrite_and_delete(
             slice_of(row_key), &f->page));
 }
 
-static void odd_keys_are_keys_like_others(struct fixture *f)
+STORE_TEST(odd_keys_are_keys_like_others)
 {
     for (size_t i = 0; i < ODD_KEY_COUNT; i++) {
         fixture_insert(
@@ -352,7 +375,7 @@ static void odd_keys_are_keys_like_others(struct fixture *f)
     }
 }
 
-static void odd_keys_share_a_batch(struct fixture *f)
+STORE_TEST(odd_keys_share_a_batch)
 {
     struct operation operations[ODD_KEY_COUNT];
 
@@ -369,7 +392,7 @@ static void odd_keys_share_a_batch(struct fixture *f)
     check_text(slice_of(fixture_all(f)), slice_of(""));
 }
 
-static void empty_keys_are_keys(struct fixture *f)
+STORE_TEST(empty_keys_are_keys)
 {
     fixture_insert(f, "", "r", "\"A\":1");
     rewrite_and_delete(f, "", "r");
@@ -379,7 +402,7 @@ static void empty_keys_are_keys(struct fixture *f)
     rewrite_and_delete(f, "", "");
 }
 
-static void forbidden_keys_are_invalid(struct fixture *f)
+STORE_TEST(forbidden_keys_are_invalid)
 {
     static const char *const keys[] = {
         "a/b", "a\\b", "a#b", "a?b", "a\tb", "a\177b", "\xc2\x85", "\xff"};
@@ -396,7 +419,7 @@ static void forbidden_keys_are_invalid(struct fixture *f)
     }
 }
 
-static void keys_may_have_512_units(struct fixture *f)
+STORE_TEST(keys_may_have_512_units)
 {
     struct slice key = repeated(f, 'k', 512);
     struct slice longer = repeated(f, 'k', 513);
@@ -473,7 +496,7 @@ static const struct range_case {
     {AFTER("a"), AFTER("1"), "a_b/2 b/10 b/100 b/2"},
 };
 
-static void ranges_bound_both_keys(struct fixture *f)
+STORE_TEST(ranges_bound_both_keys)
 {
     fill_for_ranges(f);
     for (size_t i = 0; i < sizeof(RANGES) / sizeof(RANGES[0]); i++) {
@@ -488,7 +511,7 @@ static void ranges_bound_both_keys(struct fixture *f)
     }
 }
 
-static void prefixes_find_what_begins_with_them(struct fixture *f)
+STORE_TEST(prefixes_find_what_begins_with_them)
 {
     struct scan_request request = {0};
 
@@ -500,7 +523,7 @@ static void prefixes_find_what_begins_with_them(struct fixture *f)
     check_text(slice_of(fixture_keys(f, request)), slice_of("b/10 b/100"));
 }
 
-static void prefixes_may_end_anywhere(struct fixture *f)
+STORE_TEST(prefixes_may_end_anywhere)
 {
     static const char *const prefixes[] = {
         "\xed\x9f\xbf", "\xef\xbf\xbd", "\xf0\x9f\x98\x80", "~", "'"};
@@ -538,7 +561,7 @@ static int compare_keys(const void *a, const void *b)
     return order ? order : text_utf16_compare(one[1], other[1]);
 }
 
-static void scans_return_keys_in_utf16_order(struct fixture *f)
+STORE_TEST(scans_return_keys_in_utf16_order)
 {
     struct slice keys[60][2];
     size_t count = 0;
@@ -617,7 +640,7 @@ static const struct filter_case {
     {"I eq 6 or I eq 5 and B eq true", true, NULL},
 };
 
-static void filters_match_by_type(struct fixture *f)
+STORE_TEST(filters_match_by_type)
 {
     fixture_insert(f, "p", "r", FILTERED);
     for (size_t i = 0; i < sizeof(FILTERS) / sizeof(FILTERS[0]); i++) {
@@ -635,7 +658,7 @@ static void filters_match_by_type(struct fixture *f)
     }
 }
 
-static void filters_join_ranges(struct fixture *f)
+STORE_TEST(filters_join_ranges)
 {
     struct scan_request request = {
         .partition_key = EXACT("p"),
@@ -649,7 +672,7 @@ static void filters_join_ranges(struct fixture *f)
         slice_of(fixture_keys(f, request)), slice_of("p/0010 p/0011 p/0019"));
 }
 
-static void wrong_filters_are_invalid(struct fixture *f)
+STORE_TEST(wrong_filters_are_invalid)
 {
     struct scan_request request = {
         .table = f->table, .filter = slice_of("A eq eq 'x'")};
@@ -659,7 +682,7 @@ static void wrong_filters_are_invalid(struct fixture *f)
     assert_true(f->exchange.err.text[0] != '\0');
 }
 
-static void select_gives_what_is_named(struct fixture *f)
+STORE_TEST(select_gives_what_is_named)
 {
     const struct slice names[] = {
         {"B", 1}, {"Missing", 7}, {"PartitionKey", 12}, {"RowKey", 6}};
@@ -677,7 +700,7 @@ static void select_gives_what_is_named(struct fixture *f)
     check_text(fixture_json(f, entity), slice_of("{\"B\":2}"));
 }
 
-static void select_of_nothing_gives_keys(struct fixture *f)
+STORE_TEST(select_of_nothing_gives_keys)
 {
     const struct slice none[] = {{"", 0}};
     struct scan_request request = {.table = f->table, .select = none};
@@ -690,7 +713,7 @@ static void select_of_nothing_gives_keys(struct fixture *f)
     assert_int_equal(f->page.entities[0].property_count, 0);
 }
 
-static void filter_may_read_what_is_not_selected(struct fixture *f)
+STORE_TEST(filter_may_read_what_is_not_selected)
 {
     const struct slice names[] = {{"A", 1}};
     struct scan_request request = {.table = f->table,
@@ -706,7 +729,7 @@ static void filter_may_read_what_is_not_selected(struct fixture *f)
     check_text(fixture_json(f, &f->page.entities[0]), slice_of("{\"A\":1}"));
 }
 
-static void continuation_leads_to_the_end(struct fixture *f)
+STORE_TEST(continuation_leads_to_the_end)
 {
     static const unsigned tops[] = {1, 2, 3, 7, 11, 12, 23, 24, 25, 1000};
     const char *all;
@@ -722,7 +745,7 @@ static void continuation_leads_to_the_end(struct fixture *f)
     }
 }
 
-static void continuation_keeps_filter_and_select(struct fixture *f)
+STORE_TEST(continuation_keeps_filter_and_select)
 {
     const struct slice names[] = {{"Number", 6}};
     struct scan_request request = {.top = 3,
@@ -736,7 +759,7 @@ static void continuation_keeps_filter_and_select(struct fixture *f)
                  "p/0013 p/0014"));
 }
 
-static void pages_hold_at_most_1000(struct fixture *f)
+STORE_TEST(pages_hold_at_most_1000)
 {
     struct scan_request request = {.table = f->table};
     size_t count = 0;
@@ -767,7 +790,7 @@ static struct operation large_insert(struct fixture *f, const char *row_key)
     return insert;
 }
 
-static void large_entities_come_in_pages(struct fixture *f)
+STORE_TEST(large_entities_come_in_pages)
 {
     struct scan_request request = {0};
     struct operation insert;
@@ -785,7 +808,7 @@ static void large_entities_come_in_pages(struct fixture *f)
                  "large/06 large/07 large/08 large/09 large/10 large/11"));
 }
 
-static void answers_beyond_max_bytes_are_too_large(struct fixture *f)
+STORE_TEST(answers_beyond_max_bytes_are_too_large)
 {
     struct scan_request request = {
         .table = f->table, .max_bytes = 200000, .top = 1};
@@ -799,7 +822,7 @@ static void answers_beyond_max_bytes_are_too_large(struct fixture *f)
     assert_int_equal(f->page.count, 1);
 }
 
-static void wrong_tops_are_invalid(struct fixture *f)
+STORE_TEST(wrong_tops_are_invalid)
 {
     struct scan_request request = {.table = f->table, .top = 1001};
 
@@ -809,7 +832,7 @@ static void wrong_tops_are_invalid(struct fixture *f)
 
 /* ---- batches ---- */
 
-static void batch_of_100_is_applied(struct fixture *f)
+STORE_TEST(batch_of_100_is_applied)
 {
     struct operation operations[BATCH_MAX_OPERATIONS + 1];
 
@@ -835,12 +858,12 @@ static void batch_of_100_is_applied(struct fixture *f)
     check_text(slice_of(fixture_all(f)), slice_of(""));
 }
 
-static void batch_of_nothing_is_refused(struct fixture *f)
+STORE_TEST(batch_of_nothing_is_refused)
 {
     check(f, TW_INVALID, fixture_send(f, NULL, 0));
 }
 
-static void batch_refuses_two_partition_keys(struct fixture *f)
+STORE_TEST(batch_refuses_two_partition_keys)
 {
     struct operation operations[] = {
         fixture_operation(f, OPERATION_INSERT, "p", "1", NULL, ""),
@@ -852,7 +875,7 @@ static void batch_refuses_two_partition_keys(struct fixture *f)
     check_text(slice_of(fixture_all(f)), slice_of(""));
 }
 
-static void batch_refuses_one_row_key_twice(struct fixture *f)
+STORE_TEST(batch_refuses_one_row_key_twice)
 {
     struct operation operations[] = {
         fixture_operation(f, OPERATION_INSERT, "p", "1", NULL, ""),
@@ -865,7 +888,7 @@ static void batch_refuses_one_row_key_twice(struct fixture *f)
     check_text(slice_of(fixture_all(f)), slice_of(""));
 }
 
-static void change_without_an_etag_is_refused(struct fixture *f)
+STORE_TEST(change_without_an_etag_is_refused)
 {
     static const enum operation_type types[] = {
         OPERATION_REPLACE, OPERATION_MERGE, OPERATION_DELETE};
@@ -884,7 +907,7 @@ static void change_without_an_etag_is_refused(struct fixture *f)
         fixture_json(f, fixture_get(f, "p", "r")), slice_of("{\"A\":1}"));
 }
 
-static void batch_over_4_mib_is_too_large(struct fixture *f)
+STORE_TEST(batch_over_4_mib_is_too_large)
 {
     struct operation operations[11];
 
@@ -952,7 +975,7 @@ static void refuse(struct fixture *f, const struct refusal *refusal,
         fixture_json(f, fixture_get(f, "p", "there")), slice_of("{\"A\":1}"));
 }
 
-static void refused_batch_changes_nothing(struct fixture *f)
+STORE_TEST(refused_batch_changes_nothing)
 {
     const char *stale = make_stale(f);
 
@@ -963,7 +986,7 @@ static void refused_batch_changes_nothing(struct fixture *f)
     }
 }
 
-static void refused_batch_of_one_names_its_operation(struct fixture *f)
+STORE_TEST(refused_batch_of_one_names_its_operation)
 {
     const char *stale = make_stale(f);
 
@@ -971,7 +994,7 @@ static void refused_batch_of_one_names_its_operation(struct fixture *f)
         refuse(f, &REFUSALS[i], stale, 1, 0);
 }
 
-static void merge_keeps_the_others(struct fixture *f)
+STORE_TEST(merge_keeps_the_others)
 {
     const char *etag =
         fixture_insert(f, "p", "r", "\"A\":1,\"B\":\"two\",\"C\":true");
@@ -987,7 +1010,7 @@ static void merge_keeps_the_others(struct fixture *f)
     check_text(f->page.entities[0].etag, slice_of(f->result.etags[0]));
 }
 
-static void merge_of_nothing_gives_a_new_etag(struct fixture *f)
+STORE_TEST(merge_of_nothing_gives_a_new_etag)
 {
     const char *etag = fixture_insert(f, "p", "r", "\"A\":1");
     struct operation merge =
@@ -999,7 +1022,7 @@ static void merge_of_nothing_gives_a_new_etag(struct fixture *f)
         fixture_json(f, fixture_get(f, "p", "r")), slice_of("{\"A\":1}"));
 }
 
-static void replace_removes_the_others(struct fixture *f)
+STORE_TEST(replace_removes_the_others)
 {
     const char *etag = fixture_insert(f, "p", "r", "\"A\":1,\"B\":2");
     struct operation replace =
@@ -1010,7 +1033,7 @@ static void replace_removes_the_others(struct fixture *f)
         fixture_json(f, fixture_get(f, "p", "r")), slice_of("{\"B\":3}"));
 }
 
-static void etag_does_not_come_back(struct fixture *f)
+STORE_TEST(etag_does_not_come_back)
 {
     const char *first = fixture_insert(f, "p", "r", "\"A\":1");
     struct operation delete =
@@ -1023,7 +1046,7 @@ static void etag_does_not_come_back(struct fixture *f)
     check_text(slice_of(fixture_all(f)), slice_of("p/r"));
 }
 
-static void batch_mixes_operations(struct fixture *f)
+STORE_TEST(batch_mixes_operations)
 {
     const char *one = fixture_insert(f, "p", "1", "\"A\":1,\"B\":1");
     const char *two = fixture_insert(f, "p", "2", "\"A\":1,\"B\":1");
@@ -1126,14 +1149,14 @@ static void wait_until_visible(struct fixture *f)
     platform_mutex_done(&lock);
 }
 
-static void queue_created_twice_is_there_once(struct fixture *f)
+STORE_TEST(queue_created_twice_is_there_once)
 {
     put(f, "kept", 0);
     check(f, TW_OK, store_queue_create(f->store, &f->exchange, f->queue));
     assert_int_equal(count_of(f), 1);
 }
 
-static void queue_names_are_checked(struct fixture *f)
+STORE_TEST(queue_names_are_checked)
 {
     static const char *const names[] = {
         "", "ab", "Abc", "-abc", "abc-", "a--b", "a_b", "a/b"};
@@ -1143,7 +1166,7 @@ static void queue_names_are_checked(struct fixture *f)
             store_queue_create(f->store, &f->exchange, names[i]));
 }
 
-static void missing_queue_is_not_found(struct fixture *f)
+STORE_TEST(missing_queue_is_not_found)
 {
     struct held held;
     int64_t count;
@@ -1165,14 +1188,14 @@ static void missing_queue_is_not_found(struct fixture *f)
     check(f, TW_NOT_FOUND, renew(f, &held, 30));
 }
 
-static void empty_queue_gives_nothing(struct fixture *f)
+STORE_TEST(empty_queue_gives_nothing)
 {
     assert_int_equal(get(f, 32, 30), 0);
     assert_int_equal(peek(f), 0);
     assert_int_equal(count_of(f), 0);
 }
 
-static void got_message_is_hidden_until_deleted(struct fixture *f)
+STORE_TEST(got_message_is_hidden_until_deleted)
 {
     struct held held;
     struct message *message = &f->messages.list[0];
@@ -1203,7 +1226,7 @@ static const char *const TEXTS[] = {"x", "{\"job\": \"delete-channel\"}",
     "tab\tand\rreturn\r\nboth", "\xc3\xa4\xe6\x97\xa5\xf0\x9f\x98\x80",
     "%41+&=#?", "]]>", "&#x41;"};
 
-static void texts_come_back_exactly(struct fixture *f)
+STORE_TEST(texts_come_back_exactly)
 {
     for (size_t i = 0; i < sizeof(TEXTS) / sizeof(TEXTS[0]); i++) {
         struct held held;
@@ -1218,14 +1241,14 @@ static void texts_come_back_exactly(struct fixture *f)
     }
 }
 
-static void empty_text_is_a_text(struct fixture *f)
+STORE_TEST(empty_text_is_a_text)
 {
     put(f, "", 0);
     assert_int_equal(get(f, 1, 300), 1);
     check_text(f->messages.list[0].text, slice_of(""));
 }
 
-static void texts_may_have_64_kib(struct fixture *f)
+STORE_TEST(texts_may_have_64_kib)
 {
     struct slice text = repeated(f, 'x', QUEUE_MAX_MESSAGE_BYTES);
 
@@ -1238,7 +1261,7 @@ static void texts_may_have_64_kib(struct fixture *f)
     assert_int_equal(count_of(f), 1);
 }
 
-static void texts_no_queue_carries_are_invalid(struct fixture *f)
+STORE_TEST(texts_no_queue_carries_are_invalid)
 {
     static const struct slice texts[] = {{"nul\0", 4}, {"\x01", 1},
         {"\x1b[0m", 4}, {"\xff\xfe", 2}, {"\xef\xbf\xbf", 3}};
@@ -1250,7 +1273,7 @@ static void texts_no_queue_carries_are_invalid(struct fixture *f)
     assert_int_equal(count_of(f), 0);
 }
 
-static void put_gives_id_and_receipt(struct fixture *f)
+STORE_TEST(put_gives_id_and_receipt)
 {
     struct held held;
     int64_t now_ticks = platform_wall_ticks();
@@ -1267,7 +1290,7 @@ static void put_gives_id_and_receipt(struct fixture *f)
     assert_int_equal(count_of(f), 0);
 }
 
-static void put_may_hide_the_message(struct fixture *f)
+STORE_TEST(put_may_hide_the_message)
 {
     put(f, "later", 300);
     assert_int_equal(get(f, 1, 30), 0);
@@ -1279,7 +1302,7 @@ static void put_may_hide_the_message(struct fixture *f)
     check_text(f->messages.list[0].text, slice_of("soon"));
 }
 
-static void renew_gives_another_receipt(struct fixture *f)
+STORE_TEST(renew_gives_another_receipt)
 {
     struct held held, old;
 
@@ -1295,7 +1318,7 @@ static void renew_gives_another_receipt(struct fixture *f)
     check(f, TW_OK, delete_held(f, &held));
 }
 
-static void renew_of_nothing_makes_visible(struct fixture *f)
+STORE_TEST(renew_of_nothing_makes_visible)
 {
     struct held held;
 
@@ -1313,7 +1336,7 @@ static void renew_of_nothing_makes_visible(struct fixture *f)
     assert_int_equal(count_of(f), 1);
 }
 
-static void receipt_is_good_until_the_next_get(struct fixture *f)
+STORE_TEST(receipt_is_good_until_the_next_get)
 {
     struct held first, second;
 
@@ -1330,7 +1353,7 @@ static void receipt_is_good_until_the_next_get(struct fixture *f)
     check(f, TW_OK, delete_held(f, &second));
 }
 
-static void peek_hides_nothing(struct fixture *f)
+STORE_TEST(peek_hides_nothing)
 {
     put(f, "x", 0);
     for (int i = 0; i < 3; i++) {
@@ -1343,7 +1366,7 @@ static void peek_hides_nothing(struct fixture *f)
     assert_int_equal(f->messages.list[0].dequeue_count, 1);
 }
 
-static void get_takes_up_to_32(struct fixture *f)
+STORE_TEST(get_takes_up_to_32)
 {
     bool seen[40] = {false};
 
@@ -1369,7 +1392,7 @@ static void get_takes_up_to_32(struct fixture *f)
     assert_int_equal(count_of(f), 0);
 }
 
-static void wrong_numbers_are_invalid(struct fixture *f)
+STORE_TEST(wrong_numbers_are_invalid)
 {
     check(f, TW_INVALID,
         store_queue_get(f->store, &f->exchange, f->queue, 0, 30, &f->messages));
@@ -1383,7 +1406,7 @@ static void wrong_numbers_are_invalid(struct fixture *f)
             &f->messages));
 }
 
-static void garbled_receipts_change_nothing(struct fixture *f)
+STORE_TEST(garbled_receipts_change_nothing)
 {
     struct held held;
     enum tw_err code;
@@ -1398,140 +1421,14 @@ static void garbled_receipts_change_nothing(struct fixture *f)
     assert_int_equal(peek(f), 1);
 }
 
-/* ---- all cases, on each store ---- */
+/* ---- all of them, on each store ---- */
 
-static const struct conformance {
-    const char *name;
-    void (*body)(struct fixture *f);
-} CASES[] = {
-#define CASE(name)                                                             \
-    {                                                                          \
-#name, name                                                            \
-    }
-    CASE(table_created_twice_is_there_once),
-    CASE(tables_are_listed),
-    CASE(table_names_are_checked),
-    CASE(missing_table_is_not_found),
-    CASE(missing_entity_is_not_found),
-    CASE(empty_table_has_an_empty_end),
-    CASE(every_type_comes_back_as_it_went),
-    CASE(values_survive_a_rewrite_from_a_scan),
-    CASE(strings_and_binaries_of_64_kib_fit),
-    CASE(larger_values_are_too_large),
-    CASE(entity_has_etag_and_timestamp),
-    CASE(attempt_tells_when_it_was),
-    CASE(closed_deadline_lets_nothing_through),
-    CASE(odd_keys_are_keys_like_others),
-    CASE(odd_keys_share_a_batch),
-    CASE(empty_keys_are_keys),
-    CASE(forbidden_keys_are_invalid),
-    CASE(keys_may_have_512_units),
-    CASE(ranges_bound_both_keys),
-    CASE(prefixes_find_what_begins_with_them),
-    CASE(prefixes_may_end_anywhere),
-    CASE(scans_return_keys_in_utf16_order),
-    CASE(filters_match_by_type),
-    CASE(filters_join_ranges),
-    CASE(wrong_filters_are_invalid),
-    CASE(select_gives_what_is_named),
-    CASE(select_of_nothing_gives_keys),
-    CASE(filter_may_read_what_is_not_selected),
-    CASE(continuation_leads_to_the_end),
-    CASE(continuation_keeps_filter_and_select),
-    CASE(pages_hold_at_most_1000),
-    CASE(large_entities_come_in_pages),
-    CASE(answers_beyond_max_bytes_are_too_large),
-    CASE(wrong_tops_are_invalid),
-    CASE(batch_of_100_is_applied),
-    CASE(batch_of_nothing_is_refused),
-    CASE(batch_refuses_two_partition_keys),
-    CASE(batch_refuses_one_row_key_twice),
-    CASE(change_without_an_etag_is_refused),
-    CASE(batch_over_4_mib_is_too_large),
-    CASE(refused_batch_changes_nothing),
-    CASE(refused_batch_of_one_names_its_operation),
-    CASE(merge_keeps_the_others),
-    CASE(merge_of_nothing_gives_a_new_etag),
-    CASE(replace_removes_the_others),
-    CASE(etag_does_not_come_back),
-    CASE(batch_mixes_operations),
-    CASE(queue_created_twice_is_there_once),
-    CASE(queue_names_are_checked),
-    CASE(missing_queue_is_not_found),
-    CASE(empty_queue_gives_nothing),
-    CASE(got_message_is_hidden_until_deleted),
-    CASE(texts_come_back_exactly),
-    CASE(empty_text_is_a_text),
-    CASE(texts_may_have_64_kib),
-    CASE(texts_no_queue_carries_are_invalid),
-    CASE(put_gives_id_and_receipt),
-    CASE(put_may_hide_the_message),
-    CASE(renew_gives_another_receipt),
-    CASE(renew_of_nothing_makes_visible),
-    CASE(receipt_is_good_until_the_next_get),
-    CASE(peek_hides_nothing),
-    CASE(get_takes_up_to_32),
-    CASE(wrong_numbers_are_invalid),
-    CASE(garbled_receipts_change_nothing),
-};
-#define CASE_COUNT (sizeof(CASES) / sizeof(CASES[0]))
-
-static struct store *under_test; /* of the group that runs */
-
-struct started {
-    const struct conformance *which;
-    struct fixture fixture;
-};
-
-static int start(void **state)
+static int run_on(struct store *store)
 {
-    struct started *started = mem_alloc(sizeof(*started));
-
-    started->which = *state;
-    fixture_init(&started->fixture, under_test);
-    *state = started;
-    return 0;
-}
-
-static int stop(void **state)
-{
-    struct started *started = *state;
-
-    fixture_done(&started->fixture);
-    mem_free(started);
-    return 0;
-}
-
-static void run_case(void **state)
-{
-    struct started *started = *state;
-
-    started->which->body(&started->fixture);
-}
-
-static int run_on(const char *kind, struct store *store)
-{
-    struct CMUnitTest tests[CASE_COUNT];
-    char *names[CASE_COUNT];
     int failed;
 
     under_test = store;
-    for (size_t i = 0; i < CASE_COUNT; i++) {
-        struct conformance *copy = mem_alloc(sizeof(*copy));
-
-        *copy = CASES[i];
-        names[i] = mem_format("%s_%s", kind, CASES[i].name);
-        tests[i] = (struct CMUnitTest){.name = names[i],
-            .test_func = run_case,
-            .setup_func = start,
-            .teardown_func = stop,
-            .initial_state = copy};
-    }
-    failed = _cmocka_run_group_tests(kind, tests, CASE_COUNT, NULL, NULL);
-    for (size_t i = 0; i < CASE_COUNT; i++) {
-        mem_free(tests[i].initial_state);
-        mem_free(names[i]);
-    }
+    failed = test_run_all(NULL, NULL);
     store_close(store);
     return failed;
 }
@@ -1553,7 +1450,7 @@ static int run_on_service(const char *name, const char *variable)
         print_error("%s: %s\n", variable, err.text);
         return 1;
     }
-    return run_on(name, store);
+    return run_on(store);
 }
 
 int main(void)
@@ -1566,12 +1463,12 @@ int main(void)
         print_error("%s\n", err.text);
         return 1;
     }
-    failed = run_on("embedded", store);
+    failed = run_on(store);
     if (embedded_open("memory", ":memory:", &store, &err) != TW_OK) {
         print_error("%s\n", err.text);
         return 1;
     }
-    failed += run_on("memory", store);
+    failed += run_on(store);
     failed += run_on_service("azurite", "TABLEWARD_AZURITE");
     return failed + run_on_service("azsim", "TABLEWARD_AZSIM");
 }

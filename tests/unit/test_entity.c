@@ -2,17 +2,12 @@
 /* Entities: every Edm type without loss, strict values, the service's limits.
  * The texts are what the service was seen to send. */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "tests/support/scratch.h"
+#include "tests/support/test.h"
 #include "worker/base/text.h"
 #include "worker/store/entity.h"
 
@@ -46,7 +41,7 @@ static const char all_types[] =
     "\"other\":20,\"clsid@odata.type\":\"Edm.Guid\","
     "\"clsid\":\"c9da6455-213d-42c9-9a79-3e9149a57833\"}";
 
-static void reads_every_type_that_the_service_sends(void **state)
+SCRATCH_TEST(reads_every_type_that_the_service_sends)
 {
     struct entity entity = scratch_entity(all_types);
     const struct property *list = entity.properties;
@@ -54,7 +49,6 @@ static void reads_every_type_that_the_service_sends(void **state)
     double real;
     bool truth;
 
-    (void)state;
     assert_slice(entity.partition_key, "p");
     assert_slice(entity.row_key, "r");
     assert_slice(entity.etag, "W/\"datetime'2020-07-21T15%3A27%3A27."
@@ -77,11 +71,10 @@ static void reads_every_type_that_the_service_sends(void **state)
     assert_int_equal(find(&entity, "clsid")->type, EDM_GUID);
 }
 
-static void writes_back_the_exact_texts_with_their_types(void **state)
+SCRATCH_TEST(writes_back_the_exact_texts_with_their_types)
 {
     struct entity entity = scratch_entity(all_types);
 
-    (void)state;
     scratch_assert_written(&entity,
         "{" KEYS ",\"age@odata.type\":\"Edm.Int64\",\"age\":\"39\","
         "\"sex\":\"male\",\"married\":true,\"deceased\":false,"
@@ -95,7 +88,7 @@ static void writes_back_the_exact_texts_with_their_types(void **state)
 }
 
 /* Value texts that must come back as they went. */
-static void keeps_texts_of_values_byte_for_byte(void **state)
+SCRATCH_TEST(keeps_texts_of_values_byte_for_byte)
 {
     static const struct {
         const char *type, *json;
@@ -117,7 +110,6 @@ static void keeps_texts_of_values_byte_for_byte(void **state)
         {"Edm.Binary", "\"AQIDBAUGBwgJCg==\""},
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         char text[256];
         struct entity entity;
@@ -130,7 +122,7 @@ static void keeps_texts_of_values_byte_for_byte(void **state)
     }
 }
 
-static void reads_values_that_are_written_with_escapes(void **state)
+SCRATCH_TEST(reads_values_that_are_written_with_escapes)
 {
     struct entity entity = scratch_entity(
         "{" KEYS ",\"A@odata.type\":\"Edm.Int64\",\"A\":\"1\\u0032\""
@@ -145,7 +137,6 @@ static void reads_values_that_are_written_with_escapes(void **state)
     int64_t value;
     double number;
 
-    (void)state;
     assert_true(property_int64(find(&entity, "A"), &value));
     assert_int_equal(value, 12);
     assert_true(property_ticks(find(&entity, "B"), &value));
@@ -156,7 +147,7 @@ static void reads_values_that_are_written_with_escapes(void **state)
     assert_slice(find(&entity, "E")->json, "\"AAA/\"");
 }
 
-static void keeps_escapes_and_finds_the_decoded_text(void **state)
+SCRATCH_TEST(keeps_escapes_and_finds_the_decoded_text)
 {
     struct entity entity =
         scratch_entity("{\"PartitionKey\":\"a\\u0027b\","
@@ -164,7 +155,6 @@ static void keeps_escapes_and_finds_the_decoded_text(void **state)
                        "\\u0000z\",\"plain\":\"caf\xc3\xa9\"}");
     struct slice text;
 
-    (void)state;
     assert_slice(entity.partition_key, "a'b");
     assert_int_equal(entity.row_key.len, 0);
     assert_true(property_text(find(&entity, "\xe5\x95\x8a"), &scratch, &text));
@@ -175,14 +165,13 @@ static void keeps_escapes_and_finds_the_decoded_text(void **state)
     assert_slice(text, "caf\xc3\xa9");
 }
 
-static void tells_plain_numbers_by_their_point_or_exponent(void **state)
+SCRATCH_TEST(tells_plain_numbers_by_their_point_or_exponent)
 {
     struct entity entity =
         scratch_entity("{" KEYS ",\"a\":5,\"b\":5.0,\"c\":5E3,"
                        "\"d\":-2147483648}");
     int32_t small;
 
-    (void)state;
     assert_int_equal(find(&entity, "a")->type, EDM_INT32);
     assert_int_equal(find(&entity, "b")->type, EDM_DOUBLE);
     assert_int_equal(find(&entity, "c")->type, EDM_DOUBLE);
@@ -191,7 +180,7 @@ static void tells_plain_numbers_by_their_point_or_exponent(void **state)
     assert_false(property_equal(find(&entity, "a"), find(&entity, "b")));
 }
 
-static void takes_a_type_from_before_after_or_far_away(void **state)
+SCRATCH_TEST(takes_a_type_from_before_after_or_far_away)
 {
     struct entity entity = scratch_entity(
         "{\"c@odata.type\":\"Edm.Int64\",\"a\":\"1\",\"a@odata.type\":"
@@ -199,7 +188,6 @@ static void takes_a_type_from_before_after_or_far_away(void **state)
         "\"c9da6455-213d-42c9-9a79-3e9149a57833\",\"c\":\"7\","
         "\"PartitionKey@odata.type@odata.type\":\"Edm.String\"}");
 
-    (void)state;
     assert_int_equal(entity.property_count, 3);
     assert_int_equal(find(&entity, "a")->type, EDM_INT64);
     assert_int_equal(find(&entity, "b")->type, EDM_GUID);
@@ -207,14 +195,13 @@ static void takes_a_type_from_before_after_or_far_away(void **state)
 }
 
 /* The type of a type is none: nothing with an @ is a property. */
-static void has_no_property_with_an_at_sign(void **state)
+SCRATCH_TEST(has_no_property_with_an_at_sign)
 {
     struct entity entity =
         scratch_entity("{" KEYS ",\"a@odata.type\":\"Edm.Int64\",\"a\":\"1\","
                        "\"a@odata.type@odata.type\":\"Edm.String\",\"b@x\":1,"
                        "\"@odata.type\":\"Edm.Guid\",\"c\":2}");
 
-    (void)state;
     assert_int_equal(entity.property_count, 2);
     assert_int_equal(find(&entity, "a")->type, EDM_INT64);
     assert_int_equal(find(&entity, "c")->type, EDM_INT32);
@@ -222,7 +209,7 @@ static void has_no_property_with_an_at_sign(void **state)
 
 /* Of what reading one entity took nothing is left when the next is read, and
  * the first one stays as it was. */
-static void reads_one_entity_after_another(void **state)
+SCRATCH_TEST(reads_one_entity_after_another)
 {
     static const char first[] =
         "{\"PartitionKey\":\"\\u0070\",\"RowKey\":\"r\","
@@ -236,7 +223,6 @@ static void reads_one_entity_after_another(void **state)
     struct slice text;
     size_t end;
 
-    (void)state;
     assert_int_equal(
         entity_read(reader, slice_of(first), true, &scratch, &one, &end, NULL),
         TW_OK);
@@ -261,18 +247,17 @@ static void reads_one_entity_after_another(void **state)
     assert_int_equal(find(&two, "c")->type, EDM_STRING);
 }
 
-static void counts_null_as_absent(void **state)
+SCRATCH_TEST(counts_null_as_absent)
 {
     struct entity entity =
         scratch_entity("{" KEYS ",\"x\":null,\"y@odata.type\":\"Edm.Int64\","
                        "\"y\":null,\"z\":1,\"Timestamp\":null}");
 
-    (void)state;
     assert_int_equal(entity.property_count, 1);
     assert_slice(entity.properties[0].name, "z");
 }
 
-static void refuses_malformed_values_and_names_the_property(void **state)
+SCRATCH_TEST(refuses_malformed_values_and_names_the_property)
 {
     static const char *const bad[] = {
         "\"x\":2147483648",
@@ -316,7 +301,6 @@ static void refuses_malformed_values_and_names_the_property(void **state)
         "\"x@odata.type\":\"Edm.Binary\",\"x\":5",
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
         struct entity entity = {.property_count = 77};
         struct err err = {{0}};
@@ -336,7 +320,7 @@ static void refuses_malformed_values_and_names_the_property(void **state)
 
 /* What Azurite answers to a point GET of an entity that the JavaScript SDK
  * read, changed and wrote back: odata.metadata is then a property of it. */
-static void reads_an_entity_that_an_sdk_wrote_back(void **state)
+SCRATCH_TEST(reads_an_entity_that_an_sdk_wrote_back)
 {
     struct entity entity =
         scratch_entity("{\"odata.metadata\":\"http://a/$metadata#t/@Element\","
@@ -344,13 +328,12 @@ static void reads_an_entity_that_an_sdk_wrote_back(void **state)
                        "\"odata.metadata\":\"http://b/$metadata#t/@Element\","
                        "\"odata.etag\":\"W/\\\"2\\\"\"}");
 
-    (void)state;
     assert_int_equal(entity.property_count, 1);
     assert_slice(entity.properties[0].name, "x");
     assert_slice(entity.etag, "W/\"2\"");
 }
 
-static void refuses_a_property_that_is_there_twice(void **state)
+SCRATCH_TEST(refuses_a_property_that_is_there_twice)
 {
     static const char *const bad[] = {
         "\"x\":1,\"x\":1",
@@ -363,7 +346,6 @@ static void refuses_a_property_that_is_there_twice(void **state)
     };
     struct entity entity;
 
-    (void)state;
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
         char text[256];
 
@@ -374,13 +356,12 @@ static void refuses_a_property_that_is_there_twice(void **state)
     }
 }
 
-static void wants_keys_where_they_are_needed(void **state)
+SCRATCH_TEST(wants_keys_where_they_are_needed)
 {
     struct slice text = slice_of("{\"PartitionKey\":\"p\"}");
     struct entity entity;
     struct err err;
 
-    (void)state;
     assert_int_equal(
         entity_parse(text, true, &scratch, &entity, NULL, &err), TW_INVALID);
     assert_non_null(strstr(err.text, "RowKey"));
@@ -396,19 +377,18 @@ static void wants_keys_where_they_are_needed(void **state)
         TW_INVALID);
 }
 
-static void stops_after_the_first_object(void **state)
+SCRATCH_TEST(stops_after_the_first_object)
 {
     struct slice text = slice_of("{" KEYS "},{" KEYS "}");
     struct entity entity;
     size_t end = 0;
 
-    (void)state;
     assert_int_equal(
         entity_parse(text, true, &scratch, &entity, &end, NULL), TW_OK);
     assert_int_equal(text.at[end], ',');
 }
 
-static void compares_values_and_not_their_spelling(void **state)
+SCRATCH_TEST(compares_values_and_not_their_spelling)
 {
     static const struct {
         const char *type, *a, *b;
@@ -435,7 +415,6 @@ static void compares_values_and_not_their_spelling(void **state)
             "\"d9da6455-213d-42c9-9a79-3e9149a57833\"", false},
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         char text[400];
         struct entity entity;
@@ -452,7 +431,7 @@ static void compares_values_and_not_their_spelling(void **state)
 }
 
 /* No store sends them, but nothing must depend on that. */
-static void values_that_are_none_are_equal_to_nothing(void **state)
+SCRATCH_TEST(values_that_are_none_are_equal_to_nothing)
 {
     static const struct {
         enum edm_type type;
@@ -466,7 +445,6 @@ static void values_that_are_none_are_equal_to_nothing(void **state)
         {EDM_GUID, "\"x\"", "\"c9da6455-213d-42c9-9a79-3e9149a57833\""},
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         struct property bad = {
             slice_of("p"), cases[i].type, slice_of(cases[i].bad)};
@@ -481,7 +459,7 @@ static void values_that_are_none_are_equal_to_nothing(void **state)
     }
 }
 
-static void an_entity_has_all_of_one_that_says_no_more(void **state)
+SCRATCH_TEST(an_entity_has_all_of_one_that_says_no_more)
 {
     static const struct {
         const char *entity, *wanted;
@@ -499,7 +477,6 @@ static void an_entity_has_all_of_one_that_says_no_more(void **state)
         {",\"a\":1", ",\"a\":1,\"b\":2", false},
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         char text[200], other[200];
         struct entity entity, wanted;
@@ -514,12 +491,11 @@ static void an_entity_has_all_of_one_that_says_no_more(void **state)
     }
 }
 
-static void only_texts_have_a_text(void **state)
+SCRATCH_TEST(only_texts_have_a_text)
 {
     static const enum edm_type types[] = {EDM_STRING, EDM_GUID, EDM_DATETIME,
         EDM_BINARY, EDM_INT32, EDM_INT64, EDM_DOUBLE, EDM_BOOLEAN};
 
-    (void)state;
     for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++) {
         struct property property = {
             slice_of("p"), types[i], slice_of("\"\\u0041\"")};
@@ -531,24 +507,22 @@ static void only_texts_have_a_text(void **state)
 }
 
 /* Escapes that are none: the text is what stands there. */
-static void a_text_that_cannot_be_decoded_is_as_it_stands(void **state)
+SCRATCH_TEST(a_text_that_cannot_be_decoded_is_as_it_stands)
 {
     struct property property = {
         slice_of("p"), EDM_STRING, slice_of("\"a\\xb\"")};
     struct slice text;
 
-    (void)state;
     assert_true(property_text(&property, &scratch, &text));
     assert_slice(text, "a\\xb");
 }
 
-static void builds_what_it_can_read(void **state)
+SCRATCH_TEST(builds_what_it_can_read)
 {
     struct entity entity, again;
     double real;
     struct buf buf;
 
-    (void)state;
     entity_init(&entity, &scratch, slice_of("p"), slice_of(""));
     entity_set_string(&entity, &scratch, "s", slice_of("say \"hi\"\n"));
     entity_set_int32(&entity, &scratch, "i", INT32_MIN);
@@ -579,13 +553,12 @@ static void builds_what_it_can_read(void **state)
     buf_done(&buf);
 }
 
-static void leaves_a_plain_copy_alone_when_setting(void **state)
+SCRATCH_TEST(leaves_a_plain_copy_alone_when_setting)
 {
     struct entity entity = scratch_entity("{" KEYS ",\"a\":1}");
     struct entity plain = entity, deep;
     struct arena other;
 
-    (void)state;
     arena_init(&other);
     entity_copy(&deep, &other, &entity);
     entity_set_int32(&entity, &scratch, "a", 2);
@@ -607,11 +580,10 @@ static void check_key(const char *key, bool good)
         assert_non_null(strstr(err.text, "RowKey"));
 }
 
-static void knows_which_keys_the_service_takes(void **state)
+SCRATCH_TEST(knows_which_keys_the_service_takes)
 {
     char *longest = test_malloc(520);
 
-    (void)state;
     check_key("", true);
     check_key("it's 100% + & = caf\xc3\xa9 \xf0\x9f\x98\x80 ~", true);
     check_key("a/b", false);
@@ -636,12 +608,11 @@ static void knows_which_keys_the_service_takes(void **state)
 }
 
 /* It may be longer than any key: then nothing begins with it. */
-static void knows_what_a_key_may_begin_with(void **state)
+SCRATCH_TEST(knows_what_a_key_may_begin_with)
 {
     char *longest = test_malloc(1000);
     struct err err;
 
-    (void)state;
     memset(longest, 'k', 999);
     longest[999] = '\0';
     assert_int_equal(
@@ -654,7 +625,7 @@ static void knows_what_a_key_may_begin_with(void **state)
     test_free(longest);
 }
 
-static void knows_which_names_the_service_takes(void **state)
+SCRATCH_TEST(knows_which_names_the_service_takes)
 {
     static const char *const good[] = {
         "a", "_x9", "CreatedOn", "\xe5\x95\x8a\xe9\xbd\x84"};
@@ -662,7 +633,6 @@ static void knows_which_names_the_service_takes(void **state)
         "x@y", "a\xff", "a{", "a[", "a`", "a/", "a:"};
     char longest[257] = "";
 
-    (void)state;
     for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++)
         assert_int_equal(entity_check_name(slice_of(good[i]), NULL), TW_OK);
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
@@ -693,12 +663,11 @@ static void set_letters(struct entity *entity, const char *name, size_t count)
     test_free(letters);
 }
 
-static void counts_sizes_as_the_service_does(void **state)
+SCRATCH_TEST(counts_sizes_as_the_service_does)
 {
     struct entity entity;
     struct err err;
 
-    (void)state;
     entity_init(&entity, &scratch, slice_of("p"), slice_of("r"));
     set_letters(&entity, "s", 32 * 1024);
     assert_int_equal(entity_check(&entity, &err), TW_OK);
@@ -724,12 +693,11 @@ static void counts_sizes_as_the_service_does(void **state)
     assert_true(entity_json_bytes(&entity) > 15 * 32768);
 }
 
-static void refuses_half_a_character(void **state)
+SCRATCH_TEST(refuses_half_a_character)
 {
     struct entity entity;
     struct err err;
 
-    (void)state;
     entity_init(&entity, &scratch, slice_of("p"), slice_of("r"));
     entity_set_string(&entity, &scratch, "Error", slice_of("\xd0\x96"));
     assert_int_equal(entity_check(&entity, &err), TW_OK);
@@ -738,12 +706,11 @@ static void refuses_half_a_character(void **state)
     assert_non_null(strstr(err.text, "'Error' is not valid UTF-8"));
 }
 
-static void refuses_too_many_and_system_properties(void **state)
+SCRATCH_TEST(refuses_too_many_and_system_properties)
 {
     struct entity entity;
     char name[8];
 
-    (void)state;
     entity_init(&entity, &scratch, slice_of("p"), slice_of("r"));
     for (int i = 0; i < 252; i++) {
         snprintf(name, sizeof(name), "n%d", i);
@@ -757,9 +724,8 @@ static void refuses_too_many_and_system_properties(void **state)
     assert_int_equal(entity_check(&entity, NULL), TW_INVALID);
 }
 
-static void names_each_type_both_ways(void **state)
+SCRATCH_TEST(names_each_type_both_ways)
 {
-    (void)state;
     for (int i = EDM_BINARY; i <= EDM_STRING; i++) {
         enum edm_type type;
 
@@ -769,9 +735,6 @@ static void names_each_type_both_ways(void **state)
     }
     assert_false(edm_type_named(slice_of("Edm.Decimal"), &(enum edm_type){0}));
 }
-
-#define TEST(name)                                                             \
-    cmocka_unit_test_setup_teardown(name, scratch_set_up, scratch_tear_down)
 
 /* Each value before all types, so that none stands beside its own. */
 static enum tw_err read_properties(int count, int64_t *ret_sum, struct err *err)
@@ -802,12 +765,11 @@ static enum tw_err read_properties(int count, int64_t *ret_sum, struct err *err)
     return code;
 }
 
-static void an_entity_has_so_many_properties(void **state)
+TEST(an_entity_has_so_many_properties)
 {
     struct err err;
     int64_t sum;
 
-    (void)state;
     assert_int_equal(
         read_properties(ENTITY_MAX_READ_PROPERTIES, &sum, &err), TW_OK);
     assert_int_equal(sum, 255 * 254 / 2);
@@ -817,42 +779,4 @@ static void an_entity_has_so_many_properties(void **state)
     assert_non_null(strstr(err.text, "more than 255 properties"));
     assert_int_equal(read_properties(20000, &sum, &err), TW_INVALID);
     assert_non_null(strstr(err.text, "values"));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(reads_every_type_that_the_service_sends),
-        TEST(writes_back_the_exact_texts_with_their_types),
-        TEST(keeps_texts_of_values_byte_for_byte),
-        TEST(reads_values_that_are_written_with_escapes),
-        TEST(keeps_escapes_and_finds_the_decoded_text),
-        TEST(tells_plain_numbers_by_their_point_or_exponent),
-        TEST(takes_a_type_from_before_after_or_far_away),
-        TEST(has_no_property_with_an_at_sign),
-        TEST(reads_one_entity_after_another),
-        TEST(counts_null_as_absent),
-        TEST(refuses_malformed_values_and_names_the_property),
-        TEST(reads_an_entity_that_an_sdk_wrote_back),
-        TEST(refuses_a_property_that_is_there_twice),
-        TEST(wants_keys_where_they_are_needed),
-        TEST(stops_after_the_first_object),
-        TEST(compares_values_and_not_their_spelling),
-        TEST(builds_what_it_can_read),
-        TEST(leaves_a_plain_copy_alone_when_setting),
-        TEST(knows_which_keys_the_service_takes),
-        TEST(knows_what_a_key_may_begin_with),
-        TEST(knows_which_names_the_service_takes),
-        TEST(counts_sizes_as_the_service_does),
-        TEST(refuses_too_many_and_system_properties),
-        TEST(refuses_half_a_character),
-        TEST(names_each_type_both_ways),
-        TEST(values_that_are_none_are_equal_to_nothing),
-        TEST(an_entity_has_all_of_one_that_says_no_more),
-        TEST(only_texts_have_a_text),
-        TEST(a_text_that_cannot_be_decoded_is_as_it_stands),
-        cmocka_unit_test(an_entity_has_so_many_properties),
-    };
-
-    return cmocka_run_group_tests_name("entity", tests, NULL, NULL);
 }

@@ -1,15 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* The door to both stores: what is refused before a store is asked, ranges of
  * keys, and what a call leaves behind. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "tests/support/test.h"
 #include "worker/base/platform.h"
 #include "worker/base/text.h"
 #include "worker/store/store.h"
@@ -165,6 +160,8 @@ static int tear_down(void **state)
     return 0;
 }
 
+#define FIXTURE_TEST(name) TEST_IN(name, set_up, tear_down)
+
 /* ---- batches ---- */
 
 static struct operation operations[BATCH_MAX_OPERATIONS + 1];
@@ -191,12 +188,11 @@ static void refuse_batch(
     assert_true(strlen(exchange.err.text) > 0);
 }
 
-static void batch_of_a_hundred_reaches_the_store(void **state)
+FIXTURE_TEST(batch_of_a_hundred_reaches_the_store)
 {
     struct batch batch = good_batch(100);
     struct batch_result result = {.failed = 7777};
 
-    (void)state;
     exchange.retry_after_ms = 5;
     assert_int_equal(
         store_batch(&store, &exchange, &batch, &result), TW_CONFLICT);
@@ -205,41 +201,37 @@ static void batch_of_a_hundred_reaches_the_store(void **state)
     assert_int_equal(exchange.retry_after_ms, -1);
 }
 
-static void batch_refuses_none_and_a_hundred_and_one(void **state)
+FIXTURE_TEST(batch_refuses_none_and_a_hundred_and_one)
 {
     struct batch batch = good_batch(101);
 
-    (void)state;
     refuse_batch(&batch, TW_INVALID, 101);
     batch.count = 0;
     refuse_batch(&batch, TW_INVALID, 0);
 }
 
-static void batch_refuses_two_partition_keys(void **state)
+FIXTURE_TEST(batch_refuses_two_partition_keys)
 {
     struct batch batch = good_batch(3);
 
-    (void)state;
     operations[2].entity.partition_key = slice_of("q");
     refuse_batch(&batch, TW_INVALID, 2);
 }
 
-static void batch_refuses_an_entity_twice(void **state)
+FIXTURE_TEST(batch_refuses_an_entity_twice)
 {
     struct batch batch = good_batch(5);
 
-    (void)state;
     operations[3].entity.row_key = slice_of("1");
     refuse_batch(&batch, TW_INVALID, 3);
 }
 
-static void batch_refuses_changes_without_a_real_etag(void **state)
+FIXTURE_TEST(batch_refuses_changes_without_a_real_etag)
 {
     static const enum operation_type types[] = {
         OPERATION_REPLACE, OPERATION_MERGE, OPERATION_DELETE};
     static const char *const bad[] = {"", "*", "W/\"1\"\r\nX: y", "\x7f"};
 
-    (void)state;
     for (size_t i = 0; i < 3; i++) {
         for (size_t j = 0; j < sizeof(bad) / sizeof(bad[0]); j++) {
             struct batch batch = good_batch(2);
@@ -251,12 +243,11 @@ static void batch_refuses_changes_without_a_real_etag(void **state)
     }
 }
 
-static void batch_takes_inserts_without_etag(void **state)
+FIXTURE_TEST(batch_takes_inserts_without_etag)
 {
     struct batch batch = good_batch(1);
     struct batch_result result;
 
-    (void)state;
     operations[0].type = OPERATION_INSERT;
     operations[0].entity.etag = (struct slice){0};
     assert_int_equal(
@@ -264,11 +255,10 @@ static void batch_takes_inserts_without_etag(void **state)
     assert_int_equal(seen.calls, 1);
 }
 
-static void batch_refuses_forbidden_keys_and_names(void **state)
+FIXTURE_TEST(batch_refuses_forbidden_keys_and_names)
 {
     struct batch batch = good_batch(2);
 
-    (void)state;
     operations[1].entity.row_key = slice_of("a/b");
     refuse_batch(&batch, TW_INVALID, 1);
     operations[1].type = OPERATION_DELETE;
@@ -281,12 +271,11 @@ static void batch_refuses_forbidden_keys_and_names(void **state)
     refuse_batch(&batch, TW_INVALID, 1);
 }
 
-static void batch_refuses_what_is_too_large(void **state)
+FIXTURE_TEST(batch_refuses_what_is_too_large)
 {
     static char letters[32 * 1024 + 1];
     struct batch batch = good_batch(2);
 
-    (void)state;
     memset(letters, 'x', sizeof(letters));
     entity_set_string(&operations[1].entity, &arena, "a",
         (struct slice){letters, sizeof(letters)});
@@ -302,12 +291,11 @@ static void batch_refuses_what_is_too_large(void **state)
 
 /* ---- the rest of the door ---- */
 
-static void nothing_starts_after_the_deadline(void **state)
+FIXTURE_TEST(nothing_starts_after_the_deadline)
 {
     struct batch batch = good_batch(1);
     struct deadline deadline;
 
-    (void)state;
     deadline_init(&deadline, PLATFORM_NEVER, 1000);
     deadline_close(&deadline);
     exchange.deadline = &deadline;
@@ -321,7 +309,7 @@ static void nothing_starts_after_the_deadline(void **state)
     assert_int_equal(seen.calls, 1);
 }
 
-static void no_call_starts_after_the_deadline(void **state)
+FIXTURE_TEST(no_call_starts_after_the_deadline)
 {
     struct messages messages;
     struct deadline deadline;
@@ -329,7 +317,6 @@ static void no_call_starts_after_the_deadline(void **state)
     char receipt[QUEUE_RECEIPT_MAX] = "r";
     int64_t count = 5;
 
-    (void)state;
     page_init(&page);
     messages_init(&messages);
     deadline_init(&deadline, PLATFORM_NEVER, 1000);
@@ -363,12 +350,11 @@ static void no_call_starts_after_the_deadline(void **state)
     page_done(&page);
 }
 
-static void scan_goes_on_from_its_own_page(void **state)
+FIXTURE_TEST(scan_goes_on_from_its_own_page)
 {
     struct scan_request request = {.table = "Blogs"};
     struct page page;
 
-    (void)state;
     page_init(&page);
     assert_int_equal(store_scan(&store, &exchange, &request, &page), TW_OK);
     assert_int_equal(seen.top, 1000);
@@ -386,13 +372,12 @@ static void scan_goes_on_from_its_own_page(void **state)
     page_done(&page);
 }
 
-static void scan_refuses_what_no_service_takes(void **state)
+FIXTURE_TEST(scan_refuses_what_no_service_takes)
 {
     struct slice select[1] = {slice_of("a,b")};
     struct scan_request request = {.table = "Blogs", .top = 1001};
     struct page page;
 
-    (void)state;
     page_init(&page);
     assert_int_equal(
         store_scan(&store, &exchange, &request, &page), TW_INVALID);
@@ -411,12 +396,11 @@ static void scan_refuses_what_no_service_takes(void **state)
     page_done(&page);
 }
 
-static void get_takes_keys_from_the_page_it_fills(void **state)
+FIXTURE_TEST(get_takes_keys_from_the_page_it_fills)
 {
     struct slice key;
     struct page page;
 
-    (void)state;
     page_init(&page);
     key = arena_format(&page.arena, "mine");
     assert_int_equal(
@@ -442,11 +426,10 @@ static enum tw_err put(struct slice text, int64_t hide_s)
     return result;
 }
 
-static void put_refuses_what_a_queue_cannot_carry(void **state)
+FIXTURE_TEST(put_refuses_what_a_queue_cannot_carry)
 {
     static char letters[64 * 1024 + 1];
 
-    (void)state;
     memset(letters, 'x', sizeof(letters));
     assert_int_equal(put((struct slice){letters, 64 * 1024}, 0), TW_OK);
     assert_int_equal(
@@ -464,12 +447,11 @@ static void put_refuses_what_a_queue_cannot_carry(void **state)
     assert_int_equal(seen.calls, 2);
 }
 
-static void queue_calls_keep_to_the_service_s_ranges(void **state)
+FIXTURE_TEST(queue_calls_keep_to_the_service_s_ranges)
 {
     struct messages messages;
     char receipt[QUEUE_RECEIPT_MAX] = "r";
 
-    (void)state;
     messages_init(&messages);
     assert_int_equal(
         store_queue_get(&store, &exchange, "jobs", 0, 30, &messages),
@@ -509,7 +491,7 @@ static void queue_calls_keep_to_the_service_s_ranges(void **state)
     messages_done(&messages);
 }
 
-static void knows_which_queue_names_the_service_takes(void **state)
+FIXTURE_TEST(knows_which_queue_names_the_service_takes)
 {
     static const char *const good[] = {
         "abc", "a-b", "0-9", "delete-channel-and-blogs"};
@@ -517,7 +499,6 @@ static void knows_which_queue_names_the_service_takes(void **state)
         "a_b", "a b", "ab~", "~ab", "ab{", "ab:",
         "a123456789012345678901234567890123456789012345678901234567890123"};
 
-    (void)state;
     for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++)
         assert_int_equal(store_check_queue(slice_of(good[i]), NULL), TW_OK);
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
@@ -526,11 +507,10 @@ static void knows_which_queue_names_the_service_takes(void **state)
 
 /* ---- ranges of keys ---- */
 
-static void exact_range_has_one_key(void **state)
+FIXTURE_TEST(exact_range_has_one_key)
 {
     struct key_range range = key_range_exact(slice_of("a"));
 
-    (void)state;
     assert_true(key_range_has(&range, slice_of("a")));
     assert_false(key_range_has(&range, slice_of("")));
     assert_false(key_range_has(&range, slice_of("ab")));
@@ -545,7 +525,7 @@ static void exact_range_has_one_key(void **state)
     assert_true(key_range_has(&range, slice_of("b0")));
 }
 
-static void prefix_range_ends_before_the_next_code_point(void **state)
+FIXTURE_TEST(prefix_range_ends_before_the_next_code_point)
 {
     static const struct {
         const char *prefix, *below; /* NULL: none */
@@ -560,7 +540,6 @@ static void prefix_range_ends_before_the_next_code_point(void **state)
         {"\xf0\x90\x8f\xbf", "\xf0\x90\x90\x80"}, /* low surrogate wraps */
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         struct key_range range =
             key_range_prefix(slice_of(cases[i].prefix), &arena);
@@ -598,12 +577,11 @@ static bool utf16_range_has(const struct key_range *range, struct slice key)
     return !range->has_below || text_utf16_compare(key, range->below) < 0;
 }
 
-static void prefix_range_has_every_key_in_both_orders(void **state)
+FIXTURE_TEST(prefix_range_has_every_key_in_both_orders)
 {
     uint64_t seed = 20240101;
     struct buf key;
 
-    (void)state;
     buf_init(&key, 1000);
     for (int i = 0; i < 50000; i++) {
         unsigned prefix_length = next_random(&seed) % 4;
@@ -625,7 +603,7 @@ static void prefix_range_has_every_key_in_both_orders(void **state)
     buf_done(&key);
 }
 
-static void range_between_keeps_what_both_orders_agree_on(void **state)
+FIXTURE_TEST(range_between_keeps_what_both_orders_agree_on)
 {
     static const struct {
         const char *from, *below, *wanted_from, *wanted_below;
@@ -640,7 +618,6 @@ static void range_between_keeps_what_both_orders_agree_on(void **state)
         {NULL, "\xee\x80\x80", NULL, NULL},
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         struct slice from = slice_of(cases[i].from ? cases[i].from : "");
         struct slice below = slice_of(cases[i].below ? cases[i].below : "");
@@ -666,13 +643,12 @@ static struct slice random_key(struct buf *to, uint64_t *seed)
     return arena_copy(&arena, buf_slice(to));
 }
 
-static void range_between_has_every_key_in_both_orders(void **state)
+FIXTURE_TEST(range_between_has_every_key_in_both_orders)
 {
     uint64_t seed = 20240102;
     struct buf text;
     int within = 0;
 
-    (void)state;
     buf_init(&text, 1000);
     for (int i = 0; i < 50000; i++) {
         struct slice from = random_key(&text, &seed),
@@ -690,35 +666,4 @@ static void range_between_has_every_key_in_both_orders(void **state)
     }
     assert_true(within > 1000);
     buf_done(&text);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(batch_of_a_hundred_reaches_the_store),
-        TEST(batch_refuses_none_and_a_hundred_and_one),
-        TEST(batch_refuses_two_partition_keys),
-        TEST(batch_refuses_an_entity_twice),
-        TEST(batch_refuses_changes_without_a_real_etag),
-        TEST(batch_takes_inserts_without_etag),
-        TEST(batch_refuses_forbidden_keys_and_names),
-        TEST(batch_refuses_what_is_too_large),
-        TEST(nothing_starts_after_the_deadline),
-        TEST(scan_goes_on_from_its_own_page),
-        TEST(scan_refuses_what_no_service_takes),
-        TEST(get_takes_keys_from_the_page_it_fills),
-        TEST(put_refuses_what_a_queue_cannot_carry),
-        TEST(queue_calls_keep_to_the_service_s_ranges),
-        TEST(knows_which_queue_names_the_service_takes),
-        TEST(exact_range_has_one_key),
-        TEST(prefix_range_ends_before_the_next_code_point),
-        TEST(prefix_range_has_every_key_in_both_orders),
-        TEST(range_between_keeps_what_both_orders_agree_on),
-        TEST(range_between_has_every_key_in_both_orders),
-        TEST(no_call_starts_after_the_deadline),
-    };
-
-    return cmocka_run_group_tests_name("store contract", tests, NULL, NULL);
 }

@@ -1,17 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* A file that others write to. */
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdatomic.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
+#include "tests/support/test.h"
 #include "worker/store/watch.h"
 
 #define PATH_BYTES 128
@@ -74,12 +69,11 @@ static void end(struct scene *scene)
 }
 
 /* Again: what was written may be seen only a moment later. */
-static void it_tells_of_what_is_written_to_the_file_and_its_log(void **state)
+TEST(it_tells_of_what_is_written_to_the_file_and_its_log)
 {
     static const char *const names[] = {"store.db", "store.db-wal"};
     struct scene scene;
 
-    (void)state;
     for (size_t i = 0; i < 2; i++) {
         begin(&scene);
         write_to(&scene, names[i]);
@@ -89,11 +83,10 @@ static void it_tells_of_what_is_written_to_the_file_and_its_log(void **state)
 }
 
 /* The last one is the file's own: what was written before it has been seen. */
-static void it_tells_of_no_other_file(void **state)
+TEST(it_tells_of_no_other_file)
 {
     struct scene scene;
 
-    (void)state;
     begin(&scene);
     write_to(&scene, "other");
     write_to(&scene, "store");
@@ -105,12 +98,11 @@ static void it_tells_of_no_other_file(void **state)
     end(&scene);
 }
 
-static void once_it_has_ended_it_tells_of_nothing(void **state)
+TEST(once_it_has_ended_it_tells_of_nothing)
 {
     struct scene scene;
     unsigned told;
 
-    (void)state;
     begin(&scene);
     write_to(&scene, "store.db");
     wait_until_told(&scene, 1);
@@ -123,21 +115,8 @@ static void once_it_has_ended_it_tells_of_nothing(void **state)
     end(&scene);
 }
 
-static void a_folder_that_is_not_there_cannot_be_watched(void **state)
+TEST(a_folder_that_is_not_there_cannot_be_watched)
 {
-    (void)state;
     assert_null(watch_begin("/nowhere/at/all/store.db", note, NULL));
     watch_end(NULL);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(it_tells_of_what_is_written_to_the_file_and_its_log),
-        cmocka_unit_test(it_tells_of_no_other_file),
-        cmocka_unit_test(once_it_has_ended_it_tells_of_nothing),
-        cmocka_unit_test(a_folder_that_is_not_there_cannot_be_watched),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }
