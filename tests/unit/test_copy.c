@@ -1,19 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /* The kind copy: at least one test for each of the rules C1 to C7
  * (jobs/GUIDE.md). */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "tests/support/faulty.h"
 #include "tests/support/hosted.h"
 #include "tests/support/loading.h"
+#include "tests/support/test.h"
 #include "worker/base/buf.h"
 #include "worker/base/mem.h"
 
@@ -68,6 +63,8 @@ static int tear_down(void **state)
     hosted_done(&h);
     return 0;
 }
+
+#define FIXTURE_TEST(name) TEST_IN(name, set_up, tear_down)
 
 /* ---- what the application does ---- */
 
@@ -177,9 +174,8 @@ static void check_written(int64_t written, int64_t deleted)
 
 /* ---- what a run does ---- */
 
-static void each_source_gets_its_copy(void **state)
+FIXTURE_TEST(each_source_gets_its_copy)
 {
-    (void)state;
     shoe("a", 1);
     shoe("b", 2);
     hosted_put(&h, "Shoes", "p", "c", "\"Size\":3,\"Hidden\":true");
@@ -194,9 +190,8 @@ static void each_source_gets_its_copy(void **state)
     assert_false(h.closes_job);
 }
 
-static void a_second_run_writes_nothing(void **state)
+FIXTURE_TEST(a_second_run_writes_nothing)
 {
-    (void)state;
     hosted_fill(&h, "Shoes", "p", 0);
     for (int i = 0; i < 50; i++) {
         char key[8];
@@ -210,9 +205,8 @@ static void a_second_run_writes_nothing(void **state)
     check_written(0, 0);
 }
 
-static void a_later_run_does_what_is_left(void **state)
+FIXTURE_TEST(a_later_run_does_what_is_left)
 {
-    (void)state;
     shoe("a", 1);
     shoe("b", 2);
     shoe("c", 3);
@@ -228,11 +222,10 @@ static void a_later_run_does_what_is_left(void **state)
     check_written(3, 3);
 }
 
-static void another_shape_rewrites_the_copies(void **state)
+FIXTURE_TEST(another_shape_rewrites_the_copies)
 {
     struct jobs before;
 
-    (void)state;
     shoe("a", 1);
     succeeds("by-size");
     before = h.jobs;
@@ -245,10 +238,8 @@ static void another_shape_rewrites_the_copies(void **state)
     h.jobs = before;
 }
 
-static void a_source_that_cannot_be_copied_is_named_and_the_rest_is_copied(
-    void **state)
+FIXTURE_TEST(a_source_that_cannot_be_copied_is_named_and_the_rest_is_copied)
 {
-    (void)state;
     shoe("a", 1);
     hosted_put(&h, "Shoes", "p", "b", "\"Name\":\"x\"");
     fails("all-by-size", "property Size is missing");
@@ -257,9 +248,8 @@ static void a_source_that_cannot_be_copied_is_named_and_the_rest_is_copied(
 }
 
 /* The former copy stays, because it is unknown what the copy should be. */
-static void a_source_that_can_no_longer_be_copied_keeps_its_copy(void **state)
+FIXTURE_TEST(a_source_that_can_no_longer_be_copied_keeps_its_copy)
 {
-    (void)state;
     shoe("a", 1);
     succeeds("all-by-size");
     hosted_replace(&h, "Shoes", "p", "a", "\"Name\":\"x\"");
@@ -267,9 +257,8 @@ static void a_source_that_can_no_longer_be_copied_keeps_its_copy(void **state)
     check_table("BySize", "1/a ");
 }
 
-static void copies_of_one_source_can_swap_their_keys(void **state)
+FIXTURE_TEST(copies_of_one_source_can_swap_their_keys)
 {
-    (void)state;
     hosted_put(&h, "Shoes", "p", "a", "\"Size\":1,\"Other\":8");
     succeeds("two");
     check_table("BySize", "1/a 8/a ");
@@ -284,9 +273,8 @@ static void copies_of_one_source_can_swap_their_keys(void **state)
 
 /* The application copied an index row with all its properties, so with
  * TablewardSource. */
-static void an_entity_with_a_copied_source_is_not_the_jobs(void **state)
+FIXTURE_TEST(an_entity_with_a_copied_source_is_not_the_jobs)
 {
-    (void)state;
     shoe("a", 1);
     succeeds("index");
     check_table("Shoes", "p/a p/size:1 ");
@@ -302,9 +290,8 @@ static void an_entity_with_a_copied_source_is_not_the_jobs(void **state)
 
 /* The copy of a copy has no source: if it counted as the job's own, it would be
  * deleted. */
-static void a_copy_that_was_copied_on_is_not_the_jobs(void **state)
+FIXTURE_TEST(a_copy_that_was_copied_on_is_not_the_jobs)
 {
-    (void)state;
     shoe("a", 1);
     succeeds("all-by-size");
     hosted_put(
@@ -314,9 +301,8 @@ static void a_copy_that_was_copied_on_is_not_the_jobs(void **state)
     check_table("BySize", "1/mine ");
 }
 
-static void copies_of_another_job_are_foreign(void **state)
+FIXTURE_TEST(copies_of_another_job_are_foreign)
 {
-    (void)state;
     shoe("a", 1);
     succeeds("all-by-size");
     fails("by-size", "an entity that is no copy of this job has the keys");
@@ -327,9 +313,8 @@ static void copies_of_another_job_are_foreign(void **state)
 }
 
 /* Two deployments have a job of the same name, with the same destination. */
-static void copies_of_another_source_table_are_foreign(void **state)
+FIXTURE_TEST(copies_of_another_source_table_are_foreign)
 {
-    (void)state;
     shoe("a", 1);
     succeeds("all-by-size");
     hosted_load(
@@ -342,9 +327,8 @@ static void copies_of_another_source_table_are_foreign(void **state)
     check_has("BySize", "1", "a", "n1");
 }
 
-static void copies_in_another_table_are_sources_for_another_job(void **state)
+FIXTURE_TEST(copies_in_another_table_are_sources_for_another_job)
 {
-    (void)state;
     shoe("a", 1);
     succeeds("all-by-size");
     hosted_load(&h, "second:\n  kind: copy\n"
@@ -355,9 +339,8 @@ static void copies_in_another_table_are_sources_for_another_job(void **state)
 }
 
 /* The sources of this index are copies that another job made. */
-static void an_index_of_copied_entities_is_built(void **state)
+FIXTURE_TEST(an_index_of_copied_entities_is_built)
 {
-    (void)state;
     shoe("a", 1);
     succeeds("all-by-size");
     hosted_load(&h, "names:\n  kind: copy\n"
@@ -369,9 +352,8 @@ static void an_index_of_copied_entities_is_built(void **state)
     check_written(0, 0);
 }
 
-static void index_rows_are_never_sources(void **state)
+FIXTURE_TEST(index_rows_are_never_sources)
 {
-    (void)state;
     shoe("a", 1);
     succeeds("index");
     hosted_load(&h, "away:\n  kind: copy\n"
@@ -383,9 +365,8 @@ static void index_rows_are_never_sources(void **state)
 
 /* ---- C2: two copies with one key ---- */
 
-static void of_two_sources_with_one_key_the_second_is_named(void **state)
+FIXTURE_TEST(of_two_sources_with_one_key_the_second_is_named)
 {
-    (void)state;
     hosted_put(&h, "Shoes", "p", "a", "\"Size\":1,\"Name\":\"first\"");
     succeeds("index");
     hosted_put(&h, "Shoes", "p", "b", "\"Size\":1,\"Name\":\"second\"");
@@ -399,9 +380,8 @@ static void of_two_sources_with_one_key_the_second_is_named(void **state)
     check_has("Shoes", "p", "size:1", "second");
 }
 
-static void sources_that_swap_their_keys_keep_both_copies(void **state)
+FIXTURE_TEST(sources_that_swap_their_keys_keep_both_copies)
 {
-    (void)state;
     shoe("a", 1);
     shoe("b", 2);
     succeeds("index");
@@ -414,9 +394,8 @@ static void sources_that_swap_their_keys_keep_both_copies(void **state)
     check_written(2, 0);
 }
 
-static void two_copies_of_one_source_collide_too(void **state)
+FIXTURE_TEST(two_copies_of_one_source_collide_too)
 {
-    (void)state;
     hosted_put(&h, "Shoes", "p", "a", "\"Size\":1,\"Other\":1");
     fails("two", "have the same keys: each copy needs different keys");
     assert_int_equal(h.failed, 1);
@@ -425,9 +404,8 @@ static void two_copies_of_one_source_collide_too(void **state)
 
 /* ---- C3: edited copies ---- */
 
-static void an_edited_copy_stays_and_is_counted(void **state)
+FIXTURE_TEST(an_edited_copy_stays_and_is_counted)
 {
-    (void)state;
     shoe("a", 1);
     shoe("b", 2);
     succeeds("all-by-size");
@@ -446,10 +424,8 @@ static void an_edited_copy_stays_and_is_counted(void **state)
     check_has("BySize", "1", "a", "edited");
 }
 
-static void replace_restores_an_edited_copy_while_its_source_has_this_key(
-    void **state)
+FIXTURE_TEST(replace_restores_an_edited_copy_while_its_source_has_this_key)
 {
-    (void)state;
     shoe("a", 1);
     succeeds("adopts");
     edit("BySize", "1", "a", "n1", "edited");
@@ -463,9 +439,8 @@ static void replace_restores_an_edited_copy_while_its_source_has_this_key(
     check_has("BySize", "2", "a", "n2");
 }
 
-static void an_edited_copy_is_not_overwritten_by_another_sources(void **state)
+FIXTURE_TEST(an_edited_copy_is_not_overwritten_by_another_sources)
 {
-    (void)state;
     shoe("a", 1);
     hosted_load(&h, "by-name:\n  kind: copy\n  from: {table: Shoes}\n"
                     "  to: {table: ByName, row_key: \"{Name}\"}\n"
@@ -478,9 +453,8 @@ static void an_edited_copy_is_not_overwritten_by_another_sources(void **state)
     check_has("ByName", "p", "n1", "\"Hidden\":true");
 }
 
-static void an_edited_index_row_is_restored_and_deleted(void **state)
+FIXTURE_TEST(an_edited_index_row_is_restored_and_deleted)
 {
-    (void)state;
     shoe("a", 1);
     shoe("b", 2);
     succeeds("index");
@@ -495,9 +469,8 @@ static void an_edited_index_row_is_restored_and_deleted(void **state)
 
 /* ---- foreign entities, C4 ---- */
 
-static void a_foreign_entity_is_decided_by_on_conflict(void **state)
+FIXTURE_TEST(a_foreign_entity_is_decided_by_on_conflict)
 {
-    (void)state;
     shoe("a", 1);
     hosted_table(&h, "BySize");
     hosted_put(&h, "BySize", "1", "a", "\"Name\":\"foreign\"");
@@ -510,9 +483,8 @@ static void a_foreign_entity_is_decided_by_on_conflict(void **state)
 }
 
 /* An entity without TablewardSource is foreign, even if it equals the copy. */
-static void an_equal_foreign_entity_is_foreign(void **state)
+FIXTURE_TEST(an_equal_foreign_entity_is_foreign)
 {
-    (void)state;
     shoe("a", 1);
     hosted_table(&h, "BySize");
     hosted_put(&h, "BySize", "1", "a", shoe_of(1));
@@ -520,9 +492,8 @@ static void an_equal_foreign_entity_is_foreign(void **state)
     assert_null(strstr(hosted_json(&h, "BySize", "1", "a"), "Tableward"));
 }
 
-static void replace_never_adopts_a_source_of_the_job(void **state)
+FIXTURE_TEST(replace_never_adopts_a_source_of_the_job)
 {
-    (void)state;
     shoe("a", 1);
     hosted_put(&h, "Shoes", "p", "size:1", "\"Size\":9,\"Name\":\"source\"");
     fails("index-adopts", "another source of this job has the keys");
@@ -530,9 +501,8 @@ static void replace_never_adopts_a_source_of_the_job(void **state)
     assert_null(strstr(hosted_json(&h, "Shoes", "p", "size:1"), "Tableward"));
 }
 
-static void replace_adopts_what_the_job_does_not_select(void **state)
+FIXTURE_TEST(replace_adopts_what_the_job_does_not_select)
 {
-    (void)state;
     hosted_load(&h, "index-adopts:\n  kind: copy\n"
                     "  from: {table: Shoes, row_key_below: \"b\"}\n" INDEX
                     "  on_conflict: replace\n");
@@ -542,9 +512,8 @@ static void replace_adopts_what_the_job_does_not_select(void **state)
     check_has("Shoes", "p", "size:1", "n1");
 }
 
-static void a_copy_with_the_keys_of_its_source_is_refused(void **state)
+FIXTURE_TEST(a_copy_with_the_keys_of_its_source_is_refused)
 {
-    (void)state;
     hosted_put(&h, "Shoes", "p", "size:1", "\"Size\":1");
     fails("index", "its own keys in its own table");
     assert_null(strstr(hosted_json(&h, "Shoes", "p", "size:1"), "Tableward"));
@@ -572,9 +541,8 @@ static void remove_shoes(unsigned from, unsigned below)
     }
 }
 
-static void a_tenth_of_the_copies_is_not_deleted_without_consent(void **state)
+FIXTURE_TEST(a_tenth_of_the_copies_is_not_deleted_without_consent)
 {
-    (void)state;
     many_shoes(300);
     succeeds("all-by-size");
     remove_shoes(0, 101);
@@ -587,9 +555,8 @@ static void a_tenth_of_the_copies_is_not_deleted_without_consent(void **state)
     assert_int_equal(hosted_count(&h, "BySize"), 199);
 }
 
-static void a_hundred_deletes_need_no_consent(void **state)
+FIXTURE_TEST(a_hundred_deletes_need_no_consent)
 {
-    (void)state;
     many_shoes(120);
     succeeds("all-by-size");
     remove_shoes(0, 100);
@@ -597,9 +564,8 @@ static void a_hundred_deletes_need_no_consent(void **state)
     check_written(0, 100);
 }
 
-static void a_tenth_needs_no_consent(void **state)
+FIXTURE_TEST(a_tenth_needs_no_consent)
 {
-    (void)state;
     many_shoes(1010);
     succeeds("all-by-size");
     remove_shoes(500, 601);
@@ -608,9 +574,8 @@ static void a_tenth_needs_no_consent(void **state)
     assert_int_equal(hosted_count(&h, "BySize"), 909);
 }
 
-static void other_key_templates_need_consent(void **state)
+FIXTURE_TEST(other_key_templates_need_consent)
 {
-    (void)state;
     shoe("a", 1);
     succeeds("by-size");
     hosted_load(&h, "by-size:\n  kind: copy\n  from: {table: Shoes}\n"
@@ -625,7 +590,7 @@ static void other_key_templates_need_consent(void **state)
 
 /* The copies that are read before the first round belong to another entry of
  * `to:`. */
-static void other_key_templates_of_one_entry_need_consent(void **state)
+FIXTURE_TEST(other_key_templates_of_one_entry_need_consent)
 {
     static const char TWO[] =
         "two:\n  kind: copy\n  from: {table: Shoes}\n"
@@ -633,7 +598,6 @@ static void other_key_templates_of_one_entry_need_consent(void **state)
         "partition_key: \"%s\"}]\n";
     char *before = mem_format(TWO, "y"), *after = mem_format(TWO, "z");
 
-    (void)state;
     many_shoes(120);
     hosted_load(&h, before);
     succeeds("two");
@@ -651,9 +615,8 @@ static void other_key_templates_of_one_entry_need_consent(void **state)
 
 /* ---- C7: the tables ---- */
 
-static void a_missing_table_of_sources_fails_the_run(void **state)
+FIXTURE_TEST(a_missing_table_of_sources_fails_the_run)
 {
-    (void)state;
     hosted_load(&h, "gone:\n  kind: copy\n  from: {table: Gone}\n" TO_SIZE);
     fails("gone", "Gone");
     assert_false(h.written > 0 || h.deleted > 0);
@@ -661,9 +624,8 @@ static void a_missing_table_of_sources_fails_the_run(void **state)
 
 /* ---- A5: following ---- */
 
-static void a_following_run_waits_and_ends_by_finish(void **state)
+FIXTURE_TEST(a_following_run_waits_and_ends_by_finish)
 {
-    (void)state;
     shoe("a", 1);
     new_run();
     assert_int_equal(hosted_attempt(&h, "follows", ""), RUN_WAITING);
@@ -676,46 +638,4 @@ static void a_following_run_waits_and_ends_by_finish(void **state)
     check_table("BySize", "2/b ");
     assert_true(h.closes_job);
     assert_int_equal(h.behind, 0);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-        TEST(each_source_gets_its_copy),
-        TEST(a_second_run_writes_nothing),
-        TEST(a_later_run_does_what_is_left),
-        TEST(another_shape_rewrites_the_copies),
-        TEST(a_source_that_cannot_be_copied_is_named_and_the_rest_is_copied),
-        TEST(a_source_that_can_no_longer_be_copied_keeps_its_copy),
-        TEST(copies_of_one_source_can_swap_their_keys),
-        TEST(an_entity_with_a_copied_source_is_not_the_jobs),
-        TEST(a_copy_that_was_copied_on_is_not_the_jobs),
-        TEST(copies_of_another_job_are_foreign),
-        TEST(copies_of_another_source_table_are_foreign),
-        TEST(copies_in_another_table_are_sources_for_another_job),
-        TEST(an_index_of_copied_entities_is_built),
-        TEST(index_rows_are_never_sources),
-        TEST(of_two_sources_with_one_key_the_second_is_named),
-        TEST(sources_that_swap_their_keys_keep_both_copies),
-        TEST(two_copies_of_one_source_collide_too),
-        TEST(an_edited_copy_stays_and_is_counted),
-        TEST(replace_restores_an_edited_copy_while_its_source_has_this_key),
-        TEST(an_edited_copy_is_not_overwritten_by_another_sources),
-        TEST(an_edited_index_row_is_restored_and_deleted),
-        TEST(a_foreign_entity_is_decided_by_on_conflict),
-        TEST(an_equal_foreign_entity_is_foreign),
-        TEST(replace_never_adopts_a_source_of_the_job),
-        TEST(replace_adopts_what_the_job_does_not_select),
-        TEST(a_copy_with_the_keys_of_its_source_is_refused),
-        TEST(a_tenth_of_the_copies_is_not_deleted_without_consent),
-        TEST(a_hundred_deletes_need_no_consent),
-        TEST(a_tenth_needs_no_consent),
-        TEST(other_key_templates_need_consent),
-        TEST(other_key_templates_of_one_entry_need_consent),
-        TEST(a_missing_table_of_sources_fails_the_run),
-        TEST(a_following_run_waits_and_ends_by_finish),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,17 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* A copy job in the configuration; its dry run; its verification. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "jobs/copy/rules.h"
 #include "tests/support/hosted.h"
 #include "tests/support/loading.h"
+#include "tests/support/test.h"
 #include "worker/base/buf.h"
 #include "worker/store/request_pool.h"
 
@@ -19,7 +14,7 @@
 
 /* ---- the configuration ---- */
 
-static void what_is_wrong_in_a_job_is_reported(void **state)
+TEST(what_is_wrong_in_a_job_is_reported)
 {
     static const struct {
         const char *text, *part;
@@ -51,18 +46,15 @@ static void what_is_wrong_in_a_job_is_reported(void **state)
             "filter"},
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
         loading_refused(cases[i].text, cases[i].part);
 }
 
-static void one_copy_or_a_list_of_them(void **state)
+LOADING_TEST(one_copy_or_a_list_of_them)
 {
-    struct loading l;
     const struct copy_rules *rules;
 
-    (void)state;
-    loading_good(&l,
+    loading_good(l,
         "c:\n"
         "  kind: copy\n"
         "  from: {table: Blogs, partition_key: p}\n"
@@ -71,16 +63,15 @@ static void one_copy_or_a_list_of_them(void **state)
         "  properties: {drop: [B]}\n"
         "  on_conflict: replace\n"
         "  follow: true\n");
-    rules = l.jobs.list[0].settings;
+    rules = l->jobs.list[0].settings;
     assert_int_equal(rules->target_count, 2);
     assert_true(copy_rules_is_index(rules, &rules->targets[0]));
     assert_false(copy_rules_is_index(rules, &rules->targets[1]));
     assert_int_equal(rules->targets[0].shape.drop_count, 1);
     assert_int_equal(rules->targets[1].shape.keep_count, 1);
     assert_int_equal(rules->on_conflict, COPY_CONFLICT_REPLACE);
-    assert_true(l.jobs.list[0].kind->follows(&l.jobs.list[0]));
-    assert_true(l.jobs.list[0].kind->table_job);
-    loading_done(&l);
+    assert_true(l->jobs.list[0].kind->follows(&l->jobs.list[0]));
+    assert_true(l->jobs.list[0].kind->table_job);
 }
 
 static void note_table(
@@ -92,33 +83,28 @@ static void note_table(
         to, "%s %zu/%s ", access == JOB_READS ? "read" : "write", store, table);
 }
 
-static void a_job_names_its_tables(void **state)
+LOADING_TEST(a_job_names_its_tables)
 {
-    struct loading l;
     struct buf text;
 
-    (void)state;
     buf_init(&text, 1024);
-    loading_good(&l, HEAD "to: [{table: Blogs, row_key: \"i:{N}\"}, {store: "
-                          "other, table: Copies}]}");
-    l.jobs.list[0].kind->tables(&l.jobs.list[0], note_table, &text);
+    loading_good(l, HEAD "to: [{table: Blogs, row_key: \"i:{N}\"}, {store: "
+                         "other, table: Copies}]}");
+    l->jobs.list[0].kind->tables(&l->jobs.list[0], note_table, &text);
     assert_string_equal(
         buf_text(&text), "read 0/Blogs write 0/Blogs write 1/Copies ");
     buf_done(&text);
-    loading_done(&l);
 }
 
-static void a_job_explains_itself(void **state)
+LOADING_TEST(a_job_explains_itself)
 {
-    struct loading l;
     struct buf text;
 
-    (void)state;
     buf_init(&text, 4096);
-    loading_good(&l,
+    loading_good(l,
         "c: {kind: copy, from: {table: Blogs, row_key_below: a}, to: {table: "
         "Copies, row_key: \"{N}\"}}");
-    l.jobs.list[0].kind->explain(&l.jobs.list[0], &text);
+    l->jobs.list[0].kind->explain(&l->jobs.list[0], &text);
     assert_string_equal(buf_text(&text),
         "read Blogs where RowKey is before \"a\"\nkeep a copy of each, with "
         "TablewardSource, in\n  Copies: PartitionKey of the source, RowKey "
@@ -129,7 +115,6 @@ static void a_job_explains_itself(void **state)
         "a round takes under a minute, or more than half as long as the one "
         "before; then compare both sides once more\n");
     buf_done(&text);
-    loading_done(&l);
 }
 
 /* ---- the dry run ---- */
@@ -159,6 +144,8 @@ static int tear_down(void **state)
     hosted_done(&h);
     return 0;
 }
+
+#define FIXTURE_TEST(name) TEST_IN(name, set_up, tear_down)
 
 static const char *shoe_of(int size)
 {
@@ -190,11 +177,10 @@ static void succeeds(const char *job)
         fail_msg("%s: %s; %s", job, h.err.text, h.failed_why);
 }
 
-static void a_dry_run_counts_the_copies_and_their_batches(void **state)
+FIXTURE_TEST(a_dry_run_counts_the_copies_and_their_batches)
 {
     struct job_estimate estimate;
 
-    (void)state;
     shoes(330);
     assert_int_equal(hosted_estimate(&h, "by-size", "", &estimate), TW_OK);
     assert_int_equal(estimate.table_count, 2);
@@ -207,11 +193,10 @@ static void a_dry_run_counts_the_copies_and_their_batches(void **state)
     assert_int_equal(hosted_count(&h, "Shoes"), 330);
 }
 
-static void a_second_dry_run_counts_what_is_left(void **state)
+FIXTURE_TEST(a_second_dry_run_counts_what_is_left)
 {
     struct job_estimate estimate;
 
-    (void)state;
     shoes(30);
     succeeds("by-size");
     assert_int_equal(hosted_estimate(&h, "by-size", "", &estimate), TW_OK);
@@ -264,17 +249,15 @@ static const char *verified(const char *job)
     return copy;
 }
 
-static void copies_that_agree_have_no_difference(void **state)
+FIXTURE_TEST(copies_that_agree_have_no_difference)
 {
-    (void)state;
     shoes(30);
     succeeds("by-size");
     assert_string_equal(verified("by-size"), "");
 }
 
-static void each_difference_is_counted_in_both_directions(void **state)
+FIXTURE_TEST(each_difference_is_counted_in_both_directions)
 {
-    (void)state;
     shoes(30);
     succeeds("by-size");
     hosted_remove(&h, "BySize", "0", "k000");
@@ -289,12 +272,11 @@ static void each_difference_is_counted_in_both_directions(void **state)
     assert_int_equal(hosted_count(&h, "BySize"), 29);
 }
 
-static void an_edited_copy_is_a_difference(void **state)
+FIXTURE_TEST(an_edited_copy_is_a_difference)
 {
     const char *json;
     char properties[1024];
 
-    (void)state;
     shoes(3);
     succeeds("by-size");
     json = hosted_json(&h, "BySize", "1", "k001");
@@ -305,41 +287,19 @@ static void an_edited_copy_is_a_difference(void **state)
         verified("by-size"), "1 edited copies: BySize 1 k001; ");
 }
 
-static void the_destination_may_be_missing(void **state)
+FIXTURE_TEST(the_destination_may_be_missing)
 {
-    (void)state;
     shoes(2);
     assert_string_equal(
         verified("by-size"), "2 sources without a copy: Shoes p k000; ");
 }
 
-static void index_rows_are_verified_too(void **state)
+FIXTURE_TEST(index_rows_are_verified_too)
 {
-    (void)state;
     shoes(2);
     succeeds("index");
     assert_string_equal(verified("index"), "");
     hosted_remove(&h, "Shoes", "p", "k001");
     assert_string_equal(
         verified("index"), "1 copies without a source: Shoes p size:1; ");
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-        cmocka_unit_test(what_is_wrong_in_a_job_is_reported),
-        cmocka_unit_test(one_copy_or_a_list_of_them),
-        cmocka_unit_test(a_job_names_its_tables),
-        cmocka_unit_test(a_job_explains_itself),
-        TEST(a_dry_run_counts_the_copies_and_their_batches),
-        TEST(a_second_dry_run_counts_what_is_left),
-        TEST(copies_that_agree_have_no_difference),
-        TEST(each_difference_is_counted_in_both_directions),
-        TEST(an_edited_copy_is_a_difference),
-        TEST(the_destination_may_be_missing),
-        TEST(index_rows_are_verified_too),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

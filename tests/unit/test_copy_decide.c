@@ -1,23 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /* Sources, copies and checkpoints that are changed by others after a round has
  * read them, and before the round writes. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <stdio.h>
 #include <string.h>
 
 #include "jobs/copy/checkpoint.h"
 #include "jobs/copy/source.h"
 #include "jobs/copy/work.h"
-#include "tests/support/hosted.h"
-#include "tests/support/script.h"
-#include "tests/support/virtual_platform.h"
-#include "worker/base/log.h"
+#include "tests/support/scene.h"
+#include "tests/support/test.h"
 #include "worker/base/mem.h"
 #include "worker/base/platform.h"
 #include "worker/base/text.h"
@@ -37,88 +28,27 @@ static const char JOBS[] =
     "  from: {table: Blogs}\n"
     "  to: {table: Blogs, row_key: \"i:{N}\"}\n";
 
-static struct hosted h;
-static struct script s;
-static char reports[4096];
-
-static void keep_report(
-    struct hosted *callbacks, const struct run_failure *failure)
-{
-    size_t len = strlen(reports);
-
-    (void)callbacks;
-    snprintf(reports + len, sizeof(reports) - len, "%s %.*s/%.*s: %s\n",
-        failure->table, SLICE_ARG(failure->partition_key),
-        SLICE_ARG(failure->row_key), failure->why);
-}
-
 static int set_up(void **state)
 {
     (void)state;
-    virtual_platform_use(&(struct virtual_options){.seed = 1,
-        .boot_ms = 5000,
-        .wall_ticks = TICKS_1970 + INT64_C(1000000) * TICKS_PER_S});
-    log_set(LOG_ERROR, LOG_TEXT);
-    hosted_init(&h, JOBS);
-    hosted_table(&h, "Blogs");
+    scene_begin(JOBS, "Blogs");
     hosted_put(&h, "Blogs", "a", "1", "\"N\":1");
     hosted_put(&h, "Blogs", "a", "2", "\"N\":2");
-    h.failing = keep_report;
-    reports[0] = '\0';
-    script_init(&s, &h);
     return 0;
 }
 
-static int tear_down(void **state)
-{
-    (void)state;
-    hosted_done(&h);
-    virtual_platform_end();
-    return 0;
-}
+#define FIXTURE_TEST(name) TEST_IN(name, set_up, scene_end)
 
 static void run(const char *job, enum run_end wanted)
 {
-    static unsigned runs;
-    static char id[16];
-
-    snprintf(id, sizeof(id), "r%u", ++runs);
-    hosted_forget(&h, id);
-    reports[0] = '\0';
-    virtual_sleep(20000);
-    if (hosted_run(&h, job, "") != wanted)
-        fail_msg("%s: %d: %s\n%s", job, h.end, h.err.text, reports);
+    scene_new_run();
+    scene_run(job, "", wanted);
 }
 
 /* A first run makes the copies; the test continues with a later run. */
 static void run_once(const char *job)
 {
     run(job, RUN_SUCCEEDED);
-}
-
-static void check(const char *table, const char *wanted)
-{
-    s.quiet = true;
-    assert_string_equal(hosted_dump(&h, table), wanted);
-    s.quiet = false;
-}
-
-static void check_has(
-    const char *table, const char *row_key, const char *properties)
-{
-    const char *json;
-
-    s.quiet = true;
-    json = hosted_json(&h, table, "a", row_key);
-    s.quiet = false;
-    if (!json || !strstr(json, properties))
-        fail_msg("%s: %s", row_key, json ? json : "none");
-}
-
-static void check_named(const char *part)
-{
-    if (!strstr(reports, part))
-        fail_msg("'%s' is not in:\n%s", part, reports);
 }
 
 /* ---- what others do ---- */
@@ -133,9 +63,7 @@ static void set_source(
 
 static void remove_source(const char *row_key)
 {
-    s.quiet = true;
-    hosted_remove(&h, "Blogs", "a", row_key);
-    s.quiet = false;
+    scene_remove("Blogs", "a", row_key);
 }
 
 /* Replaces the text `is` in the JSON of a stored copy by `part`. */
@@ -230,89 +158,76 @@ static void before_the_delete(void (*what)(struct hosted *h), enum run_end end)
     script_clear(&s);
 }
 
-static void a_copy_that_was_only_touched_is_deleted_all_the_same(void **state)
+FIXTURE_TEST(a_copy_that_was_only_touched_is_deleted_all_the_same)
 {
-    (void)state;
     before_the_delete(touch_copy, RUN_SUCCEEDED);
-    check("Copies", "a/2 ");
+    scene_check_keys("Copies", "a/2 ");
 }
 
 /* Rule C3. */
-static void a_copy_that_was_edited_is_not_deleted(void **state)
+FIXTURE_TEST(a_copy_that_was_edited_is_not_deleted)
 {
-    (void)state;
     before_the_delete(edit_copy, RUN_SUCCEEDED);
-    check("Copies", "a/1 a/2 ");
-    check_has("Copies", "1", "\"N\":7");
+    scene_check_keys("Copies", "a/1 a/2 ");
+    scene_check_has("Copies", "a", "1", "\"N\":7");
 }
 
 /* Rule C1: an entity whose TablewardSource names another location or job is
  * foreign. */
-static void what_is_foreign_now_is_not_deleted(void **state)
+FIXTURE_TEST(what_is_foreign_now_is_not_deleted)
 {
     static void (*const cases[])(struct hosted * h) = {
         replace_copy_by_a_foreign_one, name_another_entry, name_no_entry,
         name_another_job};
 
-    (void)state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         before_the_delete(cases[i], RUN_SUCCEEDED);
-        check("Copies", "a/1 a/2 ");
-        s.quiet = true;
-        hosted_remove(&h, "Copies", "a", "1");
-        hosted_put(&h, "Blogs", "a", "1", "\"N\":1");
-        s.quiet = false;
+        scene_check_keys("Copies", "a/1 a/2 ");
+        scene_remove("Copies", "a", "1");
+        scene_put("Blogs", "a", "1", "\"N\":1");
     }
 }
 
-static void a_copy_whose_source_is_back_is_not_deleted(void **state)
+FIXTURE_TEST(a_copy_whose_source_is_back_is_not_deleted)
 {
-    (void)state;
     before_the_delete(put_source_back, RUN_SUCCEEDED);
-    check("Copies", "a/1 a/2 ");
+    scene_check_keys("Copies", "a/1 a/2 ");
 }
 
 /* The source exists and is reported: it is unknown which keys its copy should
  * have. */
-static void a_copy_whose_source_cannot_be_copied_any_more_is_not_deleted(
-    void **state)
+FIXTURE_TEST(a_copy_whose_source_cannot_be_copied_any_more_is_not_deleted)
 {
-    (void)state;
     before_the_delete(put_source_back_unclear, RUN_FAILED);
-    check("Copies", "a/1 a/2 ");
-    check_named("Blogs a/1: ");
+    scene_check_keys("Copies", "a/1 a/2 ");
+    scene_check_reported("Blogs a/1: ");
 }
 
-static void an_index_row_that_was_edited_is_deleted_with_its_source(
-    void **state)
+FIXTURE_TEST(an_index_row_that_was_edited_is_deleted_with_its_source)
 {
-    (void)state;
     run_once("index");
     remove_source("1");
     script_batch(&s, "Blogs", OPERATION_DELETE, 1, 1)->before = touch_index_row;
     run("index", RUN_SUCCEEDED);
-    check("Blogs", "a/2 a/i:2 ");
+    scene_check_keys("Blogs", "a/2 a/i:2 ");
 }
 
-static void a_delete_whose_source_cannot_be_read_ends_the_attempt(void **state)
+FIXTURE_TEST(a_delete_whose_source_cannot_be_read_ends_the_attempt)
 {
-    (void)state;
     before_the_delete(touch_copy_and_refuse_sources, RUN_OUTAGE);
     assert_non_null(strstr(h.err.text, "as the test wants"));
-    check("Copies", "a/1 a/2 ");
+    scene_check_keys("Copies", "a/1 a/2 ");
     if (hosted_run(&h, "c", "") != RUN_SUCCEEDED)
         fail_msg("%s", h.err.text);
-    check("Copies", "a/2 ");
+    scene_check_keys("Copies", "a/2 ");
 }
 
 /* ---- a copy that is to be written ---- */
 
 /* Rule C3: the source of the edited copy does not exist any more, and another
  * source has its key now. */
-static void an_edited_copy_of_another_source_is_skipped_if_the_job_says_so(
-    void **state)
+FIXTURE_TEST(an_edited_copy_of_another_source_is_skipped_if_the_job_says_so)
 {
-    (void)state;
     run_once("skips");
     remove_source("1");
     s.quiet = true;
@@ -320,68 +235,61 @@ static void an_edited_copy_of_another_source_is_skipped_if_the_job_says_so(
     s.quiet = false;
     set_source(&h, "2", "\"N\":1");
     run("skips", RUN_SUCCEEDED);
-    check("Copies", "a/1 ");
-    check_has("Copies", "1", "\"N\":7");
+    scene_check_keys("Copies", "a/1 ");
+    scene_check_has("Copies", "a", "1", "\"N\":7");
     assert_true(h.skipped > 0);
 }
 
 /* Rule C2: a copy is not overwritten by the copy of another source while its
  * own source exists, even if that source cannot be copied. */
-static void a_copy_of_a_source_that_cannot_be_copied_is_not_overwritten(
-    void **state)
+FIXTURE_TEST(a_copy_of_a_source_that_cannot_be_copied_is_not_overwritten)
 {
-    (void)state;
     run_once("c");
     set_source(&h, "1", "\"T\":\"no N\"");
     set_source(&h, "2", "\"N\":1");
     run("c", RUN_FAILED);
-    check_named("Blogs a/1: ");
-    check_named("the copy of 'a' / '1' have the same keys");
-    check_has("Copies", "1", "\\\"key\\\":[\\\"a\\\",\\\"1\\\"]");
+    scene_check_reported("Blogs a/1: ");
+    scene_check_reported("the copy of 'a' / '1' have the same keys");
+    scene_check_has("Copies", "a", "1", "\\\"key\\\":[\\\"a\\\",\\\"1\\\"]");
 }
 
 /* The key templates give two sources of different partitions the same keys. */
-static void sources_of_two_partitions_collide(void **state)
+FIXTURE_TEST(sources_of_two_partitions_collide)
 {
-    (void)state;
     hosted_load(&h, "c: {kind: copy, from: {table: Blogs}, to: {table: Copies, "
                     "partition_key: p, row_key: \"{RowKey}\"}}\n");
     run("c", RUN_SUCCEEDED);
-    s.quiet = true;
-    hosted_put(&h, "Blogs", "b", "1", "\"N\":1");
-    s.quiet = false;
+    scene_put("Blogs", "b", "1", "\"N\":1");
     run("c", RUN_FAILED);
-    check("Copies", "p/1 p/2 ");
-    check_named("'b' / '1' in table Blogs was not copied: its copy and the "
-                "copy of 'a' / '1' have the same keys");
+    scene_check_keys("Copies", "p/1 p/2 ");
+    scene_check_reported(
+        "'b' / '1' in table Blogs was not copied: its copy and the "
+        "copy of 'a' / '1' have the same keys");
     assert_int_equal(h.failed, 1);
 }
 
 /* Two sources exchange their keys, and neither of them can be read. */
-static void a_write_whose_other_source_cannot_be_read_ends_the_attempt(
-    void **state)
+FIXTURE_TEST(a_write_whose_other_source_cannot_be_read_ends_the_attempt)
 {
-    (void)state;
     run_once("c");
     set_source(&h, "1", "\"N\":2");
     set_source(&h, "2", "\"N\":1");
     refuse_sources(&h);
     run("c", RUN_OUTAGE);
     assert_non_null(strstr(h.err.text, "as the test wants"));
-    check_has("Copies", "1", "\"N\":1");
-    check_has("Copies", "2", "\"N\":2");
+    scene_check_has("Copies", "a", "1", "\"N\":1");
+    scene_check_has("Copies", "a", "2", "\"N\":2");
     script_clear(&s);
     if (hosted_run(&h, "c", "") != RUN_SUCCEEDED)
         fail_msg("%s", h.err.text);
-    check_has("Copies", "1", "\\\"key\\\":[\\\"a\\\",\\\"2\\\"]");
-    check_has("Copies", "2", "\\\"key\\\":[\\\"a\\\",\\\"1\\\"]");
+    scene_check_has("Copies", "a", "1", "\\\"key\\\":[\\\"a\\\",\\\"2\\\"]");
+    scene_check_has("Copies", "a", "2", "\\\"key\\\":[\\\"a\\\",\\\"1\\\"]");
 }
 
 /* Other templates that give the same keys: the copies remain the job's own, and
  * are written again with the digest of the new templates. */
-static void other_templates_with_the_same_keys_delete_nothing(void **state)
+FIXTURE_TEST(other_templates_with_the_same_keys_delete_nothing)
 {
-    (void)state;
     run_once("c");
     hosted_load(&h, "c: {kind: copy, from: {table: Blogs}, to: {table: Copies, "
                     "row_key: \"{N + 0}\"}}\n");
@@ -389,7 +297,7 @@ static void other_templates_with_the_same_keys_delete_nothing(void **state)
     h.written = h.deleted = 0;
     h.accept_deletes = true;
     run("c", RUN_SUCCEEDED);
-    check("Copies", "a/1 a/2 ");
+    scene_check_keys("Copies", "a/1 a/2 ");
     assert_int_equal(h.written, 2);
     assert_int_equal(h.deleted, 0);
     run("c", RUN_SUCCEEDED);
@@ -397,9 +305,8 @@ static void other_templates_with_the_same_keys_delete_nothing(void **state)
 }
 
 /* The log has only the first edited copies; all of them are counted. */
-static void all_edited_copies_are_counted(void **state)
+FIXTURE_TEST(all_edited_copies_are_counted)
 {
-    (void)state;
     s.quiet = true;
     hosted_fill(&h, "Blogs", "z", 130);
     s.quiet = false;
@@ -427,11 +334,10 @@ static void all_edited_copies_are_counted(void **state)
 
 /* ---- the dry run and the verification ---- */
 
-static void a_dry_run_of_replace_counts_edited_copies(void **state)
+FIXTURE_TEST(a_dry_run_of_replace_counts_edited_copies)
 {
     struct job_estimate estimate = {.table_count = 0};
 
-    (void)state;
     run_once("adopts");
     s.quiet = true;
     edit_copy(&h);
@@ -440,14 +346,13 @@ static void a_dry_run_of_replace_counts_edited_copies(void **state)
     assert_int_equal(estimate.tables[1].batches, 1);
     arena_done(&estimate.arena);
     run("adopts", RUN_SUCCEEDED);
-    check_has("Copies", "1", "\"N\":1");
+    scene_check_has("Copies", "a", "1", "\"N\":1");
 }
 
-static void a_dry_run_of_nothing_says_so(void **state)
+FIXTURE_TEST(a_dry_run_of_nothing_says_so)
 {
     struct job_estimate estimate = {.table_count = 0};
 
-    (void)state;
     remove_source("1");
     remove_source("2");
     assert_int_equal(hosted_estimate(&h, "c", "", &estimate), TW_OK);
@@ -479,12 +384,11 @@ static void remove_copy(struct hosted *callbacks)
 }
 
 /* A difference counts only if both passes find it. */
-static void what_changes_during_a_verification_is_no_difference(void **state)
+FIXTURE_TEST(what_changes_during_a_verification_is_no_difference)
 {
     static void (*const cases[])(struct hosted * h) = {
         remove_copy, replace_copy_by_a_foreign_one};
 
-    (void)state;
     run_once("c");
     verify_finds("c", 0);
     set_source(&h, "1", "\"N\":1,\"T\":\"x\"");
@@ -523,7 +427,7 @@ static void check_reading(const char *text, bool wanted)
         assert_int_equal(at.restarts, 0);
 }
 
-static void a_checkpoint_is_read_whole_or_not_at_all(void **state)
+FIXTURE_TEST(a_checkpoint_is_read_whole_or_not_at_all)
 {
     static const struct {
         const char *is, *becomes;
@@ -555,7 +459,6 @@ static void a_checkpoint_is_read_whole_or_not_at_all(void **state)
     const struct rounds rounds = {.number = 2, .under_way = true};
     char *text = copy_checkpoint_write(&rounds, &at);
 
-    (void)state;
     check_reading(text, true);
     check_reading("", false);
     check_reading("[]", false);
@@ -572,31 +475,4 @@ static void a_checkpoint_is_read_whole_or_not_at_all(void **state)
         mem_free(damaged);
     }
     mem_free(text);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(a_copy_that_was_only_touched_is_deleted_all_the_same),
-        TEST(a_copy_that_was_edited_is_not_deleted),
-        TEST(what_is_foreign_now_is_not_deleted),
-        TEST(a_copy_whose_source_is_back_is_not_deleted),
-        TEST(a_copy_whose_source_cannot_be_copied_any_more_is_not_deleted),
-        TEST(an_index_row_that_was_edited_is_deleted_with_its_source),
-        TEST(a_delete_whose_source_cannot_be_read_ends_the_attempt),
-        TEST(an_edited_copy_of_another_source_is_skipped_if_the_job_says_so),
-        TEST(a_copy_of_a_source_that_cannot_be_copied_is_not_overwritten),
-        TEST(sources_of_two_partitions_collide),
-        TEST(a_write_whose_other_source_cannot_be_read_ends_the_attempt),
-        TEST(other_templates_with_the_same_keys_delete_nothing),
-        TEST(all_edited_copies_are_counted),
-        TEST(a_dry_run_of_replace_counts_edited_copies),
-        TEST(a_dry_run_of_nothing_says_so),
-        TEST(what_changes_during_a_verification_is_no_difference),
-        TEST(a_checkpoint_is_read_whole_or_not_at_all),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

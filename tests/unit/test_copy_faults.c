@@ -15,15 +15,8 @@
  *   TABLEWARD_SEEDS=5000  that many storms instead of the everyday number
  *   TABLEWARD_SEED=17     only that storm
  */
-#include "tests/support/hosted.h"
-
-/* cmocka.h wants these before it. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "tests/support/storm.h"
+#include "tests/support/test.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -84,32 +77,8 @@ struct storm {
 
 /* ---- chance ---- */
 
-static uint64_t mix(uint64_t x)
-{
-    x += UINT64_C(0x9e3779b97f4a7c15);
-    x = (x ^ (x >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
-    x = (x ^ (x >> 27)) * UINT64_C(0x94d049bb133111eb);
-    return x ^ (x >> 31);
-}
-
-static unsigned roll(uint64_t *dice, unsigned below)
-{
-    *dice = mix(*dice);
-    return below > 0 ? (unsigned)(*dice % below) : 0;
-}
-
-static void complain(struct storm *s, const char *format, ...) TW_PRINTF(2, 3);
-
-static void complain(struct storm *s, const char *format, ...)
-{
-    va_list args;
-
-    if (s->complaint[0])
-        return;
-    va_start(args, format);
-    vsnprintf(s->complaint, sizeof(s->complaint), format, args);
-    va_end(args);
-}
+#define complain(s, ...)                                                       \
+    storm_complain((s)->complaint, sizeof((s)->complaint), __VA_ARGS__)
 
 /* ---- entities ---- */
 
@@ -256,10 +225,10 @@ static void some_copy(
 {
     char number[24], size[16];
 
-    source_key(roll(dice, SOURCES), number);
-    snprintf(size, sizeof(size), "%u", 1 + roll(dice, SIZES));
-    copy_keys(
-        s, roll(dice, entries_of(s)), number, size, partition_key, row_key);
+    source_key(storm_roll(dice, SOURCES), number);
+    snprintf(size, sizeof(size), "%u", 1 + storm_roll(dice, SIZES));
+    copy_keys(s, storm_roll(dice, entries_of(s)), number, size, partition_key,
+        row_key);
 }
 
 /* ---- the application ---- */
@@ -268,15 +237,16 @@ static void write_source(struct storm *s, uint64_t *dice)
 {
     char key[24];
 
-    source_key(roll(dice, SOURCES), key);
-    write_entity(s, "Shoes", "p", key, NULL, 1 + roll(dice, SIZES), SOURCE);
+    source_key(storm_roll(dice, SOURCES), key);
+    write_entity(
+        s, "Shoes", "p", key, NULL, 1 + storm_roll(dice, SIZES), SOURCE);
 }
 
 static void delete_source(struct storm *s, uint64_t *dice)
 {
     char key[24];
 
-    source_key(roll(dice, SOURCES), key);
+    source_key(storm_roll(dice, SOURCES), key);
     delete_entity(s, "Shoes", "p", key);
 }
 
@@ -285,8 +255,8 @@ static void swap_sources(struct storm *s, uint64_t *dice)
     char first[24], second[24], one[32], two[32];
     struct page a, b;
 
-    source_key(roll(dice, SOURCES), first);
-    source_key(roll(dice, SOURCES), second);
+    source_key(storm_roll(dice, SOURCES), first);
+    source_key(storm_roll(dice, SOURCES), second);
     page_init(&a);
     page_init(&b);
     if (get(s, "Shoes", "p", first, &a) && get(s, "Shoes", "p", second, &b)) {
@@ -362,8 +332,8 @@ static void application_acts(
         write_source, write_source, write_source, delete_source, swap_sources,
         edit_copy, delete_copy, put_foreign, copy_on};
 
-    if (!s->quiet && roll(dice, 1000) < per_mille)
-        ACTS[roll(dice, sizeof(ACTS) / sizeof(ACTS[0]))](s, dice);
+    if (!s->quiet && storm_roll(dice, 1000) < per_mille)
+        ACTS[storm_roll(dice, sizeof(ACTS) / sizeof(ACTS[0]))](s, dice);
 }
 
 /* ---- faults ---- */
@@ -374,13 +344,10 @@ static const enum fault GET_FAULTS[] = {FAULT_BUSY_HINTED, FAULT_LOSE_REQUEST};
 static const enum fault BATCH_FAULTS[] = {FAULT_BUSY_HINTED, FAULT_LOSE_ANSWER,
     FAULT_LOSE_REQUEST, FAULT_LATE, FAULT_LATE, FAULT_NO_INDEX};
 
-#define PICK(dice, faults)                                                     \
-    (faults)[roll(dice, sizeof(faults) / sizeof((faults)[0]))]
-
-static enum fault weather(void *context, enum store_call call, unsigned n)
+FAULTY_CHOICE(weather)
 {
-    struct storm *s = context;
-    uint64_t dice = mix(s->seed ^ mix(n * 3 + (unsigned)call));
+    struct storm *s = ctx;
+    uint64_t dice = storm_mix(s->seed ^ storm_mix(n * 3 + (unsigned)call));
 
     s->asked++;
     if (s->asked == s->kill_at && s->h.deadline) {
@@ -388,15 +355,15 @@ static enum fault weather(void *context, enum store_call call, unsigned n)
         deadline_close(s->h.deadline);
     }
     application_acts(s, &dice, s->writer_share);
-    if (s->clear || roll(&dice, 1000) >= s->faulty_share)
+    if (s->clear || storm_roll(&dice, 1000) >= s->faulty_share)
         return FAULT_NONE;
     switch (call) {
     case CALL_SCAN:
-        return PICK(&dice, SCAN_FAULTS);
+        return STORM_PICK(&dice, SCAN_FAULTS);
     case CALL_GET:
-        return PICK(&dice, GET_FAULTS);
+        return STORM_PICK(&dice, GET_FAULTS);
     case CALL_BATCH:
-        return PICK(&dice, BATCH_FAULTS);
+        return STORM_PICK(&dice, BATCH_FAULTS);
     default:
         return FAULT_NONE;
     }
@@ -428,13 +395,13 @@ static void storm_init(struct storm *s, uint64_t seed)
     static const unsigned SHARES[] = {0, 30, 100, 250};
     char *configuration;
 
-    s->seed = mix(seed);
+    s->seed = storm_mix(seed);
     s->dice = s->seed;
-    s->shape = (enum shape)roll(&s->dice, SHAPES);
-    s->conflict = (enum conflict)roll(&s->dice, CONFLICTS);
+    s->shape = (enum shape)storm_roll(&s->dice, SHAPES);
+    s->conflict = (enum conflict)storm_roll(&s->dice, CONFLICTS);
     s->destination = s->shape == INDEX ? "Shoes" : "BySize";
-    s->faulty_share = SHARES[roll(&s->dice, 4)];
-    s->writer_share = SHARES[roll(&s->dice, 4)];
+    s->faulty_share = SHARES[storm_roll(&s->dice, 4)];
+    s->writer_share = SHARES[storm_roll(&s->dice, 4)];
     configuration = configuration_of(s);
     hosted_init(&s->h, configuration);
     mem_free(configuration);
@@ -442,15 +409,16 @@ static void storm_init(struct storm *s, uint64_t seed)
     hosted_table(&s->h, "BySize");
     faulty_init(&s->faulty, s->h.store);
     s->faulty.outer.store.capabilities.late_writes = true;
-    s->faulty.late_ms = roll(&s->dice, 29000);
-    s->faulty.page_max = roll(&s->dice, 2) == 0 ? 1 + roll(&s->dice, 5) : 0;
+    s->faulty.late_ms = storm_roll(&s->dice, 29000);
+    s->faulty.page_max =
+        storm_roll(&s->dice, 2) == 0 ? 1 + storm_roll(&s->dice, 5) : 0;
     s->faulty.ctx = s;
-    for (unsigned i = roll(&s->dice, 20); i > 0; i--)
+    for (unsigned i = storm_roll(&s->dice, 20); i > 0; i--)
         write_source(s, &s->dice);
     s->faulty.choose = weather;
     s->stores[0] = &s->faulty.outer.store;
     s->h.stores.stores = s->stores;
-    s->h.accept_deletes = roll(&s->dice, 2) == 0;
+    s->h.accept_deletes = storm_roll(&s->dice, 2) == 0;
     s->h.owner = s;
 }
 
@@ -462,14 +430,14 @@ static void storm_done(struct storm *s)
 
 static enum run_end attempt(struct storm *s)
 {
-    unsigned way = s->clear ? 0 : roll(&s->dice, 3);
+    unsigned way = s->clear ? 0 : storm_roll(&s->dice, 3);
     enum run_end end;
 
     platform_lock(&s->faulty.mutex);
-    s->kill_at = way == 1 ? s->asked + 1 + roll(&s->dice, 40) : 0;
+    s->kill_at = way == 1 ? s->asked + 1 + storm_roll(&s->dice, 40) : 0;
     s->killed = false;
     platform_unlock(&s->faulty.mutex);
-    s->h.stop_after = way == 2 ? (int64_t)roll(&s->dice, 20) : -1;
+    s->h.stop_after = way == 2 ? (int64_t)storm_roll(&s->dice, 20) : -1;
     end = hosted_attempt(&s->h, "storm", "");
     s->h.previous_owner_crashed = s->killed;
     return s->killed ? RUN_LEASE_LOST : end;
@@ -656,10 +624,11 @@ static void judge_end(struct storm *s)
             s->h.err.text, s->h.failed_why);
 }
 
-static void one_storm(uint64_t seed)
+static void one_storm(uint64_t seed, bool alone)
 {
     struct storm *s = mem_alloc(sizeof(*s));
 
+    (void)alone;
     storm_init(s, seed);
     for (unsigned i = 0; i < 2 && !s->complaint[0]; i++) {
         one_run(s, i == 0 ? "r1" : "r2");
@@ -680,33 +649,14 @@ static void one_storm(uint64_t seed)
     mem_free(s);
 }
 
-static uint64_t number_of(const char *name, uint64_t otherwise)
+TEST(a_copy_loses_nothing_in_any_weather)
 {
-    const char *text = getenv(name);
-
-    return text ? strtoull(text, NULL, 10) : otherwise;
-}
-
-static void a_copy_loses_nothing_in_any_weather(void **state)
-{
-    uint64_t seeds = number_of("TABLEWARD_SEEDS", EVERYDAY_SEEDS);
-
-    (void)state;
-    if (getenv("TABLEWARD_SEED")) {
-        one_storm(number_of("TABLEWARD_SEED", 0));
-        return;
-    }
-    for (uint64_t seed = 1; seed <= seeds; seed++)
-        one_storm(seed);
+    storm_each_seed(one_storm, EVERYDAY_SEEDS);
 }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_copy_loses_nothing_in_any_weather),
-    };
-
     fast_platform_use();
     log_set(LOG_ERROR, LOG_TEXT);
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return test_run_all(NULL, NULL);
 }

@@ -1,16 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* The rounds of a copy: what they read and write, which sources are behind,
  * late requests, two names of one account, and attempts that end anywhere. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #include "jobs/copy/checkpoint.h"
 #include "jobs/copy/source.h"
@@ -20,6 +14,7 @@
 #include "tests/support/fast_platform.h"
 #include "tests/support/faulty.h"
 #include "tests/support/hosted.h"
+#include "tests/support/test.h"
 #include "worker/base/log.h"
 #include "worker/base/mem.h"
 #include "worker/base/platform.h"
@@ -48,9 +43,8 @@ static void (*on_batch)(const struct batch *batch);
 /* Kills the attempt at the request that follows the first late one. */
 static bool kills;
 
-static enum fault choose(void *ctx, enum store_call call, unsigned n)
+FAULTY_CHOICE(choose)
 {
-    (void)ctx;
     if (kills && faulty.met[FAULT_LATE] > 0 && h.deadline)
         deadline_close(h.deadline);
     return call == CALL_BATCH && n >= batch_from && n < batch_below
@@ -91,6 +85,8 @@ static int tear_down(void **state)
     return 0;
 }
 
+#define FIXTURE_TEST(name) TEST_IN(name, set_up, tear_down)
+
 static const char *shoe_of(int size)
 {
     static char properties[64];
@@ -124,11 +120,10 @@ static void new_run(const char *id)
 
 /* ---- A1, A2, A3: rounds ---- */
 
-static void a_run_has_at_least_two_rounds(void **state)
+FIXTURE_TEST(a_run_has_at_least_two_rounds)
 {
     int64_t began = platform_wall_ticks();
 
-    (void)state;
     shoe("a", 1);
     succeeds("by-size");
     assert_int_equal(h.passes, 2);
@@ -156,9 +151,8 @@ static void change_once_after_two(const struct batch *batch)
 }
 
 /* The copy has the former content of the source; the last round repairs it. */
-static void a_source_that_changes_in_the_first_round_is_repaired(void **state)
+FIXTURE_TEST(a_source_that_changes_in_the_first_round_is_repaired)
 {
-    (void)state;
     shoe("a", 1);
     changed = false;
     on_batch = change_once_after_two;
@@ -176,9 +170,8 @@ static void change_each_time(const struct batch *batch)
 }
 
 /* Continuous writers never make a run fail (rule A2). */
-static void a_source_that_changes_after_its_repair_is_behind(void **state)
+FIXTURE_TEST(a_source_that_changes_after_its_repair_is_behind)
 {
-    (void)state;
     shoe("a", 1);
     shoe("b", 2);
     on_batch = change_each_time;
@@ -191,9 +184,8 @@ static void a_source_that_changes_after_its_repair_is_behind(void **state)
 }
 
 /* A round that reads only newer sources would not find that (rule A1). */
-static void a_copy_that_somebody_deletes_meanwhile_is_made_again(void **state)
+FIXTURE_TEST(a_copy_that_somebody_deletes_meanwhile_is_made_again)
 {
-    (void)state;
     shoe("a", 1);
     succeeds("by-size");
     new_run("r2");
@@ -203,9 +195,8 @@ static void a_copy_that_somebody_deletes_meanwhile_is_made_again(void **state)
     check_copies("1/a ");
 }
 
-static void a_following_run_copies_what_changes(void **state)
+FIXTURE_TEST(a_following_run_copies_what_changes)
 {
-    (void)state;
     shoe("a", 1);
     assert_int_equal(hosted_attempt(&h, "follows", ""), RUN_WAITING);
     shoe("b", 2);
@@ -223,9 +214,8 @@ static void a_following_run_copies_what_changes(void **state)
 /* ---- A4: late requests ---- */
 
 /* An insert of a killed attempt arrives after its source was deleted. */
-static void a_late_insert_of_a_killed_attempt_leaves_no_copy(void **state)
+FIXTURE_TEST(a_late_insert_of_a_killed_attempt_leaves_no_copy)
 {
-    (void)state;
     shoe("a", 1);
     batch_fault = FAULT_LATE;
     batch_from = 0;
@@ -253,9 +243,8 @@ static void stop_at_batch(const struct batch *batch)
 
 /* As above, for an attempt that was stopped: its checkpoint says that the
  * insert may still arrive. */
-static void a_late_insert_of_a_stopped_attempt_leaves_no_copy(void **state)
+FIXTURE_TEST(a_late_insert_of_a_stopped_attempt_leaves_no_copy)
 {
-    (void)state;
     shoe("a", 1);
     batch_fault = FAULT_LATE;
     batch_from = 0;
@@ -274,11 +263,10 @@ static void a_late_insert_of_a_stopped_attempt_leaves_no_copy(void **state)
     check_copies("");
 }
 
-static void nothing_is_waited_for_if_every_outcome_is_known(void **state)
+FIXTURE_TEST(nothing_is_waited_for_if_every_outcome_is_known)
 {
     int64_t took_ms = LATE_REQUEST_MS;
 
-    (void)state;
     shoe("a", 1);
     /* LATE_REQUEST_MS lasts 0.3 s in this test. The machine may be that slow
      * once, but not in each of ten tries. */
@@ -299,9 +287,8 @@ static void nothing_is_waited_for_if_every_outcome_is_known(void **state)
 
 /* ---- attempts that end anywhere ---- */
 
-static void a_run_that_is_stopped_everywhere_ends_all_the_same(void **state)
+FIXTURE_TEST(a_run_that_is_stopped_everywhere_ends_all_the_same)
 {
-    (void)state;
     for (int i = 0; i < 30; i++) {
         char key[8];
 
@@ -320,9 +307,8 @@ static void a_run_that_is_stopped_everywhere_ends_all_the_same(void **state)
 
 /* A comparison exists in memory only. After several interruptions the round
  * runs without a comparison, with checkpoints. */
-static void a_comparison_that_never_completes_is_done_without(void **state)
+FIXTURE_TEST(a_comparison_that_never_completes_is_done_without)
 {
-    (void)state;
     shoe("a", 1);
     shoe("b", 2);
     succeeds("by-size");
@@ -344,7 +330,7 @@ static void a_comparison_that_never_completes_is_done_without(void **state)
 }
 
 /* The copies have so many partitions that most of them wait in the sorter. */
-static void what_lies_before_the_checkpoint_is_copied(void **state)
+FIXTURE_TEST(what_lies_before_the_checkpoint_is_copied)
 {
     enum { COUNT = 20000, PARTITIONS = 50 };
     struct rounds rounds;
@@ -353,7 +339,6 @@ static void what_lies_before_the_checkpoint_is_copied(void **state)
     char key[16], size[16];
     int reached;
 
-    (void)state;
     for (int i = 0; i < COUNT; i++) {
         snprintf(key, sizeof(key), "k%05d", i);
         shoe(key, i % PARTITIONS);
@@ -378,12 +363,11 @@ static void what_lies_before_the_checkpoint_is_copied(void **state)
     assert_int_equal(hosted_count(&h, "BySize"), COUNT);
 }
 
-static void a_damaged_checkpoint_starts_over(void **state)
+FIXTURE_TEST(a_damaged_checkpoint_starts_over)
 {
     static const char *const TEXTS[] = {"", "{", "[]", "{\"version\":2}",
         "{\"version\":1,\"rounds\":{}}", "null"};
 
-    (void)state;
     shoe("a", 1);
     for (size_t i = 0; i < sizeof(TEXTS) / sizeof(TEXTS[0]); i++) {
         new_run("r");
@@ -436,12 +420,11 @@ static void use_alias(struct alias *alias, bool hides_probe)
     hosted_load(&h, ALIASES);
 }
 
-static void one_account_under_two_names_is_refused(void **state)
+FIXTURE_TEST(one_account_under_two_names_is_refused)
 {
     struct alias alias;
     const char *was;
 
-    (void)state;
     shoe("a", 1);
     was = hosted_json(&h, "Shoes", "p", "a");
     use_alias(&alias, false);
@@ -451,12 +434,11 @@ static void one_account_under_two_names_is_refused(void **state)
     h.stores.count = 1;
 }
 
-static void an_entity_with_its_sources_etag_is_never_overwritten(void **state)
+FIXTURE_TEST(an_entity_with_its_sources_etag_is_never_overwritten)
 {
     struct alias alias;
     const char *was;
 
-    (void)state;
     shoe("a", 1);
     was = hosted_json(&h, "Shoes", "p", "a");
     use_alias(&alias, true);
@@ -469,7 +451,7 @@ static void an_entity_with_its_sources_etag_is_never_overwritten(void **state)
 /* The table was copied from another account together with this job's copies.
  * Now both store names lead to this account, and the job selects none of the
  * sources. */
-static void an_entity_with_its_sources_etag_is_never_deleted(void **state)
+FIXTURE_TEST(an_entity_with_its_sources_etag_is_never_deleted)
 {
     struct operation operation = {.type = OPERATION_INSERT};
     const struct batch batch = {"Shoes", &operation, 1};
@@ -482,7 +464,6 @@ static void an_entity_with_its_sources_etag_is_never_deleted(void **state)
         .etag = slice_of("e")};
     struct alias alias;
 
-    (void)state;
     use_alias(&alias, true);
     hosted_load(&h, "away:\n"
                     "  kind: copy\n"
@@ -532,11 +513,10 @@ static enum tw_err meet_vanishing(struct interposed *self,
     return TW_OK;
 }
 
-static void a_table_that_vanishes_deletes_no_copy(void **state)
+FIXTURE_TEST(a_table_that_vanishes_deletes_no_copy)
 {
     struct vanishing vanishing;
 
-    (void)state;
     shoe("a", 1);
     shoe("b", 2);
     interposed_init(&vanishing.outer, "main", h.store, meet_vanishing);
@@ -558,11 +538,10 @@ static void a_table_that_vanishes_deletes_no_copy(void **state)
 
 /* ---- what it costs ---- */
 
-static void ten_entities_into_a_large_table_take_few_pages(void **state)
+FIXTURE_TEST(ten_entities_into_a_large_table_take_few_pages)
 {
     unsigned scans;
 
-    (void)state;
     for (int i = 0; i < 20; i++) {
         char partition[8];
 
@@ -583,11 +562,10 @@ static void ten_entities_into_a_large_table_take_few_pages(void **state)
     assert_int_equal(h.written, 10);
 }
 
-static void keys_that_scatter_fill_batches(void **state)
+FIXTURE_TEST(keys_that_scatter_fill_batches)
 {
     unsigned batches;
 
-    (void)state;
     for (int i = 0; i < 8000; i++) {
         char key[8];
 
@@ -609,29 +587,7 @@ static void keys_that_scatter_fill_batches(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-        TEST(a_run_has_at_least_two_rounds),
-        TEST(a_source_that_changes_in_the_first_round_is_repaired),
-        TEST(a_source_that_changes_after_its_repair_is_behind),
-        TEST(a_copy_that_somebody_deletes_meanwhile_is_made_again),
-        TEST(a_following_run_copies_what_changes),
-        TEST(a_late_insert_of_a_killed_attempt_leaves_no_copy),
-        TEST(a_late_insert_of_a_stopped_attempt_leaves_no_copy),
-        TEST(nothing_is_waited_for_if_every_outcome_is_known),
-        TEST(a_run_that_is_stopped_everywhere_ends_all_the_same),
-        TEST(a_comparison_that_never_completes_is_done_without),
-        TEST(what_lies_before_the_checkpoint_is_copied),
-        TEST(a_damaged_checkpoint_starts_over),
-        TEST(one_account_under_two_names_is_refused),
-        TEST(an_entity_with_its_sources_etag_is_never_overwritten),
-        TEST(an_entity_with_its_sources_etag_is_never_deleted),
-        TEST(a_table_that_vanishes_deletes_no_copy),
-        TEST(ten_entities_into_a_large_table_take_few_pages),
-        TEST(keys_that_scatter_fill_batches),
-    };
-
     fast_platform_use();
     log_set(LOG_ERROR, LOG_TEXT);
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return test_run_all(NULL, NULL);
 }

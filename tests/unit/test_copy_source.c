@@ -1,16 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* TablewardSource: how it is written and read, and which location it names
  * (rule C1). */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "jobs/copy/source.h"
 #include "tests/support/fixture.h"
+#include "tests/support/test.h"
 #include "worker/store/filter.h"
 #include "worker/store/store.h"
 
@@ -52,33 +47,33 @@ static struct slice text_of(struct bench *b)
     return text;
 }
 
-static void it_is_one_line_of_json(void **state)
+TEST_FIXTURE(bench, struct bench, begin, done)
+
+#define BENCH_TEST(name)                                                       \
+    TEST_WITH(name, bench_set_up, bench_tear_down, struct bench *b)
+
+BENCH_TEST(it_is_one_line_of_json)
 {
-    struct bench b;
     struct source is;
 
-    (void)state;
-    begin(&b);
-    source_stamp(&b.copy, &b.source, &b.arena);
-    assert_int_equal(b.copy.property_count, 2);
-    assert_true(source_read(&b.copy, &b.arena, &is));
-    check_text(text_of(&b),
-        arena_format(&b.arena,
+    source_stamp(&b->copy, &b->source, &b->arena);
+    assert_int_equal(b->copy.property_count, 2);
+    assert_true(source_read(&b->copy, &b->arena, &is));
+    check_text(text_of(b),
+        arena_format(&b->arena,
             "{\"job\":\"by-month\",\"to\":3,\"by\":\"01234567\",\"from\":["
             "\"account\",\"Blogs\"],\"at\":[\"account\",\"ByMonth\"],\"own\":["
             "\"P\",\"R\"],\"key\":[\"Football\",\"1\"],\"etag\":"
             "\"W/\\\"datetime'1'\\\"\",\"digest\":\"%.*s\"}",
             SLICE_ARG(is.digest)));
-    done(&b);
 }
 
-static void what_is_written_is_read_back(void **state)
+TEST(what_is_written_is_read_back)
 {
     static const char *const KEYS[] = {
         "", "a\"b", "{\"x\":1}", "Łódź 🙂", "'", " "};
     struct bench b;
 
-    (void)state;
     for (size_t i = 0; i < sizeof(KEYS) / sizeof(KEYS[0]); i++) {
         struct source is;
 
@@ -103,64 +98,52 @@ static void what_is_written_is_read_back(void **state)
     }
 }
 
-static void a_second_stamp_takes_the_place_of_the_first(void **state)
+BENCH_TEST(a_second_stamp_takes_the_place_of_the_first)
 {
-    struct bench b;
     struct source first, second;
 
-    (void)state;
-    begin(&b);
-    source_stamp(&b.copy, &b.source, &b.arena);
-    assert_true(source_read(&b.copy, &b.arena, &first));
-    b.source.etag = slice_of("later");
-    source_stamp(&b.copy, &b.source, &b.arena);
-    assert_true(source_read(&b.copy, &b.arena, &second));
-    assert_int_equal(b.copy.property_count, 2);
+    source_stamp(&b->copy, &b->source, &b->arena);
+    assert_true(source_read(&b->copy, &b->arena, &first));
+    b->source.etag = slice_of("later");
+    source_stamp(&b->copy, &b->source, &b->arena);
+    assert_true(source_read(&b->copy, &b->arena, &second));
+    assert_int_equal(b->copy.property_count, 2);
     check_text(second.etag, slice_of("later"));
     check_text(second.digest, first.digest);
-    done(&b);
 }
 
-static void it_names_one_location(void **state)
+BENCH_TEST(it_names_one_location)
 {
     const struct source_table same = {slice_of("ACCOUNT"), slice_of("bymonth")},
                               other = {slice_of("account"), slice_of("ByYear")},
                               elsewhere = {
                                   slice_of("second"), slice_of("ByMonth")};
-    struct bench b;
     struct source is;
 
-    (void)state;
-    begin(&b);
-    source_stamp(&b.copy, &b.source, &b.arena);
-    assert_true(source_read(&b.copy, &b.arena, &is));
-    assert_true(source_is_at(&is, &b.copy, &same));
-    assert_false(source_is_at(&is, &b.copy, &other));
-    assert_false(source_is_at(&is, &b.copy, &elsewhere));
-    b.copy.row_key = slice_of("r");
-    assert_false(source_is_at(&is, &b.copy, &same));
-    done(&b);
+    source_stamp(&b->copy, &b->source, &b->arena);
+    assert_true(source_read(&b->copy, &b->arena, &is));
+    assert_true(source_is_at(&is, &b->copy, &same));
+    assert_false(source_is_at(&is, &b->copy, &other));
+    assert_false(source_is_at(&is, &b->copy, &elsewhere));
+    b->copy.row_key = slice_of("r");
+    assert_false(source_is_at(&is, &b->copy, &same));
 }
 
-static void a_copy_is_intact_until_somebody_edits_it(void **state)
+BENCH_TEST(a_copy_is_intact_until_somebody_edits_it)
 {
-    struct bench b;
     struct source is;
 
-    (void)state;
-    begin(&b);
-    source_stamp(&b.copy, &b.source, &b.arena);
-    assert_true(source_read(&b.copy, &b.arena, &is));
-    entity_set_int32(&b.copy, &b.arena, "A", 2);
-    assert_false(source_is_intact(&is, &b.copy));
-    entity_set_int32(&b.copy, &b.arena, "A", 1);
-    assert_true(source_is_intact(&is, &b.copy));
-    entity_set_int32(&b.copy, &b.arena, "B", 1);
-    assert_false(source_is_intact(&is, &b.copy));
-    done(&b);
+    source_stamp(&b->copy, &b->source, &b->arena);
+    assert_true(source_read(&b->copy, &b->arena, &is));
+    entity_set_int32(&b->copy, &b->arena, "A", 2);
+    assert_false(source_is_intact(&is, &b->copy));
+    entity_set_int32(&b->copy, &b->arena, "A", 1);
+    assert_true(source_is_intact(&is, &b->copy));
+    entity_set_int32(&b->copy, &b->arena, "B", 1);
+    assert_false(source_is_intact(&is, &b->copy));
 }
 
-static void other_texts_are_not_read(void **state)
+BENCH_TEST(other_texts_are_not_read)
 {
     static const char *const OTHERS[] = {"", "main", "null", "[]", "{}", "{",
         "{\"job\":\"j\",\"to\":0}",
@@ -173,57 +156,49 @@ static void other_texts_are_not_read(void **state)
         "{\"job\":\"j\",\"to\":0,\"by\":\"\",\"from\":[\"\"],\"at\":[\"\",\"\"]"
         ",\"own\":[\"\",\"\"],\"key\":[\"\",\"\"],\"etag\":\"\",\"digest\":"
         "\"0123456789abcdef0123456789abcdef\"}"};
-    struct bench b;
     struct source is = {.job = slice_of("as before")};
 
-    (void)state;
-    begin(&b);
     for (size_t i = 0; i < sizeof(OTHERS) / sizeof(OTHERS[0]); i++) {
         entity_set_string(
-            &b.copy, &b.arena, SOURCE_PROPERTY, slice_of(OTHERS[i]));
-        if (source_read(&b.copy, &b.arena, &is))
+            &b->copy, &b->arena, SOURCE_PROPERTY, slice_of(OTHERS[i]));
+        if (source_read(&b->copy, &b->arena, &is))
             fail_msg("%s", OTHERS[i]);
     }
-    entity_set_int32(&b.copy, &b.arena, SOURCE_PROPERTY, 5);
-    assert_false(source_read(&b.copy, &b.arena, &is));
+    entity_set_int32(&b->copy, &b->arena, SOURCE_PROPERTY, 5);
+    assert_false(source_read(&b->copy, &b->arena, &is));
     check_text(is.job, slice_of("as before"));
-    done(&b);
 }
 
 /* The job comes first, so that a range selects the copies of one job. */
 /* Each member must exist and have its type. */
-static void a_text_without_one_of_its_members_is_not_read(void **state)
+BENCH_TEST(a_text_without_one_of_its_members_is_not_read)
 {
     static const char *const NAMES[] = {
         "job", "to", "by", "from", "at", "own", "key", "etag", "digest"};
     struct source is;
-    struct bench b;
     const char *whole;
 
-    (void)state;
-    begin(&b);
-    source_stamp(&b.copy, &b.source, &b.arena);
-    whole = arena_copy(&b.arena, text_of(&b)).at;
-    assert_true(source_read(&b.copy, &b.arena, &is));
+    source_stamp(&b->copy, &b->source, &b->arena);
+    whole = arena_copy(&b->arena, text_of(b)).at;
+    assert_true(source_read(&b->copy, &b->arena, &is));
     for (size_t i = 0; i < 2 * sizeof(NAMES) / sizeof(NAMES[0]); i++) {
         const char *name = NAMES[i / 2];
         const char *at =
-            strstr(whole, arena_format(&b.arena, "\"%s\":", name).at);
+            strstr(whole, arena_format(&b->arena, "\"%s\":", name).at);
         struct slice text;
 
         assert_non_null(at);
         /* The value moves to a member with another name. The member itself is
          * missing, or it is `true`. */
-        text = arena_format(&b.arena, "%.*s\"%s\":%s\"x%s", (int)(at - whole),
+        text = arena_format(&b->arena, "%.*s\"%s\":%s\"x%s", (int)(at - whole),
             whole, i % 2 ? name : "other", "true,", at + 1);
-        entity_set_string(&b.copy, &b.arena, SOURCE_PROPERTY, text);
-        if (source_read(&b.copy, &b.arena, &is))
+        entity_set_string(&b->copy, &b->arena, SOURCE_PROPERTY, text);
+        if (source_read(&b->copy, &b->arena, &is))
             fail_msg("%.*s", SLICE_ARG(text));
     }
-    done(&b);
 }
 
-static void the_filter_selects_the_copies_of_one_job(void **state)
+BENCH_TEST(the_filter_selects_the_copies_of_one_job)
 {
     static const struct {
         const char *job;
@@ -231,26 +206,22 @@ static void the_filter_selects_the_copies_of_one_job(void **state)
     } JOBS[] = {{"by-month", true}, {"by-month2", false}, {"by-mont", false},
         {"by-month-", false}, {"a", false}, {"z", false}};
     const struct filter *filter;
-    struct bench b;
     struct buf text;
     struct err err;
 
-    (void)state;
-    begin(&b);
     buf_init(&text, 1024);
     source_filter(slice_of("by-month"), &text);
     assert_int_equal(
-        filter_parse(buf_slice(&text), &b.arena, &filter, &err), TW_OK);
+        filter_parse(buf_slice(&text), &b->arena, &filter, &err), TW_OK);
     for (size_t i = 0; i < sizeof(JOBS) / sizeof(JOBS[0]); i++) {
-        b.source.job = slice_of(JOBS[i].job);
-        source_stamp(&b.copy, &b.source, &b.arena);
-        assert_int_equal(filter_matches(filter, &b.copy), JOBS[i].selected);
+        b->source.job = slice_of(JOBS[i].job);
+        source_stamp(&b->copy, &b->source, &b->arena);
+        assert_int_equal(filter_matches(filter, &b->copy), JOBS[i].selected);
     }
     buf_done(&text);
-    done(&b);
 }
 
-static void a_store_is_known_by_its_identity(void **state)
+TEST(a_store_is_known_by_its_identity)
 {
     const struct store known = {.name = "main",
         .capabilities = {.identity = "a1", .endpoint = "https://a1"}};
@@ -264,26 +235,8 @@ static void a_store_is_known_by_its_identity(void **state)
                         c = source_table_of(&unknown, "T"),
                         d = source_table_of(&placed, "T");
 
-    (void)state;
     assert_true(source_table_equal(&a, &b));
     assert_false(source_table_equal(&a, &c));
     check_text(c.account, slice_of("main"));
     check_text(d.account, slice_of("https://a1"));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(it_is_one_line_of_json),
-        cmocka_unit_test(what_is_written_is_read_back),
-        cmocka_unit_test(a_second_stamp_takes_the_place_of_the_first),
-        cmocka_unit_test(it_names_one_location),
-        cmocka_unit_test(a_copy_is_intact_until_somebody_edits_it),
-        cmocka_unit_test(other_texts_are_not_read),
-        cmocka_unit_test(a_text_without_one_of_its_members_is_not_read),
-        cmocka_unit_test(the_filter_selects_the_copies_of_one_job),
-        cmocka_unit_test(a_store_is_known_by_its_identity),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,18 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /* The copy of an entity: its keys and its properties. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "config/yaml.h"
 #include "jobs/copying.h"
 #include "jobs/job.h"
 #include "tests/support/fixture.h"
+#include "tests/support/test.h"
 #include "worker/base/buf.h"
 
 struct bench {
@@ -152,9 +147,8 @@ static void fails(const char *partition_key, const char *shape,
     done(&b);
 }
 
-static void a_copy_has_all_properties_to_the_byte(void **state)
+TEST(a_copy_has_all_properties_to_the_byte)
 {
-    (void)state;
     becomes(NULL,
         "\"A\":1,\"B\":\"\\u0041\",\"D@odata.type\":\"Edm.Double\","
         "\"D\":\"NaN\"",
@@ -163,29 +157,27 @@ static void a_copy_has_all_properties_to_the_byte(void **state)
     becomes(NULL, "", "");
 }
 
-static void without_templates_it_has_the_keys_of_its_source(void **state)
-{
-    struct bench b;
+TEST_FIXTURE(bench, struct bench, begin, done)
 
-    (void)state;
-    begin(&b);
-    target_of(&b, NULL, NULL, NULL);
-    assert_int_equal(make(&b, "\"A\":1"), TW_OK);
-    check_text(b.copy.partition_key, slice_of("P"));
-    check_text(b.copy.row_key, slice_of("R"));
-    done(&b);
+#define BENCH_TEST(name)                                                       \
+    TEST_WITH(name, bench_set_up, bench_tear_down, struct bench *b)
+
+BENCH_TEST(without_templates_it_has_the_keys_of_its_source)
+{
+    target_of(b, NULL, NULL, NULL);
+    assert_int_equal(make(b, "\"A\":1"), TW_OK);
+    check_text(b->copy.partition_key, slice_of("P"));
+    check_text(b->copy.row_key, slice_of("R"));
 }
 
-static void what_is_left_out_is_never_copied(void **state)
+TEST(what_is_left_out_is_never_copied)
 {
-    (void)state;
     becomes(
         NULL, "\"A\":1,\"TablewardSource\":\"x\",\"B\":2", "\"A\":1,\"B\":2");
 }
 
-static void properties_are_kept_or_dropped(void **state)
+TEST(properties_are_kept_or_dropped)
 {
-    (void)state;
     becomes("{keep: [B, C]}", "\"A\":1,\"B\":2,\"D\":3", "\"B\":2");
     becomes("[B, C]", "\"A\":1,\"B\":2,\"D\":3", "\"B\":2");
     becomes("{drop: [B, C]}", "\"A\":1,\"B\":2,\"D\":3", "\"A\":1,\"D\":3");
@@ -194,9 +186,8 @@ static void properties_are_kept_or_dropped(void **state)
     becomes("{keep: [], drop: [], rename: {}, set: {}}", "\"A\":1", "\"A\":1");
 }
 
-static void properties_are_renamed_all_at_once(void **state)
+TEST(properties_are_renamed_all_at_once)
 {
-    (void)state;
     becomes("{rename: {A: X}}", "\"A\":1,\"B\":2", "\"X\":1,\"B\":2");
     becomes("{rename: {A: B, B: A}}", "\"A\":1,\"B\":2", "\"B\":1,\"A\":2");
     becomes("{rename: {A: B, B: C}}", "\"A\":1,\"B\":2", "\"B\":1,\"C\":2");
@@ -204,9 +195,8 @@ static void properties_are_renamed_all_at_once(void **state)
     becomes("{drop: [B], rename: {A: B}}", "\"A\":1,\"B\":2", "\"B\":1");
 }
 
-static void properties_are_set_with_their_types(void **state)
+TEST(properties_are_set_with_their_types)
 {
-    (void)state;
     becomes("{set: {T: true, F: false}}", "", "\"T\":true,\"F\":false");
     becomes("{set: {A: 5}}", "\"A\":\"x\",\"B\":2", "\"A\":5,\"B\":2");
     becomes("{set: {A: 3000000000}}", "",
@@ -222,17 +212,15 @@ static void properties_are_set_with_their_types(void **state)
         "\"A@odata.type\":\"Edm.Int64\",\"A\":\"5\"");
 }
 
-static void what_is_set_is_made_of_the_source(void **state)
+TEST(what_is_set_is_made_of_the_source)
 {
-    (void)state;
     becomes("{drop: [A], set: {B: '{A}', C: '{B}'}}", "\"A\":1,\"B\":2",
         "\"B\":\"1\",\"C\":\"2\"");
     becomes("{rename: {A: X}, set: {A: 5}}", "\"A\":1", "\"X\":1,\"A\":5");
 }
 
-static void a_source_that_cannot_be_rendered_fails(void **state)
+TEST(a_source_that_cannot_be_rendered_fails)
 {
-    (void)state;
     fails("{Size}", NULL, "", "partition_key: property Size is missing");
     fails("{year(Size)}", NULL, "\"Size\":5",
         "partition_key: Size is an integer; year needs");
@@ -244,11 +232,10 @@ static void a_source_that_cannot_be_rendered_fails(void **state)
         "rename: the entity already has a property B");
 }
 
-static void keys_that_the_service_forbids_fail(void **state)
+TEST(keys_that_the_service_forbids_fail)
 {
     struct buf long_key;
 
-    (void)state;
     fails("{Size}", NULL, "\"Size\":\"a/b\"", "the copy: PartitionKey 'a/b'");
     fails("{Size}", NULL, "\"Size\":\"a#b\"", "which the service forbids");
     buf_init(&long_key, SIZE_MAX / 2);
@@ -288,72 +275,39 @@ static enum tw_err make_large(struct bench *b, size_t count, size_t bytes)
 
 /* A move adds no property: if the service accepts the source, it accepts the
  * copy. */
-static void the_largest_entities_can_be_copied(void **state)
+BENCH_TEST(the_largest_entities_can_be_copied)
 {
-    struct bench b;
-
-    (void)state;
-    begin(&b);
-    assert_int_equal(make_large(&b, 252, 1), TW_OK);
-    assert_int_equal(b.copy.property_count, 252);
-    assert_int_equal(make_large(&b, 16, 32 * 1024 - 60), TW_OK);
-    done(&b);
+    assert_int_equal(make_large(b, 252, 1), TW_OK);
+    assert_int_equal(b->copy.property_count, 252);
+    assert_int_equal(make_large(b, 16, 32 * 1024 - 60), TW_OK);
 }
 
-static void other_templates_are_another_text(void **state)
+BENCH_TEST(other_templates_are_another_text)
 {
-    struct bench b;
     struct buf first, second;
 
-    (void)state;
-    begin(&b);
     buf_init(&first, 4096);
     buf_init(&second, 4096);
-    target_of(&b, "{Size}", NULL, NULL);
-    copying_add_templates(&b.target, &first);
+    target_of(b, "{Size}", NULL, NULL);
+    copying_add_templates(&b->target, &first);
     assert_string_equal(buf_text(&first), "{Size}/{RowKey}");
-    target_of(&b, "{Size}", "{RowKey}", "{keep: [A]}");
-    copying_add_templates(&b.target, &second);
+    target_of(b, "{Size}", "{RowKey}", "{keep: [A]}");
+    copying_add_templates(&b->target, &second);
     assert_string_equal(buf_text(&first), buf_text(&second));
     buf_done(&first);
     buf_done(&second);
-    done(&b);
 }
 
-static void a_target_is_explained(void **state)
+BENCH_TEST(a_target_is_explained)
 {
-    struct bench b;
     struct buf text;
 
-    (void)state;
-    begin(&b);
     buf_init(&text, 4096);
-    target_of(&b, "{Size}", NULL,
+    target_of(b, "{Size}", NULL,
         "{keep: [A, B], drop: [C], rename: {A: X}, set: {M: true}}");
-    copying_explain(&b.target, &text);
+    copying_explain(&b->target, &text);
     assert_string_equal(buf_text(&text),
         "PartitionKey \"{Size}\", RowKey of the source, only A, B, "
         "without C, A as X, M (Edm.Boolean) \"true\"");
     buf_done(&text);
-    done(&b);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_copy_has_all_properties_to_the_byte),
-        cmocka_unit_test(without_templates_it_has_the_keys_of_its_source),
-        cmocka_unit_test(what_is_left_out_is_never_copied),
-        cmocka_unit_test(properties_are_kept_or_dropped),
-        cmocka_unit_test(properties_are_renamed_all_at_once),
-        cmocka_unit_test(properties_are_set_with_their_types),
-        cmocka_unit_test(what_is_set_is_made_of_the_source),
-        cmocka_unit_test(a_source_that_cannot_be_rendered_fails),
-        cmocka_unit_test(keys_that_the_service_forbids_fail),
-        cmocka_unit_test(the_largest_entities_can_be_copied),
-        cmocka_unit_test(other_templates_are_another_text),
-        cmocka_unit_test(a_target_is_explained),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

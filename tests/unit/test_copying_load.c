@@ -1,20 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /* `properties:` of a job that copies: what is read, and what is refused and
  * where. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "config/yaml.h"
 #include "jobs/copying.h"
 #include "jobs/job.h"
 #include "tests/support/fixture.h"
+#include "tests/support/test.h"
 
 struct bench {
     struct arena arena;
@@ -72,48 +67,44 @@ static void refused(const char *text, unsigned column, const char *sentence)
     done(&b);
 }
 
-static void all_four_parts_are_read(void **state)
-{
-    struct bench b;
+TEST_FIXTURE(bench, struct bench, TEST_NOTHING, done)
 
-    (void)state;
-    begin(&b, "keep: [A, B]\n"
-              "drop: [C]\n"
-              "rename: {A: X, B: Y}\n"
-              "set: {A: true, Z: {type: Edm.Guid, value: '{G}'}}\n");
-    assert_true(b.good);
-    assert_int_equal(b.shape.keep_count, 2);
-    check_text(b.shape.keep[1], slice_of("B"));
-    assert_int_equal(b.shape.drop_count, 1);
-    check_text(b.shape.drop[0], slice_of("C"));
-    assert_int_equal(b.shape.rename_count, 2);
-    check_text(b.shape.renames[1].from, slice_of("B"));
-    check_text(b.shape.renames[1].to, slice_of("Y"));
-    assert_int_equal(b.shape.set_count, 2);
-    check_text(b.shape.sets[0].name, slice_of("A"));
-    assert_int_equal(b.shape.sets[0].edm, EDM_BOOLEAN);
-    assert_non_null(b.shape.sets[0].constant);
-    assert_int_equal(b.shape.sets[1].edm, EDM_GUID);
-    assert_null(b.shape.sets[1].constant);
-    done(&b);
+#define BENCH_TEST(name)                                                       \
+    TEST_WITH(name, bench_set_up, bench_tear_down, struct bench *b)
+
+BENCH_TEST(all_four_parts_are_read)
+{
+    begin(b, "keep: [A, B]\n"
+             "drop: [C]\n"
+             "rename: {A: X, B: Y}\n"
+             "set: {A: true, Z: {type: Edm.Guid, value: '{G}'}}\n");
+    assert_true(b->good);
+    assert_int_equal(b->shape.keep_count, 2);
+    check_text(b->shape.keep[1], slice_of("B"));
+    assert_int_equal(b->shape.drop_count, 1);
+    check_text(b->shape.drop[0], slice_of("C"));
+    assert_int_equal(b->shape.rename_count, 2);
+    check_text(b->shape.renames[1].from, slice_of("B"));
+    check_text(b->shape.renames[1].to, slice_of("Y"));
+    assert_int_equal(b->shape.set_count, 2);
+    check_text(b->shape.sets[0].name, slice_of("A"));
+    assert_int_equal(b->shape.sets[0].edm, EDM_BOOLEAN);
+    assert_non_null(b->shape.sets[0].constant);
+    assert_int_equal(b->shape.sets[1].edm, EDM_GUID);
+    assert_null(b->shape.sets[1].constant);
 }
 
-static void a_list_is_short_for_keep(void **state)
+BENCH_TEST(a_list_is_short_for_keep)
 {
-    struct bench b;
-
-    (void)state;
-    begin(&b, "[A, B]");
-    assert_true(b.good);
-    assert_int_equal(b.shape.keep_count, 2);
-    done(&b);
+    begin(b, "[A, B]");
+    assert_true(b->good);
+    assert_int_equal(b->shape.keep_count, 2);
 }
 
-static void without_properties_everything_is_copied(void **state)
+TEST(without_properties_everything_is_copied)
 {
     struct bench b;
 
-    (void)state;
     begin(&b, "{}");
     memset(&b.shape, 0xff, sizeof(b.shape));
     assert_true(copying_load_shape(
@@ -124,9 +115,8 @@ static void without_properties_everything_is_copied(void **state)
     done(&b);
 }
 
-static void names_that_no_copy_can_have_are_refused(void **state)
+TEST(names_that_no_copy_can_have_are_refused)
 {
-    (void)state;
     refused("{keep: [A, PartitionKey]}", 12, "PartitionKey is a key");
     refused("{drop: [RowKey]}", 9, "RowKey is a key");
     refused("{rename: {A: Timestamp}}", 14, "Timestamp is set by the service");
@@ -137,9 +127,8 @@ static void names_that_no_copy_can_have_are_refused(void **state)
     refused("[RowKey]", 2, "RowKey is a key");
 }
 
-static void what_is_no_list_or_map_is_refused(void **state)
+TEST(what_is_no_list_or_map_is_refused)
 {
-    (void)state;
     refused("{keep: A}", 8, "keep must be a list, such as [Title, Text]");
     refused("{drop: {A: B}}", 8, "drop must be a list");
     refused("{keep: [[A]]}", 9, "keep must be names of properties, not a list");
@@ -153,9 +142,8 @@ static void what_is_no_list_or_map_is_refused(void **state)
     refused("some", 1, "properties must be a map");
 }
 
-static void what_cannot_be_is_refused(void **state)
+TEST(what_cannot_be_is_refused)
 {
-    (void)state;
     refused("{keep: [A, B], drop: [B]}", 22, "B is both kept and dropped");
     refused("{rename: {A: A}}", 14, "A is already the name of the property");
     refused("{rename: {A: X, B: X}}", 20, "two properties are renamed to X");
@@ -165,9 +153,8 @@ static void what_cannot_be_is_refused(void **state)
         "B is also the new name of a rename");
 }
 
-static void values_that_are_none_of_their_type_are_refused(void **state)
+TEST(values_that_are_none_of_their_type_are_refused)
 {
-    (void)state;
     refused("{set: {A: {type: Edm.Int32, value: x}}}", 36,
         "this value cannot be Edm.Int32: ");
     refused("{set: {A: {type: Edm.Int32, value: 2.5}}}", 36,
@@ -181,25 +168,20 @@ static void values_that_are_none_of_their_type_are_refused(void **state)
     refused("{set: {A: '{chanel'}}", 12, "this { is never closed");
 }
 
-static void all_that_is_wrong_is_said_at_once(void **state)
+BENCH_TEST(all_that_is_wrong_is_said_at_once)
 {
-    struct bench b;
-
-    (void)state;
-    begin(&b, "keep: [A, RowKey]\n"
-              "drop: [A, a-b]\n"
-              "rename: {B: B, C: C, Timestamp: D, E: RowKey}\n"
-              "set: {A: [1], F: {type: Edm.Int32, value: x}, G: {type: x}}\n");
-    assert_int_equal(b.problems.errors, 12);
-    assert_false(b.good);
-    done(&b);
+    begin(b, "keep: [A, RowKey]\n"
+             "drop: [A, a-b]\n"
+             "rename: {B: B, C: C, Timestamp: D, E: RowKey}\n"
+             "set: {A: [1], F: {type: Edm.Int32, value: x}, G: {type: x}}\n");
+    assert_int_equal(b->problems.errors, 12);
+    assert_false(b->good);
 }
 
-static void lists_longer_than_an_entity_are_refused(void **state)
+TEST(lists_longer_than_an_entity_are_refused)
 {
     struct buf list, map;
 
-    (void)state;
     buf_init(&list, SIZE_MAX / 2);
     buf_init(&map, SIZE_MAX / 2);
     buf_add_text(&list, "{keep: [A");
@@ -216,11 +198,10 @@ static void lists_longer_than_an_entity_are_refused(void **state)
     buf_done(&map);
 }
 
-static void a_value_from_the_environment_may_be_missing(void **state)
+TEST(a_value_from_the_environment_may_be_missing)
 {
     struct bench b;
 
-    (void)state;
     unsetenv("NOT_SET_HERE");
     begin(&b, "{set: {A: '${NOT_SET_HERE}', B: '${NOR_THIS}'}}");
     assert_true(b.good);
@@ -236,46 +217,24 @@ static void a_value_from_the_environment_may_be_missing(void **state)
 }
 
 /* For a kind whose copies are always in the table of their sources. */
-static void where_the_place_is_known_a_target_has_none(void **state)
+BENCH_TEST(where_the_place_is_known_a_target_has_none)
 {
     const struct table_ref table_ref = {.store = 0, .table = "Shoes"};
     const struct copying_shape shape = {.keep_count = 0};
     const struct copying_defaults defaults = {&table_ref, &shape, {NULL, 0}};
     struct copying_target target;
-    struct bench b;
     struct yaml_node *node;
 
-    (void)state;
-    begin(&b, "{}");
+    begin(b, "{}");
     node = yaml_read("t",
-        arena_copy(&b.arena, slice_of("{row_key: 'size:{Size}'}")), &b.arena,
-        &b.problems);
-    assert_true(copying_load_target(node, &defaults, &b.loader, &target));
+        arena_copy(&b->arena, slice_of("{row_key: 'size:{Size}'}")), &b->arena,
+        &b->problems);
+    assert_true(copying_load_target(node, &defaults, &b->loader, &target));
     assert_string_equal(target.table_ref.table, "Shoes");
     assert_null(target.partition_key);
     node = yaml_read("t",
-        arena_copy(&b.arena, slice_of("{table: Other, row_key: x}")), &b.arena,
-        &b.problems);
-    assert_false(copying_load_target(node, &defaults, &b.loader, &target));
+        arena_copy(&b->arena, slice_of("{table: Other, row_key: x}")),
+        &b->arena, &b->problems);
+    assert_false(copying_load_target(node, &defaults, &b->loader, &target));
     assert_string_equal(target.table_ref.table, "Shoes");
-    done(&b);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(all_four_parts_are_read),
-        cmocka_unit_test(a_list_is_short_for_keep),
-        cmocka_unit_test(without_properties_everything_is_copied),
-        cmocka_unit_test(names_that_no_copy_can_have_are_refused),
-        cmocka_unit_test(what_is_no_list_or_map_is_refused),
-        cmocka_unit_test(what_cannot_be_is_refused),
-        cmocka_unit_test(values_that_are_none_of_their_type_are_refused),
-        cmocka_unit_test(all_that_is_wrong_is_said_at_once),
-        cmocka_unit_test(lists_longer_than_an_entity_are_refused),
-        cmocka_unit_test(a_value_from_the_environment_may_be_missing),
-        cmocka_unit_test(where_the_place_is_known_a_target_has_none),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }
