@@ -1,18 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /* CSV: where records end, what their cells hold, and what is refused. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "tests/support/scratch.h"
+#include "tests/support/test.h"
 #include "worker/base/buf.h"
 #include "worker/transfer/csv.h"
 
-static void lines_tell_where_a_record_ends(void **state)
+SCRATCH_TEST(lines_tell_where_a_record_ends)
 {
     static const struct {
         const char *line;
@@ -32,7 +27,6 @@ static void lines_tell_where_a_record_ends(void **state)
         {"a\"b", CSV_INVALID},
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         struct csv_state csv = {0};
 
@@ -41,11 +35,10 @@ static void lines_tell_where_a_record_ends(void **state)
     }
 }
 
-static void a_quoted_cell_may_contain_newlines(void **state)
+SCRATCH_TEST(a_quoted_cell_may_contain_newlines)
 {
     struct csv_state csv = {0};
 
-    (void)state;
     assert_int_equal(csv_line(&csv, slice_of("a,\"b")), CSV_OPEN);
     assert_int_equal(csv_line(&csv, slice_of("c,d")), CSV_OPEN);
     assert_int_equal(csv_line(&csv, slice_of("e\"\"\",f")), CSV_WHOLE);
@@ -68,9 +61,8 @@ static void assert_split(const char *record, const char *wanted)
     buf_done(&text);
 }
 
-static void fields_are_returned_without_their_quotes(void **state)
+SCRATCH_TEST(fields_are_returned_without_their_quotes)
 {
-    (void)state;
     assert_split("", "|");
     assert_split("a", "a|");
     assert_split("a,b", "a|b|");
@@ -121,16 +113,15 @@ static void assert_refused(
         fail_msg("'%s' does not say: %s", err.text, why);
 }
 
-static void a_record_is_an_entity(void **state)
+SCRATCH_TEST(a_record_is_an_entity)
 {
-    (void)state;
     assert_reads("RowKey,PartitionKey,A,A@type,B", "r,p,5,Int32,x",
         "{\"PartitionKey\":\"p\",\"RowKey\":\"r\",\"A\":5,\"B\":\"x\"}");
     assert_reads("PartitionKey,RowKey,Timestamp,Timestamp@type",
         ",,2024,DateTime", "{\"PartitionKey\":\"\",\"RowKey\":\"\"}");
 }
 
-static void every_type_is_read_by_its_name(void **state)
+SCRATCH_TEST(every_type_is_read_by_its_name)
 {
     static const struct {
         const char *type, *cell, *json;
@@ -156,7 +147,6 @@ static void every_type_is_read_by_its_name(void **state)
         {"Binary", "AAEC", "\"X@odata.type\":\"Edm.Binary\",\"X\":\"AAEC\""},
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
         assert_reads("PartitionKey,RowKey,X,X@type",
             arena_format(
@@ -167,21 +157,19 @@ static void every_type_is_read_by_its_name(void **state)
                 .at);
 }
 
-static void an_empty_cell_without_a_type_is_absent(void **state)
+SCRATCH_TEST(an_empty_cell_without_a_type_is_absent)
 {
     const char *none = "{\"PartitionKey\":\"p\",\"RowKey\":\"r\"}";
 
-    (void)state;
     assert_reads("PartitionKey,RowKey,X,X@type", "p,r,,", none);
     assert_reads("PartitionKey,RowKey,X", "p,r,", none);
     assert_reads("PartitionKey,RowKey,X", "p,r,\"\"", none);
 }
 
-static void an_invalid_cell_is_refused(void **state)
+SCRATCH_TEST(an_invalid_cell_is_refused)
 {
     const char *names = "PartitionKey,RowKey,X,X@type";
 
-    (void)state;
     assert_refused(names, "p,r,x,Int32", "property 'X': ");
     assert_refused(names, "p,r,,Int32", "property 'X': ");
     assert_refused(names, "p,r,2147483648,Int32", "property 'X': ");
@@ -196,9 +184,8 @@ static void an_invalid_cell_is_refused(void **state)
     assert_refused(names, "a/b,r,x,", "PartitionKey");
 }
 
-static void a_header_names_both_keys_and_each_column_once(void **state)
+SCRATCH_TEST(a_header_names_both_keys_and_each_column_once)
 {
-    (void)state;
     assert_refused("PartitionKey,X", "p,x", "no PartitionKey or no RowKey");
     assert_refused("RowKey,X", "p,x", "no PartitionKey or no RowKey");
     assert_refused("PartitionKey,RowKey,X,X", "p,r,x,x", "'X' appears twice");
@@ -208,35 +195,14 @@ static void a_header_names_both_keys_and_each_column_once(void **state)
         "PartitionKey,RowKey,", "p,r,x", "is not a valid property name");
 }
 
-static void a_header_with_too_many_columns_is_refused(void **state)
+SCRATCH_TEST(a_header_with_too_many_columns_is_refused)
 {
     struct buf names;
 
-    (void)state;
     buf_init(&names, 262144);
     buf_add_text(&names, "PartitionKey,RowKey");
     for (size_t i = 0; i < 2 * CSV_MAX_PROPERTIES + 1; i++)
         buf_add_format(&names, ",a%zu", i);
     assert_refused(buf_text(&names), "p,r", "more than 20002 columns");
     buf_done(&names);
-}
-
-#define TEST(name)                                                             \
-    cmocka_unit_test_setup_teardown(name, scratch_set_up, scratch_tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(lines_tell_where_a_record_ends),
-        TEST(a_quoted_cell_may_contain_newlines),
-        TEST(fields_are_returned_without_their_quotes),
-        TEST(a_record_is_an_entity),
-        TEST(every_type_is_read_by_its_name),
-        TEST(an_empty_cell_without_a_type_is_absent),
-        TEST(an_invalid_cell_is_refused),
-        TEST(a_header_names_both_keys_and_each_column_once),
-        TEST(a_header_with_too_many_columns_is_refused),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,18 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /* A folder of tables, and what an export of all remembers of its progress. */
 #include <fcntl.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
+#include "tests/support/test.h"
 #include "worker/transfer/folder.h"
 
 #define FOLDER "folder"
@@ -43,6 +38,8 @@ static int tear_down(void **state)
     return system("rm -rf " FOLDER);
 }
 
+#define FIXTURE_TEST(name) TEST_IN(name, set_up, tear_down)
+
 static struct folder_progress *begin(const char *store, enum tw_err expected)
 {
     struct folder_progress *progress = NULL;
@@ -72,13 +69,12 @@ static void note_other(void *context, const char *path)
     strcat(context, " ");
 }
 
-static void files_of_tables_are_found(void **state)
+FIXTURE_TEST(files_of_tables_are_found)
 {
     char others[256] = "";
     struct folder folder;
     struct err err;
 
-    (void)state;
     write_file(FOLDER "/b1234.CSV", "");
     write_file(BLOGS, "");
     write_file(FOLDER "/abc.jsonl", "");
@@ -99,13 +95,12 @@ static void files_of_tables_are_found(void **state)
     folder_done(&folder);
 }
 
-static void an_unfinished_export_is_noticed(void **state)
+FIXTURE_TEST(an_unfinished_export_is_noticed)
 {
     static const char *const names[] = {PROGRESS,
         FOLDER "/Blogs.jsonl.e1-0123456789abcdef.part",
         FOLDER "/Blogs.csv.01234567.part"};
 
-    (void)state;
     for (size_t i = 0; i < 3; i++) {
         struct folder folder;
         struct err err;
@@ -134,12 +129,11 @@ static struct folder_progress *complete_blogs(void)
     return progress;
 }
 
-static void a_file_is_done_once_its_complete_part_was_renamed(void **state)
+FIXTURE_TEST(a_file_is_done_once_its_complete_part_was_renamed)
 {
     struct folder_progress *progress;
     struct err err;
 
-    (void)state;
     write_file(BLOGS, "former");
     progress = begin("main", TW_OK);
     assert_false(is_done(progress, "Blogs", false));
@@ -161,13 +155,12 @@ static void a_file_is_done_once_its_complete_part_was_renamed(void **state)
 }
 
 /* Nor is one that was put there, whatever its inode, or was edited since. */
-static void a_file_of_somebody_else_is_not_done(void **state)
+FIXTURE_TEST(a_file_of_somebody_else_is_not_done)
 {
     struct folder_progress *progress;
     struct timespec times[2];
     struct stat is;
 
-    (void)state;
     folder_progress_close(complete_blogs(), false);
     progress = begin("main", TW_OK);
     assert_int_equal(stat(BLOGS ".part", &is), 0);
@@ -194,13 +187,12 @@ static void note_dropped(const char *table, const char *part)
         sizeof(dropped_of) - strlen(dropped_of), "%s: %s;", table, part);
 }
 
-static void parts_of_deleted_tables_are_removed(void **state)
+FIXTURE_TEST(parts_of_deleted_tables_are_removed)
 {
     static const char *const NAMES[] = {"Channels"};
     struct folder_progress *progress = begin("main", TW_OK);
     struct err err;
 
-    (void)state;
     dropped_of[0] = '\0';
     assert_int_equal(folder_progress_begin(progress, "Blogs", &err), TW_OK);
     assert_int_equal(folder_progress_begin(progress, "Channels", &err), TW_OK);
@@ -220,12 +212,11 @@ static void parts_of_deleted_tables_are_removed(void **state)
     folder_progress_close(progress, false);
 }
 
-static void a_part_of_a_line_is_cut_off(void **state)
+FIXTURE_TEST(a_part_of_a_line_is_cut_off)
 {
     struct folder_progress *progress;
     struct err err;
 
-    (void)state;
     write_file(PROGRESS, "store main\nBlogs\nChan");
     progress = begin("main", TW_OK);
     assert_false(is_done(progress, "Blogs", true));
@@ -238,11 +229,10 @@ static void a_part_of_a_line_is_cut_off(void **state)
 }
 
 /* Its second word was the inode of the file that is replaced. */
-static void a_line_of_a_former_version_is_a_file_that_was_begun(void **state)
+FIXTURE_TEST(a_line_of_a_former_version_is_a_file_that_was_begun)
 {
     struct folder_progress *progress;
 
-    (void)state;
     write_file(BLOGS, "former");
     write_file(PROGRESS, "store main\nBlogs 6\n");
     progress = begin("main", TW_OK);
@@ -250,59 +240,35 @@ static void a_line_of_a_former_version_is_a_file_that_was_begun(void **state)
     folder_progress_close(progress, false);
 }
 
-static void progress_of_another_store_is_refused(void **state)
+FIXTURE_TEST(progress_of_another_store_is_refused)
 {
-    (void)state;
     write_file(PROGRESS, "store main\nBlogs 0\n");
     (void)begin("other", TW_CONFLICT);
     (void)begin("mai", TW_CONFLICT);
     assert_int_equal(access(PROGRESS, F_OK), 0);
 }
 
-static void one_process_at_a_time_exports_with_an_id(void **state)
+FIXTURE_TEST(one_process_at_a_time_exports_with_an_id)
 {
     struct folder_progress *progress = begin("main", TW_OK);
 
-    (void)state;
     (void)begin("main", TW_STOPPED);
     assert_int_equal(access(PROGRESS, F_OK), 0);
     folder_progress_close(progress, false);
 }
 
 /* It would look like an export that was interrupted. */
-static void progress_of_nothing_is_removed(void **state)
+FIXTURE_TEST(progress_of_nothing_is_removed)
 {
-    (void)state;
     folder_progress_close(begin("main", TW_OK), false);
     assert_int_equal(access(PROGRESS, F_OK), -1);
 }
 
-static void a_file_is_no_folder(void **state)
+FIXTURE_TEST(a_file_is_no_folder)
 {
     struct err err;
 
-    (void)state;
     write_file(BLOGS, "");
     assert_int_equal(folder_create(BLOGS, &err), TW_CONFLICT);
     assert_int_equal(folder_create("no/such/folder", &err), TW_INVALID);
-}
-
-int main(void)
-{
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-    const struct CMUnitTest tests[] = {
-        TEST(files_of_tables_are_found),
-        TEST(an_unfinished_export_is_noticed),
-        TEST(a_file_is_done_once_its_complete_part_was_renamed),
-        TEST(a_file_of_somebody_else_is_not_done),
-        TEST(parts_of_deleted_tables_are_removed),
-        TEST(a_line_of_a_former_version_is_a_file_that_was_begun),
-        TEST(a_part_of_a_line_is_cut_off),
-        TEST(progress_of_another_store_is_refused),
-        TEST(one_process_at_a_time_exports_with_an_id),
-        TEST(progress_of_nothing_is_removed),
-        TEST(a_file_is_no_folder),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

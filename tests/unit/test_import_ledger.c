@@ -1,14 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* The ledger entity of an import: continued, and by two processes at a time. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "tests/support/faulty.h"
 #include "tests/support/hosted.h"
+#include "tests/support/test.h"
 #include "worker/store/request_pool.h"
 #include "worker/transfer/import_ledger.h"
 #include "worker/transfer/transfer.h"
@@ -36,6 +30,8 @@ static int tear_down(void **state)
     hosted_done(&h);
     return 0;
 }
+
+#define FIXTURE_TEST(name) TEST_IN(name, set_up, tear_down)
 
 static void save(struct import_ledger *ledger, uint64_t line)
 {
@@ -70,12 +66,11 @@ static void land(void *ctx, const struct batch *batch)
     save(&dying, 9);
 }
 
-static void an_import_continues_at_its_position(void **state)
+FIXTURE_TEST(an_import_continues_at_its_position)
 {
     struct import_ledger next;
     struct import_position position;
 
-    (void)state;
     assert_int_equal(open_with(&dying, h.store, ARGS, &position), TW_OK);
     assert_int_equal(position.line, 0);
     save(&dying, 5);
@@ -87,13 +82,12 @@ static void an_import_continues_at_its_position(void **state)
     import_ledger_done(&dying);
 }
 
-static void a_late_write_of_a_dead_process_is_respected(void **state)
+FIXTURE_TEST(a_late_write_of_a_dead_process_is_respected)
 {
     struct import_ledger next;
     struct import_position position;
     struct faulty faulty;
 
-    (void)state;
     assert_int_equal(open_with(&dying, h.store, ARGS, &position), TW_OK);
     save(&dying, 5);
     faulty_init(&faulty, h.store);
@@ -107,13 +101,12 @@ static void a_late_write_of_a_dead_process_is_respected(void **state)
     faulty_done(&faulty);
 }
 
-static void a_process_that_keeps_writing_keeps_the_import(void **state)
+FIXTURE_TEST(a_process_that_keeps_writing_keeps_the_import)
 {
     struct import_ledger next;
     struct import_position position;
     struct faulty faulty;
 
-    (void)state;
     assert_int_equal(open_with(&dying, h.store, ARGS, &position), TW_OK);
     faulty_init(&faulty, h.store);
     faulty.before = land;
@@ -128,7 +121,7 @@ static void a_process_that_keeps_writing_keeps_the_import(void **state)
 }
 
 /* Each process counts what it has read; earlier counts stay. */
-static void counts_of_all_processes_are_added(void **state)
+FIXTURE_TEST(counts_of_all_processes_are_added)
 {
     const struct import_counts counts = {
         .read = 12, .written = 11, .skipped = 3, .rejected = 1};
@@ -136,7 +129,6 @@ static void counts_of_all_processes_are_added(void **state)
     struct import_position position;
     struct err err;
 
-    (void)state;
     for (int process = 1; process <= 3; process++) {
         assert_int_equal(open_with(&next, h.store, ARGS, &position), TW_OK);
         assert_int_equal(import_ledger_save(&next, &counts, &err), TW_OK);
@@ -148,18 +140,4 @@ static void counts_of_all_processes_are_added(void **state)
         assert_int_equal(next.run.failed, process);
         import_ledger_done(&next);
     }
-}
-
-#define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(an_import_continues_at_its_position),
-        TEST(a_late_write_of_a_dead_process_is_respected),
-        TEST(a_process_that_keeps_writing_keeps_the_import),
-        TEST(counts_of_all_processes_are_added),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,16 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* Lines of files of any size. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
+#include "tests/support/test.h"
 #include "worker/base/mem.h"
 #include "worker/transfer/lines.h"
 
@@ -51,11 +46,10 @@ static void expect_end(struct lines *lines)
     assert_true(end);
 }
 
-static void lines_come_one_by_one_and_are_counted(void **state)
+TEST(lines_come_one_by_one_and_are_counted)
 {
     struct lines *lines = open_text("one\n\nthree", 10);
 
-    (void)state;
     expect_line(lines, "one");
     expect_line(lines, "");
     assert_int_equal(lines_number(lines), 2);
@@ -68,33 +62,30 @@ static void lines_come_one_by_one_and_are_counted(void **state)
     lines_close(lines);
 }
 
-static void an_empty_file_has_no_lines(void **state)
+TEST(an_empty_file_has_no_lines)
 {
     struct lines *lines = open_text("", 0);
 
-    (void)state;
     expect_end(lines);
     lines_close(lines);
 }
 
-static void a_newline_ends_the_last_line(void **state)
+TEST(a_newline_ends_the_last_line)
 {
     struct lines *lines = open_text("one\n", 4);
 
-    (void)state;
     expect_line(lines, "one");
     expect_end(lines);
     lines_close(lines);
 }
 
 /* Longer than a read, and so across several of them. */
-static void lines_may_be_longer_than_what_is_read_at_once(void **state)
+TEST(lines_may_be_longer_than_what_is_read_at_once)
 {
     const size_t len = 300000;
     char *text = mem_alloc(2 * len + 3);
     struct lines *lines;
 
-    (void)state;
     memset(text, 'a', len);
     text[len] = '\n';
     memset(text + len + 1, 'b', len);
@@ -108,7 +99,7 @@ static void lines_may_be_longer_than_what_is_read_at_once(void **state)
     mem_free(text);
 }
 
-static void a_line_that_is_too_long_is_skipped(void **state)
+TEST(a_line_that_is_too_long_is_skipped)
 {
     const size_t len = 3 * (size_t)LINES_MAX_BYTES;
     char *text = mem_alloc(len + 6);
@@ -117,7 +108,6 @@ static void a_line_that_is_too_long_is_skipped(void **state)
     struct err err;
     bool end;
 
-    (void)state;
     memset(text, 'a', len);
     memcpy(text + len, "\nnext", 5);
     lines = open_text(text, len + 5);
@@ -132,12 +122,11 @@ static void a_line_that_is_too_long_is_skipped(void **state)
     mem_free(text);
 }
 
-static void the_longest_line_fits(void **state)
+TEST(the_longest_line_fits)
 {
     char *text = mem_alloc((size_t)LINES_MAX_BYTES + 2);
     struct lines *lines;
 
-    (void)state;
     memset(text, 'a', LINES_MAX_BYTES);
     text[LINES_MAX_BYTES] = '\n';
     lines = open_text(text, (size_t)LINES_MAX_BYTES + 1);
@@ -148,23 +137,21 @@ static void the_longest_line_fits(void **state)
     mem_free(text);
 }
 
-static void a_file_that_is_not_there_is_said(void **state)
+TEST(a_file_that_is_not_there_is_said)
 {
     struct lines *lines;
     struct err err;
 
-    (void)state;
     assert_int_equal(
         lines_open("nowhere/at.all", NULL, &lines, &err), TW_INVALID);
     assert_string_equal(
         err.text, "nowhere/at.all cannot be read: No such file or directory");
 }
 
-static void utf_16_is_refused_and_says_what_to_do(void **state)
+TEST(utf_16_is_refused_and_says_what_to_do)
 {
     static const char *const FILES[] = {"\xFF\xFE{\0}\0\n", "\xFE\xFF\0{\0}"};
 
-    (void)state;
     for (size_t i = 0; i < sizeof(FILES) / sizeof(FILES[0]); i++) {
         struct lines *lines = open_text(FILES[i], 6);
         struct slice line;
@@ -177,7 +164,7 @@ static void utf_16_is_refused_and_says_what_to_do(void **state)
     }
 }
 
-static void waiting_for_a_pipe_ends_when_stopped(void **state)
+TEST(waiting_for_a_pipe_ends_when_stopped)
 {
     _Atomic bool stopped = true;
     struct lines *lines;
@@ -187,7 +174,6 @@ static void waiting_for_a_pipe_ends_when_stopped(void **state)
     int ends[2];
     bool end;
 
-    (void)state;
     assert_int_equal(pipe(ends), 0);
     snprintf(path, sizeof(path), "/dev/fd/%d", ends[0]);
     assert_int_equal(lines_open(path, &stopped, &lines, &err), TW_OK);
@@ -198,23 +184,4 @@ static void waiting_for_a_pipe_ends_when_stopped(void **state)
     lines_close(lines);
     close(ends[0]);
     close(ends[1]);
-}
-
-#define TEST(name) cmocka_unit_test(name)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(lines_come_one_by_one_and_are_counted),
-        TEST(an_empty_file_has_no_lines),
-        TEST(a_newline_ends_the_last_line),
-        TEST(lines_may_be_longer_than_what_is_read_at_once),
-        TEST(a_line_that_is_too_long_is_skipped),
-        TEST(the_longest_line_fits),
-        TEST(a_file_that_is_not_there_is_said),
-        TEST(utf_16_is_refused_and_says_what_to_do),
-        TEST(waiting_for_a_pipe_ends_when_stopped),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,17 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* The records of a file: each line once, in order, whether others are valid or
  * not; and the rejects file. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
+#include "tests/support/test.h"
 #include "worker/base/buf.h"
 #include "worker/transfer/lines.h"
 #include "worker/transfer/records.h"
@@ -90,9 +85,8 @@ static void assert_records(struct records *records, const char *wanted)
     records_close(records);
 }
 
-static void lines_of_json_are_records(void **state)
+TEST(lines_of_json_are_records)
 {
-    (void)state;
     assert_records(
         open_slice(slice_of("\xEF\xBB\xBF{\"PartitionKey\":\"p\","
                             "\"RowKey\":\"a\"}\nno\n\n"
@@ -101,26 +95,23 @@ static void lines_of_json_are_records(void **state)
         "1-1 a;2-2 !;3-3 .;4-4 b;");
 }
 
-static void a_record_of_csv_takes_the_lines_it_needs(void **state)
+TEST(a_record_of_csv_takes_the_lines_it_needs)
 {
-    (void)state;
     assert_records(open_csv(HEADER "p,a,x\r\np,b,\"x\n\ny\"\n\np,c,x"),
         "2-2 a;3-5 b;6-6 .;7-7 c;");
 }
 
-static void a_mark_and_quotes_before_the_header_are_no_part_of_it(void **state)
+TEST(a_mark_and_quotes_before_the_header_are_no_part_of_it)
 {
-    (void)state;
     assert_records(
         open_csv("\xEF\xBB\xBF\"PartitionKey\",\"RowKey\"\np,a\n"), "2-2 a;");
 }
 
-static void a_header_may_take_several_lines_to_read(void **state)
+TEST(a_header_may_take_several_lines_to_read)
 {
     struct records *records;
     struct err err;
 
-    (void)state;
     put_file(FILE_NAME, slice_of("PartitionKey,RowKey,\"X\nY\"\np,a,x\n"));
     assert_int_equal(
         records_open(FILE_NAME, RECORDS_CSV, NULL, &records, &err), TW_INVALID);
@@ -128,24 +119,22 @@ static void a_header_may_take_several_lines_to_read(void **state)
     assert_non_null(strstr(err.text, "is not a valid property name"));
 }
 
-static void a_header_is_kept_whole_up_to_its_newline(void **state)
+TEST(a_header_is_kept_whole_up_to_its_newline)
 {
     static const char file[] = "PartitionKey,RowKey,X\0Y@type\np,a,\n";
     const struct slice text = {file, sizeof(file) - 1};
     const struct slice header = {file, sizeof(file) - 1 - strlen("p,a,\n")};
     struct records *records = open_slice(text, RECORDS_CSV);
 
-    (void)state;
     assert_true(slice_equal(records_header(records), header));
     assert_records(records, "2-2 a;");
 }
 
-static void a_file_without_a_header_is_refused(void **state)
+TEST(a_file_without_a_header_is_refused)
 {
     struct records *records;
     struct err err;
 
-    (void)state;
     put_file(FILE_NAME, slice_of(""));
     assert_int_equal(
         records_open(FILE_NAME, RECORDS_CSV, NULL, &records, &err), TW_INVALID);
@@ -159,9 +148,8 @@ static void a_file_without_a_header_is_refused(void **state)
 }
 
 /* Of a quote that is never closed, only its line is invalid. */
-static void what_follows_an_invalid_record_is_read(void **state)
+TEST(what_follows_an_invalid_record_is_read)
 {
-    (void)state;
     assert_records(open_csv(HEADER "p,a,\"x\np,b,x\np,c,\"y\"\np,d\"\np,e,\"z"),
         "2-2 !;3-3 b;4-4 c;5-5 !;6-6 !;");
 }
@@ -178,21 +166,19 @@ static char *filled(const char *begin, size_t len, const char *end)
     return text;
 }
 
-static void the_end_of_a_record_is_searched_within_a_limit(void **state)
+TEST(the_end_of_a_record_is_searched_within_a_limit)
 {
     char *text = filled(
         HEADER "p,a,\"", RECORDS_MAX_BYTES, "\np,b,x\n\"\np,c,x\np,d,x\n");
 
-    (void)state;
     assert_records(open_csv(text), "2-2 !;3-3 b;4-4 !;5-5 c;6-6 d;");
     free(text);
 }
 
-static void a_line_that_is_too_long_is_invalid_at_its_number(void **state)
+TEST(a_line_that_is_too_long_is_invalid_at_its_number)
 {
     char *text = filled(HEADER "p,a,\"x\np,b,", LINES_MAX_BYTES, "\np,c,x\n");
 
-    (void)state;
     assert_records(open_csv(text), "2-2 !;3-3 ^;4-4 c;");
     free(text);
     text = filled("{}\n", LINES_MAX_BYTES + 1,
@@ -202,12 +188,11 @@ static void a_line_that_is_too_long_is_invalid_at_its_number(void **state)
     free(text);
 }
 
-static void stored_lines_are_skipped(void **state)
+TEST(stored_lines_are_skipped)
 {
     struct records *records = open_csv(HEADER "p,a,\"x\ny\"\np,b,x\np,c,x\n");
     struct err err;
 
-    (void)state;
     assert_int_equal(records_skip(records, 4, &err), TW_OK);
     assert_records(records, "5-5 c;");
     records = open_csv(HEADER "p,a,x\n");
@@ -254,13 +239,12 @@ static int64_t digest_of(
     return digest;
 }
 
-static void read_and_skipped_lines_have_one_digest(void **state)
+TEST(read_and_skipped_lines_have_one_digest)
 {
     static const char CSV[] = HEADER "p,a,\"x\r\ny\"\r\n\np,b,\"x\nbad\np,d,x";
     static const char JSON[] = "\xEF\xBB\xBF{}\r\n\n{\"RowKey\":1}\nlast";
     char *text = filled("{}\n", LINES_MAX_BYTES + 1, "\n{}\n");
 
-    (void)state;
     for (uint64_t line = 3; line <= 7; line++)
         check_digest(CSV, RECORDS_CSV, line);
     for (uint64_t line = 1; line <= 4; line++)
@@ -270,13 +254,12 @@ static void read_and_skipped_lines_have_one_digest(void **state)
     free(text);
 }
 
-static void other_lines_have_another_digest(void **state)
+TEST(other_lines_have_another_digest)
 {
     static const char *const OTHERS[] = {
         "a\nc\n", "a\n", "a\nb b\n", "ab\n\n", "a\n\nb\n"};
     int64_t digest = digest_of("a\nb\nc\n", RECORDS_JSON_LINES, 2);
 
-    (void)state;
     for (size_t i = 0; i < sizeof(OTHERS) / sizeof(*OTHERS); i++)
         assert_int_not_equal(
             digest_of(OTHERS[i], RECORDS_JSON_LINES, 2), digest);
@@ -307,11 +290,10 @@ static int64_t sync_rejects(struct rejects *rejects)
     return bytes;
 }
 
-static void rejected_lines_are_kept_after_the_header(void **state)
+TEST(rejected_lines_are_kept_after_the_header)
 {
     struct rejects *rejects;
 
-    (void)state;
     put_file(REJECTED, slice_of("not known to be written\n"));
     rejects = open_rejects(HEADER, 0);
     rejects_add(rejects, slice_of("a"));
@@ -325,11 +307,10 @@ static void rejected_lines_are_kept_after_the_header(void **state)
     assert_file(REJECTED, HEADER "a\nc\n");
 }
 
-static void a_rejects_file_that_is_gone_is_created_again(void **state)
+TEST(a_rejects_file_that_is_gone_is_created_again)
 {
     struct rejects *rejects;
 
-    (void)state;
     (void)unlink(REJECTED);
     rejects = open_rejects(HEADER, 100);
     rejects_add(rejects, slice_of("a"));
@@ -337,12 +318,11 @@ static void a_rejects_file_that_is_gone_is_created_again(void **state)
     assert_file(REJECTED, HEADER "a\n");
 }
 
-static void a_rejects_file_of_somebody_else_is_unchanged(void **state)
+TEST(a_rejects_file_of_somebody_else_is_unchanged)
 {
     struct rejects *rejects;
     struct err err;
 
-    (void)state;
     put_file(REJECTED, slice_of("corrected\n"));
     assert_int_equal(rejects_open(REJECTED, &rejects, &err), TW_OK);
     assert_int_equal(
@@ -353,11 +333,10 @@ static void a_rejects_file_of_somebody_else_is_unchanged(void **state)
     assert_file(REJECTED, "corrected\n");
 }
 
-static void an_empty_rejects_file_is_used_and_not_removed(void **state)
+TEST(an_empty_rejects_file_is_used_and_not_removed)
 {
     struct rejects *rejects;
 
-    (void)state;
     put_file(REJECTED, slice_of(""));
     rejects_close(open_rejects("", REJECTS_NEW));
     assert_file(REJECTED, "");
@@ -367,9 +346,8 @@ static void an_empty_rejects_file_is_used_and_not_removed(void **state)
     assert_file(REJECTED, HEADER "a\n");
 }
 
-static void without_rejected_lines_there_is_no_rejects_file(void **state)
+TEST(without_rejected_lines_there_is_no_rejects_file)
 {
-    (void)state;
     (void)unlink(REJECTED);
     rejects_close(open_rejects(HEADER, REJECTS_NEW));
     assert_int_not_equal(access(REJECTED, F_OK), 0);
@@ -392,13 +370,12 @@ static bool is_edited(int64_t bytes, int64_t digest)
 }
 
 /* Whatever its length is then; a file that was removed is not an edited one. */
-static void an_edited_rejects_file_is_detected(void **state)
+TEST(an_edited_rejects_file_is_detected)
 {
     static const char *const EDITED[] = {"A\nb\n", "a", "a and more\nb\n"};
     struct rejects *rejects = open_rejects("", 0);
     int64_t bytes, digest;
 
-    (void)state;
     rejects_add(rejects, slice_of("a"));
     rejects_add(rejects, slice_of("b"));
     bytes = sync_rejects(rejects);
@@ -419,12 +396,11 @@ static void an_edited_rejects_file_is_detected(void **state)
     assert_false(is_edited(bytes, digest));
 }
 
-static void a_rejects_file_that_another_import_writes_is_refused(void **state)
+TEST(a_rejects_file_that_another_import_writes_is_refused)
 {
     struct rejects *first, *second;
     struct err err;
 
-    (void)state;
     (void)unlink(REJECTED);
     first = open_rejects("", REJECTS_NEW);
     rejects_add(first, slice_of("not flushed yet"));
@@ -437,13 +413,12 @@ static void a_rejects_file_that_another_import_writes_is_refused(void **state)
     assert_file(REJECTED, "not flushed yet\n");
 }
 
-static void a_rejects_file_that_cannot_be_written_is_reported(void **state)
+TEST(a_rejects_file_that_cannot_be_written_is_reported)
 {
     struct rejects *rejects;
     int64_t bytes;
     struct err err;
 
-    (void)state;
     assert_int_equal(rejects_open("nowhere/x", &rejects, &err), TW_INVALID);
     assert_non_null(strstr(err.text, "nowhere/x cannot be written"));
     assert_int_equal(rejects_open("/dev/full", &rejects, &err), TW_OK);
@@ -453,13 +428,12 @@ static void a_rejects_file_that_cannot_be_written_is_reported(void **state)
     rejects_close(rejects);
 }
 
-static void a_line_that_is_too_long_is_rejected_whole(void **state)
+TEST(a_line_that_is_too_long_is_rejected_whole)
 {
     char *text = filled("", LINES_MAX_BYTES + 1, "\n{}\n");
     struct records *records = open_slice(slice_of(text), RECORDS_JSON_LINES);
     struct rejects *rejects = open_rejects("", 0);
 
-    (void)state;
     records_keep_long(records, rejects_file(rejects));
     assert_records(records, "1-1 ^;2-2 !;");
     assert_int_equal(sync_rejects(rejects), LINES_MAX_BYTES + 2);
@@ -469,7 +443,7 @@ static void a_line_that_is_too_long_is_rejected_whole(void **state)
 
 /* A line over the limit within an open quote is written to the rejects file
  * after the lines before it, not when it is read ahead. */
-static void rejected_lines_keep_their_order(void **state)
+TEST(rejected_lines_keep_their_order)
 {
     char *text = filled(HEADER "p,a,\"x\np,b,", LINES_MAX_BYTES, "\np,c,x\n");
     struct records *records = open_csv(text);
@@ -479,7 +453,6 @@ static void rejected_lines_keep_their_order(void **state)
     struct err err;
     bool end;
 
-    (void)state;
     arena_init(&arena);
     records_keep_long(records, rejects_file(rejects));
     assert_int_equal(records_next(records, &arena, &record, &end, &err), TW_OK);
@@ -492,34 +465,4 @@ static void rejected_lines_keep_their_order(void **state)
     rejects_close(rejects);
     arena_done(&arena);
     free(text);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(lines_of_json_are_records),
-        cmocka_unit_test(a_record_of_csv_takes_the_lines_it_needs),
-        cmocka_unit_test(a_mark_and_quotes_before_the_header_are_no_part_of_it),
-        cmocka_unit_test(a_header_may_take_several_lines_to_read),
-        cmocka_unit_test(a_header_is_kept_whole_up_to_its_newline),
-        cmocka_unit_test(a_file_without_a_header_is_refused),
-        cmocka_unit_test(what_follows_an_invalid_record_is_read),
-        cmocka_unit_test(the_end_of_a_record_is_searched_within_a_limit),
-        cmocka_unit_test(a_line_that_is_too_long_is_invalid_at_its_number),
-        cmocka_unit_test(stored_lines_are_skipped),
-        cmocka_unit_test(read_and_skipped_lines_have_one_digest),
-        cmocka_unit_test(other_lines_have_another_digest),
-        cmocka_unit_test(rejected_lines_are_kept_after_the_header),
-        cmocka_unit_test(a_rejects_file_that_is_gone_is_created_again),
-        cmocka_unit_test(a_rejects_file_of_somebody_else_is_unchanged),
-        cmocka_unit_test(an_empty_rejects_file_is_used_and_not_removed),
-        cmocka_unit_test(without_rejected_lines_there_is_no_rejects_file),
-        cmocka_unit_test(an_edited_rejects_file_is_detected),
-        cmocka_unit_test(a_rejects_file_that_another_import_writes_is_refused),
-        cmocka_unit_test(a_rejects_file_that_cannot_be_written_is_reported),
-        cmocka_unit_test(a_line_that_is_too_long_is_rejected_whole),
-        cmocka_unit_test(rejected_lines_keep_their_order),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,21 +2,16 @@
 /* Import and export: what is exported, imported and exported again is the same
  * file, on each store, and a failed one changes no file. */
 #include <inttypes.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "tests/support/faulty.h"
 #include "tests/support/fixture.h"
 #include "tests/support/table.h"
+#include "tests/support/test.h"
 #include "worker/base/buf.h"
 #include "worker/base/mem.h"
 #include "worker/base/platform.h"
@@ -64,6 +59,8 @@ static int tear_down(void **state)
     store_close(s.store);
     return 0;
 }
+
+#define FIXTURE_TEST(name) TEST_IN(name, set_up, tear_down)
 
 static void report(void *context, const char *sentence)
 {
@@ -322,13 +319,12 @@ static void make_round_trip(struct store *store, const char *table)
     assert_same_files("first.csv", "second.csv");
 }
 
-static void csv_and_json_lines_are_lossless(void **state)
+FIXTURE_TEST(csv_and_json_lines_are_lossless)
 {
-    (void)state;
     make_round_trip(s.store, "Second");
 }
 
-static void an_import_is_lossless_where_requests_fail(void **state)
+FIXTURE_TEST(an_import_is_lossless_where_requests_fail)
 {
     static const struct faulty_share shares[] = {
         {FAULT_LOSE_ANSWER, 150, CALL_SET(CALL_BATCH)},
@@ -337,7 +333,6 @@ static void an_import_is_lossless_where_requests_fail(void **state)
         {FAULT_SHORT_PAGE, 50, CALL_SET(CALL_SCAN)},
     };
 
-    (void)state;
     faulty_seed(&s.faulty, 7, shares, sizeof(shares) / sizeof(shares[0]));
     make_round_trip(&s.faulty.outer.store, "Second");
 }
@@ -361,16 +356,14 @@ static void make_round_trip_on(const char *variable)
     store_close(store);
 }
 
-static void a_service_returns_what_was_exported_from_a_file(void **state)
+FIXTURE_TEST(a_service_returns_what_was_exported_from_a_file)
 {
-    (void)state;
     make_round_trip_on("TABLEWARD_AZURITE");
     make_round_trip_on("TABLEWARD_AZSIM");
 }
 
-static void a_csv_file_has_a_type_for_each_value(void **state)
+FIXTURE_TEST(a_csv_file_has_a_type_for_each_value)
 {
-    (void)state;
     write_file("some.jsonl",
         "{\"PartitionKey\":\"p\",\"RowKey\":\"1\",\"B\":\"a, \\\"b\\\"\\n\","
         "\"A\":5}\n"
@@ -384,12 +377,11 @@ static void a_csv_file_has_a_type_for_each_value(void **state)
                             "p,3,,,,\n");
 }
 
-static void selected_properties_are_the_columns(void **state)
+FIXTURE_TEST(selected_properties_are_the_columns)
 {
     const struct slice select[] = {
         slice_of("Z"), slice_of("RowKey"), slice_of("A")};
 
-    (void)state;
     table_put(s.store, "First", "p", "r", "x", 0);
     assert_int_equal(run_export(s.store, "First",
                          &(struct export_options){.path = "select.csv",
@@ -410,17 +402,15 @@ static void put_line(const char *line)
 }
 
 /* Before the second scan. */
-static enum fault add_property(void *ctx, enum store_call call, unsigned n)
+FAULTY_CHOICE(add_property)
 {
-    (void)ctx;
     if (call == CALL_SCAN && n == 1)
         table_put(s.store, "First", "p", "s", "x", 0);
     return FAULT_NONE;
 }
 
-static void a_property_that_appears_later_fails_the_export(void **state)
+FIXTURE_TEST(a_property_that_appears_later_fails_the_export)
 {
-    (void)state;
     put_line("{\"PartitionKey\":\"p\",\"RowKey\":\"r\",\"A\":5}\n");
     s.faulty.choose = add_property;
     assert_int_equal(run_export(&s.faulty.outer.store, "First",
@@ -432,9 +422,8 @@ static void a_property_that_appears_later_fails_the_export(void **state)
     assert_no_file("later.csv");
 }
 
-static void half_of_a_surrogate_pair_fails_the_export(void **state)
+FIXTURE_TEST(half_of_a_surrogate_pair_fails_the_export)
 {
-    (void)state;
     put_line("{\"PartitionKey\":\"p\",\"RowKey\":\"r\",\"A\":\"\\ud83d\"}\n");
     assert_int_equal(run_export(s.store, "First",
                          &(struct export_options){
@@ -445,11 +434,10 @@ static void half_of_a_surrogate_pair_fails_the_export(void **state)
     export_as(s.store, "First", "half.jsonl", RECORDS_JSON_LINES);
 }
 
-static void a_csv_file_has_at_most_10000_properties(void **state)
+FIXTURE_TEST(a_csv_file_has_at_most_10000_properties)
 {
     struct buf lines;
 
-    (void)state;
     buf_init(&lines, 1024 * 1024);
     for (size_t i = 0; i < CSV_MAX_PROPERTIES; i++) {
         if (i % 200 == 0)
@@ -475,19 +463,17 @@ static void a_csv_file_has_at_most_10000_properties(void **state)
     buf_done(&lines);
 }
 
-static enum fault create_file(void *ctx, enum store_call call, unsigned n)
+FAULTY_CHOICE(create_file)
 {
-    (void)ctx;
     if (call == CALL_SCAN && n == 0)
         write_file("there.jsonl", "somebody else's\n");
     return FAULT_NONE;
 }
 
-static void a_file_that_exists_is_replaced_only_with_force(void **state)
+FIXTURE_TEST(a_file_that_exists_is_replaced_only_with_force)
 {
     struct export_options options = {.path = "there.jsonl"};
 
-    (void)state;
     put_line("{\"PartitionKey\":\"p\",\"RowKey\":\"r\"}\n");
     s.faulty.choose = create_file;
     assert_int_equal(
@@ -502,22 +488,20 @@ static void a_file_that_exists_is_replaced_only_with_force(void **state)
     assert_file("there.jsonl", "{\"PartitionKey\":\"p\",\"RowKey\":\"r\"}\n");
 }
 
-static void a_new_file_is_readable_by_its_owner_alone(void **state)
+FIXTURE_TEST(a_new_file_is_readable_by_its_owner_alone)
 {
     struct stat is;
 
-    (void)state;
     (void)umask(0);
     export_as(s.store, "First", "mode.csv", RECORDS_CSV);
     assert_int_equal(stat("mode.csv", &is), 0);
     assert_int_equal(is.st_mode & 0777, 0600);
 }
 
-static void a_stopped_export_leaves_no_file(void **state)
+FIXTURE_TEST(a_stopped_export_leaves_no_file)
 {
     struct export_options options = {.path = "stop.jsonl"};
 
-    (void)state;
     put_line("{\"PartitionKey\":\"p\",\"RowKey\":\"r\"}\n");
     atomic_store(&s.stopped, true);
     assert_int_equal(run_export(s.store, "First", &options), TW_STOPPED);
@@ -531,13 +515,12 @@ static void a_stopped_export_leaves_no_file(void **state)
 }
 
 /* The table is gone: what is read of a later one would not continue it. */
-static void an_export_whose_table_was_deleted_leaves_no_part(void **state)
+FIXTURE_TEST(an_export_whose_table_was_deleted_leaves_no_part)
 {
     static const char *const none[] = {NULL};
     struct export_options options = {.path = "gone.jsonl", .id = "e1"};
     struct store *store = table_memory(none);
 
-    (void)state;
     put_line("{\"PartitionKey\":\"p\",\"RowKey\":\"r\"}\n");
     atomic_store(&s.stopped, true);
     assert_int_equal(run_export(s.store, "First", &options), TW_STOPPED);
@@ -561,13 +544,12 @@ static enum tw_err look_at_part(
     return *outcome == TW_OK ? TW_OK : err_fail(err, *outcome, "not yet");
 }
 
-static void a_part_is_complete_before_it_becomes_the_file(void **state)
+FIXTURE_TEST(a_part_is_complete_before_it_becomes_the_file)
 {
     enum tw_err outcome = TW_FULL;
     struct export_options options = {
         .path = "whole.jsonl", .completes = look_at_part, .context = &outcome};
 
-    (void)state;
     put_line("{\"PartitionKey\":\"p\",\"RowKey\":\"r\"}\n");
     assert_int_equal(run_export(s.store, "First", &options), TW_FULL);
     assert_no_file("whole.jsonl");
@@ -576,9 +558,8 @@ static void a_part_is_complete_before_it_becomes_the_file(void **state)
     assert_file("whole.jsonl", "{\"PartitionKey\":\"p\",\"RowKey\":\"r\"}\n");
 }
 
-static void an_id_does_not_continue_csv(void **state)
+FIXTURE_TEST(an_id_does_not_continue_csv)
 {
-    (void)state;
     assert_int_equal(
         run_export(s.store, "First",
             &(struct export_options){
@@ -589,14 +570,13 @@ static void an_id_does_not_continue_csv(void **state)
 
 /* ---- rejected lines ---- */
 
-static void rejected_lines_are_counted_over_all_processes(void **state)
+FIXTURE_TEST(rejected_lines_are_counted_over_all_processes)
 {
     const struct import_options options = {.path = "rejects.jsonl",
         .skip_errors = true,
         .rejects_path = "rejects.kept",
         .id = "i1"};
 
-    (void)state;
     write_file("rejects.jsonl",
         "no\n{\"PartitionKey\":\"p\",\"RowKey\":\"r\"}\nnor\n");
     assert_int_equal(run_import(s.store, "First", &options), TW_OK);
@@ -621,14 +601,13 @@ static void interrupt(const struct import_options *options)
     import_free(import);
 }
 
-static void corrected_lines_after_a_kill_are_not_lost(void **state)
+FIXTURE_TEST(corrected_lines_after_a_kill_are_not_lost)
 {
     const struct import_options options = {.path = "killed.jsonl",
         .skip_errors = true,
         .rejects_path = "killed.kept",
         .id = "k1"};
 
-    (void)state;
     write_file(
         "killed.jsonl", "no\n{\"PartitionKey\":\"p\",\"RowKey\":\"r\"}\nnor\n");
     interrupt(&options);
@@ -645,40 +624,12 @@ static void corrected_lines_after_a_kill_are_not_lost(void **state)
     assert_file("killed.kept", "no\nnor\n");
 }
 
-static void the_first_invalid_line_ends_an_import(void **state)
+FIXTURE_TEST(the_first_invalid_line_ends_an_import)
 {
-    (void)state;
     write_file(
         "bad.jsonl", "{\"PartitionKey\":\"p\",\"RowKey\":\"r\"}\nno\nnor\n");
     assert_int_equal(run_import(s.store, "First",
                          &(struct import_options){.path = "bad.jsonl"}),
         TW_INVALID);
     assert_true(slice_begins(slice_of(s.err.text), slice_of("bad.jsonl:2: ")));
-}
-
-#define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(csv_and_json_lines_are_lossless),
-        TEST(an_import_is_lossless_where_requests_fail),
-        TEST(a_service_returns_what_was_exported_from_a_file),
-        TEST(a_csv_file_has_a_type_for_each_value),
-        TEST(selected_properties_are_the_columns),
-        TEST(a_property_that_appears_later_fails_the_export),
-        TEST(half_of_a_surrogate_pair_fails_the_export),
-        TEST(a_csv_file_has_at_most_10000_properties),
-        TEST(a_file_that_exists_is_replaced_only_with_force),
-        TEST(a_new_file_is_readable_by_its_owner_alone),
-        TEST(a_stopped_export_leaves_no_file),
-        TEST(an_export_whose_table_was_deleted_leaves_no_part),
-        TEST(a_part_is_complete_before_it_becomes_the_file),
-        TEST(an_id_does_not_continue_csv),
-        TEST(rejected_lines_are_counted_over_all_processes),
-        TEST(corrected_lines_after_a_kill_are_not_lost),
-        TEST(the_first_invalid_line_ends_an_import),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }
