@@ -3,18 +3,13 @@
  * The kind delete: its configuration, which entities are deleted and which
  * stay, and attempts that end at any request.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "tests/support/faulty.h"
 #include "tests/support/hosted.h"
 #include "tests/support/loading.h"
+#include "tests/support/test.h"
 #include "worker/base/buf.h"
 #include "worker/base/mem.h"
 
@@ -72,6 +67,8 @@ static int tear_down(void **state)
     return 0;
 }
 
+#define FIXTURE_TEST(name) TEST_IN(name, set_up, tear_down)
+
 static void put(const char *partition_key, const char *row_key, int n)
 {
     char *properties = mem_format("\"N\":%d", n);
@@ -89,7 +86,7 @@ static void check_left(const char *wanted)
 
 #define HEAD "d: {kind: delete, table: Blogs"
 
-static void what_is_wrong_in_a_job_is_told(void **state)
+TEST(what_is_wrong_in_a_job_is_told)
 {
     static const struct {
         const char *text, *part;
@@ -110,7 +107,6 @@ static void what_is_wrong_in_a_job_is_told(void **state)
         {"d: {kind: delete, table: \"a-b\", all: true}", "a-b"},
     };
 
-    (void)state;
     setenv("HOLDS_NOTHING", "", 1);
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
         loading_refused(cases[i].text, cases[i].part);
@@ -129,9 +125,8 @@ static const char *explained(const char *job)
     return copy;
 }
 
-static void a_job_says_what_it_deletes(void **state)
+FIXTURE_TEST(a_job_says_what_it_deletes)
 {
-    (void)state;
     assert_string_equal(explained("month"),
         "delete from Blogs where PartitionKey is not before \"{month}\" and "
         "PartitionKey is before \"{month}~\", each with the ETag it was read "
@@ -148,12 +143,11 @@ static void note_table(
     *(const char **)ctx = table;
 }
 
-static void a_job_names_its_table(void **state)
+FIXTURE_TEST(a_job_names_its_table)
 {
     const struct job *job = jobs_find(&h.jobs, slice_of("before"));
     const char *table = NULL;
 
-    (void)state;
     job->kind->tables(job, note_table, &table);
     assert_string_equal(table, "Runs");
 }
@@ -167,9 +161,8 @@ static enum tw_err accepted(const char *job, const char *argument)
     return found->kind->accept(found, &args, &h.err);
 }
 
-static void an_argument_that_can_select_nothing_right_is_refused(void **state)
+FIXTURE_TEST(an_argument_that_can_select_nothing_right_is_refused)
 {
-    (void)state;
     assert_int_equal(accepted("month", "2024-05"), TW_OK);
     assert_int_equal(accepted("month", "a/b"), TW_INVALID);
     assert_int_equal(accepted("before", "2024-01-01T00:00:00Z"), TW_OK);
@@ -181,9 +174,8 @@ static void an_argument_that_can_select_nothing_right_is_refused(void **state)
 
 /* ---- what goes ---- */
 
-static void what_is_selected_goes_and_nothing_else(void **state)
+FIXTURE_TEST(what_is_selected_goes_and_nothing_else)
 {
-    (void)state;
     put("p", "1", 1);
     put("p", "2", 2);
     put("q", "1", 1);
@@ -197,9 +189,8 @@ static void what_is_selected_goes_and_nothing_else(void **state)
     assert_int_equal(h.passes, 1);
 }
 
-static void a_range_is_cut_out_of_the_middle(void **state)
+FIXTURE_TEST(a_range_is_cut_out_of_the_middle)
 {
-    (void)state;
     put("2024-04_a", "1", 1);
     put("2024-05_a", "1", 1);
     put("2024-05_b", "1", 1);
@@ -211,9 +202,8 @@ static void a_range_is_cut_out_of_the_middle(void **state)
 /* In the service's order U+10000 is before U+E000, although its code point is
  * greater. So the range that is requested from a store may be wider than the
  * selected one. */
-static void a_range_is_in_the_order_of_the_service(void **state)
+FIXTURE_TEST(a_range_is_in_the_order_of_the_service)
 {
-    (void)state;
     put("p", "a", 1);
     put("p", "a\xf0\x90\x80\x80", 1);
     put("p", "a\xee\x80\x80", 1);
@@ -228,12 +218,11 @@ static void a_range_is_in_the_order_of_the_service(void **state)
     assert_int_equal(h.deleted, 3);
 }
 
-static void a_time_in_an_argument_is_a_time_in_the_filter(void **state)
+FIXTURE_TEST(a_time_in_an_argument_is_a_time_in_the_filter)
 {
     static const char *const at[] = {
         "2023-12-31T23:59:59Z", "2024-01-01T00:00:00Z"};
 
-    (void)state;
     hosted_put(&h, "Runs", "job", "open", NULL);
     for (size_t i = 0; i < 2; i++) {
         char *properties = mem_format("\"FinishedAt@odata.type\":"
@@ -248,18 +237,16 @@ static void a_time_in_an_argument_is_a_time_in_the_filter(void **state)
     assert_string_equal(hosted_dump(&h, "Runs"), "job/new job/open ");
 }
 
-static void an_empty_prefix_ends_the_run_before_anything_goes(void **state)
+FIXTURE_TEST(an_empty_prefix_ends_the_run_before_anything_goes)
 {
-    (void)state;
     put("p", "1", 1);
     assert_int_equal(hosted_attempt(&h, "prefixed", ""), RUN_FAILED);
     assert_non_null(strstr(h.err.text, "it would select everything"));
     check_left("p/1 ");
 }
 
-static void a_missing_table_fails_the_run_by_its_name(void **state)
+FIXTURE_TEST(a_missing_table_fails_the_run_by_its_name)
 {
-    (void)state;
     assert_int_equal(hosted_attempt(&h, "nowhere", ""), RUN_FAILED);
     assert_non_null(strstr(h.err.text, "Nowhere"));
 }
@@ -288,9 +275,8 @@ static void stand_between(void (*what)(void))
     meddle = what;
 }
 
-static void a_table_is_emptied_in_full_batches(void **state)
+FIXTURE_TEST(a_table_is_emptied_in_full_batches)
 {
-    (void)state;
     hosted_fill(&h, "Blogs", "p", 2500);
     stand_between(NULL);
     assert_int_equal(hosted_attempt(&h, "everything", ""), RUN_SUCCEEDED);
@@ -307,9 +293,8 @@ static void change_some(void)
     hosted_remove(&h, "Blogs", "p", "3");
 }
 
-static void what_changed_goes_only_where_it_is_still_selected(void **state)
+FIXTURE_TEST(what_changed_goes_only_where_it_is_still_selected)
 {
-    (void)state;
     put("p", "1", 1);
     put("p", "2", 1);
     put("p", "3", 1);
@@ -323,15 +308,13 @@ static void what_changed_goes_only_where_it_is_still_selected(void **state)
     faulty_done(&faulty);
 }
 
-static enum fault lose_first_answer(void *ctx, enum store_call call, unsigned n)
+FAULTY_CHOICE(lose_first_answer)
 {
-    (void)ctx;
     return call == CALL_BATCH && n == 0 ? FAULT_LOSE_ANSWER : FAULT_NONE;
 }
 
-static void an_answer_that_is_lost_is_read_again(void **state)
+FIXTURE_TEST(an_answer_that_is_lost_is_read_again)
 {
-    (void)state;
     hosted_fill(&h, "Blogs", "p", 150);
     stand_between(NULL);
     faulty.choose = lose_first_answer;
@@ -341,16 +324,13 @@ static void an_answer_that_is_lost_is_read_again(void **state)
     faulty_done(&faulty);
 }
 
-static enum fault refuse_scans(void *ctx, enum store_call call, unsigned n)
+FAULTY_CHOICE(refuse_scans)
 {
-    (void)ctx;
-    (void)n;
     return call == CALL_SCAN ? FAULT_REFUSED : FAULT_NONE;
 }
 
-static void a_store_that_refuses_is_an_outage(void **state)
+FIXTURE_TEST(a_store_that_refuses_is_an_outage)
 {
-    (void)state;
     put("p", "1", 1);
     stand_between(NULL);
     faulty.choose = refuse_scans;
@@ -358,15 +338,13 @@ static void a_store_that_refuses_is_an_outage(void **state)
     faulty_done(&faulty);
 }
 
-static enum fault refuse_batches(void *ctx, enum store_call call, unsigned n)
+FAULTY_CHOICE(refuse_batches)
 {
-    (void)ctx;
     return call == CALL_BATCH && n > 0 ? FAULT_REFUSED : FAULT_NONE;
 }
 
-static void an_outage_within_the_pass_is_one(void **state)
+FIXTURE_TEST(an_outage_within_the_pass_is_one)
 {
-    (void)state;
     hosted_fill(&h, "Blogs", "p", 4000);
     stand_between(NULL);
     faulty.choose = refuse_batches;
@@ -379,9 +357,8 @@ static void an_outage_within_the_pass_is_one(void **state)
 
 /* ---- what cannot be deleted ---- */
 
-static void what_cannot_go_is_told_and_the_rest_is_gone(void **state)
+FIXTURE_TEST(what_cannot_go_is_told_and_the_rest_is_gone)
 {
-    (void)state;
     hosted_fill(&h, "Blogs", "p", 300);
     stand_between(NULL);
     faulty.refused_key = "b00007";
@@ -397,9 +374,8 @@ static void what_cannot_go_is_told_and_the_rest_is_gone(void **state)
     faulty_done(&faulty);
 }
 
-static void what_failed_before_a_stop_is_told_after_it(void **state)
+FIXTURE_TEST(what_failed_before_a_stop_is_told_after_it)
 {
-    (void)state;
     hosted_fill(&h, "Blogs", "p", 4000);
     stand_between(NULL);
     faulty.refused_key = "b00007";
@@ -417,10 +393,8 @@ static void what_failed_before_a_stop_is_told_after_it(void **state)
 
 /* The first page was deleted and saved in the checkpoint before an entity of a
  * later page failed. */
-static void a_run_that_failed_begins_with_the_first_key_when_retried(
-    void **state)
+FIXTURE_TEST(a_run_that_failed_begins_with_the_first_key_when_retried)
 {
-    (void)state;
     hosted_fill(&h, "Blogs", "p", 5000);
     stand_between(NULL);
     faulty.refused_key = "b04500";
@@ -438,9 +412,8 @@ static void a_run_that_failed_begins_with_the_first_key_when_retried(
 
 /* ---- attempts end anywhere ---- */
 
-static void whoever_goes_on_does_not_read_what_is_gone(void **state)
+FIXTURE_TEST(whoever_goes_on_does_not_read_what_is_gone)
 {
-    (void)state;
     hosted_fill(&h, "Blogs", "p", 5000);
     h.stop_after = 3;
     assert_int_equal(hosted_attempt(&h, "purge", ""), RUN_STOPPED);
@@ -454,7 +427,7 @@ static void whoever_goes_on_does_not_read_what_is_gone(void **state)
     assert_int_equal(h.passes, 1);
 }
 
-static void a_checkpoint_that_is_none_begins_anew(void **state)
+FIXTURE_TEST(a_checkpoint_that_is_none_begins_anew)
 {
     static const char *const texts[] = {
         "",
@@ -470,7 +443,6 @@ static void a_checkpoint_that_is_none_begins_anew(void **state)
         "{\"version\":1,\"done\":[\"z\",1]}",
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
         put("p", "1", 1);
         mem_free(h.checkpoint);
@@ -480,9 +452,8 @@ static void a_checkpoint_that_is_none_begins_anew(void **state)
     }
 }
 
-static void a_store_without_order_is_read_from_the_beginning(void **state)
+FIXTURE_TEST(a_store_without_order_is_read_from_the_beginning)
 {
-    (void)state;
     put("a", "1", 1);
     h.checkpoint = mem_format("{\"version\":1,\"done\":[\"z\",\"z\"]}");
     assert_int_equal(hosted_attempt(&h, "purge", ""), RUN_SUCCEEDED);
@@ -494,11 +465,10 @@ static void a_store_without_order_is_read_from_the_beginning(void **state)
 
 /* ---- the estimate ---- */
 
-static void an_estimate_counts_and_touches_nothing(void **state)
+FIXTURE_TEST(an_estimate_counts_and_touches_nothing)
 {
     const struct job_estimate_table *table;
 
-    (void)state;
     hosted_fill(&h, "Blogs", "p", 150);
     put("q", "1", 1);
     put("q", "2", 2);
@@ -516,9 +486,8 @@ static void an_estimate_counts_and_touches_nothing(void **state)
     arena_done(&estimate.arena);
 }
 
-static void an_estimate_says_where_a_range_spares_the_table(void **state)
+FIXTURE_TEST(an_estimate_says_where_a_range_spares_the_table)
 {
-    (void)state;
     put("2024-05_a", "1", 1);
     put("2024-06_a", "1", 1);
     assert_int_equal(
@@ -528,47 +497,12 @@ static void an_estimate_says_where_a_range_spares_the_table(void **state)
     arena_done(&estimate.arena);
 }
 
-static void an_estimate_fails_as_the_run_would(void **state)
+FIXTURE_TEST(an_estimate_fails_as_the_run_would)
 {
-    (void)state;
     assert_int_equal(
         hosted_estimate(&h, "month", "a/b", &estimate), TW_INVALID);
     arena_done(&estimate.arena);
     assert_int_equal(
         hosted_estimate(&h, "nowhere", "", &estimate), TW_NOT_FOUND);
     arena_done(&estimate.arena);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_is_wrong_in_a_job_is_told),
-        TEST(a_job_says_what_it_deletes),
-        TEST(a_job_names_its_table),
-        TEST(an_argument_that_can_select_nothing_right_is_refused),
-        TEST(what_is_selected_goes_and_nothing_else),
-        TEST(a_range_is_cut_out_of_the_middle),
-        TEST(a_range_is_in_the_order_of_the_service),
-        TEST(a_time_in_an_argument_is_a_time_in_the_filter),
-        TEST(a_table_is_emptied_in_full_batches),
-        TEST(an_empty_prefix_ends_the_run_before_anything_goes),
-        TEST(a_missing_table_fails_the_run_by_its_name),
-        TEST(what_changed_goes_only_where_it_is_still_selected),
-        TEST(an_answer_that_is_lost_is_read_again),
-        TEST(a_store_that_refuses_is_an_outage),
-        TEST(an_outage_within_the_pass_is_one),
-        TEST(what_cannot_go_is_told_and_the_rest_is_gone),
-        TEST(what_failed_before_a_stop_is_told_after_it),
-        TEST(a_run_that_failed_begins_with_the_first_key_when_retried),
-        TEST(whoever_goes_on_does_not_read_what_is_gone),
-        TEST(a_checkpoint_that_is_none_begins_anew),
-        TEST(a_store_without_order_is_read_from_the_beginning),
-        TEST(an_estimate_counts_and_touches_nothing),
-        TEST(an_estimate_says_where_a_range_spares_the_table),
-        TEST(an_estimate_fails_as_the_run_would),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,24 +2,17 @@
 /* The kind move: its configuration, what is moved and what stays, and what
  * happens after a crash. Each of the rules M1 to M10 (jobs/GUIDE.md) has a test
  * of its own. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <stdlib.h>
 #include <string.h>
 
 #include "jobs/copy/source.h"
 #include "jobs/move/intent.h"
-#include "tests/support/hosted.h"
 #include "tests/support/interpose.h"
 #include "tests/support/loading.h"
+#include "tests/support/scene.h"
+#include "tests/support/test.h"
 #include "tests/support/virtual_platform.h"
 #include "worker/base/buf.h"
-#include "worker/base/log.h"
 #include "worker/base/mem.h"
 #include "worker/base/platform.h"
 #include "worker/base/text.h"
@@ -96,10 +89,8 @@ struct watch {
     unsigned pages;     /* of `requests`: pages of the source table */
 };
 
-static struct hosted h;
 static struct watch w;
 static struct store *inner;
-static bool quiet;       /* the test itself writes */
 static char met_key[64]; /* RowKey of the first operation of the batch that the
                             fault concerned */
 
@@ -117,9 +108,9 @@ static enum tw_err act_on(
 
     snprintf(met_key, sizeof(met_key), "%.*s", SLICE_ARG(first->row_key));
     if (w.before) {
-        quiet = true;
+        s.quiet = true;
         w.before();
-        quiet = false;
+        s.quiet = false;
     }
     if (w.act == CRASH_BEFORE)
         deadline_close(h.deadline);
@@ -127,9 +118,9 @@ static enum tw_err act_on(
         return unknown(exchange);
     outcome = request_send(inner, exchange, request);
     if (w.after) {
-        quiet = true;
+        s.quiet = true;
         w.after();
-        quiet = false;
+        s.quiet = false;
     }
     if (w.act == CRASH_AFTER)
         deadline_close(h.deadline);
@@ -158,7 +149,7 @@ static enum tw_err meet(struct interposed *self, struct exchange *exchange,
 {
     unsigned last = w.last > 0 ? w.last : w.at;
 
-    if (quiet)
+    if (s.quiet)
         return request_send(self->inner, exchange, request);
     count_request(request);
     if (request->call == CALL_BATCH && w.at > 0 &&
@@ -184,72 +175,19 @@ static void when(const char *table, enum operation_type type, unsigned at,
     w.seen = 0;
 }
 
-static char reports[8192];
-
-static void keep_report(
-    struct hosted *callbacks, const struct run_failure *failure)
-{
-    size_t len = strlen(reports);
-
-    (void)callbacks;
-    snprintf(reports + len, sizeof(reports) - len, "%s %.*s/%.*s: %s\n",
-        failure->table, SLICE_ARG(failure->partition_key),
-        SLICE_ARG(failure->row_key), failure->why);
-}
-
 static int set_up(void **state)
 {
     (void)state;
-    virtual_platform_use(&(struct virtual_options){.seed = 1,
-        .boot_ms = 5000,
-        .wall_ticks = TICKS_1970 + INT64_C(1000000) * TICKS_PER_S});
-    log_set(LOG_ERROR, LOG_TEXT);
-    hosted_init(&h, JOBS);
-    hosted_table(&h, "Blogs");
-    h.failing = keep_report;
-    reports[0] = '\0';
-    inner = h.store;
+    scene_begin(JOBS, "Blogs");
+    inner = s.inner;
     memset(&w, 0, sizeof(w));
-    interposed_init(&w.outer, "main", inner, meet);
+    interposed_init(&w.outer, "main", h.store, meet);
     w.outer.store.capabilities = inner->capabilities;
     h.store = &w.outer.store;
-    quiet = false;
     return 0;
 }
 
-static int tear_down(void **state)
-{
-    (void)state;
-    hosted_done(&h);
-    virtual_platform_end();
-    return 0;
-}
-
-static void put(const char *table, const char *partition_key,
-    const char *row_key, const char *properties)
-{
-    quiet = true;
-    hosted_put(&h, table, partition_key, row_key, properties);
-    quiet = false;
-}
-
-static void check(const char *table, const char *wanted)
-{
-    quiet = true;
-    assert_string_equal(hosted_dump(&h, table), wanted);
-    quiet = false;
-}
-
-static void check_is(const char *table, const char *partition_key,
-    const char *row_key, const char *wanted)
-{
-    const char *json;
-
-    quiet = true;
-    json = hosted_json(&h, table, partition_key, row_key);
-    quiet = false;
-    assert_string_equal(json ? json : "none", wanted);
-}
+#define FIXTURE_TEST(name) TEST_IN(name, set_up, scene_end)
 
 /* Makes a new run up to its end. */
 static void run(const char *job, enum run_end wanted)
@@ -257,8 +195,7 @@ static void run(const char *job, enum run_end wanted)
     hosted_forget(&h, "r1");
     h.previous_owner_crashed = false;
     reports[0] = '\0';
-    if (hosted_run(&h, job, "2024") != wanted)
-        fail_msg("%s: %d: %s\n%s", job, h.end, h.err.text, reports);
+    scene_run(job, "2024", wanted);
 }
 
 /* Makes an attempt that crashes at the request that when() has chosen. */
@@ -276,14 +213,7 @@ static void crash(const char *job)
 static void take_over(const char *job, enum run_end wanted)
 {
     memset(w.writes, 0, sizeof(w.writes));
-    if (hosted_attempt(&h, job, "2024") != wanted)
-        fail_msg("%s: %d: %s\n%s", job, h.end, h.err.text, reports);
-}
-
-static void check_named(const char *part)
-{
-    if (!strstr(reports, part))
-        fail_msg("'%s' is not in:\n%s", part, reports);
+    scene_attempt(job, "2024", wanted);
 }
 
 static unsigned intents(void)
@@ -305,7 +235,7 @@ static unsigned intents(void)
 
 #define HEAD "m: {kind: move, from: {table: Blogs"
 
-static void what_is_wrong_in_a_job_is_reported(void **state)
+FIXTURE_TEST(what_is_wrong_in_a_job_is_reported)
 {
     static const struct {
         const char *text, *part;
@@ -334,12 +264,11 @@ static void what_is_wrong_in_a_job_is_reported(void **state)
             "overlap"},
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
         loading_refused(cases[i].text, cases[i].part);
 }
 
-static void keys_that_are_provably_others_may_be_in_one_table(void **state)
+FIXTURE_TEST(keys_that_are_provably_others_may_be_in_one_table)
 {
     static const char *const cases[] = {
         HEAD ", partition_key: a}, to: {table: Blogs, partition_key: b}}",
@@ -352,7 +281,6 @@ static void keys_that_are_provably_others_may_be_in_one_table(void **state)
              "\"a}}{N}\"}}",
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         struct loading l;
 
@@ -374,9 +302,8 @@ static const char *explained(const char *job)
     return copy;
 }
 
-static void a_job_says_what_it_does(void **state)
+FIXTURE_TEST(a_job_says_what_it_does)
 {
-    (void)state;
     assert_string_equal(explained("away"),
         "read Blogs where N eq 1\nstore an intent beside the ledger\ninsert "
         "each into OldBlogs: PartitionKey \"{PartitionKey}_{N}\", RowKey of "
@@ -386,9 +313,8 @@ static void a_job_says_what_it_does(void **state)
 }
 
 /* Rule M9. */
-static void a_job_that_accepts_says_what_it_asks_of_writers(void **state)
+FIXTURE_TEST(a_job_that_accepts_says_what_it_asks_of_writers)
 {
-    (void)state;
     assert_string_equal(explained("accept"),
         "read every entity of Blogs\n(accept_equal: stop the writers of "
         "source and destination first; a source and an equal entity at the "
@@ -408,12 +334,11 @@ static void note_table(
     strcat(ctx, table);
 }
 
-static void a_job_writes_both_tables(void **state)
+FIXTURE_TEST(a_job_writes_both_tables)
 {
     const struct job *job = jobs_find(&h.jobs, slice_of("away"));
     char names[64] = "";
 
-    (void)state;
     assert_true(job->kind->table_job);
     job->kind->tables(job, note_table, names);
     assert_string_equal(names, "BlogsOldBlogs");
@@ -421,54 +346,50 @@ static void a_job_writes_both_tables(void **state)
 
 /* ---- what goes where ---- */
 
-static void what_is_selected_is_moved(void **state)
+FIXTURE_TEST(what_is_selected_is_moved)
 {
-    (void)state;
-    put("Blogs", "a", "1", "\"N\":1,\"T\":\"x\"");
-    put("Blogs", "a", "2", "\"N\":2");
+    scene_put("Blogs", "a", "1", "\"N\":1,\"T\":\"x\"");
+    scene_put("Blogs", "a", "2", "\"N\":2");
     run("away", RUN_SUCCEEDED);
-    check("Blogs", "a/2 ");
-    check("OldBlogs", "a_1/1 ");
-    check_is("OldBlogs", "a_1", "1", "{\"N\":1,\"T\":\"x\"}");
+    scene_check_keys("Blogs", "a/2 ");
+    scene_check_keys("OldBlogs", "a_1/1 ");
+    scene_check_is("OldBlogs", "a_1", "1", "{\"N\":1,\"T\":\"x\"}");
     assert_int_equal(h.passes, 2);
     assert_int_equal(h.behind, 0);
     assert_true(h.caught_up_ticks > 0);
     assert_int_equal(intents(), 0);
 }
 
-static void arguments_select_and_make_keys(void **state)
+FIXTURE_TEST(arguments_select_and_make_keys)
 {
-    (void)state;
-    put("Blogs", "2024-1", "x", "\"N\":1,\"T\":\"x\"");
-    put("Blogs", "2025-1", "x", "\"N\":1");
+    scene_put("Blogs", "2024-1", "x", "\"N\":1,\"T\":\"x\"");
+    scene_put("Blogs", "2025-1", "x", "\"N\":1");
     run("by-month", RUN_SUCCEEDED);
-    check("Blogs", "2025-1/x ");
-    check_is("OldBlogs", "2024", "2024-1", "{\"T\":\"x\",\"Moved\":true}");
+    scene_check_keys("Blogs", "2025-1/x ");
+    scene_check_is(
+        "OldBlogs", "2024", "2024-1", "{\"T\":\"x\",\"Moved\":true}");
 }
 
-static void nothing_selected_is_noted(void **state)
+FIXTURE_TEST(nothing_selected_is_noted)
 {
-    (void)state;
     run("away", RUN_SUCCEEDED);
     assert_non_null(strstr(h.note, "nothing was selected"));
 }
 
-static void a_missing_source_table_fails_the_run(void **state)
+FIXTURE_TEST(a_missing_source_table_fails_the_run)
 {
-    (void)state;
     run("onward", RUN_FAILED);
     assert_non_null(strstr(h.err.text, "OldBlogs"));
 }
 
-static void a_copy_that_cannot_be_made_stays_and_is_named(void **state)
+FIXTURE_TEST(a_copy_that_cannot_be_made_stays_and_is_named)
 {
-    (void)state;
-    put("Blogs", "a", "1", "\"N\":1");
-    put("Blogs", "a", "2", "\"N\":1");
-    put("Blogs", "2024", "a", "\"M\":1");
+    scene_put("Blogs", "a", "1", "\"N\":1");
+    scene_put("Blogs", "a", "2", "\"N\":1");
+    scene_put("Blogs", "2024", "a", "\"M\":1");
     run("key-of-n", RUN_FAILED);
-    check("Blogs", "2024/a ");
-    check_named("Blogs 2024/a: partition_key");
+    scene_check_keys("Blogs", "2024/a ");
+    scene_check_reported("Blogs 2024/a: partition_key");
     assert_int_equal(h.failed, 1);
 }
 
@@ -501,14 +422,13 @@ static void two_stores(struct store *first, struct store *second)
 }
 
 /* The stores know their identity, and it is the same. */
-static void one_file_under_two_names_loses_nothing(void **state)
+FIXTURE_TEST(one_file_under_two_names_loses_nothing)
 {
     char *path = mem_format("%s/one.db", h.folder);
     struct store *first, *second;
     struct exchange exchange = {.deadline = NULL};
     struct err err;
 
-    (void)state;
     assert_int_equal(embedded_open("main", path, &first, &err), TW_OK);
     assert_int_equal(embedded_open("other", path, &second, &err), TW_OK);
     assert_int_equal(store_create_table(first, &exchange, "Blogs"), TW_OK);
@@ -536,11 +456,10 @@ static enum tw_err pass(struct interposed *self, struct exchange *exchange,
 
 /* The identities differ: only requests to the service show that both names are
  * one account. */
-static void one_account_under_two_hosts_loses_nothing(void **state)
+FIXTURE_TEST(one_account_under_two_hosts_loses_nothing)
 {
     struct interposed first, second;
 
-    (void)state;
     interposed_init(&first, "main", inner, pass);
     interposed_init(&second, "other", inner, pass);
     first.store.capabilities = second.store.capabilities = inner->capabilities;
@@ -549,52 +468,53 @@ static void one_account_under_two_hosts_loses_nothing(void **state)
         NULL;
     first.store.capabilities.identity = "127.0.0.1/a";
     second.store.capabilities.identity = "localhost/a";
-    put("Blogs", "a", "1", "\"N\":1");
+    scene_put("Blogs", "a", "1", "\"N\":1");
     two_stores(&first.store, &second.store);
     run("m", RUN_FAILED);
     assert_non_null(strstr(h.err.text, "are one account"));
-    check("Blogs", "a/1 ");
+    scene_check_keys("Blogs", "a/1 ");
     assert_int_equal(intents(), 0);
     h.stores = (struct job_stores){
         .count = 1, .names = &h.store_name, .stores = &h.store};
 }
 
 /* Each source would be moved onto the keys of another source. */
-static void keys_that_are_used_again_are_not_overwritten(void **state)
+FIXTURE_TEST(keys_that_are_used_again_are_not_overwritten)
 {
-    (void)state;
-    put("Blogs", "cur", "1", "\"N\":1");
-    put("Blogs", "cur", "2", "\"N\":2");
-    put("Blogs", "new", "1", "\"N\":11");
-    put("Blogs", "new", "2", "\"N\":12");
+    scene_put("Blogs", "cur", "1", "\"N\":1");
+    scene_put("Blogs", "cur", "2", "\"N\":2");
+    scene_put("Blogs", "new", "1", "\"N\":11");
+    scene_put("Blogs", "new", "2", "\"N\":12");
     run("cur-to-old", RUN_SUCCEEDED);
     run("new-to-cur", RUN_SUCCEEDED);
     run("cur-to-old", RUN_FAILED);
-    check("Blogs", "cur/1 cur/2 old/1 old/2 ");
-    check_is("Blogs", "old", "1", "{\"N\":1}");
-    check_is("Blogs", "cur", "1", "{\"N\":11}");
-    check_named("Blogs cur/1: another entity is at 'old' / '1' in Blogs");
-    check_named("Blogs cur/2: ");
+    scene_check_keys("Blogs", "cur/1 cur/2 old/1 old/2 ");
+    scene_check_is("Blogs", "old", "1", "{\"N\":1}");
+    scene_check_is("Blogs", "cur", "1", "{\"N\":11}");
+    scene_check_reported(
+        "Blogs cur/1: another entity is at 'old' / '1' in Blogs");
+    scene_check_reported("Blogs cur/2: ");
 }
 
 /* After the table was copied, one source was deleted, one got another key, and
  * one copy was edited. */
-static void a_move_after_a_copy_leaves_what_it_cannot_decide(void **state)
+FIXTURE_TEST(a_move_after_a_copy_leaves_what_it_cannot_decide)
 {
-    (void)state;
     hosted_table(&h, "OldBlogs");
-    put("OldBlogs", "p", "gone", "\"N\":1,\"TablewardSource\":\"a copy\"");
-    put("Blogs", "p", "edited", "\"N\":3");
-    put("OldBlogs", "p", "edited", "\"N\":4,\"TablewardSource\":\"a copy\"");
-    put("Blogs", "p", "same", "\"N\":5");
-    put("OldBlogs", "p", "same", "\"N\":5");
+    scene_put(
+        "OldBlogs", "p", "gone", "\"N\":1,\"TablewardSource\":\"a copy\"");
+    scene_put("Blogs", "p", "edited", "\"N\":3");
+    scene_put(
+        "OldBlogs", "p", "edited", "\"N\":4,\"TablewardSource\":\"a copy\"");
+    scene_put("Blogs", "p", "same", "\"N\":5");
+    scene_put("OldBlogs", "p", "same", "\"N\":5");
     run("all", RUN_FAILED);
-    check("Blogs", "p/edited p/same ");
-    check_is("Blogs", "p", "edited", "{\"N\":3}");
-    check_is(
+    scene_check_keys("Blogs", "p/edited p/same ");
+    scene_check_is("Blogs", "p", "edited", "{\"N\":3}");
+    scene_check_is(
         "OldBlogs", "p", "edited", "{\"N\":4,\"TablewardSource\":\"a copy\"}");
-    check_named("Blogs p/edited: another entity is at");
-    check_named("Blogs p/same: an equal entity is at");
+    scene_check_reported("Blogs p/edited: another entity is at");
+    scene_check_reported("Blogs p/same: an equal entity is at");
     assert_int_equal(h.failed, 2);
     assert_int_equal(w.writes[OPERATION_REPLACE], 0);
     assert_int_equal(w.writes[OPERATION_DELETE], 0);
@@ -602,55 +522,52 @@ static void a_move_after_a_copy_leaves_what_it_cannot_decide(void **state)
 
 /* The destination key of two sources has an entity already, equal to both
  * copies. */
-static void two_sources_with_one_key_and_an_equal_entity_there_both_stay(
-    void **state)
+FIXTURE_TEST(two_sources_with_one_key_and_an_equal_entity_there_both_stay)
 {
-    (void)state;
     hosted_table(&h, "OldBlogs");
-    put("Blogs", "a", "1", "\"N\":1");
-    put("Blogs", "a", "2", "\"N\":2");
-    put("OldBlogs", "p", "r", "\"N\":1");
+    scene_put("Blogs", "a", "1", "\"N\":1");
+    scene_put("Blogs", "a", "2", "\"N\":2");
+    scene_put("OldBlogs", "p", "r", "\"N\":1");
     run("one-key", RUN_FAILED);
-    check("Blogs", "a/1 a/2 ");
-    check_is("OldBlogs", "p", "r", "{\"N\":1}");
-    check_named("Blogs a/1");
-    check_named("Blogs a/2");
+    scene_check_keys("Blogs", "a/1 a/2 ");
+    scene_check_is("OldBlogs", "p", "r", "{\"N\":1}");
+    scene_check_reported("Blogs a/1");
+    scene_check_reported("Blogs a/2");
 }
 
-static void a_conflict_is_skipped_if_the_job_says_so(void **state)
+FIXTURE_TEST(a_conflict_is_skipped_if_the_job_says_so)
 {
-    (void)state;
     hosted_table(&h, "OldBlogs");
-    put("Blogs", "a", "1", "\"N\":1");
-    put("Blogs", "a", "2", "\"N\":2");
-    put("OldBlogs", "a", "1", "\"N\":1");
+    scene_put("Blogs", "a", "1", "\"N\":1");
+    scene_put("Blogs", "a", "2", "\"N\":2");
+    scene_put("OldBlogs", "a", "1", "\"N\":1");
     run("skip", RUN_SUCCEEDED);
-    check("Blogs", "a/1 ");
-    check("OldBlogs", "a/1 a/2 ");
+    scene_check_keys("Blogs", "a/1 ");
+    scene_check_keys("OldBlogs", "a/1 a/2 ");
     assert_int_equal(h.skipped, 1);
 }
 
 /* ---- M1 ---- */
 
-static void of_two_sources_with_one_key_the_second_stays(void **state)
+FIXTURE_TEST(of_two_sources_with_one_key_the_second_stays)
 {
     static const char *const jobs[] = {
         "one-key", "one-key-skip", "one-key-accept"};
 
-    (void)state;
-    put("Blogs", "a", "1", "\"N\":1");
-    put("Blogs", "a", "2", "\"N\":1"); /* all properties are equal */
+    scene_put("Blogs", "a", "1", "\"N\":1");
+    scene_put("Blogs", "a", "2", "\"N\":1"); /* all properties are equal */
     for (size_t i = 0; i < 3; i++) {
-        quiet = true;
+        s.quiet = true;
         if (i > 0) {
             hosted_remove(&h, "OldBlogs", "p", "r");
             hosted_put(&h, "Blogs", "a", "1", "\"N\":1");
         }
-        quiet = false;
+        s.quiet = false;
         run(jobs[i], RUN_FAILED);
-        check("Blogs", "a/2 ");
-        check_named("Blogs a/2: another source, 'a' / '1', has the same "
-                    "destination key");
+        scene_check_keys("Blogs", "a/2 ");
+        scene_check_reported(
+            "Blogs a/2: another source, 'a' / '1', has the same "
+            "destination key");
         assert_int_equal(h.failed, 1);
     }
 }
@@ -658,23 +575,22 @@ static void of_two_sources_with_one_key_the_second_stays(void **state)
 /* Each source fills a load. The load of the first is still open when the second
  * is read: otherwise the copy of the first would be accepted as that of the
  * second, and of two equal sources only one entity would remain. */
-static void a_source_waits_for_the_open_load_that_has_its_key(void **state)
+FIXTURE_TEST(a_source_waits_for_the_open_load_that_has_its_key)
 {
     struct buf text;
 
-    (void)state;
     buf_init(&text, 1024 * 1024);
     buf_add_text(&text, "\"N\":1");
     for (int i = 0; i < 12; i++)
         buf_add_format(&text, ",\"P%d\":\"%030000d\"", i, i);
-    put("Blogs", "a", "1", buf_text(&text));
-    put("Blogs", "a", "2", buf_text(&text));
+    scene_put("Blogs", "a", "1", buf_text(&text));
+    scene_put("Blogs", "a", "2", buf_text(&text));
     buf_done(&text);
     run("one-key-accept", RUN_FAILED);
-    check("Blogs", "a/2 ");
-    check("OldBlogs", "p/r ");
-    check_named("Blogs a/2: another source, 'a' / '1', has the same "
-                "destination key");
+    scene_check_keys("Blogs", "a/2 ");
+    scene_check_keys("OldBlogs", "p/r ");
+    scene_check_reported("Blogs a/2: another source, 'a' / '1', has the same "
+                         "destination key");
 }
 
 static void store_another_intent(void)
@@ -685,31 +601,29 @@ static void store_another_intent(void)
 
 /* The key of an intent is fixed, so two attempts at one source table cannot
  * both store one. */
-static void a_second_owner_meets_the_intent_of_the_first(void **state)
+FIXTURE_TEST(a_second_owner_meets_the_intent_of_the_first)
 {
-    (void)state;
     hosted_table(&h, "OldBlogs");
-    put("Blogs", "a", "1", "\"N\":1");
+    scene_put("Blogs", "a", "1", "\"N\":1");
     when("TablewardRuns", OPERATION_INSERT, 1, NOTHING, store_another_intent);
     hosted_forget(&h, "r1");
     assert_int_equal(hosted_attempt(&h, "all", "x"), RUN_TRY_AGAIN);
     assert_non_null(strstr(h.err.text, "another attempt"));
-    check("Blogs", "a/1 ");
-    check("OldBlogs", "");
+    scene_check_keys("Blogs", "a/1 ");
+    scene_check_keys("OldBlogs", "");
 }
 
-static void the_key_of_an_intent_is_fixed(void **state)
+FIXTURE_TEST(the_key_of_an_intent_is_fixed)
 {
     char first_key[sizeof(met_key)];
 
-    (void)state;
-    put("Blogs", "a", "1", "\"N\":1");
+    scene_put("Blogs", "a", "1", "\"N\":1");
     when("TablewardRuns", OPERATION_INSERT, 1, NOTHING, NULL);
     w.last = 9; /* the table does not exist at the first insert */
     run("all", RUN_SUCCEEDED);
     memcpy(first_key, met_key, sizeof(first_key));
     met_key[0] = '\0';
-    put("Blogs", "b", "1", "\"N\":1");
+    scene_put("Blogs", "b", "1", "\"N\":1");
     when("TablewardRuns", OPERATION_INSERT, 1, NOTHING, NULL);
     run("away", RUN_SUCCEEDED);
     assert_string_equal(met_key, first_key);
@@ -722,66 +636,60 @@ static void put_equal(void)
     hosted_put(&h, "OldBlogs", "a", "1", "\"N\":1");
 }
 
-static void an_equal_entity_is_a_conflict_after_a_definite_answer(void **state)
+FIXTURE_TEST(an_equal_entity_is_a_conflict_after_a_definite_answer)
 {
-    (void)state;
     hosted_table(&h, "OldBlogs");
-    put("Blogs", "a", "1", "\"N\":1");
+    scene_put("Blogs", "a", "1", "\"N\":1");
     when("OldBlogs", OPERATION_INSERT, 1, NOTHING, put_equal);
     run("all", RUN_FAILED);
-    check("Blogs", "a/1 ");
-    check_named("Blogs a/1: an equal entity is at 'a' / '1' in OldBlogs");
+    scene_check_keys("Blogs", "a/1 ");
+    scene_check_reported(
+        "Blogs a/1: an equal entity is at 'a' / '1' in OldBlogs");
 }
 
-static void after_an_unknown_insert_the_runs_own_copy_is_recognised(
-    void **state)
+FIXTURE_TEST(after_an_unknown_insert_the_runs_own_copy_is_recognised)
 {
-    (void)state;
-    put("Blogs", "a", "1", "\"N\":1");
+    scene_put("Blogs", "a", "1", "\"N\":1");
     when("OldBlogs", OPERATION_INSERT, 1, LOSE_ANSWER, NULL);
     hosted_table(&h, "OldBlogs");
     run("all", RUN_SUCCEEDED);
-    check("Blogs", "");
-    check("OldBlogs", "a/1 ");
+    scene_check_keys("Blogs", "");
+    scene_check_keys("OldBlogs", "a/1 ");
 }
 
-static void after_an_unknown_insert_an_older_equal_entity_is_a_conflict(
-    void **state)
+FIXTURE_TEST(after_an_unknown_insert_an_older_equal_entity_is_a_conflict)
 {
-    (void)state;
     hosted_table(&h, "OldBlogs");
-    put("Blogs", "a", "1", "\"N\":1");
-    put("OldBlogs", "a", "1", "\"N\":1");
+    scene_put("Blogs", "a", "1", "\"N\":1");
+    scene_put("OldBlogs", "a", "1", "\"N\":1");
     virtual_sleep(10000);
     when("OldBlogs", OPERATION_INSERT, 1, LOSE_REQUEST, NULL);
     run("all", RUN_FAILED);
-    check("Blogs", "a/1 ");
-    check_named("it is unknown whether this run inserted it");
+    scene_check_keys("Blogs", "a/1 ");
+    scene_check_reported("it is unknown whether this run inserted it");
 }
 
 /* Of two equal sources the first was moved in an earlier load. The insert of
  * the second has an unknown outcome: the equal entity at its keys is the copy
  * of the first. */
-static void a_copy_of_an_equal_source_is_not_taken_for_the_runs_own(
-    void **state)
+FIXTURE_TEST(a_copy_of_an_equal_source_is_not_taken_for_the_runs_own)
 {
     struct buf text;
 
-    (void)state;
     hosted_table(&h, "OldBlogs");
     for (int name = 'a'; name <= 'c'; name++) {
         buf_init(&text, 1024 * 1024);
         buf_add_format(&text, "\"N\":%d", name == 'b' ? 2 : 1);
         for (int i = 0; i < 12; i++) /* a load of its own */
             buf_add_format(&text, ",\"P%d\":\"%030000d\"", i, i);
-        put("Blogs", (char[]){(char)name, '\0'}, "1", buf_text(&text));
+        scene_put("Blogs", (char[]){(char)name, '\0'}, "1", buf_text(&text));
         buf_done(&text);
     }
     when("OldBlogs", OPERATION_INSERT, 3, LOSE_REQUEST, NULL);
     run("key-of-n", RUN_FAILED);
-    check("Blogs", "c/1 ");
-    check("OldBlogs", "1/1 2/1 ");
-    check_named("it is unknown whether this run inserted it");
+    scene_check_keys("Blogs", "c/1 ");
+    scene_check_keys("OldBlogs", "1/1 2/1 ");
+    scene_check_reported("it is unknown whether this run inserted it");
 }
 
 static void change_copy(void)
@@ -794,26 +702,25 @@ static void delete_copy(void)
     hosted_remove(&h, "OldBlogs", "a", "1");
 }
 
-static void a_copy_that_is_not_read_back_as_it_was_sent_keeps_its_source(
-    void **state)
+FIXTURE_TEST(a_copy_that_is_not_read_back_as_it_was_sent_keeps_its_source)
 {
-    (void)state;
     hosted_table(&h, "OldBlogs");
-    put("Blogs", "a", "1", "\"N\":1");
+    scene_put("Blogs", "a", "1", "\"N\":1");
     when("OldBlogs", OPERATION_INSERT, 1, NOTHING, NULL);
     w.after = change_copy;
     run("all", RUN_FAILED);
-    check_is("Blogs", "a", "1", "{\"N\":1}");
-    check_is("OldBlogs", "a", "1", "{\"N\":7}");
-    check_named("its copy was changed by others before it was read back");
-    quiet = true;
+    scene_check_is("Blogs", "a", "1", "{\"N\":1}");
+    scene_check_is("OldBlogs", "a", "1", "{\"N\":7}");
+    scene_check_reported(
+        "its copy was changed by others before it was read back");
+    s.quiet = true;
     delete_copy();
-    quiet = false;
+    s.quiet = false;
     when("OldBlogs", OPERATION_INSERT, 1, NOTHING, NULL);
     w.after = delete_copy;
     run("all", RUN_FAILED);
-    check("Blogs", "a/1 ");
-    check_named("its copy was deleted by others");
+    scene_check_keys("Blogs", "a/1 ");
+    scene_check_reported("its copy was deleted by others");
 }
 
 /* ---- M3 ---- */
@@ -841,13 +748,12 @@ static void read_intent(void)
     page_done(&page);
 }
 
-static void confirmed_pairs_are_stored_before_a_source_is_deleted(void **state)
+FIXTURE_TEST(confirmed_pairs_are_stored_before_a_source_is_deleted)
 {
-    (void)state;
     hosted_table(&h, "OldBlogs");
-    put("Blogs", "a", "1", "\"N\":1");
-    put("Blogs", "a", "2", "\"N\":2");
-    put("OldBlogs", "a", "2", "\"N\":3");
+    scene_put("Blogs", "a", "1", "\"N\":1");
+    scene_put("Blogs", "a", "2", "\"N\":2");
+    scene_put("OldBlogs", "a", "2", "\"N\":3");
     when("Blogs", OPERATION_DELETE, 1, NOTHING, read_intent);
     run("all", RUN_FAILED);
     assert_string_equal(state_at_delete, "leaving");
@@ -869,36 +775,32 @@ static void change_source(void)
     hosted_replace(&h, "Blogs", "a", "1", "\"N\":9");
 }
 
-static void a_source_that_a_client_deleted_takes_its_copy_along(void **state)
+FIXTURE_TEST(a_source_that_a_client_deleted_takes_its_copy_along)
 {
-    (void)state;
-    put("Blogs", "a", "1", "\"N\":1");
-    put("Blogs", "a", "2", "\"N\":1");
+    scene_put("Blogs", "a", "1", "\"N\":1");
+    scene_put("Blogs", "a", "2", "\"N\":1");
     when("Blogs", OPERATION_DELETE, 1, NOTHING, delete_source);
     run("all", RUN_SUCCEEDED);
-    check("Blogs", "");
-    check("OldBlogs", "a/2 ");
+    scene_check_keys("Blogs", "");
+    scene_check_keys("OldBlogs", "a/2 ");
 }
 
-static void a_source_that_a_client_changed_is_copied_again(void **state)
+FIXTURE_TEST(a_source_that_a_client_changed_is_copied_again)
 {
-    (void)state;
-    put("Blogs", "a", "1", "\"N\":1");
+    scene_put("Blogs", "a", "1", "\"N\":1");
     when("Blogs", OPERATION_DELETE, 1, NOTHING, change_source);
     run("all", RUN_SUCCEEDED);
-    check("Blogs", "");
-    check_is("OldBlogs", "a", "1", "{\"N\":9}");
+    scene_check_keys("Blogs", "");
+    scene_check_is("OldBlogs", "a", "1", "{\"N\":9}");
 }
 
-static void a_changed_source_with_another_key_is_copied_to_that_key(
-    void **state)
+FIXTURE_TEST(a_changed_source_with_another_key_is_copied_to_that_key)
 {
-    (void)state;
-    put("Blogs", "a", "1", "\"N\":1");
+    scene_put("Blogs", "a", "1", "\"N\":1");
     when("Blogs", OPERATION_DELETE, 1, NOTHING, change_source);
     run("key-of-n", RUN_SUCCEEDED);
-    check("Blogs", "");
-    check("OldBlogs", "9/1 ");
+    scene_check_keys("Blogs", "");
+    scene_check_keys("OldBlogs", "9/1 ");
 }
 
 static void delete_source_first(void)
@@ -918,45 +820,42 @@ static void meet_the_delete(void)
 
 /* After one unknown outcome the copy is never provably the run's own: another
  * program may have inserted it. */
-static void after_an_unknown_insert_a_copy_outlives_its_source(void **state)
+FIXTURE_TEST(after_an_unknown_insert_a_copy_outlives_its_source)
 {
-    (void)state;
     hosted_table(&h, "OldBlogs");
-    put("Blogs", "a", "1", "\"N\":1");
+    scene_put("Blogs", "a", "1", "\"N\":1");
     when("OldBlogs", OPERATION_INSERT, 1, LOSE_ANSWER, NULL);
     w.after = meet_the_delete;
     run("all", RUN_FAILED);
-    check("Blogs", "");
-    check("OldBlogs", "a/1 ");
-    check_named("the copy is not provably this run's: the copy stays");
+    scene_check_keys("Blogs", "");
+    scene_check_keys("OldBlogs", "a/1 ");
+    scene_check_reported("the copy is not provably this run's: the copy stays");
 }
 
 /* The delete was carried out, so the copy is the only entity left: it stays. */
-static void after_an_unknown_delete_an_absent_source_is_done(void **state)
+FIXTURE_TEST(after_an_unknown_delete_an_absent_source_is_done)
 {
-    (void)state;
-    put("Blogs", "a", "1", "\"N\":1");
+    scene_put("Blogs", "a", "1", "\"N\":1");
     when("Blogs", OPERATION_DELETE, 1, LOSE_ANSWER, NULL);
     run("all", RUN_SUCCEEDED);
-    check("Blogs", "");
-    check("OldBlogs", "a/1 ");
+    scene_check_keys("Blogs", "");
+    scene_check_keys("OldBlogs", "a/1 ");
 }
 
-static void after_an_unknown_delete_another_etag_leaves_both(void **state)
+FIXTURE_TEST(after_an_unknown_delete_another_etag_leaves_both)
 {
-    (void)state;
-    put("Blogs", "a", "1", "\"N\":1");
+    scene_put("Blogs", "a", "1", "\"N\":1");
     when("Blogs", OPERATION_DELETE, 1, LOSE_REQUEST, change_source);
     run("all", RUN_FAILED);
-    check_is("Blogs", "a", "1", "{\"N\":9}");
-    check_is("OldBlogs", "a", "1", "{\"N\":1}");
-    check_named("Blogs a/1: the source was changed by others");
+    scene_check_is("Blogs", "a", "1", "{\"N\":9}");
+    scene_check_is("OldBlogs", "a", "1", "{\"N\":1}");
+    scene_check_reported("Blogs a/1: the source was changed by others");
     assert_int_equal(intents(), 0);
 }
 
 /* ---- M6 ---- */
 
-static void an_interrupted_load_is_finished(void **state)
+FIXTURE_TEST(an_interrupted_load_is_finished)
 {
     static const struct {
         const char *table;
@@ -974,69 +873,65 @@ static void an_interrupted_load_is_finished(void **state)
         {"TablewardRuns", OPERATION_DELETE, CRASH_AFTER},
     };
 
-    (void)state;
     hosted_table(&h, "OldBlogs");
     hosted_table(&h, "TablewardRuns");
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         char row_key[8];
 
         snprintf(row_key, sizeof(row_key), "%zu", i);
-        put("Blogs", "a", row_key, "\"N\":1");
+        scene_put("Blogs", "a", row_key, "\"N\":1");
         when(cases[i].table, cases[i].type, 1, cases[i].act, NULL);
         crash("all");
         take_over("all", RUN_SUCCEEDED);
-        check("Blogs", "");
-        check_is("OldBlogs", "a", row_key, "{\"N\":1}");
+        scene_check_keys("Blogs", "");
+        scene_check_is("OldBlogs", "a", row_key, "{\"N\":1}");
         assert_int_equal(intents(), 0);
     }
 }
 
-static void after_a_crash_a_copy_without_its_source_stays_and_is_named(
-    void **state)
+FIXTURE_TEST(after_a_crash_a_copy_without_its_source_stays_and_is_named)
 {
-    (void)state;
-    put("Blogs", "a", "1", "\"N\":1");
+    scene_put("Blogs", "a", "1", "\"N\":1");
     when("TablewardRuns", OPERATION_REPLACE, 1, CRASH_BEFORE, NULL);
     crash("all");
-    quiet = true;
+    s.quiet = true;
     delete_source();
-    quiet = false;
+    s.quiet = false;
     take_over("all", RUN_FAILED);
-    check("OldBlogs", "a/1 ");
-    check_named("Blogs a/1: the source was deleted while a move was "
-                "interrupted: its copy stays; its destination is 'a' / '1' in "
-                "OldBlogs");
+    scene_check_keys("OldBlogs", "a/1 ");
+    scene_check_reported(
+        "Blogs a/1: the source was deleted while a move was "
+        "interrupted: its copy stays; its destination is 'a' / '1' in "
+        "OldBlogs");
     assert_int_equal(h.failed, 1);
     assert_int_equal(intents(), 0);
 }
 
-static void after_a_crash_a_changed_source_and_its_copy_both_stay(void **state)
+FIXTURE_TEST(after_a_crash_a_changed_source_and_its_copy_both_stay)
 {
-    (void)state;
-    put("Blogs", "a", "1", "\"N\":1");
+    scene_put("Blogs", "a", "1", "\"N\":1");
     when("TablewardRuns", OPERATION_REPLACE, 1, CRASH_BEFORE, NULL);
     crash("all");
-    quiet = true;
+    s.quiet = true;
     change_source();
-    quiet = false;
+    s.quiet = false;
     take_over("all", RUN_FAILED);
-    check_is("Blogs", "a", "1", "{\"N\":9}");
-    check_is("OldBlogs", "a", "1", "{\"N\":1}");
-    check_named("both stay");
+    scene_check_is("Blogs", "a", "1", "{\"N\":9}");
+    scene_check_is("OldBlogs", "a", "1", "{\"N\":1}");
+    scene_check_reported("both stay");
     assert_int_equal(h.failed, 1);
     for (int type = 0; type < 4; type++)
         assert_int_equal(w.writes[type], 0);
 }
 
-static void what_was_named_is_not_forgotten_by_the_next_attempt(void **state)
+FIXTURE_TEST(what_was_named_is_not_forgotten_by_the_next_attempt)
 {
-    (void)state;
-    put("Blogs", "a", "1", "\"N\":1");
+    scene_put("Blogs", "a", "1", "\"N\":1");
     when("TablewardRuns", OPERATION_REPLACE, 1, CRASH_BEFORE, NULL);
     crash("all");
-    quiet = true;
+    s.quiet = true;
     delete_source();
-    quiet = false;
+    s.quiet = false;
     when("TablewardRuns", OPERATION_DELETE, 1, CRASH_AFTER, NULL);
     assert_int_equal(hosted_attempt(&h, "all", "x"), RUN_LEASE_LOST);
     assert_non_null(strstr(h.checkpoint, "\"named\":1"));
@@ -1045,17 +940,16 @@ static void what_was_named_is_not_forgotten_by_the_next_attempt(void **state)
 
 /* ---- M7, M8 ---- */
 
-static void intents_are_taken_over_by_their_destination_too(void **state)
+FIXTURE_TEST(intents_are_taken_over_by_their_destination_too)
 {
-    (void)state;
     hosted_table(&h, "Older");
-    put("Blogs", "a", "1", "\"N\":1");
+    scene_put("Blogs", "a", "1", "\"N\":1");
     when("TablewardRuns", OPERATION_REPLACE, 1, CRASH_AFTER, NULL);
     crash("all");
     run("onward", RUN_SUCCEEDED);
-    check("Blogs", "");
-    check("OldBlogs", "");
-    check("Older", "a/1 ");
+    scene_check_keys("Blogs", "");
+    scene_check_keys("OldBlogs", "");
+    scene_check_keys("Older", "a/1 ");
     assert_int_equal(intents(), 0);
 }
 
@@ -1080,53 +974,49 @@ static void edit_intent(const char *property, const char *value)
     page_done(&page);
 }
 
-static void an_intent_of_a_store_that_is_gone_is_removed_and_named(void **state)
+FIXTURE_TEST(an_intent_of_a_store_that_is_gone_is_removed_and_named)
 {
-    (void)state;
-    put("Blogs", "a", "1", "\"N\":1");
+    scene_put("Blogs", "a", "1", "\"N\":1");
     when("OldBlogs", OPERATION_INSERT, 1, CRASH_AFTER, NULL);
     hosted_table(&h, "OldBlogs");
     crash("all");
     edit_intent("DestinationAccount", "another");
     take_over("all", RUN_FAILED);
-    check_named("Blogs a/1: a move of this entity was interrupted, and a store "
-                "of that move is no longer configured");
+    scene_check_reported(
+        "Blogs a/1: a move of this entity was interrupted, and a store "
+        "of that move is no longer configured");
     assert_int_equal(intents(), 0);
 }
 
-static void an_intent_that_nothing_but_the_job_knows_is_removed_and_named(
-    void **state)
+FIXTURE_TEST(an_intent_that_nothing_but_the_job_knows_is_removed_and_named)
 {
-    (void)state;
     hosted_table(&h, "OldBlogs");
-    put("Blogs", "a", "1", "\"N\":1");
+    scene_put("Blogs", "a", "1", "\"N\":1");
     when("OldBlogs", OPERATION_INSERT, 1, CRASH_AFTER, NULL);
     crash("all");
     edit_intent("SourceAccount", "another");
     edit_intent("DestinationAccount", "another");
     take_over("all", RUN_FAILED);
-    check_named("no longer configured");
+    scene_check_reported("no longer configured");
     assert_int_equal(intents(), 0);
 }
 
 /* An entity with the ETag of the source is the source, under another table
  * name. */
-static void the_source_itself_is_never_taken_for_its_copy(void **state)
+FIXTURE_TEST(the_source_itself_is_never_taken_for_its_copy)
 {
-    (void)state;
     hosted_table(&h, "OldBlogs");
-    put("Blogs", "a", "1", "\"N\":1");
+    scene_put("Blogs", "a", "1", "\"N\":1");
     when("OldBlogs", OPERATION_INSERT, 1, CRASH_BEFORE, NULL);
     crash("all");
     edit_intent("DestinationTable", "Blogs");
     take_over("all", RUN_SUCCEEDED);
-    check("OldBlogs", "a/1 ");
+    scene_check_keys("OldBlogs", "a/1 ");
 }
 
-static void a_run_that_stops_finishes_its_load(void **state)
+FIXTURE_TEST(a_run_that_stops_finishes_its_load)
 {
-    (void)state;
-    put("Blogs", "a", "1", "\"N\":1");
+    scene_put("Blogs", "a", "1", "\"N\":1");
     for (int64_t at = 0; at < 6; at++) {
         hosted_forget(&h, "r1");
         h.stop_after = at;
@@ -1134,29 +1024,27 @@ static void a_run_that_stops_finishes_its_load(void **state)
         assert_int_equal(intents(), 0);
     }
     run("all", RUN_SUCCEEDED);
-    check("OldBlogs", "a/1 ");
+    scene_check_keys("OldBlogs", "a/1 ");
 }
 
-static void a_damaged_intent_fails_the_run_and_nothing_is_touched(void **state)
+FIXTURE_TEST(a_damaged_intent_fails_the_run_and_nothing_is_touched)
 {
-    (void)state;
-    put("Blogs", "a", "1", "\"N\":1");
+    scene_put("Blogs", "a", "1", "\"N\":1");
     when("TablewardRuns", OPERATION_REPLACE, 1, CRASH_AFTER, NULL);
     crash("all");
     edit_intent("Text", "a\t1\n");
     take_over("all", RUN_FAILED);
     assert_non_null(strstr(h.err.text, "is damaged: nothing was changed"));
     assert_non_null(strstr(h.err.text, "!intents/"));
-    check("Blogs", "a/1 ");
-    check("OldBlogs", "a/1 ");
+    scene_check_keys("Blogs", "a/1 ");
+    scene_check_keys("OldBlogs", "a/1 ");
     assert_int_equal(intents(), 1);
 }
 
-static void a_list_that_was_edited_is_a_damaged_intent(void **state)
+FIXTURE_TEST(a_list_that_was_edited_is_a_damaged_intent)
 {
-    (void)state;
-    put("Blogs", "a", "1", "\"N\":1");
-    put("Blogs", "a", "2", "\"N\":1");
+    scene_put("Blogs", "a", "1", "\"N\":1");
+    scene_put("Blogs", "a", "2", "\"N\":1");
     when("OldBlogs", OPERATION_INSERT, 1, CRASH_BEFORE, NULL);
     hosted_table(&h, "OldBlogs");
     crash("all");
@@ -1166,59 +1054,57 @@ static void a_list_that_was_edited_is_a_damaged_intent(void **state)
     edit_intent("Text", list_at_delete);
     take_over("all", RUN_FAILED);
     assert_non_null(strstr(h.err.text, "is damaged"));
-    check("OldBlogs", "");
+    scene_check_keys("OldBlogs", "");
 }
 
 /* An intent in state `leaving` has the ETag of the copy: an entity with another
  * ETag is not the run's copy any more. */
-static void a_copy_that_was_edited_after_a_crash_keeps_its_source(void **state)
+FIXTURE_TEST(a_copy_that_was_edited_after_a_crash_keeps_its_source)
 {
-    (void)state;
-    put("Blogs", "a", "1", "\"N\":1");
+    scene_put("Blogs", "a", "1", "\"N\":1");
     when("TablewardRuns", OPERATION_REPLACE, 1, CRASH_AFTER, NULL);
     crash("all");
-    quiet = true;
+    s.quiet = true;
     change_copy();
-    quiet = false;
+    s.quiet = false;
     take_over("all", RUN_FAILED);
-    check_is("Blogs", "a", "1", "{\"N\":1}");
-    check_is("OldBlogs", "a", "1", "{\"N\":7}");
-    check_named("Blogs a/1: another entity is at 'a' / '1' in OldBlogs");
+    scene_check_is("Blogs", "a", "1", "{\"N\":1}");
+    scene_check_is("OldBlogs", "a", "1", "{\"N\":7}");
+    scene_check_reported(
+        "Blogs a/1: another entity is at 'a' / '1' in OldBlogs");
 }
 
 /* ---- M9 ---- */
 
-static void an_equal_entity_is_accepted_if_the_job_says_so(void **state)
+FIXTURE_TEST(an_equal_entity_is_accepted_if_the_job_says_so)
 {
-    (void)state;
     hosted_table(&h, "OldBlogs");
-    put("Blogs", "a", "1", "\"N\":1");
-    put("Blogs", "a", "2", "\"N\":2");
-    put("OldBlogs", "a", "1", "\"N\":1");
-    put("OldBlogs", "a", "2", "\"N\":3");
+    scene_put("Blogs", "a", "1", "\"N\":1");
+    scene_put("Blogs", "a", "2", "\"N\":2");
+    scene_put("OldBlogs", "a", "1", "\"N\":1");
+    scene_put("OldBlogs", "a", "2", "\"N\":3");
     run("accept", RUN_FAILED);
-    check("Blogs", "a/2 ");
-    check_is("OldBlogs", "a", "1", "{\"N\":1}");
-    check_is("OldBlogs", "a", "2", "{\"N\":3}");
-    check_named("Blogs a/2: another entity is at");
+    scene_check_keys("Blogs", "a/2 ");
+    scene_check_is("OldBlogs", "a", "1", "{\"N\":1}");
+    scene_check_is("OldBlogs", "a", "2", "{\"N\":3}");
+    scene_check_reported("Blogs a/2: another entity is at");
     assert_int_equal(h.failed, 1);
 }
 
-static void what_was_accepted_is_not_deleted_with_its_source(void **state)
+FIXTURE_TEST(what_was_accepted_is_not_deleted_with_its_source)
 {
-    (void)state;
     hosted_table(&h, "OldBlogs");
-    put("Blogs", "a", "1", "\"N\":1");
-    put("OldBlogs", "a", "1", "\"N\":1");
+    scene_put("Blogs", "a", "1", "\"N\":1");
+    scene_put("OldBlogs", "a", "1", "\"N\":1");
     when("Blogs", OPERATION_DELETE, 1, NOTHING, delete_source);
     run("accept", RUN_FAILED);
-    check("OldBlogs", "a/1 ");
-    check_named("the copy stays");
+    scene_check_keys("OldBlogs", "a/1 ");
+    scene_check_reported("the copy stays");
 }
 
 /* ---- M10 ---- */
 
-static void index_rows_are_passed_by(void **state)
+FIXTURE_TEST(index_rows_are_passed_by)
 {
     struct operation operation = {.type = OPERATION_INSERT};
     const struct batch batch = {"Blogs", &operation, 1};
@@ -1232,35 +1118,33 @@ static void index_rows_are_passed_by(void **state)
     struct exchange exchange = {.deadline = NULL};
     struct batch_result result;
 
-    (void)state;
-    put("Blogs", "a", "1", "\"N\":1");
+    scene_put("Blogs", "a", "1", "\"N\":1");
     entity_init(&operation.entity, &h.arena, slice_of("a"), slice_of("size:1"));
     source_stamp(&operation.entity, &source, &h.arena);
     assert_int_equal(store_batch(inner, &exchange, &batch, &result), TW_OK);
     run("all", RUN_SUCCEEDED);
-    check("Blogs", "a/size:1 ");
-    check("OldBlogs", "a/1 ");
+    scene_check_keys("Blogs", "a/size:1 ");
+    scene_check_keys("OldBlogs", "a/1 ");
 }
 
 /* ---- A4 ---- */
 
-static void what_may_arrive_late_is_waited_for_before_leaving(void **state)
+FIXTURE_TEST(what_may_arrive_late_is_waited_for_before_leaving)
 {
     int64_t began_ms;
 
-    (void)state;
     hosted_table(&h, "OldBlogs");
     h.store->capabilities.late_writes = true;
-    put("Blogs", "a", "1", "\"N\":1");
+    scene_put("Blogs", "a", "1", "\"N\":1");
     began_ms = platform_boot_ms();
     run("all", RUN_SUCCEEDED);
     assert_true(platform_boot_ms() - began_ms < 1000);
-    put("Blogs", "a", "2", "\"N\":1");
+    scene_put("Blogs", "a", "2", "\"N\":1");
     when("OldBlogs", OPERATION_INSERT, 1, LOSE_ANSWER, NULL);
     began_ms = platform_boot_ms();
     run("all", RUN_SUCCEEDED);
     assert_true(platform_boot_ms() - began_ms >= 30000);
-    check("OldBlogs", "a/1 a/2 ");
+    scene_check_keys("OldBlogs", "a/1 a/2 ");
 }
 
 static int64_t met_ms;
@@ -1272,40 +1156,38 @@ static void note_time(void)
 
 /* Otherwise an insert of the previous attempt could arrive after its pair was
  * decided. */
-static void a_take_over_waits_for_what_may_arrive_late(void **state)
+FIXTURE_TEST(a_take_over_waits_for_what_may_arrive_late)
 {
     int64_t began_ms;
 
-    (void)state;
     hosted_table(&h, "OldBlogs");
     h.store->capabilities.late_writes = true;
-    put("Blogs", "a", "1", "\"N\":1");
+    scene_put("Blogs", "a", "1", "\"N\":1");
     when("OldBlogs", OPERATION_INSERT, 1, CRASH_AFTER, NULL);
     crash("all");
     began_ms = platform_boot_ms();
     when("TablewardRuns", OPERATION_REPLACE, 1, NOTHING, note_time);
     take_over("all", RUN_SUCCEEDED);
     assert_true(met_ms - began_ms >= 30000);
-    check("OldBlogs", "a/1 ");
+    scene_check_keys("OldBlogs", "a/1 ");
 }
 
 /* ---- loads ---- */
 
 static void put_many(const char *partition_key, unsigned count)
 {
-    quiet = true;
+    s.quiet = true;
     hosted_fill(&h, "Blogs", partition_key, count);
-    quiet = false;
+    s.quiet = false;
 }
 
 /* Beside those to the ledger, a move needs at most these requests: its pages;
  * for each load 4; for each started hundred of a destination partition 2; for
  * each started hundred of a source partition 1. */
-static void a_move_needs_few_requests(void **state)
+FIXTURE_TEST(a_move_needs_few_requests)
 {
     unsigned budget;
 
-    (void)state;
     hosted_table(&h, "OldBlogs");
     put_many("a", 1250);
     put_many("b", 850);
@@ -1317,34 +1199,33 @@ static void a_move_needs_few_requests(void **state)
     if (w.requests > budget + 2 * h.passes)
         fail_msg("%u requests, %u of them pages; at most %u", w.requests,
             w.pages, budget);
-    quiet = true;
+    s.quiet = true;
     assert_int_equal(hosted_count(&h, "OldBlogs"), 2101);
     assert_int_equal(hosted_count(&h, "Blogs"), 0);
-    quiet = false;
+    s.quiet = false;
 }
 
-static void the_largest_entities_are_moved(void **state)
+FIXTURE_TEST(the_largest_entities_are_moved)
 {
     struct buf properties;
 
-    (void)state;
     buf_init(&properties, 8 * 1024 * 1024);
     for (int i = 0; i < 252; i++)
         buf_add_format(
             &properties, "%s\"P%03d\":\"%01500d\"", i > 0 ? "," : "", i, i);
     for (int name = '1'; name <= '9'; name++)
-        put("Blogs", "large", (char[]){(char)name, '\0'},
+        scene_put("Blogs", "large", (char[]){(char)name, '\0'},
             buf_text(&properties));
     buf_done(&properties);
     run("all", RUN_SUCCEEDED);
-    check("Blogs", "");
-    check("OldBlogs", "large/1 large/2 large/3 large/4 large/5 large/6 large/7 "
-                      "large/8 large/9 ");
+    scene_check_keys("Blogs", "");
+    scene_check_keys("OldBlogs",
+        "large/1 large/2 large/3 large/4 large/5 large/6 large/7 "
+        "large/8 large/9 ");
 }
 
-static void an_attempt_continues_where_the_last_one_stopped(void **state)
+FIXTURE_TEST(an_attempt_continues_where_the_last_one_stopped)
 {
-    (void)state;
     put_many("a", 2500);
     hosted_forget(&h, "r1");
     h.stop_after = 3;
@@ -1353,9 +1234,9 @@ static void an_attempt_continues_where_the_last_one_stopped(void **state)
     assert_int_equal(intents(), 0);
     h.stop_after = -1;
     assert_int_equal(hosted_attempt(&h, "all", "x"), RUN_SUCCEEDED);
-    quiet = true;
+    s.quiet = true;
     assert_int_equal(hosted_count(&h, "OldBlogs"), 2500);
-    quiet = false;
+    s.quiet = false;
 }
 
 static void put_third(void)
@@ -1369,14 +1250,13 @@ static void put_second(void)
     when("Blogs", OPERATION_DELETE, 2, NOTHING, put_third);
 }
 
-static void sources_written_during_the_last_round_are_behind(void **state)
+FIXTURE_TEST(sources_written_during_the_last_round_are_behind)
 {
-    (void)state;
     hosted_table(&h, "OldBlogs");
-    put("Blogs", "a", "1", "\"N\":1");
+    scene_put("Blogs", "a", "1", "\"N\":1");
     when("OldBlogs", OPERATION_INSERT, 1, NOTHING, put_second);
     run("all", RUN_SUCCEEDED);
-    check("Blogs", "c/1 ");
+    scene_check_keys("Blogs", "c/1 ");
     assert_int_equal(h.behind, 1);
 }
 
@@ -1386,29 +1266,27 @@ static void put_another(void)
 }
 
 /* Rule A2: the last round has moved a source, and reports another one. */
-static void sources_that_are_named_are_not_behind(void **state)
+FIXTURE_TEST(sources_that_are_named_are_not_behind)
 {
-    (void)state;
     hosted_table(&h, "OldBlogs");
-    put("Blogs", "a", "1", "\"N\":1");
-    put("OldBlogs", "a", "1", "\"N\":2");
+    scene_put("Blogs", "a", "1", "\"N\":1");
+    scene_put("OldBlogs", "a", "1", "\"N\":2");
     when("OldBlogs", OPERATION_INSERT, 1, NOTHING, put_another);
     run("all", RUN_FAILED);
-    check("Blogs", "a/1 ");
-    check("OldBlogs", "a/1 b/1 ");
+    scene_check_keys("Blogs", "a/1 ");
+    scene_check_keys("OldBlogs", "a/1 b/1 ");
     assert_int_equal(h.failed, 1);
     assert_int_equal(h.behind, 0);
 }
 
 /* ---- dry run and verification ---- */
 
-static void a_dry_run_counts_and_writes_nothing(void **state)
+FIXTURE_TEST(a_dry_run_counts_and_writes_nothing)
 {
     struct job_estimate estimate;
 
-    (void)state;
     put_many("a", 150);
-    put("Blogs", "b", "x", "\"T\":1");
+    scene_put("Blogs", "b", "x", "\"T\":1");
     assert_int_equal(hosted_estimate(&h, "key-of-n", "x", &estimate), TW_OK);
     assert_int_equal(estimate.table_count, 2);
     assert_string_equal(estimate.tables[0].table, "Blogs");
@@ -1442,12 +1320,11 @@ static struct job_verification verify(const char *name)
     return found;
 }
 
-static void verification_finds_sources_and_intents_that_are_left(void **state)
+FIXTURE_TEST(verification_finds_sources_and_intents_that_are_left)
 {
     struct job_verification found;
 
-    (void)state;
-    put("Blogs", "a", "1", "\"N\":1");
+    scene_put("Blogs", "a", "1", "\"N\":1");
     when("TablewardRuns", OPERATION_REPLACE, 1, CRASH_AFTER, NULL);
     crash("all");
     found = verify("all");
@@ -1461,70 +1338,4 @@ static void verification_finds_sources_and_intents_that_are_left(void **state)
     assert_int_equal(found.differences[0].count, 0);
     assert_int_equal(found.differences[1].count, 0);
     arena_done(&found.arena);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(what_is_wrong_in_a_job_is_reported),
-        TEST(keys_that_are_provably_others_may_be_in_one_table),
-        TEST(a_job_says_what_it_does),
-        TEST(a_job_that_accepts_says_what_it_asks_of_writers),
-        TEST(a_job_writes_both_tables),
-        TEST(what_is_selected_is_moved),
-        TEST(arguments_select_and_make_keys),
-        TEST(nothing_selected_is_noted),
-        TEST(a_missing_source_table_fails_the_run),
-        TEST(a_copy_that_cannot_be_made_stays_and_is_named),
-        TEST(one_file_under_two_names_loses_nothing),
-        TEST(one_account_under_two_hosts_loses_nothing),
-        TEST(keys_that_are_used_again_are_not_overwritten),
-        TEST(a_move_after_a_copy_leaves_what_it_cannot_decide),
-        TEST(two_sources_with_one_key_and_an_equal_entity_there_both_stay),
-        TEST(a_conflict_is_skipped_if_the_job_says_so),
-        TEST(of_two_sources_with_one_key_the_second_stays),
-        TEST(a_source_waits_for_the_open_load_that_has_its_key),
-        TEST(a_second_owner_meets_the_intent_of_the_first),
-        TEST(the_key_of_an_intent_is_fixed),
-        TEST(an_equal_entity_is_a_conflict_after_a_definite_answer),
-        TEST(after_an_unknown_insert_the_runs_own_copy_is_recognised),
-        TEST(after_an_unknown_insert_an_older_equal_entity_is_a_conflict),
-        TEST(a_copy_of_an_equal_source_is_not_taken_for_the_runs_own),
-        TEST(a_copy_that_is_not_read_back_as_it_was_sent_keeps_its_source),
-        TEST(confirmed_pairs_are_stored_before_a_source_is_deleted),
-        TEST(a_source_that_a_client_deleted_takes_its_copy_along),
-        TEST(a_source_that_a_client_changed_is_copied_again),
-        TEST(a_changed_source_with_another_key_is_copied_to_that_key),
-        TEST(after_an_unknown_insert_a_copy_outlives_its_source),
-        TEST(after_an_unknown_delete_an_absent_source_is_done),
-        TEST(after_an_unknown_delete_another_etag_leaves_both),
-        TEST(an_interrupted_load_is_finished),
-        TEST(after_a_crash_a_copy_without_its_source_stays_and_is_named),
-        TEST(after_a_crash_a_changed_source_and_its_copy_both_stay),
-        TEST(what_was_named_is_not_forgotten_by_the_next_attempt),
-        TEST(intents_are_taken_over_by_their_destination_too),
-        TEST(an_intent_of_a_store_that_is_gone_is_removed_and_named),
-        TEST(the_source_itself_is_never_taken_for_its_copy),
-        TEST(an_intent_that_nothing_but_the_job_knows_is_removed_and_named),
-        TEST(a_run_that_stops_finishes_its_load),
-        TEST(a_damaged_intent_fails_the_run_and_nothing_is_touched),
-        TEST(a_list_that_was_edited_is_a_damaged_intent),
-        TEST(a_copy_that_was_edited_after_a_crash_keeps_its_source),
-        TEST(an_equal_entity_is_accepted_if_the_job_says_so),
-        TEST(what_was_accepted_is_not_deleted_with_its_source),
-        TEST(index_rows_are_passed_by),
-        TEST(what_may_arrive_late_is_waited_for_before_leaving),
-        TEST(a_take_over_waits_for_what_may_arrive_late),
-        TEST(a_move_needs_few_requests),
-        TEST(the_largest_entities_are_moved),
-        TEST(an_attempt_continues_where_the_last_one_stopped),
-        TEST(sources_written_during_the_last_round_are_behind),
-        TEST(sources_that_are_named_are_not_behind),
-        TEST(a_dry_run_counts_and_writes_nothing),
-        TEST(verification_finds_sources_and_intents_that_are_left),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -14,15 +14,8 @@
  *   TABLEWARD_SEEDS=5000  that many storms instead of the everyday number
  *   TABLEWARD_SEED=17     only that storm, with every request
  */
-#include "tests/support/hosted.h"
-
-/* cmocka.h wants these before it. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "tests/support/storm.h"
+#include "tests/support/test.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -100,32 +93,13 @@ struct storm {
     char complaint[2048];
 };
 
-static uint64_t mix(uint64_t x)
-{
-    x += UINT64_C(0x9e3779b97f4a7c15);
-    x = (x ^ (x >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
-    x = (x ^ (x >> 27)) * UINT64_C(0x94d049bb133111eb);
-    return x ^ (x >> 31);
-}
-
 static unsigned roll(struct storm *s, unsigned below)
 {
-    s->dice = mix(s->dice);
-    return below > 0 ? (unsigned)(s->dice % below) : 0;
+    return storm_roll(&s->dice, below);
 }
 
-static void complain(struct storm *s, const char *format, ...) TW_PRINTF(2, 3);
-
-static void complain(struct storm *s, const char *format, ...)
-{
-    va_list args;
-
-    if (s->complaint[0])
-        return;
-    va_start(args, format);
-    vsnprintf(s->complaint, sizeof(s->complaint), format, args);
-    va_end(args);
-}
+#define complain(s, ...)                                                       \
+    storm_complain((s)->complaint, sizeof((s)->complaint), __VA_ARGS__)
 
 /* ---- what is stored ---- */
 
@@ -391,31 +365,27 @@ static const enum fault BATCH_FAULTS[] = {FAULT_BUSY_HINTED, FAULT_LOSE_ANSWER,
     FAULT_LOSE_ANSWER, FAULT_LOSE_REQUEST, FAULT_LATE, FAULT_LATE,
     FAULT_NO_INDEX, FAULT_TWICE_UNSEEN};
 
-#define PICK(s, faults)                                                        \
-    (faults)[roll((s), sizeof(faults) / sizeof((faults)[0]))]
-
 static enum fault pick_fault(struct storm *s, enum store_call call)
 {
     if (s->clear || roll(s, 1000) >= s->faulty_share)
         return FAULT_NONE;
     switch (call) {
     case CALL_SCAN:
-        return PICK(s, SCAN_FAULTS);
+        return STORM_PICK(&s->dice, SCAN_FAULTS);
     case CALL_GET:
-        return PICK(s, GET_FAULTS);
+        return STORM_PICK(&s->dice, GET_FAULTS);
     case CALL_BATCH:
-        return PICK(s, BATCH_FAULTS);
+        return STORM_PICK(&s->dice, BATCH_FAULTS);
     default:
         return FAULT_NONE;
     }
 }
 
-static enum fault weather(void *context, enum store_call call, unsigned n)
+FAULTY_CHOICE(weather)
 {
-    struct storm *s = context;
+    struct storm *s = ctx;
     enum fault fault;
 
-    (void)n;
     s->asked++;
     if (s->asked == s->kill_at && s->h.deadline) {
         s->killed = s->unknown = true;
@@ -468,7 +438,7 @@ static void fill(struct storm *s)
 
     s->values = 1;
     for (unsigned i = 0; i < count; i++) {
-        char partition_key[8], row_key[8];
+        char partition_key[8], row_key[16];
         int value = new_value(s);
 
         pick_key(s, partition_key, row_key);
@@ -485,7 +455,7 @@ static void storm_init(struct storm *s, uint64_t seed)
 {
     static const unsigned SHARES[] = {0, 20, 100, 250};
 
-    s->seed = mix(seed);
+    s->seed = storm_mix(seed);
     s->dice = s->seed;
     s->faulty_share = SHARES[roll(s, 4)];
     s->writer_share = SHARES[roll(s, 4)];
@@ -591,7 +561,7 @@ static void run_jobs(struct storm *s)
 
     virtual_sleep(10000); /* the first entities are older than any intent */
     for (unsigned i = 0; i < count && !s->complaint[0]; i++) {
-        char id[8];
+        char id[16];
 
         snprintf(id, sizeof(id), "r%u", i);
         run_job(s, s->accept ? "ab-accept" : JOB_NAMES[roll(s, JOB_COUNT)], id,
@@ -642,27 +612,8 @@ static void weather_one(uint64_t seed, bool trace)
             "TABLEWARD_SEED=%llu: %s", (unsigned long long)seed, complaint);
 }
 
-static void a_move_weathers_every_storm(void **state)
+TEST(a_move_weathers_every_storm)
 {
-    const char *one = getenv("TABLEWARD_SEED");
-    const char *many = getenv("TABLEWARD_SEEDS");
-    unsigned long seeds = many ? strtoul(many, NULL, 10) : EVERYDAY_SEEDS;
-
-    (void)state;
     log_set(LOG_ERROR, LOG_TEXT);
-    if (one) {
-        weather_one(strtoull(one, NULL, 10), true);
-        return;
-    }
-    for (unsigned long seed = 1; seed <= seeds; seed++)
-        weather_one(seed, false);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_move_weathers_every_storm),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    storm_each_seed(weather_one, EVERYDAY_SEEDS);
 }

@@ -1,23 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /* The intents and checkpoints of a move: written by others meanwhile, damaged,
  * or of another move. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <stdio.h>
 #include <string.h>
 
 #include "jobs/move/intent.h"
-#include "tests/support/hosted.h"
 #include "tests/support/loading.h"
-#include "tests/support/script.h"
+#include "tests/support/scene.h"
+#include "tests/support/test.h"
 #include "tests/support/virtual_platform.h"
 #include "worker/base/crypto.h"
-#include "worker/base/log.h"
 #include "worker/base/mem.h"
 #include "worker/base/platform.h"
 #include "worker/base/text.h"
@@ -31,59 +23,14 @@ static const char JOBS[] =
     "one-key: {kind: move, from: {table: Blogs}, to: {table: OldBlogs, "
     "partition_key: p, row_key: r}}\n";
 
-static struct hosted h;
-static struct script s;
-static char reports[8192];
-
-static void keep_report(
-    struct hosted *callbacks, const struct run_failure *failure)
-{
-    size_t len = strlen(reports);
-
-    (void)callbacks;
-    snprintf(reports + len, sizeof(reports) - len, "%s %.*s/%.*s: %s\n",
-        failure->table, SLICE_ARG(failure->partition_key),
-        SLICE_ARG(failure->row_key), failure->why);
-}
-
 static int set_up(void **state)
 {
     (void)state;
-    virtual_platform_use(&(struct virtual_options){.seed = 1,
-        .boot_ms = 5000,
-        .wall_ticks = TICKS_1970 + INT64_C(1000000) * TICKS_PER_S});
-    log_set(LOG_ERROR, LOG_TEXT);
-    hosted_init(&h, JOBS);
-    hosted_table(&h, "Blogs");
-    hosted_table(&h, "OldBlogs");
-    hosted_table(&h, "TablewardRuns");
-    h.failing = keep_report;
-    reports[0] = '\0';
-    script_init(&s, &h);
+    scene_begin(JOBS, "Blogs OldBlogs TablewardRuns");
     return 0;
 }
 
-static int tear_down(void **state)
-{
-    (void)state;
-    hosted_done(&h);
-    virtual_platform_end();
-    return 0;
-}
-
-static void put(const char *table, const char *row_key, const char *properties)
-{
-    s.quiet = true;
-    hosted_put(&h, table, "a", row_key, properties);
-    s.quiet = false;
-}
-
-static void check(const char *table, const char *wanted)
-{
-    s.quiet = true;
-    assert_string_equal(hosted_dump(&h, table), wanted);
-    s.quiet = false;
-}
+#define FIXTURE_TEST(name) TEST_IN(name, set_up, scene_end)
 
 static unsigned count(const char *table)
 {
@@ -93,18 +40,6 @@ static unsigned count(const char *table)
     number = hosted_count(&h, table);
     s.quiet = false;
     return number;
-}
-
-static void attempt(const char *job, enum run_end wanted)
-{
-    if (hosted_attempt(&h, job, "") != wanted)
-        fail_msg("%s: %d: %s\n%s", job, h.end, h.err.text, reports);
-}
-
-static void check_named(const char *part)
-{
-    if (!strstr(reports, part))
-        fail_msg("'%s' is not in:\n%s", part, reports);
 }
 
 /* Makes an attempt that crashes at the first batch of this type, before or
@@ -118,7 +53,7 @@ static void die_at(
     event->unsent = unsent;
     event->answer = TW_UNKNOWN;
     hosted_forget(&h, "r1");
-    attempt(job, RUN_LEASE_LOST);
+    scene_attempt(job, "", RUN_LEASE_LOST);
     script_clear(&s);
     h.previous_owner_crashed = true;
     reports[0] = '\0';
@@ -233,43 +168,40 @@ static void touch_first_row(struct hosted *callbacks)
 static void check_damaged(const char *what)
 {
     reports[0] = '\0';
-    attempt("all", RUN_FAILED);
+    scene_attempt("all", "", RUN_FAILED);
     if (!strstr(h.err.text, "is damaged: nothing was changed") ||
         !strstr(h.err.text, INTENTS_PARTITION "/"))
         fail_msg("%s: %s", what, h.err.text);
-    check("Blogs", "a/1 ");
-    check("OldBlogs", "a/1 ");
+    scene_check_keys("Blogs", "a/1 ");
+    scene_check_keys("OldBlogs", "a/1 ");
 }
 
 /* Leaves an intent with one pair in state `leaving`; both entities exist. */
 static void leave_an_intent(void)
 {
-    put("Blogs", "1", "\"N\":1");
+    scene_put("Blogs", "a", "1", "\"N\":1");
     die_at("all", "TablewardRuns", OPERATION_REPLACE, false);
     assert_int_equal(count("TablewardRuns"), 1);
 }
 
-static void an_intent_without_one_of_its_properties_is_damaged(void **state)
+FIXTURE_TEST(an_intent_without_one_of_its_properties_is_damaged)
 {
     static const char *const names[] = {"State", "Load", "Digest", "Job", "Run",
         "SourceStore", "SourceAccount", "SourceTable", "DestinationStore",
         "DestinationAccount", "DestinationTable", "Since", "Chunks", "Pairs",
         "Text"};
 
-    (void)state;
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
         leave_an_intent();
         edit_row(0, names[i], NULL, NO_NUMBER);
         check_damaged(names[i]);
         remove_rows(&h);
-        s.quiet = true;
-        hosted_remove(&h, "Blogs", "a", "1");
-        hosted_remove(&h, "OldBlogs", "a", "1");
-        s.quiet = false;
+        scene_remove("Blogs", "a", "1");
+        scene_remove("OldBlogs", "a", "1");
     }
 }
 
-static void an_intent_with_a_property_of_another_kind_is_damaged(void **state)
+FIXTURE_TEST(an_intent_with_a_property_of_another_kind_is_damaged)
 {
     static const struct {
         const char *name, *text;
@@ -282,42 +214,37 @@ static void an_intent_with_a_property_of_another_kind_is_damaged(void **state)
         {"Pairs", NULL, 2}, {"Text", NULL, 1},
         {"Digest", "00000000000000000000000000000000", 0}};
 
-    (void)state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         leave_an_intent();
         edit_row(0, cases[i].name, cases[i].text, cases[i].number);
         check_damaged(cases[i].name);
         remove_rows(&h);
-        s.quiet = true;
-        hosted_remove(&h, "Blogs", "a", "1");
-        hosted_remove(&h, "OldBlogs", "a", "1");
-        s.quiet = false;
+        scene_remove("Blogs", "a", "1");
+        scene_remove("OldBlogs", "a", "1");
     }
 }
 
 /* The pairs may have another meaning in a newer version. A takeover would
  * delete their sources. */
-static void an_intent_of_a_newer_version_is_left_alone(void **state)
+FIXTURE_TEST(an_intent_of_a_newer_version_is_left_alone)
 {
-    (void)state;
     leave_an_intent();
     edit_row(0, "Format", NULL, INTENT_FORMAT + 1);
-    attempt("all", RUN_FAILED);
+    scene_attempt("all", "", RUN_FAILED);
     assert_non_null(strstr(h.err.text, "was written by a newer version"));
-    check("Blogs", "a/1 ");
-    check("OldBlogs", "a/1 ");
+    scene_check_keys("Blogs", "a/1 ");
+    scene_check_keys("OldBlogs", "a/1 ");
     assert_int_equal(count("TablewardRuns"), 1);
     edit_row(0, "Format", NULL, INTENT_FORMAT);
-    attempt("all", RUN_SUCCEEDED);
-    check("Blogs", "");
+    scene_attempt("all", "", RUN_SUCCEEDED);
+    scene_check_keys("Blogs", "");
     assert_int_equal(count("TablewardRuns"), 0);
 }
 
-static void an_intent_at_another_key_is_damaged(void **state)
+FIXTURE_TEST(an_intent_at_another_key_is_damaged)
 {
     static const char *const keys[] = {"x", "0123456789abcdef-0-01"};
 
-    (void)state;
     leave_an_intent();
     for (size_t i = 0; i < 2; i++) {
         rename_row(0, keys[i]);
@@ -326,7 +253,7 @@ static void an_intent_at_another_key_is_damaged(void **state)
 }
 
 /* The digest is right, but the lines are no pairs. */
-static void an_intent_whose_list_cannot_be_read_is_damaged(void **state)
+FIXTURE_TEST(an_intent_whose_list_cannot_be_read_is_damaged)
 {
 #define DIGEST "00000000000000000000000000000000"
     static const char long_etag[] =
@@ -338,7 +265,6 @@ static void an_intent_whose_list_cannot_be_read_is_damaged(void **state)
         "a\t1\te\ta\t1\te\t" DIGEST "\na\t2\te\ta\t1\te\t" DIGEST "\n",
         long_etag, "a\t1\te\ta\t1\te\t" DIGEST "\na"};
 
-    (void)state;
     leave_an_intent();
     for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++) {
         write_list(lists[i]);
@@ -354,35 +280,33 @@ static void fill_with_long_keys(unsigned number)
 
         memset(row_key, 'x', sizeof(row_key));
         snprintf(row_key + 490, 22, "%u", 1000 + i);
-        put("Blogs", row_key, "\"N\":1");
+        scene_put("Blogs", "a", row_key, "\"N\":1");
     }
 }
 
-static void an_intent_of_several_rows_is_taken_over(void **state)
+FIXTURE_TEST(an_intent_of_several_rows_is_taken_over)
 {
-    (void)state;
     fill_with_long_keys(60);
     die_at("all", "TablewardRuns", OPERATION_REPLACE, false);
     assert_true(count("TablewardRuns") > 1);
-    attempt("all", RUN_SUCCEEDED);
+    scene_attempt("all", "", RUN_SUCCEEDED);
     assert_int_equal(count("Blogs"), 0);
     assert_int_equal(count("OldBlogs"), 60);
     assert_int_equal(count("TablewardRuns"), 0);
 }
 
-static void an_intent_whose_rows_do_not_belong_together_is_damaged(void **state)
+FIXTURE_TEST(an_intent_whose_rows_do_not_belong_together_is_damaged)
 {
-    (void)state;
     fill_with_long_keys(60);
     die_at("all", "TablewardRuns", OPERATION_REPLACE, false);
     edit_row(1, "Load", "00000000000000000000000000000000", NO_NUMBER);
-    attempt("all", RUN_FAILED);
+    scene_attempt("all", "", RUN_FAILED);
     assert_non_null(strstr(h.err.text, "is damaged"));
     edit_row(1, "Load", NULL, NO_NUMBER);
-    attempt("all", RUN_FAILED);
+    scene_attempt("all", "", RUN_FAILED);
     assert_non_null(strstr(h.err.text, "is damaged"));
     rename_row(1, "0123456789abcdef-0-07");
-    attempt("all", RUN_FAILED);
+    scene_attempt("all", "", RUN_FAILED);
     assert_non_null(strstr(h.err.text, "is damaged"));
     assert_int_equal(count("Blogs"), 60);
     assert_int_equal(count("OldBlogs"), 60);
@@ -390,20 +314,19 @@ static void an_intent_whose_rows_do_not_belong_together_is_damaged(void **state)
 
 /* Only few pairs of a load are confirmed, so their list needs fewer rows: the
  * write of `leaving` deletes the other rows. */
-static void an_intent_shrinks_with_its_list(void **state)
+FIXTURE_TEST(an_intent_shrinks_with_its_list)
 {
-    (void)state;
     fill_with_long_keys(60);
     for (unsigned i = 0; i < 59; i++) {
         char row_key[512];
 
         memset(row_key, 'x', sizeof(row_key));
         snprintf(row_key + 490, 22, "%u", 1000 + i);
-        put("OldBlogs", row_key, "\"N\":2");
+        scene_put("OldBlogs", "a", row_key, "\"N\":2");
     }
     die_at("all", "TablewardRuns", OPERATION_REPLACE, false);
     assert_int_equal(count("TablewardRuns"), 1);
-    attempt("all", RUN_FAILED); /* 59 sources had a conflict */
+    scene_attempt("all", "", RUN_FAILED); /* 59 sources had a conflict */
     assert_int_equal(h.failed, 59);
     assert_int_equal(count("Blogs"), 59);
     assert_int_equal(count("TablewardRuns"), 0);
@@ -411,170 +334,154 @@ static void an_intent_shrinks_with_its_list(void **state)
 
 /* ---- an intent that others write meanwhile (rule M3) ---- */
 
-static void who_lost_its_intent_deletes_nothing(void **state)
+FIXTURE_TEST(who_lost_its_intent_deletes_nothing)
 {
     static void (*const cases[])(struct hosted * h) = {
         remove_rows, touch_first_row};
 
-    (void)state;
-    put("Blogs", "1", "\"N\":1");
+    scene_put("Blogs", "a", "1", "\"N\":1");
     for (size_t i = 0; i < 2; i++) {
         script_batch(&s, "TablewardRuns", OPERATION_REPLACE, 1, 1)->before =
             cases[i];
         hosted_forget(&h, "r1");
-        attempt("all", RUN_TRY_AGAIN);
+        scene_attempt("all", "", RUN_TRY_AGAIN);
         assert_non_null(strstr(h.err.text, "another attempt has written the "
                                            "intent !intents/"));
-        check("Blogs", "a/1 ");
-        check("OldBlogs", "a/1 ");
+        scene_check_keys("Blogs", "a/1 ");
+        scene_check_keys("OldBlogs", "a/1 ");
         script_clear(&s);
         remove_rows(&h);
-        s.quiet = true;
-        hosted_remove(&h, "OldBlogs", "a", "1");
-        s.quiet = false;
+        scene_remove("OldBlogs", "a", "1");
     }
 }
 
 /* As above, after a write with an unknown outcome. */
-static void an_intent_that_others_took_during_an_unknown_write_is_lost(
-    void **state)
+FIXTURE_TEST(an_intent_that_others_took_during_an_unknown_write_is_lost)
 {
     struct script_event *event;
 
-    (void)state;
-    put("Blogs", "1", "\"N\":1");
+    scene_put("Blogs", "a", "1", "\"N\":1");
     event = script_batch(&s, "TablewardRuns", OPERATION_REPLACE, 1, 1);
     event->answer = TW_UNKNOWN;
     event->unsent = true;
     event->before = touch_first_row;
-    attempt("all", RUN_TRY_AGAIN);
-    check("Blogs", "a/1 ");
-    check("OldBlogs", "a/1 ");
+    scene_attempt("all", "", RUN_TRY_AGAIN);
+    scene_check_keys("Blogs", "a/1 ");
+    scene_check_keys("OldBlogs", "a/1 ");
 }
 
-static void an_intent_that_cannot_be_written_ends_the_attempt(void **state)
+FIXTURE_TEST(an_intent_that_cannot_be_written_ends_the_attempt)
 {
     struct script_event *event;
 
-    (void)state;
-    put("Blogs", "1", "\"N\":1");
+    scene_put("Blogs", "a", "1", "\"N\":1");
     event = script_batch(&s, "TablewardRuns", OPERATION_REPLACE, 1, 8);
     event->answer = TW_UNKNOWN;
     event->unsent = true;
-    attempt("all", RUN_OUTAGE);
+    scene_attempt("all", "", RUN_OUTAGE);
     assert_non_null(strstr(
         h.err.text, "could not be written: 8 requests had no usable response"));
-    check("Blogs", "a/1 ");
+    scene_check_keys("Blogs", "a/1 ");
     script_clear(&s);
     h.previous_owner_crashed = true;
-    attempt("all", RUN_SUCCEEDED);
-    check("Blogs", "");
-    check("OldBlogs", "a/1 ");
+    scene_attempt("all", "", RUN_SUCCEEDED);
+    scene_check_keys("Blogs", "");
+    scene_check_keys("OldBlogs", "a/1 ");
 }
 
 /* ---- taking over ---- */
 
 /* Rule M7: neither table of the intent is a table of this move. */
-static void an_intent_of_other_tables_stays(void **state)
+FIXTURE_TEST(an_intent_of_other_tables_stays)
 {
-    (void)state;
     s.quiet = true;
     hosted_table(&h, "Posts");
     s.quiet = false;
     leave_an_intent();
     hosted_forget(&h, "r2");
-    attempt("apart", RUN_SUCCEEDED);
+    scene_attempt("apart", "", RUN_SUCCEEDED);
     assert_int_equal(count("TablewardRuns"), 1);
-    check("Blogs", "a/1 ");
-    check("OldBlogs", "a/1 ");
+    scene_check_keys("Blogs", "a/1 ");
+    scene_check_keys("OldBlogs", "a/1 ");
 }
 
 /* The pairs are reported with the tables of their own move. */
-static void what_another_move_left_is_named_where_it_is(void **state)
+FIXTURE_TEST(what_another_move_left_is_named_where_it_is)
 {
-    (void)state;
     s.quiet = true;
     hosted_table(&h, "Older");
     s.quiet = false;
     leave_an_intent();
-    s.quiet = true;
-    hosted_replace(&h, "Blogs", "a", "1", "\"N\":9");
-    s.quiet = false;
+    scene_replace("Blogs", "a", "1", "\"N\":9");
     hosted_forget(&h, "r2");
-    attempt("onward", RUN_FAILED);
-    check_named("Blogs a/1: the source was changed while a move was "
-                "interrupted, and an entity is at the destination: both stay; "
-                "its destination is 'a' / '1' in OldBlogs");
+    scene_attempt("onward", "", RUN_FAILED);
+    scene_check_reported(
+        "Blogs a/1: the source was changed while a move was "
+        "interrupted, and an entity is at the destination: both stay; "
+        "its destination is 'a' / '1' in OldBlogs");
     assert_int_equal(count("TablewardRuns"), 0);
-    check("Blogs", "a/1 ");
+    scene_check_keys("Blogs", "a/1 ");
 }
 
 /* Rule M2: an equal entity that is older than the intent was not inserted by
  * the run. */
-static void an_older_equal_entity_is_not_taken_for_the_copy(void **state)
+FIXTURE_TEST(an_older_equal_entity_is_not_taken_for_the_copy)
 {
-    (void)state;
-    put("Blogs", "1", "\"N\":1");
-    put("OldBlogs", "1", "\"N\":1");
+    scene_put("Blogs", "a", "1", "\"N\":1");
+    scene_put("OldBlogs", "a", "1", "\"N\":1");
     virtual_sleep(10000);
     die_at("all", "OldBlogs", OPERATION_INSERT, true);
-    attempt("all", RUN_FAILED);
-    check_named("Blogs a/1: an equal entity is at 'a' / '1' in OldBlogs");
-    check("Blogs", "a/1 ");
-    check("OldBlogs", "a/1 ");
+    scene_attempt("all", "", RUN_FAILED);
+    scene_check_reported(
+        "Blogs a/1: an equal entity is at 'a' / '1' in OldBlogs");
+    scene_check_keys("Blogs", "a/1 ");
+    scene_check_keys("OldBlogs", "a/1 ");
 }
 
 /* The intent is `leaving`, and the source is absent: the pair was done. The
  * application may have changed the copy since. */
-static void a_copy_that_went_on_after_its_pair_was_done_is_not_missed(
-    void **state)
+FIXTURE_TEST(a_copy_that_went_on_after_its_pair_was_done_is_not_missed)
 {
-    (void)state;
-    put("Blogs", "1", "\"N\":1");
+    scene_put("Blogs", "a", "1", "\"N\":1");
     die_at("all", "Blogs", OPERATION_DELETE, false);
-    s.quiet = true;
-    hosted_remove(&h, "OldBlogs", "a", "1");
-    s.quiet = false;
-    attempt("all", RUN_SUCCEEDED);
+    scene_remove("OldBlogs", "a", "1");
+    scene_attempt("all", "", RUN_SUCCEEDED);
     assert_string_equal(reports, "");
-    check("OldBlogs", "");
+    scene_check_keys("OldBlogs", "");
     assert_int_equal(count("TablewardRuns"), 0);
 }
 
 /* Rule M8, if only the store of the source is no longer configured. */
-static void an_intent_whose_source_is_gone_is_removed_and_named(void **state)
+FIXTURE_TEST(an_intent_whose_source_is_gone_is_removed_and_named)
 {
-    (void)state;
     leave_an_intent();
     edit_row(0, "SourceAccount", "another", NO_NUMBER);
-    attempt("all", RUN_FAILED);
-    check_named("Blogs a/1: a move of this entity was interrupted, and a store "
-                "of that move is no longer configured");
+    scene_attempt("all", "", RUN_FAILED);
+    scene_check_reported(
+        "Blogs a/1: a move of this entity was interrupted, and a store "
+        "of that move is no longer configured");
     assert_int_equal(count("TablewardRuns"), 0);
 }
 
 /* The job moved other tables before its definition changed. A move of those
  * tables takes the intent over, unless one of their stores is no longer
  * configured. */
-static void an_intent_of_former_tables_stays_while_both_stores_are_there(
-    void **state)
+FIXTURE_TEST(an_intent_of_former_tables_stays_while_both_stores_are_there)
 {
-    (void)state;
     leave_an_intent();
     edit_row(0, "SourceTable", "Others", NO_NUMBER);
     edit_row(0, "DestinationTable", "Elsewhere", NO_NUMBER);
     rename_row(0, "0123456789abcdef-0-00");
-    s.quiet = true;
-    hosted_remove(&h, "Blogs", "a", "1");
-    s.quiet = false;
+    scene_remove("Blogs", "a", "1");
     hosted_forget(&h, "r2");
-    attempt("all", RUN_SUCCEEDED);
+    scene_attempt("all", "", RUN_SUCCEEDED);
     assert_int_equal(count("TablewardRuns"), 1);
     edit_row(0, "DestinationAccount", "another", NO_NUMBER);
     hosted_forget(&h, "r3");
-    attempt("all", RUN_FAILED);
-    check_named("Others a/1: a move of this entity was interrupted, and a "
-                "store of that move is no longer configured");
+    scene_attempt("all", "", RUN_FAILED);
+    scene_check_reported(
+        "Others a/1: a move of this entity was interrupted, and a "
+        "store of that move is no longer configured");
     assert_int_equal(count("TablewardRuns"), 0);
 }
 
@@ -586,26 +493,23 @@ static enum tw_err refuse_phase(struct hosted *callbacks, bool *ret_stored)
 
 /* The number of reported entities is stored in the ledger before the intent is
  * removed. */
-static void a_name_that_the_ledger_does_not_take_keeps_the_intent(void **state)
+FIXTURE_TEST(a_name_that_the_ledger_does_not_take_keeps_the_intent)
 {
-    (void)state;
     leave_an_intent();
-    s.quiet = true;
-    hosted_replace(&h, "Blogs", "a", "1", "\"N\":9");
-    s.quiet = false;
+    scene_replace("Blogs", "a", "1", "\"N\":9");
     h.phasing = refuse_phase;
-    attempt("all", RUN_OUTAGE);
+    scene_attempt("all", "", RUN_OUTAGE);
     assert_int_equal(count("TablewardRuns"), 1);
     h.phasing = NULL;
     reports[0] = '\0';
-    attempt("all", RUN_FAILED);
-    check_named("Blogs a/1: the source was changed");
+    scene_attempt("all", "", RUN_FAILED);
+    scene_check_reported("Blogs a/1: the source was changed");
     assert_int_equal(count("TablewardRuns"), 0);
 }
 
 /* ---- the checkpoint ---- */
 
-static void a_checkpoint_that_cannot_be_read_begins_the_move_anew(void **state)
+FIXTURE_TEST(a_checkpoint_that_cannot_be_read_begins_the_move_anew)
 {
     static const char *const texts[] = {"", "no JSON", "[]", "{}",
         "{\"version\":\"1\"}", "{\"version\":2,\"named\":0}", "{\"version\":1}",
@@ -613,16 +517,15 @@ static void a_checkpoint_that_cannot_be_read_begins_the_move_anew(void **state)
         "{\"version\":1,\"named\":0,\"rounds\":7}",
         "{\"version\":1,\"named\":0,\"late\":7,\"rounds\":{}}"};
 
-    (void)state;
     for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
         char row_key[8];
 
         hosted_forget(&h, "r1");
         h.checkpoint = mem_text(texts[i], strlen(texts[i]));
         snprintf(row_key, sizeof(row_key), "%zu", i);
-        put("Blogs", row_key, "\"N\":1");
-        attempt("all", RUN_SUCCEEDED);
-        check("Blogs", "");
+        scene_put("Blogs", "a", row_key, "\"N\":1");
+        scene_attempt("all", "", RUN_SUCCEEDED);
+        scene_check_keys("Blogs", "");
         assert_int_equal(h.passes, 2);
     }
     assert_int_equal(count("OldBlogs"), sizeof(texts) / sizeof(texts[0]));
@@ -630,18 +533,17 @@ static void a_checkpoint_that_cannot_be_read_begins_the_move_anew(void **state)
 
 /* A store without key order has no position to continue from: the round starts
  * over. */
-static void a_store_without_order_is_read_from_its_beginning(void **state)
+FIXTURE_TEST(a_store_without_order_is_read_from_its_beginning)
 {
-    (void)state;
     h.store->capabilities.ordered = false;
     s.quiet = true;
     hosted_fill(&h, "Blogs", "a", 2500);
     s.quiet = false;
     h.stop_after = 3;
-    attempt("all", RUN_STOPPED);
+    scene_attempt("all", "", RUN_STOPPED);
     assert_null(strstr(h.checkpoint, "\"done\""));
     h.stop_after = -1;
-    attempt("all", RUN_SUCCEEDED);
+    scene_attempt("all", "", RUN_SUCCEEDED);
     assert_int_equal(count("Blogs"), 0);
     assert_int_equal(count("OldBlogs"), 2500);
 }
@@ -649,66 +551,61 @@ static void a_store_without_order_is_read_from_its_beginning(void **state)
 /* ---- loads ---- */
 
 /* The embedded store orders such keys as bytes, Azure as UTF-16. */
-static void keys_beyond_the_basic_plane_are_moved(void **state)
+FIXTURE_TEST(keys_beyond_the_basic_plane_are_moved)
 {
-    (void)state;
-    put("Blogs", "x", "\"N\":1");
-    put("Blogs", "\xef\xbd\x9e", "\"N\":1");
-    put("Blogs", "\xf0\x9f\x90\x9f", "\"N\":1");
-    put("Blogs", "\xf0\x9f\x90\xa0", "\"N\":1");
-    attempt("all", RUN_SUCCEEDED);
-    check("Blogs", "");
+    scene_put("Blogs", "a", "x", "\"N\":1");
+    scene_put("Blogs", "a", "\xef\xbd\x9e", "\"N\":1");
+    scene_put("Blogs", "a", "\xf0\x9f\x90\x9f", "\"N\":1");
+    scene_put("Blogs", "a", "\xf0\x9f\x90\xa0", "\"N\":1");
+    scene_attempt("all", "", RUN_SUCCEEDED);
+    scene_check_keys("Blogs", "");
     assert_int_equal(count("OldBlogs"), 4);
 }
 
 /* Between two copies are more pages of other entities than are read for one
  * copy: the second copy is read by its keys. */
-static void copies_far_apart_in_their_partition_are_read_back(void **state)
+FIXTURE_TEST(copies_far_apart_in_their_partition_are_read_back)
 {
     struct script_event *asked;
 
-    (void)state;
     s.quiet = true;
     hosted_fill(&h, "OldBlogs", "a", 4500);
     s.quiet = false;
-    put("Blogs", "a", "\"N\":1");
-    put("Blogs", "c", "\"N\":1");
+    scene_put("Blogs", "a", "a", "\"N\":1");
+    scene_put("Blogs", "a", "c", "\"N\":1");
     asked = script_call(&s, CALL_GET, "OldBlogs", 99, 99);
-    attempt("all", RUN_SUCCEEDED);
-    check("Blogs", "");
+    scene_attempt("all", "", RUN_SUCCEEDED);
+    scene_check_keys("Blogs", "");
     assert_int_equal(count("OldBlogs"), 4502);
     assert_int_equal(asked->seen, 1);
 }
 
-static void a_copy_far_apart_that_was_deleted_keeps_its_source(void **state)
+FIXTURE_TEST(a_copy_far_apart_that_was_deleted_keeps_its_source)
 {
     static const struct {
         enum tw_err answer;
         enum run_end end;
     } cases[] = {{TW_NOT_FOUND, RUN_FAILED}, {TW_REFUSED, RUN_OUTAGE}};
 
-    (void)state;
     s.quiet = true;
     hosted_fill(&h, "OldBlogs", "a", 4500);
     s.quiet = false;
-    put("Blogs", "a", "\"N\":1");
-    put("Blogs", "c", "\"N\":1");
+    scene_put("Blogs", "a", "a", "\"N\":1");
+    scene_put("Blogs", "a", "c", "\"N\":1");
     for (size_t i = 0; i < 2; i++) {
         struct script_event *event =
             script_call(&s, CALL_GET, "OldBlogs", 1, 1);
 
         event->answer = cases[i].answer;
         event->unsent = true;
-        attempt("all", cases[i].end);
-        check("Blogs", i == 0 ? "a/c " : "a/a a/c ");
+        scene_attempt("all", "", cases[i].end);
+        scene_check_keys("Blogs", i == 0 ? "a/c " : "a/a a/c ");
         script_clear(&s);
         if (i == 0) {
-            check_named("Blogs a/c: its copy was deleted by others");
-            s.quiet = true;
-            hosted_remove(&h, "OldBlogs", "a", "a");
-            hosted_remove(&h, "OldBlogs", "a", "c");
-            s.quiet = false;
-            put("Blogs", "a", "\"N\":1");
+            scene_check_reported("Blogs a/c: its copy was deleted by others");
+            scene_remove("OldBlogs", "a", "a");
+            scene_remove("OldBlogs", "a", "c");
+            scene_put("Blogs", "a", "a", "\"N\":1");
             hosted_forget(&h, "r2");
         }
     }
@@ -716,16 +613,15 @@ static void a_copy_far_apart_that_was_deleted_keeps_its_source(void **state)
 
 /* ---- the dry run and the verification ---- */
 
-static void a_dry_run_counts_what_cannot_be_moved(void **state)
+FIXTURE_TEST(a_dry_run_counts_what_cannot_be_moved)
 {
     struct job_estimate estimate = {.table_count = 0};
 
-    (void)state;
     s.quiet = true;
     hosted_fill(&h, "Blogs", "b", 1100); /* more sources than a load has */
     s.quiet = false;
-    put("Blogs", "1", "\"T\":1");
-    put("Blogs", "2", "\"T\":1");
+    scene_put("Blogs", "a", "1", "\"T\":1");
+    scene_put("Blogs", "a", "2", "\"T\":1");
     assert_int_equal(hosted_estimate(&h, "key-of-n", "", &estimate), TW_OK);
     assert_int_equal(estimate.tables[PAIR_COPY].entities, 1100);
     assert_non_null(strstr(estimate.details, "2 entities cannot be moved"));
@@ -738,12 +634,10 @@ static void put_a_new_one(struct hosted *callbacks)
 }
 
 /* The source exists in the second pass only. */
-static void a_source_written_during_a_verification_is_no_difference(
-    void **state)
+FIXTURE_TEST(a_source_written_during_a_verification_is_no_difference)
 {
     struct job_verification found = {.count = 0};
 
-    (void)state;
     s.quiet = true;
     hosted_fill(&h, "Blogs", "a", 7);
     s.quiet = false;
@@ -755,11 +649,10 @@ static void a_source_written_during_a_verification_is_no_difference(
     arena_done(&found.arena);
 }
 
-static void a_verification_counts_the_intents_of_its_tables(void **state)
+FIXTURE_TEST(a_verification_counts_the_intents_of_its_tables)
 {
     struct job_verification found = {.count = 0};
 
-    (void)state;
     s.quiet = true;
     hosted_table(&h, "Posts");
     s.quiet = false;
@@ -767,9 +660,7 @@ static void a_verification_counts_the_intents_of_its_tables(void **state)
     assert_int_equal(hosted_verify(&h, "apart", "", &found), TW_OK);
     assert_int_equal(found.differences[1].count, 0);
     arena_done(&found.arena);
-    s.quiet = true;
-    hosted_remove(&h, "Blogs", "a", "1");
-    s.quiet = false;
+    scene_remove("Blogs", "a", "1");
     assert_int_equal(hosted_verify(&h, "all", "", &found), TW_OK);
     assert_int_equal(found.differences[0].count, 0);
     assert_int_equal(found.differences[1].count, 1);
@@ -778,7 +669,7 @@ static void a_verification_counts_the_intents_of_its_tables(void **state)
 
 /* ---- the configuration ---- */
 
-static void what_is_missing_in_a_job_is_reported(void **state)
+FIXTURE_TEST(what_is_missing_in_a_job_is_reported)
 {
     static const struct {
         const char *text, *part;
@@ -802,55 +693,15 @@ static void what_is_missing_in_a_job_is_reported(void **state)
             "unknown"},
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
         loading_refused(cases[i].text, cases[i].part);
 }
 
-static void properties_may_be_said_for_the_whole_job(void **state)
+FIXTURE_TEST(properties_may_be_said_for_the_whole_job)
 {
     struct loading l;
 
-    (void)state;
     loading_good(&l, "m: {kind: move, from: {table: Blogs}, to: {table: B12}, "
                      "properties: {drop: [A]}}");
     loading_done(&l);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(an_intent_without_one_of_its_properties_is_damaged),
-        TEST(an_intent_with_a_property_of_another_kind_is_damaged),
-        TEST(an_intent_at_another_key_is_damaged),
-        TEST(an_intent_of_a_newer_version_is_left_alone),
-        TEST(an_intent_whose_list_cannot_be_read_is_damaged),
-        TEST(an_intent_of_several_rows_is_taken_over),
-        TEST(an_intent_whose_rows_do_not_belong_together_is_damaged),
-        TEST(an_intent_shrinks_with_its_list),
-        TEST(who_lost_its_intent_deletes_nothing),
-        TEST(an_intent_that_others_took_during_an_unknown_write_is_lost),
-        TEST(an_intent_that_cannot_be_written_ends_the_attempt),
-        TEST(an_intent_of_other_tables_stays),
-        TEST(what_another_move_left_is_named_where_it_is),
-        TEST(an_older_equal_entity_is_not_taken_for_the_copy),
-        TEST(a_copy_that_went_on_after_its_pair_was_done_is_not_missed),
-        TEST(an_intent_whose_source_is_gone_is_removed_and_named),
-        TEST(an_intent_of_former_tables_stays_while_both_stores_are_there),
-        TEST(a_name_that_the_ledger_does_not_take_keeps_the_intent),
-        TEST(a_checkpoint_that_cannot_be_read_begins_the_move_anew),
-        TEST(a_store_without_order_is_read_from_its_beginning),
-        TEST(keys_beyond_the_basic_plane_are_moved),
-        TEST(copies_far_apart_in_their_partition_are_read_back),
-        TEST(a_copy_far_apart_that_was_deleted_keeps_its_source),
-        TEST(a_dry_run_counts_what_cannot_be_moved),
-        TEST(a_source_written_during_a_verification_is_no_difference),
-        TEST(a_verification_counts_the_intents_of_its_tables),
-        TEST(what_is_missing_in_a_job_is_reported),
-        TEST(properties_may_be_said_for_the_whole_job),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }
