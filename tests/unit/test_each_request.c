@@ -9,14 +9,7 @@
  * once for each call of stopping() and of phase().
  */
 #include "tests/support/hosted.h"
-
-/* cmocka.h wants these before it. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "tests/support/test.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -636,49 +629,40 @@ static const struct scene DELETE = {
                             each(a_delete, DELETE)
 
 #define DEFINE(name, scene)                                                    \
-    static void name##_survives_a_refusal_of_each_request(void **state)        \
+    TEST(name##_survives_a_refusal_of_each_request)                            \
     {                                                                          \
-        (void)state;                                                           \
         play_all(&(scene), REFUSE);                                            \
     }                                                                          \
-    static void name##_survives_the_loss_of_each_request(void **state)         \
+    TEST(name##_survives_the_loss_of_each_request)                             \
     {                                                                          \
-        (void)state;                                                           \
         play_all(&(scene), LOSE_REQUEST);                                      \
     }                                                                          \
-    static void name##_survives_the_loss_of_each_answer(void **state)          \
+    TEST(name##_survives_the_loss_of_each_answer)                              \
     {                                                                          \
-        (void)state;                                                           \
         play_all(&(scene), LOSE_ANSWER);                                       \
     }                                                                          \
-    static void name##_survives_a_kill_before_each_request(void **state)       \
+    TEST(name##_survives_a_kill_before_each_request)                           \
     {                                                                          \
-        (void)state;                                                           \
         play_all(&(scene), DIE_BEFORE);                                        \
     }                                                                          \
-    static void name##_survives_a_kill_after_each_request(void **state)        \
+    TEST(name##_survives_a_kill_after_each_request)                            \
     {                                                                          \
-        (void)state;                                                           \
         play_all(&(scene), DIE_AFTER);                                         \
     }                                                                          \
-    static void name##_stops_wherever_it_asks(void **state)                    \
+    TEST(name##_stops_wherever_it_asks)                                        \
     {                                                                          \
-        (void)state;                                                           \
         play_all(&(scene), STOP);                                              \
     }                                                                          \
-    static void name##_goes_into_no_phase_that_is_not_stored(void **state)     \
+    TEST(name##_goes_into_no_phase_that_is_not_stored)                         \
     {                                                                          \
-        (void)state;                                                           \
         play_all(&(scene), NO_PHASE);                                          \
     }                                                                          \
-    static void name##_with_a_damaged_checkpoint_ends_the_same(void **state)   \
+    TEST(name##_with_a_damaged_checkpoint_ends_the_same)                       \
     {                                                                          \
-        (void)state;                                                           \
         damage_each(&(scene));                                                 \
     }                                                                          \
-    static void name##_is_not_counted_where_a_request_is_refused(void **state) \
+    TEST(name##_is_not_counted_where_a_request_is_refused)                     \
     {                                                                          \
-        (void)state;                                                           \
         refuse_each(&(scene), estimate);                                       \
     }
 
@@ -691,10 +675,8 @@ SCENES(DEFINE)
                 each(a_cascade_that_left_something, CASCADE_LEFT)
 
 #define DEFINE_VERIFIED(name, scene)                                           \
-    static void name##_is_not_verified_where_a_request_is_refused(             \
-        void **state)                                                          \
+    TEST(name##_is_not_verified_where_a_request_is_refused)                    \
     {                                                                          \
-        (void)state;                                                           \
         refuse_each(&(scene), verify);                                         \
     }
 
@@ -707,23 +689,7 @@ static int set_up(void **state)
     return 0;
 }
 
-#define TEST(name) cmocka_unit_test(name)
-#define LIST(name, scene)                                                      \
-    TEST(name##_survives_a_refusal_of_each_request),                           \
-        TEST(name##_survives_the_loss_of_each_request),                        \
-        TEST(name##_survives_the_loss_of_each_answer),                         \
-        TEST(name##_survives_a_kill_before_each_request),                      \
-        TEST(name##_survives_a_kill_after_each_request),                       \
-        TEST(name##_stops_wherever_it_asks),                                   \
-        TEST(name##_goes_into_no_phase_that_is_not_stored),                    \
-        TEST(name##_with_a_damaged_checkpoint_ends_the_same),                  \
-        TEST(name##_is_not_counted_where_a_request_is_refused),
-#define LIST_VERIFIED(name, scene)                                             \
-    TEST(name##_is_not_verified_where_a_request_is_refused),
-
 int main(void)
 {
-    const struct CMUnitTest tests[] = {SCENES(LIST) VERIFIED(LIST_VERIFIED)};
-
-    return cmocka_run_group_tests(tests, set_up, NULL);
+    return test_run_all(set_up, NULL);
 }

@@ -2,14 +2,7 @@
 /* Goal: each fault of the faulty store does what it says to the store and to
  * the caller, and one seed brings the same faults each time. */
 #include "tests/support/faulty.h"
-
-/* cmocka.h wants these before it. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "tests/support/test.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -32,13 +25,11 @@ struct scene {
     char receipt[QUEUE_RECEIPT_MAX];
 };
 
-static enum fault next_fault(void *ctx, enum store_call call, unsigned n)
+FAULTY_CHOICE(next_fault)
 {
     struct scene *s = ctx;
     enum fault fault = s->next;
 
-    (void)call;
-    (void)n;
     s->next = FAULT_NONE;
     return fault;
 }
@@ -165,7 +156,7 @@ static bool has(struct scene *s, const char *key)
 /* ---- tests ---- */
 
 /* What a caller sees, and whether the store has seen it. */
-static void each_fault_tells_its_outcome(void **state)
+TEST(each_fault_tells_its_outcome)
 {
     static const struct {
         enum fault fault;
@@ -185,7 +176,6 @@ static void each_fault_tells_its_outcome(void **state)
         {FAULT_DELAY, TW_OK, TW_OK, 0, true, true, false},
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof(CASES) / sizeof(CASES[0]); i++) {
         struct scene s;
 
@@ -206,186 +196,148 @@ static void each_fault_tells_its_outcome(void **state)
     }
 }
 
-static void a_delayed_answer_takes_its_time(void **state)
+TEST_FIXTURE(scene, struct scene, scene_init, scene_done)
+
+#define SCENE_TEST(name)                                                       \
+    TEST_WITH(name, scene_set_up, scene_tear_down, struct scene *s)
+
+SCENE_TEST(a_delayed_answer_takes_its_time)
 {
-    struct scene s;
     int64_t begun_ms;
 
-    (void)state;
-    scene_init(&s);
-    s.faulty.delay_ms = 500;
+    s->faulty.delay_ms = 500;
     begun_ms = platform_boot_ms();
-    assert_int_equal(put(&s, FAULT_DELAY), TW_OK);
+    assert_int_equal(put(s, FAULT_DELAY), TW_OK);
     assert_true(platform_boot_ms() - begun_ms >= 500);
-    scene_done(&s);
 }
 
-static void a_late_batch_lands_after_the_next_requests(void **state)
+SCENE_TEST(a_late_batch_lands_after_the_next_requests)
 {
-    struct scene s;
-
-    (void)state;
-    scene_init(&s);
-    s.faulty.late_requests = 2;
-    assert_int_equal(insert(&s, FAULT_LATE, "a"), TW_UNKNOWN);
-    assert_int_equal(get(&s, FAULT_NONE, "a"), TW_NOT_FOUND);
-    assert_int_equal(get(&s, FAULT_NONE, "a"), TW_NOT_FOUND);
-    assert_int_equal(get(&s, FAULT_NONE, "a"), TW_OK);
-    assert_int_equal(s.faulty.changed_late, 1);
-    scene_done(&s);
+    s->faulty.late_requests = 2;
+    assert_int_equal(insert(s, FAULT_LATE, "a"), TW_UNKNOWN);
+    assert_int_equal(get(s, FAULT_NONE, "a"), TW_NOT_FOUND);
+    assert_int_equal(get(s, FAULT_NONE, "a"), TW_NOT_FOUND);
+    assert_int_equal(get(s, FAULT_NONE, "a"), TW_OK);
+    assert_int_equal(s->faulty.changed_late, 1);
 }
 
-static void a_late_batch_waits_for_its_moment(void **state)
+SCENE_TEST(a_late_batch_waits_for_its_moment)
 {
-    struct scene s;
-
-    (void)state;
-    scene_init(&s);
-    s.faulty.late_ms = 1000000;
-    assert_int_equal(insert(&s, FAULT_LATE, "a"), TW_UNKNOWN);
-    assert_int_equal(get(&s, FAULT_NONE, "a"), TW_NOT_FOUND);
-    faulty_land(&s.faulty, platform_boot_ms() + 900000);
-    assert_false(has(&s, "a"));
-    faulty_land(&s.faulty, platform_boot_ms() + 1000001);
-    assert_true(has(&s, "a"));
-    scene_done(&s);
+    s->faulty.late_ms = 1000000;
+    assert_int_equal(insert(s, FAULT_LATE, "a"), TW_UNKNOWN);
+    assert_int_equal(get(s, FAULT_NONE, "a"), TW_NOT_FOUND);
+    faulty_land(&s->faulty, platform_boot_ms() + 900000);
+    assert_false(has(s, "a"));
+    faulty_land(&s->faulty, platform_boot_ms() + 1000001);
+    assert_true(has(s, "a"));
 }
 
-static void a_late_delete_with_a_stale_etag_changes_nothing(void **state)
+SCENE_TEST(a_late_delete_with_a_stale_etag_changes_nothing)
 {
-    struct scene s;
-
-    (void)state;
-    scene_init(&s);
-    table_put(s.inner, TABLE, "p", "a", "old", 0);
-    table_put(s.inner, TABLE, "p", "b", "old", 0);
-    assert_int_equal(get(&s, FAULT_NONE, "a"), TW_OK);
-    assert_int_equal(delete_read(&s, FAULT_LATE), TW_UNKNOWN);
-    assert_true(table_write(s.inner, TABLE, "p", "a", "new"));
-    assert_int_equal(get(&s, FAULT_NONE, "b"), TW_OK);
-    assert_int_equal(s.faulty.landed, 1);
-    assert_int_equal(s.faulty.changed_late, 0);
-    assert_true(table_has(s.inner, TABLE, "p", "a", "new"));
-    assert_int_equal(delete_read(&s, FAULT_LATE), TW_UNKNOWN);
-    faulty_land(&s.faulty, INT64_MAX);
-    assert_false(has(&s, "b"));
-    scene_done(&s);
+    table_put(s->inner, TABLE, "p", "a", "old", 0);
+    table_put(s->inner, TABLE, "p", "b", "old", 0);
+    assert_int_equal(get(s, FAULT_NONE, "a"), TW_OK);
+    assert_int_equal(delete_read(s, FAULT_LATE), TW_UNKNOWN);
+    assert_true(table_write(s->inner, TABLE, "p", "a", "new"));
+    assert_int_equal(get(s, FAULT_NONE, "b"), TW_OK);
+    assert_int_equal(s->faulty.landed, 1);
+    assert_int_equal(s->faulty.changed_late, 0);
+    assert_true(table_has(s->inner, TABLE, "p", "a", "new"));
+    assert_int_equal(delete_read(s, FAULT_LATE), TW_UNKNOWN);
+    faulty_land(&s->faulty, INT64_MAX);
+    assert_false(has(s, "b"));
 }
 
-static void late_queue_calls_land_too(void **state)
+SCENE_TEST(late_queue_calls_land_too)
 {
-    struct scene s;
+    assert_int_equal(put(s, FAULT_LATE), TW_UNKNOWN);
+    assert_int_equal(count_messages(s), 0);
+    faulty_land(&s->faulty, INT64_MAX);
+    assert_int_equal(count_messages(s), 1);
 
-    (void)state;
-    scene_init(&s);
-    assert_int_equal(put(&s, FAULT_LATE), TW_UNKNOWN);
-    assert_int_equal(count_messages(&s), 0);
-    faulty_land(&s.faulty, INT64_MAX);
-    assert_int_equal(count_messages(&s), 1);
+    assert_int_equal(take(s, FAULT_LATE), TW_UNKNOWN);
+    faulty_land(&s->faulty, INT64_MAX);
+    assert_int_equal(take(s, FAULT_NONE), TW_OK);
+    assert_int_equal(s->messages.count, 0); /* hidden, and nobody has it */
 
-    assert_int_equal(take(&s, FAULT_LATE), TW_UNKNOWN);
-    faulty_land(&s.faulty, INT64_MAX);
-    assert_int_equal(take(&s, FAULT_NONE), TW_OK);
-    assert_int_equal(s.messages.count, 0); /* hidden, and nobody has it */
-
-    assert_int_equal(put(&s, FAULT_NONE), TW_OK);
-    assert_int_equal(take(&s, FAULT_NONE), TW_OK);
-    assert_int_equal(renew(&s, FAULT_LATE), TW_UNKNOWN);
-    faulty_land(&s.faulty, INT64_MAX);
-    assert_int_equal(drop(&s, FAULT_NONE), TW_CONFLICT);
-    scene_done(&s);
+    assert_int_equal(put(s, FAULT_NONE), TW_OK);
+    assert_int_equal(take(s, FAULT_NONE), TW_OK);
+    assert_int_equal(renew(s, FAULT_LATE), TW_UNKNOWN);
+    faulty_land(&s->faulty, INT64_MAX);
+    assert_int_equal(drop(s, FAULT_NONE), TW_CONFLICT);
 }
 
-static void twice_is_answered_the_second_time_or_the_first(void **state)
+SCENE_TEST(twice_is_answered_the_second_time_or_the_first)
 {
-    struct scene s;
-
-    (void)state;
-    scene_init(&s);
-    assert_int_equal(insert(&s, FAULT_TWICE, "a"), TW_CONFLICT);
-    assert_true(has(&s, "a"));
-    assert_int_equal(insert(&s, FAULT_TWICE_UNSEEN, "b"), TW_OK);
-    assert_int_equal(put(&s, FAULT_TWICE), TW_OK);
-    assert_int_equal(count_messages(&s), 2);
-    assert_int_equal(take(&s, FAULT_NONE), TW_OK);
-    assert_int_equal(renew(&s, FAULT_TWICE), TW_CONFLICT);
-    assert_int_equal(take(&s, FAULT_NONE), TW_OK);
-    assert_int_equal(drop(&s, FAULT_TWICE_UNSEEN), TW_OK);
-    assert_int_equal(count_messages(&s), 1);
-    scene_done(&s);
+    assert_int_equal(insert(s, FAULT_TWICE, "a"), TW_CONFLICT);
+    assert_true(has(s, "a"));
+    assert_int_equal(insert(s, FAULT_TWICE_UNSEEN, "b"), TW_OK);
+    assert_int_equal(put(s, FAULT_TWICE), TW_OK);
+    assert_int_equal(count_messages(s), 2);
+    assert_int_equal(take(s, FAULT_NONE), TW_OK);
+    assert_int_equal(renew(s, FAULT_TWICE), TW_CONFLICT);
+    assert_int_equal(take(s, FAULT_NONE), TW_OK);
+    assert_int_equal(drop(s, FAULT_TWICE_UNSEEN), TW_OK);
+    assert_int_equal(count_messages(s), 1);
 }
 
-static void a_lost_answer_brings_no_receipt(void **state)
+SCENE_TEST(a_lost_answer_brings_no_receipt)
 {
-    struct scene s;
     char before[QUEUE_RECEIPT_MAX];
 
-    (void)state;
-    scene_init(&s);
-    assert_int_equal(put(&s, FAULT_NONE), TW_OK);
-    assert_int_equal(take(&s, FAULT_NONE), TW_OK);
-    memcpy(before, s.receipt, sizeof(before));
-    assert_int_equal(renew(&s, FAULT_LOSE_ANSWER), TW_UNKNOWN);
-    assert_string_equal(s.receipt, before);
-    assert_int_equal(renew(&s, FAULT_NONE), TW_CONFLICT);
-    scene_done(&s);
+    assert_int_equal(put(s, FAULT_NONE), TW_OK);
+    assert_int_equal(take(s, FAULT_NONE), TW_OK);
+    memcpy(before, s->receipt, sizeof(before));
+    assert_int_equal(renew(s, FAULT_LOSE_ANSWER), TW_UNKNOWN);
+    assert_string_equal(s->receipt, before);
+    assert_int_equal(renew(s, FAULT_NONE), TW_CONFLICT);
 }
 
-static void one_key_of_a_batch_is_refused(void **state)
+SCENE_TEST(one_key_of_a_batch_is_refused)
 {
     struct operation operations[5] = {{0}};
     struct batch batch = {TABLE, operations, 5};
     struct arena arena;
-    struct scene s;
 
-    (void)state;
-    scene_init(&s);
     arena_init(&arena);
     for (int i = 0; i < 5; i++)
         entity_init(&operations[i].entity, &arena, slice_of("p"),
             slice_of((const char *[]){"a", "b", "c", "d", "e"}[i]));
-    s.next = FAULT_ONE_KEY;
+    s->next = FAULT_ONE_KEY;
     assert_int_equal(
-        store_batch(s.store, fresh(&s), &batch, &s.result), TW_CONFLICT);
-    assert_in_range(s.result.failed, 0, 4);
-    assert_int_equal(table_count(s.inner, TABLE), 0);
-    table_put(s.inner, TABLE, "p", "c", "x", 0);
-    s.next = FAULT_NO_INDEX;
+        store_batch(s->store, fresh(s), &batch, &s->result), TW_CONFLICT);
+    assert_in_range(s->result.failed, 0, 4);
+    assert_int_equal(table_count(s->inner, TABLE), 0);
+    table_put(s->inner, TABLE, "p", "c", "x", 0);
+    s->next = FAULT_NO_INDEX;
     assert_int_equal(
-        store_batch(s.store, fresh(&s), &batch, &s.result), TW_CONFLICT);
-    assert_int_equal(s.result.failed, batch.count);
+        store_batch(s->store, fresh(s), &batch, &s->result), TW_CONFLICT);
+    assert_int_equal(s->result.failed, batch.count);
     arena_done(&arena);
-    scene_done(&s);
 }
 
-static void empty_and_short_pages_go_on(void **state)
+SCENE_TEST(empty_and_short_pages_go_on)
 {
-    struct scene s;
-
-    (void)state;
-    scene_init(&s);
-    table_fill(s.inner, TABLE, "p", 0, 3);
-    assert_int_equal(scan(&s, FAULT_EMPTY_PAGE), TW_OK);
-    assert_int_equal(s.page.count, 0);
-    assert_true(s.page.next.more);
-    assert_int_equal(scan(&s, FAULT_SHORT_PAGE), TW_OK);
-    assert_int_equal(s.page.count, 1);
-    assert_true(s.page.next.more);
-    assert_int_equal(scan(&s, FAULT_EMPTY_PAGE), TW_OK);
-    assert_int_equal(s.page.count, 0);
-    assert_true(s.page.next.more);
-    assert_int_equal(scan(&s, FAULT_NONE), TW_OK);
-    assert_int_equal(s.page.count, 2);
-    assert_false(s.page.next.more);
-    scene_done(&s);
+    table_fill(s->inner, TABLE, "p", 0, 3);
+    assert_int_equal(scan(s, FAULT_EMPTY_PAGE), TW_OK);
+    assert_int_equal(s->page.count, 0);
+    assert_true(s->page.next.more);
+    assert_int_equal(scan(s, FAULT_SHORT_PAGE), TW_OK);
+    assert_int_equal(s->page.count, 1);
+    assert_true(s->page.next.more);
+    assert_int_equal(scan(s, FAULT_EMPTY_PAGE), TW_OK);
+    assert_int_equal(s->page.count, 0);
+    assert_true(s->page.next.more);
+    assert_int_equal(scan(s, FAULT_NONE), TW_OK);
+    assert_int_equal(s->page.count, 2);
+    assert_false(s->page.next.more);
 }
 
-static void nothing_is_sent_after_the_deadline(void **state)
+TEST(nothing_is_sent_after_the_deadline)
 {
     struct deadline deadline;
     struct scene s;
 
-    (void)state;
     deadline_init(&deadline, PLATFORM_NEVER, 1000);
     deadline_close(&deadline);
     for (enum fault fault = 0; fault < FAULTS; fault++) {
@@ -432,12 +384,11 @@ static void play(uint64_t seed, char outcomes[ROUNDS + 1], unsigned met[FAULTS])
     scene_done(&s);
 }
 
-static void the_same_seed_brings_the_same_faults(void **state)
+TEST(the_same_seed_brings_the_same_faults)
 {
     char first[ROUNDS + 1] = "", second[ROUNDS + 1] = "";
     unsigned met[FAULTS];
 
-    (void)state;
     play(5, first, met);
     play(5, second, met);
     assert_string_equal(first, second);
@@ -446,12 +397,11 @@ static void the_same_seed_brings_the_same_faults(void **state)
 }
 
 /* A quarter of the requests are batches, puts, scans and gets. */
-static void faults_come_as_often_as_their_shares_say(void **state)
+TEST(faults_come_as_often_as_their_shares_say)
 {
     char outcomes[ROUNDS + 1] = "";
     unsigned met[FAULTS];
 
-    (void)state;
     play(7, outcomes, met);
     assert_in_range(met[FAULT_BUSY], 60, 140);
     assert_in_range(met[FAULT_LOSE_ANSWER], 10, 40);
@@ -462,22 +412,6 @@ static void faults_come_as_often_as_their_shares_say(void **state)
 
 int main(void)
 {
-    static const struct CMUnitTest tests[] = {
-        cmocka_unit_test(each_fault_tells_its_outcome),
-        cmocka_unit_test(a_delayed_answer_takes_its_time),
-        cmocka_unit_test(a_late_batch_lands_after_the_next_requests),
-        cmocka_unit_test(a_late_batch_waits_for_its_moment),
-        cmocka_unit_test(a_late_delete_with_a_stale_etag_changes_nothing),
-        cmocka_unit_test(late_queue_calls_land_too),
-        cmocka_unit_test(twice_is_answered_the_second_time_or_the_first),
-        cmocka_unit_test(a_lost_answer_brings_no_receipt),
-        cmocka_unit_test(one_key_of_a_batch_is_refused),
-        cmocka_unit_test(empty_and_short_pages_go_on),
-        cmocka_unit_test(nothing_is_sent_after_the_deadline),
-        cmocka_unit_test(the_same_seed_brings_the_same_faults),
-        cmocka_unit_test(faults_come_as_often_as_their_shares_say),
-    };
-
     fast_platform_use();
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return test_run_all(NULL, NULL);
 }

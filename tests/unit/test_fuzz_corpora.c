@@ -3,13 +3,6 @@
  * Every seed of every fuzz target, and every input that once failed, without
  * libFuzzer: all that holds for any input holds for these.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,6 +10,7 @@
 #include <sys/stat.h>
 
 #include "tests/fuzz/fuzz.h"
+#include "tests/support/test.h"
 
 #define TARGETS(each)                                                          \
     each(account) each(answer) each(batch) each(config) each(convert)          \
@@ -76,29 +70,26 @@ static size_t run_folder(const struct target *target, const char *kind)
     return count;
 }
 
-static void every_seed_holds(void **state)
+TEST(every_seed_holds)
 {
-    (void)state;
     for (size_t i = 0; i < TARGET_COUNT; i++)
         if (run_folder(&targets[i], "corpus") == 0)
             fail_msg("%s has no seeds", targets[i].name);
 }
 
-static void what_once_failed_holds(void **state)
+TEST(what_once_failed_holds)
 {
-    (void)state;
     for (size_t i = 0; i < TARGET_COUNT; i++)
         (void)run_folder(&targets[i], "found");
 }
 
 /* Each seed cut off, and with a byte that was changed, at every place. */
-static void damaged_seeds_hold(void **state)
+TEST(damaged_seeds_hold)
 {
     static uint8_t bytes[512];
     const uint8_t seed[] =
         "{\"PartitionKey\":\"p\",\"RowKey\":\"r\",\"A\":1.5}";
 
-    (void)state;
     for (size_t i = 0; i < TARGET_COUNT; i++)
         for (size_t at = 0; at < sizeof(seed); at++) {
             memcpy(bytes, seed, sizeof(seed));
@@ -106,15 +97,4 @@ static void damaged_seeds_hold(void **state)
             bytes[at] ^= 0x80;
             targets[i].run(bytes, sizeof(seed));
         }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_seed_holds),
-        cmocka_unit_test(what_once_failed_holds),
-        cmocka_unit_test(damaged_seeds_hold),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

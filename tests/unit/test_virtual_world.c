@@ -2,6 +2,7 @@
 /* The virtual world: what a seed decides, and what it does not. Nothing is
  * asserted inside its threads: a failing test jumps, and would change stacks.
  */
+#include "tests/support/test.h"
 #include "tests/support/workbench.h"
 
 #include <stdio.h>
@@ -109,11 +110,10 @@ static uint64_t run_busy(uint64_t seed, struct busy *busy)
     return hash;
 }
 
-static void locks_keep_others_out_and_nothing_is_lost(void **state)
+TEST(locks_keep_others_out_and_nothing_is_lost)
 {
     unsigned timeouts = 0;
 
-    (void)state;
     for (uint64_t seed = 0; seed < 50; seed++) {
         struct busy busy;
 
@@ -126,11 +126,10 @@ static void locks_keep_others_out_and_nothing_is_lost(void **state)
     assert_true(timeouts > 0);
 }
 
-static void a_seed_replays_exactly(void **state)
+TEST(a_seed_replays_exactly)
 {
     uint64_t last = 0;
 
-    (void)state;
     for (uint64_t seed = 1; seed < 30; seed++) {
         struct busy busy;
         uint64_t hash = run_busy(seed, &busy);
@@ -167,11 +166,10 @@ static void wait_an_hour(void *arg)
     platform_unlock(&moments->lock);
 }
 
-static void the_clock_jumps_to_who_is_due_first(void **state)
+TEST(the_clock_jumps_to_who_is_due_first)
 {
     struct moments moments = {.process_ms = START_MS};
 
-    (void)state;
     begin(7);
     virtual_start(virtual_process("p"), "sleeper", wait_an_hour, &moments);
     assert_int_equal(virtual_run(), VIRTUAL_DONE);
@@ -196,11 +194,10 @@ static void look_at_clocks(void *arg)
     wait_an_hour(arg);
 }
 
-static void a_process_has_clocks_of_its_own(void **state)
+TEST(a_process_has_clocks_of_its_own)
 {
     struct moments moments = {0};
 
-    (void)state;
     begin(8);
     moments.process = virtual_process("p");
     virtual_start(moments.process, "thread", look_at_clocks, &moments);
@@ -230,18 +227,16 @@ static void spin_for_ever(void *arg)
         virtual_yield();
 }
 
-static void who_looks_at_the_clock_sees_it_move(void **state)
+TEST(who_looks_at_the_clock_sees_it_move)
 {
-    (void)state;
     begin(9);
     virtual_start(virtual_process("p"), "thread", spin, NULL);
     assert_int_equal(virtual_run(), VIRTUAL_DONE);
     assert_true(virtual_ms() >= START_MS + 100);
 }
 
-static void too_many_steps_and_too_much_time_end_the_run(void **state)
+TEST(too_many_steps_and_too_much_time_end_the_run)
 {
-    (void)state;
     virtual_platform_use(&(struct virtual_options){.limit_steps = 1000});
     virtual_start(virtual_process("p"), "thread", spin_for_ever, NULL);
     assert_int_equal(virtual_run(), VIRTUAL_TOO_LONG);
@@ -269,13 +264,12 @@ static void take_both(void *arg)
     platform_unlock(fork->first);
 }
 
-static void a_deadlock_is_said(void **state)
+TEST(a_deadlock_is_said)
 {
     struct platform_mutex one, other;
     struct fork left = {&one, &other}, right = {&other, &one};
     int process;
 
-    (void)state;
     begin(10);
     platform_mutex_init(&one);
     platform_mutex_init(&other);
@@ -344,11 +338,10 @@ static void run_beats(void (*what)(void *arg), struct beat *heart,
     assert_false(virtual_alive(other->victim));
 }
 
-static void a_stalled_process_sleeps_and_goes_on(void **state)
+TEST(a_stalled_process_sleeps_and_goes_on)
 {
     struct beat heart, lung, other;
 
-    (void)state;
     run_beats(stall_the_other, &heart, &lung, &other);
     assert_int_equal(heart.beats, 100);
     assert_int_equal(lung.beats, 100);
@@ -356,21 +349,19 @@ static void a_stalled_process_sleeps_and_goes_on(void **state)
     assert_in_range(lung.gap_ms, 60000, 60120);
 }
 
-static void a_stalled_thread_leaves_the_others_going(void **state)
+TEST(a_stalled_thread_leaves_the_others_going)
 {
     struct beat heart, lung, other;
 
-    (void)state;
     run_beats(stall_its_heart, &heart, &lung, &other);
     assert_in_range(heart.gap_ms, 60000, 60120);
     assert_in_range(lung.gap_ms, 100, 120);
 }
 
-static void a_crashed_process_never_goes_on(void **state)
+TEST(a_crashed_process_never_goes_on)
 {
     struct beat heart, lung, other;
 
-    (void)state;
     run_beats(crash_the_other, &heart, &lung, &other);
     assert_in_range(heart.beats, 8, 10);
     assert_in_range(lung.beats, 8, 10);
@@ -390,12 +381,11 @@ static void crash_oneself(void *arg)
     own->after++;
 }
 
-static void a_crash_waits_for_the_end_of_the_mask(void **state)
+TEST(a_crash_waits_for_the_end_of_the_mask)
 {
     struct beat own = {0}, heart = {0};
     int process;
 
-    (void)state;
     begin(12);
     process = virtual_process("p");
     virtual_start(process, "thread", crash_oneself, &own);
@@ -417,11 +407,10 @@ static void stall_oneself(void *arg)
     own->gap_ms = virtual_ms() - own->last_ms;
 }
 
-static void a_stall_waits_for_the_end_of_the_mask(void **state)
+TEST(a_stall_waits_for_the_end_of_the_mask)
 {
     struct beat own = {0};
 
-    (void)state;
     begin(13);
     virtual_start(virtual_process("p"), "thread", stall_oneself, &own);
     assert_int_equal(virtual_run(), VIRTUAL_DONE);
@@ -444,11 +433,10 @@ static void be_alone(void *arg)
     }
 }
 
-static void who_is_masked_is_alone(void **state)
+TEST(who_is_masked_is_alone)
 {
     struct busy busy = {0};
 
-    (void)state;
     begin(14);
     platform_mutex_init(&busy.lock);
     for (int i = 0; i < 3; i++)
@@ -460,13 +448,12 @@ static void who_is_masked_is_alone(void **state)
 
 /* ---- the outside ---- */
 
-static void the_outside_waits_for_its_own_threads(void **state)
+TEST(the_outside_waits_for_its_own_threads)
 {
     struct platform_thread thread;
     struct beat own = {0};
     struct moments moments = {.process_ms = START_MS};
 
-    (void)state;
     begin(15);
     platform_start(&thread, "thread", beat, &own);
     wait_an_hour(&moments);
@@ -489,13 +476,12 @@ static long resident_pages(void)
     return resident;
 }
 
-static void a_thousand_worlds_leave_nothing_behind(void **state)
+TEST(a_thousand_worlds_leave_nothing_behind)
 {
     struct beat beats[20];
     struct busy busy;
     long before;
 
-    (void)state;
     (void)run_busy(1, &busy);
     before = resident_pages();
     for (uint64_t seed = 0; seed < 1000; seed++) {
@@ -526,12 +512,11 @@ static void yield_much(void *arg)
         virtual_yield();
 }
 
-static void hand_offs_are_cheap(void **state)
+TEST(hand_offs_are_cheap)
 {
     struct timespec from, to;
     double us;
 
-    (void)state;
     begin(16);
     for (int i = 0; i < 10; i++)
         virtual_start(virtual_process("p"), "thread", yield_much, NULL);
@@ -591,9 +576,8 @@ static uint64_t run_drain(uint64_t seed)
     return hash;
 }
 
-static void a_worker_drains_its_queue_in_it(void **state)
+TEST(a_worker_drains_its_queue_in_it)
 {
-    (void)state;
     log_set(LOG_ERROR, LOG_TEXT);
     for (uint64_t seed = 1; seed < 20; seed++)
         assert_true(run_drain(seed) == run_drain(seed));
@@ -602,25 +586,5 @@ static void a_worker_drains_its_queue_in_it(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(locks_keep_others_out_and_nothing_is_lost),
-        cmocka_unit_test(a_seed_replays_exactly),
-        cmocka_unit_test(the_clock_jumps_to_who_is_due_first),
-        cmocka_unit_test(a_process_has_clocks_of_its_own),
-        cmocka_unit_test(who_looks_at_the_clock_sees_it_move),
-        cmocka_unit_test(too_many_steps_and_too_much_time_end_the_run),
-        cmocka_unit_test(a_deadlock_is_said),
-        cmocka_unit_test(a_stalled_process_sleeps_and_goes_on),
-        cmocka_unit_test(a_stalled_thread_leaves_the_others_going),
-        cmocka_unit_test(a_crashed_process_never_goes_on),
-        cmocka_unit_test(a_crash_waits_for_the_end_of_the_mask),
-        cmocka_unit_test(a_stall_waits_for_the_end_of_the_mask),
-        cmocka_unit_test(who_is_masked_is_alone),
-        cmocka_unit_test(the_outside_waits_for_its_own_threads),
-        cmocka_unit_test(a_thousand_worlds_leave_nothing_behind),
-        cmocka_unit_test(hand_offs_are_cheap),
-        cmocka_unit_test(a_worker_drains_its_queue_in_it),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, end);
+    return test_run_all(NULL, end);
 }
