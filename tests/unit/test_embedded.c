@@ -5,6 +5,7 @@
  * system: pwrite64, fdatasync and pread64 of this program stand in for libc's.
  */
 #include "tests/support/fixture.h"
+#include "tests/support/test.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -150,36 +151,38 @@ static enum tw_err insert(
 
 /* ---- the file ---- */
 
-static void what_is_stored_outlives_the_store(void **state)
+TEST_FIXTURE(fixture, struct fixture, TEST_NOTHING, end)
+
+/* A test that opens a store with begin() or fixture_init(). */
+#define STORE_TEST(name)                                                       \
+    TEST_WITH(name, fixture_set_up, fixture_tear_down, struct fixture *f)
+
+STORE_TEST(what_is_stored_outlives_the_store)
 {
-    struct fixture f;
     const char *etag;
 
-    (void)state;
-    begin(&f);
-    etag = fixture_insert(&f, "p", "r", "\"A\":1");
-    check(&f, TW_OK,
-        store_queue_put(
-            f.store, &f.exchange, f.queue, slice_of("text"), 0, &f.messages));
-    store_close(f.store);
-    f.store = open_store(PATH);
-    check_text(fixture_get(&f, "p", "r")->etag, slice_of(etag));
-    assert_string_not_equal(fixture_insert(&f, "p", "s", ""), etag);
-    check(&f, TW_OK,
-        store_queue_get(f.store, &f.exchange, f.queue, 1, 30, &f.messages));
-    assert_int_equal(f.messages.count, 1);
-    check_text(f.messages.list[0].text, slice_of("text"));
-    end(&f);
+    begin(f);
+    etag = fixture_insert(f, "p", "r", "\"A\":1");
+    check(f, TW_OK,
+        store_queue_put(f->store, &f->exchange, f->queue, slice_of("text"), 0,
+            &f->messages));
+    store_close(f->store);
+    f->store = open_store(PATH);
+    check_text(fixture_get(f, "p", "r")->etag, slice_of(etag));
+    assert_string_not_equal(fixture_insert(f, "p", "s", ""), etag);
+    check(f, TW_OK,
+        store_queue_get(f->store, &f->exchange, f->queue, 1, 30, &f->messages));
+    assert_int_equal(f->messages.count, 1);
+    check_text(f->messages.list[0].text, slice_of("text"));
 }
 
-static void file_is_for_its_owner_alone(void **state)
+TEST(file_is_for_its_owner_alone)
 {
     static const char *const files[] = {PATH, PATH "-wal", PATH "-shm"};
     struct stat status;
     struct fixture f;
     mode_t mask = umask(0);
 
-    (void)state;
     begin(&f);
     for (size_t i = 0; i < 3; i++) {
         assert_int_equal(stat(files[i], &status), 0);
@@ -189,11 +192,10 @@ static void file_is_for_its_owner_alone(void **state)
     (void)umask(mask);
 }
 
-static void closing_leaves_one_file(void **state)
+TEST(closing_leaves_one_file)
 {
     struct fixture f;
 
-    (void)state;
     begin(&f);
     fixture_fill(&f, "p", 500);
     assert_true(size_of(PATH "-wal") > 0);
@@ -201,36 +203,33 @@ static void closing_leaves_one_file(void **state)
     assert_int_equal(size_of(PATH "-wal"), 0);
 }
 
-static void log_does_not_grow_for_ever(void **state)
+STORE_TEST(log_does_not_grow_for_ever)
 {
-    struct fixture f;
     int64_t most = 0;
 
-    (void)state;
-    begin(&f);
+    begin(f);
     for (int i = 0; i < 60; i++) {
         char row_key[8];
         struct operation operation;
-        char *text = arena_alloc(&f.arena, 30001);
+        char *text = arena_alloc(&f->arena, 30001);
 
         memset(text, 'x', 30000);
         (void)snprintf(row_key, sizeof(row_key), "%d", i);
         operation =
-            fixture_operation(&f, OPERATION_INSERT, "p", row_key, NULL, "");
+            fixture_operation(f, OPERATION_INSERT, "p", row_key, NULL, "");
         for (int j = 0; j < 14; j++) {
             char name[8];
 
             (void)snprintf(name, sizeof(name), "S%d", j);
-            entity_set_string(
-                &operation.entity, &f.arena, name, (struct slice){text, 30000});
+            entity_set_string(&operation.entity, &f->arena, name,
+                (struct slice){text, 30000});
         }
-        check(&f, TW_OK, fixture_send(&f, &operation, 1));
+        check(f, TW_OK, fixture_send(f, &operation, 1));
         if (size_of(PATH "-wal") > most)
             most = size_of(PATH "-wal");
-        arena_clear(&f.arena);
+        arena_clear(&f->arena);
     }
     assert_true(most < 8 * 1024 * 1024);
-    end(&f);
 }
 
 static void patch(off_t offset, unsigned char value)
@@ -246,12 +245,11 @@ static void patch(off_t offset, unsigned char value)
 #define USER_VERSION_AT 60
 #define APPLICATION_ID_AT 68
 
-static void foreign_files_are_refused(void **state)
+TEST(foreign_files_are_refused)
 {
     struct fixture f;
     FILE *file;
 
-    (void)state;
     remove_store();
     file = fopen(PATH, "w");
     assert_non_null(file);
@@ -272,34 +270,29 @@ static void foreign_files_are_refused(void **state)
     refuse_open(PATH, TW_INVALID);
 }
 
-static void empty_file_becomes_a_store(void **state)
+STORE_TEST(empty_file_becomes_a_store)
 {
-    struct fixture f;
     int fd;
 
-    (void)state;
     remove_store();
     fd = open(PATH, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
     assert_true(fd >= 0);
     (void)close(fd);
-    fixture_init(&f, open_store(PATH));
-    end(&f);
+    fixture_init(f, open_store(PATH));
 }
 
-static void paths_that_are_no_files_are_refused(void **state)
+TEST(paths_that_are_no_files_are_refused)
 {
-    (void)state;
     refuse_open("no/such/folder/test.db", TW_FULL);
     assert_int_equal(mkdir("folder.db", 0700), 0);
     refuse_open("folder.db", TW_FULL);
     assert_int_equal(rmdir("folder.db"), 0);
 }
 
-static void path_is_no_uri(void **state)
+TEST(path_is_no_uri)
 {
     struct store *store = open_store("file:odd?mode=memory.db");
 
-    (void)state;
     store_close(store);
     assert_int_equal(unlink("file:odd?mode=memory.db"), 0);
 }
@@ -318,12 +311,11 @@ static void open_without_rights(void *arg)
     (void)fprintf(stderr, "%s\n", err.text);
 }
 
-static void lack_of_rights_is_said(void **state)
+TEST(lack_of_rights_is_said)
 {
     char path[] = "rights/test.db";
     struct store *store;
 
-    (void)state;
     assert_int_equal(chmod(".", 0755), 0);
     assert_int_equal(mkdir("rights", 0755), 0);
     store = open_store(path);
@@ -341,39 +333,35 @@ static void lack_of_rights_is_said(void **state)
 
 /* ---- the disk ---- */
 
-static void full_disk_is_said_and_passes(void **state)
+STORE_TEST(full_disk_is_said_and_passes)
 {
-    struct fixture f;
     struct operation two[2];
 
-    (void)state;
-    begin(&f);
-    fixture_insert(&f, "p", "before", "");
-    two[0] = fixture_operation(&f, OPERATION_INSERT, "p", "1", NULL, "");
-    two[1] = fixture_operation(&f, OPERATION_INSERT, "p", "2", NULL, "");
+    begin(f);
+    fixture_insert(f, "p", "before", "");
+    two[0] = fixture_operation(f, OPERATION_INSERT, "p", "1", NULL, "");
+    two[1] = fixture_operation(f, OPERATION_INSERT, "p", "2", NULL, "");
     disk_full = true;
-    check(&f, TW_FULL, fixture_send(&f, two, 2));
-    assert_non_null(strstr(f.exchange.err.text, PATH));
-    assert_non_null(strstr(f.exchange.err.text, "disk is full"));
-    assert_int_equal(f.result.failed, 2);
-    check(&f, TW_FULL,
-        store_queue_put(
-            f.store, &f.exchange, f.queue, slice_of("text"), 0, &f.messages));
-    assert_int_equal(f.messages.count, 0);
-    check_text(slice_of(fixture_all(&f)), slice_of("p/before"));
+    check(f, TW_FULL, fixture_send(f, two, 2));
+    assert_non_null(strstr(f->exchange.err.text, PATH));
+    assert_non_null(strstr(f->exchange.err.text, "disk is full"));
+    assert_int_equal(f->result.failed, 2);
+    check(f, TW_FULL,
+        store_queue_put(f->store, &f->exchange, f->queue, slice_of("text"), 0,
+            &f->messages));
+    assert_int_equal(f->messages.count, 0);
+    check_text(slice_of(fixture_all(f)), slice_of("p/before"));
     disk_full = false;
-    check_text(slice_of(fixture_all(&f)), slice_of("p/before"));
-    check(&f, TW_OK, fixture_send(&f, two, 2));
-    check_text(slice_of(fixture_all(&f)), slice_of("p/1 p/2 p/before"));
-    store_close(f.store);
-    f.store = open_store(PATH);
-    check_text(slice_of(fixture_all(&f)), slice_of("p/1 p/2 p/before"));
-    end(&f);
+    check_text(slice_of(fixture_all(f)), slice_of("p/before"));
+    check(f, TW_OK, fixture_send(f, two, 2));
+    check_text(slice_of(fixture_all(f)), slice_of("p/1 p/2 p/before"));
+    store_close(f->store);
+    f->store = open_store(PATH);
+    check_text(slice_of(fixture_all(f)), slice_of("p/1 p/2 p/before"));
 }
 
-static void full_disk_is_said_when_opening(void **state)
+TEST(full_disk_is_said_when_opening)
 {
-    (void)state;
     remove_store();
     disk_full = true;
     refuse_open(PATH, TW_FULL);
@@ -391,74 +379,63 @@ static void insert_on_a_disk_that_loses(void *arg)
 }
 
 /* The clock of a new boot is noted with the next write; who only reads, may. */
-static void full_disk_lets_a_file_be_read_after_a_reboot(void **state)
+STORE_TEST(full_disk_lets_a_file_be_read_after_a_reboot)
 {
-    struct fixture f;
     struct store *other;
 
-    (void)state;
-    begin(&f);
-    (void)fixture_insert(&f, "p", "r", "");
+    begin(f);
+    (void)fixture_insert(f, "p", "r", "");
     change_file("UPDATE stamps SET boot_id = 'another'");
     disk_full = true;
     other = open_store(PATH);
-    check_text(slice_of(fixture_all(&f)), slice_of("p/r"));
+    check_text(slice_of(fixture_all(f)), slice_of("p/r"));
     disk_full = false;
     store_close(other);
-    end(&f);
 }
 
-static void failed_fsync_ends_the_process(void **state)
+STORE_TEST(failed_fsync_ends_the_process)
 {
-    struct fixture f;
-
-    (void)state;
-    begin(&f);
-    store_close(f.store);
-    assert_int_equal(in_child(insert_on_a_disk_that_loses, &f), 75);
-    f.store = open_store(PATH);
-    (void)fixture_all(&f);
-    check(&f, TW_OK, insert(&f, "p", "again"));
-    end(&f);
+    begin(f);
+    store_close(f->store);
+    assert_int_equal(in_child(insert_on_a_disk_that_loses, f), 75);
+    f->store = open_store(PATH);
+    (void)fixture_all(f);
+    check(f, TW_OK, insert(f, "p", "again"));
 }
 
-static void scan_for_keys_leaves_long_entities_alone(void **state)
+STORE_TEST(scan_for_keys_leaves_long_entities_alone)
 {
     const struct slice none[] = {{"", 0}};
     struct scan_request request = {.select = none};
-    struct fixture f;
     char *text;
 
-    (void)state;
-    begin(&f);
-    text = arena_alloc(&f.arena, 30001);
+    begin(f);
+    text = arena_alloc(&f->arena, 30001);
     memset(text, 'x', 30000);
     for (int i = 0; i < 100; i++) {
-        struct slice row_key = arena_format(&f.arena, "%03d", i);
+        struct slice row_key = arena_format(&f->arena, "%03d", i);
 
-        fixture_insert(&f, "p", row_key.at,
-            arena_format(&f.arena, "\"S\":\"%s\"", text).at);
+        fixture_insert(f, "p", row_key.at,
+            arena_format(&f->arena, "\"S\":\"%s\"", text).at);
     }
-    store_close(f.store);
-    f.store = open_store(PATH);
+    store_close(f->store);
+    f->store = open_store(PATH);
     read_bytes = 0;
-    assert_int_equal(strlen(fixture_keys(&f, request)), 100 * 6 - 1);
+    assert_int_equal(strlen(fixture_keys(f, request)), 100 * 6 - 1);
     assert_true(read_bytes < 400000);
     read_bytes = 0;
-    assert_int_equal(strlen(fixture_all(&f)), 100 * 6 - 1);
+    assert_int_equal(strlen(fixture_all(f)), 100 * 6 - 1);
     assert_true(read_bytes > 3000000);
-    end(&f);
 }
 
 /* Whatever becomes of a long entity, the room it took is used again. */
-static void long_entities_leave_nothing_behind(void **state)
+TEST(long_entities_leave_nothing_behind)
 {
     static const enum operation_type types[] = {
         OPERATION_INSERT, OPERATION_REPLACE, OPERATION_MERGE, OPERATION_DELETE};
     struct fixture f;
     char *text;
 
-    (void)state;
     begin(&f);
     text = arena_alloc(&f.arena, 30001);
     memset(text, 'x', 30000);
@@ -555,19 +532,15 @@ static void run_writers(struct fixture *f)
     check_writers(writers);
 }
 
-static void writers_share_commits(void **state)
+STORE_TEST(writers_share_commits)
 {
-    struct fixture f;
-
-    (void)state;
-    begin(&f);
+    begin(f);
     sync_ms = 3;
     syncs = 0;
-    run_writers(&f);
+    run_writers(f);
     sync_ms = 0;
     assert_true(syncs > 0);
     assert_true(syncs < WRITERS * WRITES / 2);
-    end(&f);
 }
 
 static void write_first(void *arg)
@@ -579,14 +552,13 @@ static void write_first(void *arg)
 }
 
 /* No other write follows that would carry it out with its own. */
-static void a_write_that_comes_during_a_commit_is_made_after_it(void **state)
+TEST(a_write_that_comes_during_a_commit_is_made_after_it)
 {
     static struct writer first;
     struct fixture f;
     unsigned long before;
     int64_t began_ms;
 
-    (void)state;
     begin(&f);
     sync_ms = 300;
     before = syncs;
@@ -609,14 +581,10 @@ static void a_write_that_comes_during_a_commit_is_made_after_it(void **state)
     end(&f);
 }
 
-static void memory_store_serves_threads(void **state)
+STORE_TEST(memory_store_serves_threads)
 {
-    struct fixture f;
-
-    (void)state;
-    fixture_init(&f, open_store(":memory:"));
-    run_writers(&f);
-    end(&f);
+    fixture_init(f, open_store(":memory:"));
+    run_writers(f);
 }
 
 /* ---- processes ---- */
@@ -645,20 +613,18 @@ static int insert_shared_keys(struct fixture *f)
     return mine;
 }
 
-static void processes_share_the_file(void **state)
+STORE_TEST(processes_share_the_file)
 {
     pid_t children[PROCESSES];
-    struct fixture f;
     int sum = 0;
 
-    (void)state;
-    begin(&f);
-    store_close(f.store);
+    begin(f);
+    store_close(f->store);
     for (int i = 0; i < PROCESSES; i++) {
         children[i] = fork();
         assert_true(children[i] >= 0);
         if (children[i] == 0)
-            _exit(insert_shared_keys(&f));
+            _exit(insert_shared_keys(f));
     }
     for (int i = 0; i < PROCESSES; i++) {
         int status = 0;
@@ -668,10 +634,9 @@ static void processes_share_the_file(void **state)
         sum += WEXITSTATUS(status);
     }
     assert_int_equal(sum, SHARED_KEYS);
-    f.store = open_store(PATH);
-    (void)fixture_all(&f);
-    assert_int_equal(f.page.count, SHARED_KEYS);
-    end(&f);
+    f->store = open_store(PATH);
+    (void)fixture_all(f);
+    assert_int_equal(f->page.count, SHARED_KEYS);
 }
 
 static void create_at_once(void)
@@ -696,9 +661,8 @@ static void create_at_once(void)
 }
 
 /* A file that was half created was taken for another program's. */
-static void processes_create_the_file_at_once(void **state)
+TEST(processes_create_the_file_at_once)
 {
-    (void)state;
     for (int i = 0; i < 20; i++)
         create_at_once();
 }
@@ -722,21 +686,19 @@ static void insert_until_killed(struct fixture *f, int to)
     }
 }
 
-static void killed_process_loses_nothing_it_acknowledged(void **state)
+STORE_TEST(killed_process_loses_nothing_it_acknowledged)
 {
     int status, acknowledged = -1, from[2];
-    struct fixture f;
     size_t keys;
     pid_t child;
 
-    (void)state;
-    begin(&f);
-    store_close(f.store);
+    begin(f);
+    store_close(f->store);
     assert_int_equal(pipe2(from, O_CLOEXEC), 0);
     child = fork();
     assert_true(child >= 0);
     if (child == 0)
-        insert_until_killed(&f, from[1]);
+        insert_until_killed(f, from[1]);
     (void)close(from[1]);
     while (acknowledged < 200)
         assert_int_equal(
@@ -747,12 +709,11 @@ static void killed_process_loses_nothing_it_acknowledged(void **state)
     while (read(from[0], &acknowledged, sizeof(acknowledged)) > 0)
         ;
     (void)close(from[0]);
-    f.store = open_store(PATH);
-    keys = strlen(fixture_all(&f)) + 1; /* each "p/000000a " */
+    f->store = open_store(PATH);
+    keys = strlen(fixture_all(f)) + 1; /* each "p/000000a " */
     assert_int_equal(keys % 20, 0);
     assert_true(keys / 20 > (size_t)acknowledged);
-    (void)fixture_get(&f, "p", "000200b");
-    end(&f);
+    (void)fixture_get(f, "p", "000200b");
 }
 
 /* Holds the file's write lock, says so on ready, until release is closed. */
@@ -793,112 +754,97 @@ static pid_t start_holder(int *ret_release)
     return child;
 }
 
-static void other_process_is_waited_for_until_the_deadline(void **state)
+STORE_TEST(other_process_is_waited_for_until_the_deadline)
 {
-    struct fixture f;
     struct deadline deadline;
     int release, status = 1;
     int64_t start_ms;
     pid_t child;
 
-    (void)state;
-    begin(&f);
-    fixture_insert(&f, "p", "r", "");
-    store_close(f.store);
+    begin(f);
+    fixture_insert(f, "p", "r", "");
+    store_close(f->store);
     child = start_holder(&release);
-    f.store = open_store(PATH);
+    f->store = open_store(PATH);
     deadline_init(&deadline, PLATFORM_NEVER, 1000);
-    f.exchange.deadline = &deadline;
+    f->exchange.deadline = &deadline;
     start_ms = platform_boot_ms();
-    check(&f, TW_BUSY, insert(&f, "p", "s"));
+    check(f, TW_BUSY, insert(f, "p", "s"));
     assert_true(platform_boot_ms() - start_ms >= 1000);
-    assert_non_null(strstr(f.exchange.err.text, PATH));
-    check_text(slice_of(fixture_all(&f)), slice_of("p/r"));
+    assert_non_null(strstr(f->exchange.err.text, PATH));
+    check_text(slice_of(fixture_all(f)), slice_of("p/r"));
     (void)close(release);
     assert_int_equal(waitpid(child, &status, 0), child);
     assert_int_equal(status, 0);
-    check(&f, TW_OK, insert(&f, "p", "s"));
-    f.exchange.deadline = NULL;
-    end(&f);
+    check(f, TW_OK, insert(f, "p", "s"));
+    f->exchange.deadline = NULL;
 }
 
 /* ---- tables ---- */
 
-static void table_names_ignore_case(void **state)
+STORE_TEST(table_names_ignore_case)
 {
-    struct fixture f;
-
-    (void)state;
-    begin(&f);
-    fixture_insert(&f, "p", "r", "");
-    for (char *c = f.table; *c; c++)
+    begin(f);
+    fixture_insert(f, "p", "r", "");
+    for (char *c = f->table; *c; c++)
         if (*c >= 'a' && *c <= 'z')
             *c = (char)(*c - 'a' + 'A');
-    check_text(slice_of(fixture_all(&f)), slice_of("p/r"));
-    check(&f, TW_OK, store_create_table(f.store, &f.exchange, f.table));
-    check_text(slice_of(fixture_all(&f)), slice_of("p/r"));
-    end(&f);
+    check_text(slice_of(fixture_all(f)), slice_of("p/r"));
+    check(f, TW_OK, store_create_table(f->store, &f->exchange, f->table));
+    check_text(slice_of(fixture_all(f)), slice_of("p/r"));
 }
 
-static void foreign_etags_and_tokens_are_no_use(void **state)
+STORE_TEST(foreign_etags_and_tokens_are_no_use)
 {
     static const char *const etags[] = {"W/\"\"", "W/\"x\"", "\"1\"",
         "W/\"datetime'2024-01-01T00%3A00%3A00Z'\"", "W/\"-1\"", "W/\""};
     struct scan_request request = {0};
-    struct fixture f;
 
-    (void)state;
-    begin(&f);
-    fixture_insert(&f, "p", "r", "");
+    begin(f);
+    fixture_insert(f, "p", "r", "");
     for (size_t i = 0; i < sizeof(etags) / sizeof(etags[0]); i++) {
         struct operation change =
-            fixture_operation(&f, OPERATION_DELETE, "p", "r", etags[i], "");
+            fixture_operation(f, OPERATION_DELETE, "p", "r", etags[i], "");
 
-        check(&f, TW_CONFLICT, fixture_send(&f, &change, 1));
+        check(f, TW_CONFLICT, fixture_send(f, &change, 1));
     }
-    request.table = f.table;
+    request.table = f->table;
     request.from = (struct continuation){
         .partition_key = slice_of("2!x"), .row_key = {"", 0}, .more = true};
-    check(&f, TW_INVALID, store_scan(f.store, &f.exchange, &request, &f.page));
-    end(&f);
+    check(
+        f, TW_INVALID, store_scan(f->store, &f->exchange, &request, &f->page));
 }
 
-static void page_ends_after_much_work(void **state)
+STORE_TEST(page_ends_after_much_work)
 {
     struct scan_request request = {
         .filter = slice_of("Number eq 100000"), .top = 1000};
-    struct fixture f;
 
-    (void)state;
-    begin(&f);
+    begin(f);
     for (int i = 0; i < 3; i++)
-        fixture_fill(&f, i == 0 ? "a" : i == 1 ? "b" : "c", 7000);
-    request.table = f.table;
-    check(&f, TW_OK, store_scan(f.store, &f.exchange, &request, &f.page));
-    assert_int_equal(f.page.count, 0);
-    assert_true(f.page.next.more);
-    check_text(slice_of(fixture_keys(&f, request)), slice_of(""));
-    end(&f);
+        fixture_fill(f, i == 0 ? "a" : i == 1 ? "b" : "c", 7000);
+    request.table = f->table;
+    check(f, TW_OK, store_scan(f->store, &f->exchange, &request, &f->page));
+    assert_int_equal(f->page.count, 0);
+    assert_true(f->page.next.more);
+    check_text(slice_of(fixture_keys(f, request)), slice_of(""));
 }
 
-static void full_last_page_has_no_successor(void **state)
+STORE_TEST(full_last_page_has_no_successor)
 {
     const struct slice none[] = {{"", 0}};
     struct scan_request request = {.top = 100, .select = none};
-    struct fixture f;
 
-    (void)state;
-    begin(&f);
-    fixture_fill(&f, "p", 200);
-    request.table = f.table;
-    check(&f, TW_OK, store_scan(f.store, &f.exchange, &request, &f.page));
-    assert_int_equal(f.page.count, 100);
-    assert_true(f.page.next.more);
-    request.from = f.page.next;
-    check(&f, TW_OK, store_scan(f.store, &f.exchange, &request, &f.page));
-    assert_int_equal(f.page.count, 100);
-    assert_false(f.page.next.more);
-    end(&f);
+    begin(f);
+    fixture_fill(f, "p", 200);
+    request.table = f->table;
+    check(f, TW_OK, store_scan(f->store, &f->exchange, &request, &f->page));
+    assert_int_equal(f->page.count, 100);
+    assert_true(f->page.next.more);
+    request.from = f->page.next;
+    check(f, TW_OK, store_scan(f->store, &f->exchange, &request, &f->page));
+    assert_int_equal(f->page.count, 100);
+    assert_false(f->page.next.more);
 }
 
 /* Keys from a few letters, so that ranges cut between, at and inside them; two
@@ -958,52 +904,46 @@ static const char *expected_keys(
     return keys;
 }
 
-static void ranges_agree_with_a_plain_look(void **state)
+STORE_TEST(ranges_agree_with_a_plain_look)
 {
-    struct fixture f;
     const char *all;
 
-    (void)state;
-    fixture_init(&f, open_store(":memory:"));
+    fixture_init(f, open_store(":memory:"));
     for (int i = 0; i < 900; i++) {
-        enum tw_err code = insert(&f, random_key(&f).at, random_key(&f).at);
+        enum tw_err code = insert(f, random_key(f).at, random_key(f).at);
 
         assert_true(code == TW_OK || code == TW_CONFLICT);
     }
-    all = fixture_all(&f);
+    all = fixture_all(f);
     for (int i = 0; i < 500; i++) {
-        struct scan_request request = {.partition_key = random_bounds(&f),
-            .row_key = random_bounds(&f),
+        struct scan_request request = {.partition_key = random_bounds(f),
+            .row_key = random_bounds(f),
             .top = (unsigned)platform_random_below(50)};
 
-        check_text(slice_of(fixture_keys(&f, request)),
-            slice_of(expected_keys(&f, all, &request)));
+        check_text(slice_of(fixture_keys(f, request)),
+            slice_of(expected_keys(f, all, &request)));
     }
-    end(&f);
 }
 
-static void tables_come_in_pages(void **state)
+STORE_TEST(tables_come_in_pages)
 {
     struct continuation from = {0};
-    struct fixture f;
     size_t count = 0;
 
-    (void)state;
-    fixture_init(&f, open_store(":memory:"));
+    fixture_init(f, open_store(":memory:"));
     for (int i = 0; i < 1200; i++) {
         char name[16];
 
         (void)snprintf(name, sizeof(name), "Many%d", i);
-        check(&f, TW_OK, store_create_table(f.store, &f.exchange, name));
+        check(f, TW_OK, store_create_table(f->store, &f->exchange, name));
     }
     do {
-        check(
-            &f, TW_OK, store_list_tables(f.store, &f.exchange, from, &f.page));
-        count += f.page.count;
-        from = f.page.next;
-    } while (f.page.next.more);
+        check(f, TW_OK,
+            store_list_tables(f->store, &f->exchange, from, &f->page));
+        count += f->page.count;
+        from = f->page.next;
+    } while (f->page.next.more);
     assert_int_equal(count, 1201);
-    end(&f);
 }
 
 /* ---- which store it is ---- */
@@ -1020,12 +960,11 @@ static struct slice identity_of(const char *path, struct arena *arena)
     return identity;
 }
 
-static void a_file_that_is_moved_stays_the_same_store(void **state)
+TEST(a_file_that_is_moved_stays_the_same_store)
 {
     struct arena arena;
     struct slice identity;
 
-    (void)state;
     arena_init(&arena);
     remove_store();
     identity = identity_of(PATH, &arena);
@@ -1038,14 +977,13 @@ static void a_file_that_is_moved_stays_the_same_store(void **state)
     arena_done(&arena);
 }
 
-static void a_file_of_a_former_release_is_given_an_identity(void **state)
+TEST(a_file_of_a_former_release_is_given_an_identity)
 {
     struct arena arena;
     struct fixture f;
     sqlite3 *sqlite;
     struct slice identity;
 
-    (void)state;
     arena_init(&arena);
     begin(&f);
     end(&f);
@@ -1061,7 +999,7 @@ static void a_file_of_a_former_release_is_given_an_identity(void **state)
 }
 
 /* As a former release wrote one: a text cut inside a character. */
-static void a_damaged_entity_comes_with_its_keys_where_asked(void **state)
+TEST(a_damaged_entity_comes_with_its_keys_where_asked)
 {
     struct scan_request request = {.damaged_too = true};
     struct exchange exchange = {0};
@@ -1069,7 +1007,6 @@ static void a_damaged_entity_comes_with_its_keys_where_asked(void **state)
     struct fixture f;
     sqlite3 *sqlite;
 
-    (void)state;
     begin(&f);
     (void)fixture_insert(&f, "p", "1", "\"A\":1");
     (void)fixture_insert(&f, "p", "2", "\"A\":1");
@@ -1097,13 +1034,12 @@ static void a_damaged_entity_comes_with_its_keys_where_asked(void **state)
 }
 
 /* Version 1 stored keys as UTF-8. */
-static void keys_of_a_former_version_are_converted(void **state)
+TEST(keys_of_a_former_version_are_converted)
 {
     struct fixture f;
     const char *all;
     sqlite3 *sqlite;
 
-    (void)state;
     begin(&f);
     (void)fixture_insert(&f, "p", "\xef\xbd\x81", "\"A\":1");
     (void)fixture_insert(&f, "p", "\xf0\x9f\x98\x80", "\"A\":2");
@@ -1135,52 +1071,10 @@ static void keys_of_a_former_version_are_converted(void **state)
 }
 
 /* Nothing of it can be met again. */
-static void a_store_in_memory_has_no_identity(void **state)
+TEST(a_store_in_memory_has_no_identity)
 {
     struct store *store = open_store(":memory:");
 
-    (void)state;
     assert_null(store->capabilities.identity);
     store_close(store);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_is_stored_outlives_the_store),
-        cmocka_unit_test(a_damaged_entity_comes_with_its_keys_where_asked),
-        cmocka_unit_test(file_is_for_its_owner_alone),
-        cmocka_unit_test(closing_leaves_one_file),
-        cmocka_unit_test(log_does_not_grow_for_ever),
-        cmocka_unit_test(foreign_files_are_refused),
-        cmocka_unit_test(empty_file_becomes_a_store),
-        cmocka_unit_test(paths_that_are_no_files_are_refused),
-        cmocka_unit_test(path_is_no_uri),
-        cmocka_unit_test(lack_of_rights_is_said),
-        cmocka_unit_test(full_disk_is_said_and_passes),
-        cmocka_unit_test(full_disk_is_said_when_opening),
-        cmocka_unit_test(full_disk_lets_a_file_be_read_after_a_reboot),
-        cmocka_unit_test(failed_fsync_ends_the_process),
-        cmocka_unit_test(scan_for_keys_leaves_long_entities_alone),
-        cmocka_unit_test(long_entities_leave_nothing_behind),
-        cmocka_unit_test(writers_share_commits),
-        cmocka_unit_test(a_write_that_comes_during_a_commit_is_made_after_it),
-        cmocka_unit_test(memory_store_serves_threads),
-        cmocka_unit_test(killed_process_loses_nothing_it_acknowledged),
-        cmocka_unit_test(processes_share_the_file),
-        cmocka_unit_test(processes_create_the_file_at_once),
-        cmocka_unit_test(other_process_is_waited_for_until_the_deadline),
-        cmocka_unit_test(table_names_ignore_case),
-        cmocka_unit_test(foreign_etags_and_tokens_are_no_use),
-        cmocka_unit_test(page_ends_after_much_work),
-        cmocka_unit_test(full_last_page_has_no_successor),
-        cmocka_unit_test(ranges_agree_with_a_plain_look),
-        cmocka_unit_test(tables_come_in_pages),
-        cmocka_unit_test(a_file_that_is_moved_stays_the_same_store),
-        cmocka_unit_test(a_file_of_a_former_release_is_given_an_identity),
-        cmocka_unit_test(a_store_in_memory_has_no_identity),
-        cmocka_unit_test(keys_of_a_former_version_are_converted),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,6 +4,7 @@
  * are rebooted. Several stores of one file stand for several processes.
  */
 #include "tests/support/fixture.h"
+#include "tests/support/test.h"
 
 #include <sqlite3.h>
 #include <stdio.h>
@@ -139,13 +140,28 @@ static int64_t ticks(int64_t ms)
     return ms * TICKS_PER_MS;
 }
 
+static int set_up(void **state)
+{
+    (void)state;
+    begin();
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    end();
+    return 0;
+}
+
+#define CLOCK_TEST(name) TEST_IN(name, set_up, tear_down)
+
 /* ---- steps ---- */
 
-static void it_is_the_wall_clock_that_nobody_steps(void **state)
+CLOCK_TEST(it_is_the_wall_clock_that_nobody_steps)
 {
     struct store *store;
 
-    (void)state;
     store = open_store(PATH);
     for (int i = 0; i < 100; i++) {
         pass(i * HOUR / 50);
@@ -157,9 +173,8 @@ static void it_is_the_wall_clock_that_nobody_steps(void **state)
 
 /* Of one process, of another that has the file open, and of one that opens it
  * afterwards. */
-static void a_step_is_nothing_to_it(void **state)
+TEST(a_step_is_nothing_to_it)
 {
-    (void)state;
     for (size_t i = 0; i < STEPS_COUNT; i++) {
         struct store *stores[3];
         int64_t date;
@@ -188,12 +203,11 @@ static void a_step_is_nothing_to_it(void **state)
 }
 
 /* A timestamp is no other clock than Date. */
-static void entities_are_dated_by_it(void **state)
+CLOCK_TEST(entities_are_dated_by_it)
 {
     struct fixture f;
     int64_t date, dated;
 
-    (void)state;
     fixture_init(&f, open_store(PATH));
     step(-2 * DAY);
     (void)fixture_insert(&f, "p", "r", "");
@@ -206,12 +220,11 @@ static void entities_are_dated_by_it(void **state)
 }
 
 /* Applications date by the wall clock what it is compared with. */
-static void insertion_time_is_the_wall_clocks(void **state)
+CLOCK_TEST(insertion_time_is_the_wall_clocks)
 {
     struct store *store;
     int64_t inserted, now_ticks;
 
-    (void)state;
     store = open_store(PATH);
     step(-2 * DAY);
     (void)put(store, 0, &inserted);
@@ -222,12 +235,11 @@ static void insertion_time_is_the_wall_clocks(void **state)
 }
 
 /* run/lease.h: a lease is 3 s longer than its owner knows. */
-static void a_lease_of_an_hour_outlasts_its_owner(void **state)
+CLOCK_TEST(a_lease_of_an_hour_outlasts_its_owner)
 {
     struct store *store;
     int64_t date;
 
-    (void)state;
     store = open_store(PATH);
     date = put(store, 0, NULL);
     step(2 * DAY);
@@ -239,11 +251,10 @@ static void a_lease_of_an_hour_outlasts_its_owner(void **state)
 
 /* ---- how it comes back to the wall clock ---- */
 
-static void too_late_it_runs_slower(void **state)
+CLOCK_TEST(too_late_it_runs_slower)
 {
     struct store *store;
 
-    (void)state;
     step(2 * DAY);
     store = open_store(PATH);
     step(-2 * DAY);
@@ -260,11 +271,10 @@ static void too_late_it_runs_slower(void **state)
     store_close(store);
 }
 
-static void behind_it_runs_a_little_faster(void **state)
+CLOCK_TEST(behind_it_runs_a_little_faster)
 {
     struct store *store;
 
-    (void)state;
     store = open_store(PATH);
     step(30 * SECOND);
     for (int minute = 0; minute < 34 * 60; minute++) {
@@ -280,11 +290,10 @@ static void behind_it_runs_a_little_faster(void **state)
     store_close(store);
 }
 
-static void behind_and_idle_it_runs_faster(void **state)
+CLOCK_TEST(behind_and_idle_it_runs_faster)
 {
     struct store *store;
 
-    (void)state;
     store = open_store(PATH);
     step(HOUR);
     (void)put(store, 0, NULL);
@@ -299,11 +308,10 @@ static void behind_and_idle_it_runs_faster(void **state)
 
 /* ---- other boots, other machines ---- */
 
-static void after_a_reboot_it_is_the_wall_clock(void **state)
+CLOCK_TEST(after_a_reboot_it_is_the_wall_clock)
 {
     struct store *store;
 
-    (void)state;
     store = open_store(PATH);
     step(DAY);
     (void)put(store, 0, NULL);
@@ -317,12 +325,11 @@ static void after_a_reboot_it_is_the_wall_clock(void **state)
     store_close(store);
 }
 
-static void after_a_reboot_into_the_past_it_goes_on(void **state)
+CLOCK_TEST(after_a_reboot_into_the_past_it_goes_on)
 {
     struct store *store;
     int64_t date;
 
-    (void)state;
     store = open_store(PATH);
     date = put(store, 60, NULL);
     store_close(store);
@@ -336,12 +343,11 @@ static void after_a_reboot_into_the_past_it_goes_on(void **state)
 }
 
 /* The same boot again, less far: a virtual machine that was set back. */
-static void a_machine_that_is_set_back_is_another_boot(void **state)
+CLOCK_TEST(a_machine_that_is_set_back_is_another_boot)
 {
     struct store *store;
     int64_t date;
 
-    (void)state;
     store = open_store(PATH);
     date = put(store, 60, NULL);
     virtual_step_clocks(0, HOUR, -2 * HOUR);
@@ -350,12 +356,11 @@ static void a_machine_that_is_set_back_is_another_boot(void **state)
     store_close(store);
 }
 
-static void a_copy_goes_on_elsewhere(void **state)
+CLOCK_TEST(a_copy_goes_on_elsewhere)
 {
     struct store *store;
     int64_t date;
 
-    (void)state;
     store = open_store(PATH);
     date = put(store, 60, NULL);
     store_close(store);
@@ -374,12 +379,11 @@ static void a_copy_goes_on_elsewhere(void **state)
 }
 
 /* The clock was wrong by 70 years when it was written. */
-static void a_file_from_the_future_hides_nothing(void **state)
+TEST(a_file_from_the_future_hides_nothing)
 {
     struct store *store;
     int64_t date;
 
-    (void)state;
     begin();
     step(70 * 365 * DAY);
     store = open_store(PATH);
@@ -394,13 +398,11 @@ static void a_file_from_the_future_hides_nothing(void **state)
     end();
 }
 
-static void without_a_boot_id_it_is_the_wall_clock_that_never_goes_back(
-    void **state)
+TEST(without_a_boot_id_it_is_the_wall_clock_that_never_goes_back)
 {
     struct store *store;
     int64_t date;
 
-    (void)state;
     begin();
     virtual_set_boot_id(0, "");
     store = open_store(PATH);
@@ -433,12 +435,11 @@ static size_t share_a_second(
 /* Two containers on one kernel may have a boot id each (systemd-nspawn), or
  * none. The wall clock was set back; whichever writes, it continues for both.
  */
-static void containers_with_a_boot_id_each_share_it(void **state)
+TEST(containers_with_a_boot_id_each_share_it)
 {
     static const char *const ids[][2] = {
         {VIRTUAL_BOOT_ID, OTHER_BOOT}, {VIRTUAL_BOOT_ID, ""}, {"", ""}};
 
-    (void)state;
     for (unsigned i = 0; i < 9; i++) {
         struct store *stores[2];
         size_t found = 0;
@@ -501,12 +502,11 @@ static void check_passed(int64_t passed_ticks, int64_t really_ticks)
                 really_ticks + really_ticks / 8 + really_ticks / 4096 + NEARLY);
 }
 
-static void it_never_goes_back_and_all_agree(void **state)
+CLOCK_TEST(it_never_goes_back_and_all_agree)
 {
     struct store *stores[3];
     int64_t date, next, passed_ms;
 
-    (void)state;
     open_all(stores);
     date = date_of_all(stores);
     for (int i = 0; i < 2000; i++) {
@@ -543,12 +543,11 @@ static void change_file(const char *sql)
     sqlite3_close(sqlite);
 }
 
-static void a_file_of_a_former_release_is_given_a_clock(void **state)
+CLOCK_TEST(a_file_of_a_former_release_is_given_a_clock)
 {
     struct store *store;
     int64_t date;
 
-    (void)state;
     store = open_store(PATH);
     (void)put(store, 0, NULL);
     store_close(store);
@@ -565,7 +564,7 @@ static void a_file_of_a_former_release_is_given_a_clock(void **state)
     store_close(store);
 }
 
-static void a_clock_that_is_nonsense_begins_anew(void **state)
+TEST(a_clock_that_is_nonsense_begins_anew)
 {
     static const char *const nonsense[] = {
         "UPDATE stamps SET ticks = 9223372036854775807",
@@ -575,7 +574,6 @@ static void a_clock_that_is_nonsense_begins_anew(void **state)
         "UPDATE stamps SET boot_id = ''",
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof(nonsense) / sizeof(nonsense[0]); i++) {
         struct store *store;
 
@@ -590,14 +588,13 @@ static void a_clock_that_is_nonsense_begins_anew(void **state)
     }
 }
 
-static void a_lead_that_is_nonsense_is_made_up_for_slowly(void **state)
+TEST(a_lead_that_is_nonsense_is_made_up_for_slowly)
 {
     static const char *const nonsense[] = {
         "UPDATE stamps SET ahead_ticks = 9223372036854775807",
         "UPDATE stamps SET ahead_ticks = -9223372036854775807 - 1",
     };
 
-    (void)state;
     for (size_t i = 0; i < 2; i++) {
         struct store *store;
 
@@ -619,61 +616,15 @@ static void a_lead_that_is_nonsense_is_made_up_for_slowly(void **state)
     }
 }
 
-static void a_store_in_memory_has_it_too(void **state)
+CLOCK_TEST(a_store_in_memory_has_it_too)
 {
     struct store *store;
     int64_t date;
 
-    (void)state;
     store = open_store(":memory:");
     date = put(store, 60, NULL);
     step(2 * DAY);
     check_near(date_of(store), date);
     assert_int_equal(get(store), 0);
     store_close(store);
-}
-
-static int set_up(void **state)
-{
-    (void)state;
-    begin();
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    end();
-    return 0;
-}
-
-#define STORY(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        STORY(it_is_the_wall_clock_that_nobody_steps),
-        cmocka_unit_test(a_step_is_nothing_to_it),
-        STORY(entities_are_dated_by_it),
-        STORY(insertion_time_is_the_wall_clocks),
-        STORY(a_lease_of_an_hour_outlasts_its_owner),
-        STORY(too_late_it_runs_slower),
-        STORY(behind_it_runs_a_little_faster),
-        STORY(behind_and_idle_it_runs_faster),
-        STORY(after_a_reboot_it_is_the_wall_clock),
-        STORY(after_a_reboot_into_the_past_it_goes_on),
-        STORY(a_machine_that_is_set_back_is_another_boot),
-        STORY(a_copy_goes_on_elsewhere),
-        cmocka_unit_test(a_file_from_the_future_hides_nothing),
-        cmocka_unit_test(
-            without_a_boot_id_it_is_the_wall_clock_that_never_goes_back),
-        cmocka_unit_test(containers_with_a_boot_id_each_share_it),
-        STORY(it_never_goes_back_and_all_agree),
-        STORY(a_file_of_a_former_release_is_given_a_clock),
-        cmocka_unit_test(a_clock_that_is_nonsense_begins_anew),
-        cmocka_unit_test(a_lead_that_is_nonsense_is_made_up_for_slowly),
-        STORY(a_store_in_memory_has_it_too),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

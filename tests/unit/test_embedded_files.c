@@ -4,6 +4,7 @@
  * and the space that it gives back to the file system.
  */
 #include "tests/support/fixture.h"
+#include "tests/support/test.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -71,6 +72,8 @@ static int tear_down(void **state)
     return 0;
 }
 
+#define FIXTURE_TEST(name) TEST_IN(name, set_up, tear_down)
+
 /* ---- somebody who may only read ---- */
 
 static void copy_file(const char *end)
@@ -133,11 +136,10 @@ static void assert_exists(const char *path, bool exists)
     assert_int_equal(access(path, F_OK), exists ? 0 : -1);
 }
 
-static void a_copy_that_cannot_be_written_is_read(void **state)
+FIXTURE_TEST(a_copy_that_cannot_be_written_is_read)
 {
     struct fixture f;
 
-    (void)state;
     fixture_init(&f, open_store(PATH));
     fixture_fill(&f, "p", 7);
     store_close(f.store);
@@ -149,11 +151,10 @@ static void a_copy_that_cannot_be_written_is_read(void **state)
 }
 
 /* The log holds what a process had stored that was killed. */
-static void a_copy_with_a_log_is_read_whole(void **state)
+FIXTURE_TEST(a_copy_with_a_log_is_read_whole)
 {
     struct fixture f;
 
-    (void)state;
     fixture_init(&f, open_store(PATH));
     fixture_fill(&f, "p", 7);
     copy_file("");
@@ -204,11 +205,10 @@ static int refused_to_others(const char *expected)
     return WEXITSTATUS(status);
 }
 
-static void a_log_that_cannot_be_read_is_named(void **state)
+FIXTURE_TEST(a_log_that_cannot_be_read_is_named)
 {
     struct fixture f;
 
-    (void)state;
     fixture_init(&f, open_store(PATH));
     fixture_fill(&f, "p", 7);
     copy_file("");
@@ -245,11 +245,10 @@ static void copy_while_it_changes(const char *change)
     sqlite3_close(sqlite);
 }
 
-static void a_copy_with_a_rollback_journal_is_refused(void **state)
+FIXTURE_TEST(a_copy_with_a_rollback_journal_is_refused)
 {
     struct fixture f;
 
-    (void)state;
     fixture_init(&f, open_store(PATH));
     fixture_fill(&f, "p", 7);
     store_close(f.store);
@@ -272,12 +271,11 @@ static void a_copy_with_a_rollback_journal_is_refused(void **state)
     fixture_done(&f);
 }
 
-static void an_empty_rollback_journal_is_ignored(void **state)
+FIXTURE_TEST(an_empty_rollback_journal_is_ignored)
 {
     struct fixture f;
     int fd;
 
-    (void)state;
     fixture_init(&f, open_store(PATH));
     fixture_fill(&f, "p", 7);
     store_close(f.store);
@@ -289,11 +287,10 @@ static void an_empty_rollback_journal_is_ignored(void **state)
     fixture_done(&f);
 }
 
-static void a_copy_with_all_files_is_read_whole(void **state)
+FIXTURE_TEST(a_copy_with_all_files_is_read_whole)
 {
     struct fixture f;
 
-    (void)state;
     fixture_init(&f, open_store(PATH));
     fixture_fill(&f, "p", 7);
     copy_file("");
@@ -400,16 +397,14 @@ static void read_while_a_writer_comes(bool leaves)
     fixture_done(&f);
 }
 
-static void a_writer_that_comes_is_noticed(void **state)
+FIXTURE_TEST(a_writer_that_comes_is_noticed)
 {
-    (void)state;
     read_while_a_writer_comes(false);
 }
 
 /* It takes its log along. */
-static void a_writer_that_came_and_left_is_noticed(void **state)
+FIXTURE_TEST(a_writer_that_came_and_left_is_noticed)
 {
-    (void)state;
     read_while_a_writer_comes(true);
 }
 
@@ -444,11 +439,10 @@ static void change_file(const char *path, const char *sql)
 
 /* VACUUM INTO leaves a file without a log, where writers would block readers.
  */
-static void a_copy_made_by_vacuum_gets_its_log_again(void **state)
+FIXTURE_TEST(a_copy_made_by_vacuum_gets_its_log_again)
 {
     struct fixture f;
 
-    (void)state;
     fixture_init(&f, open_store(PATH));
     fixture_fill(&f, "p", 7);
     change_file(PATH, "VACUUM INTO '" COPY "'");
@@ -535,12 +529,11 @@ static void begin_reading(struct long_reader *r)
     assert_true(row);
 }
 
-static void a_reader_that_began_early_holds_up_no_writer(void **state)
+FIXTURE_TEST(a_reader_that_began_early_holds_up_no_writer)
 {
     struct long_reader r;
     off_t longest;
 
-    (void)state;
     long_reader_init(&r);
     begin_reading(&r);
     for (int i = 0; i < LONG_LOG_MIB; i++) {
@@ -562,12 +555,11 @@ static void a_reader_that_began_early_holds_up_no_writer(void **state)
 /* Such a reader needs nothing of the log that is not in the file, but the log
  * cannot begin again before the reader ends. That is tried for 50 ms, and then
  * not again until the log is much longer. */
-static void a_reader_of_the_last_commit_is_not_waited_for_long(void **state)
+FIXTURE_TEST(a_reader_of_the_last_commit_is_not_waited_for_long)
 {
     struct long_reader r;
     int64_t waited_ms;
 
-    (void)state;
     long_reader_init(&r);
     for (int i = 0; i < LONG_LOG_MIB; i++)
         commit_body(&r);
@@ -660,12 +652,11 @@ static bool give_back_once(struct store *store)
     return more;
 }
 
-static void a_purged_file_becomes_small(void **state)
+FIXTURE_TEST(a_purged_file_becomes_small)
 {
     struct fixture f;
     off_t full;
 
-    (void)state;
     fixture_init(&f, open_store(PATH));
     fill_and_purge(&f);
     store_close(f.store);
@@ -687,12 +678,11 @@ static void a_purged_file_becomes_small(void **state)
 }
 
 /* The clock hardly moves, so that the time of a step is no limit. */
-static void one_step_takes_few_pages_of_many(void **state)
+FIXTURE_TEST(one_step_takes_few_pages_of_many)
 {
     struct fixture f;
     int64_t before, after;
 
-    (void)state;
     virtual_platform_use(&(struct virtual_options){.seed = 1});
     fixture_init(&f, open_store(PATH));
     for (unsigned i = 0; i < 400; i += 100)
@@ -714,11 +704,10 @@ static void one_step_takes_few_pages_of_many(void **state)
 }
 
 /* Most of a small file; then more than 4 MiB, but less than a quarter. */
-static void little_unused_space_is_kept(void **state)
+FIXTURE_TEST(little_unused_space_is_kept)
 {
     struct fixture f;
 
-    (void)state;
     fixture_init(&f, open_store(PATH));
     insert_big(&f, 0, 80);
     delete_some(&f, 0, 75);
@@ -737,11 +726,10 @@ static void little_unused_space_is_kept(void **state)
 }
 
 /* The process is killed after each number of steps. */
-static void a_kill_between_the_steps_loses_nothing(void **state)
+FIXTURE_TEST(a_kill_between_the_steps_loses_nothing)
 {
     struct fixture f;
 
-    (void)state;
     fixture_init(&f, open_store(PATH));
     fill_and_purge(&f);
     store_close(f.store);
@@ -771,12 +759,11 @@ static void a_kill_between_the_steps_loses_nothing(void **state)
 }
 
 /* Its pages carry no note of who refers to them. */
-static void a_file_of_a_former_release_stays_as_it_is(void **state)
+FIXTURE_TEST(a_file_of_a_former_release_stays_as_it_is)
 {
     struct fixture f;
     off_t full;
 
-    (void)state;
     fixture_init(&f, open_store(PATH));
     fill_and_purge(&f);
     store_close(f.store);
@@ -797,29 +784,4 @@ static void a_file_of_a_former_release_stays_as_it_is(void **state)
     assert_kept(&f);
     store_close(f.store);
     fixture_done(&f);
-}
-
-int main(void)
-{
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-    const struct CMUnitTest tests[] = {
-        TEST(a_copy_that_cannot_be_written_is_read),
-        TEST(a_copy_with_a_log_is_read_whole),
-        TEST(a_log_that_cannot_be_read_is_named),
-        TEST(a_copy_with_a_rollback_journal_is_refused),
-        TEST(an_empty_rollback_journal_is_ignored),
-        TEST(a_copy_with_all_files_is_read_whole),
-        TEST(a_writer_that_comes_is_noticed),
-        TEST(a_writer_that_came_and_left_is_noticed),
-        TEST(a_copy_made_by_vacuum_gets_its_log_again),
-        TEST(a_reader_that_began_early_holds_up_no_writer),
-        TEST(a_reader_of_the_last_commit_is_not_waited_for_long),
-        TEST(a_purged_file_becomes_small),
-        TEST(one_step_takes_few_pages_of_many),
-        TEST(little_unused_space_is_kept),
-        TEST(a_kill_between_the_steps_loses_nothing),
-        TEST(a_file_of_a_former_release_stays_as_it_is),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }
