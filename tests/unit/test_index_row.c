@@ -1,16 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* Index rows are recognised by the location that their TablewardSource names,
  * and by nothing else (rule C1). */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "jobs/copy/source.h"
 #include "jobs/index_row.h"
 #include "tests/support/fixture.h"
+#include "tests/support/test.h"
 #include "worker/store/store.h"
 
 static const struct store MAIN = {
@@ -39,12 +33,11 @@ static struct entity copy_at(struct arena *arena, const struct store *store,
     return copy;
 }
 
-static void a_copy_in_the_table_of_its_source_is_an_index_row(void **state)
+TEST(a_copy_in_the_table_of_its_source_is_an_index_row)
 {
     struct arena arena;
     struct entity row;
 
-    (void)state;
     arena_init(&arena);
     row = copy_at(&arena, &MAIN, "Blogs", "P", "size:5");
     assert_true(is_index_row(&row, &MAIN, "Blogs"));
@@ -54,12 +47,11 @@ static void a_copy_in_the_table_of_its_source_is_an_index_row(void **state)
     arena_done(&arena);
 }
 
-static void an_index_row_that_was_edited_is_still_one(void **state)
+TEST(an_index_row_that_was_edited_is_still_one)
 {
     struct arena arena;
     struct entity row;
 
-    (void)state;
     arena_init(&arena);
     row = copy_at(&arena, &MAIN, "Blogs", "P", "size:5");
     entity_set_int32(&row, &arena, "Size", 6);
@@ -67,12 +59,11 @@ static void an_index_row_that_was_edited_is_still_one(void **state)
     arena_done(&arena);
 }
 
-static void a_copy_of_an_index_row_under_other_keys_is_none(void **state)
+TEST(a_copy_of_an_index_row_under_other_keys_is_none)
 {
     struct arena arena;
     struct entity row;
 
-    (void)state;
     arena_init(&arena);
     row = copy_at(&arena, &MAIN, "Blogs", "P", "size:5");
     row.row_key = slice_of("mine");
@@ -83,12 +74,11 @@ static void a_copy_of_an_index_row_under_other_keys_is_none(void **state)
     arena_done(&arena);
 }
 
-static void a_copy_in_another_table_is_none(void **state)
+TEST(a_copy_in_another_table_is_none)
 {
     struct arena arena;
     struct entity copy;
 
-    (void)state;
     arena_init(&arena);
     copy = copy_at(&arena, &MAIN, "BySize", "P", "size:5");
     assert_false(is_index_row(&copy, &MAIN, "BySize"));
@@ -96,12 +86,11 @@ static void a_copy_in_another_table_is_none(void **state)
     arena_done(&arena);
 }
 
-static void another_property_of_that_name_makes_none(void **state)
+TEST(another_property_of_that_name_makes_none)
 {
     struct arena arena;
     struct entity entity;
 
-    (void)state;
     arena_init(&arena);
     entity_init(&entity, &arena, slice_of("P"), slice_of("R"));
     assert_false(is_index_row(&entity, &MAIN, "Blogs"));
@@ -111,17 +100,4 @@ static void another_property_of_that_name_makes_none(void **state)
         &entity, &arena, INDEX_ROW_PROPERTY, slice_of("{\"job\":\"x\"}"));
     assert_false(is_index_row(&entity, &MAIN, "Blogs"));
     arena_done(&arena);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_copy_in_the_table_of_its_source_is_an_index_row),
-        cmocka_unit_test(an_index_row_that_was_edited_is_still_one),
-        cmocka_unit_test(a_copy_of_an_index_row_under_other_keys_is_none),
-        cmocka_unit_test(a_copy_in_another_table_is_none),
-        cmocka_unit_test(another_property_of_that_name_makes_none),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,6 +3,7 @@
  * The lease: what each answer of the ledger and the queue does to the right to
  * work on a run. In a virtual world, so that its waits cost nothing.
  */
+#include "tests/support/test.h"
 #include "tests/support/workbench.h"
 
 #include <limits.h>
@@ -55,6 +56,8 @@ static int tear_down(void **state)
     return 0;
 }
 
+#define FIXTURE_TEST(name) TEST_WITH(name, set_up, tear_down, struct fixture *f)
+
 static enum lease_outcome take(struct fixture *f)
 {
     lease_done(&f->lease);
@@ -79,47 +82,43 @@ static void take_with_message(struct fixture *f, const char *text)
     assert_int_equal(take(f), LEASE_ACQUIRED);
 }
 
-static void read_run(struct fixture *f, struct ledger_run *ret)
+static struct ledger_run *read_run(struct fixture *f)
 {
-    ledger_run_init(ret);
-    assert_true(workbench_run(&f->bench, JOB, "r1", ret));
+    return workbench_stored(&f->bench, JOB, "r1");
 }
 
 /* What somebody else writes over what is there; change may be NULL. */
 static void rewrite(struct fixture *f, enum ledger_state state,
     const char *owner, int32_t epoch_more)
 {
-    struct ledger_run run;
+    struct ledger_run *run = read_run(f);
 
-    read_run(f, &run);
-    run.state = state;
-    run.owner = ledger_text(&run, slice_of(owner));
-    run.epoch += epoch_more;
-    assert_int_equal(workbench_store_run(&f->bench, &run), TW_OK);
-    ledger_run_done(&run);
+    run->state = state;
+    run->owner = ledger_text(run, slice_of(owner));
+    run->epoch += epoch_more;
+    assert_int_equal(workbench_store_run(&f->bench, run), TW_OK);
 }
 
 /* The run's entity as something that is no run; gone where json is NULL. */
 static void spoil_run(struct fixture *f, bool remove)
 {
-    struct ledger_run run;
+    struct ledger_run *run;
     struct entity entity;
     struct arena arena;
 
     arena_init(&arena);
-    read_run(f, &run);
+    run = read_run(f);
     entity_init(&entity, &arena, slice_of(JOB), slice_of("r1"));
     entity_set_int32(&entity, &arena, "State", 5);
-    entity.etag = run.etag;
+    entity.etag = run->etag;
     workbench_write(
         &f->bench, remove ? OPERATION_DELETE : OPERATION_REPLACE, &entity);
-    ledger_run_done(&run);
     arena_done(&arena);
 }
 
 /* ---- taking ---- */
 
-static void a_claim_says_what_the_store_said(void **state)
+FIXTURE_TEST(a_claim_says_what_the_store_said)
 {
     static const struct {
         enum bench_fault fault;
@@ -129,7 +128,6 @@ static void a_claim_says_what_the_store_said(void **state)
         {BENCH_LOSE_ANSWER, TW_BUSY},
         {BENCH_INVALID, TW_BUSY}, /* the request was refused, not the run */
     };
-    struct fixture *f = *state;
 
     for (size_t i = 0; i < sizeof(CASES) / sizeof(CASES[0]); i++) {
         f->bench.fate_count = 0;
@@ -141,23 +139,20 @@ static void a_claim_says_what_the_store_said(void **state)
     assert_string_equal(workbench_state(&f->bench, JOB, "r1"), "none");
 }
 
-static void a_run_that_makes_no_sense_is_refused(void **state)
+FIXTURE_TEST(a_run_that_makes_no_sense_is_refused)
 {
-    struct fixture *f = *state;
-
     assert_int_equal(take(f), LEASE_ACQUIRED);
     spoil_run(f, false);
     assert_int_equal(take(f), LEASE_REFUSED);
     assert_non_null(strstr(f->err.text, "'delete-channel' / 'r1'"));
 }
 
-static void a_table_that_cannot_be_made_is_an_outage(void **state)
+FIXTURE_TEST(a_table_that_cannot_be_made_is_an_outage)
 {
     static const struct {
         enum bench_fault fault;
         enum tw_err outcome;
     } CASES[] = {{BENCH_REFUSE, TW_REFUSED}, {BENCH_LOSE_REQUEST, TW_BUSY}};
-    struct fixture *f = *state;
 
     for (size_t i = 0; i < 2; i++) {
         f->bench.fate_count = 0;
@@ -169,10 +164,9 @@ static void a_table_that_cannot_be_made_is_an_outage(void **state)
 }
 
 /* The request was lost: what is there is not ours, and is claimed again. */
-static void a_claim_that_was_lost_is_made_again(void **state)
+FIXTURE_TEST(a_claim_that_was_lost_is_made_again)
 {
-    struct fixture *f = *state;
-    struct ledger_run run;
+    struct ledger_run *run;
 
     workbench_meets(&f->bench, BENCH_BATCH, 1, 1, BENCH_LOSE_REQUEST);
     assert_int_equal(take(f), LEASE_ACQUIRED);
@@ -182,11 +176,10 @@ static void a_claim_that_was_lost_is_made_again(void **state)
     workbench_meets(&f->bench, BENCH_BATCH, 1, 1, BENCH_LOSE_REQUEST);
     assert_int_equal(take(f), LEASE_ACQUIRED);
     assert_true(f->lease.previous_owner_crashed);
-    read_run(f, &run);
-    assert_int_equal(run.epoch, 2);
-    assert_int_equal(run.attempt, 2);
-    assert_true(slice_is(run.owner, f->lease.owner));
-    ledger_run_done(&run);
+    run = read_run(f);
+    assert_int_equal(run->epoch, 2);
+    assert_int_equal(run->attempt, 2);
+    assert_true(slice_is(run->owner, f->lease.owner));
 }
 
 /* ---- a message that comes for the first time ---- */
@@ -206,9 +199,8 @@ static void ring_for_r2(struct fixture *f, int64_t dequeue_count)
     memset(f->bench.calls, 0, sizeof(f->bench.calls));
 }
 
-static void a_first_message_takes_its_run_with_one_request(void **state)
+FIXTURE_TEST(a_first_message_takes_its_run_with_one_request)
 {
-    struct fixture *f = *state;
     int64_t taken_ms;
 
     ring_for_r2(f, 1);
@@ -227,30 +219,24 @@ static void a_first_message_takes_its_run_with_one_request(void **state)
                 2 * TICKS_PER_S);
 }
 
-static void a_message_that_came_before_reads_first(void **state)
+FIXTURE_TEST(a_message_that_came_before_reads_first)
 {
-    struct fixture *f = *state;
-
     ring_for_r2(f, 2);
     assert_int_equal(take(f), LEASE_ACQUIRED);
     assert_int_equal(f->bench.calls[BENCH_GET], 1);
 }
 
 /* It may be one of `enqueue`, which has written the run before. */
-static void a_message_that_names_its_run_reads_first(void **state)
+FIXTURE_TEST(a_message_that_names_its_run_reads_first)
 {
-    struct fixture *f = *state;
-
     ring_for_r2(f, 1);
     f->message.id = slice_of("m");
     assert_int_equal(take(f), LEASE_ACQUIRED);
     assert_int_equal(f->bench.calls[BENCH_GET], 1);
 }
 
-static void a_date_of_a_minute_ago_begins_no_run(void **state)
+FIXTURE_TEST(a_date_of_a_minute_ago_begins_no_run)
 {
-    struct fixture *f = *state;
-
     ring_for_r2(f, 1);
     virtual_sleep(60001);
     assert_int_equal(take(f), LEASE_ACQUIRED);
@@ -258,26 +244,21 @@ static void a_date_of_a_minute_ago_begins_no_run(void **state)
 }
 
 /* Two messages with the id of one run. */
-static void a_first_message_of_a_run_at_work_changes_nothing(void **state)
+FIXTURE_TEST(a_first_message_of_a_run_at_work_changes_nothing)
 {
-    struct fixture *f = *state;
-    struct ledger_run run;
+    struct ledger_run *run;
 
     ring_for_r2(f, 1);
     assert_int_equal(take(f), LEASE_ACQUIRED);
     assert_int_equal(take(f), LEASE_HELD);
     assert_false(f->lease.may_own);
-    ledger_run_init(&run);
-    assert_true(workbench_run(&f->bench, JOB, "r2", &run));
-    assert_int_equal(run.epoch, 1);
-    assert_int_equal(run.attempt, 1);
-    ledger_run_done(&run);
+    run = workbench_stored(&f->bench, JOB, "r2");
+    assert_int_equal(run->epoch, 1);
+    assert_int_equal(run->attempt, 1);
 }
 
-static void a_first_message_whose_answer_is_lost_is_recognised(void **state)
+FIXTURE_TEST(a_first_message_whose_answer_is_lost_is_recognised)
 {
-    struct fixture *f = *state;
-
     ring_for_r2(f, 1);
     workbench_meets(&f->bench, BENCH_BATCH, 1, 1, BENCH_LOSE_ANSWER);
     assert_int_equal(take(f), LEASE_ACQUIRED);
@@ -294,10 +275,8 @@ static void pause_machine(struct fixture *f, int64_t ms)
 
 /* The Date that is known is from before a pause: what is written may be a lease
  * that is over soon, so nothing starts before the next write is stored. */
-static void a_run_begun_after_a_pause_starts_nothing_at_once(void **state)
+FIXTURE_TEST(a_run_begun_after_a_pause_starts_nothing_at_once)
 {
-    struct fixture *f = *state;
-
     ring_for_r2(f, 1);
     pause_machine(f, 30000);
     assert_int_equal(take(f), LEASE_ACQUIRED);
@@ -308,10 +287,8 @@ static void a_run_begun_after_a_pause_starts_nothing_at_once(void **state)
 }
 
 /* ... or over already: then it is another worker's. */
-static void a_run_begun_after_a_long_pause_is_not_worked(void **state)
+FIXTURE_TEST(a_run_begun_after_a_long_pause_is_not_worked)
 {
-    struct fixture *f = *state;
-
     ring_for_r2(f, 1);
     pause_machine(f, f->wish.visibility_timeout_s * 1000 + 10000);
     assert_int_equal(take(f), LEASE_ACQUIRED);
@@ -319,19 +296,15 @@ static void a_run_begun_after_a_long_pause_is_not_worked(void **state)
     assert_false(deadline_is_open(&f->lease.deadline, platform_boot_ms()));
 }
 
-static void stall_before_the_second_batch(
-    struct workbench *bench, enum bench_call call, unsigned n)
+BENCH_BETWEEN(stall_before_the_second_batch)
 {
-    (void)bench;
     if (call == BENCH_BATCH && n == 1)
         virtual_sleep(70000);
 }
 
 /* The first one may be stored by now: its lease has expired. */
-static void a_claim_is_not_tried_after_the_lease_of_its_first_try(void **state)
+FIXTURE_TEST(a_claim_is_not_tried_after_the_lease_of_its_first_try)
 {
-    struct fixture *f = *state;
-
     f->bench.between = stall_before_the_second_batch;
     workbench_meets(&f->bench, BENCH_BATCH, 1, 1, BENCH_LOSE_REQUEST);
     assert_int_equal(take(f), LEASE_OUTAGE);
@@ -340,10 +313,8 @@ static void a_claim_is_not_tried_after_the_lease_of_its_first_try(void **state)
 
 static struct fixture *thief;
 
-static void steal_first(
-    struct workbench *bench, enum bench_call call, unsigned n)
+BENCH_BETWEEN(steal_first)
 {
-    (void)n;
     if (call != BENCH_BATCH)
         return;
     bench->between = NULL;
@@ -351,10 +322,8 @@ static void steal_first(
 }
 
 /* Same epoch, another owner: whose answer is lost looks whose it is. */
-static void a_claim_that_another_one_beat_is_not_ours(void **state)
+FIXTURE_TEST(a_claim_that_another_one_beat_is_not_ours)
 {
-    struct fixture *f = *state;
-
     assert_int_equal(take(f), LEASE_ACQUIRED);
     rewrite(f, LEDGER_QUEUED, "", 0);
     thief = f;
@@ -365,8 +334,7 @@ static void a_claim_that_another_one_beat_is_not_ours(void **state)
     assert_int_equal(f->lease.run.epoch, 2);
 }
 
-static void cancel_first(
-    struct workbench *bench, enum bench_call call, unsigned n)
+BENCH_BETWEEN(cancel_first)
 {
     if (call != BENCH_GET || n < 2)
         return;
@@ -375,26 +343,21 @@ static void cancel_first(
 }
 
 /* The lease was taken and its answer lost; then somebody cancelled the run. */
-static void a_run_cancelled_before_its_claim_was_known_stays_cancelled(
-    void **state)
+FIXTURE_TEST(a_run_cancelled_before_its_claim_was_known_stays_cancelled)
 {
-    struct fixture *f = *state;
-    struct ledger_run run;
+    struct ledger_run *run;
 
     thief = f;
     f->bench.between = cancel_first;
     workbench_meets(&f->bench, BENCH_BATCH, 1, 1, BENCH_LOSE_ANSWER);
     assert_int_equal(take(f), LEASE_RUN_ENDED);
-    read_run(f, &run);
-    assert_int_equal(run.state, LEDGER_CANCELLED);
-    ledger_run_done(&run);
+    run = read_run(f);
+    assert_int_equal(run->state, LEDGER_CANCELLED);
 }
 
 /* What the old checkpoint knew, a late insert for one, is lost with it. */
-static void a_checkpoint_that_is_not_used_is_told_of(void **state)
+FIXTURE_TEST(a_checkpoint_that_is_not_used_is_told_of)
 {
-    struct fixture *f = *state;
-
     assert_int_equal(take(f), LEASE_ACQUIRED);
     assert_false(f->lease.starts_over);
     f->lease.run.checkpoint = ledger_text(&f->lease.run, slice_of("{}"));
@@ -410,20 +373,16 @@ static void a_checkpoint_that_is_not_used_is_told_of(void **state)
     assert_false(f->lease.previous_owner_crashed);
 }
 
-static void an_unknown_claim_that_cannot_be_read_is_an_outage(void **state)
+FIXTURE_TEST(an_unknown_claim_that_cannot_be_read_is_an_outage)
 {
-    struct fixture *f = *state;
-
     workbench_meets(&f->bench, BENCH_BATCH, 1, 1, BENCH_LOSE_ANSWER);
     workbench_meets(&f->bench, BENCH_GET, 2, UINT_MAX, BENCH_FAIL);
     assert_int_equal(take(f), LEASE_OUTAGE);
     assert_int_equal(f->outcome, TW_UNKNOWN);
 }
 
-static void one_lost_response_is_no_outage(void **state)
+FIXTURE_TEST(one_lost_response_is_no_outage)
 {
-    struct fixture *f = *state;
-
     workbench_meets(&f->bench, BENCH_GET, 1, 1, BENCH_LOSE_ANSWER);
     workbench_meets(&f->bench, BENCH_GET, 3, 3, BENCH_LOSE_ANSWER);
     workbench_meets(&f->bench, BENCH_BATCH, 1, 1, BENCH_LOSE_ANSWER);
@@ -431,10 +390,8 @@ static void one_lost_response_is_no_outage(void **state)
     assert_int_equal(f->lease.run.attempt, 1);
 }
 
-static void a_write_that_is_refused_is_an_outage(void **state)
+FIXTURE_TEST(a_write_that_is_refused_is_an_outage)
 {
-    struct fixture *f = *state;
-
     workbench_meets(&f->bench, BENCH_BATCH, ALWAYS, BENCH_REFUSE);
     assert_int_equal(take(f), LEASE_OUTAGE);
     assert_int_equal(f->outcome, TW_REFUSED);
@@ -442,10 +399,8 @@ static void a_write_that_is_refused_is_an_outage(void **state)
 }
 
 /* The ledger is well: no other run waits for this one. */
-static void a_run_that_keeps_changing_is_left_for_later(void **state)
+FIXTURE_TEST(a_run_that_keeps_changing_is_left_for_later)
 {
-    struct fixture *f = *state;
-
     workbench_meets(&f->bench, BENCH_BATCH, ALWAYS, BENCH_CONFLICT);
     assert_int_equal(take(f), LEASE_HELD);
     assert_in_range(f->lease.until_ticks - lease_now_ticks(&f->lease),
@@ -455,10 +410,9 @@ static void a_run_that_keeps_changing_is_left_for_later(void **state)
     assert_int_equal(f->bench.calls[BENCH_BATCH], 8);
 }
 
-static void a_ledger_that_is_busy_is_waited_for(void **state)
+FIXTURE_TEST(a_ledger_that_is_busy_is_waited_for)
 {
     static const enum bench_call CALLS[] = {BENCH_GET, BENCH_BATCH};
-    struct fixture *f = *state;
 
     for (size_t i = 0; i < 2; i++) {
         f->bench.fate_count = 0;
@@ -470,10 +424,9 @@ static void a_ledger_that_is_busy_is_waited_for(void **state)
 
 /* Not for ever: its slot is free, and the lease that the first try may have
  * brought is not over, within a third of it. */
-static void a_ledger_that_stays_busy_is_an_outage(void **state)
+FIXTURE_TEST(a_ledger_that_stays_busy_is_an_outage)
 {
     static const int64_t TIMEOUTS_S[] = {6, 3600};
-    struct fixture *f = *state;
     int64_t begun_ms;
 
     for (size_t i = 0; i < 2; i++) {
@@ -490,19 +443,17 @@ static void a_ledger_that_stays_busy_is_an_outage(void **state)
 /* The ledger has a run that the service would take no larger. */
 static void fill_run(struct fixture *f)
 {
-    struct ledger_run run;
+    struct ledger_run *run;
 
     assert_int_equal(take(f), LEASE_ACQUIRED);
     rewrite(f, LEDGER_QUEUED, "", 0);
-    read_run(f, &run);
-    run.started_ticks = 0; /* room for one that acquiring needs */
-    workbench_fill_run(&f->bench, &run);
-    ledger_run_done(&run);
+    run = read_run(f);
+    run->started_ticks = 0; /* room for one that acquiring needs */
+    workbench_fill_run(&f->bench, run);
 }
 
-static void a_run_that_cannot_be_stored_is_left_alone(void **state)
+FIXTURE_TEST(a_run_that_cannot_be_stored_is_left_alone)
 {
-    struct fixture *f = *state;
     struct lease_message message = {.queue = BENCH_QUEUE,
         .id = slice_of("m1"),
         .pop_receipt = slice_of("receipt"),
@@ -520,10 +471,8 @@ static void a_run_that_cannot_be_stored_is_left_alone(void **state)
 }
 
 /* Between the look and the write it went: begun anew. */
-static void a_run_that_vanishes_meanwhile_is_begun_again(void **state)
+FIXTURE_TEST(a_run_that_vanishes_meanwhile_is_begun_again)
 {
-    struct fixture *f = *state;
-
     assert_int_equal(take(f), LEASE_ACQUIRED);
     rewrite(f, LEDGER_QUEUED, "", 0);
     workbench_meets(&f->bench, BENCH_BATCH, 1, 1, BENCH_GONE);
@@ -531,11 +480,8 @@ static void a_run_that_vanishes_meanwhile_is_begun_again(void **state)
     assert_int_equal(f->lease.run.epoch, 2);
 }
 
-static void the_time_of_the_request_is_the_wish_s_the_message_s_or_now(
-    void **state)
+FIXTURE_TEST(the_time_of_the_request_is_the_wish_s_the_message_s_or_now)
 {
-    struct fixture *f = *state;
-
     assert_int_equal(take(f), LEASE_ACQUIRED);
     assert_true(llabs(f->lease.run.requested_ticks -
                       f->lease.run.started_ticks) < TICKS_PER_S);
@@ -557,10 +503,8 @@ static void the_time_of_the_request_is_the_wish_s_the_message_s_or_now(
     assert_true(f->lease.run.requested_ticks == TICKS_1970 + 78);
 }
 
-static void clocks_are_the_service_s_once_it_has_answered(void **state)
+FIXTURE_TEST(clocks_are_the_service_s_once_it_has_answered)
 {
-    struct fixture *f = *state;
-
     assert_true(
         platform_wall_ticks() - lease_now_ticks(&f->lease) < TICKS_PER_MS);
     assert_int_equal(take(f), LEASE_ACQUIRED);
@@ -575,17 +519,15 @@ static void clocks_are_the_service_s_once_it_has_answered(void **state)
 }
 
 /* What the ledger has may be anything. */
-static void attempts_are_counted_up_to_the_end_of_numbers(void **state)
+FIXTURE_TEST(attempts_are_counted_up_to_the_end_of_numbers)
 {
-    struct fixture *f = *state;
-    struct ledger_run run;
+    struct ledger_run *run;
 
     assert_int_equal(take(f), LEASE_ACQUIRED);
-    read_run(f, &run);
-    run.attempt = run.epoch = run.silent = INT32_MAX;
-    run.lease_until_ticks = TICKS_1970;
-    assert_int_equal(workbench_store_run(&f->bench, &run), TW_OK);
-    ledger_run_done(&run);
+    run = read_run(f);
+    run->attempt = run->epoch = run->silent = INT32_MAX;
+    run->lease_until_ticks = TICKS_1970;
+    assert_int_equal(workbench_store_run(&f->bench, run), TW_OK);
     for (int i = 0; i < 2; i++) {
         virtual_sleep(24 * 3600000);
         assert_int_equal(take(f), LEASE_ACQUIRED);
@@ -595,10 +537,8 @@ static void attempts_are_counted_up_to_the_end_of_numbers(void **state)
     }
 }
 
-static void attempts_that_crash_without_progress_are_counted(void **state)
+FIXTURE_TEST(attempts_that_crash_without_progress_are_counted)
 {
-    struct fixture *f = *state;
-
     f->wish.max_attempts = 3;
     for (int crashed = 0; crashed < 3; crashed++) {
         assert_int_equal(take(f), LEASE_ACQUIRED);
@@ -612,9 +552,8 @@ static void attempts_that_crash_without_progress_are_counted(void **state)
 }
 
 /* Who dates what the run is compared with, sees the wall clock. */
-static void a_request_is_dated_by_the_wall_clock_of_a_local_store(void **state)
+FIXTURE_TEST(a_request_is_dated_by_the_wall_clock_of_a_local_store)
 {
-    struct fixture *f = *state;
     int64_t request;
 
     virtual_step_clocks(0, -2 * 86400000, 0);
@@ -625,11 +564,10 @@ static void a_request_is_dated_by_the_wall_clock_of_a_local_store(void **state)
 }
 
 /* Nor does one forward let another in, nor one back keep it out. */
-static void a_step_of_the_wall_clock_moves_no_lease(void **state)
+FIXTURE_TEST(a_step_of_the_wall_clock_moves_no_lease)
 {
     static const int64_t steps_ms[] = {
         3600000, -3600000, 2 * 86400000, -2 * 86400000};
-    struct fixture *f = *state;
 
     for (size_t i = 0; i < 4; i++) {
         char id[8];
@@ -648,10 +586,8 @@ static void a_step_of_the_wall_clock_moves_no_lease(void **state)
 
 /* ---- keeping ---- */
 
-static void a_message_renewal_that_fails_says_why(void **state)
+FIXTURE_TEST(a_message_renewal_that_fails_says_why)
 {
-    struct fixture *f = *state;
-
     take_with_message(f, "wake-up");
     workbench_meets(&f->bench, BENCH_RENEW, 1, 1, BENCH_FAIL);
     assert_int_equal(lease_renew_message(&f->lease, &f->err), TW_BUSY);
@@ -660,10 +596,9 @@ static void a_message_renewal_that_fails_says_why(void **state)
     assert_int_equal(lease_renew_message(&f->lease, &f->err), TW_OK);
 }
 
-static void a_message_lost_to_another_is_no_longer_waited_for(void **state)
+FIXTURE_TEST(a_message_lost_to_another_is_no_longer_waited_for)
 {
     static const enum bench_fault LOST[] = {BENCH_CONFLICT, BENCH_GONE};
-    struct fixture *f = *state;
 
     for (size_t i = 0; i < 2; i++) {
         f->wish.id = slice_of(i == 0 ? "r1" : "r2");
@@ -675,9 +610,8 @@ static void a_message_lost_to_another_is_no_longer_waited_for(void **state)
     }
 }
 
-static void a_write_moves_the_deadline_only_when_it_is_stored(void **state)
+FIXTURE_TEST(a_write_moves_the_deadline_only_when_it_is_stored)
 {
-    struct fixture *f = *state;
     int64_t deadline_ms;
 
     assert_int_equal(take(f), LEASE_ACQUIRED);
@@ -692,32 +626,27 @@ static void a_write_moves_the_deadline_only_when_it_is_stored(void **state)
 }
 
 /* A front end may keep its own beside ours: a renewal wrote over it. */
-static void what_others_merge_meanwhile_stays(void **state)
+FIXTURE_TEST(what_others_merge_meanwhile_stays)
 {
-    struct fixture *f = *state;
     struct property note = {
         slice_of("Remark"), EDM_STRING, slice_of("\"hello\"")};
-    struct ledger_run run;
+    struct ledger_run *run;
 
     assert_int_equal(take(f), LEASE_ACQUIRED);
-    read_run(f, &run);
-    run.others = &note;
-    run.other_count = 1;
-    assert_int_equal(workbench_store_run(&f->bench, &run), TW_OK);
-    ledger_run_done(&run);
+    run = read_run(f);
+    run->others = &note;
+    run->other_count = 1;
+    assert_int_equal(workbench_store_run(&f->bench, run), TW_OK);
     for (int i = 0; i < 2; i++)
         assert_int_equal(
             lease_write_run(&f->lease, NULL, &f->err), LEASE_VALID);
-    read_run(f, &run);
-    assert_int_equal(run.other_count, 1);
-    assert_true(slice_is(run.others[0].json, "\"hello\""));
-    ledger_run_done(&run);
+    run = read_run(f);
+    assert_int_equal(run->other_count, 1);
+    assert_true(slice_is(run->others[0].json, "\"hello\""));
 }
 
-static void what_is_stored_says_whose_it_is(void **state)
+FIXTURE_TEST(what_is_stored_says_whose_it_is)
 {
-    struct fixture *f = *state;
-
     assert_int_equal(take(f), LEASE_ACQUIRED);
     workbench_meets(&f->bench, BENCH_BATCH, 1, 1, BENCH_FAIL);
     assert_int_equal(lease_write_run(&f->lease, NULL, &f->err), LEASE_UNKNOWN);
@@ -732,10 +661,8 @@ static void what_is_stored_says_whose_it_is(void **state)
     assert_int_equal(lease_write_run(&f->lease, NULL, &f->err), LEASE_LOST);
 }
 
-static void a_run_that_was_spoilt_is_not_ours_any_more(void **state)
+FIXTURE_TEST(a_run_that_was_spoilt_is_not_ours_any_more)
 {
-    struct fixture *f = *state;
-
     assert_int_equal(take(f), LEASE_ACQUIRED);
     spoil_run(f, false);
     assert_int_equal(lease_write_run(&f->lease, NULL, &f->err), LEASE_LOST);
@@ -744,19 +671,15 @@ static void a_run_that_was_spoilt_is_not_ours_any_more(void **state)
 /* What a person asks of the owner; the next renewal stores it beside. */
 static void ask(struct fixture *f, const char *control, const char *finish)
 {
-    struct ledger_run run;
+    struct ledger_run *run = read_run(f);
 
-    read_run(f, &run);
-    run.control = ledger_text(&run, slice_of(control));
-    run.finish = ledger_text(&run, slice_of(finish));
-    assert_int_equal(workbench_store_run(&f->bench, &run), TW_OK);
-    ledger_run_done(&run);
+    run->control = ledger_text(run, slice_of(control));
+    run->finish = ledger_text(run, slice_of(finish));
+    assert_int_equal(workbench_store_run(&f->bench, run), TW_OK);
 }
 
-static void a_renewal_brings_what_people_ask(void **state)
+FIXTURE_TEST(a_renewal_brings_what_people_ask)
 {
-    struct fixture *f = *state;
-
     assert_int_equal(take(f), LEASE_ACQUIRED);
     ask(f, LEDGER_CONTROL_PAUSE, LEDGER_FINISH);
     assert_int_equal(lease_write_run(&f->lease, NULL, &f->err), LEASE_VALID);
@@ -769,7 +692,7 @@ static void a_renewal_brings_what_people_ask(void **state)
 
 /* Asked after the last renewal: an open run becomes what was asked for, one
  * that has just succeeded has succeeded. */
-static void what_is_asked_decides_what_an_open_run_becomes(void **state)
+FIXTURE_TEST(what_is_asked_decides_what_an_open_run_becomes)
 {
     static const struct {
         const char *control;
@@ -781,36 +704,32 @@ static void what_is_asked_decides_what_an_open_run_becomes(void **state)
         {LEDGER_CONTROL_CANCEL, LEDGER_SUCCEEDED, LEDGER_SUCCEEDED},
         {LEDGER_CONTROL_PAUSE, LEDGER_FAILED, LEDGER_FAILED},
     };
-    struct fixture *f = *state;
 
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         char id[8];
-        struct ledger_run run;
+        struct ledger_run *run;
 
         (void)snprintf(id, sizeof(id), "c%zu", i);
         f->wish.id = slice_of(id);
         assert_int_equal(take(f), LEASE_ACQUIRED);
-        ledger_run_init(&run);
-        assert_true(workbench_run(&f->bench, JOB, id, &run));
-        run.control = slice_of(cases[i].control);
-        assert_int_equal(workbench_store_run(&f->bench, &run), TW_OK);
-        ledger_run_done(&run);
+        run = workbench_stored(&f->bench, JOB, id);
+        run->control = slice_of(cases[i].control);
+        assert_int_equal(workbench_store_run(&f->bench, run), TW_OK);
         assert_int_equal(
             ledger_move(&f->lease.run, cases[i].end, &f->err), TW_OK);
         assert_int_equal(lease_release(&f->lease, &f->err), LEASE_VALID);
         assert_int_equal(f->lease.run.state, cases[i].stored);
-        ledger_run_init(&run);
-        assert_true(workbench_run(&f->bench, JOB, id, &run));
-        assert_int_equal(run.state, cases[i].stored);
-        assert_int_equal(run.control.len, 0);
-        assert_true((run.finished_ticks > 0) == ledger_state_ended(run.state));
-        ledger_run_done(&run);
+        run = workbench_stored(&f->bench, JOB, id);
+        assert_int_equal(run->state, cases[i].stored);
+        assert_int_equal(run->control.len, 0);
+        assert_true(
+            (run->finished_ticks > 0) == ledger_state_ended(run->state));
     }
 }
 
 /* `finish` that comes while the last round ends is not put off for a minute;
  * another wait is none of its business. */
-static void finish_waits_for_no_round(void **state)
+FIXTURE_TEST(finish_waits_for_no_round)
 {
     static const struct {
         const char *finish, *waits_for;
@@ -821,21 +740,18 @@ static void finish_waits_for_no_round(void **state)
         {LEDGER_FINISH_NOW, LEDGER_WAITS_FOR_ROUND, true},
         {LEDGER_FINISH, LEDGER_WAITS_FOR_TURN, false},
     };
-    struct fixture *f = *state;
 
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         char id[8];
-        struct ledger_run run;
+        struct ledger_run *run;
         int64_t now, later;
 
         (void)snprintf(id, sizeof(id), "f%zu", i);
         f->wish.id = slice_of(id);
         assert_int_equal(take(f), LEASE_ACQUIRED);
-        ledger_run_init(&run);
-        assert_true(workbench_run(&f->bench, JOB, id, &run));
-        run.finish = slice_of(cases[i].finish);
-        assert_int_equal(workbench_store_run(&f->bench, &run), TW_OK);
-        ledger_run_done(&run);
+        run = workbench_stored(&f->bench, JOB, id);
+        run->finish = slice_of(cases[i].finish);
+        assert_int_equal(workbench_store_run(&f->bench, run), TW_OK);
         now = lease_now_ticks(&f->lease);
         later = now + 60 * TICKS_PER_S;
         assert_int_equal(
@@ -850,10 +766,8 @@ static void finish_waits_for_no_round(void **state)
     }
 }
 
-static void a_paused_run_is_left_to_who_resumes_it(void **state)
+FIXTURE_TEST(a_paused_run_is_left_to_who_resumes_it)
 {
-    struct fixture *f = *state;
-
     assert_int_equal(take(f), LEASE_ACQUIRED);
     rewrite(f, LEDGER_PAUSED, "", 0);
     assert_int_equal(take(f), LEASE_RUN_PAUSED);
@@ -862,31 +776,27 @@ static void a_paused_run_is_left_to_who_resumes_it(void **state)
 }
 
 /* The owner crashed before it saw what was asked. */
-static void what_a_crashed_owner_was_asked_is_done(void **state)
+FIXTURE_TEST(what_a_crashed_owner_was_asked_is_done)
 {
-    struct fixture *f = *state;
-    struct ledger_run run;
+    struct ledger_run *run;
 
     assert_int_equal(take(f), LEASE_ACQUIRED);
     ask(f, LEDGER_CONTROL_CANCEL, "");
     virtual_sleep(4 * 60000);
     assert_int_equal(take(f), LEASE_RUN_ENDED);
     assert_string_equal(workbench_state(&f->bench, JOB, "r1"), "cancelled");
-    read_run(f, &run);
-    assert_in_range(run.finished_ticks, run.started_ticks + 239 * TICKS_PER_S,
-        run.started_ticks + 242 * TICKS_PER_S);
-    assert_true(run.updated_ticks == run.finished_ticks);
-    assert_true(run.lease_until_ticks == run.finished_ticks);
-    ledger_run_done(&run);
+    run = read_run(f);
+    assert_in_range(run->finished_ticks, run->started_ticks + 239 * TICKS_PER_S,
+        run->started_ticks + 242 * TICKS_PER_S);
+    assert_true(run->updated_ticks == run->finished_ticks);
+    assert_true(run->lease_until_ticks == run->finished_ticks);
     assert_int_equal(workbench_listed(&f->bench, JOB, LEDGER_INDEX_ENDED), 1);
 }
 
 /* Its requests may still arrive late: the next owner is to know, although the
  * run has no owner any more. */
-static void whoever_resumes_it_knows_that_its_owner_crashed(void **state)
+FIXTURE_TEST(whoever_resumes_it_knows_that_its_owner_crashed)
 {
-    struct fixture *f = *state;
-
     assert_int_equal(take(f), LEASE_ACQUIRED);
     f->lease.run.silent = 0; /* it makes progress */
     assert_int_equal(lease_write_run(&f->lease, NULL, &f->err), LEASE_VALID);
@@ -904,29 +814,26 @@ static void whoever_resumes_it_knows_that_its_owner_crashed(void **state)
 
 /* ---- what a newer version has written ---- */
 
-static void what_a_newer_version_stored_is_left_alone(void **state)
+FIXTURE_TEST(what_a_newer_version_stored_is_left_alone)
 {
-    struct fixture *f = *state;
-    struct ledger_run run;
+    struct ledger_run *run;
     struct slice etag;
 
     assert_int_equal(take(f), LEASE_ACQUIRED);
-    read_run(f, &run);
-    run.state = LEDGER_QUEUED;
-    run.owner = slice_of("");
-    run.format = LEDGER_FORMAT + 1;
-    assert_int_equal(workbench_store_run(&f->bench, &run), TW_OK);
-    etag = run.etag;
+    run = read_run(f);
+    run->state = LEDGER_QUEUED;
+    run->owner = slice_of("");
+    run->format = LEDGER_FORMAT + 1;
+    assert_int_equal(workbench_store_run(&f->bench, run), TW_OK);
+    etag = run->etag;
     assert_int_equal(take(f), LEASE_REFUSED);
     assert_int_equal(lease_write_run(&f->lease, NULL, &f->err), LEASE_LOST);
     {
-        struct ledger_run now;
+        struct ledger_run *now;
 
-        read_run(f, &now);
-        assert_true(slice_equal(now.etag, etag));
-        ledger_run_done(&now);
+        now = read_run(f);
+        assert_true(slice_equal(now->etag, etag));
     }
-    ledger_run_done(&run);
 }
 
 /* ---- a definition that changes ---- */
@@ -941,35 +848,31 @@ static void attempt_begins(struct fixture *f)
     assert_int_equal(lease_release(&f->lease, &f->err), LEASE_VALID);
 }
 
-static void a_table_job_waits_for_its_definition(void **state)
+FIXTURE_TEST(a_table_job_waits_for_its_definition)
 {
-    struct fixture *f = *state;
-    struct ledger_run run;
+    struct ledger_run *run;
     int64_t first;
 
     attempt_begins(f);
     memcpy(f->bench.job.hash, "fedcba9876543210", 16);
     assert_int_equal(take(f), LEASE_HELD);
-    read_run(f, &run);
-    assert_int_equal(run.state, LEDGER_WAITING);
-    assert_true(slice_is(run.waits_for, LEDGER_WAITS_FOR_DEFINITION));
-    assert_true(ledger_is_held(&run));
-    assert_true(run.error.len > 0);
-    assert_true(slice_is(run.checkpoint, "{}"));
-    first = run.resumes_ticks - run.updated_ticks;
+    run = read_run(f);
+    assert_int_equal(run->state, LEDGER_WAITING);
+    assert_true(slice_is(run->waits_for, LEDGER_WAITS_FOR_DEFINITION));
+    assert_true(ledger_is_held(run));
+    assert_true(run->error.len > 0);
+    assert_true(slice_is(run->checkpoint, "{}"));
+    first = run->resumes_ticks - run->updated_ticks;
     assert_true(first >= 5 * TICKS_PER_S && first < 10 * TICKS_PER_S);
-    ledger_run_done(&run);
     virtual_sleep(1000000);
     assert_int_equal(take(f), LEASE_HELD);
-    read_run(f, &run);
-    assert_true(run.resumes_ticks - run.updated_ticks == 300 * TICKS_PER_S);
-    ledger_run_done(&run);
+    run = read_run(f);
+    assert_true(run->resumes_ticks - run->updated_ticks == 300 * TICKS_PER_S);
 }
 
 /* It was held with the crash unseen. */
-static void a_crash_before_the_definition_changed_stays_known(void **state)
+FIXTURE_TEST(a_crash_before_the_definition_changed_stays_known)
 {
-    struct fixture *f = *state;
     char before[17];
 
     attempt_begins(f);
@@ -986,9 +889,8 @@ static void a_crash_before_the_definition_changed_stays_known(void **state)
     assert_true(f->lease.previous_owner_crashed);
 }
 
-static void a_definition_that_is_restored_goes_on_where_it_was(void **state)
+FIXTURE_TEST(a_definition_that_is_restored_goes_on_where_it_was)
 {
-    struct fixture *f = *state;
     char before[17];
 
     attempt_begins(f);
@@ -1002,20 +904,18 @@ static void a_definition_that_is_restored_goes_on_where_it_was(void **state)
     assert_false(f->lease.starts_over);
 }
 
-static void an_accepted_definition_begins_with_the_first_round(void **state)
+FIXTURE_TEST(an_accepted_definition_begins_with_the_first_round)
 {
-    struct fixture *f = *state;
-    struct ledger_run run;
+    struct ledger_run *run;
 
     attempt_begins(f);
     memcpy(f->bench.job.hash, "fedcba9876543210", 16);
     assert_int_equal(take(f), LEASE_HELD);
-    read_run(f, &run);
-    lease_accept_definition(&run);
-    lease_accept_definition(&run); /* once is enough */
-    run.resumes_ticks = 0;
-    assert_int_equal(workbench_store_run(&f->bench, &run), TW_OK);
-    ledger_run_done(&run);
+    run = read_run(f);
+    lease_accept_definition(run);
+    lease_accept_definition(run); /* once is enough */
+    run->resumes_ticks = 0;
+    assert_int_equal(workbench_store_run(&f->bench, run), TW_OK);
     assert_int_equal(take(f), LEASE_ACQUIRED);
     assert_true(f->lease.starts_over);
     assert_int_equal(f->lease.run.checkpoint.len, 0);
@@ -1025,10 +925,8 @@ static void an_accepted_definition_begins_with_the_first_round(void **state)
         strstr(f->lease.run.note.at, "began again with the first round"));
 }
 
-static void a_time_of_request_after_the_insertion_is_the_insertion(void **state)
+FIXTURE_TEST(a_time_of_request_after_the_insertion_is_the_insertion)
 {
-    struct fixture *f = *state;
-
     f->wish.requested_ticks = TICKS_MAX;
     take_with_message(f, "wake-up");
     assert_true(
@@ -1045,10 +943,8 @@ static enum lease_status let_go(struct fixture *f, enum ledger_state state)
 }
 
 /* The later date says less: it was cut to its second, or came late. */
-static void a_run_never_ends_before_it_has_begun(void **state)
+FIXTURE_TEST(a_run_never_ends_before_it_has_begun)
 {
-    struct fixture *f = *state;
-
     assert_int_equal(take(f), LEASE_ACQUIRED);
     virtual_step_clocks(0, -900, 0);
     assert_int_equal(lease_write_run(&f->lease, NULL, &f->err), LEASE_VALID);
@@ -1058,26 +954,23 @@ static void a_run_never_ends_before_it_has_begun(void **state)
     assert_true(f->lease.run.finished_ticks >= f->lease.run.started_ticks);
 }
 
-static void letting_go_is_tried_until_it_is_stored(void **state)
+FIXTURE_TEST(letting_go_is_tried_until_it_is_stored)
 {
-    struct fixture *f = *state;
-    struct ledger_run run;
+    struct ledger_run *run;
 
     assert_int_equal(take(f), LEASE_ACQUIRED);
     workbench_meets(&f->bench, BENCH_BATCH, 1, 2, BENCH_FAIL);
     workbench_meets(&f->bench, BENCH_BATCH, 3, 3, BENCH_LOSE_REQUEST);
     assert_int_equal(let_go(f, LEDGER_SUCCEEDED), LEASE_VALID);
-    read_run(f, &run);
-    assert_int_equal(run.state, LEDGER_SUCCEEDED);
-    assert_int_equal(run.owner.len, 0);
-    assert_true(run.finished_ticks > 0);
-    ledger_run_done(&run);
+    run = read_run(f);
+    assert_int_equal(run->state, LEDGER_SUCCEEDED);
+    assert_int_equal(run->owner.len, 0);
+    assert_true(run->finished_ticks > 0);
     assert_int_equal(workbench_listed(&f->bench, JOB, LEDGER_INDEX_OPEN), 0);
 }
 
-static void letting_go_whose_answer_was_lost_is_recognised(void **state)
+FIXTURE_TEST(letting_go_whose_answer_was_lost_is_recognised)
 {
-    struct fixture *f = *state;
     unsigned batches;
 
     assert_int_equal(take(f), LEASE_ACQUIRED);
@@ -1089,20 +982,16 @@ static void letting_go_whose_answer_was_lost_is_recognised(void **state)
 }
 
 /* An earlier write of this very attempt landed late: ours, but not the end. */
-static void letting_go_is_not_an_earlier_write(void **state)
+FIXTURE_TEST(letting_go_is_not_an_earlier_write)
 {
-    struct fixture *f = *state;
-
     assert_int_equal(take(f), LEASE_ACQUIRED);
     rewrite(f, LEDGER_RUNNING, f->lease.owner, 0);
     assert_int_equal(let_go(f, LEDGER_WAITING), LEASE_VALID);
     assert_string_equal(workbench_state(&f->bench, JOB, "r1"), "waiting");
 }
 
-static void queue_first(
-    struct workbench *bench, enum bench_call call, unsigned n)
+BENCH_BETWEEN(queue_first)
 {
-    (void)n;
     if (call != BENCH_GET)
         return;
     bench->between = NULL;
@@ -1110,10 +999,8 @@ static void queue_first(
 }
 
 /* It had failed, the answer was lost, and somebody has it tried again. */
-static void a_retry_is_not_undone_by_a_lost_answer(void **state)
+FIXTURE_TEST(a_retry_is_not_undone_by_a_lost_answer)
 {
-    struct fixture *f = *state;
-
     assert_int_equal(take(f), LEASE_ACQUIRED);
     thief = f;
     f->bench.between = queue_first;
@@ -1122,9 +1009,8 @@ static void a_retry_is_not_undone_by_a_lost_answer(void **state)
     assert_string_equal(workbench_state(&f->bench, JOB, "r1"), "queued");
 }
 
-static void in_an_outage_letting_go_is_given_up(void **state)
+FIXTURE_TEST(in_an_outage_letting_go_is_given_up)
 {
-    struct fixture *f = *state;
     unsigned batches;
 
     assert_int_equal(take(f), LEASE_ACQUIRED);
@@ -1137,9 +1023,8 @@ static void in_an_outage_letting_go_is_given_up(void **state)
     assert_string_equal(workbench_state(&f->bench, JOB, "r1"), "running");
 }
 
-static void a_lease_that_is_nearly_over_is_not_let_go_again(void **state)
+FIXTURE_TEST(a_lease_that_is_nearly_over_is_not_let_go_again)
 {
-    struct fixture *f = *state;
     unsigned batches;
 
     assert_int_equal(take(f), LEASE_ACQUIRED);
@@ -1150,18 +1035,16 @@ static void a_lease_that_is_nearly_over_is_not_let_go_again(void **state)
     assert_true(f->bench.calls[BENCH_BATCH] <= batches + 2);
 }
 
-static void an_overtaken_claim_lets_nothing_go(void **state)
+FIXTURE_TEST(an_overtaken_claim_lets_nothing_go)
 {
-    struct fixture *f = *state;
-    struct ledger_run run;
+    struct ledger_run *run;
 
     assert_int_equal(take(f), LEASE_ACQUIRED);
     rewrite(f, LEDGER_RUNNING, "somebody", 1);
     assert_int_equal(let_go(f, LEDGER_SUCCEEDED), LEASE_LOST);
-    read_run(f, &run);
-    assert_true(slice_is(run.owner, "somebody"));
-    assert_int_equal(run.state, LEDGER_RUNNING);
-    ledger_run_done(&run);
+    run = read_run(f);
+    assert_true(slice_is(run->owner, "somebody"));
+    assert_int_equal(run->state, LEDGER_RUNNING);
 }
 
 /* ---- the message ---- */
@@ -1187,39 +1070,31 @@ static int64_t visible_in_s(struct fixture *f)
     return waited_s;
 }
 
-static void a_message_is_hidden_until_its_time(void **state)
+FIXTURE_TEST(a_message_is_hidden_until_its_time)
 {
-    struct fixture *f = *state;
-
     take_with_message(f, "wake-up");
     lease_hide_message(
         &f->lease, lease_now_ticks(&f->lease) + 20 * TICKS_PER_S);
     assert_in_range((uintmax_t)visible_in_s(f), 19, 22);
 }
 
-static void a_message_whose_time_has_come_is_visible_at_once(void **state)
+FIXTURE_TEST(a_message_whose_time_has_come_is_visible_at_once)
 {
-    struct fixture *f = *state;
-
     take_with_message(f, "wake-up");
     lease_hide_message(&f->lease, lease_now_ticks(&f->lease) - TICKS_PER_S);
     assert_int_equal(visible_in_s(f), 0);
 }
 
-static void a_pause_below_zero_is_none(void **state)
+FIXTURE_TEST(a_pause_below_zero_is_none)
 {
-    struct fixture *f = *state;
-
     take_with_message(f, "wake-up");
     lease_hide_message_ms(&f->lease, -5000);
     assert_int_equal(visible_in_s(f), 0);
 }
 
 /* A queue hides a message for seven days at most. */
-static void a_longer_wait_is_cut_to_what_the_queue_takes(void **state)
+FIXTURE_TEST(a_longer_wait_is_cut_to_what_the_queue_takes)
 {
-    struct fixture *f = *state;
-
     take_with_message(f, "wake-up");
     lease_hide_message(
         &f->lease, lease_now_ticks(&f->lease) + INT64_C(900000) * TICKS_PER_S);
@@ -1227,10 +1102,8 @@ static void a_longer_wait_is_cut_to_what_the_queue_takes(void **state)
     assert_in_range((uintmax_t)visible_in_s(f), 90, 105);
 }
 
-static void a_message_that_cannot_be_hidden_stays_as_it_is(void **state)
+FIXTURE_TEST(a_message_that_cannot_be_hidden_stays_as_it_is)
 {
-    struct fixture *f = *state;
-
     take_with_message(f, "wake-up");
     workbench_meets(&f->bench, BENCH_RENEW, ALWAYS, BENCH_FAIL);
     lease_hide_message_ms(&f->lease, 1000);
@@ -1238,10 +1111,8 @@ static void a_message_that_cannot_be_hidden_stays_as_it_is(void **state)
     assert_in_range((uintmax_t)visible_in_s(f), 59, 61);
 }
 
-static void without_a_message_nothing_is_hidden_or_deleted(void **state)
+FIXTURE_TEST(without_a_message_nothing_is_hidden_or_deleted)
 {
-    struct fixture *f = *state;
-
     assert_int_equal(take(f), LEASE_ACQUIRED);
     lease_hide_message_ms(&f->lease, 1000);
     lease_delete_message(&f->lease);
@@ -1249,10 +1120,8 @@ static void without_a_message_nothing_is_hidden_or_deleted(void **state)
     assert_int_equal(f->bench.calls[BENCH_DELETE], 0);
 }
 
-static void deleting_the_message_is_tried_again(void **state)
+FIXTURE_TEST(deleting_the_message_is_tried_again)
 {
-    struct fixture *f = *state;
-
     take_with_message(f, "wake-up");
     workbench_meets(&f->bench, BENCH_DELETE, 1, 2, BENCH_FAIL);
     lease_delete_message(&f->lease);
@@ -1261,10 +1130,8 @@ static void deleting_the_message_is_tried_again(void **state)
     assert_int_equal(workbench_count(&f->bench, BENCH_QUEUE), 0);
 }
 
-static void a_message_that_cannot_be_deleted_comes_again(void **state)
+FIXTURE_TEST(a_message_that_cannot_be_deleted_comes_again)
 {
-    struct fixture *f = *state;
-
     take_with_message(f, "wake-up");
     workbench_meets(&f->bench, BENCH_DELETE, ALWAYS, BENCH_FAIL);
     lease_delete_message(&f->lease);
@@ -1273,11 +1140,9 @@ static void a_message_that_cannot_be_deleted_comes_again(void **state)
     assert_true(f->bench.calls[BENCH_DELETE] <= RETRY_TRIES);
 }
 
-static void a_message_that_is_another_s_or_gone_is_not_deleted_twice(
-    void **state)
+FIXTURE_TEST(a_message_that_is_another_s_or_gone_is_not_deleted_twice)
 {
     static const enum bench_fault LOST[] = {BENCH_CONFLICT, BENCH_GONE};
-    struct fixture *f = *state;
 
     for (unsigned i = 0; i < 2; i++) {
         f->wish.id = slice_of(i == 0 ? "r1" : "r2");
@@ -1309,20 +1174,16 @@ static void expect_copy(struct fixture *f, const char *text)
     messages_done(&copies);
 }
 
-static void the_poison_queue_is_made_where_it_is_missing(void **state)
+FIXTURE_TEST(the_poison_queue_is_made_where_it_is_missing)
 {
-    struct fixture *f = *state;
-
     assert_int_equal(take(f), LEASE_ACQUIRED);
     assert_int_equal(copy(f, slice_of("the body")), TW_OK);
     assert_int_equal(f->bench.calls[BENCH_CREATE], 1);
     expect_copy(f, "the body");
 }
 
-static void a_poison_queue_that_cannot_be_made_is_said(void **state)
+FIXTURE_TEST(a_poison_queue_that_cannot_be_made_is_said)
 {
-    struct fixture *f = *state;
-
     assert_int_equal(take(f), LEASE_ACQUIRED);
     workbench_meets(&f->bench, BENCH_CREATE, ALWAYS, BENCH_REFUSE);
     assert_int_equal(copy(f, slice_of("the body")), TW_REFUSED);
@@ -1331,19 +1192,15 @@ static void a_poison_queue_that_cannot_be_made_is_said(void **state)
 }
 
 /* Its queue was not made then: the run was retried for ever. */
-static void what_a_queue_cannot_carry_goes_as_base64(void **state)
+FIXTURE_TEST(what_a_queue_cannot_carry_goes_as_base64)
 {
-    struct fixture *f = *state;
-
     assert_int_equal(take(f), LEASE_ACQUIRED);
     assert_int_equal(copy(f, (struct slice){"a\x01z", 3}), TW_OK);
     expect_copy(f, "YQF6");
 }
 
-static void a_copy_is_put_again_after_a_busy_answer(void **state)
+FIXTURE_TEST(a_copy_is_put_again_after_a_busy_answer)
 {
-    struct fixture *f = *state;
-
     assert_int_equal(take(f), LEASE_ACQUIRED);
     workbench_meets(&f->bench, BENCH_PUT, 1, 1, BENCH_LOSE_REQUEST);
     workbench_meets(&f->bench, BENCH_PUT, 2, 2, BENCH_FAIL);
@@ -1373,18 +1230,15 @@ static int64_t copies_beside(struct fixture *f, const char *text)
     return workbench_count(&f->bench, BENCH_QUEUE "-poison");
 }
 
-static void a_copy_of_the_run_is_not_put_again(void **state)
+FIXTURE_TEST(a_copy_of_the_run_is_not_put_again)
 {
-    struct fixture *f = *state;
-
     assert_int_equal(take(f), LEASE_ACQUIRED);
     assert_int_equal(copies_beside(f, OF_R1 "}"), 1);
     assert_int_equal(f->bench.calls[BENCH_PUT], 0);
 }
 
-static void the_copy_of_another_run_is_no_copy(void **state)
+FIXTURE_TEST(the_copy_of_another_run_is_no_copy)
 {
-    struct fixture *f = *state;
     int64_t count = 0;
 
     assert_int_equal(take(f), LEASE_ACQUIRED);
@@ -1394,19 +1248,16 @@ static void the_copy_of_another_run_is_no_copy(void **state)
 }
 
 /* That message was refused, and has nothing to do with the run. */
-static void a_copy_with_other_arguments_is_another_s(void **state)
+FIXTURE_TEST(a_copy_with_other_arguments_is_another_s)
 {
-    struct fixture *f = *state;
-
     assert_int_equal(take(f), LEASE_ACQUIRED);
     assert_int_equal(
         copies_beside(f, OF_JOB "\"r1\",\"args\":{\"channel\":\"Arts\"}}"), 2);
 }
 
 /* A body that is an argument names no run: equal bodies are equal arguments. */
-static void an_equal_body_alone_is_another_s(void **state)
+FIXTURE_TEST(an_equal_body_alone_is_another_s)
 {
-    struct fixture *f = *state;
     struct poison_copy copy = {
         slice_of(BENCH_QUEUE), slice_of("Football"), true};
 
@@ -1417,10 +1268,8 @@ static void an_equal_body_alone_is_another_s(void **state)
 }
 
 /* It was taken for the copy, and then deleted by the retry: none was left. */
-static void the_copy_that_a_retry_takes_away_is_no_copy(void **state)
+FIXTURE_TEST(the_copy_that_a_retry_takes_away_is_no_copy)
 {
-    struct fixture *f = *state;
-
     assert_int_equal(take(f), LEASE_ACQUIRED);
     f->lease.run.poison_id = ledger_text(&f->lease.run,
         slice_of(workbench_put(&f->bench, BENCH_QUEUE "-poison", OF_R1 "}")));
@@ -1429,10 +1278,8 @@ static void the_copy_that_a_retry_takes_away_is_no_copy(void **state)
 }
 
 /* The first put is made without a look; the next ones after one. */
-static void after_an_unknown_put_the_queue_is_looked_at(void **state)
+FIXTURE_TEST(after_an_unknown_put_the_queue_is_looked_at)
 {
-    struct fixture *f = *state;
-
     workbench_make_queue(&f->bench, BENCH_QUEUE "-poison");
     assert_int_equal(take(f), LEASE_ACQUIRED);
     workbench_meets(&f->bench, BENCH_PUT, 1, 1, BENCH_FAIL);
@@ -1446,10 +1293,8 @@ static void after_an_unknown_put_the_queue_is_looked_at(void **state)
     assert_true(f->lease.run.poison_id.len > 0);
 }
 
-static void while_the_queue_does_not_answer_nothing_is_put(void **state)
+FIXTURE_TEST(while_the_queue_does_not_answer_nothing_is_put)
 {
-    struct fixture *f = *state;
-
     workbench_make_queue(&f->bench, BENCH_QUEUE "-poison");
     assert_int_equal(take(f), LEASE_ACQUIRED);
     workbench_meets(&f->bench, BENCH_PUT, 1, 1, BENCH_LOSE_ANSWER);
@@ -1460,111 +1305,19 @@ static void while_the_queue_does_not_answer_nothing_is_put(void **state)
 }
 
 /* A signature that may add and not read: a copy more is better than none. */
-static void who_may_not_peek_puts(void **state)
+FIXTURE_TEST(who_may_not_peek_puts)
 {
-    struct fixture *f = *state;
-
     assert_int_equal(take(f), LEASE_ACQUIRED);
     workbench_meets(&f->bench, BENCH_PEEK, ALWAYS, BENCH_FORBID);
     assert_int_equal(copies_beside(f, OF_R1 "}"), 2);
 }
 
-static void in_an_outage_there_is_no_copy(void **state)
+FIXTURE_TEST(in_an_outage_there_is_no_copy)
 {
-    struct fixture *f = *state;
-
     assert_int_equal(take(f), LEASE_ACQUIRED);
     workbench_meets(&f->bench, BENCH_PUT, ALWAYS, BENCH_FAIL);
     assert_int_equal(copy(f, slice_of("the body")), TW_BUSY);
     assert_string_equal(f->err.text, "the store is down");
     assert_true(f->bench.calls[BENCH_PUT] <= RETRY_TRIES);
     assert_int_equal(f->lease.run.poison_id.len, 0);
-}
-
-#define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(a_claim_says_what_the_store_said),
-        TEST(a_run_that_makes_no_sense_is_refused),
-        TEST(a_table_that_cannot_be_made_is_an_outage),
-        TEST(a_claim_that_was_lost_is_made_again),
-        TEST(a_first_message_takes_its_run_with_one_request),
-        TEST(a_message_that_came_before_reads_first),
-        TEST(a_message_that_names_its_run_reads_first),
-        TEST(a_date_of_a_minute_ago_begins_no_run),
-        TEST(a_first_message_of_a_run_at_work_changes_nothing),
-        TEST(a_first_message_whose_answer_is_lost_is_recognised),
-        TEST(a_run_begun_after_a_pause_starts_nothing_at_once),
-        TEST(a_run_begun_after_a_long_pause_is_not_worked),
-        TEST(a_claim_is_not_tried_after_the_lease_of_its_first_try),
-        TEST(a_claim_that_another_one_beat_is_not_ours),
-        TEST(a_run_cancelled_before_its_claim_was_known_stays_cancelled),
-        TEST(a_checkpoint_that_is_not_used_is_told_of),
-        TEST(an_unknown_claim_that_cannot_be_read_is_an_outage),
-        TEST(one_lost_response_is_no_outage),
-        TEST(a_write_that_is_refused_is_an_outage),
-        TEST(a_run_that_keeps_changing_is_left_for_later),
-        TEST(a_ledger_that_is_busy_is_waited_for),
-        TEST(a_ledger_that_stays_busy_is_an_outage),
-        TEST(a_run_that_cannot_be_stored_is_left_alone),
-        TEST(a_run_that_vanishes_meanwhile_is_begun_again),
-        TEST(the_time_of_the_request_is_the_wish_s_the_message_s_or_now),
-        TEST(clocks_are_the_service_s_once_it_has_answered),
-        TEST(attempts_are_counted_up_to_the_end_of_numbers),
-        TEST(attempts_that_crash_without_progress_are_counted),
-        TEST(a_request_is_dated_by_the_wall_clock_of_a_local_store),
-        TEST(a_step_of_the_wall_clock_moves_no_lease),
-        TEST(a_run_never_ends_before_it_has_begun),
-        TEST(a_message_renewal_that_fails_says_why),
-        TEST(a_message_lost_to_another_is_no_longer_waited_for),
-        TEST(a_write_moves_the_deadline_only_when_it_is_stored),
-        TEST(what_others_merge_meanwhile_stays),
-        TEST(what_is_stored_says_whose_it_is),
-        TEST(a_renewal_brings_what_people_ask),
-        TEST(what_is_asked_decides_what_an_open_run_becomes),
-        TEST(finish_waits_for_no_round),
-        TEST(a_paused_run_is_left_to_who_resumes_it),
-        TEST(what_a_crashed_owner_was_asked_is_done),
-        TEST(whoever_resumes_it_knows_that_its_owner_crashed),
-        TEST(what_a_newer_version_stored_is_left_alone),
-        TEST(a_table_job_waits_for_its_definition),
-        TEST(a_crash_before_the_definition_changed_stays_known),
-        TEST(a_definition_that_is_restored_goes_on_where_it_was),
-        TEST(an_accepted_definition_begins_with_the_first_round),
-        TEST(a_time_of_request_after_the_insertion_is_the_insertion),
-        TEST(a_run_that_was_spoilt_is_not_ours_any_more),
-        TEST(letting_go_is_tried_until_it_is_stored),
-        TEST(letting_go_whose_answer_was_lost_is_recognised),
-        TEST(letting_go_is_not_an_earlier_write),
-        TEST(a_retry_is_not_undone_by_a_lost_answer),
-        TEST(in_an_outage_letting_go_is_given_up),
-        TEST(a_lease_that_is_nearly_over_is_not_let_go_again),
-        TEST(an_overtaken_claim_lets_nothing_go),
-        TEST(a_message_is_hidden_until_its_time),
-        TEST(a_message_whose_time_has_come_is_visible_at_once),
-        TEST(a_pause_below_zero_is_none),
-        TEST(a_longer_wait_is_cut_to_what_the_queue_takes),
-        TEST(a_message_that_cannot_be_hidden_stays_as_it_is),
-        TEST(without_a_message_nothing_is_hidden_or_deleted),
-        TEST(deleting_the_message_is_tried_again),
-        TEST(a_message_that_cannot_be_deleted_comes_again),
-        TEST(a_message_that_is_another_s_or_gone_is_not_deleted_twice),
-        TEST(the_poison_queue_is_made_where_it_is_missing),
-        TEST(a_poison_queue_that_cannot_be_made_is_said),
-        TEST(what_a_queue_cannot_carry_goes_as_base64),
-        TEST(a_copy_is_put_again_after_a_busy_answer),
-        TEST(a_copy_of_the_run_is_not_put_again),
-        TEST(the_copy_of_another_run_is_no_copy),
-        TEST(a_copy_with_other_arguments_is_another_s),
-        TEST(an_equal_body_alone_is_another_s),
-        TEST(the_copy_that_a_retry_takes_away_is_no_copy),
-        TEST(after_an_unknown_put_the_queue_is_looked_at),
-        TEST(while_the_queue_does_not_answer_nothing_is_put),
-        TEST(who_may_not_peek_puts),
-        TEST(in_an_outage_there_is_no_copy),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

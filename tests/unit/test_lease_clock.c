@@ -1,13 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* What the Date of responses shows: a pause of the machine, and nothing else.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
+#include "tests/support/test.h"
 #include "worker/base/text.h"
 #include "worker/store/deadline.h"
 #include "worker/store/lease_clock.h"
@@ -38,12 +32,11 @@ static struct lease_clock *begin(int64_t visibility_timeout_ms)
     return &clock;
 }
 
-static void a_lease_is_over_when_its_ledger_says_so(void **state)
+TEST(a_lease_is_over_when_its_ledger_says_so)
 {
     struct lease_clock *clock = begin(VISIBILITY_MS);
     struct lease_mark before = lease_clock_mark(clock);
 
-    (void)state;
     assert_false(lease_clock_is_over(clock));
     lease_clock_take(clock, (BOOT_MS / 1000 + 9) * TICKS_PER_S);
     respond(clock, &ledger, BOOT_MS + 8999, 1, 2);
@@ -61,13 +54,12 @@ static void a_lease_is_over_when_its_ledger_says_so(void **state)
 
 /* An hour, by the clock of the service: the lease that is stored then ends
  * before what the clock has shown. */
-static void a_ledger_whose_clock_is_set_back_costs_nothing(void **state)
+TEST(a_ledger_whose_clock_is_set_back_costs_nothing)
 {
     struct lease_clock *clock = begin(VISIBILITY_MS);
     struct lease_mark mark;
     int64_t back_ms = BOOT_MS - 3600000;
 
-    (void)state;
     lease_clock_take(clock, (BOOT_MS / 1000 + 9) * TICKS_PER_S);
     respond(clock, &ledger, BOOT_MS, 1, 2);
     mark = lease_clock_mark(clock);
@@ -82,12 +74,11 @@ static void a_ledger_whose_clock_is_set_back_costs_nothing(void **state)
 }
 
 /* What came while the renewal was on its way is not forgotten. */
-static void a_lease_that_was_over_when_it_was_stored_is_over(void **state)
+TEST(a_lease_that_was_over_when_it_was_stored_is_over)
 {
     struct lease_clock *clock = begin(VISIBILITY_MS);
     struct lease_mark mark;
 
-    (void)state;
     lease_clock_take(clock, (BOOT_MS / 1000 + 9) * TICKS_PER_S);
     respond(clock, &ledger, BOOT_MS, 1, 2);
     mark = lease_clock_mark(clock);
@@ -107,12 +98,11 @@ static void renew_until(struct lease_clock *clock, int64_t until_ms)
 /* However wrong it is: two servers 2 s apart, answers that take up to a second,
  * a quartz that is 500 millionths too fast; 3 days. The ledger's is wrong by as
  * much in the other direction. */
-static void a_clock_that_runs_steadily_raises_no_doubt(void **state)
+TEST(a_clock_that_runs_steadily_raises_no_doubt)
 {
     static const int64_t WRONG_MS[] = {
         -YEAR_MS, -600000, 0, 1500, 600000, YEAR_MS};
 
-    (void)state;
     for (size_t i = 0; i < sizeof(WRONG_MS) / sizeof(WRONG_MS[0]); i++) {
         struct lease_clock *clock = begin(VISIBILITY_MS);
 
@@ -137,12 +127,11 @@ static void a_clock_that_runs_steadily_raises_no_doubt(void **state)
  * responds no more. Another store shows the pause; or it was so short that the
  * time that the deadline keeps free for a request, and the 3 s that each lease
  * is longer, are more. */
-static void no_pause_moves_a_request_behind_a_long_lease(void **state)
+TEST(no_pause_moves_a_request_behind_a_long_lease)
 {
     static const int64_t TIMEOUTS_MS[] = {
         12000, 60000, 140000, 300000, 3600000, 7 * 24 * 3600000LL};
 
-    (void)state;
     for (size_t i = 0; i < sizeof(TIMEOUTS_MS) / sizeof(TIMEOUTS_MS[0]); i++)
         for (int64_t pause_ms = 500; pause_ms < TIMEOUTS_MS[i] / 5;
              pause_ms += 500) {
@@ -170,9 +159,8 @@ static void no_pause_moves_a_request_behind_a_long_lease(void **state)
 
 /* Any pause of more than the servers' difference, a second and an answer's
  * time, after a few responses of each server. */
-static void any_store_shows_a_pause(void **state)
+TEST(any_store_shows_a_pause)
 {
-    (void)state;
     for (unsigned i = 0; i < LEASE_CLOCK_STORES - 1; i++) {
         struct lease_clock *clock = begin(VISIBILITY_MS);
 
@@ -190,11 +178,10 @@ static void any_store_shows_a_pause(void **state)
 }
 
 /* What clocks may drift apart meanwhile is much less than a pause. */
-static void a_pause_after_a_quiet_minute_is_seen(void **state)
+TEST(a_pause_after_a_quiet_minute_is_seen)
 {
     struct lease_clock *clock = begin(VISIBILITY_MS);
 
-    (void)state;
     for (int64_t ms = 1; ms < 10000; ms += 99)
         respond(clock, &others[0], BOOT_MS + ms, ms, ms);
     respond(clock, &others[0], BOOT_MS + 70000 + 4000, 70000, 70000);
@@ -202,12 +189,11 @@ static void a_pause_after_a_quiet_minute_is_seen(void **state)
 }
 
 /* CLOCK_BOOTTIME counts on; the deadline on it ends the lease. */
-static void a_suspended_machine_raises_no_doubt(void **state)
+TEST(a_suspended_machine_raises_no_doubt)
 {
     static const int64_t night_ms = INT64_C(14) * 3600 * 1000;
     struct lease_clock *clock = begin(VISIBILITY_MS);
 
-    (void)state;
     lease_clock_take(clock, (BOOT_MS / 1000 + 9) * TICKS_PER_S);
     respond(clock, &others[0], BOOT_MS, 1, 2);
     respond(clock, &ledger, BOOT_MS, 1, 2);
@@ -220,9 +206,8 @@ static void a_suspended_machine_raises_no_doubt(void **state)
 }
 
 /* One response is an hour wrong, all others are right. */
-static void a_single_wrong_date_costs_a_renewal(void **state)
+TEST(a_single_wrong_date_costs_a_renewal)
 {
-    (void)state;
     for (int64_t wrong_ms = -3600000; wrong_ms <= 3600000;
          wrong_ms += 7200000) {
         struct lease_clock *clock = begin(VISIBILITY_MS);
@@ -240,12 +225,11 @@ static void a_single_wrong_date_costs_a_renewal(void **state)
 
 /* Every other response comes from a server that is a minute behind: each of the
  * two kinds may cost a renewal, none is doubted without an end. */
-static void servers_that_disagree_never_stop_a_run(void **state)
+TEST(servers_that_disagree_never_stop_a_run)
 {
     struct lease_clock *clock = begin(VISIBILITY_MS);
     unsigned open = 0, renewals = 0;
 
-    (void)state;
     for (int64_t ms = 1; ms < 60000; ms += 100) {
         bool renews = lease_clock_in_doubt(clock);
         struct lease_mark mark = lease_clock_mark(clock);
@@ -262,11 +246,10 @@ static void servers_that_disagree_never_stop_a_run(void **state)
 }
 
 /* What was answered before the pause comes last: it is shown once more. */
-static void a_late_answer_of_before_the_pause_hides_nothing(void **state)
+TEST(a_late_answer_of_before_the_pause_hides_nothing)
 {
     struct lease_clock *clock = begin(VISIBILITY_MS);
 
-    (void)state;
     respond(clock, &ledger, BOOT_MS, 1, 2);
     respond(clock, &ledger, BOOT_MS + 60000, 3, 4);
     assert_true(lease_clock_in_doubt(clock));
@@ -279,22 +262,20 @@ static void a_late_answer_of_before_the_pause_hides_nothing(void **state)
 }
 
 /* The same response may show that it was sent before the pause. */
-static void a_request_that_was_paused_on_its_way_shows_it(void **state)
+TEST(a_request_that_was_paused_on_its_way_shows_it)
 {
     struct lease_clock *clock = begin(VISIBILITY_MS);
 
-    (void)state;
     respond(clock, &ledger, BOOT_MS, 1, 2);
     respond(clock, &ledger, BOOT_MS + 60000, 3, 5);
     assert_true(lease_clock_in_doubt(clock));
 }
 
-static void only_a_renewal_sent_afterwards_ends_the_doubt(void **state)
+TEST(only_a_renewal_sent_afterwards_ends_the_doubt)
 {
     struct lease_clock *clock = begin(VISIBILITY_MS);
     struct lease_mark before = lease_clock_mark(clock), after;
 
-    (void)state;
     respond(clock, &ledger, BOOT_MS, 1, 2);
     respond(clock, &ledger, BOOT_MS + 60000, 3, 4);
     lease_clock_renew(clock, &before, INT64_MAX);
@@ -305,11 +286,10 @@ static void only_a_renewal_sent_afterwards_ends_the_doubt(void **state)
 }
 
 /* ... and then its clock is compared with what it shows since. */
-static void a_clock_that_steps_is_doubted_once_for_each_step(void **state)
+TEST(a_clock_that_steps_is_doubted_once_for_each_step)
 {
     struct lease_clock *clock = begin(VISIBILITY_MS);
 
-    (void)state;
     for (int64_t step = 0; step < 5; step++)
         for (int64_t ms = 1; ms < 5000; ms += 100)
             respond(clock, &others[0], BOOT_MS + step * 60000 + ms,
@@ -318,11 +298,10 @@ static void a_clock_that_steps_is_doubted_once_for_each_step(void **state)
 }
 
 /* A longer one has time for it: servers 10 s apart cost nothing. */
-static void a_long_lease_tolerates_worse_clocks(void **state)
+TEST(a_long_lease_tolerates_worse_clocks)
 {
     struct lease_clock *clock = begin(60000);
 
-    (void)state;
     for (int64_t ms = 1; ms < 60000; ms += 50)
         respond(clock, &others[0], BOOT_MS + ms / 50 % 2 * 10000 + ms, ms, ms);
     assert_false(lease_clock_in_doubt(clock));
@@ -330,11 +309,10 @@ static void a_long_lease_tolerates_worse_clocks(void **state)
     assert_true(lease_clock_in_doubt(clock));
 }
 
-static void of_more_stores_than_it_knows_it_says_nothing(void **state)
+TEST(of_more_stores_than_it_knows_it_says_nothing)
 {
     struct lease_clock *clock = begin(VISIBILITY_MS);
 
-    (void)state;
     for (unsigned i = 0; i < LEASE_CLOCK_STORES; i++)
         respond(clock, &others[i], BOOT_MS, 1, 2);
     respond(clock, &ledger, BOOT_MS, 1, 2);
@@ -342,28 +320,4 @@ static void of_more_stores_than_it_knows_it_says_nothing(void **state)
     assert_false(lease_clock_in_doubt(clock));
     lease_clock_take(clock, (BOOT_MS / 1000 + 60) * TICKS_PER_S);
     assert_true(lease_clock_is_over(clock)); /* this needs no comparison */
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_lease_is_over_when_its_ledger_says_so),
-        cmocka_unit_test(a_ledger_whose_clock_is_set_back_costs_nothing),
-        cmocka_unit_test(a_lease_that_was_over_when_it_was_stored_is_over),
-        cmocka_unit_test(a_clock_that_runs_steadily_raises_no_doubt),
-        cmocka_unit_test(no_pause_moves_a_request_behind_a_long_lease),
-        cmocka_unit_test(any_store_shows_a_pause),
-        cmocka_unit_test(a_pause_after_a_quiet_minute_is_seen),
-        cmocka_unit_test(a_suspended_machine_raises_no_doubt),
-        cmocka_unit_test(a_single_wrong_date_costs_a_renewal),
-        cmocka_unit_test(servers_that_disagree_never_stop_a_run),
-        cmocka_unit_test(a_late_answer_of_before_the_pause_hides_nothing),
-        cmocka_unit_test(a_request_that_was_paused_on_its_way_shows_it),
-        cmocka_unit_test(only_a_renewal_sent_afterwards_ends_the_doubt),
-        cmocka_unit_test(a_clock_that_steps_is_doubted_once_for_each_step),
-        cmocka_unit_test(a_long_lease_tolerates_worse_clocks),
-        cmocka_unit_test(of_more_stores_than_it_knows_it_says_nothing),
-    };
-
-    return cmocka_run_group_tests_name("lease_clock", tests, NULL, NULL);
 }

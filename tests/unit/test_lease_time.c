@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The lease: from when it counts, and whose is what a lease reads. */
+#include "tests/support/test.h"
 #include "tests/support/workbench.h"
 
 #include "tests/support/virtual_platform.h"
@@ -38,9 +39,8 @@ static void take_with_message(struct workbench *bench, struct lease *lease)
 /* ---- deadlines ---- */
 
 /* An answer that takes long must not make the lease longer. */
-static void deadlines_count_from_the_sending(void **state)
+BENCH_TEST(deadlines_count_from_the_sending)
 {
-    struct workbench *bench = *state;
     struct lease lease;
     struct err err;
 
@@ -55,9 +55,8 @@ static void deadlines_count_from_the_sending(void **state)
 }
 
 /* Only the ledger's: the message may be visible again, or lost. */
-static void the_deadline_is_the_ledgers(void **state)
+BENCH_TEST(the_deadline_is_the_ledgers)
 {
-    struct workbench *bench = *state;
     struct lease lease;
     int64_t last_ms;
     struct err err;
@@ -76,9 +75,8 @@ static void the_deadline_is_the_ledgers(void **state)
 }
 
 /* 3 s: what Date cuts off, and what the service's servers differ by. */
-static void the_lease_is_three_seconds_longer_than_the_deadline(void **state)
+VIRTUAL_BENCH_TEST(the_lease_is_three_seconds_longer_than_the_deadline)
 {
-    struct workbench *bench = *state;
     int64_t date_ticks, sent_ms;
     struct lease lease;
     struct err err;
@@ -95,9 +93,8 @@ static void the_lease_is_three_seconds_longer_than_the_deadline(void **state)
 }
 
 /* Its clock may be wrong by any amount. */
-static void the_clock_of_the_queue_service_is_not_used(void **state)
+VIRTUAL_BENCH_TEST(the_clock_of_the_queue_service_is_not_used)
 {
-    struct workbench *bench = *state;
     int64_t date_ticks, sent_ms;
     struct lease lease;
     struct err err;
@@ -124,8 +121,7 @@ static void the_clock_of_the_queue_service_is_not_used(void **state)
 static struct lease rival;
 
 /* Between our look and our write somebody else claims the run. */
-static void lease_in_between(
-    struct workbench *bench, enum bench_call call, unsigned n)
+BENCH_BETWEEN(lease_in_between)
 {
     struct lease_request wish = workbench_wish(bench, "r1");
 
@@ -135,9 +131,8 @@ static void lease_in_between(
     take(&rival, &wish);
 }
 
-static void lost_claim_of_a_run_that_another_took_is_not_ours(void **state)
+BENCH_TEST(lost_claim_of_a_run_that_another_took_is_not_ours)
 {
-    struct workbench *bench = *state;
     struct lease_request wish = workbench_wish(bench, "r1");
     struct lease lease;
     enum tw_err outcome;
@@ -156,22 +151,19 @@ static void lost_claim_of_a_run_that_another_took_is_not_ours(void **state)
 static void let_go_by_another_epoch(struct workbench *bench)
 {
     struct exchange exchange = {0};
-    struct ledger_run run;
+    struct ledger_run *run = workbench_new_run(bench);
 
-    ledger_run_init(&run);
     assert_int_equal(ledger_get(bench->wrapped.inner, &exchange,
-                         slice_of(bench->job.name), slice_of("r1"), &run),
+                         slice_of(bench->job.name), slice_of("r1"), run),
         TW_OK);
-    run.epoch++;
-    run.owner = (struct slice){0};
-    run.state = LEDGER_QUEUED;
-    assert_int_equal(workbench_store_run(bench, &run), TW_OK);
-    ledger_run_done(&run);
+    run->epoch++;
+    run->owner = (struct slice){0};
+    run->state = LEDGER_QUEUED;
+    assert_int_equal(workbench_store_run(bench, run), TW_OK);
 }
 
-static void what_another_epoch_let_go_is_not_ours(void **state)
+BENCH_TEST(what_another_epoch_let_go_is_not_ours)
 {
-    struct workbench *bench = *state;
     struct lease_request wish = workbench_wish(bench, "r1");
     struct lease lease;
     struct err err;
@@ -180,25 +172,4 @@ static void what_another_epoch_let_go_is_not_ours(void **state)
     let_go_by_another_epoch(bench);
     assert_int_equal(lease_write_run(&lease, NULL, &err), LEASE_LOST);
     lease_done(&lease);
-}
-
-#define TEST(f)                                                                \
-    cmocka_unit_test_setup_teardown(f, workbench_set_up, workbench_tear_down)
-
-#define VIRTUAL(f)                                                             \
-    cmocka_unit_test_setup_teardown(                                           \
-        f, workbench_set_up_virtual, workbench_tear_down_virtual)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(deadlines_count_from_the_sending),
-        TEST(the_deadline_is_the_ledgers),
-        VIRTUAL(the_lease_is_three_seconds_longer_than_the_deadline),
-        VIRTUAL(the_clock_of_the_queue_service_is_not_used),
-        TEST(lost_claim_of_a_run_that_another_took_is_not_ours),
-        TEST(what_another_epoch_let_go_is_not_ours),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The ledger: its entity, its states, its lists. */
+#include "tests/support/test.h"
 #include "tests/support/workbench.h"
 
 #include "worker/base/buf.h"
@@ -29,9 +30,8 @@ static struct ledger_run stored_run(struct workbench *bench, const char *id)
     return run;
 }
 
-static void what_is_stored_is_what_is_read(void **state)
+BENCH_TEST(what_is_stored_is_what_is_read)
 {
-    struct workbench *bench = *state;
     struct ledger_run run = stored_run(bench, "r1"), back;
 
     ledger_run_init(&back);
@@ -47,7 +47,7 @@ static void what_is_stored_is_what_is_read(void **state)
     ledger_run_done(&run);
 }
 
-static void every_property_has_the_documented_type(void **state)
+BENCH_TEST(every_property_has_the_documented_type)
 {
     static const struct {
         const char *name;
@@ -89,23 +89,22 @@ static void every_property_has_the_documented_type(void **state)
         {"ResumesAt", EDM_DATETIME},
         {"FinishedAt", EDM_DATETIME},
     };
-    struct ledger_run run;
+    struct ledger_run *run;
     struct entity entity;
     struct arena arena;
 
-    (void)state;
     arena_init(&arena);
-    ledger_run_init(&run);
-    fill(&run, "r1");
-    run.started_ticks = run.updated_ticks = run.lease_until_ticks =
-        run.resumes_ticks = run.finished_ticks = run.caught_up_ticks =
-            run.waits_since_ticks = TICKS_1970;
-    run.behind = 0;
-    run.share = 0.5;
-    run.parent_found = 0;
-    run.accept_deletes = true;
-    run.note = run.waits_for = slice_of("x");
-    ledger_entity(&run, &arena, &entity);
+    run = workbench_new_run(bench);
+    fill(run, "r1");
+    run->started_ticks = run->updated_ticks = run->lease_until_ticks =
+        run->resumes_ticks = run->finished_ticks = run->caught_up_ticks =
+            run->waits_since_ticks = TICKS_1970;
+    run->behind = 0;
+    run->share = 0.5;
+    run->parent_found = 0;
+    run->accept_deletes = true;
+    run->note = run->waits_for = slice_of("x");
+    ledger_entity(run, &arena, &entity);
     for (size_t i = 0; i < sizeof(wanted) / sizeof(wanted[0]); i++) {
         const struct property *property =
             entity_find(&entity, slice_of(wanted[i].name));
@@ -114,13 +113,11 @@ static void every_property_has_the_documented_type(void **state)
             fail_msg("%s is missing", wanted[i].name);
         assert_int_equal(property->type, wanted[i].type);
     }
-    ledger_run_done(&run);
     arena_done(&arena);
 }
 
-static void a_scan_shows_runs_and_no_index_rows(void **state)
+BENCH_TEST(a_scan_shows_runs_and_no_index_rows)
 {
-    struct workbench *bench = *state;
     struct ledger_run a = stored_run(bench, "r1"), b = stored_run(bench, "r2");
     struct exchange exchange = {0};
     struct page page;
@@ -142,11 +139,10 @@ static void a_scan_shows_runs_and_no_index_rows(void **state)
 }
 
 /* Whatever an owner calls itself: other programs may write the ledger. */
-static void a_run_whose_owner_is_dropped_is_known_as_taken_over(void **state)
+TEST(a_run_whose_owner_is_dropped_is_known_as_taken_over)
 {
     struct ledger_run run = {.owner = slice_of("o"), .lease_until_ticks = 10};
 
-    (void)state;
     assert_true(ledger_lease_is_live(&run, 9));
     assert_false(ledger_lease_is_live(&run, 10));
     ledger_drop_owner(&run);
@@ -163,12 +159,11 @@ static void a_run_whose_owner_is_dropped_is_known_as_taken_over(void **state)
     assert_false(ledger_takes_over(&run));
 }
 
-static void an_ended_run_is_retried_or_dropped_at_most(void **state)
+TEST(an_ended_run_is_retried_or_dropped_at_most)
 {
     struct ledger_run run;
     struct err err;
 
-    (void)state;
     ledger_run_init(&run);
     run.job = slice_of(JOB);
     run.id = slice_of("r1");
@@ -189,12 +184,11 @@ static void an_ended_run_is_retried_or_dropped_at_most(void **state)
     assert_false(ledger_may_move(LEDGER_NEWER, LEDGER_QUEUED));
 }
 
-static void since_when_it_waits_is_kept_for_one_cause(void **state)
+TEST(since_when_it_waits_is_kept_for_one_cause)
 {
     struct ledger_run run;
     struct err err;
 
-    (void)state;
     ledger_run_init(&run);
     assert_int_equal(
         ledger_wait(&run, LEDGER_WAITS_FOR_TURN, 100, 200, &err), TW_OK);
@@ -213,12 +207,11 @@ static void since_when_it_waits_is_kept_for_one_cause(void **state)
     ledger_run_done(&run);
 }
 
-static void a_note_has_each_sentence_once_and_an_end(void **state)
+TEST(a_note_has_each_sentence_once_and_an_end)
 {
     struct ledger_run run;
     char long_text[2000];
 
-    (void)state;
     ledger_run_init(&run);
     ledger_add_note(&run, slice_of("the parent did not exist"));
     ledger_add_note(&run, slice_of("nothing was selected"));
@@ -237,7 +230,7 @@ static void a_note_has_each_sentence_once_and_an_end(void **state)
 
 /* ---- the index ---- */
 
-static void an_index_row_names_its_run(void **state)
+TEST(an_index_row_names_its_run)
 {
     static const struct {
         enum ledger_state run_state;
@@ -254,7 +247,6 @@ static void an_index_row_names_its_run(void **state)
     struct arena arena;
     struct slice id;
 
-    (void)state;
     arena_init(&arena);
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         struct ledger_run run;
@@ -281,16 +273,14 @@ static void an_index_row_names_its_run(void **state)
 static void stored_as(struct workbench *bench, const char *job, const char *id,
     enum ledger_state run_state, const char *day)
 {
-    struct ledger_run run;
+    struct ledger_run *run = workbench_new_run(bench);
 
-    ledger_run_init(&run);
-    fill(&run, id);
-    run.job = ledger_text(&run, slice_of(job));
-    run.state = run_state;
+    fill(run, id);
+    run->job = ledger_text(run, slice_of(job));
+    run->state = run_state;
     if (day)
-        assert_true(text_ticks(slice_of(day), &run.finished_ticks));
-    assert_int_equal(workbench_store_run(bench, &run), TW_OK);
-    ledger_run_done(&run);
+        assert_true(text_ticks(slice_of(day), &run->finished_ticks));
+    assert_int_equal(workbench_store_run(bench, run), TW_OK);
 }
 
 static size_t count_ended(
@@ -313,10 +303,8 @@ static size_t count_ended(
     return count;
 }
 
-static void ended_runs_are_listed_by_day(void **state)
+BENCH_TEST(ended_runs_are_listed_by_day)
 {
-    struct workbench *bench = *state;
-
     stored_as(bench, JOB, "a", LEDGER_SUCCEEDED, "2026-11-20T10:00:00Z");
     stored_as(bench, JOB, "b", LEDGER_CANCELLED, "2026-11-21T10:00:00Z");
     stored_as(bench, JOB, "c", LEDGER_SUCCEEDED, "2026-11-22T10:00:00Z");
@@ -330,9 +318,8 @@ static void ended_runs_are_listed_by_day(void **state)
     assert_int_equal(workbench_listed(bench, JOB, LEDGER_INDEX_OPEN), 1);
 }
 
-static void a_row_tells_what_a_list_shows(void **state)
+BENCH_TEST(a_row_tells_what_a_list_shows)
 {
-    struct workbench *bench = *state;
     const struct ledger_index_scan scan = {
         .job = slice_of(JOB), .index = LEDGER_INDEX_FAILED};
     struct exchange exchange = {0};
@@ -358,10 +345,9 @@ static void a_row_tells_what_a_list_shows(void **state)
 }
 
 /* Also of jobs that no configuration has; what is no job's is passed by. */
-static void the_jobs_that_have_runs_are_found_one_by_one(void **state)
+BENCH_TEST(the_jobs_that_have_runs_are_found_one_by_one)
 {
     static const char *const wanted[] = {"-", "aaa", JOB, NULL};
-    struct workbench *bench = *state;
     struct slice job = {0};
     struct entity lock;
     struct arena arena;
@@ -385,14 +371,13 @@ static void the_jobs_that_have_runs_are_found_one_by_one(void **state)
     arena_done(&arena);
 }
 
-static void a_state_of_a_newer_version_is_shown_as_it_is(void **state)
+TEST(a_state_of_a_newer_version_is_shown_as_it_is)
 {
     struct ledger_run run;
     struct entity entity;
     struct arena arena;
     struct err err;
 
-    (void)state;
     arena_init(&arena);
     ledger_run_init(&run);
     entity_init(&entity, &arena, slice_of(JOB), slice_of("r1"));
@@ -412,14 +397,13 @@ static void a_state_of_a_newer_version_is_shown_as_it_is(void **state)
 }
 
 /* Whoever writes them there must not make ours overflow. */
-static void counters_of_others_are_held_within_bounds(void **state)
+TEST(counters_of_others_are_held_within_bounds)
 {
     struct ledger_run run;
     struct entity entity;
     struct arena arena;
     struct err err;
 
-    (void)state;
     arena_init(&arena);
     ledger_run_init(&run);
     entity_init(&entity, &arena, slice_of("job"), slice_of("id"));
@@ -435,12 +419,11 @@ static void counters_of_others_are_held_within_bounds(void **state)
     arena_done(&arena);
 }
 
-static void an_error_is_cut_at_a_character(void **state)
+TEST(an_error_is_cut_at_a_character)
 {
     struct ledger_run run;
     char text[LEDGER_MAX_ERROR_BYTES + 10];
 
-    (void)state;
     memset(text, 'a', sizeof(text));
     memcpy(text + LEDGER_MAX_ERROR_BYTES - 1, "\xc3\xbc", 2);
     text[sizeof(text) - 1] = '\0';
@@ -450,27 +433,24 @@ static void an_error_is_cut_at_a_character(void **state)
     ledger_run_done(&run);
 }
 
-static void an_error_that_is_no_text_is_cut_too(void **state)
+BENCH_TEST(an_error_that_is_no_text_is_cut_too)
 {
-    struct ledger_run run;
+    struct ledger_run *run;
     char text[LEDGER_MAX_ERROR_BYTES + 10];
 
-    (void)state;
     memset(text, 0x80, sizeof(text));
     text[sizeof(text) - 1] = '\0';
-    ledger_run_init(&run);
-    ledger_set_error(&run, text);
-    assert_true(run.error.len <= LEDGER_MAX_ERROR_BYTES);
-    ledger_run_done(&run);
+    run = workbench_new_run(bench);
+    ledger_set_error(run, text);
+    assert_true(run->error.len <= LEDGER_MAX_ERROR_BYTES);
 }
 
-static void a_copy_lives_on_without_what_it_is_of(void **state)
+BENCH_TEST(a_copy_lives_on_without_what_it_is_of)
 {
     struct property color = {
         slice_of("Color"), EDM_STRING, slice_of("\"red\"")};
     struct ledger_run run, copy;
 
-    (void)state;
     ledger_run_init(&run);
     ledger_run_init(&copy);
     fill(&run, "r1");
@@ -486,9 +466,8 @@ static void a_copy_lives_on_without_what_it_is_of(void **state)
     ledger_run_done(&copy);
 }
 
-static void a_scan_that_fails_shows_nothing(void **state)
+BENCH_TEST(a_scan_that_fails_shows_nothing)
 {
-    struct workbench *bench = *state;
     struct exchange exchange = {0};
     struct page page;
 
@@ -502,9 +481,8 @@ static void a_scan_that_fails_shows_nothing(void **state)
 }
 
 /* Somebody's own entity, in a table that is not theirs. */
-static void an_entity_without_an_id_is_shown_too(void **state)
+BENCH_TEST(an_entity_without_an_id_is_shown_too)
 {
-    struct workbench *bench = *state;
     struct exchange exchange = {0};
     struct entity entity;
     struct arena arena;
@@ -523,11 +501,10 @@ static void an_entity_without_an_id_is_shown_too(void **state)
 }
 
 /* Loss 8: one row that cannot be read hides no other, and is named. */
-static void a_damaged_row_is_shown_with_its_keys(void **state)
+BENCH_TEST(a_damaged_row_is_shown_with_its_keys)
 {
-    struct workbench *bench = *state;
     struct exchange exchange = {0};
-    struct ledger_run run;
+    struct ledger_run *run;
     struct entity entity;
     struct arena arena;
     struct page page;
@@ -535,7 +512,7 @@ static void a_damaged_row_is_shown_with_its_keys(void **state)
 
     arena_init(&arena);
     page_init(&page);
-    ledger_run_init(&run);
+    run = workbench_new_run(bench);
     buf_init(&json, 10000);
     entity_init(&entity, &arena, slice_of(JOB), slice_of("r1"));
     entity_set_int32(&entity, &arena, "State", 5);
@@ -544,25 +521,23 @@ static void a_damaged_row_is_shown_with_its_keys(void **state)
                          slice_of(""), (struct continuation){0}, &page),
         TW_OK);
     assert_int_equal(page.count, 1);
-    ledger_parse_any(&page.entities[0], &run);
-    assert_int_equal(run.state, LEDGER_DAMAGED);
-    assert_false(ledger_state_ended(run.state));
-    assert_true(slice_is(run.id, "r1"));
-    ledger_add_json(&run, &json);
+    ledger_parse_any(&page.entities[0], run);
+    assert_int_equal(run->state, LEDGER_DAMAGED);
+    assert_false(ledger_state_ended(run->state));
+    assert_true(slice_is(run->id, "r1"));
+    ledger_add_json(run, &json);
     assert_non_null(strstr(buf_text(&json), "\"State\":\"damaged\""));
     assert_non_null(strstr(buf_text(&json), "State of run"));
     buf_done(&json);
-    ledger_run_done(&run);
     page_done(&page);
     arena_done(&arena);
 }
 
-static void json_has_numbers_as_numbers(void **state)
+TEST(json_has_numbers_as_numbers)
 {
     struct ledger_run run;
     struct buf json;
 
-    (void)state;
     ledger_run_init(&run);
     fill(&run, "r1");
     run.traceparent = slice_of("00-11-22-01");
@@ -579,14 +554,13 @@ static void json_has_numbers_as_numbers(void **state)
     ledger_run_done(&run);
 }
 
-static void an_entity_that_is_no_run_is_refused(void **state)
+TEST(an_entity_that_is_no_run_is_refused)
 {
     struct arena arena;
     struct entity entity;
     struct ledger_run run;
     struct err err;
 
-    (void)state;
     arena_init(&arena);
     ledger_run_init(&run);
     entity_init(&entity, &arena, slice_of(JOB), slice_of("r1"));
@@ -603,14 +577,13 @@ static void an_entity_that_is_no_run_is_refused(void **state)
 }
 
 /* A key may hold what a terminal obeys. */
-static void a_refusal_shows_the_keys_and_no_control_characters(void **state)
+TEST(a_refusal_shows_the_keys_and_no_control_characters)
 {
     struct arena arena;
     struct entity entity;
     struct ledger_run run;
     struct err err;
 
-    (void)state;
     arena_init(&arena);
     ledger_run_init(&run);
     entity_init(&entity, &arena,
@@ -628,37 +601,4 @@ static void a_refusal_shows_the_keys_and_no_control_characters(void **state)
     assert_null(strchr(err.text, 0x1b));
     ledger_run_done(&run);
     arena_done(&arena);
-}
-
-#define TEST(f)                                                                \
-    cmocka_unit_test_setup_teardown(f, workbench_set_up, workbench_tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(what_is_stored_is_what_is_read),
-        TEST(every_property_has_the_documented_type),
-        TEST(a_scan_shows_runs_and_no_index_rows),
-        cmocka_unit_test(a_run_whose_owner_is_dropped_is_known_as_taken_over),
-        cmocka_unit_test(an_ended_run_is_retried_or_dropped_at_most),
-        cmocka_unit_test(since_when_it_waits_is_kept_for_one_cause),
-        cmocka_unit_test(a_note_has_each_sentence_once_and_an_end),
-        cmocka_unit_test(an_index_row_names_its_run),
-        TEST(ended_runs_are_listed_by_day),
-        TEST(a_row_tells_what_a_list_shows),
-        TEST(the_jobs_that_have_runs_are_found_one_by_one),
-        cmocka_unit_test(a_state_of_a_newer_version_is_shown_as_it_is),
-        cmocka_unit_test(counters_of_others_are_held_within_bounds),
-        cmocka_unit_test(an_error_is_cut_at_a_character),
-        cmocka_unit_test(json_has_numbers_as_numbers),
-        cmocka_unit_test(an_entity_that_is_no_run_is_refused),
-        cmocka_unit_test(a_refusal_shows_the_keys_and_no_control_characters),
-        TEST(an_error_that_is_no_text_is_cut_too),
-        TEST(a_copy_lives_on_without_what_it_is_of),
-        TEST(a_scan_that_fails_shows_nothing),
-        TEST(an_entity_without_an_id_is_shown_too),
-        TEST(a_damaged_row_is_shown_with_its_keys),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

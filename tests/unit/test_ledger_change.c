@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The one conditional write: conflicts, unknown outcomes, index rows. */
+#include "tests/support/test.h"
 #include "tests/support/workbench.h"
 
 #include <limits.h>
@@ -65,17 +66,14 @@ static void expect_lists(
 
 static int32_t attempts(struct workbench *bench)
 {
-    struct ledger_run run;
+    struct ledger_run *run = workbench_stored(bench, JOB, "r1");
     int32_t count;
 
-    ledger_run_init(&run);
-    assert_true(workbench_run(bench, JOB, "r1", &run));
-    count = run.attempt;
-    ledger_run_done(&run);
+    count = run->attempt;
     return count;
 }
 
-static void a_run_is_always_on_one_list(void **state)
+BENCH_TEST(a_run_is_always_on_one_list)
 {
     static const struct {
         enum ledger_state to;
@@ -89,7 +87,6 @@ static void a_run_is_always_on_one_list(void **state)
         {LEDGER_RUNNING, 1, 0, 0},
         {LEDGER_SUCCEEDED, 0, 0, 1},
     };
-    struct workbench *bench = *state;
     struct ledger_run run;
 
     /* By who knows the index row, and by who does not. */
@@ -115,9 +112,8 @@ static void a_run_is_always_on_one_list(void **state)
     }
 }
 
-static void a_state_that_may_not_follow_is_refused(void **state)
+BENCH_TEST(a_state_that_may_not_follow_is_refused)
 {
-    struct workbench *bench = *state;
     struct wish done = {LEDGER_SUCCEEDED, 0, 0}, again = {LEDGER_QUEUED, 0, 0};
     struct ledger_run run;
 
@@ -131,18 +127,14 @@ static void a_state_that_may_not_follow_is_refused(void **state)
 
 static void others_write(struct workbench *bench)
 {
-    struct ledger_run run;
+    struct ledger_run *run = workbench_stored(bench, JOB, "r1");
 
-    ledger_run_init(&run);
-    assert_true(workbench_run(bench, JOB, "r1", &run));
-    run.attempt += 10;
-    assert_int_equal(workbench_store_run(bench, &run), TW_OK);
-    ledger_run_done(&run);
+    run->attempt += 10;
+    assert_int_equal(workbench_store_run(bench, run), TW_OK);
 }
 
-static void after_a_conflict_the_change_is_made_of_what_is_stored(void **state)
+BENCH_TEST(after_a_conflict_the_change_is_made_of_what_is_stored)
 {
-    struct workbench *bench = *state;
     struct wish wish = {LEDGER_RUNNING, 1, 0};
     struct ledger_run run;
 
@@ -156,11 +148,10 @@ static void after_a_conflict_the_change_is_made_of_what_is_stored(void **state)
 }
 
 /* Whose answer was lost reads whose write is stored, and makes it once. */
-static void an_unknown_outcome_is_resolved_by_reading(void **state)
+BENCH_TEST(an_unknown_outcome_is_resolved_by_reading)
 {
     static const enum bench_fault faults[] = {
         BENCH_LOSE_ANSWER, BENCH_LOSE_REQUEST};
-    struct workbench *bench = *state;
     struct ledger_run run;
 
     begin(bench, &run);
@@ -175,23 +166,19 @@ static void an_unknown_outcome_is_resolved_by_reading(void **state)
     ledger_run_done(&run);
 }
 
-static void an_insert_whose_answer_was_lost_is_ours(void **state)
+BENCH_TEST(an_insert_whose_answer_was_lost_is_ours)
 {
-    struct workbench *bench = *state;
     struct wish wish = {LEDGER_RUNNING, 1, 0};
-    struct ledger_run run;
+    struct ledger_run *run = workbench_new_run(bench);
 
-    ledger_run_init(&run);
     workbench_meets(bench, BENCH_BATCH, 1, 1, BENCH_LOSE_ANSWER);
-    assert_int_equal(change(bench, LEDGER_ABSENT, &wish, &run), TW_OK);
+    assert_int_equal(change(bench, LEDGER_ABSENT, &wish, run), TW_OK);
     assert_int_equal(attempts(bench), 1);
     expect_lists(bench, 1, 0, 0);
-    ledger_run_done(&run);
 }
 
-static void what_cannot_be_read_either_stays_unknown(void **state)
+BENCH_TEST(what_cannot_be_read_either_stays_unknown)
 {
-    struct workbench *bench = *state;
     struct wish wish = {LEDGER_RUNNING, 1, 0};
     struct ledger_run run;
 
@@ -203,9 +190,8 @@ static void what_cannot_be_read_either_stays_unknown(void **state)
 }
 
 /* The worker must not look for a write of before as if it were this one's. */
-static void a_change_that_sent_nothing_names_no_operation(void **state)
+BENCH_TEST(a_change_that_sent_nothing_names_no_operation)
 {
-    struct workbench *bench = *state;
     struct wish wish = {LEDGER_RUNNING, 1, 0};
     struct ledger_change asked = {
         .store = bench->store, .apply = apply, .context = &wish};
@@ -222,9 +208,8 @@ static void a_change_that_sent_nothing_names_no_operation(void **state)
 }
 
 /* An attempt whose lease is over writes no ledger, however it asks. */
-static void after_the_deadline_nothing_is_written(void **state)
+BENCH_TEST(after_the_deadline_nothing_is_written)
 {
-    struct workbench *bench = *state;
     struct wish wish = {LEDGER_RUNNING, 1, 0};
     struct deadline deadline;
     struct ledger_change asked = {.store = bench->store,
@@ -244,9 +229,8 @@ static void after_the_deadline_nothing_is_written(void **state)
     ledger_run_done(&run);
 }
 
-static void who_always_meets_others_gives_up(void **state)
+BENCH_TEST(who_always_meets_others_gives_up)
 {
-    struct workbench *bench = *state;
     struct wish wish = {LEDGER_RUNNING, 1, 0};
     struct ledger_run run;
 
@@ -283,9 +267,8 @@ static void touch_row(struct workbench *bench, const char *key, bool remove)
 }
 
 /* Somebody deleted the run by hand, and its row stayed. */
-static void a_row_that_was_left_hinders_no_run(void **state)
+BENCH_TEST(a_row_that_was_left_hinders_no_run)
 {
-    struct workbench *bench = *state;
     struct ledger_run run;
 
     put_row(bench, "!open!r1");
@@ -294,9 +277,8 @@ static void a_row_that_was_left_hinders_no_run(void **state)
     ledger_run_done(&run);
 }
 
-static void a_row_that_others_changed_or_took_away_is_no_conflict(void **state)
+BENCH_TEST(a_row_that_others_changed_or_took_away_is_no_conflict)
 {
-    struct workbench *bench = *state;
     struct wish failed = {LEDGER_FAILED, 0, 0}, queued = {LEDGER_QUEUED, 0, 0};
     struct ledger_run run;
 
@@ -310,9 +292,8 @@ static void a_row_that_others_changed_or_took_away_is_no_conflict(void **state)
     ledger_run_done(&run);
 }
 
-static void a_row_that_cannot_be_read_leaves_the_run_as_it_was(void **state)
+BENCH_TEST(a_row_that_cannot_be_read_leaves_the_run_as_it_was)
 {
-    struct workbench *bench = *state;
     struct wish wish = {LEDGER_FAILED, 0, 0};
     struct ledger_run run;
 
@@ -325,9 +306,8 @@ static void a_row_that_cannot_be_read_leaves_the_run_as_it_was(void **state)
     ledger_run_done(&run);
 }
 
-static void properties_of_others_are_kept(void **state)
+BENCH_TEST(properties_of_others_are_kept)
 {
-    struct workbench *bench = *state;
     struct property other = {
         slice_of("Remark"), EDM_STRING, slice_of("\"hello\"")};
     struct wish wish = {LEDGER_WAITING, 0, 0};
@@ -347,9 +327,8 @@ static void properties_of_others_are_kept(void **state)
     ledger_run_done(&run);
 }
 
-static void a_newer_version_is_left_alone(void **state)
+BENCH_TEST(a_newer_version_is_left_alone)
 {
-    struct workbench *bench = *state;
     struct ledger_change asked = {.store = bench->store, .apply = apply};
     struct wish wish = {LEDGER_CANCELLED, 0, 0};
     struct ledger_run run;
@@ -368,9 +347,8 @@ static void a_newer_version_is_left_alone(void **state)
 }
 
 /* Rule A5: the batch that ends the run closes its job, or none does. */
-static void the_end_of_a_run_closes_its_job_with_it(void **state)
+BENCH_TEST(the_end_of_a_run_closes_its_job_with_it)
 {
-    struct workbench *bench = *state;
     struct wish wish = {LEDGER_SUCCEEDED, 0, 0};
     struct ledger_change asked = {.store = bench->store,
         .apply = apply,
@@ -406,30 +384,4 @@ static void the_end_of_a_run_closes_its_job_with_it(void **state)
     assert_false(closed);
     ledger_run_done(&run);
     arena_done(&arena);
-}
-
-#define TEST(f)                                                                \
-    cmocka_unit_test_setup_teardown(f, workbench_set_up, workbench_tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(a_run_is_always_on_one_list),
-        TEST(a_state_that_may_not_follow_is_refused),
-        TEST(after_a_conflict_the_change_is_made_of_what_is_stored),
-        TEST(an_unknown_outcome_is_resolved_by_reading),
-        TEST(an_insert_whose_answer_was_lost_is_ours),
-        TEST(what_cannot_be_read_either_stays_unknown),
-        TEST(a_change_that_sent_nothing_names_no_operation),
-        TEST(after_the_deadline_nothing_is_written),
-        TEST(who_always_meets_others_gives_up),
-        TEST(a_row_that_was_left_hinders_no_run),
-        TEST(a_row_that_others_changed_or_took_away_is_no_conflict),
-        TEST(a_row_that_cannot_be_read_leaves_the_run_as_it_was),
-        TEST(properties_of_others_are_kept),
-        TEST(a_newer_version_is_left_alone),
-        TEST(the_end_of_a_run_closes_its_job_with_it),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

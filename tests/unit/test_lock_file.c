@@ -4,13 +4,6 @@
  * Several lock files of one process are as those of several: each lock is its
  * open file's.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -25,6 +18,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "tests/support/test.h"
 #include "tests/support/virtual_platform.h"
 #include "worker/base/platform.h"
 #include "worker/base/text.h"
@@ -194,70 +188,73 @@ static int tear_down(void **state)
     return 0;
 }
 
+#define FIXTURE_TEST(name)                                                     \
+    TEST_WITH(name, set_up, tear_down, struct lock_file *files)
+
 /* ---- who is dead ---- */
 
-static void a_killed_process_is_dead(void **state)
+FIXTURE_TEST(a_killed_process_is_dead)
 {
     struct child child;
 
     start_child(&child, false);
-    assert_false(is_dead(*state, child.owner));
+    assert_false(is_dead(files, child.owner));
     kill_child(&child);
-    assert_true(is_dead(*state, child.owner));
-    assert_true(is_dead(*state, child.owner));
+    assert_true(is_dead(files, child.owner));
+    assert_true(is_dead(files, child.owner));
 }
 
-static void a_suspended_process_is_not_dead(void **state)
+FIXTURE_TEST(a_suspended_process_is_not_dead)
 {
     struct child child;
 
     start_child(&child, false);
     assert_int_equal(kill(child.id, SIGSTOP), 0);
     assert_int_equal(waitpid(child.id, NULL, WUNTRACED), child.id);
-    assert_false(is_dead(*state, child.owner));
+    assert_false(is_dead(files, child.owner));
     kill_child(&child);
-    assert_true(is_dead(*state, child.owner));
+    assert_true(is_dead(files, child.owner));
 }
 
 /* A program that it has started does not have its lock. */
-static void a_dead_process_s_children_do_not_keep_its_lock(void **state)
+FIXTURE_TEST(a_dead_process_s_children_do_not_keep_its_lock)
 {
     struct child child;
 
     start_child(&child, true);
-    for (int i = 0; i < 200 && !is_dead(*state, child.owner); i++) {
+    for (int i = 0; i < 200 && !is_dead(files, child.owner); i++) {
         if (i == 0)
             kill_child(&child);
         (void)usleep(10000); /* the other is still to be started */
     }
-    assert_true(is_dead(*state, child.owner));
+    assert_true(is_dead(files, child.owner));
     (void)kill(-child.id, SIGKILL);
 }
 
-static void a_live_process_is_not_dead(void **state)
+FIXTURE_TEST(a_live_process_is_not_dead)
 {
     struct lock_file *other = lock_file_open(FOLDER, KEEP_MS);
     char owner[LOCK_FILE_OWNER_MAX];
 
-    assert_false(is_dead(*state, lock_file_owner(other, owner)));
-    assert_false(is_dead(*state, lock_file_owner(*state, owner)));
+    assert_false(is_dead(files, lock_file_owner(other, owner)));
+    assert_false(is_dead(files, lock_file_owner(files, owner)));
     lock_file_close(other);
 }
 
 /* Others need not know how many runs it has. */
-static void a_process_without_runs_keeps_its_lock(void **state)
+FIXTURE_TEST(a_process_without_runs_keeps_its_lock)
 {
     struct lock_file *other = lock_file_open(FOLDER, KEEP_MS);
     size_t place = lock_file_note(other, slice_of("job"), slice_of("r"));
     char owner[LOCK_FILE_OWNER_MAX];
 
     lock_file_forget(other, place, 0);
-    assert_false(is_dead(*state, lock_file_owner(other, owner)));
+    assert_false(is_dead(files, lock_file_owner(other, owner)));
     lock_file_close(other);
 }
 
 /* Who tries the lock just now is not its owner. */
-static void two_that_search_at_once_both_find_the_dead(void **state)
+FIXTURE_TEST(two_that_search_at_once_both_find_the_dead)
 {
     struct child child;
     int file;
@@ -266,12 +263,12 @@ static void two_that_search_at_once_both_find_the_dead(void **state)
     kill_child(&child);
     file = open(path_of(child.owner), O_RDONLY);
     assert_int_equal(flock(file, LOCK_SH | LOCK_NB), 0);
-    assert_true(is_dead(*state, child.owner));
+    assert_true(is_dead(files, child.owner));
     (void)close(file);
 }
 
 /* Its file is gone: who found it dead before still knows. */
-static void the_dead_stay_dead(void **state)
+FIXTURE_TEST(the_dead_stay_dead)
 {
     struct lock_file *other = lock_file_open(FOLDER, KEEP_MS);
     char owner[LOCK_FILE_OWNER_MAX];
@@ -279,14 +276,14 @@ static void the_dead_stay_dead(void **state)
     (void)lock_file_owner(other, owner);
     (void)lock_file_note(other, slice_of("job"), slice_of("r"));
     lock_file_close(other);
-    assert_true(is_dead(*state, owner));
-    assert_int_equal(look(*state, &(struct found){0}), 1);
+    assert_true(is_dead(files, owner));
+    assert_int_equal(look(files, &(struct found){0}), 1);
     assert_int_equal(unlink(path_of(owner)), 0);
-    assert_true(is_dead(*state, owner));
+    assert_true(is_dead(files, owner));
 }
 
 /* Nothing is known of whose file is gone. */
-static void without_its_file_nobody_is_dead(void **state)
+FIXTURE_TEST(without_its_file_nobody_is_dead)
 {
     struct lock_file *other = lock_file_open(FOLDER, KEEP_MS);
     char owner[LOCK_FILE_OWNER_MAX];
@@ -294,7 +291,7 @@ static void without_its_file_nobody_is_dead(void **state)
     (void)lock_file_owner(other, owner);
     lock_file_close(other);
     assert_int_equal(access(path_of(owner), F_OK), -1);
-    assert_false(is_dead(*state, owner));
+    assert_false(is_dead(files, owner));
 }
 
 static void make_empty(const char *path)
@@ -306,7 +303,7 @@ static void make_empty(const char *path)
 }
 
 /* A copy of the folder: the name is the same, its lock is free. */
-static void another_file_of_that_name_says_nothing(void **state)
+FIXTURE_TEST(another_file_of_that_name_says_nothing)
 {
     struct lock_file *other = lock_file_open(FOLDER, KEEP_MS);
     char owner[LOCK_FILE_OWNER_MAX], path[128];
@@ -315,14 +312,14 @@ static void another_file_of_that_name_says_nothing(void **state)
     (void)snprintf(path, sizeof(path), "%s", path_of(owner));
     assert_int_equal(unlink(path), 0);
     make_empty(path);
-    assert_false(is_dead(*state, owner));
-    assert_int_equal(look(*state, &(struct found){0}), 0);
-    assert_false(is_dead(*state, owner)); /* that file's owner is */
+    assert_false(is_dead(files, owner));
+    assert_int_equal(look(files, &(struct found){0}), 0);
+    assert_false(is_dead(files, owner)); /* that file's owner is */
     lock_file_close(other);
 }
 
 /* The same file under another name, as a number that is used again has. */
-static void the_name_counts_too(void **state)
+FIXTURE_TEST(the_name_counts_too)
 {
     struct lock_file *other = lock_file_open(FOLDER, KEEP_MS);
     char owner[LOCK_FILE_OWNER_MAX];
@@ -333,10 +330,10 @@ static void the_name_counts_too(void **state)
     lock_file_close(other);
     last = &owner[strlen(owner) - 1];
     *last = *last == '0' ? '1' : '0';
-    assert_false(is_dead(*state, owner));
+    assert_false(is_dead(files, owner));
 }
 
-static void a_symbolic_link_is_not_followed(void **state)
+FIXTURE_TEST(a_symbolic_link_is_not_followed)
 {
     struct lock_file *other = lock_file_open(FOLDER, KEEP_MS);
     char owner[LOCK_FILE_OWNER_MAX], path[128];
@@ -347,21 +344,21 @@ static void a_symbolic_link_is_not_followed(void **state)
     (void)snprintf(path, sizeof(path), "%s", path_of(owner));
     assert_int_equal(rename(path, "elsewhere"), 0);
     assert_int_equal(symlink("../elsewhere", path), 0);
-    assert_false(is_dead(*state, owner));
+    assert_false(is_dead(files, owner));
     assert_int_equal(unlink("elsewhere"), 0);
 }
 
 /* Nor is anything waited for. */
-static void a_fifo_is_no_lock_file(void **state)
+FIXTURE_TEST(a_fifo_is_no_lock_file)
 {
     struct found found;
 
     assert_int_equal(
         mkfifo(FOLDER "/00000000000000000000000000000000", 0600), 0);
-    assert_int_equal(look(*state, &found), 0);
+    assert_int_equal(look(files, &found), 0);
 }
 
-static void an_owner_of_any_text_is_not_dead(void **state)
+FIXTURE_TEST(an_owner_of_any_text_is_not_dead)
 {
     static const char *const OWNERS[] = {"", "somebody", "@",
         "0123456789abcdef0123456789abcdef", "0123456789abcdef0123456789abcdef@",
@@ -375,12 +372,12 @@ static void an_owner_of_any_text_is_not_dead(void **state)
     char longest[5000];
 
     for (size_t i = 0; i < sizeof(OWNERS) / sizeof(OWNERS[0]); i++)
-        assert_false(is_dead(*state, OWNERS[i]));
+        assert_false(is_dead(files, OWNERS[i]));
     memset(longest, 'a', sizeof(longest) - 1);
     longest[sizeof(longest) - 1] = '\0';
     longest[32] = '@';
-    assert_false(is_dead(*state, longest));
-    assert_false(lock_file_is_dead(*state, (struct slice){0}));
+    assert_false(is_dead(files, longest));
+    assert_false(lock_file_is_dead(files, (struct slice){0}));
     assert_false(lock_file_is_dead(NULL, slice_of(longest)));
 }
 
@@ -388,12 +385,11 @@ static void an_owner_of_any_text_is_not_dead(void **state)
 
 /* The same device, inode and name, and nobody has the lock; but that says only
  * that nobody on this machine has it. */
-static void an_owner_of_another_boot_is_not_dead(void **state)
+TEST(an_owner_of_another_boot_is_not_dead)
 {
     struct lock_file *here, *there;
     char owner[LOCK_FILE_OWNER_MAX], after[LOCK_FILE_OWNER_MAX];
 
-    (void)state;
     virtual_platform_use(&(struct virtual_options){.seed = 1, .boot_ms = 5000});
     there = lock_file_open(FOLDER, KEEP_MS);
     (void)lock_file_note(there, slice_of("job"), slice_of("r"));
@@ -411,11 +407,10 @@ static void an_owner_of_another_boot_is_not_dead(void **state)
     virtual_platform_end();
 }
 
-static void without_a_boot_id_there_is_no_lock_file(void **state)
+TEST(without_a_boot_id_there_is_no_lock_file)
 {
     char owner[LOCK_FILE_OWNER_MAX];
 
-    (void)state;
     virtual_platform_use(&(struct virtual_options){.seed = 1, .boot_ms = 5000});
     virtual_set_boot_id(0, "");
     assert_null(lock_file_open(FOLDER, KEEP_MS));
@@ -425,12 +420,11 @@ static void without_a_boot_id_there_is_no_lock_file(void **state)
 
 /* ---- where there can be none ---- */
 
-static void where_no_file_can_be_made_there_is_none(void **state)
+TEST(where_no_file_can_be_made_there_is_none)
 {
     struct found found;
     int file = open("a-file", O_RDWR | O_CREAT, 0600);
 
-    (void)state;
     assert_true(file >= 0);
     (void)close(file);
     assert_null(lock_file_open(NULL, KEEP_MS));
@@ -444,9 +438,8 @@ static void where_no_file_can_be_made_there_is_none(void **state)
     lock_file_close(NULL);
 }
 
-static void a_folder_behind_a_symbolic_link_is_not_used(void **state)
+TEST(a_folder_behind_a_symbolic_link_is_not_used)
 {
-    (void)state;
     assert_int_equal(mkdir("real", 0700), 0);
     assert_int_equal(symlink("real", "link"), 0);
     assert_null(lock_file_open("link", KEEP_MS));
@@ -456,12 +449,11 @@ static void a_folder_behind_a_symbolic_link_is_not_used(void **state)
 
 /* A server, or a cluster, may give the lock to another while its owner lives;
  * nor is a type used that nobody knows. */
-static void a_file_system_that_may_lose_locks_is_not_used(void **state)
+TEST(a_file_system_that_may_lose_locks_is_not_used)
 {
     static const unsigned TYPES[] = {0x6969 /* NFS */, 0xFF534D42 /* CIFS */,
         0x65735546 /* FUSE */, 0x01021997 /* 9p */, 0x01161970 /* GFS2 */, 1};
 
-    (void)state;
     for (size_t i = 0; i < sizeof(TYPES) / sizeof(TYPES[0]); i++) {
         file_system_type = TYPES[i];
         assert_null(lock_file_open(FOLDER, KEEP_MS));
@@ -473,7 +465,7 @@ static void a_file_system_that_may_lose_locks_is_not_used(void **state)
 
 /* ---- files ---- */
 
-static void a_file_is_locked_before_it_has_its_name(void **state)
+FIXTURE_TEST(a_file_is_locked_before_it_has_its_name)
 {
     char before[300];
     struct found found;
@@ -487,19 +479,18 @@ static void a_file_is_locked_before_it_has_its_name(void **state)
     file = open(before, O_RDWR | O_CREAT, 0600);
     assert_true(file >= 0);
     assert_int_equal(flock(file, LOCK_EX | LOCK_NB), 0);
-    assert_int_equal(look(*state, &found), 0);
+    assert_int_equal(look(files, &found), 0);
     assert_int_equal(access(before, F_OK), 0);
     (void)close(file); /* its process died just then */
-    assert_int_equal(look(*state, &found), 0);
+    assert_int_equal(look(files, &found), 0);
     assert_int_equal(access(before, F_OK), -1);
 }
 
-static void files_are_for_their_owner_alone(void **state)
+FIXTURE_TEST(files_are_for_their_owner_alone)
 {
     char name[NAME_ROOM], path[300];
     struct stat about;
 
-    (void)state;
     assert_int_equal(count_files(name), 1);
     (void)snprintf(path, sizeof(path), FOLDER "/%s", name);
     assert_int_equal(stat(path, &about), 0);
@@ -508,8 +499,9 @@ static void files_are_for_their_owner_alone(void **state)
     assert_int_equal(about.st_mode & 07777, 0700);
 }
 
-static void an_end_in_order_leaves_nothing(void **state)
+TEST(an_end_in_order_leaves_nothing)
 {
+    struct lock_file *first = lock_file_open(FOLDER, KEEP_MS);
     struct lock_file *other = lock_file_open(FOLDER, KEEP_MS);
     size_t place = lock_file_note(other, slice_of("job"), slice_of("r"));
 
@@ -517,13 +509,12 @@ static void an_end_in_order_leaves_nothing(void **state)
     assert_int_equal(count_files(NULL), 2);
     lock_file_close(other);
     assert_int_equal(count_files(NULL), 1);
-    lock_file_close(*state);
-    *state = NULL;
+    lock_file_close(first);
     assert_int_equal(count_files(NULL), -1);
 }
 
 /* A lease that could not be let go of is free for others all the same. */
-static void a_run_that_was_not_let_go_of_keeps_the_file(void **state)
+FIXTURE_TEST(a_run_that_was_not_let_go_of_keeps_the_file)
 {
     struct lock_file *other = lock_file_open(FOLDER, KEEP_MS);
     char owner[LOCK_FILE_OWNER_MAX];
@@ -533,24 +524,23 @@ static void a_run_that_was_not_let_go_of_keeps_the_file(void **state)
     lock_file_forget(other, place, platform_boot_ms() + 10000);
     (void)lock_file_owner(other, owner);
     lock_file_close(other);
-    assert_true(is_dead(*state, owner));
-    assert_int_equal(look(*state, &found), 1);
+    assert_true(is_dead(files, owner));
+    assert_int_equal(look(files, &found), 1);
     assert_string_equal(found.last, "job/r");
 }
 
-static void a_lease_that_is_over_does_not_keep_the_file(void **state)
+FIXTURE_TEST(a_lease_that_is_over_does_not_keep_the_file)
 {
     struct lock_file *other = lock_file_open(FOLDER, KEEP_MS);
     size_t place = lock_file_note(other, slice_of("job"), slice_of("r"));
 
-    (void)state;
     lock_file_forget(other, place, platform_boot_ms());
     lock_file_close(other);
     assert_int_equal(count_files(NULL), 1);
 }
 
 /* Others need them for as long as a lease may last, and no longer. */
-static void files_of_the_dead_go_in_time(void **state)
+FIXTURE_TEST(files_of_the_dead_go_in_time)
 {
     struct lock_file *impatient = lock_file_open(FOLDER, 0);
     struct child child;
@@ -560,16 +550,16 @@ static void files_of_the_dead_go_in_time(void **state)
     assert_int_equal(look(impatient, &found), 0);
     assert_int_equal(count_files(NULL), 3);
     kill_child(&child);
-    assert_int_equal(look(*state, &found), 1);
+    assert_int_equal(look(files, &found), 1);
     assert_int_equal(count_files(NULL), 3);
     assert_int_equal(look(impatient, &found), 1);
     assert_int_equal(count_files(NULL), 2);
     lock_file_close(impatient);
-    assert_true(is_dead(*state, child.owner));
+    assert_true(is_dead(files, child.owner));
 }
 
 /* A process that is killed again and again leaves no folder full of files. */
-static void no_more_than_64_files_of_the_dead_stay(void **state)
+FIXTURE_TEST(no_more_than_64_files_of_the_dead_stay)
 {
     struct found found;
 
@@ -580,11 +570,11 @@ static void no_more_than_64_files_of_the_dead_stay(void **state)
         lock_file_close(other);
     }
     assert_int_equal(count_files(NULL), 101);
-    assert_int_equal(look(*state, &found), 100);
+    assert_int_equal(look(files, &found), 100);
     assert_int_equal(count_files(NULL), 65);
 }
 
-static void what_is_not_ours_is_left_alone(void **state)
+FIXTURE_TEST(what_is_not_ours_is_left_alone)
 {
     static const char *const NAMES[] = {FOLDER "/README", FOLDER "/new-",
         FOLDER "/new-0000000000000000000000000000000",
@@ -594,7 +584,6 @@ static void what_is_not_ours_is_left_alone(void **state)
     struct lock_file *impatient = lock_file_open(FOLDER, 0);
     struct found found;
 
-    (void)state;
     for (size_t i = 0; i < sizeof(NAMES) / sizeof(NAMES[0]); i++)
         (void)close(open(NAMES[i], O_RDWR | O_CREAT, 0600));
     assert_int_equal(look(impatient, &found), 0);
@@ -605,20 +594,20 @@ static void what_is_not_ours_is_left_alone(void **state)
 
 /* ---- runs ---- */
 
-static void the_runs_of_a_dead_process_are_found_once(void **state)
+FIXTURE_TEST(the_runs_of_a_dead_process_are_found_once)
 {
     struct child child;
     struct found found;
 
     start_child(&child, false);
-    assert_int_equal(look(*state, &found), 0);
+    assert_int_equal(look(files, &found), 0);
     kill_child(&child);
-    assert_int_equal(look(*state, &found), 1);
+    assert_int_equal(look(files, &found), 1);
     assert_string_equal(found.last, "job/run-1");
-    assert_int_equal(look(*state, &found), 0);
+    assert_int_equal(look(files, &found), 0);
 }
 
-static void forgotten_runs_are_not_found(void **state)
+FIXTURE_TEST(forgotten_runs_are_not_found)
 {
     struct lock_file *other = lock_file_open(FOLDER, KEEP_MS);
     size_t first = lock_file_note(other, slice_of("job"), slice_of("a"));
@@ -627,51 +616,51 @@ static void forgotten_runs_are_not_found(void **state)
     (void)lock_file_note(other, slice_of("job"), slice_of("b"));
     lock_file_forget(other, first, 0);
     lock_file_close(other);
-    assert_int_equal(look(*state, &found), 1);
+    assert_int_equal(look(files, &found), 1);
     assert_string_equal(found.last, "job/b");
 }
 
 /* The same run again, or one that is over: no file grows for ever. */
-static void places_are_used_again(void **state)
+FIXTURE_TEST(places_are_used_again)
 {
     struct slice job = slice_of("job");
-    size_t first = lock_file_note(*state, job, slice_of("a"));
+    size_t first = lock_file_note(files, job, slice_of("a"));
 
-    lock_file_forget(*state, first, 0);
-    assert_int_equal(lock_file_note(*state, job, slice_of("b")), first);
-    assert_int_not_equal(lock_file_note(*state, job, slice_of("b")), first);
-    lock_file_forget(*state, first, platform_boot_ms() + 100000);
-    assert_int_not_equal(lock_file_note(*state, job, slice_of("c")), first);
-    assert_int_equal(lock_file_note(*state, job, slice_of("b")), first);
-    lock_file_forget(*state, first, platform_boot_ms() - 1);
-    assert_int_equal(lock_file_note(*state, job, slice_of("d")), first);
+    lock_file_forget(files, first, 0);
+    assert_int_equal(lock_file_note(files, job, slice_of("b")), first);
+    assert_int_not_equal(lock_file_note(files, job, slice_of("b")), first);
+    lock_file_forget(files, first, platform_boot_ms() + 100000);
+    assert_int_not_equal(lock_file_note(files, job, slice_of("c")), first);
+    assert_int_equal(lock_file_note(files, job, slice_of("b")), first);
+    lock_file_forget(files, first, platform_boot_ms() - 1);
+    assert_int_equal(lock_file_note(files, job, slice_of("d")), first);
     for (size_t i = 0; i < 3; i++)
-        lock_file_forget(*state, i, 0);
+        lock_file_forget(files, i, 0);
 }
 
 /* Too many at once, or too long: those are found by other ways. */
-static void notes_have_a_limit(void **state)
+FIXTURE_TEST(notes_have_a_limit)
 {
     char text[600];
     struct slice job = {text, 500};
     size_t place = 0;
 
     memset(text, 'j', sizeof(text));
-    assert_true(lock_file_note(*state, job, slice_of("0123456789")) !=
+    assert_true(lock_file_note(files, job, slice_of("0123456789")) !=
                 LOCK_FILE_NOWHERE);
-    assert_true(lock_file_note(*state, job, slice_of("0123456789a")) ==
+    assert_true(lock_file_note(files, job, slice_of("0123456789a")) ==
                 LOCK_FILE_NOWHERE);
     for (int i = 0; i < 1024 && place != LOCK_FILE_NOWHERE; i++) {
         (void)snprintf(text, sizeof(text), "r%d", i);
-        place = lock_file_note(*state, slice_of("job"), slice_of(text));
+        place = lock_file_note(files, slice_of("job"), slice_of(text));
     }
     assert_true(place == LOCK_FILE_NOWHERE);
     for (size_t i = 0; i < 1024; i++)
-        lock_file_forget(*state, i, 0);
+        lock_file_forget(files, i, 0);
 }
 
 /* Whatever stands in a dead one's file. */
-static void notes_that_make_no_sense_are_passed_over(void **state)
+FIXTURE_TEST(notes_that_make_no_sense_are_passed_over)
 {
     struct lock_file *other = lock_file_open(FOLDER, KEEP_MS);
     char owner[LOCK_FILE_OWNER_MAX], text[512 * 6 + 7];
@@ -692,46 +681,6 @@ static void notes_that_make_no_sense_are_passed_over(void **state)
     file = open(path_of(owner), O_RDWR | O_TRUNC);
     assert_int_equal(write(file, text, sizeof(text)), sizeof(text));
     (void)close(file);
-    assert_int_equal(look(*state, &found), 1);
+    assert_int_equal(look(files, &found), 1);
     assert_string_equal(found.last, "job/fine");
-}
-
-int main(void)
-{
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-    const struct CMUnitTest tests[] = {
-        TEST(a_killed_process_is_dead),
-        TEST(a_suspended_process_is_not_dead),
-        TEST(a_dead_process_s_children_do_not_keep_its_lock),
-        TEST(a_live_process_is_not_dead),
-        TEST(a_process_without_runs_keeps_its_lock),
-        TEST(two_that_search_at_once_both_find_the_dead),
-        TEST(the_dead_stay_dead),
-        TEST(without_its_file_nobody_is_dead),
-        TEST(another_file_of_that_name_says_nothing),
-        TEST(the_name_counts_too),
-        TEST(a_symbolic_link_is_not_followed),
-        TEST(a_fifo_is_no_lock_file),
-        TEST(an_owner_of_any_text_is_not_dead),
-        cmocka_unit_test(an_owner_of_another_boot_is_not_dead),
-        cmocka_unit_test(without_a_boot_id_there_is_no_lock_file),
-        cmocka_unit_test(where_no_file_can_be_made_there_is_none),
-        cmocka_unit_test(a_folder_behind_a_symbolic_link_is_not_used),
-        cmocka_unit_test(a_file_system_that_may_lose_locks_is_not_used),
-        TEST(a_file_is_locked_before_it_has_its_name),
-        TEST(files_are_for_their_owner_alone),
-        TEST(an_end_in_order_leaves_nothing),
-        TEST(a_run_that_was_not_let_go_of_keeps_the_file),
-        TEST(a_lease_that_is_over_does_not_keep_the_file),
-        TEST(files_of_the_dead_go_in_time),
-        TEST(no_more_than_64_files_of_the_dead_stay),
-        TEST(what_is_not_ours_is_left_alone),
-        TEST(the_runs_of_a_dead_process_are_found_once),
-        TEST(forgotten_runs_are_not_found),
-        TEST(places_are_used_again),
-        TEST(notes_have_a_limit),
-        TEST(notes_that_make_no_sense_are_passed_over),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

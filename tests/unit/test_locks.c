@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Locks of table jobs: rules L1 to L3. */
+#include "tests/support/test.h"
 #include "tests/support/workbench.h"
 
 #include <limits.h>
@@ -102,9 +103,8 @@ static size_t rows(struct workbench *bench, const char *prefix)
     return count;
 }
 
-static void two_runs_never_have_one_table(void **state)
+VIRTUAL_BENCH_TEST(two_runs_never_have_one_table)
 {
-    struct workbench *bench = *state;
     struct table_job a = job_of("a", "Blogs", "Posts");
     struct table_job b = job_of("b", "POSTS", NULL); /* the same table */
     struct table_job c = job_of("c", "OnlyRead", NULL);
@@ -128,9 +128,8 @@ static void two_runs_never_have_one_table(void **state)
 }
 
 /* Rule L1: of two tables one is taken: none is held meanwhile. */
-static void who_waits_holds_nothing(void **state)
+VIRTUAL_BENCH_TEST(who_waits_holds_nothing)
 {
-    struct workbench *bench = *state;
     struct table_job a = job_of("a", "Blogs", NULL);
     struct table_job b = job_of("b", "Posts", "Blogs");
     struct table_job c = job_of("c", "Posts", NULL);
@@ -146,9 +145,8 @@ static void who_waits_holds_nothing(void **state)
 }
 
 /* Rule L2: else a stream of younger runs would starve the older one. */
-static void a_younger_run_waits_for_an_older_one_that_waits(void **state)
+VIRTUAL_BENCH_TEST(a_younger_run_waits_for_an_older_one_that_waits)
 {
-    struct workbench *bench = *state;
     struct table_job a = job_of("a", "Blogs", NULL);
     struct table_job b = job_of("b", "Posts", "Blogs");
     struct table_job c = job_of("c", "Posts", NULL);
@@ -171,11 +169,10 @@ static void a_younger_run_waits_for_an_older_one_that_waits(void **state)
 }
 
 /* Who cannot come blocks nobody. */
-static void a_want_of_a_run_that_cannot_come_does_not_count(void **state)
+VIRTUAL_BENCH_TEST(a_want_of_a_run_that_cannot_come_does_not_count)
 {
     static const enum ledger_state states[] = {
         LEDGER_PAUSED, LEDGER_FAILED, LEDGER_CANCELLED};
-    struct workbench *bench = *state;
     struct table_job a = job_of("a", "Blogs", NULL);
     struct table_job b = job_of("b", "Posts", "Blogs");
     struct table_job c = job_of("c", "Posts", NULL);
@@ -196,7 +193,7 @@ static void a_want_of_a_run_that_cannot_come_does_not_count(void **state)
 
 /* Paused and held runs keep what they have; ended ones lose it, though they
  * did not release it, and that is told: late requests (A4). */
-static void only_the_end_of_a_run_frees_its_locks(void **state)
+VIRTUAL_BENCH_TEST(only_the_end_of_a_run_frees_its_locks)
 {
     static const struct {
         enum ledger_state run_state;
@@ -209,7 +206,6 @@ static void only_the_end_of_a_run_frees_its_locks(void **state)
         {LEDGER_CANCELLED, LOCKS_TAKEN},
         {LEDGER_SUCCEEDED, LOCKS_TAKEN},
     };
-    struct workbench *bench = *state;
     struct table_job a = job_of("a", "Blogs", NULL);
     struct table_job b = job_of("b", "Blogs", NULL);
 
@@ -226,9 +222,8 @@ static void only_the_end_of_a_run_frees_its_locks(void **state)
     assert_int_equal(rows(bench, ""), 0);
 }
 
-static void the_lock_of_a_pruned_run_is_free(void **state)
+VIRTUAL_BENCH_TEST(the_lock_of_a_pruned_run_is_free)
 {
-    struct workbench *bench = *state;
     struct table_job a = job_of("a", "Blogs", NULL);
     struct table_job b = job_of("b", "Blogs", NULL);
 
@@ -240,10 +235,8 @@ static void the_lock_of_a_pruned_run_is_free(void **state)
 
 static struct table_job rival;
 
-static void rival_takes(
-    struct workbench *bench, enum bench_call call, unsigned n)
+BENCH_BETWEEN(rival_takes)
 {
-    (void)n;
     if (call != BENCH_BATCH)
         return;
     bench->between = NULL;
@@ -251,9 +244,8 @@ static void rival_takes(
 }
 
 /* Both have read that it is free; one batch is first. */
-static void of_two_that_take_at_once_one_has_it(void **state)
+VIRTUAL_BENCH_TEST(of_two_that_take_at_once_one_has_it)
 {
-    struct workbench *bench = *state;
     struct table_job a = job_of("a", "Blogs", NULL);
 
     rival = job_of("b", "Blogs", NULL);
@@ -264,10 +256,8 @@ static void of_two_that_take_at_once_one_has_it(void **state)
     assert_int_equal(rows(bench, "lock!"), 1);
 }
 
-static void ended_run_is_retried(
-    struct workbench *bench, enum bench_call call, unsigned n)
+BENCH_BETWEEN(ended_run_is_retried)
 {
-    (void)n;
     if (call != BENCH_BATCH)
         return;
     bench->between = NULL;
@@ -276,9 +266,8 @@ static void ended_run_is_retried(
 }
 
 /* It was read as ended, and its lock, which its end left, as free. */
-static void a_lock_that_a_retried_run_has_again_is_not_taken(void **state)
+VIRTUAL_BENCH_TEST(a_lock_that_a_retried_run_has_again_is_not_taken)
 {
-    struct workbench *bench = *state;
     struct table_job a = job_of("a", "Blogs", NULL);
 
     rival = job_of("b", "Blogs", NULL);
@@ -293,9 +282,8 @@ static void a_lock_that_a_retried_run_has_again_is_not_taken(void **state)
 }
 
 /* Rule L1: one batch has all of them, so that who loses one holds none. */
-static void who_loses_one_of_two_holds_none(void **state)
+VIRTUAL_BENCH_TEST(who_loses_one_of_two_holds_none)
 {
-    struct workbench *bench = *state;
     struct table_job a = job_of("a", "Blogs", "Posts");
 
     rival = job_of("b", "Posts", NULL);
@@ -306,11 +294,10 @@ static void who_loses_one_of_two_holds_none(void **state)
     assert_int_equal(rows(bench, "lock!"), 1);
 }
 
-static void an_unknown_batch_is_read_and_taken_once(void **state)
+VIRTUAL_BENCH_TEST(an_unknown_batch_is_read_and_taken_once)
 {
     static const enum bench_fault faults[] = {
         BENCH_LOSE_ANSWER, BENCH_LOSE_REQUEST};
-    struct workbench *bench = *state;
     struct table_job a = job_of("a", "Blogs", "Posts");
 
     store_run(bench, "a", "1", LEDGER_RUNNING, 1);
@@ -324,9 +311,8 @@ static void an_unknown_batch_is_read_and_taken_once(void **state)
     }
 }
 
-static void an_outage_takes_nothing(void **state)
+VIRTUAL_BENCH_TEST(an_outage_takes_nothing)
 {
-    struct workbench *bench = *state;
     struct table_job a = job_of("a", "Blogs", NULL);
 
     store_run(bench, "a", "1", LEDGER_RUNNING, 1);
@@ -338,10 +324,9 @@ static void an_outage_takes_nothing(void **state)
 }
 
 /* One refusal ended the attempt: the run was put back for five seconds. */
-static void a_ledger_that_is_busy_is_waited_for(void **state)
+VIRTUAL_BENCH_TEST(a_ledger_that_is_busy_is_waited_for)
 {
     static const enum bench_call calls[] = {BENCH_SCAN, BENCH_GET, BENCH_BATCH};
-    struct workbench *bench = *state;
     struct table_job a = job_of("a", "Blogs", NULL);
     struct table_job b = job_of("b", "Blogs", NULL);
 
@@ -361,9 +346,8 @@ static void a_ledger_that_is_busy_is_waited_for(void **state)
 }
 
 /* What is left is free: no run waits for what does not respond. */
-static void a_release_asks_a_store_that_is_away_once(void **state)
+VIRTUAL_BENCH_TEST(a_release_asks_a_store_that_is_away_once)
 {
-    struct workbench *bench = *state;
     struct table_job a = job_of("a", "Blogs", NULL);
 
     store_run(bench, "a", "1", LEDGER_RUNNING, 1);
@@ -396,20 +380,17 @@ static void change_waiting(struct workbench *bench, enum ledger_state run_state,
     const char *waits_for, int64_t late_s)
 {
     int64_t then = platform_wall_ticks() - late_s * TICKS_PER_S;
-    struct ledger_run run;
+    struct ledger_run *run = workbench_stored(bench, "b", "1");
 
-    ledger_run_init(&run);
-    assert_true(workbench_run(bench, "b", "1", &run));
-    run.state = run_state;
-    run.waits_for = slice_of(waits_for);
-    run.resumes_ticks = run_state == LEDGER_WAITING ? then : 0;
-    run.updated_ticks = then;
-    assert_int_equal(workbench_store_run(bench, &run), TW_OK);
-    ledger_run_done(&run);
+    run->state = run_state;
+    run->waits_for = slice_of(waits_for);
+    run->resumes_ticks = run_state == LEDGER_WAITING ? then : 0;
+    run->updated_ticks = then;
+    assert_int_equal(workbench_store_run(bench, run), TW_OK);
 }
 
 /* Rule L2 is for runs that come: others would block a table for ever. */
-static void only_a_run_that_comes_keeps_its_place(void **state)
+VIRTUAL_BENCH_TEST(only_a_run_that_comes_keeps_its_place)
 {
     static const struct {
         enum ledger_state run_state;
@@ -428,7 +409,6 @@ static void only_a_run_that_comes_keeps_its_place(void **state)
         {LEDGER_QUEUED, "", 0, LOCKS_BLOCKED},
         {LEDGER_QUEUED, "", 610, LOCKS_TAKEN},
     };
-    struct workbench *bench = *state;
     struct table_job a, b, c = job_of("c", "Posts", NULL);
 
     begin_queue(bench, &a, &b);
@@ -443,9 +423,8 @@ static void only_a_run_that_comes_keeps_its_place(void **state)
 
 /* Of the same second, job and id are the order: a total one, so that of those
  * that wait somebody is first. */
-static void runs_of_one_second_have_an_order(void **state)
+VIRTUAL_BENCH_TEST(runs_of_one_second_have_an_order)
 {
-    struct workbench *bench = *state;
     struct table_job a, b, c = job_of("c", "Posts", NULL),
                            early = job_of("aa", "Posts", NULL),
                            same = job_of("b", "Posts", NULL);
@@ -464,23 +443,20 @@ static void runs_of_one_second_have_an_order(void **state)
 }
 
 /* A person reads which run has the table, and why that one does not go on. */
-static void the_cause_of_who_blocks_is_said(void **state)
+VIRTUAL_BENCH_TEST(the_cause_of_who_blocks_is_said)
 {
-    struct workbench *bench = *state;
     struct table_job a = job_of("a", "Blogs", NULL);
     struct table_job b = job_of("b", "Blogs", NULL);
-    struct ledger_run run;
+    struct ledger_run *run;
 
     store_run(bench, "a", "1", LEDGER_RUNNING, 1);
     store_run(bench, "b", "1", LEDGER_RUNNING, 2);
     assert_int_equal(take(bench, &a, "1", 1), LOCKS_TAKEN);
-    ledger_run_init(&run);
-    assert_true(workbench_run(bench, "a", "1", &run));
-    run.state = LEDGER_WAITING;
-    run.waits_for = slice_of(LEDGER_WAITS_FOR_STORE);
-    run.error = slice_of("store 'old' does not answer");
-    assert_int_equal(workbench_store_run(bench, &run), TW_OK);
-    ledger_run_done(&run);
+    run = workbench_stored(bench, "a", "1");
+    run->state = LEDGER_WAITING;
+    run->waits_for = slice_of(LEDGER_WAITS_FOR_STORE);
+    run->error = slice_of("store 'old' does not answer");
+    assert_int_equal(workbench_store_run(bench, run), TW_OK);
     assert_int_equal(take(bench, &b, "1", 2), LOCKS_BLOCKED);
     assert_non_null(strstr(last_err.text,
         "run a/1 has table Blogs and is waiting for store: store 'old' does "
@@ -488,9 +464,8 @@ static void the_cause_of_who_blocks_is_said(void **state)
 }
 
 /* Nobody knows what a damaged run would still do. */
-static void the_lock_of_a_damaged_run_is_not_free(void **state)
+VIRTUAL_BENCH_TEST(the_lock_of_a_damaged_run_is_not_free)
 {
-    struct workbench *bench = *state;
     struct table_job a = job_of("a", "Blogs", NULL);
     struct table_job b = job_of("b", "Blogs", NULL);
     struct arena arena;
@@ -537,9 +512,8 @@ static void change_lock(
 }
 
 /* Its run may have ended: what the lock stands for, that version knows. */
-static void the_lock_of_a_newer_version_is_not_free(void **state)
+VIRTUAL_BENCH_TEST(the_lock_of_a_newer_version_is_not_free)
 {
-    struct workbench *bench = *state;
     struct table_job a = job_of("a", "Blogs", NULL);
     struct table_job b = job_of("b", "Blogs", NULL);
 
@@ -556,9 +530,8 @@ static void the_lock_of_a_newer_version_is_not_free(void **state)
     assert_int_equal(take(bench, &b, "1", 2), LOCKS_TAKEN);
 }
 
-static void a_lock_that_does_not_say_whose_it_is_is_not_free(void **state)
+VIRTUAL_BENCH_TEST(a_lock_that_does_not_say_whose_it_is_is_not_free)
 {
-    struct workbench *bench = *state;
     struct table_job a = job_of("a", "Blogs", NULL);
     struct table_job b = job_of("b", "Posts", NULL);
     struct table_job c = job_of("c", "Posts", NULL);
@@ -580,10 +553,9 @@ static void a_lock_that_does_not_say_whose_it_is_is_not_free(void **state)
 }
 
 /* A run that cannot be read may be open. */
-static void what_cannot_be_read_is_not_taken(void **state)
+VIRTUAL_BENCH_TEST(what_cannot_be_read_is_not_taken)
 {
     static const enum bench_fault faults[] = {BENCH_FAIL, BENCH_INVALID};
-    struct workbench *bench = *state;
     struct table_job a = job_of("a", "Blogs", NULL);
     struct table_job b = job_of("b", "Blogs", NULL);
 
@@ -602,9 +574,8 @@ static void what_cannot_be_read_is_not_taken(void **state)
 
 /* A want that was stored is not stored again; one that cannot be stored costs
  * the run its place, no more. */
-static void wants_are_stored_once(void **state)
+VIRTUAL_BENCH_TEST(wants_are_stored_once)
 {
-    struct workbench *bench = *state;
     struct table_job a, b, more = job_of("b", "Posts", "Blogs");
 
     begin_queue(bench, &a, &b);
@@ -619,9 +590,8 @@ static void wants_are_stored_once(void **state)
     assert_int_equal(rows(bench, "want!"), 0);
 }
 
-static void locks_that_change_all_the_time_are_given_up(void **state)
+VIRTUAL_BENCH_TEST(locks_that_change_all_the_time_are_given_up)
 {
-    struct workbench *bench = *state;
     struct table_job a = job_of("a", "Blogs", NULL);
 
     store_run(bench, "a", "1", LEDGER_RUNNING, 1);
@@ -647,9 +617,8 @@ static void write_row(
 
 /* More rows than a page has, some of them of nobody, and all tables that a job
  * can have. */
-static void all_tables_are_locked_beside_many_rows(void **state)
+VIRTUAL_BENCH_TEST(all_tables_are_locked_beside_many_rows)
 {
-    struct workbench *bench = *state;
     struct table_job a = job_of("a", "T0", NULL);
     static char names[MAX_TABLES][8];
     char row_key[64];
@@ -683,7 +652,7 @@ static void list_another_store(const struct job *job,
 }
 
 /* A lock is of an account and a table, whatever either is called. */
-static void a_lock_names_the_account(void **state)
+VIRTUAL_BENCH_TEST(a_lock_names_the_account)
 {
     static const struct {
         const char *identity, *place, *row_key;
@@ -693,7 +662,6 @@ static void a_lock_names_the_account(void **state)
         {NULL, "/srv/a_b", "lock!=2Fsrv=2Fa=5Fb!blogs"},
         {NULL, NULL, "lock!main!blogs"},
     };
-    struct workbench *bench = *state;
     struct table_job a = job_of("a", "Blogs", NULL);
     char name[200];
 
@@ -718,9 +686,8 @@ static void a_lock_names_the_account(void **state)
     assert_int_equal(rows(bench, "lock!"), 0);
 }
 
-static void what_is_released_is_of_one_run(void **state)
+VIRTUAL_BENCH_TEST(what_is_released_is_of_one_run)
 {
-    struct workbench *bench = *state;
     struct table_job a = job_of("a", "Blogs", NULL);
     struct table_job b = job_of("b", "Posts", NULL);
 
@@ -733,41 +700,4 @@ static void what_is_released_is_of_one_run(void **state)
     release(bench, "a", "1"); /* nothing is left of it */
     release(bench, "b", "1");
     assert_int_equal(rows(bench, "lock!"), 0);
-}
-
-#define TEST(f)                                                                \
-    cmocka_unit_test_setup_teardown(                                           \
-        f, workbench_set_up_virtual, workbench_tear_down_virtual)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(two_runs_never_have_one_table),
-        TEST(who_waits_holds_nothing),
-        TEST(a_younger_run_waits_for_an_older_one_that_waits),
-        TEST(a_want_of_a_run_that_cannot_come_does_not_count),
-        TEST(only_the_end_of_a_run_frees_its_locks),
-        TEST(the_lock_of_a_pruned_run_is_free),
-        TEST(of_two_that_take_at_once_one_has_it),
-        TEST(a_lock_that_a_retried_run_has_again_is_not_taken),
-        TEST(who_loses_one_of_two_holds_none),
-        TEST(an_unknown_batch_is_read_and_taken_once),
-        TEST(an_outage_takes_nothing),
-        TEST(a_ledger_that_is_busy_is_waited_for),
-        TEST(a_release_asks_a_store_that_is_away_once),
-        TEST(only_a_run_that_comes_keeps_its_place),
-        TEST(runs_of_one_second_have_an_order),
-        TEST(the_cause_of_who_blocks_is_said),
-        TEST(the_lock_of_a_damaged_run_is_not_free),
-        TEST(the_lock_of_a_newer_version_is_not_free),
-        TEST(a_lock_that_does_not_say_whose_it_is_is_not_free),
-        TEST(what_cannot_be_read_is_not_taken),
-        TEST(wants_are_stored_once),
-        TEST(locks_that_change_all_the_time_are_given_up),
-        TEST(all_tables_are_locked_beside_many_rows),
-        TEST(a_lock_names_the_account),
-        TEST(what_is_released_is_of_one_run),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

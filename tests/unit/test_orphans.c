@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Open runs that no message rings for: which are found, what an outage does. */
+#include "tests/support/test.h"
 #include "tests/support/workbench.h"
 
 #include <limits.h>
@@ -40,19 +41,16 @@ static int tear_down(void **state)
     return 0;
 }
 
+#define FIXTURE_TEST(name) TEST_WITH(name, set_up, tear_down, struct fixture *f)
+
 /* An open run whose lease was over so many seconds ago. */
 static void leave_run(struct fixture *f, const char *id, int64_t ago_s)
 {
-    struct ledger_run run;
+    struct ledger_run *run = workbench_football(&f->bench, id);
 
-    ledger_run_init(&run);
-    run.job = slice_of(JOB);
-    run.id = slice_of(id);
-    run.state = LEDGER_RUNNING;
-    run.args = slice_of("{\"channel\":\"Football\"}");
-    run.lease_until_ticks = platform_wall_ticks() - ago_s * TICKS_PER_S;
-    assert_int_equal(workbench_store_run(&f->bench, &run), TW_OK);
-    ledger_run_done(&run);
+    run->state = LEDGER_RUNNING;
+    run->lease_until_ticks = platform_wall_ticks() - ago_s * TICKS_PER_S;
+    assert_int_equal(workbench_store_run(&f->bench, run), TW_OK);
 }
 
 static enum walk_step first_of(struct fixture *f)
@@ -70,10 +68,8 @@ static void begin(struct fixture *f)
     orphans_begin(&f->orphans);
 }
 
-static void only_those_that_nobody_works_on_are_found(void **state)
+FIXTURE_TEST(only_those_that_nobody_works_on_are_found)
 {
-    struct fixture *f = *state;
-
     leave_run(f, "long", 2 * TIMEOUT_S + 1);
     leave_run(f, "recent", 2 * TIMEOUT_S - 10);
     leave_run(f, "held", -30);
@@ -88,9 +84,8 @@ static void only_those_that_nobody_works_on_are_found(void **state)
 }
 
 /* "..": its archive would lie in the folder above. */
-static void a_run_whose_id_is_none_is_left_alone(void **state)
+FIXTURE_TEST(a_run_whose_id_is_none_is_left_alone)
 {
-    struct fixture *f = *state;
     char overlong[130];
 
     memset(overlong, 'x', sizeof(overlong) - 1);
@@ -106,12 +101,11 @@ static void a_run_whose_id_is_none_is_left_alone(void **state)
     assert_int_equal(first_of(f), WALK_DONE);
 }
 
-static void patience_counts_from_whatever_was_last(void **state)
+FIXTURE_TEST(patience_counts_from_whatever_was_last)
 {
     struct ledger_run run;
     const int64_t now = TICKS_1970 + 1000 * TICKS_PER_S;
 
-    (void)state;
     ledger_run_init(&run);
     assert_true(orphans_is(&run, now, TIMEOUT_S));
     run.updated_ticks = now - 2 * TIMEOUT_S * TICKS_PER_S;
@@ -130,10 +124,8 @@ static void patience_counts_from_whatever_was_last(void **state)
     ledger_run_done(&run);
 }
 
-static void markers_that_cannot_be_read_end_the_pass(void **state)
+FIXTURE_TEST(markers_that_cannot_be_read_end_the_pass)
 {
-    struct fixture *f = *state;
-
     leave_run(f, "long", 1000);
     workbench_meets(&f->bench, BENCH_SCAN, 1, 1, BENCH_FAIL);
     begin(f);
@@ -144,10 +136,8 @@ static void markers_that_cannot_be_read_end_the_pass(void **state)
     assert_int_equal(first_of(f), WALK_FOUND);
 }
 
-static void a_run_that_cannot_be_read_ends_the_pass(void **state)
+FIXTURE_TEST(a_run_that_cannot_be_read_ends_the_pass)
 {
-    struct fixture *f = *state;
-
     leave_run(f, "long", 1000);
     workbench_meets(&f->bench, BENCH_GET, 1, 1, BENCH_FAIL);
     begin(f);
@@ -158,10 +148,8 @@ static void a_run_that_cannot_be_read_ends_the_pass(void **state)
 }
 
 /* Ended between the two looks, or spoilt: not for us. */
-static void a_marker_without_a_run_is_passed_over(void **state)
+FIXTURE_TEST(a_marker_without_a_run_is_passed_over)
 {
-    struct fixture *f = *state;
-
     leave_run(f, "a", 1000);
     leave_run(f, "b", 1000);
     leave_run(f, "c", 1000);
@@ -173,10 +161,8 @@ static void a_marker_without_a_run_is_passed_over(void **state)
     assert_int_equal(first_of(f), WALK_DONE);
 }
 
-static void without_a_ledger_there_are_none(void **state)
+FIXTURE_TEST(without_a_ledger_there_are_none)
 {
-    struct fixture *f = *state;
-
     workbench_meets(&f->bench, BENCH_SCAN, ALWAYS, BENCH_GONE);
     begin(f);
     assert_int_equal(first_of(f), WALK_DONE);
@@ -184,9 +170,8 @@ static void without_a_ledger_there_are_none(void **state)
 }
 
 /* More markers than one page holds. */
-static void markers_are_read_page_by_page(void **state)
+FIXTURE_TEST(markers_are_read_page_by_page)
 {
-    struct fixture *f = *state;
     unsigned found = 0;
 
     for (unsigned i = 0; i < 1003; i++) {
@@ -200,22 +185,4 @@ static void markers_are_read_page_by_page(void **state)
         found++;
     assert_int_equal(found, 1003);
     assert_int_equal(f->bench.calls[BENCH_SCAN], 2);
-}
-
-#define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(only_those_that_nobody_works_on_are_found),
-        TEST(a_run_whose_id_is_none_is_left_alone),
-        TEST(patience_counts_from_whatever_was_last),
-        TEST(markers_that_cannot_be_read_end_the_pass),
-        TEST(a_run_that_cannot_be_read_ends_the_pass),
-        TEST(a_marker_without_a_run_is_passed_over),
-        TEST(without_a_ledger_there_are_none),
-        TEST(markers_are_read_page_by_page),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

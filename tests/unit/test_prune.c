@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* What leaves the ledger, and what stays. */
+#include "tests/support/test.h"
 #include "tests/support/workbench.h"
 
 #include "tests/support/virtual_platform.h"
@@ -21,19 +22,21 @@ static int set_up(void **state)
     return workbench_set_up(state);
 }
 
+#define FIXTURE_TEST(name)                                                     \
+    TEST_WITH(                                                                 \
+        name, set_up, workbench_tear_down_virtual, struct workbench *bench)
+
 static void stored_as(struct workbench *bench, const char *job, const char *id,
     enum ledger_state run_state, const char *day)
 {
-    struct ledger_run run;
+    struct ledger_run *run = workbench_new_run(bench);
 
-    ledger_run_init(&run);
-    run.job = slice_of(job);
-    run.id = slice_of(id);
-    run.state = run_state;
+    run->job = slice_of(job);
+    run->id = slice_of(id);
+    run->state = run_state;
     if (day)
-        assert_true(text_ticks(slice_of(day), &run.finished_ticks));
-    assert_int_equal(workbench_store_run(bench, &run), TW_OK);
-    ledger_run_done(&run);
+        assert_true(text_ticks(slice_of(day), &run->finished_ticks));
+    assert_int_equal(workbench_store_run(bench, run), TW_OK);
 }
 
 static enum walk_step pass(struct workbench *bench, struct prune *prune)
@@ -54,9 +57,8 @@ static void expect(struct workbench *bench, const char *job, const char *id,
     assert_string_equal(workbench_state(bench, job, id), wanted);
 }
 
-static void what_ended_long_ago_leaves_and_failures_stay(void **state)
+FIXTURE_TEST(what_ended_long_ago_leaves_and_failures_stay)
 {
-    struct workbench *bench = *state;
     struct prune prune;
 
     stored_as(bench, JOB, "a", LEDGER_SUCCEEDED, "2026-11-19T10:00:00Z");
@@ -85,9 +87,8 @@ static void what_ended_long_ago_leaves_and_failures_stay(void **state)
 }
 
 /* The ledger's own clock, which has dated the ends, does not follow. */
-static void a_wrong_clock_of_this_machine_prunes_nothing(void **state)
+FIXTURE_TEST(a_wrong_clock_of_this_machine_prunes_nothing)
 {
-    struct workbench *bench = *state;
     struct prune prune;
 
     stored_as(bench, JOB, "a", LEDGER_SUCCEEDED, "2026-11-20T23:59:59Z");
@@ -110,23 +111,19 @@ static void a_wrong_clock_of_this_machine_prunes_nothing(void **state)
 static struct workbench *meddled;
 
 /* Between the read and the delete somebody writes the run. */
-static void meddle(struct workbench *bench, enum bench_call call, unsigned n)
+BENCH_BETWEEN(meddle)
 {
-    struct ledger_run run;
+    struct ledger_run *run;
 
-    (void)n;
     if (call != BENCH_BATCH)
         return;
     bench->between = NULL;
-    ledger_run_init(&run);
-    assert_true(workbench_run(meddled, JOB, "a", &run));
-    assert_int_equal(workbench_store_run(meddled, &run), TW_OK);
-    ledger_run_done(&run);
+    run = workbench_stored(meddled, JOB, "a");
+    assert_int_equal(workbench_store_run(meddled, run), TW_OK);
 }
 
-static void a_run_that_changes_meanwhile_stays(void **state)
+FIXTURE_TEST(a_run_that_changes_meanwhile_stays)
 {
-    struct workbench *bench = *state;
     struct prune prune;
 
     stored_as(bench, JOB, "a", LEDGER_SUCCEEDED, "2026-11-19T10:00:00Z");
@@ -140,9 +137,8 @@ static void a_run_that_changes_meanwhile_stays(void **state)
     prune_done(&prune);
 }
 
-static void an_outage_gives_the_pass_up(void **state)
+FIXTURE_TEST(an_outage_gives_the_pass_up)
 {
-    struct workbench *bench = *state;
     struct prune prune;
 
     stored_as(bench, JOB, "a", LEDGER_SUCCEEDED, "2026-11-19T10:00:00Z");
@@ -153,9 +149,8 @@ static void an_outage_gives_the_pass_up(void **state)
     prune_done(&prune);
 }
 
-static void without_a_ledger_there_is_nothing_to_prune(void **state)
+FIXTURE_TEST(without_a_ledger_there_is_nothing_to_prune)
 {
-    struct workbench *bench = *state;
     struct prune prune;
 
     prune_init(&prune);
@@ -171,26 +166,23 @@ static void without_a_ledger_there_is_nothing_to_prune(void **state)
 static void write_entity(struct workbench *bench, enum operation_type type,
     const char *row_key, const char *name, const char *text)
 {
-    struct ledger_run run;
+    struct ledger_run *run;
     struct entity entity;
     struct arena arena;
 
     arena_init(&arena);
-    ledger_run_init(&run);
     entity_init(&entity, &arena, slice_of(JOB), slice_of(row_key));
     entity_set_string(&entity, &arena, name, slice_of(text));
     if (type != OPERATION_INSERT) {
-        assert_true(workbench_run(bench, JOB, row_key, &run));
-        entity.etag = run.etag;
+        run = workbench_stored(bench, JOB, row_key);
+        entity.etag = run->etag;
     }
     workbench_write(bench, type, &entity);
-    ledger_run_done(&run);
     arena_done(&arena);
 }
 
-static void a_row_without_its_run_goes(void **state)
+FIXTURE_TEST(a_row_without_its_run_goes)
 {
-    struct workbench *bench = *state;
     struct prune prune;
 
     stored_as(bench, JOB, "f", LEDGER_PAUSED, NULL);
@@ -206,9 +198,8 @@ static void a_row_without_its_run_goes(void **state)
 }
 
 /* Its run may be where only that version finds it. */
-static void a_newer_version_s_index_row_stays(void **state)
+FIXTURE_TEST(a_newer_version_s_index_row_stays)
 {
-    struct workbench *bench = *state;
     struct prune prune;
     struct entity entity;
     struct arena arena;
@@ -226,9 +217,8 @@ static void a_newer_version_s_index_row_stays(void **state)
 }
 
 /* A newer worker's run, one that cannot be read, and a row that names none. */
-static void what_cannot_be_understood_stays(void **state)
+FIXTURE_TEST(what_cannot_be_understood_stays)
 {
-    struct workbench *bench = *state;
     struct prune prune;
 
     stored_as(bench, JOB, "a", LEDGER_SUCCEEDED, LONG_AGO);
@@ -247,7 +237,7 @@ static void what_cannot_be_understood_stays(void **state)
 
 /* ---- outages ---- */
 
-static void an_outage_of_any_request_gives_the_pass_up(void **state)
+FIXTURE_TEST(an_outage_of_any_request_gives_the_pass_up)
 {
     static const struct {
         enum bench_call call;
@@ -255,7 +245,6 @@ static void an_outage_of_any_request_gives_the_pass_up(void **state)
     } cases[] = {{BENCH_SCAN, BENCH_FAIL}, {BENCH_GET, BENCH_FAIL},
         {BENCH_BATCH, BENCH_FAIL}, {BENCH_BATCH, BENCH_REFUSE},
         {BENCH_BATCH, BENCH_INVALID}};
-    struct workbench *bench = *state;
     struct prune prune;
 
     stored_as(bench, JOB, "a", LEDGER_SUCCEEDED, LONG_AGO);
@@ -272,11 +261,10 @@ static void an_outage_of_any_request_gives_the_pass_up(void **state)
 }
 
 /* The next pass knows what became of it. */
-static void an_outcome_that_others_decide_is_left_to_the_next_pass(void **state)
+FIXTURE_TEST(an_outcome_that_others_decide_is_left_to_the_next_pass)
 {
     static const enum bench_fault cases[] = {
         BENCH_CONFLICT, BENCH_GONE, BENCH_LOSE_REQUEST, BENCH_LOSE_ANSWER};
-    struct workbench *bench = *state;
     struct prune prune;
 
     stored_as(bench, JOB, "a", LEDGER_SUCCEEDED, LONG_AGO);
@@ -291,12 +279,11 @@ static void an_outcome_that_others_decide_is_left_to_the_next_pass(void **state)
     prune_done(&prune);
 }
 
-static void without_a_pass_there_is_no_step(void **state)
+FIXTURE_TEST(without_a_pass_there_is_no_step)
 {
     struct prune prune;
     struct err err;
 
-    (void)state;
     prune_init(&prune);
     assert_int_equal(prune_step(&prune, &err), WALK_DONE);
     prune_done(&prune);
@@ -304,13 +291,12 @@ static void without_a_pass_there_is_no_step(void **state)
 
 /* ---- index rows ---- */
 
-static void an_index_row_may_lack_what_it_tells(void **state)
+FIXTURE_TEST(an_index_row_may_lack_what_it_tells)
 {
     struct ledger_row row;
     struct entity entity;
     struct arena arena;
 
-    (void)state;
     arena_init(&arena);
     entity_init(&entity, &arena, slice_of(JOB), slice_of("r1"));
     assert_false(ledger_index_row(&entity, &arena, &row));
@@ -330,19 +316,17 @@ static void an_index_row_may_lack_what_it_tells(void **state)
 }
 
 /* What an older worker cannot read is no reason to end it. */
-static void a_run_of_a_newer_state_is_open(void **state)
+FIXTURE_TEST(a_run_of_a_newer_state_is_open)
 {
-    (void)state;
     assert_int_equal(ledger_index_of(LEDGER_NEWER), LEDGER_INDEX_OPEN);
     assert_int_equal(ledger_index_of(LEDGER_DAMAGED), LEDGER_INDEX_OPEN);
 }
 
-static void a_list_can_be_read_by_the_beginning_of_ids(void **state)
+FIXTURE_TEST(a_list_can_be_read_by_the_beginning_of_ids)
 {
     const struct ledger_index_scan scan = {.job = slice_of(JOB),
         .index = LEDGER_INDEX_OPEN,
         .id_prefix = slice_of("ab")};
-    struct workbench *bench = *state;
     struct exchange exchange = {0};
     struct page page;
 
@@ -356,29 +340,4 @@ static void a_list_can_be_read_by_the_beginning_of_ids(void **state)
         TW_OK);
     assert_int_equal(page.count, 2);
     page_done(&page);
-}
-
-#define TEST(f)                                                                \
-    cmocka_unit_test_setup_teardown(f, set_up, workbench_tear_down_virtual)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(what_ended_long_ago_leaves_and_failures_stay),
-        TEST(a_wrong_clock_of_this_machine_prunes_nothing),
-        TEST(a_run_that_changes_meanwhile_stays),
-        TEST(an_outage_gives_the_pass_up),
-        TEST(without_a_ledger_there_is_nothing_to_prune),
-        TEST(a_row_without_its_run_goes),
-        TEST(a_newer_version_s_index_row_stays),
-        TEST(what_cannot_be_understood_stays),
-        TEST(an_outage_of_any_request_gives_the_pass_up),
-        TEST(an_outcome_that_others_decide_is_left_to_the_next_pass),
-        TEST(without_a_pass_there_is_no_step),
-        TEST(an_index_row_may_lack_what_it_tells),
-        TEST(a_run_of_a_newer_state_is_open),
-        TEST(a_list_can_be_read_by_the_beginning_of_ids),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

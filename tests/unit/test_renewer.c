@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The renewer: renewals, hand-over, a lost lease, cancel, slow and missing
  * answers. */
+#include "tests/support/test.h"
 #include "tests/support/workbench.h"
 
 #include <limits.h>
@@ -26,6 +27,23 @@ static int set_up(void **state)
     bench->setup.visibility_timeout_s = 2;
     return 0;
 }
+
+#define FIXTURE_TEST(name)                                                     \
+    TEST_WITH(name, set_up, workbench_tear_down, struct workbench *bench)
+
+static int set_up_virtual(void **state)
+{
+    struct workbench *bench;
+
+    (void)workbench_set_up_virtual(state);
+    bench = *state;
+    bench->setup.visibility_timeout_s = 60;
+    return 0;
+}
+
+#define VIRTUAL_TEST(name)                                                     \
+    TEST_WITH(name, set_up_virtual, workbench_tear_down_virtual,               \
+        struct workbench *bench)
 
 /* A claimed run with its renewal, as work.c would have it. */
 struct held {
@@ -122,9 +140,8 @@ static bool four_renewals(struct workbench *bench)
     return calls(bench, BENCH_RENEW) >= 4;
 }
 
-static void a_lease_outlives_its_visibility_timeout(void **state)
+FIXTURE_TEST(a_lease_outlives_its_visibility_timeout)
 {
-    struct workbench *bench = *state;
     struct held held;
     int64_t began_ms = platform_boot_ms();
 
@@ -141,9 +158,8 @@ static void a_lease_outlives_its_visibility_timeout(void **state)
 }
 
 /* Enough for two threads: each watches while the other renews. */
-static void several_threads_keep_one_lease(void **state)
+VIRTUAL_TEST(several_threads_keep_one_lease)
 {
-    struct workbench *bench = *state;
     struct held held;
     int64_t began_ms = platform_boot_ms();
 
@@ -159,9 +175,8 @@ static void several_threads_keep_one_lease(void **state)
 }
 
 /* `slots` has become more: threads are added beside one that renews. */
-static void threads_are_added_beside_a_lease(void **state)
+VIRTUAL_TEST(threads_are_added_beside_a_lease)
 {
-    struct workbench *bench = *state;
     struct held held;
     int64_t began_ms = platform_boot_ms();
 
@@ -191,9 +206,8 @@ static bool checkpoint_stored(struct workbench *bench)
     return there;
 }
 
-static void the_newest_checkpoint_comes_with_a_renewal(void **state)
+FIXTURE_TEST(the_newest_checkpoint_comes_with_a_renewal)
 {
-    struct workbench *bench = *state;
     struct held held;
 
     hold(&held, bench, false);
@@ -207,10 +221,9 @@ static void the_newest_checkpoint_comes_with_a_renewal(void **state)
     done(&held);
 }
 
-static void a_phase_is_stored_before_the_call_returns(void **state)
+FIXTURE_TEST(a_phase_is_stored_before_the_call_returns)
 {
-    struct workbench *bench = *state;
-    struct ledger_run run;
+    struct ledger_run *run;
     struct held held;
     struct err err;
 
@@ -219,30 +232,20 @@ static void a_phase_is_stored_before_the_call_returns(void **state)
     assert_int_equal(
         renewal_phase(held.renewal, "parent", slice_of("{\"at\":3}"), &err),
         TW_OK);
-    ledger_run_init(&run);
-    assert_true(workbench_run(bench, JOB, "r1", &run));
-    assert_true(slice_is(run.phase, "parent"));
-    assert_true(slice_is(run.checkpoint, "{\"at\":3}"));
+    run = workbench_stored(bench, JOB, "r1");
+    assert_true(slice_is(run->phase, "parent"));
+    assert_true(slice_is(run->checkpoint, "{\"at\":3}"));
     assert_int_equal(writes(bench), 2);
-    ledger_run_done(&run);
     assert_int_equal(let_go(&held), LEASE_VALID);
     done(&held);
 }
 
-static enum bench_fault loses_second_batch(
-    struct workbench *bench, enum bench_call call, unsigned n)
+FIXTURE_TEST(a_phase_whose_answer_was_lost_is_stored_all_the_same)
 {
-    (void)bench;
-    return call == BENCH_BATCH && n == 2 ? BENCH_LOSE_ANSWER : BENCH_PASS;
-}
-
-static void a_phase_whose_answer_was_lost_is_stored_all_the_same(void **state)
-{
-    struct workbench *bench = *state;
     struct held held;
     struct err err;
 
-    bench->fault = loses_second_batch;
+    workbench_meets(bench, BENCH_BATCH, 2, 2, BENCH_LOSE_ANSWER);
     hold(&held, bench, false);
     assert_int_equal(
         renewal_phase(held.renewal, "parent", slice_of("{}"), &err), TW_OK);
@@ -253,13 +256,10 @@ static void a_phase_whose_answer_was_lost_is_stored_all_the_same(void **state)
 /* Somebody writes the run's entity behind our back. */
 static void meddle(struct workbench *bench, int32_t epochs)
 {
-    struct ledger_run run;
+    struct ledger_run *run = workbench_stored(bench, JOB, "r1");
 
-    ledger_run_init(&run);
-    assert_true(workbench_run(bench, JOB, "r1", &run));
-    run.epoch += epochs;
-    assert_int_equal(workbench_store_run(bench, &run), TW_OK);
-    ledger_run_done(&run);
+    run->epoch += epochs;
+    assert_int_equal(workbench_store_run(bench, run), TW_OK);
 }
 
 static bool overtaken(struct workbench *bench)
@@ -268,9 +268,8 @@ static bool overtaken(struct workbench *bench)
     return renewal_word(now_held->renewal) == LEASE_LOST;
 }
 
-static void another_epoch_closes_the_deadline(void **state)
+FIXTURE_TEST(another_epoch_closes_the_deadline)
 {
-    struct workbench *bench = *state;
     struct held held;
     struct err err;
 
@@ -285,9 +284,8 @@ static void another_epoch_closes_the_deadline(void **state)
     done(&held);
 }
 
-static void a_changed_etag_of_ours_is_an_echo(void **state)
+FIXTURE_TEST(a_changed_etag_of_ours_is_an_echo)
 {
-    struct workbench *bench = *state;
     struct held held;
     struct err err;
 
@@ -305,17 +303,16 @@ static bool cancelled(struct workbench *bench)
     return renewal_asked(now_held->renewal) == LEASE_ASKED_CANCEL;
 }
 
-static void a_cancelled_run_is_told_within_a_renewal(void **state)
+FIXTURE_TEST(a_cancelled_run_is_told_within_a_renewal)
 {
-    struct workbench *bench = *state;
-    struct ledger_run before;
+    struct ledger_run *before;
     struct held held;
     struct err err;
 
     hold(&held, bench, true);
-    ledger_run_init(&before);
+    before = workbench_new_run(bench);
     assert_int_equal(control_cancel(bench->wrapped.inner, slice_of(JOB),
-                         slice_of("r1"), &before, &asked, &err),
+                         slice_of("r1"), before, &asked, &err),
         TW_OK);
     assert_true(asked);
     workbench_wait(bench, cancelled);
@@ -326,7 +323,6 @@ static void a_cancelled_run_is_told_within_a_renewal(void **state)
     assert_int_equal(lease_release(&held.lease, &err), LEASE_VALID);
     assert_string_equal(workbench_state(bench, JOB, "r1"), "cancelled");
     assert_int_equal(workbench_listed(bench, JOB, LEDGER_INDEX_OPEN), 0);
-    ledger_run_done(&before);
     done(&held);
 }
 
@@ -335,9 +331,8 @@ static bool message_gone(struct workbench *bench)
     return calls(bench, BENCH_RENEW) >= 1 && writes(bench) >= 4;
 }
 
-static void a_lost_message_does_not_end_the_lease(void **state)
+FIXTURE_TEST(a_lost_message_does_not_end_the_lease)
 {
-    struct workbench *bench = *state;
     struct exchange exchange = {0};
     struct held held;
     char receipt[QUEUE_RECEIPT_MAX];
@@ -358,9 +353,8 @@ static void a_lost_message_does_not_end_the_lease(void **state)
     done(&held);
 }
 
-static void cut_off_the_deadline_closes_and_stays_closed(void **state)
+FIXTURE_TEST(cut_off_the_deadline_closes_and_stays_closed)
 {
-    struct workbench *bench = *state;
     struct held held;
     int64_t deadline_ms;
 
@@ -378,20 +372,9 @@ static void cut_off_the_deadline_closes_and_stays_closed(void **state)
 
 /* ---- in a virtual world: outages cost nothing ---- */
 
-static int set_up_virtual(void **state)
-{
-    struct workbench *bench;
-
-    (void)workbench_set_up_virtual(state);
-    bench = *state;
-    bench->setup.visibility_timeout_s = 60;
-    return 0;
-}
-
 /* 45 s passed between the lease and the start: both renewals are overdue. */
-static void an_overdue_renewal_is_sent_at_once(void **state)
+VIRTUAL_TEST(an_overdue_renewal_is_sent_at_once)
 {
-    struct workbench *bench = *state;
     struct held held;
     unsigned before;
 
@@ -405,18 +388,14 @@ static void an_overdue_renewal_is_sent_at_once(void **state)
 }
 
 /* What sends a request about the message waits for 25 s before it fails. */
-static void answer_messages_late(
-    struct workbench *bench, enum bench_call call, unsigned n)
+BENCH_BETWEEN(answer_messages_late)
 {
-    (void)bench;
-    (void)n;
     if (call == BENCH_RENEW)
         virtual_sleep(25000);
 }
 
-static void a_silent_queue_service_costs_no_lease(void **state)
+VIRTUAL_TEST(a_silent_queue_service_costs_no_lease)
 {
-    struct workbench *bench = *state;
     struct held held;
 
     bench->setup.visibility_timeout_s = 4;
@@ -436,10 +415,9 @@ static void a_silent_queue_service_costs_no_lease(void **state)
 }
 
 /* A crash repeats no more than is done in 5 s, however long the timeout. */
-static void a_long_visibility_timeout_does_not_delay_checkpoints(void **state)
+VIRTUAL_TEST(a_long_visibility_timeout_does_not_delay_checkpoints)
 {
-    struct workbench *bench = *state;
-    struct ledger_run run;
+    struct ledger_run *run;
     struct held held;
 
     bench->setup.visibility_timeout_s = 7200;
@@ -447,18 +425,15 @@ static void a_long_visibility_timeout_does_not_delay_checkpoints(void **state)
     virtual_sleep(60000);
     renewal_save(held.renewal, slice_of("{\"at\":7}"), true);
     virtual_sleep(5100);
-    ledger_run_init(&run);
-    assert_true(workbench_run(bench, JOB, "r1", &run));
-    assert_true(slice_is(run.checkpoint, "{\"at\":7}"));
-    ledger_run_done(&run);
+    run = workbench_stored(bench, JOB, "r1");
+    assert_true(slice_is(run->checkpoint, "{\"at\":7}"));
     assert_int_equal(let_go(&held), LEASE_VALID);
     done(&held);
 }
 
-static void a_phase_that_is_refused_at_first_is_stored_later(void **state)
+VIRTUAL_TEST(a_phase_that_is_refused_at_first_is_stored_later)
 {
-    struct workbench *bench = *state;
-    struct ledger_run run;
+    struct ledger_run *run;
     struct held held;
     struct err err;
 
@@ -467,18 +442,15 @@ static void a_phase_that_is_refused_at_first_is_stored_later(void **state)
     assert_int_equal(
         renewal_phase(held.renewal, "parent", slice_of("{\"v\":1}"), &err),
         TW_OK);
-    ledger_run_init(&run);
-    assert_true(workbench_run(bench, JOB, "r1", &run));
-    assert_true(slice_is(run.phase, "parent"));
-    assert_true(slice_is(run.checkpoint, "{\"v\":1}"));
-    ledger_run_done(&run);
+    run = workbench_stored(bench, JOB, "r1");
+    assert_true(slice_is(run->phase, "parent"));
+    assert_true(slice_is(run->checkpoint, "{\"v\":1}"));
     assert_int_equal(let_go(&held), LEASE_VALID);
     done(&held);
 }
 
-static void a_phase_that_cannot_be_stored_says_why(void **state)
+VIRTUAL_TEST(a_phase_that_cannot_be_stored_says_why)
 {
-    struct workbench *bench = *state;
     struct held held;
     struct err err;
 
@@ -494,9 +466,8 @@ static void a_phase_that_cannot_be_stored_says_why(void **state)
     done(&held);
 }
 
-static void a_phase_after_being_overtaken_has_no_other_reason(void **state)
+VIRTUAL_TEST(a_phase_after_being_overtaken_has_no_other_reason)
 {
-    struct workbench *bench = *state;
     struct held held;
     struct err err;
 
@@ -514,9 +485,8 @@ static void a_phase_after_being_overtaken_has_no_other_reason(void **state)
 }
 
 /* The ledger refuses our ETag, and for a while it cannot be read either. */
-static void an_echo_that_cannot_be_read_at_once_is_read_later(void **state)
+VIRTUAL_TEST(an_echo_that_cannot_be_read_at_once_is_read_later)
 {
-    struct workbench *bench = *state;
     struct held held;
     unsigned before;
 
@@ -535,9 +505,8 @@ static void an_echo_that_cannot_be_read_at_once_is_read_later(void **state)
 
 /* Two seconds' lease, 200 ms an answer, now and then a renewal that is refused:
  * renewed early enough for a second try. */
-static void a_slow_connection_never_finds_the_deadline_closed(void **state)
+VIRTUAL_TEST(a_slow_connection_never_finds_the_deadline_closed)
 {
-    struct workbench *bench = *state;
     struct held held;
     int64_t until_ms;
     bool open = true;
@@ -560,9 +529,8 @@ static void a_slow_connection_never_finds_the_deadline_closed(void **state)
 }
 
 /* Twenty seconds an answer, of a minute's lease: it must not look idle. */
-static void very_slow_answers_are_asked_for_all_the_time(void **state)
+VIRTUAL_TEST(very_slow_answers_are_asked_for_all_the_time)
 {
-    struct workbench *bench = *state;
     struct held held;
     int64_t lived_s = 0;
 
@@ -578,9 +546,8 @@ static void very_slow_answers_are_asked_for_all_the_time(void **state)
     done(&held);
 }
 
-static void the_first_ten_that_failed_are_kept(void **state)
+VIRTUAL_TEST(the_first_ten_that_failed_are_kept)
 {
-    struct workbench *bench = *state;
     struct held held;
     char line[32];
 
@@ -609,9 +576,8 @@ static void the_first_ten_that_failed_are_kept(void **state)
 }
 
 /* It begins again at nothing, and keeps ten of what comes then. */
-static void after_those_that_failed_are_dropped_ten_are_kept_again(void **state)
+VIRTUAL_TEST(after_those_that_failed_are_dropped_ten_are_kept_again)
 {
-    struct workbench *bench = *state;
     struct held held;
     char line[32];
 
@@ -629,9 +595,8 @@ static void after_those_that_failed_are_dropped_ten_are_kept_again(void **state)
 }
 
 /* Those of an earlier attempt are in the ledger. */
-static void what_failed_in_an_earlier_attempt_is_dropped_too(void **state)
+VIRTUAL_TEST(what_failed_in_an_earlier_attempt_is_dropped_too)
 {
-    struct workbench *bench = *state;
     struct held held;
 
     hold(&held, bench, false);
@@ -646,9 +611,8 @@ static void what_failed_in_an_earlier_attempt_is_dropped_too(void **state)
     done(&held);
 }
 
-static void a_phase_that_is_refused_is_soon_tried_again(void **state)
+VIRTUAL_TEST(a_phase_that_is_refused_is_soon_tried_again)
 {
-    struct workbench *bench = *state;
     struct held held;
     int64_t began_ms = platform_boot_ms();
     struct err err;
@@ -663,9 +627,8 @@ static void a_phase_that_is_refused_is_soon_tried_again(void **state)
 }
 
 /* Its interval was shorter for a while. */
-static void one_slow_answer_is_forgotten(void **state)
+VIRTUAL_TEST(one_slow_answer_is_forgotten)
 {
-    struct workbench *bench = *state;
     struct held held;
     unsigned before;
 
@@ -691,9 +654,8 @@ static enum tw_err busy_once(
     return err_fail(&exchange->err, TW_BUSY, "503, as the test wants");
 }
 
-static void throttled_requests_are_counted_in_the_ledger(void **state)
+VIRTUAL_TEST(throttled_requests_are_counted_in_the_ledger)
 {
-    struct workbench *bench = *state;
     struct pool_request task = {.send = busy_once, .repeatable = true};
     struct held held;
 
@@ -702,43 +664,4 @@ static void throttled_requests_are_counted_in_the_ledger(void **state)
     assert_int_equal(let_go(&held), LEASE_VALID);
     assert_int_equal(held.lease.run.throttled, 1);
     done(&held);
-}
-
-#define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, workbench_tear_down)
-#define VIRTUAL(f)                                                             \
-    cmocka_unit_test_setup_teardown(                                           \
-        f, set_up_virtual, workbench_tear_down_virtual)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(a_lease_outlives_its_visibility_timeout),
-        VIRTUAL(several_threads_keep_one_lease),
-        VIRTUAL(threads_are_added_beside_a_lease),
-        VIRTUAL(what_failed_in_an_earlier_attempt_is_dropped_too),
-        VIRTUAL(a_phase_that_is_refused_is_soon_tried_again),
-        VIRTUAL(one_slow_answer_is_forgotten),
-        TEST(the_newest_checkpoint_comes_with_a_renewal),
-        TEST(a_phase_is_stored_before_the_call_returns),
-        TEST(a_phase_whose_answer_was_lost_is_stored_all_the_same),
-        TEST(another_epoch_closes_the_deadline),
-        TEST(a_changed_etag_of_ours_is_an_echo),
-        TEST(a_cancelled_run_is_told_within_a_renewal),
-        TEST(a_lost_message_does_not_end_the_lease),
-        TEST(cut_off_the_deadline_closes_and_stays_closed),
-        VIRTUAL(an_overdue_renewal_is_sent_at_once),
-        VIRTUAL(a_silent_queue_service_costs_no_lease),
-        VIRTUAL(a_long_visibility_timeout_does_not_delay_checkpoints),
-        VIRTUAL(a_phase_that_is_refused_at_first_is_stored_later),
-        VIRTUAL(a_phase_that_cannot_be_stored_says_why),
-        VIRTUAL(a_phase_after_being_overtaken_has_no_other_reason),
-        VIRTUAL(an_echo_that_cannot_be_read_at_once_is_read_later),
-        VIRTUAL(a_slow_connection_never_finds_the_deadline_closed),
-        VIRTUAL(very_slow_answers_are_asked_for_all_the_time),
-        VIRTUAL(the_first_ten_that_failed_are_kept),
-        VIRTUAL(after_those_that_failed_are_dropped_ten_are_kept_again),
-        VIRTUAL(throttled_requests_are_counted_in_the_ledger),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }
