@@ -1,14 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* The jobs of a configuration: names, arguments, kinds, their hash. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "tests/support/loading.h"
+#include "tests/support/test.h"
 #include "worker/base/buf.h"
 
 #define REST                                                                   \
@@ -23,7 +18,7 @@
 
 /* ---- names ---- */
 
-static void a_jobs_name_is_one_that_a_queue_can_have(void **state)
+LOADING_TEST(a_jobs_name_is_one_that_a_queue_can_have)
 {
     static const char *const BAD[] = {
         "Purge: {kind: cascade-delete}\n",
@@ -34,66 +29,53 @@ static void a_jobs_name_is_one_that_a_queue_can_have(void **state)
         "'': {kind: cascade-delete}\n",
         LONG_NAME ": {kind: cascade-delete}\n",
     };
-    struct loading l;
 
-    (void)state;
     for (size_t i = 0; i < sizeof(BAD) / sizeof(BAD[0]); i++)
         loading_refused(BAD[i], "a job's name must be at most");
-    loading_good(&l, "purge-2-z:\n" REST);
-    assert_int_equal(l.jobs.count, 1);
-    assert_string_equal(l.jobs.list[0].name, "purge-2-z");
-    loading_done(&l);
+    loading_good(l, "purge-2-z:\n" REST);
+    assert_int_equal(l->jobs.count, 1);
+    assert_string_equal(l->jobs.list[0].name, "purge-2-z");
 }
 
-static void what_is_no_map_is_no_job(void **state)
+TEST(what_is_no_map_is_no_job)
 {
-    (void)state;
     loading_refused("[purge]\n", "jobs must be a map of names");
     loading_refused("purge: cascade-delete\n",
         "job purge must be a map, beginning with kind:");
 }
 
-static void a_configuration_may_have_no_jobs(void **state)
+LOADING_TEST(a_configuration_may_have_no_jobs)
 {
-    struct loading l;
-
-    (void)state;
-    loading_begin(&l, "{}\n");
-    jobs_load(NULL, &l.stores, &l.arena, &l.jobs, &l.problems);
-    assert_int_equal(l.jobs.count, 0);
-    assert_int_equal(l.problems.errors, 0);
-    assert_null(jobs_find(&l.jobs, slice_of("purge")));
-    assert_null(jobs_nearest(&l.jobs, slice_of("purge")));
-    loading_done(&l);
+    loading_begin(l, "{}\n");
+    jobs_load(NULL, &l->stores, &l->arena, &l->jobs, &l->problems);
+    assert_int_equal(l->jobs.count, 0);
+    assert_int_equal(l->problems.errors, 0);
+    assert_null(jobs_find(&l->jobs, slice_of("purge")));
+    assert_null(jobs_nearest(&l->jobs, slice_of("purge")));
 }
 
-static void a_job_with_mistakes_does_not_hide_the_others(void **state)
+LOADING_TEST(a_job_with_mistakes_does_not_hide_the_others)
 {
-    struct loading l;
-
-    (void)state;
-    loading_begin(&l, "first: {kind: cascade-delete}\nsecond:\n" REST);
-    assert_int_equal(l.jobs.count, 1);
-    assert_non_null(jobs_find(&l.jobs, slice_of("second")));
-    assert_null(jobs_find(&l.jobs, slice_of("first")));
-    assert_int_equal(l.jobs.broken_count, 1);
-    assert_string_equal(l.jobs.broken[0], "first");
-    assert_string_equal(jobs_nearest(&l.jobs, slice_of("secnd")), "second");
-    loading_done(&l);
+    loading_begin(l, "first: {kind: cascade-delete}\nsecond:\n" REST);
+    assert_int_equal(l->jobs.count, 1);
+    assert_non_null(jobs_find(&l->jobs, slice_of("second")));
+    assert_null(jobs_find(&l->jobs, slice_of("first")));
+    assert_int_equal(l->jobs.broken_count, 1);
+    assert_string_equal(l->jobs.broken[0], "first");
+    assert_string_equal(jobs_nearest(&l->jobs, slice_of("secnd")), "second");
 }
 
 /* ---- kinds ---- */
 
-static void a_job_says_what_it_does(void **state)
+TEST(a_job_says_what_it_does)
 {
-    (void)state;
     loading_refused("purge: {settle: 5s}\n", "kind is missing");
     loading_refused("purge: {kind: cascade-delte}\n", "cascade-delete");
     loading_refused("purge: {kind: [cascade-delete]}\n", "kind");
 }
 
 /* Two upgrades of one table: each job alone would be valid. */
-static void a_kind_sees_all_jobs_once_they_are_read(void **state)
+TEST(a_kind_sees_all_jobs_once_they_are_read)
 {
 #define UPGRADE(name, to)                                                      \
     name ": {kind: schema-upgrade, table: Blogs, version: {property: V, "      \
@@ -101,7 +83,6 @@ static void a_kind_sees_all_jobs_once_they_are_read(void **state)
          "Old}]}]}\n"
     struct loading l;
 
-    (void)state;
     loading_begin(&l, UPGRADE("one", "2") UPGRADE("other", "3"));
     assert_int_equal(l.problems.errors, 1);
     assert_true(loading_says(&l, "one list of versions"));
@@ -110,9 +91,8 @@ static void a_kind_sees_all_jobs_once_they_are_read(void **state)
     loading_done(&l);
 }
 
-static void an_argument_of_the_kind_cannot_be_declared(void **state)
+TEST(an_argument_of_the_kind_cannot_be_declared)
 {
-    (void)state;
     loading_refused("up: {kind: schema-upgrade, args: [phase], table: Blogs, "
                     "version: {property: V, absent: 1}, versions: [{to: 2, "
                     "steps: [remove: {property: Old}]}]}\n",
@@ -125,11 +105,10 @@ static void an_argument_of_the_kind_cannot_be_declared(void **state)
     name ": {kind: copy, from: {table: Blogs}, to: {table: " to                \
          ", row_key: \"x{RowKey}\"}, follow: " follow "}\n"
 
-static void two_following_jobs_of_one_table_are_refused(void **state)
+TEST(two_following_jobs_of_one_table_are_refused)
 {
     struct loading l;
 
-    (void)state;
     loading_begin(
         &l, COPY("one", "Copies", "true") COPY("other", "copies", "true"));
     assert_int_equal(l.problems.errors, 1);
@@ -142,11 +121,10 @@ static void two_following_jobs_of_one_table_are_refused(void **state)
     loading_done(&l);
 }
 
-static void a_job_that_waits_for_a_following_one_is_a_warning(void **state)
+TEST(a_job_that_waits_for_a_following_one_is_a_warning)
 {
     struct loading l;
 
-    (void)state;
     loading_good(
         &l, COPY("once", "Copies", "false") COPY("always", "Copies", "true"));
     assert_int_equal(l.problems.warnings, 1);
@@ -161,7 +139,7 @@ static void a_job_that_waits_for_a_following_one_is_a_warning(void **state)
 
 /* ---- arguments ---- */
 
-static void arguments_are_names_that_a_template_can_hold(void **state)
+LOADING_TEST(arguments_are_names_that_a_template_can_hold)
 {
     static const char *const BAD[] = {
         "purge:\n  args: ['']\n" REST,
@@ -172,23 +150,19 @@ static void arguments_are_names_that_a_template_can_hold(void **state)
         "purge:\n  args: [{a: {}, b: {}}]\n" REST,
         "purge:\n  args: [" LONG_NAME "]\n" REST,
     };
-    struct loading l;
 
-    (void)state;
     for (size_t i = 0; i < sizeof(BAD) / sizeof(BAD[0]); i++)
         loading_refused(BAD[i], "an argument must be a name");
-    loading_good(&l, "purge:\n  args: [a_9, _B, Zz]\n" REST);
-    assert_int_equal(l.jobs.list[0].arg_count, 3);
-    assert_int_equal(job_arg_index(&l.jobs.list[0], slice_of("_B")), 1);
-    assert_int_equal(job_arg_index(&l.jobs.list[0], slice_of("b")), 3);
-    loading_done(&l);
+    loading_good(l, "purge:\n  args: [a_9, _B, Zz]\n" REST);
+    assert_int_equal(l->jobs.list[0].arg_count, 3);
+    assert_int_equal(job_arg_index(&l->jobs.list[0], slice_of("_B")), 1);
+    assert_int_equal(job_arg_index(&l->jobs.list[0], slice_of("b")), 3);
 }
 
-static void arguments_are_a_list_of_few(void **state)
+TEST(arguments_are_a_list_of_few)
 {
     struct buf text;
 
-    (void)state;
     loading_refused("purge:\n  args: channel\n" REST, "args must be a list");
     buf_init(&text, 4096);
     buf_add_text(&text, "purge:\n  args: [a");
@@ -199,22 +173,17 @@ static void arguments_are_a_list_of_few(void **state)
     buf_done(&text);
 }
 
-static void an_argument_is_declared_once(void **state)
+TEST(an_argument_is_declared_once)
 {
-    (void)state;
     loading_refused(
         "purge:\n  args: [a, b, a]\n" REST, "argument a is listed twice");
 }
 
-static void an_argument_may_be_empty_where_the_job_says_so(void **state)
+LOADING_TEST(an_argument_may_be_empty_where_the_job_says_so)
 {
-    struct loading l;
-
-    (void)state;
-    loading_good(&l, "purge:\n  args: [a, {b: {allow_empty: true}}]\n" REST);
-    assert_false(l.jobs.list[0].args[0].allow_empty);
-    assert_true(l.jobs.list[0].args[1].allow_empty);
-    loading_done(&l);
+    loading_good(l, "purge:\n  args: [a, {b: {allow_empty: true}}]\n" REST);
+    assert_false(l->jobs.list[0].args[0].allow_empty);
+    assert_true(l->jobs.list[0].args[1].allow_empty);
     loading_refused(
         "purge:\n  args: [{b: {allow_empty: perhaps}}]\n" REST, "allow_empty");
     loading_refused("purge:\n  args: [{b: {alow: true}}]\n" REST, "alow");
@@ -231,7 +200,7 @@ static void hash_of(const char *text, char to[17])
     loading_done(&l);
 }
 
-static void a_definition_that_says_something_else_has_another_hash(void **state)
+TEST(a_definition_that_says_something_else_has_another_hash)
 {
     static const char *const OTHERS[] = {
         "purge:\n  settle: 6s\n" REST,
@@ -242,7 +211,6 @@ static void a_definition_that_says_something_else_has_another_hash(void **state)
     };
     char hash[17], other[17];
 
-    (void)state;
     hash_of("purge:\n  settle: 5s\n" REST, hash);
     hash_of("purge: # a comment\n" REST "  settle:    5s\n", other);
     /* Another order of keys gives another hash. */
@@ -256,7 +224,7 @@ static void a_definition_that_says_something_else_has_another_hash(void **state)
 }
 
 /* Limits, folders and the end of a run do not decide what the run changes. */
-static void a_run_is_not_bound_to_limits_and_files(void **state)
+TEST(a_run_is_not_bound_to_limits_and_files)
 {
     static const char *const SAME[] = {
         "purge:\n  refuse_above: 5\n" REST,
@@ -265,7 +233,6 @@ static void a_run_is_not_bound_to_limits_and_files(void **state)
     };
     char hash[17], other[17];
 
-    (void)state;
     hash_of("purge:\n" REST, hash);
     for (size_t i = 0; i < sizeof(SAME) / sizeof(SAME[0]); i++) {
         hash_of(SAME[i], other);
@@ -278,12 +245,10 @@ static void a_run_is_not_bound_to_limits_and_files(void **state)
     "absent: 1}, versions: [{to: 2, steps: [{retype: {property: R, to: "       \
     "Edm.Double" on_error "}}]}]}\n"
 
-static void nor_to_what_becomes_of_a_value_that_cannot_be_converted(
-    void **state)
+TEST(nor_to_what_becomes_of_a_value_that_cannot_be_converted)
 {
     char hash[17], other[17];
 
-    (void)state;
     hash_of(RETYPE(""), hash);
     hash_of(RETYPE(", on_error: skip"), other);
     assert_string_equal(hash, other);
@@ -291,11 +256,10 @@ static void nor_to_what_becomes_of_a_value_that_cannot_be_converted(
     assert_string_not_equal(hash, other);
 }
 
-static void any_kind_may_have_a_folder_of_failures(void **state)
+TEST(any_kind_may_have_a_folder_of_failures)
 {
     struct loading l;
 
-    (void)state;
     loading_good(&l, "purge:\n  failures: failed\n" REST);
     assert_string_equal(l.jobs.list[0].failures, "failed");
     loading_done(&l);
@@ -304,12 +268,11 @@ static void any_kind_may_have_a_folder_of_failures(void **state)
     loading_done(&l);
 }
 
-static void the_table_of_kinds_is_complete(void **state)
+TEST(the_table_of_kinds_is_complete)
 {
     size_t count;
     const struct kind *const *kinds = jobs_kinds(&count);
 
-    (void)state;
     assert_true(count > 0);
     for (size_t i = 0; i < count; i++) {
         assert_non_null(kinds[i]->name);
@@ -322,32 +285,4 @@ static void the_table_of_kinds_is_complete(void **state)
         assert_non_null(kinds[i]->estimate);
         assert_non_null(kinds[i]->run);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_jobs_name_is_one_that_a_queue_can_have),
-        cmocka_unit_test(what_is_no_map_is_no_job),
-        cmocka_unit_test(a_configuration_may_have_no_jobs),
-        cmocka_unit_test(a_job_with_mistakes_does_not_hide_the_others),
-        cmocka_unit_test(a_job_says_what_it_does),
-        cmocka_unit_test(a_kind_sees_all_jobs_once_they_are_read),
-        cmocka_unit_test(an_argument_of_the_kind_cannot_be_declared),
-        cmocka_unit_test(two_following_jobs_of_one_table_are_refused),
-        cmocka_unit_test(a_job_that_waits_for_a_following_one_is_a_warning),
-        cmocka_unit_test(arguments_are_names_that_a_template_can_hold),
-        cmocka_unit_test(arguments_are_a_list_of_few),
-        cmocka_unit_test(an_argument_is_declared_once),
-        cmocka_unit_test(an_argument_may_be_empty_where_the_job_says_so),
-        cmocka_unit_test(
-            a_definition_that_says_something_else_has_another_hash),
-        cmocka_unit_test(a_run_is_not_bound_to_limits_and_files),
-        cmocka_unit_test(
-            nor_to_what_becomes_of_a_value_that_cannot_be_converted),
-        cmocka_unit_test(any_kind_may_have_a_folder_of_failures),
-        cmocka_unit_test(the_table_of_kinds_is_complete),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

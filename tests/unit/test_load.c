@@ -1,17 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* A whole configuration file: what is read, what is wanted, where it is. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
+#include "tests/support/test.h"
 #include "worker/cli/load.h"
 #include "worker/store/store.h"
 
@@ -69,6 +64,8 @@ static int tear_down(void **state)
     return 0;
 }
 
+#define FIXTURE_TEST(name) TEST_WITH(name, set_up, tear_down, struct fixture *f)
+
 static void write_file(const char *path, const char *text)
 {
     FILE *file = fopen(path, "w");
@@ -100,9 +97,8 @@ static void expect_problem(
 
 /* ---- the file ---- */
 
-static void the_named_file_comes_before_all_others(void **state)
+FIXTURE_TEST(the_named_file_comes_before_all_others)
 {
-    (void)state;
     write_file("tableward.yaml", "");
     assert_string_equal(load_find(NULL), "tableward.yaml");
     setenv("TABLEWARD_CONFIG", "other.yaml", 1);
@@ -112,10 +108,8 @@ static void the_named_file_comes_before_all_others(void **state)
     assert_string_equal(load_find(NULL), "tableward.yaml");
 }
 
-static void a_file_that_cannot_be_read_is_one_sentence(void **state)
+FIXTURE_TEST(a_file_that_cannot_be_read_is_one_sentence)
 {
-    struct fixture *f = *state;
-
     assert_int_equal(
         load_read("nowhere.yaml", LOAD_SOME, &f->load, &f->problems, &f->err),
         TW_INVALID);
@@ -127,10 +121,8 @@ static void a_file_that_cannot_be_read_is_one_sentence(void **state)
     assert_non_null(strstr(f->err.text, "Is a directory"));
 }
 
-static void a_file_larger_than_a_configuration_is_refused(void **state)
+FIXTURE_TEST(a_file_larger_than_a_configuration_is_refused)
 {
-    struct fixture *f = *state;
-
     write_file(FILE_NAME, "# large\n");
     assert_int_equal(truncate(FILE_NAME, 64 * 1024 * 1024), 0);
     assert_int_equal(
@@ -139,9 +131,8 @@ static void a_file_larger_than_a_configuration_is_refused(void **state)
     assert_non_null(strstr(f->err.text, "larger than 1 MiB"));
 }
 
-static void relative_paths_start_at_the_files_folder(void **state)
+FIXTURE_TEST(relative_paths_start_at_the_files_folder)
 {
-    struct fixture *f = *state;
     char here[4096], wanted[5000];
 
     assert_non_null(getcwd(here, sizeof(here)));
@@ -152,10 +143,8 @@ static void relative_paths_start_at_the_files_folder(void **state)
     assert_string_equal(f->load->folder, here);
 }
 
-static void relative_paths_start_at_the_state_directory(void **state)
+FIXTURE_TEST(relative_paths_start_at_the_state_directory)
 {
-    struct fixture *f = *state;
-
     setenv("STATE_DIRECTORY", "/var/lib/one:/var/lib/two", 1);
     assert_int_equal(
         read_text(f, LOAD_SOME, "stores: {main: {embedded: t.db}}\n"), TW_OK);
@@ -164,10 +153,8 @@ static void relative_paths_start_at_the_state_directory(void **state)
 
 /* ---- the whole ---- */
 
-static void all_parts_are_read(void **state)
+FIXTURE_TEST(all_parts_are_read)
 {
-    struct fixture *f = *state;
-
     assert_int_equal(
         read_text(f, LOAD_SOME, STORES "worker: {slots: 2}\n" JOBS), TW_OK);
     assert_int_equal(f->load->stores.count, 2);
@@ -179,19 +166,15 @@ static void all_parts_are_read(void **state)
     assert_null(f->load->open[0]);
 }
 
-static void the_only_store_is_the_default_one(void **state)
+FIXTURE_TEST(the_only_store_is_the_default_one)
 {
-    struct fixture *f = *state;
-
     assert_int_equal(
         read_text(f, LOAD_SOME, "stores: {main: {embedded: t.db}}\n"), TW_OK);
     assert_int_equal(f->load->stores.by_default, 0);
 }
 
-static void every_mistake_is_told_in_one_go(void **state)
+FIXTURE_TEST(every_mistake_is_told_in_one_go)
 {
-    struct fixture *f = *state;
-
     assert_int_equal(read_text(f, LOAD_ALL,
                          "default_store: man\n"
                          "stores:\n"
@@ -213,10 +196,8 @@ static void every_mistake_is_told_in_one_go(void **state)
     assert_null(f->load);
 }
 
-static void several_stores_want_a_default(void **state)
+FIXTURE_TEST(several_stores_want_a_default)
 {
-    struct fixture *f = *state;
-
     assert_int_equal(read_text(f, LOAD_SOME,
                          "stores:\n  a: {embedded: a.db}\n"
                          "  b: {embedded: b.db}\n"),
@@ -224,10 +205,8 @@ static void several_stores_want_a_default(void **state)
     expect_problem(f, 1, "default_store is missing");
 }
 
-static void a_configuration_without_stores_is_wrong(void **state)
+FIXTURE_TEST(a_configuration_without_stores_is_wrong)
 {
-    struct fixture *f = *state;
-
     assert_int_equal(read_text(f, LOAD_SOME, ""), TW_INVALID);
     expect_problem(f, 1, "stores");
     problems_done(&f->problems);
@@ -238,10 +217,8 @@ static void a_configuration_without_stores_is_wrong(void **state)
 
 /* ---- what is wanted ---- */
 
-static void a_variable_counts_where_it_is_wanted(void **state)
+FIXTURE_TEST(a_variable_counts_where_it_is_wanted)
 {
-    struct fixture *f = *state;
-
     assert_int_equal(read_text(f, LOAD_SOME, STORES JOBS), TW_OK);
     load_want_store(f->load, 0, &f->problems);
     load_want_job(f->load, &f->load->jobs.list[0], &f->problems);
@@ -255,10 +232,8 @@ static void a_variable_counts_where_it_is_wanted(void **state)
     assert_int_equal(f->problems.errors, 1);
 }
 
-static void a_worker_wants_the_stores_of_all_jobs(void **state)
+FIXTURE_TEST(a_worker_wants_the_stores_of_all_jobs)
 {
-    struct fixture *f = *state;
-
     assert_int_equal(read_text(f, LOAD_WORKER, STORES), TW_OK);
     load_free(f->load);
     f->load = NULL;
@@ -266,10 +241,8 @@ static void a_worker_wants_the_stores_of_all_jobs(void **state)
     expect_problem(f, 4, "NOT_SET_HERE");
 }
 
-static void an_embedded_file_is_made_only_where_it_may(void **state)
+FIXTURE_TEST(an_embedded_file_is_made_only_where_it_may)
 {
-    struct fixture *f = *state;
-
     (void)unlink("t.db");
     assert_int_equal(
         read_text(f, LOAD_SOME, "stores: {main: {embedded: t.db}}\n"), TW_OK);
@@ -281,10 +254,8 @@ static void an_embedded_file_is_made_only_where_it_may(void **state)
     assert_int_equal(load_store(f->load, 0, false, &f->err), TW_OK);
 }
 
-static void a_connection_string_is_a_configuration(void **state)
+FIXTURE_TEST(a_connection_string_is_a_configuration)
 {
-    struct fixture *f = *state;
-
     f->load = load_environment("UseDevelopmentStorage=true");
     assert_int_equal(f->load->stores.count, 1);
     assert_int_equal(f->load->stores.by_default, 0);
@@ -292,9 +263,8 @@ static void a_connection_string_is_a_configuration(void **state)
     assert_string_equal(f->load->open[0]->capabilities.kind, "azure");
 }
 
-static void the_last_reference_frees_everything(void **state)
+FIXTURE_TEST(the_last_reference_frees_everything)
 {
-    struct fixture *f = *state;
     struct definition *definition;
 
     assert_int_equal(read_text(f, LOAD_WORKER, STORES), TW_OK);
@@ -306,29 +276,4 @@ static void the_last_reference_frees_everything(void **state)
     definition_drop(definition);
     assert_string_equal(definition_store(definition)->name, "main");
     definition_drop(definition); /* what is left is a leak, and found as one */
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(the_named_file_comes_before_all_others),
-        TEST(a_file_that_cannot_be_read_is_one_sentence),
-        TEST(a_file_larger_than_a_configuration_is_refused),
-        TEST(relative_paths_start_at_the_files_folder),
-        TEST(relative_paths_start_at_the_state_directory),
-        TEST(all_parts_are_read),
-        TEST(the_only_store_is_the_default_one),
-        TEST(every_mistake_is_told_in_one_go),
-        TEST(several_stores_want_a_default),
-        TEST(a_configuration_without_stores_is_wrong),
-        TEST(a_variable_counts_where_it_is_wanted),
-        TEST(a_worker_wants_the_stores_of_all_jobs),
-        TEST(an_embedded_file_is_made_only_where_it_may),
-        TEST(a_connection_string_is_a_configuration),
-        TEST(the_last_reference_frees_everything),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

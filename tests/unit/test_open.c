@@ -1,18 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /* Stores from the configuration: the ways to name credentials, and what is said
  * where they do not fit. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
+#include "tests/support/test.h"
 #include "worker/store/open.h"
 #include "worker/store/store.h"
 
@@ -51,6 +46,9 @@ static int teardown(void **state)
     return 0;
 }
 
+#define FIXTURE_TEST(name)                                                     \
+    TEST_WITH(name, setup, teardown, struct fixture *fixture)
+
 static struct store_config *load(struct fixture *fixture, const char *text)
 {
     struct yaml_node *node = yaml_read(
@@ -70,9 +68,8 @@ static void write_file(const char *path, const void *bytes, size_t len)
     assert_int_equal(fclose(to), 0);
 }
 
-static void relative_paths_start_at_the_folder(void **state)
+FIXTURE_TEST(relative_paths_start_at_the_folder)
 {
-    struct fixture *fixture = *state;
     struct store_config *config;
 
     strcpy(fixture->folder, "/var/lib/x");
@@ -150,26 +147,23 @@ static const struct {
         "'connection_string'?"},
 };
 
-static void a_wrong_entry_is_refused_at_its_place(void **state)
+FIXTURE_TEST(a_wrong_entry_is_refused_at_its_place)
 {
     for (size_t i = 0; i < COUNT(wrong); i++) {
-        struct fixture *fixture;
+        struct fixture *one;
 
-        setup((void **)&fixture);
-        assert_null(load(fixture, wrong[i].text));
-        assert_int_equal(fixture->problems.errors, 1);
-        assert_string_equal(fixture->problems.list[0].text, wrong[i].problem);
-        assert_int_equal(fixture->problems.list[0].mark.line, wrong[i].line);
-        assert_int_equal(
-            fixture->problems.list[0].mark.column, wrong[i].column);
-        teardown((void **)&fixture);
+        setup((void **)&one);
+        assert_null(load(one, wrong[i].text));
+        assert_int_equal(one->problems.errors, 1);
+        assert_string_equal(one->problems.list[0].text, wrong[i].problem);
+        assert_int_equal(one->problems.list[0].mark.line, wrong[i].line);
+        assert_int_equal(one->problems.list[0].mark.column, wrong[i].column);
+        teardown((void **)&one);
     }
-    (void)state;
 }
 
-static void an_unset_variable_is_an_error_only_at_opening(void **state)
+FIXTURE_TEST(an_unset_variable_is_an_error_only_at_opening)
 {
-    struct fixture *fixture = *state;
     struct store_config *config;
     struct store *store = NULL;
     struct err err;
@@ -202,9 +196,8 @@ static const char *try_open(
     return err->text;
 }
 
-static void the_embedded_file_is_created(void **state)
+FIXTURE_TEST(the_embedded_file_is_created)
 {
-    struct fixture *fixture = *state;
     struct err err;
     struct stat about;
 
@@ -212,20 +205,19 @@ static void the_embedded_file_is_created(void **state)
     assert_int_equal(stat("new.db", &about), 0);
 }
 
-static void an_embedded_file_in_no_folder_is_refused(void **state)
+FIXTURE_TEST(an_embedded_file_in_no_folder_is_refused)
 {
     struct err err;
 
     assert_non_null(strstr(
-        try_open(*state, "embedded: nowhere/new.db\n", &err), "nowhere"));
+        try_open(fixture, "embedded: nowhere/new.db\n", &err), "nowhere"));
 }
 
-static void every_way_to_name_credentials_opens(void **state)
+FIXTURE_TEST(every_way_to_name_credentials_opens)
 {
     static const char cloud[] =
         "\n DefaultEndpointsProtocol=https;AccountName=abc;AccountKey=" KEY
         ";EndpointSuffix=core.windows.net \r\n";
-    struct fixture *fixture = *state;
     struct err err;
 
     write_file("whole", cloud, sizeof(cloud) - 1);
@@ -266,9 +258,8 @@ static void check_open(struct fixture *fixture, const char *text,
 
 #define MACHINE "of this machine (169.254.169.254 port 80)"
 
-static void an_identity_opens_with_an_account_or_with_endpoints(void **state)
+FIXTURE_TEST(an_identity_opens_with_an_account_or_with_endpoints)
 {
-    struct fixture *fixture = *state;
     struct err err;
 
     check_open(fixture, "azure: {account: abc, identity: managed}\n",
@@ -288,10 +279,8 @@ static void an_identity_opens_with_an_account_or_with_endpoints(void **state)
         "AZURE_FEDERATED_TOKEN_FILE"));
 }
 
-static void an_account_of_another_cloud_has_its_suffix(void **state)
+FIXTURE_TEST(an_account_of_another_cloud_has_its_suffix)
 {
-    struct fixture *fixture = *state;
-
     write_file("key", KEY, strlen(KEY));
     write_file("sas", SAS, strlen(SAS));
     check_open(fixture,
@@ -306,9 +295,8 @@ static void an_account_of_another_cloud_has_its_suffix(void **state)
         "https://abc.table.core.windows.net", NULL);
 }
 
-static void a_file_that_is_no_credential_is_named_but_not_shown(void **state)
+FIXTURE_TEST(a_file_that_is_no_credential_is_named_but_not_shown)
 {
-    struct fixture *fixture = *state;
     char large[9000];
     struct err err;
 
@@ -343,9 +331,8 @@ static void a_file_that_is_no_credential_is_named_but_not_shown(void **state)
     assert_null(strstr(err.text, "c2VjcmV0"));
 }
 
-static void http_is_refused_but_to_this_host_or_on_demand(void **state)
+FIXTURE_TEST(http_is_refused_but_to_this_host_or_on_demand)
 {
-    struct fixture *fixture = *state;
     struct err err;
 
 #define HTTP                                                                   \
@@ -359,9 +346,8 @@ static void http_is_refused_but_to_this_host_or_on_demand(void **state)
 #undef HTTP
 }
 
-static void a_wrong_connection_string_does_not_show_its_key(void **state)
+FIXTURE_TEST(a_wrong_connection_string_does_not_show_its_key)
 {
-    struct fixture *fixture = *state;
     struct err err;
 
     assert_string_not_equal(
@@ -371,25 +357,4 @@ static void a_wrong_connection_string_does_not_show_its_key(void **state)
         "");
     assert_memory_equal(err.text, "store cloud: ", 13);
     assert_null(strstr(err.text, "sec ret"));
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(relative_paths_start_at_the_folder),
-        TEST(a_wrong_entry_is_refused_at_its_place),
-        TEST(an_unset_variable_is_an_error_only_at_opening),
-        TEST(the_embedded_file_is_created),
-        TEST(an_embedded_file_in_no_folder_is_refused),
-        TEST(every_way_to_name_credentials_opens),
-        TEST(an_identity_opens_with_an_account_or_with_endpoints),
-        TEST(an_account_of_another_cloud_has_its_suffix),
-        TEST(a_file_that_is_no_credential_is_named_but_not_shown),
-        TEST(http_is_refused_but_to_this_host_or_on_demand),
-        TEST(a_wrong_connection_string_does_not_show_its_key),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,15 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* Goal: a store that is open for reading only reads as ever, and no call
  * changes anything in it. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "tests/support/table.h"
+#include "tests/support/test.h"
 #include "worker/store/store.h"
 
 #define TABLE "Blogs"
@@ -52,6 +47,8 @@ static int tear_down(void **state)
     return 0;
 }
 
+#define FIXTURE_TEST(name) TEST_WITH(name, set_up, tear_down, struct scene *s)
+
 /* What set_up() made is there, visible, and nothing else. */
 static void assert_untouched(struct scene *s)
 {
@@ -90,10 +87,8 @@ static void assert_refused(struct scene *s, enum tw_err code, const char *what)
 
 /* ---- what goes through ---- */
 
-static void tables_are_listed(void **state)
+FIXTURE_TEST(tables_are_listed)
 {
-    struct scene *s = *state;
-
     assert_int_equal(store_list_tables(s->store, &s->exchange,
                          (struct continuation){.more = false}, &s->page),
         TW_OK);
@@ -101,9 +96,8 @@ static void tables_are_listed(void **state)
     assert_true(slice_is(s->page.entities[0].partition_key, TABLE));
 }
 
-static void pages_follow_one_another(void **state)
+FIXTURE_TEST(pages_follow_one_another)
 {
-    struct scene *s = *state;
     struct scan_request request = {.table = TABLE, .top = 1};
 
     assert_int_equal(
@@ -122,10 +116,8 @@ static void pages_follow_one_another(void **state)
         store_scan(s->store, &s->exchange, &request, &s->page), TW_NOT_FOUND);
 }
 
-static void an_entity_is_got(void **state)
+FIXTURE_TEST(an_entity_is_got)
 {
-    struct scene *s = *state;
-
     assert_int_equal(store_get(s->store, &s->exchange, TABLE, slice_of("p"),
                          slice_of("b"), &s->page),
         TW_OK);
@@ -136,9 +128,8 @@ static void an_entity_is_got(void **state)
         TW_NOT_FOUND);
 }
 
-static void messages_are_peeked_and_counted(void **state)
+FIXTURE_TEST(messages_are_peeked_and_counted)
 {
-    struct scene *s = *state;
     int64_t count = 0;
 
     assert_int_equal(
@@ -152,9 +143,8 @@ static void messages_are_peeked_and_counted(void **state)
     assert_untouched(s);
 }
 
-static void a_closed_deadline_holds(void **state)
+FIXTURE_TEST(a_closed_deadline_holds)
 {
-    struct scene *s = *state;
     struct deadline deadline;
 
     deadline_init(&deadline, INT64_MAX, 1);
@@ -168,10 +158,8 @@ static void a_closed_deadline_holds(void **state)
 
 /* ---- what is refused ---- */
 
-static void no_table_is_created(void **state)
+FIXTURE_TEST(no_table_is_created)
 {
-    struct scene *s = *state;
-
     assert_refused(s, store_create_table(s->store, &s->exchange, "Others"),
         "a table cannot be created");
 }
@@ -200,28 +188,22 @@ static void try_operation(
     arena_done(&arena);
 }
 
-static void no_entity_is_written(void **state)
+FIXTURE_TEST(no_entity_is_written)
 {
-    struct scene *s = *state;
-
     try_operation(s, OPERATION_INSERT, "c");
     try_operation(s, OPERATION_REPLACE, "a");
     try_operation(s, OPERATION_MERGE, "a");
     try_operation(s, OPERATION_DELETE, "b");
 }
 
-static void no_queue_is_created(void **state)
+FIXTURE_TEST(no_queue_is_created)
 {
-    struct scene *s = *state;
-
     assert_refused(s, store_queue_create(s->store, &s->exchange, "other"),
         "a queue cannot be created");
 }
 
-static void no_message_is_put_or_taken(void **state)
+FIXTURE_TEST(no_message_is_put_or_taken)
 {
-    struct scene *s = *state;
-
     assert_refused(s,
         store_queue_put(
             s->store, &s->exchange, QUEUE, slice_of("more"), 0, &s->messages),
@@ -233,9 +215,8 @@ static void no_message_is_put_or_taken(void **state)
 
 /* A message that was given out before stays as it is, and its
  * receipt good. */
-static void no_message_is_renewed_or_deleted(void **state)
+FIXTURE_TEST(no_message_is_renewed_or_deleted)
 {
-    struct scene *s = *state;
     char receipt[QUEUE_RECEIPT_MAX] = {0}, before[QUEUE_RECEIPT_MAX];
     struct messages taken;
     struct slice id;
@@ -258,7 +239,8 @@ static void no_message_is_renewed_or_deleted(void **state)
     assert_int_equal(store_queue_delete(
                          s->store, &s->exchange, QUEUE, id, slice_of(receipt)),
         TW_INVALID);
-    assert_non_null(strstr(s->exchange.err.text, "a message cannot be deleted"));
+    assert_non_null(
+        strstr(s->exchange.err.text, "a message cannot be deleted"));
     assert_int_equal(
         store_queue_peek(s->store, &s->exchange, QUEUE, 1, &s->messages),
         TW_OK);
@@ -268,24 +250,4 @@ static void no_message_is_renewed_or_deleted(void **state)
                          s->store, &s->exchange, QUEUE, id, slice_of(receipt)),
         TW_OK);
     messages_done(&taken);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(tables_are_listed),
-        TEST(pages_follow_one_another),
-        TEST(an_entity_is_got),
-        TEST(messages_are_peeked_and_counted),
-        TEST(a_closed_deadline_holds),
-        TEST(no_table_is_created),
-        TEST(no_entity_is_written),
-        TEST(no_queue_is_created),
-        TEST(no_message_is_put_or_taken),
-        TEST(no_message_is_renewed_or_deleted),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

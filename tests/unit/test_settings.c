@@ -1,15 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* Settings: tables of keys, and what is said where a file does not fit. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "config/settings.h"
+#include "tests/support/test.h"
 
 struct fixture {
     struct arena arena;
@@ -35,6 +30,9 @@ static int teardown(void **state)
     test_free(fixture);
     return 0;
 }
+
+#define FIXTURE_TEST(name)                                                     \
+    TEST_WITH(name, setup, teardown, struct fixture *fixture)
 
 static struct yaml_node *read_text(struct fixture *fixture, const char *text)
 {
@@ -127,11 +125,11 @@ static void assert_problem(struct fixture *fixture, size_t i, unsigned line,
     assert_int_equal(fixture->problems.list[i].mark.column, column);
 }
 
-static void every_type_is_read(void **state)
+FIXTURE_TEST(every_type_is_read)
 {
     struct sample sample = {0};
 
-    assert_true(load(*state,
+    assert_true(load(fixture,
         "name: x\nslots: 9\nprice: 2.5\nverify: false\n"
         "visibility_timeout: 5m\nsettle: 0s\nsize: '2MiB'\nmode: copy\n"
         "args: [a]\n",
@@ -147,13 +145,13 @@ static void every_type_is_read(void **state)
     assert_int_equal(sample.args->type, YAML_LIST);
 }
 
-static void absent_keys_have_their_fallback(void **state)
+FIXTURE_TEST(absent_keys_have_their_fallback)
 {
     for (int i = 0; i < 2; i++) {
         struct sample sample = {.settle_ms = -7};
 
         setenv("B", "b", 1);
-        assert_true(load(*state, i == 0 ? NULL : "", &sample));
+        assert_true(load(fixture, i == 0 ? NULL : "", &sample));
         assert_string_equal(sample.name.at, "a b 7");
         assert_int_equal(sample.slots, 4);
         assert_true(sample.verify);
@@ -221,26 +219,24 @@ static const struct {
     {"mode: 5\n", 1, 7, "mode must be one of copy or move, not '5'"},
 };
 
-static void what_does_not_fit_is_said_with_what_would(void **state)
+FIXTURE_TEST(what_does_not_fit_is_said_with_what_would)
 {
     unsetenv("NOT_SET_HERE");
     for (size_t i = 0; i < COUNT(wrong); i++) {
-        struct fixture *fixture;
+        struct fixture *one;
         struct sample sample = {0};
 
-        setup((void **)&fixture);
-        assert_false(load(fixture, wrong[i].text, &sample));
-        assert_int_equal(fixture->problems.errors, 1);
+        setup((void **)&one);
+        assert_false(load(one, wrong[i].text, &sample));
+        assert_int_equal(one->problems.errors, 1);
         assert_problem(
-            fixture, 0, wrong[i].line, wrong[i].column, wrong[i].problem);
-        teardown((void **)&fixture);
+            one, 0, wrong[i].line, wrong[i].column, wrong[i].problem);
+        teardown((void **)&one);
     }
-    (void)state;
 }
 
-static void all_mistakes_are_listed_and_what_is_right_is_kept(void **state)
+FIXTURE_TEST(all_mistakes_are_listed_and_what_is_right_is_kept)
 {
-    struct fixture *fixture = *state;
     struct sample sample = {0};
 
     assert_false(load(fixture,
@@ -250,9 +246,8 @@ static void all_mistakes_are_listed_and_what_is_right_is_kept(void **state)
     assert_int_equal(sample.settle_ms, 7000);
 }
 
-static void another_node_than_a_map_is_refused(void **state)
+FIXTURE_TEST(another_node_than_a_map_is_refused)
 {
-    struct fixture *fixture = *state;
     struct sample sample = {0};
 
     assert_false(load(fixture, "- a\n", &sample));
@@ -260,7 +255,7 @@ static void another_node_than_a_map_is_refused(void **state)
         fixture, 0, 1, 1, "worker must be a map of keys, not a list");
 }
 
-static void a_required_key_is_missed(void **state)
+FIXTURE_TEST(a_required_key_is_missed)
 {
     static const struct setting required[] = {
         {.key = "kind",
@@ -269,7 +264,6 @@ static void a_required_key_is_missed(void **state)
             .required = true,
             .help = "what the job does"},
     };
-    struct fixture *fixture = *state;
     struct sample sample = {0};
 
     assert_false(settings_load(read_text(fixture, "\n{}\n"), "job x", required,
@@ -278,13 +272,13 @@ static void a_required_key_is_missed(void **state)
         fixture, 0, 2, 1, "job x lacks the key 'kind': what the job does");
 }
 
-static void texts_and_measures_take_variables(void **state)
+FIXTURE_TEST(texts_and_measures_take_variables)
 {
     struct sample sample = {0};
 
     setenv("TIMEOUT", "7s", 1);
     setenv("MODE", "copy", 1);
-    assert_true(load(*state,
+    assert_true(load(fixture,
         "visibility_timeout: ${TIMEOUT}\nmode: \"${MODE}\"\n"
         "size: ${NO_SIZE:-2KiB}\n",
         &sample));
@@ -337,35 +331,33 @@ static void set_variables(void)
     unsetenv("NOT_SET_HERE");
 }
 
-static void variables_are_replaced_and_never_read_again(void **state)
+FIXTURE_TEST(variables_are_replaced_and_never_read_again)
 {
     set_variables();
     for (size_t i = 0; i < COUNT(texts); i++) {
         struct slice ret = {0};
-        struct fixture *fixture;
+        struct fixture *one;
         struct yaml_node node = {.type = YAML_SCALAR, .quoted = true};
         bool good;
 
-        setup((void **)&fixture);
+        setup((void **)&one);
         node.text = slice_of(texts[i].text);
-        good = settings_text(&node, texts[i].is_template, &fixture->arena, &ret,
-            NULL, &fixture->problems);
+        good = settings_text(&node, texts[i].is_template, &one->arena, &ret,
+            NULL, &one->problems);
         if (texts[i].wanted == NULL) {
             assert_false(good);
-            assert_int_equal(fixture->problems.errors, 1);
+            assert_int_equal(one->problems.errors, 1);
             assert_null(ret.at);
         } else {
             assert_true(good);
             assert_string_equal(ret.at, texts[i].wanted);
         }
-        teardown((void **)&fixture);
+        teardown((void **)&one);
     }
-    (void)state;
 }
 
-static void an_unset_variable_can_be_remembered(void **state)
+FIXTURE_TEST(an_unset_variable_can_be_remembered)
 {
-    struct fixture *fixture = *state;
     struct yaml_node *root =
         read_text(fixture, "a: x${NOT_SET_HERE}y${NOR_THIS}\nb: ${ONE}\n");
     const char *unset = NULL;
@@ -383,9 +375,8 @@ static void an_unset_variable_can_be_remembered(void **state)
     assert_int_equal(fixture->problems.errors, 0);
 }
 
-static void other_nodes_are_no_text(void **state)
+FIXTURE_TEST(other_nodes_are_no_text)
 {
-    struct fixture *fixture = *state;
     struct yaml_node *root = read_text(fixture, "a: [1]\nb: {x: 1}\nc:\n");
     struct slice ret;
 
@@ -397,10 +388,9 @@ static void other_nodes_are_no_text(void **state)
     assert_problem(fixture, 2, 3, 3, "this key must be a text, not nothing");
 }
 
-static void a_strange_word_is_shown_safely(void **state)
+FIXTURE_TEST(a_strange_word_is_shown_safely)
 {
     static const char *const names[] = {"cascade-delete"};
-    struct fixture *fixture = *state;
 
     settings_unknown(&fixture->problems, (struct mark){"t.yaml", 1, 1}, "kind",
         slice_of("a\nb\x1b[31m"), names, 1);
@@ -408,25 +398,4 @@ static void a_strange_word_is_shown_safely(void **state)
     settings_unknown(&fixture->problems, (struct mark){"t.yaml", 1, 1}, "kind",
         slice_of("x"), names, 0);
     assert_problem(fixture, 1, 1, 1, "unknown kind 'x': none is configured");
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(every_type_is_read),
-        TEST(absent_keys_have_their_fallback),
-        TEST(what_does_not_fit_is_said_with_what_would),
-        TEST(all_mistakes_are_listed_and_what_is_right_is_kept),
-        TEST(another_node_than_a_map_is_refused),
-        TEST(a_required_key_is_missed),
-        TEST(texts_and_measures_take_variables),
-        TEST(variables_are_replaced_and_never_read_again),
-        TEST(an_unset_variable_can_be_remembered),
-        TEST(other_nodes_are_no_text),
-        TEST(a_strange_word_is_shown_safely),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,14 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* `worker:` of the configuration. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "config/problems.h"
 #include "config/yaml.h"
+#include "tests/support/test.h"
 #include "worker/base/mem.h"
 #include "worker/run/setup.h"
 
@@ -48,6 +42,9 @@ static int tear_down(void **state)
     return 0;
 }
 
+#define FIXTURE_TEST(name)                                                     \
+    TEST_WITH(name, set_up, tear_down, struct loaded *loaded)
+
 static void load(
     struct loaded *loaded, const char *text, size_t stores, size_t by_default)
 {
@@ -81,10 +78,8 @@ static void refused(struct loaded *loaded, const char *why, unsigned line)
         loaded->problems.count ? loaded->problems.list[0].text : "nothing");
 }
 
-static void nothing_said_gives_the_documented_defaults(void **state)
+FIXTURE_TEST(nothing_said_gives_the_documented_defaults)
 {
-    struct loaded *loaded = *state;
-
     load(loaded, NULL, 1, 0);
     good(loaded);
     assert_int_equal(loaded->setup.store, 0);
@@ -102,9 +97,8 @@ static void nothing_said_gives_the_documented_defaults(void **state)
     assert_int_equal(loaded->setup.log_level, LOG_INFO);
 }
 
-static void an_empty_list_of_queues_serves_none(void **state)
+FIXTURE_TEST(an_empty_list_of_queues_serves_none)
 {
-    struct loaded *loaded = *state;
     struct setup *setup = &loaded->setup;
 
     load(loaded, "queues: []\n", 1, 0);
@@ -114,9 +108,8 @@ static void an_empty_list_of_queues_serves_none(void **state)
     assert_null(setup_queue_named(setup, slice_of("tableward")));
 }
 
-static void everything_said_is_taken(void **state)
+FIXTURE_TEST(everything_said_is_taken)
 {
-    struct loaded *loaded = *state;
     const struct setup *setup = &loaded->setup;
 
     load(loaded,
@@ -150,7 +143,7 @@ static void everything_said_is_taken(void **state)
     assert_null(setup_queue_named(setup, slice_of("none")));
 }
 
-static void each_mistake_is_named_at_its_place(void **state)
+FIXTURE_TEST(each_mistake_is_named_at_its_place)
 {
     static const struct {
         const char *text, *why;
@@ -195,7 +188,6 @@ static void each_mistake_is_named_at_its_place(void **state)
          "encoding: hex}\n",
             "", 2},
     };
-    struct loaded *loaded = *state;
 
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         load(loaded, cases[i].text, 2, 0);
@@ -203,9 +195,8 @@ static void each_mistake_is_named_at_its_place(void **state)
     }
 }
 
-static void listen_and_token_file_are_kept(void **state)
+FIXTURE_TEST(listen_and_token_file_are_kept)
 {
-    struct loaded *loaded = *state;
     const struct setup *setup = &loaded->setup;
 
     load(loaded, "slots: 1\n", 2, 0);
@@ -220,10 +211,8 @@ static void listen_and_token_file_are_kept(void **state)
 }
 
 /* Only a worker needs it, so `status` works without the variable. */
-static void a_token_file_may_need_a_variable_that_is_not_set(void **state)
+FIXTURE_TEST(a_token_file_may_need_a_variable_that_is_not_set)
 {
-    struct loaded *loaded = *state;
-
     load(loaded, "slots: 1\nadmin_token_file: \"${TEST_SETUP_UNSET}/admin\"\n",
         2, 0);
     good(loaded);
@@ -231,12 +220,11 @@ static void a_token_file_may_need_a_variable_that_is_not_set(void **state)
     assert_int_equal(loaded->setup.unset_mark.line, 2);
 }
 
-static void paths_start_at_the_folder_of_relative_paths(void **state)
+TEST(paths_start_at_the_folder_of_relative_paths)
 {
     struct definition definition = {.archive_folder = "/var/lib/tableward"};
     char *path;
 
-    (void)state;
     path = definition_path(&definition, "token");
     assert_string_equal(path, "/var/lib/tableward/token");
     mem_free(path);
@@ -246,9 +234,8 @@ static void paths_start_at_the_folder_of_relative_paths(void **state)
 }
 
 /* A run on a queue of other workers is theirs, whatever its job is. */
-static void an_orphan_belongs_to_its_own_queue(void **state)
+FIXTURE_TEST(an_orphan_belongs_to_its_own_queue)
 {
-    struct loaded *loaded = *state;
     const struct setup *setup = &loaded->setup;
     struct slice none = {0}, work = slice_of("work"), bound = slice_of("bound"),
                  other = slice_of("other");
@@ -274,10 +261,8 @@ static void an_orphan_belongs_to_its_own_queue(void **state)
         setup_queue_of_orphan(setup, &list[1], none), &setup->queues[0]);
 }
 
-static void several_stores_need_a_choice(void **state)
+FIXTURE_TEST(several_stores_need_a_choice)
 {
-    struct loaded *loaded = *state;
-
     load(loaded, "slots: 1\n", 2, 2);
     refused(loaded, "there are several stores", 1);
     load(loaded, NULL, 2, 2);
@@ -293,35 +278,14 @@ static void release(struct definition *definition)
     released++;
 }
 
-static void a_definition_lives_until_its_last_reference(void **state)
+TEST(a_definition_lives_until_its_last_reference)
 {
     struct definition definition = {.release = release, .references = 1};
 
-    (void)state;
     assert_ptr_equal(definition_hold(&definition), &definition);
     definition_drop(&definition);
     assert_int_equal(released, 0);
     definition_drop(&definition);
     assert_int_equal(released, 1);
     definition_drop(NULL);
-}
-
-#define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(nothing_said_gives_the_documented_defaults),
-        TEST(an_empty_list_of_queues_serves_none),
-        TEST(everything_said_is_taken),
-        TEST(each_mistake_is_named_at_its_place),
-        TEST(listen_and_token_file_are_kept),
-        TEST(a_token_file_may_need_a_variable_that_is_not_set),
-        cmocka_unit_test(paths_start_at_the_folder_of_relative_paths),
-        TEST(an_orphan_belongs_to_its_own_queue),
-        TEST(several_stores_need_a_choice),
-        cmocka_unit_test(a_definition_lives_until_its_last_reference),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,15 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* YAML: a tree with places, and everything refused that is not needed. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "config/yaml.h"
+#include "tests/support/test.h"
 #include "worker/base/buf.h"
 
 struct fixture {
@@ -37,6 +32,9 @@ static int teardown(void **state)
     return 0;
 }
 
+#define FIXTURE_TEST(name)                                                     \
+    TEST_WITH(name, setup, teardown, struct fixture *fixture)
+
 static struct yaml_node *read_slice(struct fixture *fixture, struct slice text)
 {
     return yaml_read("t.yaml", text, &fixture->arena, &fixture->problems);
@@ -62,9 +60,8 @@ static void assert_problem(struct fixture *fixture, size_t i, unsigned line,
     assert_mark(fixture->problems.list[i].mark, line, column);
 }
 
-static void tree_keeps_types_order_and_places(void **state)
+FIXTURE_TEST(tree_keeps_types_order_and_places)
 {
-    struct fixture *fixture = *state;
     struct yaml_node *root = read_text(fixture, "# a comment\n"
                                                 "b:\n"
                                                 "  - one\n"
@@ -93,9 +90,8 @@ static void tree_keeps_types_order_and_places(void **state)
     assert_false(map->items[1]->quoted);
 }
 
-static void get_finds_nothing_in_other_nodes(void **state)
+FIXTURE_TEST(get_finds_nothing_in_other_nodes)
 {
-    struct fixture *fixture = *state;
     struct yaml_node *root = read_text(fixture, "a: [b]\n");
 
     assert_null(yaml_get(root, "b"));
@@ -103,24 +99,24 @@ static void get_finds_nothing_in_other_nodes(void **state)
     assert_null(yaml_get(NULL, "b"));
 }
 
-static void an_empty_file_is_an_empty_map(void **state)
+FIXTURE_TEST(an_empty_file_is_an_empty_map)
 {
     static const char *const texts[] = {"", "# nothing\n", "---\n", "\n\n"};
 
     for (size_t i = 0; i < sizeof(texts) / sizeof(*texts); i++) {
-        struct yaml_node *root = read_text(*state, texts[i]);
+        struct yaml_node *root = read_text(fixture, texts[i]);
 
         assert_non_null(root);
         assert_int_equal(root->type, YAML_MAP);
         assert_int_equal(root->count, 0);
         assert_mark(root->mark, 1, 1);
     }
-    assert_non_null(read_slice(*state, (struct slice){0}));
+    assert_non_null(read_slice(fixture, (struct slice){0}));
 }
 
-static void folded_and_literal_texts_are_texts(void **state)
+FIXTURE_TEST(folded_and_literal_texts_are_texts)
 {
-    struct yaml_node *root = read_text(*state, "a: |\n  1\n  2\nb: >-\n  3\n");
+    struct yaml_node *root = read_text(fixture, "a: |\n  1\n  2\nb: >-\n  3\n");
 
     assert_string_equal(yaml_get(root, "a")->text.at, "1\n2\n");
     assert_true(yaml_get(root, "a")->quoted);
@@ -128,9 +124,8 @@ static void folded_and_literal_texts_are_texts(void **state)
     assert_true(yaml_get(root, "b")->quoted);
 }
 
-static void columns_count_characters(void **state)
+FIXTURE_TEST(columns_count_characters)
 {
-    struct fixture *fixture = *state;
     struct yaml_node *root = read_text(fixture, "{\"\xc3\xa9\xc3\xa9\": x}\n");
 
     assert_mark(root->items[0]->mark, 1, 8);
@@ -176,26 +171,23 @@ static const struct {
         "this is not UTF-8; save the file in that encoding"},
 };
 
-static void what_ends_the_reading_is_said_once_at_its_place(void **state)
+FIXTURE_TEST(what_ends_the_reading_is_said_once_at_its_place)
 {
     for (size_t i = 0; i < sizeof(fatal) / sizeof(*fatal); i++) {
-        struct fixture *fixture;
+        struct fixture *one;
 
         print_message("%s\n", fatal[i].name);
-        setup((void **)&fixture);
-        assert_null(read_text(fixture, fatal[i].text));
-        assert_int_equal(fixture->problems.errors, 1);
+        setup((void **)&one);
+        assert_null(read_text(one, fatal[i].text));
+        assert_int_equal(one->problems.errors, 1);
         assert_problem(
-            fixture, 0, fatal[i].line, fatal[i].column, fatal[i].problem);
-        teardown((void **)&fixture);
+            one, 0, fatal[i].line, fatal[i].column, fatal[i].problem);
+        teardown((void **)&one);
     }
-    (void)state;
 }
 
-static void duplicate_keys_are_listed_with_the_first(void **state)
+FIXTURE_TEST(duplicate_keys_are_listed_with_the_first)
 {
-    struct fixture *fixture = *state;
-
     assert_non_null(
         read_text(fixture, "a: 1\nb: {x: 1, y: 2, x: 3}\nc: 2\n'a': 3\n"));
     assert_int_equal(fixture->problems.errors, 2);
@@ -205,9 +197,8 @@ static void duplicate_keys_are_listed_with_the_first(void **state)
         fixture, 1, 4, 1, "duplicate key 'a': line 1 has it already");
 }
 
-static void tags_are_listed(void **state)
+FIXTURE_TEST(tags_are_listed)
 {
-    struct fixture *fixture = *state;
     struct yaml_node *root =
         read_text(fixture, "a: !!str 5\nb: !x [1]\nc: ! {}\n");
 
@@ -220,10 +211,8 @@ static void tags_are_listed(void **state)
         "the tag !x is not supported: write the value itself");
 }
 
-static void nul_characters_are_refused(void **state)
+FIXTURE_TEST(nul_characters_are_refused)
 {
-    struct fixture *fixture = *state;
-
     assert_non_null(read_text(fixture, "a: \"x\\0y\"\n"));
     assert_problem(
         fixture, 0, 1, 4, "a text must not contain a NUL character (\\0)");
@@ -231,9 +220,8 @@ static void nul_characters_are_refused(void **state)
     assert_problem(fixture, 1, 1, 4, "control characters are not allowed");
 }
 
-static void an_alias_bomb_dies_at_its_first_anchor(void **state)
+FIXTURE_TEST(an_alias_bomb_dies_at_its_first_anchor)
 {
-    struct fixture *fixture = *state;
     struct buf text;
 
     buf_init(&text, 1 << 20);
@@ -269,10 +257,8 @@ static struct yaml_node *read_nested(
     return root;
 }
 
-static void nesting_has_an_end(void **state)
+FIXTURE_TEST(nesting_has_an_end)
 {
-    struct fixture *fixture = *state;
-
     assert_non_null(read_nested(fixture, 64, "[", "]"));
     assert_int_equal(fixture->problems.errors, 0);
     assert_null(read_nested(fixture, 65, "[", "]"));
@@ -283,9 +269,8 @@ static void nesting_has_an_end(void **state)
     assert_int_equal(fixture->problems.errors, 4);
 }
 
-static void a_file_over_one_mebibyte_is_refused(void **state)
+FIXTURE_TEST(a_file_over_one_mebibyte_is_refused)
 {
-    struct fixture *fixture = *state;
     size_t len = (1 << 20) + 1;
     char *text = test_malloc(len);
 
@@ -297,9 +282,8 @@ static void a_file_over_one_mebibyte_is_refused(void **state)
     test_free(text);
 }
 
-static void a_map_of_very_many_keys_is_read_in_good_time(void **state)
+FIXTURE_TEST(a_map_of_very_many_keys_is_read_in_good_time)
 {
-    struct fixture *fixture = *state;
     struct yaml_node *root;
     struct buf text;
 
@@ -316,9 +300,8 @@ static void a_map_of_very_many_keys_is_read_in_good_time(void **state)
     buf_done(&text);
 }
 
-static void a_byte_order_mark_is_passed_over(void **state)
+FIXTURE_TEST(a_byte_order_mark_is_passed_over)
 {
-    struct fixture *fixture = *state;
     struct yaml_node *root = read_text(fixture, "\xef\xbb\xbf"
                                                 "a: 1\n");
 
@@ -327,52 +310,26 @@ static void a_byte_order_mark_is_passed_over(void **state)
 }
 
 /* Whatever the bytes, there is a tree or a reason. */
-static void any_bytes_give_a_tree_or_a_problem(void **state)
+FIXTURE_TEST(any_bytes_give_a_tree_or_a_problem)
 {
     static const char alphabet[] = "ab: \n-[]{},#&*!|>'\"%@\\?\t0~\xc3\xa9";
     char text[40];
     unsigned random = 1;
 
     for (int round = 0; round < 20000; round++) {
-        struct fixture *fixture;
+        struct fixture *one;
         struct yaml_node *root;
 
-        setup((void **)&fixture);
+        setup((void **)&one);
         for (size_t i = 0; i < sizeof(text); i++) {
             random = random * 1103515245 + 12345;
             text[i] = alphabet[(random >> 16) % (sizeof(alphabet) - 1)];
         }
-        root = read_slice(
-            fixture, (struct slice){text, (random >> 8) % sizeof(text)});
-        assert_true(root != NULL || fixture->problems.errors > 0);
+        root =
+            read_slice(one, (struct slice){text, (random >> 8) % sizeof(text)});
+        assert_true(root != NULL || one->problems.errors > 0);
         if (root == NULL)
-            assert_true(fixture->problems.list[0].mark.line >= 1);
-        teardown((void **)&fixture);
+            assert_true(one->problems.list[0].mark.line >= 1);
+        teardown((void **)&one);
     }
-    (void)state;
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(tree_keeps_types_order_and_places),
-        TEST(get_finds_nothing_in_other_nodes),
-        TEST(an_empty_file_is_an_empty_map),
-        TEST(folded_and_literal_texts_are_texts),
-        TEST(columns_count_characters),
-        TEST(what_ends_the_reading_is_said_once_at_its_place),
-        TEST(duplicate_keys_are_listed_with_the_first),
-        TEST(tags_are_listed),
-        TEST(nul_characters_are_refused),
-        TEST(an_alias_bomb_dies_at_its_first_anchor),
-        TEST(nesting_has_an_end),
-        TEST(a_file_over_one_mebibyte_is_refused),
-        TEST(a_map_of_very_many_keys_is_read_in_good_time),
-        TEST(a_byte_order_mark_is_passed_over),
-        TEST(any_bytes_give_a_tree_or_a_problem),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }
