@@ -1,13 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The kind schema-upgrade on a store in memory: rounds, phases, the rows beside
  * the ledger, verify, and attempts that end anywhere. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <stdio.h>
 #include <string.h>
 
@@ -15,6 +8,7 @@
 #include "jobs/upgrade/applied.h"
 #include "tests/support/faulty.h"
 #include "tests/support/hosted.h"
+#include "tests/support/test.h"
 #include "worker/base/mem.h"
 #include "worker/base/platform.h"
 #include "worker/base/text.h"
@@ -53,6 +47,8 @@ static int tear_down(void **state)
     return 0;
 }
 
+#define FIXTURE_TEST(name) TEST_IN(name, set_up, tear_down)
+
 /* Makes a new run, in one attempt. */
 static enum run_end run(const char *phase)
 {
@@ -90,9 +86,8 @@ static bool holds(const char *row_key, const char *part)
 
 /* ---- a run ---- */
 
-static void every_entity_comes_to_the_newest_version(void **state)
+FIXTURE_TEST(every_entity_comes_to_the_newest_version)
 {
-    (void)state;
     put("1", AS_OLD);
     put("2", AS_OLD ",\"V\":1");
     put("3", "\"Text\":\"other\",\"V\":7");
@@ -111,16 +106,14 @@ static void every_entity_comes_to_the_newest_version(void **state)
     assert_int_equal(h.written, 0);
 }
 
-static void a_run_that_selects_nothing_says_so(void **state)
+FIXTURE_TEST(a_run_that_selects_nothing_says_so)
 {
-    (void)state;
     assert_int_equal(run(NULL), RUN_SUCCEEDED);
     assert_non_null(strstr(h.note, "nothing was selected"));
 }
 
-static void a_missing_table_fails_the_run(void **state)
+FIXTURE_TEST(a_missing_table_fails_the_run)
 {
-    (void)state;
     hosted_load(&h, "blogs:\n"
                     "  kind: schema-upgrade\n"
                     "  table: Lost\n"
@@ -130,9 +123,8 @@ static void a_missing_table_fails_the_run(void **state)
     assert_non_null(strstr(h.err.text, "Lost"));
 }
 
-static void what_cannot_be_converted_is_named_and_the_rest_is_done(void **state)
+FIXTURE_TEST(what_cannot_be_converted_is_named_and_the_rest_is_done)
 {
-    (void)state;
     put("1", AS_OLD);
     put("2", "\"Rating\":\"none\"");
     put("3", AS_OLD);
@@ -149,7 +141,7 @@ static void what_cannot_be_converted_is_named_and_the_rest_is_done(void **state)
 }
 
 /* Index rows belong to the copy job that wrote them. */
-static void index_rows_are_skipped(void **state)
+FIXTURE_TEST(index_rows_are_skipped)
 {
     struct exchange exchange = {.deadline = NULL};
     struct operation operation = {.type = OPERATION_INSERT};
@@ -163,7 +155,6 @@ static void index_rows_are_skipped(void **state)
         .row_key = slice_of("1"),
         .etag = slice_of("e")};
 
-    (void)state;
     put("1", AS_OLD);
     entity_init(&operation.entity, &h.arena, slice_of("p"), slice_of("size:1"));
     entity_set_string(&operation.entity, &h.arena, "Text", slice_of("t"));
@@ -194,9 +185,8 @@ static void add_once(struct hosted *hosted)
         add_another(hosted);
 }
 
-static void what_is_added_behind_the_scan_is_met_by_the_next_round(void **state)
+FIXTURE_TEST(what_is_added_behind_the_scan_is_met_by_the_next_round)
 {
-    (void)state;
     added = 0;
     put("1", AS_OLD);
     h.between = add_once;
@@ -206,9 +196,8 @@ static void what_is_added_behind_the_scan_is_met_by_the_next_round(void **state)
 }
 
 /* A2: continuous writers never make a run fail. */
-static void writers_that_never_rest_leave_a_run_behind(void **state)
+FIXTURE_TEST(writers_that_never_rest_leave_a_run_behind)
 {
-    (void)state;
     added = 0;
     put("1", AS_OLD);
     h.between = add_another;
@@ -251,9 +240,8 @@ static void edit_one(void)
     hosted_replace(&h, "Blogs", "p", "4", "\"Rating\":\"none\"");
 }
 
-static void what_changed_meanwhile_is_read_and_decided_again(void **state)
+FIXTURE_TEST(what_changed_meanwhile_is_read_and_decided_again)
 {
-    (void)state;
     for (int i = 1; i <= 5; i++) {
         char row_key[2] = {(char)('0' + i), '\0'};
 
@@ -271,15 +259,13 @@ static void what_changed_meanwhile_is_read_and_decided_again(void **state)
     end_faults();
 }
 
-static enum fault lose_first_answer(void *ctx, enum store_call call, unsigned n)
+FAULTY_CHOICE(lose_first_answer)
 {
-    (void)ctx;
     return call == CALL_BATCH && n < 4 ? FAULT_LOSE_ANSWER : FAULT_NONE;
 }
 
-static void a_lost_answer_is_recognised_by_what_is_stored(void **state)
+FIXTURE_TEST(a_lost_answer_is_recognised_by_what_is_stored)
 {
-    (void)state;
     put("1", AS_OLD);
     put("2", AS_OLD);
     begin_faults();
@@ -295,9 +281,8 @@ static void a_lost_answer_is_recognised_by_what_is_stored(void **state)
 
 #define FOLLOWING JOB "  follow: true\n"
 
-static void a_following_run_waits_between_rounds_until_finish(void **state)
+FIXTURE_TEST(a_following_run_waits_between_rounds_until_finish)
 {
-    (void)state;
     hosted_load(&h, FOLLOWING);
     put("1", AS_OLD);
     assert_int_equal(run(NULL), RUN_WAITING);
@@ -317,9 +302,8 @@ static void a_following_run_waits_between_rounds_until_finish(void **state)
 /* ---- expand and contract ---- */
 
 /* The old release edits an entity after the last round of expand. */
-static void an_edit_after_expand_survives_contract(void **state)
+FIXTURE_TEST(an_edit_after_expand_survives_contract)
 {
-    (void)state;
     put("1", AS_OLD);
     put("2", AS_OLD);
     put("3", AS_OLD);
@@ -339,9 +323,8 @@ static void an_edit_after_expand_survives_contract(void **state)
     check("3", AS_NEW);
 }
 
-static void a_difference_is_named_by_contract_and_stays(void **state)
+FIXTURE_TEST(a_difference_is_named_by_contract_and_stays)
 {
-    (void)state;
     put("1", AS_OLD);
     put("2", AS_OLD);
     assert_int_equal(run("expand"), RUN_SUCCEEDED);
@@ -366,12 +349,11 @@ static unsigned steps_stored(void)
     return count;
 }
 
-static void changed_steps_are_refused_once_they_were_applied(void **state)
+FIXTURE_TEST(changed_steps_are_refused_once_they_were_applied)
 {
     static const char CHANGED[] =
         TOP "  versions: [{to: 2, steps: [remove: {property: Text}]}]\n";
 
-    (void)state;
     assert_int_equal(run(NULL), RUN_SUCCEEDED);
     assert_int_equal(steps_stored(), 0); /* no entity was written */
     put("1", AS_OLD);
@@ -390,9 +372,8 @@ static void changed_steps_are_refused_once_they_were_applied(void **state)
     assert_true(holds("2", "\"V\":3"));
 }
 
-static void what_happens_to_failing_values_may_change(void **state)
+FIXTURE_TEST(what_happens_to_failing_values_may_change)
 {
-    (void)state;
     put("1", AS_OLD);
     assert_int_equal(run(NULL), RUN_SUCCEEDED);
     hosted_load(&h,
@@ -411,9 +392,8 @@ static void what_happens_to_failing_values_may_change(void **state)
     assert_true(holds("2", "none"));
 }
 
-static void contract_is_refused_while_expand_is_behind(void **state)
+FIXTURE_TEST(contract_is_refused_while_expand_is_behind)
 {
-    (void)state;
     added = 0;
     put("1", AS_OLD);
     h.between = add_another;
@@ -429,9 +409,8 @@ static void contract_is_refused_while_expand_is_behind(void **state)
     check("1", AS_NEW);
 }
 
-static void contract_is_refused_while_an_expand_has_not_ended(void **state)
+FIXTURE_TEST(contract_is_refused_while_an_expand_has_not_ended)
 {
-    (void)state;
     put("1", AS_OLD);
     hosted_forget(&h, "e");
     h.kind_arg = "expand";
@@ -447,9 +426,8 @@ static void contract_is_refused_while_an_expand_has_not_ended(void **state)
 
 /* ---- attempts that end anywhere ---- */
 
-static void an_attempt_stopped_anywhere_is_continued(void **state)
+FIXTURE_TEST(an_attempt_stopped_anywhere_is_continued)
 {
-    (void)state;
     for (int i = 0; i < 2500; i++) {
         char row_key[16];
 
@@ -511,9 +489,8 @@ static int64_t found_all(void)
     return all;
 }
 
-static void verify_finds_what_is_below_the_newest_version(void **state)
+FIXTURE_TEST(verify_finds_what_is_below_the_newest_version)
 {
-    (void)state;
     put("1", AS_OLD);
     put("2", AS_OLD);
     verify("all");
@@ -529,9 +506,8 @@ static void verify_finds_what_is_below_the_newest_version(void **state)
 }
 
 /* Rule U9. */
-static void verify_compares_what_steps_make(void **state)
+FIXTURE_TEST(verify_compares_what_steps_make)
 {
-    (void)state;
     hosted_load(&h, JOB NEXT);
     put("renamed", "\"Text\":\"t\",\"V\":3");
     put("retyped", "\"Rating\":3,\"V\":3");
@@ -555,9 +531,8 @@ static void verify_compares_what_steps_make(void **state)
     arena_done(&verification.arena);
 }
 
-static void verify_knows_the_phase(void **state)
+FIXTURE_TEST(verify_knows_the_phase)
 {
-    (void)state;
     put("1", AS_OLD);
     assert_int_equal(run("expand"), RUN_SUCCEEDED);
     verify("expand");
@@ -572,10 +547,8 @@ static void verify_knows_the_phase(void **state)
     arena_done(&verification.arena);
 }
 
-static enum fault repair_before_second_reading(
-    void *ctx, enum store_call call, unsigned n)
+FAULTY_CHOICE(repair_before_second_reading)
 {
-    (void)ctx;
     if (call == CALL_SCAN && n == 1 && meddle) {
         void (*now)(void) = meddle;
 
@@ -598,9 +571,8 @@ static void repair(void)
     h.store = outer;
 }
 
-static void verify_reports_what_a_second_reading_confirms(void **state)
+FIXTURE_TEST(verify_reports_what_a_second_reading_confirms)
 {
-    (void)state;
     put("1", AS_OLD);
     put("2", AS_OLD);
     inner = h.store;
@@ -612,35 +584,4 @@ static void verify_reports_what_a_second_reading_confirms(void **state)
     assert_int_equal(found_all(), 1);
     arena_done(&verification.arena);
     end_faults();
-}
-
-#define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(every_entity_comes_to_the_newest_version),
-        TEST(a_run_that_selects_nothing_says_so),
-        TEST(a_missing_table_fails_the_run),
-        TEST(what_cannot_be_converted_is_named_and_the_rest_is_done),
-        TEST(index_rows_are_skipped),
-        TEST(what_is_added_behind_the_scan_is_met_by_the_next_round),
-        TEST(writers_that_never_rest_leave_a_run_behind),
-        TEST(what_changed_meanwhile_is_read_and_decided_again),
-        TEST(a_lost_answer_is_recognised_by_what_is_stored),
-        TEST(a_following_run_waits_between_rounds_until_finish),
-        TEST(an_edit_after_expand_survives_contract),
-        TEST(a_difference_is_named_by_contract_and_stays),
-        TEST(changed_steps_are_refused_once_they_were_applied),
-        TEST(what_happens_to_failing_values_may_change),
-        TEST(contract_is_refused_while_expand_is_behind),
-        TEST(contract_is_refused_while_an_expand_has_not_ended),
-        TEST(an_attempt_stopped_anywhere_is_continued),
-        TEST(verify_finds_what_is_below_the_newest_version),
-        TEST(verify_compares_what_steps_make),
-        TEST(verify_knows_the_phase),
-        TEST(verify_reports_what_a_second_reading_confirms),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

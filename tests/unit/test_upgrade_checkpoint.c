@@ -1,17 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* The checkpoint of a schema upgrade. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "jobs/upgrade/checkpoint.h"
+#include "tests/support/test.h"
 #include "worker/base/mem.h"
 
-static void what_is_written_is_read(void **state)
+TEST(what_is_written_is_read)
 {
     const struct upgrade_checkpoint written = {
         .rounds = {.number = 3,
@@ -32,7 +27,6 @@ static void what_is_written_is_read(void **state)
     struct upgrade_checkpoint read;
     struct arena arena;
 
-    (void)state;
     arena_init(&arena);
     upgrade_checkpoint_read(slice_of(text), &arena, &read);
     assert_int_equal(read.rounds.number, 3);
@@ -50,14 +44,13 @@ static void what_is_written_is_read(void **state)
     mem_free(text);
 }
 
-static void keys_that_do_not_fit_are_left_out(void **state)
+TEST(keys_that_do_not_fit_are_left_out)
 {
     struct upgrade_checkpoint checkpoint = {.in_round = true, .selected = 7};
     char *key = mem_alloc(UPGRADE_CHECKPOINT_MAX_BYTES + 1), *text;
     struct upgrade_checkpoint read;
     struct arena arena;
 
-    (void)state;
     memset(key, 'k', UPGRADE_CHECKPOINT_MAX_BYTES);
     checkpoint.partition_key = slice_of(key);
     checkpoint.row_key = slice_of("");
@@ -71,13 +64,12 @@ static void keys_that_do_not_fit_are_left_out(void **state)
     mem_free(key);
 }
 
-static void what_is_not_ours_is_a_new_run(void **state)
+TEST(what_is_not_ours_is_a_new_run)
 {
     static const char *const TEXTS[] = {"", "x", "[]", "{}",
         "{\"version\":1,\"pass\":3}", "{\"version\":2}",
         "{\"version\":2,\"rounds\":{}}"};
 
-    (void)state;
     for (size_t i = 0; i < sizeof(TEXTS) / sizeof(TEXTS[0]); i++) {
         struct upgrade_checkpoint read;
         struct arena arena;
@@ -88,15 +80,4 @@ static void what_is_not_ours_is_a_new_run(void **state)
         assert_false(read.in_round);
         arena_done(&arena);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_is_written_is_read),
-        cmocka_unit_test(keys_that_do_not_fit_are_left_out),
-        cmocka_unit_test(what_is_not_ours_is_a_new_run),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

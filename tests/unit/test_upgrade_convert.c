@@ -1,17 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* Conversion of single entities to the newest version, without a run, and
  * generated examples. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "jobs/upgrade/convert.h"
 #include "tests/support/hosted.h"
+#include "tests/support/test.h"
 #include "worker/base/mem.h"
 
 #define JOB                                                                    \
@@ -85,59 +80,57 @@ static const char *json_of(struct bench *b, const struct entity *entity)
     return json;
 }
 
-static void an_entity_becomes_the_newest_version(void **state)
+TEST_FIXTURE(bench, struct bench, TEST_NOTHING, done)
+
+#define BENCH_TEST(name)                                                       \
+    TEST_WITH(name, bench_set_up, bench_tear_down, struct bench *b)
+
+BENCH_TEST(an_entity_becomes_the_newest_version)
 {
-    struct bench b;
     struct entity before, after;
     struct err err;
 
-    (void)state;
-    begin(&b, "fail", "all");
+    begin(b, "fail", "all");
     before =
-        parse(&b, "\"EntityType\":\"Blog\",\"Title\":\"A B\",\"Text\":\"x\","
-                  "\"Rating\":\"4.5\",\"At@odata.type\":\"Edm.DateTime\","
-                  "\"At\":\"2024-01-01T00:00:00Z\"");
+        parse(b, "\"EntityType\":\"Blog\",\"Title\":\"A B\",\"Text\":\"x\","
+                 "\"Rating\":\"4.5\",\"At@odata.type\":\"Edm.DateTime\","
+                 "\"At\":\"2024-01-01T00:00:00Z\"");
     assert_int_equal(
-        upgrade_convert(b.converter, &before, &b.arena, &after, &err),
+        upgrade_convert(b->converter, &before, &b->arena, &after, &err),
         UPGRADE_CONVERTED);
-    assert_string_equal(json_of(&b, &after),
+    assert_string_equal(json_of(b, &after),
         "{\"EntityType\":\"Blog\",\"Title\":\"A B\","
         "\"Rating@odata.type\":\"Edm.Double\",\"Rating\":4.5,"
         "\"At@odata.type\":\"Edm.DateTime\",\"At\":\"2024-01-01T00:00:00Z\","
         "\"Slug\":\"a b\",\"Body\":\"x\",\"Year\":2024,\"V\":3}");
     before = after;
     assert_int_equal(
-        upgrade_convert(b.converter, &before, &b.arena, &after, &err),
+        upgrade_convert(b->converter, &before, &b->arena, &after, &err),
         UPGRADE_CONVERTED);
-    assert_string_equal(json_of(&b, &after), json_of(&b, &before));
-    done(&b);
+    assert_string_equal(json_of(b, &after), json_of(b, &before));
 }
 
-static void what_the_job_does_not_select_passes(void **state)
+BENCH_TEST(what_the_job_does_not_select_passes)
 {
-    struct bench b;
     struct entity before, after;
     struct err err;
 
-    (void)state;
-    begin(&b, "fail", "all");
-    before = parse(&b, "\"EntityType\":\"User\"");
+    begin(b, "fail", "all");
+    before = parse(b, "\"EntityType\":\"User\"");
     assert_int_equal(
-        upgrade_convert(b.converter, &before, &b.arena, &after, &err),
+        upgrade_convert(b->converter, &before, &b->arena, &after, &err),
         UPGRADE_PASSED);
-    assert_string_equal(json_of(&b, &after), json_of(&b, &before));
-    before = parse(&b, "\"EntityType\":\"Blog\",\"V\":7");
+    assert_string_equal(json_of(b, &after), json_of(b, &before));
+    before = parse(b, "\"EntityType\":\"Blog\",\"V\":7");
     assert_int_equal(
-        upgrade_convert(b.converter, &before, &b.arena, &after, &err),
+        upgrade_convert(b->converter, &before, &b->arena, &after, &err),
         UPGRADE_PASSED);
-    done(&b);
 }
 
-static void a_step_that_fails_is_named(void **state)
+TEST(a_step_that_fails_is_named)
 {
     static const char *const ON_ERROR[] = {"fail", "skip"};
 
-    (void)state;
     for (size_t i = 0; i < 2; i++) {
         struct bench b;
         struct entity before, after;
@@ -153,22 +146,19 @@ static void a_step_that_fails_is_named(void **state)
     }
 }
 
-static void expand_keeps_the_old_properties_of_the_newest_version(void **state)
+BENCH_TEST(expand_keeps_the_old_properties_of_the_newest_version)
 {
-    struct bench b;
     struct entity before, after;
     struct err err;
 
-    (void)state;
-    begin(&b, "fail", "expand");
-    before = parse(&b, "\"EntityType\":\"Blog\",\"Slug\":\"s\",\"Text\":\"x\","
-                       "\"Year\":1");
+    begin(b, "fail", "expand");
+    before = parse(b, "\"EntityType\":\"Blog\",\"Slug\":\"s\",\"Text\":\"x\","
+                      "\"Year\":1");
     assert_int_equal(
-        upgrade_convert(b.converter, &before, &b.arena, &after, &err),
+        upgrade_convert(b->converter, &before, &b->arena, &after, &err),
         UPGRADE_CONVERTED);
     assert_null(entity_find(&after, slice_of("Text")));
     assert_non_null(entity_find(&after, slice_of("TablewardExpanded")));
-    done(&b);
 }
 
 /* ---- examples ---- */
@@ -200,31 +190,15 @@ static enum tw_err see(void *ctx, const struct entity *before,
     return TW_OK;
 }
 
-static void examples_are_of_all_versions_and_convert(void **state)
+BENCH_TEST(examples_are_of_all_versions_and_convert)
 {
-    struct bench b;
-    struct seen seen = {.bench = &b};
+    struct seen seen = {.bench = b};
     struct err err;
 
-    (void)state;
-    begin(&b, "fail", "all");
-    if (upgrade_convert_vectors(b.converter, 200, see, &seen, &err) != TW_OK)
+    begin(b, "fail", "all");
+    if (upgrade_convert_vectors(b->converter, 200, see, &seen, &err) != TW_OK)
         fail_msg("%s", err.text);
     assert_int_equal(seen.count, 200);
     assert_in_range(seen.without_version, 20, 80);
     assert_int_equal(seen.at_two, 100);
-    done(&b);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(an_entity_becomes_the_newest_version),
-        cmocka_unit_test(what_the_job_does_not_select_passes),
-        cmocka_unit_test(a_step_that_fails_is_named),
-        cmocka_unit_test(expand_keeps_the_old_properties_of_the_newest_version),
-        cmocka_unit_test(examples_are_of_all_versions_and_convert),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,14 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* The dry run of an upgrade. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "tests/support/hosted.h"
+#include "tests/support/test.h"
 
 static struct hosted h;
 
@@ -36,6 +31,8 @@ static int tear_down(void **state)
     return 0;
 }
 
+#define FIXTURE_TEST(name) TEST_IN(name, set_up, tear_down)
+
 static void put(const char *row_key, const char *properties)
 {
     hosted_put(&h, "Blogs", "p", row_key, properties);
@@ -47,11 +44,10 @@ static void says(const struct job_estimate *estimate, const char *part)
         fail_msg("'%s' is not in\n%s", part, estimate->details);
 }
 
-static void each_step_says_what_it_would_change(void **state)
+FIXTURE_TEST(each_step_says_what_it_would_change)
 {
     struct job_estimate estimate;
 
-    (void)state;
     put("1", "\"Text\":\"a\",\"Rating\":\"5\",\"Legacy\":1");
     put("2", "\"V\":2,\"Rating\":\"6\"");
     put("3", "\"Rating\":\"none\",\"Text\":\"a\"");
@@ -74,11 +70,10 @@ static void each_step_says_what_it_would_change(void **state)
     assert_null(strstr(hosted_json(&h, "Blogs", "p", "1"), "Body"));
 }
 
-static void a_phase_is_counted_as_it_runs(void **state)
+FIXTURE_TEST(a_phase_is_counted_as_it_runs)
 {
     struct job_estimate estimate;
 
-    (void)state;
     put("1", "\"Rating\":\"5\",\"Legacy\":1");
     h.kind_arg = "expand";
     assert_int_equal(hosted_estimate(&h, "blogs", "", &estimate), TW_OK);
@@ -86,16 +81,4 @@ static void a_phase_is_counted_as_it_runs(void **state)
     assert_int_equal(estimate.tables[0].entities, 1);
     arena_done(&estimate.arena);
     h.kind_arg = NULL;
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(
-            each_step_says_what_it_would_change, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(
-            a_phase_is_counted_as_it_runs, set_up, tear_down),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,23 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /* An upgrade whose entities, or whose rows beside the ledger, are written by
  * others meanwhile; and the texts of its verification and dry run. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <stdio.h>
 #include <string.h>
 
 #include "jobs/upgrade/applied.h"
 #include "jobs/upgrade/checkpoint.h"
 #include "jobs/upgrade/record.h"
-#include "tests/support/hosted.h"
-#include "tests/support/script.h"
-#include "tests/support/virtual_platform.h"
-#include "worker/base/log.h"
+#include "tests/support/scene.h"
+#include "tests/support/test.h"
 #include "worker/base/mem.h"
 #include "worker/base/platform.h"
 #include "worker/base/text.h"
@@ -50,89 +41,28 @@ static const char JOBS[] =
     "  versions:\n"
     "  - {to: 2, steps: [rename: {property: Text, to: Body}]}\n";
 
-static struct hosted h;
-static struct script s;
-static char reports[4096];
-
-static void keep_report(
-    struct hosted *callbacks, const struct run_failure *failure)
-{
-    size_t len = strlen(reports);
-
-    (void)callbacks;
-    snprintf(reports + len, sizeof(reports) - len, "%.*s/%.*s: %s\n",
-        SLICE_ARG(failure->partition_key), SLICE_ARG(failure->row_key),
-        failure->why);
-}
-
 static int set_up(void **state)
 {
     (void)state;
-    virtual_platform_use(&(struct virtual_options){.seed = 1,
-        .boot_ms = 5000,
-        .wall_ticks = TICKS_1970 + INT64_C(1000000) * TICKS_PER_S});
-    log_set(LOG_ERROR, LOG_TEXT);
-    hosted_init(&h, JOBS);
-    hosted_table(&h, "Blogs");
-    hosted_table(&h, "Names");
-    hosted_table(&h, "Posts");
-    hosted_table(&h, "TablewardRuns");
-    h.failing = keep_report;
-    reports[0] = '\0';
-    script_init(&s, &h);
+    scene_begin(JOBS, "Blogs Names Posts TablewardRuns");
     return 0;
 }
 
-static int tear_down(void **state)
-{
-    (void)state;
-    hosted_done(&h);
-    virtual_platform_end();
-    return 0;
-}
+#define FIXTURE_TEST(name) TEST_IN(name, set_up, scene_end)
 
 #define B "\"T\":\"b\","
 
-static void put(const char *table, const char *row_key, const char *properties)
-{
-    s.quiet = true;
-    hosted_put(&h, table, "a", row_key, properties);
-    s.quiet = false;
-}
-
-static const char *json_of(const char *table, const char *row_key)
-{
-    const char *json;
-
-    s.quiet = true;
-    json = hosted_json(&h, table, "a", row_key);
-    s.quiet = false;
-    return json ? json : "none";
-}
-
-static void check_is(const char *table, const char *row_key, const char *json)
-{
-    assert_string_equal(json_of(table, row_key), json);
-}
-
 static void run(const char *job, const char *phase, enum run_end wanted)
 {
-    static unsigned runs;
-    static char id[16];
-
-    snprintf(id, sizeof(id), "r%u", ++runs);
-    hosted_forget(&h, id);
+    scene_new_run();
     h.kind_arg = phase;
-    reports[0] = '\0';
-    virtual_sleep(20000);
-    if (hosted_attempt(&h, job, "1") != wanted)
-        fail_msg("%s: %d: %s\n%s", job, h.end, h.err.text, reports);
+    scene_attempt(job, "1", wanted);
 }
 
 /* Calls what() before the first write of the entity is carried out. */
 static void before_the_write(void (*what)(struct hosted *h), enum run_end end)
 {
-    put("Blogs", "1", B "\"Text\":\"x\"");
+    scene_put("Blogs", "a", "1", B "\"Text\":\"x\"");
     script_batch(&s, "Blogs", OPERATION_REPLACE, 1, 1)->before = what;
     run("u", "all", end);
 }
@@ -144,11 +74,10 @@ static void delete_it(struct hosted *callbacks)
     hosted_remove(callbacks, "Blogs", "a", "1");
 }
 
-static void an_entity_that_was_deleted_is_not_brought_back(void **state)
+FIXTURE_TEST(an_entity_that_was_deleted_is_not_brought_back)
 {
-    (void)state;
     before_the_write(delete_it, RUN_SUCCEEDED);
-    check_is("Blogs", "1", "none");
+    scene_check_is("Blogs", "a", "1", "none");
 }
 
 static void select_it_no_more(struct hosted *callbacks)
@@ -156,11 +85,10 @@ static void select_it_no_more(struct hosted *callbacks)
     hosted_replace(callbacks, "Blogs", "a", "1", "\"T\":\"c\",\"Text\":\"x\"");
 }
 
-static void an_entity_that_is_not_selected_any_more_stays_as_it_is(void **state)
+FIXTURE_TEST(an_entity_that_is_not_selected_any_more_stays_as_it_is)
 {
-    (void)state;
     before_the_write(select_it_no_more, RUN_SUCCEEDED);
-    check_is("Blogs", "1", "{\"T\":\"c\",\"Text\":\"x\"}");
+    scene_check_is("Blogs", "a", "1", "{\"T\":\"c\",\"Text\":\"x\"}");
 }
 
 static void give_it_a_newer_version(struct hosted *callbacks)
@@ -168,11 +96,10 @@ static void give_it_a_newer_version(struct hosted *callbacks)
     hosted_replace(callbacks, "Blogs", "a", "1", B "\"V\":9");
 }
 
-static void an_entity_beyond_the_document_stays_as_it_is(void **state)
+FIXTURE_TEST(an_entity_beyond_the_document_stays_as_it_is)
 {
-    (void)state;
     before_the_write(give_it_a_newer_version, RUN_SUCCEEDED);
-    check_is("Blogs", "1", "{\"T\":\"b\",\"V\":9}");
+    scene_check_is("Blogs", "a", "1", "{\"T\":\"b\",\"V\":9}");
 }
 
 static void give_it_a_value_that_cannot_be_converted(struct hosted *callbacks)
@@ -181,11 +108,11 @@ static void give_it_a_value_that_cannot_be_converted(struct hosted *callbacks)
         callbacks, "Blogs", "a", "1", B "\"Text\":\"x\",\"R\":\"many\"");
 }
 
-static void an_entity_that_on_error_skips_now_is_counted(void **state)
+FIXTURE_TEST(an_entity_that_on_error_skips_now_is_counted)
 {
-    (void)state;
     before_the_write(give_it_a_value_that_cannot_be_converted, RUN_SUCCEEDED);
-    check_is("Blogs", "1", "{\"T\":\"b\",\"Text\":\"x\",\"R\":\"many\"}");
+    scene_check_is(
+        "Blogs", "a", "1", "{\"T\":\"b\",\"Text\":\"x\",\"R\":\"many\"}");
     assert_int_equal(h.skipped, 1);
 }
 
@@ -201,17 +128,17 @@ static void refuse_digests(struct hosted *callbacks)
     hosted_replace(callbacks, "Blogs", "a", "1", B "\"Text\":\"x\",\"V\":1");
 }
 
-static void no_step_is_carried_out_before_its_digest_is_stored(void **state)
+FIXTURE_TEST(no_step_is_carried_out_before_its_digest_is_stored)
 {
-    (void)state;
-    put("Blogs", "1", B "\"V\":3"); /* only version 4 is missing */
+    scene_put("Blogs", "a", "1", B "\"V\":3"); /* only version 4 is missing */
     script_batch(&s, "Blogs", OPERATION_REPLACE, 1, 1)->before = refuse_digests;
     run("u", "all", RUN_OUTAGE);
-    check_is("Blogs", "1", "{\"T\":\"b\",\"Text\":\"x\",\"V\":1}");
+    scene_check_is("Blogs", "a", "1", "{\"T\":\"b\",\"Text\":\"x\",\"V\":1}");
     script_clear(&s);
     if (hosted_attempt(&h, "u", "") != RUN_SUCCEEDED)
         fail_msg("%s", h.err.text);
-    check_is("Blogs", "1", "{\"T\":\"b\",\"V\":4,\"Body\":\"x\",\"S\":1}");
+    scene_check_is(
+        "Blogs", "a", "1", "{\"T\":\"b\",\"V\":4,\"Body\":\"x\",\"S\":1}");
 }
 
 /* ---- rows beside the ledger ---- */
@@ -225,34 +152,31 @@ static void lose(
     event->unsent = unsent;
 }
 
-static void a_digest_whose_write_stays_unknown_ends_the_attempt(void **state)
+FIXTURE_TEST(a_digest_whose_write_stays_unknown_ends_the_attempt)
 {
-    (void)state;
-    put("Blogs", "1", B "\"V\":3");
+    scene_put("Blogs", "a", "1", B "\"V\":3");
     lose("TablewardRuns", OPERATION_INSERT, 99, true);
     run("u", "all", RUN_OUTAGE);
-    check_is("Blogs", "1", "{\"T\":\"b\",\"V\":3}");
+    scene_check_is("Blogs", "a", "1", "{\"T\":\"b\",\"V\":3}");
     script_clear(&s);
     lose("TablewardRuns", OPERATION_INSERT, 1, false);
     run("u", "all", RUN_SUCCEEDED);
-    check_is("Blogs", "1", "{\"T\":\"b\",\"V\":4,\"S\":1}");
+    scene_check_is("Blogs", "a", "1", "{\"T\":\"b\",\"V\":4,\"S\":1}");
 }
 
-static void an_expand_that_cannot_say_how_far_it_is_ends_the_attempt(
-    void **state)
+FIXTURE_TEST(an_expand_that_cannot_say_how_far_it_is_ends_the_attempt)
 {
-    (void)state;
-    put("Names", "1", "\"Text\":\"x\"");
+    scene_put("Names", "a", "1", "\"Text\":\"x\"");
     lose("TablewardRuns", OPERATION_INSERT, 99, true);
     run("renamed", "expand", RUN_OUTAGE);
-    check_is("Names", "1", "{\"Text\":\"x\"}");
+    scene_check_is("Names", "a", "1", "{\"Text\":\"x\"}");
     script_clear(&s);
     lose("TablewardRuns", OPERATION_INSERT, 1, true);
     lose("TablewardRuns", OPERATION_REPLACE, 1, false);
     run("renamed", "expand", RUN_SUCCEEDED);
     script_clear(&s);
     run("renamed", "contract", RUN_SUCCEEDED);
-    check_is("Names", "1", "{\"Body\":\"x\",\"V\":2}");
+    scene_check_is("Names", "a", "1", "{\"Body\":\"x\",\"V\":2}");
 }
 
 /* Replaces the row with the state of the expand. */
@@ -281,7 +205,7 @@ static void edit_expand_row(const char *properties)
     assert_true(found);
 }
 
-static void contract_says_how_far_the_expand_is_behind(void **state)
+FIXTURE_TEST(contract_says_how_far_the_expand_is_behind)
 {
     static const struct {
         const char *row, *part;
@@ -296,8 +220,7 @@ static void contract_says_how_far_the_expand_is_behind(void **state)
         "\"Behind\":5", "\"Version\":\"2\",\"Behind\":5", "\"Version\":2",
         "\"Version\":2,\"Behind\":\"x\"", "\"Version\":2,\"Behind\":0"};
 
-    (void)state;
-    put("Names", "1", "\"Text\":\"x\"");
+    scene_put("Names", "a", "1", "\"Text\":\"x\"");
     run("renamed", "expand", RUN_SUCCEEDED);
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         edit_expand_row(cases[i].row);
@@ -309,22 +232,20 @@ static void contract_says_how_far_the_expand_is_behind(void **state)
         edit_expand_row(none[i]);
         run("renamed", "contract", RUN_SUCCEEDED);
     }
-    check_is("Names", "1", "{\"Body\":\"x\",\"V\":2}");
+    scene_check_is("Names", "a", "1", "{\"Body\":\"x\",\"V\":2}");
 }
 
 /* Contract without any expand: no row forbids it. */
-static void contract_without_an_expand_brings_all_to_the_newest(void **state)
+FIXTURE_TEST(contract_without_an_expand_brings_all_to_the_newest)
 {
-    (void)state;
-    put("Names", "1", "\"Text\":\"x\"");
+    scene_put("Names", "a", "1", "\"Text\":\"x\"");
     run("renamed", "contract", RUN_SUCCEEDED);
-    check_is("Names", "1", "{\"Body\":\"x\",\"V\":2}");
+    scene_check_is("Names", "a", "1", "{\"Body\":\"x\",\"V\":2}");
 }
 
 /* The rows name a table by its account, or by the store's name in the
  * configuration if the store does not know its account. */
-static void the_steps_of_a_table_are_known_in_whatever_way_it_is_named(
-    void **state)
+FIXTURE_TEST(the_steps_of_a_table_are_known_in_whatever_way_it_is_named)
 {
     static const struct {
         const char *identity, *place;
@@ -332,12 +253,11 @@ static void the_steps_of_a_table_are_known_in_whatever_way_it_is_named(
     } cases[] = {{"host/account", NULL, 1}, {NULL, "/a.db", 2}, {NULL, NULL, 3},
         {"host/account", "/a.db", 3}};
 
-    (void)state;
     for (size_t i = 0; i < 4; i++) {
         char row_key[8];
 
         snprintf(row_key, sizeof(row_key), "%zu", i);
-        put("Names", row_key, "\"Text\":\"x\"");
+        scene_put("Names", "a", row_key, "\"Text\":\"x\"");
         h.store->capabilities.identity = cases[i].identity;
         h.store->capabilities.endpoint = cases[i].place;
         run("renamed", "all", RUN_SUCCEEDED);
@@ -349,28 +269,27 @@ static void the_steps_of_a_table_are_known_in_whatever_way_it_is_named(
 
 /* ---- what a run notes ---- */
 
-static void what_older_steps_should_have_removed_is_noted(void **state)
+FIXTURE_TEST(what_older_steps_should_have_removed_is_noted)
 {
-    (void)state;
-    put("Blogs", "1", B "\"V\":4,\"S\":1,\"Legacy\":true");
+    scene_put("Blogs", "a", "1", B "\"V\":4,\"S\":1,\"Legacy\":true");
     run("u", "all", RUN_SUCCEEDED);
     assert_non_null(strstr(h.note,
         "1 entity has a property that a step of an older version removed or "
         "retyped, e.g. Legacy (version 3) in 'a' / '1'; unchanged"));
-    put("Blogs", "2", B "\"V\":4,\"S\":1,\"Text\":\"x\"");
-    put("Blogs", "3", B "\"V\":4,\"S\":1,\"R\":\"4\"");
+    scene_put("Blogs", "a", "2", B "\"V\":4,\"S\":1,\"Text\":\"x\"");
+    scene_put("Blogs", "a", "3", B "\"V\":4,\"S\":1,\"R\":\"4\"");
     run("u", "all", RUN_SUCCEEDED);
     assert_non_null(strstr(h.note, "3 entities have a property that a step"));
-    check_is("Blogs", "3", "{\"T\":\"b\",\"V\":4,\"S\":1,\"R\":\"4\"}");
+    scene_check_is(
+        "Blogs", "a", "3", "{\"T\":\"b\",\"V\":4,\"S\":1,\"R\":\"4\"}");
 }
 
-static void versions_that_the_document_lacks_are_counted(void **state)
+FIXTURE_TEST(versions_that_the_document_lacks_are_counted)
 {
-    (void)state;
-    put("Blogs", "1", B "\"V\":8");
-    put("Blogs", "2", B "\"V\":9");
-    put("Blogs", "3", B "\"V\":1.5");
-    put("Blogs", "4", B "\"V\":1e300");
+    scene_put("Blogs", "a", "1", B "\"V\":8");
+    scene_put("Blogs", "a", "2", B "\"V\":9");
+    scene_put("Blogs", "a", "3", B "\"V\":1.5");
+    scene_put("Blogs", "a", "4", B "\"V\":1e300");
     run("u", "all", RUN_SUCCEEDED);
     assert_non_null(strstr(h.note, "4 entities are at a version that "
                                    "`versions:` does not contain; unchanged"));
@@ -378,7 +297,7 @@ static void versions_that_the_document_lacks_are_counted(void **state)
 
 /* A number without a fraction is a version, whatever its type; another value is
  * at no version. */
-static void a_version_may_be_of_any_type_of_number(void **state)
+FIXTURE_TEST(a_version_may_be_of_any_type_of_number)
 {
     static const struct {
         const char *is, *becomes;
@@ -387,62 +306,57 @@ static void a_version_may_be_of_any_type_of_number(void **state)
         {"\"V\":2.0", "\"V\":2.0"}, {"\"V\":-1e300", "\"V\":-1e"},
         {"\"V\":1e300", "\"V\":1e"}, {"\"V\":\"1\"", "\"V\":\"1\""}};
 
-    (void)state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         char row_key[8];
 
         snprintf(row_key, sizeof(row_key), "%zu", i);
-        put("Names", row_key, cases[i].is);
+        scene_put("Names", "a", row_key, cases[i].is);
         run("renamed", "all", RUN_SUCCEEDED);
-        if (!strstr(json_of("Names", row_key), cases[i].becomes))
-            fail_msg("%s: %s", cases[i].is, json_of("Names", row_key));
+        if (!strstr(scene_json("Names", "a", row_key), cases[i].becomes))
+            fail_msg("%s: %s", cases[i].is, scene_json("Names", "a", row_key));
     }
 }
 
-static void a_version_may_be_beyond_32_bits(void **state)
+FIXTURE_TEST(a_version_may_be_beyond_32_bits)
 {
-    (void)state;
     hosted_load(&h, "far: {kind: schema-upgrade, table: Names, version: "
                     "{property: V, absent: -5000000000}, versions: [{to: "
                     "-4000000000, steps: [remove: {property: A}]}]}\n");
-    put("Names", "1", "\"A\":1");
+    scene_put("Names", "a", "1", "\"A\":1");
     run("far", "all", RUN_SUCCEEDED);
-    check_is(
-        "Names", "1", "{\"V@odata.type\":\"Edm.Int64\",\"V\":\"-4000000000\"}");
+    scene_check_is("Names", "a", "1",
+        "{\"V@odata.type\":\"Edm.Int64\",\"V\":\"-4000000000\"}");
     hosted_load(&h, "far: {kind: schema-upgrade, table: Names, version: "
                     "{property: V, absent: 1}, versions: [{to: 4000000000, "
                     "steps: [remove: {property: A}]}]}\n");
-    put("Names", "2", "\"A\":1");
-    s.quiet = true;
-    hosted_remove(&h, "Names", "a", "1");
-    s.quiet = false;
+    scene_put("Names", "a", "2", "\"A\":1");
+    scene_remove("Names", "a", "1");
     run("far", "all", RUN_SUCCEEDED);
-    check_is(
-        "Names", "2", "{\"V@odata.type\":\"Edm.Int64\",\"V\":\"4000000000\"}");
+    scene_check_is("Names", "a", "2",
+        "{\"V@odata.type\":\"Edm.Int64\",\"V\":\"4000000000\"}");
 }
 
 /* A property that a later step removes or makes again is not reported as a
  * leftover of an older step. */
-static void what_a_later_step_names_is_no_rest(void **state)
+FIXTURE_TEST(what_a_later_step_names_is_no_rest)
 {
-    (void)state;
     hosted_load(&h,
         "again: {kind: schema-upgrade, table: Names, version: {property: V, "
         "absent: 1}, versions: [{to: 2, steps: [remove: {property: A}, rename: "
         "{property: B, to: C}, retype: {property: D, to: Edm.Int32}]}, {to: 3, "
         "steps: [add: {property: A, type: Edm.Int32, value: 1}, rename: "
         "{property: E, to: B}]}]}\n");
-    put("Names", "1", "\"A\":1,\"B\":2,\"D\":4,\"V\":3");
+    scene_put("Names", "a", "1", "\"A\":1,\"B\":2,\"D\":4,\"V\":3");
     run("again", "all", RUN_SUCCEEDED);
     assert_string_equal(h.note, "");
-    put("Names", "2", "\"A\":1,\"D\":\"4\",\"V\":3");
+    scene_put("Names", "a", "2", "\"A\":1,\"D\":\"4\",\"V\":3");
     run("again", "all", RUN_SUCCEEDED);
     assert_non_null(strstr(h.note, "e.g. D (version 2) in 'a' / '2'"));
 }
 
 /* ---- an argument that makes no filter ---- */
 
-static void an_argument_that_makes_no_filter_fails_the_run(void **state)
+FIXTURE_TEST(an_argument_that_makes_no_filter_fails_the_run)
 {
     struct job_estimate estimate = {.table_count = 0};
     struct job_verification found = {.count = 0};
@@ -452,7 +366,6 @@ static void an_argument_that_makes_no_filter_fails_the_run(void **state)
     const struct run_args args = {2, names, values};
     struct err err;
 
-    (void)state;
     assert_int_equal(hosted_attempt(&h, "some", "x y"), RUN_FAILED);
     assert_non_null(strstr(h.err.text, "filter"));
     assert_int_equal(hosted_estimate(&h, "some", "x y", &estimate), TW_INVALID);
@@ -464,14 +377,13 @@ static void an_argument_that_makes_no_filter_fails_the_run(void **state)
     assert_int_equal(job->kind->accept(job, &args, &err), TW_OK);
 }
 
-static void an_argument_selects(void **state)
+FIXTURE_TEST(an_argument_selects)
 {
-    (void)state;
-    put("Posts", "1", "\"N\":1,\"Legacy\":true");
-    put("Posts", "2", "\"N\":2,\"Legacy\":true");
+    scene_put("Posts", "a", "1", "\"N\":1,\"Legacy\":true");
+    scene_put("Posts", "a", "2", "\"N\":2,\"Legacy\":true");
     run("some", "all", RUN_SUCCEEDED);
-    check_is("Posts", "1", "{\"N\":1,\"V\":2}");
-    check_is("Posts", "2", "{\"N\":2,\"Legacy\":true}");
+    scene_check_is("Posts", "a", "1", "{\"N\":1,\"V\":2}");
+    scene_check_is("Posts", "a", "2", "{\"N\":2,\"Legacy\":true}");
 }
 
 /* ---- verification ---- */
@@ -485,34 +397,30 @@ static int64_t found(const struct job_verification *all, const char *what)
     return -1;
 }
 
-static void verify_says_what_it_leaves_aside(void **state)
+FIXTURE_TEST(verify_says_what_it_leaves_aside)
 {
     struct job_verification all = {.count = 0};
 
-    (void)state;
-    put("Blogs", "1", B "\"R\":\"many\"");
-    put("Blogs", "2", B "\"V\":9");
-    put("Blogs", "3", "\"T\":\"c\"");
+    scene_put("Blogs", "a", "1", B "\"R\":\"many\"");
+    scene_put("Blogs", "a", "2", B "\"V\":9");
+    scene_put("Blogs", "a", "3", "\"T\":\"c\"");
     assert_int_equal(hosted_verify(&h, "u", "", &all), TW_OK);
     assert_int_equal(all.read, 2);
     assert_non_null(strstr(all.note, "1 left below the newest version because "
                                      "of on_error: skip; 1 at versions"));
     arena_done(&all.arena);
-    s.quiet = true;
-    hosted_remove(&h, "Blogs", "a", "1");
-    s.quiet = false;
+    scene_remove("Blogs", "a", "1");
     assert_int_equal(hosted_verify(&h, "u", "", &all), TW_OK);
     assert_non_null(strstr(all.note, "0 left below"));
     arena_done(&all.arena);
 }
 
-static void verify_names_the_first_five_of_many(void **state)
+FIXTURE_TEST(verify_names_the_first_five_of_many)
 {
     struct job_verification all = {.count = 0};
 
-    (void)state;
     for (int i = 0; i < 7; i++)
-        put("Blogs", (char[]){(char)('1' + i), '\0'}, B "\"V\":3");
+        scene_put("Blogs", "a", (char[]){(char)('1' + i), '\0'}, B "\"V\":3");
     assert_int_equal(hosted_verify(&h, "u", "", &all), TW_OK);
     assert_int_equal(found(&all, "below"), 7);
     for (size_t i = 0; i < all.count; i++)
@@ -524,13 +432,12 @@ static void verify_names_the_first_five_of_many(void **state)
 
 /* The entity is at the newest version, and a run cannot decide which of its two
  * values is kept. */
-static void verify_counts_what_a_run_would_name(void **state)
+FIXTURE_TEST(verify_counts_what_a_run_would_name)
 {
     struct job_verification all = {.count = 0};
     int64_t count = 0;
 
-    (void)state;
-    put("Names", "1", "\"Text\":\"x\",\"Body\":\"y\",\"V\":2");
+    scene_put("Names", "a", "1", "\"Text\":\"x\",\"Body\":\"y\",\"V\":2");
     assert_int_equal(hosted_verify(&h, "renamed", "", &all), TW_OK);
     assert_int_equal(found(&all, "below"), 0);
     for (size_t i = 0; i < all.count; i++)
@@ -541,16 +448,15 @@ static void verify_counts_what_a_run_would_name(void **state)
     assert_non_null(strstr(reports, "a/1: "));
 }
 
-static void a_dry_run_shows_the_first_that_fail(void **state)
+FIXTURE_TEST(a_dry_run_shows_the_first_that_fail)
 {
     struct job_estimate estimate = {.table_count = 0};
 
-    (void)state;
     for (int i = 0; i < 12; i++) {
         char row_key[8];
 
         snprintf(row_key, sizeof(row_key), "%02d", i);
-        put("Names", row_key, "\"Text\":\"x\",\"Body\":\"y\"");
+        scene_put("Names", "a", row_key, "\"Text\":\"x\",\"Body\":\"y\"");
     }
     assert_int_equal(hosted_estimate(&h, "renamed", "", &estimate), TW_OK);
     assert_non_null(strstr(estimate.details, "'a' / '00'"));
@@ -572,7 +478,7 @@ static void check_record(const char *text, bool wanted)
         fail_msg("%s", text);
 }
 
-static void a_record_is_read_whole_or_not_at_all(void **state)
+FIXTURE_TEST(a_record_is_read_whole_or_not_at_all)
 {
 #define D "\"00000000000000000000000000000000\""
     static const char *const bad[] = {"", "[]", "7", "{}",
@@ -586,7 +492,6 @@ static void a_record_is_read_whole_or_not_at_all(void **state)
         "{\"version\":2,\"pairs\":[[\"A\",\"B\"," D ",\"x\"]]}"};
     struct buf text;
 
-    (void)state;
     check_record("{\"version\":2,\"pairs\":[]}", true);
     check_record("{\"version\":2,\"pairs\":[[\"A\",\"B\"," D "," D "]]}", true);
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
@@ -603,13 +508,12 @@ static void a_record_is_read_whole_or_not_at_all(void **state)
 
 /* The pairs of a record of another document belong to no step: none of them is
  * found, and a full record takes no more pairs. */
-static void a_record_that_is_full_takes_no_pair(void **state)
+FIXTURE_TEST(a_record_that_is_full_takes_no_pair)
 {
     static struct record record = {.count = UPGRADE_MAX_STEPS};
     const struct upgrade_step step = {
         .property = slice_of("A"), .to = slice_of("B")};
 
-    (void)state;
     for (size_t i = 0; i < record.count; i++) {
         record.pairs[i].old_name = slice_of("Other");
         record.pairs[i].new_name = slice_of("B");
@@ -626,13 +530,12 @@ static void a_record_that_is_full_takes_no_pair(void **state)
     assert_non_null(record_find(&record, &step));
 }
 
-static void a_checkpoint_without_one_of_its_counts_is_a_new_run(void **state)
+FIXTURE_TEST(a_checkpoint_without_one_of_its_counts_is_a_new_run)
 {
     struct upgrade_checkpoint at = {
         .rounds = {.number = 3, .under_way = true}, .selected = 4};
     char *text = upgrade_checkpoint_write(&at);
 
-    (void)state;
     upgrade_checkpoint_read(slice_of(text), &h.arena, &at);
     assert_int_equal(at.selected, 4);
     for (int way = 0; way < 3; way++) {
@@ -653,9 +556,8 @@ static void a_checkpoint_without_one_of_its_counts_is_a_new_run(void **state)
 }
 
 /* A store without key order has no position to continue from. */
-static void a_store_without_order_is_read_again_from_its_beginning(void **state)
+FIXTURE_TEST(a_store_without_order_is_read_again_from_its_beginning)
 {
-    (void)state;
     h.store->capabilities.ordered = false;
     s.quiet = true;
     hosted_fill(&h, "Names", "a", 2500);
@@ -665,41 +567,6 @@ static void a_store_without_order_is_read_again_from_its_beginning(void **state)
     assert_int_equal(hosted_attempt(&h, "renamed", ""), RUN_STOPPED);
     h.stop_after = -1;
     assert_int_equal(hosted_attempt(&h, "renamed", ""), RUN_SUCCEEDED);
-    assert_non_null(strstr(json_of("Names", "b02499"), "\"V\":2"));
-    assert_non_null(strstr(json_of("Names", "b00000"), "\"V\":2"));
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(an_entity_that_was_deleted_is_not_brought_back),
-        TEST(an_entity_that_is_not_selected_any_more_stays_as_it_is),
-        TEST(an_entity_beyond_the_document_stays_as_it_is),
-        TEST(an_entity_that_on_error_skips_now_is_counted),
-        TEST(no_step_is_carried_out_before_its_digest_is_stored),
-        TEST(a_digest_whose_write_stays_unknown_ends_the_attempt),
-        TEST(an_expand_that_cannot_say_how_far_it_is_ends_the_attempt),
-        TEST(contract_says_how_far_the_expand_is_behind),
-        TEST(contract_without_an_expand_brings_all_to_the_newest),
-        TEST(the_steps_of_a_table_are_known_in_whatever_way_it_is_named),
-        TEST(what_older_steps_should_have_removed_is_noted),
-        TEST(versions_that_the_document_lacks_are_counted),
-        TEST(a_version_may_be_of_any_type_of_number),
-        TEST(a_version_may_be_beyond_32_bits),
-        TEST(what_a_later_step_names_is_no_rest),
-        TEST(an_argument_that_makes_no_filter_fails_the_run),
-        TEST(an_argument_selects),
-        TEST(verify_says_what_it_leaves_aside),
-        TEST(verify_names_the_first_five_of_many),
-        TEST(verify_counts_what_a_run_would_name),
-        TEST(a_dry_run_shows_the_first_that_fail),
-        TEST(a_record_is_read_whole_or_not_at_all),
-        TEST(a_record_that_is_full_takes_no_pair),
-        TEST(a_checkpoint_without_one_of_its_counts_is_a_new_run),
-        TEST(a_store_without_order_is_read_again_from_its_beginning),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    assert_non_null(strstr(scene_json("Names", "a", "b02499"), "\"V\":2"));
+    assert_non_null(strstr(scene_json("Names", "a", "b00000"), "\"V\":2"));
 }

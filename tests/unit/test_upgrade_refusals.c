@@ -1,13 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The problems of a schema-upgrade job, part by part, with their positions; and
  * the examples of jobs of many shapes. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,6 +10,7 @@
 #include "jobs/upgrade/rules.h"
 #include "tests/support/hosted.h"
 #include "tests/support/loading.h"
+#include "tests/support/test.h"
 #include "worker/base/mem.h"
 
 #define COUNT(table) (sizeof(table) / sizeof((table)[0]))
@@ -39,7 +33,7 @@ static void all_refused(const struct refusal *list, size_t count)
 
 /* ---- the job and its versions ---- */
 
-static void a_job_that_lacks_a_part_is_refused(void **state)
+TEST(a_job_that_lacks_a_part_is_refused)
 {
     static const struct refusal bad[] = {
         {"up:\n  kind: schema-upgrade\n" VERSION
@@ -69,16 +63,14 @@ static void a_job_that_lacks_a_part_is_refused(void **state)
         {TOP VERSION "  versions: [{to: 2}]\n", "steps"},
     };
 
-    (void)state;
     all_refused(bad, COUNT(bad));
 }
 
 /* One more than the maximum. */
-static void too_many_versions_or_steps_are_refused(void **state)
+TEST(too_many_versions_or_steps_are_refused)
 {
     struct buf text;
 
-    (void)state;
     buf_init(&text, 1024 * 1024);
     buf_add_text(&text, TOP VERSION "  versions:\n");
     for (int i = 0; i <= UPGRADE_MAX_VERSIONS; i++)
@@ -95,7 +87,7 @@ static void too_many_versions_or_steps_are_refused(void **state)
 
 /* ---- one step ---- */
 
-static void a_step_is_refused_for_each_of_its_parts(void **state)
+TEST(a_step_is_refused_for_each_of_its_parts)
 {
     static const struct refusal bad[] = {
         {TOP VERSION "  versions: [{to: 2, steps: {remove: {property: A}}}]\n",
@@ -137,24 +129,19 @@ static void a_step_is_refused_for_each_of_its_parts(void **state)
         {HEAD "    - retype: {property: A, to: Edm.Int32, what: 1}\n", "what"},
     };
 
-    (void)state;
     all_refused(bad, COUNT(bad));
 }
 
 /* A value from an environment variable that is not set is not checked: only a
  * run needs it. */
-static void a_value_may_come_from_the_environment(void **state)
+LOADING_TEST(a_value_may_come_from_the_environment)
 {
-    struct loading l;
-
-    (void)state;
     unsetenv("TW_TEST_UNSET");
-    loading_good(&l, HEAD "    - add: {property: A, type: Edm.Int32, value: "
-                          "\"${TW_TEST_UNSET}\"}\n"
-                          "    - add: {property: B, type: Edm.Int32, value: "
-                          "\"${TW_TEST_UNSET}\"}\n");
-    assert_string_equal(l.jobs.list[0].unset, "TW_TEST_UNSET");
-    loading_done(&l);
+    loading_good(l, HEAD "    - add: {property: A, type: Edm.Int32, value: "
+                         "\"${TW_TEST_UNSET}\"}\n"
+                         "    - add: {property: B, type: Edm.Int32, value: "
+                         "\"${TW_TEST_UNSET}\"}\n");
+    assert_string_equal(l->jobs.list[0].unset, "TW_TEST_UNSET");
     setenv("TW_TEST_UNSET", "five", 1);
     loading_refused(HEAD "    - add: {property: A, type: Edm.Int32, value: "
                          "\"${TW_TEST_UNSET}\"}\n",
@@ -164,7 +151,7 @@ static void a_value_may_come_from_the_environment(void **state)
 
 /* ---- steps together ---- */
 
-static void a_type_that_loses_something_wants_consent(void **state)
+TEST(a_type_that_loses_something_wants_consent)
 {
     static const char steps[] =
         "    - add: {property: A, type: Edm.Double, value: 1.5}\n" SECOND
@@ -172,7 +159,6 @@ static void a_type_that_loses_something_wants_consent(void **state)
     char text[512];
     struct loading l;
 
-    (void)state;
     snprintf(text, sizeof(text), steps, "");
     {
         char *whole = mem_format("%s%s", HEAD, text);
@@ -211,7 +197,7 @@ static unsigned column_of(const char *template)
 
 /* The column is where the template reads the property, and not where a text
  * only looks like its name. */
-static void what_is_gone_is_shown_where_it_is_read(void **state)
+TEST(what_is_gone_is_shown_where_it_is_read)
 {
     static const char *const templates[] = {"x{A}", "A {A}", "{{A}} {A}",
         "{lower(AA)}{A}", "{lower(xA)}{A}", "{lower(A_1)}{A}", "{lower(A1)}{A}",
@@ -219,7 +205,6 @@ static void what_is_gone_is_shown_where_it_is_read(void **state)
         "{B}{lower(zA)}{A}", "{lower(_A)}{A}", "{B + A}"};
     unsigned plain = column_of("{A}");
 
-    (void)state;
     assert_true(plain > 0);
     for (size_t i = 0; i < COUNT(templates); i++) {
         const char *last = strrchr(templates[i], 'A');
@@ -238,7 +223,7 @@ static void what_is_gone_is_shown_where_it_is_read(void **state)
 
 #define OTHER "other:\n  kind: schema-upgrade\n  table: blogs\n"
 
-static void documents_of_one_table_differ_in_any_part(void **state)
+TEST(documents_of_one_table_differ_in_any_part)
 {
     static const struct refusal bad[] = {
         {HEAD STEP OTHER "  version: {property: W, absent: 1}\n"
@@ -259,7 +244,6 @@ static void documents_of_one_table_differ_in_any_part(void **state)
     };
     struct loading l;
 
-    (void)state;
     for (size_t i = 0; i < COUNT(bad); i++) {
         loading_begin(&l, bad[i].text);
         assert_true(loading_says(&l, bad[i].part));
@@ -273,13 +257,11 @@ static void documents_of_one_table_differ_in_any_part(void **state)
 
 /* ---- what is explained ---- */
 
-static void older_versions_are_explained_whole(void **state)
+LOADING_TEST(older_versions_are_explained_whole)
 {
-    struct loading l;
     struct buf text;
 
-    (void)state;
-    loading_good(&l, HEAD
+    loading_good(l, HEAD
         "    - set: {property: S, type: Edm.Int32, value: 1}\n"
         "    - rename: {property: A, to: B}\n"
         "    - remove: {property: C}\n"
@@ -287,7 +269,7 @@ static void older_versions_are_explained_whole(void **state)
         "    - set: {property: F, type: Edm.Int32, value: 1}\n"
         "  follow: true\n");
     buf_init(&text, 65536);
-    upgrade_explain(l.jobs.list[0].settings, &text);
+    upgrade_explain(l->jobs.list[0].settings, &text);
     assert_non_null(strstr(buf_text(&text), "set S (Edm.Int32) \"1\"\n"));
     assert_non_null(strstr(buf_text(&text), "rename A to B\n"));
     assert_non_null(strstr(buf_text(&text), "remove C\n"));
@@ -296,7 +278,6 @@ static void older_versions_are_explained_whole(void **state)
                                             "converted fails\n"));
     assert_non_null(strstr(buf_text(&text), "until"));
     buf_done(&text);
-    loading_done(&l);
 }
 
 /* ---- examples ---- */
@@ -347,7 +328,7 @@ static enum tw_err examples(
     return outcome;
 }
 
-static void there_are_examples_of_jobs_of_every_shape(void **state)
+TEST(there_are_examples_of_jobs_of_every_shape)
 {
     static const char *const jobs[] = {
         /* no filter; a step reads what another step makes */
@@ -388,7 +369,6 @@ static void there_are_examples_of_jobs_of_every_shape(void **state)
             "  - {to: 2, steps: [remove: {property: B}]}\n",
     };
 
-    (void)state;
     for (size_t i = 0; i < COUNT(jobs); i++) {
         struct err err = {.text = ""};
 
@@ -398,7 +378,7 @@ static void there_are_examples_of_jobs_of_every_shape(void **state)
 }
 
 /* The job selects each example. If none can be made, the error says so. */
-static void a_job_without_examples_says_so(void **state)
+TEST(a_job_without_examples_says_so)
 {
     static const char *const jobs[] = {TOP
         "  filter: \"A eq 'x' and A eq 'y'\"\n" VERSION
@@ -408,7 +388,6 @@ static void a_job_without_examples_says_so(void **state)
             "  versions:\n  - {to: 3, steps: [remove: {property: A}]}\n"
             "  - {to: 4, steps: [remove: {property: B}]}\n"};
 
-    (void)state;
     for (size_t i = 0; i < 2; i++) {
         struct err err = {.text = ""};
 
@@ -419,50 +398,27 @@ static void a_job_without_examples_says_so(void **state)
     }
 }
 
-static void who_wants_no_more_examples_ends_them(void **state)
+TEST(who_wants_no_more_examples_ends_them)
 {
     struct err err = {.text = ""};
 
-    (void)state;
     assert_int_equal(examples(HEAD STEP, 10, 3, &err), TW_FULL);
     assert_string_equal(err.text, "enough");
 }
 
-static void a_converter_of_no_selection_says_why(void **state)
+HOSTED_TEST(a_converter_of_no_selection_says_why)
 {
     const struct slice names[] = {slice_of("n"), slice_of("phase")};
     const struct slice values[] = {slice_of("x y"), slice_of("all")};
     const struct run_args args = {2, names, values};
     struct upgrade_converter *converter = NULL;
-    struct hosted h;
     struct err err;
 
-    (void)state;
-    hosted_init(&h, TOP "  args: [n]\n  filter: \"N eq {n}\"\n" VERSION
-                        "  versions:\n  - to: 2\n    steps:\n" STEP);
+    hosted_init(h, TOP "  args: [n]\n  filter: \"N eq {n}\"\n" VERSION
+                       "  versions:\n  - to: 2\n    steps:\n" STEP);
     assert_int_equal(
-        upgrade_convert_open(h.jobs.list, &args, &converter, &err), TW_INVALID);
+        upgrade_convert_open(h->jobs.list, &args, &converter, &err),
+        TW_INVALID);
     assert_non_null(strstr(err.text, "filter"));
     upgrade_convert_close(NULL);
-    hosted_done(&h);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_job_that_lacks_a_part_is_refused),
-        cmocka_unit_test(too_many_versions_or_steps_are_refused),
-        cmocka_unit_test(a_step_is_refused_for_each_of_its_parts),
-        cmocka_unit_test(a_value_may_come_from_the_environment),
-        cmocka_unit_test(a_type_that_loses_something_wants_consent),
-        cmocka_unit_test(what_is_gone_is_shown_where_it_is_read),
-        cmocka_unit_test(documents_of_one_table_differ_in_any_part),
-        cmocka_unit_test(older_versions_are_explained_whole),
-        cmocka_unit_test(there_are_examples_of_jobs_of_every_shape),
-        cmocka_unit_test(a_job_without_examples_says_so),
-        cmocka_unit_test(who_wants_no_more_examples_ends_them),
-        cmocka_unit_test(a_converter_of_no_selection_says_why),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

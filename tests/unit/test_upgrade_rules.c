@@ -1,20 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /* The configuration of a schema-upgrade job: what is read, what is refused and
  * where. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "jobs/upgrade/explain.h"
 #include "jobs/upgrade/rules.h"
 #include "tests/support/fixture.h"
 #include "tests/support/loading.h"
+#include "tests/support/test.h"
 #include "worker/base/mem.h"
 
 #define COUNT(table) (sizeof(table) / sizeof((table)[0]))
@@ -65,12 +60,10 @@ static void all_refused(const struct refusal *list, size_t count)
 
 /* ---- the job ---- */
 
-static void what_is_left_out_has_its_default(void **state)
+LOADING_TEST(what_is_left_out_has_its_default)
 {
-    struct loading l;
-    const struct upgrade *upgrade = good(&l, HEAD STEP);
+    const struct upgrade *upgrade = good(l, HEAD STEP);
 
-    (void)state;
     assert_string_equal(upgrade->table_ref.table, "Blogs");
     assert_true(selector_is_empty(&upgrade->selector));
     assert_int_equal(upgrade->on_difference, UPGRADE_DIFFERENCE_FAILS);
@@ -79,23 +72,20 @@ static void what_is_left_out_has_its_default(void **state)
     assert_int_equal(upgrade->version_count, 1);
     assert_int_equal(upgrade->versions[0].number, 2);
     assert_int_equal(upgrade->versions[0].step_count, 1);
-    loading_done(&l);
 }
 
-static void every_key_of_a_job_is_read(void **state)
+LOADING_TEST(every_key_of_a_job_is_read)
 {
-    struct loading l;
     const struct upgrade *upgrade =
-        good(&l, TOP "  args: [type]\n"
-                     "  filter: \"EntityType eq '{type}'\"\n"
-                     "  version: {property: V, absent: -3}\n"
-                     "  on_difference: old\n"
-                     "  follow: true\n"
-                     "  versions:\n"
-                     "  - {to: -2, steps: [remove: {property: A}]}\n"
-                     "  - {to: 5000000000, steps: [remove: {property: B}]}\n");
+        good(l, TOP "  args: [type]\n"
+                    "  filter: \"EntityType eq '{type}'\"\n"
+                    "  version: {property: V, absent: -3}\n"
+                    "  on_difference: old\n"
+                    "  follow: true\n"
+                    "  versions:\n"
+                    "  - {to: -2, steps: [remove: {property: A}]}\n"
+                    "  - {to: 5000000000, steps: [remove: {property: B}]}\n");
 
-    (void)state;
     check_text(template_source(upgrade->selector.filter),
         slice_of("EntityType eq '{type}'"));
     assert_int_equal(upgrade->on_difference, UPGRADE_DIFFERENCE_OLD);
@@ -103,12 +93,11 @@ static void every_key_of_a_job_is_read(void **state)
     assert_int_equal(upgrade->absent, -3);
     assert_int_equal(upgrade->versions[0].number, -2);
     assert_true(upgrade->versions[1].number == INT64_C(5000000000));
-    assert_int_equal(l.jobs.list[0].arg_count, 2);
-    assert_true(slice_is(l.jobs.list[0].args[1].name, "phase"));
-    loading_done(&l);
+    assert_int_equal(l->jobs.list[0].arg_count, 2);
+    assert_true(slice_is(l->jobs.list[0].args[1].name, "phase"));
 }
 
-static void a_job_that_is_wrong_is_refused(void **state)
+TEST(a_job_that_is_wrong_is_refused)
 {
     static const struct refusal BAD[] = {
         {"up:\n  kind: schema-upgrade\n  table: Blogs\n" VERSIONS STEP,
@@ -138,16 +127,14 @@ static void a_job_that_is_wrong_is_refused(void **state)
         {HEAD STEP "  filter: \"Kind eq\"\n", "filter"},
     };
 
-    (void)state;
     all_refused(BAD, COUNT(BAD));
 }
 
 /* ---- steps ---- */
 
-static void every_step_is_read(void **state)
+LOADING_TEST(every_step_is_read)
 {
-    struct loading l;
-    const struct upgrade *upgrade = good(&l,
+    const struct upgrade *upgrade = good(l,
         HEAD "    - add: {property: A, type: Edm.String, value: \"en\"}\n"
              "    - set: {property: S, type: Edm.Boolean, value: false}\n"
              "    - rename: {property: T, to: B}\n"
@@ -172,7 +159,6 @@ static void every_step_is_read(void **state)
         {UPGRADE_REMOVE, "L", "", false, UPGRADE_FAIL, 7},
     };
 
-    (void)state;
     assert_int_equal(upgrade->versions[0].step_count, COUNT(WANTED));
     for (size_t i = 0; i < COUNT(WANTED); i++) {
         const struct upgrade_step *step = &upgrade->versions[0].steps[i];
@@ -183,10 +169,9 @@ static void every_step_is_read(void **state)
         assert_int_equal(step->lossy, WANTED[i].lossy);
         assert_int_equal(step->on_error, WANTED[i].on_error);
     }
-    loading_done(&l);
 }
 
-static void a_step_that_is_wrong_is_refused(void **state)
+TEST(a_step_that_is_wrong_is_refused)
 {
     static const struct refusal BAD[] = {
         {HEAD "    - remove: A\n", "a map"},
@@ -206,11 +191,10 @@ static void a_step_that_is_wrong_is_refused(void **state)
             "on_error"},
     };
 
-    (void)state;
     all_refused(BAD, COUNT(BAD));
 }
 
-static void steps_that_do_not_go_together_are_refused(void **state)
+TEST(steps_that_do_not_go_together_are_refused)
 {
     static const struct refusal BAD[] = {
         {HEAD "    - remove: {property: A}\n"
@@ -234,7 +218,6 @@ static void steps_that_do_not_go_together_are_refused(void **state)
     };
     struct loading l;
 
-    (void)state;
     all_refused(BAD, COUNT(BAD));
     good(&l, HEAD "    - rename: {property: A, to: B}\n" SECOND
                   "    - rename: {property: B, to: A}\n");
@@ -246,7 +229,7 @@ static void steps_that_do_not_go_together_are_refused(void **state)
 }
 
 /* Rule U6. */
-static void a_version_that_makes_and_removes_a_name_is_refused(void **state)
+LOADING_TEST(a_version_that_makes_and_removes_a_name_is_refused)
 {
     static const struct refusal BAD[] = {
         {HEAD "    - rename: {property: B, to: S}\n"
@@ -262,17 +245,14 @@ static void a_version_that_makes_and_removes_a_name_is_refused(void **state)
               "    - remove: {property: A}\n",
             "one version creates and removes A"},
     };
-    struct loading l;
 
-    (void)state;
     all_refused(BAD, COUNT(BAD));
-    good(&l, HEAD "    - rename: {property: B, to: S}\n" SECOND
-                  "    - rename: {property: T, to: B}\n");
-    loading_done(&l);
+    good(l, HEAD "    - rename: {property: B, to: S}\n" SECOND
+                 "    - rename: {property: T, to: B}\n");
 }
 
 /* Otherwise each round would convert to both types again. */
-static void a_version_that_gives_a_property_two_types_is_refused(void **state)
+TEST(a_version_that_gives_a_property_two_types_is_refused)
 {
     static const struct refusal BAD[] = {
         {HEAD "    - retype: {property: A, to: Edm.Int32, lossy: true}\n"
@@ -284,7 +264,6 @@ static void a_version_that_gives_a_property_two_types_is_refused(void **state)
     };
     struct loading l;
 
-    (void)state;
     all_refused(BAD, COUNT(BAD));
     good(&l,
         HEAD "    - retype: {property: A, to: Edm.Int32, lossy: true}\n" SECOND
@@ -298,7 +277,7 @@ static void a_version_that_gives_a_property_two_types_is_refused(void **state)
 
 /* The renamed property has its own type, which the next round would convert;
  * with `on_error: null` the next round could remove the property. */
-static void a_retype_before_its_property_is_made_is_refused(void **state)
+TEST(a_retype_before_its_property_is_made_is_refused)
 {
     static const struct refusal BAD[] = {
         {HEAD "    - retype: {property: B, to: Edm.Int32, on_error: null}\n"
@@ -310,7 +289,6 @@ static void a_retype_before_its_property_is_made_is_refused(void **state)
     };
     struct loading l;
 
-    (void)state;
     all_refused(BAD, COUNT(BAD));
     good(&l, HEAD "    - rename: {property: A, to: B}\n"
                   "    - retype: {property: B, to: Edm.Int32}\n");
@@ -332,20 +310,16 @@ static void a_retype_before_its_property_is_made_is_refused(void **state)
     "  table: blogs\n"                                                         \
     "  filter: \"A eq 1\"\n" VERSION VERSIONS steps
 
-static void a_table_has_one_document(void **state)
+LOADING_TEST(a_table_has_one_document)
 {
-    struct loading l;
-
-    (void)state;
     refused(HEAD STEP OTHER("    - remove: {property: New}\n"),
         "job up has other `versions:` for table blogs: a table has one list of "
         "versions");
-    good(&l, HEAD STEP OTHER(STEP));
-    loading_done(&l);
+    good(l, HEAD STEP OTHER(STEP));
 }
 
 /* Rule U8. */
-static void a_digest_is_of_what_steps_do(void **state)
+TEST(a_digest_is_of_what_steps_do)
 {
     static const struct {
         const char *step;
@@ -359,7 +333,6 @@ static void a_digest_is_of_what_steps_do(void **state)
     };
     char first[2 * DIGEST_BYTES + 1];
 
-    (void)state;
     for (size_t i = 0; i < COUNT(CASES); i++) {
         char *text = mem_format(HEAD "    - retype: %s\n", CASES[i].step);
         struct loading l;
@@ -374,17 +347,15 @@ static void a_digest_is_of_what_steps_do(void **state)
     }
 }
 
-static void levels_are_of_the_document(void **state)
+LOADING_TEST(levels_are_of_the_document)
 {
     static const struct {
         int64_t number;
         int level; /* -1: none */
     } CASES[] = {{0, -1}, {1, 0}, {2, 1}, {3, -1}, {5, 2}, {6, -1}};
-    struct loading l;
     const struct upgrade *upgrade =
-        good(&l, HEAD STEP "  - {to: 5, steps: [remove: {property: B}]}\n");
+        good(l, HEAD STEP "  - {to: 5, steps: [remove: {property: B}]}\n");
 
-    (void)state;
     for (size_t i = 0; i < COUNT(CASES); i++) {
         size_t level = 9;
         bool is = upgrade_rules_level(upgrade, CASES[i].number, &level);
@@ -392,10 +363,9 @@ static void levels_are_of_the_document(void **state)
         assert_int_equal(is ? (int)level : -1, CASES[i].level);
     }
     assert_int_equal(upgrade_rules_newest(upgrade), 5);
-    loading_done(&l);
 }
 
-static void a_job_is_explained(void **state)
+LOADING_TEST(a_job_is_explained)
 {
     static const char *const PARTS[] = {"read all of Blogs; their version is V",
         "entities below version 2:\n  1. rename T to B\n",
@@ -404,39 +374,15 @@ static void a_job_is_explained(void **state)
         "if old and new property were both written since expand: the new "
         "property stays",
         "its V is then 3"};
-    struct loading l;
     const struct upgrade *upgrade =
-        good(&l, HEAD "    - rename: {property: T, to: B}\n" SECOND STEP
-                      "  on_difference: new\n");
+        good(l, HEAD "    - rename: {property: T, to: B}\n" SECOND STEP
+                     "  on_difference: new\n");
     struct buf text;
 
-    (void)state;
     buf_init(&text, 65536);
     upgrade_explain(upgrade, &text);
     for (size_t i = 0; i < COUNT(PARTS); i++)
         if (!strstr(buf_text(&text), PARTS[i]))
             fail_msg("'%s' is not in\n%s", PARTS[i], buf_text(&text));
     buf_done(&text);
-    loading_done(&l);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_is_left_out_has_its_default),
-        cmocka_unit_test(every_key_of_a_job_is_read),
-        cmocka_unit_test(a_job_that_is_wrong_is_refused),
-        cmocka_unit_test(every_step_is_read),
-        cmocka_unit_test(a_step_that_is_wrong_is_refused),
-        cmocka_unit_test(steps_that_do_not_go_together_are_refused),
-        cmocka_unit_test(a_version_that_makes_and_removes_a_name_is_refused),
-        cmocka_unit_test(a_version_that_gives_a_property_two_types_is_refused),
-        cmocka_unit_test(a_retype_before_its_property_is_made_is_refused),
-        cmocka_unit_test(a_table_has_one_document),
-        cmocka_unit_test(a_digest_is_of_what_steps_do),
-        cmocka_unit_test(levels_are_of_the_document),
-        cmocka_unit_test(a_job_is_explained),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

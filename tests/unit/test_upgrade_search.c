@@ -5,18 +5,13 @@
  * (tests/support/releases.h). Each write has a value of its own. No written
  * value may be lost: it is stored, or a later write overwrote it; and after
  * contract it is in the new property, unless the entity was reported. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "jobs/upgrade/steps.h"
 #include "tests/support/hosted.h"
 #include "tests/support/releases.h"
+#include "tests/support/test.h"
 #include "worker/base/mem.h"
 
 #define WRITES 4
@@ -237,24 +232,12 @@ static void search_all(const char *job, bool lossy)
     done(&s);
 }
 
-static void no_write_beside_a_rename_is_lost(void **state)
+TEST(no_write_beside_a_rename_is_lost)
 {
-    (void)state;
     search_all(RELEASE_RENAME, false);
 }
 
-static void no_write_beside_a_lossy_retype_is_lost(void **state)
+TEST(no_write_beside_a_lossy_retype_is_lost)
 {
-    (void)state;
     search_all(RELEASE_LOSSY, true);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(no_write_beside_a_rename_is_lost),
-        cmocka_unit_test(no_write_beside_a_lossy_retype_is_lost),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,18 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /* What an upgrade does to one entity: the steps, and the rules U1 to U5 and U7
  * between expand and contract. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "jobs/upgrade/record.h"
 #include "jobs/upgrade/steps.h"
 #include "tests/support/hosted.h"
+#include "tests/support/test.h"
 #include "worker/base/mem.h"
 
 /* ---- an entity, and what is done to it ---- */
@@ -148,50 +143,48 @@ static bool is_recorded(struct bench *b)
     "\"Text\":\"t\",\"Rating\":\"4.5\",\"Born\":\"2024-01-01T00:00:00Z\","     \
     "\"Legacy\":1,\"Checked\":true"
 
-static void all_steps_are_one_write(void **state)
-{
-    struct bench b;
+TEST_FIXTURE(bench, struct bench, TEST_NOTHING, done)
 
-    (void)state;
-    begin(&b, ALL_STEPS);
-    merge(&b, BEFORE);
-    changes(&b, UPGRADE_ALL);
-    has(&b, "Language", "\"en\"");
-    has(&b, "Checked", "false");
-    has(&b, "Text", NULL);
-    has(&b, "Body", "\"t\"");
-    has(&b, "Rating", "4.5");
-    has(&b, "Born", NULL);
-    has(&b, "BornOn", "\"2024-01-01T00:00:00.0000000Z\"");
-    has(&b, "Legacy", NULL);
-    has(&b, "V", "2");
-    assert_false(is_recorded(&b));
-    done(&b);
+#define BENCH_TEST(name)                                                       \
+    TEST_WITH(name, bench_set_up, bench_tear_down, struct bench *b)
+
+BENCH_TEST(all_steps_are_one_write)
+{
+    begin(b, ALL_STEPS);
+    merge(b, BEFORE);
+    changes(b, UPGRADE_ALL);
+    has(b, "Language", "\"en\"");
+    has(b, "Checked", "false");
+    has(b, "Text", NULL);
+    has(b, "Body", "\"t\"");
+    has(b, "Rating", "4.5");
+    has(b, "Born", NULL);
+    has(b, "BornOn", "\"2024-01-01T00:00:00.0000000Z\"");
+    has(b, "Legacy", NULL);
+    has(b, "V", "2");
+    assert_false(is_recorded(b));
 }
 
-static void expand_and_contract_give_what_all_gives(void **state)
+BENCH_TEST(expand_and_contract_give_what_all_gives)
 {
-    struct bench b;
     struct entity all;
 
-    (void)state;
-    begin(&b, ALL_STEPS);
-    merge(&b, BEFORE);
-    changes(&b, UPGRADE_ALL);
-    all = b.entity;
-    replace(&b, BEFORE);
-    changes(&b, UPGRADE_EXPAND);
-    has(&b, "Text", "\"t\"");
-    has(&b, "Body", "\"t\"");
-    has(&b, "Born", "\"2024-01-01T00:00:00Z\"");
-    has(&b, "BornOn", "\"2024-01-01T00:00:00.0000000Z\"");
-    has(&b, "Legacy", "1");
-    has(&b, "Rating", "4.5");
-    has(&b, "V", "2");
-    changes(&b, UPGRADE_CONTRACT);
-    assert_int_equal(b.entity.property_count, all.property_count);
-    assert_true(entity_has_all(&b.entity, &all));
-    done(&b);
+    begin(b, ALL_STEPS);
+    merge(b, BEFORE);
+    changes(b, UPGRADE_ALL);
+    all = b->entity;
+    replace(b, BEFORE);
+    changes(b, UPGRADE_EXPAND);
+    has(b, "Text", "\"t\"");
+    has(b, "Body", "\"t\"");
+    has(b, "Born", "\"2024-01-01T00:00:00Z\"");
+    has(b, "BornOn", "\"2024-01-01T00:00:00.0000000Z\"");
+    has(b, "Legacy", "1");
+    has(b, "Rating", "4.5");
+    has(b, "V", "2");
+    changes(b, UPGRADE_CONTRACT);
+    assert_int_equal(b->entity.property_count, all.property_count);
+    assert_true(entity_has_all(&b->entity, &all));
 }
 
 #define CHAIN                                                                  \
@@ -200,7 +193,7 @@ static void expand_and_contract_give_what_all_gives(void **state)
     "  - {to: 5, steps: [retype: {property: B, to: Edm.Int64}]}\n"             \
     "  - {to: 10, steps: [rename: {property: B, to: C}]}\n"
 
-static void an_entity_gets_all_versions_that_it_lacks(void **state)
+TEST(an_entity_gets_all_versions_that_it_lacks)
 {
     static const struct {
         const char *before, *c;
@@ -214,7 +207,6 @@ static void an_entity_gets_all_versions_that_it_lacks(void **state)
             "\"7\""},
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof(CASES) / sizeof(CASES[0]); i++) {
         struct bench b;
 
@@ -229,12 +221,11 @@ static void an_entity_gets_all_versions_that_it_lacks(void **state)
     }
 }
 
-static void a_version_that_the_document_lacks_is_left_alone(void **state)
+TEST(a_version_that_the_document_lacks_is_left_alone)
 {
     static const char *const OUTSIDE[] = {"\"V\":3", "\"V\":11", "\"V\":0",
         "\"V\":\"two\"", "\"V\":2.5", "\"V\":-9"};
 
-    (void)state;
     for (size_t i = 0; i < sizeof(OUTSIDE) / sizeof(OUTSIDE[0]); i++) {
         struct bench b;
 
@@ -253,11 +244,10 @@ static void a_version_that_the_document_lacks_is_left_alone(void **state)
     "    - set: {property: S, type: Edm.Int32, value: 1}\n"                    \
     "    - retype: {property: R, to: Edm.Int32, " how "}\n"
 
-static void what_cannot_be_converted_is_for_on_error(void **state)
+TEST(what_cannot_be_converted_is_for_on_error)
 {
     struct bench b;
 
-    (void)state;
     begin(&b, ON_ERROR("on_error: fail"));
     merge(&b, "\"R\":\"x\"");
     fails(&b, UPGRADE_ALL, "version 2, retype R", "an Edm.String that is no");
@@ -292,82 +282,67 @@ static void what_cannot_be_converted_is_for_on_error(void **state)
     done(&b);
 }
 
-static void retypes_before_and_behind_a_rename_are_part_of_it(void **state)
+BENCH_TEST(retypes_before_and_behind_a_rename_are_part_of_it)
 {
-    struct bench b;
-
-    (void)state;
-    begin(&b, "  versions:\n"
-              "  - to: 2\n"
-              "    steps:\n"
-              "    - retype: {property: A, to: Edm.Int32}\n"
-              "    - rename: {property: A, to: B}\n"
-              "    - retype: {property: B, to: Edm.Double}\n");
-    merge(&b, "\"A\":\"7\"");
-    changes(&b, UPGRADE_EXPAND);
-    has(&b, "A", "\"7\"");
-    has(&b, "B", "7.0");
-    merge(&b, "\"A\":\"8\"");
-    changes(&b, UPGRADE_EXPAND);
-    has(&b, "A", "\"8\"");
-    has(&b, "B", "8.0");
-    changes(&b, UPGRADE_CONTRACT);
-    has(&b, "A", NULL);
-    has(&b, "B", "8.0");
-    done(&b);
+    begin(b, "  versions:\n"
+             "  - to: 2\n"
+             "    steps:\n"
+             "    - retype: {property: A, to: Edm.Int32}\n"
+             "    - rename: {property: A, to: B}\n"
+             "    - retype: {property: B, to: Edm.Double}\n");
+    merge(b, "\"A\":\"7\"");
+    changes(b, UPGRADE_EXPAND);
+    has(b, "A", "\"7\"");
+    has(b, "B", "7.0");
+    merge(b, "\"A\":\"8\"");
+    changes(b, UPGRADE_EXPAND);
+    has(b, "A", "\"8\"");
+    has(b, "B", "8.0");
+    changes(b, UPGRADE_CONTRACT);
+    has(b, "A", NULL);
+    has(b, "B", "8.0");
 }
 
-static void what_the_service_would_not_store_fails(void **state)
+BENCH_TEST(what_the_service_would_not_store_fails)
 {
-    struct bench b;
-
-    (void)state;
-    begin(&b, ALL_STEPS);
+    begin(b, ALL_STEPS);
     for (int i = 0; i < 252; i++) {
         char text[32];
 
         (void)snprintf(text, sizeof(text), "\"P%d\":1", i);
-        merge(&b, text);
+        merge(b, text);
     }
-    fails(&b, UPGRADE_ALL, "version 2", "252");
-    done(&b);
+    fails(b, UPGRADE_ALL, "version 2", "252");
 }
 
-static void one_property_may_become_two(void **state)
+BENCH_TEST(one_property_may_become_two)
 {
-    struct bench b;
-
-    (void)state;
-    begin(&b, "  versions:\n"
-              "  - to: 2\n"
-              "    steps:\n"
-              "    - retype: {property: A, to: Edm.Int64, to_property: L}\n"
-              "    - retype: {property: A, to: Edm.Double, to_property: D}\n"
-              "    - add: {property: S, type: Edm.String, value: \"{A}\"}\n"
-              "    - remove: {property: A}\n");
-    merge(&b, "\"A\":\"7\"");
-    changes(&b, UPGRADE_ALL);
-    has(&b, "L", "\"7\"");
-    has(&b, "D", "7.0");
-    has(&b, "S", "\"7\"");
-    has(&b, "A", NULL);
-    done(&b);
+    begin(b, "  versions:\n"
+             "  - to: 2\n"
+             "    steps:\n"
+             "    - retype: {property: A, to: Edm.Int64, to_property: L}\n"
+             "    - retype: {property: A, to: Edm.Double, to_property: D}\n"
+             "    - add: {property: S, type: Edm.String, value: \"{A}\"}\n"
+             "    - remove: {property: A}\n");
+    merge(b, "\"A\":\"7\"");
+    changes(b, UPGRADE_ALL);
+    has(b, "L", "\"7\"");
+    has(b, "D", "7.0");
+    has(b, "S", "\"7\"");
+    has(b, "A", NULL);
 }
 
-static void what_an_older_version_removed_is_reported(void **state)
+BENCH_TEST(what_an_older_version_removed_is_reported)
 {
-    struct bench b;
     int64_t version;
 
-    (void)state;
-    begin(&b, CHAIN);
-    merge(&b, "\"V\":10,\"C\":\"7\"");
-    assert_null(upgrade_leftover(b.how.upgrade, &b.entity, &version));
-    merge(&b, "\"A\":\"8\"");
-    stays(&b, UPGRADE_ALL);
-    assert_non_null(upgrade_leftover(b.how.upgrade, &b.entity, &version));
+    begin(b, CHAIN);
+    merge(b, "\"V\":10,\"C\":\"7\"");
+    assert_null(upgrade_leftover(b->how.upgrade, &b->entity, &version));
+    merge(b, "\"A\":\"8\"");
+    stays(b, UPGRADE_ALL);
+    assert_non_null(upgrade_leftover(b->how.upgrade, &b->entity, &version));
     assert_int_equal(version, 2);
-    done(&b);
 }
 
 /* ---- between expand and contract ---- */
@@ -394,14 +369,12 @@ static void begin_expanded(struct bench *b, const char *on_difference)
 }
 
 /* Rule U1. */
-static void each_pair_has_digests_of_its_own(void **state)
+BENCH_TEST(each_pair_has_digests_of_its_own)
 {
-    struct bench b;
     struct record record;
 
-    (void)state;
-    begin_expanded(&b, "fail");
-    assert_true(record_read(&b.entity, &b.arena, &record));
+    begin_expanded(b, "fail");
+    assert_true(record_read(&b->entity, &b->arena, &record));
     assert_int_equal(record.version, 2);
     assert_int_equal(record.count, 2);
     assert_string_equal(record.pairs[0].old_digest, record.pairs[0].new_digest);
@@ -409,90 +382,77 @@ static void each_pair_has_digests_of_its_own(void **state)
         record.pairs[1].old_digest, record.pairs[1].new_digest);
     /* The old release writes one pair of properties, the new release another
      * pair. */
-    merge(&b, "\"T\":\"t2\",\"N\":5");
-    changes(&b, UPGRADE_EXPAND);
-    has(&b, "B", "\"t2\"");
-    has(&b, "N", "5");
-    changes(&b, UPGRADE_CONTRACT);
-    has(&b, "B", "\"t2\"");
-    has(&b, "N", "5");
-    assert_false(is_recorded(&b));
-    done(&b);
+    merge(b, "\"T\":\"t2\",\"N\":5");
+    changes(b, UPGRADE_EXPAND);
+    has(b, "B", "\"t2\"");
+    has(b, "N", "5");
+    changes(b, UPGRADE_CONTRACT);
+    has(b, "B", "\"t2\"");
+    has(b, "N", "5");
+    assert_false(is_recorded(b));
 }
 
 /* Rule U1. */
-static void absence_has_a_digest(void **state)
+BENCH_TEST(absence_has_a_digest)
 {
-    struct bench b;
     struct record record;
 
-    (void)state;
-    begin(&b, PAIRS);
-    merge(&b, "\"T\":\"t\"");
-    changes(&b, UPGRADE_EXPAND);
-    assert_true(record_read(&b.entity, &b.arena, &record));
+    begin(b, PAIRS);
+    merge(b, "\"T\":\"t\"");
+    changes(b, UPGRADE_EXPAND);
+    assert_true(record_read(&b->entity, &b->arena, &record));
     assert_string_equal(record.pairs[1].old_digest, "absent");
     assert_string_equal(record.pairs[1].new_digest, "absent");
     /* Since then only the old release has written. */
-    merge(&b, "\"O\":\"3\"");
-    changes(&b, UPGRADE_CONTRACT);
-    has(&b, "N", "3");
-    done(&b);
+    merge(b, "\"O\":\"3\"");
+    changes(b, UPGRADE_CONTRACT);
+    has(b, "N", "3");
 }
 
 /* Rule U2. */
-static void a_merged_old_version_repeats_no_step(void **state)
+BENCH_TEST(a_merged_old_version_repeats_no_step)
 {
-    struct bench b;
-
-    (void)state;
-    begin_expanded(&b, "fail");
-    merge(&b, "\"C\":7,\"T\":\"t2\",\"V\":1");
-    changes(&b, UPGRADE_EXPAND);
-    has(&b, "C", "7");
-    has(&b, "B", "\"t2\"");
-    has(&b, "V", "2");
-    drop(&b, "C");
-    drop(&b, "D");
-    merge(&b, "\"V\":1");
-    changes(&b, UPGRADE_EXPAND);
-    has(&b, "C", "0");
-    has(&b, "D", "0");
-    done(&b);
+    begin_expanded(b, "fail");
+    merge(b, "\"C\":7,\"T\":\"t2\",\"V\":1");
+    changes(b, UPGRADE_EXPAND);
+    has(b, "C", "7");
+    has(b, "B", "\"t2\"");
+    has(b, "V", "2");
+    drop(b, "C");
+    drop(b, "D");
+    merge(b, "\"V\":1");
+    changes(b, UPGRADE_EXPAND);
+    has(b, "C", "0");
+    has(b, "D", "0");
 }
 
 /* Rule U2: a conversion in place that is made twice could lose information. */
-static void a_retype_in_place_is_not_made_again(void **state)
+BENCH_TEST(a_retype_in_place_is_not_made_again)
 {
-    struct bench b;
-
-    (void)state;
-    begin(&b, "  versions:\n"
-              "  - to: 2\n"
-              "    steps:\n"
-              "    - retype: {property: R, to: Edm.Int32, lossy: true}\n"
-              "  - to: 3\n"
-              "    steps:\n"
-              "    - retype: {property: R, to: Edm.Double}\n");
-    merge(&b, "\"R\":\"4\"");
-    changes(&b, UPGRADE_EXPAND);
-    merge(&b, "\"R\":4.5,\"V\":1");
-    changes(&b, UPGRADE_EXPAND);
-    has(&b, "R", "4.5");
+    begin(b, "  versions:\n"
+             "  - to: 2\n"
+             "    steps:\n"
+             "    - retype: {property: R, to: Edm.Int32, lossy: true}\n"
+             "  - to: 3\n"
+             "    steps:\n"
+             "    - retype: {property: R, to: Edm.Double}\n");
+    merge(b, "\"R\":\"4\"");
+    changes(b, UPGRADE_EXPAND);
+    merge(b, "\"R\":4.5,\"V\":1");
+    changes(b, UPGRADE_EXPAND);
+    has(b, "R", "4.5");
     /* The old release writes again, with its own type. */
-    merge(&b, "\"R\":5");
-    changes(&b, UPGRADE_EXPAND);
-    has(&b, "R", "5.0");
-    done(&b);
+    merge(b, "\"R\":5");
+    changes(b, UPGRADE_EXPAND);
+    has(b, "R", "5.0");
 }
 
 /* Rule U3. */
-static void the_old_value_alone_is_converted_again(void **state)
+TEST(the_old_value_alone_is_converted_again)
 {
     static const enum upgrade_phase PHASES[] = {
         UPGRADE_EXPAND, UPGRADE_CONTRACT, UPGRADE_ALL};
 
-    (void)state;
     for (size_t i = 0; i < 3; i++) {
         struct bench b;
 
@@ -511,28 +471,23 @@ static void the_old_value_alone_is_converted_again(void **state)
 }
 
 /* Rule U3. */
-static void the_new_value_alone_stays(void **state)
+BENCH_TEST(the_new_value_alone_stays)
 {
-    struct bench b;
-
-    (void)state;
-    begin_expanded(&b, "old");
-    merge(&b, "\"N\":9");
-    stays(&b, UPGRADE_EXPAND);
-    has(&b, "O", "\"1\"");
-    changes(&b, UPGRADE_CONTRACT);
-    has(&b, "N", "9");
-    done(&b);
+    begin_expanded(b, "old");
+    merge(b, "\"N\":9");
+    stays(b, UPGRADE_EXPAND);
+    has(b, "O", "\"1\"");
+    changes(b, UPGRADE_CONTRACT);
+    has(b, "N", "9");
 }
 
 /* Rule U3. */
-static void both_written_is_for_on_difference(void **state)
+TEST(both_written_is_for_on_difference)
 {
     static const struct {
         const char *on_difference, *n;
     } CASES[] = {{"fail", NULL}, {"old", "2"}, {"new", "9"}};
 
-    (void)state;
     for (size_t i = 0; i < 3; i++) {
         struct bench b;
 
@@ -556,76 +511,60 @@ static void both_written_is_for_on_difference(void **state)
 }
 
 /* Rule U3. */
-static void both_written_alike_is_no_difference(void **state)
+BENCH_TEST(both_written_alike_is_no_difference)
 {
-    struct bench b;
-
-    (void)state;
-    begin_expanded(&b, "fail");
-    merge(&b, "\"O\":\"2\",\"N\":2");
-    changes(&b, UPGRADE_EXPAND);
-    merge(&b, "\"O\":\"3\"");
-    changes(&b, UPGRADE_EXPAND);
-    has(&b, "N", "3");
-    done(&b);
+    begin_expanded(b, "fail");
+    merge(b, "\"O\":\"2\",\"N\":2");
+    changes(b, UPGRADE_EXPAND);
+    merge(b, "\"O\":\"3\"");
+    changes(b, UPGRADE_EXPAND);
+    has(b, "N", "3");
 }
 
 /* Rule U3: the old release has cleared the property, or the new release has
  * removed it. */
-static void an_old_property_that_is_gone_is_a_difference(void **state)
+BENCH_TEST(an_old_property_that_is_gone_is_a_difference)
 {
-    struct bench b;
-
-    (void)state;
-    begin_expanded(&b, "fail");
-    drop(&b, "T");
-    fails(&b, UPGRADE_CONTRACT, "version 2, rename T", "T and B");
-    has(&b, "B", "\"t\"");
-    drop(&b, "B"); /* both properties are absent: the value was removed */
-    changes(&b, UPGRADE_CONTRACT);
-    has(&b, "B", NULL);
-    done(&b);
+    begin_expanded(b, "fail");
+    drop(b, "T");
+    fails(b, UPGRADE_CONTRACT, "version 2, rename T", "T and B");
+    has(b, "B", "\"t\"");
+    drop(b, "B"); /* both properties are absent: the value was removed */
+    changes(b, UPGRADE_CONTRACT);
+    has(b, "B", NULL);
 }
 
 /* Rule U4. */
-static void without_a_record_the_old_value_is_converted(void **state)
+BENCH_TEST(without_a_record_the_old_value_is_converted)
 {
-    struct bench b;
-
-    (void)state;
-    begin_expanded(&b, "fail");
+    begin_expanded(b, "fail");
     /* V has the value that the writer has read. */
-    replace(&b, "\"T\":\"t2\",\"V\":2");
-    changes(&b, UPGRADE_EXPAND);
-    has(&b, "B", "\"t2\"");
-    has(&b, "T", "\"t2\"");
-    has(&b, "C", "0");
-    assert_true(is_recorded(&b));
-    replace(&b, "\"T\":\"t3\"");
-    changes(&b, UPGRADE_CONTRACT);
-    has(&b, "B", "\"t3\"");
-    has(&b, "T", NULL);
-    done(&b);
+    replace(b, "\"T\":\"t2\",\"V\":2");
+    changes(b, UPGRADE_EXPAND);
+    has(b, "B", "\"t2\"");
+    has(b, "T", "\"t2\"");
+    has(b, "C", "0");
+    assert_true(is_recorded(b));
+    replace(b, "\"T\":\"t3\"");
+    changes(b, UPGRADE_CONTRACT);
+    has(b, "B", "\"t3\"");
+    has(b, "T", NULL);
 }
 
 /* Rule U4. */
-static void without_a_record_equal_values_are_recorded(void **state)
+BENCH_TEST(without_a_record_equal_values_are_recorded)
 {
-    struct bench b;
-
-    (void)state;
-    begin_expanded(&b, "fail");
-    replace(&b, "\"O\":\"5\",\"N\":5,\"V\":2");
-    changes(&b, UPGRADE_EXPAND);
-    assert_true(is_recorded(&b));
-    merge(&b, "\"O\":\"6\"");
-    changes(&b, UPGRADE_EXPAND);
-    has(&b, "N", "6");
-    done(&b);
+    begin_expanded(b, "fail");
+    replace(b, "\"O\":\"5\",\"N\":5,\"V\":2");
+    changes(b, UPGRADE_EXPAND);
+    assert_true(is_recorded(b));
+    merge(b, "\"O\":\"6\"");
+    changes(b, UPGRADE_EXPAND);
+    has(b, "N", "6");
 }
 
 /* Rule U4. */
-static void without_a_record_different_values_are_a_difference(void **state)
+TEST(without_a_record_different_values_are_a_difference)
 {
     static const struct {
         const char *on_difference, *n;
@@ -634,7 +573,6 @@ static void without_a_record_different_values_are_a_difference(void **state)
         UPGRADE_EXPAND, UPGRADE_CONTRACT, UPGRADE_ALL};
     static const char *const VERSIONS[] = {"\"V\":1", "\"V\":2"};
 
-    (void)state;
     for (size_t i = 0; i < 3 * 3 * 2; i++) {
         struct bench b;
         size_t how = i % 3;
@@ -655,17 +593,13 @@ static void without_a_record_different_values_are_a_difference(void **state)
 }
 
 /* Rule U4. */
-static void an_entity_of_the_new_release_alone_is_done(void **state)
+BENCH_TEST(an_entity_of_the_new_release_alone_is_done)
 {
-    struct bench b;
-
-    (void)state;
-    begin(&b, PAIRS);
-    replace(&b, "\"B\":\"t\",\"N\":5,\"V\":2");
-    stays(&b, UPGRADE_EXPAND);
-    stays(&b, UPGRADE_CONTRACT);
-    stays(&b, UPGRADE_ALL);
-    done(&b);
+    begin(b, PAIRS);
+    replace(b, "\"B\":\"t\",\"N\":5,\"V\":2");
+    stays(b, UPGRADE_EXPAND);
+    stays(b, UPGRADE_CONTRACT);
+    stays(b, UPGRADE_ALL);
 }
 
 /* Rule U5. */
@@ -673,11 +607,10 @@ static void an_entity_of_the_new_release_alone_is_done(void **state)
     "  versions:\n"                                                            \
     "  - {to: 2, steps: [rename: {property: A, to: B}]}\n"
 
-static void a_version_is_left_only_when_it_is_settled(void **state)
+TEST(a_version_is_left_only_when_it_is_settled)
 {
     struct bench first, b;
 
-    (void)state;
     begin(&first, TWO_RELEASES);
     merge(&first, "\"A\":\"a\"");
     changes(&first, UPGRADE_EXPAND);
@@ -701,11 +634,10 @@ static void a_version_is_left_only_when_it_is_settled(void **state)
 }
 
 /* Rule U5: a release itself has advanced the version of the entity. */
-static void a_version_that_was_left_is_settled_too(void **state)
+TEST(a_version_that_was_left_is_settled_too)
 {
     struct bench first, b;
 
-    (void)state;
     begin(&first, TWO_RELEASES);
     merge(&first, "\"A\":\"a\"");
     changes(&first, UPGRADE_EXPAND);
@@ -722,26 +654,21 @@ static void a_version_that_was_left_is_settled_too(void **state)
 }
 
 /* Rule U7. */
-static void a_value_that_is_back_counts_as_not_written(void **state)
+BENCH_TEST(a_value_that_is_back_counts_as_not_written)
 {
-    struct bench b;
-
-    (void)state;
-    begin_expanded(&b, "fail");
-    merge(&b, "\"N\":9");
-    merge(&b, "\"O\":\"1\"");
-    stays(&b, UPGRADE_EXPAND);
-    changes(&b, UPGRADE_CONTRACT);
-    has(&b, "N", "9");
-    done(&b);
+    begin_expanded(b, "fail");
+    merge(b, "\"N\":9");
+    merge(b, "\"O\":\"1\"");
+    stays(b, UPGRADE_EXPAND);
+    changes(b, UPGRADE_CONTRACT);
+    has(b, "N", "9");
 }
 
 /* The old release edits an entity after the last round of expand. */
-static void an_edit_of_the_old_release_survives_contract(void **state)
+TEST(an_edit_of_the_old_release_survives_contract)
 {
     struct bench b;
 
-    (void)state;
     begin_expanded(&b, "fail");
     merge(&b, "\"T\":\"edited\"");
     changes(&b, UPGRADE_CONTRACT);
@@ -755,25 +682,20 @@ static void an_edit_of_the_old_release_survives_contract(void **state)
     done(&b);
 }
 
-static void all_keeps_what_expand_prepared(void **state)
+BENCH_TEST(all_keeps_what_expand_prepared)
 {
-    struct bench b;
-
-    (void)state;
-    begin_expanded(&b, "fail");
-    stays(&b, UPGRADE_ALL);
-    has(&b, "T", "\"t\"");
-    done(&b);
+    begin_expanded(b, "fail");
+    stays(b, UPGRADE_ALL);
+    has(b, "T", "\"t\"");
 }
 
-static void a_record_that_cannot_be_read_counts_as_none(void **state)
+TEST(a_record_that_cannot_be_read_counts_as_none)
 {
     static const char *const RECORDS[] = {"\"\"", "\"{}\"", "5",
         "\"{\\\"version\\\":2,\\\"pairs\\\":[[]]}\"",
         ("\"{\\\"version\\\":2,\\\"pairs\\\":[[\\\"T\\\",\\\"B\\\",\\\"x\\\","
          "\\\"y\\\"]]}\"")};
 
-    (void)state;
     for (size_t i = 0; i < sizeof(RECORDS) / sizeof(RECORDS[0]); i++) {
         struct bench b;
         char *property = mem_format("\"" RECORD_PROPERTY "\":%s", RECORDS[i]);
@@ -789,53 +711,12 @@ static void a_record_that_cannot_be_read_counts_as_none(void **state)
 }
 
 /* The upgrade replaces it in its one write: another round changes nothing. */
-static void a_record_that_cannot_be_read_goes_with_the_upgrade(void **state)
+BENCH_TEST(a_record_that_cannot_be_read_goes_with_the_upgrade)
 {
-    struct bench b;
-
-    (void)state;
-    begin(&b, "  versions:\n"
-              "  - {to: 2, steps: [{remove: {property: A}}]}\n");
-    replace(&b, "\"A\":1,\"" RECORD_PROPERTY "\":\"{}\"");
-    changes(&b, UPGRADE_ALL);
-    assert_false(is_recorded(&b));
-    has(&b, "V", "2");
-    done(&b);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(all_steps_are_one_write),
-        cmocka_unit_test(expand_and_contract_give_what_all_gives),
-        cmocka_unit_test(an_entity_gets_all_versions_that_it_lacks),
-        cmocka_unit_test(a_version_that_the_document_lacks_is_left_alone),
-        cmocka_unit_test(what_cannot_be_converted_is_for_on_error),
-        cmocka_unit_test(retypes_before_and_behind_a_rename_are_part_of_it),
-        cmocka_unit_test(what_the_service_would_not_store_fails),
-        cmocka_unit_test(one_property_may_become_two),
-        cmocka_unit_test(what_an_older_version_removed_is_reported),
-        cmocka_unit_test(each_pair_has_digests_of_its_own),
-        cmocka_unit_test(absence_has_a_digest),
-        cmocka_unit_test(a_merged_old_version_repeats_no_step),
-        cmocka_unit_test(a_retype_in_place_is_not_made_again),
-        cmocka_unit_test(the_old_value_alone_is_converted_again),
-        cmocka_unit_test(the_new_value_alone_stays),
-        cmocka_unit_test(both_written_is_for_on_difference),
-        cmocka_unit_test(both_written_alike_is_no_difference),
-        cmocka_unit_test(an_old_property_that_is_gone_is_a_difference),
-        cmocka_unit_test(without_a_record_the_old_value_is_converted),
-        cmocka_unit_test(without_a_record_equal_values_are_recorded),
-        cmocka_unit_test(without_a_record_different_values_are_a_difference),
-        cmocka_unit_test(an_entity_of_the_new_release_alone_is_done),
-        cmocka_unit_test(a_version_is_left_only_when_it_is_settled),
-        cmocka_unit_test(a_version_that_was_left_is_settled_too),
-        cmocka_unit_test(a_value_that_is_back_counts_as_not_written),
-        cmocka_unit_test(an_edit_of_the_old_release_survives_contract),
-        cmocka_unit_test(all_keeps_what_expand_prepared),
-        cmocka_unit_test(a_record_that_cannot_be_read_counts_as_none),
-        cmocka_unit_test(a_record_that_cannot_be_read_goes_with_the_upgrade),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    begin(b, "  versions:\n"
+             "  - {to: 2, steps: [{remove: {property: A}}]}\n");
+    replace(b, "\"A\":1,\"" RECORD_PROPERTY "\":\"{}\"");
+    changes(b, UPGRADE_ALL);
+    assert_false(is_recorded(b));
+    has(b, "V", "2");
 }

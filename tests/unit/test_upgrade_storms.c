@@ -9,15 +9,8 @@
  *   TABLEWARD_SEEDS=5000  that many storms instead of the everyday number
  *   TABLEWARD_SEED=17     only that storm
  */
-#include "tests/support/hosted.h"
-
-/* cmocka.h wants these before it. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "tests/support/storm.h"
+#include "tests/support/test.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -33,7 +26,6 @@
 
 #define EVERYDAY_SEEDS 60
 #define THINGS 12
-#define SAVES_MAX 8
 #define ATTEMPTS_MAX 200
 /* After so many attempts no request fails, so that the storm ends. */
 #define STORMY_ATTEMPTS 15
@@ -62,24 +54,9 @@ struct storm {
     bool clear; /* no request fails any more */
     unsigned asked, kill_at;
     bool killed;
-    char *saves[SAVES_MAX];
-    unsigned saved;
+    struct storm_saves saves;
     char complaint[2048];
 };
-
-static uint64_t mix(uint64_t x)
-{
-    x += UINT64_C(0x9e3779b97f4a7c15);
-    x = (x ^ (x >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
-    x = (x ^ (x >> 27)) * UINT64_C(0x94d049bb133111eb);
-    return x ^ (x >> 31);
-}
-
-static unsigned roll(uint64_t *dice, unsigned below)
-{
-    *dice = mix(*dice);
-    return below > 0 ? (unsigned)(*dice % below) : 0;
-}
 
 static void complain(struct storm *s, const char *what, const char *row_key)
 {
@@ -133,8 +110,8 @@ static void judge(struct storm *s, struct thing *thing, enum release_end end)
 /* The ETag is read right before the write, so the write succeeds. */
 static void write_one(struct storm *s, uint64_t *dice)
 {
-    struct thing *thing = &s->things[roll(dice, THINGS)];
-    size_t way = roll(dice, (unsigned)s->way_count);
+    struct thing *thing = &s->things[storm_roll(dice, THINGS)];
+    size_t way = storm_roll(dice, (unsigned)s->way_count);
     struct release_state now;
     struct page page;
     bool writes;
@@ -145,7 +122,7 @@ static void write_one(struct storm *s, uint64_t *dice)
     read_one(s, thing, &page);
     judge(s, thing, RELEASE_OPEN);
     now = thing->is;
-    if (s->ways[way] == OLD_DYNAMIC && roll(dice, 4) == 0)
+    if (s->ways[way] == OLD_DYNAMIC && storm_roll(dice, 4) == 0)
         writes = releases_remove_old(s->releases, &now, s->converted);
     else
         writes = releases_write(s->releases, &now, s->ways[way], s->value);
@@ -159,10 +136,8 @@ static void write_one(struct storm *s, uint64_t *dice)
 
 /* ---- faults ---- */
 
-#define PICK(dice, list) list[roll((dice), sizeof(list) / sizeof((list)[0]))]
-
 /* Called for every request of the run; the lock of the faulty store is held. */
-static enum fault weather(void *context, enum store_call call, unsigned n)
+FAULTY_CHOICE(weather)
 {
     static const enum fault SCANS[] = {FAULT_BUSY, FAULT_ERROR,
         FAULT_LOSE_REQUEST, FAULT_SHORT_PAGE, FAULT_EMPTY_PAGE};
@@ -171,25 +146,26 @@ static enum fault weather(void *context, enum store_call call, unsigned n)
     static const enum fault BATCHES[] = {FAULT_UNSENT, FAULT_BUSY, FAULT_ERROR,
         FAULT_LOSE_REQUEST, FAULT_LOSE_ANSWER, FAULT_LATE, FAULT_TWICE,
         FAULT_TWICE_UNSEEN, FAULT_NO_INDEX, FAULT_ONE_KEY};
-    struct storm *s = context;
-    uint64_t dice = mix(s->seed ^ mix(n * 3 + (unsigned)call) ^ s->asked);
+    struct storm *s = ctx;
+    uint64_t dice =
+        storm_mix(s->seed ^ storm_mix(n * 3 + (unsigned)call) ^ s->asked);
 
     s->asked++;
     if (s->asked == s->kill_at) {
         s->killed = true;
         deadline_close(s->h.deadline);
     }
-    while (roll(&dice, 1000) < s->write_share)
+    while (storm_roll(&dice, 1000) < s->write_share)
         write_one(s, &dice);
-    if (s->clear || roll(&dice, 1000) >= s->faulty_share)
+    if (s->clear || storm_roll(&dice, 1000) >= s->faulty_share)
         return FAULT_NONE;
     switch (call) {
     case CALL_SCAN:
-        return PICK(&dice, SCANS);
+        return STORM_PICK(&dice, SCANS);
     case CALL_GET:
-        return PICK(&dice, GETS);
+        return STORM_PICK(&dice, GETS);
     case CALL_BATCH:
-        return PICK(&dice, BATCHES);
+        return STORM_PICK(&dice, BATCHES);
     default:
         return FAULT_NONE;
     }
@@ -200,23 +176,8 @@ static enum fault weather(void *context, enum store_call call, unsigned n)
 static void keep_save(struct hosted *h)
 {
     struct storm *s = h->owner;
-    unsigned at = s->saved++ % SAVES_MAX;
 
-    mem_free(s->saves[at]);
-    s->saves[at] = mem_format("%s", h->checkpoint);
-}
-
-/* After a kill the ledger has one of the last checkpoints, or none. */
-static void forget_some(struct storm *s)
-{
-    unsigned newest = s->saved < SAVES_MAX ? s->saved : SAVES_MAX;
-    unsigned back = roll(&s->dice, newest + newest / 2 + 2);
-
-    mem_free(s->h.checkpoint);
-    s->h.checkpoint = NULL;
-    if (back < newest)
-        s->h.checkpoint =
-            mem_format("%s", s->saves[(s->saved - 1 - back) % SAVES_MAX]);
+    storm_save(&s->saves, h);
 }
 
 static void name_failed(struct hosted *h, const struct run_failure *failure)
@@ -233,17 +194,17 @@ static void name_failed(struct hosted *h, const struct run_failure *failure)
 /* Makes one attempt, which is stopped or killed somewhere, or not. */
 static enum run_end attempt(struct storm *s)
 {
-    unsigned way = s->clear ? 0 : roll(&s->dice, 3);
+    unsigned way = s->clear ? 0 : storm_roll(&s->dice, 3);
     enum run_end end;
 
-    s->kill_at = way == 1 ? s->asked + 1 + roll(&s->dice, 30) : 0;
+    s->kill_at = way == 1 ? s->asked + 1 + storm_roll(&s->dice, 30) : 0;
     s->killed = false;
-    s->h.stop_after = way == 2 ? (int64_t)roll(&s->dice, 8) : -1;
+    s->h.stop_after = way == 2 ? (int64_t)storm_roll(&s->dice, 8) : -1;
     end = hosted_attempt(&s->h, "up", "");
     s->h.previous_owner_crashed = s->killed;
     if (!s->killed)
         return end;
-    forget_some(s);
+    storm_forget_some(&s->saves, &s->h, &s->dice);
     return RUN_LEASE_LOST;
 }
 
@@ -255,7 +216,7 @@ static bool run(struct storm *s, const char *phase, bool stormy)
 
     hosted_forget(&s->h, phase);
     s->h.kind_arg = phase;
-    s->saved = 0;
+    s->saves.count = 0;
     do {
         s->clear = !stormy || attempts > STORMY_ATTEMPTS;
         for (size_t i = 0; i < THINGS; i++)
@@ -274,9 +235,9 @@ static bool run(struct storm *s, const char *phase, bool stormy)
 
 static void draw_ways(struct storm *s)
 {
-    unsigned group = roll(&s->dice, RELEASE_GROUPS);
+    unsigned group = storm_roll(&s->dice, RELEASE_GROUPS);
 
-    s->ways[s->way_count++] = (enum release_way)roll(&s->dice, NEW_MERGE);
+    s->ways[s->way_count++] = (enum release_way)storm_roll(&s->dice, NEW_MERGE);
     for (size_t i = 0; i < RELEASE_GROUP_MAX; i++)
         if (RELEASE_GROUP[group][i] != RELEASE_WAYS)
             s->ways[s->way_count++] = RELEASE_GROUP[group][i];
@@ -288,11 +249,11 @@ static void storm_init(struct storm *s, uint64_t seed)
     static const unsigned WRITES[] = {50, 300, 600, 850};
     bool lossy;
 
-    s->seed = mix(seed);
+    s->seed = storm_mix(seed);
     s->dice = s->seed;
-    lossy = roll(&s->dice, 2);
-    s->faulty_share = SHARES[roll(&s->dice, 4)];
-    s->write_share = WRITES[roll(&s->dice, 4)];
+    lossy = storm_roll(&s->dice, 2);
+    s->faulty_share = SHARES[storm_roll(&s->dice, 4)];
+    s->write_share = WRITES[storm_roll(&s->dice, 4)];
     s->releases = releases_new(lossy);
     draw_ways(s);
     hosted_init(&s->h, lossy ? RELEASE_LOSSY : RELEASE_RENAME);
@@ -310,10 +271,11 @@ static void storm_init(struct storm *s, uint64_t seed)
     }
     releases_clear(s->releases);
     faulty_init(&s->faulty, s->h.store);
-    s->faulty.outer.store.capabilities.ordered = roll(&s->dice, 5) > 0;
+    s->faulty.outer.store.capabilities.ordered = storm_roll(&s->dice, 5) > 0;
     s->faulty.outer.store.capabilities.late_writes = true;
-    s->faulty.late_ms = roll(&s->dice, 2000);
-    s->faulty.page_max = roll(&s->dice, 2) == 0 ? 1 + roll(&s->dice, 7) : 0;
+    s->faulty.late_ms = storm_roll(&s->dice, 2000);
+    s->faulty.page_max =
+        storm_roll(&s->dice, 2) == 0 ? 1 + storm_roll(&s->dice, 7) : 0;
     s->faulty.ctx = s;
     s->faulty.choose = weather;
     s->stores[0] = &s->faulty.outer.store;
@@ -328,13 +290,12 @@ static void storm_done(struct storm *s)
     faulty_done(&s->faulty);
     hosted_done(&s->h);
     releases_free(s->releases);
-    for (size_t i = 0; i < SAVES_MAX; i++)
-        mem_free(s->saves[i]);
+    storm_saves_done(&s->saves);
 }
 
 static void write_between(struct storm *s, unsigned most)
 {
-    for (unsigned left = roll(&s->dice, most); left > 0; left--)
+    for (unsigned left = storm_roll(&s->dice, most); left > 0; left--)
         write_one(s, &s->dice);
 }
 
@@ -362,7 +323,7 @@ static void expand_to_the_end(struct storm *s)
     bool writes = s->new_writes;
 
     s->new_writes = false;
-    (void)run(s, "expand", roll(&s->dice, 2));
+    (void)run(s, "expand", storm_roll(&s->dice, 2));
     if (s->h.behind != 0)
         complain(s, "nobody writes, and it is behind", "expand");
     s->new_writes = writes;
@@ -376,7 +337,7 @@ static void play(struct storm *s)
     judge_all(s, false);
     s->converted = s->new_writes = true;
     write_between(s, 30);
-    if (roll(&s->dice, 2))
+    if (storm_roll(&s->dice, 2))
         (void)run(s, "expand", true);
     judge_all(s, false);
     s->old_writes = false;
@@ -392,40 +353,28 @@ static void play(struct storm *s)
     judge_all(s, true);
 }
 
-static void storm(uint64_t seed)
+static void storm(uint64_t seed, bool alone)
 {
     struct storm *s = mem_alloc(sizeof(*s));
 
+    (void)alone;
     storm_init(s, seed);
     play(s);
     if (s->complaint[0])
-        fail_msg("storm %llu: %s", (unsigned long long)seed, s->complaint);
+        fail_msg(
+            "TABLEWARD_SEED=%llu: %s", (unsigned long long)seed, s->complaint);
     storm_done(s);
     mem_free(s);
 }
 
-static void no_write_is_lost_in_any_storm(void **state)
+TEST(no_write_is_lost_in_any_storm)
 {
-    const char *seeds = getenv("TABLEWARD_SEEDS");
-    const char *only = getenv("TABLEWARD_SEED");
-    uint64_t count = seeds ? strtoull(seeds, NULL, 10) : EVERYDAY_SEEDS;
-
-    (void)state;
-    if (only) {
-        storm(strtoull(only, NULL, 10));
-        return;
-    }
-    for (uint64_t seed = 1; seed <= count; seed++)
-        storm(seed);
+    storm_each_seed(storm, EVERYDAY_SEEDS);
 }
 
 int main(void)
 {
-    static const struct CMUnitTest tests[] = {
-        cmocka_unit_test(no_write_is_lost_in_any_storm),
-    };
-
     fast_platform_use();
     log_set(LOG_ERROR, LOG_TEXT);
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return test_run_all(NULL, NULL);
 }
