@@ -6,13 +6,7 @@
 #ifndef TW_TESTS_SUPPORT_FIXTURE_H
 #define TW_TESTS_SUPPORT_FIXTURE_H
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
+#include "tests/support/test.h"
 #include "worker/store/store.h"
 
 struct fixture {

@@ -13,6 +13,7 @@
 #include "jobs/engine/run.h"
 #include "jobs/job.h"
 #include "jobs/jobs.h"
+#include "tests/support/test.h"
 #include "worker/base/arena.h"
 #include "worker/base/err.h"
 #include "worker/store/store.h"

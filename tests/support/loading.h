@@ -9,6 +9,7 @@
 #include "config/problems.h"
 #include "jobs/job.h"
 #include "jobs/jobs.h"
+#include "tests/support/test.h"
 #include "worker/base/arena.h"
 
 struct loading {

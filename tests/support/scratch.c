@@ -2,7 +2,6 @@
 /* An arena for one test: see scratch.h. */
 #include "tests/support/scratch.h"
 
-#include "tests/support/test.h"
 #include "worker/base/buf.h"
 
 struct arena scratch;

@@ -5,6 +5,7 @@
 #ifndef TW_TESTS_SUPPORT_SCRATCH_H
 #define TW_TESTS_SUPPORT_SCRATCH_H
 
+#include "tests/support/test.h"
 #include "worker/base/arena.h"
 #include "worker/store/entity.h"
 

@@ -7,18 +7,12 @@
 #ifndef TW_TESTS_SUPPORT_WORKBENCH_H
 #define TW_TESTS_SUPPORT_WORKBENCH_H
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "jobs/job.h"
 #include "jobs/jobs.h"
+#include "tests/support/test.h"
 #include "worker/base/platform.h"
 #include "worker/run/attempt.h"
 #include "worker/run/ledger.h"
