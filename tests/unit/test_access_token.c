@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * When a token is got, renewed and replaced: callers and a token server on a
- * virtual clock. Nothing is asserted inside the threads of that world.
+ * When an access token is requested, renewed and replaced: callers and a token
+ * server on a virtual clock. The threads on that clock assert nothing.
  */
 #include <stdatomic.h>
 #include <stdio.h>
@@ -21,19 +21,21 @@
 #define BEGIN_MS (5 * S)
 #define CALLERS 8
 #define ASKED_MAX 4096
-/* A request to the server takes at least so long where it matters; a look at
- * the token that is there takes a few milliseconds at most. */
+/* In some tests a request to the server takes at least this long. Reading a
+ * token that is there takes a few milliseconds at most. */
 #define SHORTEST_MS 100
 
-/* A token server, and what it has seen. Times count from BEGIN_MS. */
+/* A token server, and the requests that it has received. Times count from
+ * BEGIN_MS. */
 struct server {
     int64_t lifetime_ms;
-    int64_t fixed_until_ms; /* it gives one token, until it expires; 0: a new
-                               one each time */
+    int64_t fixed_until_ms; /* it returns one token until this time, when the
+                               token expires; 0: a new token each time */
     int64_t takes_ms;
-    int64_t down_ms, up_ms; /* in between it responds with `down` */
+    int64_t down_ms, up_ms; /* between these times it responds with `down` */
     enum tw_err down;
-    int64_t retry_ms; /* what it asks for then; -1: nothing */
+    int64_t retry_ms; /* after which time it then asks to retry; -1: it does not
+                         say */
     unsigned asked, at_once, most_at_once;
     int64_t asked_ms[ASKED_MAX];
 };
@@ -77,7 +79,7 @@ static enum tw_err serve(void *context, const _Atomic bool *closing,
     return TW_OK;
 }
 
-/* A caller that calls every so often, and what became of its calls. */
+/* A caller that calls at regular intervals, and the outcomes of its calls. */
 struct caller {
     struct access_token *token;
     int64_t from_ms, every_ms, until_ms;
@@ -122,12 +124,12 @@ static void call_often(void *arg)
     } while (now_ms() < caller->until_ms);
 }
 
-/* A world of one server and some callers. */
+/* One token server and some callers. */
 struct scene {
     struct server server;
     struct caller callers[CALLERS];
     size_t count;
-    void (*then)(struct scene *scene); /* when the callers have ended */
+    void (*then)(struct scene *scene); /* called when the callers have ended */
 };
 
 static void play(void *arg)
@@ -187,7 +189,7 @@ TEST(all_callers_wait_for_the_one_first_request)
     }
 }
 
-/* No call waits but the first, and a request is due each 40 minutes. */
+/* Only the first call waits, and a request is due every 40 minutes. */
 TEST(a_token_is_renewed_when_a_third_of_its_lifetime_is_left)
 {
     EACH_SEED(seed)
@@ -224,7 +226,7 @@ TEST(a_token_of_seconds_never_runs_out)
     }
 }
 
-/* IMDS gives the token that it has, until that is nearly over. */
+/* IMDS returns the same token until it has nearly expired. */
 TEST(a_server_that_keeps_its_token_is_not_asked_all_the_time)
 {
     EACH_SEED(seed)
@@ -254,8 +256,9 @@ TEST(a_server_that_is_down_disturbs_nothing_while_the_token_is_valid)
 
         run(&scene, seed);
         assert_int_equal(scene.callers[0].failed, 0);
-        assert_int_equal(scene.callers[0].waited, 1); /* the first one */
-        /* Some twenty tries while it is down, a minute apart at last. */
+        assert_int_equal(scene.callers[0].waited, 1); /* the first call */
+        /* Some twenty tries while the server is down, at last a minute apart.
+         */
         assert_true(scene.server.asked > 15 && scene.server.asked < 60);
     }
 }
@@ -285,7 +288,7 @@ TEST(without_a_valid_token_calls_fail_soon_until_one_comes_again)
     }
 }
 
-/* It may be a moment's: the callers wait for the next try. */
+/* The failure may be a short one: the callers wait for the next try. */
 TEST(a_first_failure_is_waited_out)
 {
     EACH_SEED(seed)
@@ -375,9 +378,9 @@ static void replace_again(struct scene *scene)
     struct caller *caller = &scene->callers[0];
 
     caller->refused = caller->number;
-    call(caller); /* number 2 */
+    call(caller); /* gets token number 2 */
     caller->refused = caller->number;
-    call(caller); /* too soon: a conflict */
+    call(caller); /* too soon for another replacement: TW_CONFLICT */
     virtual_sleep(ACCESS_TOKEN_REPLACE_MS);
     call(caller);
 }
@@ -406,7 +409,8 @@ static void replace_twice(struct scene *scene)
     call(caller);
 }
 
-/* It is an outage, as if the token had expired: the credentials may be good. */
+/* That is an outage, as if the token had expired: the credentials may be valid.
+ */
 TEST(a_refused_token_without_a_server_is_an_outage)
 {
     EACH_SEED(seed)
@@ -438,7 +442,8 @@ static bool gives_up(void *context, bool comes)
 
 static enum tw_err wait_outcomes[2];
 
-/* Before the callers' patience is over; what they are told is the cause. */
+/* A caller whose request may take one second only: it fails earlier than other
+ * callers would, with the token server's error. */
 static void wait_a_second(struct scene *scene)
 {
     struct caller *caller = &scene->callers[0];
@@ -484,7 +489,8 @@ static void wait_with_limits(struct scene *scene)
             &caller->got, &caller->number, &caller->err);
 }
 
-/* access_token_free() does not wait for the request of an hour either. */
+/* access_token_free() does not wait for the request, which takes an hour,
+ * either. */
 TEST(no_caller_waits_longer_than_its_limits)
 {
     EACH_SEED(seed)

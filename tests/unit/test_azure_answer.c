@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What an answer says of itself: its code, its message, what follows. */
+/* Error responses: code, message and outcome; and the header fields Date and
+ * Retry-After. */
 #include <stdio.h>
 #include <string.h>
 
@@ -76,7 +77,7 @@ TEST(a_message_that_does_not_fit_is_cut_at_a_character)
     error = error_of("C", message);
     assert_int_equal(strlen(error.message), sizeof(error.message) - 1);
     assert_string_equal(error.message + strlen(error.message) - 4, "m...");
-    /* A character of four bytes where it is cut. */
+    /* A character of four bytes at the place where the message is cut. */
     memcpy(message + sizeof(error.message) - 6, "\xf0\x9f\x98\x80", 4);
     error = error_of("C", message);
     assert_int_equal(strlen(error.message), sizeof(error.message) - 6 + 3);
@@ -149,8 +150,8 @@ TEST(a_status_says_what_may_have_happened)
     assert_non_null(strstr(answer_advice(403, ""), "clock"));
 }
 
-/* A lease reckoned from the last day there is was no time any more, and writing
- * it down ended the worker. */
+/* Once a lease was computed from the last possible date: the sum was no valid
+ * time, and writing it ended the worker. */
 TEST(a_date_that_no_clock_shows_is_none)
 {
     static const struct {

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Answers that the real services gave, read by our codecs: every exchange of
- * every recording in the folder that TABLEWARD_RECORDED names, and for each
- * what must be understood of it. A recording is one JSON object with
- * "exchanges": [{"response": {"status", "headers", "body" or
- * "body_base64"}}, ...].
+ * Responses of the real services, read by this program's codecs: every exchange
+ * of every recording in the folder that TABLEWARD_RECORDED names, and what must
+ * be read from each. A recording is one JSON object with "exchanges":
+ * [{"response": {"status", "headers", "body" or "body_base64"}}, ...].
  */
 #include <dirent.h>
 #include <stdio.h>
@@ -24,25 +23,26 @@
 #define PARTS_MAX 128
 #define FILE_MAX_BYTES (4 * 1024 * 1024)
 
-/* What an answer is read as. */
+/* What kind of response it is. */
 enum kind {
-    KIND_CHANGE, /* nothing but status and header fields */
+    KIND_CHANGE, /* only status and header fields */
     KIND_ENTITY,
     KIND_PAGE,
     KIND_TABLES,
     KIND_BATCH,
-    KIND_BATCH_WHOLE, /* refused as a whole, and still names an operation */
+    KIND_BATCH_WHOLE, /* a batch that was refused as a whole, with an error that
+                         names an operation */
     KIND_MESSAGES,
 };
 
 struct expected {
     enum kind kind;
     enum tw_err outcome;
-    const char *code; /* of the error */
-    size_t count;     /* entities, operations, messages, queues */
-    size_t failed;    /* index of the operation */
-    bool more;        /* a continuation came */
-    const char *has;  /* what show() must have written */
+    const char *code; /* code of the error */
+    size_t count;     /* number of entities, operations, messages or queues */
+    size_t failed;    /* index of the refused operation */
+    bool more;        /* there is a continuation token */
+    const char *has;  /* text that show() must have written */
 };
 
 #define REFUSED(outcome_, code_)                                               \
@@ -89,7 +89,7 @@ struct expected {
         .outcome = outcome_, .code = code_                                     \
     }
 
-/* The properties that most recordings have. */
+/* The properties of the entity that most recordings have. */
 #define FILTERED                                                               \
     "Int32Value:Edm.Int32=123\n"                                               \
     "DoubleValue:Edm.Double=123.45\n"                                          \
@@ -150,7 +150,7 @@ struct expected {
     "nan:Edm.Double=NaN\n"
 
 static const struct recording {
-    const char *file; /* without .json */
+    const char *file; /* name of the file, without .json */
     size_t count;
     struct expected expected[EXCHANGES_MAX];
 } recordings[] = {
@@ -533,7 +533,8 @@ static void show_field(
         buf_add_format(to, "%s %.*s\n", name, SLICE_ARG(value));
 }
 
-/* PartitionKey|RowKey ETag Timestamp count, then a line for each property. */
+/* Writes PartitionKey|RowKey, ETag, Timestamp and the number of properties,
+ * then a line for each property. */
 static void show_entity(
     struct buf *to, const struct entity *entity, struct arena *arena)
 {
@@ -676,7 +677,7 @@ static read_kind *const readers[] = {
         }                                                                      \
     } while (0)
 
-/* The continuation of tables or entities; false: none came. */
+/* Writes the continuation token of tables or entities; false: there is none. */
 static bool show_continuation(
     const struct http_answer *answer, bool tables, struct buf *shown)
 {

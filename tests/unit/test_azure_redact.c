@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What proves our rights is recognised in what the other side wrote. */
+/* Credentials are found and overwritten in texts that a service or a proxy
+ * wrote. */
 #include <stdio.h>
 #include <string.h>
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Shared Key: the published emulator key over fixed requests, whole. */
+/* Shared Key: the string-to-sign and the signature of fixed requests, with the
+ * public key of the emulator. */
 #include "tests/support/test.h"
 #include "worker/store/azure/sign.h"
 
@@ -11,7 +12,7 @@
 #define RESOURCE "/" ACCOUNT "/" ACCOUNT
 #define QUEUE_HEADERS "x-ms-date:" DATE "\nx-ms-version:2019-02-02\n" RESOURCE
 
-/* One request, its string-to-sign and the signature of it. */
+/* One request, its string-to-sign and its signature. */
 struct vector {
     enum sign_scheme scheme;
     const char *method, *path, *query, *content_type;

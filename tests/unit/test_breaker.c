@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* While a service does not respond, one probe a second leaves, whoever makes
- * it; the first response lets all requests through again. */
+/* While a service does not respond, one request a second of any caller is sent
+ * as a probe; after the first response all requests are sent again. */
 #include "tests/support/faulty.h"
 #include "tests/support/table.h"
 #include "tests/support/test.h"
@@ -8,7 +8,7 @@
 #include "worker/base/text.h"
 #include "worker/store/breaker.h"
 
-/* So many that cannot be sent open it. */
+/* This many requests in a row that cannot be sent open the breaker. */
 #define UNSENT 4
 
 static void go_without_response(
@@ -29,7 +29,8 @@ TEST(a_few_failures_do_not_open_it)
     assert_int_equal(breaker_wait_ms(&breaker, 5000), 0);
 }
 
-/* It says nothing of a service that has gone since. */
+/* A response to a request from before the failures does not show that the
+ * service responds now. */
 TEST(a_late_response_ends_no_row_of_failures)
 {
     struct breaker breaker = {0};
@@ -65,7 +66,8 @@ TEST(while_it_is_open_one_probe_a_second_leaves)
     assert_false(breaker_is_away(&breaker));
 }
 
-/* Nobody listens there, or the name is unknown: that is soon known. */
+/* Nobody listens at the address, or the name is unknown: fewer failures are
+ * enough to conclude that. */
 TEST(four_that_cannot_be_sent_open_it)
 {
     struct breaker breaker = {0};
@@ -77,7 +79,8 @@ TEST(four_that_cannot_be_sent_open_it)
     assert_int_equal(breaker_wait_ms(&breaker, 5000), 1000);
 }
 
-/* They may be replaced at any time: nothing waits for a probe. */
+/* The credentials may be replaced at any time, so no request waits for a probe.
+ */
 TEST(refused_credentials_open_nothing)
 {
     struct breaker breaker = {0};
@@ -89,7 +92,7 @@ TEST(refused_credentials_open_nothing)
     assert_false(breaker_is_away(&breaker));
 }
 
-/* A store in memory, behind one whose faults a test chooses. */
+/* Opens a store in memory behind a store whose faults the test chooses. */
 static struct store *begin(struct faulty *faulty)
 {
     static const char *const tables[] = {"Blogs", NULL};
@@ -109,7 +112,8 @@ static void end(struct faulty *faulty, struct store *inner)
     virtual_platform_end();
 }
 
-/* Every call of a store looks, and what does not leave is not counted. */
+/* Every call of a store asks the breaker, and a request that is not sent does
+ * not count as a failure. */
 TEST(a_store_that_nobody_answers_for_is_probed)
 {
     static const struct faulty_share down[] = {{FAULT_UNSENT, 1000, CALL_ALL}};
@@ -140,7 +144,8 @@ TEST(a_store_that_nobody_answers_for_is_probed)
     end(&faulty, inner);
 }
 
-/* The tables of a store were sent a request, its queues were not. */
+/* The table service of the store was sent a request, its queue service was not.
+ */
 TEST(a_service_is_reached_once_a_request_has_left)
 {
     static const struct faulty_share down[] = {{FAULT_UNSENT, 1000, CALL_ALL}};
@@ -173,8 +178,8 @@ FAULTY_CHOICE(loses_slowly)
 }
 
 /* The dashboard and the metrics wait for less time than a run: a store that
- * responds later is there for runs. A connection that breaks before that time
- * says as much as any other. */
+ * responds later still serves runs. A connection that breaks before that time
+ * counts like any other failure. */
 TEST(a_brief_time_out_is_no_failure)
 {
     static const struct {
@@ -209,7 +214,7 @@ TEST(a_brief_time_out_is_no_failure)
     }
 }
 
-/* An error that the service itself answers says that it is there. */
+/* An error response of the service itself shows that the service responds. */
 TEST(what_counts_as_a_response)
 {
     static const struct {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Buffers: what fits, what does not, who owns it. */
+/* Buffers: what fits, what does not, and who owns the content. */
 #include <stdio.h>
 #include <string.h>
 

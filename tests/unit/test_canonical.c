@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* One spelling of an entity: what services spell differently is written alike,
+/* Canonical entities: values that services spell differently get one spelling,
  * and nothing is lost. */
 #include <string.h>
 
@@ -14,7 +14,7 @@ static const char *line_of(const char *members)
         .at;
 }
 
-/* members: those after the keys. */
+/* members: the JSON members after the keys. */
 static void assert_canonical(const char *members, const char *wanted)
 {
     struct entity read = scratch_entity(line_of(members)), ret;

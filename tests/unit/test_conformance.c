@@ -2,9 +2,9 @@
 /*
  * What store.h promises, as cases that every store passes: the embedded one
  * always; the azure one where TABLEWARD_AZURITE holds the connection string of
- * an Azurite, and TABLEWARD_AZSIM that of an azsim (tests/azsim). Where Azurite
- * itself departs from the service, the case or its line says so and is left
- * out there.
+ * an Azurite, and TABLEWARD_AZSIM that of an azsim (tests/azsim). If Azurite
+ * differs from the service, the case or its line says so and is skipped on
+ * Azurite.
  */
 #include "tests/support/fixture.h"
 #include "tests/support/test.h"
@@ -130,7 +130,7 @@ STORE_TEST(empty_table_has_an_empty_end)
 
 static const struct value {
     const char *json;
-    const char *azurite; /* what Azurite does with it, where it is wrong */
+    const char *azurite; /* what Azurite does if it differs */
 } VALUES[] = {
     {"\"V\":\"\"", NULL},
     {"\"V\":\"text\"", NULL},
@@ -178,7 +178,8 @@ static const struct value {
 };
 #define VALUE_COUNT (sizeof(VALUES) / sizeof(VALUES[0]))
 
-/* got has exactly the properties of sent, type and value. */
+/* Checks that got has exactly the properties of sent, with the same types and
+ * values. */
 static void check_same(
     struct fixture *f, const struct entity *sent, const struct entity *got)
 {
@@ -212,7 +213,7 @@ STORE_TEST(every_type_comes_back_as_it_went)
     }
 }
 
-/* Each value from a scan, and written back with its own ETag. */
+/* Each value is read by a scan and written back with the ETag that was read. */
 STORE_TEST(values_survive_a_rewrite_from_a_scan)
 {
     struct scan_request request = {.table = f->table};
@@ -600,7 +601,7 @@ STORE_TEST(scans_return_keys_in_utf16_order)
 static const struct filter_case {
     const char *filter;
     bool matches;
-    const char *azurite; /* what Azurite does with it, where it is wrong */
+    const char *azurite; /* what Azurite does if it differs */
 } FILTERS[] = {
     {"S eq 'O''Brien'", true, NULL},
     {"S ne 'x'", true, NULL},
@@ -774,7 +775,8 @@ STORE_TEST(pages_hold_at_most_1000)
     assert_int_equal(count, 1001);
 }
 
-/* 14 strings of 32,000 units: what the service counts as 896,000 bytes. */
+/* 14 strings of 32,000 units each, which the service counts as 896,000 bytes.
+ */
 static struct operation large_insert(struct fixture *f, const char *row_key)
 {
     struct slice text = repeated(f, 'x', 32000);
@@ -923,7 +925,7 @@ STORE_TEST(batch_over_4_mib_is_too_large)
     check_text(slice_of(fixture_all(f)), slice_of(""));
 }
 
-/* What stands in the way of one operation in a batch. */
+/* Reasons for which one operation of a batch is refused. */
 static const struct refusal {
     enum operation_type type;
     const char *row_key; /* "there" exists, "missing" does not */
@@ -940,7 +942,7 @@ static const struct refusal {
 };
 #define REFUSAL_COUNT (sizeof(REFUSALS) / sizeof(REFUSALS[0]))
 
-/* An ETag that "there" had once. */
+/* An ETag that the entity "there" had earlier. */
 static const char *make_stale(struct fixture *f)
 {
     const char *etag = fixture_insert(f, "p", "there", "\"A\":0");
@@ -952,7 +954,8 @@ static const char *make_stale(struct fixture *f)
     return etag;
 }
 
-/* size operations, the refused one at index. */
+/* Sends a batch of `size` operations, of which the one at `index` must be
+ * refused. */
 static void refuse(struct fixture *f, const struct refusal *refusal,
     const char *stale, size_t size, size_t index)
 {
@@ -1077,7 +1080,7 @@ static void put(struct fixture *f, const char *text, int64_t hide_s)
     assert_int_equal(f->messages.count, 1);
 }
 
-/* How many came; they are in f->messages. */
+/* Returns how many messages were received; they are in f->messages. */
 static size_t get(struct fixture *f, unsigned count, int64_t timeout_s)
 {
     check(f, TW_OK,
@@ -1102,7 +1105,7 @@ static int64_t count_of(struct fixture *f)
     return count;
 }
 
-/* A message in hand: what outlives the answer. */
+/* A received message: the texts that are needed after the next response. */
 struct held {
     struct slice id;
     char receipt[QUEUE_RECEIPT_MAX];
@@ -1130,7 +1133,7 @@ static enum tw_err renew(struct fixture *f, struct held *held, int64_t hide_s)
         f->store, &f->exchange, f->queue, held->id, held->receipt, hide_s);
 }
 
-/* Until a message is visible, or the test has waited far too long. */
+/* Waits until a message is visible; fails if that takes far too long. */
 static void wait_until_visible(struct fixture *f)
 {
     int64_t give_up_ms = platform_boot_ms() + 30000;
@@ -1433,7 +1436,8 @@ static int run_on(struct store *store)
     return failed;
 }
 
-/* The azure store, with the connection string in that variable. */
+/* Runs the cases on an azure store with the connection string in that variable.
+ */
 static int run_on_service(const char *name, const char *variable)
 {
     const char *string = getenv(variable);

@@ -35,7 +35,7 @@ TEST(sha256_is_the_published_one)
         "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
 }
 
-/* RFC 4231, test cases 1 and 2; 6 is below. */
+/* RFC 4231, test cases 1 and 2; test case 6 is below. */
 static const struct {
     struct slice key, data;
     const char *digest;
@@ -64,7 +64,7 @@ TEST(hmac_is_the_published_one)
     }
     memset(long_key, 0xaa, sizeof(long_key));
     key = crypto_hmac_key_new((struct slice){long_key, sizeof(long_key)});
-    memset(long_key, 0, sizeof(long_key)); /* it has a copy */
+    memset(long_key, 0, sizeof(long_key)); /* the key has a copy */
     crypto_hmac(key,
         slice_of("Test Using Larger Than Block-Size Key - Hash Key First"),
         digest);
@@ -148,7 +148,7 @@ TEST(base64_of_any_length_comes_back)
     platform_random(data, sizeof(data));
     buf_init(&text, 100000);
     buf_init(&back, 100000);
-    /* Around the sizes of its pieces, and all small ones. */
+    /* All small lengths, and those near the size of a piece. */
     for (size_t len = 0; len < sizeof(data);
          len += len < 300 || len % 3072 < 5 || len % 3072 > 3065 ? 1 : 7) {
         struct slice part = {data, len};

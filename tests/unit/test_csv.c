@@ -44,7 +44,7 @@ SCRATCH_TEST(a_quoted_cell_may_contain_newlines)
     assert_int_equal(csv_line(&csv, slice_of("e\"\"\",f")), CSV_WHOLE);
 }
 
-/* wanted: the fields, each with a | behind it. */
+/* wanted: the fields, each followed by |. */
 static void assert_split(const char *record, const char *wanted)
 {
     const struct slice *fields;

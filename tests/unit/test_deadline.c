@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The deadline: nothing starts that could outlast its run's lease. */
+/* The deadline: no request starts that could last longer than the lease of its
+ * run. */
 #include "tests/support/test.h"
 #include "worker/base/platform.h"
 #include "worker/base/text.h"

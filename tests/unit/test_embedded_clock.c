@@ -25,7 +25,8 @@
 #define HOUR (3600 * SECOND)
 #define DAY (24 * HOUR)
 
-/* What the virtual world takes for looking at clocks, and milliseconds cut. */
+/* Allowance for the time that reading the virtual clock takes, and for
+ * milliseconds that are cut. */
 #define NEARLY (20 * TICKS_PER_MS)
 
 static const int64_t STEPS[] = {HOUR, -HOUR, 2 * DAY, -2 * DAY};
@@ -43,7 +44,8 @@ static void step(int64_t ms)
     virtual_step_clocks(0, ms, 0);
 }
 
-/* The machine was off for so long; negative: its wall clock has lost time. */
+/* Boots the machine, which was off for off_ms; negative: its wall clock was set
+ * back. */
 static void boot(const char *boot_id, int64_t off_ms)
 {
     virtual_step_clocks(0, off_ms, 10 * SECOND - platform_boot_ms());
@@ -110,7 +112,8 @@ static int64_t put(struct store *store, int64_t hide_s, int64_t *ret_inserted)
     return exchange.date_ticks;
 }
 
-/* How many messages it gives, hidden for an hour then. */
+/* Returns how many messages the store gives; they are then hidden for an hour.
+ */
 static size_t get(struct store *store)
 {
     struct exchange exchange = {.deadline = NULL};
@@ -171,8 +174,8 @@ CLOCK_TEST(it_is_the_wall_clock_that_nobody_steps)
     store_close(store);
 }
 
-/* Of one process, of another that has the file open, and of one that opens it
- * afterwards. */
+/* The Date is checked of the process that wrote, of another one that has the
+ * file open, and of one that opens the file afterwards. */
 TEST(a_step_is_nothing_to_it)
 {
     for (size_t i = 0; i < STEPS_COUNT; i++) {
@@ -202,7 +205,7 @@ TEST(a_step_is_nothing_to_it)
     }
 }
 
-/* A timestamp is no other clock than Date. */
+/* Timestamp is of the same clock as Date. */
 CLOCK_TEST(entities_are_dated_by_it)
 {
     struct fixture f;
@@ -219,7 +222,8 @@ CLOCK_TEST(entities_are_dated_by_it)
     fixture_done(&f);
 }
 
-/* Applications date by the wall clock what it is compared with. */
+/* InsertionTime is compared with times that applications take from the wall
+ * clock. */
 CLOCK_TEST(insertion_time_is_the_wall_clocks)
 {
     struct store *store;
@@ -234,7 +238,7 @@ CLOCK_TEST(insertion_time_is_the_wall_clocks)
     store_close(store);
 }
 
-/* run/lease.h: a lease is 3 s longer than its owner knows. */
+/* run/lease.h: a lease ends 3 s after its owner's deadline. */
 CLOCK_TEST(a_lease_of_an_hour_outlasts_its_owner)
 {
     struct store *store;
@@ -319,7 +323,7 @@ CLOCK_TEST(after_a_reboot_it_is_the_wall_clock)
     boot(OTHER_BOOT, 10 * HOUR);
     store = open_store(PATH);
     check_near(date_of(store), platform_wall_ticks());
-    /* It stays what it was when it was first seen, without any write. */
+    /* The clock stays what it was at the first read, without any write. */
     step(HOUR);
     check_near(date_of(store), platform_wall_ticks() - ticks(HOUR));
     store_close(store);
@@ -342,7 +346,8 @@ CLOCK_TEST(after_a_reboot_into_the_past_it_goes_on)
     store_close(store);
 }
 
-/* The same boot again, less far: a virtual machine that was set back. */
+/* The same boot id with an earlier boot clock: a virtual machine that was
+ * restored to an earlier state. */
 CLOCK_TEST(a_machine_that_is_set_back_is_another_boot)
 {
     struct store *store;
@@ -364,7 +369,7 @@ CLOCK_TEST(a_copy_goes_on_elsewhere)
     store = open_store(PATH);
     date = put(store, 60, NULL);
     store_close(store);
-    boot(OTHER_BOOT, -HOUR); /* where it is an hour earlier */
+    boot(OTHER_BOOT, -HOUR); /* its wall clock is an hour behind */
     store = open_store(PATH);
     check_near(date_of(store), date);
     pass(69 * SECOND);
@@ -378,7 +383,7 @@ CLOCK_TEST(a_copy_goes_on_elsewhere)
     store_close(store);
 }
 
-/* The clock was wrong by 70 years when it was written. */
+/* The wall clock was 70 years ahead when the file was written. */
 TEST(a_file_from_the_future_hides_nothing)
 {
     struct store *store;
@@ -415,8 +420,8 @@ TEST(without_a_boot_id_it_is_the_wall_clock_that_never_goes_back)
     end();
 }
 
-/* One second, in which some of the two write, each with its boot id. How many
- * messages they find. */
+/* One second passes, in which either, both or none of the two containers write,
+ * each with its own boot id. Returns how many messages they find. */
 static size_t share_a_second(
     struct store *stores[2], const char *const ids[2], unsigned writers)
 {
@@ -433,8 +438,8 @@ static size_t share_a_second(
 }
 
 /* Two containers on one kernel may have a boot id each (systemd-nspawn), or
- * none. The wall clock was set back; whichever writes, it continues for both.
- */
+ * none. The wall clock was set back. The store's clock continues for both
+ * containers, no matter which of them writes. */
 TEST(containers_with_a_boot_id_each_share_it)
 {
     static const char *const ids[][2] = {
@@ -482,7 +487,7 @@ static void close_all(struct store *stores[3])
         store_close(stores[s]);
 }
 
-/* What all show now, which is the same. */
+/* The Date of all three stores, which must be the same. */
 static int64_t date_of_all(struct store *stores[3])
 {
     int64_t date = date_of(stores[0]);
@@ -494,7 +499,8 @@ static int64_t date_of_all(struct store *stores[3])
     return date;
 }
 
-/* In one boot it passes neither faster nor slower than it may. */
+/* Within one boot the clock runs neither faster nor slower than clock.h allows.
+ */
 static void check_passed(int64_t passed_ticks, int64_t really_ticks)
 {
     assert_true(passed_ticks >= really_ticks - really_ticks / 8 - NEARLY);
@@ -521,7 +527,8 @@ CLOCK_TEST(it_never_goes_back_and_all_agree)
         date = next;
         if (draw(20) > 0)
             continue;
-        date = put(stores[0], 0, NULL); /* what is in the file */
+        date =
+            put(stores[0], 0, NULL); /* the time that is stored in the file */
         close_all(stores);
         boot(draw(2) ? OTHER_BOOT : VIRTUAL_BOOT_ID, draw(2 * DAY) - DAY);
         open_all(stores);

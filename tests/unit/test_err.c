@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Outcomes and sentences; and the end that a lack of memory makes. */
+/* Outcomes and error texts; and how the process ends when memory is exhausted.
+ */
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -87,7 +88,8 @@ TEST(err_prefix_says_where)
     assert_string_equal(err.text + sizeof(err.text) - 5, "y...");
 }
 
-/* Run body in a process of its own; its exit code, what it said to said. */
+/* Run body in a process of its own. Returns its exit code; `said` gets what it
+ * wrote to standard error. */
 static int end_of(void (*body)(void), char *said, size_t room)
 {
     int ends[2], status;
@@ -127,7 +129,8 @@ static void fail_none(void)
     mem_free(mem_resize(mem_alloc(1), 2));
 }
 
-/* As a library's code would, where no compiler may leave them out. */
+/* Calls as in a library, by pointers, so that the compiler cannot remove them.
+ */
 static char *(*volatile copy)(const char *) = strdup;
 static void *(*volatile resize)(void *, size_t) = realloc;
 

@@ -9,7 +9,8 @@
 static struct arena arena;
 static struct entity entity;
 
-/* What the service was asked with a filter of every type, and more. */
+/* An entity with a property of every type, with which filters were tested on
+ * the service. */
 static const char sample[] =
     "{\"PartitionKey\":\"p\",\"RowKey\":\"o'brien\","
     "\"Timestamp\":\"2017-01-05T03:25:25.9422152Z\",\"Int\":123,\"Neg\":-5,"
@@ -125,7 +126,8 @@ FIXTURE_TEST(lets_nan_differ_from_everything)
     EXPECT(false, "Nan eq 1.0", "Nan lt 1.0", "Nan ge 1.0");
 }
 
-/* No store sends them: they match nothing, not even by ne. */
+/* Malformed values, which no store sends: they match nothing, not even with ne.
+ */
 FIXTURE_TEST(never_matches_a_value_that_is_none)
 {
     static const struct {
@@ -151,7 +153,7 @@ FIXTURE_TEST(never_matches_a_value_that_is_none)
     }
 }
 
-/* A Guid that is too short lies before all that begin so. */
+/* A Guid that is too short is ordered before all Guids that begin with it. */
 FIXTURE_TEST(orders_a_guid_that_is_too_short)
 {
     struct property odd = {slice_of("Odd"), EDM_GUID, slice_of("\"debc\"")};

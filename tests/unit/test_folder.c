@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A folder of tables, and what an export of all remembers of its progress. */
+/* A folder of files of tables, and the progress file of an export of all
+ * tables. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The ledger entity of an import: continued, and by two processes at a time. */
+/* The ledger entity of an import: an import that is continued, also by two
+ * processes at once. */
 #include "tests/support/faulty.h"
 #include "tests/support/hosted.h"
 #include "tests/support/test.h"
@@ -13,7 +14,8 @@ static struct hosted h;
 static struct pool_client *client;
 static struct import_ledger dying;
 static struct transfer lent_to_dying, lent_to_next;
-static unsigned late_writes; /* of the dying one, still in flight */
+static unsigned late_writes; /* writes of the process that ends, which are still
+                                in flight */
 
 static int set_up(void **state)
 {
@@ -55,7 +57,8 @@ static enum tw_err open_with(struct import_ledger *ledger, struct store *store,
         ledger, lent, "in", slice_of(args), position, &done, &err);
 }
 
-/* A late request of a dead process arrives just before that of the next. */
+/* A late request of a process that has ended arrives just before a request of
+ * the next one. */
 static void land(void *ctx, const struct batch *batch)
 {
     (void)ctx;
@@ -120,7 +123,7 @@ FIXTURE_TEST(a_process_that_keeps_writing_keeps_the_import)
     faulty_done(&faulty);
 }
 
-/* Each process counts what it has read; earlier counts stay. */
+/* Each process adds its counts to those of earlier processes. */
 FIXTURE_TEST(counts_of_all_processes_are_added)
 {
     const struct import_counts counts = {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What the Date of responses shows: a pause of the machine, and nothing else.
- */
+/* The Date of responses shows a pause of the machine, and nothing else counts
+ * as one. */
 #include "tests/support/test.h"
 #include "worker/base/text.h"
 #include "worker/store/deadline.h"
@@ -9,12 +9,13 @@
 
 #define VISIBILITY_MS 6000
 #define YEAR_MS (INT64_C(365) * 24 * 3600 * 1000)
-/* Of the ledger's service, when the machine was booted. */
+/* The clock of the ledger's service when the machine was booted. */
 #define BOOT_MS (INT64_C(2026) * YEAR_MS)
 
 static const struct store ledger, others[LEASE_CLOCK_STORES];
 
-/* A response of a server whose clock shows at_ms, as Date tells it. */
+/* A response of a server whose clock shows at_ms, which its Date has in whole
+ * seconds. */
 static void respond(struct lease_clock *clock, const struct store *store,
     int64_t at_ms, int64_t sent_ms, int64_t answered_ms)
 {
@@ -45,15 +46,16 @@ TEST(a_lease_is_over_when_its_ledger_says_so)
     assert_false(lease_clock_is_over(clock));
     respond(clock, &ledger, BOOT_MS + 9000, 1, 2);
     assert_true(lease_clock_is_over(clock));
-    /* It stays so: another server may be behind. */
+    /* The lease stays over, even if another server, whose clock is behind,
+     * responds. */
     respond(clock, &ledger, BOOT_MS + 7000, 1, 2);
     assert_true(lease_clock_is_over(clock));
     lease_clock_renew(clock, &before, (BOOT_MS / 1000 + 10) * TICKS_PER_S);
     assert_false(lease_clock_is_over(clock));
 }
 
-/* An hour, by the clock of the service: the lease that is stored then ends
- * before what the clock has shown. */
+/* The service's clock is set back by an hour, so the next lease that is stored
+ * ends before times that the clock has already shown. */
 TEST(a_ledger_whose_clock_is_set_back_costs_nothing)
 {
     struct lease_clock *clock = begin(VISIBILITY_MS);
@@ -73,7 +75,7 @@ TEST(a_ledger_whose_clock_is_set_back_costs_nothing)
     assert_true(lease_clock_is_over(clock));
 }
 
-/* What came while the renewal was on its way is not forgotten. */
+/* A Date that came while the renewal was on its way is not forgotten. */
 TEST(a_lease_that_was_over_when_it_was_stored_is_over)
 {
     struct lease_clock *clock = begin(VISIBILITY_MS);
@@ -87,7 +89,7 @@ TEST(a_lease_that_was_over_when_it_was_stored_is_over)
     assert_true(lease_clock_is_over(clock));
 }
 
-/* The lease, as a worker that reckons from the service's clock stores it. */
+/* Renews the lease until until_ms by the service's clock, as a worker does. */
 static void renew_until(struct lease_clock *clock, int64_t until_ms)
 {
     struct lease_mark mark = lease_clock_mark(clock);
@@ -95,9 +97,10 @@ static void renew_until(struct lease_clock *clock, int64_t until_ms)
     lease_clock_renew(clock, &mark, until_ms / 1000 * TICKS_PER_S);
 }
 
-/* However wrong it is: two servers 2 s apart, answers that take up to a second,
- * a quartz that is 500 millionths too fast; 3 days. The ledger's is wrong by as
- * much in the other direction. */
+/* However wrong the clock of a store is. For 3 days: servers whose clocks
+ * differ by 2 s, responses that take up to a second, and a quartz that is
+ * faster by 500 in a million. The ledger's clock is wrong by as much in the
+ * other direction. */
 TEST(a_clock_that_runs_steadily_raises_no_doubt)
 {
     static const int64_t WRONG_MS[] = {
@@ -123,10 +126,10 @@ TEST(a_clock_that_runs_steadily_raises_no_doubt)
     }
 }
 
-/* The renewal at 10 s is stored, then the machine is paused, and the ledger
- * responds no more. Another store shows the pause; or it was so short that the
- * time that the deadline keeps free for a request, and the 3 s that each lease
- * is longer, are more. */
+/* A renewal is stored at 10 s, then the machine is paused, and the ledger
+ * responds no more. Either another store shows the pause, or the pause was
+ * shorter than the time that the deadline keeps free for a request and the 3 s
+ * by which each lease is longer than the deadline. */
 TEST(no_pause_moves_a_request_behind_a_long_lease)
 {
     static const int64_t TIMEOUTS_MS[] = {
@@ -157,8 +160,8 @@ TEST(no_pause_moves_a_request_behind_a_long_lease)
         }
 }
 
-/* Any pause of more than the servers' difference, a second and an answer's
- * time, after a few responses of each server. */
+/* Any pause that is longer than the difference between the servers' clocks, a
+ * second and the time of a response, after a few responses of each server. */
 TEST(any_store_shows_a_pause)
 {
     for (unsigned i = 0; i < LEASE_CLOCK_STORES - 1; i++) {
@@ -177,7 +180,7 @@ TEST(any_store_shows_a_pause)
     }
 }
 
-/* What clocks may drift apart meanwhile is much less than a pause. */
+/* The possible drift of the clocks in a minute is much less than a pause. */
 TEST(a_pause_after_a_quiet_minute_is_seen)
 {
     struct lease_clock *clock = begin(VISIBILITY_MS);
@@ -188,7 +191,8 @@ TEST(a_pause_after_a_quiet_minute_is_seen)
     assert_true(lease_clock_in_doubt(clock));
 }
 
-/* CLOCK_BOOTTIME counts on; the deadline on it ends the lease. */
+/* CLOCK_BOOTTIME advances while the machine is suspended, so the deadline ends
+ * the lease. */
 TEST(a_suspended_machine_raises_no_doubt)
 {
     static const int64_t night_ms = INT64_C(14) * 3600 * 1000;
@@ -223,8 +227,8 @@ TEST(a_single_wrong_date_costs_a_renewal)
     }
 }
 
-/* Every other response comes from a server that is a minute behind: each of the
- * two kinds may cost a renewal, none is doubted without an end. */
+/* Every other response comes from a server whose clock is a minute behind. Such
+ * a response may cost a renewal, but the clock does not stay in doubt. */
 TEST(servers_that_disagree_never_stop_a_run)
 {
     struct lease_clock *clock = begin(VISIBILITY_MS);
@@ -245,7 +249,8 @@ TEST(servers_that_disagree_never_stop_a_run)
     assert_true(open >= 300);
 }
 
-/* What was answered before the pause comes last: it is shown once more. */
+/* A response from before the pause is noted last, and the pause is shown again.
+ */
 TEST(a_late_answer_of_before_the_pause_hides_nothing)
 {
     struct lease_clock *clock = begin(VISIBILITY_MS);
@@ -261,7 +266,8 @@ TEST(a_late_answer_of_before_the_pause_hides_nothing)
     assert_true(lease_clock_ledger_ms(clock, 7) >= BOOT_MS + 60000);
 }
 
-/* The same response may show that it was sent before the pause. */
+/* The Date of the response itself may show that the request was sent before the
+ * pause. */
 TEST(a_request_that_was_paused_on_its_way_shows_it)
 {
     struct lease_clock *clock = begin(VISIBILITY_MS);
@@ -285,7 +291,7 @@ TEST(only_a_renewal_sent_afterwards_ends_the_doubt)
     assert_false(lease_clock_in_doubt(clock));
 }
 
-/* ... and then its clock is compared with what it shows since. */
+/* After the step, the clock is compared only with its Dates since the step. */
 TEST(a_clock_that_steps_is_doubted_once_for_each_step)
 {
     struct lease_clock *clock = begin(VISIBILITY_MS);
@@ -297,7 +303,8 @@ TEST(a_clock_that_steps_is_doubted_once_for_each_step)
     assert_int_equal(lease_clock_mark(clock).jumps, 4);
 }
 
-/* A longer one has time for it: servers 10 s apart cost nothing. */
+/* A longer lease leaves time for larger differences: servers whose clocks
+ * differ by 10 s cost nothing. */
 TEST(a_long_lease_tolerates_worse_clocks)
 {
     struct lease_clock *clock = begin(60000);
@@ -319,5 +326,6 @@ TEST(of_more_stores_than_it_knows_it_says_nothing)
     respond(clock, &ledger, BOOT_MS + 60000, 3, 4);
     assert_false(lease_clock_in_doubt(clock));
     lease_clock_take(clock, (BOOT_MS / 1000 + 60) * TICKS_PER_S);
-    assert_true(lease_clock_is_over(clock)); /* this needs no comparison */
+    assert_true(
+        lease_clock_is_over(clock)); /* this needs no earlier response */
 }

@@ -79,7 +79,7 @@ TEST(a_newline_ends_the_last_line)
     lines_close(lines);
 }
 
-/* Longer than a read, and so across several of them. */
+/* Lines that are longer than one read(), so several reads are needed. */
 TEST(lines_may_be_longer_than_what_is_read_at_once)
 {
     const size_t len = 300000;

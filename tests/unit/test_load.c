@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A whole configuration file: what is read, what is wanted, where it is. */
+/* A whole configuration file: what is read, what is required, and the positions
+ * of problems. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -83,7 +84,7 @@ static enum tw_err read_text(
         FILE_NAME, use, &fixture->load, &fixture->problems, &fixture->err);
 }
 
-/* One of the problems is at line and holds text. */
+/* Checks that one of the problems is at `line` and contains `text`. */
 static void expect_problem(
     const struct fixture *fixture, unsigned line, const char *text)
 {
@@ -275,5 +276,6 @@ FIXTURE_TEST(the_last_reference_frees_everything)
     definition_hold(definition);
     definition_drop(definition);
     assert_string_equal(definition_store(definition)->name, "main");
-    definition_drop(definition); /* what is left is a leak, and found as one */
+    definition_drop(definition); /* the sanitizer reports anything that is not
+                                    freed as a leak */
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Log lines: their form, and what no input can do to it. */
+/* Log lines: their form, which no input can break. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -17,7 +17,7 @@
 static char logged[1 << 20];
 static int saved_stderr = -1;
 
-/* From here on standard error goes to a file of the test's directory. */
+/* Redirects standard error to a file in the test's directory. */
 static void begin(enum log_level level, enum log_format format)
 {
     int file = open("log", O_CREAT | O_TRUNC | O_RDWR | O_APPEND, 0600);
@@ -29,7 +29,7 @@ static void begin(enum log_level level, enum log_format format)
     log_set(level, format);
 }
 
-/* What was logged since. */
+/* Returns what was logged since begin(). */
 static char *end(void)
 {
     ssize_t got = pread(STDERR_FILENO, logged, sizeof(logged) - 1, 0);
@@ -260,7 +260,7 @@ TEST(a_text_line_of_a_run_has_object_and_message)
         logged, "2024-02-03T04:05:06.789Z error run purge/7f3a: failed: no\n");
 }
 
-/* journald takes the priority off: sd-daemon(3). */
+/* journald removes the priority: sd-daemon(3). */
 TEST(lines_for_the_journal_begin_with_their_priority)
 {
     struct stat info;

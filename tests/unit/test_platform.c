@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The real world: clocks, waits, threads; and another one in its place. */
+/* The real platform: clocks, waits, threads; and its replacement by another
+ * one. */
 #include <signal.h>
 #include <string.h>
 #include <time.h>
@@ -62,7 +63,8 @@ TEST(random_numbers_stay_below_their_limit)
         seen[drawn]++;
     }
     for (int i = 0; i < 7; i++)
-        assert_true(seen[i] > 500); /* expected: 1000, off by 17 sigma */
+        assert_true(
+            seen[i] > 500); /* 1000 are expected; 500 are 17 sigma less */
     assert_true(platform_random_below(1) == 0);
     for (int i = 0; i < 100; i++)
         assert_true(
@@ -74,7 +76,7 @@ struct meeting {
     struct platform_mutex mutex;
     struct platform_cond cond;
     int count;     /* guarded by mutex */
-    char name[32]; /* guarded by mutex, as is what follows */
+    char name[32]; /* guarded by mutex, like the fields below */
     sigset_t blocked;
 };
 
@@ -208,7 +210,7 @@ TEST(another_world_takes_the_place_of_the_real_one)
     assert_true(platform_wall_ticks() > TICKS_1970);
 }
 
-/* Were it not blocked and then forgotten, the test would die of it. */
+/* If the signal were not blocked and then discarded, it would end the test. */
 TEST(a_blocked_pipe_signal_is_forgotten)
 {
     assert_true(platform_block_pipe());

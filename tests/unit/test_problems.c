@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Problems: all of them, in the order of the file. */
+/* Problems: all are printed, in the order of the file. */
 #include <stdio.h>
 #include <string.h>
 
@@ -7,7 +7,7 @@
 #include "tests/support/test.h"
 #include "worker/base/text.h"
 
-/* What problems_print() writes, until the next call. */
+/* Returns what problems_print() writes. Owned, for free(). */
 static const char *printed(const struct problems *problems)
 {
     static char text[65536];
@@ -95,7 +95,7 @@ PROBLEMS_TEST(a_sentence_is_not_cut_within_a_character)
     char text[3 * 1024 + 1];
 
     for (size_t i = 0; i < sizeof(text) - 1; i++)
-        text[i] = "\xe2\x98\x83"[i % 3]; /* snowmen */
+        text[i] = "\xe2\x98\x83"[i % 3]; /* characters of three bytes */
     text[sizeof(text) - 1] = '\0';
     for (int shift = 0; shift < 3; shift++) {
         const char *kept;

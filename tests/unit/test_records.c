@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The records of a file: each line once, in order, whether others are valid or
- * not; and the rejects file. */
+/* The records of a file: each line is returned once, in order, also if other
+ * lines are invalid; and the rejects file. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -52,8 +52,9 @@ static struct records *open_csv(const char *text)
     return open_slice(slice_of(text), RECORDS_CSV);
 }
 
-/* The records, as "first-last RowKey;", "first-last !;" for an invalid one,
- * "first-last .;" for a blank one, "first-last ^;" for one too long to hold. */
+/* Checks the records, written as "first-last RowKey;", "first-last !;" for an
+ * invalid one, "first-last .;" for a blank one, "first-last ^;" for one too
+ * long to hold. */
 static void assert_records(struct records *records, const char *wanted)
 {
     struct arena arena;
@@ -147,7 +148,7 @@ TEST(a_file_without_a_header_is_refused)
         records_open("nowhere", RECORDS_CSV, NULL, &records, &err), TW_INVALID);
 }
 
-/* Of a quote that is never closed, only its line is invalid. */
+/* If a quote is never closed, only its line is invalid. */
 TEST(what_follows_an_invalid_record_is_read)
 {
     assert_records(open_csv(HEADER "p,a,\"x\np,b,x\np,c,\"y\"\np,d\"\np,e,\"z"),
@@ -203,7 +204,8 @@ TEST(stored_lines_are_skipped)
     assert_records(records, "");
 }
 
-/* Is the digest after reading up to this line that after skipping them? */
+/* Checks that the digest after reading up to this line equals the one after
+ * skipping up to it. */
 static void check_digest(
     const char *text, enum records_format format, uint64_t line)
 {
@@ -369,7 +371,8 @@ static bool is_edited(int64_t bytes, int64_t digest)
     return edited;
 }
 
-/* Whatever its length is then; a file that was removed is not an edited one. */
+/* The file is edited if its content has changed, with any length. A file that
+ * was removed does not count as edited. */
 TEST(an_edited_rejects_file_is_detected)
 {
     static const char *const EDITED[] = {"A\nb\n", "a", "a and more\nb\n"};

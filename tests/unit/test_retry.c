@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* When a storage call is made again: the waits, and what counts as a try. */
+/* When a storage call is retried: the waits, and what counts as a try. */
 #include <stdbool.h>
 
 #include "tests/support/test.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Settings: tables of keys, and what is said where a file does not fit. */
+/* Settings: tables of keys, and the errors of files that do not match them. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -290,7 +290,7 @@ FIXTURE_TEST(texts_and_measures_take_variables)
 /* ---- texts ---- */
 
 static const struct {
-    const char *text; /* in single quotes in the file */
+    const char *text; /* the value, which is in single quotes in the file */
     bool is_template;
     const char *wanted; /* NULL: refused */
 } texts[] = {

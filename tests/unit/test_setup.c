@@ -233,7 +233,8 @@ TEST(paths_start_at_the_folder_of_relative_paths)
     mem_free(path);
 }
 
-/* A run on a queue of other workers is theirs, whatever its job is. */
+/* A run of a queue that other workers serve is left to them, whatever its job
+ * is. */
 FIXTURE_TEST(an_orphan_belongs_to_its_own_queue)
 {
     const struct setup *setup = &loaded->setup;
@@ -251,10 +252,10 @@ FIXTURE_TEST(an_orphan_belongs_to_its_own_queue)
         setup_queue_of_orphan(setup, &list[0], bound), &setup->queues[1]);
     assert_null(setup_queue_of_orphan(setup, &list[1], bound));
     assert_null(setup_queue_of_orphan(setup, &list[0], other));
-    /* A wake-up message would go where this worker finds it. */
+    /* A wake-up message would be put on a queue that this worker serves. */
     assert_ptr_equal(
         setup_queue_of_run(setup, &list[0], other), &setup->queues[1]);
-    /* `run` began it. */
+    /* The command `run` started the run. */
     assert_ptr_equal(
         setup_queue_of_orphan(setup, &list[0], none), &setup->queues[1]);
     assert_ptr_equal(

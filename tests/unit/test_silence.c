@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A store that accepts requests and never responds occupies one slot, and that
- * only now and then. Runs on it come before runs on a store that
- * responds, in a model of a worker: four slots, and the real request pool.
+ * A store that accepts requests and never responds occupies one slot, and only
+ * for a part of the time. In a model of a worker, with four slots and the real
+ * request pool, runs on such stores are started before runs on a store that
+ * responds.
  */
 #include <string.h>
 
@@ -39,7 +40,7 @@ TEST(a_first_request_leaves_alone)
     }
 }
 
-/* Where a store has not responded for a while it may have gone. */
+/* A store that has not responded for a while may no longer respond. */
 TEST(after_ten_seconds_there_is_a_first_request_again)
 {
     struct silence silence = {0};
@@ -73,7 +74,7 @@ TEST(a_silent_store_refuses_all_but_one)
     assert_int_equal(silence_wait_ms(&silence, 35001), 0);
 }
 
-/* The last one in flight decides: those given up before tell nothing. */
+/* The last request in flight counts; those that were given up before do not. */
 TEST(a_silence_ends_with_its_last_request)
 {
     struct silence silence = {0};
@@ -86,7 +87,7 @@ TEST(a_silence_ends_with_its_last_request)
     assert_int_equal(silence.refused_until_ms, 6900 + SILENCE_PAUSE_MIN_MS);
 }
 
-/* The circuit breaker counts these. */
+/* The circuit breaker counts such failures. */
 TEST(a_connection_that_is_refused_is_no_silence)
 {
     struct silence silence = {0};
@@ -120,7 +121,7 @@ TEST(a_slow_store_is_not_silent)
     assert_int_equal(silence_wait_ms(&silence, 26000), 0);
     assert_false(refuses(&silence, 54999));
     assert_true(refuses(&silence, 55000));
-    /* A request that took its whole time: it is not merely slow. */
+    /* A request reached its timeout, so the store is not only slow. */
     silence_begin(&silence, 26000);
     silence_end(&silence, 40000, 25000, SILENCE_NO_RESPONSE);
     assert_true(silence_is_silent(&silence, 40000));
@@ -139,7 +140,7 @@ TEST(a_store_that_was_slow_once_is_not_slow_for_ever)
     assert_in_range(silence.slowest_ms, 0, 100);
 }
 
-/* A large page, over a slow line. */
+/* As with a large page over a slow connection. */
 TEST(while_parts_of_a_response_come_a_store_is_not_silent)
 {
     struct silence silence = {0};
@@ -151,8 +152,8 @@ TEST(while_parts_of_a_response_come_a_store_is_not_silent)
     assert_true(silence_is_silent(&silence, 16000));
 }
 
-/* The clock continues while the machine is suspended, or the process is
- * stopped. What its requests took then says nothing about the store. */
+/* The clock advances while the machine is suspended or the process is stopped,
+ * so the duration of a request then shows nothing about the store. */
 TEST(a_night_in_suspend_is_no_silence_of_a_night)
 {
     const int64_t night_ms = INT64_C(8) * 3600 * 1000;
@@ -162,7 +163,7 @@ TEST(a_night_in_suspend_is_no_silence_of_a_night)
     silence_end(&silence, 5000 + night_ms, 5000, SILENCE_NO_RESPONSE);
     assert_true(refuses(&silence, 5000 + night_ms));
     assert_false(refuses(&silence, 5000 + night_ms + SILENCE_TOOK_MAX_MS));
-    /* Nor is a store slow whose response has waited in the socket. */
+    /* A store whose response has waited in the socket is not slow either. */
     silence_begin(&silence, 5000 + 2 * night_ms);
     silence_end(
         &silence, 5000 + 3 * night_ms, 5000 + 2 * night_ms, SILENCE_RESPONSE);
@@ -182,7 +183,7 @@ TEST(a_store_that_serves_nothing_is_useless_until_it_does)
     silence_note_served(&silence, 15000, false);
     assert_true(silence_is_useless(&silence, 15000));
     assert_true(refuses(&silence, 19999));
-    assert_false(refuses(&silence, 20000)); /* one may ask */
+    assert_false(refuses(&silence, 20000)); /* one request may be sent */
     silence_note_served(&silence, 20000, false);
     assert_true(refuses(&silence, 24999));
     silence_note_served(&silence, 25000, true);
@@ -200,17 +201,17 @@ TEST(a_store_that_serves_nothing_is_useless_until_it_does)
 #define TIMEOUT_MS 15000 /* a quarter of a visibility timeout of a minute */
 #define ASK_MS 1000
 #define HOUR_MS 3600000
-/* A held run comes again after this, at first, and at last. */
+/* A held run is tried again after this time, at first and at last. */
 #define HELD_MIN_MS 5000
 #define HELD_MAX_MS 300000
 
 struct service {
     struct store store; /* first */
-    int64_t takes_ms;   /* to respond */
+    int64_t takes_ms;   /* how long a response takes */
     int64_t silent_from_ms, silent_until_ms;
-    bool unsent; /* while silent, not even a connection */
-    bool head;   /* while silent, the head of a response comes */
-    int useless; /* while silent, a response with this status comes */
+    bool unsent; /* while silent: no connection can be made */
+    bool head;   /* while silent: the head of a response arrives */
+    int useless; /* while silent: a response with this status arrives */
     unsigned in_flight, most, responses;
 };
 
@@ -227,13 +228,14 @@ struct scene {
     struct service good, bad[SLOTS];
     struct one_run runs[BAD + GOOD];
     size_t count, left, good_left;
-    int64_t lost_ms;           /* of all slots, for runs that were held */
-    bool ends_with_good;       /* the runs on other stores are left */
-    int64_t until_ms;          /* no run is taken later */
-    int64_t began_ms, good_ms; /* when the last of the GOOD had ended */
+    int64_t lost_ms; /* time that runs which were then held occupied slots */
+    bool ends_with_good; /* the runs on other stores are left */
+    int64_t until_ms;    /* no run is started later */
+    int64_t began_ms,
+        good_ms; /* good_ms: when the last run on the responding store ended */
 };
 
-/* One request, which asks once a second whether it is given up. */
+/* One request, which checks once a second whether it must be given up. */
 static bool wait_for_response(
     const struct service *service, struct exchange *exchange, bool silent)
 {
@@ -342,8 +344,8 @@ static void end_run(struct scene *scene, struct one_run *run)
     scene->left--;
 }
 
-/* A run that is not held, because its store is not away, is tried again after
- * the least wait each time. */
+/* Each time a run is not held, because its store does respond, it is tried
+ * again after the shortest wait. */
 static void hold_run(
     struct scene *scene, struct one_run *run, int64_t from_ms, bool away)
 {
@@ -421,7 +423,8 @@ static void add(struct scene *scene, struct service *at)
     scene->good_left += at == &scene->good;
 }
 
-/* The BAD, of so many services, are in the queue before the GOOD. */
+/* Runs the model: the runs on `services` silent stores are in the queue before
+ * the runs on the responding store. */
 static int64_t play(struct scene *scene, size_t services)
 {
     int process = virtual_process("worker");
@@ -464,7 +467,7 @@ TEST(one_that_drops_connections_is_silent)
     assert_int_equal(scene.bad[0].most, 1);
 }
 
-/* All of them are given up but one. */
+/* All requests but one are given up. */
 TEST(four_silent_stores_occupy_one_slot)
 {
     struct scene scene;
@@ -473,8 +476,8 @@ TEST(four_silent_stores_occupy_one_slot)
     check_beside(&scene, SLOTS, 2 * ASK_MS + SILENCE_FIRST_MS);
 }
 
-/* Nothing but "busy", errors, or a proxy's page: it is no more use to the runs
- * on it than a silent one. */
+/* A store that responds only with "busy", errors, or a proxy's page is as
+ * useless to runs as a silent one. */
 TEST(one_that_serves_nothing_occupies_no_slot_for_long)
 {
     static const int STATUSES[] = {503, 429, 500, 502, 200};
@@ -487,7 +490,8 @@ TEST(one_that_serves_nothing_occupies_no_slot_for_long)
     }
 }
 
-/* It responded a moment ago, and may occupy all slots for ten seconds. */
+/* The store responded a moment ago, so it may occupy all slots for ten seconds.
+ */
 TEST(one_that_becomes_silent_occupies_all_slots_for_seconds)
 {
     struct scene scene;
@@ -498,7 +502,7 @@ TEST(one_that_becomes_silent_occupies_all_slots_for_seconds)
     assert_int_equal(scene.bad[0].most, SLOTS);
 }
 
-/* Of the slots' time, in an hour. */
+/* A twentieth of the time of all slots in an hour. */
 TEST(a_silent_store_costs_a_twentieth_at_most)
 {
     struct scene scene;
@@ -514,7 +518,8 @@ TEST(a_silent_store_costs_a_twentieth_at_most)
     }
 }
 
-/* As soon as held runs come: there is no other wait than that of silence.h. */
+/* The store is served as soon as held runs are tried again: there is no other
+ * wait than that of silence.h. */
 TEST(a_store_that_responds_again_is_served)
 {
     struct scene scene;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The door to both stores: what is refused before a store is asked, ranges of
- * keys, and what a call leaves behind. */
+/* The front end of both stores: what is refused before an implementation is
+ * called, ranges of keys, and the state after a call. */
 #include <stdio.h>
 #include <string.h>
 
@@ -9,7 +9,7 @@
 #include "worker/base/text.h"
 #include "worker/store/store.h"
 
-/* A store that counts what reaches it and keeps what it was given. */
+/* A store that counts the calls that reach it and keeps their arguments. */
 static struct {
     unsigned calls;
     unsigned top;
@@ -535,9 +535,11 @@ FIXTURE_TEST(prefix_range_ends_before_the_next_code_point)
         {"a\xef\xbf\xbe", "a\xef\xbf\xbf"},     /* U+FFFE -> U+FFFF */
         {"a\xef\xbf\xbf", "b"},                 /* U+FFFF: dropped */
         {"a\xf4\x8f\xbf\xbf", "b"},             /* U+10FFFF: dropped */
-        {"\xef\xbf\xbf\xf4\x8f\xbf\xbf", NULL}, /* nothing left */
+        {"\xef\xbf\xbf\xf4\x8f\xbf\xbf",
+            NULL}, /* no code point has a follower */
         {"\xf0\x9f\x98\x80", "\xf0\x9f\x98\x81"},
-        {"\xf0\x90\x8f\xbf", "\xf0\x90\x90\x80"}, /* low surrogate wraps */
+        {"\xf0\x90\x8f\xbf",
+            "\xf0\x90\x90\x80"}, /* the low surrogate overflows */
     };
 
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
@@ -551,7 +553,7 @@ FIXTURE_TEST(prefix_range_ends_before_the_next_code_point)
     }
 }
 
-/* A small generator of its own, so that a failure can be repeated. */
+/* A random generator with a seed, so that a failure can be repeated. */
 static uint32_t next_random(uint64_t *seed)
 {
     *seed =
@@ -559,7 +561,8 @@ static uint32_t next_random(uint64_t *seed)
     return (uint32_t)(*seed >> 33);
 }
 
-/* Code points around everything that is peculiar about either order. */
+/* Adds a code point next to one of the places at which the two orders differ.
+ */
 static void add_code_point(struct buf *to, uint64_t *seed)
 {
     static const uint32_t edges[] = {0, 1, 'a', 'b', 0x7f, 0x80, 0x7ff, 0x800,

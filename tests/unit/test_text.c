@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Numbers, times, UTF-8, names: the edges of each. */
+/* Numbers, times, UTF-8, names: the edge cases of each. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -72,7 +72,7 @@ TEST(doubles_are_finite_json_numbers)
     assert_true(text_double(slice_of("-0"), &value) && signbit(value));
 }
 
-/* All lengths around those that are copied in one way or in another. */
+/* All lengths near the one from which a number is copied in a different way. */
 TEST(long_doubles_are_read_to_their_last_digit)
 {
     char text[302] = "1.";
@@ -80,7 +80,7 @@ TEST(long_doubles_are_read_to_their_last_digit)
     for (size_t len = 3; len < sizeof(text) - 1; len++) {
         double value = 0;
 
-        /* What is behind is no part of the number. */
+        /* The bytes after the number are not part of it. */
         memset(text + 2, '0', sizeof(text) - 2);
         text[len - 1] = '9';
         text[len] = '9';
@@ -133,7 +133,7 @@ TEST(sizes_are_bytes_or_binary_multiples)
     }
 }
 
-/* Moments whose ticks .NET documents or that follow from those. */
+/* Times whose ticks .NET documents, or follow from documented ones. */
 static const struct {
     const char *text;
     int64_t ticks;
@@ -184,7 +184,7 @@ TEST(every_day_follows_the_day_before)
 
         if (!next_day && !next_month && !next_year)
             fail_msg("after %d-%d-%d", before.year, before.month, before.day);
-        /* Every 97th is enough for the way back through text. */
+        /* Every 97th is enough for parsing the text again. */
         if (at / day_ticks % 97 == 0) {
             assert_true(text_ticks(slice_of(text_from_ticks(at, text)), &back));
             assert_true(back == at);
@@ -286,7 +286,7 @@ TEST(http_dates_are_written_and_read)
             fail_msg("%s", bad[i]);
 }
 
-/* Every character of a time counts. */
+/* No character of a time may be a different one. */
 TEST(a_time_with_any_other_character_is_none)
 {
     static const char *const times[] = {"2024-01-01T00:00:00Z",
@@ -344,7 +344,7 @@ TEST(two_bytes_are_two_characters_or_one)
     for (int i = 0; i < 0x10000; i++) {
         unsigned char first = (unsigned char)(i >> 8);
         unsigned char second = (unsigned char)i;
-        char *text = malloc(2); /* nothing behind it can be read */
+        char *text = malloc(2); /* the memory after it cannot be read */
         bool one =
             first >= 0xc2 && first <= 0xdf && second >= 0x80 && second <= 0xbf;
 
@@ -595,7 +595,7 @@ TEST(a_text_is_cut_between_characters)
         assert_true(max - cut.len < 4 || cut.len == strlen(text));
         assert_true(text_is_utf8(cut));
     }
-    /* Bytes that are no character's do not make it empty. */
+    /* A text of invalid bytes only does not become empty. */
     assert_int_equal(
         text_cut(slice_of("\x80\x80\x80\x80\x80\x80\x80\x80"), 6).len, 3);
 }

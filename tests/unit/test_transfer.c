@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Import and export: what is exported, imported and exported again is the same
- * file, on each store, and a failed one changes no file. */
+/* Import and export: a file that is imported and exported again is the same
+ * file, on each store, and a failed export changes no file. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -33,7 +33,7 @@ struct scene {
     _Atomic bool stopped;
     struct err err;
     struct import_result result;
-    char reported[1024]; /* the last sentence */
+    char reported[1024]; /* the last reported sentence */
 };
 
 static struct scene s;
@@ -166,7 +166,7 @@ static void assert_same_files(const char *a, const char *b)
     mem_free(wanted);
 }
 
-/* Neither a file nor its part. */
+/* Checks that neither the file nor a part of it exists. */
 static void assert_no_file(const char *path)
 {
     char *command = mem_format("test -z \"$(ls | grep '^%s')\"", path);
@@ -278,7 +278,7 @@ static struct entity random_entity(struct arena *arena, size_t number)
     return entity;
 }
 
-/* In another order of lines than an export has. */
+/* Writes random entities, not in the order of an export. */
 static void write_random(const char *path)
 {
     FILE *file = fopen(path, "w");
@@ -337,7 +337,8 @@ FIXTURE_TEST(an_import_is_lossless_where_requests_fail)
     make_round_trip(&s.faulty.outer.store, "Second");
 }
 
-/* The azure store, with the connection string in that variable. */
+/* Makes the round trip on an azure store with the connection string in that
+ * variable. */
 static void make_round_trip_on(const char *variable)
 {
     const char *string = getenv(variable);
@@ -401,7 +402,7 @@ static void put_line(const char *line)
     import_as(s.store, "First", "line.jsonl", RECORDS_JSON_LINES);
 }
 
-/* Before the second scan. */
+/* Adds a property before the second scan. */
 FAULTY_CHOICE(add_property)
 {
     if (call == CALL_SCAN && n == 1)
@@ -514,7 +515,8 @@ FIXTURE_TEST(a_stopped_export_leaves_no_file)
     assert_file("stop.jsonl", "{\"PartitionKey\":\"p\",\"RowKey\":\"r\"}\n");
 }
 
-/* The table is gone: what is read of a later one would not continue it. */
+/* The table was deleted, so the entities of a later table of that name would
+ * not continue the export. */
 FIXTURE_TEST(an_export_whose_table_was_deleted_leaves_no_part)
 {
     static const char *const none[] = {NULL};
@@ -533,7 +535,7 @@ FIXTURE_TEST(an_export_whose_table_was_deleted_leaves_no_part)
     store_close(store);
 }
 
-/* context: the outcome. */
+/* context: gets the outcome. */
 static enum tw_err look_at_part(
     void *context, const char *part, struct err *err)
 {
@@ -588,8 +590,9 @@ FIXTURE_TEST(rejected_lines_are_counted_over_all_processes)
     assert_int_equal(s.result.rejected, 2);
 }
 
-/* A process is killed after it has rejected a line and before it updates the
- * ledger: the id of the process that ends here has the position before. */
+/* As if a process were killed after it had rejected a line and before it
+ * updated the ledger: the ledger of the process that ends here still has the
+ * position before that line. */
 static void interrupt(const struct import_options *options)
 {
     struct transfer transfer = lend(s.store, "First");
@@ -617,7 +620,8 @@ FIXTURE_TEST(corrected_lines_after_a_kill_are_not_lost)
     assert_non_null(strstr(s.err.text, "killed.kept was edited"));
     assert_file(
         "killed.kept", "no\n{\"PartitionKey\":\"p\",\"RowKey\":\"s\"}\n");
-    /* What the process had written itself, its last line torn. */
+    /* The lines that the killed process had written, of which the last one is
+     * incomplete. */
     write_file("killed.kept", "nor\nno\nno");
     assert_int_equal(run_import(s.store, "First", &options), TW_OK);
     assert_int_equal(s.result.rejected, 2);

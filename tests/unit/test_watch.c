@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A file that others write to. */
+/* Watching a file that other processes write. */
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -68,7 +68,8 @@ static void end(struct scene *scene)
     assert_int_equal(remove(scene->folder), 0);
 }
 
-/* Again: what was written may be seen only a moment later. */
+/* changed() is called again, because a write may become visible only a moment
+ * later. */
 TEST(it_tells_of_what_is_written_to_the_file_and_its_log)
 {
     static const char *const names[] = {"store.db", "store.db-wal"};
@@ -82,7 +83,8 @@ TEST(it_tells_of_what_is_written_to_the_file_and_its_log)
     }
 }
 
-/* The last one is the file's own: what was written before it has been seen. */
+/* The last write is to the watched file itself: when it is reported, the events
+ * of the earlier writes have been read. */
 TEST(it_tells_of_no_other_file)
 {
     struct scene scene;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* YAML: a tree with places, and everything refused that is not needed. */
+/* YAML: a tree with positions; features that are not needed are refused. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -131,7 +131,7 @@ FIXTURE_TEST(columns_count_characters)
     assert_mark(root->items[0]->mark, 1, 8);
 }
 
-/* Each ends the reading with one problem. */
+/* Each of these texts ends the parsing with one problem. */
 static const struct {
     const char *name, *text;
     unsigned line, column;
@@ -240,7 +240,7 @@ FIXTURE_TEST(an_alias_bomb_dies_at_its_first_anchor)
     buf_done(&text);
 }
 
-/* count times open, then count times close. */
+/* Parses a text of `open` count times, then `close` count times. */
 static struct yaml_node *read_nested(
     struct fixture *fixture, int count, const char *open, const char *close)
 {
@@ -309,7 +309,7 @@ FIXTURE_TEST(a_byte_order_mark_is_passed_over)
     assert_string_equal(yaml_get(root, "a")->text.at, "1");
 }
 
-/* Whatever the bytes, there is a tree or a reason. */
+/* For any bytes there is a tree or a problem. */
 FIXTURE_TEST(any_bytes_give_a_tree_or_a_problem)
 {
     static const char alphabet[] = "ab: \n-[]{},#&*!|>'\"%@\\?\t0~\xc3\xa9";
