@@ -288,30 +288,81 @@ static bool has_open_or(struct slice filter)
     return false;
 }
 
-/* `PartitionKey eq 'x'` at the front of what is joined by `and`: only that
- * partition has to be looked at. */
-static struct key_range partition_of(
-    struct http_exchange *exchange, struct slice filter)
+/* The text between the quotes of the first len bytes of at. */
+static struct slice unquoted(
+    struct http_exchange *exchange, const char *at, size_t len)
 {
-    static const char begins[] = "PartitionKey eq ";
-    struct slice rest = {
-        filter.at + sizeof(begins) - 1, filter.len - sizeof(begins) + 1};
-    struct slice key;
-    char *text;
-    size_t len = 0, end;
+    char *text = arena_alloc(&exchange->arena, len);
+    size_t end = 0;
 
-    if (!slice_begins(filter, slice_of(begins)) || has_open_or(filter))
-        return (struct key_range){.has_from = false};
-    end = quoted_len(rest);
-    if (end == 0)
-        return (struct key_range){.has_from = false};
-    text = arena_alloc(&exchange->arena, end);
-    for (size_t i = 1; i + 1 < end; i++) {
-        text[len++] = rest.at[i];
-        i += rest.at[i] == '\'';
+    for (size_t i = 1; i + 1 < len; i++) {
+        text[end++] = at[i];
+        i += at[i] == '\'';
     }
-    key = (struct slice){text, len};
-    return key_range_exact(key);
+    return (struct slice){text, end};
+}
+
+static void narrow(
+    struct key_range *range, const char *operator, struct slice key)
+{
+    if (strcmp(operator, "eq") == 0) {
+        *range = key_range_exact(key);
+    } else if (range->exact) {
+        return;
+    } else if (strcmp(operator, "lt") == 0) {
+        range->has_below = true;
+        range->below = key;
+    } else {
+        range->has_from = true;
+        range->from = key;
+        range->from_exclusive = strcmp(operator, "gt") == 0;
+    }
+}
+
+/* `PartitionKey eq 'x'` and the like at the front of *rest, with ` and ` behind
+ * it; both are taken from *rest. False: something else is there. */
+static bool take_bound(struct http_exchange *exchange, struct slice *rest,
+    const char *name, struct key_range *range)
+{
+    static const char *const operators[] = {"eq", "ge", "gt", "lt"};
+    char begins[32];
+
+    for (size_t i = 0; i < sizeof(operators) / sizeof(operators[0]); i++) {
+        int len =
+            snprintf(begins, sizeof(begins), "%s %s ", name, operators[i]);
+        struct slice value = {rest->at + len, rest->len - (size_t)len};
+        size_t end;
+
+        if (!slice_begins(*rest, slice_of(begins)))
+            continue;
+        end = quoted_len(value);
+        if (end == 0)
+            return false;
+        narrow(range, operators[i], unquoted(exchange, value.at, end));
+        *rest = (struct slice){value.at + end, value.len - end};
+        if (slice_begins(*rest, slice_of(" and ")))
+            *rest = (struct slice){rest->at + 5, rest->len - 5};
+        return true;
+    }
+    return false;
+}
+
+/*
+ * Bounds of keys at the front of what is joined by `and`: only that range has
+ * to be looked at, as in the service. The whole filter is applied to it
+ * besides.
+ */
+static void narrow_by_filter(
+    struct http_exchange *exchange, struct scan_request *request)
+{
+    struct slice rest = request->filter;
+
+    if (has_open_or(rest))
+        return;
+    while (
+        take_bound(exchange, &rest, "PartitionKey", &request->partition_key) ||
+        take_bound(exchange, &rest, "RowKey", &request->row_key))
+        continue;
 }
 
 static void write_page(
@@ -399,7 +450,7 @@ static enum failure query(struct visit *visit)
     request.table = stored;
     request.select = select;
     request.select_count = view.select_count;
-    request.partition_key = partition_of(exchange, request.filter);
+    narrow_by_filter(exchange, &request);
     page_init(&page);
     failure = scan(visit, &request, &page);
     if (failure == FAIL_NONE) {
