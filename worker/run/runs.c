@@ -363,6 +363,24 @@ static enum tw_err fetch_some(const struct runs_reader *reader,
     return outcome;
 }
 
+static size_t lesser(size_t a, size_t b)
+{
+    return a < b ? a : b;
+}
+
+/* How many of the rows that are left are read next: not more than are missing,
+ * if every run is wanted. */
+static size_t next_rows(
+    const struct runs_query *query, const struct runs *runs, size_t left)
+{
+    bool all_wanted = query->states == 0 && query->queue.len == 0;
+    size_t rows = lesser(left, FETCH_MAX);
+
+    if (query->limit > 0 && all_wanted)
+        rows = lesser(rows, query->limit - runs->count);
+    return rows;
+}
+
 enum tw_err runs_fetch(const struct runs_reader *reader,
     const struct runs_query *query, const struct ledger_row *list, size_t count,
     struct runs *ret, struct err *err)
@@ -372,7 +390,7 @@ enum tw_err runs_fetch(const struct runs_reader *reader,
 
     for (size_t at = 0; at < count && outcome == TW_OK &&
                         (query->limit == 0 || ret->count < query->limit);) {
-        size_t some = count - at < FETCH_MAX ? count - at : FETCH_MAX;
+        size_t some = next_rows(query, ret, count - at);
 
         outcome = fetch_some(reader, query, fetches, &list[at], some, ret, err);
         at += some;
