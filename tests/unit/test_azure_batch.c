@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Multipart batches: requests to the byte, and responses, which are read
- * leniently. */
+/* Multipart batches: what is written to the byte, what is read leniently. */
 #include "tests/support/test.h"
 #include "worker/store/azure/batch.h"
 
@@ -15,7 +14,7 @@ static const struct batch_style storage = {
     .changeset_id = CHANGESET_ID,
 };
 
-/* One operation of each type, with RowKeys 0 to 3. */
+/* One of each type, RowKeys 0 to 3. */
 static void fill(struct operation operations[4], struct arena *arena)
 {
     static const char *const row_keys[] = {"0", "1", "it's", "3"};
@@ -193,8 +192,7 @@ TEST(other_number_of_parts_makes_no_sense)
 
 TEST(answer_cut_off_anywhere_is_not_applied)
 {
-    /* After the headers of the last part there are only boundaries, which may
-     * be missing. */
+    /* Behind the last part's headers only boundaries follow. */
     size_t enough = strlen(applied) - strlen("\n\r\n" ANSWER_TAIL);
 
     for (size_t len = 0; len < enough; len++) {
@@ -227,7 +225,7 @@ TEST(answer_is_read_with_lf_junk_and_no_end)
     assert_true(slice_is(parts[1].etag, "e2"));
 }
 
-/* Two parts, of which the second one is an error: no service sends that. */
+/* Two parts, the second of which went wrong: no service does that. */
 TEST(a_success_beside_a_failure_makes_no_sense)
 {
     static const struct batch_part parts[] = {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Each call sends its request at most once, whatever happens to the connection,
- * and the outcome is unknown unless it is certain. */
+/* One attempt is one request, whatever happens to the connection; and the
+ * outcome says no more than is known. */
 #include <arpa/inet.h>
 #include <dlfcn.h>
 #include <netdb.h>
@@ -17,8 +17,8 @@
 #include "worker/store/azure/http.h"
 #include "worker/store/deadline.h"
 
-/* This test uses real time, and the machine may be paused for seconds. Without
- * its limit, a call would wait longer than this. */
+/* Real time passes here, and a machine may stand still for seconds: what would
+ * wait without its limit waits longer than this. */
 #define LONG_MS 15000
 
 #define STEPS(...)                                                             \
@@ -30,7 +30,7 @@
 static const char ok[] = "HTTP/1.1 200 OK\r\nDate: Mon, 01 Jan 2024 00:00:00 "
                          "GMT\r\nContent-Length: 5\r\n\r\nhello";
 
-/* A client, and its server. */
+/* A client, and the server it talks to. */
 struct bench {
     struct http_script *script;
     struct http *http;
@@ -38,9 +38,8 @@ struct bench {
     struct err err;
     char url[64], peer[64];
     size_t max_answer_bytes;
-    unsigned asks_at_most; /* gives_up() returns true at this call; 0: never */
-    unsigned asks,
-        comes; /* number of calls of gives_up(), and of those with comes */
+    unsigned asks_at_most; /* whether it is given up; 0: never */
+    unsigned asks, comes;  /* how often it was, and where a part had come */
 };
 
 static void bench_open(
@@ -96,8 +95,7 @@ static enum tw_err send_once(
     return send_in_time(bench, method, body, NULL);
 }
 
-/* Closes the client first, so that the server sees the end of each connection.
- */
+/* Closes the client first, so that the server sees the end of everything. */
 static void bench_end(struct bench *bench, size_t requests)
 {
     http_free(bench->http);
@@ -111,7 +109,7 @@ static void bench_done(struct bench *bench)
     http_script_free(bench->script);
 }
 
-/* Checks the outcome of one request over a new connection. */
+/* One request over a fresh connection, and what comes of it. */
 static void check_outcome(
     struct script_step step, enum tw_err expected, const char *says)
 {
@@ -202,8 +200,8 @@ WIRE_TEST(answer_is_read_whole)
     bench_end(bench, 2);
 }
 
-/* A response came twice: the second copy would be read as the response to the
- * next request, and so on for all later ones. */
+/* An answer came twice: the second copy is read where the next request's is
+ * due, and every answer after it would be one too late. */
 WIRE_TEST(answer_to_another_request_is_none)
 {
     static const char others[] = "HTTP/1.1 200 OK\r\nx-id: other\r\n"
@@ -224,7 +222,7 @@ WIRE_TEST(answer_to_another_request_is_none)
     assert_int_equal(http_script_connections(bench->script), 2);
 }
 
-/* libcurl quotes the address of the proxy with its password. */
+/* libcurl quotes the proxy's address, password and all. */
 TEST(the_proxy_s_password_is_not_shown)
 {
     static const char *const proxies[] = {"http://user:secret word@127.0.0.1:1",
@@ -251,7 +249,7 @@ TEST(the_proxy_s_password_is_not_shown)
     }
 }
 
-/* A field that is dropped may be the continuation token of a page. */
+/* What is dropped may be the continuation of a page. */
 TEST(answer_whose_fields_are_not_all_kept_is_none)
 {
     struct buf text;
@@ -300,7 +298,7 @@ TEST(answer_cut_off_anywhere_is_unknown)
     for (size_t len = 1; len < strlen(ok); len += 7)
         check_outcome(
             (struct script_step){SCRIPT_LAST, ok, len}, TW_UNKNOWN, "sent to");
-    /* Every length up to the line end that ends the last chunk. */
+    /* All but the line end that closes the last chunk. */
     for (size_t len = 1; len < strlen(chunked) - 4; len += 7)
         check_outcome((struct script_step){SCRIPT_LAST, chunked, len},
             TW_UNKNOWN, "sent to");
@@ -314,7 +312,7 @@ TEST(garbage_is_unknown)
         TW_UNKNOWN, "sent to");
 }
 
-/* libcurl would send the request again over a new connection. */
+/* libcurl would send again over a new connection. */
 TEST(dead_kept_connection_is_one_request)
 {
     static const char *const methods[] = {"GET", "POST", "PUT", "DELETE"};
@@ -338,7 +336,7 @@ TEST(dead_kept_connection_is_one_request)
     }
 }
 
-/* The next request uses a new connection. */
+/* ... and the one after it goes over a new connection. */
 WIRE_TEST(dead_connection_is_not_used_again)
 {
     const struct script_step steps[] = {
@@ -358,7 +356,7 @@ TEST(unreachable_is_not_sent)
 {
     struct sockaddr_in address = {.sin_family = AF_INET};
     socklen_t len = sizeof(address);
-    int taken = socket(AF_INET, SOCK_STREAM, 0); /* bound, but not listening */
+    int taken = socket(AF_INET, SOCK_STREAM, 0); /* bound, not listening */
     char expected[128];
     struct bench bench;
 
@@ -380,14 +378,14 @@ TEST(unreachable_is_not_sent)
     close(taken);
 }
 
-/* The first message of TLS is no request, because it has no empty line. */
+/* Its first flight is no request: it has no empty line. */
 TEST(failed_tls_is_not_sent)
 {
     struct bench bench;
 
     bench_open(&bench, NULL, 0);
-    /* The server accepts connections, but its thread waits for an empty line
-     * until the client has given up. */
+    /* The listener is up, but its thread will wait for an empty line until
+     * the client has given up. */
     struct deadline deadline;
 
     deadline_init(&deadline, PLATFORM_NEVER, DEADLINE_REQUEST_MIN_MS);
@@ -445,8 +443,7 @@ WIRE_TEST(trailers_are_no_header_fields)
     bench_end(bench, 2);
 }
 
-/* Responses whose end a proxy and this client might find at different places.
- */
+/* What two readers end in different places, a proxy and we may. */
 TEST(answer_whose_length_is_in_doubt_is_unknown)
 {
     static const struct {
@@ -470,7 +467,7 @@ TEST(answer_whose_length_is_in_doubt_is_unknown)
     }
 }
 
-/* Replaces libc's function: the name server does not respond. */
+/* Stands before libc's: the name server of this host does not answer. */
 int getaddrinfo(const char *name, const char *service,
     const struct addrinfo *hints, struct addrinfo **ret)
 {
@@ -501,7 +498,7 @@ TEST(a_name_server_that_is_silent_holds_up_nothing)
     bench_done(&bench);
 }
 
-/* The outcome is unknown, because the request was sent. */
+/* What comes of it is not known: it was sent. */
 WIRE_TEST(a_request_is_given_up_when_its_caller_wants_it)
 {
     struct buf half;
@@ -545,9 +542,8 @@ static void ask_soon(void *arg)
     stop_ask();
 }
 
-/* Without the stop a request may take 35 s. After the stop final requests have
- * a little time, and later ones none. If the machine of this test was paused,
- * the final requests may have lost theirs. */
+/* The service's time would be 35 s. Last words have a little time, and then
+ * there is none; a machine that stood still may have lost them theirs. */
 TEST(a_stop_gives_up_what_is_under_way)
 {
     static const char *const begun[] = {
@@ -583,7 +579,7 @@ TEST(a_stop_gives_up_what_is_under_way)
     }
 }
 
-/* No request lasts longer after a signal than a service manager waits. */
+/* No request outlasts a signal by more than a service manager waits. */
 TEST(a_stop_sets_when_requests_end)
 {
     int64_t begun_ms = platform_boot_ms(), asked_ms;

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Which certificates https trusts, and that they are read once and not for each
- * connection. */
+/* Whom https trusts, and that this is read once and not for each connection. */
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <openssl/evp.h>
@@ -17,8 +16,7 @@
 #include "worker/base/platform.h"
 #include "worker/store/azure/http.h"
 
-/* A server for one connection, with a certificate that it has created itself.
- */
+/* A server of one connection, with a certificate that it has made itself. */
 struct server {
     EVP_PKEY *key;
     X509 *certificate;
@@ -142,8 +140,8 @@ TEST(only_a_certificate_that_the_machine_trusts_is_taken)
     unlink(path);
 }
 
-/* Once each connection read all trusted roots: 50 MiB with 32 request threads.
- */
+/* Each connection had read all of them for itself: 50 MiB with 32 request
+ * threads. */
 TEST(connections_share_the_trusted_roots)
 {
     struct crypto_roots *roots = crypto_roots_new();

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The file of an embedded store: reading it without the right to write, long
- * readers, and the space that is given back to the file system.
+ * The file of an embedded store: what somebody can read who may not write it,
+ * and the space that it gives back to the file system.
  */
 #include "tests/support/fixture.h"
 #include "tests/support/test.h"
@@ -54,8 +54,7 @@ static void remove_files(const char *path)
 static int set_up(void **state)
 {
     (void)state;
-    /* If the test is root, another user reads, who must be able to enter this
-     * folder. */
+    /* Those who read are another user, if this is root. */
     assert_int_equal(chmod(".", 0755), 0);
     (void)mkdir(FOLDER, 0755);
     (void)mkdir(COPY_FOLDER, 0755);
@@ -86,7 +85,7 @@ static void copy_file(const char *end)
     assert_int_equal(system(command), 0);
 }
 
-/* Exits with the number of entities in the copy; 100 or more: an error. */
+/* Exits with the number of entities, or with 100 and more. */
 static void count_entities(const char *table)
 {
     struct exchange exchange = {.deadline = NULL};
@@ -115,8 +114,8 @@ static void count_entities(const char *table)
     _exit((int)page.count);
 }
 
-/* Returns how many entities a process reads in the copy that may write neither
- * the copy nor its folder. */
+/* How many entities somebody reads in the copy, who may write neither it nor
+ * its folder. */
 static int read_by_others(const char *table)
 {
     int status = 0;
@@ -151,7 +150,7 @@ FIXTURE_TEST(a_copy_that_cannot_be_written_is_read)
     fixture_done(&f);
 }
 
-/* The log holds the writes of a process that was killed. */
+/* The log holds what a process had stored that was killed. */
 FIXTURE_TEST(a_copy_with_a_log_is_read_whole)
 {
     struct fixture f;
@@ -163,7 +162,7 @@ FIXTURE_TEST(a_copy_with_a_log_is_read_whole)
     assert_int_equal(read_by_others(f.table), 7);
     assert_exists(COPY "-wal", true);
     assert_exists(COPY "-shm", false);
-    /* Only the log has the entities. */
+    /* The log alone has them. */
     assert_int_equal(chmod(COPY_FOLDER, 0755), 0);
     assert_int_equal(unlink(COPY "-wal"), 0);
     assert_true(read_by_others(f.table) >= 100);
@@ -171,8 +170,8 @@ FIXTURE_TEST(a_copy_with_a_log_is_read_whole)
     fixture_done(&f);
 }
 
-/* Exits with the outcome of opening the copy; 100 or more: an error, such as an
- * error text without `expected`. */
+/* Exits with the outcome of opening the copy, or with 100 and more; the error
+ * text must have expected in it. */
 static void open_copy(const char *expected)
 {
     struct store *store = NULL;
@@ -189,8 +188,7 @@ static void open_copy(const char *expected)
     _exit((int)code);
 }
 
-/* Returns the outcome, as open_copy(), for a process that may write neither the
- * copy nor its folder. */
+/* What somebody is told who may write neither the copy nor its folder. */
 static int refused_to_others(const char *expected)
 {
     int status = 0;
@@ -220,7 +218,7 @@ FIXTURE_TEST(a_log_that_cannot_be_read_is_named)
         assert_int_not_equal(access(COPY "-wal", R_OK), 0);
     assert_int_equal(
         refused_to_others(COPY "-wal: it cannot be read"), TW_FULL);
-    /* An empty log holds nothing, so the copy is read without it. */
+    /* Nothing is missing without it when it is empty. */
     store_close(f.store);
     assert_int_equal(unlink(COPY), 0);
     copy_file("");
@@ -229,8 +227,8 @@ FIXTURE_TEST(a_log_that_cannot_be_read_is_named)
     fixture_done(&f);
 }
 
-/* Copies the file, which is not in WAL mode then, in the middle of a
- * transaction. As after a crash, the copy has only a part of the change. */
+/* Copies the file in the middle of a transaction, as after a crash: it has a
+ * part of the change. The file is not in WAL mode meanwhile. */
 static void copy_while_it_changes(const char *change)
 {
     sqlite3 *sqlite;
@@ -261,7 +259,7 @@ FIXTURE_TEST(a_copy_with_a_rollback_journal_is_refused)
     assert_int_equal(
         refused_to_others(COPY "-journal must be rolled back first"),
         TW_INVALID);
-    /* The first command of a user who may write rolls the journal back. */
+    /* The owner's first command rolls it back. */
     assert_int_equal(chmod(COPY, 0644), 0);
     assert_int_equal(chmod(COPY "-journal", 0644), 0);
     f.store = open_store(COPY);
@@ -305,7 +303,7 @@ FIXTURE_TEST(a_copy_with_all_files_is_read_whole)
 
 /* ---- a process that begins to write ---- */
 
-/* Two processes take turns: each waits for a byte from the other one. */
+/* Two processes that take turns: each waits for a byte of the other. */
 struct turns {
     int from[2], to[2];
 };
@@ -358,8 +356,8 @@ static void read_beside_a_writer(struct turns *turns, const char *table)
     _exit(0);
 }
 
-/* A reader without locks must not return what it read while a writer opened the
- * file. Its next read returns what the writer has stored. */
+/* A reader without locks must not return what it read while a writer came; then
+ * it reads what the writer stores, as any reader does. */
 static void read_while_a_writer_comes(bool leaves)
 {
     struct fixture f;
@@ -404,7 +402,7 @@ FIXTURE_TEST(a_writer_that_comes_is_noticed)
     read_while_a_writer_comes(false);
 }
 
-/* The writer removes its log when it closes the file. */
+/* It takes its log along. */
 FIXTURE_TEST(a_writer_that_came_and_left_is_noticed)
 {
     read_while_a_writer_comes(true);
@@ -468,14 +466,13 @@ static off_t size_of(const char *path)
 /* ---- a long reader ---- */
 
 #define MIB (1024 * 1024)
-#define LONG_LOG_MIB                                                           \
-    40 /* db_tidy() restarts a log of this length if readers permit */
+#define LONG_LOG_MIB 40 /* a log this long is restarted if that can be done */
 
-/* A writer and a reader, on the virtual clock, which only waits advance. */
+/* On the virtual clock, which moves by waiting. */
 struct long_reader {
     struct db *writer, *reader;
     char *body;
-    int64_t bodies; /* number of stored bodies */
+    int64_t bodies; /* so many are stored */
 };
 
 static void long_reader_init(struct long_reader *r)
@@ -498,7 +495,7 @@ static void long_reader_done(struct long_reader *r)
     free(r->body);
 }
 
-/* Commits one body of 1 MiB. */
+/* One commit of 1 MiB. */
 static void commit_body(struct long_reader *r)
 {
     const struct slice body = {r->body, MIB};
@@ -512,7 +509,7 @@ static void commit_body(struct long_reader *r)
     assert_int_equal(db_commit(r->writer, &err), TW_OK);
 }
 
-/* Calls db_tidy(), and returns how long it waited for others, in ms. */
+/* How long db_tidy() waited for others, in ms. */
 static int64_t tidy(struct long_reader *r)
 {
     int64_t before_ms = virtual_ms();
@@ -521,8 +518,7 @@ static int64_t tidy(struct long_reader *r)
     return virtual_ms() - before_ms;
 }
 
-/* Begins a statement of the reader, which keeps a read transaction open until
- * db_end(). */
+/* The reader is in the middle of its statement from here to db_end(). */
 static void begin_reading(struct long_reader *r)
 {
     bool row = false;
@@ -556,9 +552,9 @@ FIXTURE_TEST(a_reader_that_began_early_holds_up_no_writer)
     long_reader_done(&r);
 }
 
-/* All of the log that such a reader needs can be moved into the file, but the
- * log cannot begin again before the reader ends. db_tidy() tries that for 50
- * ms, and does not try again until the log is much longer. */
+/* Such a reader needs nothing of the log that is not in the file, but the log
+ * cannot begin again before the reader ends. That is tried for 50 ms, and then
+ * not again until the log is much longer. */
 FIXTURE_TEST(a_reader_of_the_last_commit_is_not_waited_for_long)
 {
     struct long_reader r;
@@ -582,7 +578,7 @@ FIXTURE_TEST(a_reader_of_the_last_commit_is_not_waited_for_long)
 
 /* ---- space ---- */
 
-#define STEP_PAGES 1024 /* maximum that one step gives back: 4 MiB */
+#define STEP_PAGES 1024 /* that one step gives back at most: 4 MiB */
 #define BIG_COUNT 200
 #define BIG_BYTES 30000 /* 8 pages */
 
@@ -591,8 +587,7 @@ static const char *key_of(struct fixture *f, unsigned number)
     return arena_format(&f->arena, "%04u", number).at;
 }
 
-/* Inserts the entities number `from` to `below` - 1, at most 100, with RowKeys
- * such as "0000". */
+/* At most 100 entities, "0000", "0001", ... from `from` to below `below`. */
 static void insert_big(struct fixture *f, unsigned from, unsigned below)
 {
     struct operation operations[BATCH_MAX_OPERATIONS];
@@ -610,7 +605,7 @@ static void insert_big(struct fixture *f, unsigned from, unsigned below)
     free(text);
 }
 
-/* Deletes the entities number `from` to `below` - 1, at most 100. */
+/* At most 100. */
 static void delete_some(struct fixture *f, unsigned from, unsigned below)
 {
     struct operation operations[BATCH_MAX_OPERATIONS];
@@ -626,8 +621,8 @@ static void delete_some(struct fixture *f, unsigned from, unsigned below)
     assert_int_equal(fixture_send(f, operations, count), TW_OK);
 }
 
-/* Inserts BIG_COUNT entities, and deletes all but every tenth one, so that
- * pages at the end of the file are in use. */
+/* Every entity whose number is a multiple of 10 is kept, so that the file's end
+ * is in use. */
 static void fill_and_purge(struct fixture *f)
 {
     for (unsigned i = 0; i < BIG_COUNT; i += 50)
@@ -670,8 +665,7 @@ FIXTURE_TEST(a_purged_file_becomes_small)
     f.store = open_store(PATH);
     while (give_back_once(f.store))
         assert_kept(&f);
-    /* The file still has the kept entities, and some free pages for later ones.
-     */
+    /* What is left: the entities, and some free pages for the next ones. */
     assert_true(size_of(PATH) < full / 2);
     assert_kept(&f);
     assert_false(give_back_once(f.store));
@@ -683,8 +677,7 @@ FIXTURE_TEST(a_purged_file_becomes_small)
     fixture_done(&f);
 }
 
-/* The virtual clock hardly advances, so that the duration of a step does not
- * limit the step. */
+/* The clock hardly moves, so that the time of a step is no limit. */
 FIXTURE_TEST(one_step_takes_few_pages_of_many)
 {
     struct fixture f;
@@ -710,8 +703,7 @@ FIXTURE_TEST(one_step_takes_few_pages_of_many)
     virtual_platform_end();
 }
 
-/* First most of a small file is unused, then more than 4 MiB, but less than a
- * quarter of the file. */
+/* Most of a small file; then more than 4 MiB, but less than a quarter. */
 FIXTURE_TEST(little_unused_space_is_kept)
 {
     struct fixture f;
@@ -733,7 +725,7 @@ FIXTURE_TEST(little_unused_space_is_kept)
     fixture_done(&f);
 }
 
-/* A process is killed after one step, another one after two, and so on. */
+/* The process is killed after each number of steps. */
 FIXTURE_TEST(a_kill_between_the_steps_loses_nothing)
 {
     struct fixture f;
@@ -766,8 +758,7 @@ FIXTURE_TEST(a_kill_between_the_steps_loses_nothing)
     fixture_done(&f);
 }
 
-/* A file without auto_vacuum has no pointer map, so its pages cannot be moved.
- */
+/* Its pages carry no note of who refers to them. */
 FIXTURE_TEST(a_file_of_a_former_release_stays_as_it_is)
 {
     struct fixture f;
@@ -785,8 +776,7 @@ FIXTURE_TEST(a_file_of_a_former_release_stays_as_it_is)
     assert_kept(&f);
     store_close(f.store);
     assert_int_equal(size_of(PATH), full);
-    /* As systemd/BACKUP.md says: afterwards the file is like one of this
-     * release. */
+    /* What systemd/BACKUP.md says: from then on it is a new one. */
     change_file(PATH, "PRAGMA auto_vacuum = INCREMENTAL; VACUUM");
     assert_true(size_of(PATH) < full / 2);
     assert_int_equal(ask_file(PATH, "PRAGMA auto_vacuum"), 2);

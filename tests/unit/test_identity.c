@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * How a token of each identity is requested, and a store that uses such tokens:
- * with a scripted token server and a scripted service.
+ * How each identity is asked for a token, and a store that uses one: a scripted
+ * token server and a scripted service.
  */
 #include <stdatomic.h>
 #include <stdio.h>
@@ -62,14 +62,13 @@ static void set_address(
     setenv(name, text, 1);
 }
 
-/* The outcome of one request for a token, and the request that the server got.
- */
+/* What the identity gets from a server of these steps. */
 struct fetched {
     enum tw_err code;
     struct identity_answer answer;
     int64_t retry_ms;
     struct err err;
-    char request[2048]; /* the first request */
+    char request[2048]; /* the first one */
     size_t requests;
 };
 
@@ -110,7 +109,7 @@ static void ends_with_token(struct fetched *fetched)
 
 static const struct script_step gives_token = {SCRIPT_LAST, JSON(TOKEN), 0};
 
-/* The metadata service behind a proxy would be that of the proxy's machine. */
+/* A proxy would answer for its own machine. */
 FIXTURE_TEST(a_machine_is_asked_for_without_a_proxy)
 {
     struct http_script *script = http_script_start(&gives_token, 1);
@@ -174,8 +173,7 @@ FIXTURE_TEST(a_workload_exchanges_the_token_of_its_cluster)
         "client-assertion-type%3Ajwt-bearer&client_assertion=" ASSERTION));
 }
 
-/* Responses that any token server may send; one of them contains the secrets of
- * the request. */
+/* What any server may respond; one repeats our secrets. */
 static const struct {
     const char *text;
     enum tw_err code;
@@ -254,7 +252,7 @@ FIXTURE_TEST(what_the_server_asks_to_wait_is_known)
     assert_int_equal(fetched.retry_ms, 7000);
 }
 
-/* The cluster replaces the file from time to time. */
+/* The cluster replaces the file now and then. */
 FIXTURE_TEST(a_file_without_a_token_is_named)
 {
     static const char *const content[] = {"", " \n", "two\nlines"};
@@ -339,7 +337,7 @@ FIXTURE_TEST(who_it_is_can_be_told)
 #define OLD_EXPIRED                                                            \
     AZURE("403 Forbidden", "x-ms-error-code: AuthenticationFailed\r\n")
 
-/* A store, its token server, and one request for the list of its tables. */
+/* A store, its token server, and one list of its tables. */
 struct bench {
     struct http_script *tokens, *service;
     struct store *store;
@@ -441,8 +439,7 @@ FIXTURE_TEST(a_request_whose_token_was_refused_is_sent_again_with_a_new_one)
     }
 }
 
-/* The request is repeated once only, and the token server gets no further
- * requests. */
+/* Once, not for ever; and the server of tokens is left in peace. */
 FIXTURE_TEST(a_service_that_refuses_every_token_is_told_so)
 {
     const struct script_step tokens[] = {
@@ -518,7 +515,7 @@ FIXTURE_TEST(without_a_token_nothing_is_sent)
     bench_done(&bench);
 }
 
-/* A proxy quotes the request in its message. */
+/* The message of a proxy quotes the request. */
 FIXTURE_TEST(a_message_that_quotes_the_token_does_not_show_it)
 {
     const struct script_step page = {SCRIPT_LAST,

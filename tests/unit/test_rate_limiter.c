@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Whether a refusal limits the rate of the account or that of a partition. */
+/* Which account, and which of its partitions, a refusal slows down. */
 #include <stdbool.h>
 #include <stdio.h>
 
