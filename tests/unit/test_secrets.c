@@ -264,6 +264,37 @@ FIXTURE_TEST(a_signature_of_a_file_is_kept_once)
     assert_int_equal(copies_of_text(), 0);
 }
 
+/* Nothing listens there. */
+static void send_requests(struct store *store)
+{
+    struct exchange exchange = {0};
+    struct page page;
+
+    page_init(&page);
+    for (int i = 0; i < 5; i++)
+        assert_int_not_equal(store_get(store, &exchange, "Blogs", slice_of("a"),
+                                 slice_of("b"), &page),
+            TW_OK);
+    page_done(&page);
+}
+
+/* libcurl keeps two copies of the last URL with its idle handle. */
+FIXTURE_TEST(a_signature_that_was_sent_is_not_in_freed_memory)
+{
+    skip_where_memory_is_not_ours();
+    write_file(FILE_NAME,
+        "TableEndpoint=http://127.0.0.1:9/acc;QueueEndpoint="
+        "http://127.0.0.1:9/acc;SharedAccessSignature=sv=2019-02-02&sig=",
+        "\n");
+    write_file(CONFIGURATION, FROM_FILE(FILE_NAME), NULL);
+    load(f);
+    send_requests(f->load->open[0]);
+    assert_true(copies_of_text() >= 1);
+    assert_true(copies_of_text() <= 3);
+    unload(f);
+    assert_int_equal(copies_of_text(), 0);
+}
+
 /* What names the store in the configuration itself lives as long as that. */
 FIXTURE_TEST(a_secret_in_the_configuration_goes_with_it)
 {

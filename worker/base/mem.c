@@ -246,6 +246,39 @@ void mem_free(void *at)
     free(at);
 }
 
+/* The size of a block; 0: not known. */
+static size_t size_of(void *at)
+{
+#ifdef __GLIBC__
+    return malloc_usable_size(at);
+#else
+    (void)at;
+    return 0;
+#endif
+}
+
+void mem_free_wiped(void *at)
+{
+    size_t size = at ? size_of(at) : 0;
+
+    if (size > 0)
+        explicit_bzero(at, size);
+    free(at);
+}
+
+void *mem_resize_wiped(void *at, size_t bytes)
+{
+    size_t size = at ? size_of(at) : 0;
+    void *to;
+
+    if (size == 0)
+        return mem_resize(at, bytes);
+    to = mem_resize(NULL, bytes);
+    memcpy(to, at, size < bytes ? size : bytes);
+    mem_free_wiped(at);
+    return to;
+}
+
 unsigned long mem_fail_after(unsigned long n)
 {
     return atomic_exchange(&fail_after, n);

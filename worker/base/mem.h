@@ -75,6 +75,11 @@ char *mem_format(const char *format, ...)
 
 void mem_free(void *at); /* NULL: nothing */
 
+/* mem_free_wiped, mem_resize_wiped: as mem_free() and mem_resize(); the bytes
+ * that are given up are overwritten. Without glibc they are not. */
+void mem_free_wiped(void *at);
+void *mem_resize_wiped(void *at, size_t bytes) __attribute__((returns_nonnull));
+
 /* mem_exhausted: end the process with exit code 75 and a line on standard
  * error. For modules whose library reports a failed allocation. */
 void mem_exhausted(void) __attribute__((noreturn));

@@ -287,8 +287,11 @@ static void make_url(
         buf_add_slice(url, buf_slice(&call->query));
         separator = '&';
     }
-    if (sas != NULL)
+    if (sas != NULL) {
+        /* First the room, so that no part of sas stays where url was. */
+        buf_reserve(url, strlen(sas) + 1);
         buf_add_format(url, "%c%s", separator, sas);
+    }
     *ret_path =
         (struct slice){buf_text(url) + path_begin, path_end - path_begin};
 }

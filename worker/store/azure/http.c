@@ -148,7 +148,8 @@ struct slice http_answer_field(
 }
 
 /* Memory for libcurl, not zeroed: its buffers are large and new for each
- * transfer. */
+ * transfer. What it gives up is overwritten: URLs hold signatures, and header
+ * fields hold tokens. */
 static void *get_memory(size_t bytes)
 {
     return mem_resize(NULL, bytes);
@@ -172,8 +173,8 @@ struct http *http_new(void)
 {
     struct http *http = mem_alloc(sizeof(*http));
 
-    curl_global_init_mem(CURL_GLOBAL_DEFAULT, get_memory, mem_free, mem_resize,
-        copy_text, mem_array);
+    curl_global_init_mem(CURL_GLOBAL_DEFAULT, get_memory, mem_free_wiped,
+        mem_resize_wiped, copy_text, mem_array);
     platform_mutex_init(&http->mutex);
     http->lends_roots = has_our_openssl();
     return http;
