@@ -8,7 +8,7 @@
  * once.
  *
  *   crash-sweep [--seed N] [--share K] [--stop-at-first 1]
- *               [SCENARIO [REQUEST POINT]...]
+ *               [SCENARIO [REQUEST asks] [REQUEST POINT]...]
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -33,9 +33,14 @@
 #define LIVES_MAX 4
 /* So many more requests a run takes that was paused. */
 #define PAUSE_REQUESTS 10
+/* For each kill of a scenario with a person so many requests at which the
+ * person asks. */
+#define ASKS 3
 /* A life that takes longer hangs. */
 #define LIFE_MAX_S 120
 #define REPORTED_MAX 20
+/* Beside a request: the person asks there. */
+#define ASKS_NAME "asks"
 
 struct tally {
     unsigned long restarts, violations;
@@ -227,6 +232,9 @@ static void report(
     char name[160];
     int len = snprintf(name, sizeof(name), "%s", sweep->scenario->name);
 
+    if (crash->asks_at > 0)
+        len += snprintf(name + len, sizeof(name) - (size_t)len,
+            " %u " ASKS_NAME, crash->asks_at);
     for (unsigned i = 0; i < crash->count; i++)
         len += snprintf(name + len, sizeof(name) - (size_t)len, " %u %s",
             crash->kills[i].request, kill_point_name(crash->kills[i].point));
@@ -278,39 +286,28 @@ static bool run_crash(struct sweep *sweep, const struct crash *crash)
     return true;
 }
 
-/* The request at which the person of a case asks. */
-static unsigned draw_asks_at(
-    const struct sweep *sweep, const struct crash *crash)
-{
-    if (crash->count == 0)
-        return 0;
-    return (unsigned)(scatter(seed_of(sweep, crash, 1)) % sweep->requests) + 1;
-}
-
 /* The same with a person: one kill, at a request of all lives counted together;
  * it never comes if there are fewer. */
-static bool run_asked(struct sweep *sweep, const struct crash *given)
+static bool run_asked(struct sweep *sweep, const struct crash *crash)
 {
     struct last_words *words = &sweep->shared->words;
-    struct kill_plan plan = given->kills[0];
-    struct crash crash = *given;
+    struct kill_plan plan = crash->kills[0];
     unsigned killed = 0;
 
-    crash.asks_at = draw_asks_at(sweep, given);
     set_up(sweep);
     for (unsigned number = 0; !words->over; number++) {
         int status;
 
         if (number == LIVES_MAX) {
-            report(sweep, &crash, "the run does not end");
+            report(sweep, crash, "the run does not end");
             return false;
         }
-        status = live(sweep, &crash, number, killed, plan);
+        status = live(sweep, crash, number, killed, plan);
         sweep->shared->tally.restarts += number > 0;
         if (WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL) {
             killed++;
             plan.request = 0;
-        } else if (!lived(sweep, &crash, crash.count, status)) {
+        } else if (!lived(sweep, crash, crash->count, status)) {
             return false;
         } else if (plan.request > 0) {
             plan.request -= words->requests;
@@ -358,16 +355,42 @@ static void sweep_pairs(struct sweep *sweep, struct crash crash,
         }
 }
 
-/* This stream's part of all cases of the scenario. */
+/* The same kill, with a person who asks at ASKS requests of a clean run, drawn
+ * by the seed. */
+static void sweep_asks(
+    struct sweep *sweep, struct crash crash, unsigned long first)
+{
+    for (unsigned long i = 0; i < ASKS; i++) {
+        uint64_t drawn = scatter(seed_of(sweep, &crash, 1) + i);
+
+        crash.asks_at = (unsigned)(drawn % sweep->requests) + 1;
+        if (chosen(sweep, first * ASKS + i))
+            (void)run_case(sweep, &crash);
+    }
+}
+
+/* This stream's part of all cases of a scenario with a person. */
+static void sweep_part_with_asks(struct sweep *sweep)
+{
+    unsigned last = sweep->requests + PAUSE_REQUESTS;
+    unsigned long number = 0;
+
+    for (unsigned request = 1; request <= last; request++)
+        for (int point = 0; point < KILL_POINTS; point++, number++)
+            if (number % STREAMS == sweep->stream)
+                sweep_asks(sweep,
+                    (struct crash){.kills = {{request, (enum kill_point)point}},
+                        .count = 1},
+                    number / STREAMS);
+}
+
+/* This stream's part of all cases of any other scenario. */
 static void sweep_part(struct sweep *sweep)
 {
     bool pairs = sweep->scenario->pairs;
     unsigned long number = 0;
-    unsigned last = sweep->requests;
 
-    if (sweep->scenario->control != SWEEP_NOTHING)
-        last += PAUSE_REQUESTS;
-    for (unsigned request = 1; request <= last; request++)
+    for (unsigned request = 1; request <= sweep->requests; request++)
         for (int point = 0; point < KILL_POINTS; point++, number++) {
             struct crash crash = {.kills = {{request, (enum kill_point)point}},
                 .count = 1,
@@ -415,7 +438,10 @@ static struct tally sweep_all(struct sweep *sweep, struct shared *shared)
         if (streams[i] > 0)
             continue;
         enter_stream(sweep, shared, i);
-        sweep_part(sweep);
+        if (sweep->scenario->control == SWEEP_NOTHING)
+            sweep_part(sweep);
+        else
+            sweep_part_with_asks(sweep);
         (void)fflush(stdout);
         _exit(0);
     }
@@ -518,7 +544,7 @@ static void __attribute__((noreturn)) usage(void)
 
     (void)fprintf(stderr,
         "crash-sweep [--seed N] [--share K] [--stop-at-first 1] "
-        "[SCENARIO [REQUEST POINT]...]\n"
+        "[SCENARIO [REQUEST asks] [REQUEST POINT]...]\n"
         "points: before-send after-commit after-answer\nscenarios:");
     for (size_t i = 0; i < count; i++)
         (void)fprintf(stderr, " %s", all[i].name);
@@ -539,12 +565,16 @@ static uint64_t number_of(const char *text)
     return number;
 }
 
-/* REQUEST POINT, up to KILLS_MAX times. */
+/* REQUEST asks; REQUEST POINT, up to KILLS_MAX times. */
 static void read_kills(char **words, struct crash *ret)
 {
     for (; *words; words += 2) {
         struct kill_plan *kill = &ret->kills[ret->count];
 
+        if (words[1] && strcmp(words[1], ASKS_NAME) == 0) {
+            ret->asks_at = (unsigned)number_of(words[0]);
+            continue;
+        }
         if (ret->count++ == KILLS_MAX || !words[1] ||
             !kill_point_named(words[1], &kill->point))
             usage();
@@ -598,10 +628,11 @@ static struct tally run_all(struct sweep *sweep, char **words)
     const struct scenario *all = scenarios(&count);
     struct tally total = {.restarts = 0};
     struct crash only = {.count = 0};
-    bool found = false;
+    bool found = false, one = false;
 
     if (words[0] && words[1])
         read_kills(words + 1, &only);
+    one = only.count > 0 || only.asks_at > 0;
     printf("%-15s %8s %6s %9s %11s %8s\n", "scenario", "requests", "points",
         "restarts", "violations", "seconds");
     for (size_t i = 0; i < count; i++) {
@@ -610,7 +641,7 @@ static struct tally run_all(struct sweep *sweep, char **words)
         if (words[0] && strcmp(words[0], all[i].name) != 0)
             continue;
         found = true;
-        tally = run_scenario(sweep, &all[i], only.count > 0 ? &only : NULL);
+        tally = run_scenario(sweep, &all[i], one ? &only : NULL);
         total.restarts += tally.restarts;
         total.violations += tally.violations;
     }
