@@ -435,6 +435,20 @@ a_backup_by_export_is_restored() {
     grep -q '"Id":"open"' out && fail "the import revives a run"
 }
 
+# Its entities would be in no table, and the exit code would say that they are.
+an_import_of_all_misses_a_table_that_was_deleted() {
+    configure again
+    run 0 --config again.yaml import --all all --id r1
+    sqlite3 again.db "DELETE FROM tables WHERE name = 'Blogs'"
+    run 64 --config again.yaml import --all all --id r1
+    says 'all/Blogs.jsonl are stored in table Blogs according to import r1.Blogs, but the table does not exist any more'
+    run 0 --config again.yaml tables
+    grep -q Blogs out && fail "an import that is refused makes the table"
+    run 0 --config again.yaml import --all all --id r2
+    run 0 --config again.yaml count Blogs
+    prints '^1500$'
+}
+
 make_main
 tables_are_listed_with_counts
 many_tables_are_listed
@@ -443,6 +457,7 @@ files_that_exist_are_replaced_with_force_only
 an_export_of_all_continues
 an_import_revives_no_run
 an_import_of_all_continues
+an_import_of_all_misses_a_table_that_was_deleted
 what_is_no_table_is_said
 a_copy_that_may_not_be_written_is_read
 an_idle_worker_gives_space_back

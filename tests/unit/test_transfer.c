@@ -21,6 +21,7 @@
 #include "worker/transfer/csv.h"
 #include "worker/transfer/export.h"
 #include "worker/transfer/import.h"
+#include "worker/transfer/import_ledger.h"
 
 #define ENTITIES 300
 #define ENTITY_MAX 65536
@@ -636,4 +637,79 @@ FIXTURE_TEST(the_first_invalid_line_ends_an_import)
                          &(struct import_options){.path = "bad.jsonl"}),
         TW_INVALID);
     assert_true(slice_begins(slice_of(s.err.text), slice_of("bad.jsonl:2: ")));
+}
+
+/* ---- a table that was made again ---- */
+
+/* A process was killed after it had stored `line` lines of `again.jsonl` in the
+ * table, or ended in `state`. */
+static void import_lines(
+    const char *table, const char *id, uint64_t line, enum ledger_state state)
+{
+    const struct transfer transfer = lend(s.store, table);
+    const struct import_counts counts = {.position = {.line = line},
+        .read = (int64_t)line,
+        .written = (int64_t)line};
+    char *args =
+        mem_format("{\"table\":\"%s\",\"file\":\"again.jsonl\"}", table);
+    struct import_position position;
+    struct import_ledger ledger;
+    bool done = false;
+
+    assert_int_equal(import_ledger_open(&ledger, &transfer, id, slice_of(args),
+                         &position, &done, &s.err),
+        TW_OK);
+    assert_int_equal(
+        state == LEDGER_RUNNING
+            ? import_ledger_save(&ledger, &counts, &s.err)
+            : import_ledger_end(&ledger, &counts, state, "", &s.err),
+        TW_OK);
+    import_ledger_done(&ledger);
+    mem_free(args);
+    write_file("again.jsonl", "{\"PartitionKey\":\"p\",\"RowKey\":\"1\"}\n"
+                              "{\"PartitionKey\":\"p\",\"RowKey\":\"2\"}\n");
+}
+
+static enum tw_err import_again(const char *table, const char *id)
+{
+    return run_import(s.store, table,
+        &(struct import_options){.path = "again.jsonl", .id = id});
+}
+
+/* Also the second time: the refused import has not created the table. */
+FIXTURE_TEST(an_import_does_not_continue_in_a_table_that_was_deleted)
+{
+    import_lines("Gone", "g1", 1, LEDGER_RUNNING);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(import_again("Gone", "g1"), TW_CONFLICT);
+        assert_non_null(strstr(s.err.text, "does not exist any more"));
+    }
+    assert_int_equal(import_again("Gone", "g2"), TW_OK);
+    assert_int_equal(s.result.written, 2);
+}
+
+FIXTURE_TEST(an_import_does_not_continue_in_an_empty_table)
+{
+    import_lines("First", "e1", 1, LEDGER_RUNNING);
+    assert_int_equal(import_again("First", "e1"), TW_CONFLICT);
+    assert_non_null(strstr(s.err.text, "is empty"));
+    assert_int_equal(import_again("First", "e2"), TW_OK);
+    assert_int_equal(s.result.written, 2);
+    /* Now the table holds what the first id has stored. */
+    assert_int_equal(import_again("First", "e1"), TW_OK);
+    assert_int_equal(s.result.written, 1);
+}
+
+/* The entities of an import that has succeeded may have been deleted since, but
+ * without its table the exit code must not say that all is there. */
+FIXTURE_TEST(an_import_that_succeeded_misses_its_table)
+{
+    import_lines("First", "s1", 2, LEDGER_SUCCEEDED);
+    assert_int_equal(import_again("First", "s1"), TW_OK);
+    assert_true(s.result.repeated);
+    import_lines("Gone", "s2", 2, LEDGER_SUCCEEDED);
+    assert_int_equal(import_again("Gone", "s2"), TW_CONFLICT);
+    import_lines("Gone", "s3", 0, LEDGER_SUCCEEDED);
+    assert_int_equal(import_again("Gone", "s3"), TW_OK);
+    assert_true(s.result.repeated);
 }

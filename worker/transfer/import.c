@@ -101,27 +101,6 @@ static enum tw_err open_files(struct import *import, struct err *err)
                : TW_OK;
 }
 
-/* ---- the table ---- */
-
-/* A SAS may allow inserts, but neither reads nor the creation of tables. So
- * TW_FORBIDDEN is no failure here: the first batch shows whether inserts are
- * allowed. */
-static enum tw_err ensure_table(struct transfer *transfer, struct err *err)
-{
-    const struct scan_request request = {.table = transfer->table, .top = 1};
-    struct page page;
-    enum tw_err outcome;
-
-    page_init(&page);
-    outcome =
-        call_scan(transfer->client, transfer->store, &request, &page, err);
-    page_done(&page);
-    if (outcome == TW_NOT_FOUND)
-        return call_create_table(
-            transfer->client, transfer->store, transfer->table, err);
-    return outcome == TW_FORBIDDEN || outcome == TW_TOO_LARGE ? TW_OK : outcome;
-}
-
 /* ---- the ledger ---- */
 
 static void add_member(struct buf *to, const char *name, const char *value)
@@ -149,6 +128,78 @@ static enum tw_err open_ledger(struct import *import, struct err *err)
         &import->repeated, err);
     buf_done(&args);
     return outcome;
+}
+
+/* ---- the table ---- */
+
+/* What the table holds before this process writes to it. */
+enum table_content {
+    CONTENT_UNKNOWN, /* it may not be read, or it has entities */
+    CONTENT_MISSING, /* there is no such table */
+    CONTENT_EMPTY,   /* the table has no entity */
+};
+
+/* A SAS may allow inserts, but neither reads nor the creation of tables. So
+ * TW_FORBIDDEN is no failure here: the first batch shows whether inserts are
+ * allowed. */
+static enum tw_err find_content(
+    struct transfer *transfer, enum table_content *ret, struct err *err)
+{
+    const struct scan_request request = {.table = transfer->table, .top = 1};
+    struct page page;
+    enum tw_err outcome;
+
+    page_init(&page);
+    outcome =
+        call_scan(transfer->client, transfer->store, &request, &page, err);
+    *ret = CONTENT_UNKNOWN;
+    if (outcome == TW_OK && page.count == 0 && !page.next.more)
+        *ret = CONTENT_EMPTY;
+    else if (outcome == TW_NOT_FOUND)
+        *ret = CONTENT_MISSING;
+    page_done(&page);
+    return outcome == TW_NOT_FOUND || outcome == TW_FORBIDDEN ||
+                   outcome == TW_TOO_LARGE
+               ? TW_OK
+               : outcome;
+}
+
+/* Refuse to continue an import whose table no longer holds what the id has
+ * stored there: the lines up to the position would be skipped, and would be
+ * missing from the new table. An import that has succeeded is refused only if
+ * the table is missing, because its entities may have been deleted since. */
+static enum tw_err check_content(
+    const struct import *import, enum table_content content, struct err *err)
+{
+    const struct import_counts *before = &import->ledger.before;
+    uint64_t line = import->confirmed.position.line;
+    bool empty = content == CONTENT_EMPTY && !import->repeated &&
+                 before->written + before->skipped > 0;
+
+    if (line == 0 || !(empty || content == CONTENT_MISSING))
+        return TW_OK;
+    return err_fail(err, TW_CONFLICT,
+        "the first %" PRIu64
+        " lines of %s are stored in table %s according to import %s, but the "
+        "table %s: import the file under another id, which begins at the first "
+        "line",
+        line, import->options.path, import->transfer.table, import->options.id,
+        empty ? "is empty" : "does not exist any more");
+}
+
+/* The table is created after the check: in the other order, a process killed in
+ * between would hide from the next one that the table was missing. */
+static enum tw_err ensure_table(struct import *import, struct err *err)
+{
+    enum table_content content;
+    enum tw_err outcome = find_content(&import->transfer, &content, err);
+
+    if (outcome == TW_OK)
+        outcome = check_content(import, content, err);
+    if (outcome != TW_OK || content != CONTENT_MISSING)
+        return outcome;
+    return call_create_table(import->transfer.client, import->transfer.store,
+        import->transfer.table, err);
 }
 
 /* ---- continuing after an earlier process ---- */
@@ -612,12 +663,13 @@ enum tw_err import_run(struct import *import, struct err *err)
     enum tw_err outcome = open_files(import, err);
 
     if (outcome == TW_OK)
-        outcome = ensure_table(&import->transfer, err);
-    if (outcome == TW_OK)
         outcome = open_ledger(import, err);
-    if (outcome != TW_OK || import->repeated)
+    if (outcome != TW_OK)
         return outcome;
-    return close_ledger(import, store_all(import, err), err);
+    outcome = ensure_table(import, err);
+    if (outcome == TW_OK && !import->repeated)
+        outcome = store_all(import, err);
+    return close_ledger(import, outcome, err);
 }
 
 struct import_result import_result(const struct import *import)

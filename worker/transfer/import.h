@@ -50,7 +50,8 @@ void import_free(struct import *import); /* NULL: nothing */
  * import_run: call once. TW_OK: each record is stored, skipped or rejected.
  * TW_INVALID: a record is invalid (without skip_errors; err is about the first
  * one), or a file cannot be used. TW_CONFLICT: the id belongs to another
- * import. TW_STOPPED: a stop signal has come, or another process uses the id or
+ * import, or the table was deleted or emptied since the id stored lines in it.
+ * TW_STOPPED: a stop signal has come, or another process uses the id or
  * the rejects file. TW_FULL: the disk is full. All other codes are outcomes of
  * the store.
  */

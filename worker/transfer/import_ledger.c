@@ -191,8 +191,7 @@ static enum tw_err reopen(struct import_ledger *ledger, struct err *err)
     return code;
 }
 
-static enum tw_err continue_run(
-    struct import_ledger *ledger, struct import_position *ret, struct err *err)
+static enum tw_err continue_run(struct import_ledger *ledger, struct err *err)
 {
     struct ledger_run *run = &ledger->run;
     struct slice was;
@@ -201,7 +200,6 @@ static enum tw_err continue_run(
     if (run->state == LEDGER_CANCELLED)
         return err_fail(
             err, TW_INVALID, "import %.*s was cancelled", SLICE_ARG(run->id));
-    *ret = import_ledger_position(run->checkpoint);
     code = reopen(ledger, err);
     if (code == TW_OK)
         code = ledger_move(run, LEDGER_RUNNING, err);
@@ -224,8 +222,10 @@ static enum tw_err take(struct import_ledger *ledger, const char *id,
     ledger->taken_over = false;
     code = call_any(ledger->transfer->client, ledger->transfer->store, get,
         &reading, true, err);
-    if (code == TW_OK)
+    if (code == TW_OK) {
         ledger_copy(&ledger->is, &ledger->run);
+        *ret = import_ledger_position(ledger->run.checkpoint);
+    }
     ledger->before = (struct import_counts){
         .read = ledger->run.read,
         .written = ledger->run.written,
@@ -241,7 +241,7 @@ static enum tw_err take(struct import_ledger *ledger, const char *id,
     else if (code == TW_OK && ledger->run.state == LEDGER_SUCCEEDED)
         *ret_done = true;
     else if (code == TW_OK)
-        code = continue_run(ledger, ret, err);
+        code = continue_run(ledger, err);
     return code;
 }
 
