@@ -2,8 +2,8 @@
 /*
  * Requests and keeps an access token.
  *
- * Callers never make a request: they set `wanted`, wake the thread, and wait for
- * the token. The thread sleeps until a renewal is due or a token is wanted.
+ * Callers never make a request: they set `wanted`, wake the thread, and wait
+ * for the token. The thread sleeps until a renewal is due or a token is wanted.
  */
 #include "worker/store/azure/access_token.h"
 
