@@ -64,9 +64,10 @@ const struct command command_cancel = {
     .name = "cancel",
     .arguments = "ID",
     .summary = "ends a run for good",
-    .details = "The run stops within 10 s. What it has done stays done, and a "
-               "tombstone stays; a\nmove first finishes its current load. If "
-               "several jobs have an open run of that\nID, write JOB/ID.\n",
+    .details = "The run stops within 10 s; a move first finishes its current "
+               "load. Changes that the\nrun has made are not undone, and the "
+               "tombstone of a cascade stays. If several jobs\nhave an open "
+               "run of that ID, write JOB/ID.\n",
     .required = REQUIRED,
     .max_args = 1,
     .run = run,

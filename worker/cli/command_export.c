@@ -121,8 +121,10 @@ static int run_one(const struct invocation *invocation)
 struct export_all {
     struct table_command command;
     const char *folder;
-    struct export_options options;    /* the same for all tables, but path */
-    struct folder_progress *progress; /* NULL: without an id */
+    struct export_options options;    /* options for the export of each table;
+                                         only path differs */
+    struct folder_progress *progress; /* progress of an export with an id; NULL:
+                                         no id */
     const char *const *names;
     size_t count, exported;
 };

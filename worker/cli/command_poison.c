@@ -298,7 +298,7 @@ struct crew {
     const struct ledger_run **runs;
     size_t count;
     _Atomic size_t next;
-    _Atomic int exit_code; /* of the last run that failed */
+    _Atomic int exit_code; /* exit code of the last run that failed */
 };
 
 static void act_on_next(void *arg)
@@ -315,7 +315,7 @@ static void act_on_next(void *arg)
     }
 }
 
-/* Act on all runs. Returns the exit code of one that failed. */
+/* Act on all runs. If any failed, returns the exit code of one of these. */
 static int act_at_once(
     struct poison *poison, const struct ledger_run **runs, size_t count)
 {
@@ -401,8 +401,9 @@ static size_t take_first(struct poison *poison, struct slice queue,
 
 /*
  * Act on runs whose bodies may be in a poison queue only. Only the first 32
- * messages of a queue can be peeked, so the runs of these are acted on first:
- * that removes their copies, and the next ones can be peeked.
+ * messages of a queue can be peeked. So the runs whose copies are among these
+ * messages are acted on first: this removes the copies, so that the next
+ * messages can be peeked.
  */
 static int act_on_copies(struct poison *poison, struct left *left)
 {
@@ -418,7 +419,7 @@ static int act_on_copies(struct poison *poison, struct left *left)
             continue;
         }
         count = take_first(poison, left->runs[i]->queue, left, first);
-        if (count == 0) { /* the copy is not peeked: the action reports it */
+        if (count == 0) { /* no copy can be peeked: the action reports this */
             first[count++] = left->runs[i];
             left->done[i] = true;
         }
@@ -612,12 +613,12 @@ const struct command command_poison = {
         "shows failed and poisoned runs, queues them again, or drops them",
     .details =
         "list prints one line for all runs of a job that ended for the same "
-        "reason, with the\nid of the newest. Job - has the invalid messages, "
-        "such as those of an unknown job.\nretry keeps the checkpoint and the "
-        "time of the request, and puts a message on a\nqueue that serves the "
-        "job. drop deletes the copy in the poison queue and cancels the\nrun "
-        "for good; the ledger keeps the reason of the failure. If several jobs "
-        "have a run\nof that ID, write JOB/ID.\n",
+        "reason, with the\nid of the newest. Invalid messages, such as those "
+        "of an unknown job, are listed under\nthe job named \"-\". retry keeps "
+        "the checkpoint and the time of the request, and puts\na message on a "
+        "queue that serves the job. drop deletes the copy in the poison "
+        "queue and\ncancels the run for good; the ledger keeps the reason of "
+        "the failure. If several jobs\nhave a run of that ID, write JOB/ID.\n",
     .required = REQUIRED,
     .max_args = 2,
     .options = OPTIONS,

@@ -73,9 +73,10 @@ const struct command command_resume = {
     .name = "resume",
     .arguments = "ID",
     .summary = "continues a paused run, or one held since its job changed",
-    .details = "Puts the message of the run again; the exit code is 69 if no "
-               "queue serves its job. A\nrun that is held because its job was "
-               "changed accepts the present definition. If\nseveral jobs have "
+    .details = "Puts a new message for the run on its queue; the exit code is "
+               "69 if no queue serves\nthe job. A run that is held because its "
+               "job was "
+               "changed accepts the present\ndefinition. If several jobs have "
                "a run of that ID, write JOB/ID.\n",
     .required = REQUIRED,
     .max_args = 1,

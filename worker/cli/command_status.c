@@ -439,10 +439,12 @@ const struct command command_status = {
     .name = "status",
     .arguments = "[ID]",
     .summary = "shows queues, and runs from the ledger, newest first",
-    .details = "Shows runs that have not ended, failed runs, and runs that "
-               "ended in the last 24\nhours. With ID, or the beginning of one, "
-               "shows everything about a run. Job - has the\ninvalid messages, "
-               "job " IMPORT_LEDGER_JOB " the imports with --id.\n",
+    .details =
+        "Shows runs that have not ended, failed runs, and runs that ended in "
+        "the last 24\nhours. With ID, or the beginning of an ID, shows "
+        "everything about that run. Invalid\nmessages are listed under the "
+        "job named \"-\", imports with --id under "
+        "\"" IMPORT_LEDGER_JOB "\".\n",
     .max_args = 1,
     .only_reads = true,
     .options = OPTIONS,

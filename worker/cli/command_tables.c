@@ -22,7 +22,7 @@ struct tables {
     struct table_command command;
     const char *const *names;
     size_t count;
-    int width; /* of the longest name */
+    int width; /* width of the longest name */
     bool counts, json;
     size_t printed;
     _Atomic int64_t total; /* entities counted so far, of all tables */

@@ -137,7 +137,8 @@ static const char *const REQUIRED[] = {"JOB", NULL};
 
 static const struct command_option OPTIONS[] = {
     {OPTION_JSON, "print one JSON object, for programs"},
-    {OPTION_REPAIR, "planned: enqueue a run that repairs the differences"},
+    {OPTION_REPAIR, "not supported yet; planned: enqueue a run that repairs "
+                    "the differences"},
     {OPTION_COUNT, NULL},
 };
 

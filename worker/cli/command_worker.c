@@ -27,8 +27,8 @@ struct service {
     bool level_is_given; /* --log-level is given: log_level of the configuration
                             is not used */
     const char *config;  /* path of the configuration; borrowed */
-    const struct setup *started_with; /* of the configuration at the start, once
-                                         the consumer runs */
+    const struct setup *started_with; /* settings of the configuration at the
+                                         start; set once the consumer runs */
     struct consumer *consumer;
     struct monitor *monitor; /* what is served on `listen`; NULL: nothing */
     struct notify *notify;
@@ -365,7 +365,8 @@ static int serve(struct service *service, bool drain)
     if (exit_code == EXIT_DONE)
         exit_code = run_consumer(service, consumer, definition, drain);
     monitor_stop(service->monitor);
-    /* Last: its thread ends the process if all of this takes too long. */
+    /* The signal thread is stopped last: it ends the process if the steps above
+     * take too long. */
     signals_stop(service->signals);
     service->signals = NULL;
     consumer_free(consumer);

@@ -239,8 +239,8 @@ static bool is_file(const struct stat *is, const char *path)
            other.st_dev == is->st_dev;
 }
 
-/* Is `is`, from stat(), that of the embedded store's file at path, or of one
- * of SQLite's files beside it? */
+/* Is `is` (from stat()) the status of the embedded store's file at path, or of
+ * one of SQLite's files beside that file? */
 static bool is_of_store(const struct stat *is, const char *path)
 {
     static const char *const ENDS[] = {"", "-wal", "-shm", "-journal"};

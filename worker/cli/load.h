@@ -25,8 +25,10 @@ struct load {
     struct arena arena; /* memory of all other fields */
     const char *file;   /* path for messages; NULL: no file was read */
     const char *folder; /* folder that relative paths are resolved against */
-    struct store_config **configs; /* one for each store, stores.count in all */
-    struct store **open; /* equals stores.stores; an item is NULL: not opened */
+    struct store_config **configs; /* configurations of the stores: stores.count
+                                      items */
+    struct store **open; /* the array stores.stores; open[i] is NULL if store i
+                            is not open */
     bool *wanted;        /* wanted[i]: an unset variable of store i was already
                             reported */
     bool only_reads; /* the command writes to no store, so that embedded files

@@ -207,7 +207,7 @@ static void check_table(struct online *online, const struct named *named)
     }
     report(online, "table", table, "exists");
     if (online->store->read_only)
-        return; /* reach() has reported it */
+        return; /* reach() has reported that the store refuses writes */
     try_change(online, &probe, OPERATION_MERGE, "update");
     try_change(online, &probe, OPERATION_DELETE, "delete from");
 }

@@ -19,8 +19,8 @@ struct progress_state {
 
 /*
  * progress_start: object is the subject of the log lines, verb says what was
- * done with the entities ("deleted"); both borrowed. look, which fills *ret, is
- * called on the progress thread. Owned.
+ * done with the entities ("deleted"); both borrowed. `look`, which fills *ret,
+ * is called on the progress thread. Owned.
  */
 struct progress *progress_start(const char *object, const char *verb,
     void (*look)(void *context, struct progress_state *ret), void *context);

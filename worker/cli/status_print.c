@@ -82,7 +82,7 @@ static void add_moment(struct buf *to, const char *name, int64_t ticks)
             to, "%-*s %s\n", NAME_WIDTH, name, print_time(ticks, time));
 }
 
-/* "renewed 3 s ago, expires in 57 s" */
+/* Add the state of the lease: "renewed 3 s ago, expires in 57 s". */
 static void add_lease(
     const struct ledger_run *run, int64_t now_ticks, struct buf *to)
 {
