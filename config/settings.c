@@ -79,7 +79,8 @@ void settings_wrong(struct problems *problems, const struct yaml_node *node,
     buf_done(&found);
 }
 
-/* Add "a, b LAST c". */
+/* Add the names as a list: "a, b LAST c", where LAST is the word before the
+ * last name. */
 static void add_names(
     struct buf *to, const char *const *names, size_t count, const char *last)
 {
@@ -90,7 +91,7 @@ static void add_names(
     }
 }
 
-/* `where`: " in job x", or "". */
+/* where: text after the kind in the message: " in job x", or "". */
 static void report_unknown(struct problems *problems, struct mark mark,
     const char *kind, struct slice word, const char *where,
     const char *const *names, size_t count)
@@ -273,7 +274,7 @@ bool settings_text(const struct yaml_node *scalar, bool is_template,
     good = expand(&expansion);
     if (good)
         *ret = arena_copy(arena, buf_slice(&expansion.text));
-    if (expansion.text.at != NULL) /* it may hold a connection string */
+    if (expansion.text.at != NULL) /* the text may hold a connection string */
         crypto_wipe(expansion.text.at, expansion.text.room);
     buf_done(&expansion.text);
     return good;

@@ -37,7 +37,8 @@ struct setting {
     const char *fallback; /* default as written in a file; NULL: the field is
                              not changed if the key is absent */
     int64_t min, max;     /* limits of numbers; both 0: none */
-    const char *const *choices; /* NULL-terminated, for SETTING_CHOICE */
+    const char *const *choices; /* names of the choices, NULL-terminated; for
+                                   SETTING_CHOICE only */
     const char *help;           /* description of the key, one line */
     const char *former; /* previous name, which is refused; NULL: none */
 };
