@@ -53,7 +53,8 @@
 struct held {
     struct cascade_attempt *c;
     struct match *match;
-    uint64_t sequence; /* of the last operation that may use this context */
+    uint64_t sequence; /* sequence number of the last operation that may use
+                          this context */
     struct held *next;
 };
 

@@ -10,7 +10,7 @@
 #include "worker/base/mem.h"
 #include "worker/store/store.h"
 
-/* One table of the estimate while it is counted. */
+/* One table of the estimate, and the count of its entities. */
 struct counted {
     size_t store;
     struct counting counting;

@@ -17,7 +17,8 @@
 struct beside {
     const char *move; /* name of the move job */
     const struct table_ref *from, *to;
-    const struct rule *destination; /* first rule that reads `to`, or NULL */
+    const struct rule *destination; /* first rule for the move's destination
+                                       (`to`); NULL: none */
     bool refused;
     struct problems *problems;
 };

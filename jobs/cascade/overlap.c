@@ -14,7 +14,7 @@
 /* Maximum length of a selector in a message; the rest is cut off. */
 #define SAID_MAX_BYTES 512
 
-/* Sibling rules, and the siblings of the rule above them. */
+/* Sibling rules, linked to the siblings of the rule above them. */
 struct family {
     const struct rule *rules;
     size_t count;

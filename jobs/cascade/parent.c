@@ -558,7 +558,7 @@ static enum run_end delete_once(struct cascade_attempt *c)
     if (is_marked_otherwise(c))
         return fail_marked_otherwise(c);
     if (tombstone_owner_of(c, &owner) != TOMBSTONE_OURS)
-        return RUN_CONTINUES; /* deleted or recreated */
+        return RUN_CONTINUES; /* the parent was deleted or recreated */
     end = check_values(c);
     if (end != RUN_CONTINUES)
         return end;

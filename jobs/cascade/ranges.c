@@ -27,7 +27,7 @@ struct range_scan {
     unsigned wasted; /* number of wasted scans */
     unsigned helped; /* entities served by a scan that was already open */
     unsigned gaps;   /* pages that all scans read between spans */
-    size_t pages;    /* pages of closed scans */
+    size_t pages;    /* number of pages that closed scans read */
     size_t scans;    /* number of scans opened */
     bool is_useful;
     enum tw_err failed; /* outcome that ended a scan, or TW_OK */
@@ -35,11 +35,12 @@ struct range_scan {
 
 /* ---- spans ---- */
 
-/* Is it the same in UTF-16 order and in code point order whether a key is
- * before bound? */
+/* Do UTF-16 order and code point order agree about which keys are before bound?
+ */
 static bool is_plain(struct slice bound)
 {
-    static const unsigned char first_lead = 0xee; /* of U+E000 */
+    static const unsigned char first_lead = 0xee; /* first byte of U+E000 in
+                                                     UTF-8 */
 
     for (size_t i = 0; i < bound.len; i++)
         if ((unsigned char)bound.at[i] >= first_lead)
@@ -79,7 +80,7 @@ struct span span_of(const struct scan_spec *spec, struct arena *arena)
         span.partition_key = spec->partition_key.from;
         if (!is_everything(&spec->row_key)) {
             set_bounds(&span, &spec->row_key, arena);
-        } else { /* all of one partition */
+        } else { /* the keys are all of one partition */
             span.kind = SPAN_PARTITIONS;
             set_bounds(&span, &spec->partition_key, arena);
         }

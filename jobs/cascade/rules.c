@@ -36,11 +36,13 @@ static const struct setting JOB_KEYS[] = {
     {"children", SETTING_NODE, SETTING_FIELD(struct job_map, children),
         .required = true, .help = "rules that find what is under the parent"},
     {"settle", SETTING_NODE, SETTING_FIELD(struct job_map, settle),
-        .help = "when to look for late children: 5s, or [5s, 20m]"},
+        .help =
+            "how long after the tombstone to look for late children: 5s, or "
+            "[5s, 20m]"},
     {"refuse_above", SETTING_INT, SETTING_FIELD(struct job_map, refuse_above),
         .fallback = "-1", .min = -1, .max = INT64_MAX,
-        .help = "count first, and fail before any write if there are more "
-                "entities"},
+        .help = "count the entities first, and fail before any write if there "
+                "are more than this; -1: no limit"},
     {"archive", SETTING_TEXT, SETTING_FIELD(struct job_map, archive),
         .help = "folder in which each entity is stored before its delete"},
 };
@@ -268,7 +270,8 @@ static bool load_created(struct slice name, const struct yaml_node *map,
         return true;
     if (check_created(name, cascade->tombstone, &err) != TW_OK) {
         problems_add(loader->problems, table_ref_mark(map, "created"),
-            "created must name a property: %s", err.text);
+            "`created` must name a property that the application can set: %s",
+            err.text);
         return false;
     }
     cascade->created = name;

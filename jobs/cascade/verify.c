@@ -51,7 +51,8 @@ struct verifying {
     struct err *err;
     struct slice *values;   /* given or derived value of each argument */
     struct run_args args;   /* the arguments with `values` */
-    struct source *sources; /* for each argument, by the current rule */
+    struct source *sources; /* sources[i]: the part of the child that the
+                               current rule derives argument i from */
     struct known *known;
     struct page page; /* result of a read of one entity */
 };

@@ -33,7 +33,8 @@ struct match {
     size_t store;
     const char *table;
     struct slice partition_key, row_key;
-    struct match *above; /* match that found it; referenced; NULL: root */
+    struct match *above; /* the match that found this entity, with a reference;
+                            NULL: the root */
     unsigned refs;
     struct arena arena;
 };
@@ -45,10 +46,11 @@ struct visit {
     unsigned level;
     size_t first_rule; /* first rule to walk: 0 unless resumed */
     const struct walk_level
-        *resumed; /* where first_rule resumes, in plan->from; or NULL */
+        *resumed; /* position in plan->from at which first_rule resumes; NULL:
+                     first_rule begins with its first entity */
     bool bound;   /* false: a rule cannot be bound, and failed() was called */
-    struct match **matches; /* one per rule */
-    struct scan **scans;    /* one per rule; NULL: not open */
+    struct match **matches; /* one match per rule */
+    struct scan **scans;    /* one scan per rule; NULL: not open */
     struct visits *visits;  /* page of the visited entity; NULL: at the root */
     size_t index; /* index of the visited entity in visits->entities */
 };
@@ -61,9 +63,11 @@ struct visits {
     size_t opened;  /* number of visits opened so far */
     size_t ahead;   /* maximum number of visits open after the current one */
     unsigned level; /* level of the entities */
-    const struct walk_level *resumed; /* same level of plan->from; or NULL */
+    const struct walk_level *resumed; /* position of this level in plan->from;
+                                         NULL: these visits do not resume */
     struct visit *ring;         /* open visits, by index modulo (ahead + 1) */
-    struct range_scan **ranges; /* one per child rule, for all visits */
+    struct range_scan **ranges; /* one range scan per child rule, shared by all
+                                   visits */
     const struct entity **emptied;
     size_t emptied_count;
 };
@@ -555,8 +559,8 @@ static enum tw_err visit_walk(struct walk *walk, struct visit *visit);
 
 /* ---- a page of entities that have child rules ---- */
 
-/* The level of plan->from below entity; NULL: plan->from is not inside
- * entity. */
+/* The level in plan->from (the path to resume at) directly below entity. NULL:
+ * the path does not lead through entity, or ends at it. */
 static const struct walk_level *resumed_below(const struct walk *walk,
     const struct visits *visits, const struct entity *entity)
 {

@@ -130,7 +130,8 @@ TEST(the_time_of_creation_is_a_property)
     assert_int_equal(load(&l, HEAD CHILDREN PARENT)->created.len, 0);
     loading_done(&l);
     loading_refused(HEAD CHILDREN PARENT_CREATED("''"),
-        "created must name a property: invalid property name ''");
+        "`created` must name a property that the application can set: invalid "
+        "property name ''");
     loading_refused(HEAD CHILDREN PARENT_CREATED("created on"),
         "invalid property name 'created on'");
     loading_refused(HEAD CHILDREN PARENT_CREATED("Timestamp"),
