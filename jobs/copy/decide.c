@@ -10,10 +10,10 @@
 struct decision {
     struct copy_work *work;
     const struct operation *sent;
-    struct source mine; /* TablewardSource of sent */
+    struct source mine; /* TablewardSource of `sent` */
     size_t table;
     const struct entity *now;
-    struct source is; /* TablewardSource of now, if now is an own copy */
+    struct source is; /* TablewardSource of `now`, if `now` is an own copy */
     struct arena *arena;
     struct operation *ret;
     struct err *err;
@@ -116,8 +116,8 @@ static enum write_decision fail_collision(struct decision *d)
     return failed;
 }
 
-/* Rule C3: an edited copy whose source no longer has this key is never
- * overwritten, not even by the copy of another source. */
+/* Rule C3: an edited copy is not overwritten if the copy of its source no
+ * longer belongs at this key, not even by the copy of another source. */
 static enum write_decision decide_edited(struct decision *d)
 {
     if (d->work->rules->on_conflict == COPY_CONFLICT_SKIP)
