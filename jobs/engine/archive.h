@@ -4,9 +4,9 @@
  * before the delete. The lines have the format that `tableward import` reads;
  * there is one file per table and epoch: FOLDER/JOB/RUN/EPOCH-TABLE.jsonl.
  * Lines are appended and made durable before the deletes that they cover are
- * sent. A reader ignores a incomplete last line; of several lines with the same
- * keys the last one is valid. FOLDER may be a symbolic link; the folders and
- * files below it may not.
+ * sent. A reader ignores an incomplete last line; of several lines with the
+ * same keys the last one is valid. FOLDER may be a symbolic link; the folders
+ * and files below it may not.
  */
 #ifndef TW_JOBS_ENGINE_ARCHIVE_H
 #define TW_JOBS_ENGINE_ARCHIVE_H

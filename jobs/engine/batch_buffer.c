@@ -75,9 +75,9 @@ bool batch_buffer_takes(
            strcmp(batch_buffer->table, item->table) == 0;
 }
 
-/* Has the batch an entry with that RowKey? Operations are mostly added in the
- * order of their keys: the last key is then the greatest, and one comparison is
- * enough. */
+/* Does the batch have an entry with that RowKey? Operations are mostly added in
+ * the order of their keys: the last key is then the greatest, and one
+ * comparison is enough. */
 static bool has_key(
     const struct batch_buffer *batch_buffer, struct slice row_key)
 {

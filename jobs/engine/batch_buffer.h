@@ -57,7 +57,7 @@ struct batch_buffer {
 
     /* Used while the batch is sent. */
     struct batch batch;
-    struct batch_result *result; /* of the request; lives in arena */
+    struct batch_result *result; /* result of the request; lives in arena */
 
     unsigned singles;  /* number of refusals after which only the refused entity
                         * was re-read */
@@ -78,7 +78,7 @@ struct batch_buffer {
 struct batch_buffer *batch_buffer_new(const struct batch_item *item);
 void batch_buffer_free(struct batch_buffer *batch_buffer);
 
-/* batch_buffer_takes: has item the store, table and PartitionKey of this
+/* batch_buffer_takes: does item have the store, table and PartitionKey of this
  * batch? */
 bool batch_buffer_takes(
     const struct batch_buffer *batch_buffer, const struct batch_item *item);

@@ -76,13 +76,14 @@ struct batch_writer {
     unsigned resolving;     /* number of batches of under_way that are being
                              * re-read */
     size_t resolving_bytes; /* memory of the re-reads in progress */
-    uint64_t seen;          /* ended tasks of the request pool so far, for
-                             * request_pool_wait_any() */
+    uint64_t seen;          /* number of tasks that the request pool has ended
+                               so far, for request_pool_wait_any() */
 
     uint64_t sequence, low_water;
-    unsigned char settled[SEQUENCES_MAX / 8]; /* bit per sequence number modulo
-                                               * SEQUENCES_MAX: completed, but
-                                               * above low_water */
+    unsigned char settled[SEQUENCES_MAX / 8]; /* one bit per sequence number
+                                                 modulo SEQUENCES_MAX: set if
+                                                 the operation is completed and
+                                                 above low_water */
 
     int64_t done, failed;
     bool indeterminate; /* a request had an unknown outcome */
@@ -515,8 +516,8 @@ static void on_end(
     }
 }
 
-/* Handle all batches whose request or re-read has ended. Repeated until none
- * has, because the end of a re-read may let a waiting batch begin its own. */
+/* Handle all batches whose request or re-read has ended, until there are none
+ * left: the end of a re-read may let a waiting batch begin its own re-read. */
 static void reap(struct batch_writer *batch_writer)
 {
     bool any;
@@ -552,7 +553,7 @@ static bool may_send(const struct batch_writer *batch_writer,
 /*
  * Does max_entities_per_second allow the batch? False: not yet; the call has
  * waited a moment, and handled the batches that ended, so that the run's counts
- * grow meanwhile. The first ready batch may be another one then. If the run
+ * grow meanwhile. Another batch may then be the first ready one. If the run
  * must stop, the batch writer is broken: the next attempt sends what was not
  * sent.
  */

@@ -416,8 +416,8 @@ static enum convert_worth text_to_double(struct passage *on)
     "a minus and digits, nothing else; leading zeros and the minus of -0 are " \
     "lost"
 
-/* All conversions, as ways[from][to]. go is NULL where both types are the same,
- * or where the conversion is impossible. */
+/* All conversions, as ways[from][to]. go is NULL if both types are the same, or
+ * if the conversion is impossible. */
 static const struct {
     struct convert_way way;
     enum convert_worth (*go)(struct passage *on);

@@ -14,7 +14,7 @@
 #include "jobs/engine/digest.h"
 #include "worker/base/slice.h"
 
-#define DIFFERENCE_BUCKETS 65536 /* of 16 bytes: 1 MiB together */
+#define DIFFERENCE_BUCKETS 65536 /* 16 bytes each: 1 MiB in all */
 
 struct difference;
 

@@ -81,7 +81,7 @@ struct slice value_text(const struct value *value, struct arena *arena)
             arena, slice_of(text_from_ticks(value->integer, time)));
     case VALUE_TEXT:
     case VALUE_DOUBLE:
-    case VALUE_UNKNOWN: /* impossible: evaluation fails before */
+    case VALUE_UNKNOWN: /* impossible: the evaluation has failed before */
         break;
     }
     return value->text;
@@ -349,7 +349,8 @@ static enum tw_err evaluate_comparison(
 struct function {
     const char *name;
     size_t count;
-    enum value_kind parameters[MAX_PARAMETERS]; /* VALUE_UNKNOWN: any */
+    enum value_kind parameters[MAX_PARAMETERS]; /* kinds of the parameters;
+                                                   VALUE_UNKNOWN: any kind */
     enum value_kind result;
     /* returns the reason why it refuses args, or NULL */
     const char *(*apply)(

@@ -66,7 +66,8 @@ struct resolving {
                         * one */
     bool bare;         /* the scan reads only keys and ETags */
     struct get get;
-    size_t asked;         /* index of the entry that get reads, or NONE */
+    size_t asked;         /* index of the entry that `get` reads; NONE: no read
+                             is in flight */
     struct arena scratch; /* memory that is cleared after each decision */
     enum seen seen[BATCH_MAX_OPERATIONS];
 };

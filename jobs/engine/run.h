@@ -126,8 +126,9 @@ struct run_callbacks {
 struct run {
     const char *job; /* name of the job */
     const char *id;
-    const struct log_run *log; /* what log lines name of the run; set by the
-                                * host; NULL: nothing but the object "run" */
+    const struct log_run *log; /* the run, as log lines name it; set by the
+                                  host; NULL: log lines have only the object
+                                  "run" */
     struct run_args args;
     int64_t requested_ticks; /* RequestedAt of the ledger */
     bool queued;             /* the run has a message; false: `tableward run` */
@@ -150,9 +151,14 @@ struct run {
 
     /* Ledger properties of a table job (jobs/engine/rounds.h) and of a
      * cascade. */
-    _Atomic int64_t behind;          /* Behind; -1: not known yet */
-    _Atomic int64_t caught_up_ticks; /* CaughtUpTo; 0: not known yet */
-    _Atomic int parent_found; /* ParentFound of a cascade; -1: not known yet */
+    _Atomic int64_t behind;          /* the ledger's Behind: number of entities
+                                        that have changed since the run handled
+                                        them (rule A2); -1: not known yet */
+    _Atomic int64_t caught_up_ticks; /* the ledger's CaughtUpTo: changes
+                                        before this time are handled; 0: not
+                                        known yet */
+    _Atomic int parent_found;        /* ParentFound of a cascade: 1: the parent
+                                        existed; 0: it did not; -1: not known yet */
 
     /*
      * Where a kind stores entities of its own beside the ledger (intents of a

@@ -277,8 +277,9 @@ static bool read_equality(struct slice term, struct equality *ret)
     return true;
 }
 
-/* Has the filter `or`, `not` or parentheses? If so, a single comparison of the
- * filter need not hold for all entities that the filter selects. */
+/* Does the filter contain `or`, `not` or parentheses? If so, a single
+ * comparison of the filter need not hold for all entities that the filter
+ * selects. */
 static bool is_complex(struct slice filter)
 {
     return memchr(filter.at, '(', filter.len) ||

@@ -100,7 +100,7 @@ bool selector_is_empty(const struct selector *selector);
  */
 bool selector_reads_entity(const struct selector *selector);
 
-/* selector_equal: have both selectors the same texts? If so, both select the
+/* selector_equal: do both selectors have the same texts? If so, both select the
  * same entities when bound to the same values. */
 bool selector_equal(const struct selector *a, const struct selector *b);
 

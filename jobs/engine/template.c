@@ -18,7 +18,7 @@
 #define MAX_WIDTH 64
 
 struct piece {
-    size_t offset; /* of the piece in template->source */
+    size_t offset; /* offset of the piece in template->source */
     struct slice literal;
     const struct expression *expression; /* NULL: the piece is a literal */
     unsigned width;                      /* least number of digits, padded with
