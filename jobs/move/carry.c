@@ -163,7 +163,8 @@ static bool is_accepted(const struct pair *pair, const struct intent *intent)
     const struct found *found = &pair->found;
 
     if (!found->equal || strcmp(found->etag, pair->etags[PAIR_SOURCE]) == 0)
-        return false; /* another entity, or the source itself (rule M2) */
+        return false; /* the read found another entity, or the source itself
+                         (rule M2) */
     if (pair->indeterminate && carry_is_recent(intent, found) &&
         !mover_has_filled(pair->mover, &pair->keys[PAIR_COPY]))
         return true;
@@ -175,7 +176,8 @@ static void settle_found(struct pair *pair)
     if (is_accepted(pair, &carried_of(pair)->intent)) {
         pair_set_state(pair, PAIR_COPIED);
         memcpy(pair->etags[PAIR_COPY], pair->found.etag, ETAG_MAX);
-        pair->indeterminate = true; /* copy not provably the run's (M9) */
+        pair->indeterminate = true; /* it is not certain that the run inserted
+                                       the copy (rule M9) */
         mover_fill(pair->mover, &pair->keys[PAIR_COPY]);
         return;
     }

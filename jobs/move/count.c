@@ -63,7 +63,8 @@ struct estimating {
     struct mover m;
     struct job_estimate *ret;
     struct counting sources;
-    uint64_t partitions[LOAD_MAX_PAIRS]; /* hashes, of the copies of a load */
+    uint64_t partitions[LOAD_MAX_PAIRS]; /* hashes of the partitions that the
+                                            copies of a load are in */
     size_t count;
     int64_t loads, unmade;
     struct err unmade_why;
@@ -179,7 +180,8 @@ enum tw_err move_estimate(const struct job *job,
 struct verifying {
     struct mover m;
     struct job_verification *ret;
-    bool second;         /* true in the pass that confirms */
+    bool second;         /* true in the second pass, which confirms
+                            differences */
     int64_t began_ticks; /* the service's clock before the first pass */
 };
 

@@ -155,8 +155,8 @@ struct change {
     size_t count;
 };
 
-/* What a write has left: the former rows, the rows of this write, or rows of
- * another attempt. */
+/* The rows that are stored after a write: the former rows, the rows of this
+ * write, or rows of another attempt. */
 enum stored { STORED_AS_BEFORE, STORED_CHANGED, STORED_OTHER };
 
 static void describe(
@@ -354,9 +354,9 @@ static enum tw_err read_stored(
     return TW_OK;
 }
 
-/* Finds out what a write has left; call if it was refused, or its outcome is
- * unknown. If an insert has left no row, waits until it can no longer arrive:
- * otherwise it could arrive after the intent was removed. */
+/* Call if a write was refused or its outcome is unknown: finds out which rows
+ * are stored. If an insert has left no row, waits until it can no longer
+ * arrive: otherwise it could arrive after the intent was removed. */
 static enum tw_err resolve_outcome(
     struct change *change, enum tw_err sent, enum stored *ret, struct err *err)
 {
@@ -447,7 +447,8 @@ enum tw_err intent_remove(
 struct reading {
     struct arena arena;
     struct intent *intent;
-    size_t chunks, pairs; /* expected numbers, from the first row */
+    size_t chunks, pairs; /* numbers of chunks and pairs, as stated by the first
+                             row */
     struct buf list;
     char digest[33];
 };

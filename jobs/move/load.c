@@ -160,13 +160,13 @@ struct pair *move_load_add(struct load *load, const struct keys *source,
 
 static const unsigned state_moves[] = {
     [PAIR_READ] = TO(PAIR_COPIED) | TO(PAIR_LEFT) |
-                  /* a takeover first notes what it found at the source */
+                  /* a takeover first notes how it found the source */
                   TO(PAIR_READ) | TO(PAIR_CHANGED) | TO(PAIR_ABSENT),
     [PAIR_COPIED] =
         TO(PAIR_DONE) | TO(PAIR_CHANGED) | TO(PAIR_ABSENT) | TO(PAIR_LEFT),
     [PAIR_CHANGED] = TO(PAIR_DONE) | TO(PAIR_LEFT),
     [PAIR_ABSENT] = TO(PAIR_LEFT),
-    [PAIR_LEFT] = TO(PAIR_LEFT), /* with another reason */
+    [PAIR_LEFT] = TO(PAIR_LEFT), /* to change the reason */
     [PAIR_DONE] = 0,
 };
 

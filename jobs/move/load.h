@@ -48,11 +48,12 @@ struct found {
 };
 
 struct pair {
-    struct mover *mover;     /* mover of the load, for callbacks */
-    struct keys keys[2];     /* by enum pair_side; texts in the load's arena */
-    char etags[2][ETAG_MAX]; /* by enum pair_side: ETag of the source that was
-                                copied; ETag of the copy, "" while unknown */
-    struct digest digest;    /* digest of the copy */
+    struct mover *mover;       /* mover of the load, for callbacks */
+    struct keys keys[2];       /* keys of source and copy, by enum pair_side;
+                                  texts in the load's arena */
+    char etags[2][ETAG_MAX];   /* by enum pair_side: ETag of the source that was
+                                  copied; ETag of the copy, "" while unknown */
+    struct digest digest;      /* digest of the copy */
     const struct entity *copy; /* entity to insert; NULL: already sent, or the
                                   pair was taken over */
     enum pair_state state;

@@ -35,7 +35,7 @@ struct carried {
                          is the last of its round */
 };
 
-#define KNOWN_MAX 4096 /* sources in mover.known */
+#define KNOWN_MAX 4096 /* maximum number of sources in mover.known */
 
 struct mover {
     const struct move_rules *rules;

@@ -161,7 +161,7 @@ static bool keys_disjoint(const struct selector *selector,
         first == SELECTOR_ROW_KEY ? "{RowKey}" : "{PartitionKey}";
 
     if (!made || slice_is(template_source(made), same))
-        return false; /* the destination key is the source's */
+        return false; /* each copy keeps this key of its source */
     keys = made_ranges(made, arena);
     return are_disjoint(&selected, &keys);
 }
