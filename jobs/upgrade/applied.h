@@ -30,8 +30,9 @@ struct applied {
     const struct upgrade *upgrade;
     struct run *run;
     const char *account;   /* identity of the table's store */
-    char table_digest[33]; /* of account and table: the prefix of RowKeys */
-    bool known[UPGRADE_MAX_VERSIONS]; /* by index of versions: its digest is
+    char table_digest[33]; /* digest of account and table: the prefix of
+                              RowKeys */
+    bool known[UPGRADE_MAX_VERSIONS]; /* known[i]: the digest of versions[i] is
                                          known to be stored */
 };
 

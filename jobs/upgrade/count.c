@@ -30,8 +30,8 @@ struct count {
     struct profile *profile;
     struct counting counting;
     struct upgrade_tally one,
-        all;              /* of one entity; sums of all changed entities */
-    struct arena scratch; /* for one entity */
+        all; /* counts of one entity; sums over all changed entities */
+    struct arena scratch; /* memory of one entity */
     struct buf failed;    /* lines about the first failed entities */
     int64_t outside, leftover, skipped, failed_count;
 };

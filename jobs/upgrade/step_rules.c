@@ -29,7 +29,7 @@ struct step_map {
 static const struct setting PUT_KEYS[] = {
     PROPERTY_KEY,
     {"type", SETTING_TEXT, SETTING_FIELD(struct step_map, type),
-        .required = true, .help = "its type, such as Edm.String"},
+        .required = true, .help = "type of the property, such as Edm.String"},
     {"value", SETTING_NODE, SETTING_FIELD(struct step_map, value),
         .required = true, .help = "a constant, or a template"},
 };
@@ -49,7 +49,7 @@ const struct settings_section upgrade_rename_section =
 static const struct setting RETYPE_KEYS[] = {
     PROPERTY_KEY,
     {"to", SETTING_TEXT, SETTING_FIELD(struct step_map, type), .required = true,
-        .help = "its new type, such as Edm.Double"},
+        .help = "new type of the property, such as Edm.Double"},
     {"to_property", SETTING_TEXT, SETTING_FIELD(struct step_map, to_property),
         .help = "the new name of the converted property"},
     {"lossy", SETTING_BOOL, SETTING_FIELD(struct step_map, lossy),

@@ -332,7 +332,7 @@ static enum end run_step(struct work *work, const struct upgrade_step *step)
     return GOES_ON;
 }
 
-/* The old properties of a version, before its steps. */
+/* The values of a version's old properties, before its steps run. */
 struct olds {
     const struct property *values[UPGRADE_MAX_STEPS]; /* by index of the step */
 };
@@ -498,8 +498,8 @@ static struct pair pair_of(struct work *work, const struct record *record,
 }
 
 /* Settle all pairs of work->version. *ret receives the pairs to record.
- * *ret_fills: a new value was absent, because a release that does not know the
- * version replaced the entity. */
+ * *ret_fills: a new value was absent, because a release of the application that
+ * does not know the version replaced the entity. */
 static enum end settle_pairs(struct work *work, const struct record *record,
     struct record *ret, bool *ret_fills)
 {
@@ -533,9 +533,11 @@ static bool ends_in(const struct upgrade_version *version, struct slice name)
     return false;
 }
 
-/* Repeat retypes in place that a release has undone. fills: some steps were not
- * carried out on the current properties (rule U2), so add and set absent
- * properties too. */
+/*
+ * Retype in place again what an older release of the application has written
+ * with the old type. fills: some steps were not carried out on the current
+ * properties (rule U2), so carry out `add` and `set` for absent properties too.
+ */
 static enum end settle_others(struct work *work, bool fills)
 {
     const struct upgrade_version *version = work->version;
@@ -565,16 +567,17 @@ static void keep_record(struct work *work, struct record *record)
     for (size_t i = 0; i < record->count; i++)
         any = any || strcmp(record->pairs[i].old_digest, "absent") != 0;
     if (!any)
-        return; /* a release without the old properties wrote the entity */
+        return; /* a release of the application without the old properties wrote
+                   the entity */
     record->version = work->version->number;
     property = record_property(record, work->arena);
     put(work, &property);
 }
 
 /*
- * Settle the pairs and types of a version that the entity has reached. retains:
- * keep the old properties (expand); else remove them and the record, as
- * contract does (rule U5).
+ * For a version that the entity has reached: settle each pair of old and new
+ * property, and repeat retypes in place. retains: keep the old properties
+ * (expand); else remove them and the record, as contract does (rule U5).
  */
 static enum end settle_version(struct work *work,
     const struct upgrade_version *version, const struct record *record,

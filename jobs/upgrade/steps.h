@@ -67,10 +67,10 @@ enum upgrade_outcome upgrade_apply(const struct upgrade_how *how,
 /*
  * upgrade_leftover: entity is at the newest version. Find a property of it that
  * a step of an older version removed, or that has another type than a retype of
- * an older version gives, if no later step names the property. A release two
- * versions back wrote such a property; an upgrade reports it and leaves it
- * unchanged. Returns the step of the older version, and that version in
- * *ret_version; NULL: none.
+ * an older version gives, if no later step names the property. A release of the
+ * application that is two versions behind wrote such a property; an upgrade
+ * reports it and leaves it unchanged. Returns the step of the older version,
+ * and that version in *ret_version; NULL: none.
  */
 const struct upgrade_step *upgrade_leftover(const struct upgrade *upgrade,
     const struct entity *entity, int64_t *ret_version);

@@ -59,7 +59,7 @@ struct upgrade_run {
     struct applied applied;
     struct batch_writer *batch_writer;
     struct checkpoint_queue checkpoint_queue;
-    struct arena scratch;   /* for one entity */
+    struct arena scratch;   /* memory of one entity */
     enum tw_err noting;     /* TW_OK, or the first failure of note_steps() in
                                this round */
     char leftover[KEY_MAX]; /* one example of at.leftover, as text; or empty */

@@ -275,8 +275,8 @@ static void make_up(struct made *made, size_t n)
     add_version(made);
 }
 
-/* The lowest level that an example can have. Level 0 exists only if `absent` is
- * below all versions. */
+/* The least number of versions that a generated entity can have reached. 0 is
+ * possible only if `absent` is below all versions. */
 static size_t lowest_level(const struct upgrade *upgrade)
 {
     size_t level = 0;

@@ -50,7 +50,7 @@ struct verify {
     int64_t differing; /* number of differing entities in this reading */
     int64_t skipped, outside;
     struct job_verification *ret;
-    struct arena scratch; /* for one entity */
+    struct arena scratch; /* memory of one entity */
 };
 
 /* ---- one entity ---- */
