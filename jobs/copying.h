@@ -95,7 +95,8 @@ bool copying_load_target(const struct yaml_node *map,
     const struct copying_defaults *defaults, struct job_loader *loader,
     struct copying_target *ret);
 
-/* copying_keeps_keys: has each copy of the target the keys of its source? */
+/* copying_keeps_keys: does each copy of the target have the keys of its source?
+ */
 bool copying_keeps_keys(const struct copying_target *target);
 
 /* copying_same_keys: do the targets a and b give two copies of one source the

@@ -35,7 +35,7 @@ struct typed_map {
 
 static const struct setting TYPED_KEYS[] = {
     {"type", SETTING_TEXT, SETTING_FIELD(struct typed_map, type),
-        .required = true, .help = "its type, such as Edm.Int64"},
+        .required = true, .help = "type of the property, such as Edm.Int64"},
     {"value", SETTING_NODE, SETTING_FIELD(struct typed_map, value),
         .required = true, .help = "a constant, or a template"},
 };

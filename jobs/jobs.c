@@ -86,7 +86,7 @@ struct arg_map {
 
 static const struct setting ARG_KEYS[] = {
     {"allow_empty", SETTING_BOOL, SETTING_FIELD(struct arg_map, allow_empty),
-        .fallback = "false", .help = "accept an empty text"},
+        .fallback = "false", .help = "true: the argument may be empty"},
 };
 
 const struct settings_section jobs_arg_section =

@@ -19,9 +19,10 @@ const char *retired_kind(
     const struct yaml_node *job, struct problems *problems);
 
 /*
- * retired_keys: add a problem for each former key or value of a job of `kind`
- * (a present name), at its line. Returns a copy of the job without the former
- * keys, so that the kind reports only other mistakes. Lives in arena.
+ * retired_keys: add a problem for each former key or value in job, at its line.
+ * kind: the job's kind, by its present name. Returns a copy of the job without
+ * the former keys, so that the kind reports only other mistakes. Lives in
+ * arena.
  */
 const struct yaml_node *retired_keys(const struct yaml_node *job,
     const char *kind, struct arena *arena, struct problems *problems);
