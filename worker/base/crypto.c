@@ -14,7 +14,8 @@
 #include "worker/base/mem.h"
 
 struct crypto_hmac_key {
-    EVP_MAC_CTX *keyed; /* copied for each digest, never used itself */
+    EVP_MAC_CTX *keyed; /* context with the key; copied for each digest, never
+                           used itself */
 };
 
 /* For OpenSSL calls that fail only if memory is exhausted, because key, digest
@@ -55,7 +56,8 @@ struct crypto_hmac_key *crypto_hmac_key_new(struct slice key)
     struct crypto_hmac_key *made = mem_alloc(sizeof(*made));
     EVP_MAC *mac = EVP_MAC_fetch(NULL, "HMAC", NULL);
     const void *at =
-        key.at ? key.at : ""; /* because OpenSSL reads NULL as: no key yet */
+        /* OpenSSL takes NULL for a key that is not set yet. */
+        key.at ? key.at : "";
 
     must(mac != NULL);
     made->keyed = EVP_MAC_CTX_new(mac);

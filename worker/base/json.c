@@ -535,8 +535,8 @@ struct annotations {
     size_t count;
 };
 
-/* The index at which the last member is kept: its own, or that of the
- * annotation that it repeats. */
+/* The index at which the last member of the list is kept: its present index, or
+ * that of the earlier annotation with the same name. */
 static size_t place_of_last(
     struct annotations *annotations, const struct json_members *members)
 {
@@ -731,7 +731,8 @@ bool json_unquote(struct slice raw, struct arena *arena, struct slice *ret)
 /* ---- whole texts ---- */
 
 struct json {
-    struct json_member member; /* without a name unless in an object */
+    struct json_member member; /* has a name only if it is a member of an
+                                  object */
     struct slice text;         /* decoded text of a string */
     struct json *children;     /* `count` values, in the document's arena */
     size_t count;

@@ -56,9 +56,9 @@ struct json_member {
 
 /*
  * The members of one flat object, and the memory to read them. The caller
- * reuses it from object to object, so that the thousand entities of a page need
- * no allocation each. json_members_init before first use; json_members_done
- * frees.
+ * reuses one such struct for many objects, so that the thousand entities of a
+ * page need no allocation each. json_members_init before first use;
+ * json_members_done frees.
  */
 struct json_members {
     struct json_member *list; /* count members, in the order of the text */
@@ -113,14 +113,17 @@ TW_MUST_USE enum tw_err json_parse(
 void json_free(struct json *json);
 
 enum json_type json_type(const struct json *json);
-struct slice json_raw(const struct json *json);    /* exact text in the input */
-struct slice json_string(const struct json *json); /* only JSON_STRING */
-bool json_boolean(const struct json *json);        /* only JSON_BOOLEAN */
+struct slice json_raw(const struct json *json);    /* exact text of the value in
+                                                      the input */
+struct slice json_string(const struct json *json); /* value must be a
+                                                      JSON_STRING */
+bool json_boolean(const struct json *json);        /* value must be a
+                                                      JSON_BOOLEAN */
 
 /* json_int64: true for a number without point or exponent, in range. */
 bool json_int64(const struct json *json, int64_t *ret);
 
-size_t json_count(const struct json *json); /* items or members */
+size_t json_count(const struct json *json); /* number of items or members */
 const struct json *json_at(const struct json *array, size_t index);
 const struct json *json_get(const struct json *object, const char *name);
 /* json_name: the name of the index-th member of object, in the order of the

@@ -125,7 +125,7 @@ const char *text_nearest(
     struct slice word, const char *const *names, size_t count);
 
 /* text_hex: write each of count bytes as two lower-case hex digits. The size of
- * to is at least 2 * count + 1. */
+ * `to` is at least 2 * count + 1. */
 void text_hex(char *to, const unsigned char *bytes, size_t count);
 
 /* text_is_guid: 8-4-4-4-12 hex digits, lower or upper case? */
