@@ -83,9 +83,9 @@ void roff_subsection(const char *text)
 
 /* ---- prose ---- */
 
-/* Where the next word goes. */
+/* The position of the next word. */
 struct prose {
-    size_t column; /* of the input line; 0: at its beginning */
+    size_t column; /* column in the line of the page's source; 0: a new line */
     bool bold;     /* between two backquotes */
 };
 

@@ -13,15 +13,19 @@
 /* The syntax of a table: a function of a shell that prints one of several
  * lists. */
 struct shell {
-    const char *begin;      /* before the table's name */
-    const char *begin_end;  /* after the table's name */
-    const char *row;        /* before the pattern of a row */
-    const char *row_end;    /* after the pattern, before the words */
-    const char *last;       /* after the last word of a row */
-    const char *end;        /* after the last row */
-    const char *apostrophe; /* an apostrophe in a text in apostrophes */
-    const char *backslash;  /* a backslash in such a text */
-    const char *any;        /* pattern of any text, after such a text */
+    const char *begin;      /* printed before the table's name */
+    const char *begin_end;  /* printed after the table's name */
+    const char *row;        /* printed before the pattern of a row */
+    const char *row_end;    /* printed after the pattern of a row, before the
+                               words */
+    const char *last;       /* printed after the last word of a row */
+    const char *end;        /* printed after the last row */
+    const char *apostrophe; /* printed for an apostrophe in a text in
+                               apostrophes */
+    const char *backslash;  /* printed for a backslash in a text in
+                               apostrophes */
+    const char *any;        /* pattern of any text, printed after a text in
+                               apostrophes */
 };
 
 static const struct shell SH = {
@@ -79,7 +83,7 @@ static void begin_table(const struct shell *shell, const char *name)
     printf("%s%s%s", shell->begin, name, shell->begin_end);
 }
 
-/* tail: a pattern that is not quoted, after the pattern that is. */
+/* tail: a pattern without quotes that follows the quoted pattern. */
 static void begin_row(
     const struct shell *shell, const char *pattern, const char *tail)
 {
@@ -186,7 +190,7 @@ static void add_argument(
         arguments->at[position].words[(*count)++] = word;
 }
 
-/* Has the option, "--filter", a value? */
+/* Does the option, such as "--filter", have a value? */
 static bool has_value(struct slice word)
 {
     for (int i = 0; i < OPTION_COUNT; i++) {
