@@ -13,7 +13,7 @@
 
 enum stage {
     STAGE_FREE,
-    STAGE_WAITING, /* for the thread */
+    STAGE_WAITING, /* the question waits for the thread */
     STAGE_WORKING, /* the thread looks for the answer */
     STAGE_READY,
 };
@@ -21,22 +21,24 @@ enum stage {
 struct entry {
     enum stage stage;
     char *question;         /* owned */
-    uint64_t turn;          /* WAITING: order of questions */
+    uint64_t turn;          /* STAGE_WAITING: place in the order of the
+                               questions */
     uint64_t used;          /* when the question was asked last, in turns */
-    int64_t until_ms;       /* READY: the answer is given until then */
-    int64_t first_until_ms; /* READY: the same, but to the first who asks */
+    int64_t until_ms;       /* STAGE_READY: until when the answer is given */
+    int64_t first_until_ms; /* STAGE_READY: until when the answer is given to
+                               the first who asks */
     struct answer answer;
 };
 
 struct answers {
     struct answers_options options;
     struct platform_thread thread;
-    struct platform_mutex lock; /* guards all below */
+    struct platform_mutex lock; /* guards all fields below */
     struct platform_cond changed;
     struct entry entries[ANSWERS_MAX];
     uint64_t turns;
     int64_t tick_ms;  /* when the next tick is due */
-    uint64_t forgets; /* counts answers_forget() */
+    uint64_t forgets; /* number of calls of answers_forget() */
     bool closing;
 };
 

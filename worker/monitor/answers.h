@@ -19,12 +19,12 @@
 #define ANSWERS_MAX 8
 
 struct answer {
-    unsigned status; /* of HTTP */
+    unsigned status; /* status code of HTTP */
     struct buf body;
 };
 
 struct answers_options {
-    const char *name; /* of the thread */
+    const char *name; /* name of the thread */
     /* answer: find the answer; called on the module's thread. ret has status
      * 200 and an empty body, which may grow to max_bytes. */
     void (*answer)(void *context, const char *question, struct answer *ret);
@@ -64,8 +64,8 @@ enum answers_state answers_ask(struct answers *answers, const char *question,
 enum answers_state answers_look(struct answers *answers, const char *beginning,
     unsigned *ret_status, struct buf *body);
 
-/* answers_forget: give no answer again that is known now or being looked for:
- * call after a change that such an answer does not show. */
+/* answers_forget: never give an answer again that is known now or being looked
+ * for. Call after a change that such an answer does not show. */
 void answers_forget(struct answers *answers);
 
 #endif

@@ -17,11 +17,11 @@ struct sample {
 };
 
 struct history {
-    struct platform_mutex lock; /* guards all below */
+    struct platform_mutex lock; /* guards all fields below */
     struct sample ring[HISTORY_SAMPLES];
     size_t first, count; /* the oldest sample; number of samples */
     bool begun;
-    struct history_totals before; /* when the interval began */
+    struct history_totals before; /* totals when the interval began */
     int64_t before_ms;
 };
 

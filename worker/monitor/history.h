@@ -15,7 +15,7 @@
 
 /* Totals since the start of the process. */
 struct history_totals {
-    int64_t entities; /* written and deleted */
+    int64_t entities; /* number of entities written and deleted */
     int64_t refusals; /* requests that a service refused because it was busy */
 };
 

@@ -35,14 +35,14 @@ struct metrics {
     struct consumer *consumer;
     struct activity *activity;
     struct sampler *sampler;
-    int64_t started_ticks; /* wall clock */
+    int64_t started_ticks; /* start of the process by the wall clock */
     _Atomic bool reload_refused;
 };
 
 /* One scrape. */
 struct scrape {
     struct metrics *metrics;
-    struct definition *definition; /* a reference */
+    struct definition *definition; /* the scrape has a reference to it */
     struct consumer_view view;
     struct activity_job *jobs;
     size_t job_count;
@@ -50,8 +50,8 @@ struct scrape {
     size_t hold_count;
     struct samples samples;
 
-    const char *name; /* of the family that is written */
-    struct buf to;    /* its samples */
+    const char *name; /* name of the family that is being written */
+    struct buf to;    /* samples of that family */
 };
 
 struct metrics *metrics_new(

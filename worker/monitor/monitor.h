@@ -34,7 +34,7 @@ struct monitor_options {
 TW_MUST_USE enum tw_err monitor_start(const struct monitor_options *options,
     struct monitor **ret, struct err *err);
 
-/* monitor_port: the port on which it listens. */
+/* monitor_port: the port on which the monitor listens. */
 unsigned monitor_port(const struct monitor *monitor);
 
 /* monitor_note_reload: the configuration was read again, and accepted or

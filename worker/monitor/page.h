@@ -9,7 +9,7 @@
 #include "worker/base/slice.h"
 
 struct page_file {
-    const char *path; /* of the URL */
+    const char *path; /* path of the URL */
     const char *content_type;
     struct slice text;
 };

@@ -36,7 +36,7 @@ struct sampler {
     struct platform_thread thread;
     _Atomic bool ending;
 
-    struct platform_mutex lock; /* guards all below */
+    struct platform_mutex lock; /* guards all fields below */
     struct platform_cond changed;
     bool started, wanted;
     struct samples samples;
@@ -64,7 +64,7 @@ struct reading {
     struct sampler *sampler;
     struct store *store;
     struct deadline deadline;
-    struct exchange exchange; /* of the last request */
+    struct exchange exchange; /* the last request */
 };
 
 static bool gives_up(void *context, bool comes)
@@ -297,7 +297,8 @@ static void copy_samples(const struct samples *from, struct samples *ret)
         ret->queues[i] = from->queues[i];
         ret->queues[i].queue = copy_text(from->queues[i].queue);
         if (from->queues[i].oldest_ms > 0)
-            ret->queues[i].oldest_ms += since_ms; /* it has aged since */
+            ret->queues[i].oldest_ms += since_ms; /* the message has aged since
+                                                     the sample was taken */
         if (old)
             ret->queues[i] =
                 (struct sample_queue){.queue = ret->queues[i].queue};

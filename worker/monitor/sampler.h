@@ -30,7 +30,8 @@ struct sample_queue {
 
 struct sample_archive {
     char *job;
-    int64_t free_bytes, size_bytes; /* of the archive's file system */
+    int64_t free_bytes, size_bytes; /* free and total space of the archive's
+                                       file system */
 };
 
 struct samples {

@@ -66,7 +66,8 @@ struct http_server {
     int stop_fd; /* an eventfd: http_server_stop() makes it readable */
     _Atomic bool stopping;
     struct platform_thread thread;
-    struct connection connections[CONNECTIONS_MAX]; /* of the thread only */
+    struct connection connections[CONNECTIONS_MAX]; /* used by the server's
+                                                       thread only */
 };
 
 /* A request while it is read. */

@@ -19,7 +19,8 @@
 struct http_request {
     const char *method; /* "GET", "HEAD" (handled like GET; the body is not
                            sent), "POST" */
-    const char *path;   /* without the query, percent-decoded */
+    const char *path;   /* path of the URL, without the query, percent-
+                           decoded */
     struct slice body;
     void *connection; /* of the library: for the two functions below */
 };

@@ -52,7 +52,8 @@ static const unsigned list_states[LISTS] = {
 struct list {
     struct runs_rows rows;
     const struct definition
-        *of; /* whose ledger was read; only compared; NULL: none */
+        /* The definition whose ledger was read; only compared; NULL: none. */
+        *of;
     int64_t read_ms;
 };
 
