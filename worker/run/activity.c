@@ -40,7 +40,7 @@ struct held {
 };
 
 struct activity {
-    struct platform_mutex lock; /* guards all below */
+    struct platform_mutex lock; /* guards all fields below */
     struct job *jobs;
     size_t job_count;
     struct running *running;
@@ -98,7 +98,7 @@ static size_t index_of(struct activity *activity, const char *name)
 static struct activity_job *job_named(
     struct activity *activity, const char *name)
 {
-    size_t index = index_of(activity, name); /* may move the list */
+    size_t index = index_of(activity, name); /* may move activity->jobs */
 
     return &activity->jobs[index].shown;
 }

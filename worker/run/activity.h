@@ -40,7 +40,7 @@ void activity_lease_lost(struct activity *activity, const char *job);
 
 /* activity_held: the run is held, or waits for its turn, until until_ms (boot
  * clock): waits_for is the run's WaitsFor, store the store that the run waits
- * for. activity_not_held: this worker knows the run as held no more. */
+ * for. activity_not_held: this worker no longer counts the run as held. */
 void activity_held(struct activity *activity, struct slice job, struct slice id,
     const char *store, struct slice waits_for, int64_t until_ms);
 void activity_not_held(
@@ -69,7 +69,8 @@ struct activity_job {
     const char *name;
     int64_t in_progress;
     int64_t ended[ACTIVITY_RESULTS];
-    int64_t entities[ACTIVITY_ENTITIES]; /* never less than before */
+    int64_t entities[ACTIVITY_ENTITIES]; /* counts of entities; no call returns
+                                            less than an earlier one */
     int64_t leases_lost;
 };
 

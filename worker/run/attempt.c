@@ -44,7 +44,8 @@ struct attempt {
     struct renewal *renewal;   /* NULL except while the kind runs */
     struct failures *failures; /* the `failures:` file; NULL: none */
     enum lease_status word; /* status of the lease when the renewal stopped */
-    bool took_locks_over;   /* took a lock that an ended run had not released */
+    bool took_locks_over;   /* the attempt took a lock that an ended run had not
+                               released */
     bool indeterminate; /* a write of this attempt had no response and may still
                            be carried out */
     bool progress;
@@ -261,8 +262,8 @@ static void log_outage(struct attempt *attempt, const char *what)
 /*
  * A late request is one without a response that may still be carried out (rule
  * A4). A run that succeeded has waited for its late requests. Any other run
- * that may have some keeps its locks: the next run that needs a lock finds that
- * its owner has ended, and waits until no late request can arrive.
+ * that may have late requests keeps its locks: the next run that needs a lock
+ * finds that its owner has ended, and waits until no late request can arrive.
  */
 static bool may_release_locks(const struct attempt *attempt)
 {
@@ -544,8 +545,8 @@ static enum tw_err put_copy(struct attempt *attempt, bool may_be_there)
     copy.text = buf_slice(&wake_up);
     outcome = lease_put_poison_copy(lease, &copy, &err);
     buf_done(&wake_up);
-    /* Queue in the ledger is not a valid queue name, so no copy can be put: the
-     * run ends without a copy. */
+    /* The run's Queue in the ledger is not a valid queue name, so no copy can
+     * be put: the run ends without a copy. */
     if (outcome == TW_INVALID)
         return TW_OK;
     if (outcome != TW_OK)
@@ -892,8 +893,8 @@ static enum run_end check_open(struct attempt *attempt)
 }
 
 /* Take the run's locks (rules L1, L2). RUN_CONTINUES: taken. RUN_WAITING:
- * another run has one of them. RUN_OUTAGE: the ledger cannot be used. For both,
- * attempt->err has the cause. */
+ * another run has one of them. RUN_OUTAGE: the ledger cannot be used. In the
+ * last two cases attempt->err has the cause. */
 static enum run_end take_locks(struct attempt *attempt)
 {
     const struct ledger_run *run = &attempt->lease.run;

@@ -94,8 +94,8 @@ void attempt_run(const struct attempt_environment *environment,
     const struct definition *definition, const struct lease_request *wish,
     const struct run_args *args, struct attempt_result *ret);
 
-/* attempt_retry_ms: the wait before the next attempt after so many failures in
- * a row: 1 s, 2 s, 4 s, ..., at most an hour. */
+/* attempt_retry_ms: the wait before the next attempt after this number of
+ * failures in a row: 1 s, 2 s, 4 s, ..., at most an hour. */
 int64_t attempt_retry_ms(int64_t failures);
 
 #endif

@@ -83,7 +83,8 @@ struct consumer {
     int64_t dead_due_ms; /* when the search for dead processes is due */
     struct prune prune;
     int64_t prune_due_ms;
-    int64_t give_back_due_ms; /* PLATFORM_NEVER: a drain */
+    int64_t give_back_due_ms; /* when unused space is given back next;
+                                 PLATFORM_NEVER: never, in a drain */
     int64_t left_due_ms;      /* when a drain reads the open runs again */
     int64_t left_wait_ms;     /* interval of a drain's reads of the open runs */
     char shown[STATUS_MAX];   /* the last status of report_status() */
@@ -97,12 +98,12 @@ struct consumer {
     uint64_t shown_held; /* number of held runs in the last log line */
     struct err shown_cause; /* cause of the last report of a held run */
 
-    struct platform_mutex lock; /* guards all below up to view */
+    struct platform_mutex lock; /* guards all fields below up to view */
     struct platform_cond changed;
     bool stopping, reloading;
     uint64_t reports;        /* calls of take_report(), wake_consumer() */
-    int64_t orphan_later_ms; /* when the first orphan is due of those that an
-                                attempt has found waiting */
+    int64_t orphan_later_ms; /* when the first of the waiting orphans that
+                                attempts have found is due */
     bool attempt_failed;     /* an attempt could not use the ledger, and
                                 handle_results() has not yet handled this */
     struct err attempt_err;
@@ -111,7 +112,8 @@ struct consumer {
     int64_t held_until_ms;        /* when the last held run is retried */
     struct err held_err;
     struct consumer_result result;
-    struct consumer_view view; /* written by show(), without threads */
+    struct consumer_view view; /* written by show(), except the member
+                                  `threads` */
 
     /* Held while a thread other than the consumer's uses threads or
      * request_pool, so that they are not freed meanwhile; taken before any
@@ -444,7 +446,8 @@ static void take_definition(
     set_ceilings(consumer);
     request_pool_set_count(
         consumer->request_pool, (unsigned)definition->setup->requests);
-    worker_threads_pause(consumer->threads, true); /* until the ledger works */
+    worker_threads_pause(consumer->threads, true); /* no messages until the
+                                                      ledger works */
     renewer_set_runs(consumer->renewer, (size_t)definition->setup->slots);
     worker_threads_reload(consumer->threads, definition);
     watch_store(consumer);
@@ -659,10 +662,11 @@ static void prune_runs(struct consumer *consumer)
 /* ---- draining ---- */
 
 /*
- * Read the open runs of the ledger. True: the drain is complete, and the log
- * names the runs that it does not wait for. empty: no queue has a message. If a
- * queue has one, the drain is complete only if it waits for no open run. A
- * ledger that cannot be read is an outage.
+ * Call if each queue has only hidden messages or none. Reads the open runs of
+ * the ledger. empty: no queue has any message, so the drain is complete; else
+ * it is complete only if it waits for none of the open runs. True: the drain is
+ * complete, and the log names the runs that it does not wait for. False also if
+ * the ledger cannot be read, which begins an outage.
  */
 static bool check_open_runs(struct consumer *consumer, bool empty)
 {
@@ -803,7 +807,7 @@ static void add_failed(struct consumer *consumer, struct buf *to)
             failed, poisoned);
 }
 
-/* What does not work is shown with its present cause. */
+/* A ledger or a queue that does not work is shown with its present cause. */
 static void add_status(struct consumer *consumer,
     const struct worker_threads_view *view, struct buf *to)
 {

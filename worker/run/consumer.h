@@ -108,21 +108,22 @@ struct consumer_view {
     enum consumer_stage stage;
     int64_t progress_ms;     /* boot clock: when the loop last began a turn; the
                                 service manager's watchdog is notified then */
-    bool outage;             /* the ledger's outage: no messages are received */
+    bool outage;             /* the ledger has an outage: no messages are
+                                received */
     int64_t outage_since_ms; /* boot clock; valid during an outage */
     struct err cause;        /* cause of the outage; "" if there is none */
     struct outage_past past; /* the last outage that is over, of the ledger or
                                 of a queue */
     size_t slots;
-    struct worker_threads_view threads; /* all zero before and
-                                           after they exist */
+    struct worker_threads_view threads; /* state of the worker threads; all zero
+                                           while there are none */
 };
 void consumer_read_view(struct consumer *consumer, struct consumer_view *ret);
 
 /* consumer_definition: the newest configuration, with one more reference. */
 struct definition *consumer_definition(struct consumer *consumer);
 
-/* consumer_queue_fails: has the served queue of this name an outage? */
+/* consumer_queue_fails: does the served queue of this name have an outage? */
 bool consumer_queue_fails(struct consumer *consumer, const char *queue);
 
 /* consumer_is_away: does the store not respond, or refuse the credentials? */

@@ -152,7 +152,8 @@ static void set_queued(struct ledger_run *run,
 
 /* The context of control_enqueue()'s change of the ledger. */
 struct entering {
-    struct ledger_run *run; /* to store; gets RequestedAt of a known run */
+    struct ledger_run *run; /* the run to store; gets RequestedAt of a run that
+                               is stored already */
     bool known; /* the ledger already has this run, open and with the same
                    arguments */
 };
@@ -363,7 +364,7 @@ struct asking {
     struct ledger_run run, before; /* as stored after and before the change */
     bool asked; /* set by change: run has a request to the owner, who makes the
                    change */
-    bool now;   /* control_finish(): one last round */
+    bool now;   /* control_finish(): end after one more round */
     bool unchanged; /* set by change, with TW_CONFLICT: the run was as requested
                        before */
     const struct definition *definition; /* NULL: change needs none */
@@ -718,8 +719,11 @@ static enum tw_err set_queued_again(struct asking *asking,
     lease_accept_definition(run);
     run->failures = run->silent = run->failed_logged = 0;
     run->error = run->failed_entities = (struct slice){0};
-    /* PoisonId is kept: if the run ends badly again, the search for its new
-     * copy must skip the present copy, which retry_run() deletes. */
+    /*
+     * PoisonId is kept. retry_run() tries to delete the copy with this id, but
+     * the copy may stay in the poison queue. If the run ends badly again, the
+     * search for the new copy must skip the old one.
+     */
     run->owner = run->poison_receipt = (struct slice){0};
     run->control = (struct slice){0};
     run->finished_ticks = run->resumes_ticks = 0;

@@ -14,7 +14,8 @@ struct search {
     bool others; /* there is an open run that the drain waits for */
 };
 
-/* Is it the name of a job? Only these begin with a letter: imports do not. */
+/* Is partition_key the name of a job? Names of jobs begin with a letter; the
+ * keys of imports do not. */
 static bool is_job(struct slice partition_key)
 {
     return partition_key.len > 0 && partition_key.at[0] >= 'a' &&

@@ -26,7 +26,7 @@
 struct failures {
     char *folder, *path, *object;
 
-    struct platform_mutex lock; /* guards all below */
+    struct platform_mutex lock; /* guards all fields below */
     int at;                     /* file descriptor; -1: not open */
     bool given_up;              /* a write failed; the error was logged */
 };

@@ -9,9 +9,11 @@
 struct deadline;
 struct job_stores;
 
-/* give_back_some: make one step for each open store, which takes some
- * milliseconds. A store that fails is tried again at the next call. Returns
- * after how many milliseconds to call again. */
+/*
+ * give_back_some: give a part of the unused space of each open store back,
+ * which takes some milliseconds per store. A store that fails is tried again at
+ * the next call. Returns after how many milliseconds to call again.
+ */
 int64_t give_back_some(
     const struct job_stores *stores, const struct deadline *deadline);
 

@@ -90,8 +90,8 @@ struct lease {
     int64_t message_sent_ms; /* when the request that hid the message was sent:
                                 the Get, or a renewal by poison.c */
 
-    struct ledger_run stored;        /* L, as all below. The run as last stored,
-                                        with ETags */
+    struct ledger_run stored;        /* L, as all fields below. The run as last
+                                        stored, with ETags */
     struct ledger_run run;           /* what the next write stores */
     char owner[LOCK_FILE_OWNER_MAX]; /* the Owner that this lease wrote */
     int64_t deadline_ms;         /* end of the lease, on platform_boot_ms() */

@@ -98,7 +98,8 @@ struct ledger_run {
     bool newer; /* Format or State is of a newer version: the run is left
                    unchanged */
     struct slice kind, args; /* args: JSON object of strings */
-    struct slice queue;      /* empty: `run` began the run */
+    struct slice queue;      /* queue of the run; empty: the command `tableward
+                                run` created the run */
     struct slice worker;     /* "host:process" of the last attempt */
     struct slice owner; /* lock_file_owner() of the attempt with the lease, or
                            empty after its release */
@@ -106,7 +107,8 @@ struct ledger_run {
     struct slice definition; /* hash of the job's definition under which the
                                 checkpoint was made */
     struct slice error;
-    struct slice failed_entities; /* the first ten that failed, a line each */
+    struct slice failed_entities; /* the first ten failed entities, one line
+                                     each */
     struct slice note;            /* sentences about a run that did not fail */
     struct slice waits_for;       /* LEDGER_WAITS_FOR_* of a waiting run */
     struct slice control;         /* LEDGER_CONTROL_*: a request to the owner */
@@ -114,7 +116,8 @@ struct ledger_run {
     struct slice operation; /* random id of the last write */
     struct slice traceparent;
     struct slice poison_id, /* id of the copy in the poison queue; after a
-                               retry, of the copy of before the retry */
+                               retry, id of the copy that was there before the
+                               retry */
         poison_receipt;     /* pop receipt of the copy; empty: not known */
     struct slice ending; /* state and reason with which the run will end, once
                             the copy is in the poison queue: lease_ending() */
@@ -302,7 +305,8 @@ struct ledger_index_scan {
     const char *from_day, *below_day; /* only for LEDGER_INDEX_ENDED:
                                          yyyy-mm-dd, from_day <= DAY <
                                          below_day; NULL: no bound */
-    struct slice id_prefix; /* OPEN, FAILED: only ids that begin with it */
+    struct slice id_prefix; /* lists of open and failed runs: only ids that
+                               begin with this text */
     unsigned top;           /* maximum number of rows in a page; 0: 1000 */
 };
 

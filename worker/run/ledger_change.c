@@ -27,14 +27,17 @@ struct row {
 
 struct writing {
     struct store *store;
-    const struct ledger_run *was; /* as stored; no ETag: not stored yet */
+    const struct ledger_run *was; /* the run as stored; without an ETag: it is
+                                     not stored yet */
     struct ledger_run *is;        /* run to store; NULL: delete the run */
     struct row old_row, new_row; /* index rows to delete, write; no key: none */
     struct row closed; /* `!closed`, inserted if missing; no key: none */
     struct arena arena;
 
     struct operation operations[OPERATIONS_MAX];
-    struct row *rows[OPERATIONS_MAX]; /* operation's row; NULL: the run */
+    struct row *rows[OPERATIONS_MAX]; /* rows[i]: the row that operation i
+                                         writes; NULL: operation i writes the
+                                         run */
     size_t count;
     struct batch_result result;
 };

@@ -45,7 +45,7 @@ struct ledger_change {
     /* made: called after each request, to read the service's clock or to count;
      * NULL: not called. */
     void (*made)(void *context, const struct exchange *exchange);
-    void *context; /* passed to apply and made */
+    void *context; /* passed to apply() and made() */
 
     /* How long a request that was not carried out is retried; NULL: no
      * retry. */

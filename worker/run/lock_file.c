@@ -73,7 +73,7 @@ struct lock_file {
     char identity[IDENTITY_MAX];
     int64_t keep_ms;
 
-    struct platform_mutex lock; /* guards all below */
+    struct platform_mutex lock; /* guards all fields below */
     struct dead dead[DEAD_MAX];
     size_t dead_count;
     struct note *notes;

@@ -57,9 +57,9 @@ struct store;
 #define LOCKS_PARTITION "!locks"
 
 struct locks_request {
-    struct store *store; /* of the ledger */
+    struct store *store; /* store of the ledger */
     const struct deadline *deadline;
-    const struct job *job; /* a table job */
+    const struct job *job; /* job of the run: a table job */
     const struct job_stores *stores;
     struct slice id; /* run id */
     int64_t requested_ticks;

@@ -34,7 +34,8 @@ struct request {
     struct slice args_json;   /* args, as message_args_json() writes them */
     struct slice id;          /* empty: use the message's own id */
     int64_t requested_ticks;  /* `at`; 0: use InsertionTime */
-    struct slice traceparent; /* W3C, or empty */
+    struct slice traceparent; /* traceparent of W3C Trace Context; empty:
+                                 none */
     bool accept_deletes;
     struct slice unknown_job; /* the name of a job that is not in the
                                  configuration; id and args_json are then set as

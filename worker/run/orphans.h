@@ -30,7 +30,8 @@ struct orphans {
     const struct deadline *deadline; /* borrowed */
     struct lock_file *lock_file;     /* borrowed; NULL: none */
 
-    struct orphans_noted *noted; /* by dead processes; the first is next */
+    struct orphans_noted *noted; /* runs that dead processes noted; the first is
+                                    read next */
     size_t noted_count;
 
     struct walk walk; /* pass over open runs */

@@ -52,7 +52,7 @@ struct schedule {
 struct renewal {
     struct renewer *renewer;
     struct lease *lease;
-    struct run *run; /* counts are atomic */
+    struct run *run; /* the run as its kind sees it; its counts are atomic */
     struct pool_client *request_pool;
     int64_t base_transactions; /* Transactions of earlier attempts */
     int32_t base_throttled;    /* throttled requests of earlier attempts */
@@ -79,12 +79,13 @@ struct renewal {
     char *failed[FAILED_ENTITIES_KEPT];
     size_t failed_count; /* number of lines in `failed`, for the next write */
     size_t failed_total; /* number of all lines, with those in the ledger */
-    int failed_logged;   /* of struct ledger_run, counted on */
+    int failed_logged;   /* failed_logged of struct ledger_run, with the lines
+                            logged since the last write */
     bool forget_failed;  /* the next write removes the lines in the ledger */
     struct buf notes;    /* sentences for the next write, each with a NUL */
     enum lease_asked asked;
     bool logs_progress;
-    struct report report; /* if logs_progress */
+    struct report report; /* used only if logs_progress is set */
 };
 
 struct renewer_thread {
@@ -98,10 +99,11 @@ struct renewer_thread {
 struct renewer {
     struct renewer_thread *threads; /* room for SETUP_SLOTS_MAX runs */
 
-    struct platform_mutex lock; /* guards all below, and each renewal */
+    struct platform_mutex lock; /* guards all fields below, and each renewal */
     size_t thread_count;
     struct {
-        struct renewer_thread *thread; /* NULL: none is idle */
+        struct renewer_thread *thread; /* the watcher; NULL: no thread is
+                                          idle */
         int64_t until_ms;              /* when the wait of `thread` ends */
     } watchers[PARTS];
     struct renewal *first;

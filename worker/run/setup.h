@@ -35,7 +35,8 @@ struct setup_queue {
     const struct job *job;    /* bound queue: the whole body is this job's
                                  one argument; NULL: JSON messages, any job */
     bool base64;              /* bound queue: the body is base64, not text */
-    size_t slots; /* maximum number of its runs at once; 0: no limit */
+    size_t slots; /* maximum number of runs of this queue at once; 0: no
+                     limit */
 };
 
 struct setup {
@@ -47,7 +48,8 @@ struct setup {
     int64_t visibility_timeout_s; /* 2 .. 604800 */
     int64_t poll_min_ms, poll_max_ms;
     int64_t max_attempts;
-    int64_t max_entities_per_second; /* 0: no ceiling */
+    int64_t max_entities_per_second; /* limit for all runs of the worker
+                                        together; 0: none */
     double price_per_10k;            /* dollars per 10,000 transactions */
     int64_t keep_runs_ms; /* how long succeeded and cancelled runs are kept; 0:
                              for ever */
@@ -103,12 +105,14 @@ const struct setup_queue *setup_queue_named(
  */
 struct definition {
     const struct jobs *jobs;
-    const struct job_stores *stores; /* opened: used by worker and jobs */
+    const struct job_stores *stores; /* the open stores that the worker and its
+                                        jobs use */
     const struct setup *setup;
     const char *archive_folder; /* base of relative `archive:` paths */
     const char *lock_folder;    /* folder of lock files; NULL: no lock files */
     void (*release)(struct definition *definition); /* may be NULL */
-    void *owner;                                    /* for the loader */
+    void *owner;                                    /* data of the loader, for
+                                                       release() */
     _Atomic unsigned references;
 };
 

@@ -31,7 +31,7 @@ struct single {
     int64_t said_repeat_ms; /* when to log the cause again; boot clock */
     struct outage outage;
 
-    struct platform_mutex lock; /* guards all below */
+    struct platform_mutex lock; /* guards all fields below */
     struct platform_cond changed;
     bool stopping;
     struct run *run; /* the attempt under way; NULL: no attempt */

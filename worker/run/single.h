@@ -28,7 +28,8 @@ struct single_options {
     struct slice id;               /* run id; borrowed. text_random_id() makes a
                                       new id */
     bool accept_deletes;
-    struct lock_file *lock_file; /* of this process; borrowed. NULL: none */
+    struct lock_file *lock_file; /* lock file of this process; borrowed. NULL:
+                                    none */
 };
 
 struct single_result {

@@ -12,9 +12,8 @@
 #include "worker/run/poison.h"
 #include "worker/store/retry.h"
 
-/* How long a message that cannot be moved to the poison queue is hidden after
- * its first delivery, and how long the message of a held run is hidden whose
- * ResumesAt has passed. */
+/* How long a message is hidden that cannot be moved to the poison queue at its
+ * first delivery, or whose run is held although ResumesAt has passed. */
 #define HELD_MIN_MS 5000
 
 struct doing {

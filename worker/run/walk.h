@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A pass over the index rows of one list, job after job, for pruning, the
- * orphan scan and a drain. A step makes one request at most, so that the
- * consumer can poll between steps.
+ * A pass over the ledger's index rows of one list (open, failed or ended runs),
+ * job after job. Used for pruning, for the search for orphans and by a drain. A
+ * step makes one request at most, so that the consumer can poll between steps.
  */
 #ifndef TW_RUN_WALK_H
 #define TW_RUN_WALK_H
@@ -20,14 +20,15 @@ struct walk {
     struct store *store;             /* borrowed */
     const struct deadline *deadline; /* borrowed */
     const struct jobs *jobs;       /* borrowed; NULL: all jobs in the ledger */
-    struct ledger_index_scan scan; /* scan.job: the job whose rows page has */
+    struct ledger_index_scan scan; /* scan.job: the job whose rows are in
+                                      page */
     bool under_way;
 
     const struct entity *row; /* the row that was found last; lives in page */
     struct slice id;          /* run id of row */
 
     struct arena arena; /* holds the job's name */
-    size_t job;         /* index in jobs of the next job */
+    size_t job;         /* index of the next job in `jobs` */
     struct page page;
     size_t at; /* index of the next row in page */
     bool more; /* this job has rows that are not read yet */

@@ -102,7 +102,8 @@ void worker_threads_release(struct worker_threads *threads);
 void worker_threads_assign(
     struct worker_threads *threads, const struct task *task);
 
-/* worker_threads_has_room: has the queue fewer runs than `slots:` allows? */
+/* worker_threads_has_room: does the queue have fewer runs than `slots:` allows?
+ */
 bool worker_threads_has_room(
     struct worker_threads *threads, const struct setup_queue *queue);
 
@@ -124,7 +125,8 @@ void worker_threads_read_view(
 bool worker_threads_found_empty(
     struct worker_threads *threads, const struct setup_queue *queue);
 
-/* worker_threads_queue_is_failing: has the served queue of this name an outage?
+/* worker_threads_queue_is_failing: does the served queue of this name have an
+ * outage?
  */
 bool worker_threads_queue_is_failing(
     struct worker_threads *threads, const char *queue);
