@@ -113,7 +113,7 @@ static const struct {
     {"azure: {account: abc, key_file: a, sas_file: b}\n", 1, 8,
         "azure needs only one of connection_string, connection_string_file, "
         "or account with key_file, sas_file or identity"},
-    {"azure: {key_file: b}\n", 1, 8, "key_file needs the key account too"},
+    {"azure: {key_file: b}\n", 1, 8, "key_file needs `account` too"},
     {"azure:\n  connection_string: x\n  account: abc\n", 3, 12,
         "account is only for key_file, sas_file or identity; a connection "
         "string contains the account already"},
@@ -122,8 +122,7 @@ static const struct {
         "'My_Account'"},
     {"azure: {account: abc, identity: yes}\n", 1, 33,
         "identity must be managed or workload, not 'yes'"},
-    {"azure: {identity: managed}\n", 1, 8,
-        "identity needs the key account too"},
+    {"azure: {identity: managed}\n", 1, 8, "identity needs `account` too"},
     {"azure: {account: abc, identity: managed, sas_file: a}\n", 1, 8,
         "azure needs only one of connection_string, connection_string_file, "
         "or account with key_file, sas_file or identity"},

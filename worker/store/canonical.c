@@ -167,7 +167,7 @@ static bool is_upper_hex(char c)
     return c >= 'A' && c <= 'F';
 }
 
-/* With the hexadecimal digits A to F in lower case. */
+/* Returns json with the hexadecimal digits A to F in lower case. */
 static struct slice lower_hex(struct slice json, struct arena *arena)
 {
     size_t i = 0;

@@ -57,8 +57,8 @@ extern const int64_t meter_bounds_ms[METER_BOUNDS];
 
 struct meter_counts {
     _Atomic uint64_t outcomes[METER_OUTCOMES];
-    _Atomic uint64_t durations[METER_BOUNDS + 1]; /* each request in one class
-                                                   */
+    _Atomic uint64_t durations[METER_BOUNDS + 1]; /* number of requests in each
+                                                     class of durations */
     _Atomic uint64_t total_ms;
 };
 

@@ -225,8 +225,7 @@ static void check_account(const struct loading *loading,
     struct problems *problems = loading->problems;
 
     if (!nodes->account && !has_string)
-        problems_add(
-            problems, map->mark, "%s needs the key account too", wants);
+        problems_add(problems, map->mark, "%s needs `account` too", wants);
     else if (nodes->account && has_string)
         problems_add(problems, nodes->account->mark,
             "account is only for key_file, sas_file or identity; a connection "

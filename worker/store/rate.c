@@ -102,7 +102,7 @@ static double busy_ms(const struct rate *rate, int64_t now_ms)
     double since_ms = (double)(now_ms - rate->filled_ms);
     double full_ms =
         MS_PER_S *
-        (SPARE_S - rate->tokens / rate->per_s); /* until there are some */
+        (SPARE_S - rate->tokens / rate->per_s); /* until tokens are spare */
 
     if (full_ms < 0)
         return 0;
@@ -196,7 +196,7 @@ static double first_limit(struct rate *rate, int64_t now_ms)
     double sum = -(double)rate->largest / 2, most = 0;
 
     move_ticks(rate, now_ms);
-    /* The boot clock may be shorter than all ticks. */
+    /* The boot clock may have started less than RATE_TICKS ticks ago. */
     for (int64_t back = 0; back < RATE_TICKS && back <= rate->tick; back++) {
         int64_t tick = rate->tick - back;
         double since_s = (double)(now_ms - tick * RATE_TICK_MS) / MS_PER_S;

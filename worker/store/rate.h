@@ -51,7 +51,8 @@ struct rate {
     unsigned allowed; /* maximum in flight while open */
     double score;     /* refusals minus served requests, while open */
     unsigned refuted; /* number of limits found not to exist */
-    uint64_t recent;  /* the last 64 responses, one bit each: refused */
+    uint64_t recent;  /* one bit for each of the last 64 responses: set if it
+                         was a refusal */
     unsigned recent_count;
     unsigned calm;    /* served requests since the last refusal */
     unsigned pauses;  /* pauses while the service refused everything */

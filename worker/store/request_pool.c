@@ -58,7 +58,8 @@ struct pool_client {
     const struct deadline *deadline;
     const char *traceparent; /* the run's traceparent; NULL: none */
     bool watches; /* the stores of the client's tasks are watched for silence */
-    const struct store *ledger; /* its tables are not watched for silence */
+    const struct store *ledger; /* the store whose tables are not watched for
+                                   silence */
     struct ceiling *ceiling;    /* ceiling of the client's job; NULL: none */
     struct pool_client *next;   /* all clients of the pool form a ring */
     struct pool_request *first; /* waiting tasks, in order of submission */

@@ -39,14 +39,14 @@ struct access_token {
     bool fetching;
     struct identity_answer current; /* .token NULL: no token was received yet */
     uint64_t number; /* how many tokens were received; the number of current */
-    int64_t expires_ms, renew_ms; /* of current */
+    int64_t expires_ms, renew_ms; /* times of the token in current */
     uint64_t replacing; /* the number of a refused token that is to be replaced;
                            0: none */
     int64_t replaced_ms; /* when the last replacement was asked for; 0: never */
     /* The failed tries since the last success. */
     enum tw_err failed; /* TW_OK: none */
     struct err why;
-    int64_t failing_ms; /* when the first of them ended */
+    int64_t failing_ms; /* when the first of the failed tries ended */
     int64_t backoff_ms, next_ms;
     int64_t logged_ms; /* when a failure was last logged; 0: none was */
 };

@@ -82,11 +82,13 @@ struct call {
     size_t max_answer_bytes;
     const struct scan_request
         *scan;        /* the scan whose page is requested, or NULL */
-    struct buf path;  /* below the endpoint's path, percent-encoded       */
-    struct buf query; /* the operation's own parameters, percent-encoded  */
+    struct buf path;  /* path below the endpoint's path, percent-encoded */
+    struct buf query; /* the operation's own parameters, percent-encoded */
     struct buf body;
-    struct buf authorization; /* the header's value; empty: a SAS is used */
-    uint64_t token_number;    /* of the token in authorization; 0: none */
+    struct buf authorization; /* value of the Authorization header; empty: a SAS
+                                 is used */
+    uint64_t token_number;    /* number of the token in authorization; 0: no
+                                 token */
     struct http_answer answer;
     struct answer_error error; /* code and message of an error response */
 };

@@ -40,7 +40,8 @@ void batch_add_type(const struct batch_style *style, struct buf *to)
  * body. */
 struct form {
     const struct verb *verb;
-    struct buf head; /* up to the RowKey in the URL, or the URL's end */
+    struct buf head; /* text up to the RowKey in the URL, or to the end of the
+                        URL */
     struct buf tail; /* from the end of head or the RowKey to the ETag or
                         further headers */
 };
@@ -110,7 +111,7 @@ static void add_operations(
         if (form->verb == NULL)
             form_init(form, style, batch, operation->type);
         add_operation(form, operation, to);
-        if (i == 0) /* the others have a similar length */
+        if (i == 0) /* all operations have a similar length */
             buf_reserve(to, (to->len - before) * batch->count);
     }
     for (size_t i = 0; i < sizeof(forms) / sizeof(forms[0]); i++) {

@@ -20,10 +20,10 @@ enum sign_scheme { SIGN_TABLE, SIGN_TABLE_LITE, SIGN_QUEUE };
 struct sign_request {
     const char *method;
     const char *account;
-    struct slice path;        /* exactly as sent, percent-encoded, from the
+    struct slice path;        /* path exactly as sent, percent-encoded, from the
                                  first '/' to the '?' */
-    struct slice query;       /* exactly as sent, without '?'; or empty */
-    const char *content_type; /* as sent; "": none */
+    struct slice query;       /* query exactly as sent, without '?'; or empty */
+    const char *content_type; /* Content-Type as sent; "": none */
     size_t content_length;
     const char *date;                  /* the value of x-ms-date */
     const struct http_header *headers; /* all headers that are sent; the queue

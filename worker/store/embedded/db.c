@@ -111,7 +111,7 @@ static const char SCHEMA[] =
     " row_key BLOB NOT NULL,"
     " etag INTEGER NOT NULL,"
     " timestamp INTEGER NOT NULL,"
-    " body_id INTEGER NOT NULL," /* 0: none */
+    " body_id INTEGER NOT NULL," /* 0: no body */
     " properties BLOB NOT NULL," /* JSON; empty if there is a body */
     " PRIMARY KEY (table_id, partition_key, row_key)) WITHOUT ROWID;"
     "CREATE TABLE bodies ("

@@ -54,7 +54,7 @@ struct pool {
                           DB_READ_ONLY */
     char identity[DB_IDENTITY_MAX + 1]; /* db_identity(); "": NULL */
 
-    struct platform_mutex lock; /* guards all below */
+    struct platform_mutex lock; /* guards all fields below */
     struct platform_cond reader_free;
     struct db *idle[READERS_MAX];
     unsigned idle_count, reader_count;
@@ -249,8 +249,9 @@ static enum tw_err borrow_reader(struct pool *pool, int64_t until_ms,
     return code;
 }
 
-/* Returns the connection to the pool. If it is no longer current, what it read
- * is not reliable: it is closed, and the outcome is TW_BUSY. */
+/* Returns the connection to the pool. If the connection is no longer current,
+ * what was read from it is not reliable: it is closed, and the outcome is
+ * TW_BUSY. */
 static enum tw_err end_reading(struct pool *pool, struct exchange *exchange,
     struct db *db, enum tw_err code)
 {
@@ -415,7 +416,11 @@ static void lead(struct pool *pool, struct request *own, int64_t until_ms)
     lead_no_more(pool);
 }
 
-/* Waits until own is done (true), or may lead, or until_ms. */
+/*
+ * Waits until own is done, until own may lead (run the queued requests itself),
+ * or until until_ms. Returns whether own is done. *ret_in_time: until_ms has
+ * not passed.
+ */
 static bool wait_for_turn(
     struct request *own, int64_t until_ms, bool *ret_in_time)
 {
