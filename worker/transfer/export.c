@@ -98,7 +98,8 @@ static enum tw_err read_last(struct export *export, struct err *err)
     return TW_OK;
 }
 
-/* Sets the file that export_abort() removes: the part, unless it has an id. */
+/* Sets the file that export_abort() removes: the part. If the export has an id,
+ * none: the part stays, so that the export can be continued. */
 static void set_temporary(struct export *export)
 {
     const char *part = export->options.id ? NULL : export->file.part;

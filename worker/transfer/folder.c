@@ -183,7 +183,7 @@ enum tw_err folder_create(const char *path, struct err *err)
 
 struct begun {
     const char *table;
-    bool complete; /* the part was complete, with these: */
+    bool complete; /* the part was complete, with this size and time: */
     int64_t size, changed_ns;
 };
 

@@ -33,8 +33,9 @@ struct import_options {
 };
 
 struct import_result {
-    int64_t written, skipped; /* entities, by this process */
-    int64_t rejected;         /* lines, by all processes with the id */
+    int64_t written, skipped; /* numbers of entities, by this process */
+    int64_t rejected;         /* number of rejected lines, by all processes with
+                                 the id */
     bool repeated;            /* the id succeeded before, so nothing was done */
 };
 
