@@ -72,10 +72,17 @@ static enum tw_err meet(struct interposed *self, struct exchange *exchange,
     return err_fail(&exchange->err, s->outcome, "as the test wants");
 }
 
-static struct scene *begin(const char *configuration)
+static void end(struct scene *s)
 {
-    struct scene *s = test_malloc(sizeof(*s));
+    hosted_done(&s->h);
+    virtual_platform_end();
+}
 
+/* Ends the scene before this one, if the test has begun one. */
+static void begin(struct scene *s, const char *configuration)
+{
+    if (s->h.store)
+        end(s);
     virtual_platform_use(&(struct virtual_options){.seed = 1,
         .boot_ms = 5000,
         .wall_ticks = TICKS_1970 + INT64_C(1000000) * TICKS_PER_S});
@@ -86,15 +93,13 @@ static struct scene *begin(const char *configuration)
     s->h.stores.stores = &s->front;
     hosted_table(&s->h, "Channels");
     hosted_table(&s->h, "Blogs");
-    return s;
 }
 
-static void end(struct scene *s)
-{
-    hosted_done(&s->h);
-    virtual_platform_end();
-    test_free(s);
-}
+TEST_FIXTURE(scene, struct scene, TEST_NOTHING, end)
+
+/* A test that starts with begin(). */
+#define SCENE_TEST(name)                                                       \
+    TEST_WITH(name, scene_set_up, scene_tear_down, struct scene *s)
 
 static void meets(struct scene *s, enum store_call call, const char *table,
     unsigned first, unsigned last, enum tw_err outcome)
@@ -129,43 +134,37 @@ static void expect_all_gone(struct scene *s)
 
 /* ---- reading and marking ---- */
 
-TEST(a_parent_that_cannot_be_read_is_an_outage)
+SCENE_TEST(a_parent_that_cannot_be_read_is_an_outage)
 {
-    struct scene *s = begin(HEAD PARENT BLOGS);
-
+    begin(s, HEAD PARENT BLOGS);
     put_channel(s, NULL);
     meets(s, CALL_GET, "Channels", ALWAYS, TW_BUSY);
     assert_int_equal(attempt(s), RUN_OUTAGE);
     assert_non_null(strstr(s->h.err.text, "as the test wants"));
     assert_int_equal(hosted_count(&s->h, "Blogs"), 3);
-    end(s);
 }
 
-TEST(a_tombstone_that_can_never_be_stored_fails_the_run)
+SCENE_TEST(a_tombstone_that_can_never_be_stored_fails_the_run)
 {
     static const enum tw_err NEVER[] = {TW_INVALID, TW_TOO_LARGE};
 
     for (size_t i = 0; i < 2; i++) {
-        struct scene *s = begin(HEAD PARENT BLOGS);
-
+        begin(s, HEAD PARENT BLOGS);
         put_channel(s, NULL);
         meets(s, CALL_BATCH, "Channels", ALWAYS, NEVER[i]);
         assert_int_equal(attempt(s), RUN_FAILED);
         assert_non_null(strstr(s->h.err.text, "as the test wants"));
         assert_int_equal(hosted_count(&s->h, "Blogs"), 3);
-        end(s);
     }
 }
 
-TEST(a_tombstone_in_an_outage_deletes_nothing)
+SCENE_TEST(a_tombstone_in_an_outage_deletes_nothing)
 {
-    struct scene *s = begin(HEAD PARENT BLOGS);
-
+    begin(s, HEAD PARENT BLOGS);
     put_channel(s, NULL);
     meets(s, CALL_BATCH, "Channels", ALWAYS, TW_REFUSED);
     assert_int_equal(attempt(s), RUN_OUTAGE);
     assert_int_equal(hosted_count(&s->h, "Blogs"), 3);
-    end(s);
 }
 
 static void remove_parent(struct scene *s)
@@ -176,22 +175,19 @@ static void remove_parent(struct scene *s)
 
 /* The parent is deleted between the read and the tombstone: the tombstone is
  * inserted instead of merged. */
-TEST(a_parent_that_goes_before_it_is_marked_is_marked_anew)
+SCENE_TEST(a_parent_that_goes_before_it_is_marked_is_marked_anew)
 {
-    struct scene *s = begin(HEAD PARENT BLOGS);
-
+    begin(s, HEAD PARENT BLOGS);
     put_channel(s, NULL);
     s->between = remove_parent;
     meets(s, CALL_BATCH, "Channels", 1, 1, TW_OK);
     assert_int_equal(attempt(s), RUN_SUCCEEDED);
     expect_all_gone(s);
-    end(s);
 }
 
-TEST(a_parent_that_changes_all_the_time_is_tried_again_later)
+SCENE_TEST(a_parent_that_changes_all_the_time_is_tried_again_later)
 {
-    struct scene *s = begin(HEAD PARENT BLOGS);
-
+    begin(s, HEAD PARENT BLOGS);
     put_channel(s, NULL);
     meets(s, CALL_BATCH, "Channels", ALWAYS, TW_CONFLICT);
     assert_int_equal(attempt(s), RUN_TRY_AGAIN);
@@ -203,14 +199,13 @@ TEST(a_parent_that_changes_all_the_time_is_tried_again_later)
     meets(s, CALL_BATCH, "Channels", 1, 3, TW_CONFLICT);
     assert_int_equal(attempt(s), RUN_SUCCEEDED);
     expect_all_gone(s);
-    end(s);
 }
 
 /* ---- whose is it ---- */
 
 /* Incomplete tombstones, and those without a valid owner, do not belong to a
  * run: this run writes its own. */
-TEST(what_is_no_whole_tombstone_is_nobody_s)
+SCENE_TEST(what_is_no_whole_tombstone_is_nobody_s)
 {
     static const char *const MARKS[] = {
         "\"TablewardRun\":7,\"Deleted\":true",
@@ -222,46 +217,39 @@ TEST(what_is_no_whole_tombstone_is_nobody_s)
     };
 
     for (size_t i = 0; i < sizeof(MARKS) / sizeof(MARKS[0]); i++) {
-        struct scene *s = begin(HEAD PARENT BLOGS);
-
+        begin(s, HEAD PARENT BLOGS);
         put_channel(s, MARKS[i]);
         s->h.other_open = true;
         assert_int_equal(attempt(s), RUN_SUCCEEDED);
         expect_all_gone(s);
-        end(s);
     }
 }
 
-TEST(another_run_of_which_nothing_is_known_is_an_outage)
+SCENE_TEST(another_run_of_which_nothing_is_known_is_an_outage)
 {
-    struct scene *s = begin(HEAD PARENT BLOGS);
-
+    begin(s, HEAD PARENT BLOGS);
     put_channel(s, "\"TablewardRun\":\"job/other\",\"Deleted\":true");
     s->h.open_outcome = TW_BUSY;
     assert_int_equal(attempt(s), RUN_OUTAGE);
     assert_string_equal(s->h.err.text, "as the test wants");
     assert_int_equal(hosted_count(&s->h, "Blogs"), 3);
-    end(s);
 }
 
 /* Make an attempt that ends before the settle pass is due, after the tombstone
  * is written; then drop the checkpoint, as a new definition of the job does. */
-static struct scene *begin_with_new_definition(void)
+static void begin_with_new_definition(struct scene *s)
 {
-    struct scene *s = begin(HEAD WAITING BLOGS);
-
+    begin(s, HEAD WAITING BLOGS);
     put_channel(s, NULL);
     assert_int_equal(attempt(s), RUN_WAITING);
     mem_free(s->h.checkpoint);
     s->h.checkpoint = NULL;
-    return s;
 }
 
 /* The new parent was once marked, and deleted with everything under it. */
-TEST(a_parent_made_anew_while_the_definition_changes_is_left)
+SCENE_TEST(a_parent_made_anew_while_the_definition_changes_is_left)
 {
-    struct scene *s = begin_with_new_definition();
-
+    begin_with_new_definition(s);
     hosted_remove(&s->h, "Channels", "News", "News");
     put_channel(s, NULL);
     assert_int_equal(attempt(s), RUN_FAILED);
@@ -271,63 +259,54 @@ TEST(a_parent_made_anew_while_the_definition_changes_is_left)
         "created again. If it is to be deleted, enqueue a new run");
     assert_string_equal(hosted_json(&s->h, "Channels", "News", "News"), "{}");
     assert_int_equal(hosted_count(&s->h, "Blogs"), 3);
-    end(s);
 }
 
-TEST(a_marked_parent_goes_whatever_definition_marked_it)
+SCENE_TEST(a_marked_parent_goes_whatever_definition_marked_it)
 {
-    struct scene *s = begin_with_new_definition();
-
+    begin_with_new_definition(s);
     hosted_put(&s->h, "Blogs", "News", "late", NULL);
     assert_int_equal(attempt(s), RUN_WAITING);
     assert_int_equal(hosted_count(&s->h, "Blogs"), 0);
-    end(s);
 }
 
-TEST(a_time_of_creation_that_is_no_time_fails_the_run)
+SCENE_TEST(a_time_of_creation_that_is_no_time_fails_the_run)
 {
-    struct scene *s = begin(HEAD PARENT BLOGS);
-
+    begin(s, HEAD PARENT BLOGS);
     put_channel(s, "\"CreatedOn\":\"yesterday\"");
     assert_int_equal(attempt(s), RUN_FAILED);
     assert_non_null(strstr(s->h.err.text,
         "property CreatedOn of the parent in Channels is not an Edm.DateTime"));
     assert_int_equal(hosted_count(&s->h, "Blogs"), 3);
-    end(s);
 }
 
 /* ---- the last delete ---- */
 
-TEST(a_parent_that_is_gone_at_the_end_is_deleted)
+SCENE_TEST(a_parent_that_is_gone_at_the_end_is_deleted)
 {
-    struct scene *s = begin(HEAD PARENT BLOGS);
-
+    begin(s, HEAD PARENT BLOGS);
     put_channel(s, NULL);
     s->between = remove_parent;
     /* The first batch is the tombstone, the second one the delete. */
     meets(s, CALL_BATCH, "Channels", 2, 2, TW_OK);
     assert_int_equal(attempt(s), RUN_SUCCEEDED);
     expect_all_gone(s);
-    end(s);
 }
 
-TEST(a_parent_that_changed_at_the_end_is_read_again)
+SCENE_TEST(a_parent_that_changed_at_the_end_is_read_again)
 {
     static const enum tw_err AGAIN[] = {TW_CONFLICT, TW_UNKNOWN};
 
     for (size_t i = 0; i < 2; i++) {
-        struct scene *s = begin(HEAD PARENT BLOGS);
-
+        begin(s, HEAD PARENT BLOGS);
         put_channel(s, NULL);
         meets(s, CALL_BATCH, "Channels", 2, 4, AGAIN[i]);
         assert_int_equal(attempt(s), RUN_SUCCEEDED);
         assert_int_equal(s->seen, 5);
         expect_all_gone(s);
-        end(s);
     }
 }
 
-TEST(a_parent_that_cannot_be_deleted_stays_for_the_next_attempt)
+SCENE_TEST(a_parent_that_cannot_be_deleted_stays_for_the_next_attempt)
 {
     static const struct {
         enum tw_err outcome;
@@ -341,8 +320,7 @@ TEST(a_parent_that_cannot_be_deleted_stays_for_the_next_attempt)
     };
 
     for (size_t i = 0; i < 2; i++) {
-        struct scene *s = begin(HEAD PARENT BLOGS);
-
+        begin(s, HEAD PARENT BLOGS);
         put_channel(s, NULL);
         meets(s, CALL_BATCH, "Channels", 2, UINT_MAX, CASES[i].outcome);
         assert_int_equal(attempt(s), CASES[i].end);
@@ -352,19 +330,16 @@ TEST(a_parent_that_cannot_be_deleted_stays_for_the_next_attempt)
         meets(s, CALL_BATCH, NULL, ALWAYS, TW_OK);
         assert_int_equal(attempt(s), RUN_SUCCEEDED);
         expect_all_gone(s);
-        end(s);
     }
 }
 
-TEST(in_the_last_phase_an_outage_deletes_nothing)
+SCENE_TEST(in_the_last_phase_an_outage_deletes_nothing)
 {
-    struct scene *s = begin(HEAD PARENT BLOGS);
-
+    begin(s, HEAD PARENT BLOGS);
     put_channel(s, NULL);
     meets(s, CALL_GET, "Channels", 2, UINT_MAX, TW_BUSY);
     assert_int_equal(attempt(s), RUN_OUTAGE);
     assert_string_equal(hosted_dump(&s->h, "Channels"), "News/News ");
-    end(s);
 }
 
 static enum tw_err never_phases(struct hosted *h, bool *ret_stored)
@@ -374,21 +349,19 @@ static enum tw_err never_phases(struct hosted *h, bool *ret_stored)
     return TW_STOPPED;
 }
 
-TEST(without_the_last_phase_the_parent_stays)
+SCENE_TEST(without_the_last_phase_the_parent_stays)
 {
-    struct scene *s = begin(HEAD PARENT BLOGS);
-
+    begin(s, HEAD PARENT BLOGS);
     put_channel(s, NULL);
     s->h.phasing = never_phases;
     assert_int_equal(attempt(s), RUN_STOPPED);
     assert_string_equal(hosted_dump(&s->h, "Channels"), "News/News ");
     assert_int_equal(hosted_count(&s->h, "Blogs"), 0);
-    end(s);
 }
 
 /* ---- counting first ---- */
 
-TEST(what_cannot_be_counted_is_not_deleted)
+SCENE_TEST(what_cannot_be_counted_is_not_deleted)
 {
     static const struct {
         const char *children;
@@ -408,8 +381,7 @@ TEST(what_cannot_be_counted_is_not_deleted)
         char *configuration = mem_format(HEAD PARENT
             "    refuse_above: 10\n    children:\n      - %s\n",
             CASES[i].children);
-        struct scene *s = begin(configuration);
-
+        begin(s, configuration);
         put_channel(s, NULL);
         if (CASES[i].outcome != TW_OK)
             meets(s, CALL_SCAN, "Blogs", ALWAYS, CASES[i].outcome);
@@ -418,33 +390,29 @@ TEST(what_cannot_be_counted_is_not_deleted)
         assert_int_equal(hosted_count(&s->h, "Blogs"), 3);
         /* The parent still exists: hosted_remove() asserts that. */
         hosted_remove(&s->h, "Channels", "News", "News");
-        end(s);
         mem_free(configuration);
     }
 }
 
 /* ---- what stands under it ---- */
 
-TEST(a_page_that_can_never_be_read_fails_the_run)
+SCENE_TEST(a_page_that_can_never_be_read_fails_the_run)
 {
     static const enum tw_err NEVER[] = {TW_INVALID, TW_TOO_LARGE};
 
     for (size_t i = 0; i < 2; i++) {
-        struct scene *s = begin(HEAD PARENT BLOGS);
-
+        begin(s, HEAD PARENT BLOGS);
         put_channel(s, NULL);
         meets(s, CALL_SCAN, "Blogs", ALWAYS, NEVER[i]);
         assert_int_equal(attempt(s), RUN_FAILED);
         assert_non_null(strstr(s->h.err.text, "Blogs"));
         assert_true(hosted_has(&s->h, "Channels", "News", "News"));
-        end(s);
     }
 }
 
-TEST(deletes_that_are_refused_end_the_pass)
+SCENE_TEST(deletes_that_are_refused_end_the_pass)
 {
-    struct scene *s = begin(HEAD PARENT BLOGS);
-
+    begin(s, HEAD PARENT BLOGS);
     hosted_put(&s->h, "Channels", "News", "News", NULL);
     hosted_fill(&s->h, "Blogs", "News", 1500);
     meets(s, CALL_BATCH, "Blogs", ALWAYS, TW_REFUSED);
@@ -454,7 +422,6 @@ TEST(deletes_that_are_refused_end_the_pass)
     meets(s, CALL_BATCH, NULL, ALWAYS, TW_OK);
     assert_int_equal(attempt(s), RUN_SUCCEEDED);
     expect_all_gone(s);
-    end(s);
 }
 
 #define NESTED                                                                 \
@@ -474,10 +441,9 @@ static void change_blog(struct scene *s)
 
 /* The blog changes between its visit and its delete: it may have new
  * children. */
-TEST(a_blog_that_changed_is_visited_anew)
+SCENE_TEST(a_blog_that_changed_is_visited_anew)
 {
-    struct scene *s = begin(HEAD PARENT NESTED);
-
+    begin(s, HEAD PARENT NESTED);
     hosted_table(&s->h, "Likes");
     put_channel(s, NULL);
     s->between = change_blog;
@@ -485,7 +451,6 @@ TEST(a_blog_that_changed_is_visited_anew)
     assert_int_equal(attempt(s), RUN_SUCCEEDED);
     expect_all_gone(s);
     assert_string_equal(hosted_dump(&s->h, "Likes"), "");
-    end(s);
 }
 
 #define THREADS                                                                \
@@ -507,10 +472,9 @@ static void make_thread(struct scene *s)
 /* Between its read and its delete the blog becomes one that another rule, with
  * children, finds. It was once deleted as a leaf, and its likes stayed for
  * ever. */
-TEST(a_leaf_that_becomes_another_rules_is_left_to_that)
+SCENE_TEST(a_leaf_that_becomes_another_rules_is_left_to_that)
 {
-    struct scene *s = begin(HEAD PARENT THREADS);
-
+    begin(s, HEAD PARENT THREADS);
     hosted_table(&s->h, "Likes");
     put_channel(s, NULL);
     s->between = make_thread;
@@ -518,7 +482,6 @@ TEST(a_leaf_that_becomes_another_rules_is_left_to_that)
     assert_int_equal(attempt(s), RUN_SUCCEEDED);
     expect_all_gone(s);
     assert_string_equal(hosted_dump(&s->h, "Likes"), "");
-    end(s);
 }
 
 #define BY_PREFIX                                                              \
@@ -529,10 +492,9 @@ TEST(a_leaf_that_becomes_another_rules_is_left_to_that)
     "          - {table: Likes, row_key_prefix: \"{Thread}\"}\n"
 
 /* With an empty prefix the rule would delete all likes. */
-TEST(a_prefix_that_is_empty_for_one_blog_fails_the_run)
+SCENE_TEST(a_prefix_that_is_empty_for_one_blog_fails_the_run)
 {
-    struct scene *s = begin(HEAD PARENT BY_PREFIX);
-
+    begin(s, HEAD PARENT BY_PREFIX);
     hosted_table(&s->h, "Likes");
     hosted_put(&s->h, "Channels", "News", "News", NULL);
     hosted_put(&s->h, "Blogs", "News", "b", "\"Thread\":\"\"");
@@ -543,7 +505,6 @@ TEST(a_prefix_that_is_empty_for_one_blog_fails_the_run)
         "is empty here: it would select everything");
     assert_int_equal(hosted_count(&s->h, "Likes"), 3);
     assert_true(hosted_has(&s->h, "Channels", "News", "News"));
-    end(s);
 }
 
 /* Two rules with children find the same blog. The children of the second rule
@@ -559,21 +520,17 @@ TEST(a_prefix_that_is_empty_for_one_blog_fails_the_run)
     "        children:\n"                                                      \
     "          - {table: Likes, " second "}\n"
 
-static struct scene *begin_crossed(const char *configuration)
+static void begin_crossed(struct scene *s, const char *configuration)
 {
-    struct scene *s = begin(configuration);
-
+    begin(s, configuration);
     hosted_table(&s->h, "Comments");
     hosted_table(&s->h, "Likes");
     hosted_put(&s->h, "Channels", "News", "News", NULL);
-    return s;
 }
 
-TEST(a_rule_that_another_rule_cannot_read_now_is_an_outage)
+SCENE_TEST(a_rule_that_another_rule_cannot_read_now_is_an_outage)
 {
-    struct scene *s =
-        begin_crossed(HEAD PARENT CROSSED("partition_key: \"{Thread}\""));
-
+    begin_crossed(s, HEAD PARENT CROSSED("partition_key: \"{Thread}\""));
     hosted_put(
         &s->h, "Blogs", "News", "b", "\"Channel\":\"News\",\"Thread\":\"t\"");
     hosted_put(&s->h, "Likes", "t", "l", NULL);
@@ -585,12 +542,11 @@ TEST(a_rule_that_another_rule_cannot_read_now_is_an_outage)
     assert_int_equal(attempt(s), RUN_SUCCEEDED);
     assert_string_equal(hosted_dump(&s->h, "Likes"), "");
     expect_all_gone(s);
-    end(s);
 }
 
 /* If the other rule cannot be bound to the blog, the blog stays and is
  * reported. */
-TEST(a_rule_that_can_never_be_read_keeps_the_blog)
+SCENE_TEST(a_rule_that_can_never_be_read_keeps_the_blog)
 {
     static const struct {
         const char *configuration, *properties;
@@ -602,15 +558,13 @@ TEST(a_rule_that_can_never_be_read_keeps_the_blog)
     };
 
     for (size_t i = 0; i < 2; i++) {
-        struct scene *s = begin_crossed(CASES[i].configuration);
-
+        begin_crossed(s, CASES[i].configuration);
         hosted_put(&s->h, "Blogs", "News", "b", CASES[i].properties);
         hosted_put(&s->h, "Likes", "t", "l", NULL);
         assert_int_equal(attempt(s), RUN_FAILED);
         assert_true(hosted_has(&s->h, "Blogs", "News", "b"));
         assert_true(hosted_has(&s->h, "Likes", "t", "l"));
         assert_true(hosted_has(&s->h, "Channels", "News", "News"));
-        end(s);
     }
 }
 
@@ -627,9 +581,9 @@ static void expect_archive_in_the_way(struct scene *s)
     assert_true(hosted_has(&s->h, "Channels", "News", "News"));
 }
 
-TEST(an_archive_that_cannot_be_made_stops_before_anything)
+SCENE_TEST(an_archive_that_cannot_be_made_stops_before_anything)
 {
-    struct scene *s = begin(HEAD PARENT KEPT BLOGS);
+    begin(s, HEAD PARENT KEPT BLOGS);
     char *path = mem_format("%s/kept", s->h.folder);
     FILE *file = fopen(path, "we"); /* a file where a folder should be */
 
@@ -638,25 +592,22 @@ TEST(an_archive_that_cannot_be_made_stops_before_anything)
     put_channel(s, NULL);
     expect_archive_in_the_way(s);
     mem_free(path);
-    end(s);
 }
 
-TEST(an_archive_may_be_anywhere)
+SCENE_TEST(an_archive_may_be_anywhere)
 {
     char folder[] = "/tmp/tableward-archive.XXXXXX";
     char *configuration, *path;
-    struct scene *s;
 
     assert_non_null(mkdtemp(folder));
     configuration = mem_format(HEAD PARENT "    archive: %s\n" BLOGS, folder);
-    s = begin(configuration);
+    begin(s, configuration);
     put_channel(s, NULL);
     assert_int_equal(attempt(s), RUN_SUCCEEDED);
     path = mem_format("%s/job/r1/1-Blogs.jsonl", folder);
     assert_int_equal(access(path, R_OK), 0);
     mem_free(path);
     mem_free(configuration);
-    end(s);
     path = mem_format("rm -r %s", folder);
     assert_int_equal(system(path), 0);
     mem_free(path);
@@ -672,24 +623,20 @@ static void block_table(struct scene *s, const char *table)
     mem_free(command);
 }
 
-TEST(a_parent_that_cannot_be_archived_is_not_marked)
+SCENE_TEST(a_parent_that_cannot_be_archived_is_not_marked)
 {
-    struct scene *s = begin(HEAD PARENT KEPT BLOGS);
-
+    begin(s, HEAD PARENT KEPT BLOGS);
     put_channel(s, NULL);
     block_table(s, "Channels");
     expect_archive_in_the_way(s);
-    end(s);
 }
 
-TEST(what_cannot_be_archived_is_not_deleted)
+SCENE_TEST(what_cannot_be_archived_is_not_deleted)
 {
-    struct scene *s = begin(HEAD PARENT KEPT BLOGS);
-
+    begin(s, HEAD PARENT KEPT BLOGS);
     put_channel(s, NULL);
     block_table(s, "Blogs");
     expect_archive_in_the_way(s);
-    end(s);
 }
 
 static void limit_files(rlim_t bytes)
@@ -712,10 +659,9 @@ static void change_blog_without_room(struct scene *s)
 
 /* If the current state of a changed blog cannot be archived, the blog is not
  * deleted. */
-TEST(what_changed_and_cannot_be_archived_again_stays)
+SCENE_TEST(what_changed_and_cannot_be_archived_again_stays)
 {
-    struct scene *s = begin(HEAD PARENT KEPT BLOGS);
-
+    begin(s, HEAD PARENT KEPT BLOGS);
     put_channel(s, NULL);
     s->between = change_blog_without_room;
     meets(s, CALL_BATCH, "Blogs", 1, 1, TW_OK);
@@ -725,12 +671,11 @@ TEST(what_changed_and_cannot_be_archived_again_stays)
     assert_true(hosted_has(&s->h, "Channels", "News", "News"));
     assert_int_equal(attempt(s), RUN_SUCCEEDED);
     expect_all_gone(s);
-    end(s);
 }
 
 /* ---- accept and estimate ---- */
 
-TEST(keys_that_no_parent_can_have_are_told)
+SCENE_TEST(keys_that_no_parent_can_have_are_told)
 {
     static const char ROW_KEY[] =
         "job:\n"
@@ -745,7 +690,7 @@ TEST(keys_that_no_parent_can_have_are_told)
 
     memset(long_text, 'a', sizeof(long_text) - 1);
     for (size_t i = 0; i < 4; i++) {
-        struct scene *s = begin(CONFIGURATIONS[i / 2]);
+        begin(s, CONFIGURATIONS[i / 2]);
         struct slice name = slice_of("channel"), value = slice_of(bad[i % 2]);
         const struct run_args args = {1, &name, &value};
         const struct job *job = &s->h.jobs.list[0];
@@ -757,15 +702,14 @@ TEST(keys_that_no_parent_can_have_are_told)
             hosted_estimate(&s->h, "job", bad[i % 2], &estimate), TW_INVALID);
         arena_done(&estimate.arena);
         assert_int_equal(hosted_attempt(&s->h, "job", bad[i % 2]), RUN_FAILED);
-        end(s);
     }
 }
 
-TEST(an_estimate_of_what_cannot_be_read_says_why)
+SCENE_TEST(an_estimate_of_what_cannot_be_read_says_why)
 {
-    struct scene *s = begin(HEAD PARENT BLOGS);
     struct job_estimate estimate;
 
+    begin(s, HEAD PARENT BLOGS);
     put_channel(s, NULL);
     meets(s, CALL_SCAN, "Blogs", ALWAYS, TW_REFUSED);
     assert_int_equal(
@@ -775,5 +719,4 @@ TEST(an_estimate_of_what_cannot_be_read_says_why)
     assert_int_equal(
         hosted_estimate(&s->h, "job", "News", &estimate), TW_REFUSED);
     arena_done(&estimate.arena);
-    end(s);
 }

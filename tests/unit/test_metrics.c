@@ -29,34 +29,36 @@ struct measured {
     struct metrics *metrics;
 };
 
-static void start(struct measured *measured, struct workbench *bench)
+static struct measured measured; /* what the test runs */
+
+static void start(struct workbench *bench)
 {
     struct consumer_options options = {
         .definition = definition_hold(&bench->definition)};
 
-    options.activity = measured->activity = activity_new();
-    service_new(&measured->service, &options);
-    measured->metrics =
-        metrics_new(measured->service.consumer, measured->activity);
-    service_run(&measured->service);
+    options.activity = measured.activity = activity_new();
+    service_new(&measured.service, &options);
+    measured.metrics =
+        metrics_new(measured.service.consumer, measured.activity);
+    service_run(&measured.service);
 }
 
-static void stop(struct measured *measured)
+static void stop(void)
 {
-    consumer_stop(measured->service.consumer);
-    service_join(&measured->service);
-    assert_int_equal(measured->service.outcome, TW_OK);
-    metrics_free(measured->metrics);
-    service_free(&measured->service);
-    activity_free(measured->activity);
+    consumer_stop(measured.service.consumer);
+    service_join(&measured.service);
+    assert_int_equal(measured.service.outcome, TW_OK);
+    metrics_free(measured.metrics);
+    service_free(&measured.service);
+    activity_free(measured.activity);
 }
 
-static char *scrape(struct measured *measured)
+static char *scrape(void)
 {
     struct buf text;
 
     buf_init(&text, (size_t)1024 * 1024);
-    metrics_write(measured->metrics, &text);
+    metrics_write(measured.metrics, &text);
     assert_false(text.overflow);
     return buf_take(&text);
 }
@@ -75,9 +77,9 @@ static double value_in(const char *text, const char *sample)
     return value;
 }
 
-static void shows(struct measured *measured, const char *sample, double wanted)
+static void shows(const char *sample, double wanted)
 {
-    char *text = scrape(measured);
+    char *text = scrape();
     double value = value_in(text, sample);
 
     if (value < wanted || value > wanted)
@@ -86,9 +88,9 @@ static void shows(struct measured *measured, const char *sample, double wanted)
 }
 
 /* Until a first sample of the queues is there. */
-static void wait_for_samples(struct measured *measured)
+static void wait_for_samples(void)
 {
-    mem_free(scrape(measured));
+    mem_free(scrape());
     virtual_sleep(1000);
 }
 
@@ -106,45 +108,36 @@ BENCH_SCRIPT(works)
 
 VIRTUAL_BENCH_TEST(a_run_is_seen_in_progress_and_at_its_end)
 {
-    struct measured measured;
-
     bench->script = works;
-    start(&measured, bench);
+    start(bench);
     virtual_sleep(1000);
-    shows(&measured, "tableward_slots", 2);
-    shows(&measured, "tableward_slots_busy", 0);
-    shows(&measured, "tableward_ready", 1);
-    shows(&measured,
-        "tableward_runs_ended_total{job_name=\"delete-channel\","
-        "result=\"succeeded\"}",
+    shows("tableward_slots", 2);
+    shows("tableward_slots_busy", 0);
+    shows("tableward_ready", 1);
+    shows("tableward_runs_ended_total{job_name=\"delete-channel\","
+          "result=\"succeeded\"}",
         0);
     workbench_put(bench, BENCH_QUEUE, MESSAGE("r1"));
     virtual_sleep(1000);
-    shows(&measured, "tableward_slots_busy", 1);
-    shows(&measured, "tableward_runs_in_progress{job_name=\"delete-channel\"}",
-        1);
-    shows(&measured,
-        "tableward_run_entities_total{job_name=\"delete-channel\",action="
-        "\"read\"}",
+    shows("tableward_slots_busy", 1);
+    shows("tableward_runs_in_progress{job_name=\"delete-channel\"}", 1);
+    shows("tableward_run_entities_total{job_name=\"delete-channel\",action="
+          "\"read\"}",
         10);
     workbench_open_gate(bench);
     virtual_sleep(1000);
-    shows(&measured, "tableward_slots_busy", 0);
-    shows(&measured, "tableward_runs_in_progress{job_name=\"delete-channel\"}",
-        0);
-    shows(&measured,
-        "tableward_runs_ended_total{job_name=\"delete-channel\","
-        "result=\"succeeded\"}",
+    shows("tableward_slots_busy", 0);
+    shows("tableward_runs_in_progress{job_name=\"delete-channel\"}", 0);
+    shows("tableward_runs_ended_total{job_name=\"delete-channel\","
+          "result=\"succeeded\"}",
         1);
-    shows(&measured,
-        "tableward_run_entities_total{job_name=\"delete-channel\","
-        "action=\"deleted\"}",
+    shows("tableward_run_entities_total{job_name=\"delete-channel\","
+          "action=\"deleted\"}",
         7);
-    shows(&measured,
-        "tableward_run_entities_total{job_name=\"delete-channel\","
-        "action=\"skipped\"}",
+    shows("tableward_run_entities_total{job_name=\"delete-channel\","
+          "action=\"skipped\"}",
         3);
-    stop(&measured);
+    stop();
     assert_int_equal(measured.service.result.succeeded, 1);
 }
 
@@ -156,21 +149,17 @@ BENCH_SCRIPT(fails)
 
 VIRTUAL_BENCH_TEST(failed_and_poisoned_ends_are_counted_once)
 {
-    struct measured measured;
-
     bench->script = fails;
-    start(&measured, bench);
+    start(bench);
     workbench_put(bench, BENCH_QUEUE, MESSAGE("r1"));
     workbench_put(bench, BENCH_QUEUE, MESSAGE("r1")); /* already ended */
     workbench_put(bench, BENCH_QUEUE, "nonsense");
     virtual_sleep(10000);
-    shows(&measured,
-        "tableward_runs_ended_total{job_name=\"delete-channel\",result="
-        "\"failed\"}",
+    shows("tableward_runs_ended_total{job_name=\"delete-channel\",result="
+          "\"failed\"}",
         1);
-    shows(&measured,
-        "tableward_runs_ended_total{job_name=\"-\",result=\"poisoned\"}", 1);
-    stop(&measured);
+    shows("tableward_runs_ended_total{job_name=\"-\",result=\"poisoned\"}", 1);
+    stop();
 }
 
 BENCH_SCRIPT(is_held)
@@ -189,109 +178,96 @@ BENCH_SCRIPT(is_held)
 
 VIRTUAL_BENCH_TEST(a_held_run_is_shown_with_its_cause)
 {
-    struct measured measured;
-
     bench->script = is_held;
-    start(&measured, bench);
+    start(bench);
     workbench_put(bench, BENCH_QUEUE, MESSAGE("r1"));
     virtual_sleep(3000);
-    shows(
-        &measured, "tableward_runs_held{store=\"main\",cause=\"archive\"}", 1);
+    shows("tableward_runs_held{store=\"main\",cause=\"archive\"}", 1);
     virtual_sleep(120000);
-    shows(
-        &measured, "tableward_runs_held{store=\"main\",cause=\"archive\"}", 1);
+    shows("tableward_runs_held{store=\"main\",cause=\"archive\"}", 1);
     workbench_open_gate(bench);
     virtual_sleep(400000);
-    shows(
-        &measured, "tableward_runs_held{store=\"main\",cause=\"archive\"}", 0);
-    shows(&measured,
-        "tableward_runs_ended_total{job_name=\"delete-channel\","
-        "result=\"succeeded\"}",
+    shows("tableward_runs_held{store=\"main\",cause=\"archive\"}", 0);
+    shows("tableward_runs_ended_total{job_name=\"delete-channel\","
+          "result=\"succeeded\"}",
         1);
-    stop(&measured);
+    stop();
 }
 
 /* Its lease expires while it works, because nothing can be renewed. */
 VIRTUAL_BENCH_TEST(a_lost_lease_is_counted)
 {
-    struct measured measured;
-
     bench->script = works;
-    start(&measured, bench);
+    start(bench);
     workbench_put(bench, BENCH_QUEUE, MESSAGE("r1"));
     virtual_sleep(2000);
     platform_lock(&bench->lock);
     bench->down = true;
     platform_unlock(&bench->lock);
     virtual_sleep(120000);
-    shows(&measured, "tableward_leases_lost_total{job_name=\"delete-channel\"}",
-        1);
-    shows(&measured, "tableward_ready", 0);
-    shows(&measured, "tableward_store_outage{store=\"main\"}", 1);
+    shows("tableward_leases_lost_total{job_name=\"delete-channel\"}", 1);
+    shows("tableward_ready", 0);
+    shows("tableward_store_outage{store=\"main\"}", 1);
     platform_lock(&bench->lock);
     bench->down = false;
     platform_unlock(&bench->lock);
     workbench_open_gate(bench);
     virtual_sleep(120000);
-    shows(&measured, "tableward_store_outage{store=\"main\"}", 0);
-    shows(&measured, "tableward_ready", 1);
-    stop(&measured);
+    shows("tableward_store_outage{store=\"main\"}", 0);
+    shows("tableward_ready", 1);
+    stop();
 }
 
 /* ---- queues ---- */
 
 VIRTUAL_BENCH_TEST(lengths_of_queues_and_poison_queues_are_shown)
 {
-    struct measured measured;
-
     bench->script = works; /* waits at the gate: hidden messages count too */
-    start(&measured, bench);
+    start(bench);
     workbench_put(bench, BENCH_QUEUE, MESSAGE("r1"));
     workbench_put(bench, BENCH_QUEUE, MESSAGE("r2"));
     workbench_put(bench, BENCH_QUEUE, MESSAGE("r3"));
     workbench_make_queue(bench, BENCH_BOUND SETUP_POISON_SUFFIX);
     workbench_put(bench, BENCH_BOUND SETUP_POISON_SUFFIX, "x");
-    wait_for_samples(&measured);
-    shows(&measured, "tableward_queue_length_known{queue=\"work\"}", 1);
-    shows(&measured, "tableward_queue_messages{queue=\"work\"}", 3);
-    shows(&measured, "tableward_queue_messages{queue=\"channels\"}", 0);
-    shows(&measured,
-        "tableward_queue_oldest_message_age_seconds{queue=\"channels\"}", 0);
-    shows(&measured, "tableward_poison_queue_messages{queue=\"work\"}", 0);
-    shows(&measured, "tableward_poison_queue_messages{queue=\"channels\"}", 1);
-    stop(&measured);
+    wait_for_samples();
+    shows("tableward_queue_length_known{queue=\"work\"}", 1);
+    shows("tableward_queue_messages{queue=\"work\"}", 3);
+    shows("tableward_queue_messages{queue=\"channels\"}", 0);
+    shows("tableward_queue_oldest_message_age_seconds{queue=\"channels\"}", 0);
+    shows("tableward_poison_queue_messages{queue=\"work\"}", 0);
+    shows("tableward_poison_queue_messages{queue=\"channels\"}", 1);
+    stop();
 }
 
 VIRTUAL_BENCH_TEST(the_age_of_a_message_grows_between_two_samples)
 {
-    struct measured measured;
     char *text;
     double first, second;
 
     bench->setup.queues[0].slots = 0;
     bench->script = works;
-    start(&measured, bench);
+    start(bench);
     /* Both slots wait at the gate, so the third message stays visible. */
     workbench_put(bench, BENCH_QUEUE, MESSAGE("r1"));
     workbench_put(bench, BENCH_QUEUE, MESSAGE("r2"));
     virtual_sleep(2000);
     workbench_put(bench, BENCH_QUEUE, MESSAGE("r3"));
     virtual_sleep(10000);
-    wait_for_samples(&measured);
-    text = scrape(&measured);
+    wait_for_samples();
+    text = scrape();
     first = value_in(
         text, "tableward_queue_oldest_message_age_seconds{queue=\"work\"}");
     mem_free(text);
     virtual_sleep(5000);
-    text = scrape(&measured);
+    text = scrape();
     second = value_in(
         text, "tableward_queue_oldest_message_age_seconds{queue=\"work\"}");
     mem_free(text);
     assert_true(first >= 10 && first < 15);
     assert_true(second >= first + 4 && second < first + 7);
-    shows(&measured, "tableward_queue_messages{queue=\"work\"}", 3);
+    shows("tableward_queue_messages{queue=\"work\"}", 3);
     workbench_open_gate(bench);
-    stop(&measured);
+    stop();
 }
 
 static unsigned samples_taken(struct workbench *bench)
@@ -306,18 +282,16 @@ static unsigned samples_taken(struct workbench *bench)
 
 VIRTUAL_BENCH_TEST(queues_are_asked_seldom_and_only_while_somebody_looks)
 {
-    struct measured measured;
-
-    start(&measured, bench);
+    start(bench);
     virtual_sleep(100000);
     assert_int_equal(samples_taken(bench), 0);
     for (int i = 0; i < 100; i++) {
-        mem_free(scrape(&measured));
+        mem_free(scrape());
         virtual_sleep(1000);
     }
     assert_true(samples_taken(bench) >= 4 && samples_taken(bench) <= 6);
     virtual_sleep(30000); /* the last wish is still fulfilled */
-    mem_free(scrape(&measured));
+    mem_free(scrape());
     virtual_sleep(1000);
     {
         unsigned before = samples_taken(bench);
@@ -325,16 +299,16 @@ VIRTUAL_BENCH_TEST(queues_are_asked_seldom_and_only_while_somebody_looks)
         virtual_sleep(600000);
         assert_int_equal(samples_taken(bench), before);
     }
-    stop(&measured);
+    stop();
 }
 
 /* For a minute, a scrape a second. */
-static void scrape_without_delay(struct measured *measured)
+static void scrape_without_delay(void)
 {
     for (int i = 0; i < 60; i++) {
         int64_t began_ms = platform_boot_ms();
 
-        mem_free(scrape(measured));
+        mem_free(scrape());
         assert_true(platform_boot_ms() - began_ms < 100);
         virtual_sleep(1000);
     }
@@ -350,21 +324,19 @@ static void set_store(struct workbench *bench, bool down, int64_t delay_ms)
 
 VIRTUAL_BENCH_TEST(a_slow_or_dead_store_holds_up_no_scrape)
 {
-    struct measured measured;
-
-    start(&measured, bench);
-    wait_for_samples(&measured);
-    shows(&measured, "tableward_queue_length_known{queue=\"work\"}", 1);
+    start(bench);
+    wait_for_samples();
+    shows("tableward_queue_length_known{queue=\"work\"}", 1);
     set_store(bench, false, 4000);
-    scrape_without_delay(&measured);
-    shows(&measured, "tableward_queue_length_known{queue=\"work\"}", 1);
+    scrape_without_delay();
+    shows("tableward_queue_length_known{queue=\"work\"}", 1);
     set_store(bench, true, 4000);
-    scrape_without_delay(&measured);
-    shows(&measured, "tableward_queue_length_known{queue=\"work\"}", 0);
-    shows(&measured, "tableward_queue_messages{queue=\"work\"}", -1);
-    shows(&measured, "tableward_queue_outage{queue=\"work\"}", 1);
+    scrape_without_delay();
+    shows("tableward_queue_length_known{queue=\"work\"}", 0);
+    shows("tableward_queue_messages{queue=\"work\"}", -1);
+    shows("tableward_queue_outage{queue=\"work\"}", 1);
     set_store(bench, false, 0);
-    stop(&measured);
+    stop();
 }
 
 /* Runs wait longer for a response than the sampler, so that its time-outs must
@@ -372,7 +344,6 @@ VIRTUAL_BENCH_TEST(a_slow_or_dead_store_holds_up_no_scrape)
 VIRTUAL_BENCH_TEST(time_outs_of_samples_open_no_breaker)
 {
     struct store *store = &bench->wrapped.store;
-    struct measured measured;
     struct consumer_options options = {
         .definition = definition_hold(&bench->definition)};
 
@@ -382,7 +353,7 @@ VIRTUAL_BENCH_TEST(time_outs_of_samples_open_no_breaker)
         metrics_new(measured.service.consumer, measured.activity);
     set_store(bench, true, 5000);
     for (int i = 0; i < 1000; i++) {
-        mem_free(scrape(&measured));
+        mem_free(scrape());
         virtual_sleep(1000);
     }
     assert_true(4 * samples_taken(bench) >= BREAKER_FAILURES);
@@ -403,13 +374,12 @@ static const char *has_archive(const struct job *job)
 
 VIRTUAL_BENCH_TEST(free_space_of_an_archive_is_shown)
 {
-    struct measured measured;
     char *text;
 
     bench->kind.archive = has_archive;
-    start(&measured, bench);
-    wait_for_samples(&measured);
-    text = scrape(&measured);
+    start(bench);
+    wait_for_samples();
+    text = scrape();
     assert_true(
         value_in(text,
             "tableward_archive_free_bytes{job_name=\"delete-channel\"}") > 0);
@@ -417,21 +387,20 @@ VIRTUAL_BENCH_TEST(free_space_of_an_archive_is_shown)
         value_in(text,
             "tableward_archive_size_bytes{job_name=\"delete-channel\"}") > 0);
     mem_free(text);
-    stop(&measured);
+    stop();
 }
 
 VIRTUAL_BENCH_TEST(requests_are_shown_by_operation_and_outcome)
 {
     struct exchange exchange = {.http_status = 503};
-    struct measured measured;
     char *text;
 
     bench->store->meter = meter_named("test-metrics");
-    start(&measured, bench);
+    start(bench);
     virtual_sleep(1000);
     meter_add(bench->store->meter, METER_BATCH, &exchange, TW_BUSY, 300);
     meter_add(bench->store->meter, METER_BATCH, &exchange, TW_BUSY, 40000);
-    text = scrape(&measured);
+    text = scrape();
     assert_true(value_in(text, "tableward_store_requests_total{store=\"main\","
                                "operation=\"queue_get\",outcome=\"ok\"}") > 0);
     assert_true(value_in(text,
@@ -451,26 +420,23 @@ VIRTUAL_BENCH_TEST(requests_are_shown_by_operation_and_outcome)
         value_in(text, "tableward_store_request_duration_seconds_sum{store="
                        "\"main\",operation=\"batch\"}") >= 40.3);
     mem_free(text);
-    stop(&measured);
+    stop();
 }
 
 VIRTUAL_BENCH_TEST(ceilings_and_reloads_are_shown)
 {
-    struct measured measured;
-
     bench->setup.max_entities_per_second = 500;
     bench->job.max_entities_per_second = 50;
-    start(&measured, bench);
-    shows(&measured, "tableward_max_entities_per_second", 500);
-    shows(&measured,
-        "tableward_job_max_entities_per_second{job_name=\"delete-channel\"}",
+    start(bench);
+    shows("tableward_max_entities_per_second", 500);
+    shows("tableward_job_max_entities_per_second{job_name=\"delete-channel\"}",
         50);
-    shows(&measured, "tableward_config_last_reload_successful", 1);
+    shows("tableward_config_last_reload_successful", 1);
     metrics_note_reload(measured.metrics, false);
-    shows(&measured, "tableward_config_last_reload_successful", 0);
+    shows("tableward_config_last_reload_successful", 0);
     metrics_note_reload(measured.metrics, true);
-    shows(&measured, "tableward_config_last_reload_successful", 1);
-    stop(&measured);
+    shows("tableward_config_last_reload_successful", 1);
+    stop();
 }
 
 /* ---- the format ---- */
@@ -496,18 +462,17 @@ static void check_line(const char *line)
 
 VIRTUAL_BENCH_TEST(every_line_is_of_the_format_and_no_label_has_a_key)
 {
-    struct measured measured;
     char *text, *line, *rest;
 
     bench->script = fails;
     bench->store->meter = meter_named("main");
-    start(&measured, bench);
+    start(bench);
     workbench_put(bench, BENCH_QUEUE, MESSAGE("secret-run"));
     workbench_put(bench, BENCH_BOUND, "Football");
     workbench_put(bench, BENCH_QUEUE, "{\"job\":\"invented\",\"args\":{}}");
     virtual_sleep(5000);
-    wait_for_samples(&measured);
-    text = scrape(&measured);
+    wait_for_samples();
+    text = scrape();
     assert_null(strstr(text, "Football"));
     assert_null(strstr(text, "secret-run"));
     assert_null(strstr(text, "invented"));
@@ -516,7 +481,7 @@ VIRTUAL_BENCH_TEST(every_line_is_of_the_format_and_no_label_has_a_key)
          line = strtok_r(NULL, "\n", &rest))
         check_line(line);
     mem_free(text);
-    stop(&measured);
+    stop();
 }
 
 TEST(values_of_labels_are_escaped)

@@ -54,19 +54,20 @@ struct held {
     bool progress;
 };
 
+static struct held held; /* the one of the test */
+
 static struct held *now_held; /* for conditions */
 
 /* A renewal for what is claimed. */
-static void keep_again(struct held *held)
+static void keep_again(void)
 {
-    held->run.request_pool =
-        pool_client_new(held->bench->request_pool, &held->lease.deadline);
-    held->renewal = renewal_start(
-        held->bench->renewer, &held->lease, &held->run, held->run.request_pool);
+    held.run.request_pool =
+        pool_client_new(held.bench->request_pool, &held.lease.deadline);
+    held.renewal = renewal_start(
+        held.bench->renewer, &held.lease, &held.run, held.run.request_pool);
 }
 
-static void hold_after(
-    struct held *held, struct workbench *bench, bool message, int64_t wait_ms)
+static void hold_after(struct workbench *bench, bool message, int64_t wait_ms)
 {
     struct lease_request wish;
     struct lease_message wake_up = {.queue = BENCH_QUEUE};
@@ -74,7 +75,7 @@ static void hold_after(
     enum tw_err outcome;
     struct err err;
 
-    *held = (struct held){.bench = bench};
+    held = (struct held){.bench = bench};
     messages_init(&taken);
     wish = workbench_wish(bench, "r1");
     if (message) {
@@ -85,34 +86,34 @@ static void hold_after(
         wake_up.text = taken.list[0].text;
         wish.message = &wake_up;
     }
-    lease_init(&held->lease, &wish);
+    lease_init(&held.lease, &wish);
     assert_int_equal(
-        lease_acquire(&held->lease, &wish, &outcome, &err), LEASE_ACQUIRED);
+        lease_acquire(&held.lease, &wish, &outcome, &err), LEASE_ACQUIRED);
     messages_done(&taken);
-    held->run.job = JOB;
-    held->run.deadline = &held->lease.deadline;
+    held.run.job = JOB;
+    held.run.deadline = &held.lease.deadline;
     if (wait_ms > 0)
         virtual_sleep(wait_ms);
-    keep_again(held);
-    now_held = held;
+    keep_again();
+    now_held = &held;
 }
 
-static void hold(struct held *held, struct workbench *bench, bool message)
+static void hold(struct workbench *bench, bool message)
 {
-    hold_after(held, bench, message, 0);
+    hold_after(bench, message, 0);
 }
 
-static enum lease_status let_go(struct held *held)
+static enum lease_status let_go(void)
 {
-    enum lease_status word = renewal_stop(held->renewal, &held->progress);
+    enum lease_status word = renewal_stop(held.renewal, &held.progress);
 
-    pool_client_free(held->run.request_pool);
+    pool_client_free(held.run.request_pool);
     return word;
 }
 
-static void done(struct held *held)
+static void done(void)
 {
-    lease_done(&held->lease);
+    lease_done(&held.lease);
 }
 
 static unsigned calls(struct workbench *bench, enum bench_call call)
@@ -142,55 +143,52 @@ static bool four_renewals(struct workbench *bench)
 
 FIXTURE_TEST(a_lease_outlives_its_visibility_timeout)
 {
-    struct held held;
     int64_t began_ms = platform_boot_ms();
 
-    hold(&held, bench, true);
+    hold(bench, true);
     workbench_wait(bench, four_renewals);
     assert_true(platform_boot_ms() - began_ms > 2000);
     assert_true(deadline_is_open(&held.lease.deadline, platform_boot_ms()));
     /* One write of the ledger for each renewal, and the lease. */
     assert_true(writes(bench) <= calls(bench, BENCH_RENEW) + 2);
-    assert_int_equal(let_go(&held), LEASE_VALID);
+    assert_int_equal(let_go(), LEASE_VALID);
     lease_delete_message(&held.lease); /* the receipt is the newest */
     assert_int_equal(workbench_count(bench, BENCH_QUEUE), 0);
-    done(&held);
+    done();
 }
 
 /* Enough for two threads: each watches while the other renews. */
 VIRTUAL_TEST(several_threads_keep_one_lease)
 {
-    struct held held;
     int64_t began_ms = platform_boot_ms();
 
     renewer_free(bench->renewer);
     bench->renewer = renewer_new(16);
-    hold(&held, bench, false);
+    hold(bench, false);
     while (platform_boot_ms() - began_ms < 300000) {
         virtual_sleep(5000);
         assert_true(deadline_is_open(&held.lease.deadline, platform_boot_ms()));
     }
-    assert_int_equal(let_go(&held), LEASE_VALID);
-    done(&held);
+    assert_int_equal(let_go(), LEASE_VALID);
+    done();
 }
 
 /* `slots` has become more: threads are added beside one that renews. */
 VIRTUAL_TEST(threads_are_added_beside_a_lease)
 {
-    struct held held;
     int64_t began_ms = platform_boot_ms();
 
     renewer_free(bench->renewer);
     bench->renewer = renewer_new(1);
-    hold(&held, bench, false);
+    hold(bench, false);
     virtual_sleep(5000);
     renewer_set_runs(bench->renewer, 256);
     while (platform_boot_ms() - began_ms < 300000) {
         virtual_sleep(5000);
         assert_true(deadline_is_open(&held.lease.deadline, platform_boot_ms()));
     }
-    assert_int_equal(let_go(&held), LEASE_VALID);
-    done(&held);
+    assert_int_equal(let_go(), LEASE_VALID);
+    done();
 }
 
 static bool checkpoint_stored(struct workbench *bench)
@@ -208,27 +206,24 @@ static bool checkpoint_stored(struct workbench *bench)
 
 FIXTURE_TEST(the_newest_checkpoint_comes_with_a_renewal)
 {
-    struct held held;
-
-    hold(&held, bench, false);
+    hold(bench, false);
     atomic_fetch_add(&held.run.counts.read, 11);
     renewal_save(held.renewal, slice_of("{\"at\":1}"), true);
     renewal_save(held.renewal, slice_of("{\"at\":2}"), false);
     assert_int_equal(writes(bench), 1);
     workbench_wait(bench, checkpoint_stored);
-    assert_int_equal(let_go(&held), LEASE_VALID);
+    assert_int_equal(let_go(), LEASE_VALID);
     assert_true(held.progress);
-    done(&held);
+    done();
 }
 
 FIXTURE_TEST(a_phase_is_stored_before_the_call_returns)
 {
     struct ledger_run *run;
-    struct held held;
     struct err err;
 
     bench->setup.visibility_timeout_s = 60;
-    hold(&held, bench, false);
+    hold(bench, false);
     assert_int_equal(
         renewal_phase(held.renewal, "parent", slice_of("{\"at\":3}"), &err),
         TW_OK);
@@ -236,21 +231,20 @@ FIXTURE_TEST(a_phase_is_stored_before_the_call_returns)
     assert_true(slice_is(run->phase, "parent"));
     assert_true(slice_is(run->checkpoint, "{\"at\":3}"));
     assert_int_equal(writes(bench), 2);
-    assert_int_equal(let_go(&held), LEASE_VALID);
-    done(&held);
+    assert_int_equal(let_go(), LEASE_VALID);
+    done();
 }
 
 FIXTURE_TEST(a_phase_whose_answer_was_lost_is_stored_all_the_same)
 {
-    struct held held;
     struct err err;
 
     workbench_meets(bench, BENCH_BATCH, 2, 2, BENCH_LOSE_ANSWER);
-    hold(&held, bench, false);
+    hold(bench, false);
     assert_int_equal(
         renewal_phase(held.renewal, "parent", slice_of("{}"), &err), TW_OK);
-    assert_int_equal(let_go(&held), LEASE_VALID);
-    done(&held);
+    assert_int_equal(let_go(), LEASE_VALID);
+    done();
 }
 
 /* Somebody writes the run's entity behind our back. */
@@ -270,31 +264,29 @@ static bool overtaken(struct workbench *bench)
 
 FIXTURE_TEST(another_epoch_closes_the_deadline)
 {
-    struct held held;
     struct err err;
 
-    hold(&held, bench, true);
+    hold(bench, true);
     meddle(bench, 1);
     workbench_wait(bench, overtaken);
     assert_false(deadline_is_open(&held.lease.deadline, platform_boot_ms()));
     assert_int_equal(
         renewal_phase(held.renewal, "parent", slice_of("{}"), &err),
         TW_STOPPED);
-    assert_int_equal(let_go(&held), LEASE_LOST);
-    done(&held);
+    assert_int_equal(let_go(), LEASE_LOST);
+    done();
 }
 
 FIXTURE_TEST(a_changed_etag_of_ours_is_an_echo)
 {
-    struct held held;
     struct err err;
 
-    hold(&held, bench, false);
+    hold(bench, false);
     meddle(bench, 0);
     assert_int_equal(
         renewal_phase(held.renewal, "parent", slice_of("{}"), &err), TW_OK);
-    assert_int_equal(let_go(&held), LEASE_VALID);
-    done(&held);
+    assert_int_equal(let_go(), LEASE_VALID);
+    done();
 }
 
 static bool cancelled(struct workbench *bench)
@@ -306,10 +298,9 @@ static bool cancelled(struct workbench *bench)
 FIXTURE_TEST(a_cancelled_run_is_told_within_a_renewal)
 {
     struct ledger_run *before;
-    struct held held;
     struct err err;
 
-    hold(&held, bench, true);
+    hold(bench, true);
     before = workbench_new_run(bench);
     assert_int_equal(control_cancel(bench->wrapped.inner, slice_of(JOB),
                          slice_of("r1"), before, &asked, &err),
@@ -318,12 +309,12 @@ FIXTURE_TEST(a_cancelled_run_is_told_within_a_renewal)
     workbench_wait(bench, cancelled);
     /* What is in flight may still complete: the lease is kept. */
     assert_true(deadline_is_open(&held.lease.deadline, platform_boot_ms()));
-    assert_int_equal(let_go(&held), LEASE_VALID);
+    assert_int_equal(let_go(), LEASE_VALID);
     assert_int_equal(ledger_move(&held.lease.run, LEDGER_QUEUED, &err), TW_OK);
     assert_int_equal(lease_release(&held.lease, &err), LEASE_VALID);
     assert_string_equal(workbench_state(bench, JOB, "r1"), "cancelled");
     assert_int_equal(workbench_listed(bench, JOB, LEDGER_INDEX_OPEN), 0);
-    done(&held);
+    done();
 }
 
 static bool message_gone(struct workbench *bench)
@@ -334,10 +325,9 @@ static bool message_gone(struct workbench *bench)
 FIXTURE_TEST(a_lost_message_does_not_end_the_lease)
 {
     struct exchange exchange = {0};
-    struct held held;
     char receipt[QUEUE_RECEIPT_MAX];
 
-    hold(&held, bench, true);
+    hold(bench, true);
     /* Somebody else holds the message now. */
     memcpy(receipt, held.lease.pop_receipt, sizeof(receipt));
     assert_int_equal(
@@ -346,19 +336,18 @@ FIXTURE_TEST(a_lost_message_does_not_end_the_lease)
         TW_OK);
     workbench_wait(bench, message_gone);
     assert_true(deadline_is_open(&held.lease.deadline, platform_boot_ms()));
-    assert_int_equal(let_go(&held), LEASE_VALID);
+    assert_int_equal(let_go(), LEASE_VALID);
     assert_false(held.lease.has_message);
     lease_delete_message(&held.lease);
     assert_int_equal(workbench_count(bench, BENCH_QUEUE), 1);
-    done(&held);
+    done();
 }
 
 FIXTURE_TEST(cut_off_the_deadline_closes_and_stays_closed)
 {
-    struct held held;
     int64_t deadline_ms;
 
-    hold(&held, bench, true);
+    hold(bench, true);
     platform_lock(&bench->lock);
     bench->down = true;
     platform_unlock(&bench->lock);
@@ -366,8 +355,8 @@ FIXTURE_TEST(cut_off_the_deadline_closes_and_stays_closed)
     workbench_wait(bench, overtaken);
     assert_true(platform_boot_ms() >= deadline_ms);
     assert_false(deadline_is_open(&held.lease.deadline, platform_boot_ms()));
-    assert_int_equal(let_go(&held), LEASE_LOST);
-    done(&held);
+    assert_int_equal(let_go(), LEASE_LOST);
+    done();
 }
 
 /* ---- in a virtual world: outages cost nothing ---- */
@@ -375,16 +364,15 @@ FIXTURE_TEST(cut_off_the_deadline_closes_and_stays_closed)
 /* 45 s passed between the lease and the start: both renewals are overdue. */
 VIRTUAL_TEST(an_overdue_renewal_is_sent_at_once)
 {
-    struct held held;
     unsigned before;
 
-    hold_after(&held, bench, true, 45000);
+    hold_after(bench, true, 45000);
     before = writes(bench);
     virtual_sleep(100);
     assert_int_equal(calls(bench, BENCH_RENEW), 1);
     assert_int_equal(writes(bench), before + 1);
-    assert_int_equal(let_go(&held), LEASE_VALID);
-    done(&held);
+    assert_int_equal(let_go(), LEASE_VALID);
+    done();
 }
 
 /* What sends a request about the message waits for 25 s before it fails. */
@@ -396,10 +384,8 @@ BENCH_BETWEEN(answer_messages_late)
 
 VIRTUAL_TEST(a_silent_queue_service_costs_no_lease)
 {
-    struct held held;
-
     bench->setup.visibility_timeout_s = 4;
-    hold(&held, bench, true);
+    hold(bench, true);
     bench->between = answer_messages_late;
     workbench_meets(bench, BENCH_RENEW, 1, UINT_MAX, BENCH_FAIL);
     for (int s = 0; s < 120; s++) {
@@ -409,35 +395,33 @@ VIRTUAL_TEST(a_silent_queue_service_costs_no_lease)
     }
     assert_true(calls(bench, BENCH_RENEW) > 3);
     /* The lease is renewed while the last request is waited for. */
-    assert_int_equal(let_go(&held), LEASE_VALID);
+    assert_int_equal(let_go(), LEASE_VALID);
     assert_true(deadline_is_open(&held.lease.deadline, platform_boot_ms()));
-    done(&held);
+    done();
 }
 
 /* A crash repeats no more than is done in 5 s, however long the timeout. */
 VIRTUAL_TEST(a_long_visibility_timeout_does_not_delay_checkpoints)
 {
     struct ledger_run *run;
-    struct held held;
 
     bench->setup.visibility_timeout_s = 7200;
-    hold(&held, bench, false);
+    hold(bench, false);
     virtual_sleep(60000);
     renewal_save(held.renewal, slice_of("{\"at\":7}"), true);
     virtual_sleep(5100);
     run = workbench_stored(bench, JOB, "r1");
     assert_true(slice_is(run->checkpoint, "{\"at\":7}"));
-    assert_int_equal(let_go(&held), LEASE_VALID);
-    done(&held);
+    assert_int_equal(let_go(), LEASE_VALID);
+    done();
 }
 
 VIRTUAL_TEST(a_phase_that_is_refused_at_first_is_stored_later)
 {
     struct ledger_run *run;
-    struct held held;
     struct err err;
 
-    hold(&held, bench, false);
+    hold(bench, false);
     workbench_meets(bench, BENCH_BATCH, 1, 2, BENCH_FAIL);
     assert_int_equal(
         renewal_phase(held.renewal, "parent", slice_of("{\"v\":1}"), &err),
@@ -445,33 +429,31 @@ VIRTUAL_TEST(a_phase_that_is_refused_at_first_is_stored_later)
     run = workbench_stored(bench, JOB, "r1");
     assert_true(slice_is(run->phase, "parent"));
     assert_true(slice_is(run->checkpoint, "{\"v\":1}"));
-    assert_int_equal(let_go(&held), LEASE_VALID);
-    done(&held);
+    assert_int_equal(let_go(), LEASE_VALID);
+    done();
 }
 
 VIRTUAL_TEST(a_phase_that_cannot_be_stored_says_why)
 {
-    struct held held;
     struct err err;
 
-    hold(&held, bench, false);
+    hold(bench, false);
     workbench_meets(bench, BENCH_BATCH, 1, UINT_MAX, BENCH_FAIL);
     assert_int_equal(
         renewal_phase(held.renewal, "parent", slice_of("{}"), &err),
         TW_STOPPED);
     assert_non_null(strstr(
         err.text, "the phase 'parent' could not be written to the ledger: "));
-    assert_int_equal(let_go(&held), LEASE_LOST);
+    assert_int_equal(let_go(), LEASE_LOST);
     assert_false(deadline_is_open(&held.lease.deadline, platform_boot_ms()));
-    done(&held);
+    done();
 }
 
 VIRTUAL_TEST(a_phase_after_being_overtaken_has_no_other_reason)
 {
-    struct held held;
     struct err err;
 
-    hold(&held, bench, false);
+    hold(bench, false);
     workbench_meets(bench, BENCH_BATCH, 1, UINT_MAX, BENCH_FAIL);
     virtual_sleep(120000);
     assert_int_equal(renewal_word(held.renewal), LEASE_LOST);
@@ -480,17 +462,16 @@ VIRTUAL_TEST(a_phase_after_being_overtaken_has_no_other_reason)
         TW_STOPPED);
     assert_string_equal(
         err.text, "the phase 'parent' could not be written to the ledger");
-    assert_int_equal(let_go(&held), LEASE_LOST);
-    done(&held);
+    assert_int_equal(let_go(), LEASE_LOST);
+    done();
 }
 
 /* The ledger refuses our ETag, and for a while it cannot be read either. */
 VIRTUAL_TEST(an_echo_that_cannot_be_read_at_once_is_read_later)
 {
-    struct held held;
     unsigned before;
 
-    hold(&held, bench, false);
+    hold(bench, false);
     before = writes(bench);
     workbench_meets(bench, BENCH_BATCH, 1, 1, BENCH_CONFLICT);
     workbench_meets(bench, BENCH_BATCH, 2, 2, BENCH_GONE);
@@ -499,21 +480,20 @@ VIRTUAL_TEST(an_echo_that_cannot_be_read_at_once_is_read_later)
     assert_true(writes(bench) >= before + 3);
     assert_int_equal(renewal_word(held.renewal), LEASE_VALID);
     assert_true(held.lease.deadline_ms > platform_boot_ms() + 30000);
-    assert_int_equal(let_go(&held), LEASE_VALID);
-    done(&held);
+    assert_int_equal(let_go(), LEASE_VALID);
+    done();
 }
 
 /* Two seconds' lease, 200 ms an answer, now and then a renewal that is refused:
  * renewed early enough for a second try. */
 VIRTUAL_TEST(a_slow_connection_never_finds_the_deadline_closed)
 {
-    struct held held;
     int64_t until_ms;
     bool open = true;
 
     bench->setup.visibility_timeout_s = 2;
     bench->delay_ms = 200;
-    hold(&held, bench, true);
+    hold(bench, true);
     for (unsigned n = 10; n <= 40; n += 10)
         workbench_meets(bench, BENCH_BATCH, n, n, BENCH_FAIL);
     until_ms = platform_boot_ms() + 60000;
@@ -522,8 +502,8 @@ VIRTUAL_TEST(a_slow_connection_never_finds_the_deadline_closed)
         open = deadline_is_open(&held.lease.deadline, platform_boot_ms());
     }
     /* Let go in any case: what fails must be able to say so. */
-    assert_int_equal(let_go(&held), LEASE_VALID);
-    done(&held);
+    assert_int_equal(let_go(), LEASE_VALID);
+    done();
     assert_true(open);
     assert_true(calls(bench, BENCH_BATCH) > 40);
 }
@@ -531,10 +511,9 @@ VIRTUAL_TEST(a_slow_connection_never_finds_the_deadline_closed)
 /* Twenty seconds an answer, of a minute's lease: it must not look idle. */
 VIRTUAL_TEST(very_slow_answers_are_asked_for_all_the_time)
 {
-    struct held held;
     int64_t lived_s = 0;
 
-    hold(&held, bench, false);
+    hold(bench, false);
     platform_lock(&bench->lock);
     bench->delay_ms = 20000;
     platform_unlock(&bench->lock);
@@ -542,105 +521,99 @@ VIRTUAL_TEST(very_slow_answers_are_asked_for_all_the_time)
         virtual_sleep(1000);
         assert_int_equal(renewal_word(held.renewal), LEASE_VALID);
     }
-    assert_int_equal(let_go(&held), LEASE_VALID);
-    done(&held);
+    assert_int_equal(let_go(), LEASE_VALID);
+    done();
 }
 
 VIRTUAL_TEST(the_first_ten_that_failed_are_kept)
 {
-    struct held held;
     char line[32];
 
-    hold(&held, bench, false);
+    hold(bench, false);
     for (int i = 0; i < 12; i++) {
         (void)snprintf(line, sizeof(line), "line %d", i);
         renewal_failed(held.renewal, line);
     }
-    assert_int_equal(let_go(&held), LEASE_VALID);
+    assert_int_equal(let_go(), LEASE_VALID);
     assert_true(slice_is(held.lease.run.failed_entities,
         "line 0\nline 1\nline 2\nline 3\nline 4\nline 5\nline 6\nline 7\n"
         "line 8\nline 9"));
     /* Another attempt at the same run adds nothing to ten, */
-    keep_again(&held);
+    keep_again();
     renewal_failed(held.renewal, "eleven");
-    assert_int_equal(let_go(&held), LEASE_VALID);
+    assert_int_equal(let_go(), LEASE_VALID);
     assert_null(strstr(held.lease.run.failed_entities.at, "eleven"));
     /* and the rest to fewer. */
     held.lease.run.failed_entities =
         ledger_text(&held.lease.run, slice_of("one\ntwo"));
-    keep_again(&held);
+    keep_again();
     renewal_failed(held.renewal, "three");
-    assert_int_equal(let_go(&held), LEASE_VALID);
+    assert_int_equal(let_go(), LEASE_VALID);
     assert_true(slice_is(held.lease.run.failed_entities, "one\ntwo\nthree"));
-    done(&held);
+    done();
 }
 
 /* It begins again at nothing, and keeps ten of what comes then. */
 VIRTUAL_TEST(after_those_that_failed_are_dropped_ten_are_kept_again)
 {
-    struct held held;
     char line[32];
 
-    hold(&held, bench, false);
+    hold(bench, false);
     renewal_failed(held.renewal, "before");
     renewal_forget_failed(held.renewal);
     for (int i = 0; i < 12; i++) {
         (void)snprintf(line, sizeof(line), "%d", i);
         renewal_failed(held.renewal, line);
     }
-    assert_int_equal(let_go(&held), LEASE_VALID);
+    assert_int_equal(let_go(), LEASE_VALID);
     assert_true(slice_is(
         held.lease.run.failed_entities, "0\n1\n2\n3\n4\n5\n6\n7\n8\n9"));
-    done(&held);
+    done();
 }
 
 /* Those of an earlier attempt are in the ledger. */
 VIRTUAL_TEST(what_failed_in_an_earlier_attempt_is_dropped_too)
 {
-    struct held held;
-
-    hold(&held, bench, false);
-    assert_int_equal(let_go(&held), LEASE_VALID);
+    hold(bench, false);
+    assert_int_equal(let_go(), LEASE_VALID);
     held.lease.run.failed_entities =
         ledger_text(&held.lease.run, slice_of("one\ntwo"));
-    keep_again(&held);
+    keep_again();
     renewal_forget_failed(held.renewal);
     renewal_failed(held.renewal, "three");
-    assert_int_equal(let_go(&held), LEASE_VALID);
+    assert_int_equal(let_go(), LEASE_VALID);
     assert_true(slice_is(held.lease.run.failed_entities, "three"));
-    done(&held);
+    done();
 }
 
 VIRTUAL_TEST(a_phase_that_is_refused_is_soon_tried_again)
 {
-    struct held held;
     int64_t began_ms = platform_boot_ms();
     struct err err;
 
-    hold(&held, bench, false);
+    hold(bench, false);
     workbench_meets(bench, BENCH_BATCH, 1, 1, BENCH_FAIL);
     assert_int_equal(
         renewal_phase(held.renewal, "parent", slice_of("{}"), &err), TW_OK);
     assert_true(platform_boot_ms() - began_ms < 3000);
-    assert_int_equal(let_go(&held), LEASE_VALID);
-    done(&held);
+    assert_int_equal(let_go(), LEASE_VALID);
+    done();
 }
 
 /* Its interval was shorter for a while. */
 VIRTUAL_TEST(one_slow_answer_is_forgotten)
 {
-    struct held held;
     unsigned before;
 
-    hold(&held, bench, false);
+    hold(bench, false);
     bench->delay_ms = 14000;
     virtual_sleep(10000);
     bench->delay_ms = 0;
     before = writes(bench);
     virtual_sleep(100000);
     assert_in_range(writes(bench) - before, 17, 22);
-    assert_int_equal(let_go(&held), LEASE_VALID);
-    done(&held);
+    assert_int_equal(let_go(), LEASE_VALID);
+    done();
 }
 
 static enum tw_err busy_once(
@@ -657,11 +630,10 @@ static enum tw_err busy_once(
 VIRTUAL_TEST(throttled_requests_are_counted_in_the_ledger)
 {
     struct pool_request task = {.send = busy_once, .repeatable = true};
-    struct held held;
 
-    hold(&held, bench, false);
+    hold(bench, false);
     assert_int_equal(request_pool_call(held.run.request_pool, &task), TW_OK);
-    assert_int_equal(let_go(&held), LEASE_VALID);
+    assert_int_equal(let_go(), LEASE_VALID);
     assert_int_equal(held.lease.run.throttled, 1);
-    done(&held);
+    done();
 }

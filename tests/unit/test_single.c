@@ -28,37 +28,38 @@ struct started {
     struct platform_thread thread;
 };
 
+static struct started started; /* of a test that starts one at a time */
+
 static void run_single(void *arg)
 {
-    struct started *started = arg;
+    struct started *one = arg;
 
-    started->outcome =
-        single_run(started->single, &started->result, &started->err);
+    one->outcome = single_run(one->single, &one->result, &one->err);
 }
 
-static void start(struct started *started, struct workbench *bench,
-    const struct slice *values)
+static void start(
+    struct started *one, struct workbench *bench, const struct slice *values)
 {
     struct single_options options = {.definition = &bench->definition,
         .job = &bench->job,
         .args = {1, args_names, values},
         .id = slice_of("r1")};
 
-    *started = (struct started){.single = single_new(&options)};
-    platform_start(&started->thread, "single", run_single, started);
+    *one = (struct started){.single = single_new(&options)};
+    platform_start(&one->thread, "single", run_single, one);
 }
 
-static void finish(struct started *started)
+static void finish(struct started *one)
 {
-    platform_join(&started->thread);
-    single_free(started->single);
+    platform_join(&one->thread);
+    single_free(one->single);
 }
 
-static void run_once(struct started *started, struct workbench *bench,
-    const struct slice *values)
+static void run_once(
+    struct started *one, struct workbench *bench, const struct slice *values)
 {
-    start(started, bench, values);
-    finish(started);
+    start(one, bench, values);
+    finish(one);
 }
 
 BENCH_SCRIPT(counts)
@@ -70,7 +71,6 @@ BENCH_SCRIPT(counts)
 
 BENCH_TEST(it_runs_to_the_end_and_an_id_is_used_once)
 {
-    struct started started;
     struct ledger_run *run;
 
     bench->gate = 1;
@@ -107,8 +107,6 @@ BENCH_SCRIPT(settles_twice)
 
 BENCH_TEST(it_waits_through_settle)
 {
-    struct started started;
-
     bench->script = settles_twice;
     run_once(&started, bench, football);
     assert_int_equal(started.result.state, LEDGER_SUCCEEDED);
@@ -123,8 +121,6 @@ BENCH_SCRIPT(stumbles)
 
 BENCH_TEST(failing_attempts_count_as_in_a_worker)
 {
-    struct started started;
-
     bench->script = stumbles;
     run_once(&started, bench, football);
     assert_int_equal(started.outcome, TW_OK);
@@ -142,8 +138,6 @@ BENCH_SCRIPT(meets_outage_once)
 
 BENCH_TEST(it_goes_on_through_an_outage)
 {
-    struct started started;
-
     bench->script = meets_outage_once;
     run_once(&started, bench, football);
     assert_int_equal(started.result.state, LEDGER_SUCCEEDED);
@@ -159,8 +153,6 @@ BENCH_SCRIPT(meets_a_full_archive)
 
 VIRTUAL_BENCH_TEST(a_full_archive_ends_it_until_there_is_room)
 {
-    struct started started;
-
     bench->script = meets_a_full_archive;
     run_once(&started, bench, football);
     assert_true(started.result.stopped);
@@ -183,7 +175,6 @@ static bool one_running(struct workbench *bench)
 
 BENCH_TEST(stopped_it_can_be_taken_up_again)
 {
-    struct started started;
     struct single_progress progress;
 
     bench->script = counts;
@@ -235,7 +226,6 @@ BENCH_TEST(it_waits_while_another_process_is_at_it)
 
 BENCH_TEST(a_cancelled_run_ends_cancelled)
 {
-    struct started started;
     struct ledger_run *before;
     struct err err;
 
@@ -265,7 +255,6 @@ static bool is_waiting(struct workbench *bench)
 /* It slept on until its next look was due. */
 BENCH_TEST(a_run_cancelled_while_it_waits_ends_at_once)
 {
-    struct started started;
     struct ledger_run *before;
     struct err err;
 
@@ -289,8 +278,6 @@ BENCH_FAULT(wrong_key)
 
 BENCH_TEST(what_would_never_work_is_said_before_the_first_claim)
 {
-    struct started started;
-
     bench->fault = wrong_key;
     run_once(&started, bench, football);
     assert_int_equal(started.outcome, TW_REFUSED);
@@ -312,8 +299,6 @@ BENCH_TEST(what_would_never_work_is_said_before_the_first_claim)
 /* All the same, with what the requests that create the ledger have met. */
 static void succeeds(struct workbench *bench)
 {
-    struct started started;
-
     run_once(&started, bench, football);
     assert_int_equal(started.outcome, TW_OK);
     assert_int_equal(started.result.state, LEDGER_SUCCEEDED);
@@ -339,8 +324,6 @@ VIRTUAL_BENCH_TEST(who_may_not_create_the_ledger_uses_what_is_there)
 
 VIRTUAL_BENCH_TEST(a_ledger_of_which_nothing_is_known_is_an_outage)
 {
-    struct started started;
-
     workbench_meets(bench, BENCH_CREATE, ALWAYS, BENCH_LOSE_ANSWER);
     run_once(&started, bench, football);
     assert_int_equal(started.outcome, TW_BUSY);
@@ -356,7 +339,6 @@ BENCH_SCRIPT(meets_many_outages)
 
 VIRTUAL_BENCH_TEST(errors_of_the_service_are_sat_out)
 {
-    struct started started;
     int64_t began_ms = platform_boot_ms();
 
     bench->script = meets_many_outages;
@@ -374,8 +356,6 @@ BENCH_SCRIPT(is_always_out)
 
 VIRTUAL_BENCH_TEST(stopped_in_an_outage_it_waits_no_longer)
 {
-    struct started started;
-
     bench->script = is_always_out;
     start(&started, bench, football);
     virtual_sleep(60000);
@@ -393,7 +373,6 @@ VIRTUAL_BENCH_TEST(of_a_store_that_is_away_the_log_tells_once_a_minute)
         .name = "away", .breakers = {{.failures = BREAKER_FAILURES}}};
     static struct store *stores[2];
     static const char *names[] = {"main", "away"};
-    struct started started;
 
     stores[0] = bench->store;
     stores[1] = &away;
@@ -409,7 +388,6 @@ VIRTUAL_BENCH_TEST(of_a_store_that_is_away_the_log_tells_once_a_minute)
 
 VIRTUAL_BENCH_TEST(stopped_while_it_waits_it_waits_no_longer)
 {
-    struct started started;
     struct single_progress progress;
 
     bench->script = settles_for_an_hour;
@@ -440,8 +418,6 @@ BENCH_SCRIPT(is_beaten)
 
 VIRTUAL_BENCH_TEST(overtaken_it_ends_and_says_so)
 {
-    struct started started;
-
     bench->script = is_beaten;
     run_once(&started, bench, football);
     assert_int_equal(started.outcome, TW_OK);
@@ -463,8 +439,6 @@ BENCH_SCRIPT(is_cut_off)
 
 VIRTUAL_BENCH_TEST(a_lease_that_nobody_took_is_taken_again)
 {
-    struct started started;
-
     bench->script = is_cut_off;
     run_once(&started, bench, football);
     assert_int_equal(started.outcome, TW_OK);
@@ -482,8 +456,6 @@ BENCH_SCRIPT(is_stopped_and_cut_off)
 
 VIRTUAL_BENCH_TEST(stopped_beyond_its_lease_it_was_not_overtaken)
 {
-    struct started started;
-
     bench->script = is_stopped_and_cut_off;
     start(&started, bench, football);
     cut_off = started.single;
@@ -511,8 +483,6 @@ static void spoil_run(struct workbench *bench)
 /* It was told as a wrong use, as if the id were another run's. */
 VIRTUAL_BENCH_TEST(a_run_that_cannot_be_read_is_said)
 {
-    struct started started;
-
     spoil_run(bench);
     run_once(&started, bench, football);
     assert_int_equal(started.outcome, TW_OK);
