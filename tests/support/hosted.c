@@ -10,6 +10,7 @@
 
 #include "config/yaml.h"
 #include "tests/support/test.h"
+#include "worker/base/buf.h"
 #include "worker/base/mem.h"
 #include "worker/base/platform.h"
 #include "worker/base/text.h"
@@ -204,6 +205,31 @@ void hosted_table(struct hosted *h, const char *table)
     struct exchange exchange = {.deadline = NULL};
 
     assert_int_equal(store_create_table(h->store, &exchange, table), TW_OK);
+}
+
+void hosted_begin(
+    struct hosted *h, const char *configuration, const char *tables)
+{
+    char list[256], *rest = list;
+    const char *table;
+
+    hosted_init(h, configuration);
+    (void)snprintf(list, sizeof(list), "%s", tables);
+    while ((table = strtok_r(rest, " ", &rest)))
+        hosted_table(h, table);
+}
+
+const char *hosted_explained(struct hosted *h, const char *job)
+{
+    const struct job *found = jobs_find(&h->jobs, slice_of(job));
+    const char *copy;
+    struct buf text;
+
+    buf_init(&text, 4096);
+    found->kind->explain(found, &text);
+    copy = arena_copy(&h->arena, buf_slice(&text)).at;
+    buf_done(&text);
+    return copy;
 }
 
 static void send(struct hosted *h, const char *table,

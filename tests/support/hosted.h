@@ -74,6 +74,10 @@ struct hosted {
 /* hosted_init: configuration is YAML, the map below `jobs:`. A problem in it
  * ends the test. */
 void hosted_init(struct hosted *h, const char *configuration);
+
+/* hosted_begin: hosted_init(), and these tables, separated by blanks. */
+void hosted_begin(
+    struct hosted *h, const char *configuration, const char *tables);
 void hosted_done(struct hosted *h);
 
 /* HOSTED_TEST: a test with `h`, which it begins with hosted_init();
@@ -138,6 +142,9 @@ enum tw_err hosted_estimate(struct hosted *h, const char *job,
 /* hosted_verify: do the tables match the job? */
 enum tw_err hosted_verify(struct hosted *h, const char *job,
     const char *argument, struct job_verification *ret);
+
+/* hosted_explained: what the kind says of the job; lives in h->arena. */
+const char *hosted_explained(struct hosted *h, const char *job);
 
 /* hosted_forget: a new run: no checkpoint, no phase. */
 void hosted_forget(struct hosted *h, const char *id);

@@ -25,17 +25,11 @@ static void keep_report(
 
 void scene_begin(const char *jobs, const char *tables)
 {
-    char list[256], *rest = list;
-    const char *table;
-
     virtual_platform_use(&(struct virtual_options){.seed = 1,
         .boot_ms = 5000,
         .wall_ticks = TICKS_1970 + INT64_C(1000000) * TICKS_PER_S});
     log_set(LOG_ERROR, LOG_TEXT);
-    hosted_init(&h, jobs);
-    (void)snprintf(list, sizeof(list), "%s", tables);
-    while ((table = strtok_r(rest, " ", &rest)))
-        hosted_table(&h, table);
+    hosted_begin(&h, jobs, tables);
     h.failing = keep_report;
     reports[0] = '\0';
     script_init(&s, &h);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The archive: complete lines on disk, in the format that `tableward import`
  * reads. */
+#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,22 +12,23 @@
 #include <unistd.h>
 
 #include "jobs/engine/archive.h"
+#include "tests/support/scratch.h"
 #include "tests/support/test.h"
 #include "worker/base/mem.h"
 
 /* Each test has a folder of its own, below the working directory. */
-static char *folder_of(const char *test)
+static const char *folder_of(const char *test)
 {
-    char *here = getcwd(NULL, 0);
-    char *folder = mem_format("%s/%s/deep", here, test);
+    char here[PATH_MAX];
 
-    free(here);
-    return folder;
+    assert_non_null(getcwd(here, sizeof(here)));
+    return arena_format(&scratch, "%s/%s/deep", here, test).at;
 }
 
-static char *path_of(const char *folder, const char *file)
+static const char *path_of(const char *folder, const char *file)
 {
-    return mem_format("%s/delete-channel/run-1/%s", folder, file);
+    return arena_format(&scratch, "%s/delete-channel/run-1/%s", folder, file)
+        .at;
 }
 
 static char *read_file(const char *path)
@@ -71,11 +73,11 @@ static void add(struct archive *archive, const char *table, const char *row_key)
     "{\"PartitionKey\":\"Football\",\"RowKey\":\"" key                         \
     "\",\"Views@odata.type\":\"Edm.Int64\",\"Views\":\"5\"}\n"
 
-TEST(writes_a_line_an_entity_and_a_file_a_table)
+SCRATCH_TEST(writes_a_line_an_entity_and_a_file_a_table)
 {
-    char *folder = folder_of("lines");
-    char *blogs = path_of(folder, "3-Blogs.jsonl");
-    char *comments = path_of(folder, "3-Comments.jsonl");
+    const char *folder = folder_of("lines");
+    const char *blogs = path_of(folder, "3-Blogs.jsonl");
+    const char *comments = path_of(folder, "3-Comments.jsonl");
     struct archive *archive = open_archive(folder);
     struct err err;
 
@@ -86,16 +88,13 @@ TEST(writes_a_line_an_entity_and_a_file_a_table)
     assert_string_equal(read_file(blogs), LINE("a") LINE("b"));
     assert_string_equal(read_file(comments), LINE("c"));
     archive_close(archive);
-    mem_free(comments);
-    mem_free(blogs);
-    mem_free(folder);
 }
 
-TEST(can_be_read_by_its_owner_alone)
+SCRATCH_TEST(can_be_read_by_its_owner_alone)
 {
-    char *folder = folder_of("modes");
-    char *blogs = path_of(folder, "3-Blogs.jsonl");
-    char *run = path_of(folder, "");
+    const char *folder = folder_of("modes");
+    const char *blogs = path_of(folder, "3-Blogs.jsonl");
+    const char *run = path_of(folder, "");
     struct archive *archive = open_archive(folder);
     struct stat info;
 
@@ -105,15 +104,12 @@ TEST(can_be_read_by_its_owner_alone)
     assert_int_equal(info.st_mode & 07777, 0600);
     assert_int_equal(stat(run, &info), 0);
     assert_int_equal(info.st_mode & 07777, 0700);
-    mem_free(run);
-    mem_free(blogs);
-    mem_free(folder);
 }
 
-TEST(appends_when_opened_again)
+SCRATCH_TEST(appends_when_opened_again)
 {
-    char *folder = folder_of("again");
-    char *blogs = path_of(folder, "3-Blogs.jsonl");
+    const char *folder = folder_of("again");
+    const char *blogs = path_of(folder, "3-Blogs.jsonl");
     struct err err;
 
     for (int i = 0; i < 2; i++) {
@@ -124,8 +120,6 @@ TEST(appends_when_opened_again)
         archive_close(archive);
     }
     assert_string_equal(read_file(blogs), LINE("a") LINE("b"));
-    mem_free(blogs);
-    mem_free(folder);
 }
 
 static void tear(const char *path, const char *text, size_t times)
@@ -138,11 +132,11 @@ static void tear(const char *path, const char *text, size_t times)
     assert_int_equal(fclose(file), 0);
 }
 
-TEST(a_torn_last_line_is_cut_off)
+SCRATCH_TEST(a_torn_last_line_is_cut_off)
 {
     static const size_t times[] = {1, 400, 3000};
-    char *folder = folder_of("torn");
-    char *blogs = path_of(folder, "3-Blogs.jsonl");
+    const char *folder = folder_of("torn");
+    const char *blogs = path_of(folder, "3-Blogs.jsonl");
     struct err err;
 
     for (size_t i = 0; i < sizeof times / sizeof *times; i++) {
@@ -159,14 +153,12 @@ TEST(a_torn_last_line_is_cut_off)
         archive_close(archive);
         assert_string_equal(read_file(blogs), LINE("a") LINE("b"));
     }
-    mem_free(blogs);
-    mem_free(folder);
 }
 
-TEST(a_file_that_is_all_torn_begins_anew)
+SCRATCH_TEST(a_file_that_is_all_torn_begins_anew)
 {
-    char *folder = folder_of("alltorn");
-    char *blogs = path_of(folder, "3-Blogs.jsonl");
+    const char *folder = folder_of("alltorn");
+    const char *blogs = path_of(folder, "3-Blogs.jsonl");
     struct archive *archive = open_archive(folder);
     struct err err;
 
@@ -176,14 +168,13 @@ TEST(a_file_that_is_all_torn_begins_anew)
     assert_int_equal(archive_sync(archive, &err), TW_OK);
     archive_close(archive);
     assert_string_equal(read_file(blogs), LINE("a"));
-    mem_free(blogs);
-    mem_free(folder);
 }
 
-TEST(says_what_cannot_be_made)
+SCRATCH_TEST(says_what_cannot_be_made)
 {
-    char *folder = folder_of("file");
-    char *parent = mem_format("%.*s", (int)(strlen(folder) - 5), folder);
+    const char *folder = folder_of("file");
+    const char *parent =
+        arena_format(&scratch, "%.*s", (int)(strlen(folder) - 5), folder).at;
     struct archive *archive = NULL;
     struct err err;
 
@@ -194,8 +185,6 @@ TEST(says_what_cannot_be_made)
     assert_null(archive);
     assert_non_null(strstr(err.text, "file/deep"));
     assert_non_null(strstr(err.text, "Not a directory"));
-    mem_free(parent);
-    mem_free(folder);
 }
 
 /* Limit the size of files: a write is then cut in the middle, as by a full
@@ -209,10 +198,10 @@ static void limit_files(rlim_t bytes)
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
 }
 
-TEST(a_full_disk_is_said_and_loses_no_line)
+SCRATCH_TEST(a_full_disk_is_said_and_loses_no_line)
 {
-    char *folder = folder_of("full");
-    char *blogs = path_of(folder, "3-Blogs.jsonl");
+    const char *folder = folder_of("full");
+    const char *blogs = path_of(folder, "3-Blogs.jsonl");
     struct archive *archive = open_archive(folder);
     struct err err;
 
@@ -228,8 +217,6 @@ TEST(a_full_disk_is_said_and_loses_no_line)
     assert_int_equal(archive_sync(archive, &err), TW_OK);
     assert_string_equal(read_file(blogs), LINE("a") LINE("b"));
     archive_close(archive);
-    mem_free(blogs);
-    mem_free(folder);
 }
 
 /* ---- what stands in the way ---- */
@@ -253,15 +240,14 @@ TEST(a_folder_that_cannot_be_made_is_said)
 }
 
 /* The name was created meanwhile, but as a link that cannot be opened. */
-TEST(a_link_to_nowhere_is_no_folder)
+SCRATCH_TEST(a_link_to_nowhere_is_no_folder)
 {
-    char *folder = folder_of("link");
-    char *parent = mem_format("%.*s", (int)(strlen(folder) - 5), folder);
+    const char *folder = folder_of("link");
+    const char *parent =
+        arena_format(&scratch, "%.*s", (int)(strlen(folder) - 5), folder).at;
 
     assert_int_equal(symlink("/nowhere/at/all", parent), 0);
     expect_not_opened(folder, "archive: cannot open");
-    mem_free(parent);
-    mem_free(folder);
 }
 
 static enum tw_err try_to_add(
@@ -274,10 +260,10 @@ static bool is_there(const char *path)
     return lstat(path, &info) == 0;
 }
 
-TEST(a_run_that_archives_nothing_leaves_no_folder)
+SCRATCH_TEST(a_run_that_archives_nothing_leaves_no_folder)
 {
-    char *folder = folder_of("nothing");
-    char *job = mem_format("%s/delete-channel", folder);
+    const char *folder = folder_of("nothing");
+    const char *job = arena_format(&scratch, "%s/delete-channel", folder).at;
     struct archive *archive = open_archive(folder);
     struct err err;
 
@@ -285,13 +271,11 @@ TEST(a_run_that_archives_nothing_leaves_no_folder)
     archive_close(archive);
     assert_true(is_there(folder));
     assert_false(is_there(job));
-    mem_free(job);
-    mem_free(folder);
 }
 
 /* A link would let everybody who may write to the folder redirect the entities
  * to any place. */
-TEST(a_link_below_the_folder_is_refused)
+SCRATCH_TEST(a_link_below_the_folder_is_refused)
 {
     static const char *const LINKS[] = {
         "delete-channel", "delete-channel/run-1"};
@@ -299,10 +283,12 @@ TEST(a_link_below_the_folder_is_refused)
 
     for (size_t i = 0; i < 2; i++) {
         char name[] = {'b', 'e', 'l', 'o', 'w', (char)('0' + i), '\0'};
-        char *folder = folder_of(name);
-        char *elsewhere = mem_format("%s-elsewhere", folder);
-        char *link = mem_format("%s/%s", folder, LINKS[i]);
-        char *job = mem_format("%s/delete-channel", folder);
+        const char *folder = folder_of(name);
+        const char *elsewhere =
+            arena_format(&scratch, "%s-elsewhere", folder).at;
+        const char *link = arena_format(&scratch, "%s/%s", folder, LINKS[i]).at;
+        const char *job =
+            arena_format(&scratch, "%s/delete-channel", folder).at;
         struct archive *archive = open_archive(folder);
 
         assert_int_equal(mkdir(elsewhere, 0700), 0);
@@ -313,20 +299,17 @@ TEST(a_link_below_the_folder_is_refused)
         assert_non_null(strstr(err.text, "is a symbolic link"));
         archive_close(archive);
         assert_int_equal(rmdir(elsewhere), 0); /* nothing was written there */
-        mem_free(job);
-        mem_free(link);
-        mem_free(elsewhere);
-        mem_free(folder);
     }
 }
 
 /* With such a link an operator puts the archive on another disk. */
-TEST(the_folder_itself_may_be_a_link)
+SCRATCH_TEST(the_folder_itself_may_be_a_link)
 {
-    char *folder = folder_of("linked");
-    char *parent = mem_format("%.*s", (int)(strlen(folder) - 5), folder);
-    char *elsewhere = mem_format("%s-elsewhere", parent);
-    char *blogs = path_of(folder, "3-Blogs.jsonl");
+    const char *folder = folder_of("linked");
+    const char *parent =
+        arena_format(&scratch, "%.*s", (int)(strlen(folder) - 5), folder).at;
+    const char *elsewhere = arena_format(&scratch, "%s-elsewhere", parent).at;
+    const char *blogs = path_of(folder, "3-Blogs.jsonl");
     struct archive *archive;
     struct err err;
 
@@ -338,10 +321,6 @@ TEST(the_folder_itself_may_be_a_link)
     assert_int_equal(archive_sync(archive, &err), TW_OK);
     archive_close(archive);
     assert_string_equal(read_file(blogs), LINE("a"));
-    mem_free(blogs);
-    mem_free(elsewhere);
-    mem_free(parent);
-    mem_free(folder);
 }
 
 static enum tw_err try_to_add(
@@ -363,11 +342,11 @@ static enum tw_err try_to_add(
 }
 
 /* Checked as another user, because root may write to every folder. */
-TEST(a_folder_that_may_not_be_written_to_is_said)
+SCRATCH_TEST(a_folder_that_may_not_be_written_to_is_said)
 {
     const uid_t nobody = 65534;
     const uid_t self = getuid();
-    char *folder = folder_of("readonly");
+    const char *folder = folder_of("readonly");
     struct archive *archive = open_archive(folder);
     struct err err;
     enum tw_err code;
@@ -383,12 +362,11 @@ TEST(a_folder_that_may_not_be_written_to_is_said)
     assert_int_equal(code, TW_FORBIDDEN);
     assert_null(archive);
     assert_non_null(strstr(err.text, "archive: cannot write to"));
-    mem_free(folder);
 }
 
-TEST(a_folder_that_is_removed_meanwhile_is_said)
+SCRATCH_TEST(a_folder_that_is_removed_meanwhile_is_said)
 {
-    char *folder = folder_of("removed");
+    const char *folder = folder_of("removed");
     struct archive *archive = open_archive(folder);
     struct err err;
 
@@ -396,13 +374,12 @@ TEST(a_folder_that_is_removed_meanwhile_is_said)
     assert_int_not_equal(try_to_add(archive, "Blogs", 1, &err), TW_OK);
     assert_non_null(strstr(err.text, "archive: cannot make"));
     archive_close(archive);
-    mem_free(folder);
 }
 
-TEST(a_file_in_place_of_a_folder_is_said)
+SCRATCH_TEST(a_file_in_place_of_a_folder_is_said)
 {
-    char *folder = folder_of("nofolder");
-    char *job = mem_format("%s/delete-channel", folder);
+    const char *folder = folder_of("nofolder");
+    const char *job = arena_format(&scratch, "%s/delete-channel", folder).at;
     struct archive *archive = open_archive(folder);
     struct err err;
 
@@ -410,15 +387,13 @@ TEST(a_file_in_place_of_a_folder_is_said)
     assert_int_not_equal(try_to_add(archive, "Blogs", 1, &err), TW_OK);
     assert_non_null(strstr(err.text, "archive: cannot open"));
     archive_close(archive);
-    mem_free(job);
-    mem_free(folder);
 }
 
-TEST(a_file_that_is_none_is_said)
+SCRATCH_TEST(a_file_that_is_none_is_said)
 {
-    char *folder = folder_of("nofile");
-    char *blogs = path_of(folder, "3-Blogs.jsonl");
-    char *likes = path_of(folder, "3-Likes.jsonl");
+    const char *folder = folder_of("nofile");
+    const char *blogs = path_of(folder, "3-Blogs.jsonl");
+    const char *likes = path_of(folder, "3-Likes.jsonl");
     struct archive *archive = open_archive(folder);
     struct err err;
 
@@ -432,14 +407,11 @@ TEST(a_file_that_is_none_is_said)
     add(archive, "Comments", "c");
     assert_int_equal(archive_sync(archive, &err), TW_OK);
     archive_close(archive);
-    mem_free(likes);
-    mem_free(blogs);
-    mem_free(folder);
 }
 
-TEST(a_line_that_is_too_long_is_refused)
+SCRATCH_TEST(a_line_that_is_too_long_is_refused)
 {
-    char *folder = folder_of("long");
+    const char *folder = folder_of("long");
     struct archive *archive = open_archive(folder);
     struct err err;
 
@@ -447,15 +419,14 @@ TEST(a_line_that_is_too_long_is_refused)
         try_to_add(archive, "Blogs", 17 * 1024 * 1024, &err), TW_TOO_LARGE);
     assert_non_null(strstr(err.text, "an entity of table Blogs is more than"));
     archive_close(archive);
-    mem_free(folder);
 }
 
 /* Gathered lines are written when they exceed a size; this write may fail
  * too. */
-TEST(a_full_disk_is_met_while_lines_gather)
+SCRATCH_TEST(a_full_disk_is_met_while_lines_gather)
 {
-    char *folder = folder_of("gather");
-    char *blogs = path_of(folder, "3-Blogs.jsonl");
+    const char *folder = folder_of("gather");
+    const char *blogs = path_of(folder, "3-Blogs.jsonl");
     struct archive *archive = open_archive(folder);
     enum tw_err outcome = TW_OK;
     struct err err;
@@ -472,15 +443,13 @@ TEST(a_full_disk_is_met_while_lines_gather)
     assert_int_equal(stat(blogs, &info), 0);
     assert_true(info.st_size > 256 * 1024);
     archive_close(archive);
-    mem_free(blogs);
-    mem_free(folder);
 }
 
 /* A pipe accepts lines, but fsync() of a pipe fails. */
-TEST(what_cannot_be_made_durable_ends_the_process)
+SCRATCH_TEST(what_cannot_be_made_durable_ends_the_process)
 {
-    char *folder = folder_of("pipe");
-    char *blogs = path_of(folder, "3-Blogs.jsonl");
+    const char *folder = folder_of("pipe");
+    const char *blogs = path_of(folder, "3-Blogs.jsonl");
     struct archive *archive = open_archive(folder);
     struct err err;
     int status;
@@ -500,6 +469,4 @@ TEST(what_cannot_be_made_durable_ends_the_process)
     assert_int_equal(WEXITSTATUS(status), 75);
     archive_close(archive);
     archive_close(NULL);
-    mem_free(blogs);
-    mem_free(folder);
 }

@@ -44,19 +44,12 @@ static const char NESTED[] =
 
 static void flat_tables(struct hosted *h)
 {
-    hosted_init(h, FLAT);
-    hosted_table(h, "Channels");
-    hosted_table(h, "Blogs");
+    hosted_begin(h, FLAT, "Channels Blogs");
 }
 
 static void nested_tables(struct hosted *h)
 {
-    hosted_init(h, NESTED);
-    hosted_table(h, "Channels");
-    hosted_table(h, "Blogs");
-    hosted_table(h, "Comments");
-    hosted_table(h, "Likes");
-    hosted_table(h, "ByMonth");
+    hosted_begin(h, NESTED, "Channels Blogs Comments Likes ByMonth");
 }
 
 TEST(deletes_every_blog_whatever_their_number)
@@ -174,8 +167,7 @@ HOSTED_TEST(parent_and_children_may_share_a_table)
         "    children:\n"
         "      - {table: All, partition_key: \"{channel}\"}\n";
 
-    hosted_init(h, ONE);
-    hosted_table(h, "All");
+    hosted_begin(h, ONE, "All");
     hosted_fill(h, "All", "a", 150);
     hosted_put(h, "All", "a", "a", NULL);
     hosted_put(h, "All", "ab", "a", NULL);
@@ -303,9 +295,7 @@ HOSTED_TEST(refuses_more_than_allowed_before_writing_anything)
         "    children:\n"
         "      - {table: Blogs, partition_key: \"{channel}\"}\n";
 
-    hosted_init(h, LIMITED);
-    hosted_table(h, "Channels");
-    hosted_table(h, "Blogs");
+    hosted_begin(h, LIMITED, "Channels Blogs");
     hosted_put(h, "Channels", "News", "", NULL);
     hosted_fill(h, "Blogs", "News", 11);
     assert_int_equal(hosted_run(h, "limited", "News"), RUN_FAILED);
@@ -327,9 +317,7 @@ HOSTED_TEST(refuse_above_zero_refuses_the_first_child)
         "    children:\n"
         "      - {table: Blogs, partition_key: \"{channel}\"}\n";
 
-    hosted_init(h, NONE);
-    hosted_table(h, "Channels");
-    hosted_table(h, "Blogs");
+    hosted_begin(h, NONE, "Channels Blogs");
     hosted_put(h, "Channels", "News", "", NULL);
     hosted_fill(h, "Blogs", "News", 1);
     assert_int_equal(hosted_run(h, "none", "News"), RUN_FAILED);
@@ -354,10 +342,7 @@ HOSTED_TEST(entities_with_children_count_towards_what_is_refused)
         "        children:\n"
         "          - {table: Comments, partition_key: \"{RowKey}\"}\n";
 
-    hosted_init(h, LIMITED);
-    hosted_table(h, "Channels");
-    hosted_table(h, "Blogs");
-    hosted_table(h, "Comments");
+    hosted_begin(h, LIMITED, "Channels Blogs Comments");
     hosted_put(h, "Channels", "News", "", NULL);
     hosted_put(h, "Blogs", "News", "b", NULL);
     hosted_fill(h, "Comments", "b", 5);
@@ -391,9 +376,7 @@ HOSTED_TEST(prefix_that_renders_empty_fails_the_run)
         "    children:\n"
         "      - {table: Blogs, partition_key_prefix: \"{channel}\"}\n";
 
-    hosted_init(h, PREFIX);
-    hosted_table(h, "Channels");
-    hosted_table(h, "Blogs");
+    hosted_begin(h, PREFIX, "Channels Blogs");
     hosted_fill(h, "Blogs", "News", 3);
     assert_int_equal(hosted_run(h, "prefix", ""), RUN_FAILED);
     assert_non_null(strstr(h->err.text, "empty"));
@@ -414,10 +397,7 @@ HOSTED_TEST(entity_without_a_needed_property_is_told_and_kept)
         "        children:\n"
         "          - {table: Comments, partition_key: \"{Thread}\"}\n";
 
-    hosted_init(h, NEEDS);
-    hosted_table(h, "Channels");
-    hosted_table(h, "Blogs");
-    hosted_table(h, "Comments");
+    hosted_begin(h, NEEDS, "Channels Blogs Comments");
     hosted_put(h, "Channels", "News", "", NULL);
     hosted_put(h, "Blogs", "News", "bad", NULL);
     hosted_put(h, "Blogs", "News", "good", "\"Thread\":\"t\"");
@@ -534,10 +514,7 @@ static const char ARCHIVED[] =
 
 static void archived_tables(struct hosted *h)
 {
-    hosted_init(h, ARCHIVED);
-    hosted_table(h, "Channels");
-    hosted_table(h, "Blogs");
-    hosted_table(h, "Comments");
+    hosted_begin(h, ARCHIVED, "Channels Blogs Comments");
 }
 
 /* The archive files of run r1 that the shell pattern `files` names, read one
@@ -630,11 +607,7 @@ TEST(child_by_the_second_rule_of_a_blog_is_found)
     for (size_t i = 0; i < 2; i++) {
         struct hosted h;
 
-        hosted_init(&h, CROSSED);
-        hosted_table(&h, "Channels");
-        hosted_table(&h, "Blogs");
-        hosted_table(&h, "Comments");
-        hosted_table(&h, "Likes");
+        hosted_begin(&h, CROSSED, "Channels Blogs Comments Likes");
         hosted_put(&h, "Channels", "News", "", NULL);
         put_threads(&h, 1100); /* more than a page */
         hosted_put(&h, LATE[i], i == 0 ? "0000" : "t0000", "late", NULL);
@@ -662,10 +635,7 @@ HOSTED_TEST(blog_that_another_rule_finds_by_a_filter_is_no_leaf)
         "        children:\n"
         "          - {table: Likes, partition_key: \"{Thread}\"}\n";
 
-    hosted_init(h, MIXED);
-    hosted_table(h, "Channels");
-    hosted_table(h, "Blogs");
-    hosted_table(h, "Likes");
+    hosted_begin(h, MIXED, "Channels Blogs Likes");
     hosted_put(h, "Channels", "News", "", NULL);
     hosted_put(
         h, "Blogs", "News", "b", "\"Channel\":\"News\",\"Thread\":\"t\"");
@@ -697,10 +667,7 @@ HOSTED_TEST(entities_under_one_another_in_a_circle_fail_the_run)
         "            children:\n"
         "              - {table: Files, partition_key: \"{RowKey}\"}\n";
 
-    hosted_init(h, FOLDERS);
-    hosted_table(h, "Channels");
-    hosted_table(h, "Files");
-    hosted_table(h, "Folders");
+    hosted_begin(h, FOLDERS, "Channels Files Folders");
     hosted_put(h, "Channels", "News", "", NULL);
     hosted_put(h, "Folders", "News", "a", "\"In\":\"c\"");
     hosted_put(h, "Folders", "News", "b", "\"In\":\"a\"");

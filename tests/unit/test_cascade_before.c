@@ -75,9 +75,7 @@ TEST(a_missing_table_fails_before_anything_is_touched)
 
 HOSTED_TEST(an_optional_table_may_be_missing)
 {
-    hosted_init(h, OPTIONAL);
-    hosted_table(h, "Channels");
-    hosted_table(h, "Blogs");
+    hosted_begin(h, OPTIONAL, "Channels Blogs");
     hosted_put(h, "Channels", "News", "", NULL);
     hosted_fill(h, "Blogs", "News", 3);
     assert_int_equal(hosted_run(h, "optional", "News"), RUN_SUCCEEDED);
@@ -100,9 +98,7 @@ HOSTED_TEST(a_dry_run_of_an_optional_table_counts_none)
 {
     struct job_estimate estimate;
 
-    hosted_init(h, OPTIONAL);
-    hosted_table(h, "Channels");
-    hosted_table(h, "Blogs");
+    hosted_begin(h, OPTIONAL, "Channels Blogs");
     hosted_fill(h, "Blogs", "News", 3);
     assert_int_equal(hosted_estimate(h, "optional", "News", &estimate), TW_OK);
     assert_int_equal(estimate.tables[0].entities, 3);
@@ -114,10 +110,7 @@ HOSTED_TEST(a_dry_run_of_an_optional_table_counts_none)
 
 static void owned_tables(struct hosted *h)
 {
-    hosted_init(h, OWNED);
-    hosted_table(h, "Channels");
-    hosted_table(h, "Blogs");
-    hosted_table(h, "Posts");
+    hosted_begin(h, OWNED, "Channels Blogs Posts");
     hosted_put(h, "Blogs", "ann", "News_1", NULL);
     hosted_put(h, "Blogs", "ann", "Sport_1", NULL);
     hosted_put(h, "Blogs", "bob", "News_2", NULL);
@@ -200,9 +193,7 @@ HOSTED_TEST(without_a_parent_no_rule_may_be_left)
         HEAD("only") "      - {table: Blogs, partition_key: \"{Owner}\"}\n";
     struct job_estimate estimate;
 
-    hosted_init(h, ONLY);
-    hosted_table(h, "Channels");
-    hosted_table(h, "Blogs");
+    hosted_begin(h, ONLY, "Channels Blogs");
     hosted_fill(h, "Blogs", "ann", 3);
     assert_int_equal(hosted_estimate(h, "only", "News", &estimate), TW_OK);
     assert_int_equal(estimate.table_count, 0);
@@ -276,11 +267,7 @@ HOSTED_TEST(its_tombstone_gone_it_does_not_guess_the_properties)
 
 static void two_tables(struct hosted *h)
 {
-    hosted_init(h, TWO);
-    hosted_table(h, "Channels");
-    hosted_table(h, "Blogs");
-    hosted_table(h, "Posts");
-    hosted_table(h, "Likes");
+    hosted_begin(h, TWO, "Channels Blogs Posts Likes");
 }
 
 HOSTED_TEST(an_absent_parent_is_noted)

@@ -86,12 +86,7 @@ static void try_estimate(const char *settle, const char *more, unsigned blogs,
     struct hosted h;
     int64_t estimated;
 
-    hosted_init(&h, configuration);
-    hosted_table(&h, "Channels");
-    hosted_table(&h, "Blogs");
-    hosted_table(&h, "Comments");
-    hosted_table(&h, "Likes");
-    hosted_table(&h, "Flat");
+    hosted_begin(&h, configuration, "Channels Blogs Comments Likes Flat");
     hosted_put(&h, "Channels", "News", "", NULL);
     hosted_fill(&h, "Flat", "News", 1500);
     hosted_fill(&h, "Blogs", "News", blogs);

@@ -28,10 +28,8 @@
 
 static void set_up(struct hosted *h)
 {
-    hosted_init(h, JOB("job", "50ms") JOB("patient", "[1h, 2h]"));
-    hosted_table(h, "Channels");
-    hosted_table(h, "Blogs");
-    hosted_table(h, "Things");
+    hosted_begin(h, JOB("job", "50ms") JOB("patient", "[1h, 2h]"),
+        "Channels Blogs Things");
 }
 
 /* ---- the request ---- */

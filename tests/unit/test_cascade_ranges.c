@@ -38,10 +38,7 @@ static const char BACKWARDS[] = NESTED(
 
 static void tables(struct hosted *h, const char *configuration)
 {
-    hosted_init(h, configuration);
-    hosted_table(h, "Channels");
-    hosted_table(h, "Blogs");
-    hosted_table(h, "Comments");
+    hosted_begin(h, configuration, "Channels Blogs Comments");
     hosted_put(h, "Channels", "c", "", NULL);
 }
 

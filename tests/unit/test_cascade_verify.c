@@ -35,13 +35,8 @@ static const char ODD[] =
 
 static void set_up_tables(struct hosted *h, const char *configuration)
 {
-    hosted_init(h, configuration);
-    hosted_table(h, "Channels");
-    hosted_table(h, "Blogs");
-    hosted_table(h, "ByMonth");
-    hosted_table(h, "Subscriptions");
-    hosted_table(h, "Owned");
-    hosted_table(h, "TablewardRuns");
+    hosted_begin(h, configuration,
+        "Channels Blogs ByMonth Subscriptions Owned TablewardRuns");
 }
 
 static bool never(struct run *run)
@@ -406,9 +401,7 @@ HOSTED_TEST(a_table_that_must_be_there_and_is_missing_is_said)
 {
     struct job_verification found;
 
-    hosted_init(h, ALL);
-    hosted_table(h, "Channels");
-    hosted_table(h, "TablewardRuns");
+    hosted_begin(h, ALL, "Channels TablewardRuns");
     assert_int_equal(verify(h, NULL, &found), TW_NOT_FOUND);
     assert_non_null(strstr(h->err.text, "Blogs"));
     arena_done(&found.arena);

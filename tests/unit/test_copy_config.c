@@ -133,8 +133,7 @@ static struct hosted h;
 static int set_up(void **state)
 {
     (void)state;
-    hosted_init(&h, JOBS);
-    hosted_table(&h, "Shoes");
+    hosted_begin(&h, JOBS, "Shoes");
     return 0;
 }
 

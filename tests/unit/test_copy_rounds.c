@@ -62,9 +62,7 @@ static void before(void *ctx, const struct batch *batch)
 static int set_up(void **state)
 {
     (void)state;
-    hosted_init(&h, JOBS);
-    hosted_table(&h, "Shoes");
-    hosted_table(&h, "BySize");
+    hosted_begin(&h, JOBS, "Shoes BySize");
     faulty_init(&faulty, h.store);
     faulty.choose = choose;
     faulty.before = before;

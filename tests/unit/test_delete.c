@@ -54,9 +54,7 @@ static struct job_estimate estimate;
 static int set_up(void **state)
 {
     (void)state;
-    hosted_init(&h, JOBS);
-    hosted_table(&h, "Blogs");
-    hosted_table(&h, "Runs");
+    hosted_begin(&h, JOBS, "Blogs Runs");
     return 0;
 }
 
@@ -112,26 +110,13 @@ TEST(what_is_wrong_in_a_job_is_told)
         loading_refused(cases[i].text, cases[i].part);
 }
 
-static const char *explained(const char *job)
-{
-    const struct job *found = jobs_find(&h.jobs, slice_of(job));
-    const char *copy;
-    struct buf text;
-
-    buf_init(&text, 4096);
-    found->kind->explain(found, &text);
-    copy = arena_copy(&h.arena, buf_slice(&text)).at;
-    buf_done(&text);
-    return copy;
-}
-
 FIXTURE_TEST(a_job_says_what_it_deletes)
 {
-    assert_string_equal(explained("month"),
+    assert_string_equal(hosted_explained(&h, "month"),
         "delete from Blogs where PartitionKey is not before \"{month}\" and "
         "PartitionKey is before \"{month}~\", each with the ETag it was read "
         "with\n");
-    assert_string_equal(explained("everything"),
+    assert_string_equal(hosted_explained(&h, "everything"),
         "delete every entity of Blogs, each with the ETag it was read with\n");
 }
 

@@ -122,8 +122,7 @@ static void begin(const struct scene *scene, enum act what, unsigned which)
     virtual_platform_use(&(struct virtual_options){.seed = 1,
         .boot_ms = 5000,
         .wall_ticks = TICKS_1970 + INT64_C(1000000) * TICKS_PER_S});
-    hosted_init(&h, scene->jobs);
-    hosted_table(&h, "TablewardRuns");
+    hosted_begin(&h, scene->jobs, "TablewardRuns");
     scene->fill();
     h.kind_arg = scene->kind_arg;
     h.finish = scene->finish;

@@ -53,7 +53,10 @@ static void remove_files(const char *path)
 
 static int set_up(void **state)
 {
-    (void)state;
+    static struct fixture f;
+
+    memset(&f, 0, sizeof(f));
+    *state = &f;
     /* Those who read are another user, if this is root. */
     assert_int_equal(chmod(".", 0755), 0);
     (void)mkdir(FOLDER, 0755);
@@ -63,7 +66,8 @@ static int set_up(void **state)
 
 static int tear_down(void **state)
 {
-    (void)state;
+    if (test_passed())
+        fixture_done(*state);
     (void)chmod(COPY_FOLDER, 0755);
     remove_files(PATH);
     remove_files(COPY);
@@ -72,7 +76,8 @@ static int tear_down(void **state)
     return 0;
 }
 
-#define FIXTURE_TEST(name) TEST_IN(name, set_up, tear_down)
+/* A test that begins with fixture_init(). */
+#define FIXTURE_TEST(name) TEST_WITH(name, set_up, tear_down, struct fixture *f)
 
 /* ---- somebody who may only read ---- */
 
@@ -138,36 +143,30 @@ static void assert_exists(const char *path, bool exists)
 
 FIXTURE_TEST(a_copy_that_cannot_be_written_is_read)
 {
-    struct fixture f;
-
-    fixture_init(&f, open_store(PATH));
-    fixture_fill(&f, "p", 7);
-    store_close(f.store);
+    fixture_init(f, open_store(PATH));
+    fixture_fill(f, "p", 7);
+    store_close(f->store);
     copy_file("");
-    assert_int_equal(read_by_others(f.table), 7);
+    assert_int_equal(read_by_others(f->table), 7);
     assert_exists(COPY "-wal", false);
     assert_exists(COPY "-shm", false);
-    fixture_done(&f);
 }
 
 /* The log holds what a process had stored that was killed. */
 FIXTURE_TEST(a_copy_with_a_log_is_read_whole)
 {
-    struct fixture f;
-
-    fixture_init(&f, open_store(PATH));
-    fixture_fill(&f, "p", 7);
+    fixture_init(f, open_store(PATH));
+    fixture_fill(f, "p", 7);
     copy_file("");
     copy_file("-wal");
-    assert_int_equal(read_by_others(f.table), 7);
+    assert_int_equal(read_by_others(f->table), 7);
     assert_exists(COPY "-wal", true);
     assert_exists(COPY "-shm", false);
     /* The log alone has them. */
     assert_int_equal(chmod(COPY_FOLDER, 0755), 0);
     assert_int_equal(unlink(COPY "-wal"), 0);
-    assert_true(read_by_others(f.table) >= 100);
-    store_close(f.store);
-    fixture_done(&f);
+    assert_true(read_by_others(f->table) >= 100);
+    store_close(f->store);
 }
 
 /* Exits with the outcome of opening the copy, or with 100 and more; the error
@@ -207,10 +206,8 @@ static int refused_to_others(const char *expected)
 
 FIXTURE_TEST(a_log_that_cannot_be_read_is_named)
 {
-    struct fixture f;
-
-    fixture_init(&f, open_store(PATH));
-    fixture_fill(&f, "p", 7);
+    fixture_init(f, open_store(PATH));
+    fixture_fill(f, "p", 7);
     copy_file("");
     copy_file("-wal");
     assert_int_equal(chmod(COPY "-wal", 0), 0);
@@ -219,12 +216,11 @@ FIXTURE_TEST(a_log_that_cannot_be_read_is_named)
     assert_int_equal(
         refused_to_others(COPY "-wal: it cannot be read"), TW_FULL);
     /* Nothing is missing without it when it is empty. */
-    store_close(f.store);
+    store_close(f->store);
     assert_int_equal(unlink(COPY), 0);
     copy_file("");
     assert_int_equal(truncate(COPY "-wal", 0), 0);
-    assert_int_equal(read_by_others(f.table), 7);
-    fixture_done(&f);
+    assert_int_equal(read_by_others(f->table), 7);
 }
 
 /* Copies the file in the middle of a transaction, as after a crash: it has a
@@ -247,11 +243,9 @@ static void copy_while_it_changes(const char *change)
 
 FIXTURE_TEST(a_copy_with_a_rollback_journal_is_refused)
 {
-    struct fixture f;
-
-    fixture_init(&f, open_store(PATH));
-    fixture_fill(&f, "p", 7);
-    store_close(f.store);
+    fixture_init(f, open_store(PATH));
+    fixture_fill(f, "p", 7);
+    store_close(f->store);
     copy_while_it_changes("DELETE FROM entities;"
                           "INSERT INTO bodies SELECT value, randomblob(20000)"
                           " FROM json_each('[1,2,3,4,5,6,7,8,9,10]')");
@@ -262,43 +256,37 @@ FIXTURE_TEST(a_copy_with_a_rollback_journal_is_refused)
     /* The owner's first command rolls it back. */
     assert_int_equal(chmod(COPY, 0644), 0);
     assert_int_equal(chmod(COPY "-journal", 0644), 0);
-    f.store = open_store(COPY);
-    assert_int_equal(strlen(fixture_all(&f)) + 1, 7 * strlen("p/0000 "));
-    store_close(f.store);
+    f->store = open_store(COPY);
+    assert_int_equal(strlen(fixture_all(f)) + 1, 7 * strlen("p/0000 "));
+    store_close(f->store);
     assert_exists(COPY "-journal", false);
     assert_int_equal(chmod(COPY, 0444), 0);
-    assert_int_equal(read_by_others(f.table), 7);
-    fixture_done(&f);
+    assert_int_equal(read_by_others(f->table), 7);
 }
 
 FIXTURE_TEST(an_empty_rollback_journal_is_ignored)
 {
-    struct fixture f;
     int fd;
 
-    fixture_init(&f, open_store(PATH));
-    fixture_fill(&f, "p", 7);
-    store_close(f.store);
+    fixture_init(f, open_store(PATH));
+    fixture_fill(f, "p", 7);
+    store_close(f->store);
     copy_file("");
     fd = open(COPY "-journal", O_WRONLY | O_CREAT | O_CLOEXEC, 0444);
     assert_true(fd >= 0);
     (void)close(fd);
-    assert_int_equal(read_by_others(f.table), 7);
-    fixture_done(&f);
+    assert_int_equal(read_by_others(f->table), 7);
 }
 
 FIXTURE_TEST(a_copy_with_all_files_is_read_whole)
 {
-    struct fixture f;
-
-    fixture_init(&f, open_store(PATH));
-    fixture_fill(&f, "p", 7);
+    fixture_init(f, open_store(PATH));
+    fixture_fill(f, "p", 7);
     copy_file("");
     copy_file("-wal");
     copy_file("-shm");
-    assert_int_equal(read_by_others(f.table), 7);
-    store_close(f.store);
-    fixture_done(&f);
+    assert_int_equal(read_by_others(f->table), 7);
+    store_close(f->store);
 }
 
 /* ---- a process that begins to write ---- */
@@ -441,18 +429,15 @@ static void change_file(const char *path, const char *sql)
  */
 FIXTURE_TEST(a_copy_made_by_vacuum_gets_its_log_again)
 {
-    struct fixture f;
-
-    fixture_init(&f, open_store(PATH));
-    fixture_fill(&f, "p", 7);
+    fixture_init(f, open_store(PATH));
+    fixture_fill(f, "p", 7);
     change_file(PATH, "VACUUM INTO '" COPY "'");
-    store_close(f.store);
+    store_close(f->store);
     assert_int_equal(ask_file(COPY, "PRAGMA journal_mode"), 0);
-    f.store = open_store(COPY);
+    f->store = open_store(COPY);
     assert_int_equal(ask_file(COPY, "PRAGMA journal_mode"), 1);
-    assert_int_equal(strlen(fixture_all(&f)) + 1, 7 * strlen("p/0000 "));
-    store_close(f.store);
-    fixture_done(&f);
+    assert_int_equal(strlen(fixture_all(f)) + 1, 7 * strlen("p/0000 "));
+    store_close(f->store);
 }
 
 static off_t size_of(const char *path)
@@ -654,85 +639,76 @@ static bool give_back_once(struct store *store)
 
 FIXTURE_TEST(a_purged_file_becomes_small)
 {
-    struct fixture f;
     off_t full;
 
-    fixture_init(&f, open_store(PATH));
-    fill_and_purge(&f);
-    store_close(f.store);
+    fixture_init(f, open_store(PATH));
+    fill_and_purge(f);
+    store_close(f->store);
     full = size_of(PATH);
     assert_true(full > (off_t)BIG_COUNT * BIG_BYTES);
-    f.store = open_store(PATH);
-    while (give_back_once(f.store))
-        assert_kept(&f);
+    f->store = open_store(PATH);
+    while (give_back_once(f->store))
+        assert_kept(f);
     /* What is left: the entities, and some free pages for the next ones. */
     assert_true(size_of(PATH) < full / 2);
-    assert_kept(&f);
-    assert_false(give_back_once(f.store));
-    store_close(f.store);
+    assert_kept(f);
+    assert_false(give_back_once(f->store));
+    store_close(f->store);
     assert_int_equal(ask_file(PATH, "SELECT count(*) FROM"
                                     " pragma_integrity_check"
                                     " WHERE integrity_check <> 'ok'"),
         0);
-    fixture_done(&f);
 }
 
 /* The clock hardly moves, so that the time of a step is no limit. */
 FIXTURE_TEST(one_step_takes_few_pages_of_many)
 {
-    struct fixture f;
     int64_t before, after;
 
     virtual_platform_use(&(struct virtual_options){.seed = 1});
-    fixture_init(&f, open_store(PATH));
+    fixture_init(f, open_store(PATH));
     for (unsigned i = 0; i < 400; i += 100)
-        insert_big(&f, i, i + 100);
+        insert_big(f, i, i + 100);
     for (unsigned i = 0; i < 400; i += 100)
-        delete_some(&f, i, i + 95);
+        delete_some(f, i, i + 95);
     before = ask_file(PATH, "PRAGMA page_count");
     assert_true(ask_file(PATH, "PRAGMA freelist_count") > 2 * STEP_PAGES);
-    assert_true(give_back_once(f.store));
+    assert_true(give_back_once(f->store));
     after = ask_file(PATH, "PRAGMA page_count");
     assert_true(before - after >= STEP_PAGES);
     /* SQLite cuts off its pointer map pages, one in 820, beside the free ones.
      */
     assert_true(before - after <= STEP_PAGES + 2);
-    assert_int_equal(strlen(fixture_all(&f)) + 1, 20 * strlen("p/0000 "));
-    store_close(f.store);
-    fixture_done(&f);
+    assert_int_equal(strlen(fixture_all(f)) + 1, 20 * strlen("p/0000 "));
+    store_close(f->store);
     virtual_platform_end();
 }
 
 /* Most of a small file; then more than 4 MiB, but less than a quarter. */
 FIXTURE_TEST(little_unused_space_is_kept)
 {
-    struct fixture f;
-
-    fixture_init(&f, open_store(PATH));
-    insert_big(&f, 0, 80);
-    delete_some(&f, 0, 75);
-    assert_false(give_back_once(f.store));
-    insert_big(&f, 0, 75);
-    insert_big(&f, 80, 100);
+    fixture_init(f, open_store(PATH));
+    insert_big(f, 0, 80);
+    delete_some(f, 0, 75);
+    assert_false(give_back_once(f->store));
+    insert_big(f, 0, 75);
+    insert_big(f, 80, 100);
     for (unsigned i = 100; i < 700; i += 100)
-        insert_big(&f, i, i + 100);
-    delete_some(&f, 0, 80);
-    delete_some(&f, 80, 160);
-    assert_false(give_back_once(f.store));
-    delete_some(&f, 160, 240);
-    assert_true(give_back_once(f.store));
-    store_close(f.store);
-    fixture_done(&f);
+        insert_big(f, i, i + 100);
+    delete_some(f, 0, 80);
+    delete_some(f, 80, 160);
+    assert_false(give_back_once(f->store));
+    delete_some(f, 160, 240);
+    assert_true(give_back_once(f->store));
+    store_close(f->store);
 }
 
 /* The process is killed after each number of steps. */
 FIXTURE_TEST(a_kill_between_the_steps_loses_nothing)
 {
-    struct fixture f;
-
-    fixture_init(&f, open_store(PATH));
-    fill_and_purge(&f);
-    store_close(f.store);
+    fixture_init(f, open_store(PATH));
+    fill_and_purge(f);
+    store_close(f->store);
     for (int steps = 1; steps < 6; steps++) {
         int status = 0;
         pid_t child = fork();
@@ -747,41 +723,38 @@ FIXTURE_TEST(a_kill_between_the_steps_loses_nothing)
         }
         assert_int_equal(waitpid(child, &status, 0), child);
         assert_true(WIFSIGNALED(status));
-        f.store = open_store(PATH);
-        assert_kept(&f);
-        store_close(f.store);
+        f->store = open_store(PATH);
+        assert_kept(f);
+        store_close(f->store);
         assert_int_equal(ask_file(PATH, "SELECT count(*) FROM"
                                         " pragma_integrity_check"
                                         " WHERE integrity_check <> 'ok'"),
             0);
     }
-    fixture_done(&f);
 }
 
 /* Its pages carry no note of who refers to them. */
 FIXTURE_TEST(a_file_of_a_former_release_stays_as_it_is)
 {
-    struct fixture f;
     off_t full;
 
-    fixture_init(&f, open_store(PATH));
-    fill_and_purge(&f);
-    store_close(f.store);
+    fixture_init(f, open_store(PATH));
+    fill_and_purge(f);
+    store_close(f->store);
     change_file(PATH, "CREATE TABLE filler AS SELECT hex(randomblob(3000000));"
                       "PRAGMA auto_vacuum = NONE; VACUUM; DROP TABLE filler");
     assert_int_equal(ask_file(PATH, "PRAGMA auto_vacuum"), 0);
     full = size_of(PATH);
-    f.store = open_store(PATH);
-    assert_false(give_back_once(f.store));
-    assert_kept(&f);
-    store_close(f.store);
+    f->store = open_store(PATH);
+    assert_false(give_back_once(f->store));
+    assert_kept(f);
+    store_close(f->store);
     assert_int_equal(size_of(PATH), full);
     /* What systemd/BACKUP.md says: from then on it is a new one. */
     change_file(PATH, "PRAGMA auto_vacuum = INCREMENTAL; VACUUM");
     assert_true(size_of(PATH) < full / 2);
     assert_int_equal(ask_file(PATH, "PRAGMA auto_vacuum"), 2);
-    f.store = open_store(PATH);
-    assert_kept(&f);
-    store_close(f.store);
-    fixture_done(&f);
+    f->store = open_store(PATH);
+    assert_kept(f);
+    store_close(f->store);
 }

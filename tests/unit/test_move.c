@@ -289,22 +289,9 @@ FIXTURE_TEST(keys_that_are_provably_others_may_be_in_one_table)
     }
 }
 
-static const char *explained(const char *job)
-{
-    const struct job *found = jobs_find(&h.jobs, slice_of(job));
-    const char *copy;
-    struct buf text;
-
-    buf_init(&text, 4096);
-    found->kind->explain(found, &text);
-    copy = arena_copy(&h.arena, buf_slice(&text)).at;
-    buf_done(&text);
-    return copy;
-}
-
 FIXTURE_TEST(a_job_says_what_it_does)
 {
-    assert_string_equal(explained("away"),
+    assert_string_equal(hosted_explained(&h, "away"),
         "read Blogs where N eq 1\nstore an intent beside the ledger\ninsert "
         "each into OldBlogs: PartitionKey \"{PartitionKey}_{N}\", RowKey of "
         "the source; if an entity is there already, the source stays and is "
@@ -315,7 +302,7 @@ FIXTURE_TEST(a_job_says_what_it_does)
 /* Rule M9. */
 FIXTURE_TEST(a_job_that_accepts_says_what_it_asks_of_writers)
 {
-    assert_string_equal(explained("accept"),
+    assert_string_equal(hosted_explained(&h, "accept"),
         "read every entity of Blogs\n(accept_equal: stop the writers of "
         "source and destination first; a source and an equal entity at the "
         "destination become one)\nstore an intent beside the ledger\n"

@@ -28,8 +28,7 @@ static int set_up(void **state)
     static struct scene scene;
 
     scene = (struct scene){.rounds = {.number = 0}};
-    hosted_init(&scene.hosted, NO_JOBS);
-    hosted_table(&scene.hosted, "Blogs");
+    hosted_begin(&scene.hosted, NO_JOBS, "Blogs");
     deadline_init(&scene.deadline, PLATFORM_NEVER, 1000);
     scene.run = (struct run){.job = "j",
         .request_pool =

@@ -34,9 +34,7 @@ static struct hosted h;
 static int set_up(void **state)
 {
     (void)state;
-    hosted_init(&h, JOB);
-    hosted_table(&h, "Blogs");
-    hosted_table(&h, "TablewardRuns");
+    hosted_begin(&h, JOB, "Blogs TablewardRuns");
     return 0;
 }
 

@@ -10,17 +10,18 @@ static struct hosted h;
 static int set_up(void **state)
 {
     (void)state;
-    hosted_init(&h, "blogs:\n"
-                    "  kind: schema-upgrade\n"
-                    "  table: Blogs\n"
-                    "  version: {property: V, absent: 1}\n"
-                    "  versions:\n"
-                    "  - {to: 2, steps: [rename: {property: Text, to: Body}]}\n"
-                    "  - to: 3\n"
-                    "    steps:\n"
-                    "    - retype: {property: Rating, to: Edm.Int32}\n"
-                    "    - remove: {property: Legacy}\n");
-    hosted_table(&h, "Blogs");
+    hosted_begin(&h,
+        "blogs:\n"
+        "  kind: schema-upgrade\n"
+        "  table: Blogs\n"
+        "  version: {property: V, absent: 1}\n"
+        "  versions:\n"
+        "  - {to: 2, steps: [rename: {property: Text, to: Body}]}\n"
+        "  - to: 3\n"
+        "    steps:\n"
+        "    - retype: {property: Rating, to: Edm.Int32}\n"
+        "    - remove: {property: Legacy}\n",
+        "Blogs");
     return 0;
 }
 

@@ -256,9 +256,8 @@ static void storm_init(struct storm *s, uint64_t seed)
     s->write_share = WRITES[storm_roll(&s->dice, 4)];
     s->releases = releases_new(lossy);
     draw_ways(s);
-    hosted_init(&s->h, lossy ? RELEASE_LOSSY : RELEASE_RENAME);
-    hosted_table(&s->h, "Blogs");
-    hosted_table(&s->h, "TablewardRuns");
+    hosted_begin(
+        &s->h, lossy ? RELEASE_LOSSY : RELEASE_RENAME, "Blogs TablewardRuns");
     s->value = 1001;
     for (int i = 0; i < THINGS; i++) {
         struct thing *thing = &s->things[i];
