@@ -105,15 +105,22 @@ static struct script_event *delete_meets(const char *table, unsigned first,
     return event;
 }
 
+/* A run of the job ends so, and leaves the source and its copy so. */
+static void ends(
+    const char *job, enum run_end end, const char *source, const char *copy)
+{
+    scene_run(job, "", end);
+    scene_check_is("Blogs", "a", "1", source);
+    scene_check_is("OldBlogs", "a", "1", copy);
+}
+
 /* ---- the source was changed: its copy is replaced ---- */
 
 FIXTURE_TEST(a_replace_that_was_not_carried_out_is_sent_again)
 {
     source_changes();
     replace_meets(1, 2, TW_UNKNOWN, true);
-    scene_run("all", "", RUN_SUCCEEDED);
-    scene_check_is("Blogs", "a", "1", "none");
-    scene_check_is("OldBlogs", "a", "1", "{\"N\":9}");
+    ends("all", RUN_SUCCEEDED, "none", "{\"N\":9}");
     check_no_intent();
 }
 
@@ -123,9 +130,7 @@ FIXTURE_TEST(a_replace_whose_answer_is_lost_is_recognised)
 
     source_changes();
     event = replace_meets(1, 1, TW_UNKNOWN, false);
-    scene_run("all", "", RUN_SUCCEEDED);
-    scene_check_is("Blogs", "a", "1", "none");
-    scene_check_is("OldBlogs", "a", "1", "{\"N\":9}");
+    ends("all", RUN_SUCCEEDED, "none", "{\"N\":9}");
     assert_int_equal(event->seen, 1);
 }
 
@@ -139,12 +144,10 @@ FIXTURE_TEST(a_replace_that_stays_unknown_ends_the_attempt_and_both_stay)
     scene_check_is("Blogs", "a", "1", "{\"N\":9}");
     scene_check_is("OldBlogs", "a", "1", "{\"N\":1}");
     /* The next attempt does not know whether the copy was changed. */
-    scene_run("all", "", RUN_FAILED);
+    ends("all", RUN_FAILED, "{\"N\":9}", "{\"N\":1}");
     scene_check_reported(
         "Blogs a/1: the source was changed while a move was "
         "interrupted, and an entity is at the destination: both stay");
-    scene_check_is("Blogs", "a", "1", "{\"N\":9}");
-    scene_check_is("OldBlogs", "a", "1", "{\"N\":1}");
     check_no_intent();
 }
 
@@ -161,13 +164,11 @@ FIXTURE_TEST(a_copy_that_others_change_or_delete_is_not_overwritten)
         reports[0] = '\0';
         source_changes();
         replace_meets(1, 1, TW_OK, false)->before = cases[i].before;
-        scene_run("all", "", RUN_FAILED);
+        ends("all", RUN_FAILED, "{\"N\":9}", cases[i].copy);
         scene_check_reported(
             "Blogs a/1: the source and its copy were both changed by "
             "others: both stay; its destination is 'a' / '1' in "
             "OldBlogs");
-        scene_check_is("Blogs", "a", "1", "{\"N\":9}");
-        scene_check_is("OldBlogs", "a", "1", cases[i].copy);
         assert_int_equal(h.failed, 1);
         check_no_intent();
         s.quiet = true;
@@ -194,10 +195,8 @@ FIXTURE_TEST(a_copy_that_is_not_read_back_as_it_was_replaced_stays)
         reports[0] = '\0';
         source_changes();
         replace_meets(1, 1, TW_OK, false)->after = cases[i].after;
-        scene_run("all", "", RUN_FAILED);
+        ends("all", RUN_FAILED, "{\"N\":9}", cases[i].copy);
         scene_check_reported("were both changed by others: both stay");
-        scene_check_is("Blogs", "a", "1", "{\"N\":9}");
-        scene_check_is("OldBlogs", "a", "1", cases[i].copy);
         s.quiet = true;
         hosted_replace(&h, "Blogs", "a", "1", "\"N\":1");
         if (i != 1)
@@ -211,9 +210,7 @@ FIXTURE_TEST(a_refusal_during_a_repair_is_an_outage_and_loses_nothing)
 {
     source_changes();
     replace_meets(1, 1, TW_REFUSED, true);
-    scene_run("all", "", RUN_OUTAGE);
-    scene_check_is("Blogs", "a", "1", "{\"N\":9}");
-    scene_check_is("OldBlogs", "a", "1", "{\"N\":1}");
+    ends("all", RUN_OUTAGE, "{\"N\":9}", "{\"N\":1}");
 }
 
 FIXTURE_TEST(a_copy_that_cannot_be_read_back_is_an_outage)
@@ -224,9 +221,7 @@ FIXTURE_TEST(a_copy_that_cannot_be_read_back_is_an_outage)
     event = script_call(&s, CALL_GET, "OldBlogs", 1, 1);
     event->answer = TW_REFUSED;
     event->unsent = true;
-    scene_run("all", "", RUN_OUTAGE);
-    scene_check_is("Blogs", "a", "1", "{\"N\":9}");
-    scene_check_is("OldBlogs", "a", "1", "{\"N\":9}");
+    ends("all", RUN_OUTAGE, "{\"N\":9}", "{\"N\":9}");
 }
 
 static void refuse_reads_of_the_source(struct hosted *callbacks)
@@ -247,9 +242,7 @@ FIXTURE_TEST(a_changed_source_that_cannot_be_read_is_an_outage)
      * delete. */
     event = script_call(&s, CALL_GET, "Blogs", 1, 1);
     event->after = refuse_reads_of_the_source;
-    scene_run("all", "", RUN_OUTAGE);
-    scene_check_is("Blogs", "a", "1", "{\"N\":9}");
-    scene_check_is("OldBlogs", "a", "1", "{\"N\":1}");
+    ends("all", RUN_OUTAGE, "{\"N\":9}", "{\"N\":1}");
 }
 
 /* ---- after that the source is deleted ---- */
@@ -258,9 +251,7 @@ FIXTURE_TEST(a_delete_that_was_not_carried_out_is_sent_again)
 {
     source_changes();
     delete_meets("Blogs", 2, 3, TW_UNKNOWN, true);
-    scene_run("all", "", RUN_SUCCEEDED);
-    scene_check_is("Blogs", "a", "1", "none");
-    scene_check_is("OldBlogs", "a", "1", "{\"N\":9}");
+    ends("all", RUN_SUCCEEDED, "none", "{\"N\":9}");
 }
 
 FIXTURE_TEST(a_delete_whose_answer_is_lost_is_recognised)
@@ -269,9 +260,7 @@ FIXTURE_TEST(a_delete_whose_answer_is_lost_is_recognised)
 
     source_changes();
     event = delete_meets("Blogs", 2, 2, TW_UNKNOWN, false);
-    scene_run("all", "", RUN_SUCCEEDED);
-    scene_check_is("Blogs", "a", "1", "none");
-    scene_check_is("OldBlogs", "a", "1", "{\"N\":9}");
+    ends("all", RUN_SUCCEEDED, "none", "{\"N\":9}");
     assert_int_equal(event->seen, 2);
 }
 
@@ -290,9 +279,7 @@ FIXTURE_TEST(a_delete_that_is_refused_ends_the_attempt)
 {
     source_changes();
     delete_meets("Blogs", 2, 2, TW_REFUSED, true);
-    scene_run("all", "", RUN_OUTAGE);
-    scene_check_is("Blogs", "a", "1", "{\"N\":9}");
-    scene_check_is("OldBlogs", "a", "1", "{\"N\":9}");
+    ends("all", RUN_OUTAGE, "{\"N\":9}", "{\"N\":9}");
 }
 
 FIXTURE_TEST(what_an_unknown_delete_met_and_cannot_be_read_is_an_outage)
@@ -300,9 +287,7 @@ FIXTURE_TEST(what_an_unknown_delete_met_and_cannot_be_read_is_an_outage)
     source_changes();
     delete_meets("Blogs", 2, 2, TW_UNKNOWN, true)->before =
         refuse_reads_of_the_source;
-    scene_run("all", "", RUN_OUTAGE);
-    scene_check_is("Blogs", "a", "1", "{\"N\":9}");
-    scene_check_is("OldBlogs", "a", "1", "{\"N\":9}");
+    ends("all", RUN_OUTAGE, "{\"N\":9}", "{\"N\":9}");
 }
 
 /* A client may have written the source again after the delete: if its copy were
@@ -312,12 +297,10 @@ FIXTURE_TEST(
 {
     source_changes();
     delete_meets("Blogs", 2, 2, TW_UNKNOWN, true)->before = change_source;
-    scene_run("all", "", RUN_FAILED);
+    ends("all", RUN_FAILED, "{\"N\":10}", "{\"N\":9}");
     scene_check_reported(
         "Blogs a/1: the source was changed after it was copied, and "
         "the outcome of its delete is unknown: source and copy stay");
-    scene_check_is("Blogs", "a", "1", "{\"N\":10}");
-    scene_check_is("OldBlogs", "a", "1", "{\"N\":9}");
     check_no_intent();
 }
 
@@ -325,9 +308,7 @@ FIXTURE_TEST(a_source_that_a_client_deletes_during_the_repair_takes_its_copy)
 {
     source_changes();
     delete_meets("Blogs", 2, 2, TW_OK, false)->before = delete_source;
-    scene_run("all", "", RUN_SUCCEEDED);
-    scene_check_is("Blogs", "a", "1", "none");
-    scene_check_is("OldBlogs", "a", "1", "none");
+    ends("all", RUN_SUCCEEDED, "none", "none");
     assert_int_equal(h.failed, 0);
 }
 
@@ -337,9 +318,7 @@ FIXTURE_TEST(a_source_that_goes_before_it_is_read_takes_its_copy)
 {
     source_changes();
     script_call(&s, CALL_GET, "Blogs", 1, 1)->after = delete_source;
-    scene_run("all", "", RUN_SUCCEEDED);
-    scene_check_is("Blogs", "a", "1", "none");
-    scene_check_is("OldBlogs", "a", "1", "none");
+    ends("all", RUN_SUCCEEDED, "none", "none");
 }
 
 /* After five changes during the repair the source is left to the next round;
@@ -351,9 +330,7 @@ FIXTURE_TEST(a_source_that_is_written_again_and_again_is_moved_in_a_later_round)
     writes = 0;
     script_batch(&s, "Blogs", OPERATION_DELETE, 1, 6)->before = change_source;
     replaced = replace_meets(99, 99, TW_OK, false);
-    scene_run("all", "", RUN_SUCCEEDED);
-    scene_check_is("Blogs", "a", "1", "none");
-    scene_check_is("OldBlogs", "a", "1", "{\"N\":14}");
+    ends("all", RUN_SUCCEEDED, "none", "{\"N\":14}");
     assert_int_equal(replaced->seen, 5);
     assert_int_equal(h.failed, 0);
 }
@@ -363,9 +340,7 @@ FIXTURE_TEST(a_source_that_is_written_again_and_again_is_moved_in_a_later_round)
 FIXTURE_TEST(a_source_that_is_not_selected_any_more_stays_without_a_copy)
 {
     source_changes();
-    scene_run("ones", "", RUN_SUCCEEDED);
-    scene_check_is("Blogs", "a", "1", "{\"N\":9}");
-    scene_check_is("OldBlogs", "a", "1", "none");
+    ends("ones", RUN_SUCCEEDED, "{\"N\":9}", "none");
     assert_int_equal(h.failed, 0);
 }
 
@@ -373,12 +348,10 @@ FIXTURE_TEST(a_copy_that_others_changed_is_not_deleted_and_both_are_named)
 {
     source_changes();
     delete_meets("OldBlogs", 1, 1, TW_OK, false)->before = change_copy;
-    scene_run("ones", "", RUN_FAILED);
+    ends("ones", RUN_FAILED, "{\"N\":9}", "{\"N\":7}");
     scene_check_reported(
         "Blogs a/1: the source and its copy were both changed by "
         "others: both stay");
-    scene_check_is("Blogs", "a", "1", "{\"N\":9}");
-    scene_check_is("OldBlogs", "a", "1", "{\"N\":7}");
 }
 
 /* The source is deleted: an entity that others have written at the destination
@@ -387,9 +360,7 @@ FIXTURE_TEST(a_copy_that_others_changed_outlives_its_source)
 {
     source_goes();
     delete_meets("OldBlogs", 1, 1, TW_OK, false)->before = change_copy;
-    scene_run("all", "", RUN_SUCCEEDED);
-    scene_check_is("Blogs", "a", "1", "none");
-    scene_check_is("OldBlogs", "a", "1", "{\"N\":7}");
+    ends("all", RUN_SUCCEEDED, "none", "{\"N\":7}");
 }
 
 FIXTURE_TEST(a_copy_that_others_deleted_is_not_missed)
@@ -436,19 +407,15 @@ FIXTURE_TEST(after_an_unknown_insert_a_changed_source_and_its_copy_both_stay)
 
     event->answer = TW_UNKNOWN;
     source_changes();
-    scene_run("all", "", RUN_FAILED);
+    ends("all", RUN_FAILED, "{\"N\":9}", "{\"N\":1}");
     scene_check_reported(
         "Blogs a/1: the source was changed by others, and the copy is "
         "not provably this run's: both stay");
-    scene_check_is("Blogs", "a", "1", "{\"N\":9}");
-    scene_check_is("OldBlogs", "a", "1", "{\"N\":1}");
 }
 
 FIXTURE_TEST(a_changed_source_with_another_key_leaves_no_copy_at_the_old_one)
 {
     source_changes();
-    scene_run("key-of-n", "", RUN_SUCCEEDED);
-    scene_check_is("Blogs", "a", "1", "none");
-    scene_check_is("OldBlogs", "a", "1", "none");
+    ends("key-of-n", RUN_SUCCEEDED, "none", "none");
     scene_check_is("OldBlogs", "a", "9", "{\"N\":9}");
 }
