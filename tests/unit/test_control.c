@@ -124,6 +124,53 @@ VIRTUAL_BENCH_TEST(a_delay_hides_message_and_run)
     assert_true(run->resumes_ticks == run->requested_ticks + 300 * TICKS_PER_S);
 }
 
+/* Pruning must know of every message that may come after the run's end. */
+VIRTUAL_BENCH_TEST(the_ledger_knows_how_long_a_message_is_hidden)
+{
+    struct control_enqueue order = what(bench, 0, football, "r1");
+    struct ledger_run *run, *before = workbench_new_run(bench);
+    int64_t first_ticks;
+    struct err err;
+    char id[129];
+
+    order.delay_s = 300;
+    assert_int_equal(control_enqueue(bench->store, &order, id, &err), TW_OK);
+    run = workbench_stored(bench, JOB, "r1");
+    first_ticks = run->resumes_ticks;
+    assert_true(run->message_until_ticks == first_ticks);
+    order.delay_s = 5;
+    assert_int_equal(control_enqueue(bench->store, &order, id, &err), TW_OK);
+    run = workbench_stored(bench, JOB, "r1");
+    assert_true(run->message_until_ticks == first_ticks);
+    order.delay_s = 900;
+    assert_int_equal(control_enqueue(bench->store, &order, id, &err), TW_OK);
+    run = workbench_stored(bench, JOB, "r1");
+    assert_true(run->message_until_ticks >= first_ticks + 600 * TICKS_PER_S);
+    assert_true(run->resumes_ticks == first_ticks);
+    run->message_until_ticks = 0;
+    assert_int_equal(workbench_store_run(bench, run), TW_OK);
+    assert_int_equal(control_pause(bench->store, slice_of(JOB), slice_of("r1"),
+                         before, &asked, &err),
+        TW_OK);
+    run = workbench_stored(bench, JOB, "r1");
+    assert_true(run->message_until_ticks == first_ticks);
+}
+
+/* The put of a further message has failed: the run stays. */
+VIRTUAL_BENCH_TEST(a_known_run_is_not_withdrawn)
+{
+    struct control_enqueue order = what(bench, 0, football, "r1");
+    struct err err;
+    char id[129];
+
+    assert_int_equal(control_enqueue(bench->store, &order, id, &err), TW_OK);
+    order.delay_s = 900;
+    workbench_meets(bench, BENCH_PUT, 1, UINT_MAX, BENCH_REFUSE);
+    assert_int_equal(
+        control_enqueue(bench->store, &order, id, &err), TW_REFUSED);
+    assert_string_equal(workbench_state(bench, JOB, "r1"), "queued");
+}
+
 VIRTUAL_BENCH_TEST(cancel_says_what_it_met)
 {
     struct control_enqueue order = what(bench, 0, football, "r1");

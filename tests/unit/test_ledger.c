@@ -74,6 +74,7 @@ BENCH_TEST(every_property_has_the_documented_type)
         {"WaitsFor", EDM_STRING},
         {"WaitsSince", EDM_DATETIME},
         {"CaughtUpTo", EDM_DATETIME},
+        {"MessageUntil", EDM_DATETIME},
         {"Rounds", EDM_INT32},
         {"Epoch", EDM_INT32},
         {"EntitiesRead", EDM_INT64},
@@ -98,7 +99,7 @@ BENCH_TEST(every_property_has_the_documented_type)
     fill(run, "r1");
     run->started_ticks = run->updated_ticks = run->lease_until_ticks =
         run->resumes_ticks = run->finished_ticks = run->caught_up_ticks =
-            run->waits_since_ticks = TICKS_1970;
+            run->waits_since_ticks = run->message_until_ticks = TICKS_1970;
     run->behind = 0;
     run->share = 0.5;
     run->parent_found = 0;

@@ -62,7 +62,7 @@ FIXTURE_TEST(what_ended_long_ago_leaves_and_failures_stay)
     struct prune prune;
 
     stored_as(bench, JOB, "a", LEDGER_SUCCEEDED, "2026-11-19T10:00:00Z");
-    stored_as(bench, JOB, "b", LEDGER_CANCELLED, "2026-11-20T23:59:59Z");
+    stored_as(bench, JOB, "b", LEDGER_SUCCEEDED, "2026-11-20T23:59:59Z");
     stored_as(bench, JOB, "c", LEDGER_SUCCEEDED, "2026-11-21T00:00:00Z");
     stored_as(bench, JOB, "d", LEDGER_FAILED, "2026-11-01T10:00:00Z");
     stored_as(bench, JOB, "e", LEDGER_POISONED, "2026-11-01T10:00:00Z");
@@ -85,6 +85,82 @@ FIXTURE_TEST(what_ended_long_ago_leaves_and_failures_stay)
         workbench_listed(bench, "gone-job", LEDGER_INDEX_ENDED), 0);
     prune_done(&prune);
 }
+
+/* ---- messages that may still come ---- */
+
+static void stored_with_message(struct workbench *bench, const char *id,
+    enum ledger_state run_state, const char *ended, const char *message_until)
+{
+    struct ledger_run *run = workbench_football(bench, id);
+
+    run->state = run_state;
+    run->queue = slice_of(BENCH_QUEUE);
+    assert_true(text_ticks(slice_of(ended), &run->finished_ticks));
+    if (message_until)
+        assert_true(
+            text_ticks(slice_of(message_until), &run->message_until_ticks));
+    assert_int_equal(workbench_store_run(bench, run), TW_OK);
+}
+
+FIXTURE_TEST(a_run_stays_while_its_message_may_be_hidden)
+{
+    struct prune prune;
+
+    /* Ended four days ago; the message may be hidden for seven. */
+    stored_with_message(
+        bench, "a", LEDGER_CANCELLED, "2026-11-20T10:00:00Z", NULL);
+    stored_with_message(bench, "b", LEDGER_SUCCEEDED, "2026-11-20T10:00:00Z",
+        "2026-11-24T13:00:00Z");
+    /* The message that was known came before the end. */
+    stored_with_message(bench, "c", LEDGER_SUCCEEDED, "2026-11-20T10:00:00Z",
+        "2026-11-20T09:00:00Z");
+    stored_with_message(
+        bench, "d", LEDGER_CANCELLED, "2026-11-17T11:00:00Z", NULL);
+    stored_with_message(bench, "e", LEDGER_SUCCEEDED, "2026-11-20T10:00:00Z",
+        "2026-11-24T11:00:00Z");
+    prune_init(&prune);
+    assert_int_equal(pass(bench, &prune), WALK_DONE);
+    expect(bench, JOB, "a", "cancelled");
+    expect(bench, JOB, "b", "succeeded");
+    expect(bench, JOB, "c", "none");
+    expect(bench, JOB, "d", "none");
+    expect(bench, JOB, "e", "none");
+    prune_done(&prune);
+}
+
+/* No worker was running for weeks: the message is visible, and the first pass
+ * must not be earlier than its delivery. */
+FIXTURE_TEST(a_run_whose_message_may_be_visible_stays_until_its_queue_is_empty)
+{
+    struct exchange exchange = {0};
+    struct messages taken;
+    struct prune prune;
+
+    workbench_put(bench, BENCH_QUEUE, "another's");
+    stored_with_message(
+        bench, "a", LEDGER_CANCELLED, "2026-11-01T10:00:00Z", NULL);
+    stored_with_message(
+        bench, "b", LEDGER_CANCELLED, "2026-10-01T10:00:00Z", NULL);
+    prune_init(&prune);
+    assert_int_equal(pass(bench, &prune), WALK_DONE);
+    expect(bench, JOB, "a", "cancelled");
+    expect(bench, JOB, "b", "none"); /* 30 days are enough */
+    /* A message that a worker has received counts, too. */
+    messages_init(&taken);
+    (void)workbench_take(bench, BENCH_QUEUE, &taken);
+    assert_int_equal(pass(bench, &prune), WALK_DONE);
+    expect(bench, JOB, "a", "cancelled");
+    assert_int_equal(
+        store_queue_delete(bench->wrapped.inner, &exchange, BENCH_QUEUE,
+            taken.list[0].id, taken.list[0].pop_receipt),
+        TW_OK);
+    messages_done(&taken);
+    assert_int_equal(pass(bench, &prune), WALK_DONE);
+    expect(bench, JOB, "a", "none");
+    prune_done(&prune);
+}
+
+/* ---- clocks ---- */
 
 /* The ledger's own clock, which has dated the ends, does not follow. */
 FIXTURE_TEST(a_wrong_clock_of_this_machine_prunes_nothing)

@@ -147,6 +147,7 @@ static void set_queued(struct ledger_run *run,
     run->accept_deletes = what->accept_deletes;
     if (what->delay_s > 0)
         run->resumes_ticks = now_ticks + what->delay_s * TICKS_PER_S;
+    ledger_expect_message(run, run->resumes_ticks);
     buf_done(&args);
 }
 
@@ -159,13 +160,14 @@ struct entering {
 };
 
 /* Insert the run; if the run exists, check that it has the same arguments and
- * has not ended. */
+ * has not ended, and note how long its further message is hidden. */
 static enum tw_err apply_entry(
     struct ledger_run *run, int64_t now_ticks, void *context, struct err *err)
 {
     struct entering *entering = context;
 
     (void)now_ticks;
+    entering->known = false;
     if (run->etag.len == 0) {
         ledger_take_over(run, entering->run);
         return TW_OK;
@@ -180,7 +182,10 @@ static enum tw_err apply_entry(
             ledger_state_name(run->state));
     entering->run->requested_ticks = run->requested_ticks;
     entering->known = true;
-    return TW_CONFLICT; /* write nothing */
+    if (entering->run->message_until_ticks <= run->message_until_ticks)
+        return TW_CONFLICT; /* write nothing */
+    ledger_expect_message(run, entering->run->message_until_ticks);
+    return TW_OK;
 }
 
 /* Compose the run's message. enqueue_json() calls this before anything is
@@ -213,7 +218,7 @@ static enum tw_err enter_run(struct store *store, struct ledger_run *run,
     stored->job = ledger_text(stored, run->job);
     stored->id = ledger_text(stored, run->id);
     outcome = ledger_change(&change, LEDGER_ABSENT, stored, err);
-    *ret_new = outcome == TW_OK;
+    *ret_new = outcome == TW_OK && !entering.known;
     return outcome == TW_CONFLICT && entering.known ? TW_OK : outcome;
 }
 
@@ -434,6 +439,14 @@ static enum tw_err ask_owner(
     return TW_OK;
 }
 
+/* Let the run continue at until_ticks, earlier than ResumesAt. The message of
+ * the run stays hidden until the former ResumesAt. */
+static void resume_earlier(struct ledger_run *run, int64_t until_ticks)
+{
+    ledger_expect_message(run, run->resumes_ticks);
+    run->resumes_ticks = until_ticks;
+}
+
 /* Change the run's state at once. Call only if no lease of an owner is
  * valid. */
 static enum tw_err put_aside(struct ledger_run *run, enum ledger_state to,
@@ -441,7 +454,7 @@ static enum tw_err put_aside(struct ledger_run *run, enum ledger_state to,
 {
     ledger_drop_owner(run);
     run->control = (struct slice){0};
-    run->resumes_ticks = 0;
+    resume_earlier(run, 0);
     run->lease_until_ticks = now_ticks;
     return ledger_move(run, to, err);
 }
@@ -585,7 +598,7 @@ static enum tw_err set_resumed(struct asking *asking, struct ledger_run *run,
         return refuse_unserved(asking, run, err);
     if (for_definition)
         lease_accept_definition(run);
-    run->resumes_ticks = 0;
+    resume_earlier(run, 0);
     run->lease_until_ticks = now_ticks;
     ledger_set_error(run, "");
     return ledger_move(run, LEDGER_QUEUED, err);
@@ -615,7 +628,7 @@ static enum tw_err set_finishing(struct asking *asking, struct ledger_run *run,
     asking->asked = ledger_lease_is_live(run, now_ticks);
     if (run->state == LEDGER_WAITING &&
         slice_is(run->waits_for, LEDGER_WAITS_FOR_ROUND))
-        run->resumes_ticks = now_ticks;
+        resume_earlier(run, now_ticks);
     return TW_OK;
 }
 

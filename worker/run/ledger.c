@@ -216,6 +216,7 @@ static const struct field fields[] = {
     FIELD("FinishedAt", FIELD_TIME, finished_ticks),
     FIELD("CaughtUpTo", FIELD_TIME, caught_up_ticks),
     FIELD("WaitsSince", FIELD_TIME, waits_since_ticks),
+    FIELD("MessageUntil", FIELD_TIME, message_until_ticks),
 };
 #define FIELD_COUNT (sizeof(fields) / sizeof(fields[0]))
 
@@ -302,6 +303,12 @@ void ledger_copy(struct ledger_run *to, const struct ledger_run *from)
     *to = copy;
 }
 
+void ledger_expect_message(struct ledger_run *run, int64_t until_ticks)
+{
+    if (until_ticks > run->message_until_ticks)
+        run->message_until_ticks = until_ticks;
+}
+
 void ledger_take_over(struct ledger_run *to, const struct ledger_run *from)
 {
     struct ledger_run next = *from;
@@ -316,6 +323,7 @@ void ledger_take_over(struct ledger_run *to, const struct ledger_run *from)
     next.finish = to->finish;
     next.others = to->others;
     next.other_count = to->other_count;
+    ledger_expect_message(&next, to->message_until_ticks);
     own_texts(&next);
     arena_done(&to->arena);
     *to = next;

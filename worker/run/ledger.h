@@ -138,7 +138,9 @@ struct ledger_run {
 
     /* Times in ticks; 0: absent. */
     int64_t requested_ticks, started_ticks, updated_ticks, lease_until_ticks,
-        resumes_ticks, finished_ticks, caught_up_ticks, waits_since_ticks;
+        resumes_ticks, finished_ticks, caught_up_ticks, waits_since_ticks,
+        message_until_ticks; /* a message of the run may be hidden until then:
+                                prune.h */
 
     struct property *others; /* unknown properties, written back unchanged */
     size_t other_count;
@@ -158,9 +160,13 @@ void ledger_copy(struct ledger_run *to, const struct ledger_run *from);
 /*
  * ledger_take_over: copy from into `to`. from is what the owner wants to store;
  * `to`, the run as stored, keeps what other processes may write: the ETags,
- * Control, Finish and unknown properties.
+ * Control, Finish, a later MessageUntil and unknown properties.
  */
 void ledger_take_over(struct ledger_run *to, const struct ledger_run *from);
+
+/* ledger_expect_message: note that a message of run may be hidden until
+ * until_ticks. An earlier time than the one noted changes nothing. */
+void ledger_expect_message(struct ledger_run *run, int64_t until_ticks);
 
 /* ledger_compact: free the texts of the arena that are no longer used, because
  * later changes replaced them. */

@@ -2,9 +2,17 @@
 /* Deletes runs that ended long ago from the ledger. */
 #include "worker/run/prune.h"
 
+#include "worker/base/mem.h"
 #include "worker/base/text.h"
 #include "worker/run/ledger_change.h"
 #include "worker/store/retry.h"
+
+/* How long a message can be hidden. A run that was cancelled before its message
+ * came may have one that is hidden for so long. */
+#define HIDDEN_MAX (7 * 24 * 3600 * TICKS_PER_S)
+/* How long after its message must have become visible a run is kept while its
+ * queue has messages: as long as no worker may serve the queue. */
+#define UNSERVED_MAX (30 * 24 * 3600 * TICKS_PER_S)
 
 void prune_init(struct prune *prune)
 {
@@ -84,6 +92,61 @@ static bool is_kept(
            day_number(date_ticks - prune->keep_ticks);
 }
 
+/* Until when a message of the ended run may be hidden; 0: the run's end has
+ * deleted its message, and the ledger knows of no other. */
+static int64_t hidden_until(const struct ledger_run *run)
+{
+    int64_t until = run->message_until_ticks;
+
+    if (run->state == LEDGER_CANCELLED &&
+        until < run->finished_ticks + HIDDEN_MAX)
+        until = run->finished_ticks + HIDDEN_MAX;
+    return until > run->finished_ticks ? until : 0;
+}
+
+/*
+ * May a message of the run still come? A worker that gets it deletes it because
+ * the ledger says that the run has ended; without the run in the ledger it
+ * would execute the run. The message may have become visible while no worker
+ * was running, so its time alone does not show that it was deleted: the run
+ * is kept until its queue has no message, or for UNSERVED_MAX. TW_OK sets
+ * *ret.
+ */
+static enum tw_err expects_message(struct prune *prune,
+    struct exchange *exchange, const struct ledger_run *run, bool *ret)
+{
+    int64_t until = hidden_until(run), now = exchange->date_ticks, count = 0;
+    enum tw_err outcome;
+    char *queue;
+
+    *ret = until >= now;
+    if (*ret || until == 0 || run->queue.len == 0 || now > until + UNSERVED_MAX)
+        return TW_OK;
+    queue = mem_format("%.*s", SLICE_ARG(run->queue));
+    *exchange = begin_attempt(prune);
+    outcome = store_queue_count(prune->walk.store, exchange, queue, &count);
+    mem_free(queue);
+    if (outcome == TW_BUSY || outcome == TW_STOPPED)
+        return outcome;
+    *ret = outcome == TW_OK ? count > 0 : outcome != TW_NOT_FOUND;
+    return TW_OK;
+}
+
+/* Delete the run and its row, unless it is too recent or its message may still
+ * come. */
+static enum tw_err prune_run(
+    struct prune *prune, struct exchange *exchange, struct ledger_run *run)
+{
+    bool expects = false;
+    enum tw_err outcome;
+
+    if (is_kept(prune, run, exchange->date_ticks))
+        return TW_OK;
+    outcome = expects_message(prune, exchange, run, &expects);
+    return outcome != TW_OK || expects ? outcome
+                                       : remove_run(prune, exchange, run);
+}
+
 static enum tw_err prune_row(struct prune *prune, struct exchange *exchange)
 {
     struct store *store = prune->walk.store;
@@ -95,8 +158,7 @@ static enum tw_err prune_row(struct prune *prune, struct exchange *exchange)
     outcome =
         ledger_get(store, exchange, row->partition_key, prune->walk.id, &run);
     if (outcome == TW_OK && !run.newer && is_listed(&run, row->row_key)) {
-        if (!is_kept(prune, &run, exchange->date_ticks))
-            outcome = remove_run(prune, exchange, &run);
+        outcome = prune_run(prune, exchange, &run);
     } else if (outcome == TW_NOT_FOUND || (outcome == TW_OK && !run.newer)) {
         outcome = delete_row(prune, exchange, row);
     }

@@ -2,9 +2,13 @@
 /*
  * Pruning deletes runs that succeeded or were cancelled longer than `keep_runs`
  * ago from the ledger, with their index rows. Failed runs are kept until an
- * operator drops them. A pass reads the index rows job after job (also of jobs
- * that are no longer configured), the oldest day first, and makes one step for
- * each run.
+ * operator drops them. A run whose message may still come (it was cancelled
+ * first, or MessageUntil is after its end) is kept for longer, because a
+ * message whose run is not in the ledger begins a run: until that message must
+ * be visible, which is 7 days after a cancel, and then until its queue is
+ * empty, 30 days at most. A pass reads the index rows job after job (also of
+ * jobs that are no longer configured), the oldest day first, and makes one step
+ * for each run.
  */
 #ifndef TW_RUN_PRUNE_H
 #define TW_RUN_PRUNE_H
