@@ -203,12 +203,9 @@ an_import_of_all_continues() {
 what_is_no_table_is_said() {
     mkdir odd
     cp all/Empty.jsonl odd/Empty.jsonl
-    touch odd/notes.txt odd/x.jsonl
-    mkdir odd/Folder.jsonl
+    touch odd/notes.txt
     run 0 --config broken.yaml import --all odd
-    for name in notes.txt x.jsonl Folder.jsonl; do
-        says "odd/$name is not imported: its name is not TABLE.jsonl"
-    done
+    says "odd/notes.txt is not imported: its name is not TABLE.jsonl"
     last_says '1 table imported'
     cp all/Blogs.jsonl odd/Blogs.jsonl
     cp all/Blogs.jsonl odd/blogs.jsonl
@@ -221,6 +218,59 @@ what_is_no_table_is_said() {
     last_says 'odd contains no TABLE.jsonl'
     run 64 import --all nowhere
     last_says 'nowhere cannot be read'
+}
+
+# Its table would be missing, and the exit code would say that all is there.
+a_file_that_seems_to_be_a_table_is_not_left_out() {
+    configure left
+    mkdir left
+    cp all/Channels.jsonl left/Channels.jsonl
+    for name in Blogs.jsonl.gz x.jsonl Blogs.JSON Blogs.csv.bak; do
+        touch "left/$name"
+        run 64 --config left.yaml import --all left
+        says "left/$name is not imported: its name is not TABLE.jsonl"
+        last_says "left/$name seems to hold entities that would be missing: uncompress"
+        rm "left/$name"
+    done
+    mkdir left/Folder.jsonl
+    run 64 --config left.yaml import --all left
+    last_says 'left/Folder.jsonl seems to hold entities'
+    rmdir left/Folder.jsonl
+    run 0 --config left.yaml tables
+    grep -q Channels out && fail "an import that is refused imports a table"
+    run 0 --config left.yaml import --all left
+    last_says '1 table imported'
+}
+
+# The part of Blogs is removed, as an export that SIGTERM ends does itself.
+an_export_of_all_without_an_id_is_not_taken_for_complete() {
+    (
+        ulimit -f 80
+        "$program" export --all ended >out 2>err </dev/null
+        true
+    ) 2>/dev/null
+    rm ended/Blogs.jsonl.*.part || fail "the export is not ended in Blogs"
+    [ -e ended/TablewardRuns.jsonl ] || fail "no table is complete"
+    configure whole
+    run 64 --config whole.yaml import --all ended
+    last_says 'ended/export-@main.progress belongs to an export that is not complete.*repeat it with --force'
+    run 64 export --all ended
+    last_says 'ended/TablewardRuns.jsonl exists: --force'
+    run 64 --config whole.yaml import --all ended
+    cp -r ended ended-2
+    for options in '' '--id e2'; do
+        # shellcheck disable=SC2086
+        run 0 export --all ended --force $options
+        last_says '[34] tables exported to ended'
+        [ "$(find ended -name '*.progress')" = '' ] ||
+            fail "a complete export leaves: $(ls ended)"
+        rm -rf ended
+        mv ended-2 ended 2>/dev/null
+    done
+    run 0 export --all ended
+    run 0 --config whole.yaml import --all ended
+    run 0 --config whole.yaml count Blogs
+    prints '^1500$'
 }
 
 # ---- read-only copies ----
@@ -459,6 +509,8 @@ an_import_revives_no_run
 an_import_of_all_continues
 an_import_of_all_misses_a_table_that_was_deleted
 what_is_no_table_is_said
+a_file_that_seems_to_be_a_table_is_not_left_out
+an_export_of_all_without_an_id_is_not_taken_for_complete
 a_copy_that_may_not_be_written_is_read
 an_idle_worker_gives_space_back
 make_programs

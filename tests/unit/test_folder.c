@@ -92,8 +92,35 @@ FIXTURE_TEST(files_of_tables_are_found)
     assert_int_equal(folder.files[1].format, RECORDS_CSV);
     assert_string_equal(folder.files[2].table, "Blogs");
     assert_null(folder.unfinished);
+    assert_non_null(folder.unknown);
     assert_int_equal(strlen(others), strlen("ab.jsonl tables.jsonl "));
     folder_done(&folder);
+}
+
+/* A name that says nothing of entities does not keep an import from its work.
+ */
+FIXTURE_TEST(a_file_that_seems_to_hold_entities_is_named)
+{
+    static const char *const names[] = {FOLDER "/Blogs.jsonl.gz",
+        FOLDER "/Blogs.Json", FOLDER "/Blogs.ndjson", FOLDER "/b.CSV"};
+    char others[256] = "";
+    struct folder folder;
+    struct err err;
+
+    write_file(FOLDER "/Blogs.jsonl.rejected", "");
+    write_file(FOLDER "/notes.txt", "");
+    assert_int_equal(
+        folder_read(&folder, FOLDER, note_other, others, &err), TW_OK);
+    assert_null(folder.unknown);
+    assert_string_equal(others, "notes.txt ");
+    folder_done(&folder);
+    for (size_t i = 0; i < 4; i++) {
+        write_file(names[i], "");
+        assert_int_equal(folder_read(&folder, FOLDER, NULL, NULL, &err), TW_OK);
+        assert_string_equal(folder.unknown, names[i]);
+        folder_done(&folder);
+        assert_int_equal(unlink(names[i]), 0);
+    }
 }
 
 FIXTURE_TEST(an_unfinished_export_is_noticed)
@@ -263,6 +290,43 @@ FIXTURE_TEST(progress_of_nothing_is_removed)
 {
     folder_progress_close(begin("main", TW_OK), false);
     assert_int_equal(access(PROGRESS, F_OK), -1);
+}
+
+static struct folder_progress *begin_without_id(
+    const char *store, enum tw_err expected)
+{
+    struct folder_progress *progress = NULL;
+    struct err err = {""};
+
+    assert_int_equal(
+        folder_progress_open(FOLDER, NULL, store, &progress, &err), expected);
+    return progress;
+}
+
+#define WITHOUT_ID FOLDER "/export-@main.progress"
+
+/* The next complete export of the store removes the file, with or without an
+ * id, but that of another store does not. */
+FIXTURE_TEST(an_export_without_an_id_leaves_its_progress)
+{
+    for (int i = 0; i < 2; i++) {
+        struct folder_progress *progress = begin_without_id("main", TW_OK);
+        struct err err;
+
+        (void)begin_without_id("main", TW_STOPPED);
+        assert_int_equal(folder_progress_begin(progress, "Blogs", &err), TW_OK);
+        folder_progress_close(begin("main", TW_OK), true);
+        assert_int_equal(access(WITHOUT_ID, F_OK), 0);
+        folder_progress_close(progress, false);
+        folder_progress_close(begin_without_id("main", TW_OK), false);
+        folder_progress_close(begin_without_id("other", TW_OK), true);
+        folder_progress_close(begin("other", TW_OK), true);
+        assert_int_equal(access(WITHOUT_ID, F_OK), 0);
+        folder_progress_close(
+            i == 0 ? begin_without_id("main", TW_OK) : begin("main", TW_OK),
+            true);
+        assert_int_equal(access(WITHOUT_ID, F_OK), -1);
+    }
 }
 
 FIXTURE_TEST(a_file_is_no_folder)

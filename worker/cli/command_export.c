@@ -123,8 +123,8 @@ struct export_all {
     const char *folder;
     struct export_options options;    /* options for the export of each table;
                                          only path differs */
-    struct folder_progress *progress; /* progress of an export with an id; NULL:
-                                         no id */
+    struct folder_progress *progress; /* progress file; a later call continues
+                                         from it if there is an id */
     const char *const *names;
     size_t count, exported;
 };
@@ -141,8 +141,8 @@ static bool is_done(struct export_all *all, const char *table, bool *ret_begun)
 {
     bool done = false;
 
-    *ret_begun = all->progress && folder_progress_begun(all->progress, table,
-                                      path_of(all, table), &done);
+    *ret_begun = all->options.id && folder_progress_begun(all->progress, table,
+                                        path_of(all, table), &done);
     return done;
 }
 
@@ -168,7 +168,7 @@ static int check_file(struct export_all *all, const struct folder_file *file)
         return print_usage("%s exists: --force replaces the files of all "
                            "tables%s",
             path,
-            all->progress
+            all->options.id
                 ? ""
                 : "; with --id an interrupted export can be continued");
     }
@@ -206,17 +206,15 @@ static int export_one(struct export_all *all, const char *table)
     struct export_options options = all->options;
     bool begun;
     struct err err;
-    enum tw_err outcome = TW_OK;
+    enum tw_err outcome;
 
     if (is_done(all, table, &begun))
         return EXIT_DONE;
     options.path = path_of(all, table);
     all->command.table = table;
-    if (all->progress) {
-        options.completes = note_complete;
-        options.context = all;
-        outcome = folder_progress_begin(all->progress, table, &err);
-    }
+    options.completes = note_complete;
+    options.context = all;
+    outcome = folder_progress_begin(all->progress, table, &err);
     if (outcome == TW_OK)
         outcome = export_table(&all->command, &options, &err);
     if (outcome == TW_NOT_FOUND) {
@@ -258,13 +256,13 @@ static int perform_all(struct export_all *all)
 
     if (outcome == TW_OK)
         outcome = folder_create(all->folder, &err);
-    if (outcome == TW_OK && all->options.id)
+    if (outcome == TW_OK)
         outcome = folder_progress_open(all->folder, all->options.id,
             all->command.store->name, &all->progress, &err);
     if (outcome != TW_OK)
         return end_with(&all->command, outcome, &err);
     code = check_folder(all);
-    if (code == EXIT_DONE && all->progress)
+    if (code == EXIT_DONE && all->options.id)
         folder_progress_drop_deleted(
             all->progress, all->names, all->count, report_dropped);
     if (code == EXIT_DONE)

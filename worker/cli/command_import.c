@@ -216,8 +216,14 @@ static int check_folder(const char *path, const struct folder *folder)
 {
     if (folder->unfinished)
         return print_usage("%s belongs to an export that is not complete: "
-                           "continue it with its --id, or remove the file",
+                           "continue it with its --id, or repeat it with "
+                           "--force if it had none, or remove the file",
             folder->unfinished);
+    if (folder->unknown)
+        return print_usage("%s seems to hold entities that would be missing: "
+                           "uncompress it or name it TABLE.jsonl or TABLE.csv, "
+                           "or take it out of the folder",
+            folder->unknown);
     for (size_t i = 1; i < folder->count; i++)
         if (strcasecmp(folder->files[i - 1].table, folder->files[i].table) == 0)
             return print_usage("%s and %s are files of one table, because the "

@@ -26,6 +26,7 @@ static const char *const ENDS[] = {".jsonl", ".csv"};
 #define END_COUNT (sizeof(ENDS) / sizeof(*(ENDS)))
 
 #define PROGRESS_BEGIN "export-"
+#define WITHOUT_ID "@" /* is in no id */
 #define PROGRESS_END ".progress"
 #define LINE_MAX_BYTES 256 /* a name of 63 letters and two numbers */
 #define NS_PER_S INT64_C(1000000000)
@@ -86,6 +87,18 @@ static bool is_unfinished(const char *name)
                ends_with(name, len, PROGRESS_END));
 }
 
+/* Does the name say that the file holds entities? For instance Blogs.jsonl.gz,
+ * or a folder Blogs.csv. */
+static bool is_like_table(const char *name)
+{
+    static const char *const parts[] = {".json", ".ndjson", ".csv"};
+
+    for (size_t i = 0; i < sizeof(parts) / sizeof(*parts); i++)
+        if (strcasestr(name, parts[i]))
+            return true;
+    return false;
+}
+
 static int compare_files(const void *a, const void *b)
 {
     const struct folder_file *one = a, *other = b;
@@ -121,8 +134,11 @@ static void take_entry(struct reading *reading, const char *name)
         };
     } else if (is_unfinished(name)) {
         folder->unfinished = path;
-    } else if (!is_rejects_file(name) && reading->other) {
-        reading->other(reading->context, path);
+    } else if (!is_rejects_file(name)) {
+        if (is_like_table(name))
+            folder->unknown = path;
+        if (reading->other)
+            reading->other(reading->context, path);
     }
 }
 
@@ -188,8 +204,9 @@ struct begun {
 };
 
 struct folder_progress {
-    char *folder, *id;
+    char *folder, *id; /* id: NULL: none */
     char *path;
+    char *without_id; /* path of the file of an export without an id */
     FILE *file;
     struct arena arena;
     struct begun *list; /* owned */
@@ -301,12 +318,12 @@ static enum tw_err begin_progress(struct folder_progress *progress,
 
     if (flock(fileno(progress->file), LOCK_EX | LOCK_NB) != 0 ||
         access(progress->path, F_OK) != 0)
-        return err_fail(err, TW_STOPPED,
-            "%s: another process is exporting with this id", progress->path);
+        return err_fail(err, TW_STOPPED, "%s: another process is exporting %s",
+            progress->path, id ? "with this id" : "this store to this folder");
     if (!read_lines(progress, store))
         return err_fail(err, TW_CONFLICT,
-            "id %s belongs to an export of another store: see %s", id,
-            progress->path);
+            "%s%s belongs to an export of another store: see %s",
+            id ? "id " : "", id ? id : "the folder", progress->path);
     if (ftruncate(fileno(progress->file), ftello(progress->file)) != 0)
         return fail_file(progress->path, "written", err);
     if (ftello(progress->file) > 0)
@@ -325,9 +342,12 @@ enum tw_err folder_progress_open(const char *folder, const char *id,
     int fd;
 
     progress->folder = mem_text(folder, strlen(folder));
-    progress->id = mem_text(id, strlen(id));
+    progress->id = id ? mem_text(id, strlen(id)) : NULL;
+    progress->without_id = mem_format(
+        "%s/" PROGRESS_BEGIN WITHOUT_ID "%s" PROGRESS_END, folder, store);
     progress->path =
-        mem_format("%s/" PROGRESS_BEGIN "%s" PROGRESS_END, folder, id);
+        id ? mem_format("%s/" PROGRESS_BEGIN "%s" PROGRESS_END, folder, id)
+           : mem_text(progress->without_id, strlen(progress->without_id));
     arena_init(&progress->arena);
     fd = open(progress->path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     if (fd < 0) {
@@ -437,16 +457,33 @@ void folder_progress_drop_deleted(const struct folder_progress *progress,
         closedir(list);
 }
 
+/* This export has written the files of all tables of the store, also those that
+ * an interrupted export without an id has not written. If that export is still
+ * in progress, its file stays: the lock shows it. */
+static void remove_without_id(const struct folder_progress *progress)
+{
+    int fd = open(progress->without_id, O_RDWR | O_CLOEXEC);
+
+    if (fd < 0)
+        return;
+    if (flock(fd, LOCK_EX | LOCK_NB) == 0)
+        (void)unlink(progress->without_id);
+    close(fd);
+}
+
 void folder_progress_close(struct folder_progress *progress, bool complete)
 {
     if (!progress)
         return;
     if (progress->ours && (complete || progress->count == 0))
         (void)unlink(progress->path);
+    if (progress->ours && complete && progress->id)
+        remove_without_id(progress);
     if (progress->file)
         (void)fclose(progress->file);
     mem_free(progress->list);
     mem_free(progress->path);
+    mem_free(progress->without_id);
     mem_free(progress->folder);
     mem_free(progress->id);
     arena_done(&progress->arena);

@@ -3,8 +3,10 @@
  * The folder of `export --all` and `import --all`: one file for each table,
  * TABLE.jsonl or TABLE.csv.
  *
- * An export with an id keeps a progress file in the folder until it is
- * complete, export-ID.progress: the store's name, then two lines for each
+ * An export keeps a progress file in the folder until it is complete, so that
+ * an import of all tables refuses a folder in which tables are missing:
+ * export-ID.progress, or export-@STORE.progress for an export without an id,
+ * which cannot be continued. It holds the store's name, then two lines for each
  * table, one before its file is begun, and one when its part is complete,
  * before the part is renamed to the file:
  *
@@ -38,6 +40,8 @@ struct folder {
     const struct folder_file *files; /* by table, ignoring case */
     size_t count;
     const char *unfinished; /* left by an interrupted export; NULL: none */
+    const char *unknown;    /* not the file of a table, but seems to hold
+                               entities, as Blogs.jsonl.gz does; NULL: none */
 };
 
 /*
@@ -63,9 +67,10 @@ TW_MUST_USE enum tw_err folder_create(const char *path, struct err *err);
 struct folder_progress;
 
 /*
- * folder_progress_open: id is valid for text_is_run_id(). TW_CONFLICT: the id
- * belongs to an export of another store. TW_STOPPED: another process exports
- * with this id. TW_INVALID, TW_FULL: the file cannot be written. Owned.
+ * folder_progress_open: id is valid for text_is_run_id(), or NULL: none.
+ * TW_CONFLICT: the id belongs to an export of another store. TW_STOPPED:
+ * another process exports with this id, or the same store without an id.
+ * TW_INVALID, TW_FULL: the file cannot be written. Owned.
  */
 TW_MUST_USE enum tw_err folder_progress_open(const char *folder, const char *id,
     const char *store, struct folder_progress **ret, struct err *err);
@@ -92,7 +97,8 @@ void folder_progress_drop_deleted(const struct folder_progress *progress,
     void (*dropped)(const char *table, const char *part));
 
 /* folder_progress_close: removes the progress file if the export is complete or
- * has not begun. NULL: nothing. */
+ * has not begun; if it is complete, also the one that an export of the same
+ * store without an id has left. NULL: nothing. */
 void folder_progress_close(struct folder_progress *progress, bool complete);
 
 #endif
