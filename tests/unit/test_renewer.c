@@ -4,8 +4,10 @@
 #include "tests/support/test.h"
 #include "tests/support/workbench.h"
 
+#include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
+#include <unistd.h>
 
 #include "tests/support/virtual_platform.h"
 #include "worker/base/text.h"
@@ -315,6 +317,51 @@ FIXTURE_TEST(a_cancelled_run_is_told_within_a_renewal)
     assert_string_equal(workbench_state(bench, JOB, "r1"), "cancelled");
     assert_int_equal(workbench_listed(bench, JOB, LEDGER_INDEX_OPEN), 0);
     done();
+}
+
+/* Standard error becomes a full pipe. *ret_was: standard error as it was.
+ * Returns the end from which the pipe is read. */
+static int fill_standard_error(int *ret_was)
+{
+    static const char bytes[4096];
+    int ends[2];
+
+    assert_int_equal(pipe(ends), 0);
+    assert_int_equal(fcntl(ends[1], F_SETFL, O_NONBLOCK), 0);
+    while (write(ends[1], bytes, sizeof(bytes)) > 0)
+        ;
+    assert_int_equal(fcntl(ends[1], F_SETFL, 0), 0);
+    *ret_was = dup(STDERR_FILENO);
+    assert_int_equal(dup2(ends[1], STDERR_FILENO), STDERR_FILENO);
+    assert_int_equal(close(ends[1]), 0);
+    return ends[0];
+}
+
+/* Threads of other runs need the lock, and the end of the process, too. */
+FIXTURE_TEST(a_log_that_takes_no_more_lines_holds_no_lock)
+{
+    char bytes[4096];
+    struct held held;
+    struct err err;
+    int was, from;
+
+    hold(&held, bench, true);
+    log_set_level(LOG_INFO);
+    from = fill_standard_error(&was);
+    alarm(30);
+    assert_int_equal(
+        control_cancel(bench->wrapped.inner, slice_of(JOB), slice_of("r1"),
+            workbench_new_run(bench), &asked, &err),
+        TW_OK);
+    workbench_wait(bench, cancelled);
+    alarm(0);
+    assert_int_equal(dup2(was, STDERR_FILENO), STDERR_FILENO);
+    while (read(from, bytes, sizeof(bytes)) > 0)
+        ;
+    assert_int_equal(let_go(&held), LEASE_VALID);
+    (void)close(from);
+    (void)close(was);
+    done(&held);
 }
 
 static bool message_gone(struct workbench *bench)

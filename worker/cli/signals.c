@@ -3,6 +3,11 @@
  * The thread that waits for signals. signals_stop() ends the thread with
  * SIGUSR1, which all threads block, so that only the wait of this thread
  * receives the signal.
+ *
+ * After a stop signal a second thread, the guard, ends the process if the first
+ * one has not done so: the first one calls on() and logs, and both may block,
+ * for instance if nobody reads standard error. The guard neither logs nor takes
+ * a lock that is held while something is logged.
  */
 #include "worker/cli/signals.h"
 
@@ -19,6 +24,9 @@
 #include "worker/cli/command.h"
 
 #define PATIENCE 3
+/* When the guard ends the process, after the stop signal. A little later than
+ * STOP_END_MS, so that the line about it is written if it can be. */
+#define GUARD_MS (STOP_END_MS + 150)
 
 struct signals {
     void (*on)(void *context, int number);
@@ -26,6 +34,12 @@ struct signals {
     sigset_t set;
     _Atomic bool stop;
     struct platform_thread thread;
+
+    struct platform_thread guard;
+    bool guarded; /* the guard runs; set by thread */
+    struct platform_mutex lock;
+    struct platform_cond changed;
+    bool ended; /* the guard has nothing to do any more; guarded by lock */
 };
 
 _Noreturn void signals_exit_now(int code)
@@ -52,6 +66,40 @@ static int next_signal(const sigset_t *set)
     return number > 0 ? number : SIGUSR1;
 }
 
+static void guard(void *arg)
+{
+    struct signals *signals = arg;
+    int64_t end_ms = platform_boot_ms() + GUARD_MS;
+    bool ended;
+
+    platform_lock(&signals->lock);
+    while (!signals->ended &&
+           platform_wait(&signals->changed, &signals->lock, end_ms))
+        ;
+    ended = signals->ended;
+    platform_unlock(&signals->lock);
+    if (!ended)
+        signals_exit_now(EXIT_STOPPED);
+}
+
+static void start_guard(struct signals *signals)
+{
+    if (signals->guarded)
+        return;
+    signals->guarded = true;
+    platform_start(&signals->guard, "guard", guard, signals);
+}
+
+static void end_guard(struct signals *signals)
+{
+    platform_lock(&signals->lock);
+    signals->ended = true;
+    platform_wake_all(&signals->changed);
+    platform_unlock(&signals->lock);
+    if (signals->guarded)
+        platform_join(&signals->guard);
+}
+
 static void wait_for_signals(void *arg)
 {
     struct signals *signals = arg;
@@ -70,8 +118,10 @@ static void wait_for_signals(void *arg)
                                 "now, and the next worker continues its runs");
         if (number == 0 || (number == SIGINT && ++interrupts == PATIENCE))
             signals_exit_now(EXIT_STOPPED);
-        if (number != SIGHUP)
+        if (number != SIGHUP) {
+            start_guard(signals);
             stop_ask();
+        }
         signals->on(signals->context, number);
     }
 }
@@ -110,6 +160,8 @@ struct signals *signals_start(
     signals->on = on;
     signals->context = context;
     signals->set = those_meant();
+    platform_mutex_init(&signals->lock);
+    platform_cond_init(&signals->changed);
     signals_block();
     platform_start(&signals->thread, "signals", wait_for_signals, signals);
     return signals;
@@ -122,5 +174,8 @@ void signals_stop(struct signals *signals)
     atomic_store(&signals->stop, true);
     kill(getpid(), SIGUSR1);
     platform_join(&signals->thread);
+    end_guard(signals);
+    platform_cond_done(&signals->changed);
+    platform_mutex_done(&signals->lock);
     mem_free(signals);
 }

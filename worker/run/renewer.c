@@ -334,8 +334,8 @@ static void answer_phase(
 }
 
 /* Lock held. Obey what a person has asked of this run since the last ledger
- * write. */
-static void take_asked(struct renewal *renewal)
+ * write. True: the run is to stop, and that is to be logged. */
+static bool take_asked(struct renewal *renewal)
 {
     const struct lease *lease = renewal->lease;
     bool news = renewal->asked != lease->asked;
@@ -348,14 +348,11 @@ static void take_asked(struct renewal *renewal)
     if (news && !renewal->run->ends_load)
         request_pool_hurry(renewal->request_pool,
             lease->asked != LEASE_ASKED_NOTHING ? HURRY_MS : PLATFORM_NEVER);
-    if (news && lease->asked != LEASE_ASKED_NOTHING)
-        log_run_info(run_log(renewal->run),
-            "stops, because the run is to be %s",
-            lease->asked == LEASE_ASKED_CANCEL ? "cancelled" : "paused");
+    return news && lease->asked != LEASE_ASKED_NOTHING;
 }
 
-/* Lock held. */
-static void take_answer(struct renewal *renewal, enum lease_status word,
+/* Lock held. True: as take_asked(). */
+static bool take_answer(struct renewal *renewal, enum lease_status word,
     int64_t sent_ms, const struct err *err)
 {
     struct schedule *ledger = &renewal->parts[PART_LEDGER];
@@ -367,17 +364,33 @@ static void take_answer(struct renewal *renewal, enum lease_status word,
         renewal->ledger_now = false;
         if (lease_clock_in_doubt(&renewal->lease->clock))
             ledger->retry_ms = retry_ms(renewal);
-        take_asked(renewal);
-        return;
+        return take_asked(renewal);
     }
-    log_run_debug(run_log(renewal->run), "the ledger could not be written: %s",
-        err->text);
     if (word == LEASE_LOST) {
         set_word(renewal, word);
-        return;
+        return false;
     }
     renewal->ledger_now = true;
     ledger->retry_ms = retry_ms(renewal);
+    return false;
+}
+
+/* Lock not held, so that a log that blocks delays neither leases nor the end of
+ * the process. The renewal's ledger part is busy. */
+static void log_answer(struct renewal *renewal, enum lease_status word,
+    bool asked, const struct err *err)
+{
+    if (word != LEASE_VALID)
+        log_run_debug(run_log(renewal->run),
+            "the ledger could not be written: %s", err->text);
+    if (asked)
+        log_run_info(run_log(renewal->run),
+            "stops, because the run is to be %s",
+            renewal->lease->asked == LEASE_ASKED_CANCEL ? "cancelled"
+                                                        : "paused");
+    if (word == LEASE_VALID && renewal->logs_progress)
+        report_progress(&renewal->report, run_log(renewal->run),
+            &renewal->lease->run, platform_boot_ms());
 }
 
 /* Lock held; the lock is released while requests are in flight. */
@@ -387,6 +400,7 @@ static void renew_ledger(struct renewal *renewal)
     int64_t sent_ms = platform_boot_ms();
     struct err err = {""};
     enum lease_status word;
+    bool asked;
 
     if (sent_ms >= renewal->lease->deadline_ms ||
         lease_clock_is_over(&renewal->lease->clock)) {
@@ -397,13 +411,9 @@ static void renew_ledger(struct renewal *renewal)
     platform_unlock(lock);
     word = lease_write_run(renewal->lease, NULL, &err);
     platform_lock(lock);
-    take_answer(renewal, word, sent_ms, &err);
-    if (word != LEASE_VALID || !renewal->logs_progress)
-        return;
-    /* Without the lock, so that a log that blocks delays no lease. */
+    asked = take_answer(renewal, word, sent_ms, &err);
     platform_unlock(lock);
-    report_progress(&renewal->report, run_log(renewal->run),
-        &renewal->lease->run, platform_boot_ms());
+    log_answer(renewal, word, asked, &err);
     platform_lock(lock);
 }
 

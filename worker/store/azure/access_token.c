@@ -7,6 +7,7 @@
  */
 #include "worker/store/azure/access_token.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "worker/base/crypto.h"
@@ -98,8 +99,15 @@ static int64_t due_ms(const struct access_token *token, int64_t now_ms)
                                                           : due;
 }
 
-static void keep(
-    struct access_token *token, struct identity_answer *got, int64_t sent_ms)
+/* A line that is logged once the lock is released, because a log that blocks
+ * would also block the callers. */
+struct line {
+    enum log_level level;
+    char text[sizeof(((struct err *)NULL)->text) + 80]; /* "": none */
+};
+
+static void keep(struct access_token *token, struct identity_answer *got,
+    int64_t sent_ms, struct line *ret_line)
 {
     int64_t now_ms = platform_boot_ms();
     int64_t left_ms = sent_ms + got->lifetime_ms - now_ms;
@@ -112,14 +120,17 @@ static void keep(
     token->renew_ms =
         now_ms + (renew_in_ms > RENEW_MIN_MS ? renew_in_ms : RENEW_MIN_MS);
     token->replacing = 0;
-    if (token->failed != TW_OK && token->logged_ms != 0)
-        log_info(token->source.log_name,
+    if (token->failed != TW_OK && token->logged_ms != 0) {
+        ret_line->level = LOG_INFO;
+        (void)snprintf(ret_line->text, sizeof(ret_line->text),
             "got an access token again, %lld s after the first failure",
             (long long)(now_ms - token->failing_ms) / 1000);
-    else
-        log_debug(token->source.log_name,
+    } else {
+        ret_line->level = LOG_DEBUG;
+        (void)snprintf(ret_line->text, sizeof(ret_line->text),
             "got an access token, valid for %lld s",
             (long long)got->lifetime_ms / 1000);
+    }
     token->failed = TW_OK;
     token->backoff_ms = 0;
 }
@@ -144,18 +155,20 @@ static int64_t next_wait(
 }
 
 /* Without a valid token the callers report the failure. */
-static void log_renewal_failed(struct access_token *token, int64_t now_ms)
+static void note_renewal_failed(
+    struct access_token *token, int64_t now_ms, struct line *ret_line)
 {
     if (token->logged_ms != 0 && now_ms - token->logged_ms < LOG_REPEAT_MS)
         return;
     token->logged_ms = now_ms;
-    log_warn(token->source.log_name,
+    ret_line->level = LOG_WARN;
+    (void)snprintf(ret_line->text, sizeof(ret_line->text),
         "%s; the token in use is valid for %lld s more", token->why.text,
         (long long)(token->expires_ms - now_ms) / 1000);
 }
 
 static void note_failure(struct access_token *token, enum tw_err code,
-    const struct err *why, int64_t retry_ms)
+    const struct err *why, int64_t retry_ms, struct line *ret_line)
 {
     int64_t now_ms = platform_boot_ms();
     bool valid = is_valid(token, now_ms);
@@ -172,7 +185,7 @@ static void note_failure(struct access_token *token, enum tw_err code,
         return;
     if (token->next_ms > token->expires_ms)
         token->next_ms = token->expires_ms;
-    log_renewal_failed(token, now_ms);
+    note_renewal_failed(token, now_ms, ret_line);
 }
 
 static void fetch(struct access_token *token)
@@ -181,6 +194,7 @@ static void fetch(struct access_token *token)
     struct identity_answer got = {.token = NULL};
     int64_t sent_ms = platform_boot_ms(), retry_ms = -1;
     struct err why = {""};
+    struct line line = {.text = ""};
     enum tw_err code;
 
     token->wanted = false;
@@ -191,10 +205,15 @@ static void fetch(struct access_token *token)
     platform_lock(&token->mutex);
     token->fetching = false;
     if (code == TW_OK)
-        keep(token, &got, sent_ms);
+        keep(token, &got, sent_ms, &line);
     else if (!atomic_load(&token->closing))
-        note_failure(token, code, &why, retry_ms);
+        note_failure(token, code, &why, retry_ms, &line);
     platform_wake_all(&token->changed);
+    if (line.text[0] == '\0')
+        return;
+    platform_unlock(&token->mutex);
+    log_line(line.level, source->log_name, "%s", line.text);
+    platform_lock(&token->mutex);
 }
 
 static void body(void *arg)
