@@ -341,11 +341,10 @@ static int fill_standard_error(int *ret_was)
 FIXTURE_TEST(a_log_that_takes_no_more_lines_holds_no_lock)
 {
     char bytes[4096];
-    struct held held;
     struct err err;
     int was, from;
 
-    hold(&held, bench, true);
+    hold(bench, true);
     log_set_level(LOG_INFO);
     from = fill_standard_error(&was);
     alarm(30);
@@ -358,10 +357,10 @@ FIXTURE_TEST(a_log_that_takes_no_more_lines_holds_no_lock)
     assert_int_equal(dup2(was, STDERR_FILENO), STDERR_FILENO);
     while (read(from, bytes, sizeof(bytes)) > 0)
         ;
-    assert_int_equal(let_go(&held), LEASE_VALID);
+    assert_int_equal(let_go(), LEASE_VALID);
     (void)close(from);
     (void)close(was);
-    done(&held);
+    done();
 }
 
 static bool message_gone(struct workbench *bench)
