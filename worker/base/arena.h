@@ -16,11 +16,12 @@ struct arena {
 };
 
 /* arena_init: blocks of 4 KiB. arena_init_small: blocks of 0.5 KiB, for objects
- * of which thousands with an arena each exist at the same time. */
+ * with an arena each, of which thousands exist at the same time. */
 void arena_init(struct arena *arena);
 void arena_init_small(struct arena *arena);
-void arena_done(struct arena *arena);  /* frees all; arena is empty */
-void arena_wipe(struct arena *arena);  /* the same; overwrites all before */
+void arena_done(struct arena *arena); /* frees all; arena is empty */
+void arena_wipe(
+    struct arena *arena); /* the same; overwrites the memory before */
 void arena_clear(struct arena *arena); /* keeps one block for reuse    */
 
 /* arena_alloc: zeroed, aligned for any object. Borrowed from the arena. */

@@ -71,7 +71,8 @@ static bool must_fail(void)
     return false;
 }
 
-/* How often mem_wipe_moved() was switched on and not off again. */
+/* Number of calls mem_wipe_moved(true) without a later mem_wipe_moved(false).
+ */
 static atomic_uint wiping;
 
 void mem_wipe_moved(bool on)

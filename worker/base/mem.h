@@ -85,10 +85,10 @@ void *mem_resize_wiped(void *at, size_t bytes) __attribute__((returns_nonnull));
 void mem_exhausted(void) __attribute__((noreturn));
 
 /*
- * mem_wipe_moved: while on (calls nest), a block that is resized leaves no
- * bytes behind where it was, also a block of a library. For texts that hold
- * secrets and grow. Any thread; concerns all threads. No-op without
- * MEM_HAS_LIBRARIES.
+ * mem_wipe_moved: until the call with `on` false (calls nest), each block that
+ * is moved by resizing is overwritten at its old place, also blocks of
+ * libraries. For growing texts that hold secrets. Any thread may call it; it
+ * applies to all threads. No-op without MEM_HAS_LIBRARIES.
  */
 void mem_wipe_moved(bool on);
 

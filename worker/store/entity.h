@@ -94,8 +94,8 @@ TW_MUST_USE enum tw_err entity_read(struct entity_reader *reader,
 
 /*
  * entity_write: add the entity as one line of JSON: PartitionKey, RowKey, then
- * its properties in their order, each with its type where the service needs
- * one (Double always). No ETag, no Timestamp.
+ * its properties in their order, each with its type if the service needs one (a
+ * Double always has one). No ETag, no Timestamp.
  */
 void entity_write(const struct entity *entity, struct buf *to);
 

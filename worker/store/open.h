@@ -53,15 +53,14 @@ struct store_config *store_config_load(const char *name,
 /*
  * store_open: open the store; no request is sent. An embedded file is created
  * if missing. TW_INVALID: a wrong connection string or file, an unset variable,
- * http where it is not allowed, an identity that the environment does not have.
- * TW_FULL: the file cannot be created or written.
- * Owned, for store_close().
+ * http that is not allowed, or an identity that the environment does not have.
+ * TW_FULL: the file cannot be created or written. Owned, for store_close().
  */
 TW_MUST_USE enum tw_err store_open(
     const struct store_config *config, struct store **ret, struct err *err);
 
-/* store_open_to_read: as store_open(), for a caller that writes nothing: an
- * embedded file that cannot be written is opened with store->read_only. */
+/* store_open_to_read: like store_open(), for a caller that writes nothing: if
+ * an embedded file cannot be written, it is opened with store->read_only. */
 TW_MUST_USE enum tw_err store_open_to_read(
     const struct store_config *config, struct store **ret, struct err *err);
 

@@ -95,8 +95,7 @@ static double tokens_at(const struct rate *rate, int64_t now_ms)
     return tokens < rate->per_s * BURST_S ? tokens : rate->per_s * BURST_S;
 }
 
-/* For how much of the time since tokens was computed there were no spare
- * tokens, in ms. */
+/* How long, since tokens was computed, there were no spare tokens, in ms. */
 static double busy_ms(const struct rate *rate, int64_t now_ms)
 {
     double since_ms = (double)(now_ms - rate->filled_ms);

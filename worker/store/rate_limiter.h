@@ -26,7 +26,7 @@ void rate_limiter_free(struct rate_limiter *limiter);
 struct rate_account *rate_limiter_account(
     struct rate_limiter *limiter, const struct store *store);
 
-/* What a request is counted against. */
+/* The account and the partition to whose rates a request counts. */
 struct rate_key {
     struct rate_account *account; /* NULL: no limit */
     uint64_t partition; /* hash of table and PartitionKey; 0: none or several */

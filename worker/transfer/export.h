@@ -28,7 +28,7 @@ struct export_options {
     size_t select_count;
     const char *id; /* continue an export under this id; NULL: none */
     bool force;     /* an existing file is replaced */
-    /* As in struct export_file_options; NULL: nothing is called. */
+    /* completes and context are those of struct export_file_options. */
     enum tw_err (*completes)(void *context, const char *part, struct err *err);
     void *context;
 };
@@ -45,8 +45,8 @@ void export_free(struct export *export);
 /*
  * export_run: call once. TW_OK: the file is complete. TW_NOT_FOUND: there is no
  * such table, or it was deleted during the export; then no part stays, because
- * a later table of this name is another one. TW_CONFLICT: wrong usage, as
- * export_file_open() says. TW_INVALID: the file cannot be written, or an entity
+ * a later table of this name is another one. TW_CONFLICT: as for
+ * export_file_open(). TW_INVALID: the file cannot be written, or an entity
  * cannot be written in this format. TW_STOPPED, TW_FULL. All other codes are
  * outcomes of the store.
  */

@@ -45,9 +45,9 @@ struct export_file_options {
                           one text */
     bool continues;    /* false: an existing part is written again from the
                           beginning, because scans of the store are not ordered */
-    /* completes: called when the part at that path is complete and on the disk,
-     * before it is renamed. Any outcome but TW_OK: it is not renamed. NULL:
-     * nothing is called. context is borrowed. */
+    /* completes: NULL, or called when the part is complete and on the disk,
+     * before it is renamed; part: its path. If the outcome is not TW_OK, the
+     * part is not renamed. context is borrowed. */
     enum tw_err (*completes)(void *context, const char *part, struct err *err);
     void *context;
 };

@@ -261,8 +261,8 @@ static bool read_numbers(const char *text, struct begun *ret)
            text_int64(slice_of(text + len + 1), 0, INT64_MAX, &ret->changed_ns);
 }
 
-/* A line without its newline. The line of a former version, `TABLE INODE`,
- * counts as one of a file that was begun. */
+/* Reads a line without its newline. A line of a former version, `TABLE INODE`,
+ * means that the table's file was begun. */
 static void read_line(struct folder_progress *progress, const char *line)
 {
     struct begun begun = {.complete = false};
@@ -411,7 +411,8 @@ enum tw_err folder_progress_complete(struct folder_progress *progress,
     return outcome;
 }
 
-/* The table of which the file of that name is a part; NULL: of none. */
+/* If the file `name` is a part of the file of a table: that table. Otherwise
+ * NULL. */
 static const char *table_of_part(
     const struct folder_progress *progress, const char *name)
 {

@@ -52,8 +52,8 @@ void rejects_add(struct rejects *rejects, struct slice raw);
 /* rejects_file: the stream of the file, for records_keep_long(). Borrowed. */
 FILE *rejects_file(struct rejects *rejects);
 
-/* rejects_sync: write the file to disk; *ret_bytes: its size. TW_INVALID, or
- * TW_FULL if the disk is full: a write failed. */
+/* rejects_sync: write the file to disk; *ret_bytes: its size. If a write
+ * failed: TW_FULL if the disk is full, else TW_INVALID. */
 TW_MUST_USE enum tw_err rejects_sync(
     struct rejects *rejects, int64_t *ret_bytes, struct err *err);
 

@@ -221,9 +221,9 @@ static void add_common_headers(const struct call *call, struct headers *headers)
         add_header(headers, "Prefer", call->prefer);
 }
 
-/* Sets call->authorization to "Bearer TOKEN", with another token than the one
- * that it has. TW_CONFLICT: there is no other token, see access_token_add();
- * err and authorization are unchanged. */
+/* Sets call->authorization to "Bearer TOKEN", with a different token than
+ * before. TW_CONFLICT: there is no other token, see access_token_add(); err and
+ * authorization are unchanged. */
 static enum tw_err get_token(struct call *call)
 {
     struct exchange *exchange = call->exchange;

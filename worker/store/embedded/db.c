@@ -739,8 +739,9 @@ const char *db_identity(const struct db *db)
 /* ---- opening, as a whole ---- */
 
 /* Detects now, not at the first message, that the log cannot be written. If
- * another process is writing, it can. The first writer of this boot stores the
- * clock here; if the disk is full, the first successful write does so. */
+ * another process is writing, the log can be written. The first writer of this
+ * boot stores the clock here; if the disk is full, the first successful write
+ * does so. */
 static enum tw_err try_writing(struct db *db, struct err *err)
 {
     enum tw_err code;

@@ -84,7 +84,7 @@ int64_t db_stamp(struct db *db);
 /*
  * The file's clock (clock.h). db_read_clock: read the clock, as db_begin does.
  * After db_stamp(), db_commit stores the clock with the last stamp.
- * db_now_ticks: its current time, computed from the last read.
+ * db_now_ticks: the current time of the clock, computed from the last read.
  */
 TW_MUST_USE enum tw_err db_read_clock(struct db *db, struct err *err);
 int64_t db_now_ticks(const struct db *db);
@@ -153,7 +153,7 @@ enum db_sql {
     /* queue -> number of messages */
     DB_MESSAGE_COUNT,
 
-    DB_BEGIN, /* this and the following ones: for db.c only */
+    DB_BEGIN, /* this and the following statements are for db.c only */
     DB_COMMIT,
     DB_PART_BEGIN,
     DB_PART_UNDO,

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What stat() tells about a store's file and the files beside it. */
+/* The state of a store's file and of the files beside it, as stat() shows it.
+ */
 #include "worker/store/embedded/file_state.h"
 
 #include <errno.h>

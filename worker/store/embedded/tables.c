@@ -539,7 +539,8 @@ static enum tw_err miss(struct db *db, struct scanning *scanning,
     key = scanning->seek_keys[scanning->seeks++ % 2];
     memcpy(key, row->partition_key.at ? row->partition_key.at : "",
         row->partition_key.len);
-    key[row->partition_key.len] = '\0'; /* with the NUL: the next greater key */
+    key[row->partition_key.len] =
+        '\0'; /* the key with this NUL is the next greater key */
     scanning->first.partition_key =
         (struct slice){key, row->partition_key.len + !further};
     scanning->first.row_key = scanning->first_row_key;
