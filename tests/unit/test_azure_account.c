@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Connection strings: what they mean, and what is said of wrong ones. */
+/* Connection strings: what they mean, and the errors of wrong ones. */
 #include <string.h>
 
 #include "tests/support/test.h"
@@ -18,7 +18,7 @@ static struct account *parse(const char *text)
     return account;
 }
 
-/* That it is the emulator's own key shows in what it signs. */
+/* Its signature shows that the key is the emulator's. */
 static void check_emulator_key(const struct crypto_hmac_key *key)
 {
     static const char string[] = "GET\n\n\nMon, 01 Jan 2024 00:00:00 GMT\n"

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Multipart batches: what is written to the byte, what is read leniently. */
+/* Multipart batches: requests to the byte, and responses, which are read
+ * leniently. */
 #include "tests/support/test.h"
 #include "worker/store/azure/batch.h"
 
@@ -14,7 +15,7 @@ static const struct batch_style storage = {
     .changeset_id = CHANGESET_ID,
 };
 
-/* One of each type, RowKeys 0 to 3. */
+/* One operation of each type, with RowKeys 0 to 3. */
 static void fill(struct operation operations[4], struct arena *arena)
 {
     static const char *const row_keys[] = {"0", "1", "it's", "3"};
@@ -192,7 +193,8 @@ TEST(other_number_of_parts_makes_no_sense)
 
 TEST(answer_cut_off_anywhere_is_not_applied)
 {
-    /* Behind the last part's headers only boundaries follow. */
+    /* After the headers of the last part there are only boundaries, which may
+     * be missing. */
     size_t enough = strlen(applied) - strlen("\n\r\n" ANSWER_TAIL);
 
     for (size_t len = 0; len < enough; len++) {
@@ -225,7 +227,7 @@ TEST(answer_is_read_with_lf_junk_and_no_end)
     assert_true(slice_is(parts[1].etag, "e2"));
 }
 
-/* Two parts, the second of which went wrong: no service does that. */
+/* Two parts, of which the second one is an error: no service sends that. */
 TEST(a_success_beside_a_failure_makes_no_sense)
 {
     static const struct batch_part parts[] = {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* One attempt is one request, whatever happens to the connection; and the
- * outcome says no more than is known. */
+/* Each call sends its request at most once, whatever happens to the connection,
+ * and the outcome is unknown unless it is certain. */
 #include <arpa/inet.h>
 #include <dlfcn.h>
 #include <netdb.h>
@@ -17,8 +17,8 @@
 #include "worker/store/azure/http.h"
 #include "worker/store/deadline.h"
 
-/* Real time passes here, and a machine may stand still for seconds: what would
- * wait without its limit waits longer than this. */
+/* This test uses real time, and the machine may be paused for seconds. Without
+ * its limit, a call would wait longer than this. */
 #define LONG_MS 15000
 
 #define STEPS(...)                                                             \
@@ -30,7 +30,7 @@
 static const char ok[] = "HTTP/1.1 200 OK\r\nDate: Mon, 01 Jan 2024 00:00:00 "
                          "GMT\r\nContent-Length: 5\r\n\r\nhello";
 
-/* A client, and the server it talks to. */
+/* A client, and its server. */
 struct bench {
     struct http_script *script;
     struct http *http;
@@ -38,8 +38,8 @@ struct bench {
     struct err err;
     char url[64], peer[64];
     size_t max_answer_bytes;
-    unsigned asks_at_most; /* whether it is given up; 0: never */
-    unsigned asks, comes;  /* how often it was, and where a part had come */
+    unsigned asks_at_most; /* gives_up() returns true at this call; 0: never */
+    unsigned asks, comes;  /* calls of gives_up(); those with comes */
 };
 
 static void bench_open(
@@ -95,7 +95,8 @@ static enum tw_err send_once(
     return send_in_time(bench, method, body, NULL);
 }
 
-/* Closes the client first, so that the server sees the end of everything. */
+/* Closes the client first, so that the server sees the end of each connection.
+ */
 static void bench_end(struct bench *bench, size_t requests)
 {
     http_free(bench->http);
@@ -109,7 +110,7 @@ static void bench_done(struct bench *bench)
     http_script_free(bench->script);
 }
 
-/* One request over a fresh connection, and what comes of it. */
+/* Checks the outcome of one request over a new connection. */
 static void check_outcome(
     struct script_step step, enum tw_err expected, const char *says)
 {
@@ -200,8 +201,8 @@ WIRE_TEST(answer_is_read_whole)
     bench_end(bench, 2);
 }
 
-/* An answer came twice: the second copy is read where the next request's is
- * due, and every answer after it would be one too late. */
+/* A response came twice: the second copy would be read as the response to the
+ * next request, and so on for all later ones. */
 WIRE_TEST(answer_to_another_request_is_none)
 {
     static const char others[] = "HTTP/1.1 200 OK\r\nx-id: other\r\n"
@@ -222,7 +223,7 @@ WIRE_TEST(answer_to_another_request_is_none)
     assert_int_equal(http_script_connections(bench->script), 2);
 }
 
-/* libcurl quotes the proxy's address, password and all. */
+/* libcurl quotes the address of the proxy with its password. */
 TEST(the_proxy_s_password_is_not_shown)
 {
     static const char *const proxies[] = {"http://user:secret word@127.0.0.1:1",
@@ -249,7 +250,7 @@ TEST(the_proxy_s_password_is_not_shown)
     }
 }
 
-/* What is dropped may be the continuation of a page. */
+/* A field that is dropped may be the continuation token of a page. */
 TEST(answer_whose_fields_are_not_all_kept_is_none)
 {
     struct buf text;
@@ -298,7 +299,7 @@ TEST(answer_cut_off_anywhere_is_unknown)
     for (size_t len = 1; len < strlen(ok); len += 7)
         check_outcome(
             (struct script_step){SCRIPT_LAST, ok, len}, TW_UNKNOWN, "sent to");
-    /* All but the line end that closes the last chunk. */
+    /* Every length up to the line end that ends the last chunk. */
     for (size_t len = 1; len < strlen(chunked) - 4; len += 7)
         check_outcome((struct script_step){SCRIPT_LAST, chunked, len},
             TW_UNKNOWN, "sent to");
@@ -312,7 +313,7 @@ TEST(garbage_is_unknown)
         TW_UNKNOWN, "sent to");
 }
 
-/* libcurl would send again over a new connection. */
+/* libcurl would send the request again over a new connection. */
 TEST(dead_kept_connection_is_one_request)
 {
     static const char *const methods[] = {"GET", "POST", "PUT", "DELETE"};
@@ -336,7 +337,7 @@ TEST(dead_kept_connection_is_one_request)
     }
 }
 
-/* ... and the one after it goes over a new connection. */
+/* The next request uses a new connection. */
 WIRE_TEST(dead_connection_is_not_used_again)
 {
     const struct script_step steps[] = {
@@ -356,7 +357,7 @@ TEST(unreachable_is_not_sent)
 {
     struct sockaddr_in address = {.sin_family = AF_INET};
     socklen_t len = sizeof(address);
-    int taken = socket(AF_INET, SOCK_STREAM, 0); /* bound, not listening */
+    int taken = socket(AF_INET, SOCK_STREAM, 0); /* bound, but not listening */
     char expected[128];
     struct bench bench;
 
@@ -378,14 +379,14 @@ TEST(unreachable_is_not_sent)
     close(taken);
 }
 
-/* Its first flight is no request: it has no empty line. */
+/* The first message of TLS is no request, because it has no empty line. */
 TEST(failed_tls_is_not_sent)
 {
     struct bench bench;
 
     bench_open(&bench, NULL, 0);
-    /* The listener is up, but its thread will wait for an empty line until
-     * the client has given up. */
+    /* The server accepts connections, but its thread waits for an empty line
+     * until the client has given up. */
     struct deadline deadline;
 
     deadline_init(&deadline, PLATFORM_NEVER, DEADLINE_REQUEST_MIN_MS);
@@ -443,7 +444,8 @@ WIRE_TEST(trailers_are_no_header_fields)
     bench_end(bench, 2);
 }
 
-/* What two readers end in different places, a proxy and we may. */
+/* Responses whose end a proxy and this client might find at different places.
+ */
 TEST(answer_whose_length_is_in_doubt_is_unknown)
 {
     static const struct {
@@ -467,7 +469,7 @@ TEST(answer_whose_length_is_in_doubt_is_unknown)
     }
 }
 
-/* Stands before libc's: the name server of this host does not answer. */
+/* Replaces libc's function: the name server does not respond. */
 int getaddrinfo(const char *name, const char *service,
     const struct addrinfo *hints, struct addrinfo **ret)
 {
@@ -498,7 +500,7 @@ TEST(a_name_server_that_is_silent_holds_up_nothing)
     bench_done(&bench);
 }
 
-/* What comes of it is not known: it was sent. */
+/* The outcome is unknown, because the request was sent. */
 WIRE_TEST(a_request_is_given_up_when_its_caller_wants_it)
 {
     struct buf half;
@@ -542,8 +544,9 @@ static void ask_soon(void *arg)
     stop_ask();
 }
 
-/* The service's time would be 35 s. Last words have a little time, and then
- * there is none; a machine that stood still may have lost them theirs. */
+/* Without the stop a request may take 35 s. After the stop final requests have
+ * a little time, and later ones none. If the machine of this test was paused,
+ * the final requests may have lost theirs. */
 TEST(a_stop_gives_up_what_is_under_way)
 {
     static const char *const begun[] = {
@@ -579,7 +582,7 @@ TEST(a_stop_gives_up_what_is_under_way)
     }
 }
 
-/* No request outlasts a signal by more than a service manager waits. */
+/* No request lasts longer after a signal than a service manager waits. */
 TEST(a_stop_sets_when_requests_end)
 {
     int64_t begun_ms = platform_boot_ms(), asked_ms;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The table service's URLs and queries to the byte; its pages and errors. */
+/* The URLs and queries for the table service, to the byte; its pages and
+ * errors. */
 #include <string.h>
 
 #include "tests/support/test.h"
@@ -249,8 +250,8 @@ TEST(other_bodies_are_no_page)
     }
 }
 
-/* A portal in between answers with JSON of its own: that says nothing about
- * what is stored, and must not make a run fail for good. */
+/* A login page or proxy may respond with JSON of its own. That shows nothing
+ * about what is stored, and must not make a run fail for good. */
 TEST(what_has_not_both_keys_is_no_entity)
 {
     static const char *const others[] = {
@@ -304,7 +305,8 @@ TEST(entity_that_makes_no_sense_is_invalid)
     }
 }
 
-/* What was cut off says nothing of an entity that came before the cut. */
+/* If a page is truncated, an invalid entity before the cut shows nothing about
+ * what is stored. */
 TEST(page_cut_off_behind_a_bad_entity_is_no_page)
 {
     static const char body[] = "{\"value\":[{\"PartitionKey\":\"p\",\"RowKey\":"
@@ -329,7 +331,7 @@ TEST(page_cut_off_behind_a_bad_entity_is_no_page)
     }
 }
 
-/* Its place is counted from the beginning of the body. */
+/* The position in the error is a byte offset in the body. */
 TEST(trouble_in_a_page_is_named_with_its_place)
 {
     static const struct {
@@ -481,7 +483,7 @@ TEST(error_has_code_and_message)
     arena_done(&arena);
 }
 
-/* count entities, and beside annotations. */
+/* Reads a page of `count` entities and `beside` annotations. */
 static enum tw_err read_many(int count, int beside, struct err *err)
 {
     struct buf body;

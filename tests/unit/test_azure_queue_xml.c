@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Queue XML: the body of a message to the byte, answers, errors, and what
- * must not be read. */
+/* Queue XML: the body of a message to the byte, responses, errors, and bodies
+ * that must be refused. */
 #include <stdio.h>
 #include <string.h>
 
@@ -153,7 +153,8 @@ TEST(other_bodies_are_refused)
     messages_done(&messages);
 }
 
-/* Longer than any that the service makes: there is no place for it. */
+/* Longer ids and receipts than the service issues, for which the buffers have
+ * no room. */
 TEST(overlong_ids_and_receipts_are_refused)
 {
     char text[300] = "", body[1000];
@@ -174,7 +175,7 @@ TEST(overlong_ids_and_receipts_are_refused)
     messages_done(&messages);
 }
 
-/* What the entities below would take is a day. */
+/* Expanding the entities below would take a day. */
 TEST(document_type_is_refused_before_it_is_read)
 {
     static const char body[] =
@@ -204,7 +205,7 @@ TEST(document_type_is_refused_before_it_is_read)
     messages_done(&messages);
 }
 
-/* count times `piece` within the list. */
+/* Reads a list that contains `piece` count times. */
 static enum tw_err read_repeated(const char *piece, size_t count,
     const char *before, const char *after, struct err *err)
 {
@@ -225,7 +226,7 @@ static enum tw_err read_repeated(const char *piece, size_t count,
     return code;
 }
 
-/* The piece so often as it just passes, and once more. */
+/* Checks that `piece` is accepted `most` times, and refused once more. */
 static void check_most(const char *piece, size_t most, const char *before,
     const char *after, const char *says)
 {

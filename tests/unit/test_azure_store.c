@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The azure store before a service that misbehaves: what each operation sends,
- * and what it makes of every kind of answer. */
+/* The azure store with a service that misbehaves: the request of each
+ * operation, and the outcome of every kind of response. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -14,7 +14,7 @@
 #define KEY "c2VjcmV0LWtleS1ieXRlcw=="
 #define SAS "sv=2019-02-02&ss=qt&sig=top%2Fsecret%3D"
 
-/* A store whose tables and queues are one scripted server. */
+/* A store whose table and queue services are one scripted server. */
 struct bench {
     struct http_script *script;
     struct store *store;
@@ -43,7 +43,8 @@ static void bench_open(struct bench *bench, const char *credentials,
     arena_init(&bench->arena);
 }
 
-/* Closes the client first, so that the server sees the end of everything. */
+/* Closes the client first, so that the server sees the end of each connection.
+ */
 static void bench_end(struct bench *bench)
 {
     store_close(bench->store);
@@ -88,7 +89,7 @@ static enum tw_err do_get(struct bench *bench)
         slice_of("r"), &bench->page);
 }
 
-/* An insert and a delete; their answer is in ret. */
+/* Sends a batch of an insert and a delete; the result is in ret. */
 static enum tw_err do_batch_into(struct bench *bench, struct batch_result *ret)
 {
     struct operation operations[2] = {
@@ -160,10 +161,10 @@ static enum tw_err do_count(struct bench *bench)
 }
 
 static const struct step {
-    const char *name; /* how messages about it begin */
+    const char *name; /* how its error texts begin */
     do_operation *run;
     bool write;
-    const char *line, *last; /* of the request: its first line; its body */
+    const char *line, *last; /* the first line and the body of the request */
 } all[] = {
     {"create table Blogs", do_create_table, true,
         "POST /acct/Tables?timeout=30 HTTP/1.1\r\n",
@@ -206,7 +207,8 @@ static const struct step {
 
 #define ALL_COUNT (sizeof(all) / sizeof(all[0]))
 
-/* Sends step against a server that answers text, and says what came of it. */
+/* Sends the request of step to a server that responds `text`. Returns the
+ * outcome. */
 static enum tw_err answered(
     const struct step *step, const char *text, struct err *err)
 {
@@ -355,12 +357,12 @@ TEST(server_errors_leave_writes_unknown)
         ": 500 (request id req-1)");
     check_all(EMPTY("502 Bad Gateway"), TW_BUSY, TW_UNKNOWN, ": 502");
     check_all(EMPTY("408 Timeout"), TW_BUSY, TW_UNKNOWN, ": 408");
-    /* A proxy's, whose connection to the service broke. */
+    /* From a proxy whose connection to the service broke. */
     check_all(EMPTY("503 Service Unavailable"), TW_BUSY, TW_UNKNOWN, ": 503");
 }
 
-/* A garbled answer must not write to a terminal, nor spoil the ledger's JSON.
- */
+/* A garbled response must not write control characters to a terminal, nor make
+ * the ledger's JSON invalid. */
 TEST(what_the_other_side_writes_is_made_visible)
 {
     check_all("HTTP/1.1 500 Bad\r\nx-ms-request-id: a\x1b[2J\xff\r\n"
@@ -416,7 +418,7 @@ TEST(retry_hints_and_the_date_are_kept)
     }
 }
 
-/* A proxy's clock is its own: no lease is reckoned from it. */
+/* A proxy has a clock of its own, from which no lease may be computed. */
 TEST(a_proxys_date_is_not_the_services)
 {
     static const struct {
@@ -461,7 +463,8 @@ TEST(refused_credentials_are_explained)
         ": 301: it redirects to another address");
 }
 
-/* Not found by whom? Nothing must be taken for deleted because of it. */
+/* A 404 from something other than the service must not count as a deleted
+ * entity. */
 TEST(not_found_by_something_else_is_refused)
 {
     check_all(EMPTY("404 Not Found"), TW_REFUSED, TW_REFUSED,
@@ -478,7 +481,7 @@ TEST(nonsense_leaves_writes_unknown)
     check_all(html, TW_BUSY, TW_UNKNOWN, ": 200, but not the answer of");
 }
 
-/* Where the next page begins, as it was said before this one has come. */
+/* Where the next page begins, as reported before this page has arrived. */
 struct followed {
     unsigned times;
     char partition_key[16], row_key[16];
@@ -552,7 +555,7 @@ TEST(a_head_that_is_none_of_a_page_has_no_next_one)
     }
 }
 
-/* A gateway that lets no x-ms-* field through takes continuations off. */
+/* A gateway that removes x-ms-* fields also removes continuation tokens. */
 TEST(success_without_a_version_is_none)
 {
     static const char read[] =
@@ -587,7 +590,8 @@ TEST(answer_beyond_its_bound_is_too_large)
     HEAD(status) "Content-Length: " length "\r\n\r\n" text
 #define CODE(code) "{\"odata.error\":{\"code\":\"" code "\"}}\n"
 
-/* Of a duplicated answer: a page of another scan, a batch that another was. */
+/* As after a duplicated response: the page of another scan, the response to
+ * another batch. */
 TEST(answer_that_names_another_request_says_nothing)
 {
     struct err err;
@@ -732,7 +736,7 @@ TEST(refused_batch_names_its_operation)
             "503 ServerBusy"},
         {PARTS("HTTP/1.1 429 No\r\n\r\n" ERROR("TooManyRequests", "x")),
             TW_BUSY, 2, "429 TooManyRequests"},
-        /* The whole is refused. */
+        /* The batch is refused as a whole. */
         {HEAD("413 Too Large") "\r\n" ERROR("RequestBodyTooLarge", "x"),
             TW_TOO_LARGE, 2, "413 RequestBodyTooLarge"},
         {HEAD("400 No") "\r\n" ERROR("InvalidDuplicateRow", "1:x"), TW_INVALID,
@@ -754,7 +758,7 @@ TEST(refused_batch_names_its_operation)
     }
 }
 
-/* Whoever wrote the message quotes the address, whose query is the SAS. */
+/* The message quotes the address of the request, whose query is the SAS. */
 TEST(a_message_that_quotes_a_signature_is_not_shown)
 {
     static const char whole[] = HEAD("400 No") "\r\n" ERROR(
@@ -773,7 +777,7 @@ TEST(a_message_that_quotes_a_signature_is_not_shown)
     assert_null(strstr(err.text, "secret"));
 }
 
-/* Nothing of the kind may decide about the one that was meant. */
+/* Such a response shows nothing about the entity that was requested. */
 TEST(another_entity_is_no_answer_to_a_get)
 {
     static const char *const others[] = {
@@ -804,7 +808,7 @@ WIRE_TEST(page_may_be_empty_and_go_on)
     bench_end(bench);
 }
 
-/* Asked for again and again it would never end, and each page costs. */
+/* A scan that followed the page would never end, and each page is paid for. */
 WIRE_TEST(page_that_leads_to_itself_is_none)
 {
     static const char page[] =
@@ -832,13 +836,14 @@ WIRE_TEST(page_that_leads_to_itself_is_none)
     bench_end(bench);
 }
 
-/* Two pages without entities that name each other. */
+/* Two pages without entities, whose continuation tokens point to each other. */
 WIRE_TEST(pages_that_lead_in_a_circle_are_none)
 {
 #define LEADS_TO(key)                                                          \
     HEAD("200 OK")                                                             \
     "X-MS-Continuation-NextPartitionKey: " key "\r\n\r\n{\"value\":[]}"
-    /* As many as it takes: c, of the fourth page, is remembered. */
+    /* As many pages as the detection needs: it remembers the token c of the
+     * fourth page. */
     static const char *const pages[] = {LEADS_TO("first"), LEADS_TO("a"),
         LEADS_TO("b"), LEADS_TO("c"), LEADS_TO("a"), LEADS_TO("b"),
         LEADS_TO("c")};
@@ -883,7 +888,7 @@ static enum tw_err do_queue_get_one(struct bench *bench)
         bench->store, &bench->exchange, "work", 1, 30, &bench->messages);
 }
 
-/* There is no slot for the second. */
+/* No slot is free for the second message. */
 TEST(more_messages_than_were_asked_for_are_not_taken)
 {
 #define MESSAGE                                                                \
@@ -927,7 +932,8 @@ TEST(cosmos_has_other_traits)
     store_close(store);
 }
 
-/* Its names end in localhost here, which libcurl takes for this machine. */
+/* The names of the hosts end in localhost here, which libcurl resolves to this
+ * machine. */
 TEST(cosmos_answers_without_a_version)
 {
     static const struct script_step script = {SCRIPT_LAST,
@@ -964,7 +970,7 @@ static struct store *opened(const char *name, const char *text)
 
 #define BY_SAS ";SharedAccessSignature=" SAS
 
-/* It stands in copies, so no secret may be in it either. */
+/* The identity is stored in copies, so it must not contain a secret either. */
 TEST(an_account_has_one_identity_however_it_is_written)
 {
     static const struct {
@@ -993,7 +999,7 @@ TEST(an_account_has_one_identity_however_it_is_written)
     }
 }
 
-/* It would not have the room that is kept for it in a copy. */
+/* Such an identity would not fit into the space that a copy has for it. */
 TEST(an_address_that_is_too_long_is_no_identity)
 {
     char text[256];

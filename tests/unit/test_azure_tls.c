@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Whom https trusts, and that this is read once and not for each connection. */
+/* Which certificates https trusts, and that they are read once and not for each
+ * connection. */
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <openssl/evp.h>
@@ -16,7 +17,8 @@
 #include "worker/base/platform.h"
 #include "worker/store/azure/http.h"
 
-/* A server of one connection, with a certificate that it has made itself. */
+/* A server for one connection, with a certificate that it has created itself.
+ */
 struct server {
     EVP_PKEY *key;
     X509 *certificate;
@@ -140,8 +142,8 @@ TEST(only_a_certificate_that_the_machine_trusts_is_taken)
     unlink(path);
 }
 
-/* Each connection had read all of them for itself: 50 MiB with 32 request
- * threads. */
+/* Once each connection read all trusted roots: 50 MiB with 32 request threads.
+ */
 TEST(connections_share_the_trusted_roots)
 {
     struct crypto_roots *roots = crypto_roots_new();

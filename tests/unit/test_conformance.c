@@ -19,7 +19,7 @@
 #include "worker/store/azure/azure.h"
 #include "worker/store/embedded/embedded.h"
 
-static struct store *under_test; /* of the group that runs */
+static struct store *under_test; /* the store of the group that runs */
 
 static int start(void **state)
 {

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the embedded store promises beyond store.h: the file, the disk, other
- * processes, many threads. Faults of the disk enter where libsqlite3 calls the
- * system: pwrite64, fdatasync and pread64 of this program stand in for libc's.
+ * What the embedded store guarantees beyond store.h: for its file, a faulty
+ * disk, other processes and many threads. The disk fails by the functions
+ * pwrite64, fdatasync and pread64 of this program, which libsqlite3 calls in
+ * place of libc's.
  */
 #include "tests/support/fixture.h"
 #include "tests/support/test.h"
@@ -32,8 +33,9 @@
 
 /* ---- the disk ---- */
 
-static _Atomic bool disk_full, disk_loses; /* ENOSPC; EIO from fdatasync */
-static _Atomic int64_t sync_ms;            /* what one fdatasync takes */
+/* disk_full: writes fail with ENOSPC; disk_loses: fdatasync with EIO. */
+static _Atomic bool disk_full, disk_loses;
+static _Atomic int64_t sync_ms; /* duration of one fdatasync */
 static _Atomic unsigned long syncs, read_bytes;
 
 ssize_t pwrite64(int fd, const void *at, size_t len, off64_t offset)
@@ -117,7 +119,7 @@ static void refuse_open(const char *path, enum tw_err expected)
     assert_non_null(strstr(err.text, path));
 }
 
-/* Run body in a process of its own; its exit status. */
+/* Run body in a process of its own. Returns the exit status. */
 static int in_child(void (*body)(void *arg), void *arg)
 {
     int status = 0;
@@ -241,7 +243,7 @@ static void patch(off_t offset, unsigned char value)
     (void)close(fd);
 }
 
-/* Where an SQLite file has them, big-endian. */
+/* Offsets in an SQLite file of two big-endian numbers. */
 #define USER_VERSION_AT 60
 #define APPLICATION_ID_AT 68
 
@@ -297,7 +299,7 @@ TEST(path_is_no_uri)
     assert_int_equal(unlink("file:odd?mode=memory.db"), 0);
 }
 
-/* As somebody whom permissions bind. */
+/* As a user other than root, whom permissions restrict. */
 static void open_without_rights(void *arg)
 {
     struct store *store = NULL;
@@ -378,7 +380,8 @@ static void insert_on_a_disk_that_loses(void *arg)
     (void)insert(f, "p", "lost");
 }
 
-/* The clock of a new boot is noted with the next write; who only reads, may. */
+/* The clock of the new boot is stored with the next successful write; until
+ * then reading is possible. */
 STORE_TEST(full_disk_lets_a_file_be_read_after_a_reboot)
 {
     struct store *other;
@@ -428,7 +431,8 @@ STORE_TEST(scan_for_keys_leaves_long_entities_alone)
     assert_true(read_bytes > 3000000);
 }
 
-/* Whatever becomes of a long entity, the room it took is used again. */
+/* However a long entity is changed or deleted, the space of its body is used
+ * again. */
 TEST(long_entities_leave_nothing_behind)
 {
     static const enum operation_type types[] = {
@@ -510,7 +514,8 @@ static void check_writers(const struct writer *writers)
         assert_string_not_equal(etags[i - 1], etags[i]);
 }
 
-/* Each inserts, and inserts again, which is refused, and reads. */
+/* Each thread inserts an entity, inserts it again, which is refused, and reads
+ * it. */
 static void run_writers(struct fixture *f)
 {
     static struct writer writers[WRITERS];
@@ -551,7 +556,7 @@ static void write_first(void *arg)
     writer->good = insert(&writer->f, "first", "1") == TW_OK;
 }
 
-/* No other write follows that would carry it out with its own. */
+/* No later write follows whose transaction would include this one. */
 TEST(a_write_that_comes_during_a_commit_is_made_after_it)
 {
     static struct writer first;
@@ -592,7 +597,8 @@ STORE_TEST(memory_store_serves_threads)
 #define PROCESSES 3
 #define SHARED_KEYS 40
 
-/* Every process inserts every key: each key is one's alone. */
+/* Every process tries to insert every key: exactly one process succeeds for
+ * each key. */
 static int insert_shared_keys(struct fixture *f)
 {
     int mine = 0;
@@ -660,14 +666,15 @@ static void create_at_once(void)
     }
 }
 
-/* A file that was half created was taken for another program's. */
+/* Once a half-created file was refused as the database of another program. */
 TEST(processes_create_the_file_at_once)
 {
     for (int i = 0; i < 20; i++)
         create_at_once();
 }
 
-/* Batches of two, each said on to once it is acknowledged, until killed. */
+/* Inserts batches of two entities until it is killed, and writes a byte to `to`
+ * after each acknowledged batch. */
 static void insert_until_killed(struct fixture *f, int to)
 {
     f->store = open_store(PATH);
@@ -710,13 +717,14 @@ STORE_TEST(killed_process_loses_nothing_it_acknowledged)
         ;
     (void)close(from[0]);
     f->store = open_store(PATH);
-    keys = strlen(fixture_all(f)) + 1; /* each "p/000000a " */
+    keys = strlen(fixture_all(f)) + 1; /* each key is "p/000000a " */
     assert_int_equal(keys % 20, 0);
     assert_true(keys / 20 > (size_t)acknowledged);
     (void)fixture_get(f, "p", "000200b");
 }
 
-/* Holds the file's write lock, says so on ready, until release is closed. */
+/* Takes the file's write lock, writes to `ready`, and holds the lock until
+ * `release` is closed. */
 static void hold_the_file(int ready, int release)
 {
     struct db *db = NULL;
@@ -847,8 +855,9 @@ STORE_TEST(full_last_page_has_no_successor)
     assert_false(f->page.next.more);
 }
 
-/* Keys from a few letters, so that ranges cut between, at and inside them; two
- * of them have another order in UTF-16 than in UTF-8. */
+/* A key made of a few letters, so that random ranges begin and end between, at
+ * and inside keys. Two of the letters are ordered differently in UTF-16 and in
+ * UTF-8. */
 static struct slice random_key(struct fixture *f)
 {
     static const char *const letters[] = {
@@ -879,7 +888,7 @@ static struct key_range random_bounds(struct fixture *f)
                                          : random_range(f);
 }
 
-/* What a plain look at every entity finds. */
+/* The keys that a test of each single entity finds. */
 static const char *expected_keys(
     struct fixture *f, const char *all, const struct scan_request *request)
 {
@@ -998,7 +1007,8 @@ TEST(a_file_of_a_former_release_is_given_an_identity)
     arena_done(&arena);
 }
 
-/* As a former release wrote one: a text cut inside a character. */
+/* As an earlier release could write an entity: with a text that was cut inside
+ * a character. */
 TEST(a_damaged_entity_comes_with_its_keys_where_asked)
 {
     struct scan_request request = {.damaged_too = true};
@@ -1070,7 +1080,7 @@ TEST(keys_of_a_former_version_are_converted)
     remove_store();
 }
 
-/* Nothing of it can be met again. */
+/* Nothing of such a store can be found again. */
 TEST(a_store_in_memory_has_no_identity)
 {
     struct store *store = open_store(":memory:");

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The file of an embedded store: what somebody can read who may not write it,
- * and the space that it gives back to the file system.
+ * The file of an embedded store: reading it without the right to write, long
+ * readers, and the space that is given back to the file system.
  */
 #include "tests/support/fixture.h"
 #include "tests/support/test.h"
@@ -90,7 +90,7 @@ static void copy_file(const char *end)
     assert_int_equal(system(command), 0);
 }
 
-/* Exits with the number of entities, or with 100 and more. */
+/* Exits with the number of entities in the copy; 100 or more: an error. */
 static void count_entities(const char *table)
 {
     struct exchange exchange = {.deadline = NULL};
@@ -119,8 +119,8 @@ static void count_entities(const char *table)
     _exit((int)page.count);
 }
 
-/* How many entities somebody reads in the copy, who may write neither it nor
- * its folder. */
+/* Returns how many entities a process reads in the copy that may write neither
+ * the copy nor its folder. */
 static int read_by_others(const char *table)
 {
     int status = 0;
@@ -152,7 +152,7 @@ FIXTURE_TEST(a_copy_that_cannot_be_written_is_read)
     assert_exists(COPY "-shm", false);
 }
 
-/* The log holds what a process had stored that was killed. */
+/* The log holds the writes of a process that was killed. */
 FIXTURE_TEST(a_copy_with_a_log_is_read_whole)
 {
     fixture_init(f, open_store(PATH));
@@ -162,15 +162,15 @@ FIXTURE_TEST(a_copy_with_a_log_is_read_whole)
     assert_int_equal(read_by_others(f->table), 7);
     assert_exists(COPY "-wal", true);
     assert_exists(COPY "-shm", false);
-    /* The log alone has them. */
+    /* Only the log has the entities. */
     assert_int_equal(chmod(COPY_FOLDER, 0755), 0);
     assert_int_equal(unlink(COPY "-wal"), 0);
     assert_true(read_by_others(f->table) >= 100);
     store_close(f->store);
 }
 
-/* Exits with the outcome of opening the copy, or with 100 and more; the error
- * text must have expected in it. */
+/* Exits with the outcome of opening the copy; 100 or more: an error, such as an
+ * error text without `expected`. */
 static void open_copy(const char *expected)
 {
     struct store *store = NULL;
@@ -187,7 +187,8 @@ static void open_copy(const char *expected)
     _exit((int)code);
 }
 
-/* What somebody is told who may write neither the copy nor its folder. */
+/* Returns the outcome, as open_copy(), for a process that may write neither the
+ * copy nor its folder. */
 static int refused_to_others(const char *expected)
 {
     int status = 0;
@@ -223,8 +224,8 @@ FIXTURE_TEST(a_log_that_cannot_be_read_is_named)
     assert_int_equal(read_by_others(f->table), 7);
 }
 
-/* Copies the file in the middle of a transaction, as after a crash: it has a
- * part of the change. The file is not in WAL mode meanwhile. */
+/* Copies the file, which is not in WAL mode then, in the middle of a
+ * transaction. As after a crash, the copy has only a part of the change. */
 static void copy_while_it_changes(const char *change)
 {
     sqlite3 *sqlite;
@@ -253,7 +254,7 @@ FIXTURE_TEST(a_copy_with_a_rollback_journal_is_refused)
     assert_int_equal(
         refused_to_others(COPY "-journal must be rolled back first"),
         TW_INVALID);
-    /* The owner's first command rolls it back. */
+    /* The first command of a user who may write rolls the journal back. */
     assert_int_equal(chmod(COPY, 0644), 0);
     assert_int_equal(chmod(COPY "-journal", 0644), 0);
     f->store = open_store(COPY);
@@ -291,7 +292,7 @@ FIXTURE_TEST(a_copy_with_all_files_is_read_whole)
 
 /* ---- a process that begins to write ---- */
 
-/* Two processes that take turns: each waits for a byte of the other. */
+/* Two processes take turns: each waits for a byte from the other one. */
 struct turns {
     int from[2], to[2];
 };
@@ -344,8 +345,8 @@ static void read_beside_a_writer(struct turns *turns, const char *table)
     _exit(0);
 }
 
-/* A reader without locks must not return what it read while a writer came; then
- * it reads what the writer stores, as any reader does. */
+/* A reader without locks must not return what it read while a writer opened the
+ * file. Its next read returns what the writer has stored. */
 static void read_while_a_writer_comes(bool leaves)
 {
     struct fixture f;
@@ -390,7 +391,7 @@ FIXTURE_TEST(a_writer_that_comes_is_noticed)
     read_while_a_writer_comes(false);
 }
 
-/* It takes its log along. */
+/* The writer removes its log when it closes the file. */
 FIXTURE_TEST(a_writer_that_came_and_left_is_noticed)
 {
     read_while_a_writer_comes(true);
@@ -451,13 +452,13 @@ static off_t size_of(const char *path)
 /* ---- a long reader ---- */
 
 #define MIB (1024 * 1024)
-#define LONG_LOG_MIB 40 /* a log this long is restarted if that can be done */
+#define LONG_LOG_MIB 40 /* db_tidy() restarts it if readers permit */
 
-/* On the virtual clock, which moves by waiting. */
+/* A writer and a reader, on the virtual clock, which only waits advance. */
 struct long_reader {
     struct db *writer, *reader;
     char *body;
-    int64_t bodies; /* so many are stored */
+    int64_t bodies; /* number of stored bodies */
 };
 
 static void long_reader_init(struct long_reader *r)
@@ -480,7 +481,7 @@ static void long_reader_done(struct long_reader *r)
     free(r->body);
 }
 
-/* One commit of 1 MiB. */
+/* Commits one body of 1 MiB. */
 static void commit_body(struct long_reader *r)
 {
     const struct slice body = {r->body, MIB};
@@ -494,7 +495,7 @@ static void commit_body(struct long_reader *r)
     assert_int_equal(db_commit(r->writer, &err), TW_OK);
 }
 
-/* How long db_tidy() waited for others, in ms. */
+/* Calls db_tidy(), and returns how long it waited for others, in ms. */
 static int64_t tidy(struct long_reader *r)
 {
     int64_t before_ms = virtual_ms();
@@ -503,7 +504,8 @@ static int64_t tidy(struct long_reader *r)
     return virtual_ms() - before_ms;
 }
 
-/* The reader is in the middle of its statement from here to db_end(). */
+/* Begins a statement of the reader, which keeps a read transaction open until
+ * db_end(). */
 static void begin_reading(struct long_reader *r)
 {
     bool row = false;
@@ -537,9 +539,9 @@ FIXTURE_TEST(a_reader_that_began_early_holds_up_no_writer)
     long_reader_done(&r);
 }
 
-/* Such a reader needs nothing of the log that is not in the file, but the log
- * cannot begin again before the reader ends. That is tried for 50 ms, and then
- * not again until the log is much longer. */
+/* All of the log that such a reader needs can be moved into the file, but the
+ * log cannot begin again before the reader ends. db_tidy() tries that for 50
+ * ms, and does not try again until the log is much longer. */
 FIXTURE_TEST(a_reader_of_the_last_commit_is_not_waited_for_long)
 {
     struct long_reader r;
@@ -563,7 +565,7 @@ FIXTURE_TEST(a_reader_of_the_last_commit_is_not_waited_for_long)
 
 /* ---- space ---- */
 
-#define STEP_PAGES 1024 /* that one step gives back at most: 4 MiB */
+#define STEP_PAGES 1024 /* maximum that one step gives back: 4 MiB */
 #define BIG_COUNT 200
 #define BIG_BYTES 30000 /* 8 pages */
 
@@ -572,7 +574,8 @@ static const char *key_of(struct fixture *f, unsigned number)
     return arena_format(&f->arena, "%04u", number).at;
 }
 
-/* At most 100 entities, "0000", "0001", ... from `from` to below `below`. */
+/* Inserts the entities number `from` to `below` - 1, at most 100, with RowKeys
+ * such as "0000". */
 static void insert_big(struct fixture *f, unsigned from, unsigned below)
 {
     struct operation operations[BATCH_MAX_OPERATIONS];
@@ -590,7 +593,7 @@ static void insert_big(struct fixture *f, unsigned from, unsigned below)
     free(text);
 }
 
-/* At most 100. */
+/* Deletes the entities number `from` to `below` - 1, at most 100. */
 static void delete_some(struct fixture *f, unsigned from, unsigned below)
 {
     struct operation operations[BATCH_MAX_OPERATIONS];
@@ -606,8 +609,8 @@ static void delete_some(struct fixture *f, unsigned from, unsigned below)
     assert_int_equal(fixture_send(f, operations, count), TW_OK);
 }
 
-/* Every entity whose number is a multiple of 10 is kept, so that the file's end
- * is in use. */
+/* Inserts BIG_COUNT entities, and deletes all but every tenth one, so that
+ * pages at the end of the file are in use. */
 static void fill_and_purge(struct fixture *f)
 {
     for (unsigned i = 0; i < BIG_COUNT; i += 50)
@@ -660,7 +663,8 @@ FIXTURE_TEST(a_purged_file_becomes_small)
         0);
 }
 
-/* The clock hardly moves, so that the time of a step is no limit. */
+/* The virtual clock hardly advances, so that the duration of a step does not
+ * limit the step. */
 FIXTURE_TEST(one_step_takes_few_pages_of_many)
 {
     int64_t before, after;
@@ -684,7 +688,8 @@ FIXTURE_TEST(one_step_takes_few_pages_of_many)
     virtual_platform_end();
 }
 
-/* Most of a small file; then more than 4 MiB, but less than a quarter. */
+/* First most of a small file is unused, then more than 4 MiB, but less than a
+ * quarter of the file. */
 FIXTURE_TEST(little_unused_space_is_kept)
 {
     fixture_init(f, open_store(PATH));
@@ -703,7 +708,7 @@ FIXTURE_TEST(little_unused_space_is_kept)
     store_close(f->store);
 }
 
-/* The process is killed after each number of steps. */
+/* A process is killed after one step, another one after two, and so on. */
 FIXTURE_TEST(a_kill_between_the_steps_loses_nothing)
 {
     fixture_init(f, open_store(PATH));
@@ -733,7 +738,8 @@ FIXTURE_TEST(a_kill_between_the_steps_loses_nothing)
     }
 }
 
-/* Its pages carry no note of who refers to them. */
+/* A file without auto_vacuum has no pointer map, so its pages cannot be moved.
+ */
 FIXTURE_TEST(a_file_of_a_former_release_stays_as_it_is)
 {
     off_t full;
@@ -750,7 +756,8 @@ FIXTURE_TEST(a_file_of_a_former_release_stays_as_it_is)
     assert_kept(f);
     store_close(f->store);
     assert_int_equal(size_of(PATH), full);
-    /* What systemd/BACKUP.md says: from then on it is a new one. */
+    /* As systemd/BACKUP.md says: afterwards the file is like one of this
+     * release. */
     change_file(PATH, "PRAGMA auto_vacuum = INCREMENTAL; VACUUM");
     assert_true(size_of(PATH) < full / 2);
     assert_int_equal(ask_file(PATH, "PRAGMA auto_vacuum"), 2);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Entities: every Edm type without loss, strict values, the service's limits.
- * The texts are what the service was seen to send. */
+ * The texts are those that the service was observed to send. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -87,7 +87,7 @@ SCRATCH_TEST(writes_back_the_exact_texts_with_their_types)
         "\"clsid\":\"c9da6455-213d-42c9-9a79-3e9149a57833\"}");
 }
 
-/* Value texts that must come back as they went. */
+/* Texts of values, which must be written exactly as they were read. */
 SCRATCH_TEST(keeps_texts_of_values_byte_for_byte)
 {
     static const struct {
@@ -194,7 +194,7 @@ SCRATCH_TEST(takes_a_type_from_before_after_or_far_away)
     assert_int_equal(find(&entity, "c")->type, EDM_INT64);
 }
 
-/* The type of a type is none: nothing with an @ is a property. */
+/* A type annotation has no type of its own: no name with an @ is a property. */
 SCRATCH_TEST(has_no_property_with_an_at_sign)
 {
     struct entity entity =
@@ -207,8 +207,8 @@ SCRATCH_TEST(has_no_property_with_an_at_sign)
     assert_int_equal(find(&entity, "c")->type, EDM_INT32);
 }
 
-/* Of what reading one entity took nothing is left when the next is read, and
- * the first one stays as it was. */
+/* Nothing of the memory of reading one entity affects the next one, and the
+ * first entity stays unchanged. */
 SCRATCH_TEST(reads_one_entity_after_another)
 {
     static const char first[] =
@@ -318,8 +318,9 @@ SCRATCH_TEST(refuses_malformed_values_and_names_the_property)
     }
 }
 
-/* What Azurite answers to a point GET of an entity that the JavaScript SDK
- * read, changed and wrote back: odata.metadata is then a property of it. */
+/* The response of Azurite to a Get of an entity that the JavaScript SDK has
+ * read, changed and written back: odata.metadata is then a property of the
+ * entity. */
 SCRATCH_TEST(reads_an_entity_that_an_sdk_wrote_back)
 {
     struct entity entity =
@@ -430,7 +431,7 @@ SCRATCH_TEST(compares_values_and_not_their_spelling)
     }
 }
 
-/* No store sends them, but nothing must depend on that. */
+/* Malformed values, which no store sends. */
 SCRATCH_TEST(values_that_are_none_are_equal_to_nothing)
 {
     static const struct {
@@ -506,7 +507,7 @@ SCRATCH_TEST(only_texts_have_a_text)
     }
 }
 
-/* Escapes that are none: the text is what stands there. */
+/* Invalid escapes: the text is returned as it is written. */
 SCRATCH_TEST(a_text_that_cannot_be_decoded_is_as_it_stands)
 {
     struct property property = {
@@ -607,7 +608,7 @@ SCRATCH_TEST(knows_which_keys_the_service_takes)
     test_free(longest);
 }
 
-/* It may be longer than any key: then nothing begins with it. */
+/* A prefix may be longer than any key: then no key begins with it. */
 SCRATCH_TEST(knows_what_a_key_may_begin_with)
 {
     char *longest = test_malloc(1000);

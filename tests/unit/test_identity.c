@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * How each identity is asked for a token, and a store that uses one: a scripted
- * token server and a scripted service.
+ * How a token of each identity is requested, and a store that uses such tokens:
+ * with a scripted token server and a scripted service.
  */
 #include <stdatomic.h>
 #include <stdio.h>
@@ -62,13 +62,14 @@ static void set_address(
     setenv(name, text, 1);
 }
 
-/* What the identity gets from a server of these steps. */
+/* The outcome of one request for a token, and the request that the server got.
+ */
 struct fetched {
     enum tw_err code;
     struct identity_answer answer;
     int64_t retry_ms;
     struct err err;
-    char request[2048]; /* the first one */
+    char request[2048]; /* the first request */
     size_t requests;
 };
 
@@ -109,7 +110,7 @@ static void ends_with_token(struct fetched *fetched)
 
 static const struct script_step gives_token = {SCRIPT_LAST, JSON(TOKEN), 0};
 
-/* A proxy would answer for its own machine. */
+/* The metadata service behind a proxy would be that of the proxy's machine. */
 FIXTURE_TEST(a_machine_is_asked_for_without_a_proxy)
 {
     struct http_script *script = http_script_start(&gives_token, 1);
@@ -173,7 +174,8 @@ FIXTURE_TEST(a_workload_exchanges_the_token_of_its_cluster)
         "client-assertion-type%3Ajwt-bearer&client_assertion=" ASSERTION));
 }
 
-/* What any server may respond; one repeats our secrets. */
+/* Responses that any token server may send; one of them contains the secrets of
+ * the request. */
 static const struct {
     const char *text;
     enum tw_err code;
@@ -252,7 +254,7 @@ FIXTURE_TEST(what_the_server_asks_to_wait_is_known)
     assert_int_equal(fetched.retry_ms, 7000);
 }
 
-/* The cluster replaces the file now and then. */
+/* The cluster replaces the file from time to time. */
 FIXTURE_TEST(a_file_without_a_token_is_named)
 {
     static const char *const content[] = {"", " \n", "two\nlines"};
@@ -337,7 +339,7 @@ FIXTURE_TEST(who_it_is_can_be_told)
 #define OLD_EXPIRED                                                            \
     AZURE("403 Forbidden", "x-ms-error-code: AuthenticationFailed\r\n")
 
-/* A store, its token server, and one list of its tables. */
+/* A store, its token server, and one request for the list of its tables. */
 struct bench {
     struct http_script *tokens, *service;
     struct store *store;
@@ -439,7 +441,8 @@ FIXTURE_TEST(a_request_whose_token_was_refused_is_sent_again_with_a_new_one)
     }
 }
 
-/* Once, not for ever; and the server of tokens is left in peace. */
+/* The request is repeated once only, and the token server gets no further
+ * requests. */
 FIXTURE_TEST(a_service_that_refuses_every_token_is_told_so)
 {
     const struct script_step tokens[] = {
@@ -515,7 +518,7 @@ FIXTURE_TEST(without_a_token_nothing_is_sent)
     bench_done(&bench);
 }
 
-/* The message of a proxy quotes the request. */
+/* A proxy quotes the request in its message. */
 FIXTURE_TEST(a_message_that_quotes_the_token_does_not_show_it)
 {
     const struct script_step page = {SCRIPT_LAST,

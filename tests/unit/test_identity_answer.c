@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What a token server responds, good, refusing and hostile. */
+/* Valid responses, refusals and hostile responses of a token server. */
 #include <stdio.h>
 #include <string.h>
 
@@ -30,7 +30,7 @@ static const struct {
      "}",
         3599},
     {"{" T ",\"expires_on\":1700000060,\"token_type\":\"bearer\"}", 60},
-    /* expires_in counts: it does not depend on a clock. */
+    /* expires_in is used, because it does not depend on a clock. */
     {"{" T ",\"expires_in\":60,\"expires_on\":1}", 60},
     {"{" T ",\"expires_in\":{},\"expires_on\":1700000001}", 1},
     {"{" T ",\"expires_in\":9223372036854775807}", DAY_S},

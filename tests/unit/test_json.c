@@ -26,7 +26,7 @@ static struct json *parse(struct slice text, unsigned max_depth)
     return json;
 }
 
-/* The members of a flat object, and where its text went on. */
+/* The members of a flat object, and the offset of the text after it. */
 static struct json_members flat;
 static struct arena arena;
 static size_t flat_end;
@@ -108,7 +108,7 @@ FIXTURE_TEST(a_value_may_stand_alone)
         "1", "-0", "0.5", "1e5", "\"x\"", "null", "true", "false", "[]", "{}"};
 
     for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
-        /* Exactly as many bytes as there are: no NUL to lean on. */
+        /* A copy without a NUL, so that a read beyond the end is found. */
         char *copy = malloc(strlen(texts[i]));
         struct json *json;
 
@@ -167,12 +167,13 @@ FIXTURE_TEST(strings_are_decoded)
     json_free(json);
 }
 
-/* All strings of up to four of these. */
+/* All strings of up to four of these pieces. */
 FIXTURE_TEST(surrogates_in_any_order_are_decoded)
 {
     static const struct {
-        const char *text, *alone; /* in JSON; decoded, beside no other half */
-        int half;                 /* 1: the first of a pair, 2: the second */
+        const char *text, *alone; /* text: in JSON; alone: decoded, if no other
+                                     half is beside it */
+        int half; /* 1: the first half of a pair, 2: the second half */
     } parts[] = {
         {"\\ud83d", "\xef\xbf\xbd", 1},
         {"\\ude00", "\xef\xbf\xbd", 2},
@@ -190,7 +191,7 @@ FIXTURE_TEST(surrogates_in_any_order_are_decoded)
 
     for (size_t i = 1; i < count * count * count * count; i++) {
         char text[64] = "\"", expected[64] = "";
-        const char *high = NULL; /* what it and a second half make */
+        const char *high = NULL; /* the character of both halves */
         struct json *json;
 
         for (size_t left = i; left > 0; left /= count) {
@@ -214,8 +215,9 @@ FIXTURE_TEST(surrogates_in_any_order_are_decoded)
     }
 }
 
-/* A reader that put a pair together from its lower bits alone took U+1D800 for
- * half a pair; a message with one ended every worker. */
+/* Once the character of a pair was computed from the lower bits only, so that
+ * U+1D800 counted as half a pair, and a message that contained it ended every
+ * worker. */
 FIXTURE_TEST(every_pair_of_escapes_is_its_character)
 {
     for (uint32_t first = 0x10000; first < 0x110000; first += 0x1000) {
@@ -270,7 +272,7 @@ FIXTURE_TEST(a_surrogate_alone_becomes_the_replacement_character)
 
 struct refusal {
     struct slice text;
-    size_t at; /* the byte that the message names */
+    size_t at; /* the byte offset in the error text */
 };
 
 static const struct refusal refusals[] = {
@@ -362,7 +364,8 @@ FIXTURE_TEST(what_is_not_strict_json_is_refused_with_its_place)
     }
 }
 
-/* What is refused whole is refused as a member too, and nothing is put out. */
+/* A text that json_parse() refuses is refused as a member too, and there are no
+ * members then. */
 FIXTURE_TEST(flat_objects_are_read_as_strictly)
 {
     for (size_t i = 0; i < COUNT_OF(refusals); i++) {
@@ -370,7 +373,7 @@ FIXTURE_TEST(flat_objects_are_read_as_strictly)
         struct buf whole;
 
         if (slice_begins(text, slice_of("{}")) || text.len < 3)
-            continue; /* bytes after the object are not its business */
+            continue; /* it does not read bytes after the object */
         buf_init(&whole, 100);
         if (text.at[0] == '{') {
             buf_add_slice(&whole, text);
@@ -591,8 +594,8 @@ FIXTURE_TEST(large_strings_and_many_members_are_read_whole)
     buf_done(&text);
 }
 
-/* A text of count members, of which the last has the name of the `same`-th, in
- * other words; same == count: all are different. */
+/* Adds an object of count members, of which the last one has the name of member
+ * `same`, written with an escape; same == count: all names are different. */
 static void add_members(struct buf *to, size_t count, size_t same)
 {
     for (size_t i = 0; i < count; i++) {
@@ -600,7 +603,7 @@ static void add_members(struct buf *to, size_t count, size_t same)
         size_t number = again ? same : i;
 
         buf_add_text(to, i == 0 ? "{" : ",");
-        /* Of different lengths, and not in their order. */
+        /* Names of different lengths, which are not in order. */
         buf_add_format(to, "\"%s%zu%.*s\":%zu", again ? "\\u006e" : "n",
             number * 7919 % 1000, (int)(number % 3), "xx", i);
     }
@@ -637,7 +640,8 @@ FIXTURE_TEST(a_name_that_comes_again_is_found_among_few_and_many)
         }
 }
 
-/* The first of several is named, whatever the order that they are found in. */
+/* The first of several repeated names is reported, in whatever order they are
+ * found. */
 FIXTURE_TEST(the_first_name_that_comes_again_is_named)
 {
     struct buf text;
@@ -706,8 +710,8 @@ static void assert_read_as_by_the_oracle(struct slice text)
     buf_done(&described);
 }
 
-/* All texts of up to six of these but what ends in the first, which opens an
- * object. */
+/* All texts of up to six of these pieces, except those that end with the first
+ * one, which opens an object. */
 FIXTURE_TEST(short_texts_are_read_as_by_another_reader)
 {
     static const char *const parts[] = {
@@ -722,14 +726,15 @@ FIXTURE_TEST(short_texts_are_read_as_by_another_reader)
 
         for (size_t left = i; left > 0; left /= count)
             end = stpcpy(end, parts[left % count]);
-        /* Nearly all others are refused at their first byte. */
+        /* Nearly all other texts are refused at their first byte. */
         if (strchr("{[\"01-", text[0]))
             assert_read_as_by_the_oracle(slice_of(text));
     }
 }
 
-/* Strings are looked at by eight bytes: each byte is put at each place of each
- * length, with nothing behind that may be read. */
+/* Strings are scanned by eight bytes at a time: each byte is put at each
+ * position of strings of each length, which end where the readable memory ends.
+ */
 FIXTURE_TEST(each_byte_is_read_at_each_place_of_a_string)
 {
     for (size_t len = 1; len < 19; len++)
@@ -745,7 +750,8 @@ FIXTURE_TEST(each_byte_is_read_at_each_place_of_a_string)
             }
 }
 
-/* The first of two bytes that need a look is not hidden by the second. */
+/* The first of two special bytes among eight is found, whatever the second one
+ * is. */
 FIXTURE_TEST(two_bytes_that_need_a_look_are_both_seen)
 {
     static const unsigned char bytes[] = {0, 1, 0x1f, 0x20, 0x21, '"', '#', '[',
@@ -797,7 +803,8 @@ FIXTURE_TEST(strings_are_written_so_that_they_read_back)
     buf_done(&to);
 }
 
-/* A terminal would obey the first, and show the second the wrong way round. */
+/* A terminal would execute the first text, and show the second one in the wrong
+ * direction. */
 FIXTURE_TEST(what_a_terminal_obeys_is_escaped)
 {
     struct slice text = slice_of("\xc2\x9b"
@@ -850,8 +857,9 @@ FIXTURE_TEST(number_of_values_is_bounded)
     assert_non_null(strstr(err.text, "more than 1025 values"));
 }
 
-/* In a child: read with the n-th allocation failing. Exit 0: read, and right,
- * for there is no n-th; 1: wrong. */
+/* Runs in a child process: parses a text while the n-th allocation fails. Exits
+ * with 0 if there was no n-th allocation and the result is right, with 1 if it
+ * is wrong. */
 static void read_without_memory(unsigned long n)
 {
     struct json *json = NULL;
@@ -878,7 +886,8 @@ FIXTURE_TEST(an_allocation_that_fails_while_reading_ends_the_process)
 
         assert_true(child >= 0);
         if (child == 0) {
-            signal(SIGSEGV, SIG_DFL); /* cmocka would go on in the child */
+            signal(SIGSEGV, SIG_DFL); /* otherwise cmocka would continue in the
+                                         child process */
             signal(SIGABRT, SIG_DFL);
             close(STDERR_FILENO);
             read_without_memory(n);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Stores from the configuration: the ways to name credentials, and what is said
- * where they do not fit. */
+/* Stores from the configuration: the ways to give credentials, and the errors
+ * of wrong combinations. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +11,7 @@
 #include "worker/store/open.h"
 #include "worker/store/store.h"
 
-/* The key that everybody knows: the emulator's. */
+/* The emulator's key, which is public. */
 #define KEY                                                                    \
     "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTO"  \
     "tr/KBHBeksoGMGw=="
@@ -179,7 +179,7 @@ FIXTURE_TEST(an_unset_variable_is_an_error_only_at_opening)
     assert_null(store);
 }
 
-/* Opens the entry; the sentence where that fails, else "". */
+/* Opens the store of the entry. Returns the error text, or "". */
 static const char *try_open(
     struct fixture *fixture, const char *text, struct err *err)
 {
@@ -236,7 +236,7 @@ FIXTURE_TEST(every_way_to_name_credentials_opens)
         try_open(fixture, "azure: {account: abc, sas_file: sas}\n", &err), "");
 }
 
-/* Where the entry's requests would go, and as whom. */
+/* Checks the endpoint and the credentials of the store of the entry. */
 static void check_open(struct fixture *fixture, const char *text,
     const char *endpoint, const char *acts_as)
 {

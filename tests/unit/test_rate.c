@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A rate that is learned: against a service that is played by the millisecond,
- * with the limit of Azure's token buckets, refusals by chance, or both. */
+/* A rate that learns its limit from a service that is simulated by the
+ * millisecond, with token buckets like Azure's, random refusals, or both. */
 #include <stdbool.h>
 #include <stdio.h>
 
@@ -15,25 +15,25 @@
 #define BATCH 100
 
 struct request {
-    bool busy;    /* a place that is used */
-    bool page;    /* else a batch */
-    bool refused; /* the last try */
+    bool busy;    /* this entry is in use */
+    bool page;    /* true: a page; false: a batch */
+    bool refused; /* the last try was refused */
     unsigned entities, tries;
     int64_t sent_ms, answered_ms, again_ms; /* one of the last two is set */
 };
 
 struct play {
     double limit;   /* entities/s; 0: none */
-    double burst;   /* entities that it serves at once */
-    double chance;  /* refuses at random */
-    bool unlimited; /* the worker takes no notice of refusals */
+    double burst;   /* number of entities that the service serves at once */
+    double chance;  /* share of requests that the service refuses at random */
+    bool unlimited; /* the worker ignores refusals */
     double tokens;
     uint64_t random;
 
     struct rate rate;
     struct request requests[REQUESTS];
     bool page_under_way;
-    int64_t to_delete; /* read and not in a batch yet */
+    int64_t to_delete; /* entities that were read and are not in a batch yet */
     int64_t now_ms, requests_made, refused, deleted;
 };
 
@@ -171,7 +171,8 @@ static void play_s(struct play *play, int64_t seconds)
 
 /* ---- what it comes to ---- */
 
-/* Entities deleted in so many seconds; each was read, too. */
+/* Returns how many entities were deleted in that many seconds; each was read
+ * before. */
 static double deleted_in(struct play *play, int64_t seconds)
 {
     int64_t before = play->deleted;
@@ -205,7 +206,7 @@ TEST(a_limit_is_found_and_used)
     }
 }
 
-/* Answers of 503 that do not depend on what is asked for. */
+/* 503 responses at random, at any rate of requests. */
 TEST(chance_is_no_limit)
 {
     static const double chances[] = {0.02, 0.05, 0.1};
@@ -273,7 +274,7 @@ TEST(a_service_that_serves_nothing_is_hardly_asked)
 
 /* ---- one request after the other ---- */
 
-/* One request, sent and answered at the same time. */
+/* One request, whose response comes at the same time. */
 static void ask(
     struct rate *rate, int64_t now_ms, unsigned entities, bool refused)
 {
@@ -309,7 +310,7 @@ TEST(begins_with_a_few_requests_at_once)
     assert_true(rate_free_ms(&rate, 1010) == INT64_MAX);
 }
 
-/* As in a limit of 1,000 a second, of which 10 s were used. */
+/* A rate that has been limited to 1,000 entities a second for 10 s. */
 static struct rate limited_rate(void)
 {
     struct rate rate;
@@ -357,7 +358,7 @@ TEST(silence_halves_what_may_be_in_flight)
     assert_true(rate_free_ms(&rate, 1001) == INT64_MAX);
 }
 
-/* The service refuses three of ten, whatever it is asked for. */
+/* The service refuses three requests in ten at any rate. */
 TEST(a_limit_that_is_none_is_given_up)
 {
     struct rate rate = limited_rate();
@@ -402,7 +403,8 @@ TEST(refusals_between_served_requests_limit_nothing)
     assert_true(rate.limited);
 }
 
-/* 2,100 entities in 0.05 s and a bucket of one second. */
+/* 2,100 entities were served in 0.05 s, by a bucket that holds a second's
+ * worth. */
 TEST(the_first_limit_is_what_a_full_bucket_explains)
 {
     struct rate rate;
@@ -453,7 +455,7 @@ TEST(a_refusal_is_paid_for_once)
     struct rate rate = limited_rate();
 
     rate.per_s = 1100;
-    rate.tokens = 200; /* nothing is owed */
+    rate.tokens = 200; /* the bucket is not in debt */
     ask(&rate, 1000, 100, true);
     assert_true(rate_free_ms(&rate, 1000) == 1051);
 }
@@ -491,7 +493,7 @@ TEST(what_was_not_sent_takes_nothing)
     assert_true(rate_free_ms(&rate, 1002) < 1020);
 }
 
-/* 10,000 in 10 s were served since the refusal before. */
+/* 10,000 entities were served in the 10 s since the refusal before. */
 TEST(a_refusal_sets_the_rate_to_what_was_served_since_the_last)
 {
     struct rate rate = limited_rate();
@@ -500,11 +502,13 @@ TEST(a_refusal_sets_the_rate_to_what_was_served_since_the_last)
     ask(&rate, 1000, 100, true);
     assert_true(rate.per_s == 1000);
     rate = limited_rate();
-    rate.per_s = 900; /* it is no reason to ask for more */
+    rate.per_s =
+        900; /* a measured limit above the rate does not raise the rate */
     ask(&rate, 1000, 100, true);
     assert_true(rate.per_s == 900);
     rate = limited_rate();
-    rate.per_s = 4000; /* one measure is not believed in everything */
+    rate.per_s =
+        4000; /* one measurement lowers the rate only by a limited factor */
     ask(&rate, 1000, 100, true);
     assert_true(rate.per_s == 2000);
 }
@@ -538,7 +542,7 @@ TEST(too_little_served_lowers_the_rate_by_little)
     assert_true(rate_free_ms(&rate, 1000) > 1100);
 }
 
-/* A rate that is not used says nothing of a limit that is higher. */
+/* Requests below the rate do not show that the limit is higher. */
 TEST(a_limited_rate_rises_only_where_it_limits)
 {
     struct rate rate = limited_rate();
@@ -553,7 +557,8 @@ TEST(a_limit_that_is_confirmed_is_tried_less_often)
 {
     struct rate rate = limited_rate();
 
-    rate.growth = 0.02; /* its refusals are due after ten requests */
+    rate.growth =
+        0.02; /* with this growth a refusal is expected after ten requests */
     rate.calm = 10;
     ask(&rate, 1000, 100, true);
     assert_true(rate.growth == 0.0025);
@@ -571,7 +576,7 @@ TEST(a_refusal_before_its_time_is_chance)
     ask(&rate, 1000, 100, true);
     assert_true(rate.growth == 0.03);
     rate = limited_rate();
-    rate.growth = 0.03; /* it never rises faster than at first */
+    rate.growth = 0.03; /* growth never exceeds its first value */
     ask(&rate, 1000, 100, true);
     assert_true(rate.growth == 0.05);
 }

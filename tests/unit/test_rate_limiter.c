@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Which account, and which of its partitions, a refusal slows down. */
+/* Whether a refusal limits the rate of the account or that of a partition. */
 #include <stdbool.h>
 #include <stdio.h>
 

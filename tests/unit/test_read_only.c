@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Goal: a store that is open for reading only reads as ever, and no call
- * changes anything in it. */
+/* A store that is open for reading only can be read, and no call changes
+ * anything in it. */
 #include <string.h>
 
 #include "tests/support/table.h"
@@ -49,7 +49,8 @@ static int tear_down(void **state)
 
 #define FIXTURE_TEST(name) TEST_WITH(name, set_up, tear_down, struct scene *s)
 
-/* What set_up() made is there, visible, and nothing else. */
+/* Everything that set_up() created is there, its message is visible, and
+ * nothing else is there. */
 static void assert_untouched(struct scene *s)
 {
     int64_t count = 0;
@@ -74,7 +75,8 @@ static void assert_untouched(struct scene *s)
         TW_NOT_FOUND);
 }
 
-/* Nothing was sent, and the sentence names the store. */
+/* The call was refused before anything was sent, and the error names the store.
+ */
 static void assert_refused(struct scene *s, enum tw_err code, const char *what)
 {
     assert_int_equal(code, TW_INVALID);
@@ -164,7 +166,7 @@ FIXTURE_TEST(no_table_is_created)
         "a table cannot be created");
 }
 
-/* One operation on an entity that is there. */
+/* Tries one operation on an existing entity. */
 static void try_operation(
     struct scene *s, enum operation_type type, const char *row_key)
 {
@@ -213,8 +215,8 @@ FIXTURE_TEST(no_message_is_put_or_taken)
         "a message cannot be taken");
 }
 
-/* A message that was given out before stays as it is, and its
- * receipt good. */
+/* A message that was received before stays unchanged, and its pop receipt stays
+ * valid. */
 FIXTURE_TEST(no_message_is_renewed_or_deleted)
 {
     char receipt[QUEUE_RECEIPT_MAX] = {0}, before[QUEUE_RECEIPT_MAX];

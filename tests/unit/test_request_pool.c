@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Request pool: fair, bounded, and the one place where requests are tried
- * again. */
+/* Request pool: it is fair, its memory is bounded, and it is the only place
+ * where requests are retried. */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -17,13 +17,14 @@
 #define MIB ((size_t)1024 * 1024)
 #define HOUR_MS (60 * 60 * 1000)
 
-/* What the tasks of one test share. */
+/* State that the tasks of one test share. */
 struct scene {
     struct platform_mutex mutex;
     struct platform_cond changed;
-    bool gate_open; /* tasks that hold on wait for it */
+    bool gate_open; /* gated tasks wait until it is open */
     unsigned running, most_running, attempts;
-    char order[64]; /* the names of the tasks, as they began */
+    char
+        order[64]; /* the names of the tasks in the order in which they began */
     pthread_t threads[64];
     struct request_pool *pool;
     struct pool_client *client;
@@ -39,10 +40,10 @@ struct job {
     unsigned answer_count;
     int64_t hint_ms;
     int64_t started_ms[8];
-    int http_status; /* of answers that are not TW_OK */
+    int http_status; /* status of the responses that are not TW_OK */
     bool breaker_open;
-    bool unsent;  /* nothing of it leaves */
-    bool reached; /* something else has left to that service */
+    bool unsent;  /* no try is sent */
+    bool reached; /* another request was sent to that service */
 };
 
 static void scene_init(struct scene *scene)
@@ -171,7 +172,7 @@ static struct job job_answered(
     job_answered((scene), (name), (const enum tw_err[]){__VA_ARGS__},          \
         sizeof((const enum tw_err[]){__VA_ARGS__}) / sizeof(enum tw_err))
 
-/* The first attempt is answered busy, and asked to wait 5 s. */
+/* A task whose first try gets "busy" and a Retry-After of 5 s. */
 static struct job job_that_is_tried_twice(struct scene *scene, char name)
 {
     struct job job = job_of(scene, name);
@@ -198,7 +199,7 @@ SCENE_TEST(busy_is_tried_a_few_times)
     assert_string_equal(job.task.last.err.text, "as the test wants");
 }
 
-/* A reload: one request at a time, then three, then one again. */
+/* As after reloads: one request at a time, then three, then one again. */
 SCENE_TEST(the_number_in_flight_may_change)
 {
     struct job jobs[8];
@@ -226,7 +227,8 @@ SCENE_TEST(the_number_in_flight_may_change)
     assert_int_equal(scene->most_running, 1);
 }
 
-/* How often a call is tried that reaches nobody, within 2 s, 0.8 s apart. */
+/* Returns how often a call that reaches no service is tried within 2 s, with
+ * 0.8 s between the tries. */
 static unsigned tries_of_unsent(struct scene *scene, bool reached)
 {
     struct request_pool *request_pool = request_pool_new(4, 0);
@@ -234,7 +236,7 @@ static unsigned tries_of_unsent(struct scene *scene, bool reached)
     struct job first = job_of(scene, 'a'), job = job_of(scene, 'b');
 
     request_pool_reach_until(client, platform_boot_ms() + 2000);
-    first.reached = true; /* another service */
+    first.reached = true; /* a request to another service */
     assert_int_equal(request_pool_call(client, &first.task), TW_OK);
     job.reached = reached;
     job.answers[0] = TW_BUSY;
@@ -247,9 +249,9 @@ static unsigned tries_of_unsent(struct scene *scene, bool reached)
     return job.task.retry.tries;
 }
 
-/* Nobody who mistyped an address waits for seven tries; a store that was
- * reached once is waited for. These 2 s are 20 ms: a machine that is busy has
- * no time for the third try, but not always. */
+/* A person who mistyped an address does not wait for seven tries, but a store
+ * that was reached once is waited for. The 2 s take 20 ms here, so on a busy
+ * machine there may be no time for the third try. */
 SCENE_TEST(what_was_never_reached_is_soon_given_up)
 {
     unsigned tries = 0;
@@ -260,8 +262,9 @@ SCENE_TEST(what_was_never_reached_is_soon_given_up)
     assert_int_equal(tries, 3);
 }
 
-/* A task waits an hour for its next try; another would be tried again after
- * the stop. What is submitted then is tried once, for last words. */
+/* One task waits an hour for its next try, another would be retried after the
+ * stop. A task that is submitted after the stop is tried once, for final
+ * requests. */
 SCENE_TEST(a_stop_of_the_process_ends_what_waits_for_a_try)
 {
     struct job waiting, late;
@@ -282,8 +285,9 @@ SCENE_TEST(a_stop_of_the_process_ends_what_waits_for_a_try)
     stop_forget();
 }
 
-/* A run is to be cancelled: what waits an hour for its next try is tried once
- * more, soon, and so is what comes then; what another run asks waits on. */
+/* A run is to be cancelled: its task that waits an hour for the next try is
+ * tried once more soon, and so is a task that is submitted then. The task of
+ * another run continues to wait. */
 SCENE_TEST(who_hurries_waits_for_no_try)
 {
     struct pool_client *other = pool_client_new(scene->pool, NULL);
@@ -311,7 +315,7 @@ SCENE_TEST(who_hurries_waits_for_no_try)
     pool_client_free(other);
 }
 
-/* However often: a throttled run goes on, slower. */
+/* However often a run is throttled, it continues more slowly. */
 SCENE_TEST(throttling_counts_as_no_failed_try)
 {
     struct job job = job_of(scene, 'a');
@@ -335,7 +339,8 @@ SCENE_TEST(behind_an_open_circuit_breaker_nothing_is_tried_again)
     assert_int_equal(job.task.retry.tries, 1);
 }
 
-/* Nothing was sent: that no response came says nothing of a slow store. */
+/* Nothing was sent, so the missing response does not count for the silence of
+ * the store. */
 SCENE_TEST(what_the_circuit_breaker_refuses_makes_no_store_silent)
 {
     int64_t now_ms;
@@ -358,8 +363,8 @@ SCENE_TEST(what_the_circuit_breaker_refuses_makes_no_store_silent)
     assert_true(store.silence.slowest_ms == 5000);
 }
 
-/* How many entities the next page may ask for, once a request was answered so
- * six times. */
+/* Returns how many entities the next page may request after six responses with
+ * that status. */
 static unsigned page_after(int http_status)
 {
     struct request_pool *request_pool = request_pool_new(4, 0);
@@ -396,7 +401,7 @@ TEST(refusals_limit_the_rate_of_an_account)
     assert_true(page_after(500) > 1000);
 }
 
-/* What is tried again in an hour does not keep its owner waiting. */
+/* A task whose next try is due in an hour ends at once. */
 SCENE_TEST(an_open_circuit_breaker_ends_the_waits_of_others)
 {
     struct store store = {.name = "away"};
@@ -417,7 +422,7 @@ SCENE_TEST(an_open_circuit_breaker_ends_the_waits_of_others)
     assert_int_equal(waits.task.retry.tries, 2);
 }
 
-/* ... and those alone whose requests would be refused too. */
+/* Only the waits of clients whose requests would be refused too end. */
 SCENE_TEST(a_silent_store_ends_the_waits_of_runs)
 {
     struct pool_client *person, *run;
@@ -448,7 +453,7 @@ SCENE_TEST(a_silent_store_ends_the_waits_of_runs)
     request_pool_wait(run, &jobs[1].task);
     assert_true(jobs[1].task.last.breaker_open);
     assert_int_equal(jobs[1].task.last.sent_ms, 0);
-    /* Whatever else may be tried now is tried before this one. */
+    /* Any other task that may be tried now is tried before this one. */
     last = job_of(scene, 'l');
     assert_int_equal(request_pool_call(person, &last.task), TW_OK);
     assert_int_equal(scene->attempts, 3);
@@ -518,7 +523,7 @@ SCENE_TEST(a_waiting_retry_frees_its_thread)
     assert_string_equal(scene->order, "aba");
 }
 
-/* Takes longer than the wait for the other one's next try. */
+/* Takes longer than the other task waits for its next try. */
 static enum tw_err send_slowly(
     struct pool_request *task, struct exchange *exchange)
 {
@@ -533,8 +538,8 @@ static enum tw_err send_slowly(
     return TW_OK;
 }
 
-/* What its caller does takes the only place, so there is a thread with nothing
- * to do when the other's next try is due: it must rest. */
+/* The caller of one task makes the only request that may be in flight. When the
+ * next try of the other task is due, an idle thread must keep waiting. */
 SCENE_TEST(a_try_that_is_due_waits_for_a_place)
 {
     struct pool_client *first, *second;
@@ -550,8 +555,8 @@ SCENE_TEST(a_try_that_is_due_waits_for_a_place)
     quick = job_of(scene, 'c');
     request_pool_submit(first, &busy.task);
     wait_for_exchanges(scene, 1);
-    assert_int_equal(
-        request_pool_call(second, &quick.task), TW_OK); /* first's turn */
+    assert_int_equal(request_pool_call(second, &quick.task),
+        TW_OK); /* first has its turn before */
     late = fast_platform_late_waits();
     assert_int_equal(request_pool_call(second, &slow.task), TW_OK);
     assert_true(fast_platform_late_waits() - late < 100);
@@ -600,8 +605,8 @@ SCENE_TEST(one_after_another_needs_one_thread)
     }
 }
 
-/* Submits count gated tasks of that many bytes; returns how many ran at
- * once. */
+/* Submits count gated tasks of that many bytes each. Returns how many of them
+ * were in flight at once. */
 static unsigned most_at_once(struct request_pool *request_pool,
     struct store *store, size_t bytes, unsigned expected)
 {
@@ -656,7 +661,8 @@ TEST(an_account_is_not_met_with_everything_at_once)
     request_pool_free(request_pool);
 }
 
-/* After a reload it is another store, and may lie where the former one lay. */
+/* After a reload the account has another struct store, perhaps at the same
+ * address in memory as the old one. */
 TEST(what_is_known_of_an_account_outlives_its_store)
 {
     struct request_pool *request_pool = request_pool_new(12, 0);
@@ -730,8 +736,8 @@ SCENE_TEST(a_retry_behind_the_deadline_ends_with_it)
     assert_true(platform_boot_ms() >= atomic_load(&scene->deadline.at_ms));
 }
 
-/* The service asks for more time than the lease has, and the lease is renewed:
- * a run was let go there, and taken up again. */
+/* The service asks for a longer wait than until the deadline, and then the
+ * lease is renewed. Once such a run was given up and begun again. */
 SCENE_TEST(a_retry_waits_behind_a_deadline_that_is_moved)
 {
     struct job job;
@@ -795,9 +801,10 @@ static enum tw_err call_before_a_renewal(void)
     return code;
 }
 
-/* A slow renewal leaves less time than a request may take: that is no reason
- * to end the run while its lease stands. Where this machine stood still for
- * longer than that, 0.35 s of it, it is tried again. */
+/* A slow renewal leaves less time than a request may take. The run must not end
+ * for that as long as its lease is valid. If the machine of this test was
+ * paused for longer than the lease, which takes 0.35 s here, the test is
+ * repeated. */
 TEST(waits_for_a_renewal_while_the_lease_stands)
 {
     enum tw_err code = TW_STOPPED;
@@ -872,7 +879,8 @@ TEST(the_ceiling_holds_entities_back)
     request_pool_free(request_pool);
 }
 
-/* The runs of a job have one ceiling; a reload moves it under them. */
+/* The runs of a job share one ceiling, which a reload changes while they are in
+ * progress. */
 TEST(a_jobs_runs_share_its_ceiling)
 {
     struct request_pool *request_pool = request_pool_new(4, 0);
