@@ -135,8 +135,8 @@ static const char *path_of(struct export_all *all, const char *table)
         all->folder, table, all->options.format, &all->command.arena);
 }
 
-/* Has this export completed the table's file before it was interrupted?
- * *ret_begun: or begun it? */
+/* Did this export complete the table's file before the export was interrupted?
+ * *ret_begun: did it begin the file? */
 static bool is_done(struct export_all *all, const char *table, bool *ret_begun)
 {
     bool done = false;

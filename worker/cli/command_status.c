@@ -225,7 +225,7 @@ static int show_once(struct query *query)
 }
 
 /* Number of lines of the screen that show no run: the headings, and the line
- * below the last one, where the cursor stays. */
+ * below the last run, where the cursor stays. */
 #define OTHER_LINES 2
 /* For a terminal: clear the screen, and from now on cut lines that are longer
  * than the screen is wide; wrap such lines again. */

@@ -97,8 +97,8 @@ static bool same_text(const char *a, const char *b)
     return a && b ? strcmp(a, b) == 0 : a == b;
 }
 
-/* The worker keeps its address: whether it can listen on the new one would be
- * known only after it gave up the old one. */
+/* The worker keeps its old address: whether it can listen on the new address
+ * would be known only after it gave up the old address. */
 static void warn_of_listen(
     const struct service *service, const struct setup *setup)
 {

@@ -105,7 +105,8 @@ static enum tw_err read_file(const char *path, struct buf *to, struct err *err)
     return code;
 }
 
-/* The folder for relative paths: the first one in $STATE_DIRECTORY, a list
+/*
+ * The folder for relative paths: the first folder in $STATE_DIRECTORY, a list
  * with colons; without the variable, the absolute folder of the file at path.
  */
 static const char *base_folder(const char *path, struct arena *arena)
@@ -326,8 +327,8 @@ static void want_used(
             load->setup.unset);
 }
 
-/* The text of the configuration, and what is read of it, may hold secrets: no
- * memory that is freed keeps them. */
+/* The text of the configuration, and the values read from it, may hold secrets:
+ * all of this memory is overwritten before it is freed. */
 static void wipe_text(struct buf *text)
 {
     if (text->at != NULL)

@@ -49,7 +49,8 @@ const char *load_find(const char *named);
 
 /* What must be complete when a configuration is read. */
 enum load_use {
-    LOAD_SOME,   /* nothing; the command calls load_want_...() later */
+    LOAD_SOME,   /* nothing yet: the command calls load_want_store(),
+                    load_want_job() later */
     LOAD_WORKER, /* all jobs, their stores and the store of the queues */
     LOAD_ALL,    /* all stores and jobs */
 };
@@ -108,7 +109,7 @@ const char *load_store_nearest(const struct load *load, const char *name);
 const struct definition *load_lend(const struct load *load);
 
 /* load_definition: the definition for a worker, with one reference; dropping
- * the last one frees load. */
+ * the last reference frees load. */
 struct definition *load_definition(struct load *load);
 
 /* The keys of the configuration's top level. */

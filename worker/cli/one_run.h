@@ -19,7 +19,7 @@ struct one_run {
     struct session session;
     struct store *store;
     struct runs runs;
-    const struct ledger_run *run; /* as read by one_run_open() */
+    const struct ledger_run *run; /* the run, as one_run_open() read it */
     const struct job *job;        /* job of run; NULL: no longer configured */
 };
 

@@ -42,8 +42,8 @@ struct session {
 /* How much of a configuration a command needs. */
 enum session_need {
     SESSION_SOME, /* some stores and jobs, which the command opens later */
-    SESSION_ENVIRONMENT, /* one store: without a file,
-                            $AZURE_STORAGE_CONNECTION_STRING is enough */
+    SESSION_ENVIRONMENT, /* one store; without a configuration file it is the
+                            store of $AZURE_STORAGE_CONNECTION_STRING */
     SESSION_WORKER, /* all jobs, their stores and the store of the queues */
     SESSION_ALL,    /* all stores and jobs */
 };

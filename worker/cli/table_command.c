@@ -292,7 +292,8 @@ static int compare_names(const void *a, const void *b)
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-/* Names are printed and become parts of paths, so only valid ones are added. */
+/* Names are printed and become parts of paths, so only valid names are added.
+ */
 static const char **add_names(struct table_command *command,
     struct listing *listing, const char **names, size_t *count)
 {
