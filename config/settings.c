@@ -126,7 +126,7 @@ struct expansion {
     const struct yaml_node *scalar;
     bool is_template;
     struct buf text;
-    const char **unset; /* see settings_text() */
+    const char **unset; /* variable that is not set; see settings_text() */
     struct arena *arena;
     struct problems *problems;
 };
