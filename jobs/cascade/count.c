@@ -27,7 +27,8 @@ struct counted_rule {
 
 struct count {
     struct job_estimate *estimate;
-    struct counted *tables;     /* in the order of the estimate's tables */
+    struct counted *tables;     /* counts of the tables, in the order of the
+                                   estimate's tables */
     struct counted_rule *rules; /* all rules, each before its children */
     size_t rule_count;
     int64_t total, limit;
@@ -49,7 +50,8 @@ static struct counted *counted_of(struct count *count, const struct rule *rule)
                 count->tables[i].counting.shown->table, rule->store,
                 rule->table))
             return &count->tables[i];
-    return NULL; /* only until add_tables() has added the rule's table */
+    return NULL; /* happens only before add_tables() has added the rule's
+                    table */
 }
 
 static struct job_estimate_table *shown_of(
@@ -205,9 +207,11 @@ static int64_t plan_passes(const struct cascade *cascade, struct count *count)
     return passes;
 }
 
-/* The number of pages that one rule reads in a pass: all its pages as long as
- * its entities exist; then one empty page for each scan; none, once the
- * entities of the rule above are deleted. */
+/*
+ * The number of pages that a run reads for one rule in a pass: all pages of the
+ * rule while its entities exist; after that one empty page for each scan; no
+ * page once the entities of the rule above are deleted.
+ */
 static int64_t reads_in(
     const struct count *count, const struct counted_rule *rule, int64_t pass)
 {

@@ -38,8 +38,8 @@ struct rule {
     struct selector selector;
     bool reads_parent; /* a first-level rule reads a property of the parent, not
                           only the parent's keys */
-    struct rule *children; /* rules for what is under each entity found; deleted
-                              before that entity */
+    struct rule *children; /* rules that find the children of each entity that
+                              this rule finds; the children are deleted first */
     size_t child_count;    /* 0: the rule is a leaf */
     const struct slice *needs; /* properties of this rule's entities that the
                                   children's templates read */

@@ -49,7 +49,8 @@ struct verifying {
     struct run *run;
     struct job_verification *ret;
     struct err *err;
-    struct slice *values;   /* given or derived value of each argument */
+    struct slice *values;   /* values[i]: the value of argument i, given or
+                               derived */
     struct run_args args;   /* the arguments with `values` */
     struct source *sources; /* sources[i]: the part of the child that the
                                current rule derives argument i from */

@@ -58,7 +58,7 @@ struct visit {
 /* The entities of a page that are visited, one after another. */
 struct visits {
     const struct entity **entities;
-    struct match *match; /* the match that found them */
+    struct match *match; /* the match that found the entities */
     size_t count;
     size_t opened;  /* number of visits opened so far */
     size_t ahead;   /* maximum number of visits open after the current one */
