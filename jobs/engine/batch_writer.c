@@ -33,7 +33,7 @@
 #define OPEN_MAX 64
 #define OPEN_MAX_BYTES (4 * 1024 * 1024)
 
-/* Largest age of an open batch, in sequence numbers; an older one is sealed.
+/* Largest age of an open batch, in sequence numbers; an older batch is sealed.
  * Otherwise a batch that never fills would hold back the low-water mark, and
  * callers could not free the memory of later operations. */
 #define OPEN_MAX_SEQUENCES 4096

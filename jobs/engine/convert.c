@@ -356,7 +356,8 @@ static void digits_of(struct slice text, struct canonical_digits *ret)
 }
 
 /*
- * Has the JSON number in text the same digits as the shortest text of value?
+ * Does the JSON number in text have the same digits as the shortest text of
+ * value?
  */
 static bool says(struct slice text, double value)
 {

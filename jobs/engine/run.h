@@ -38,7 +38,7 @@ enum run_end {
     RUN_LEASE_LOST, /* the deadline is closed: no further request was sent */
 
     /* Returned by steps inside a kind, never by the kind itself. */
-    RUN_CONTINUES, /* the attempt has not ended: its next step follows */
+    RUN_CONTINUES, /* the attempt has not ended: make the next step */
     RUN_REPEATS,   /* the same step must be made again */
 };
 

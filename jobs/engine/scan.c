@@ -90,9 +90,10 @@ struct scan {
     bool careful;      /* a response has been too large */
     size_t mean_bytes; /* memory of an average entity; 0: not known */
 
-    /* True while the run's thread waits for the page of `first`; it changes no
-     * field above meanwhile. The thread that makes the request of `first` may
-     * then set may_follow to false and request the page of `second`. */
+    /* True while the run's thread waits for the page of `first`. During that
+     * wait the run's thread changes no field above. The thread that makes the
+     * request of `first` may then set may_follow to false and request the page
+     * of `second`. */
     atomic_bool may_follow;
     enum tw_err failed;
 };
@@ -386,7 +387,8 @@ static void ask_smaller(struct scan *scan)
 
     scan->careful = true;
     scan->settled = false;
-    if (scan->top >= asked) /* else top has fallen since that request */
+    if (scan->top >= asked) /* otherwise `top` has fallen since the page was
+                               requested */
         scan->top = asked > TOP_FALL ? asked / TOP_FALL : 1;
     scan->mean_bytes = 0;
     ask_again(scan);

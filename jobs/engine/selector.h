@@ -44,7 +44,7 @@ struct selector {
     const struct template *filter;              /* NULL: not given */
 };
 
-/* The nodes of the keys partition_key ... filter of a map; NULL where a key is
+/* The nodes of the keys partition_key ... filter of a map; NULL if the key is
  * absent. */
 struct selector_nodes {
     const struct yaml_node *keys[SELECTOR_KEYS];

@@ -26,7 +26,7 @@
 #include "worker/store/entity.h"
 
 struct yaml_node;
-struct template; /* lives in the arena it was compiled into; immutable */
+struct template; /* lives in the arena of template_compile(); immutable */
 
 /* The names that a template may use. */
 struct template_scope {
