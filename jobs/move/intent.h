@@ -64,7 +64,8 @@ bool location_same(const struct location *a, const struct location *b);
 
 struct intent {
     struct slice job, run;
-    struct location locations[2]; /* by enum pair_side */
+    struct location locations[2]; /* tables of source and destination, by enum
+                                     pair_side */
     int64_t since_ticks;
     bool leaving;
 

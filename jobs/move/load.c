@@ -251,8 +251,8 @@ static const struct keys *keys_at(const struct range *range, size_t i)
     return &range->pairs[i]->keys[range->side];
 }
 
-/* Has key only characters up to U+FFFF? Stores order other keys differently, so
- * each of those is a range of its own. */
+/* Does key have only characters up to U+FFFF? The stores order other keys
+ * differently, so each of the other keys is read as a range of its own. */
 static bool is_plain(struct slice key)
 {
     for (size_t i = 0; i < key.len; i++)
