@@ -334,7 +334,9 @@ static enum end run_step(struct work *work, const struct upgrade_step *step)
 
 /* The values of a version's old properties, before its steps run. */
 struct olds {
-    const struct property *values[UPGRADE_MAX_STEPS]; /* by index of the step */
+    const struct property *values[UPGRADE_MAX_STEPS]; /* values[i]: the old
+                                                         property of step i;
+                                                         NULL: none */
 };
 
 static void remember_olds(struct work *work, struct olds *olds)

@@ -28,7 +28,8 @@ enum upgrade_outcome {
 
 /* For a dry run: how often each step changed an entity. */
 struct upgrade_tally {
-    int64_t (*counts)[UPGRADE_MAX_STEPS]; /* by version and step */
+    int64_t (*counts)[UPGRADE_MAX_STEPS]; /* counts[v][s]: how often step s of
+                                             version v changed an entity */
 };
 
 struct upgrade_result {

@@ -118,7 +118,7 @@ static void take_counts(struct upgrade_run *u)
 }
 
 /* Call when the operations of all entities up to last are added to the batch
- * writer. Queues a checkpoint; saves the newest one whose operations are
+ * writer. Queues a checkpoint; saves the newest checkpoint whose operations are
  * completed. */
 static void reached(struct upgrade_run *u, const struct entity *last)
 {
