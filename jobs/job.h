@@ -113,7 +113,8 @@ struct job_verification {
  */
 struct kind {
     const char *name;    /* name in `kind:`, such as "cascade-delete" */
-    const char *summary; /* one line for `jobs` */
+    const char *summary; /* description in one line, printed by the command
+                            `jobs` */
     bool destructive;    /* `run` asks for confirmation */
     bool has_parent;     /* jobs of the kind delete the children of a parent */
     bool table_job;      /* jobs of the kind rewrite whole tables: a table may

@@ -143,8 +143,8 @@ static void load_args(const struct yaml_node *node, struct job *job,
     }
 }
 
-/* Append the kind's arguments to those that the job declares. The declared ones
- * must be first, because templates refer to them by index. */
+/* Append the kind's arguments to those that the job declares. The declared
+ * arguments must be first, because templates refer to them by index. */
 static void add_kind_args(const struct yaml_node *node, struct job *job,
     struct arena *arena, struct problems *problems)
 {
