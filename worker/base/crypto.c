@@ -63,7 +63,7 @@ struct crypto_hmac_key *crypto_hmac_key_new(struct slice key)
     made->keyed = EVP_MAC_CTX_new(mac);
     must(made->keyed != NULL &&
          EVP_MAC_init(made->keyed, at, key.len, params) == 1);
-    EVP_MAC_free(mac); /* the context keeps its own reference */
+    EVP_MAC_free(mac); /* the context keeps a reference to mac */
     return made;
 }
 

@@ -27,7 +27,8 @@ enum tw_err {
     TW_FORBIDDEN, /* not done: a right for the operation is missing, in the
                      service or on the local disk; each retry fails too */
     TW_INVALID,   /* not done: the request or the input can never succeed */
-    TW_TOO_LARGE, /* not done: smaller parts may succeed */
+    TW_TOO_LARGE, /* not done: the request is too large; smaller parts of it may
+                     succeed */
     TW_STOPPED, /* not done: the deadline closed before the request was sent */
     TW_FULL, /* not done: the local disk or a store's file is full, damaged or
                 cannot be written, until a person acts */

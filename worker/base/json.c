@@ -166,7 +166,7 @@ static uint64_t load_eight(const char *at)
     return le64toh(eight);
 }
 
-/* The number of bytes before the first one with a high bit in stops. */
+/* The number of bytes before the first byte whose high bit is set in stops. */
 static size_t before_stop(uint64_t stops)
 {
     return stops ? (size_t)__builtin_ctzll(stops) / 8 : sizeof(stops);

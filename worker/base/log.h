@@ -28,7 +28,7 @@ enum log_format { LOG_TEXT, LOG_JSON };
  * initially LOG_INFO, LOG_TEXT. */
 void log_set(enum log_level level, enum log_format format);
 
-/* log_set_level: like log_set(), with the format as it is. */
+/* log_set_level: like log_set(), but the format is unchanged. */
 void log_set_level(enum log_level level);
 
 /* The names of the levels, by enum log_level, and NULL. */

@@ -794,7 +794,8 @@ const char *text_nearest(
         nearest = names[i];
         if (edits == 0)
             break;
-        allowed = edits - 1; /* a later name must be nearer than this one */
+        allowed = edits - 1; /* a later name must be nearer than the name just
+                                found */
     }
     return nearest;
 }
