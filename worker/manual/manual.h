@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Makes the manual pages and the completions for shells at build time, from the
- * tables of commands, options and keys that the program itself uses. It is a
- * program of its own; nothing of it is in tableward.
+ * tables of commands, options and keys that the program itself uses. The
+ * generator is a separate program; no part of it is in tableward.
  */
 #ifndef TW_MANUAL_H
 #define TW_MANUAL_H

@@ -13,8 +13,8 @@ void roff_subsection(const char *heading);
 
 /*
  * roff_text: paragraphs of prose. Words between `backquotes` are printed bold.
- * A line break is a blank, an empty line begins a paragraph, and one that
- * begins with two blanks is printed as it is, as an example.
+ * A line break is a blank, an empty line begins a paragraph, and a line that
+ * begins with two blanks is printed unchanged, as an example.
  */
 void roff_text(const char *text);
 
