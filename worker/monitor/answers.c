@@ -23,7 +23,8 @@ struct entry {
     char *question;         /* owned */
     uint64_t turn;          /* STAGE_WAITING: place in the order of the
                                questions */
-    uint64_t used;          /* when the question was asked last, in turns */
+    uint64_t used;          /* value of answers.turns when the question was last
+                               asked */
     int64_t until_ms;       /* STAGE_READY: until when the answer is given */
     int64_t first_until_ms; /* STAGE_READY: until when the answer is given to
                                the first who asks */

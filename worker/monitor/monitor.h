@@ -17,8 +17,9 @@ struct definition;
 struct monitor;
 
 struct monitor_options {
-    const struct definition *definition; /* its `listen` is not NULL; borrowed
-                                            until monitor_stop() */
+    const struct definition *definition; /* definition->setup->listen is not
+                                            NULL; borrowed until
+                                            monitor_stop() */
     struct consumer *consumer;           /* borrowed until monitor_stop() */
     struct activity *activity;           /* borrowed until monitor_stop() */
     int64_t watchdog_ms; /* limit of the service manager's watchdog; 0: none */

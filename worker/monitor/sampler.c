@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The thread waits, holding the lock, until somebody has looked and the last
- * samples are old. It takes new ones without the lock, and replaces the old
- * ones under the lock.
+ * The thread waits with the lock until sampler_look() was called and the last
+ * samples are old. It takes new samples without the lock, and replaces the old
+ * samples under the lock.
  */
 #include "worker/monitor/sampler.h"
 

@@ -421,9 +421,9 @@ static int wait_ms(struct http_server *server)
     return most_ms >= 0 && due_ms > (unsigned)most_ms ? most_ms : (int)due_ms;
 }
 
-/* Let the library do what is due. It accepts connections again, after there
- * were too many, only at the beginning of MHD_run(): so call that again if
- * connections have ended. */
+/* Let the library do what is due. After there were too many connections, the
+ * library accepts new connections only at the beginning of MHD_run(): so
+ * MHD_run() is called again if connections have ended. */
 static void run_daemon(struct http_server *server)
 {
     size_t before;

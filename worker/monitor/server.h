@@ -22,7 +22,8 @@ struct http_request {
     const char *path;   /* path of the URL, without the query, percent-
                            decoded */
     struct slice body;
-    void *connection; /* of the library: for the two functions below */
+    void *connection; /* connection of the library, for the two functions
+                         below */
 };
 
 /* http_request_header: the header's value, NULL if it is absent.
