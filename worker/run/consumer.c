@@ -862,7 +862,7 @@ static bool receives_messages(struct consumer *consumer)
 }
 
 /* Notify the service manager once, as soon as messages are received, so that
- * units that are ordered after this one find a worker that works. */
+ * units ordered after this unit find a worker that works. */
 static void report_ready(struct consumer *consumer)
 {
     const struct setup *setup = consumer->definition->setup;

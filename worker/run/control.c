@@ -366,7 +366,8 @@ struct asking {
      * and nothing is written. */
     enum tw_err (*change)(struct asking *asking, struct ledger_run *run,
         int64_t now_ticks, struct err *err);
-    struct ledger_run run, before; /* as stored after and before the change */
+    struct ledger_run run, before; /* the run as stored after the change, and
+                                      before the change */
     bool asked; /* set by change: run has a request to the owner, who makes the
                    change */
     bool now;   /* control_finish(): end after one more round */

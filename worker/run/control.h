@@ -25,7 +25,7 @@ struct store;
 struct control_enqueue {
     const struct setup_queue *queue;
     const struct job *job;
-    struct run_args args; /* from message_args() */
+    struct run_args args; /* arguments of the run, from message_args() */
     struct slice id;      /* run id; empty: a random id. Must be empty on a
                              bound queue: the message's own id is the run id */
     int64_t delay_s;      /* 0 .. 604800, until the message is visible */

@@ -409,7 +409,8 @@ static enum tw_err stake(
     }
     lease->previous_owner_crashed = ledger_takes_over(run);
     if (run->failed_logged < 0)
-        run->failed_logged = 0; /* not ours: no version writes this */
+        run->failed_logged = 0; /* another program wrote it: tableward writes no
+                                   such value */
     run->owner = ledger_text(run, slice_of(lease->owner));
     raise_epoch(run);
     count_one(&run->attempt);
@@ -798,8 +799,8 @@ static int64_t now_or_start(const struct lease *lease)
                                                 : lease->run.started_ticks;
 }
 
-/* Has a person cancelled or paused the run after the lease expired, and no new
- * owner has acquired it since? Then this state is kept, as if the person had
+/* Did a person cancel or pause the run after the lease expired, and has no new
+ * owner acquired the run since? Then this state is kept, as if the person had
  * asked the owner. */
 static bool was_put_aside(
     const struct lease *lease, const struct ledger_run *stored)

@@ -23,8 +23,8 @@
 
 /* What is known of the run before the first request. */
 enum ledger_known {
-    LEDGER_READ,   /* only job and id: read the run first */
-    LEDGER_STORED, /* the run as stored: write at once */
+    LEDGER_READ,   /* only job and id are known: read the run first */
+    LEDGER_STORED, /* the run is known as stored: write at once */
     LEDGER_ABSENT, /* the run is probably not stored: insert at once */
 };
 

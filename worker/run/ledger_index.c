@@ -77,7 +77,8 @@ bool ledger_index_id(struct slice row_key, struct slice *ret_id)
         if (!slice_begins(row_key, slice_of(prefixes[i])))
             continue;
         if (i == LEDGER_INDEX_ENDED)
-            skipped += LEDGER_DAY_MAX; /* the day and its '!' */
+            skipped += LEDGER_DAY_MAX; /* skip the day and the '!' after the
+                                          day */
         if (row_key.len <= skipped)
             return false;
         *ret_id = (struct slice){row_key.at + skipped, row_key.len - skipped};

@@ -15,8 +15,8 @@ struct pool_client;
 
 /* All pointers are borrowed for the life of the run. */
 struct local_run_options {
-    const char *name;   /* used as the job's name */
-    const char *object; /* for log lines */
+    const char *name;   /* name used in place of a job's name */
+    const char *object; /* subject of log lines */
     struct pool_client *client;
     const _Atomic bool *stopped;
     const char *archive_folder; /* base of relative `archive:` paths; or NULL */

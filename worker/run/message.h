@@ -30,7 +30,8 @@
 
 struct request {
     const struct job *job;    /* NULL: not known */
-    struct run_args args;     /* in the order of the job's definition */
+    struct run_args args;     /* arguments, in the order of the job's
+                                 definition */
     struct slice args_json;   /* args, as message_args_json() writes them */
     struct slice id;          /* empty: use the message's own id */
     int64_t requested_ticks;  /* `at`; 0: use InsertionTime */

@@ -45,7 +45,8 @@ enum part { PART_LEDGER, PART_MESSAGE, PARTS };
 /* When a part of a renewal was sent, and may be sent again. */
 struct schedule {
     int64_t sent_ms;  /* when the last request that succeeded was sent */
-    int64_t retry_ms; /* not before this time; set after a failure */
+    int64_t retry_ms; /* after a failure: the part is not sent before this
+                         time */
     bool busy;        /* a thread is sending a request of this part */
 };
 

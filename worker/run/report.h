@@ -33,7 +33,8 @@ void report_counts(const struct ledger_run *run, int64_t duration_ms,
 
 /* The progress of one attempt, as last logged. */
 struct report {
-    int64_t at_ms; /* when it was logged, or the attempt began; boot clock */
+    int64_t at_ms; /* when progress was last logged, or the attempt began; boot
+                      clock */
     int64_t read, changed;       /* counts of the run at at_ms */
     int64_t throttled_at_ms;     /* when throttling was logged; 0: never */
     int64_t requests, throttled; /* counts of the run at throttled_at_ms, or

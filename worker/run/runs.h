@@ -24,7 +24,7 @@ struct store;
 /* How the ledger is read. All borrowed. */
 struct runs_reader {
     struct pool_client *client;
-    struct store *store;     /* of queues and ledger */
+    struct store *store;     /* store of queues and ledger */
     const struct jobs *jobs; /* the configured jobs */
 };
 

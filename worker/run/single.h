@@ -24,7 +24,8 @@ struct single;
 struct single_options {
     struct definition *definition; /* borrowed until single_free() */
     const struct job *job;         /* a job of definition */
-    struct run_args args;          /* from message_args(); borrowed */
+    struct run_args args;          /* arguments of the run, from message_args();
+                                      borrowed */
     struct slice id;               /* run id; borrowed. text_random_id() makes a
                                       new id */
     bool accept_deletes;
@@ -38,8 +39,9 @@ struct single_result {
     bool already;            /* the run had ended before: nothing was done */
     bool stopped;    /* the run was stopped by single_stop(), by `pause`, or
                         because the archive's disk is full */
-    bool paused;     /* with stopped: the run is `paused`, workers skip it */
-    bool elsewhere;  /* with stopped: another process has the lease */
+    bool paused;     /* if stopped is set: the run is `paused`, and workers skip
+                        the run */
+    bool elsewhere;  /* if stopped is set: another process has the lease */
     bool overtaken;  /* another process has the lease now */
     bool unreadable; /* the run's entity in the ledger cannot be read */
     int64_t finished_ticks; /* FinishedAt */
