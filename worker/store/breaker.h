@@ -30,7 +30,8 @@
 
 /* All zero: closed. */
 struct breaker {
-    _Atomic unsigned failures; /* since the last response, unsent ones count
+    _Atomic unsigned failures; /* failures since the last response; a request
+                                  that could not be sent counts as
                                   BREAKER_UNSENT */
     _Atomic bool refused;      /* the last response refused the credentials */
     _Atomic bool reached; /* a request was sent to the service at least once */

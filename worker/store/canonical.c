@@ -230,8 +230,8 @@ static void round_to(double value, int count, struct canonical_digits *ret)
     ret->point = (int)strtol(strchr(text, 'e') + 1, NULL, 10) + 1;
 }
 
-/* Is the next number with as many digits equal to value? A last digit of 9
- * would become 0, which is a number with fewer digits. */
+/* Is the next number with the same number of digits equal to value? A last
+ * digit of 9 would become 0, which is a number with fewer digits. */
 static bool is_next(double value, struct canonical_digits *digits)
 {
     char *last = &digits->at[digits->count - 1];

@@ -57,8 +57,10 @@ struct property {
 struct entity {
     struct slice partition_key, row_key; /* decoded UTF-8 */
     struct slice etag;                   /* opaque; empty: unknown */
-    struct slice timestamp;              /* as the service wrote it, or empty */
-    struct property *properties;         /* all but keys and Timestamp */
+    struct slice timestamp;              /* Timestamp as the service wrote it;
+                                            empty: unknown */
+    struct property *properties;         /* all properties but keys and
+                                            Timestamp */
     size_t property_count;
 };
 

@@ -50,7 +50,8 @@ struct lease_clock {
                                         stored renewal was sent */
     struct {
         _Atomic(const struct store *) store;
-        _Atomic int64_t ahead_ms; /* see lease_clock.c */
+        _Atomic int64_t ahead_ms; /* how far the store's clock is ahead of the
+                                     boot clock: see lease_clock.c */
     } stores[LEASE_CLOCK_STORES];
 };
 

@@ -335,8 +335,8 @@ static struct slice trim(struct slice text)
     return text;
 }
 
-/* Has text only the characters that a credential has? Otherwise it is the wrong
- * file. */
+/* Does text have only characters that a credential may have? Otherwise the file
+ * is the wrong one. */
 static bool is_one_line(struct slice text)
 {
     for (size_t i = 0; i < text.len; i++)
@@ -405,7 +405,7 @@ static enum tw_err compose_with_sas(const struct store_config *config,
     struct slice suffix = suffix_of(config);
     int len;
 
-    if (sas.at[0] == '?') /* as copied from a portal */
+    if (sas.at[0] == '?') /* a SAS copied from the portal begins with '?' */
         sas = (struct slice){sas.at + 1, sas.len - 1};
     if (memchr(sas.at, ';', sas.len) != NULL)
         return err_fail(err, TW_INVALID,

@@ -32,11 +32,14 @@ struct store_config {
     struct slice connection_string;
     struct slice connection_string_file;
     struct slice account;
-    struct slice endpoint_suffix; /* with account; empty: core.windows.net */
+    struct slice endpoint_suffix; /* only with account: the end of the
+                                     endpoints' host names; empty:
+                                     core.windows.net */
     struct slice key_file, sas_file;
     enum store_identity identity; /* also with a connection string that has no
                                      credential */
-    struct slice client_id;       /* of identity; empty: none is named */
+    struct slice client_id;       /* client id of the identity; empty: none is
+                                     named */
     bool allow_http;
     const char *unset; /* name of a required environment variable that is not
                           set; NULL: none */

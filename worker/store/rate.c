@@ -242,8 +242,8 @@ static void grow(struct rate *rate, double by)
         rate->growth = GROWTH_LEAST;
 }
 
-/* How many seconds of the limit the largest request takes: by so much the
- * service's bucket may be in debt. */
+/* For how many seconds the service's bucket may be in debt: the time in which
+ * the limit allows the entities of the largest request. */
 static double debt_s(const struct rate *rate, double per_s)
 {
     return rate->largest / per_s;

@@ -65,7 +65,8 @@ struct rate {
     struct {
         double busy_ms;
         uint64_t total;
-    } refusals[RATE_REFUSALS]; /* both values at the last refusals; a ring */
+    } refusals[RATE_REFUSALS]; /* busy_ms and total at the last refusals; a
+                                  ring */
     unsigned refusal_count;
 };
 
@@ -87,7 +88,7 @@ void rate_send(struct rate *rate, int64_t now_ms, unsigned entities);
 /* A response, or the end of a request without one. */
 struct rate_answer {
     int64_t sent_ms, now_ms; /* boot clock */
-    unsigned expected;       /* as given to rate_send() */
+    unsigned expected;       /* number of entities, as given to rate_send() */
     unsigned entities;       /* number actually read or written */
     bool refused; /* throttled; the expected entities count as sent */
     bool served;  /* neither refused nor served: the rate does not change */

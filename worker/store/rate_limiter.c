@@ -28,7 +28,8 @@
 struct rate_account {
     char *identity; /* identity of the account's stores; NULL: unknown */
     const struct store *store; /* the only store, if identity is NULL */
-    uint64_t number;           /* in order of creation */
+    uint64_t number;           /* number of the account, in the order of
+                                  creation */
     struct rate rate;
     struct rate learned; /* rate of the partition that was refused last, which
                             is the first estimate for all others */

@@ -45,9 +45,9 @@
  * store that refuses half of its requests at random refuses so many in a row
  * once in a thousand. */
 #define SILENCE_USELESS 10
-/* A longer duration of a request counts as this one, its maximum (deadline.h):
- * while the machine is suspended or the process is stopped, the clock may
- * advance by hours. */
+/* A request's duration counts as at most this maximum (deadline.h): while the
+ * machine is suspended or the process is stopped, the clock may advance by
+ * hours. */
 #define SILENCE_TOOK_MAX_MS 35000
 
 /* All zero: nothing is known. All times are on platform_boot_ms(). */
@@ -55,7 +55,8 @@ struct silence {
     unsigned in_flight;
     int64_t quiet_ms;     /* start of the time in flight without a response */
     int64_t responded_ms; /* time of the last response; 0: none */
-    int64_t slowest_ms;   /* slowest response time; old ones count less */
+    int64_t slowest_ms;   /* slowest response time; older responses count
+                             less */
     int64_t refused_until_ms;
     int64_t lasted_ms;  /* duration of the last request without a response */
     unsigned useless;   /* responses since the last served request */

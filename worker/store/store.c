@@ -397,7 +397,7 @@ static bool was_there(
     return from->pages > 0 && hash == from->mark;
 }
 
-/* TW_BUSY: the continuation repeats an earlier one. */
+/* TW_BUSY: the continuation repeats an earlier continuation. */
 static enum tw_err check_goes_on(const char *what,
     const struct continuation *from, struct page *page, struct err *err)
 {

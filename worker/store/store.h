@@ -54,8 +54,8 @@ struct exchange {
     bool breaker_open; /* the store counts as not responding (circuit breaker,
                           silence.h, no access token): nothing was sent, or the
                           exchange failed and later ones are refused */
-    bool reached;      /* this exchange or an earlier one sent a request to the
-                          service */
+    bool reached;      /* this exchange or an earlier exchange sent a request to
+                          the service */
     /* The store calls gives_up about once a second until the whole response has
      * arrived; comes: a part arrived since the last call. If gives_up returns
      * true the store gives the request up; the outcome of a request that was
@@ -93,9 +93,10 @@ struct store_capabilities {
 /* A range of PartitionKeys or RowKeys. Without from and below: every key. */
 struct key_range {
     bool has_from, has_below;
-    bool from_exclusive;      /* from itself is excluded */
-    bool exact;               /* from is the only key; below is ignored     */
-    struct slice from, below; /* from <= key < below                        */
+    bool from_exclusive;      /* the key `from` itself is excluded */
+    bool exact;               /* `from` is the only key of the range; `below` is
+                                 ignored */
+    struct slice from, below; /* the range: from <= key < below */
 };
 
 /* key_range_exact: only key. key_range_prefix: a range that contains all keys
@@ -190,7 +191,7 @@ struct batch_result {
 struct message {
     struct slice id;
     struct slice pop_receipt; /* empty after a peek */
-    struct slice text;        /* as stored in the queue */
+    struct slice text;        /* body of the message, as stored in the queue */
     int64_t inserted_ticks;   /* InsertionTime, whole seconds */
     int64_t next_visible_ticks;
     int64_t dequeue_count;

@@ -35,7 +35,8 @@ struct access_token {
     struct platform_cond changed;
     struct platform_thread thread;
     bool started;
-    _Atomic bool closing; /* set with mutex held; source reads it without */
+    _Atomic bool closing; /* set with mutex held; source.fetch() reads it
+                             without the lock */
     bool wanted;          /* a caller waits for a token */
     bool fetching;
     struct identity_answer current; /* .token NULL: no token was received yet */

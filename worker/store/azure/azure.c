@@ -290,7 +290,8 @@ static void make_url(
         separator = '&';
     }
     if (sas != NULL) {
-        /* First the room, so that no part of sas stays where url was. */
+        /* Room is reserved first, so that url does not move later and no part
+         * of sas stays at its old address. */
         buf_reserve(url, strlen(sas) + 1);
         buf_add_format(url, "%c%s", separator, sas);
     }

@@ -57,7 +57,8 @@ size_t batch_failed_index(char *message, size_t count);
 
 /* What a response shows about a batch of count operations. */
 struct batch_answer {
-    bool applied; /* all applied: as many parts as operations, all 2xx */
+    bool applied; /* all operations were applied: there is one part for each
+                     operation, and all are 2xx */
     bool refused; /* exactly one part, not 2xx: nothing was applied. If both are
                      false the response is invalid */
     int status;   /* HTTP status of the refused part */

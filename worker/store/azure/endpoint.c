@@ -9,7 +9,8 @@
 #include "worker/base/mem.h"
 #include "worker/base/text.h"
 
-/* The first byte of loopback addresses, the first two of link-local ones. */
+/* The first byte of loopback addresses, and the first two bytes of link-local
+ * addresses. */
 #define LOOPBACK_NET 127
 #define LINK_LOCAL_NET 0xa9fe
 

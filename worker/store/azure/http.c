@@ -205,7 +205,8 @@ static CURL *take_handle(struct http *http)
 
 static void give_handle(struct http *http, CURL *handle)
 {
-    curl_easy_reset(handle); /* keeps its connections */
+    curl_easy_reset(handle); /* resets the options of the handle; its
+                                connections stay open */
     platform_lock(&http->mutex);
     if (http->idle_count < POOL_MAX) {
         http->idle[http->idle_count++] = handle;

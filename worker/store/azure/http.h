@@ -26,7 +26,7 @@ struct http_header {
 struct http_request {
     const char
         *method;     /* every method but "GET" has a body, which may be empty */
-    const char *url; /* as sent. May hold a SAS: never log it */
+    const char *url; /* URL as sent. The URL may hold a SAS: never log it */
     const char *peer; /* "host port 443": for messages                     */
     bool no_proxy;
     const struct http_header *headers;

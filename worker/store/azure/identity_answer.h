@@ -19,13 +19,14 @@
 /* The largest token: the service refuses requests whose fields are larger. */
 #define IDENTITY_TOKEN_MAX 16384
 
-/* Longest lifetime; a longer one, which no server promises, counts as this one.
- */
+/* Maximum lifetime. A longer lifetime, which no server promises, is cut to this
+ * maximum. */
 #define IDENTITY_LIFETIME_MAX_MS (INT64_C(24) * 60 * 60 * 1000)
 
 struct identity_answer {
     char *token;         /* printable, without blanks. Owned. A secret */
-    int64_t lifetime_ms; /* from the response on, > 0 */
+    int64_t lifetime_ms; /* how long the token is valid after the response, >
+                            0 */
 };
 
 /*

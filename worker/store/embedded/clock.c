@@ -38,7 +38,7 @@ static int64_t made_up(int64_t ahead_ticks, int64_t passed_ticks)
     return ahead_ticks < least ? least : ahead_ticks;
 }
 
-/* The time if the stored moment is of another boot, or of one without an id:
+/* The time if the stored moment is of another boot, or of a boot without an id:
  * the wall clock, or the file's last time if that is later. Two containers on
  * one kernel may have different boot ids; then this function applies whenever
  * one container reads what the other wrote. So the clock continues from the

@@ -71,7 +71,8 @@ struct db {
     const char *path;
     enum db_role role;
     sqlite3_stmt *statements[DB_SQL_COUNT]; /* prepared when first needed */
-    int64_t until_ms;                       /* see db_wait_until */
+    int64_t until_ms;                       /* until when calls wait for another
+                                               process: db_wait_until() */
     int64_t stamp; /* last number that db_stamp() returned for this file */
     bool stamped;  /* db_stamp() called since db_begin */
     struct clock
@@ -82,7 +83,7 @@ struct db {
                           log again */
     bool shortened;    /* the file is shortened when the log is moved into it */
     struct file_state state; /* DB_READ_ONLY: the files when this was opened */
-    struct buf keys[2];      /* see db_column_key() */
+    struct buf keys[2];      /* keys of the current row: db_column_key() */
     struct platform_mutex nap_lock;
     struct platform_cond nap; /* never signalled: waiting for it is a pause */
 };
@@ -1067,7 +1068,7 @@ enum tw_err db_give_back(struct db *db, int64_t pages, struct err *err)
     result = sqlite3_prepare_v2(db->sqlite, sql, -1, &statement, NULL);
     if (result == SQLITE_OK)
         do
-            result = sqlite3_step(statement); /* one page */
+            result = sqlite3_step(statement); /* gives one page back */
         while (result == SQLITE_ROW && platform_boot_ms() < until_ms);
     ended = sqlite3_finalize(statement);
     if (result == SQLITE_ROW || result == SQLITE_DONE)

@@ -341,7 +341,7 @@ struct scanning {
     struct page *page;
     size_t room;             /* allocated elements of page->entities */
     size_t bytes;            /* size of the entities on page */
-    size_t rows, read_bytes; /* read so far */
+    size_t rows, read_bytes; /* numbers of rows and bytes read so far */
     struct arena scratch;    /* memory for one row */
     struct entity_reader *reader;
 
