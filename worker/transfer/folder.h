@@ -30,18 +30,21 @@
 #include "worker/transfer/records.h"
 
 struct folder_file {
-    const char *table; /* as written in the name of the file */
+    const char *table; /* name of the table, as in the name of the file */
     const char *path;
     enum records_format format;
 };
 
 struct folder {
     struct arena arena;              /* memory of all other fields */
-    const struct folder_file *files; /* by table, ignoring case */
+    const struct folder_file *files; /* files in the order of their tables,
+                                        ignoring case */
     size_t count;
-    const char *unfinished; /* left by an interrupted export; NULL: none */
-    const char *unknown;    /* not the file of a table, but seems to hold
-                               entities, as Blogs.jsonl.gz does; NULL: none */
+    const char *unfinished; /* path of a file that an interrupted export left;
+                               NULL: none */
+    const char *unknown;    /* path of a file that is not the file of a table,
+                               but seems to hold entities, as Blogs.jsonl.gz
+                               does; NULL: none */
 };
 
 /*

@@ -85,8 +85,8 @@ struct import {
 /* ---- files ---- */
 
 /* The rejects file is locked before this process takes over the id: if another
- * process, perhaps with the same id, still writes the file, this one ends here,
- * and the other keeps the id. */
+ * process, perhaps with the same id, still writes the file, this process ends
+ * here, and the other process keeps the id. */
 static enum tw_err open_files(struct import *import, struct err *err)
 {
     const struct import_options *options = &import->options;

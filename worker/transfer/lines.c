@@ -17,7 +17,7 @@
 #define POLL_MS 200
 
 struct lines {
-    const char *path; /* for messages; borrowed */
+    const char *path; /* path for messages; borrowed */
     int fd;
     const _Atomic bool *stopped;
     bool waits;   /* fd is a pipe or a terminal, so reading may block */
