@@ -27,7 +27,7 @@ struct problem {
 
 struct problems {
     struct problem *list;
-    size_t count;    /* problems in list */
+    size_t count;    /* number of problems in list */
     size_t errors;   /* number of errors, also those not in list */
     size_t warnings; /* number of warnings, also those not in list */
 };

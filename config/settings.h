@@ -22,8 +22,8 @@ enum setting_type {
     SETTING_INT,         /* int64_t                                     */
     SETTING_DOUBLE,      /* double                                      */
     SETTING_BOOL,        /* bool: true or false                         */
-    SETTING_DURATION_MS, /* int64_t milliseconds                        */
-    SETTING_SIZE_BYTES,  /* int64_t bytes                               */
+    SETTING_DURATION_MS, /* int64_t, in milliseconds */
+    SETTING_SIZE_BYTES,  /* int64_t, in bytes */
     SETTING_CHOICE,      /* int: index into choices                     */
     SETTING_NODE, /* const struct yaml_node *: the caller reads it; NULL: the
                      key is absent */
