@@ -15,7 +15,7 @@
 
 struct range_scan {
     struct pool_client *request_pool;
-    struct scan *scan; /* NULL: not open */
+    struct scan *scan; /* the open scan; NULL: none is open */
     struct arena arena;
     struct span span; /* range of the open scan; in arena */
     struct slice low; /* keys below this were skipped or returned; in arena */

@@ -75,7 +75,7 @@ struct visits {
 struct walk {
     const struct walk_plan *plan;
     const struct walk_visitor *visitor;
-    struct walk_path *path; /* current position */
+    struct walk_path *path; /* current position of the walk */
     const struct visit
         *inside[CASCADE_MAX_DEPTH]; /* current visits, by level */
     struct walk_result result;
