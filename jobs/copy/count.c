@@ -31,7 +31,8 @@ struct operation_position {
 struct estimating {
     struct copy_work *work;
     struct job_estimate *ret;
-    struct operation_position *positions; /* array of SORTER_MAX_OPERATIONS */
+    struct operation_position *positions; /* array with room for
+                                             SORTER_MAX_OPERATIONS positions */
     size_t position_count;
     int64_t own;
     bool only_differing; /* true in the second scan of the sources, which counts
