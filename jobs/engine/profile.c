@@ -35,7 +35,7 @@ struct type_counts {
 };
 
 struct table {
-    struct arena *arena; /* owns the keys */
+    struct arena *arena; /* arena that holds the keys */
     struct type_counts *entries;
     uint32_t *slots; /* slots of the hash table: index of an entry + 1; 0:
                       * free */
@@ -44,7 +44,7 @@ struct table {
 
 struct largest {
     struct buf partition_key, row_key;
-    size_t bytes; /* 0: no entity yet */
+    size_t bytes; /* size of the largest entity; 0: no entity yet */
 };
 
 struct profile {
