@@ -133,7 +133,7 @@ static enum tw_err delete_copy(struct repair *r, bool source_stays)
     return TW_OK;
 }
 
-/* TW_CONFLICT: another client has changed the copy. */
+/* Replaces the copy. TW_CONFLICT: another client has changed the copy. */
 static enum tw_err replace_copy(struct repair *r, const struct entity *copy)
 {
     struct pair *pair = r->pair;
