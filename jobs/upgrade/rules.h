@@ -80,7 +80,7 @@ struct upgrade_step {
     struct mark mark, property_mark, to_mark, value_mark;
     struct slice property;
     enum edm_type edm; /* type that add, set or retype gives the value */
-    bool typed;        /* edm is valid */
+    bool typed;        /* the step names a type, which is in edm */
     const struct template *value; /* value that add or set gives the property */
     const struct property *constant; /* value without {..}, or NULL */
     struct slice
@@ -104,8 +104,9 @@ struct upgrade {
     struct selector selector; /* the job's filter; empty: all entities */
     struct slice version;     /* the name of the version property */
     int64_t absent; /* the version of an entity without a version property */
-    struct upgrade_version *versions; /* oldest first */
-    size_t version_count;             /* at least 1 */
+    struct upgrade_version *versions; /* the versions of the document, oldest
+                                         first */
+    size_t version_count;             /* number of versions, at least 1 */
     enum upgrade_on_difference on_difference;
     bool follow;
 };

@@ -29,7 +29,7 @@ struct made {
     struct arena *arena;
     struct entity entity;
     size_t level;    /* number of versions that the entity has reached */
-    uint64_t random; /* state of draw() */
+    uint64_t random; /* state of the random numbers of draw() */
 };
 
 /* xorshift64: the same sequence in every release. */
