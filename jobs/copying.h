@@ -38,7 +38,8 @@ struct copying_rename {
 struct copying_set {
     struct slice name;
     enum edm_type edm;
-    const struct template *value;    /* reads the source */
+    const struct template *value;    /* template of the value; reads the
+                                        source */
     const struct property *constant; /* the property, if value is a text without
                                       * {..}; else NULL */
 };

@@ -54,7 +54,8 @@ struct job_estimate_table {
     bool incomplete; /* counting stopped at a limit: each count is printed with
                       * "at least" */
     int64_t entities, batches, pages;
-    const char *first_keys[5]; /* "PartitionKey/RowKey", for people */
+    const char *first_keys[5]; /* keys of the first entities as
+                                  "PartitionKey/RowKey", for people */
 };
 
 struct job_estimate {
