@@ -17,7 +17,7 @@
 
 struct arena_block {
     struct arena_block *older;
-    size_t size; /* bytes in data */
+    size_t size; /* size of data, in bytes */
     size_t used;
     max_align_t data[];
 };

@@ -13,7 +13,7 @@
 struct buf {
     char *at; /* len bytes and a NUL; NULL while nothing was added */
     size_t len;
-    size_t room;   /* bytes allocated */
+    size_t room;   /* number of bytes allocated */
     size_t max;    /* maximum of len */
     bool overflow; /* an addition did not fit, so the content is incomplete */
 };

@@ -134,7 +134,7 @@ static void *move_and_wipe(void *at, size_t bytes)
 void *realloc(void *at, size_t bytes)
 {
     if (at && bytes == 0)
-        return __libc_realloc(at, 0); /* frees `at` only */
+        return __libc_realloc(at, 0); /* bytes is 0: frees `at` */
     if (at && atomic_load_explicit(&wiping, memory_order_relaxed) > 0)
         return move_and_wipe(at, bytes);
     return allocated(must_fail() ? NULL : __libc_realloc(at, bytes));
