@@ -202,7 +202,7 @@ void command_help(const struct command *command)
 /* The options and other words of argv, before the command is known. */
 struct line {
     const char *values[OPTION_COUNT];
-    const char **words; /* non-option words; owned */
+    const char **words; /* the words that are not options; owned */
     size_t word_count;
 };
 

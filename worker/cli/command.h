@@ -92,7 +92,8 @@ struct command {
     bool only_reads; /* the command writes to no store, so it also works on
                         files that may only be read */
     const struct command_option *options; /* NULL: only the common options */
-    int (*run)(const struct invocation *invocation); /* an exit code */
+    int (*run)(const struct invocation *invocation); /* runs the command;
+                                                        returns an exit code */
 };
 
 /* One parsed command line. All texts are those of argv. */
