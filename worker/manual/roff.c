@@ -86,7 +86,7 @@ void roff_subsection(const char *text)
 /* The position of the next word. */
 struct prose {
     size_t column; /* column in the line of the page's source; 0: a new line */
-    bool bold;     /* between two backquotes */
+    bool bold;     /* the text is between two backquotes */
 };
 
 static void print_word(struct prose *prose, struct slice word)
