@@ -41,7 +41,7 @@ struct answers_options {
 
 enum answers_state {
     ANSWERS_READY,
-    ANSWERS_PENDING, /* ask again soon */
+    ANSWERS_PENDING, /* the answer is not known yet: ask again soon */
     ANSWERS_NONE,    /* answers_look(): the question is not kept; answers_ask():
                         too many questions are pending */
 };

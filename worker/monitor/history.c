@@ -12,7 +12,7 @@
 
 struct sample {
     int64_t end_ticks;
-    double rate; /* entities a second */
+    double rate; /* number of entities a second */
     int64_t refusals;
 };
 

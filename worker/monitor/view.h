@@ -46,7 +46,8 @@ TW_MUST_USE enum tw_err view_overview(struct view *view,
 struct view_page {
     unsigned states;     /* bits of RUNS_STATE(); 0: any */
     struct slice job;    /* empty: every job */
-    size_t limit;        /* 1 .. VIEW_PAGE_MAX */
+    size_t limit;        /* maximum number of runs of the page, 1 ..
+                            VIEW_PAGE_MAX */
     struct slice before; /* Next of the page before; empty: the newest runs */
 };
 
