@@ -89,7 +89,7 @@ struct consumer {
     int64_t left_wait_ms;     /* interval of a drain's reads of the open runs */
     char shown[STATUS_MAX];   /* the last status of report_status() */
 
-    struct outage outage;    /* the ledger's outage */
+    struct outage outage;    /* outage of the ledger */
     struct outage_past past; /* the ledger's last outage that is over */
     bool no_slot; /* the search for orphans waits for a worker thread */
     int64_t held_repeat_ms; /* when held runs may be logged again */

@@ -183,7 +183,7 @@ static enum tw_err apply_entry(
     entering->run->requested_ticks = run->requested_ticks;
     entering->known = true;
     if (entering->run->message_until_ticks <= run->message_until_ticks)
-        return TW_CONFLICT; /* write nothing */
+        return TW_CONFLICT; /* nothing is written */
     ledger_expect_message(run, entering->run->message_until_ticks);
     return TW_OK;
 }
@@ -373,7 +373,8 @@ struct asking {
     bool now;   /* control_finish(): end after one more round */
     bool unchanged; /* set by change, with TW_CONFLICT: the run was as requested
                        before */
-    const struct definition *definition; /* NULL: change needs none */
+    const struct definition *definition; /* definition that `change` uses; NULL:
+                                            `change` needs none */
     bool unserved;                       /* no queue serves the run */
 };
 

@@ -51,7 +51,8 @@ static void note_clock(struct lease *lease, const struct exchange *exchange)
         return;
     lease->date_ticks = exchange->date_ticks;
     lease->date_sent_ms = exchange->sent_ms;
-    lease->date_answered_ms = platform_boot_ms() + 1; /* an upper bound */
+    lease->date_answered_ms = platform_boot_ms() + 1; /* an upper bound of the
+                                                         time of the response */
 }
 
 /* Count a request to the queue service. Its Date is not used. */

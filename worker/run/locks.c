@@ -48,7 +48,7 @@ struct locking {
     size_t need_count, need_room;
     struct row *rows;
     size_t row_count, row_room;
-    int64_t now_ticks; /* the service's clock */
+    int64_t now_ticks; /* the present time by the service's clock */
     bool takes_over;
     struct err *err;
 };

@@ -61,7 +61,7 @@ struct locks_request {
     const struct deadline *deadline;
     const struct job *job; /* job of the run: a table job */
     const struct job_stores *stores;
-    struct slice id; /* run id */
+    struct slice id; /* id of the run */
     int64_t requested_ticks;
 };
 

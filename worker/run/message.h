@@ -29,7 +29,7 @@
 #include "worker/run/setup.h"
 
 struct request {
-    const struct job *job;    /* NULL: not known */
+    const struct job *job;    /* job of the run; NULL: not known */
     struct run_args args;     /* arguments, in the order of the job's
                                  definition */
     struct slice args_json;   /* args, as message_args_json() writes them */

@@ -45,7 +45,7 @@ struct setup {
     struct setup_queue *queues;
     size_t queue_count; /* 0: `queues: []`, the worker receives no messages */
     int64_t slots, requests;
-    int64_t visibility_timeout_s; /* 2 .. 604800 */
+    int64_t visibility_timeout_s; /* in seconds, 2 .. 604800 */
     int64_t poll_min_ms, poll_max_ms;
     int64_t max_attempts;
     int64_t max_entities_per_second; /* limit for all runs of the worker

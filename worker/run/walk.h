@@ -35,7 +35,7 @@ struct walk {
 };
 
 enum walk_step {
-    WALK_MORE,  /* step again                                   */
+    WALK_MORE,  /* the pass is not over: step again */
     WALK_FOUND, /* row and id are set; then step again */
     WALK_DONE,  /* the pass is over                             */
     WALK_FAILED /* an outage ended the pass; err has the cause */
