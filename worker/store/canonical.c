@@ -155,7 +155,7 @@ static struct slice plain_time(
     if (!memchr(json.at, '.', json.len) || (last != '0' && last != '.'))
         return json;
     (void)property_ticks(property, &ticks);
-    len = strlen(text_from_ticks(ticks, time)) - 1; /* without its Z */
+    len = strlen(text_from_ticks(ticks, time)) - 1; /* length without the Z */
     while (time[len - 1] == '0')
         len--;
     len -= time[len - 1] == '.';

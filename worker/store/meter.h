@@ -38,8 +38,8 @@ enum meter_outcome {
     METER_OK,
     METER_NOT_FOUND,
     METER_CONFLICT,
-    METER_UNKNOWN,     /* sent, no response */
-    METER_THROTTLED,   /* 429 or 503 */
+    METER_UNKNOWN,     /* sent, but no response came */
+    METER_THROTTLED,   /* refused with status 429 or 503 */
     METER_BUSY,        /* another response that allows a later try */
     METER_UNREACHABLE, /* no response, and certainly not carried out */
     METER_REFUSED,

@@ -36,7 +36,7 @@ struct rate_account {
     struct {
         uint64_t partition;
         bool refused;
-    } last[LAST]; /* a ring */
+    } last[LAST]; /* the last responses of the account; a ring */
     size_t answers;
     struct rate_account *next;
 };

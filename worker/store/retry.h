@@ -37,7 +37,7 @@ int64_t retry_backoff_ms(
 
 /* One call and its tries. All zero: no try yet. */
 struct retry {
-    unsigned tries;     /* started tries */
+    unsigned tries;     /* number of tries started */
     unsigned throttled; /* tries answered with 429 or 503 */
 };
 

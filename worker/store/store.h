@@ -67,7 +67,7 @@ struct exchange {
 
 /* Capabilities of a store. */
 struct store_capabilities {
-    const char *kind; /* "embedded" or "azure" */
+    const char *kind; /* kind of the store: "embedded" or "azure" */
     bool ordered;     /* scans return keys in UTF-16 ordinal order (not
                          on Cosmos DB)                                  */
     bool has_queues;  /* false: no queue service (Cosmos DB, or no queue
@@ -192,7 +192,8 @@ struct message {
     struct slice id;
     struct slice pop_receipt; /* empty after a peek */
     struct slice text;        /* body of the message, as stored in the queue */
-    int64_t inserted_ticks;   /* InsertionTime, whole seconds */
+    int64_t inserted_ticks;   /* InsertionTime of the message, in whole
+                                 seconds */
     int64_t next_visible_ticks;
     int64_t dequeue_count;
 };

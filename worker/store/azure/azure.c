@@ -62,7 +62,7 @@ struct azure {
                                    NULL: a key or a SAS is used */
     struct access_token *token; /* the access token of acts_as */
     char *log_name;             /* "store main" */
-    char *place;                /* the table endpoint */
+    char *place;                /* address of the table endpoint */
     char *identity;
 };
 

@@ -50,8 +50,8 @@ struct transfer {
     bool too_large;    /* the body exceeds max_answer_bytes */
     bool interim;      /* the status is 1xx: another head follows */
     bool head_ended;   /* the empty line after the fields has arrived */
-    bool ends;         /* the process ends */
-    bool given_up;     /* gives_up() returned true */
+    bool ends;         /* given up because the process ends */
+    bool given_up;     /* given up because gives_up() returned true */
     int64_t asked_ms;  /* time of the last call of gives_up() */
     curl_off_t came;   /* bytes received until the last call of gives_up() */
     int64_t begun_ms;
@@ -251,7 +251,8 @@ static bool is_end_of_head(struct slice line)
     return line.len > 0 && (line.at[0] == '\r' || line.at[0] == '\n');
 }
 
-/* "HTTP/1.1 100 Continue" */
+/* Is line the status line of an interim response, such as "HTTP/1.1 100
+ * Continue"? */
 static bool is_interim(struct slice line)
 {
     const char *space = memchr(line.at, ' ', line.len);

@@ -58,7 +58,8 @@ struct identity {
     struct http *http;
     struct endpoint endpoint; /* address of the token server */
     char *client_id;          /* NULL: the identity is the only one */
-    char *header;             /* SOURCE_APP: a secret */
+    char *header;             /* value of $IDENTITY_HEADER, only for SOURCE_APP;
+                                 a secret */
     char *tenant, *file;      /* SOURCE_WORKLOAD */
     char *description;
 };
@@ -236,7 +237,8 @@ struct request {
     const struct identity *identity;
     const _Atomic bool *closing;
     struct buf url, form;
-    char assertion[IDENTITY_TOKEN_MAX]; /* SOURCE_WORKLOAD: a secret */
+    char assertion[IDENTITY_TOKEN_MAX]; /* token of the cluster, only for
+                                           SOURCE_WORKLOAD; a secret */
     struct slice secret; /* the secret of the request, which is never shown:
                             header or assertion */
     struct http_header headers[4];

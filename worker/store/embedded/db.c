@@ -77,7 +77,8 @@ struct db {
     bool stamped;  /* db_stamp() called since db_begin */
     struct clock
         clock; /* the file's clock as db_begin or db_read_clock read it */
-    char identity[IDENTITY_LEN + 1]; /* db_identity(); "": NULL */
+    char identity[IDENTITY_LEN + 1]; /* result of db_identity(); "" stands for
+                                        NULL */
     int log_pages;     /* length of the log after the last commit */
     int restart_pages; /* the length from which db_tidy() tries to restart the
                           log again */

@@ -33,7 +33,7 @@ struct request {
     struct exchange *exchange;
     enum tw_err (*body)(struct db *, void *, struct err *);
     void *arg;
-    enum tw_err code; /* outcome, once done */
+    enum tw_err code; /* outcome of the request; valid once `done` is set */
     int64_t
         date_ticks; /* the store's clock after body; 0: body was not called */
     bool taken; /* a leader has taken this request; guarded by the pool's lock,
@@ -52,7 +52,8 @@ struct pool {
     bool in_memory;
     struct db *writer; /* used by the leader; NULL: the file was opened with
                           DB_READ_ONLY */
-    char identity[DB_IDENTITY_MAX + 1]; /* db_identity(); "": NULL */
+    char identity[DB_IDENTITY_MAX + 1]; /* result of db_identity(); "" stands
+                                           for NULL */
 
     struct platform_mutex lock; /* guards all fields below */
     struct platform_cond reader_free;
