@@ -111,7 +111,7 @@ const struct slice *csv_split(
                               : take_plain(record, &at);
         if (at == record.len)
             break;
-        at++; /* the comma */
+        at++; /* skip the comma */
     }
     *ret_count = count;
     return fields;
@@ -290,7 +290,7 @@ static enum tw_err fail_cell(
     return TW_INVALID;
 }
 
-/* "Int64" and "Edm.Int64". */
+/* Reads a type, as "Int64" or as "Edm.Int64". */
 static bool read_type(struct slice text, enum edm_type *ret)
 {
     char name[32] = "Edm.";

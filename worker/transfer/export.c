@@ -33,7 +33,7 @@ struct export
 
     struct export_file file;
     bool opened;             /* export_file_open() was called for file */
-    struct arena last_arena; /* memory of last */
+    struct arena last_arena; /* memory of the entity in `last` */
     struct entity last;      /* keys of the last entity in an existing part */
     bool continues;          /* the scan begins after the keys of last */
 

@@ -183,7 +183,7 @@ static void add_block(
     }
 }
 
-/* -1: see errno. */
+/* Finds the whole lines of the part. -1: see errno. */
 static int find_whole(int fd, struct whole *ret)
 {
     char *block = mem_alloc(READ_BYTES);

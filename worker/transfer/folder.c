@@ -235,7 +235,8 @@ static struct begun *find(
     return NULL;
 }
 
-/* begun->table: not used. */
+/* Stores a copy of *begun as the entry of the table, in place of an earlier
+ * one. begun->table is not used. */
 static void add_begun(struct folder_progress *progress, struct slice table,
     const struct begun *begun)
 {

@@ -58,7 +58,8 @@ struct import {
     struct import_options options;
 
     struct records *records;
-    _Atomic(struct records *) opened; /* records, for import_progress() */
+    _Atomic(struct records *) opened; /* equals `records` once the file is open;
+                                         for import_progress() */
     int64_t digest;          /* records_digest() before the current record */
     struct rejects *rejects; /* NULL: rejected lines are not kept */
     struct arena arena;      /* memory of the current record */

@@ -19,7 +19,8 @@
 
 struct pending_keys {
     size_t count;
-    uint64_t buckets[PENDING_KEYS_BUCKETS]; /* hashes; 0: empty */
+    uint64_t buckets[PENDING_KEYS_BUCKETS]; /* hashes of the keys; 0: an empty
+                                               bucket */
 };
 
 /* pending_keys_add: add the key of entity. False: the key is in the set

@@ -67,7 +67,7 @@ static int access_mode(const char *path)
     return stat(path, &is) == 0 && !S_ISREG(is.st_mode) ? O_WRONLY : O_RDWR;
 }
 
-/* -1: see errno. */
+/* Opens or creates the file. -1: see errno. */
 static int open_file(struct rejects *rejects)
 {
     const int flags =
