@@ -72,7 +72,7 @@ const struct command command_jobs = {
     .name = "jobs",
     .arguments = "[JOB]",
     .summary =
-        "lists the configured jobs, or prints what one job reads and writes",
+        "lists the configured jobs, or what one job reads and writes",
     .max_args = 1,
     .only_reads = true,
     .run = run,
