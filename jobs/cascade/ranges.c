@@ -23,10 +23,12 @@ struct range_scan {
     const struct page *page;
     size_t at;       /* first entity of page that was not skipped or returned */
     bool ended;      /* the scan has no further page */
-    unsigned served; /* entities served by the open scan, its first included */
+    unsigned served; /* number of entities that the open scan has served, the
+                        first one included */
     unsigned wasted; /* number of wasted scans */
-    unsigned helped; /* entities served by a scan that was already open */
-    unsigned gaps;   /* pages that all scans read between spans */
+    unsigned helped; /* number of entities served by a scan that was already
+                        open */
+    unsigned gaps;   /* number of pages that all scans read between spans */
     size_t pages;    /* number of pages that closed scans read */
     size_t scans;    /* number of scans opened */
     bool is_useful;
