@@ -17,7 +17,7 @@ struct counting {
     struct arena *arena;              /* owns the texts of shown->first_keys;
                                        * borrowed */
     size_t batch_max_bytes;
-    int64_t in_batch; /* operations in the current batch */
+    int64_t in_batch; /* number of operations in the current batch */
     size_t bytes;     /* estimated bytes of the operations in the current
                        * batch */
     struct slice partition_key;
