@@ -30,7 +30,8 @@ struct service {
     const struct setup *started_with; /* settings of the configuration at the
                                          start; set once the consumer runs */
     struct consumer *consumer;
-    struct monitor *monitor; /* what is served on `listen`; NULL: nothing */
+    struct monitor *monitor; /* the server on `listen`; NULL: nothing is
+                                served */
     struct notify *notify;
     struct signals *signals;
     bool stopped;          /* a stop signal has come; under session.mutex */

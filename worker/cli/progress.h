@@ -14,7 +14,7 @@ struct progress;
 struct progress_state {
     int64_t done;  /* number of entities done so far */
     int share;     /* share done, in thousandths; -1: unknown */
-    char note[64]; /* what the command waits for, or "" */
+    char note[64]; /* what the command waits for; "": it does not wait */
 };
 
 /*
