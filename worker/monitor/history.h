@@ -16,7 +16,8 @@
 /* Totals since the start of the process. */
 struct history_totals {
     int64_t entities; /* number of entities written and deleted */
-    int64_t refusals; /* requests that a service refused because it was busy */
+    int64_t refusals; /* number of requests that a service refused because it
+                         was busy */
 };
 
 struct history;
