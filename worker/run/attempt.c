@@ -54,7 +54,8 @@ struct attempt {
     int64_t held_ticks;       /* how long the run waited before this attempt */
     const char *away; /* name of the store that does not respond, if the run is
                          held for a store; NULL: the store of the ledger */
-    struct err err;   /* why the kind, or a step before it, failed */
+    struct err err;   /* reason why the kind, or a step before the kind,
+                         failed */
     struct attempt_result *result;
 };
 

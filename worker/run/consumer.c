@@ -101,7 +101,8 @@ struct consumer {
     struct platform_mutex lock; /* guards all fields below up to view */
     struct platform_cond changed;
     bool stopping, reloading;
-    uint64_t reports;        /* calls of take_report(), wake_consumer() */
+    uint64_t reports;        /* number of calls of take_report() and
+                                wake_consumer() */
     int64_t orphan_later_ms; /* when the first of the waiting orphans that
                                 attempts have found is due */
     bool attempt_failed;     /* an attempt could not use the ledger, and

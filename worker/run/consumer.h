@@ -60,7 +60,8 @@ struct consumer_options {
 };
 
 struct consumer_result {
-    int64_t succeeded, failed, poisoned; /* runs and messages of this worker */
+    int64_t succeeded, failed, poisoned; /* numbers of runs and messages of this
+                                            worker that ended so */
     int64_t left;   /* open runs that a drain did not wait for: held or paused
                        runs, and following runs between two rounds */
     bool stopped;   /* consumer_stop() ended consumer_run() */

@@ -92,7 +92,7 @@ struct lease {
 
     struct ledger_run stored;        /* L, as all fields below. The run as last
                                         stored, with ETags */
-    struct ledger_run run;           /* what the next write stores */
+    struct ledger_run run;           /* the run as the next write stores it */
     char owner[LOCK_FILE_OWNER_MAX]; /* the Owner that this lease wrote */
     int64_t deadline_ms;         /* end of the lease, on platform_boot_ms() */
     bool previous_owner_crashed; /* the previous owner did not release its
@@ -113,7 +113,8 @@ struct lease {
      * was sent and its response came (boot clock). */
     int64_t date_ticks, date_sent_ms, date_answered_ms;
 
-    struct lease_clock clock; /* what the Dates of all responses show */
+    struct lease_clock clock; /* what the Dates of all responses show about the
+                                 lease */
     struct deadline deadline; /* for requests of the kind, which end before
                                  deadline_ms */
     struct deadline own; /* for requests of the lease itself, which may start

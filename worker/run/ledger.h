@@ -123,9 +123,9 @@ struct ledger_run {
                             the copy is in the poison queue: lease_ending() */
 
     int32_t attempt, failures, rounds, epoch;
-    int32_t silent; /* number of attempts since the last one that made progress
-                       or ended in order */
-    int32_t throttled;     /* responses with status 429 or 503 */
+    int32_t silent;    /* number of attempts since the last attempt that made
+                          progress or ended in order */
+    int32_t throttled; /* number of responses with status 429 or 503 */
     int32_t failed_logged; /* number of log lines about failed entities of the
                               run: LEDGER_FAILED_LOGGED_MAX at most, and one
                               more that says so; 0 is not stored */

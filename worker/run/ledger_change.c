@@ -256,7 +256,8 @@ struct changing {
     struct ledger_run *stored; /* run as read, or as the caller knows it */
     struct ledger_run next;    /* run as apply() changed it, to be stored */
     struct buf operations;     /* ids of all writes that were sent, joined */
-    bool is_written;           /* *stored is what one of these writes stored */
+    bool is_written;           /* one of these writes stored the run that is in
+                                  `stored` */
     struct err *err;
 };
 

@@ -24,7 +24,7 @@ struct prune {
     struct walk walk;
     char below_day[LEDGER_DAY_MAX];
     int64_t keep_ticks;
-    int64_t pruned; /* runs deleted by this pass */
+    int64_t pruned; /* number of runs that this pass has deleted */
 };
 
 /* prune_init: set up, without a pass. prune_done: free, and set up again. */

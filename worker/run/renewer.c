@@ -79,7 +79,8 @@ struct renewal {
     struct err refusal; /* why the last write of the phase failed */
     char *failed[FAILED_ENTITIES_KEPT];
     size_t failed_count; /* number of lines in `failed`, for the next write */
-    size_t failed_total; /* number of all lines, with those in the ledger */
+    size_t failed_total; /* number of all lines of the run, including those in
+                            the ledger */
     int failed_logged;   /* failed_logged of struct ledger_run, with the lines
                             logged since the last write */
     bool forget_failed;  /* the next write removes the lines in the ledger */
