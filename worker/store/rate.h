@@ -48,15 +48,18 @@ struct rate {
                            before it were sent at another rate */
 
     unsigned in_flight;
-    unsigned allowed; /* maximum in flight while open */
-    double score;     /* refusals minus served requests, while open */
+    unsigned allowed; /* maximum number of requests in flight while the rate is
+                         open */
+    double score;     /* refusals minus served requests, while the rate is
+                         open */
     unsigned refuted; /* number of limits found not to exist */
     uint64_t recent;  /* one bit for each of the last 64 responses: set if it
                          was a refusal */
     unsigned recent_count;
-    unsigned calm;    /* served requests since the last refusal */
-    unsigned pauses;  /* pauses while the service refused everything */
-    unsigned largest; /* largest served request, entities */
+    unsigned calm;    /* number of served requests since the last refusal */
+    unsigned pauses;  /* number of pauses while the service refused
+                         everything */
+    unsigned largest; /* size of the largest served request, in entities */
 
     uint32_t ticks[RATE_TICKS]; /* entities served per tick; a ring */
     int64_t tick;               /* number of the newest tick */

@@ -82,7 +82,8 @@ struct request_pool {
     struct pool_thread *request_pool;
     unsigned count; /* how many tasks may be in flight */
     unsigned started;
-    unsigned busy;              /* tasks in flight, including callers' own */
+    unsigned busy;              /* number of tasks in flight, including those on
+                                   callers' threads */
     struct pool_request *calls; /* tasks in flight on their callers' threads */
     struct pool_thread *idle;   /* most recently idle first */
     struct pool_thread
@@ -92,7 +93,8 @@ struct request_pool {
     bool closing;
 
     struct pool_client *turn; /* next client to serve; NULL: no clients */
-    size_t bytes;             /* budget used by tasks in flight */
+    size_t bytes;             /* the part of the budget that tasks in flight
+                                 use */
     struct rate_limiter *limiter;
     struct ceiling ceiling;   /* ceiling of all jobs together */
     struct ceiling *ceilings; /* a ceiling for each job that ran */

@@ -38,7 +38,7 @@ int64_t retry_backoff_ms(
 /* One call and its tries. All zero: no try yet. */
 struct retry {
     unsigned tries;     /* number of tries started */
-    unsigned throttled; /* tries answered with 429 or 503 */
+    unsigned throttled; /* number of tries answered with 429 or 503 */
 };
 
 /* retry_is_throttled: did the service respond that it is busy? */

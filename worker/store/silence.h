@@ -59,7 +59,7 @@ struct silence {
                              less */
     int64_t refused_until_ms;
     int64_t lasted_ms;  /* duration of the last request without a response */
-    unsigned useless;   /* responses since the last served request */
+    unsigned useless;   /* number of responses since the last served request */
     int64_t useless_ms; /* time of the first response counted in useless */
     int64_t useless_until_ms;
 };

@@ -192,7 +192,7 @@ struct message {
     struct slice id;
     struct slice pop_receipt; /* empty after a peek */
     struct slice text;        /* body of the message, as stored in the queue */
-    int64_t inserted_ticks;   /* InsertionTime of the message, in whole
+    int64_t inserted_ticks;   /* InsertionTime of the message, rounded to whole
                                  seconds */
     int64_t next_visible_ticks;
     int64_t dequeue_count;

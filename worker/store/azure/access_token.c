@@ -39,8 +39,10 @@ struct access_token {
                              without the lock */
     bool wanted;          /* a caller waits for a token */
     bool fetching;
-    struct identity_answer current; /* .token NULL: no token was received yet */
-    uint64_t number; /* how many tokens were received; the number of current */
+    struct identity_answer current; /* the newest token; .token is NULL: none
+                                       was received yet */
+    uint64_t number; /* how many tokens were received, which is the number of
+                        the token in current */
     int64_t expires_ms, renew_ms; /* times of the token in current */
     uint64_t replacing; /* the number of a refused token that is to be replaced;
                            0: none */

@@ -79,9 +79,9 @@ struct db {
         clock; /* the file's clock as db_begin or db_read_clock read it */
     char identity[IDENTITY_LEN + 1]; /* result of db_identity(); "" stands for
                                         NULL */
-    int log_pages;     /* length of the log after the last commit */
-    int restart_pages; /* the length from which db_tidy() tries to restart the
-                          log again */
+    int log_pages;     /* length of the log after the last commit, in pages */
+    int restart_pages; /* the length, in pages, from which db_tidy() tries to
+                          restart the log again */
     bool shortened;    /* the file is shortened when the log is moved into it */
     struct file_state state; /* DB_READ_ONLY: the files when this was opened */
     struct buf keys[2];      /* keys of the current row: db_column_key() */

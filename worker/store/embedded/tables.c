@@ -332,7 +332,8 @@ struct position {
 struct scanning {
     const struct scan_request *request;
     const struct filter *filter;
-    enum db_sql sql; /* DB_SCAN_ALL, or DB_SCAN_KEYS: without properties */
+    enum db_sql sql; /* the statement: DB_SCAN_ALL, or DB_SCAN_KEYS, which reads
+                        no properties */
     int64_t table;
     struct position first, below; /* first <= row < below */
     struct slice first_row_key;   /* start of the range of RowKeys */
