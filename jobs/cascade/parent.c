@@ -334,8 +334,8 @@ static enum run_end before_tombstone(
     return end;
 }
 
-/* Count the settle passes from ticks, unless they are already counted from an
- * earlier time: this run's tombstone was on the parent at ticks. */
+/* Call when this run's tombstone was on the parent at ticks: the settle times
+ * count from then, unless they count from an earlier time already. */
 static void set_tombstone_ticks(struct cascade_attempt *c, int64_t ticks)
 {
     if (c->tombstone_ticks != 0)
