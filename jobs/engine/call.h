@@ -45,7 +45,8 @@ TW_MUST_USE enum tw_err call_any(struct pool_client *request_pool,
     enum tw_err (*request)(void *context, struct exchange *exchange),
     void *context, bool repeatable, struct err *err);
 
-/* call_create_table: store_create_table(): TW_OK also if the table exists. */
+/* call_create_table: store_create_table() through the request pool. TW_OK also
+ * if the table exists. */
 TW_MUST_USE enum tw_err call_create_table(struct pool_client *request_pool,
     struct store *store, const char *table, struct err *err);
 

@@ -77,7 +77,7 @@ void expression_problem(const struct expression_reader *in, size_t offset,
     const char *format, ...) TW_PRINTF(3, 4);
 
 /* expression_function_name: the name of the index-th function that an
- * expression may call; NULL: index is behind the last. Static. */
+ * expression may call; NULL: there are no more functions. Static. */
 const char *expression_function_name(size_t index);
 
 /* expression_kind: the kind of the expression's value; VALUE_UNKNOWN: the kind

@@ -65,8 +65,9 @@ struct scan {
                             * arena */
     struct arena arena;
 
-    /* The ranges that remain to be read, in order; step is the index of the one
-     * being read. The bounds of the ranges point into spec or into start. */
+    /* The ranges that remain to be read, in order; step is the index of the
+     * range being read. The bounds of the ranges point into spec or into start.
+     */
     struct range_pair {
         struct key_range partition_key, row_key;
     } steps[2];
