@@ -55,7 +55,8 @@ void carry_complain(struct mover *m, const struct keys *keys, struct slice etag,
 /* A request for keys that no entity has. Its response has the service's clock
  * and shows whether the table exists. */
 struct clock_task {
-    struct pool_request task; /* first: send_clock() casts to clock_task */
+    struct pool_request task; /* first member: send_clock() casts to
+                                 clock_task */
     const char *table;
     struct page page;
 };
