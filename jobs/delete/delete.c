@@ -146,7 +146,7 @@ static enum tw_err delete_accept(
 /* ---- reading ---- */
 
 /* Scan the selection, and read only the properties that its filter needs.
- * after: resume behind this entity; NULL: begin with the first key. */
+ * after: resume after this entity; NULL: begin with the first key. */
 static struct scan *open_scan(const struct deletion *deletion,
     const struct selection *selection, struct store *store,
     const struct entity *after, struct run *run)
