@@ -61,7 +61,8 @@ struct json_member {
  * json_members_done frees.
  */
 struct json_members {
-    struct json_member *list; /* count members, in the order of the text */
+    struct json_member *list; /* array of `count` members, in the order of the
+                                 text */
     size_t count;
     size_t room;       /* members that list has memory for */
     uint32_t *by_name; /* indices into list, sorted by name; only if there are
