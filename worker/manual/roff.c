@@ -8,8 +8,8 @@
 
 #include "worker/base/slice.h"
 
-/* Where lines of the page's source are broken; escapes do not count. With them
- * no line is longer than 80 bytes. */
+/* The length at which lines of the page's source are broken. Escapes do not
+ * count, but with them no line is longer than 80 bytes. */
 #define WIDTH 60
 
 /* Print one character of text. `line_begins`: at the beginning of a line a dot
