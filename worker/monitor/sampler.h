@@ -23,8 +23,8 @@ struct sample_queue {
     char *queue;
     bool good;         /* the queue could be read; false: all below are 0 */
     int64_t messages;  /* number of messages, hidden ones included */
-    int64_t oldest_ms; /* age of the first visible message, now; 0: no message
-                          is visible */
+    int64_t oldest_ms; /* age of the first visible message when sampler_look()
+                          is called; 0: no message is visible */
     int64_t poisoned;  /* number of messages in its poison queue */
 };
 
