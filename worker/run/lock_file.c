@@ -360,7 +360,7 @@ static void write_no_note(char *to)
     to[NOTE_BYTES - 1] = '\n';
 }
 
-/* False: job and id are too long. */
+/* Writes the note of a run. False: job and id are too long. */
 static bool write_note(struct slice job, struct slice id, char *to)
 {
     write_no_note(to);

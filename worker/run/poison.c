@@ -15,7 +15,8 @@ static void set_run(struct lease *lease, const char *job,
 {
     struct ledger_run *run = &lease->run;
 
-    run->state = LEDGER_POISONED; /* a new run: no ledger_move() */
+    run->state = LEDGER_POISONED; /* the run is new, so ledger_move() is not
+                                     needed */
     run->job = ledger_text(run, slice_of(job));
     run->id = ledger_text(run, message->id);
     run->queue = ledger_text(run, slice_of(message->queue));

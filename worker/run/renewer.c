@@ -749,8 +749,8 @@ enum lease_status renewal_stop(struct renewal *renewal, bool *ret_progress)
     enum lease_status word;
 
     platform_lock(lock);
-    /* During the wait for a request of the message the lease is still
-     * renewed. */
+    /* While this function waits for the request of the message in flight, the
+     * lease is still renewed. */
     renewal->message_stops = true;
     while (renewal->parts[PART_MESSAGE].busy)
         (void)platform_wait(&renewal->changed, lock, PLATFORM_NEVER);

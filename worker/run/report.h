@@ -14,8 +14,8 @@
 #include "worker/base/slice.h"
 #include "worker/run/ledger.h"
 
-/* Interval at which a run's progress is logged, and throttling by the
- * service. */
+/* Interval at which a run's progress, and throttling by the service, are
+ * logged. */
 #define REPORT_EVERY_MS INT64_C(60000)
 
 /*
