@@ -143,7 +143,8 @@ static struct slice plain_double(
     return one.properties[0].json;
 }
 
-/* "2024-01-01T00:00:00Z", or with up to seven digits after a point. */
+/* The canonical text of a time: "2024-01-01T00:00:00Z", or with up to seven
+ * digits after a point. */
 static struct slice plain_time(
     const struct property *property, struct arena *arena)
 {

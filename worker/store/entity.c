@@ -1022,8 +1022,8 @@ static bool is_digit(char c)
     return c >= '0' && c <= '9';
 }
 
-/* A C# identifier; the service decides which characters beyond ASCII are
- * letters. */
+/* Is name a C# identifier? The service decides which characters beyond ASCII
+ * are letters. */
 static bool is_identifier(struct slice name)
 {
     if (name.len == 0 || is_digit(name.at[0]))

@@ -51,7 +51,8 @@ enum meter_outcome {
     METER_OUTCOMES
 };
 
-/* Upper bounds of the classes of durations, ms; a last class has no bound. */
+/* Number of upper bounds of the classes of durations, in ms; one more class has
+ * no bound. */
 #define METER_BOUNDS 12
 extern const int64_t meter_bounds_ms[METER_BOUNDS];
 

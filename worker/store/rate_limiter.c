@@ -22,7 +22,8 @@
  * compared. */
 #define LEAST_OWN 4
 #define LEAST_OTHERS 8
-/* How many times as often as others the partition must be refused. */
+/* A refusal counts for the partition only if the partition is refused at least
+ * this many times as often as others. */
 #define MORE_OFTEN 2
 
 struct rate_account {

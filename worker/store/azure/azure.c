@@ -272,7 +272,7 @@ static void add_signature(
     add_header(headers, "Authorization", buf_text(&call->authorization));
 }
 
-/* The whole URL; *ret_path is the part of it that is signed. */
+/* Makes the whole URL; *ret_path is the part of the URL that is signed. */
 static void make_url(
     const struct call *call, struct buf *url, struct slice *ret_path)
 {

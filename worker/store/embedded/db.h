@@ -139,16 +139,16 @@ enum db_sql {
     DB_QUEUE_ADD,  /* name                                                 */
     DB_QUEUE_FIND, /* name -> id                                           */
 
-    /* queue, id, receipt, inserted, visible, text */
+    /* parameters: queue, id, receipt, inserted, visible, text */
     DB_MESSAGE_ADD,
     /* queue, now, limit
      * -> number, id, inserted, visible, dequeue_count, text */
     DB_MESSAGE_DUE,
-    /* receipt, visible, number */
+    /* parameters: receipt, visible, number */
     DB_MESSAGE_TAKE,
-    /* new receipt, visible, queue, id, expected receipt */
+    /* parameters: new receipt, visible, queue, id, expected receipt */
     DB_MESSAGE_RENEW,
-    /* queue, id, expected receipt */
+    /* parameters: queue, id, expected receipt */
     DB_MESSAGE_DELETE,
     /* queue -> number of messages */
     DB_MESSAGE_COUNT,

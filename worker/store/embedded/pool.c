@@ -187,7 +187,8 @@ static enum tw_err borrow_writer(
     return code;
 }
 
-/* Lock held. The first queued request becomes the leader. */
+/* Lock held. The caller stops being the leader: the first queued request leads
+ * next. */
 static void lead_no_more(struct pool *pool)
 {
     struct request *first = pool->queued;
