@@ -71,8 +71,7 @@ static int run(const struct invocation *invocation)
 const struct command command_jobs = {
     .name = "jobs",
     .arguments = "[JOB]",
-    .summary =
-        "lists the configured jobs, or what one job reads and writes",
+    .summary = "lists the configured jobs, or what one job reads and writes",
     .max_args = 1,
     .only_reads = true,
     .run = run,
