@@ -59,8 +59,8 @@ struct worker_threads {
     bool begun;                 /* worker_threads_start() was called */
     size_t started;             /* threads that run */
 
-    struct platform_mutex
-        lock;     /* guards all fields below, and the fields of all worker threads */
+    struct platform_mutex lock; /* guards all fields below, and the fields of
+                                   all worker threads */
     size_t count; /* slots: how many may be busy or poll at once */
     size_t made;  /* threads that exist; more than count after a reload with
                      fewer slots */
