@@ -639,7 +639,7 @@ static enum tw_err build_schema(struct db *db, struct err *err)
     enum tw_err code;
 
     code = execute(db, "PRAGMA page_size = 4096", err);
-    /* So that db_give_back() can shorten the file. */
+    /* Without this pragma db_give_back() could not shorten the file. */
     if (code == TW_OK && strcmp(db->path, DB_MEMORY) != 0)
         code = execute(db, "PRAGMA auto_vacuum = INCREMENTAL", err);
     if (code == TW_OK)
