@@ -26,7 +26,8 @@ struct lines {
 
     char *buffer;
     size_t room;
-    size_t begin, end; /* bytes in buffer that are not yet returned */
+    size_t begin, end; /* offsets in buffer: the bytes from begin to end are not
+                          yet returned */
     size_t looked; /* number of bytes after begin that were searched and have no
                       newline */
     bool at_end;   /* the end of the file was read */
