@@ -1010,7 +1010,7 @@ a_run_is_paused_and_resumed() {
     prints '^state +paused'
     run 0 resume later
     prints '^later continues$'
-    run 1 resume later
+    run 0 resume later
     run 0 worker --drain
     run 0 status later
     prints '^state +succeeded'
@@ -1138,8 +1138,9 @@ poison_is_shown_and_retried() {
     run 0 status
     prints "$id +failed"
     run 0 poison retry "$id"
-    run 1 poison retry "$id"
+    run 0 poison retry "$id"
     run 0 worker --drain
+    run 1 poison retry "$id"
     run 0 count Channels
     prints '^0$'
     run 0 poison list

@@ -384,6 +384,68 @@ VIRTUAL_BENCH_TEST(a_drain_searches_for_orphans_before_it_ends)
     assert_int_equal(service.result.succeeded, 1);
 }
 
+static void leave_queued(struct workbench *bench, int64_t updated_ticks)
+{
+    struct ledger_run *run = workbench_football(bench, "r1");
+
+    run->queue = slice_of(BENCH_QUEUE);
+    run->updated_ticks = updated_ticks;
+    assert_int_equal(workbench_store_run(bench, run), TW_OK);
+}
+
+static unsigned others_put;
+
+static void put_other(struct workbench *bench)
+{
+    char body[200];
+
+    (void)snprintf(body, sizeof(body),
+        "{\"job\":\"delete-channel\",\"args\":{\"channel\":\"Tennis\"},"
+        "\"id\":\"other-%u\"}",
+        others_put++);
+    workbench_put(bench, BENCH_QUEUE, body);
+}
+
+/* Another message is on the queue at each Get. */
+BENCH_BETWEEN(put_another)
+{
+    if (call == BENCH_QUEUE_GET)
+        put_other(bench);
+}
+
+VIRTUAL_BENCH_TEST(a_busy_queue_starves_no_run_without_a_message)
+{
+    int64_t since_ms = virtual_ms();
+
+    leave_queued(bench, platform_wall_ticks() - 1000 * TICKS_PER_S);
+    bench->delay_ms = 100;
+    bench->between = put_another;
+    workbench_put(bench, BENCH_QUEUE, MESSAGE("first"));
+    start(bench);
+    while (strcmp(workbench_state(bench, JOB, "r1"), "succeeded") != 0 &&
+           virtual_ms() < since_ms + 120000)
+        virtual_sleep(1000);
+    bench->between = NULL;
+    stop();
+    assert_string_equal(workbench_state(bench, JOB, "r1"), "succeeded");
+}
+
+/* Its message has waited for as long as the run. */
+VIRTUAL_BENCH_TEST(a_run_in_a_long_queue_is_no_orphan)
+{
+    bench->setup.queue_count = 1;
+    bench->delay_ms = 100;
+    for (int i = 0; i < 60; i++)
+        put_other(bench);
+    leave_queued(bench, platform_wall_ticks());
+    workbench_put(bench, BENCH_QUEUE, MESSAGE("r1"));
+    virtual_sleep(300000);
+    workbench_log_begin();
+    drain(bench);
+    assert_int_equal(workbench_log_end("which no worker executes"), 0);
+    assert_int_equal(service.result.succeeded, 61);
+}
+
 /* ---- outages ---- */
 
 static bool was_asked(struct workbench *bench)

@@ -241,7 +241,6 @@ VIRTUAL_BENCH_TEST(retry_keeps_checkpoint_and_time_of_request)
     assert_int_equal(run->epoch, 5);
     assert_int_equal(run->ending.len, 0);
     assert_true(run->poison_id.len > 0); /* known, as one that is no copy now */
-    assert_int_equal(run->poison_receipt.len, 0);
     assert_true(run->finished_ticks == 0);
     assert_int_equal(workbench_listed(bench, JOB, LEDGER_INDEX_OPEN), 1);
     messages_init(&wake_up);
@@ -251,9 +250,6 @@ VIRTUAL_BENCH_TEST(retry_keeps_checkpoint_and_time_of_request)
         "\"id\":\"r1\"}"));
     messages_done(&wake_up);
     assert_int_equal(workbench_count(bench, BENCH_QUEUE "-poison"), 1);
-    assert_int_equal(control_retry(&bench->definition, slice_of(JOB),
-                         slice_of("r1"), &unserved, &err),
-        TW_CONFLICT);
 }
 
 VIRTUAL_BENCH_TEST(drop_takes_the_copy_and_leaves_the_reason)
@@ -807,16 +803,42 @@ BENCH_BETWEEN(queue_before_us)
     set_state(bench, LEDGER_QUEUED);
 }
 
-VIRTUAL_BENCH_TEST(two_retries_at_once_ring_once)
+/* The other one may have failed before it put its message. */
+VIRTUAL_BENCH_TEST(of_two_retries_at_once_each_puts_a_message)
 {
     struct err err;
 
     leave_failed(bench);
     bench->between = queue_before_us;
+    assert_int_equal(retry(bench, &err), TW_OK);
+    assert_int_equal(workbench_count(bench, BENCH_QUEUE), 1);
+    assert_int_equal(workbench_count(bench, BENCH_QUEUE "-poison"), 1);
+}
+
+VIRTUAL_BENCH_TEST(a_retry_that_put_no_message_is_repeated)
+{
+    struct err err;
+
+    leave_failed(bench);
+    workbench_meets(bench, BENCH_PUT, 1, UINT_MAX, BENCH_FAIL);
+    assert_int_equal(retry(bench, &err), TW_BUSY);
+    assert_non_null(strstr(err.text, "repeat the command"));
+    bench->fate_count = 0;
+    assert_int_equal(retry(bench, &err), TW_OK);
+    assert_string_equal(workbench_state(bench, JOB, "r1"), "queued");
+    assert_int_equal(workbench_count(bench, BENCH_QUEUE), 1);
+    assert_int_equal(workbench_count(bench, BENCH_QUEUE "-poison"), 1);
+}
+
+VIRTUAL_BENCH_TEST(a_queued_run_that_never_failed_is_not_retried)
+{
+    struct control_enqueue order = what(bench, 0, football, "r1");
+    struct err err;
+    char id[129];
+
+    assert_int_equal(control_enqueue(bench->store, &order, id, &err), TW_OK);
     assert_int_equal(retry(bench, &err), TW_CONFLICT);
-    assert_string_equal(err.text, "run delete-channel/r1 is queued");
-    assert_int_equal(workbench_count(bench, BENCH_QUEUE), 0);
-    assert_int_equal(workbench_count(bench, BENCH_QUEUE "-poison"), 2);
+    assert_int_equal(workbench_count(bench, BENCH_QUEUE), 1);
 }
 
 VIRTUAL_BENCH_TEST(a_copy_stays_while_its_wake_up_could_not_be_put)
@@ -1069,8 +1091,37 @@ VIRTUAL_BENCH_TEST(a_paused_run_is_resumed_with_a_message)
     assert_int_equal(resume(bench, &err), TW_OK);
     assert_string_equal(workbench_state(bench, JOB, "r1"), "queued");
     assert_int_equal(messages(bench), 1);
-    assert_int_equal(resume(bench, &err), TW_CONFLICT);
+}
+
+VIRTUAL_BENCH_TEST(a_resume_that_put_no_message_is_repeated)
+{
+    struct err err;
+
+    leave_run(bench, LEDGER_PAUSED, "", false);
+    workbench_meets(bench, BENCH_PUT, 1, UINT_MAX, BENCH_FAIL);
+    assert_int_equal(resume(bench, &err), TW_BUSY);
+    assert_non_null(strstr(err.text, "repeat the command"));
+    assert_string_equal(workbench_state(bench, JOB, "r1"), "queued");
+    bench->fate_count = 0;
+    assert_int_equal(resume(bench, &err), TW_OK);
+    assert_string_equal(workbench_state(bench, JOB, "r1"), "queued");
     assert_int_equal(messages(bench), 1);
+    bench->setup.queue_count = 0;
+    assert_int_equal(resume(bench, &err), TW_NOT_FOUND);
+    assert_true(unserved);
+}
+
+/* A worker has taken the run before the command was repeated. */
+VIRTUAL_BENCH_TEST(resume_of_a_run_at_work_changes_nothing)
+{
+    struct err err;
+
+    leave_run(bench, LEDGER_RUNNING, "", true);
+    assert_int_equal(resume(bench, &err), TW_OK);
+    assert_int_equal(messages(bench), 0);
+    assert_int_equal(ask(bench, control_cancel, &err), TW_OK);
+    assert_int_equal(resume(bench, &err), TW_CONFLICT);
+    expect_control(bench, LEDGER_CONTROL_CANCEL);
 }
 
 VIRTUAL_BENCH_TEST(where_no_queue_serves_it_it_stays_paused)
@@ -1119,6 +1170,8 @@ VIRTUAL_BENCH_TEST(a_pause_that_a_dead_owner_never_saw_is_taken_back)
     expect_control(bench, "");
     assert_string_equal(workbench_state(bench, JOB, "r1"), "running");
     assert_int_equal(messages(bench), 1);
+    assert_int_equal(resume(bench, &err), TW_OK); /* as if no message was put */
+    assert_int_equal(messages(bench), 2);
 }
 
 VIRTUAL_BENCH_TEST(resume_accepts_a_changed_definition)

@@ -198,7 +198,8 @@ static int act_on_found(
             id, SLICE_ARG(run->id));
         return EXIT_FAILED;
     }
-    if (!is_poisoned(run)) {
+    if (!is_poisoned(run) &&
+        !(poison->action->act == retry_one && control_was_retried(run))) {
         say("run %s is neither failed nor poisoned: it is %.*s", id,
             SLICE_ARG(ledger_state_shown(run)));
         return EXIT_FAILED;

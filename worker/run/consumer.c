@@ -509,8 +509,8 @@ static void reload(struct consumer *consumer)
 /*
  * Assign the orphan found to the reserved worker thread, if this worker serves
  * the orphan's queue and the queue has room for a run. A `queued` orphan is
- * assigned only while its queue is empty, because the queue may still have the
- * orphan's own message. Otherwise release the reservation.
+ * not assigned while its queue may still have the orphan's own message.
+ * Otherwise release the reservation.
  */
 static void take_orphan(struct consumer *consumer)
 {
@@ -525,7 +525,8 @@ static void take_orphan(struct consumer *consumer)
         setup_queue_of_orphan(definition->setup, task.orphan_job, run->queue);
     if (task.queue == NULL ||
         (run->state == LEDGER_QUEUED &&
-            !worker_threads_found_empty(consumer->threads, task.queue))) {
+            !worker_threads_found_empty(consumer->threads, task.queue) &&
+            orphans_may_be_queued(&consumer->orphans, task.queue->name))) {
         worker_threads_release(consumer->threads);
     } else if (!worker_threads_has_room(consumer->threads, task.queue)) {
         worker_threads_release(consumer->threads);

@@ -378,6 +378,14 @@ struct asking {
     bool unserved;                       /* no queue serves the run */
 };
 
+/* Is the run `queued`? Then a former `resume` or `retry` may have failed after
+ * it had stored this state and before it put the message. The command is
+ * repeated: it puts the message, which does no harm if there is one. */
+static bool may_lack_message(const struct ledger_run *run)
+{
+    return run->state == LEDGER_QUEUED;
+}
+
 static enum tw_err apply_asked(
     struct ledger_run *run, int64_t now_ticks, void *context, struct err *err)
 {
@@ -541,17 +549,33 @@ static enum tw_err refuse_unserved(
         SLICE_ARG(run->job), SLICE_ARG(run->job), SLICE_ARG(run->id));
 }
 
+static enum tw_err put_wake_up(const struct definition *definition,
+    const struct ledger_run *run, const struct order *order, struct err *err)
+{
+    struct messages put;
+    struct err why;
+    enum tw_err outcome;
+
+    messages_init(&put);
+    outcome = put_message(definition_store(definition), order, &put, &why);
+    messages_done(&put);
+    if (outcome == TW_OK)
+        return TW_OK;
+    return err_fail(err, outcome,
+        "the ledger has the change of run %.*s/%.*s, but the message for a "
+        "worker could not be put; repeat the command: %s",
+        SLICE_ARG(run->job), SLICE_ARG(run->id), why.text);
+}
+
 /* Put the message that wakes a worker for run. */
 static enum tw_err wake(const struct definition *definition,
     const struct ledger_run *run, struct err *err)
 {
     const struct setup_queue *queue = queue_of(definition, run);
-    struct messages put;
     struct buf text;
     enum tw_err outcome;
 
     assert(queue != NULL);
-    messages_init(&put);
     buf_init(&text, 8 * QUEUE_MAX_MESSAGE_BYTES);
     message_compose(
         run->job, run->args, run->id, 0, run->traceparent, false, &text);
@@ -563,21 +587,23 @@ static enum tw_err wake(const struct definition *definition,
             SLICE_ARG(run->job), SLICE_ARG(run->id), SLICE_ARG(run->job),
             SLICE_ARG(run->id));
     else
-        outcome = put_message(definition_store(definition),
-            &(struct order){queue->name, buf_slice(&text), 0, true}, &put, err);
+        outcome = put_wake_up(definition, run,
+            &(struct order){queue->name, buf_slice(&text), 0, true}, err);
     buf_done(&text);
-    messages_done(&put);
     return outcome;
 }
 
-/* The owner has not acted on the pause yet. A live owner then simply continues;
- * if the owner has died, the run gets a wake-up message. */
+/* The owner has not acted on the pause yet, or the pause was taken back before.
+ * A live owner then simply continues; if the owner has died, the run gets a
+ * wake-up message. */
 static enum tw_err take_back_pause(struct asking *asking,
     struct ledger_run *run, int64_t now_ticks, struct err *err)
 {
     asking->asked = ledger_lease_is_live(run, now_ticks);
     if (!asking->asked && !queue_of(asking->definition, run))
         return refuse_unserved(asking, run, err);
+    if (run->control.len == 0)
+        return is_so_already(asking);
     run->control = (struct slice){0};
     return TW_OK;
 }
@@ -592,12 +618,15 @@ static enum tw_err set_resumed(struct asking *asking, struct ledger_run *run,
         return err_fail(err, TW_CONFLICT,
             "job %.*s is not in the configuration", SLICE_ARG(run->job));
     if (run->state == LEDGER_RUNNING &&
-        slice_is(run->control, LEDGER_CONTROL_PAUSE))
+        !slice_is(run->control, LEDGER_CONTROL_CANCEL))
         return take_back_pause(asking, run, now_ticks, err);
-    if (run->state != LEDGER_PAUSED && !for_definition)
+    if (run->state != LEDGER_PAUSED && !for_definition &&
+        !may_lack_message(run))
         return refuse_state(run, err);
     if (!queue_of(asking->definition, run))
         return refuse_unserved(asking, run, err);
+    if (may_lack_message(run))
+        return is_so_already(asking);
     if (for_definition)
         lease_accept_definition(run);
     resume_earlier(run, 0);
@@ -669,9 +698,16 @@ static bool is_poisoned(const struct ledger_run *run)
     return run->state == LEDGER_FAILED || run->state == LEDGER_POISONED;
 }
 
-/* Call ledger_run_done(ret) after any outcome. */
+bool control_was_retried(const struct ledger_run *run)
+{
+    return may_lack_message(run) &&
+           (run->attempt > 0 || run->poison_id.len > 0);
+}
+
+/* Read a run; with `retried` also a run that control_was_retried(). Call
+ * ledger_run_done(ret) after any outcome. */
 static enum tw_err read_poisoned(struct store *store, struct slice job,
-    struct slice id, struct ledger_run *ret, struct err *err)
+    struct slice id, bool retried, struct ledger_run *ret, struct err *err)
 {
     struct retry_call call = begin_call();
     enum tw_err outcome;
@@ -680,7 +716,8 @@ static enum tw_err read_poisoned(struct store *store, struct slice job,
     do {
         outcome = ledger_get(store, &call.exchange, job, id, ret);
     } while (retry_call_again(&call, outcome));
-    if (outcome == TW_OK && !is_poisoned(ret))
+    if (outcome == TW_OK && !is_poisoned(ret) &&
+        !(retried && control_was_retried(ret)))
         return refuse_state(ret, err);
     return told(outcome, &call.exchange, err);
 }
@@ -725,7 +762,8 @@ static enum tw_err set_queued_again(struct asking *asking,
 {
     enum tw_err outcome;
 
-    (void)asking;
+    if (control_was_retried(run))
+        return is_so_already(asking);
     if (!is_poisoned(run))
         return refuse_state(run, err);
     outcome = ledger_move(run, LEDGER_QUEUED, err);
@@ -734,13 +772,10 @@ static enum tw_err set_queued_again(struct asking *asking,
     lease_accept_definition(run);
     run->failures = run->silent = run->failed_logged = 0;
     run->error = run->failed_entities = (struct slice){0};
-    /*
-     * PoisonId is kept. retry_run() tries to delete the copy with this id, but
-     * the copy may stay in the poison queue. If the run ends badly again, the
-     * search for the new copy must skip the old one.
-     */
-    run->owner = run->poison_receipt = (struct slice){0};
-    run->control = (struct slice){0};
+    /* PoisonId and PoisonReceipt are kept: a repeated `retry` deletes the
+     * present copy by them; and if the run ends badly again, the search for its
+     * new copy must skip the present copy. */
+    run->owner = run->control = (struct slice){0};
     run->finished_ticks = run->resumes_ticks = 0;
     run->lease_until_ticks = now_ticks;
     return TW_OK;
@@ -848,9 +883,9 @@ enum tw_err control_retry(const struct definition *definition, struct slice job,
     enum tw_err outcome;
 
     *ret_unserved = false;
-    outcome = read_poisoned(store, job, id, &run, err);
+    outcome = read_poisoned(store, job, id, true, &run, err);
     if (outcome == TW_OK)
-        outcome = is_unreadable(&run)
+        outcome = is_poisoned(&run) && is_unreadable(&run)
                       ? retry_unreadable(store, &run, err)
                       : retry_run(definition, job, id, ret_unserved, err);
     ledger_run_done(&run);
@@ -876,7 +911,7 @@ enum tw_err control_drop(
 {
     struct asking asking = {.change = set_dropped};
     struct ledger_run run;
-    enum tw_err outcome = read_poisoned(store, job, id, &run, err);
+    enum tw_err outcome = read_poisoned(store, job, id, false, &run, err);
 
     if (outcome == TW_OK)
         outcome = delete_copy(store, &run, err);

@@ -71,13 +71,15 @@ TW_MUST_USE enum tw_err control_pause(struct store *store, struct slice job,
  * setup_queue_of_run() chooses. A run that waits for its definition accepts the
  * present definition: the checkpoint is dropped, the first round begins again.
  * If the owner has not acted on a `pause` yet, the request is removed, also if
- * the owner has died.
+ * the owner has died. If the run is `queued` or its owner died, only the
+ * message is put, because an earlier control_resume() may have failed to put
+ * it. If an owner executes the run, nothing is changed.
  *
  * TW_NOT_FOUND  no such run (*ret_unserved false); or no queue serves the run
  *               (*ret_unserved true): nothing is changed, `run JOB --id ID` can
  *               continue the run.
- * TW_CONFLICT   the run is neither paused nor waiting for its definition; or
- *               its job is not configured.
+ * TW_CONFLICT   the run has ended, is being cancelled, or waits for something
+ *               else than its definition; or its job is not configured.
  */
 TW_MUST_USE enum tw_err control_resume(const struct definition *definition,
     struct slice job, struct slice id, bool *ret_unserved, struct err *err);
@@ -97,7 +99,8 @@ TW_MUST_USE enum tw_err control_finish(const struct definition *definition,
  * RequestedAt are kept, Failures and Error are cleared, a changed definition is
  * accepted. Then the run's wake-up message is put on the queue that
  * setup_queue_of_run() chooses, and the copy of its message is deleted from the
- * poison queue. TW_CONFLICT: the run is neither failed nor poisoned.
+ * poison queue. For a run that control_was_retried() only the last two steps
+ * are repeated. TW_CONFLICT: the run is neither failed nor poisoned.
  * TW_NOT_FOUND with *ret_unserved: the run is queued, but no queue serves it;
  * err has the command to continue the run, `run JOB --id ID`.
  *
@@ -111,6 +114,10 @@ TW_MUST_USE enum tw_err control_finish(const struct definition *definition,
  */
 TW_MUST_USE enum tw_err control_retry(const struct definition *definition,
     struct slice job, struct slice id, bool *ret_unserved, struct err *err);
+
+/* control_was_retried: is the run, which was begun before, `queued`? A former
+ * control_retry() may have failed before it put the message. */
+bool control_was_retried(const struct ledger_run *run);
 
 /* control_reopen: let workers accept runs of a job again after `finish` has
  * closed the job. TW_OK also if the job is not closed. */

@@ -63,21 +63,49 @@ int64_t orphans_patience_ms(int64_t visibility_timeout_s)
     return PATIENCE * visibility_timeout_s * 1000;
 }
 
-bool orphans_is(const struct ledger_run *run, int64_t now_ticks,
-    int64_t visibility_timeout_s)
+/* When run, unchanged since, becomes an orphan. */
+static int64_t orphan_at(
+    const struct ledger_run *run, int64_t visibility_timeout_s)
 {
     int64_t since = run->lease_until_ticks;
 
-    if (ledger_state_ended(run->state) || run->state == LEDGER_PAUSED ||
-        run->newer)
-        return false;
     /* A run without an attempt has no LeaseUntil. */
     if (run->updated_ticks > since)
         since = run->updated_ticks;
     if (run->resumes_ticks > since)
         since = run->resumes_ticks;
-    return since + orphans_patience_ms(visibility_timeout_s) * TICKS_PER_MS <=
-           now_ticks;
+    return since + orphans_patience_ms(visibility_timeout_s) * TICKS_PER_MS;
+}
+
+bool orphans_is(const struct ledger_run *run, int64_t now_ticks,
+    int64_t visibility_timeout_s)
+{
+    if (ledger_state_ended(run->state) || run->state == LEDGER_PAUSED ||
+        run->newer)
+        return false;
+    return orphan_at(run, visibility_timeout_s) <= now_ticks;
+}
+
+bool orphans_may_be_queued(const struct orphans *orphans, const char *queue)
+{
+    const struct definition *definition = orphans->definition;
+    int64_t at =
+        orphan_at(&orphans->run, definition->setup->visibility_timeout_s);
+    struct retry_call call = retry_call(orphans->deadline, RETRY_BUSY_MS, 0);
+    struct messages first;
+    enum tw_err outcome;
+    bool later = false;
+
+    messages_init(&first);
+    do
+        outcome = store_queue_peek(definition_store(definition), &call.exchange,
+            queue, QUEUE_MAX_GET, &first);
+    while (retry_call_again(&call, outcome));
+    for (size_t i = 0; outcome == TW_OK && i < first.count && !later; i++)
+        later = first.list[i].inserted_ticks > at;
+    later = later || (outcome == TW_OK && first.count == 0);
+    messages_done(&first);
+    return !later;
 }
 
 /* ---- runs of dead processes ---- */

@@ -70,4 +70,14 @@ int64_t orphans_patience_ms(int64_t visibility_timeout_s);
 bool orphans_is(const struct ledger_run *run, int64_t now_ticks,
     int64_t visibility_timeout_s);
 
+/*
+ * orphans_may_be_queued: may the message of orphans->run, an orphan in state
+ * `queued`, still wait on queue to be received? Peeks at the first messages. A
+ * queue is about first in, first out: if one of them was put after the run had
+ * become an orphan, or if there are none, the message of the run was put
+ * earlier and is not on the queue any more, or was never put. True also if the
+ * queue cannot be read.
+ */
+bool orphans_may_be_queued(const struct orphans *orphans, const char *queue);
+
 #endif
