@@ -996,6 +996,22 @@ a_tombstone_is_said_to_stay() {
     run 0 run delete-channel channel=stays --yes
 }
 
+# The message stays hidden, so the store is of this case alone.
+a_run_that_begins_later_is_paused_and_resumed() {
+    cat >later.yaml <<'YAML'
+stores: {main: {embedded: later.db}}
+worker: {queues: [{name: tableward}]}
+jobs:
+  other: {kind: delete, args: [x], table: Blogs, partition_key: "{x}"}
+YAML
+    run 0 enqueue other x=p --id tomorrow --delay 1d --config later.yaml
+    run 0 pause tomorrow --config later.yaml
+    run 0 resume tomorrow --config later.yaml
+    prints '^tomorrow begins at 20'
+    run 0 status tomorrow --config later.yaml
+    prints '^state +queued'
+}
+
 a_run_is_paused_and_resumed() {
     run 0 enqueue delete-channel channel=p --queue tableward --id later
     run 0 pause later
@@ -1782,6 +1798,7 @@ a_message_is_worked_on a_run_is_asked_for_and_happens_once
 a_run_is_cancelled a_message_is_worked_on
 a_tombstone_is_said_to_stay tables_of_the_job
 a_run_is_paused_and_resumed tables_of_the_job
+a_run_that_begins_later_is_paused_and_resumed init_writes_what_works
 a_run_that_is_stopped_is_paused tables_of_the_job
 a_damaged_row_is_shown_beside_the_others tables_of_the_job
 status_shows_what_is_asked_for tables_of_the_job

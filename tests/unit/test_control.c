@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Enqueue, cancel, retry, drop. */
 #include "tests/support/test.h"
+#include "tests/support/virtual_platform.h"
 #include "tests/support/workbench.h"
 
 #include <limits.h>
@@ -1109,6 +1110,46 @@ VIRTUAL_BENCH_TEST(a_resume_that_put_no_message_is_repeated)
     bench->setup.queue_count = 0;
     assert_int_equal(resume(bench, &err), TW_NOT_FOUND);
     assert_true(unserved);
+}
+
+static void expect_hidden(struct workbench *bench)
+{
+    struct exchange exchange = {0};
+    struct messages taken;
+
+    messages_init(&taken);
+    assert_int_equal(
+        store_queue_get(bench->store, &exchange, BENCH_QUEUE, 1, 30, &taken),
+        TW_OK);
+    assert_int_equal(taken.count, 0);
+    messages_done(&taken);
+}
+
+VIRTUAL_BENCH_TEST(a_run_that_was_to_begin_later_still_does_after_resume)
+{
+    struct control_enqueue order = what(bench, 0, football, "r1");
+    int64_t begins_ticks;
+    struct err err;
+    char id[129];
+
+    order.delay_s = 300;
+    assert_int_equal(control_enqueue(bench->store, &order, id, &err), TW_OK);
+    begins_ticks = workbench_stored(bench, JOB, "r1")->resumes_ticks;
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(ask(bench, control_pause, &err), TW_OK);
+        virtual_sleep(10000);
+        assert_int_equal(resume(bench, &err), TW_OK);
+        assert_int_equal(resume(bench, &err), TW_OK);
+        assert_true(
+            workbench_stored(bench, JOB, "r1")->resumes_ticks == begins_ticks);
+    }
+    expect_hidden(bench);
+    assert_int_equal(messages(bench), 5);
+    /* Its time comes while it is paused. */
+    assert_int_equal(ask(bench, control_pause, &err), TW_OK);
+    virtual_sleep(300000);
+    assert_int_equal(resume(bench, &err), TW_OK);
+    assert_true(workbench_stored(bench, JOB, "r1")->resumes_ticks == 0);
 }
 
 /* A worker has taken the run before the command was repeated. */

@@ -3,9 +3,12 @@
 #include <stdio.h>
 
 #include "worker/base/buf.h"
+#include "worker/base/platform.h"
+#include "worker/base/text.h"
 #include "worker/cli/commands.h"
 #include "worker/cli/one_run.h"
 #include "worker/cli/say.h"
+#include "worker/cli/status_print.h"
 #include "worker/run/control.h"
 #include "worker/transfer/import_ledger.h"
 
@@ -32,6 +35,19 @@ static int end_unserved(const struct one_run *one)
     return EXIT_UNREACHABLE;
 }
 
+/* A run that has not begun yet keeps the time at which it is to begin. */
+static void print_continues(const struct ledger_run *run)
+{
+    char time[TEXT_TIME_MAX];
+
+    if (run->attempt == 0 && run->resumes_ticks > platform_wall_ticks() &&
+        (run->state == LEDGER_PAUSED || run->state == LEDGER_QUEUED))
+        printf("%.*s begins at %s\n", SLICE_ARG(run->id),
+            print_time(run->resumes_ticks, time));
+    else
+        printf("%.*s continues\n", SLICE_ARG(run->id));
+}
+
 static int resume(struct one_run *one)
 {
     bool unserved = false;
@@ -43,7 +59,7 @@ static int resume(struct one_run *one)
         return end_unserved(one);
     if (outcome != TW_OK)
         return print_failed(outcome, &err);
-    printf("%.*s continues\n", SLICE_ARG(one->run->id));
+    print_continues(one->run);
     if (slice_is(one->run->waits_for, LEDGER_WAITS_FOR_DEFINITION))
         say_note(
             "it accepts the present definition of job %.*s, and begins with "
@@ -76,8 +92,9 @@ const struct command command_resume = {
     .details = "Puts a new message for the run on its queue; the exit code is "
                "69 if no queue serves\nthe job. A run that is held because its "
                "job was "
-               "changed accepts the present\ndefinition. If several jobs have "
-               "a run of that ID, write JOB/ID.\n",
+               "changed accepts the present\ndefinition. A run that was to "
+               "begin later begins at that time. If several jobs\nhave a run of "
+               "that ID, write JOB/ID.\n",
     .required = REQUIRED,
     .max_args = 1,
     .run = run,

@@ -20,6 +20,8 @@
 /* How long a command retries requests to a busy service: not longer, because a
  * person or a front end waits for the command. */
 #define CALL_MAX_MS 30000
+/* The longest time for which a queue hides a message. */
+#define HIDE_MAX_S INT64_C(604800)
 
 /* ---- requests ---- */
 
@@ -376,6 +378,7 @@ struct asking {
     const struct definition *definition; /* definition that `change` uses; NULL:
                                             `change` needs none */
     bool unserved;                       /* no queue serves the run */
+    int64_t delay_s; /* set by change: hide the run's message for so long */
 };
 
 /* Is the run `queued`? Then a former `resume` or `retry` may have failed after
@@ -457,14 +460,17 @@ static void resume_earlier(struct ledger_run *run, int64_t until_ticks)
     run->resumes_ticks = until_ticks;
 }
 
-/* Change the run's state at once. Call only if no lease of an owner is
- * valid. */
+/* Change the run's state at once. Call only if no lease of an owner is valid. A
+ * paused run that has not begun yet keeps the time at which it is to begin. */
 static enum tw_err put_aside(struct ledger_run *run, enum ledger_state to,
     int64_t now_ticks, struct err *err)
 {
+    bool keeps_time =
+        to == LEDGER_PAUSED && run->state == LEDGER_QUEUED && run->attempt == 0;
+
     ledger_drop_owner(run);
     run->control = (struct slice){0};
-    resume_earlier(run, 0);
+    resume_earlier(run, keeps_time ? run->resumes_ticks : 0);
     run->lease_until_ticks = now_ticks;
     return ledger_move(run, to, err);
 }
@@ -567,9 +573,9 @@ static enum tw_err put_wake_up(const struct definition *definition,
         SLICE_ARG(run->job), SLICE_ARG(run->id), why.text);
 }
 
-/* Put the message that wakes a worker for run. */
+/* Put the message that wakes a worker for run, hidden for delay_s. */
 static enum tw_err wake(const struct definition *definition,
-    const struct ledger_run *run, struct err *err)
+    const struct ledger_run *run, int64_t delay_s, struct err *err)
 {
     const struct setup_queue *queue = queue_of(definition, run);
     struct buf text;
@@ -588,7 +594,7 @@ static enum tw_err wake(const struct definition *definition,
             SLICE_ARG(run->id));
     else
         outcome = put_wake_up(definition, run,
-            &(struct order){queue->name, buf_slice(&text), 0, true}, err);
+            &(struct order){queue->name, buf_slice(&text), delay_s, true}, err);
     buf_done(&text);
     return outcome;
 }
@@ -608,6 +614,17 @@ static enum tw_err take_back_pause(struct asking *asking,
     return TW_OK;
 }
 
+/* Seconds until the run is to begin, as `enqueue --delay` asked. */
+static int64_t left_s(const struct ledger_run *run, int64_t now_ticks)
+{
+    int64_t left = run->resumes_ticks - now_ticks;
+    int64_t left_s = (left + TICKS_PER_S - 1) / TICKS_PER_S;
+
+    if (left <= 0)
+        return 0;
+    return left_s < HIDE_MAX_S ? left_s : HIDE_MAX_S;
+}
+
 static enum tw_err set_resumed(struct asking *asking, struct ledger_run *run,
     int64_t now_ticks, struct err *err)
 {
@@ -625,11 +642,13 @@ static enum tw_err set_resumed(struct asking *asking, struct ledger_run *run,
         return refuse_state(run, err);
     if (!queue_of(asking->definition, run))
         return refuse_unserved(asking, run, err);
+    asking->delay_s = for_definition ? 0 : left_s(run, now_ticks);
     if (may_lack_message(run))
         return is_so_already(asking);
     if (for_definition)
         lease_accept_definition(run);
-    resume_earlier(run, 0);
+    if (asking->delay_s == 0)
+        resume_earlier(run, 0);
     run->lease_until_ticks = now_ticks;
     ledger_set_error(run, "");
     return ledger_move(run, LEDGER_QUEUED, err);
@@ -643,7 +662,7 @@ enum tw_err control_resume(const struct definition *definition,
         change_run(definition_store(definition), job, id, &asking, err);
 
     if (outcome == TW_OK && !asking.asked)
-        outcome = wake(definition, &asking.run, err);
+        outcome = wake(definition, &asking.run, asking.delay_s, err);
     *ret_unserved = asking.unserved;
     asking_done(&asking);
     return outcome;
@@ -674,7 +693,7 @@ enum tw_err control_finish(const struct definition *definition,
      * message is delivered again. */
     if (outcome == TW_OK && asking.run.state == LEDGER_WAITING &&
         queue_of(definition, &asking.run))
-        outcome = wake(definition, &asking.run, err);
+        outcome = wake(definition, &asking.run, 0, err);
     asking_done(&asking);
     return outcome;
 }
@@ -792,7 +811,7 @@ static enum tw_err retry_run(const struct definition *definition,
     enum tw_err outcome = change_run(store, job, id, &asking, err);
 
     if (outcome == TW_OK && queue_of(definition, &asking.run))
-        outcome = wake(definition, &asking.run, err);
+        outcome = wake(definition, &asking.run, 0, err);
     else if (outcome == TW_OK)
         outcome = refuse_unserved(&asking, &asking.run, err);
     if (outcome == TW_OK || asking.unserved)

@@ -73,7 +73,8 @@ TW_MUST_USE enum tw_err control_pause(struct store *store, struct slice job,
  * If the owner has not acted on a `pause` yet, the request is removed, also if
  * the owner has died. If the run is `queued` or its owner died, only the
  * message is put, because an earlier control_resume() may have failed to put
- * it. If an owner executes the run, nothing is changed.
+ * it. If an owner executes the run, nothing is changed. A run that was paused
+ * before the time at which it is to begin (ResumesAt) begins at that time.
  *
  * TW_NOT_FOUND  no such run (*ret_unserved false); or no queue serves the run
  *               (*ret_unserved true): nothing is changed, `run JOB --id ID` can
