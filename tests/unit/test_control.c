@@ -995,6 +995,40 @@ VIRTUAL_BENCH_TEST(an_unreadable_message_that_cannot_be_put_back_stays)
     assert_string_equal(workbench_state(bench, JOB, "r1"), "cancelled");
 }
 
+/* Its queue was renamed in the configuration. */
+VIRTUAL_BENCH_TEST(an_unreadable_message_is_put_back_where_a_worker_is)
+{
+    struct err err;
+    const char *id = workbench_put(bench, "former-poison",
+        "{\"job\":\"delete-channel\",\"args\":{\"channel\":\"Football\"}}");
+
+    leave_without_copy(bench, "former", id, "");
+    assert_int_equal(retry(bench, &err), TW_OK);
+    assert_int_equal(workbench_count(bench, BENCH_QUEUE), 1);
+    assert_int_equal(workbench_count(bench, "former"), 0);
+    assert_int_equal(workbench_count(bench, "former-poison"), 1);
+    assert_string_equal(workbench_state(bench, JOB, "r1"), "cancelled");
+}
+
+VIRTUAL_BENCH_TEST(
+    a_message_that_no_served_queue_takes_stays_in_the_poison_queue)
+{
+    struct err err;
+    const char *id = workbench_put(bench, "former-poison", "Football");
+
+    leave_without_copy(bench, "former", id, "");
+    for (size_t count = 2; count-- > 0;) {
+        bench->setup.queue_count = count;
+        assert_int_equal(retry(bench, &err), TW_NOT_FOUND);
+        assert_true(unserved);
+        assert_non_null(strstr(err.text, "add queue former to `queues`"));
+    }
+    assert_int_equal(workbench_count(bench, BENCH_QUEUE), 0);
+    assert_int_equal(workbench_count(bench, "former"), 0);
+    assert_int_equal(workbench_count(bench, "former-poison"), 1);
+    assert_string_equal(workbench_state(bench, JOB, "r1"), "poisoned");
+}
+
 /* ---- pause, resume, finish ---- */
 
 /* A run of that state, with an owner whose lease is live (or not). */

@@ -139,6 +139,13 @@ static int end_unserved(const struct ledger_run *run)
     return EXIT_UNREACHABLE;
 }
 
+/* Is the message's body in the poison queue only? It is if the message never
+ * became a run. */
+static bool is_body_only_queued(const struct ledger_run *run)
+{
+    return run->args.len == 0 && run->queue.len > 0;
+}
+
 static int retry_one(struct poison *poison, const struct ledger_run *run)
 {
     bool unserved = false;
@@ -146,8 +153,12 @@ static int retry_one(struct poison *poison, const struct ledger_run *run)
     enum tw_err outcome = control_retry(
         load_lend(poison->session.load), run->job, run->id, &unserved, &err);
 
-    if (outcome == TW_NOT_FOUND && unserved)
+    if (outcome == TW_NOT_FOUND && unserved && !is_body_only_queued(run))
         return end_unserved(run);
+    if (outcome == TW_NOT_FOUND && unserved) {
+        say("%s", err.text);
+        return EXIT_UNREACHABLE;
+    }
     if (outcome != TW_OK)
         return print_failed(outcome, &err);
     printf("%.*s is queued again\n", SLICE_ARG(run->id));
@@ -332,13 +343,6 @@ static int act_at_once(
     while (started > 0)
         platform_join(&threads[--started]);
     return atomic_load(&crew.exit_code);
-}
-
-/* Is the message's body in the poison queue only? It is if the message never
- * became a run. */
-static bool is_body_only_queued(const struct ledger_run *run)
-{
-    return run->args.len == 0 && run->queue.len > 0;
 }
 
 /* Runs to act on, sorted by the ids of their copies in the poison queue

@@ -865,31 +865,85 @@ static void retell(
         copy, is_free ? run->id : (struct slice){0}, run->requested_ticks, to);
 }
 
-/* Put the message of the copy back into its queue, then cancel the entity. */
-static enum tw_err retry_unreadable(
-    struct store *store, const struct ledger_run *run, struct err *err)
+/* Is text a request of a job of this configuration, as queue reads it? */
+static bool is_request(const struct definition *definition,
+    const struct setup_queue *queue, struct slice text)
 {
-    struct messages copies, put;
+    struct request request;
+    struct arena arena;
+    struct err ignored;
+    bool readable;
+
+    arena_init(&arena);
+    readable = message_read(queue, definition->jobs, text, &arena, &request,
+                   &ignored) == TW_OK;
+    arena_done(&arena);
+    return readable;
+}
+
+/* The queue for the message of the copy: its own, if it is still served; else
+ * the first queue without a job, if the message is a request there. NULL: no
+ * worker would receive the message, or it would become poisoned again. */
+static const struct setup_queue *queue_of_copy(
+    const struct definition *definition, const struct ledger_run *run,
+    struct slice text)
+{
+    const struct setup *setup = definition->setup;
+    const struct setup_queue *own = setup_queue_named(setup, run->queue);
+
+    for (size_t i = 0; !own && i < setup->queue_count; i++)
+        if (!setup->queues[i].job)
+            return is_request(definition, &setup->queues[i], text)
+                       ? &setup->queues[i]
+                       : NULL;
+    return own;
+}
+
+/* Put the message of the copy back into a queue. */
+static enum tw_err put_back(const struct definition *definition,
+    const struct ledger_run *run, struct slice text, bool *ret_unserved,
+    struct err *err)
+{
+    const struct setup_queue *queue = queue_of_copy(definition, run, text);
+    struct messages put;
+    enum tw_err outcome;
+
+    *ret_unserved = queue == NULL;
+    if (*ret_unserved)
+        return err_fail(err, TW_NOT_FOUND,
+            "message %.*s stays in queue %.*s%s: the configuration does not "
+            "serve queue %.*s, and has no other queue that takes this message; "
+            "add queue %.*s to `queues`, then repeat the command",
+            SLICE_ARG(run->id), SLICE_ARG(run->queue), SETUP_POISON_SUFFIX,
+            SLICE_ARG(run->queue), SLICE_ARG(run->queue));
+    messages_init(&put);
+    outcome = put_message(definition_store(definition),
+        &(struct order){queue->name, text, 0, false}, &put, err);
+    messages_done(&put);
+    return outcome;
+}
+
+/* Put the message of the copy back into a queue, then cancel the entity. */
+static enum tw_err retry_unreadable(const struct definition *definition,
+    const struct ledger_run *run, bool *ret_unserved, struct err *err)
+{
+    struct store *store = definition_store(definition);
+    struct messages copies;
     struct buf text;
-    char *queue;
     size_t index = 0;
     enum tw_err outcome;
 
     messages_init(&copies);
-    messages_init(&put);
     buf_init(&text, 8 * QUEUE_MAX_MESSAGE_BYTES);
     outcome = find_copy(store, run, &copies, &index, err);
     if (outcome == TW_OK) {
         retell(run, copies.list[index].text, &text);
-        queue = mem_format("%.*s", SLICE_ARG(run->queue));
-        outcome = put_message(store,
-            &(struct order){queue, buf_slice(&text), 0, false}, &put, err);
-        mem_free(queue);
+        outcome =
+            put_back(definition, run, buf_slice(&text), ret_unserved, err);
     }
     if (outcome == TW_OK)
         outcome = control_drop(store, run->job, run->id, err);
     buf_done(&text);
-    messages_done(&put);
     messages_done(&copies);
     return outcome;
 }
@@ -905,7 +959,7 @@ enum tw_err control_retry(const struct definition *definition, struct slice job,
     outcome = read_poisoned(store, job, id, true, &run, err);
     if (outcome == TW_OK)
         outcome = is_poisoned(&run) && is_unreadable(&run)
-                      ? retry_unreadable(store, &run, err)
+                      ? retry_unreadable(definition, &run, ret_unserved, err)
                       : retry_run(definition, job, id, ret_unserved, err);
     ledger_run_done(&run);
     return outcome;
