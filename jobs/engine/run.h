@@ -81,7 +81,9 @@ struct run_failure {
 
 struct run_callbacks {
     /* stopping: must the attempt end as RUN_STOPPED, once the requests in
-     * flight are completed? */
+     * flight are completed? While run->in_load is set, a requested pause or
+     * cancel is no reason; the loss of the lease and the end of the process
+     * are. */
     bool (*stopping)(struct run *run);
 
     /*
@@ -170,6 +172,9 @@ struct run {
     const char *ledger_table; /* "TablewardRuns" */
 
     bool ends_load;      /* copy of struct kind's ends_load */
+    bool in_load;        /* set by a kind with ends_load while it carries out
+                          * steps of a load: a requested pause or cancel does
+                          * not make run_stopping() true (M8) */
     bool accept_deletes; /* --accept-deletes, or the message's accept_deletes */
     _Atomic int finish;  /* an enum run_finish; set by the host at any time */
     bool closes_job;     /* set by the kind before RUN_SUCCEEDED: the batch that

@@ -156,7 +156,9 @@ static enum tw_err move_gathered(
         carried->done.row_key = arena_copy(arena, done->row_key);
     }
     carried->ends = m->ends;
+    m->run->in_load = true;
     outcome = carry_begin(m, carried, err);
+    m->run->in_load = false;
     if (outcome == TW_OK)
         m->gathering = &m->carried[carried == &m->carried[0]];
     return outcome;
@@ -236,8 +238,11 @@ static enum tw_err read_round(struct mover *m)
 
     scan_close(scan);
     if (outcome == TW_OK || outcome == TW_STOPPED) {
-        enum tw_err finished = carry_finish(m, m->err);
+        enum tw_err finished;
 
+        m->run->in_load = true;
+        finished = carry_finish(m, m->err);
+        m->run->in_load = false;
         outcome = finished == TW_OK ? outcome : finished;
     }
     carry_end(&m->carried[0]);

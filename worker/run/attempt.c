@@ -80,7 +80,8 @@ static bool on_stopping(struct run *run)
     struct attempt *attempt = attempt_of(run);
 
     return renewal_word(attempt->renewal) != LEASE_VALID ||
-           renewal_asked(attempt->renewal) != LEASE_ASKED_NOTHING ||
+           (!run->in_load &&
+               renewal_asked(attempt->renewal) != LEASE_ASKED_NOTHING) ||
            attempt->environment->stopping(attempt->environment->context);
 }
 
