@@ -22,6 +22,7 @@
 
 struct job;
 struct jobs;
+struct retry_call;
 struct store;
 
 /* The stores that a job may name. stores[i] is NULL if the program only reads
@@ -124,6 +125,14 @@ struct kind {
     bool ends_load;      /* a run completes its current load before it is
                           * cancelled or paused, even if the store is busy for
                           * long (M8) */
+    /*
+     * open_load (NULL unless ends_load): *ret: has an attempt of run `id` of
+     * `job` begun a load that no attempt has completed? Reads the rows of the
+     * kind in the ledger's table. call: how long to retry; after an outcome
+     * other than TW_OK call->exchange has the reason.
+     */
+    enum tw_err (*open_load)(struct store *ledger, const char *ledger_table,
+        struct slice job, struct slice id, struct retry_call *call, bool *ret);
     const struct kind_arg *args; /* NULL: none */
     size_t arg_count;
     /* The configuration keys of the kind's jobs, one section per map, for

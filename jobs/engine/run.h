@@ -172,6 +172,11 @@ struct run {
     const char *ledger_table; /* "TablewardRuns" */
 
     bool ends_load;      /* copy of struct kind's ends_load */
+    bool load_open;      /* of a kind with ends_load: an attempt of this run may
+                          * have begun a load that no attempt has completed. Set
+                          * by the host for a run that was attempted before; the
+                          * kind keeps it up to date. While true, the run is
+                          * neither paused nor cancelled */
     bool in_load;        /* set by a kind with ends_load while it carries out
                           * steps of a load: a requested pause or cancel does
                           * not make run_stopping() true (M8) */

@@ -408,6 +408,10 @@ enum tw_err carry_finish(struct mover *m, struct err *err)
         outcome = intent_remove(&carried->intent, m->run, &m->late, err);
     if (outcome != TW_OK)
         return outcome;
+    if (carried->open) {
+        carried->open = false;
+        m->run->load_open = m->carried[0].open || m->carried[1].open;
+    }
     if (carried->done.partition_key.at)
         mover_save(m, &carried->done);
     m->leaving = NULL;
@@ -436,9 +440,10 @@ static enum tw_err store_intent(
         .locations = {m->locations[PAIR_SOURCE], m->locations[PAIR_COPY]}};
     intent_name(intent, carried == &m->carried[1]);
     outcome = open_destination(m, &intent->since_ticks, err);
-    return outcome == TW_OK
-               ? intent_store(intent, m->run, &m->late, &carried->load, err)
-               : outcome;
+    if (outcome != TW_OK)
+        return outcome;
+    carried->open = m->run->load_open = true;
+    return intent_store(intent, m->run, &m->late, &carried->load, err);
 }
 
 /* late_wait() ensures that no insert can arrive after the copies were read back

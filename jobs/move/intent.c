@@ -13,6 +13,7 @@
 #include "worker/base/crypto.h"
 #include "worker/base/mem.h"
 #include "worker/base/text.h"
+#include "worker/store/retry.h"
 #include "worker/store/store.h"
 
 /* Maximum bytes of a chunk. A String has at most 32,768 UTF-16 units, and a
@@ -663,4 +664,59 @@ enum tw_err intent_each(struct run *run, struct load *load,
     arena_done(&reading.arena);
     mem_free(reading.intent);
     return outcome;
+}
+
+/* ---- the intents of one run, outside an attempt ---- */
+
+/* One page; a read whose outcome is unknown has changed nothing, and is
+ * retried. */
+static enum tw_err read_page(struct store *ledger,
+    const struct scan_request *request, struct retry_call *call,
+    struct page *page)
+{
+    enum tw_err outcome;
+
+    do {
+        outcome = store_scan(ledger, &call->exchange, request, page);
+        if (outcome == TW_UNKNOWN)
+            outcome = TW_BUSY;
+    } while (retry_call_again(call, outcome));
+    return outcome;
+}
+
+static bool page_has_run(
+    const struct page *page, const char *job, const char *id)
+{
+    for (size_t i = 0; i < page->count; i++)
+        if (has_text(&page->entities[i], "Job", job) &&
+            has_text(&page->entities[i], "Run", id))
+            return true;
+    return false;
+}
+
+enum tw_err intent_is_open(struct store *ledger, const char *ledger_table,
+    struct slice job, struct slice id, struct retry_call *call, bool *ret)
+{
+    static const struct slice names[] = {{"Job", 3}, {"Run", 3}};
+    struct scan_request request = {.table = ledger_table,
+        .partition_key = key_range_exact(slice_of(INTENTS_PARTITION)),
+        .select = names,
+        .select_count = 2,
+        .damaged_too = true};
+    char *job_name = mem_text(job.at, job.len), *run = mem_text(id.at, id.len);
+    struct page page;
+    enum tw_err outcome;
+
+    *ret = false;
+    page_init(&page);
+    do {
+        outcome = read_page(ledger, &request, call, &page);
+        if (outcome == TW_OK)
+            *ret = page_has_run(&page, job_name, run);
+        request.from = page.next;
+    } while (outcome == TW_OK && !*ret && request.from.more);
+    page_done(&page);
+    mem_free(job_name);
+    mem_free(run);
+    return outcome == TW_NOT_FOUND ? TW_OK : outcome;
 }

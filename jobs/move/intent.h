@@ -39,6 +39,7 @@
 #include "worker/base/slice.h"
 
 struct late;
+struct retry_call;
 struct run;
 struct store;
 
@@ -109,5 +110,11 @@ TW_MUST_USE enum tw_err intent_each(struct run *run, struct load *load,
     enum tw_err (*each)(
         void *ctx, struct intent *intent, struct load *load, struct err *err),
     void *ctx, struct err *err);
+
+/* intent_is_open: the function open_load of struct kind: has the run stored an
+ * intent that is not removed? */
+TW_MUST_USE enum tw_err intent_is_open(struct store *ledger,
+    const char *ledger_table, struct slice job, struct slice id,
+    struct retry_call *call, bool *ret);
 
 #endif

@@ -399,6 +399,8 @@ static enum run_end move_run(const struct job *job,
         &m->rules->selector, &run->args, &m->arena, &m->selection, err);
     if (outcome == TW_OK)
         outcome = takeover_all(m, err);
+    if (outcome == TW_OK && run_stopping(run))
+        outcome = err_fail(err, TW_STOPPED, "stopped");
     if (outcome == TW_OK)
         outcome = do_rounds(m);
     ended = end_of(m, outcome);
@@ -422,6 +424,7 @@ const struct kind move_kind = {
     .destructive = true,
     .table_job = true,
     .ends_load = true,
+    .open_load = intent_is_open,
     .sections = SECTIONS,
     .load = move_load,
     .explain = move_explain,

@@ -30,6 +30,8 @@ struct carried {
     struct intent intent;
     struct ends ends;
     struct batch_writer *deletes; /* deletes in flight; NULL: none */
+    bool open; /* this attempt has stored the intent and not removed it, or the
+                  outcome of storing it is not known */
     struct keys done; /* keys of the last source read for the load: the scan's
                          position once the load is completed. No texts: the load
                          is the last of its round */

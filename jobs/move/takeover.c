@@ -42,6 +42,20 @@ bool takeover_concerns(const struct mover *m, const struct intent *intent)
                !find_store(m, &intent->locations[PAIR_COPY]));
 }
 
+/* Did an earlier attempt of this run store the intent? */
+static bool is_own(const struct mover *m, const struct intent *intent)
+{
+    return slice_is(intent->job, m->run->job) &&
+           slice_is(intent->run, m->run->id);
+}
+
+/* The run's own intents are taken over even if the job's definition has other
+ * tables now: the run may have to be cancelled or paused. */
+static bool is_taken(const struct mover *m, const struct intent *intent)
+{
+    return is_own(m, intent) || takeover_concerns(m, intent);
+}
+
 /* ---- the pairs ---- */
 
 static bool has_etag(const struct pair *pair, enum pair_side side)
@@ -150,7 +164,7 @@ static enum tw_err take_over(
     struct carried *carried = &m->carried[0];
     enum tw_err outcome = TW_OK;
 
-    if (!takeover_concerns(m, intent))
+    if (!is_taken(m, intent))
         return TW_OK;
     log_run_info(run_log(m->run),
         "continues with %zu %s of a move from %.*s to %.*s that run "
@@ -190,8 +204,22 @@ static enum tw_err find_any(
     struct mover *m = ctx;
 
     (void)load, (void)err;
-    m->takes_over |= takeover_concerns(m, intent);
+    m->takes_over |= is_taken(m, intent);
+    m->run->load_open |= is_own(m, intent);
     return TW_OK;
+}
+
+/* Sets m->takes_over and run->load_open. */
+static enum tw_err find_intents(struct mover *m, struct err *err)
+{
+    bool was_open = m->run->load_open;
+    enum tw_err outcome;
+
+    m->takes_over = m->run->load_open = false;
+    outcome = intent_each(m->run, &m->carried[0].load, find_any, m, err);
+    m->run->load_open |= was_open && outcome != TW_OK;
+    m->run->in_load = m->takes_over;
+    return outcome;
 }
 
 /* Rule A4: requests of an earlier attempt may still arrive. */
@@ -204,21 +232,27 @@ static enum tw_err wait_for_late(struct mover *m, struct err *err)
     return late_wait(&m->late, m->run, err);
 }
 
+static enum tw_err take_over_all(struct mover *m, struct err *err)
+{
+    enum tw_err outcome = find_intents(m, err);
+
+    m->may_be_late |= m->run->previous_owner_crashed;
+    if (outcome == TW_OK && (m->takes_over || m->may_be_late))
+        outcome = wait_for_late(m, err);
+    if (outcome == TW_OK && m->may_be_late) /* an intent may have arrived */
+        outcome = find_intents(m, err);
+    if (outcome == TW_OK && m->takes_over)
+        outcome = intent_each(m->run, &m->carried[0].load, take_over, m, err);
+    if (outcome == TW_OK)
+        m->run->load_open = false;
+    return outcome;
+}
+
 enum tw_err takeover_all(struct mover *m, struct err *err)
 {
-    struct load *load = &m->carried[0].load;
-    enum tw_err outcome = TW_OK;
+    enum tw_err outcome = take_over_all(m, err);
 
-    m->takes_over = false;
-    m->may_be_late |= m->run->previous_owner_crashed;
-    if (m->may_be_late)
-        outcome = wait_for_late(m, err);
-    if (outcome == TW_OK)
-        outcome = intent_each(m->run, load, find_any, m, err);
-    if (outcome == TW_OK && m->takes_over && !m->may_be_late)
-        outcome = wait_for_late(m, err);
-    if (outcome == TW_OK && m->takes_over)
-        outcome = intent_each(m->run, load, take_over, m, err);
-    move_load_clear(load);
+    m->run->in_load = false;
+    move_load_clear(&m->carried[0].load);
     return outcome;
 }

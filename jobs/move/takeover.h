@@ -23,8 +23,12 @@
 
 #include "jobs/move/mover.h"
 
-/* takeover_all: take over every intent for which takeover_concerns() is true.
- * Call before the move writes any entity. */
+/*
+ * takeover_all: take over every intent that this run has stored or for which
+ * takeover_concerns() is true. Call before the move writes any entity. A
+ * requested pause or cancel waits until the takeover is complete
+ * (run->in_load). On TW_OK run->load_open is false.
+ */
 TW_MUST_USE enum tw_err takeover_all(struct mover *m, struct err *err);
 
 /* takeover_concerns: is a table of the intent a table of this move? Or does the

@@ -1,25 +1,30 @@
 /* SPDX-License-Identifier: MIT */
-/* A move that is cancelled or paused within a load: the load is completed
- * before (rule M8). */
+/* A move that is cancelled, paused, stopped or killed within a load: the load
+ * is completed before the run is cancelled or paused (rule M8). */
 #include <stdio.h>
 #include <string.h>
 
+#include "jobs/move/intent.h"
 #include "tests/support/loading.h"
 #include "tests/support/table.h"
 #include "tests/support/virtual_platform.h"
 #include "tests/support/workbench.h"
 #include "worker/run/control.h"
 #include "worker/run/lease.h"
+#include "worker/store/retry.h"
 
 #define ID "r1"
 #define ENTITIES 1200 /* two loads */
+#define STEPS 60      /* requests of an attempt, about */
 
 /* A load takes 40 s. */
-static const char JOBS[] = "mv:\n"
-                           "  kind: move\n"
-                           "  from: {table: Here}\n"
-                           "  to: {table: There}\n"
-                           "  max_entities_per_second: 50\n";
+static const char JOBS[] =
+    "mv:\n"
+    "  kind: move\n"
+    "  from: {table: Here}\n"
+    "  to: {table: There}\n"
+    "  max_entities_per_second: 50\n"
+    "other: {kind: move, from: {table: Former}, to: {table: Latter}}\n";
 
 enum ask { ASK_NOTHING, ASK_CANCEL, ASK_PAUSE };
 
@@ -116,6 +121,23 @@ static int attempt(struct scene *scene)
     return result.end;
 }
 
+/* Until the run has ended or is paused. */
+static void attempt_all(struct scene *scene)
+{
+    struct workbench *bench = &scene->bench;
+
+    for (int i = 0; i < 20; i++) {
+        const char *state = workbench_state(bench, "mv", ID);
+
+        if (strcmp(state, "cancelled") == 0 || strcmp(state, "paused") == 0 ||
+            strcmp(state, "succeeded") == 0)
+            return;
+        virtual_sleep(120000); /* a dead owner's lease, a wait */
+        (void)attempt(scene);
+    }
+    fail_msg("the run is %s", workbench_state(bench, "mv", ID));
+}
+
 static bool is_in(struct scene *scene, const char *table, unsigned i)
 {
     char row_key[16];
@@ -129,16 +151,35 @@ static size_t count(struct scene *scene, const char *table)
     return table_count(scene->bench.wrapped.inner, table);
 }
 
+static bool has_intent(struct scene *scene)
+{
+    struct retry_call call = retry_call(NULL, 0, 0);
+    bool open;
+
+    assert_int_equal(intent_is_open(scene->bench.wrapped.inner, LEDGER_TABLE,
+                         slice_of("mv"), slice_of(ID), &call, &open),
+        TW_OK);
+    return open;
+}
+
 static void expect_whole(struct scene *scene)
 {
     assert_int_equal(count(scene, "Here") + count(scene, "There"), ENTITIES);
     for (unsigned i = 0; i < ENTITIES; i++)
         assert_true(is_in(scene, "Here", i) != is_in(scene, "There", i));
+    assert_false(has_intent(scene));
 }
 
 static void expect_state(struct scene *scene, const char *state)
 {
     assert_string_equal(workbench_state(&scene->bench, "mv", ID), state);
+}
+
+static void expect_control(struct scene *scene, const char *control)
+{
+    const struct ledger_run *run = workbench_stored(&scene->bench, "mv", ID);
+
+    assert_int_equal(slice_is(run->control, control), 1);
 }
 
 #define SCENE_TEST(name)                                                       \
@@ -157,6 +198,15 @@ static void expect_state(struct scene *scene, const char *state)
 /* A request of the first load: some of its copies are stored. */
 #define WITHIN_LOAD 14
 
+/* Attempt 1 is stopped within a load. */
+static void leave_half(struct scene *scene)
+{
+    scene->events[0] = (struct event){.at = WITHIN_LOAD, .stops = true};
+    (void)attempt(scene);
+    expect_state(scene, "queued");
+    assert_true(has_intent(scene));
+}
+
 SCENE_TEST(a_cancelled_move_completes_its_load_first)
 {
     scene->events[0] = (struct event){.at = WITHIN_LOAD, .ask = ASK_CANCEL};
@@ -173,4 +223,187 @@ SCENE_TEST(a_paused_move_completes_its_load_first)
     expect_state(scene, "paused");
     expect_whole(scene);
     assert_int_equal(count(scene, "There"), 1000);
+}
+
+/* ---- without an owner ---- */
+
+SCENE_TEST(a_stopped_move_completes_its_load_before_it_is_cancelled)
+{
+    leave_half(scene);
+    assert_int_equal(ask(scene, ASK_CANCEL), TW_OK);
+    assert_true(scene->asked);
+    expect_state(scene, "queued");
+    expect_control(scene, LEDGER_CONTROL_CANCEL);
+    assert_int_equal(attempt(scene), ATTEMPT_RUN_ENDED);
+    expect_state(scene, "cancelled");
+    expect_whole(scene);
+}
+
+SCENE_TEST(a_stopped_move_completes_its_load_before_it_is_paused)
+{
+    leave_half(scene);
+    assert_int_equal(ask(scene, ASK_PAUSE), TW_OK);
+    assert_true(scene->asked);
+    assert_int_equal(attempt(scene), ATTEMPT_PAUSED);
+    expect_state(scene, "paused");
+    expect_control(scene, "");
+    expect_whole(scene);
+}
+
+SCENE_TEST(a_killed_move_completes_its_load_before_it_is_cancelled)
+{
+    scene->events[0] = (struct event){.at = WITHIN_LOAD, .dies = true};
+    (void)attempt(scene);
+    expect_state(scene, "running");
+    assert_true(has_intent(scene));
+    virtual_sleep(120000);
+    assert_int_equal(ask(scene, ASK_CANCEL), TW_OK);
+    assert_true(scene->asked);
+    expect_state(scene, "running");
+    attempt_all(scene);
+    expect_state(scene, "cancelled");
+    expect_whole(scene);
+}
+
+/* SIGTERM within the load that a cancel waits for. */
+SCENE_TEST(a_stopped_move_that_is_to_be_cancelled_stays_open)
+{
+    scene->events[0] = (struct event){.at = WITHIN_LOAD, .ask = ASK_CANCEL};
+    scene->events[1] = (struct event){.at = WITHIN_LOAD + 8, .stops = true};
+    (void)attempt(scene);
+    expect_state(scene, "queued");
+    expect_control(scene, LEDGER_CONTROL_CANCEL);
+    attempt_all(scene);
+    expect_state(scene, "cancelled");
+    expect_whole(scene);
+}
+
+SCENE_TEST(a_move_without_an_open_load_is_cancelled_at_once)
+{
+    scene->events[0] = (struct event){.at = WITHIN_LOAD, .ask = ASK_PAUSE};
+    assert_int_equal(attempt(scene), ATTEMPT_PAUSED);
+    assert_int_equal(ask(scene, ASK_CANCEL), TW_OK);
+    assert_false(scene->asked);
+    expect_state(scene, "cancelled");
+    expect_whole(scene);
+}
+
+/* As `run` does it after SIGINT. */
+static void stop_command(struct scene *scene)
+{
+    struct err err;
+    bool asked;
+
+    assert_int_equal(control_stop(scene->bench.wrapped.inner, slice_of("mv"),
+                         slice_of(ID), &asked, &err),
+        TW_OK);
+    assert_false(asked);
+    expect_state(scene, "paused");
+}
+
+SCENE_TEST(a_move_that_is_paused_within_a_load_is_queued_for_its_cancel)
+{
+    leave_half(scene);
+    stop_command(scene);
+    assert_int_equal(ask(scene, ASK_CANCEL), TW_OK);
+    assert_true(scene->asked);
+    expect_state(scene, "queued");
+    assert_int_equal(ask(scene, ASK_CANCEL), TW_OK); /* repeated */
+    assert_true(scene->asked);
+    attempt_all(scene);
+    expect_state(scene, "cancelled");
+    expect_whole(scene);
+}
+
+SCENE_TEST(a_cancel_of_a_half_load_is_not_replaced_by_a_pause)
+{
+    leave_half(scene);
+    assert_int_equal(ask(scene, ASK_CANCEL), TW_OK);
+    assert_int_equal(ask(scene, ASK_PAUSE), TW_CONFLICT);
+    attempt_all(scene);
+    expect_state(scene, "cancelled");
+}
+
+/* Later the load is completed. */
+SCENE_TEST(an_outage_keeps_the_request_to_cancel_a_half_load)
+{
+    leave_half(scene);
+    assert_int_equal(ask(scene, ASK_CANCEL), TW_OK);
+    workbench_meets(&scene->bench, BENCH_SCAN, 3, 9, BENCH_FAIL);
+    (void)attempt(scene);
+    expect_control(scene, LEDGER_CONTROL_CANCEL);
+    assert_true(has_intent(scene));
+    attempt_all(scene);
+    expect_state(scene, "cancelled");
+    expect_whole(scene);
+}
+
+/* Nobody has accepted the other definition. */
+SCENE_TEST(a_half_load_is_completed_also_under_a_changed_definition)
+{
+    leave_half(scene);
+    (void)snprintf(scene->bench.job.hash, sizeof(scene->bench.job.hash),
+        "fedcba9876543210");
+    assert_int_equal(ask(scene, ASK_PAUSE), TW_OK);
+    assert_int_equal(attempt(scene), ATTEMPT_PAUSED);
+    expect_whole(scene);
+    assert_false(slice_is(workbench_stored(&scene->bench, "mv", ID)->definition,
+        "fedcba9876543210"));
+}
+
+SCENE_TEST(a_half_load_is_completed_also_if_its_job_has_other_tables)
+{
+    leave_half(scene);
+    scene->bench.job.settings = scene->loading.jobs.list[1].settings;
+    (void)snprintf(scene->bench.job.hash, sizeof(scene->bench.job.hash),
+        "fedcba9876543210");
+    assert_int_equal(ask(scene, ASK_CANCEL), TW_OK);
+    attempt_all(scene);
+    expect_state(scene, "cancelled");
+    expect_whole(scene);
+}
+
+/* The job of that name is of another kind now, which cannot read intents. */
+SCENE_TEST(a_half_load_is_kept_while_its_job_is_of_another_kind)
+{
+    struct job move = scene->bench.job;
+
+    leave_half(scene);
+    scene->bench.job.kind = &scene->bench.kind;
+    scene->bench.kind.name = "delete";
+    assert_int_equal(ask(scene, ASK_CANCEL), TW_OK);
+    assert_int_equal(attempt(scene), ATTEMPT_DEFERRED);
+    expect_control(scene, LEDGER_CONTROL_CANCEL);
+    scene->bench.job = move;
+    attempt_all(scene);
+    expect_state(scene, "cancelled");
+    expect_whole(scene);
+}
+
+/* ---- stopped, killed and asked at any request ---- */
+
+static void stop_anywhere(unsigned at, unsigned then, bool dies, enum ask what)
+{
+    static struct scene scene;
+
+    begin(&scene);
+    scene.bench.job.max_entities_per_second = 0;
+    scene.events[0] = (struct event){.at = at, .dies = dies, .stops = !dies};
+    (void)attempt(&scene);
+    virtual_sleep(120000);
+    (void)!ask(&scene, what);
+    scene.events[0] = (struct event){.at = then, .dies = !dies, .stops = dies};
+    if (strcmp(workbench_state(&scene.bench, "mv", ID), "none") != 0)
+        (void)attempt(&scene);
+    attempt_all(&scene);
+    expect_whole(&scene);
+    end(&scene);
+}
+
+VIRTUAL_BENCH_TEST(a_load_is_whole_wherever_its_move_is_stopped_and_cancelled)
+{
+    (void)bench;
+    for (unsigned at = 1; at < STEPS; at++)
+        stop_anywhere(at, 1 + at * 5 % 9, at % 2 == 0,
+            at % 3 == 0 ? ASK_PAUSE : ASK_CANCEL);
 }

@@ -8,6 +8,7 @@
 #include "worker/base/platform.h"
 #include "worker/base/text.h"
 #include "worker/cli/say.h"
+#include "worker/run/control.h"
 #include "worker/store/store.h"
 #include "worker/transfer/import_ledger.h"
 
@@ -15,6 +16,8 @@
  * at most 5 s later, and then stops its work in progress. */
 #define WAIT_MS 12000
 #define POLL_MS 250
+
+#define SENTENCE_MAX 65536
 
 bool one_run_is_open(const struct ledger_run *run)
 {
@@ -80,8 +83,43 @@ static enum tw_err read_run(void *context, struct exchange *exchange)
         reading->one->store, exchange, run->job, run->id, reading->run);
 }
 
+/* to: the requested state. */
+static int end_unconfigured(const struct ledger_run *run, const char *to)
+{
+    say("run %.*s stays open, and is to be %s: a load of it may be half done, "
+        "with entities in both tables. No worker can complete the load, "
+        "because job %.*s is not in the configuration: put the job back, and "
+        "let a worker take the run",
+        SLICE_ARG(run->id), to, SLICE_ARG(run->job));
+    return EXIT_STOPPED;
+}
+
+static const char *requested_state(const struct ledger_run *run)
+{
+    return ledger_state_name(slice_is(run->control, LEDGER_CONTROL_CANCEL)
+                                 ? LEDGER_CANCELLED
+                                 : LEDGER_PAUSED);
+}
+
 static int end_waiting(const struct one_run *one, const struct ledger_run *now)
 {
+    if (!one->job && now->control.len > 0)
+        return end_unconfigured(now, requested_state(now));
+    if (now->owner.len == 0 && now->control.len > 0) {
+        say("run %.*s is not %s yet: a load of it is half done, and the next "
+            "worker that takes the run completes the load first. `tableward "
+            "status %.*s` shows the state",
+            SLICE_ARG(now->id), requested_state(now), SLICE_ARG(now->id));
+        return EXIT_STOPPED;
+    }
+    if (one->job && one->job->kind->ends_load) {
+        say("run %.*s is not %s yet: worker %.*s first completes the current "
+            "load; if it dies, the worker that takes the run over will. "
+            "`tableward status %.*s` shows the state",
+            SLICE_ARG(now->id), requested_state(now), SLICE_ARG(now->worker),
+            SLICE_ARG(now->id));
+        return EXIT_STOPPED;
+    }
     say("run %.*s: worker %.*s has not responded yet. It will when it next "
         "renews the lease; if the lease expires first, the worker that takes "
         "the run over will. `tableward status %.*s` shows the state",
@@ -129,6 +167,39 @@ static int wait_for_owner(struct one_run *one, const struct one_run_ask *ask)
     return code;
 }
 
+/* No queue serves the run, so that only `run` completes the half load. */
+static int end_unserved(const struct one_run *one, const char *state)
+{
+    struct buf command;
+
+    buf_init(&command, SENTENCE_MAX);
+    one_run_add_command(one->run, &command);
+    say("run %.*s is not %s yet: a load of it is half done, and no queue "
+        "serves job %.*s; complete the load with: %s",
+        SLICE_ARG(one->run->id), state, SLICE_ARG(one->run->job),
+        buf_text(&command));
+    buf_done(&command);
+    return EXIT_STOPPED;
+}
+
+/* The request waits for the next owner, because a load of the run is half done:
+ * wake a worker, and wait for it. */
+static int wake_next_owner(struct one_run *one, const struct one_run_ask *ask,
+    const struct ledger_run *was)
+{
+    bool unserved = false;
+    struct err err;
+    enum tw_err outcome =
+        control_wake(load_lend(one->session.load), was, &unserved, &err);
+
+    if (unserved && !one->job)
+        return end_unconfigured(was, ledger_state_name(ask->to));
+    if (unserved)
+        return end_unserved(one, ledger_state_name(ask->to));
+    return outcome == TW_OK ? wait_for_owner(one, ask)
+                            : print_failed(outcome, &err);
+}
+
 int one_run_ask(struct one_run *one, const struct one_run_ask *ask)
 {
     struct ledger_run was;
@@ -140,7 +211,9 @@ int one_run_ask(struct one_run *one, const struct one_run_ask *ask)
     ledger_run_init(&was);
     outcome =
         ask->ask(one->store, one->run->job, one->run->id, &was, &asked, &err);
-    if (outcome == TW_OK)
+    if (outcome == TW_OK && asked && was.state != LEDGER_RUNNING)
+        code = wake_next_owner(one, ask, &was);
+    else if (outcome == TW_OK)
         code = asked ? wait_for_owner(one, ask) : ask->end(one);
     else if (outcome == TW_CONFLICT && ledger_state_ended(was.state))
         code = ask->ended(&was);

@@ -35,6 +35,18 @@ static enum tw_err drop(const struct definition *definition, struct slice job,
     return control_drop(definition_store(definition), job, id, err);
 }
 
+/* If the next owner was asked, because a load of a move is half done: wake a
+ * worker, unless no queue serves the run. */
+static enum tw_err wake_next_owner(const struct definition *definition,
+    const struct ledger_run *was, bool asked, struct err *err)
+{
+    bool unserved = false;
+
+    if (!asked || was->state == LEDGER_RUNNING)
+        return TW_OK;
+    return control_wake(definition, was, &unserved, err);
+}
+
 static enum tw_err pause(const struct definition *definition, struct slice job,
     struct slice id, struct buf *done, struct err *err)
 {
@@ -45,6 +57,8 @@ static enum tw_err pause(const struct definition *definition, struct slice job,
     ledger_run_init(&was);
     outcome =
         control_pause(definition_store(definition), job, id, &was, &asked, err);
+    if (outcome == TW_OK)
+        outcome = wake_next_owner(definition, &was, asked, err);
     ledger_run_done(&was);
     buf_add_format(done,
         asked ? "Run %.*s stops when its worker sees the request, within 10 s."
@@ -72,6 +86,8 @@ static enum tw_err cancel(const struct definition *definition, struct slice job,
     ledger_run_init(&was);
     outcome = control_cancel(
         definition_store(definition), job, id, &was, &asked, err);
+    if (outcome == TW_OK)
+        outcome = wake_next_owner(definition, &was, asked, err);
     buf_add_format(done,
         asked ? "Run %.*s ends when its worker sees the request, within 10 s."
               : "Run %.*s is cancelled.",

@@ -745,6 +745,7 @@ static enum run_end run_kind(struct attempt *attempt)
     run->ledger = attempt->wish->store;
     run->ledger_table = LEDGER_TABLE;
     run->ends_load = job->kind->ends_load;
+    run->load_open = attempt->lease.load_open;
     if (job->failures)
         attempt->failures = failures_new(attempt->definition->archive_folder,
             job->failures, job->name, run->id, attempt->log.object);
@@ -758,6 +759,7 @@ static enum run_end run_kind(struct attempt *attempt)
     activity_end(attempt->environment->activity, run);
     watch(attempt, NULL);
     attempt->word = renewal_stop(attempt->renewal, &attempt->progress);
+    attempt->lease.load_open = run->ends_load && run->load_open;
     attempt->renewal = NULL;
     failures_free(attempt->failures);
     attempt->failures = NULL;

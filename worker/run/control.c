@@ -373,6 +373,8 @@ struct asking {
     bool asked; /* set by change: run has a request to the owner, who makes the
                    change */
     bool now;   /* control_finish(): end after one more round */
+    bool at_once;        /* control_stop(): pause also within a load */
+    struct store *store; /* the ledger's store */
     bool unchanged; /* set by change, with TW_CONFLICT: the run was as requested
                        before */
     const struct definition *definition; /* definition that `change` uses; NULL:
@@ -414,6 +416,7 @@ static enum tw_err change_run(struct store *store, struct slice job,
         .limits = &limits};
     enum tw_err outcome;
 
+    asking->store = store;
     ledger_run_init(&asking->run);
     ledger_run_init(&asking->before);
     asking->run.job = ledger_text(&asking->run, job);
@@ -475,13 +478,56 @@ static enum tw_err put_aside(struct ledger_run *run, enum ledger_state to,
     return ledger_move(run, to, err);
 }
 
+/* Must an attempt complete a load of the run, before the run is cancelled or
+ * paused? Call only if no lease of an owner is valid: a worker that acquires
+ * the run afterwards changes its ETag. */
+static enum tw_err find_open_load(struct asking *asking,
+    const struct ledger_run *run, bool *ret, struct err *err)
+{
+    const struct kind *kind = jobs_kind(run->kind);
+    struct retry_call call = begin_call();
+    enum tw_err outcome;
+
+    *ret = false;
+    if (run->attempt == 0 || !kind || !kind->open_load)
+        return TW_OK;
+    outcome = kind->open_load(
+        asking->store, LEDGER_TABLE, run->job, run->id, &call, ret);
+    return told(outcome, &call.exchange, err);
+}
+
+/* The run has no owner, and a load of it is half done: ask the next owner, who
+ * completes the load first. */
+static enum tw_err ask_next_owner(struct asking *asking, struct ledger_run *run,
+    const char *control, int64_t now_ticks, struct err *err)
+{
+    enum tw_err outcome = ask_owner(asking, run, control);
+
+    if (outcome == TW_OK && run->state == LEDGER_WAITING)
+        run->resumes_ticks = now_ticks;
+    if (run->state != LEDGER_PAUSED)
+        return outcome;
+    run->lease_until_ticks = now_ticks;
+    asking->unchanged = false;
+    return ledger_move(run, LEDGER_QUEUED, err);
+}
+
 static enum tw_err set_cancelled(struct asking *asking, struct ledger_run *run,
     int64_t now_ticks, struct err *err)
 {
+    enum tw_err outcome;
+    bool open;
+
     if (ledger_state_ended(run->state))
         return refuse_state(run, err);
     if (ledger_lease_is_live(run, now_ticks))
         return ask_owner(asking, run, LEDGER_CONTROL_CANCEL);
+    outcome = find_open_load(asking, run, &open, err);
+    if (outcome == TW_OK && open)
+        return ask_next_owner(
+            asking, run, LEDGER_CONTROL_CANCEL, now_ticks, err);
+    if (outcome != TW_OK)
+        return outcome;
     run->finished_ticks = now_ticks;
     return put_aside(run, LEDGER_CANCELLED, now_ticks, err);
 }
@@ -489,16 +535,27 @@ static enum tw_err set_cancelled(struct asking *asking, struct ledger_run *run,
 static enum tw_err set_paused(struct asking *asking, struct ledger_run *run,
     int64_t now_ticks, struct err *err)
 {
+    enum tw_err outcome;
+    bool open = false, live;
+
     if (ledger_state_ended(run->state))
         return refuse_state(run, err);
     if (run->state == LEDGER_PAUSED)
         return is_so_already(asking);
-    if (!ledger_lease_is_live(run, now_ticks))
-        return put_aside(run, LEDGER_PAUSED, now_ticks, err);
     if (slice_is(run->control, LEDGER_CONTROL_CANCEL))
         return err_fail(err, TW_CONFLICT, "run %.*s/%.*s is being cancelled",
             SLICE_ARG(run->job), SLICE_ARG(run->id));
-    return ask_owner(asking, run, LEDGER_CONTROL_PAUSE);
+    live = ledger_lease_is_live(run, now_ticks);
+    if (!live && !asking->at_once) {
+        outcome = find_open_load(asking, run, &open, err);
+        if (outcome != TW_OK)
+            return outcome;
+    }
+    if (!live && !open)
+        return put_aside(run, LEDGER_PAUSED, now_ticks, err);
+    if (live)
+        return ask_owner(asking, run, LEDGER_CONTROL_PAUSE);
+    return ask_next_owner(asking, run, LEDGER_CONTROL_PAUSE, now_ticks, err);
 }
 
 static enum tw_err ask(struct store *store, struct slice job, struct slice id,
@@ -532,6 +589,19 @@ enum tw_err control_pause(struct store *store, struct slice job,
     struct asking asking = {.change = set_paused};
 
     return ask(store, job, id, &asking, ret, ret_asked, err);
+}
+
+enum tw_err control_stop(struct store *store, struct slice job, struct slice id,
+    bool *ret_asked, struct err *err)
+{
+    struct asking asking = {.change = set_paused, .at_once = true};
+    struct ledger_run before;
+    enum tw_err outcome;
+
+    ledger_run_init(&before);
+    outcome = ask(store, job, id, &asking, &before, ret_asked, err);
+    ledger_run_done(&before);
+    return outcome;
 }
 
 /* ---- resume, finish ---- */
@@ -599,6 +669,18 @@ static enum tw_err wake(const struct definition *definition,
     return outcome;
 }
 
+enum tw_err control_wake(const struct definition *definition,
+    const struct ledger_run *run, bool *ret_unserved, struct err *err)
+{
+    struct asking asking = {.unserved = false};
+    enum tw_err outcome = queue_of(definition, run)
+                              ? wake(definition, run, 0, err)
+                              : refuse_unserved(&asking, run, err);
+
+    *ret_unserved = asking.unserved;
+    return outcome;
+}
+
 /* The owner has not acted on the pause yet, or the pause was taken back before.
  * A live owner then simply continues; if the owner has died, the run gets a
  * wake-up message. */
@@ -634,8 +716,10 @@ static enum tw_err set_resumed(struct asking *asking, struct ledger_run *run,
     if (!jobs_find(asking->definition->jobs, run->job))
         return err_fail(err, TW_CONFLICT,
             "job %.*s is not in the configuration", SLICE_ARG(run->job));
-    if (run->state == LEDGER_RUNNING &&
-        !slice_is(run->control, LEDGER_CONTROL_CANCEL))
+    if (slice_is(run->control, LEDGER_CONTROL_PAUSE)
+            ? !ledger_state_ended(run->state)
+            : run->state == LEDGER_RUNNING &&
+                  !slice_is(run->control, LEDGER_CONTROL_CANCEL))
         return take_back_pause(asking, run, now_ticks, err);
     if (run->state != LEDGER_PAUSED && !for_definition &&
         !may_lack_message(run))

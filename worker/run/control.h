@@ -6,7 +6,8 @@
  *
  * If an owner's lease is valid, cancel, pause and finish store a request: the
  * owner sees it with its next renewal, at most 5 s later, and acts on it.
- * Without a valid lease these three commands change the run at once.
+ * Without a valid lease these three commands change the run at once; but if a
+ * load of a move is half done, cancel and pause ask the next owner.
  */
 #ifndef TW_RUN_CONTROL_H
 #define TW_RUN_CONTROL_H
@@ -53,9 +54,11 @@ TW_MUST_USE enum tw_err control_enqueue(struct store *store,
 
 /*
  * control_cancel: set `cancelled`; if the lease of an owner is valid, ask the
- * owner instead (*ret_asked). ret (init'ed) is the run before the change.
- * TW_NOT_FOUND: no such run; TW_CONFLICT: the run has ended already, and ret
- * has its state.
+ * owner instead (*ret_asked). If no lease is valid, but a load of the run is
+ * half done (open_load of struct kind), the next owner is asked: it completes
+ * the load, then the run is `cancelled`; a paused run becomes `queued`. ret
+ * (init'ed) is the run before the change. TW_NOT_FOUND: no such run;
+ * TW_CONFLICT: the run has ended already, and ret has its state.
  */
 TW_MUST_USE enum tw_err control_cancel(struct store *store, struct slice job,
     struct slice id, struct ledger_run *ret, bool *ret_asked, struct err *err);
@@ -64,6 +67,18 @@ TW_MUST_USE enum tw_err control_cancel(struct store *store, struct slice job,
  * also if the run is paused already. */
 TW_MUST_USE enum tw_err control_pause(struct store *store, struct slice job,
     struct slice id, struct ledger_run *ret, bool *ret_asked, struct err *err);
+
+/* control_stop: pause a run whose `run` command was stopped. Like
+ * control_pause(), but a run without an owner is paused at once, even if a load
+ * of it is half done: the next attempt completes the load. */
+TW_MUST_USE enum tw_err control_stop(struct store *store, struct slice job,
+    struct slice id, bool *ret_asked, struct err *err);
+
+/* control_wake: put a wake-up message for run. Call after control_cancel() or
+ * control_pause() has asked the next owner of a run that was not `running`.
+ * TW_NOT_FOUND with *ret_unserved: no queue serves the run. */
+TW_MUST_USE enum tw_err control_wake(const struct definition *definition,
+    const struct ledger_run *run, bool *ret_unserved, struct err *err);
 
 /*
  * control_resume: continue a paused run, or one that waits for its definition:

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "jobs/job.h"
+#include "jobs/jobs.h"
 #include "worker/base/crypto.h"
 #include "worker/base/log.h"
 #include "worker/base/mem.h"
@@ -388,6 +389,31 @@ bool lease_ending(const struct lease *lease, enum ledger_state *ret_state,
     return read_ending(&lease->run, ret_state, ret_reason);
 }
 
+/* ---- a request to cancel or pause the run ---- */
+
+static void note_asked(struct lease *lease, const struct ledger_run *stored)
+{
+    if (slice_is(stored->control, LEDGER_CONTROL_CANCEL))
+        lease->asked = LEASE_ASKED_CANCEL;
+    else if (slice_is(stored->control, LEDGER_CONTROL_PAUSE))
+        lease->asked = LEASE_ASKED_PAUSE;
+    else
+        lease->asked = LEASE_ASKED_NOTHING;
+    lease->run.finish = ledger_text(&lease->run, stored->finish);
+}
+
+/* May an earlier attempt of the run have left a load that is not complete? Not
+ * if the run has only waited for its locks: then it has no definition. Uses the
+ * kind in the ledger, because the job may be of another kind now. */
+static bool may_have_load(const struct ledger_run *run, const struct job *job)
+{
+    const struct kind *kind =
+        slice_is(run->kind, job->kind->name) ? job->kind : jobs_kind(run->kind);
+
+    return run->attempt > 0 && run->definition.len > 0 && kind &&
+           kind->ends_load;
+}
+
 /* ---- acquiring: the write ---- */
 
 /* Make the lease the owner of run. Call after judge() returned
@@ -409,10 +435,13 @@ static enum tw_err stake(
         begin_owning(lease);
     }
     lease->previous_owner_crashed = ledger_takes_over(run);
+    lease->load_open = may_have_load(run, wish->job);
     if (run->failed_logged < 0)
         run->failed_logged = 0; /* another program wrote it: tableward writes no
                                    such value */
     run->owner = ledger_text(run, slice_of(lease->owner));
+    if (run->control.len > 0)
+        run->ending = (struct slice){0}; /* completes a load, then obeys */
     raise_epoch(run);
     count_one(&run->attempt);
     count_one(&run->silent);
@@ -426,7 +455,9 @@ static enum tw_err stake(
     if (wish->message)
         run->queue = ledger_text(run, slice_of(wish->message->queue));
     set_worker(run);
-    if (run->ending.len == 0)
+    /* A run that obeys Control does no work under a definition that nobody has
+     * accepted. */
+    if (run->ending.len == 0 && run->control.len == 0)
         set_definition(lease, run, wish->job);
     return TW_OK;
 }
@@ -520,7 +551,8 @@ static enum ledger_state asked_state(const struct ledger_run *run)
 }
 
 /* Cancel or pause the run, as a person asked of an owner that crashed before it
- * obeyed. */
+ * obeyed. Not for a run that may have an open load: the attempt completes the
+ * load first. */
 static enum tw_err apply_control(
     struct taking *taking, struct ledger_run *run, struct err *err)
 {
@@ -546,15 +578,19 @@ static enum tw_err apply_claim(
 {
     struct taking *taking = context;
     const struct lease_request *wish = taking->wish;
+    bool obeys; /* a person has asked to cancel or pause the run */
 
     taking->outcome = judge(taking, run, err);
     if (taking->outcome != LEASE_ACQUIRED)
         return TW_CONFLICT;
-    if (run->control.len > 0 && ledger_may_move(run->state, asked_state(run)))
+    obeys =
+        run->control.len > 0 && ledger_may_move(run->state, asked_state(run));
+    if (obeys && !may_have_load(run, wish->job))
         return apply_control(taking, run, err);
     if (run->etag.len == 0)
         begin_run(run, wish);
-    if (waits_for_definition(run, wish->job)) {
+    if (obeys ? !slice_is(run->kind, wish->job->kind->name)
+              : waits_for_definition(run, wish->job)) {
         enum tw_err outcome = lease_hold_run(run, LEDGER_WAITS_FOR_DEFINITION,
             now_ticks, 0,
             "the definition of its job has changed: restore it, or accept the "
@@ -670,8 +706,10 @@ enum lease_outcome lease_acquire(struct lease *lease,
         (outcome == TW_CONFLICT && taking.outcome != LEASE_ACQUIRED &&
             taking.outcome != LEASE_OUTAGE)) {
         lease->may_own = taking.outcome == LEASE_ACQUIRED;
-        if (lease->may_own)
+        if (lease->may_own) {
             lease_clock_take(&lease->clock, lease->stored.lease_until_ticks);
+            note_asked(lease, &lease->stored);
+        }
         return taking.outcome;
     }
     return not_taken(lease, &change, outcome, ret_outcome, err);
@@ -702,17 +740,6 @@ static bool is_ours(const struct lease *lease, const struct ledger_run *stored)
 {
     return stored->epoch == lease->run.epoch &&
            slice_is(stored->owner, lease->owner);
-}
-
-static void note_asked(struct lease *lease, const struct ledger_run *stored)
-{
-    if (slice_is(stored->control, LEDGER_CONTROL_CANCEL))
-        lease->asked = LEASE_ASKED_CANCEL;
-    else if (slice_is(stored->control, LEDGER_CONTROL_PAUSE))
-        lease->asked = LEASE_ASKED_PAUSE;
-    else
-        lease->asked = LEASE_ASKED_NOTHING;
-    lease->run.finish = ledger_text(&lease->run, stored->finish);
 }
 
 /* Context of a ledger change by the owner. */
@@ -811,6 +838,16 @@ static bool was_put_aside(
                stored->state == LEDGER_PAUSED);
 }
 
+/* Does the request of a person stay in the ledger, because the next owner must
+ * complete a load before it can obey? */
+static bool keeps_control(
+    const struct lease *lease, const struct ledger_run *run)
+{
+    if (!lease->load_open || ledger_state_ended(run->state))
+        return false;
+    return run->state != LEDGER_PAUSED || lease->asked == LEASE_ASKED_CANCEL;
+}
+
 static enum tw_err apply_end(
     struct ledger_run *run, int64_t now_ticks, void *context, struct err *err)
 {
@@ -830,10 +867,12 @@ static enum tw_err apply_end(
     lease->run.lease_until_ticks = lease->run.updated_ticks =
         lease_now_ticks(lease);
     ledger_take_over(run, &lease->run);
-    run->owner = run->control = (struct slice){0};
+    run->owner = (struct slice){0};
+    if (!keeps_control(lease, run))
+        run->control = (struct slice){0};
     /* A cancel or pause asked since the last renewal decides the state of an
      * open run. */
-    if (!ledger_state_ended(run->state) &&
+    if (!ledger_state_ended(run->state) && !lease->load_open &&
         lease->asked != LEASE_ASKED_NOTHING) {
         run->resumes_ticks = 0;
         outcome = ledger_move(run,

@@ -102,6 +102,9 @@ struct lease {
     bool binds; /* this attempt was the first to bind the run to a definition */
     bool closes_job; /* the write that ends the run closes its job (rule A5) */
     enum lease_asked asked; /* what a person asks of the owner */
+    bool load_open; /* the run may have a load that is not complete (load_open
+                       of struct run): the run is neither cancelled nor paused
+                       with this lease's release */
     char end_operation[17]; /* Operation of a release whose outcome is
                                indeterminate; empty: none */
     bool newly_held;        /* lease_acquire() was the first to find a changed
@@ -190,8 +193,9 @@ enum lease_status lease_write_run(
  * Stores lease->run without Owner and with LeaseUntil now. Retries until the
  * outcome is known or the lease expires. LEASE_VALID: stored, and lease->run is
  * as stored: if a person asked to cancel or pause an open run, its state is
- * `cancelled` or `paused`; if a person asked it to finish, the run does not
- * wait for its next round.
+ * `cancelled` or `paused`, unless lease->load_open is set: then the request
+ * remains in the ledger, and the next owner completes the load first; if a
+ * person asked it to finish, the run does not wait for its next round.
  */
 enum lease_status lease_release(struct lease *lease, struct err *err);
 

@@ -280,18 +280,15 @@ static enum tw_err attempts(struct single *single,
 static bool pause_run(struct single *single, struct store *store)
 {
     const struct single_options *options = &single->options;
-    struct ledger_run before;
     bool asked;
     struct err err;
     enum tw_err outcome;
 
-    ledger_run_init(&before);
-    outcome = control_pause(store, slice_of(options->job->name), options->id,
-        &before, &asked, &err);
+    outcome = control_stop(
+        store, slice_of(options->job->name), options->id, &asked, &err);
     if (outcome != TW_OK)
         log_warn(single->object,
             "could not be paused, so a worker may continue it: %s", err.text);
-    ledger_run_done(&before);
     return outcome == TW_OK;
 }
 
