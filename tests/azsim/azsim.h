@@ -8,7 +8,7 @@ struct azsim {
     struct gates *gates;
     struct limits *limits;
     struct journal *journal;
-    struct crypto_hmac_key *key; /* of every account */
+    struct crypto_hmac_key *keys[2]; /* of every account; knobs.keys */
 };
 
 #endif

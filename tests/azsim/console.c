@@ -33,6 +33,7 @@ static const struct {
     KNOB(hint_share),
     KNOB(empty_share),
     KNOB(short_share),
+    KNOB(keys),
     KNOB(being_deleted_ms),
 };
 #define KNOB_COUNT (sizeof(KNOBS) / sizeof(KNOBS[0]))

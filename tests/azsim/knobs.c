@@ -27,8 +27,10 @@ struct gates *gates_new(void)
 
     platform_mutex_init(&gates->lock);
     platform_cond_init(&gates->opened);
-    gates->knobs = (struct knobs){
-        .slow_worker = -1, .skew_s = SKEW_S, .hint_share = HINT_SHARE};
+    gates->knobs = (struct knobs){.slow_worker = -1,
+        .skew_s = SKEW_S,
+        .hint_share = HINT_SHARE,
+        .keys = 3};
     return gates;
 }
 

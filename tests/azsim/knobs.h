@@ -25,6 +25,7 @@ struct knobs {
     int64_t hint_share;       /* of refusals: with Retry-After: 1             */
     int64_t empty_share;      /* of pages: no entity, but a token            */
     int64_t short_share;      /* of pages: fewer than asked for, and a token */
+    int64_t keys;             /* accepted: 1 the first, 2 the second, 3 both */
     int64_t being_deleted_ms; /* a name stays locked, by the server's clock  */
 };
 

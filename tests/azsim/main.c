@@ -3,11 +3,13 @@
  * azsim: Azure's Table and Queue service on loopback ports, over embedded
  * stores in memory, for tests.
  *
- *   azsim [--key BASE64] [--workers N] [--clock FILE] [--file DB]
+ *   azsim [--key BASE64] [--second-key BASE64] [--workers N] [--clock FILE]
+ *       [--file DB]
  *
  * Every account has the key (that of the emulators' well-known account unless
- * told otherwise). For each worker there is a pair of ports, which is how the
- * log tells them apart; all pairs serve the same accounts. --clock: a file as
+ * told otherwise), and a second one (the same unless told otherwise). For each
+ * worker there is a pair of ports, which is how the log tells them apart; all
+ * pairs serve the same accounts. --clock: a file as
  * tests/support/bent_platform.h has it. --file: an embedded store that others
  * have open too, instead of stores in memory: a front end to it that speaks the
  * service's protocol. Prints one line a worker,
@@ -39,23 +41,23 @@
     "r/KBHBeksoGMGw=="
 
 struct options {
-    const char *key, *clock, *file;
+    const char *key, *second_key, *clock, *file;
     unsigned workers;
 };
 
 static void usage(void)
 {
     (void)fprintf(stderr,
-        "usage: azsim [--key BASE64] [--workers N] [--clock FILE] "
-        "[--file DB]\n");
+        "usage: azsim [--key BASE64] [--second-key BASE64] [--workers N] "
+        "[--clock FILE] [--file DB]\n");
     exit(64);
 }
 
 static struct options read_options(int count, char **words)
 {
     static const struct option known[] = {{"key", 1, NULL, 'k'},
-        {"workers", 1, NULL, 'w'}, {"clock", 1, NULL, 'c'},
-        {"file", 1, NULL, 'f'}, {0}};
+        {"second-key", 1, NULL, 's'}, {"workers", 1, NULL, 'w'},
+        {"clock", 1, NULL, 'c'}, {"file", 1, NULL, 'f'}, {0}};
     struct options options = {.key = DEFAULT_KEY, .workers = 1};
     int64_t workers = 1;
     int option;
@@ -63,6 +65,8 @@ static struct options read_options(int count, char **words)
     while ((option = getopt_long(count, words, "", known, NULL)) != -1) {
         if (option == 'k')
             options.key = optarg;
+        else if (option == 's')
+            options.second_key = optarg;
         else if (option == 'c')
             options.clock = optarg;
         else if (option == 'f')
@@ -114,7 +118,8 @@ int main(int count, char **words)
         .gates = gates_new(),
         .limits = limits_new(),
         .journal = journal_new(),
-        .key = read_key(options.key),
+        .keys = {read_key(options.key),
+            read_key(options.second_key ? options.second_key : options.key)},
     };
     struct server *server;
 
@@ -132,6 +137,7 @@ int main(int count, char **words)
     gates_free(azsim.gates);
     limits_free(azsim.limits);
     journal_free(azsim.journal);
-    crypto_hmac_key_free(azsim.key);
+    crypto_hmac_key_free(azsim.keys[0]);
+    crypto_hmac_key_free(azsim.keys[1]);
     return 0;
 }

@@ -57,9 +57,21 @@ static bool is_over(const struct http_exchange *exchange, int64_t arrived_ms)
     return platform_boot_ms() - arrived_ms > timeout_s * 1000;
 }
 
+static bool is_signed(
+    const struct azsim *azsim, const struct http_exchange *exchange)
+{
+    struct knobs knobs = gates_knobs(azsim->gates);
+
+    for (int i = 0; i < 2; i++)
+        if ((knobs.keys & (1 << i)) != 0 &&
+            signature_good(exchange, azsim->keys[i], knobs.skew_s))
+            return true;
+    return false;
+}
+
 static enum failure check(struct azsim *azsim, struct http_exchange *exchange)
 {
-    if (!signature_good(exchange, azsim->key, gates_knobs(azsim->gates).skew_s))
+    if (!is_signed(azsim, exchange))
         return FAIL_AUTHENTICATION;
     if (exchange_header(exchange, "x-ms-version").len != strlen("2019-02-02"))
         return FAIL_VERSION;

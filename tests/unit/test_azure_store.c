@@ -329,6 +329,53 @@ WIRE_TEST(sas_is_appended_and_replaces_the_signature)
     assert_null(strstr(got, "Authorization"));
 }
 
+/* A store of the same service as the bench's, below that path. */
+static struct store *open_beside(
+    struct bench *bench, const char *path, const char *signature)
+{
+    struct store *store = NULL;
+    struct err err = {""};
+    char text[256];
+
+    snprintf(text, sizeof(text),
+        "SharedAccessSignature=sig=%s;TableEndpoint=http://127.0.0.1:%d%s;"
+        "QueueEndpoint=http://127.0.0.1:%d%s",
+        signature, http_script_port(bench->script), path,
+        http_script_port(bench->script), path);
+    if (azure_open("main", slice_of(text), false, &store, &err) != TW_OK)
+        fail_msg("%s", err.text);
+    return store;
+}
+
+/* A new configuration's store may be closed before that of the one before. */
+WIRE_TEST(stores_of_one_account_share_the_newest_credential)
+{
+    static const char *const expected[] = {
+        "&sig=old ", "&sig=second ", "&sig=third ", "&sig=third "};
+    const struct script_step step = {SCRIPT_LAST, EMPTY("500 No"), 0};
+    const struct script_step script[] = {step, step, step, step};
+    struct store *second, *third, *other;
+
+    bench_open(bench, "SharedAccessSignature=sig=old", script, 4);
+    second = open_beside(bench, "/acct", "second");
+    third = open_beside(bench, "/acct", "third");
+    other = open_beside(bench, "/other", "other");
+    assert_int_equal(do_scan(bench), TW_BUSY);
+    store_share_credential(second, bench->store);
+    assert_int_equal(do_scan(bench), TW_BUSY);
+    store_share_credential(third, second);
+    store_close(second);
+    store_share_credential(other, third);
+    assert_int_equal(do_scan(bench), TW_BUSY);
+    store_close(third);
+    store_close(other);
+    assert_int_equal(do_scan(bench), TW_BUSY);
+    bench_end(bench);
+    for (int i = 0; i < 4; i++)
+        assert_non_null(
+            strstr(http_script_request(bench->script, i), expected[i]));
+}
+
 WIRE_TEST(short_time_is_passed_on_to_the_service)
 {
     const struct script_step script = {SCRIPT_LAST, EMPTY("500 No"), 0};

@@ -604,6 +604,61 @@ BENCH_TEST(a_reload_serves_new_queues_and_keeps_running_runs)
     assert_int_equal(atomic_load(&reload_definition.references), 0);
 }
 
+static _Atomic bool refuses_writes;
+
+BENCH_FAULT(refuse_writes)
+{
+    return call == BENCH_BATCH && atomic_load(&refuses_writes) ? BENCH_REFUSE
+                                                               : BENCH_PASS;
+}
+
+/* The first run, which began before the reload, cannot store its end. */
+BENCH_SCRIPT(first_ends_while_refused)
+{
+    enum run_end end = first_waits_for_gate(bench, run, attempt_number, err);
+
+    if (attempt_number == 1)
+        atomic_store(&refuses_writes, true);
+    return end;
+}
+
+/* Nothing holds the configuration with which the first run began. */
+static bool first_ended(struct workbench *bench)
+{
+    return atomic_load(&bench->definition.references) == 1;
+}
+
+static bool third_succeeded(struct workbench *bench)
+{
+    return strcmp(workbench_state(bench, JOB, "r3"), "succeeded") == 0;
+}
+
+BENCH_TEST(an_outage_of_a_former_configuration_stops_no_messages)
+{
+    struct consumer_view view;
+
+    reload_bench = bench;
+    bench->script = first_ends_while_refused;
+    bench->fault = refuse_writes;
+    bench->setup.visibility_timeout_s = 2;
+    workbench_put(bench, BENCH_QUEUE, MESSAGE("r1"));
+    start_with(bench, read_again);
+    workbench_wait(bench, one_running);
+    workbench_put(bench, "another", MESSAGE("r2"));
+    consumer_reload(service.consumer);
+    workbench_wait(bench, other_succeeded);
+    workbench_log_begin();
+    workbench_open_gate(bench);
+    workbench_wait(bench, first_ended);
+    atomic_store(&refuses_writes, false);
+    workbench_put(bench, "another", MESSAGE("r3"));
+    workbench_wait(bench, third_succeeded);
+    consumer_read_view(service.consumer, &view);
+    assert_int_equal(workbench_log_end("receives no messages"), 0);
+    assert_false(view.outage);
+    stop();
+}
+
 static int64_t reload_slots;
 
 static struct definition *read_again_with_slots(void *context)

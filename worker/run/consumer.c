@@ -183,7 +183,9 @@ static void take_report(void *context, const struct task_report *report)
     if (report->result.end == ATTEMPT_DEFERRED && report->orphan)
         consumer->orphan_later_ms =
             sooner(consumer->orphan_later_ms, report->result.until_ms);
-    if (report->result.end == ATTEMPT_OUTAGE) {
+    /* What cannot be used with a former configuration says nothing of the
+     * ledger of this one. */
+    if (report->result.end == ATTEMPT_OUTAGE && !report->former) {
         consumer->attempt_failed = true;
         consumer->attempt_err = report->result.err;
     }
@@ -439,9 +441,11 @@ static void take_definition(
     struct definition *former;
 
     watch_end(consumer->watch);
+    definition_share_credentials(definition, consumer->definition);
     platform_lock(&consumer->lock);
     former = consumer->definition;
     consumer->definition = definition;
+    consumer->attempt_failed = false; /* of an attempt with the former one */
     platform_unlock(&consumer->lock);
     definition_drop(former);
     set_ceilings(consumer);

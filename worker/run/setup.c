@@ -564,6 +564,30 @@ void definition_drop(struct definition *definition)
         definition->release(definition);
 }
 
+static struct store *store_named(
+    const struct definition *definition, const char *name)
+{
+    const struct job_stores *stores = definition->stores;
+
+    for (size_t i = 0; i < stores->count; i++)
+        if (stores->stores[i] && strcmp(stores->names[i], name) == 0)
+            return stores->stores[i];
+    return NULL;
+}
+
+void definition_share_credentials(
+    const struct definition *definition, const struct definition *former)
+{
+    const struct job_stores *stores = definition->stores;
+
+    for (size_t i = 0; i < stores->count; i++) {
+        struct store *other = store_named(former, stores->names[i]);
+
+        if (stores->stores[i] && other)
+            store_share_credential(stores->stores[i], other);
+    }
+}
+
 struct store *definition_store(const struct definition *definition)
 {
     size_t index = definition->setup->store;

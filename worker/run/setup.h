@@ -130,6 +130,15 @@ char *definition_path(const struct definition *definition, const char *path);
 struct definition *definition_hold(struct definition *definition);
 void definition_drop(struct definition *definition); /* NULL: nothing */
 
+/*
+ * definition_share_credentials: call when definition replaces former, before
+ * another thread uses definition: runs that were started with former, or with
+ * one before it, use the credentials of definition for each store that has the
+ * same name and account.
+ */
+void definition_share_credentials(
+    const struct definition *definition, const struct definition *former);
+
 /* definition_store: the store of queues and ledger; NULL: not configured. */
 struct store *definition_store(const struct definition *definition);
 

@@ -32,6 +32,8 @@ struct task_report {
     struct attempt_result result;
     bool poisoned; /* the message went to the poison queue */
     bool orphan;   /* the task was an orphan */
+    bool former;   /* the configuration was read again since the task began; set
+                      by worker_threads.c */
 };
 
 /* task_do: process task on the calling thread. arena: scratch memory. */

@@ -423,6 +423,7 @@ static void work(struct worker_thread *thread)
     platform_lock(&threads->lock);
     thread->state = THREAD_IDLE;
     note_hidden(threads, &report.result);
+    report.former = definition != threads->definition;
     unlock_after_end(threads, false);
     definition_drop(definition); /* owns task.queue */
     options->ended(options->context, &report);

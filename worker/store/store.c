@@ -832,6 +832,13 @@ enum tw_err store_give_back(
         store->ops->give_back(store, exchange, ret_more));
 }
 
+void store_share_credential(struct store *store, struct store *former)
+{
+    if (store != former && store->ops == former->ops &&
+        store->ops->share_credential)
+        store->ops->share_credential(store, former);
+}
+
 struct watch *store_watch(
     struct store *store, void (*changed)(void *context), void *context)
 {

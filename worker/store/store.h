@@ -278,6 +278,7 @@ struct store_ops {
     enum tw_err (*give_back)(struct store *, struct exchange *, bool *ret_more);
     struct watch *(*watch)(
         struct store *, void (*changed)(void *context), void *context);
+    void (*share_credential)(struct store *, struct store *former);
     void (*close)(struct store *);
 };
 
@@ -383,6 +384,15 @@ TW_MUST_USE enum tw_err store_queue_peek(struct store *store,
  * low. */
 TW_MUST_USE enum tw_err store_queue_count(struct store *store,
     struct exchange *exchange, const char *queue, int64_t *ret);
+
+/*
+ * store_share_credential: call when `store` replaces former because the
+ * configuration was read again, before another thread uses store. From now on
+ * both send requests with the credential of store, and with each credential
+ * that store shares later. No effect if the two are not of one account, or have
+ * nothing to share.
+ */
+void store_share_credential(struct store *store, struct store *former);
 
 /*
  * store_watch: call changed(context) soon after another process has written to

@@ -17,8 +17,10 @@ class Azsim {
   static async start(program, {workers = 1, clock, file} = {}) {
     const azsim = new Azsim();
     azsim.key = crypto.randomBytes(64).toString('base64');
+    azsim.second_key = crypto.randomBytes(64).toString('base64');
     azsim.accounts_given = 0;
-    azsim.child = spawn(program, ['--key', azsim.key, '--workers', workers,
+    azsim.child = spawn(program, ['--key', azsim.key,
+      '--second-key', azsim.second_key, '--workers', workers,
       ...(clock ? ['--clock', clock] : []),
       ...(file ? ['--file', file] : [])],
     {stdio: ['pipe', 'pipe', 'inherit']});

@@ -249,6 +249,61 @@ async function rotated(suite) {
   assert.strictEqual((await suite.program.end(worker)).code, 0);
 }
 
+// Goal: the second key is written to the file and read again, then the first one
+// is regenerated: no run notices, neither one at work nor a later one.
+async function rotated_ahead(suite) {
+  await suite.open({
+    jobs: {purge: {kind: 'delete', args: ['key'], table: 'Purged',
+      partition_key: '{key}', max_entities_per_second: 60}},
+    tables: ['Purged'],
+  });
+  const {azurite} = suite.store;
+  const file = path.join(suite.folder, 'key');
+  const first = suite.environment.STORAGE;
+  const second = first.replace(/AccountKey=[^;]*/,
+      `AccountKey=${azurite.second_key}`);
+  const stores = {};
+  for (const name of Object.keys(suite.configuration.stores))
+    stores[name] = {azure: {connection_string_file: file}};
+  fs.writeFileSync(file, first);
+  await suite.store.insert('Purged', entities('p'));
+  await suite.store.insert('Purged', entities('q'));
+  suite.program.configure({...suite.configuration, stores});
+  const ask = (id, key) => suite.program.ok(
+      [...suite.options, 'enqueue', 'purge', `key=${key}`, '--id', id],
+      {env: suite.environment});
+  await ask('before', 'p');
+  const worker = suite.worker([]);
+  try {
+    await suite.judge('no run notices a key that is rotated ahead', async () => {
+      await suite.state('before', ['running'], worker);
+      // Twice: what the first reload replaced has runs, too.
+      for (let reloads = 1; reloads <= 2; reloads++) {
+        fs.writeFileSync(file, reloads === 1 ? first + ';' : second);
+        worker.kill('SIGHUP');
+        await until(`reload ${reloads}`, () =>
+          worker.log.split('configuration reloaded').length > reloads);
+      }
+      await azurite.control({keys: 2});
+      await ask('after', 'q');
+      for (const id of ['before', 'after'])
+        await until(`${id} has succeeded`, () =>
+          worker.log.includes(`run purge/${id}: succeeded`), 60000);
+      assert.ok(!/ 403 |outage|attempt 2/.test(worker.log), worker.log);
+    });
+  } finally {
+    await azurite.control({keys: 3});
+  }
+  await suite.judge('each run took one attempt', async () => {
+    for (const id of ['before', 'after'])
+      assert.strictEqual(
+          Number((await suite.state(id, ['succeeded'], worker)).Attempt), 1);
+    assert.strictEqual((await suite.store.read('Purged')).length, 0);
+  });
+  worker.kill('SIGTERM');
+  assert.strictEqual((await suite.program.end(worker)).code, 0);
+}
+
 const ENDED = 3000;
 const READINGS = [
   ['status'], ['status', '--limit', '5'], ['status', '--state', 'succeeded'],
@@ -340,6 +395,8 @@ module.exports = [
   {name: 'control of ten of every kind', stores: ['limited', 'embedded'],
     seconds: 120, long: true, body: every_kind(TEN)},
   {name: 'control rotated key', stores: ['limited'], seconds: 15, body: rotated},
+  {name: 'control key rotated ahead', stores: ['limited'], seconds: 25,
+    body: rotated_ahead},
   {name: 'control many ended runs', stores: ['limited'], seconds: 15,
     body: many_ended},
 ];

@@ -384,9 +384,31 @@ char *account_identity(const struct account *account)
     return identity;
 }
 
+static bool same_text(const char *a, const char *b)
+{
+    return a != NULL && b != NULL ? strcmp(a, b) == 0 : a == b;
+}
+
+static bool same_endpoint(const struct endpoint *a, const struct endpoint *b)
+{
+    return same_text(a->origin, b->origin) && same_text(a->path, b->path);
+}
+
+bool account_same_services(const struct account *a, const struct account *b)
+{
+    return same_text(a->name, b->name) && same_endpoint(&a->table, &b->table) &&
+           same_endpoint(&a->queue, &b->queue);
+}
+
+struct account *account_hold(struct account *account)
+{
+    atomic_fetch_add(&account->holders, 1);
+    return account;
+}
+
 void account_free(struct account *account)
 {
-    if (account == NULL)
+    if (account == NULL || atomic_fetch_sub(&account->holders, 1) > 0)
         return;
     crypto_hmac_key_free(account->key);
     if (account->sas != NULL)

@@ -8,6 +8,7 @@
 #ifndef TW_STORE_AZURE_ACCOUNT_H
 #define TW_STORE_AZURE_ACCOUNT_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 
 #include "worker/base/crypto.h"
@@ -16,8 +17,10 @@
 #include "worker/store/azure/endpoint.h"
 
 struct account {
-    char *name; /* NULL: unknown; a connection string with a SAS need not have
-                   it */
+    _Atomic unsigned
+        holders; /* beside the one that parsed it: account_hold() */
+    char *name;  /* NULL: unknown; a connection string with a SAS need not have
+                    it */
     struct crypto_hmac_key *key; /* NULL: another credential is used */
     char *sas; /* a complete query string without '?'; NULL: another credential
                   is used. A secret */
@@ -52,7 +55,14 @@ TW_MUST_USE enum tw_err account_parse_endpoints(
  */
 char *account_identity(const struct account *account);
 
-/* account_free: also wipes the secrets. NULL: does nothing. */
+/* account_same_services: do both have the same name and the same endpoints, so
+ * that only their credentials may differ? */
+bool account_same_services(const struct account *a, const struct account *b);
+
+/* account_hold: one more holder, who calls account_free(), too; returns
+ * account. account_free: the last holder's call frees, and wipes the secrets.
+ * NULL: does nothing. */
+struct account *account_hold(struct account *account);
 void account_free(struct account *account);
 
 #endif

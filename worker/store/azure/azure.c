@@ -18,6 +18,7 @@
 #include "worker/store/azure/account.h"
 #include "worker/store/azure/answer.h"
 #include "worker/store/azure/batch.h"
+#include "worker/store/azure/credential.h"
 #include "worker/store/azure/http.h"
 #include "worker/store/azure/identity.h"
 #include "worker/store/azure/odata.h"
@@ -56,7 +57,7 @@
 
 struct azure {
     struct store store;
-    struct account *account;
+    struct credential *credential; /* the account: addresses, key or SAS */
     struct http *http;
     struct identity *acts_as;   /* the identity whose access tokens are sent;
                                    NULL: a key or a SAS is used */
@@ -69,6 +70,7 @@ struct azure {
 /* One request and its response, from call_init() to call_done(). */
 struct call {
     struct azure *azure;
+    struct account *account; /* the newest one when the call began; owned */
     struct exchange *exchange;
     const char *operation; /* "scan": names the call in messages, with target */
     const char *target;    /* the table's or queue's name                */
@@ -103,6 +105,7 @@ static void call_init(struct call *call, struct store *store,
 {
     *call = (struct call){
         .azure = azure_of(store),
+        .account = credential_account(azure_of(store)->credential),
         .exchange = exchange,
         .operation = operation,
         .target = target,
@@ -120,7 +123,7 @@ static void call_init(struct call *call, struct store *store,
 static void hide_secrets(const struct call *call, char *text)
 {
     redact(text, redact_signature(buf_slice(&call->authorization)));
-    redact_sas(text, call->azure->account->sas);
+    redact_sas(text, call->account->sas);
 }
 
 static void wipe(struct buf *buf)
@@ -140,11 +143,12 @@ static void call_done(struct call *call)
     buf_done(&call->query);
     buf_done(&call->body);
     http_answer_done(&call->answer);
+    account_free(call->account);
 }
 
 static const struct endpoint *call_endpoint(const struct call *call)
 {
-    const struct account *account = call->azure->account;
+    const struct account *account = call->account;
 
     return call->queue ? &account->queue : &account->table;
 }
@@ -166,7 +170,7 @@ static void add_server_timeout(struct call *call)
     int64_t timeout_ms = deadline_timeout_ms(call->exchange->deadline);
     int64_t timeout_s = (timeout_ms - SERVER_TIMEOUT_MARGIN_MS) / 1000;
 
-    if (call->azure->account->cosmos)
+    if (call->account->cosmos)
         return;
     if (timeout_s > SERVER_TIMEOUT_MAX_S)
         timeout_s = SERVER_TIMEOUT_MAX_S;
@@ -254,7 +258,7 @@ static enum tw_err get_token(struct call *call)
 static void add_signature(
     struct call *call, struct slice path, struct headers *headers)
 {
-    const struct account *account = call->azure->account;
+    const struct account *account = call->account;
     struct sign_request request = {
         .method = call->method,
         .account = account->name,
@@ -277,7 +281,7 @@ static void make_url(
     const struct call *call, struct buf *url, struct slice *ret_path)
 {
     const struct endpoint *endpoint = call_endpoint(call);
-    const char *sas = call->azure->account->sas;
+    const char *sas = call->account->sas;
     size_t path_begin = strlen(endpoint->origin), path_end;
     char separator = '?';
 
@@ -321,7 +325,7 @@ static bool is_from_service(const struct call *call)
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
         if (http_answer_field(&call->answer, names[i]).len > 0)
             return true;
-    return call->azure->account->cosmos;
+    return call->account->cosmos;
 }
 
 /* Copies what the response shows into the exchange, for any status. */
@@ -374,7 +378,7 @@ static void add_authorization(
 {
     if (call->token_number != 0)
         add_header(headers, "Authorization", buf_text(&call->authorization));
-    else if (call->azure->account->key != NULL)
+    else if (call->account->key != NULL)
         add_signature(call, path, headers);
 }
 
@@ -550,7 +554,7 @@ static enum tw_err check_success(struct call *call)
 
     if ((call->answer.status == 200) == call->write)
         err_fail(err, TW_UNKNOWN, "another status was expected");
-    else if (!call->azure->account->cosmos &&
+    else if (!call->account->cosmos &&
              http_answer_field(&call->answer, "x-ms-version").len == 0)
         err_fail(err, TW_UNKNOWN,
             "it has no x-ms-version: a proxy removed header fields, or this is "
@@ -784,7 +788,7 @@ static enum tw_err azure_get(struct store *store, struct exchange *exchange,
 static enum tw_err write_batch(
     struct call *call, const struct batch *batch, struct buf *type)
 {
-    const struct account *account = call->azure->account;
+    const struct account *account = call->account;
     char batch_id[37], changeset_id[37];
     struct batch_style style = {
         .origin = account->table.origin,
@@ -882,7 +886,7 @@ static enum tw_err azure_batch(struct store *store, struct exchange *exchange,
     call.write = true;
     call.method = "POST";
     buf_add_text(&call.path, "/$batch");
-    if (azure_of(store)->account->cosmos)
+    if (call.account->cosmos)
         call.body.max = COSMOS_BATCH_MAX_BYTES;
     ret->failed = batch->count;
     code = write_batch(&call, batch, &type);
@@ -1113,11 +1117,30 @@ static void azure_close(struct store *store)
     access_token_free(azure->token);
     identity_free(azure->acts_as);
     http_free(azure->http);
-    account_free(azure->account);
+    credential_drop(azure->credential);
     mem_free(azure->place);
     mem_free(azure->identity);
     mem_free(azure->log_name);
     mem_free(azure);
+}
+
+/* An access token is renewed anyway, so only keys and SASs are shared. */
+static void azure_share_credential(struct store *store, struct store *former)
+{
+    struct azure *azure = azure_of(store), *other = azure_of(former);
+    struct account *newest, *replaced;
+
+    if (azure->acts_as != NULL || other->acts_as != NULL)
+        return;
+    newest = credential_account(azure->credential);
+    replaced = credential_account(other->credential);
+    if (account_same_services(newest, replaced)) {
+        credential_replace(other->credential, account_hold(newest));
+        credential_drop(azure->credential);
+        azure->credential = credential_hold(other->credential);
+    }
+    account_free(replaced);
+    account_free(newest);
 }
 
 static const struct store_ops azure_ops = {
@@ -1133,6 +1156,7 @@ static const struct store_ops azure_ops = {
     .queue_delete = azure_queue_delete,
     .queue_peek = azure_queue_peek,
     .queue_count = azure_queue_count,
+    .share_credential = azure_share_credential,
     .close = azure_close,
 };
 
@@ -1143,7 +1167,7 @@ static struct azure *new_azure(
     struct azure *azure = mem_alloc(sizeof(*azure));
 
     queue_xml_init();
-    azure->account = account;
+    azure->credential = credential_new(account);
     azure->http = http;
     azure->log_name = mem_format("store %s", name);
     azure->place =
