@@ -310,6 +310,14 @@ static enum tw_err write_line(
     return fail_file(progress->path, "written", err);
 }
 
+/* An export without an id is possible, too, in a file system without locks,
+ * because nothing is continued. */
+static bool lock_progress(const struct folder_progress *progress, bool with_id)
+{
+    return flock(fileno(progress->file), LOCK_EX | LOCK_NB) == 0 ||
+           (!with_id && errno != EWOULDBLOCK);
+}
+
 /* Locks the file, reads it, and cuts a partial line off. */
 static enum tw_err begin_progress(struct folder_progress *progress,
     const char *id, const char *store, struct err *err)
@@ -317,7 +325,7 @@ static enum tw_err begin_progress(struct folder_progress *progress,
     char *line;
     enum tw_err outcome;
 
-    if (flock(fileno(progress->file), LOCK_EX | LOCK_NB) != 0 ||
+    if (!lock_progress(progress, id != NULL) ||
         access(progress->path, F_OK) != 0)
         return err_fail(err, TW_STOPPED, "%s: another process is exporting %s",
             progress->path, id ? "with this id" : "this store to this folder");
