@@ -29,6 +29,15 @@ void test_case(const char *format, ...)
     va_end(args);
 }
 
+bool test_each(const char *cases, size_t i, size_t count)
+{
+    if (i < count)
+        test_case("%s[%zu]", cases, i);
+    else
+        at_case[0] = '\0';
+    return i < count;
+}
+
 static int begin(void **state)
 {
     running = *state;

@@ -114,4 +114,15 @@ bool test_passed(void);
  */
 void test_case(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
+/*
+ * TEST_EACH: the condition of a loop over the array cases, which names the i-th
+ * case as test_case() does:
+ *
+ *     for (size_t i = 0; TEST_EACH(i, cases); i++)
+ */
+#define TEST_EACH(i, cases)                                                    \
+    test_each(#cases, (i), sizeof(cases) / sizeof((cases)[0]))
+
+bool test_each(const char *cases, size_t i, size_t count);
+
 #endif

@@ -69,9 +69,9 @@ FIXTURE_TEST(only_localhost_and_addresses_are_our_names)
         "evil.example:9464", "127.0.0.1.evil.example", "localhost.evil.example",
         "localhos", "[::1", "[evil.example]", "127.0.0.1x:80", "1.2.3"};
 
-    for (size_t i = 0; i < sizeof(ours) / sizeof(ours[0]); i++)
+    for (size_t i = 0; TEST_EACH(i, ours); i++)
         assert_int_equal(read_as(ours[i]), 200);
-    for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
+    for (size_t i = 0; TEST_EACH(i, others); i++)
         assert_int_equal(read_as(others[i]), 403);
 }
 
@@ -122,7 +122,7 @@ FIXTURE_TEST(only_the_whole_token_is_right)
         "Basic " FAKE_TOKEN, "Bearer 0123456789abcdef-of-a-tes",
         "Bearer 0123456789abcdef-of-a-tesT"};
 
-    for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+    for (size_t i = 0; TEST_EACH(i, wrong); i++) {
         assert_int_equal(change_with("Authorization", wrong[i]), 401);
         assert_null(strstr(err.text, FAKE_TOKEN));
     }

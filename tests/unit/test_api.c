@@ -309,7 +309,7 @@ FIXTURE_TEST(wrong_arguments_are_refused)
         {"/api/runs", "limit", "201"}, {"/api/runs", "state", "faild"},
         {"/api/runs", "job", "a\nb"}, {"/api/runs", "before", "yesterday"}};
 
-    for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++)
+    for (size_t i = 0; TEST_EACH(i, wrong); i++)
         (void)get(f, wrong[i][0], 400, wrong[i][1], wrong[i][2]);
     (void)get(f, "/api/outcome", 404, "of", "x");
 }
@@ -423,7 +423,7 @@ FIXTURE_TEST(a_body_that_names_no_run_is_refused)
         "{\"Job\":\"\",\"Id\":\"r1\"}", "{\"Job\":1,\"Id\":\"r1\"}",
         "{\"Job\":\"a\\nb\",\"Id\":\"r1\"}", "{\"Job\":\"x\",\"Id\":\"a/b\"}"};
 
-    for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++)
+    for (size_t i = 0; TEST_EACH(i, wrong); i++)
         assert_int_equal(
             request(f, "POST", "/api/cancel", wrong[i], &fake_good), 400);
 }

@@ -139,7 +139,7 @@ SCRATCH_TEST(a_torn_last_line_is_cut_off)
     const char *blogs = path_of(folder, "3-Blogs.jsonl");
     struct err err;
 
-    for (size_t i = 0; i < sizeof times / sizeof *times; i++) {
+    for (size_t i = 0; TEST_EACH(i, times); i++) {
         struct archive *archive = open_archive(folder);
 
         (void)unlink(blogs);

@@ -406,7 +406,7 @@ VIRTUAL_BENCH_TEST(an_ending_of_another_attempt_means_nothing)
     struct ledger_run *run;
 
     bench->script = works;
-    for (unsigned i = 0; i < sizeof(endings) / sizeof(endings[0]); i++) {
+    for (unsigned i = 0; TEST_EACH(i, endings); i++) {
         char id[16];
 
         (void)snprintf(id, sizeof(id), "r%u", i);
@@ -789,7 +789,7 @@ VIRTUAL_BENCH_TEST(a_held_run_is_looked_at_ever_more_rarely)
 
     lose_another_store(bench);
     bench->script = meets_outage;
-    for (size_t i = 0; i < sizeof(WAITS_S) / sizeof(WAITS_S[0]); i++) {
+    for (size_t i = 0; TEST_EACH(i, WAITS_S); i++) {
         int64_t before_ms = platform_boot_ms();
         struct attempt_result result = attempt_id(bench, "r1", false);
         int64_t wait_ms = result.until_ms - before_ms;
@@ -924,7 +924,7 @@ VIRTUAL_BENCH_TEST(a_second_message_comes_back_as_soon_as_the_run_has_lasted)
         int64_t lasted_s, back_s;
     } CASES[] = {{0, 2}, {1, 2}, {7, 7}, {3000, 60}};
 
-    for (size_t i = 0; i < sizeof(CASES) / sizeof(CASES[0]); i++) {
+    for (size_t i = 0; TEST_EACH(i, CASES); i++) {
         int64_t now_ticks = platform_wall_ticks(),
                 before_ms = platform_boot_ms();
         struct ledger_run *run;
@@ -1090,7 +1090,7 @@ VIRTUAL_BENCH_TEST(an_attempt_that_was_beaten_touches_nothing)
     struct ledger_run *run;
 
     bench->script = is_beaten;
-    for (size_t i = 0; i < sizeof(ENDS) / sizeof(ENDS[0]); i++) {
+    for (size_t i = 0; TEST_EACH(i, ENDS); i++) {
         struct attempt_result result;
 
         wanted_end = ENDS[i];

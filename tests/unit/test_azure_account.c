@@ -205,7 +205,7 @@ TEST(wrong_strings_are_explained_without_secrets)
         {NAMED "Endpoint=x", "an unknown part"},
     };
 
-    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+    for (size_t i = 0; TEST_EACH(i, cases); i++) {
         struct account *account = NULL;
         struct err err = {""};
 

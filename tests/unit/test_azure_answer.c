@@ -45,7 +45,7 @@ TEST(a_code_is_a_word)
         {"", ""},
     };
 
-    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+    for (size_t i = 0; TEST_EACH(i, cases); i++)
         assert_string_equal(error_of(cases[i].said, "").code, cases[i].kept);
 }
 
@@ -140,7 +140,7 @@ TEST(a_status_says_what_may_have_happened)
         {0, "", TW_BUSY, TW_UNKNOWN},
     };
 
-    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+    for (size_t i = 0; TEST_EACH(i, cases); i++) {
         assert_int_equal(answer_outcome(cases[i].status, cases[i].code, false),
             cases[i].read);
         assert_int_equal(answer_outcome(cases[i].status, cases[i].code, true),
@@ -166,7 +166,7 @@ TEST(a_date_that_no_clock_shows_is_none)
         {"today", false},
     };
 
-    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+    for (size_t i = 0; TEST_EACH(i, cases); i++) {
         struct http_answer answer;
 
         http_answer_init(&answer);

@@ -270,7 +270,7 @@ TEST(refusal_names_its_operation)
         {REFUSED("429 Too Many Requests", "<html>"), 2, 2, 429, "", ""},
     };
 
-    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+    for (size_t i = 0; TEST_EACH(i, cases); i++) {
         struct batch_answer answer;
 
         judge(ANSWER_TYPE, slice_of(cases[i].body), cases[i].count, &answer);

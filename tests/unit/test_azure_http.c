@@ -229,7 +229,7 @@ TEST(the_proxy_s_password_is_not_shown)
     static const char *const proxies[] = {"http://user:secret word@127.0.0.1:1",
         "odd://user:secret@127.0.0.1:1", "http://user:secret@127.0.0.1:x"};
 
-    for (size_t i = 0; i < sizeof(proxies) / sizeof(proxies[0]); i++) {
+    for (size_t i = 0; TEST_EACH(i, proxies); i++) {
         struct http_request request = {.method = "GET",
             .url = "http://a.test/",
             .peer = "a.test port 80",
@@ -459,7 +459,7 @@ TEST(answer_whose_length_is_in_doubt_is_unknown)
         {"Content-Length: 5\r\nTransfer-Encoding: chunked\r\n", "both"},
     };
 
-    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+    for (size_t i = 0; TEST_EACH(i, cases); i++) {
         char text[256];
 
         snprintf(text, sizeof(text), "HTTP/1.1 204 No Content\r\n%s\r\n",

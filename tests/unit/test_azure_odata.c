@@ -239,7 +239,7 @@ TEST(other_bodies_are_no_page)
         "{\"a\"",
     };
 
-    for (size_t i = 0; i < sizeof(bodies) / sizeof(bodies[0]); i++) {
+    for (size_t i = 0; TEST_EACH(i, bodies); i++) {
         struct page page;
         struct err err = {""};
 
@@ -261,7 +261,7 @@ TEST(what_has_not_both_keys_is_no_entity)
         "{\"error\":{\"PartitionKey\":1,\"RowKey\":2}}",
     };
 
-    for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
+    for (size_t i = 0; TEST_EACH(i, others); i++) {
         struct page page;
         struct err err = {""};
         struct buf body;
@@ -287,7 +287,7 @@ TEST(entity_that_makes_no_sense_is_invalid)
         "{\"PartitionKey\":\"p\",\"RowKey\":\"r\",\"N\":99999999999}",
     };
 
-    for (size_t i = 0; i < sizeof(entities) / sizeof(entities[0]); i++) {
+    for (size_t i = 0; TEST_EACH(i, entities); i++) {
         struct page page;
         struct err err = {""};
         struct buf body;
@@ -345,7 +345,7 @@ TEST(trouble_in_a_page_is_named_with_its_place)
         {"{\"a\":1,\"value\":5}", "invalid at byte 15"},
     };
 
-    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+    for (size_t i = 0; TEST_EACH(i, cases); i++) {
         struct page page;
         struct err err = {""};
 

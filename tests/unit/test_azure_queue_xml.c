@@ -147,7 +147,7 @@ TEST(other_bodies_are_refused)
     struct messages messages;
 
     messages_init(&messages);
-    for (size_t i = 0; i < sizeof(bodies) / sizeof(bodies[0]); i++)
+    for (size_t i = 0; TEST_EACH(i, bodies); i++)
         if (read(bodies[i], &messages) != TW_INVALID)
             fail_msg("%s", bodies[i]);
     messages_done(&messages);
@@ -293,7 +293,7 @@ TEST(document_types_and_entities_are_refused)
     struct messages messages;
 
     messages_init(&messages);
-    for (size_t i = 0; i < sizeof(bodies) / sizeof(bodies[0]); i++)
+    for (size_t i = 0; TEST_EACH(i, bodies); i++)
         if (read(bodies[i], &messages) != TW_INVALID)
             fail_msg("%s", bodies[i]);
     messages_done(&messages);

@@ -445,7 +445,7 @@ TEST(retry_hints_and_the_date_are_kept)
         {"Retry-After: 999999\r\n", 3600000},
     };
 
-    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+    for (size_t i = 0; TEST_EACH(i, cases); i++) {
         struct script_step script = {SCRIPT_LAST, NULL, 0};
         struct bench bench;
         char text[256];
@@ -479,7 +479,7 @@ TEST(a_proxys_date_is_not_the_services)
         {"x-ms-error-code: ServerBusy\r\n", true},
     };
 
-    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+    for (size_t i = 0; TEST_EACH(i, cases); i++) {
         struct script_step script = {SCRIPT_LAST, NULL, 0};
         struct bench bench;
         char text[256];
@@ -593,7 +593,7 @@ TEST(a_head_that_is_none_of_a_page_has_no_next_one)
         "\r\n" HEAD("200 OK") "Content-Length: 90\r\n\r\n{\"val",
     };
 
-    for (size_t i = 0; i < sizeof(heads) / sizeof(heads[0]); i++) {
+    for (size_t i = 0; TEST_EACH(i, heads); i++) {
         struct followed followed;
 
         assert_int_not_equal(followed_scan(heads[i], &followed), TW_OK);
@@ -643,7 +643,7 @@ TEST(answer_that_names_another_request_says_nothing)
 {
     struct err err;
 
-    for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
+    for (size_t i = 0; TEST_EACH(i, all); i++)
         assert_int_equal(answered(&all[i],
                              HEAD("200 OK") "x-ms-client-request-id: other\r\n"
                                             "Content-Length: 0\r\n\r\n",
@@ -793,7 +793,7 @@ TEST(refused_batch_names_its_operation)
             TW_UNKNOWN, 2, "it has 0 parts for 2 operations"},
     };
 
-    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+    for (size_t i = 0; TEST_EACH(i, cases); i++) {
         struct batch_result result = {.failed = 99};
         struct err err;
         enum tw_err code = batch_answered(cases[i].answer, &result, &err);
@@ -1038,7 +1038,7 @@ TEST(an_account_has_one_identity_however_it_is_written)
             "my-secondary-data.example"},
     };
 
-    for (size_t i = 0; i < sizeof(CASES) / sizeof(CASES[0]); i++) {
+    for (size_t i = 0; TEST_EACH(i, CASES); i++) {
         struct store *store = opened("s", CASES[i].text);
 
         assert_string_equal(store->capabilities.identity, CASES[i].identity);

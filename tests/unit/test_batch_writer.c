@@ -802,7 +802,7 @@ TEST(an_outage_ends_the_flow_and_claims_nothing)
         {always_lost, TW_UNKNOWN, 0},
     };
 
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    for (size_t i = 0; TEST_EACH(i, cases); i++) {
         struct scene scene;
         struct err err;
         enum tw_err code;
@@ -1119,7 +1119,7 @@ TEST(settling_sends_nothing_again)
     } cases[] = {{first_index_lost, true, 10}, {first_request_lost, false, 10},
         {first_answer_lost, false, 0}};
 
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    for (size_t i = 0; TEST_EACH(i, cases); i++) {
         struct scene scene;
         struct err err;
 

@@ -191,7 +191,7 @@ TEST(a_brief_time_out_is_no_failure)
         {1000, true, true},
     };
 
-    for (size_t i = 0; i < sizeof(CASES) / sizeof(CASES[0]); i++) {
+    for (size_t i = 0; TEST_EACH(i, CASES); i++) {
         int64_t took_ms = CASES[i].took_ms;
         struct deadline deadline;
         struct exchange exchange = {.deadline = &deadline};
@@ -226,7 +226,7 @@ TEST(what_counts_as_a_response)
         {FAULT_BUSY, true},
     };
 
-    for (size_t i = 0; i < sizeof(CASES) / sizeof(CASES[0]); i++) {
+    for (size_t i = 0; TEST_EACH(i, CASES); i++) {
         const struct faulty_share share = {CASES[i].fault, 1000, CALL_ALL};
         struct exchange exchange = {.deadline = NULL};
         struct faulty faulty;

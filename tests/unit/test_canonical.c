@@ -78,7 +78,7 @@ static const char *member(const char *type, const char *value)
 
 SCRATCH_TEST(each_value_has_one_spelling)
 {
-    for (size_t i = 0; i < sizeof(SPELLINGS) / sizeof(SPELLINGS[0]); i++)
+    for (size_t i = 0; TEST_EACH(i, SPELLINGS); i++)
         assert_canonical(member(SPELLINGS[i].type, SPELLINGS[i].from),
             member(SPELLINGS[i].type, SPELLINGS[i].to));
     assert_canonical("\"X\":-0", "\"X\":0");
@@ -105,7 +105,7 @@ static const struct {
 
 SCRATCH_TEST(a_text_has_as_few_escapes_as_may_be)
 {
-    for (size_t i = 0; i < sizeof(TEXTS) / sizeof(TEXTS[0]); i++)
+    for (size_t i = 0; TEST_EACH(i, TEXTS); i++)
         assert_canonical(
             arena_format(&scratch, "\"X\":\"%s\"", TEXTS[i].from).at,
             arena_format(&scratch, "\"X\":\"%s\"", TEXTS[i].to).at);

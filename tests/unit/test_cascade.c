@@ -56,7 +56,7 @@ TEST(deletes_every_blog_whatever_their_number)
 {
     static const unsigned COUNTS[] = {0, 1, 99, 100, 101, 1000, 1001, 2500};
 
-    for (size_t i = 0; i < sizeof(COUNTS) / sizeof(COUNTS[0]); i++) {
+    for (size_t i = 0; TEST_EACH(i, COUNTS); i++) {
         struct hosted h;
 
         flat_tables(&h);
@@ -79,7 +79,7 @@ TEST(takes_names_as_values_never_as_syntax)
         "M\xc3\xbcnchen", "\xf0\x9f\x98\x80", "SURF", "''", "{x}",
         "' or PartitionKey ne '", "$filter=x"};
 
-    for (size_t i = 0; i < sizeof(NAMES) / sizeof(NAMES[0]); i++) {
+    for (size_t i = 0; TEST_EACH(i, NAMES); i++) {
         struct hosted h;
         char *month = mem_format("%s_2024", NAMES[i]);
         char *properties = mem_format("\"Channel\":\"%s\"", NAMES[i]);
@@ -489,7 +489,7 @@ TEST(checkpoint_that_is_not_ours_starts_over)
         "{\"version\":1,\"path\":[{\"rule\":99,\"found\":true}]}",
         "{\"version\":1,\"path\":[{\"rule\":0,\"found\":1}]}"};
 
-    for (size_t i = 0; i < sizeof(CHECKPOINTS) / sizeof(CHECKPOINTS[0]); i++) {
+    for (size_t i = 0; TEST_EACH(i, CHECKPOINTS); i++) {
         struct hosted h;
 
         nested_tables(&h);
@@ -718,7 +718,7 @@ HOSTED_TEST(accept_refuses_arguments_that_make_forbidden_keys)
 
     nested_tables(h);
     job = jobs_find(&h->jobs, slice_of("nested"));
-    for (size_t i = 0; i < sizeof(BAD) / sizeof(BAD[0]); i++) {
+    for (size_t i = 0; TEST_EACH(i, BAD); i++) {
         struct slice value = slice_of(BAD[i]);
         struct run_args args = {1, &job->args[0].name, &value};
 

@@ -66,7 +66,7 @@ TEST(what_is_not_ours_starts_over)
         "{\"version\":1,\"path\":[1,2,3,4,5,6,7,8,9]}",
         "{\"version\":1,\"found\":1,\"crashed\":1,\"values\":\"XY\"}"};
 
-    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+    for (size_t i = 0; TEST_EACH(i, texts); i++) {
         struct cascade_checkpoint read = {.tombstone_ticks = 7,
             .began_ticks = 7,
             .not_before_ticks = 7,

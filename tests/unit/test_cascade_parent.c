@@ -216,7 +216,7 @@ SCENE_TEST(what_is_no_whole_tombstone_is_nobody_s)
         "\"TablewardRun\":\"nobody\",\"Deleted\":true",
     };
 
-    for (size_t i = 0; i < sizeof(MARKS) / sizeof(MARKS[0]); i++) {
+    for (size_t i = 0; TEST_EACH(i, MARKS); i++) {
         begin(s, HEAD PARENT BLOGS);
         put_channel(s, MARKS[i]);
         s->h.other_open = true;
@@ -377,7 +377,7 @@ SCENE_TEST(what_cannot_be_counted_is_not_deleted)
             "filter"},
     };
 
-    for (size_t i = 0; i < sizeof(CASES) / sizeof(CASES[0]); i++) {
+    for (size_t i = 0; TEST_EACH(i, CASES); i++) {
         char *configuration = mem_format(HEAD PARENT
             "    refuse_above: 10\n    children:\n      - %s\n",
             CASES[i].children);

@@ -285,7 +285,7 @@ TEST(ranges_find_what_a_query_for_each_finds)
 {
     for (uint64_t i = 0; i < 40; i++) {
         seed = i;
-        for (size_t j = 0; j < sizeof(SHAPES) / sizeof(SHAPES[0]); j++)
+        for (size_t j = 0; TEST_EACH(j, SHAPES); j++)
             try_shape(&SHAPES[j]);
     }
 }

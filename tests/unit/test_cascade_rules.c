@@ -55,7 +55,7 @@ TEST(a_parents_keys_are_templates)
         "row_key: \"{chanel}\", tombstone: {Deleted: true}}\n",
     };
 
-    for (size_t i = 0; i < sizeof(BAD) / sizeof(BAD[0]); i++) {
+    for (size_t i = 0; TEST_EACH(i, BAD); i++) {
         char *text = mem_format("%s%s", HEAD CHILDREN, BAD[i]);
 
         loading_refused(text, "chanel");
@@ -214,7 +214,7 @@ TEST(what_is_like_a_boolean_is_asked_about)
         "True", "TRUE", "yes", "on", "False", "No", "OFF"};
     struct loading l;
 
-    for (size_t i = 0; i < sizeof(WORDS) / sizeof(WORDS[0]); i++) {
+    for (size_t i = 0; TEST_EACH(i, WORDS); i++) {
         char *plain =
             mem_format(HEAD PARENT_WITH("{Deleted: %s}") CHILDREN, WORDS[i]);
         char *quoted =
@@ -255,7 +255,7 @@ TEST(a_tombstones_texts_know_the_environment)
                                      "      Number: ${SEVEN}\n"
                                      "      Fallback: '${NOT_SET_HERE:-me}'\n"
                                      "      Argument: '{channel}'\n");
-    for (size_t i = 0; i < sizeof(WANTED) / sizeof(WANTED[0]); i++) {
+    for (size_t i = 0; TEST_EACH(i, WANTED); i++) {
         const struct property *is =
             entity_find(cascade->tombstone, slice_of(WANTED[i].name));
 
@@ -692,7 +692,7 @@ TEST(settle_is_a_duration_or_a_rising_list)
     struct loading l;
     const struct cascade *cascade;
 
-    for (size_t i = 0; i < sizeof(BAD) / sizeof(BAD[0]); i++) {
+    for (size_t i = 0; TEST_EACH(i, BAD); i++) {
         char *text = mem_format(HEAD PARENT CHILDREN "  settle: %s\n", BAD[i]);
 
         loading_refused(text, "settle must be a duration of at most 7 days");

@@ -344,7 +344,7 @@ TEST(what_is_gone_when_it_is_read_again_is_no_difference)
     } cases[] = {{"Channels", lift_tombstone}, {"Channels", remove_parent},
         {"Blogs", insert_parent}, {"Blogs", remove_child}};
 
-    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+    for (size_t i = 0; TEST_EACH(i, cases); i++) {
         struct hosted h;
         struct script s;
 

@@ -147,7 +147,7 @@ TEST(numbers_are_grouped)
         {INT64_MIN, "-9,223,372,036,854,775,808"},
     };
 
-    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+    for (size_t i = 0; TEST_EACH(i, cases); i++) {
         struct buf text;
 
         buf_init(&text, 64);

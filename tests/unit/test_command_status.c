@@ -154,7 +154,7 @@ FIXTURE_TEST(what_is_not_known_is_left_out)
         "behind", "caught up", "parent found", "note", "error", "throttled"};
 
     status_add_run(&run, NOW, &text);
-    for (size_t i = 0; i < sizeof(LINES) / sizeof(LINES[0]); i++)
+    for (size_t i = 0; TEST_EACH(i, LINES); i++)
         if (strstr(buf_text(&text), LINES[i]) != NULL)
             fail_msg("it says '%s':\n%s", LINES[i], buf_text(&text));
     run.behind = 0;
@@ -212,7 +212,7 @@ FIXTURE_TEST(an_age_is_said_in_its_largest_unit)
     } AGES[] = {{-5, "0 s"}, {0, "0 s"}, {119, "119 s"}, {120, "2 min"},
         {7199, "119 min"}, {7200, "2 h"}, {172799, "47 h"}, {172800, "2 d"}};
 
-    for (size_t i = 0; i < sizeof(AGES) / sizeof(AGES[0]); i++) {
+    for (size_t i = 0; TEST_EACH(i, AGES); i++) {
         buf_clear(&text);
         print_age(&text, AGES[i].seconds * TICKS_PER_S);
         assert_string_equal(buf_text(&text), AGES[i].said);

@@ -83,7 +83,7 @@ STORE_TEST(table_names_are_checked)
     static const char *const names[] = {
         "", "ab", "1abc", "a-b-c", "tables", "abc/def"};
 
-    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+    for (size_t i = 0; TEST_EACH(i, names); i++)
         check(f, TW_INVALID,
             store_create_table(f->store, &f->exchange, names[i]));
 }
@@ -408,7 +408,7 @@ STORE_TEST(forbidden_keys_are_invalid)
     static const char *const keys[] = {
         "a/b", "a\\b", "a#b", "a?b", "a\tb", "a\177b", "\xc2\x85", "\xff"};
 
-    for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
+    for (size_t i = 0; TEST_EACH(i, keys); i++) {
         struct operation insert =
             fixture_operation(f, OPERATION_INSERT, "p", keys[i], NULL, "");
 
@@ -500,7 +500,7 @@ static const struct range_case {
 STORE_TEST(ranges_bound_both_keys)
 {
     fill_for_ranges(f);
-    for (size_t i = 0; i < sizeof(RANGES) / sizeof(RANGES[0]); i++) {
+    for (size_t i = 0; TEST_EACH(i, RANGES); i++) {
         struct scan_request request = {.partition_key = RANGES[i].partition_key,
             .row_key = RANGES[i].row_key};
 
@@ -529,7 +529,7 @@ STORE_TEST(prefixes_may_end_anywhere)
     static const char *const prefixes[] = {
         "\xed\x9f\xbf", "\xef\xbf\xbd", "\xf0\x9f\x98\x80", "~", "'"};
 
-    for (size_t i = 0; i < sizeof(prefixes) / sizeof(prefixes[0]); i++) {
+    for (size_t i = 0; TEST_EACH(i, prefixes); i++) {
         struct slice key =
             arena_format(&f->arena, "%s\xf0\x90\x8d\x88x", prefixes[i]);
         struct scan_request request = {.partition_key = key_range_prefix(
@@ -644,7 +644,7 @@ static const struct filter_case {
 STORE_TEST(filters_match_by_type)
 {
     fixture_insert(f, "p", "r", FILTERED);
-    for (size_t i = 0; i < sizeof(FILTERS) / sizeof(FILTERS[0]); i++) {
+    for (size_t i = 0; TEST_EACH(i, FILTERS); i++) {
         struct scan_request request = {.filter = slice_of(FILTERS[i].filter)};
         const char *keys;
 
@@ -739,7 +739,7 @@ STORE_TEST(continuation_leads_to_the_end)
     fixture_fill(f, "b", 1);
     fixture_fill(f, "c'\xc3\xa4 %+&", 12);
     all = fixture_all(f);
-    for (size_t i = 0; i < sizeof(tops) / sizeof(tops[0]); i++) {
+    for (size_t i = 0; TEST_EACH(i, tops); i++) {
         struct scan_request request = {.top = tops[i]};
 
         check_text(slice_of(fixture_keys(f, request)), slice_of(all));
@@ -1164,7 +1164,7 @@ STORE_TEST(queue_names_are_checked)
     static const char *const names[] = {
         "", "ab", "Abc", "-abc", "abc-", "a--b", "a_b", "a/b"};
 
-    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+    for (size_t i = 0; TEST_EACH(i, names); i++)
         check(f, TW_INVALID,
             store_queue_create(f->store, &f->exchange, names[i]));
 }
@@ -1231,7 +1231,7 @@ static const char *const TEXTS[] = {"x", "{\"job\": \"delete-channel\"}",
 
 STORE_TEST(texts_come_back_exactly)
 {
-    for (size_t i = 0; i < sizeof(TEXTS) / sizeof(TEXTS[0]); i++) {
+    for (size_t i = 0; TEST_EACH(i, TEXTS); i++) {
         struct held held;
 
         put(f, TEXTS[i], 0);
@@ -1269,7 +1269,7 @@ STORE_TEST(texts_no_queue_carries_are_invalid)
     static const struct slice texts[] = {{"nul\0", 4}, {"\x01", 1},
         {"\x1b[0m", 4}, {"\xff\xfe", 2}, {"\xef\xbf\xbf", 3}};
 
-    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
+    for (size_t i = 0; TEST_EACH(i, texts); i++)
         check(f, TW_INVALID,
             store_queue_put(
                 f->store, &f->exchange, f->queue, texts[i], 0, &f->messages));

@@ -587,7 +587,7 @@ VIRTUAL_BENCH_TEST(enqueue_waits_where_it_is_throttled)
     static const enum bench_call CALLS[] = {BENCH_GET, BENCH_BATCH, BENCH_PUT};
     struct err err;
 
-    for (size_t i = 0; i < sizeof(CALLS) / sizeof(CALLS[0]); i++)
+    for (size_t i = 0; TEST_EACH(i, CALLS); i++)
         workbench_meets(bench, CALLS[i], 1, 5, BENCH_THROTTLE);
     assert_int_equal(enqueue(bench, &err), TW_OK);
     assert_string_equal(workbench_state(bench, JOB, "r1"), "queued");

@@ -613,7 +613,7 @@ SCRATCH_TEST(a_text_becomes_a_property)
         {"\xff", EDM_STRING, NULL, "an Edm.String that is not UTF-8"},
     };
 
-    for (size_t i = 0; i < COUNT(cases); i++) {
+    for (size_t i = 0; TEST_EACH(i, cases); i++) {
         struct property got = {slice_of("old"), EDM_GUID, slice_of("old")};
         struct err err = {{0}};
         enum tw_err code = convert_text(slice_of(NAME), slice_of(cases[i].text),
@@ -954,7 +954,7 @@ SCRATCH_TEST(a_double_by_way_of_a_template_keeps_all_its_bits)
     template = template_compile(slice_of("{D}"),
         (struct mark){"tableward.yaml", 1, 1}, &scope, &scratch, &problems);
     assert_non_null(template);
-    for (size_t i = 0; i < COUNT(doubles); i++) {
+    for (size_t i = 0; TEST_EACH(i, doubles); i++) {
         struct property from = {slice_of("D"), EDM_DOUBLE,
                             slice_of(doubles[i])},
                         got;

@@ -46,7 +46,7 @@ TEST(what_is_wrong_in_a_job_is_reported)
             "filter"},
     };
 
-    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+    for (size_t i = 0; TEST_EACH(i, cases); i++)
         loading_refused(cases[i].text, cases[i].part);
 }
 

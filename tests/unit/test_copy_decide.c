@@ -180,7 +180,7 @@ FIXTURE_TEST(what_is_foreign_now_is_not_deleted)
         replace_copy_by_a_foreign_one, name_another_entry, name_no_entry,
         name_another_job};
 
-    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+    for (size_t i = 0; TEST_EACH(i, cases); i++) {
         before_the_delete(cases[i], RUN_SUCCEEDED);
         scene_check_keys("Copies", "a/1 a/2 ");
         scene_remove("Copies", "a", "1");
@@ -463,7 +463,7 @@ FIXTURE_TEST(a_checkpoint_is_read_whole_or_not_at_all)
     check_reading("", false);
     check_reading("[]", false);
     check_reading("no JSON", false);
-    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+    for (size_t i = 0; TEST_EACH(i, cases); i++) {
         const char *found = strstr(text, cases[i].is);
         char *damaged;
 

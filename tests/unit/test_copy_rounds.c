@@ -367,7 +367,7 @@ FIXTURE_TEST(a_damaged_checkpoint_starts_over)
         "{\"version\":1,\"rounds\":{}}", "null"};
 
     shoe("a", 1);
-    for (size_t i = 0; i < sizeof(TEXTS) / sizeof(TEXTS[0]); i++) {
+    for (size_t i = 0; TEST_EACH(i, TEXTS); i++) {
         new_run("r");
         h.checkpoint = mem_text(TEXTS[i], strlen(TEXTS[i]));
         succeeds("by-size");

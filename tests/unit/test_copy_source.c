@@ -74,7 +74,7 @@ TEST(what_is_written_is_read_back)
         "", "a\"b", "{\"x\":1}", "Łódź 🙂", "'", " "};
     struct bench b;
 
-    for (size_t i = 0; i < sizeof(KEYS) / sizeof(KEYS[0]); i++) {
+    for (size_t i = 0; TEST_EACH(i, KEYS); i++) {
         struct source is;
 
         begin(&b);
@@ -158,7 +158,7 @@ BENCH_TEST(other_texts_are_not_read)
         "\"0123456789abcdef0123456789abcdef\"}"};
     struct source is = {.job = slice_of("as before")};
 
-    for (size_t i = 0; i < sizeof(OTHERS) / sizeof(OTHERS[0]); i++) {
+    for (size_t i = 0; TEST_EACH(i, OTHERS); i++) {
         entity_set_string(
             &b->copy, &b->arena, SOURCE_PROPERTY, slice_of(OTHERS[i]));
         if (source_read(&b->copy, &b->arena, &is))
@@ -213,7 +213,7 @@ BENCH_TEST(the_filter_selects_the_copies_of_one_job)
     source_filter(slice_of("by-month"), &text);
     assert_int_equal(
         filter_parse(buf_slice(&text), &b->arena, &filter, &err), TW_OK);
-    for (size_t i = 0; i < sizeof(JOBS) / sizeof(JOBS[0]); i++) {
+    for (size_t i = 0; TEST_EACH(i, JOBS); i++) {
         b->source.job = slice_of(JOBS[i].job);
         source_stamp(&b->copy, &b->source, &b->arena);
         assert_int_equal(filter_matches(filter, &b->copy), JOBS[i].selected);

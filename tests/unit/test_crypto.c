@@ -54,7 +54,7 @@ TEST(hmac_is_the_published_one)
     char long_key[131];
     struct crypto_hmac_key *key;
 
-    for (size_t i = 0; i < sizeof(vectors) / sizeof(vectors[0]); i++) {
+    for (size_t i = 0; TEST_EACH(i, vectors); i++) {
         key = crypto_hmac_key_new(vectors[i].key);
         for (int twice = 0; twice < 2; twice++) {
             crypto_hmac(key, vectors[i].data, digest);
@@ -128,7 +128,7 @@ TEST(base64_goes_both_ways)
     struct buf to;
 
     buf_init(&to, 100);
-    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+    for (size_t i = 0; TEST_EACH(i, cases); i++) {
         buf_clear(&to);
         crypto_base64(&to, cases[i].data);
         assert_string_equal(buf_text(&to), cases[i].text);
@@ -175,7 +175,7 @@ TEST(what_is_not_base64_adds_nothing)
 
     buf_init(&to, 100);
     buf_add_text(&to, "x");
-    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+    for (size_t i = 0; TEST_EACH(i, bad); i++)
         if (crypto_is_base64(bad[i]) || crypto_unbase64(&to, bad[i]))
             fail_msg("%.*s", SLICE_ARG(bad[i]));
     assert_string_equal(buf_text(&to), "x");

@@ -27,7 +27,7 @@ SCRATCH_TEST(lines_tell_where_a_record_ends)
         {"a\"b", CSV_INVALID},
     };
 
-    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+    for (size_t i = 0; TEST_EACH(i, cases); i++) {
         struct csv_state csv = {0};
 
         if (csv_line(&csv, slice_of(cases[i].line)) != cases[i].verdict)
@@ -147,7 +147,7 @@ SCRATCH_TEST(every_type_is_read_by_its_name)
         {"Binary", "AAEC", "\"X@odata.type\":\"Edm.Binary\",\"X\":\"AAEC\""},
     };
 
-    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+    for (size_t i = 0; TEST_EACH(i, cases); i++)
         assert_reads("PartitionKey,RowKey,X,X@type",
             arena_format(
                 &scratch, "p,r,\"%s\",%s", cases[i].cell, cases[i].type)

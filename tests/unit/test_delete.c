@@ -106,7 +106,7 @@ TEST(what_is_wrong_in_a_job_is_told)
     };
 
     setenv("HOLDS_NOTHING", "", 1);
-    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+    for (size_t i = 0; TEST_EACH(i, cases); i++)
         loading_refused(cases[i].text, cases[i].part);
 }
 
@@ -428,7 +428,7 @@ FIXTURE_TEST(a_checkpoint_that_is_none_begins_anew)
         "{\"version\":1,\"done\":[\"z\",1]}",
     };
 
-    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+    for (size_t i = 0; TEST_EACH(i, texts); i++) {
         put("p", "1", 1);
         mem_free(h.checkpoint);
         h.checkpoint = mem_format("%s", texts[i]);

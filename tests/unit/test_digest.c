@@ -152,7 +152,7 @@ TEST(whatever_differs_makes_another_digest)
         "{\"PartitionKey\":\"A\",\"RowKey\":\"1\"}",
     };
 
-    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+    for (size_t i = 0; TEST_EACH(i, others); i++)
         assert_false(
             same(digest_of_json(few, ""), digest_of_json(others[i], "")));
 }
@@ -231,7 +231,7 @@ TEST(what_is_no_digest_is_refused)
         slice_of(" 123456789abcdef0123456789abcdef")};
     struct digest read = before;
 
-    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+    for (size_t i = 0; TEST_EACH(i, others); i++)
         assert_false(digest_parse(others[i], &read));
     assert_true(same(read, before));
 }

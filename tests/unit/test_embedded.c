@@ -810,7 +810,7 @@ STORE_TEST(foreign_etags_and_tokens_are_no_use)
 
     begin(f);
     fixture_insert(f, "p", "r", "");
-    for (size_t i = 0; i < sizeof(etags) / sizeof(etags[0]); i++) {
+    for (size_t i = 0; TEST_EACH(i, etags); i++) {
         struct operation change =
             fixture_operation(f, OPERATION_DELETE, "p", "r", etags[i], "");
 

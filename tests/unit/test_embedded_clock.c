@@ -581,7 +581,7 @@ TEST(a_clock_that_is_nonsense_begins_anew)
         "UPDATE stamps SET boot_id = ''",
     };
 
-    for (size_t i = 0; i < sizeof(nonsense) / sizeof(nonsense[0]); i++) {
+    for (size_t i = 0; TEST_EACH(i, nonsense); i++) {
         struct store *store;
 
         begin();

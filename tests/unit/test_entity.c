@@ -110,7 +110,7 @@ SCRATCH_TEST(keeps_texts_of_values_byte_for_byte)
         {"Edm.Binary", "\"AQIDBAUGBwgJCg==\""},
     };
 
-    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+    for (size_t i = 0; TEST_EACH(i, cases); i++) {
         char text[256];
         struct entity entity;
 
@@ -301,7 +301,7 @@ SCRATCH_TEST(refuses_malformed_values_and_names_the_property)
         "\"x@odata.type\":\"Edm.Binary\",\"x\":5",
     };
 
-    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+    for (size_t i = 0; TEST_EACH(i, bad); i++) {
         struct entity entity = {.property_count = 77};
         struct err err = {{0}};
         char text[256];
@@ -347,7 +347,7 @@ SCRATCH_TEST(refuses_a_property_that_is_there_twice)
     };
     struct entity entity;
 
-    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+    for (size_t i = 0; TEST_EACH(i, bad); i++) {
         char text[256];
 
         snprintf(text, sizeof(text), "{" KEYS ",%s}", bad[i]);
@@ -416,7 +416,7 @@ SCRATCH_TEST(compares_values_and_not_their_spelling)
             "\"d9da6455-213d-42c9-9a79-3e9149a57833\"", false},
     };
 
-    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+    for (size_t i = 0; TEST_EACH(i, cases); i++) {
         char text[400];
         struct entity entity;
 
@@ -446,7 +446,7 @@ SCRATCH_TEST(values_that_are_none_are_equal_to_nothing)
         {EDM_GUID, "\"x\"", "\"c9da6455-213d-42c9-9a79-3e9149a57833\""},
     };
 
-    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+    for (size_t i = 0; TEST_EACH(i, cases); i++) {
         struct property bad = {
             slice_of("p"), cases[i].type, slice_of(cases[i].bad)};
         struct property good = {
@@ -478,7 +478,7 @@ SCRATCH_TEST(an_entity_has_all_of_one_that_says_no_more)
         {",\"a\":1", ",\"a\":1,\"b\":2", false},
     };
 
-    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+    for (size_t i = 0; TEST_EACH(i, cases); i++) {
         char text[200], other[200];
         struct entity entity, wanted;
 
@@ -497,7 +497,7 @@ SCRATCH_TEST(only_texts_have_a_text)
     static const enum edm_type types[] = {EDM_STRING, EDM_GUID, EDM_DATETIME,
         EDM_BINARY, EDM_INT32, EDM_INT64, EDM_DOUBLE, EDM_BOOLEAN};
 
-    for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++) {
+    for (size_t i = 0; TEST_EACH(i, types); i++) {
         struct property property = {
             slice_of("p"), types[i], slice_of("\"\\u0041\"")};
         struct slice text = slice_of("as it was");
@@ -634,9 +634,9 @@ SCRATCH_TEST(knows_which_names_the_service_takes)
         "x@y", "a\xff", "a{", "a[", "a`", "a/", "a:"};
     char longest[257] = "";
 
-    for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++)
+    for (size_t i = 0; TEST_EACH(i, good); i++)
         assert_int_equal(entity_check_name(slice_of(good[i]), NULL), TW_OK);
-    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+    for (size_t i = 0; TEST_EACH(i, bad); i++)
         assert_int_equal(entity_check_name(slice_of(bad[i]), NULL), TW_INVALID);
     memset(longest, 'n', 256);
     assert_int_equal(entity_check_name(slice_of(longest), NULL), TW_INVALID);

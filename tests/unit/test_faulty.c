@@ -176,7 +176,7 @@ TEST(each_fault_tells_its_outcome)
         {FAULT_DELAY, TW_OK, TW_OK, 0, true, true, false},
     };
 
-    for (size_t i = 0; i < sizeof(CASES) / sizeof(CASES[0]); i++) {
+    for (size_t i = 0; TEST_EACH(i, CASES); i++) {
         struct scene s;
 
         scene_init(&s);

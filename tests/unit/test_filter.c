@@ -140,7 +140,7 @@ FIXTURE_TEST(never_matches_a_value_that_is_none)
         {EDM_BINARY, "\"%\"", "X'00'"},
     };
 
-    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+    for (size_t i = 0; TEST_EACH(i, cases); i++) {
         struct property odd = {
             slice_of("Odd"), cases[i].type, slice_of(cases[i].json)};
         struct entity other = {.properties = &odd, .property_count = 1};
@@ -258,7 +258,7 @@ FIXTURE_TEST(says_in_which_column_it_is_wrong)
         {"a eq 'x' \x01", 10, "or the end"},
     };
 
-    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+    for (size_t i = 0; TEST_EACH(i, cases); i++) {
         struct slice text = slice_of(cases[i].text);
         const struct filter *filter = NULL;
         struct err err = {{0}};
@@ -355,8 +355,8 @@ FIXTURE_TEST(tells_filters_that_no_two_stores_read_differently)
         "A eq 5 or B eq 'y'", "A eq datetime'2012-11-10T03:04:05Z'",
         "A eq X'00'"};
 
-    for (size_t i = 0; i < sizeof(plain) / sizeof(plain[0]); i++)
+    for (size_t i = 0; TEST_EACH(i, plain); i++)
         assert_true(filter_is_plain(parse(plain[i])));
-    for (size_t i = 0; i < sizeof(other) / sizeof(other[0]); i++)
+    for (size_t i = 0; TEST_EACH(i, other); i++)
         assert_false(filter_is_plain(parse(other[i])));
 }

@@ -555,7 +555,7 @@ FIXTURE_TEST(a_token_goes_to_https_or_this_host_only)
     };
     const struct identity_options options = {.kind = IDENTITY_MANAGED};
 
-    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+    for (size_t i = 0; TEST_EACH(i, cases); i++) {
         struct store *store = NULL;
         struct err err = {""};
 

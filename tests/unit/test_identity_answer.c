@@ -39,7 +39,7 @@ static const struct {
 
 TEST(every_server_is_understood)
 {
-    for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
+    for (size_t i = 0; TEST_EACH(i, good); i++) {
         struct identity_answer answer = {.token = NULL};
         struct err err = {""};
 
@@ -107,7 +107,7 @@ static const struct {
 
 TEST(what_is_no_token_is_refused_with_its_reason)
 {
-    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+    for (size_t i = 0; TEST_EACH(i, bad); i++) {
         struct identity_answer answer = {.token = NULL};
         struct err err = {""};
         enum tw_err code = identity_answer_read(

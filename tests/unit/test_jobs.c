@@ -30,7 +30,7 @@ LOADING_TEST(a_jobs_name_is_one_that_a_queue_can_have)
         LONG_NAME ": {kind: cascade-delete}\n",
     };
 
-    for (size_t i = 0; i < sizeof(BAD) / sizeof(BAD[0]); i++)
+    for (size_t i = 0; TEST_EACH(i, BAD); i++)
         loading_refused(BAD[i], "a job's name must be at most");
     loading_good(l, "purge-2-z:\n" REST);
     assert_int_equal(l->jobs.count, 1);
@@ -151,7 +151,7 @@ LOADING_TEST(arguments_are_names_that_a_template_can_hold)
         "purge:\n  args: [" LONG_NAME "]\n" REST,
     };
 
-    for (size_t i = 0; i < sizeof(BAD) / sizeof(BAD[0]); i++)
+    for (size_t i = 0; TEST_EACH(i, BAD); i++)
         loading_refused(BAD[i], "an argument must be a name");
     loading_good(l, "purge:\n  args: [a_9, _B, Zz]\n" REST);
     assert_int_equal(l->jobs.list[0].arg_count, 3);
@@ -217,7 +217,7 @@ TEST(a_definition_that_says_something_else_has_another_hash)
     assert_string_not_equal(hash, other);
     hash_of("erase: # a comment\n  settle:    5s\n" REST, other);
     assert_string_equal(hash, other);
-    for (size_t i = 0; i < sizeof(OTHERS) / sizeof(OTHERS[0]); i++) {
+    for (size_t i = 0; TEST_EACH(i, OTHERS); i++) {
         hash_of(OTHERS[i], other);
         assert_string_not_equal(hash, other);
     }
@@ -234,7 +234,7 @@ TEST(a_run_is_not_bound_to_limits_and_files)
     char hash[17], other[17];
 
     hash_of("purge:\n" REST, hash);
-    for (size_t i = 0; i < sizeof(SAME) / sizeof(SAME[0]); i++) {
+    for (size_t i = 0; TEST_EACH(i, SAME); i++) {
         hash_of(SAME[i], other);
         assert_string_equal(hash, other);
     }

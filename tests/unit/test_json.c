@@ -107,7 +107,7 @@ FIXTURE_TEST(a_value_may_stand_alone)
     static const char *const texts[] = {
         "1", "-0", "0.5", "1e5", "\"x\"", "null", "true", "false", "[]", "{}"};
 
-    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+    for (size_t i = 0; TEST_EACH(i, texts); i++) {
         /* A copy without a NUL, so that a read beyond the end is found. */
         char *copy = malloc(strlen(texts[i]));
         struct json *json;
@@ -143,7 +143,7 @@ FIXTURE_TEST(numbers_that_no_double_holds_keep_their_text)
     static const char *const texts[] = {"1e400", "-1e-400",
         "123456789012345678901234567890", "0.1000000000000", "1E5", "-0.0"};
 
-    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+    for (size_t i = 0; TEST_EACH(i, texts); i++) {
         struct json *json = parse(slice_of(texts[i]), 1);
 
         assert_int_equal(json_type(json), JSON_NUMBER);
@@ -350,7 +350,7 @@ static const struct refusal refusals[] = {
 
 FIXTURE_TEST(what_is_not_strict_json_is_refused_with_its_place)
 {
-    for (size_t i = 0; i < sizeof(refusals) / sizeof(refusals[0]); i++) {
+    for (size_t i = 0; TEST_EACH(i, refusals); i++) {
         struct slice text = refusals[i].text;
         struct json *json = (struct json *)&json;
         struct err err = {0};
@@ -368,7 +368,7 @@ FIXTURE_TEST(what_is_not_strict_json_is_refused_with_its_place)
  * members then. */
 FIXTURE_TEST(flat_objects_are_read_as_strictly)
 {
-    for (size_t i = 0; i < COUNT_OF(refusals); i++) {
+    for (size_t i = 0; TEST_EACH(i, refusals); i++) {
         struct slice text = refusals[i].text;
         struct buf whole;
 
@@ -460,7 +460,7 @@ FIXTURE_TEST(a_flat_object_holds_no_other)
         {"null", "at byte 0: no object is here"},
     };
 
-    for (size_t i = 0; i < COUNT_OF(cases); i++) {
+    for (size_t i = 0; TEST_EACH(i, cases); i++) {
         struct err err;
 
         assert_int_equal(
@@ -513,7 +513,7 @@ FIXTURE_TEST(a_string_by_itself_is_decoded_or_refused)
         {"12", NULL},
     };
 
-    for (size_t i = 0; i < COUNT_OF(cases); i++) {
+    for (size_t i = 0; TEST_EACH(i, cases); i++) {
         struct slice text = {NULL, 77};
         bool good = json_unquote(slice_of(cases[i].raw), &arena, &text);
 
@@ -551,7 +551,7 @@ FIXTURE_TEST(only_annotations_may_be_repeated)
         "{\"x@odata.type\":\"Edm.Int64\",\"x@odata.type\":\"Edm.Guid\"}",
     };
 
-    for (size_t i = 0; i < COUNT_OF(texts); i++)
+    for (size_t i = 0; TEST_EACH(i, texts); i++)
         if (read_flat(slice_of(texts[i]), "odata.", NULL) != TW_INVALID)
             fail_msg("taken: %s", texts[i]);
 }
@@ -757,8 +757,8 @@ FIXTURE_TEST(two_bytes_that_need_a_look_are_both_seen)
     static const unsigned char bytes[] = {0, 1, 0x1f, 0x20, 0x21, '"', '#', '[',
         '\\', ']', 0x7f, 0x80, 0xa2, 0xdc, 0xff};
 
-    for (size_t i = 0; i < COUNT_OF(bytes); i++)
-        for (size_t j = 0; j < COUNT_OF(bytes); j++)
+    for (size_t i = 0; TEST_EACH(i, bytes); i++)
+        for (size_t j = 0; TEST_EACH(j, bytes); j++)
             for (size_t first = 1; first < 9; first++)
                 for (size_t second = first + 1; second < 18; second++) {
                     char text[] = "\"aaaaaaaaaaaaaaaaaa\"";

@@ -33,7 +33,7 @@ TEST(keys_of_any_kind_are_read_back)
     const struct slice keys[] = {slice_of(""), slice_of("\"],[\""),
         slice_of("Łódź 🙂"), slice_of("\\u0041\t"), {"a\0b", 3}};
 
-    for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
+    for (size_t i = 0; TEST_EACH(i, keys); i++) {
         struct slice partition_key, row_key, other = keys[(i + 1) % 5];
         struct json *json;
         struct buf text;
@@ -57,7 +57,7 @@ TEST(what_is_no_list_of_two_texts_is_refused)
     struct slice partition_key = slice_of("p"), row_key = slice_of("r");
 
     assert_false(keys_read(NULL, &partition_key, &row_key));
-    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+    for (size_t i = 0; TEST_EACH(i, texts); i++) {
         struct json *json = parse(slice_of(texts[i]));
 
         if (keys_read(json, &partition_key, &row_key))

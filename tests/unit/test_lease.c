@@ -129,7 +129,7 @@ FIXTURE_TEST(a_claim_says_what_the_store_said)
         {BENCH_INVALID, TW_BUSY}, /* the request was refused, not the run */
     };
 
-    for (size_t i = 0; i < sizeof(CASES) / sizeof(CASES[0]); i++) {
+    for (size_t i = 0; TEST_EACH(i, CASES); i++) {
         f->bench.fate_count = 0;
         workbench_meets(&f->bench, BENCH_GET, ALWAYS, CASES[i].fault);
         assert_int_equal(take(f), LEASE_OUTAGE);
@@ -705,7 +705,7 @@ FIXTURE_TEST(what_is_asked_decides_what_an_open_run_becomes)
         {LEDGER_CONTROL_PAUSE, LEDGER_FAILED, LEDGER_FAILED},
     };
 
-    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+    for (size_t i = 0; TEST_EACH(i, cases); i++) {
         char id[8];
         struct ledger_run *run;
 
@@ -741,7 +741,7 @@ FIXTURE_TEST(finish_waits_for_no_round)
         {LEDGER_FINISH, LEDGER_WAITS_FOR_TURN, false},
     };
 
-    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+    for (size_t i = 0; TEST_EACH(i, cases); i++) {
         char id[8];
         struct ledger_run *run;
         int64_t now, later;

@@ -106,7 +106,7 @@ TEST(a_clock_that_runs_steadily_raises_no_doubt)
     static const int64_t WRONG_MS[] = {
         -YEAR_MS, -600000, 0, 1500, 600000, YEAR_MS};
 
-    for (size_t i = 0; i < sizeof(WRONG_MS) / sizeof(WRONG_MS[0]); i++) {
+    for (size_t i = 0; TEST_EACH(i, WRONG_MS); i++) {
         struct lease_clock *clock = begin(VISIBILITY_MS);
 
         for (int64_t ms = 1; ms < INT64_C(3) * 24 * 3600 * 1000; ms += 617) {
@@ -135,7 +135,7 @@ TEST(no_pause_moves_a_request_behind_a_long_lease)
     static const int64_t TIMEOUTS_MS[] = {
         12000, 60000, 140000, 300000, 3600000, 7 * 24 * 3600000LL};
 
-    for (size_t i = 0; i < sizeof(TIMEOUTS_MS) / sizeof(TIMEOUTS_MS[0]); i++)
+    for (size_t i = 0; TEST_EACH(i, TIMEOUTS_MS); i++)
         for (int64_t pause_ms = 500; pause_ms < TIMEOUTS_MS[i] / 5;
              pause_ms += 500) {
             struct lease_clock *clock = begin(TIMEOUTS_MS[i]);

@@ -106,7 +106,7 @@ BENCH_TEST(every_property_has_the_documented_type)
     run->accept_deletes = true;
     run->note = run->waits_for = slice_of("x");
     ledger_entity(run, &arena, &entity);
-    for (size_t i = 0; i < sizeof(wanted) / sizeof(wanted[0]); i++) {
+    for (size_t i = 0; TEST_EACH(i, wanted); i++) {
         const struct property *property =
             entity_find(&entity, slice_of(wanted[i].name));
 
@@ -249,7 +249,7 @@ TEST(an_index_row_names_its_run)
     struct slice id;
 
     arena_init(&arena);
-    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+    for (size_t i = 0; TEST_EACH(i, cases); i++) {
         struct ledger_run run;
         struct slice key;
 
@@ -360,7 +360,7 @@ BENCH_TEST(the_jobs_that_have_runs_are_found_one_by_one)
     stored_as(bench, "-", "r1", LEDGER_POISONED, "2026-11-20T10:00:00Z");
     entity_init(&lock, &arena, slice_of("!locks"), slice_of("lock!a!b"));
     workbench_write(bench, OPERATION_INSERT, &lock);
-    for (size_t i = 0; i < sizeof(wanted) / sizeof(wanted[0]); i++) {
+    for (size_t i = 0; TEST_EACH(i, wanted); i++) {
         struct exchange exchange = {0};
         enum tw_err outcome =
             ledger_next_job(bench->store, &exchange, job, &arena, &job);

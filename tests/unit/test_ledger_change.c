@@ -92,7 +92,7 @@ BENCH_TEST(a_run_is_always_on_one_list)
     /* By who knows the index row, and by who does not. */
     for (int known = 0; known < 2; known++) {
         begin(bench, &run);
-        for (size_t i = 0; i < sizeof(steps) / sizeof(steps[0]); i++) {
+        for (size_t i = 0; TEST_EACH(i, steps); i++) {
             struct wish wish = {steps[i].to, 0, 0};
 
             assert_int_equal(

@@ -152,7 +152,7 @@ TEST(utf_16_is_refused_and_says_what_to_do)
 {
     static const char *const FILES[] = {"\xFF\xFE{\0}\0\n", "\xFE\xFF\0{\0}"};
 
-    for (size_t i = 0; i < sizeof(FILES) / sizeof(FILES[0]); i++) {
+    for (size_t i = 0; TEST_EACH(i, FILES); i++) {
         struct lines *lines = open_text(FILES[i], 6);
         struct slice line;
         struct err err;

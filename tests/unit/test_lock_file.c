@@ -371,7 +371,7 @@ FIXTURE_TEST(an_owner_of_any_text_is_not_dead)
         "0123456789abcdef0123456789abcdef"};
     char longest[5000];
 
-    for (size_t i = 0; i < sizeof(OWNERS) / sizeof(OWNERS[0]); i++)
+    for (size_t i = 0; TEST_EACH(i, OWNERS); i++)
         assert_false(is_dead(files, OWNERS[i]));
     memset(longest, 'a', sizeof(longest) - 1);
     longest[sizeof(longest) - 1] = '\0';
@@ -454,7 +454,7 @@ TEST(a_file_system_that_may_lose_locks_is_not_used)
     static const unsigned TYPES[] = {0x6969 /* NFS */, 0xFF534D42 /* CIFS */,
         0x65735546 /* FUSE */, 0x01021997 /* 9p */, 0x01161970 /* GFS2 */, 1};
 
-    for (size_t i = 0; i < sizeof(TYPES) / sizeof(TYPES[0]); i++) {
+    for (size_t i = 0; TEST_EACH(i, TYPES); i++) {
         file_system_type = TYPES[i];
         assert_null(lock_file_open(FOLDER, KEEP_MS));
         assert_int_equal(count_files(NULL), 0);
@@ -584,10 +584,10 @@ FIXTURE_TEST(what_is_not_ours_is_left_alone)
     struct lock_file *impatient = lock_file_open(FOLDER, 0);
     struct found found;
 
-    for (size_t i = 0; i < sizeof(NAMES) / sizeof(NAMES[0]); i++)
+    for (size_t i = 0; TEST_EACH(i, NAMES); i++)
         (void)close(open(NAMES[i], O_RDWR | O_CREAT, 0600));
     assert_int_equal(look(impatient, &found), 0);
-    for (size_t i = 0; i < sizeof(NAMES) / sizeof(NAMES[0]); i++)
+    for (size_t i = 0; TEST_EACH(i, NAMES); i++)
         assert_int_equal(access(NAMES[i], F_OK), 0);
     lock_file_close(impatient);
 }

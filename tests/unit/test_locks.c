@@ -182,7 +182,7 @@ VIRTUAL_BENCH_TEST(a_want_of_a_run_that_cannot_come_does_not_count)
     store_run(bench, "c", "1", LEDGER_WAITING, 3);
     assert_int_equal(take(bench, &a, "1", 1), LOCKS_TAKEN);
     assert_int_equal(take(bench, &b, "1", 2), LOCKS_BLOCKED);
-    for (size_t i = 0; i < sizeof(states) / sizeof(states[0]); i++) {
+    for (size_t i = 0; TEST_EACH(i, states); i++) {
         store_run(bench, "b", "1", LEDGER_WAITING, 2);
         assert_int_equal(take(bench, &c, "1", 3), LOCKS_BLOCKED);
         store_run(bench, "b", "1", states[i], 2);
@@ -209,7 +209,7 @@ VIRTUAL_BENCH_TEST(only_the_end_of_a_run_frees_its_locks)
     struct table_job a = job_of("a", "Blogs", NULL);
     struct table_job b = job_of("b", "Blogs", NULL);
 
-    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+    for (size_t i = 0; TEST_EACH(i, cases); i++) {
         store_run(bench, "a", "1", LEDGER_RUNNING, 1);
         store_run(bench, "b", "1", LEDGER_RUNNING, 2);
         assert_int_equal(take(bench, &a, "1", 1), LOCKS_TAKEN);
@@ -413,7 +413,7 @@ VIRTUAL_BENCH_TEST(only_a_run_that_comes_keeps_its_place)
 
     begin_queue(bench, &a, &b);
     store_run(bench, "c", "1", LEDGER_RUNNING, 3);
-    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+    for (size_t i = 0; TEST_EACH(i, cases); i++) {
         change_waiting(
             bench, cases[i].run_state, cases[i].waits_for, cases[i].late_s);
         assert_int_equal(take(bench, &c, "1", 3), cases[i].outcome);
@@ -562,7 +562,7 @@ VIRTUAL_BENCH_TEST(what_cannot_be_read_is_not_taken)
     store_run(bench, "a", "1", LEDGER_SUCCEEDED, 1);
     store_run(bench, "b", "1", LEDGER_RUNNING, 2);
     assert_int_equal(take(bench, &a, "1", 1), LOCKS_TAKEN);
-    for (size_t i = 0; i < sizeof(faults) / sizeof(faults[0]); i++) {
+    for (size_t i = 0; TEST_EACH(i, faults); i++) {
         workbench_meets(bench, BENCH_GET, 1, 1, faults[i]);
         assert_int_equal(take(bench, &b, "1", 2), LOCKS_OUTAGE);
         assert_memory_equal(last_err.text, "locks: ", 7);
@@ -667,7 +667,7 @@ VIRTUAL_BENCH_TEST(a_lock_names_the_account)
 
     store_run(bench, "a", "1", LEDGER_RUNNING, 1);
     bench->store->name = "main";
-    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+    for (size_t i = 0; TEST_EACH(i, cases); i++) {
         bench->store->capabilities.identity = cases[i].identity;
         bench->store->capabilities.endpoint = cases[i].place;
         assert_int_equal(take(bench, &a, "1", 1), LOCKS_TAKEN);

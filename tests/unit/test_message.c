@@ -246,7 +246,7 @@ FIXTURE_TEST(what_cannot_be_understood_is_refused_with_the_reason)
         {"{\"job\":\"delete-channel\",\"args\":{\"channel\":\"\\ud800\"}}", ""},
     };
 
-    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+    for (size_t i = 0; TEST_EACH(i, cases); i++) {
         read_text(reading, &any, cases[i].body);
         refused(reading, cases[i].why);
     }
@@ -333,7 +333,7 @@ FIXTURE_TEST(half_a_character_is_refused)
         {"\\ud83d\\ud83d and more", false},
     };
 
-    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+    for (size_t i = 0; TEST_EACH(i, cases); i++) {
         char *body = mem_format("{\"job\":\"delete-channel\",\"args\":{"
                                 "\"channel\":\"%s\"}}",
             cases[i].value);
@@ -358,7 +358,7 @@ FIXTURE_TEST(a_traceparent_that_is_none_is_passed_over)
         "00_4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01",
     };
 
-    for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
+    for (size_t i = 0; TEST_EACH(i, others); i++) {
         char *body =
             mem_format("{\"job\":\"sweep\",\"traceparent\":\"%s\"}", others[i]);
 
@@ -487,7 +487,7 @@ TEST(what_cannot_be_retold_stays_as_it_is)
     char *full = mem_format("{\"job\":\"x\",\"args\":{\"a\":\"%0*d\"}}",
         QUEUE_MAX_MESSAGE_BYTES - 40, 0);
 
-    for (size_t i = 0; i < sizeof(bodies) / sizeof(bodies[0]); i++)
+    for (size_t i = 0; TEST_EACH(i, bodies); i++)
         expect_retold(bodies[i], "m1", FIVE, bodies[i]);
     expect_retold(full, "m1", FIVE, full);
     mem_free(full);
@@ -536,7 +536,7 @@ TEST(only_a_body_with_its_id_names_a_run)
         {"", "", false},
     };
 
-    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+    for (size_t i = 0; TEST_EACH(i, cases); i++)
         assert_int_equal(message_is_of(slice_of(cases[i].body), slice_of("j"),
                              slice_of("r"), slice_of(cases[i].args)),
             cases[i].is);

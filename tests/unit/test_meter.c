@@ -52,7 +52,7 @@ TEST(an_outcome_is_told_by_code_and_status)
     };
     struct meter *meter = meter_named("outcomes");
 
-    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+    for (size_t i = 0; TEST_EACH(i, cases); i++) {
         struct exchange exchange = {.http_status = cases[i].http_status};
         uint64_t before = outcomes(meter, METER_SCAN, cases[i].outcome);
 

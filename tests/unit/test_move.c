@@ -264,7 +264,7 @@ FIXTURE_TEST(what_is_wrong_in_a_job_is_reported)
             "overlap"},
     };
 
-    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+    for (size_t i = 0; TEST_EACH(i, cases); i++)
         loading_refused(cases[i].text, cases[i].part);
 }
 
@@ -281,7 +281,7 @@ FIXTURE_TEST(keys_that_are_provably_others_may_be_in_one_table)
              "\"a}}{N}\"}}",
     };
 
-    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+    for (size_t i = 0; TEST_EACH(i, cases); i++) {
         struct loading l;
 
         loading_good(&l, cases[i]);
@@ -862,7 +862,7 @@ FIXTURE_TEST(an_interrupted_load_is_finished)
 
     hosted_table(&h, "OldBlogs");
     hosted_table(&h, "TablewardRuns");
-    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+    for (size_t i = 0; TEST_EACH(i, cases); i++) {
         char row_key[8];
 
         snprintf(row_key, sizeof(row_key), "%zu", i);

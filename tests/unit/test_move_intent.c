@@ -191,7 +191,7 @@ FIXTURE_TEST(an_intent_without_one_of_its_properties_is_damaged)
         "DestinationAccount", "DestinationTable", "Since", "Chunks", "Pairs",
         "Text"};
 
-    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+    for (size_t i = 0; TEST_EACH(i, names); i++) {
         leave_an_intent();
         edit_row(0, names[i], NULL, NO_NUMBER);
         check_damaged(names[i]);
@@ -214,7 +214,7 @@ FIXTURE_TEST(an_intent_with_a_property_of_another_kind_is_damaged)
         {"Pairs", NULL, 2}, {"Text", NULL, 1},
         {"Digest", "00000000000000000000000000000000", 0}};
 
-    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+    for (size_t i = 0; TEST_EACH(i, cases); i++) {
         leave_an_intent();
         edit_row(0, cases[i].name, cases[i].text, cases[i].number);
         check_damaged(cases[i].name);
@@ -266,7 +266,7 @@ FIXTURE_TEST(an_intent_whose_list_cannot_be_read_is_damaged)
         long_etag, "a\t1\te\ta\t1\te\t" DIGEST "\na"};
 
     leave_an_intent();
-    for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++) {
+    for (size_t i = 0; TEST_EACH(i, lists); i++) {
         write_list(lists[i]);
         check_damaged(lists[i]);
     }
@@ -517,7 +517,7 @@ FIXTURE_TEST(a_checkpoint_that_cannot_be_read_begins_the_move_anew)
         "{\"version\":1,\"named\":0,\"rounds\":7}",
         "{\"version\":1,\"named\":0,\"late\":7,\"rounds\":{}}"};
 
-    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+    for (size_t i = 0; TEST_EACH(i, texts); i++) {
         char row_key[8];
 
         hosted_forget(&h, "r1");
@@ -693,7 +693,7 @@ FIXTURE_TEST(what_is_missing_in_a_job_is_reported)
             "unknown"},
     };
 
-    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+    for (size_t i = 0; TEST_EACH(i, cases); i++)
         loading_refused(cases[i].text, cases[i].part);
 }
 

@@ -17,7 +17,6 @@
     "tr/KBHBeksoGMGw=="
 #define SAS "sv=2019-02-02&ss=qt&srt=sco&sp=rwdlacup&sig=c2VjcmV0c2VjcmV0"
 #define CLIENT "11111111-2222-3333-4444-555555555555"
-#define COUNT(table) (sizeof(table) / sizeof(*(table)))
 
 struct fixture {
     struct arena arena;
@@ -148,7 +147,7 @@ static const struct {
 
 FIXTURE_TEST(a_wrong_entry_is_refused_at_its_place)
 {
-    for (size_t i = 0; i < COUNT(wrong); i++) {
+    for (size_t i = 0; TEST_EACH(i, wrong); i++) {
         struct fixture *one;
 
         setup((void **)&one);

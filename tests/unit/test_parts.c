@@ -240,7 +240,7 @@ TEST(a_filter_without_room_for_bounds_is_read_in_one_part)
         unsigned comparisons, parts;
     } CASES[] = {{13, PARTS_MAX}, {14, 1}, {15, 1}};
 
-    for (size_t i = 0; i < sizeof(CASES) / sizeof(CASES[0]); i++) {
+    for (size_t i = 0; TEST_EACH(i, CASES); i++) {
         struct scan_spec spec = {.table = NULL};
         struct scene scene;
         unsigned came[KEYS];

@@ -189,7 +189,7 @@ FIXTURE_TEST(what_cannot_be_stored_is_not_known)
     };
 
     disguise(scene);
-    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+    for (size_t i = 0; TEST_EACH(i, cases); i++) {
         struct err err;
         bool is_same;
 

@@ -131,7 +131,7 @@ FIXTURE_TEST(every_type_is_counted)
     all = json();
     list = json_get(all, "Properties");
     assert_int_equal(json_count(list), COUNT_OF(names));
-    for (size_t i = 0; i < COUNT_OF(names); i++) {
+    for (size_t i = 0; TEST_EACH(i, names); i++) {
         const struct json *property = json_at(list, i);
 
         assert_int_equal(json_count(property), 2);
@@ -291,7 +291,7 @@ FIXTURE_TEST(the_first_of_the_largest_is_named)
     struct json *all;
 
     list[2].row_key = slice_of("");
-    for (size_t i = 0; i < COUNT_OF(list); i++)
+    for (size_t i = 0; TEST_EACH(i, list); i++)
         assert_int_equal(profile_add(profile, &list[i], NULL), TW_OK);
     all = json();
     largest = json_get(all, "Largest");

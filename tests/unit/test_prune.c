@@ -325,7 +325,7 @@ FIXTURE_TEST(an_outage_of_any_request_gives_the_pass_up)
 
     stored_as(bench, JOB, "a", LEDGER_SUCCEEDED, LONG_AGO);
     prune_init(&prune);
-    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+    for (size_t i = 0; TEST_EACH(i, cases); i++) {
         workbench_meets(bench, cases[i].call, 1, 1, cases[i].fault);
         assert_int_equal(pass(bench, &prune), WALK_FAILED);
         assert_false(prune.walk.under_way);
@@ -345,7 +345,7 @@ FIXTURE_TEST(an_outcome_that_others_decide_is_left_to_the_next_pass)
 
     stored_as(bench, JOB, "a", LEDGER_SUCCEEDED, LONG_AGO);
     prune_init(&prune);
-    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+    for (size_t i = 0; TEST_EACH(i, cases); i++) {
         expect(bench, JOB, "a", "succeeded");
         workbench_meets(bench, BENCH_BATCH, 1, 1, cases[i]);
         assert_int_equal(pass(bench, &prune), WALK_DONE);

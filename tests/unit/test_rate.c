@@ -185,7 +185,7 @@ TEST(a_limit_is_found_and_used)
 {
     static const double limits[] = {300, 2000, 20000};
 
-    for (size_t i = 0; i < sizeof(limits) / sizeof(limits[0]); i++) {
+    for (size_t i = 0; TEST_EACH(i, limits); i++) {
         double used = 0, refused = 0, made = 0;
 
         for (uint64_t seed = 1; seed <= 8; seed++) {
@@ -211,7 +211,7 @@ TEST(chance_is_no_limit)
 {
     static const double chances[] = {0.02, 0.05, 0.1};
 
-    for (size_t i = 0; i < sizeof(chances) / sizeof(chances[0]); i++) {
+    for (size_t i = 0; TEST_EACH(i, chances); i++) {
         double limited = 0, unlimited = 0;
 
         for (uint64_t seed = 1; seed <= 16; seed++) {

@@ -262,7 +262,7 @@ TEST(other_lines_have_another_digest)
         "a\nc\n", "a\n", "a\nb b\n", "ab\n\n", "a\n\nb\n"};
     int64_t digest = digest_of("a\nb\nc\n", RECORDS_JSON_LINES, 2);
 
-    for (size_t i = 0; i < sizeof(OTHERS) / sizeof(*OTHERS); i++)
+    for (size_t i = 0; TEST_EACH(i, OTHERS); i++)
         assert_int_not_equal(
             digest_of(OTHERS[i], RECORDS_JSON_LINES, 2), digest);
     assert_int_equal(digest_of("a\nb", RECORDS_JSON_LINES, 2), digest);
@@ -389,7 +389,7 @@ TEST(an_edited_rejects_file_is_detected)
     assert_false(is_edited(bytes, digest));
     put_file(REJECTED, slice_of("a\nb\nand what was not recorded"));
     assert_false(is_edited(bytes, digest));
-    for (size_t i = 0; i < sizeof(EDITED) / sizeof(*EDITED); i++) {
+    for (size_t i = 0; TEST_EACH(i, EDITED); i++) {
         put_file(REJECTED, slice_of(EDITED[i]));
         assert_true(is_edited(bytes, digest));
         assert_false(is_edited(bytes, 0));

@@ -36,7 +36,7 @@ TEST(what_is_no_object_of_texts_is_left_out)
     static const char *const cases[] = {"", "{}", "[\"a\"]", "{\"a\":", "7",
         "{\"a\":1}", "{\"a\":{\"b\":\"c\"}}"};
 
-    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+    for (size_t i = 0; TEST_EACH(i, cases); i++)
         assert_string_equal(args_of(cases[i]), "-");
 }
 

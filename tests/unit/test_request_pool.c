@@ -487,7 +487,7 @@ SCENE_TEST(refusals_are_final)
     static const enum tw_err final[] = {TW_NOT_FOUND, TW_CONFLICT, TW_REFUSED,
         TW_INVALID, TW_TOO_LARGE, TW_STOPPED, TW_FULL};
 
-    for (size_t i = 0; i < sizeof final / sizeof *final; i++) {
+    for (size_t i = 0; TEST_EACH(i, final); i++) {
         struct job job = job_of(scene, 'a');
 
         job.task.repeatable = true;

@@ -8,8 +8,6 @@
 #include "tests/support/test.h"
 #include "worker/base/arena.h"
 
-#define COUNT(list) (sizeof(list) / sizeof((list)[0]))
-
 struct reading {
     struct arena arena;
     struct problems problems;
@@ -76,7 +74,7 @@ TEST(a_former_key_is_named_with_what_replaces_it)
         {"schema-upgrade", "max_passes: 3", "max_passes", "ends by itself"},
     };
 
-    for (size_t i = 0; i < COUNT(CASES); i++)
+    for (size_t i = 0; TEST_EACH(i, CASES); i++)
         assert_retired(
             CASES[i].kind, CASES[i].text, CASES[i].key, CASES[i].part);
 }
@@ -110,7 +108,7 @@ TEST(present_keys_and_other_kinds_are_left_alone)
         {"copy", "{}"},
     };
 
-    for (size_t i = 0; i < COUNT(TEXTS); i++) {
+    for (size_t i = 0; TEST_EACH(i, TEXTS); i++) {
         struct reading r;
 
         read_job(&r, TEXTS[i][0], TEXTS[i][1]);
@@ -164,7 +162,7 @@ TEST(a_former_kind_is_named_with_the_present_one)
         {"kind: reindex", "copy", "same table"},
     };
 
-    for (size_t i = 0; i < COUNT(CASES); i++) {
+    for (size_t i = 0; TEST_EACH(i, CASES); i++) {
         struct reading r;
 
         read_job(&r, "delete", CASES[i].text);
@@ -181,7 +179,7 @@ TEST(a_present_or_an_unknown_kind_is_no_former_one)
     static const char *const TEXTS[] = {
         "kind: copy", "kind: [migrate]", "kind: migrat", "mode: move"};
 
-    for (size_t i = 0; i < COUNT(TEXTS); i++) {
+    for (size_t i = 0; TEST_EACH(i, TEXTS); i++) {
         struct reading r;
 
         read_job(&r, "delete", TEXTS[i]);

@@ -292,7 +292,7 @@ FIXTURE_TEST(what_is_not_ours_is_not_read)
     struct rounds rounds = {.number = 3};
 
     assert_false(rounds_read(&rounds, NULL));
-    for (size_t i = 0; i < sizeof(texts) / sizeof(*texts); i++) {
+    for (size_t i = 0; TEST_EACH(i, texts); i++) {
         struct json *json;
 
         assert_int_equal(json_parse(slice_of(texts[i]), 4, &json, NULL), TW_OK);

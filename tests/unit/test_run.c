@@ -25,7 +25,7 @@ TEST(outages_never_count_and_mistakes_do)
     };
     struct run run = {.job = "test"};
 
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+    for (size_t i = 0; TEST_EACH(i, cases); i++)
         assert_int_equal(run_end_of(&run, cases[i].outcome), cases[i].end);
 }
 

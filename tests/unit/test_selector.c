@@ -280,7 +280,7 @@ FIXTURE_TEST(a_range_of_partitions_is_no_table_scan)
         {"{partition_key_below: a}", false},
     };
 
-    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+    for (size_t i = 0; TEST_EACH(i, cases); i++) {
         struct selector selector;
 
         assert_true(load(cases[i].rule, &selector));
@@ -336,7 +336,7 @@ FIXTURE_TEST(a_filter_that_is_empty_is_refused)
 
     setenv("HOLDS_NOTHING", "", 1);
     unsetenv("NOT_SET_HERE");
-    for (size_t i = 0; i < sizeof(rules) / sizeof(rules[0]); i++) {
+    for (size_t i = 0; TEST_EACH(i, rules); i++) {
         assert_false(load(rules[i], &selector));
         assert_int_equal(problems.errors, i + 1);
         assert_string_equal(problems.list[i].text,
@@ -406,7 +406,7 @@ FIXTURE_TEST(a_filter_that_stores_read_differently_is_not_sent)
         {"{row_key: r, filter: \"N gt 5\"}", ""},
     };
 
-    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+    for (size_t i = 0; TEST_EACH(i, cases); i++) {
         struct selection selection;
         struct scan_spec spec = {.select_count = 7};
         struct err err;
@@ -454,7 +454,7 @@ FIXTURE_TEST(rules_are_disjoint_where_their_texts_show_it)
         {"{filter: \"T eq 'a'\"}", "{row_key: r}", false},
     };
 
-    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+    for (size_t i = 0; TEST_EACH(i, cases); i++) {
         struct selector a, b;
 
         assert_true(load(cases[i].a, &a));
@@ -478,7 +478,7 @@ FIXTURE_TEST(a_property_is_an_argument_where_it_is_compared_with_it)
         {"{row_key: \"{a}\"}", NULL},
     };
 
-    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+    for (size_t i = 0; TEST_EACH(i, cases); i++) {
         struct selector selector;
         struct slice property = {NULL, 0};
 

@@ -199,8 +199,8 @@ FIXTURE_TEST(every_response_forbids_what_a_page_does_not_need)
         "frame-ancestors 'none'",
     };
 
-    for (size_t i = 0; i < sizeof(requests) / sizeof(requests[0]); i++)
-        for (size_t k = 0; k < sizeof(headers) / sizeof(headers[0]); k++)
+    for (size_t i = 0; TEST_EACH(i, requests); i++)
+        for (size_t k = 0; TEST_EACH(k, headers); k++)
             expect(requests[i], "HTTP/1.1 ", headers[k]);
 }
 
@@ -265,7 +265,7 @@ FIXTURE_TEST(a_body_may_have_64_kib_and_no_more)
         {500000, true, " 413 ", "larger than 64 KiB"},
     };
 
-    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+    for (size_t i = 0; TEST_EACH(i, cases); i++) {
         char *request = request_with_body(cases[i].len, cases[i].chunked);
 
         expect(request, cases[i].status, cases[i].text);
@@ -311,7 +311,7 @@ FAST_TEST(what_is_no_request_is_refused)
         "GET /echo HTTP/1.1\r\nContent-Length: x\r\n" END,
     };
 
-    for (size_t i = 0; i < sizeof(requests) / sizeof(requests[0]); i++) {
+    for (size_t i = 0; TEST_EACH(i, requests); i++) {
         char *response = ask(requests[i]);
 
         assert_null(strstr(response, " 200 "));
@@ -434,7 +434,7 @@ TEST(addresses_are_numbers_or_localhost)
     struct address address;
     struct err err;
 
-    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+    for (size_t i = 0; TEST_EACH(i, cases); i++) {
         enum tw_err outcome =
             address_parse(slice_of(cases[i].text), &address, &err);
 

@@ -222,7 +222,7 @@ static const struct {
 FIXTURE_TEST(what_does_not_fit_is_said_with_what_would)
 {
     unsetenv("NOT_SET_HERE");
-    for (size_t i = 0; i < COUNT(wrong); i++) {
+    for (size_t i = 0; TEST_EACH(i, wrong); i++) {
         struct fixture *one;
         struct sample sample = {0};
 
@@ -334,7 +334,7 @@ static void set_variables(void)
 FIXTURE_TEST(variables_are_replaced_and_never_read_again)
 {
     set_variables();
-    for (size_t i = 0; i < COUNT(texts); i++) {
+    for (size_t i = 0; TEST_EACH(i, texts); i++) {
         struct slice ret = {0};
         struct fixture *one;
         struct yaml_node node = {.type = YAML_SCALAR, .quoted = true};

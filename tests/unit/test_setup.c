@@ -189,7 +189,7 @@ FIXTURE_TEST(each_mistake_is_named_at_its_place)
             "", 2},
     };
 
-    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+    for (size_t i = 0; TEST_EACH(i, cases); i++) {
         load(loaded, cases[i].text, 2, 0);
         refused(loaded, cases[i].why, cases[i].line);
     }

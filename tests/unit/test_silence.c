@@ -483,7 +483,7 @@ TEST(one_that_serves_nothing_occupies_no_slot_for_long)
     static const int STATUSES[] = {503, 429, 500, 502, 200};
     struct scene scene;
 
-    for (size_t i = 0; i < sizeof(STATUSES) / sizeof(STATUSES[0]); i++) {
+    for (size_t i = 0; TEST_EACH(i, STATUSES); i++) {
         begin(&scene);
         scene.bad[0].useless = STATUSES[i];
         check_beside(&scene, 1, 2 * SILENCE_LATELY_MS);

@@ -233,7 +233,7 @@ FIXTURE_TEST(batch_refuses_changes_without_a_real_etag)
     static const char *const bad[] = {"", "*", "W/\"1\"\r\nX: y", "\x7f"};
 
     for (size_t i = 0; i < 3; i++) {
-        for (size_t j = 0; j < sizeof(bad) / sizeof(bad[0]); j++) {
+        for (size_t j = 0; TEST_EACH(j, bad); j++) {
             struct batch batch = good_batch(2);
 
             operations[1].type = types[i];
@@ -499,9 +499,9 @@ FIXTURE_TEST(knows_which_queue_names_the_service_takes)
         "a_b", "a b", "ab~", "~ab", "ab{", "ab:",
         "a123456789012345678901234567890123456789012345678901234567890123"};
 
-    for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++)
+    for (size_t i = 0; TEST_EACH(i, good); i++)
         assert_int_equal(store_check_queue(slice_of(good[i]), NULL), TW_OK);
-    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+    for (size_t i = 0; TEST_EACH(i, bad); i++)
         assert_int_equal(store_check_queue(slice_of(bad[i]), NULL), TW_INVALID);
 }
 
@@ -542,7 +542,7 @@ FIXTURE_TEST(prefix_range_ends_before_the_next_code_point)
             "\xf0\x90\x90\x80"}, /* the low surrogate overflows */
     };
 
-    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+    for (size_t i = 0; TEST_EACH(i, cases); i++) {
         struct key_range range =
             key_range_prefix(slice_of(cases[i].prefix), &arena);
 
@@ -621,7 +621,7 @@ FIXTURE_TEST(range_between_keeps_what_both_orders_agree_on)
         {NULL, "\xee\x80\x80", NULL, NULL},
     };
 
-    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+    for (size_t i = 0; TEST_EACH(i, cases); i++) {
         struct slice from = slice_of(cases[i].from ? cases[i].from : "");
         struct slice below = slice_of(cases[i].below ? cases[i].below : "");
         struct key_range range = key_range_between(cases[i].from ? &from : NULL,

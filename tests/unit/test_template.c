@@ -304,7 +304,7 @@ FIXTURE_TEST(every_spelling_of_a_value_has_one_text)
         {"String", "\xc3\xa9/", {"\"\xc3\xa9/\"", "\"\\u00e9\\/\""}},
     };
 
-    for (size_t i = 0; i < sizeof(values) / sizeof(values[0]); i++) {
+    for (size_t i = 0; TEST_EACH(i, values); i++) {
         struct slice hash = text_of_spelling(
             "{hash(P, 1000000007)}", values[i].type, values[i].spellings[0]);
 
@@ -549,7 +549,7 @@ FIXTURE_TEST(keeps_any_value_inside_its_literal)
         "\xc3\xa9\xf0\x9f\x98\x80'", "datetime'2024-01-01T00:00:00Z'", "\n'\t"};
     const struct template *template = compile("RowKey eq '{channel}'", true);
 
-    for (size_t i = 0; i < sizeof(values) / sizeof(values[0]); i++) {
+    for (size_t i = 0; TEST_EACH(i, values); i++) {
         struct slice value[3] = {
             slice_of(values[i]), arg_values[1], arg_values[2]};
         struct run_args one = {3, arg_names, value};
@@ -635,7 +635,7 @@ FIXTURE_TEST(says_where_a_template_is_wrong)
         {ARGS, "{_a}", 2, "unknown argument"},
     };
 
-    for (size_t i = 0; i < sizeof(mistakes) / sizeof(mistakes[0]); i++) {
+    for (size_t i = 0; TEST_EACH(i, mistakes); i++) {
         const struct mistake *mistake = &mistakes[i];
         const struct template *template = (mistake->setting == FILTER
                                                ? template_compile_filter
@@ -700,7 +700,7 @@ FIXTURE_TEST(no_expression_is_longer_than_a_thousand_parts)
         "if(1 == 1, 1, 1) + ", "(Size) + ", "year(Last) + "};
     struct buf text;
 
-    for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
+    for (size_t i = 0; TEST_EACH(i, parts); i++) {
         for (int shift = 0; shift < 8; shift++) {
             buf_init(&text, 100000);
             buf_add_char(&text, '{');

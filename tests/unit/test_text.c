@@ -29,12 +29,12 @@ TEST(whole_numbers_are_read_whole_or_not_at_all)
         {NULL, 0}};
     int64_t value = 42;
 
-    for (size_t i = 0; i < COUNT(bad); i++)
+    for (size_t i = 0; TEST_EACH(i, bad); i++)
         assert_false(text_int64(bad[i], INT64_MIN, INT64_MAX, &value));
     assert_false(text_int64(slice_of("4"), 5, 7, &value));
     assert_false(text_int64(slice_of("8"), 5, 7, &value));
     assert_true(value == 42);
-    for (size_t i = 0; i < COUNT(good); i++) {
+    for (size_t i = 0; TEST_EACH(i, good); i++) {
         assert_true(text_int64(good[i].text, INT64_MIN, INT64_MAX, &value));
         assert_true(value == good[i].value);
     }
@@ -62,10 +62,10 @@ TEST(doubles_are_finite_json_numbers)
         WHOLE("1e309"), WHOLE(" 1"), WHOLE("1 "), WHOLE("1,5"), WHOLE("1\0")};
     double value = 42;
 
-    for (size_t i = 0; i < COUNT(bad); i++)
+    for (size_t i = 0; TEST_EACH(i, bad); i++)
         assert_false(text_double(bad[i], &value));
     assert_true(value == 42.0);
-    for (size_t i = 0; i < COUNT(good); i++) {
+    for (size_t i = 0; TEST_EACH(i, good); i++) {
         assert_true(text_double(slice_of(good[i].text), &value));
         assert_true(value == good[i].value);
     }
@@ -103,11 +103,11 @@ TEST(durations_have_a_unit)
         "9223372036854775807s", "2562047788016h", "106751991168d"};
     int64_t ms = 42;
 
-    for (size_t i = 0; i < COUNT(bad); i++)
+    for (size_t i = 0; TEST_EACH(i, bad); i++)
         if (text_duration_ms(slice_of(bad[i]), &ms))
             fail_msg("%s", bad[i]);
     assert_true(ms == 42);
-    for (size_t i = 0; i < COUNT(good); i++) {
+    for (size_t i = 0; TEST_EACH(i, good); i++) {
         assert_true(text_duration_ms(slice_of(good[i].text), &ms));
         assert_true(ms == good[i].ms);
     }
@@ -124,10 +124,10 @@ TEST(sizes_are_bytes_or_binary_multiples)
         "1.5KiB", "8589934592GiB", "9223372036854775808"};
     int64_t bytes = 42;
 
-    for (size_t i = 0; i < COUNT(bad); i++)
+    for (size_t i = 0; TEST_EACH(i, bad); i++)
         assert_false(text_size_bytes(slice_of(bad[i]), &bytes));
     assert_true(bytes == 42);
-    for (size_t i = 0; i < COUNT(good); i++) {
+    for (size_t i = 0; TEST_EACH(i, good); i++) {
         assert_true(text_size_bytes(slice_of(good[i].text), &bytes));
         assert_true(bytes == good[i].bytes);
     }
@@ -153,7 +153,7 @@ TEST(times_and_ticks_are_the_same)
 {
     char text[TEXT_TIME_MAX];
 
-    for (size_t i = 0; i < COUNT(moments); i++) {
+    for (size_t i = 0; TEST_EACH(i, moments); i++) {
         int64_t ticks = -1;
 
         assert_true(text_ticks(slice_of(moments[i].text), &ticks));
@@ -210,7 +210,7 @@ TEST(fractions_and_offsets_are_read)
     };
     int64_t ticks;
 
-    for (size_t i = 0; i < COUNT(good); i++) {
+    for (size_t i = 0; TEST_EACH(i, good); i++) {
         assert_true(text_ticks(slice_of(good[i].text), &ticks));
         assert_true(ticks - INT64_C(638396640000000000) == good[i].after_2024);
     }
@@ -234,7 +234,7 @@ TEST(what_is_no_time_is_refused)
         "9999-12-31T23:59:59-00:01"};
     int64_t ticks = 42;
 
-    for (size_t i = 0; i < COUNT(bad); i++)
+    for (size_t i = 0; TEST_EACH(i, bad); i++)
         if (text_ticks(slice_of(bad[i]), &ticks))
             fail_msg("%s", bad[i]);
     assert_true(ticks == 42);
@@ -247,7 +247,7 @@ TEST(minus_zero_is_no_part_of_a_time)
         "2024-01-01T00:00:00+-0:00", "2024-01-01T00:00:00+00:-0"};
     int64_t ticks;
 
-    for (size_t i = 0; i < COUNT(bad); i++)
+    for (size_t i = 0; TEST_EACH(i, bad); i++)
         if (text_ticks(slice_of(bad[i]), &ticks))
             fail_msg("%s", bad[i]);
     assert_false(text_parse_http_date(
@@ -274,14 +274,14 @@ TEST(http_dates_are_written_and_read)
     char text[TEXT_TIME_MAX];
     int64_t ticks, parsed;
 
-    for (size_t i = 0; i < COUNT(dates); i++) {
+    for (size_t i = 0; TEST_EACH(i, dates); i++) {
         assert_true(text_ticks(slice_of(dates[i].moment), &ticks));
         assert_string_equal(text_http_date(ticks, text), dates[i].text);
         assert_string_equal(text_http_date(ticks + 9999999, text), text);
         assert_true(text_parse_http_date(slice_of(dates[i].text), &parsed));
         assert_true(parsed == ticks);
     }
-    for (size_t i = 0; i < COUNT(bad); i++)
+    for (size_t i = 0; TEST_EACH(i, bad); i++)
         if (text_parse_http_date(slice_of(bad[i]), &ticks))
             fail_msg("%s", bad[i]);
 }
@@ -294,7 +294,7 @@ TEST(a_time_with_any_other_character_is_none)
     char text[TEXT_TIME_MAX];
     int64_t ticks;
 
-    for (size_t i = 0; i < COUNT(times); i++) {
+    for (size_t i = 0; TEST_EACH(i, times); i++) {
         for (size_t at = 0; at < strlen(times[i]); at++) {
             strcpy(text, times[i]);
             text[at] = 'x';
@@ -333,9 +333,9 @@ TEST(utf8_is_well_formed_or_refused)
         WHOLE("\xf5\x80\x80\x80"), WHOLE("\xff"), WHOLE("\xfe"),
         WHOLE("twelve bytes\xe9 and more"), WHOLE("seven..\xe9")};
 
-    for (size_t i = 0; i < COUNT(good); i++)
+    for (size_t i = 0; TEST_EACH(i, good); i++)
         assert_true(text_is_utf8(good[i]));
-    for (size_t i = 0; i < COUNT(bad); i++)
+    for (size_t i = 0; TEST_EACH(i, bad); i++)
         assert_false(text_is_utf8(bad[i]));
 }
 
@@ -392,8 +392,8 @@ TEST(keys_compare_as_utf16_units)
         WHOLE("\xee\x80\x80") /* U+E000 */, WHOLE("\xef\xbf\xbd") /* U+FFFD */,
         WHOLE("\xef\xbf\xbd!"), WHOLE("\xef\xbf\xbf")};
 
-    for (size_t a = 0; a < COUNT(keys); a++)
-        for (size_t b = 0; b < COUNT(keys); b++) {
+    for (size_t a = 0; TEST_EACH(a, keys); a++)
+        for (size_t b = 0; TEST_EACH(b, keys); b++) {
             int order = text_utf16_compare(keys[a], keys[b]);
             int wanted = a < b ? -1 : a > b;
 
@@ -428,7 +428,7 @@ TEST(broken_percent_encoding_adds_nothing)
 
     buf_init(&to, 100);
     buf_add_text(&to, "x");
-    for (size_t i = 0; i < COUNT(bad); i++)
+    for (size_t i = 0; TEST_EACH(i, bad); i++)
         assert_false(text_percent_decode(&to, slice_of(bad[i])));
     assert_string_equal(buf_text(&to), "x");
     buf_done(&to);
@@ -500,7 +500,7 @@ TEST(the_nearest_name_is_offered)
     };
     char longest[500];
 
-    for (size_t i = 0; i < COUNT(words); i++) {
+    for (size_t i = 0; TEST_EACH(i, words); i++) {
         const char *near =
             text_nearest(slice_of(words[i].word), names, COUNT(names));
 
@@ -540,7 +540,7 @@ TEST(guids_have_their_hyphens_and_no_braces)
         WHOLE("001122334-455-6677-8899-aabbccddeeff"),
         WHOLE("00112233-4455-6677-8899-aabbccddeef\0")};
 
-    for (size_t i = 0; i < COUNT(bad); i++)
+    for (size_t i = 0; TEST_EACH(i, bad); i++)
         assert_false(text_is_guid(bad[i]));
     assert_true(text_is_guid(slice_of("00112233-4455-6677-8899-aabbCCddEEFF")));
 }
@@ -552,7 +552,7 @@ TEST(run_ids_are_no_paths)
         WHOLE("\xc3\xa9"), WHOLE("a%b"), WHOLE("!a")};
     char longest[129];
 
-    for (size_t i = 0; i < COUNT(bad); i++)
+    for (size_t i = 0; TEST_EACH(i, bad); i++)
         assert_false(text_is_run_id(bad[i]));
     assert_true(text_is_run_id(slice_of("a")));
     assert_true(text_is_run_id(slice_of("-A.b_c-9..")));

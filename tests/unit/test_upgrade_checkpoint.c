@@ -70,7 +70,7 @@ TEST(what_is_not_ours_is_a_new_run)
         "{\"version\":1,\"pass\":3}", "{\"version\":2}",
         "{\"version\":2,\"rounds\":{}}"};
 
-    for (size_t i = 0; i < sizeof(TEXTS) / sizeof(TEXTS[0]); i++) {
+    for (size_t i = 0; TEST_EACH(i, TEXTS); i++) {
         struct upgrade_checkpoint read;
         struct arena arena;
 

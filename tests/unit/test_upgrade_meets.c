@@ -222,13 +222,13 @@ FIXTURE_TEST(contract_says_how_far_the_expand_is_behind)
 
     scene_put("Names", "a", "1", "\"Text\":\"x\"");
     run("renamed", "expand", RUN_SUCCEEDED);
-    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+    for (size_t i = 0; TEST_EACH(i, cases); i++) {
         edit_expand_row(cases[i].row);
         run("renamed", "contract", RUN_FAILED);
         if (!strstr(h.err.text, cases[i].part))
             fail_msg("%s", h.err.text);
     }
-    for (size_t i = 0; i < sizeof(none) / sizeof(none[0]); i++) {
+    for (size_t i = 0; TEST_EACH(i, none); i++) {
         edit_expand_row(none[i]);
         run("renamed", "contract", RUN_SUCCEEDED);
     }
@@ -306,7 +306,7 @@ FIXTURE_TEST(a_version_may_be_of_any_type_of_number)
         {"\"V\":2.0", "\"V\":2.0"}, {"\"V\":-1e300", "\"V\":-1e"},
         {"\"V\":1e300", "\"V\":1e"}, {"\"V\":\"1\"", "\"V\":\"1\""}};
 
-    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+    for (size_t i = 0; TEST_EACH(i, cases); i++) {
         char row_key[8];
 
         snprintf(row_key, sizeof(row_key), "%zu", i);
@@ -494,7 +494,7 @@ FIXTURE_TEST(a_record_is_read_whole_or_not_at_all)
 
     check_record("{\"version\":2,\"pairs\":[]}", true);
     check_record("{\"version\":2,\"pairs\":[[\"A\",\"B\"," D "," D "]]}", true);
-    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+    for (size_t i = 0; TEST_EACH(i, bad); i++)
         check_record(bad[i], false);
     buf_init(&text, 1024 * 1024);
     buf_add_text(&text, "{\"version\":2,\"pairs\":[");

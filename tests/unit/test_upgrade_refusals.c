@@ -206,7 +206,7 @@ TEST(what_is_gone_is_shown_where_it_is_read)
     unsigned plain = column_of("{A}");
 
     assert_true(plain > 0);
-    for (size_t i = 0; i < COUNT(templates); i++) {
+    for (size_t i = 0; TEST_EACH(i, templates); i++) {
         const char *last = strrchr(templates[i], 'A');
         unsigned offset = 0;
 
@@ -244,7 +244,7 @@ TEST(documents_of_one_table_differ_in_any_part)
     };
     struct loading l;
 
-    for (size_t i = 0; i < COUNT(bad); i++) {
+    for (size_t i = 0; TEST_EACH(i, bad); i++) {
         loading_begin(&l, bad[i].text);
         assert_true(loading_says(&l, bad[i].part));
         loading_done(&l);
@@ -369,7 +369,7 @@ TEST(there_are_examples_of_jobs_of_every_shape)
             "  - {to: 2, steps: [remove: {property: B}]}\n",
     };
 
-    for (size_t i = 0; i < COUNT(jobs); i++) {
+    for (size_t i = 0; TEST_EACH(i, jobs); i++) {
         struct err err = {.text = ""};
 
         if (examples(jobs[i], 100, SIZE_MAX, &err) != TW_OK)

@@ -160,7 +160,7 @@ LOADING_TEST(every_step_is_read)
     };
 
     assert_int_equal(upgrade->versions[0].step_count, COUNT(WANTED));
-    for (size_t i = 0; i < COUNT(WANTED); i++) {
+    for (size_t i = 0; TEST_EACH(i, WANTED); i++) {
         const struct upgrade_step *step = &upgrade->versions[0].steps[i];
 
         assert_int_equal(step->type, WANTED[i].type);
@@ -333,7 +333,7 @@ TEST(a_digest_is_of_what_steps_do)
     };
     char first[2 * DIGEST_BYTES + 1];
 
-    for (size_t i = 0; i < COUNT(CASES); i++) {
+    for (size_t i = 0; TEST_EACH(i, CASES); i++) {
         char *text = mem_format(HEAD "    - retype: %s\n", CASES[i].step);
         struct loading l;
         const struct upgrade *upgrade = good(&l, text);
@@ -356,7 +356,7 @@ LOADING_TEST(levels_are_of_the_document)
     const struct upgrade *upgrade =
         good(l, HEAD STEP "  - {to: 5, steps: [remove: {property: B}]}\n");
 
-    for (size_t i = 0; i < COUNT(CASES); i++) {
+    for (size_t i = 0; TEST_EACH(i, CASES); i++) {
         size_t level = 9;
         bool is = upgrade_rules_level(upgrade, CASES[i].number, &level);
 
@@ -381,7 +381,7 @@ LOADING_TEST(a_job_is_explained)
 
     buf_init(&text, 65536);
     upgrade_explain(upgrade, &text);
-    for (size_t i = 0; i < COUNT(PARTS); i++)
+    for (size_t i = 0; TEST_EACH(i, PARTS); i++)
         if (!strstr(buf_text(&text), PARTS[i]))
             fail_msg("'%s' is not in\n%s", PARTS[i], buf_text(&text));
     buf_done(&text);

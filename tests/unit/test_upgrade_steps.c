@@ -207,7 +207,7 @@ TEST(an_entity_gets_all_versions_that_it_lacks)
             "\"7\""},
     };
 
-    for (size_t i = 0; i < sizeof(CASES) / sizeof(CASES[0]); i++) {
+    for (size_t i = 0; TEST_EACH(i, CASES); i++) {
         struct bench b;
 
         begin(&b, CHAIN);
@@ -226,7 +226,7 @@ TEST(a_version_that_the_document_lacks_is_left_alone)
     static const char *const OUTSIDE[] = {"\"V\":3", "\"V\":11", "\"V\":0",
         "\"V\":\"two\"", "\"V\":2.5", "\"V\":-9"};
 
-    for (size_t i = 0; i < sizeof(OUTSIDE) / sizeof(OUTSIDE[0]); i++) {
+    for (size_t i = 0; TEST_EACH(i, OUTSIDE); i++) {
         struct bench b;
 
         begin(&b, CHAIN);
@@ -696,7 +696,7 @@ TEST(a_record_that_cannot_be_read_counts_as_none)
         ("\"{\\\"version\\\":2,\\\"pairs\\\":[[\\\"T\\\",\\\"B\\\",\\\"x\\\","
          "\\\"y\\\"]]}\"")};
 
-    for (size_t i = 0; i < sizeof(RECORDS) / sizeof(RECORDS[0]); i++) {
+    for (size_t i = 0; TEST_EACH(i, RECORDS); i++) {
         struct bench b;
         char *property = mem_format("\"" RECORD_PROPERTY "\":%s", RECORDS[i]);
 

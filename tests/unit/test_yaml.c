@@ -103,7 +103,7 @@ FIXTURE_TEST(an_empty_file_is_an_empty_map)
 {
     static const char *const texts[] = {"", "# nothing\n", "---\n", "\n\n"};
 
-    for (size_t i = 0; i < sizeof(texts) / sizeof(*texts); i++) {
+    for (size_t i = 0; TEST_EACH(i, texts); i++) {
         struct yaml_node *root = read_text(fixture, texts[i]);
 
         assert_non_null(root);
@@ -173,7 +173,7 @@ static const struct {
 
 FIXTURE_TEST(what_ends_the_reading_is_said_once_at_its_place)
 {
-    for (size_t i = 0; i < sizeof(fatal) / sizeof(*fatal); i++) {
+    for (size_t i = 0; TEST_EACH(i, fatal); i++) {
         struct fixture *one;
 
         print_message("%s\n", fatal[i].name);
