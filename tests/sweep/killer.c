@@ -108,14 +108,14 @@ static void check_may_write(struct store *store, const char *table)
 {
     struct killer *killer = killer_of(store);
     struct last_words *words = killer->words;
-    int64_t late_ms = virtual_ms() - words->asked_ms - PERSON_EFFECT_MS;
+    int64_t late_ms = virtual_ms() - words->asked_ms - killer->effect_ms;
 
     if (words->asked_ms == 0 || words->resumed || late_ms <= 0 ||
         strncmp(table, "Tableward", strlen("Tableward")) == 0)
         return;
     (void)snprintf(words->why, sizeof(words->why),
         "%s is written %lld ms after the run was asked to stop", table,
-        (long long)(late_ms + PERSON_EFFECT_MS));
+        (long long)(late_ms + killer->effect_ms));
     killer_note_end(killer);
     _exit(1);
 }

@@ -48,6 +48,7 @@ struct killer {
     int64_t way_max_ms;
     struct kill_plan plan;
     struct last_words *words; /* borrowed */
+    int64_t effect_ms; /* when a run that was asked to stop must have stopped */
     /* Called in a thread of its own when request signal_at sets out. */
     unsigned signal_at; /* 0: never */
     void (*signal)(void *context);

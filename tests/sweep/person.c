@@ -72,7 +72,8 @@ static enum tw_err ask_once(struct person *person, struct err *err)
  * still be that of a worker that was killed before. */
 static void wait_for_effect(struct person *person)
 {
-    int64_t until_ms = person->killer->words->asked_ms + PERSON_EFFECT_MS;
+    int64_t until_ms =
+        person->killer->words->asked_ms + person->killer->effect_ms;
     bool waits = true;
 
     while (waits) {
@@ -86,8 +87,9 @@ static void wait_for_effect(struct person *person)
         ledger_run_done(&run);
         waits = !stopped && !dead;
         if (waits && virtual_ms() > until_ms)
-            complain(person, "the run has not stopped %d ms after it was asked",
-                PERSON_EFFECT_MS);
+            complain(person,
+                "the run has not stopped %lld ms after it was asked",
+                (long long)person->killer->effect_ms);
     }
 }
 
@@ -120,6 +122,9 @@ void person_come(struct person *person, unsigned request)
     struct last_words *words = person->killer->words;
     struct ledger_run run;
 
+    person->killer->effect_ms = person->scenario->effect_ms
+                                    ? person->scenario->effect_ms
+                                    : PERSON_EFFECT_MS;
     read_run(person, &run);
     /* A kill came between the person's decision and the ledger. */
     if (!words->resumed && !has_stopped(&run) && run.control.len == 0)

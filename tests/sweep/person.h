@@ -4,9 +4,10 @@
  * work, and resumes a paused run later. What the person asked for survives a
  * kill in struct last_words.
  *
- * The person asks at one request of the worker. From PERSON_EFFECT_MS after
- * that on, and until `resume`, no worker may send a write to a table of the
- * job; and an owner that lives has stopped the run by then.
+ * The person asks at one request of the worker. From PERSON_EFFECT_MS (or
+ * effect_ms of the scenario) after that on, and until `resume`, no worker may
+ * send a write to a table of the job; and an owner that lives has stopped the
+ * run by then.
  */
 #ifndef TW_TESTS_SWEEP_PERSON_H
 #define TW_TESTS_SWEEP_PERSON_H
@@ -18,7 +19,7 @@
 
 struct definition;
 
-#define PERSON_EFFECT_MS 10000
+#define PERSON_EFFECT_MS INT64_C(10000)
 
 struct person {
     const struct scenario *scenario;

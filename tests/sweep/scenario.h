@@ -85,8 +85,10 @@ struct scenario {
     bool (*acts)(const struct scene *scene);
     enum sweep_control control; /* what a person asks at some request; a paused
                                    run is resumed in the next life */
-    const char *job;            /* of the run, where control is set */
-    enum ledger_state end;      /* how its run ends */
+    int64_t effect_ms; /* when the run must have stopped, after it was asked; 0:
+                          PERSON_EFFECT_MS */
+    const char *job;   /* of the run, where control is set */
+    enum ledger_state end;                /* how its run ends */
     const struct model_upgrade *upgrade;  /* SWEEP_UPGRADE, where it has one */
     const struct model_upgrade *contract; /* its second run; NULL: none */
     const struct sweep_carry *carry;      /* SWEEP_CARRY, where it has one */

@@ -544,6 +544,9 @@ static const struct model_upgrade UPGRADE = {POSTS, MODEL_STEPS("fail")},
 #define SLOWEST_MS 9000
 /* A run that is asked to stop does so within 10 s. */
 #define PACED_MS 300
+/* A move first completes its load; after a kill that is done by the next
+ * worker, which comes some hours later. */
+#define LOAD_MS INT64_C(86400000)
 
 static const struct scenario SCENARIOS[] = {
     {.name = "tiny",
@@ -774,6 +777,7 @@ static const struct scenario SCENARIOS[] = {
         .judge = judge_carry,
         .way_max_ms = PACED_MS,
         .control = SWEEP_PAUSE,
+        .effect_ms = LOAD_MS,
         .job = SWEEP_CARRY,
         .end = LEDGER_SUCCEEDED,
         .carry = &MOVE},
@@ -783,6 +787,7 @@ static const struct scenario SCENARIOS[] = {
         .judge = judge_carry,
         .way_max_ms = PACED_MS,
         .control = SWEEP_CANCEL,
+        .effect_ms = LOAD_MS,
         .job = SWEEP_CARRY,
         .end = LEDGER_SUCCEEDED,
         .carry = &MOVE},

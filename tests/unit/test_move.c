@@ -983,6 +983,7 @@ FIXTURE_TEST(an_intent_that_nothing_but_the_job_knows_is_removed_and_named)
     crash("all");
     edit_intent("SourceAccount", "another");
     edit_intent("DestinationAccount", "another");
+    edit_intent("Run", "an-earlier-run");
     take_over("all", RUN_FAILED);
     scene_check_reported("no longer configured");
     assert_int_equal(intents(), 0);
