@@ -193,6 +193,75 @@ FIXTURE_TEST(crashed_attempts_are_spaced_all_the_same)
     assert_int_equal(take(f, f->lock_file), LEASE_ACQUIRED);
 }
 
+static void other_crashes_again(struct fixture *f)
+{
+    f->other.lock_file = definition_lock_file(&f->bench.definition);
+    other_claims(f, "r1");
+    other_dies(f);
+}
+
+static void ask_to_cancel(struct fixture *f)
+{
+    struct ledger_run *before = workbench_new_run(&f->bench);
+    bool asked;
+
+    assert_int_equal(control_cancel(f->bench.wrapped.inner, slice_of(JOB),
+                         slice_of("r1"), before, &asked, &f->err),
+        TW_OK);
+    assert_true(asked);
+}
+
+FIXTURE_TEST(a_run_that_crashed_its_workers_is_cancelled_at_once)
+{
+    other_claims(f, "r1");
+    other_dies(f);
+    other_crashes_again(f); /* the second of max_attempts */
+    assert_int_equal(take(f, f->lock_file), LEASE_HELD);
+    ask_to_cancel(f);
+    assert_int_equal(take(f, f->lock_file), LEASE_RUN_ENDED);
+    assert_string_equal(workbench_state(&f->bench, JOB, "r1"), "cancelled");
+}
+
+/* Without a lock file, when the lease has expired. */
+FIXTURE_TEST(a_cancel_waits_for_the_lease_and_not_for_the_spacing)
+{
+    other_claims(f, "r1");
+    other_dies(f);
+    other_crashes_again(f);
+    ask_to_cancel(f);
+    assert_int_equal(take(f, NULL), LEASE_HELD);
+    virtual_sleep((TIMEOUT_S + 4) * 1000);
+    assert_int_equal(take(f, NULL), LEASE_RUN_ENDED);
+}
+
+/* Its message comes every 5 s, so that a worker sees what is asked. */
+FIXTURE_TEST(
+    the_message_of_a_run_that_crashed_its_workers_is_not_hidden_for_long)
+{
+    struct lease_request wish = workbench_wish(&f->bench, "r1");
+    struct lease_message message = {.queue = BENCH_QUEUE,
+        .id = slice_of("m1"),
+        .pop_receipt = slice_of("p1"),
+        .text = slice_of("{}"),
+        .dequeue_count = 2};
+
+    wish.message = &message;
+    wish.lock_file = f->lock_file;
+    other_claims(f, "r1");
+    other_dies(f);
+    other_crashes_again(f);
+    virtual_sleep(40000); /* a part of the lease, or more than that, is left */
+    for (int i = 0; i < 2; i++) {
+        lease_done(&f->lease);
+        lease_init(&f->lease, &wish);
+        assert_int_equal(
+            lease_acquire(&f->lease, &wish, &f->outcome, &f->err), LEASE_HELD);
+        assert_true(
+            f->lease.until_ticks <= f->lease.date_ticks + 5 * TICKS_PER_S);
+        virtual_sleep(TIMEOUT_S * 1000);
+    }
+}
+
 /* The owner died before it saw what was asked. */
 FIXTURE_TEST(what_the_dead_was_asked_is_done_at_once)
 {

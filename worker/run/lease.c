@@ -23,6 +23,9 @@
  * attempt waits until the last lease has expired and this many visibility
  * timeouts longer. */
 #define CRASHED_SPACING 10
+/* Meanwhile the run is read again at this interval, in case a person asks for
+ * `pause` or `cancel`. */
+#define CRASHED_READ_TICKS (5 * TICKS_PER_S)
 #define HIDE_MAX_S INT64_C(604800)
 /* Errors of Date: Date is cut to whole seconds, and the clocks of the service's
  * servers differ by 2 s. */
@@ -462,6 +465,15 @@ static enum tw_err stake(
     return TW_OK;
 }
 
+/* Must the run wait for CRASHED_SPACING? Not if a person has asked for `pause`
+ * or `cancel`, because then no attempt follows. */
+static bool is_spaced(
+    const struct lease_request *wish, const struct ledger_run *run)
+{
+    return run->owner.len > 0 && run->silent >= wish->max_attempts &&
+           run->control.len == 0;
+}
+
 /* Until when the run may not be acquired; 0: it may be acquired now. The lease
  * of an owner whose process has died is ignored, but not the wait of
  * CRASHED_SPACING. */
@@ -471,7 +483,7 @@ static int64_t held_until(const struct lease *lease,
     int64_t until = run->resumes_ticks;
     int64_t expires = run->owner.len > 0 ? run->lease_until_ticks : 0;
 
-    if (expires > 0 && run->silent >= wish->max_attempts)
+    if (expires > 0 && is_spaced(wish, run))
         expires +=
             CRASHED_SPACING * lease->visibility_timeout_ms * TICKS_PER_MS;
     else if (expires > lease->date_ticks &&
@@ -487,7 +499,8 @@ static int64_t held_until(const struct lease *lease,
  * message may be a second message of a running run, which is deleted after the
  * run's end. So the message is hidden for as long as the run has taken so far:
  * the second message of a run that took a second is deleted after a few
- * seconds, and not only after a whole lease.
+ * seconds, and not only after a whole lease. The message of a run whose owner
+ * is known to have crashed makes a worker read Control.
  */
 static int64_t visible_at(const struct lease *lease,
     const struct lease_request *wish, const struct ledger_run *run)
@@ -495,8 +508,14 @@ static int64_t visible_at(const struct lease *lease,
     int64_t now = lease->date_ticks, until = lease->until_ticks;
     int64_t wait = now - run->started_ticks;
 
-    if (wish->message == NULL || run->resumes_ticks > now ||
-        !ledger_lease_is_live(run, now))
+    if (wish->message == NULL || run->resumes_ticks > now)
+        return until;
+    if (is_spaced(wish, run) &&
+        (!ledger_lease_is_live(run, now) ||
+            lock_file_is_dead(lease->lock_file, run->owner)))
+        return until - now < CRASHED_READ_TICKS ? until
+                                                : now + CRASHED_READ_TICKS;
+    if (!ledger_lease_is_live(run, now))
         return until;
     if (wait < HIDDEN_MIN_TICKS)
         wait = HIDDEN_MIN_TICKS;
