@@ -79,6 +79,37 @@ TEST(four_that_cannot_be_sent_open_it)
     assert_int_equal(breaker_wait_ms(&breaker, 5000), 1000);
 }
 
+/* A run that stops gives its requests up early: that shows nothing. */
+static enum tw_err give_up_early(struct store *store, struct exchange *exchange,
+    const char *table, struct slice partition_key, struct slice row_key,
+    struct page *ret)
+{
+    (void)store, (void)table, (void)partition_key, (void)row_key, (void)ret;
+    exchange->sent_ms = platform_boot_ms();
+    exchange->hurried = true;
+    return err_fail(&exchange->err, TW_UNKNOWN, "given up");
+}
+
+TEST(requests_that_a_stopping_run_gives_up_do_not_open_it)
+{
+    static const struct store_ops ops = {.get = give_up_early};
+    struct store store = {.ops = &ops, .name = "main"};
+    struct page page;
+
+    page_init(&page);
+    for (int i = 0; i < 2 * BREAKER_FAILURES; i++) {
+        struct exchange exchange = {.retry_after_ms = -1};
+
+        assert_int_equal(store_get(&store, &exchange, "Blogs", slice_of("p"),
+                             slice_of("r"), &page),
+            TW_UNKNOWN);
+        assert_false(exchange.breaker_open);
+    }
+    for (size_t i = 0; i < STORE_SERVICES; i++)
+        assert_false(breaker_is_away(&store.breakers[i]));
+    page_done(&page);
+}
+
 /* The credentials may be replaced at any time, so no request waits for a probe.
  */
 TEST(refused_credentials_open_nothing)

@@ -5,6 +5,7 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "tests/support/fast_platform.h"
@@ -42,6 +43,7 @@ struct job {
     int64_t started_ms[8];
     int http_status; /* status of the responses that are not TW_OK */
     bool breaker_open;
+    bool hangs;   /* no response: it ends only when it is given up */
     bool unsent;  /* no try is sent */
     bool reached; /* another request was sent to that service */
 };
@@ -119,6 +121,20 @@ static enum tw_err answer(const struct job *job, struct exchange *exchange)
                          : err_fail(&exchange->err, code, "as the test wants");
 }
 
+/* For 5 s at most. False: not given up. */
+static bool hang(struct exchange *exchange)
+{
+    int64_t until_ms = platform_boot_ms() + 5000;
+    struct timespec pause = {0, 1000000};
+
+    while (platform_boot_ms() < until_ms) {
+        if (exchange->gives_up && exchange->gives_up(exchange->context, false))
+            return true;
+        nanosleep(&pause, NULL);
+    }
+    return false;
+}
+
 static enum tw_err send_job(
     struct pool_request *task, struct exchange *exchange)
 {
@@ -144,6 +160,9 @@ static enum tw_err send_job(
     if (job->unsent)
         exchange->sent_ms = 0;
     exchange->reached = job->reached;
+    if (job->hangs)
+        return hang(exchange) ? err_fail(&exchange->err, TW_UNKNOWN, "given up")
+                              : TW_OK;
     return answer(job, exchange);
 }
 
@@ -313,6 +332,29 @@ SCENE_TEST(who_hurries_waits_for_no_try)
     jobs[2].hint_ms = 1;
     assert_int_equal(request_pool_call(scene->client, &jobs[2].task), TW_OK);
     pool_client_free(other);
+}
+
+/* A service that takes requests and responds to none: what is in flight is
+ * given up, and what comes then is not sent. */
+SCENE_TEST(who_hurries_waits_for_no_response)
+{
+    struct job write = job_of(scene, 'a'), read = job_of(scene, 'b'),
+               late = job_of(scene, 'c');
+
+    write.hangs = read.hangs = true;
+    read.task.repeatable = true;
+    request_pool_submit(scene->client, &write.task);
+    request_pool_submit(scene->client, &read.task);
+    wait_for_exchanges(scene, 2);
+    request_pool_hurry(scene->client, 20);
+    request_pool_wait(scene->client, &write.task);
+    request_pool_wait(scene->client, &read.task);
+    assert_int_equal(write.task.outcome, TW_UNKNOWN);
+    assert_int_equal(read.task.outcome, TW_STOPPED);
+    assert_int_equal(request_pool_call(scene->client, &late.task), TW_STOPPED);
+    assert_int_equal(scene->attempts, 2);
+    request_pool_hurry(scene->client, PLATFORM_NEVER);
+    assert_int_equal(request_pool_call(scene->client, &late.task), TW_OK);
 }
 
 /* However often a run is throttled, it continues more slowly. */

@@ -89,12 +89,13 @@ const struct command command_resume = {
     .name = "resume",
     .arguments = "ID",
     .summary = "continues a paused run, or one held since its job changed",
-    .details = "Puts a new message for the run on its queue; the exit code is "
-               "69 if no queue serves\nthe job. A run that is held because its "
-               "job was "
-               "changed accepts the present\ndefinition. A run that was to "
-               "begin later begins at that time. If several jobs\nhave a run of "
-               "that ID, write JOB/ID.\n",
+    .details =
+        "Puts a new message for the run on its queue; the exit code is "
+        "69 if no queue serves\nthe job. A run that is held because its "
+        "job was "
+        "changed accepts the present\ndefinition. A run that was to "
+        "begin later begins at that time. If several jobs\nhave a run of "
+        "that ID, write JOB/ID.\n",
     .required = REQUIRED,
     .max_args = 1,
     .run = run,

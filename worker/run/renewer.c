@@ -34,7 +34,8 @@
  * within 10 s. */
 #define LEDGER_MAX_MS 5000
 /* After a person has asked to cancel or pause the run: how long its requests
- * that the service refuses are still retried. */
+ * that the service refuses are still retried, and those without a response are
+ * waited for. */
 #define HURRY_MS 3000
 /* Number of concurrent runs for each thread that writes the ledger. */
 #define RUNS_PER_THREAD 4

@@ -69,6 +69,8 @@ struct pool_client {
     int64_t requests, throttled;
     bool indeterminate; /* a write may still be applied later */
     int64_t hurry_ms;   /* see request_pool_hurry(); PLATFORM_NEVER: no hurry */
+    _Atomic bool hung;  /* in that hurry a request was given up: the client's
+                   others end  unsent */
     int64_t reach_until_ms; /* see request_pool_reach_until(); PLATFORM_NEVER:
                                no limit */
     bool stopped;
@@ -297,7 +299,7 @@ static bool is_served(const struct exchange *last, enum tw_err outcome)
 
 static bool is_unanswered(const struct exchange *last, enum tw_err outcome)
 {
-    return last->http_status == 0 && !last->breaker_open &&
+    return last->http_status == 0 && !last->breaker_open && !last->hurried &&
            (outcome == TW_BUSY || outcome == TW_UNKNOWN);
 }
 
@@ -305,7 +307,7 @@ static bool is_unanswered(const struct exchange *last, enum tw_err outcome)
 static enum silence_end silence_end_of(
     const struct exchange *last, enum tw_err outcome)
 {
-    if (last->breaker_open && last->sent_ms == 0)
+    if (last->hurried || (last->breaker_open && last->sent_ms == 0))
         return SILENCE_UNTOLD;
     if ((outcome == TW_BUSY || outcome == TW_UNKNOWN) &&
         last->http_status < 400)
@@ -400,20 +402,32 @@ static const struct pool_request *first_in_silence(
     return first;
 }
 
+/* Lock held. */
+static bool gives_up_in_silence(
+    struct pool_request *task, bool comes, int64_t now_ms)
+{
+    struct silence *silence = &task->store->silence;
+
+    if (!task->watched)
+        return false;
+    if (comes)
+        silence_move(silence, now_ms);
+    return silence_is_silent(silence, now_ms) &&
+           first_in_silence(task->client->request_pool, now_ms) != task;
+}
+
 static bool gives_up(void *context, bool comes)
 {
     struct pool_request *task = context;
-    struct request_pool *request_pool = task->client->request_pool;
-    struct silence *silence = &task->store->silence;
+    struct pool_client *client = task->client;
     int64_t now_ms = platform_boot_ms();
     bool give_up;
 
-    platform_lock(&request_pool->mutex);
-    if (comes)
-        silence_move(silence, now_ms);
-    give_up = silence_is_silent(silence, now_ms) &&
-              first_in_silence(request_pool, now_ms) != task;
-    platform_unlock(&request_pool->mutex);
+    platform_lock(&client->request_pool->mutex);
+    give_up = gives_up_in_silence(task, comes, now_ms);
+    if (!give_up && now_ms >= client->hurry_ms)
+        give_up = task->last.hurried = client->hung = true;
+    platform_unlock(&client->request_pool->mutex);
     return give_up;
 }
 
@@ -423,11 +437,9 @@ static enum tw_err make_exchange(struct pool_request *task)
 
     task->last = (struct exchange){.deadline = deadline,
         .traceparent = task->client->traceparent,
-        .retry_after_ms = -1};
-    if (task->watched) {
-        task->last.gives_up = gives_up;
-        task->last.context = task;
-    }
+        .retry_after_ms = -1,
+        .gives_up = gives_up,
+        .context = task};
     if (task->refused) {
         task->last.breaker_open = true;
         return err_fail(&task->last.err, TW_BUSY, "store '%s' %s for %lld s",
@@ -436,6 +448,10 @@ static enum tw_err make_exchange(struct pool_request *task)
                           : "does not respond: a request had no response",
             (long long)(task->quiet_ms + 999) / 1000);
     }
+    if (task->client->hung)
+        return err_fail(&task->last.err, TW_STOPPED,
+            "stopped; nothing was sent, because an earlier request had no "
+            "response");
     if (!deadline_is_open(deadline, platform_boot_ms()))
         return err_fail(&task->last.err, TW_STOPPED,
             "the deadline has passed; nothing was sent");
@@ -446,8 +462,8 @@ static bool given_up(const struct pool_request *task)
 {
     const struct deadline *deadline = task->client->deadline;
 
-    return task->client->stopped || task->cancelled || stop_is_asked() ||
-           (deadline && atomic_load(&deadline->shut));
+    return task->client->stopped || task->client->hung || task->cancelled ||
+           stop_is_asked() || (deadline && atomic_load(&deadline->shut));
 }
 
 /* True: nothing was sent, because too little time was left until the deadline.
@@ -1004,6 +1020,7 @@ void request_pool_hurry(struct pool_client *client, int64_t wait_ms)
     platform_lock(&request_pool->mutex);
     client->hurry_ms = wait_ms == PLATFORM_NEVER ? PLATFORM_NEVER
                                                  : platform_boot_ms() + wait_ms;
+    client->hung = false;
     for (struct pool_request *task = client->first; task; task = task->next)
         if (task->not_before_ms > client->hurry_ms)
             task->not_before_ms = task->retry_ms = client->hurry_ms;

@@ -166,8 +166,11 @@ void request_pool_stop(struct pool_client *client);
  * request_pool_hurry: call when the run stops soon; tasks in flight may still
  * succeed. No task of the client waits for its next try longer than wait_ms
  * from now: each task is then tried once more and, if that fails, ends
- * (TW_STOPPED). Without this call a service that refuses everything would hold
- * up the run. wait_ms PLATFORM_NEVER: the run does not stop after all.
+ * (TW_STOPPED). Requests that are in flight after that time are given up,
+ * within about a second; the outcome of a write is then indeterminate, and
+ * later tasks of the client end unsent (TW_STOPPED). Without this call a
+ * service that refuses everything, or does not respond, would hold up the run.
+ * wait_ms PLATFORM_NEVER: the run does not stop after all.
  */
 void request_pool_hurry(struct pool_client *client, int64_t wait_ms);
 

@@ -302,7 +302,7 @@ static enum tw_err note_outcome(struct store *store,
     atomic_store(&store->failed, outcome == TW_BUSY || outcome == TW_UNKNOWN ||
                                      outcome == TW_REFUSED ||
                                      outcome == TW_FORBIDDEN);
-    if (outcome == TW_STOPPED || outcome == TW_FULL)
+    if (outcome == TW_STOPPED || outcome == TW_FULL || exchange->hurried)
         return outcome; /* these outcomes show nothing about the service */
     if (is_response(exchange, outcome))
         breaker_respond(breaker, exchange->sent_ms, outcome == TW_REFUSED);

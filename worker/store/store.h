@@ -62,6 +62,8 @@ struct exchange {
      * sent is then indeterminate. NULL: never given up. */
     bool (*gives_up)(void *context, bool comes);
     void *context;
+    bool hurried;   /* set by gives_up: given up because the run stops, which
+                       shows   nothing about the service */
     struct err err; /* the error text, unless the outcome is TW_OK */
 };
 
