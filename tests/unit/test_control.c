@@ -1186,6 +1186,21 @@ VIRTUAL_BENCH_TEST(a_run_that_was_to_begin_later_still_does_after_resume)
     assert_true(workbench_stored(bench, JOB, "r1")->resumes_ticks == 0);
 }
 
+/* A worker is to complete a load of it before (move). */
+VIRTUAL_BENCH_TEST(a_queued_run_that_is_being_cancelled_is_not_resumed)
+{
+    struct ledger_run *run = workbench_football(bench, "r1");
+    struct err err;
+
+    run->control = slice_of(LEDGER_CONTROL_CANCEL);
+    run->attempt = 1;
+    assert_int_equal(workbench_store_run(bench, run), TW_OK);
+    assert_int_equal(resume(bench, &err), TW_CONFLICT);
+    assert_string_equal(err.text, "run delete-channel/r1 is being cancelled");
+    assert_int_equal(retry(bench, &err), TW_CONFLICT);
+    assert_int_equal(messages(bench), 0);
+}
+
 /* A worker has taken the run before the command was repeated. */
 VIRTUAL_BENCH_TEST(resume_of_a_run_at_work_changes_nothing)
 {

@@ -383,12 +383,14 @@ struct asking {
     int64_t delay_s; /* set by change: hide the run's message for so long */
 };
 
-/* Is the run `queued`? Then a former `resume` or `retry` may have failed after
- * it had stored this state and before it put the message. The command is
- * repeated: it puts the message, which does no harm if there is one. */
+/* Is the run `queued`, and not to be cancelled? Then a former `resume` or
+ * `retry` may have failed after it had stored this state and before it put the
+ * message. The command is repeated: it puts the message, which does no harm if
+ * there is one. */
 static bool may_lack_message(const struct ledger_run *run)
 {
-    return run->state == LEDGER_QUEUED;
+    return run->state == LEDGER_QUEUED &&
+           !slice_is(run->control, LEDGER_CONTROL_CANCEL);
 }
 
 static enum tw_err apply_asked(
@@ -707,6 +709,16 @@ static int64_t left_s(const struct ledger_run *run, int64_t now_ticks)
     return left_s < HIDE_MAX_S ? left_s : HIDE_MAX_S;
 }
 
+static enum tw_err refuse_to_resume(
+    const struct ledger_run *run, struct err *err)
+{
+    if (!ledger_state_ended(run->state) &&
+        slice_is(run->control, LEDGER_CONTROL_CANCEL))
+        return err_fail(err, TW_CONFLICT, "run %.*s/%.*s is being cancelled",
+            SLICE_ARG(run->job), SLICE_ARG(run->id));
+    return refuse_state(run, err);
+}
+
 static enum tw_err set_resumed(struct asking *asking, struct ledger_run *run,
     int64_t now_ticks, struct err *err)
 {
@@ -723,7 +735,7 @@ static enum tw_err set_resumed(struct asking *asking, struct ledger_run *run,
         return take_back_pause(asking, run, now_ticks, err);
     if (run->state != LEDGER_PAUSED && !for_definition &&
         !may_lack_message(run))
-        return refuse_state(run, err);
+        return refuse_to_resume(run, err);
     if (!queue_of(asking->definition, run))
         return refuse_unserved(asking, run, err);
     asking->delay_s = for_definition ? 0 : left_s(run, now_ticks);
