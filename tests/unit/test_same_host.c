@@ -222,6 +222,19 @@ FIXTURE_TEST(a_run_that_crashed_its_workers_is_cancelled_at_once)
     assert_string_equal(workbench_state(&f->bench, JOB, "r1"), "cancelled");
 }
 
+/* The attempt that completes the load may crash, too. */
+FIXTURE_TEST(an_attempt_that_completes_a_load_before_a_cancel_is_spaced)
+{
+    f->bench.kind.ends_load = true;
+    other_claims(f, "r1");
+    other_dies(f);
+    other_crashes_again(f);
+    ask_to_cancel(f);
+    assert_int_equal(take(f, f->lock_file), LEASE_HELD);
+    virtual_sleep(12 * TIMEOUT_S * 1000);
+    assert_int_equal(take(f, f->lock_file), LEASE_ACQUIRED);
+}
+
 /* Without a lock file, when the lease has expired. */
 FIXTURE_TEST(a_cancel_waits_for_the_lease_and_not_for_the_spacing)
 {

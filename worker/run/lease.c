@@ -466,12 +466,12 @@ static enum tw_err stake(
 }
 
 /* Must the run wait for CRASHED_SPACING? Not if a person has asked for `pause`
- * or `cancel`, because then no attempt follows. */
+ * or `cancel` and no attempt must complete a load first. */
 static bool is_spaced(
     const struct lease_request *wish, const struct ledger_run *run)
 {
     return run->owner.len > 0 && run->silent >= wish->max_attempts &&
-           run->control.len == 0;
+           (run->control.len == 0 || may_have_load(run, wish->job));
 }
 
 /* Until when the run may not be acquired; 0: it may be acquired now. The lease
