@@ -425,8 +425,11 @@ static bool gives_up(void *context, bool comes)
 
     platform_lock(&client->request_pool->mutex);
     give_up = gives_up_in_silence(task, comes, now_ms);
-    if (!give_up && now_ms >= client->hurry_ms)
-        give_up = task->last.hurried = client->hung = true;
+    if (!give_up && now_ms >= client->hurry_ms) {
+        client->hung = true;
+        task->last.hurried = true;
+        give_up = true;
+    }
     platform_unlock(&client->request_pool->mutex);
     return give_up;
 }
