@@ -371,8 +371,7 @@ LOADING_TEST(a_job_is_explained)
         "entities below version 2:\n  1. rename T to B\n",
         "entities below version 3:\n",
         "1. remove Old (expand keeps Old until contract)",
-        "if old and new property were both written since expand: the new "
-        "property stays",
+        "if old and new property were both written since expand: the new",
         "its V is then 3"};
     const struct upgrade *upgrade =
         good(l, HEAD "    - rename: {property: T, to: B}\n" SECOND STEP
