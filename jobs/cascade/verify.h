@@ -9,11 +9,12 @@
 /*
  * cascade_verify: see struct kind, verify. Reports two differences: parents
  * with the tombstone of a run that is not open, and children of first-level
- * rules without a parent. An argument that run->args leaves out (at is NULL) is
- * derived from the child: from a key or a filter's `eq` whose template is this
- * argument alone, or from the beginning of a key (then the longest value whose
- * parent exists is used). TW_CONFLICT: an argument cannot be derived from a
- * rule; err names the rule and the argument.
+ * rules without a parent. An argument without a value in run->args is derived
+ * from the child: if the template of a key, or of a filter's `eq`, is this
+ * argument alone, the child's value is the argument. If a key's template begins
+ * with the argument, the argument is the longest value whose parent exists.
+ * TW_CONFLICT: an argument cannot be derived from a rule; err names the rule
+ * and the argument.
  */
 TW_MUST_USE enum tw_err cascade_verify(const struct job *job,
     const struct job_stores *stores, struct run *run,

@@ -570,8 +570,8 @@ static const struct walk_level *resumed_below(const struct walk *walk,
 }
 
 /*
- * Open visits up to the one `ahead` positions after index. A visit that resumes
- * at plan->from opens its own scans later.
+ * Open the visits that are not open yet, up to position index + visits->ahead.
+ * A visit that resumes at plan->from opens its own scans later.
  */
 static enum tw_err open_ahead(
     struct walk *walk, struct visits *visits, size_t index)

@@ -191,8 +191,9 @@ enum write_decision copy_decide_write(void *context,
     if (work->tables[d.table].may_be_index &&
         slice_equal(now->etag, d.mine.etag))
         return fail(&d,
-            "the entity at the keys of its copy has the ETag of the source: it "
-            "may be the source itself, under another name of its account");
+            "the entity that the copy would replace has the ETag of the source: "
+            "it may be the source itself, in the same account under another "
+            "address");
     if (!copy_is_own(work, d.table, now, arena, &d.is))
         return decide_foreign(&d);
     return is_of_same(&d.is, &d.mine) ? decide_same(&d) : decide_other(&d);

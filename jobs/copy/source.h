@@ -74,7 +74,7 @@ void source_stamp(
 bool source_read(
     const struct entity *entity, struct arena *arena, struct source *ret);
 
-/* source_is_at: does source name table `at` and the keys of entity? */
+/* source_is_at: is source the entity in table `at` with the keys of entity? */
 bool source_is_at(const struct source *source, const struct entity *entity,
     const struct source_table *at);
 

@@ -392,9 +392,9 @@ static int dispatch(const struct line *line)
     return run_command(line, command);
 }
 
-/* Open each standard stream that is closed on /dev/null: else another file
- * would get its number, and receive messages. It is opened for the wrong
- * direction, so that reading or writing it fails as before. */
+/* If a standard stream is closed, open /dev/null in its place: else another
+ * file would get its number, and receive messages. /dev/null is opened for the
+ * wrong direction, so that reading or writing fails as before. */
 static void fill_standard_streams(void)
 {
     for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)

@@ -606,7 +606,8 @@ static const struct command_option OPTIONS[] = {
     {OPTION_JOB, "only runs of this job"},
     {OPTION_SINCE, "only runs that ended within this time, such as 2d"},
     {OPTION_ALL,
-        "retry or drop all of these runs; list: one line for each run"},
+        "retry, drop: all runs that the other options select; list: one line "
+        "for each run, not for each reason"},
     {OPTION_JSON, "list and show: one array of objects, for programs"},
     {OPTION_COUNT, NULL},
 };

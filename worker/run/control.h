@@ -134,8 +134,9 @@ TW_MUST_USE enum tw_err control_finish(const struct definition *definition,
 TW_MUST_USE enum tw_err control_retry(const struct definition *definition,
     struct slice job, struct slice id, bool *ret_unserved, struct err *err);
 
-/* control_was_retried: is the run, which was begun before, `queued`? A former
- * control_retry() may have failed before it put the message. */
+/* control_was_retried: is the run `queued` although it was begun, or poisoned,
+ * before? Then a former control_retry() stored this state, but may have failed
+ * before it put the message: call control_retry() again. */
 bool control_was_retried(const struct ledger_run *run);
 
 /* control_reopen: let workers accept runs of a job again after `finish` has

@@ -63,8 +63,9 @@ struct lock_file *lock_file_open(const char *folder, int64_t keep_ms);
  */
 void lock_file_close(struct lock_file *lock_file);
 
-/* lock_file_owner: write a new Owner to `to`, of LOCK_FILE_OWNER_MAX bytes;
- * without a lock file RANDOM alone. Returns to. */
+/* lock_file_owner: write a new Owner to `to`, which has room for
+ * LOCK_FILE_OWNER_MAX bytes. Without a lock file the Owner has only its first
+ * part, RANDOM. Returns `to`. */
 const char *lock_file_owner(const struct lock_file *lock_file, char *to);
 
 /* lock_file_is_dead: has the process of this Owner ended? False also if that is
@@ -88,9 +89,10 @@ void lock_file_forget(
 
 /*
  * lock_file_find_dead: try the lock of every other file in the folder, and call
- * found (which must call no function of this header) for each run listed by a
- * process that has died since the last call, or before the first. Deletes files
- * of dead processes after keep_ms. Costs a few system calls for each file.
+ * `found` for each run listed by a process that has died since the last call
+ * (at the first call: by any dead process). `found` must call no function of
+ * this header. Deletes files of dead processes after keep_ms. Costs a few
+ * system calls for each file.
  */
 void lock_file_find_dead(struct lock_file *lock_file,
     void (*found)(void *context, struct slice job, struct slice id),

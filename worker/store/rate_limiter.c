@@ -117,8 +117,9 @@ uint64_t rate_limiter_partition(const char *table, struct slice partition_key)
     return hash_slice(hash, partition_key) | 1;
 }
 
-/* The hash is of partition and account number, not of an address: so the same
- * partitions share a rate in every execution. */
+/* Several partitions may share a slot, and so a rate. The hash is made of the
+ * partition's hash and the account's number, not of a pointer, so that in every
+ * execution the same partitions share one. */
 static struct partition *partition_of(
     struct rate_limiter *limiter, struct rate_key key)
 {

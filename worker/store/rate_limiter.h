@@ -44,8 +44,9 @@ void rate_limiter_send(struct rate_limiter *limiter, struct rate_key key,
 void rate_limiter_answered(struct rate_limiter *limiter, struct rate_key key,
     const struct rate_answer *answer);
 
-/* rate_limiter_rate: the limit of the account of store, or of its partition
- * that was refused last, entities a second; < 0: no limit is known. */
+/* rate_limiter_rate: the rate, in entities a second, to which store's account
+ * is limited; with of_partition, that of the partition of this account which
+ * was refused last. < 0: no limit is known. */
 double rate_limiter_rate(
     struct rate_limiter *limiter, const struct store *store, bool of_partition);
 

@@ -374,8 +374,8 @@ static void vacate(struct request_pool *request_pool, struct pool_request *task,
     task->client->running--;
 }
 
-/* If the store of task is silent, the one of `first` and task that was sent
- * earlier; otherwise `first`. */
+/* Returns task if its store is silent and task was sent before `first` (or
+ * `first` is NULL); otherwise `first`. */
 static const struct pool_request *earlier_in_silence(
     const struct pool_request *first, const struct pool_request *task,
     int64_t now_ms)

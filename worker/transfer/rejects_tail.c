@@ -18,7 +18,7 @@
 struct tail {
     struct tail_line {
         uint64_t hash;
-        bool found; /* a line of the input is equal */
+        bool found; /* the input has a line equal to this one */
     } * lines;
     size_t count;
     uint64_t hash; /* hash of the incomplete last line */

@@ -6,8 +6,8 @@
  * becomes the leader. The leader begins a transaction (waiting for other
  * processes), takes all requests queued by then, runs each as a separately
  * undoable part, commits once, wakes their callers, and stops being leader. The
- * caller whose request was queued first meanwhile leads next. Each caller is
- * woken separately.
+ * caller of the first request that was queued in the meantime leads next. Each
+ * caller is woken separately.
  *
  * Reading: a few connections, opened when first needed, each lent to one
  * reader. A store in memory has only one connection, so a reader becomes the
