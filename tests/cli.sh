@@ -998,17 +998,17 @@ a_tombstone_is_said_to_stay() {
 
 # The message stays hidden, so the store is of this case alone.
 a_run_that_begins_later_is_paused_and_resumed() {
-    cat >later.yaml <<'YAML'
-stores: {main: {embedded: later.db}}
+    cat >tomorrow.yaml <<'YAML'
+stores: {main: {embedded: tomorrow.db}}
 worker: {queues: [{name: tableward}]}
 jobs:
   other: {kind: delete, args: [x], table: Blogs, partition_key: "{x}"}
 YAML
-    run 0 enqueue other x=p --id tomorrow --delay 1d --config later.yaml
-    run 0 pause tomorrow --config later.yaml
-    run 0 resume tomorrow --config later.yaml
+    run 0 enqueue other x=p --id tomorrow --delay 1d --config tomorrow.yaml
+    run 0 pause tomorrow --config tomorrow.yaml
+    run 0 resume tomorrow --config tomorrow.yaml
     prints '^tomorrow begins at 20'
-    run 0 status tomorrow --config later.yaml
+    run 0 status tomorrow --config tomorrow.yaml
     prints '^state +queued'
 }
 

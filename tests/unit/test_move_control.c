@@ -26,7 +26,7 @@ static const char JOBS[] =
     "  max_entities_per_second: 50\n"
     "other: {kind: move, from: {table: Former}, to: {table: Latter}}\n";
 
-enum ask { ASK_NOTHING, ASK_CANCEL, ASK_PAUSE };
+enum ask { ASK_NOTHING, ASK_CANCEL, ASK_PAUSE, ASK_RESUME };
 
 /* What happens at one request of the attempt under way. */
 struct event {
@@ -41,7 +41,9 @@ struct scene {
     struct loading loading;
     struct event events[2];
     unsigned request;
-    bool asked; /* the last control_*() has asked an owner */
+    bool asked;      /* the last control_*() has asked an owner */
+    bool alive;      /* ... which was alive */
+    bool as_command; /* attempts are those of `run` */
 };
 
 static struct scene *scene_of(struct workbench *bench)
@@ -55,10 +57,14 @@ static enum tw_err ask(struct scene *scene, enum ask what)
     struct err err;
     enum tw_err outcome;
 
+    if (what == ASK_RESUME)
+        return control_resume(&scene->bench.definition, slice_of("mv"),
+            slice_of(ID), &scene->asked, &err);
     ledger_run_init(&was);
     outcome = (what == ASK_CANCEL ? control_cancel : control_pause)(
         scene->bench.wrapped.inner, slice_of("mv"), slice_of(ID), &was,
         &scene->asked, &err);
+    scene->alive = scene->asked && was.owner.len > 0;
     ledger_run_done(&was);
     return outcome;
 }
@@ -114,6 +120,7 @@ static int attempt(struct scene *scene)
     struct attempt_result result;
 
     wish.args_json = slice_of("{}");
+    wish.resumes_paused = scene->as_command;
     scene->request = 0;
     attempt_run(&bench->environment, &bench->definition, &wish, &none, &result);
     bench->stop = bench->down = false;
@@ -211,6 +218,7 @@ SCENE_TEST(a_cancelled_move_completes_its_load_first)
 {
     scene->events[0] = (struct event){.at = WITHIN_LOAD, .ask = ASK_CANCEL};
     assert_int_equal(attempt(scene), ATTEMPT_RUN_ENDED);
+    assert_true(scene->alive);
     expect_state(scene, "cancelled");
     expect_whole(scene);
     assert_int_equal(count(scene, "There"), 1000);
@@ -259,6 +267,7 @@ SCENE_TEST(a_killed_move_completes_its_load_before_it_is_cancelled)
     virtual_sleep(120000);
     assert_int_equal(ask(scene, ASK_CANCEL), TW_OK);
     assert_true(scene->asked);
+    assert_false(scene->alive); /* a wake-up message is needed */
     expect_state(scene, "running");
     attempt_all(scene);
     expect_state(scene, "cancelled");
@@ -336,6 +345,59 @@ SCENE_TEST(an_outage_keeps_the_request_to_cancel_a_half_load)
     attempt_all(scene);
     expect_state(scene, "cancelled");
     expect_whole(scene);
+}
+
+SCENE_TEST(a_cancel_that_is_repeated_in_a_long_outage_leaves_the_intent)
+{
+    leave_half(scene);
+    assert_int_equal(ask(scene, ASK_CANCEL), TW_OK);
+    workbench_meets(&scene->bench, BENCH_SCAN, 3, 9, BENCH_FAIL);
+    (void)attempt(scene);
+    expect_state(scene, "waiting");
+    assert_int_equal(ask(scene, ASK_CANCEL), TW_OK);
+    assert_true(scene->asked);
+    expect_state(scene, "waiting");
+    virtual_sleep(INT64_C(601) * 1000);
+    assert_int_equal(ask(scene, ASK_CANCEL), TW_OK);
+    assert_false(scene->asked);
+    expect_state(scene, "cancelled");
+    assert_true(has_intent(scene));
+}
+
+/* SIGINT ends `run` before the load is complete. */
+SCENE_TEST(a_command_that_is_stopped_pauses_no_run_that_is_to_be_cancelled)
+{
+    scene->as_command = true;
+    scene->events[0] = (struct event){.at = WITHIN_LOAD, .ask = ASK_CANCEL};
+    scene->events[1] = (struct event){.at = WITHIN_LOAD + 8, .stops = true};
+    (void)attempt(scene);
+    expect_state(scene, "queued");
+    expect_control(scene, LEDGER_CONTROL_CANCEL);
+    scene->as_command = false;
+    attempt_all(scene);
+    expect_state(scene, "cancelled");
+    expect_whole(scene);
+}
+
+/* The run is resumed while the attempt completes the load. */
+SCENE_TEST(after_a_pause_that_is_taken_back_the_definition_is_judged_again)
+{
+    size_t moved;
+
+    leave_half(scene);
+    (void)snprintf(scene->bench.job.hash, sizeof(scene->bench.job.hash),
+        "fedcba9876543210");
+    scene->bench.definition.jobs = &scene->loading.jobs;
+    assert_int_equal(ask(scene, ASK_PAUSE), TW_OK);
+    scene->events[0] = (struct event){.at = 8, .ask = ASK_RESUME};
+    assert_int_equal(attempt(scene), ATTEMPT_STOPPED);
+    expect_state(scene, "queued");
+    expect_control(scene, "");
+    expect_whole(scene);
+    moved = count(scene, "There");
+    assert_int_equal(attempt(scene), ATTEMPT_DEFERRED);
+    expect_state(scene, "waiting");
+    assert_int_equal(count(scene, "There"), moved);
 }
 
 /* Nobody has accepted the other definition. */

@@ -211,7 +211,7 @@ int one_run_ask(struct one_run *one, const struct one_run_ask *ask)
     ledger_run_init(&was);
     outcome =
         ask->ask(one->store, one->run->job, one->run->id, &was, &asked, &err);
-    if (outcome == TW_OK && asked && was.state != LEDGER_RUNNING)
+    if (outcome == TW_OK && asked && was.owner.len == 0)
         code = wake_next_owner(one, ask, &was);
     else if (outcome == TW_OK)
         code = asked ? wait_for_owner(one, ask) : ask->end(one);

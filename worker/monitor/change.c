@@ -42,7 +42,7 @@ static enum tw_err wake_next_owner(const struct definition *definition,
 {
     bool unserved = false;
 
-    if (!asked || was->state == LEDGER_RUNNING)
+    if (!asked || was->owner.len > 0)
         return TW_OK;
     return control_wake(definition, was, &unserved, err);
 }

@@ -81,7 +81,8 @@ static bool on_stopping(struct run *run)
 
     return renewal_word(attempt->renewal) != LEASE_VALID ||
            (!run->in_load &&
-               renewal_asked(attempt->renewal) != LEASE_ASKED_NOTHING) ||
+               (attempt->lease.only_load ||
+                   renewal_asked(attempt->renewal) != LEASE_ASKED_NOTHING)) ||
            attempt->environment->stopping(attempt->environment->context);
 }
 

@@ -22,6 +22,9 @@
 #define CALL_MAX_MS 30000
 /* The longest time for which a queue hides a message. */
 #define HIDE_MAX_S INT64_C(604800)
+/* How long a run that is to be cancelled must have waited until a repeated
+ * cancel acts at once, although a load is half done. */
+#define STUCK_TICKS (600 * TICKS_PER_S)
 
 /* ---- requests ---- */
 
@@ -374,6 +377,8 @@ struct asking {
                    change */
     bool now;   /* control_finish(): end after one more round */
     bool at_once;        /* control_stop(): pause also within a load */
+    bool without_owner;  /* set by change: no owner is alive, so that the next
+                            owner is asked */
     struct store *store; /* the ledger's store */
     bool unchanged; /* set by change, with TW_CONFLICT: the run was as requested
                        before */
@@ -505,13 +510,24 @@ static enum tw_err ask_next_owner(struct asking *asking, struct ledger_run *run,
 {
     enum tw_err outcome = ask_owner(asking, run, control);
 
+    asking->without_owner = true;
     if (outcome == TW_OK && run->state == LEDGER_WAITING)
-        run->resumes_ticks = now_ticks;
+        resume_earlier(run, now_ticks);
     if (run->state != LEDGER_PAUSED)
         return outcome;
     run->lease_until_ticks = now_ticks;
     asking->unchanged = false;
     return ledger_move(run, LEDGER_QUEUED, err);
+}
+
+/* Was the run asked to cancel before, and has it been held, or waited for its
+ * turn, for a long time? Then its attempts do not get as far as its load. */
+static bool is_stuck(const struct ledger_run *run, int64_t now_ticks)
+{
+    return run->state == LEDGER_WAITING &&
+           slice_is(run->control, LEDGER_CONTROL_CANCEL) &&
+           run->waits_since_ticks > 0 &&
+           now_ticks - run->waits_since_ticks >= STUCK_TICKS;
 }
 
 static enum tw_err set_cancelled(struct asking *asking, struct ledger_run *run,
@@ -525,11 +541,15 @@ static enum tw_err set_cancelled(struct asking *asking, struct ledger_run *run,
     if (ledger_lease_is_live(run, now_ticks))
         return ask_owner(asking, run, LEDGER_CONTROL_CANCEL);
     outcome = find_open_load(asking, run, &open, err);
-    if (outcome == TW_OK && open)
-        return ask_next_owner(
-            asking, run, LEDGER_CONTROL_CANCEL, now_ticks, err);
     if (outcome != TW_OK)
         return outcome;
+    if (open && !is_stuck(run, now_ticks))
+        return ask_next_owner(
+            asking, run, LEDGER_CONTROL_CANCEL, now_ticks, err);
+    if (open)
+        ledger_set_error(run,
+            "cancelled with a half done load: its intent stays, and the next "
+            "move of these tables completes it");
     run->finished_ticks = now_ticks;
     return put_aside(run, LEDGER_CANCELLED, now_ticks, err);
 }
@@ -573,6 +593,8 @@ static enum tw_err ask(struct store *store, struct slice job, struct slice id,
         locks_release(store, NULL, job, id);
     *ret_asked = asking->asked;
     ledger_copy(ret, &asking->before);
+    if (asking->without_owner || !asking->asked)
+        ret->owner = (struct slice){0};
     asking_done(asking);
     return outcome;
 }

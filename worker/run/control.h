@@ -56,8 +56,11 @@ TW_MUST_USE enum tw_err control_enqueue(struct store *store,
  * control_cancel: set `cancelled`; if the lease of an owner is valid, ask the
  * owner instead (*ret_asked). If no lease is valid, but a load of the run is
  * half done (open_load of struct kind), the next owner is asked: it completes
- * the load, then the run is `cancelled`; a paused run becomes `queued`. ret
- * (init'ed) is the run before the change. TW_NOT_FOUND: no such run;
+ * the load, then the run is `cancelled`; a paused run becomes `queued`. If the
+ * run was asked to cancel before, and has been held, or has waited for its
+ * turn, for ten minutes, it is cancelled at once: the intent of the load stays
+ * for the next move of these tables. ret (init'ed) is the run before the
+ * change; if no owner is alive, its owner is empty. TW_NOT_FOUND: no such run;
  * TW_CONFLICT: the run has ended already, and ret has its state.
  */
 TW_MUST_USE enum tw_err control_cancel(struct store *store, struct slice job,

@@ -460,7 +460,8 @@ static enum tw_err stake(
     set_worker(run);
     /* A run that obeys Control does no work under a definition that nobody has
      * accepted. */
-    if (run->ending.len == 0 && run->control.len == 0)
+    lease->only_load = run->control.len > 0;
+    if (run->ending.len == 0 && !lease->only_load)
         set_definition(lease, run, wish->job);
     return TW_OK;
 }
@@ -889,6 +890,8 @@ static enum tw_err apply_end(
     run->owner = (struct slice){0};
     if (!keeps_control(lease, run))
         run->control = (struct slice){0};
+    else if (run->state == LEDGER_PAUSED) /* workers leave a paused run alone */
+        outcome = ledger_move(run, LEDGER_QUEUED, err);
     /* A cancel or pause asked since the last renewal decides the state of an
      * open run. */
     if (!ledger_state_ended(run->state) && !lease->load_open &&

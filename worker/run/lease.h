@@ -100,6 +100,9 @@ struct lease {
     bool starts_over; /* the checkpoint was dropped, because it was made
                          under another definition */
     bool binds; /* this attempt was the first to bind the run to a definition */
+    bool only_load; /* a person has asked to cancel or pause the run before this
+                       attempt: the attempt may complete a load, and no more,
+                       even if the person takes the request back */
     bool closes_job; /* the write that ends the run closes its job (rule A5) */
     enum lease_asked asked; /* what a person asks of the owner */
     bool load_open; /* the run may have a load that is not complete (load_open

@@ -406,10 +406,11 @@ static const struct pool_request *first_in_silence(
 static bool gives_up_in_silence(
     struct pool_request *task, bool comes, int64_t now_ms)
 {
-    struct silence *silence = &task->store->silence;
+    struct silence *silence;
 
     if (!task->watched)
         return false;
+    silence = &task->store->silence;
     if (comes)
         silence_move(silence, now_ms);
     return silence_is_silent(silence, now_ms) &&
