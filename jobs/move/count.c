@@ -66,6 +66,7 @@ struct estimating {
     uint64_t partitions[LOAD_MAX_PAIRS]; /* hashes of the partitions that the
                                             copies of a load are in */
     size_t count;
+    size_t limit; /* maximum number of pairs of a load */
     int64_t loads, unmade;
     struct err unmade_why;
 };
@@ -108,7 +109,7 @@ static void add_copy(struct estimating *e, const struct entity *copy)
                 .at;
     copies->entities++;
     e->partitions[e->count++] = digest_of(copy->partition_key).low;
-    if (e->count == LOAD_MAX_PAIRS)
+    if (e->count == e->limit)
         close_load(e);
 }
 
@@ -158,6 +159,7 @@ enum tw_err move_estimate(const struct job *job,
     ret->tables = arena_alloc(&ret->arena, 2 * sizeof(*ret->tables));
     e = arena_alloc(&ret->arena, sizeof(*e));
     e->ret = ret;
+    e->limit = move_load_limit(job->max_entities_per_second);
     e->m = (struct mover){.rules = job->settings, .stores = stores, .run = run};
     outcome = begin_reading(&e->m, err);
     for (int side = PAIR_SOURCE; side <= PAIR_COPY; side++)

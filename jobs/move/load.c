@@ -75,9 +75,17 @@ void move_load_clear(struct load *load)
     load->has_large = false;
 }
 
-bool move_load_is_full(const struct load *load)
+/* A pair is two entities: one is inserted, one is deleted. */
+size_t move_load_limit(int64_t per_s)
 {
-    return load->count == LOAD_MAX_PAIRS || load->has_large ||
+    int64_t pairs = (per_s + 1) / 2;
+
+    return per_s > 0 && pairs < LOAD_MAX_PAIRS ? (size_t)pairs : LOAD_MAX_PAIRS;
+}
+
+bool move_load_is_full(const struct load *load, int64_t per_s)
+{
+    return load->count >= move_load_limit(per_s) || load->has_large ||
            load->bytes >= LOAD_MAX_BYTES ||
            load->listed_bytes >= LISTED_MAX_BYTES;
 }

@@ -20,6 +20,7 @@ struct mover;
 struct run;
 struct store;
 
+/* Maximum number of pairs of a load. */
 #define LOAD_MAX_PAIRS 1000
 #define ETAG_MAX 96 /* bytes with the NUL, as in struct batch_result */
 
@@ -96,9 +97,15 @@ void move_load_done(struct load *load);
 void move_load_clear(struct load *load);
 void move_load_drop_bodies(struct load *load);
 
+/* move_load_limit: maximum number of pairs of a load under
+ * max_entities_per_second (0: no limit): so many that a load takes a second,
+ * because a move that is to be paused or cancelled first completes two loads.
+ */
+size_t move_load_limit(int64_t per_s);
+
 /* move_load_is_full: has the load reached a limit of pairs, memory or intent
- * size? */
-bool move_load_is_full(const struct load *load);
+ * size? per_s: max_entities_per_second. */
+bool move_load_is_full(const struct load *load, int64_t per_s);
 
 /* move_load_find: the pair with this destination key, or NULL. */
 struct pair *move_load_find(

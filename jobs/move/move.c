@@ -30,6 +30,7 @@
 #include "jobs/move/takeover.h"
 #include "worker/base/mem.h"
 #include "worker/base/text.h"
+#include "worker/store/request_pool.h"
 #include "worker/store/store.h"
 
 /* ---- the configuration ---- */
@@ -172,8 +173,12 @@ static enum tw_err gather_page(
     atomic_fetch_add(&m->run->counts.read, (int64_t)page->count);
     for (size_t i = 0; i < page->count && outcome == TW_OK; i++) {
         gather_entity(m, &page->entities[i]);
-        if (move_load_is_full(&m->gathering->load))
-            outcome = move_gathered(m, &page->entities[i], err);
+        if (!move_load_is_full(
+                &m->gathering->load, pool_client_ceiling(m->run->request_pool)))
+            continue;
+        outcome = move_gathered(m, &page->entities[i], err);
+        if (outcome == TW_OK && run_stopping(m->run))
+            outcome = err_fail(err, TW_STOPPED, "stopped");
     }
     if (outcome == TW_OK && !m->leaving && m->gathering->load.count == 0) {
         const struct entity *last = &page->entities[page->count - 1];

@@ -1105,6 +1105,20 @@ void pool_client_of(struct pool_client *client, const char *job,
     platform_unlock(&request_pool->mutex);
 }
 
+int64_t pool_client_ceiling(const struct pool_client *client)
+{
+    struct request_pool *request_pool = client->request_pool;
+    int64_t of_job, of_all;
+
+    platform_lock(&request_pool->mutex);
+    of_job = client->ceiling ? client->ceiling->per_s : 0;
+    of_all = request_pool->ceiling.per_s;
+    platform_unlock(&request_pool->mutex);
+    if (of_job == 0 || (of_all > 0 && of_all < of_job))
+        return of_all;
+    return of_job;
+}
+
 void pool_client_trace(struct pool_client *client, const char *traceparent)
 {
     client->traceparent = traceparent;

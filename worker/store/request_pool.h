@@ -199,6 +199,11 @@ void pool_client_of(struct pool_client *client, const char *job,
 void request_pool_set_ceiling(struct request_pool *request_pool,
     const char *job, int64_t max_entities_per_second);
 
+/* pool_client_ceiling: the entities a second that the client may send at
+ * present: the lower one of the ceilings of its job and of all jobs together;
+ * 0: no limit. */
+int64_t pool_client_ceiling(const struct pool_client *client);
+
 /* pool_client_trace: call before the first task, for the client of a run with a
  * traceparent (borrowed; NULL: none): each request carries it. */
 void pool_client_trace(struct pool_client *client, const char *traceparent);
