@@ -41,9 +41,10 @@ struct scene {
     struct loading loading;
     struct event events[2];
     unsigned request;
-    bool asked;      /* the last control_*() has asked an owner */
-    bool alive;      /* ... which was alive */
-    bool as_command; /* attempts are those of `run` */
+    bool asked;       /* the last control_*() has asked an owner */
+    bool alive;       /* ... which was alive */
+    int64_t asked_ms; /* when */
+    bool as_command;  /* attempts are those of `run` */
 };
 
 static struct scene *scene_of(struct workbench *bench)
@@ -83,8 +84,10 @@ BENCH_BETWEEN(happen)
             bench->stop = true;
         if (event->dies)
             bench->down = true;
-        if (event->ask != ASK_NOTHING)
+        if (event->ask != ASK_NOTHING) {
             (void)!ask(scene, event->ask);
+            scene->asked_ms = platform_boot_ms();
+        }
     }
 }
 
@@ -182,6 +185,7 @@ static void expect_whole_loads(struct scene *scene)
 {
     size_t moved = count(scene, "There");
 
+    assert_true(platform_boot_ms() - scene->asked_ms < 10000);
     assert_true(moved > 0 && moved < ENTITIES);
     assert_int_equal(moved % 50, 0);
 }
