@@ -191,7 +191,8 @@ enum write_decision copy_decide_write(void *context,
     if (work->tables[d.table].may_be_index &&
         slice_equal(now->etag, d.mine.etag))
         return fail(&d,
-            "the entity that the copy would replace has the ETag of the source: "
+            "the entity that the copy would replace has the ETag of the "
+            "source: "
             "it may be the source itself, in the same account under another "
             "address");
     if (!copy_is_own(work, d.table, now, arena, &d.is))
