@@ -192,9 +192,8 @@ enum write_decision copy_decide_write(void *context,
         slice_equal(now->etag, d.mine.etag))
         return fail(&d,
             "the entity that the copy would replace has the ETag of the "
-            "source: "
-            "it may be the source itself, in the same account under another "
-            "address");
+            "source: it may be the source itself, in the same account under "
+            "another address");
     if (!copy_is_own(work, d.table, now, arena, &d.is))
         return decide_foreign(&d);
     return is_of_same(&d.is, &d.mine) ? decide_same(&d) : decide_other(&d);
