@@ -70,7 +70,7 @@ static int act_scene(void *context)
     unsigned long left;
     int code;
 
-    scene_begin(false);
+    fault_scene_begin(false);
     (void)mem_fail_after(trial->n > 0 ? trial->n : COUNT_ALL);
     code = trial_command(trial->subject->scene->command);
     left = mem_fail_after(0);
@@ -104,9 +104,9 @@ static int act(struct trial *trial, const char *folder)
 
     if (!scene)
         return trial_fork(folder, act_program, trial);
-    service = service_start(scene->service);
+    service = fault_service_start(scene->service);
     end = trial_fork(folder, act_scene, trial);
-    service_stop(service);
+    fault_service_stop(service);
     return end;
 }
 

@@ -77,7 +77,7 @@ static int act(void *context)
 {
     struct trial *trial = context;
 
-    scene_begin(false);
+    fault_scene_begin(false);
     io_begin(&trial->plan, trial->report);
     return trial_command(trial->subject->scene->command);
 }

@@ -131,7 +131,7 @@ const struct scene *scene_named(const char *name)
     return NULL;
 }
 
-void scene_begin(bool again)
+void fault_scene_begin(bool again)
 {
     trial_later(again ? AHEAD_MS : 0);
 }
@@ -155,7 +155,7 @@ static int before(void *context)
     char *line = strdup(context), *rest = line;
     const char *queue;
 
-    scene_begin(false);
+    fault_scene_begin(false);
     if (strncmp(line, "put ", 4) != 0)
         return trial_command(line);
     rest += 4;
@@ -195,7 +195,7 @@ bool scene_prepare(const struct scene *scene, const char *folder)
 
 static int do_again(void *context)
 {
-    scene_begin(true);
+    fault_scene_begin(true);
     return trial_command(context);
 }
 

@@ -35,9 +35,10 @@ const struct scene *scene_named(const char *name);
 /* scene_prepare: fill an empty folder. False: it failed, and said why. */
 bool scene_prepare(const struct scene *scene, const char *folder);
 
-/* scene_begin: for the body of a trial: the clocks of the process that may
- * fail, and (again) of those that finish its work: what it leased is over. */
-void scene_begin(bool again);
+/* fault_scene_begin: for the body of a trial: the clocks of the process that
+ * may fail, and (again) of those that finish its work: what it leased is over.
+ */
+void fault_scene_begin(bool again);
 
 /* scene_finish: after command was cut off: do what scene.again says. False:
  * a step of it failed. */

@@ -48,7 +48,7 @@ static const struct script_step BATCH[] = {
         0},
 };
 
-struct http_script *service_start(const char *script)
+struct http_script *fault_service_start(const char *script)
 {
     struct http_script *service;
     char text[256];
@@ -68,7 +68,7 @@ struct http_script *service_start(const char *script)
     return service;
 }
 
-void service_stop(struct http_script *service)
+void fault_service_stop(struct http_script *service)
 {
     if (!service)
         return;

@@ -8,12 +8,12 @@
 
 struct http_script;
 
-/* service_start: "pages": two pages of a scan; "batch": a table is not
+/* fault_service_start: "pages": two pages of a scan; "batch": a table is not
  * there, is created, and takes three inserts in one batch. NULL: none. Owned.
  */
-struct http_script *service_start(const char *script);
+struct http_script *fault_service_start(const char *script);
 
-/* service_stop: NULL: nothing. */
-void service_stop(struct http_script *service);
+/* fault_service_stop: NULL: nothing. */
+void fault_service_stop(struct http_script *service);
 
 #endif
