@@ -440,8 +440,12 @@ static void asking_done(struct asking *asking)
 
 static enum tw_err refuse_state(const struct ledger_run *run, struct err *err)
 {
+    bool cancelling = !ledger_state_ended(run->state) &&
+                      slice_is(run->control, LEDGER_CONTROL_CANCEL);
+
     return err_fail(err, TW_CONFLICT, "run %.*s/%.*s is %s",
-        SLICE_ARG(run->job), SLICE_ARG(run->id), ledger_state_name(run->state));
+        SLICE_ARG(run->job), SLICE_ARG(run->id),
+        cancelling ? "being cancelled" : ledger_state_name(run->state));
 }
 
 static enum tw_err is_so_already(struct asking *asking)
@@ -558,26 +562,24 @@ static enum tw_err set_paused(struct asking *asking, struct ledger_run *run,
     int64_t now_ticks, struct err *err)
 {
     enum tw_err outcome;
-    bool open = false, live;
+    bool open = false;
 
     if (ledger_state_ended(run->state))
         return refuse_state(run, err);
     if (run->state == LEDGER_PAUSED)
         return is_so_already(asking);
     if (slice_is(run->control, LEDGER_CONTROL_CANCEL))
-        return err_fail(err, TW_CONFLICT, "run %.*s/%.*s is being cancelled",
-            SLICE_ARG(run->job), SLICE_ARG(run->id));
-    live = ledger_lease_is_live(run, now_ticks);
-    if (!live && !asking->at_once) {
+        return refuse_state(run, err);
+    if (ledger_lease_is_live(run, now_ticks))
+        return ask_owner(asking, run, LEDGER_CONTROL_PAUSE);
+    if (!asking->at_once) {
         outcome = find_open_load(asking, run, &open, err);
         if (outcome != TW_OK)
             return outcome;
     }
-    if (!live && !open)
-        return put_aside(run, LEDGER_PAUSED, now_ticks, err);
-    if (live)
-        return ask_owner(asking, run, LEDGER_CONTROL_PAUSE);
-    return ask_next_owner(asking, run, LEDGER_CONTROL_PAUSE, now_ticks, err);
+    return open ? ask_next_owner(
+                      asking, run, LEDGER_CONTROL_PAUSE, now_ticks, err)
+                : put_aside(run, LEDGER_PAUSED, now_ticks, err);
 }
 
 static enum tw_err ask(struct store *store, struct slice job, struct slice id,
@@ -593,7 +595,7 @@ static enum tw_err ask(struct store *store, struct slice job, struct slice id,
         locks_release(store, NULL, job, id);
     *ret_asked = asking->asked;
     ledger_copy(ret, &asking->before);
-    if (asking->without_owner || !asking->asked)
+    if (asking->without_owner)
         ret->owner = (struct slice){0};
     asking_done(asking);
     return outcome;
@@ -731,16 +733,6 @@ static int64_t left_s(const struct ledger_run *run, int64_t now_ticks)
     return left_s < HIDE_MAX_S ? left_s : HIDE_MAX_S;
 }
 
-static enum tw_err refuse_to_resume(
-    const struct ledger_run *run, struct err *err)
-{
-    if (!ledger_state_ended(run->state) &&
-        slice_is(run->control, LEDGER_CONTROL_CANCEL))
-        return err_fail(err, TW_CONFLICT, "run %.*s/%.*s is being cancelled",
-            SLICE_ARG(run->job), SLICE_ARG(run->id));
-    return refuse_state(run, err);
-}
-
 static enum tw_err set_resumed(struct asking *asking, struct ledger_run *run,
     int64_t now_ticks, struct err *err)
 {
@@ -757,7 +749,7 @@ static enum tw_err set_resumed(struct asking *asking, struct ledger_run *run,
         return take_back_pause(asking, run, now_ticks, err);
     if (run->state != LEDGER_PAUSED && !for_definition &&
         !may_lack_message(run))
-        return refuse_to_resume(run, err);
+        return refuse_state(run, err);
     if (!queue_of(asking->definition, run))
         return refuse_unserved(asking, run, err);
     asking->delay_s = for_definition ? 0 : left_s(run, now_ticks);
