@@ -83,9 +83,9 @@ size_t move_load_limit(int64_t per_s)
     return per_s > 0 && pairs < LOAD_MAX_PAIRS ? (size_t)pairs : LOAD_MAX_PAIRS;
 }
 
-bool move_load_is_full(const struct load *load, int64_t per_s)
+bool move_load_is_full(const struct load *load, size_t limit)
 {
-    return load->count >= move_load_limit(per_s) || load->has_large ||
+    return load->count >= limit || load->has_large ||
            load->bytes >= LOAD_MAX_BYTES ||
            load->listed_bytes >= LISTED_MAX_BYTES;
 }

@@ -103,9 +103,9 @@ void move_load_drop_bodies(struct load *load);
  */
 size_t move_load_limit(int64_t per_s);
 
-/* move_load_is_full: has the load reached a limit of pairs, memory or intent
- * size? per_s: max_entities_per_second. */
-bool move_load_is_full(const struct load *load, int64_t per_s);
+/* move_load_is_full: has the load reached a limit of pairs (move_load_limit()),
+ * memory or intent size? */
+bool move_load_is_full(const struct load *load, size_t limit);
 
 /* move_load_find: the pair with this destination key, or NULL. */
 struct pair *move_load_find(

@@ -168,13 +168,13 @@ static enum tw_err move_gathered(
 static enum tw_err gather_page(
     struct mover *m, const struct page *page, struct err *err)
 {
+    size_t limit = move_load_limit(pool_client_ceiling(m->run->request_pool));
     enum tw_err outcome = TW_OK;
 
     atomic_fetch_add(&m->run->counts.read, (int64_t)page->count);
     for (size_t i = 0; i < page->count && outcome == TW_OK; i++) {
         gather_entity(m, &page->entities[i]);
-        if (!move_load_is_full(
-                &m->gathering->load, pool_client_ceiling(m->run->request_pool)))
+        if (!move_load_is_full(&m->gathering->load, limit))
             continue;
         outcome = move_gathered(m, &page->entities[i], err);
         if (outcome == TW_OK && run_stopping(m->run))
