@@ -32,6 +32,9 @@ struct bend {
  * what bends the world, to be read and written at any time. */
 struct bend *bent_platform_use(const char *path);
 
+/* bent_platform_skip: both clocks of bend are ahead by so much more. */
+void bent_platform_skip(struct bend *bend, int64_t ms);
+
 /* bent_platform_us: CLOCK_MONOTONIC in microseconds. */
 int64_t bent_platform_us(void);
 

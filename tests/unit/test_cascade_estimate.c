@@ -53,10 +53,8 @@ static void count_requests(struct hosted *h)
  * passes depends on the times at which they begin. */
 static void skip_to(int64_t ticks)
 {
-    int64_t ms = (ticks - platform_wall_ticks()) / TICKS_PER_MS + 1;
-
-    bend->wall_ahead_ms += ms;
-    bend->boot_ahead_ms += ms;
+    bent_platform_skip(
+        bend, (ticks - platform_wall_ticks()) / TICKS_PER_MS + 1);
 }
 
 /* Compare estimate and run for a channel of `blogs` blogs with `comments`

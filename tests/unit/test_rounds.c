@@ -50,12 +50,6 @@ static int tear_down(void **state)
 #define FIXTURE_TEST(name)                                                     \
     TEST_WITH(name, set_up, tear_down, struct scene *scene)
 
-static void pass_ms(int64_t ms)
-{
-    bend->boot_ahead_ms += ms;
-    bend->wall_ahead_ms += ms;
-}
-
 static void begin(struct scene *scene)
 {
     struct err err;
@@ -70,7 +64,7 @@ static enum rounds_next play(
     struct scene *scene, int64_t took_ms, int64_t found, int64_t behind)
 {
     begin(scene);
-    pass_ms(took_ms);
+    bent_platform_skip(bend, took_ms);
     scene->rounds.found = found;
     return rounds_end(&scene->rounds, &scene->run, behind);
 }
@@ -80,7 +74,7 @@ static void assert_next(
 {
     begin(scene);
     assert_int_equal(scene->rounds.full, full);
-    pass_ms(took_ms);
+    bent_platform_skip(bend, took_ms);
     assert_int_equal(rounds_end(&scene->rounds, &scene->run, 0), next);
 }
 
@@ -126,7 +120,7 @@ FIXTURE_TEST(newer_means_since_the_round_before_began_less_five_s)
     begin(scene);
     began_ticks = scene->rounds.began_ticks;
     assert_true(began_ticks <= platform_wall_ticks());
-    pass_ms(100 * MINUTE_MS);
+    bent_platform_skip(bend, 100 * MINUTE_MS);
     (void)rounds_end(&scene->rounds, &scene->run, 0);
     assert_int_equal(atomic_load(&scene->run.caught_up_ticks),
         began_ticks - 5 * TICKS_PER_S);
@@ -186,7 +180,7 @@ FIXTURE_TEST(a_following_run_reads_everything_once_an_hour)
 
     follow(scene);
     for (int minute = 0; minute < 180; minute++) {
-        pass_ms(MINUTE_MS);
+        bent_platform_skip(bend, MINUTE_MS);
         begin(scene);
         full += scene->rounds.full;
         (void)rounds_end(&scene->rounds, &scene->run, 0);
@@ -264,14 +258,14 @@ FIXTURE_TEST(a_round_is_resumed_where_it_was)
     begin(scene);
     began_ticks = scene->rounds.began_ticks;
     scene->rounds.found = 4;
-    pass_ms(50 * MINUTE_MS);
+    bent_platform_skip(bend, 50 * MINUTE_MS);
     hand_over(scene);
-    pass_ms(500 * MINUTE_MS); /* time without an attempt */
+    bent_platform_skip(bend, 500 * MINUTE_MS); /* time without an attempt */
     begin(scene);
     assert_int_equal(scene->rounds.number, 1);
     assert_int_equal(scene->rounds.began_ticks, began_ticks);
     assert_int_equal(scene->rounds.found, 4);
-    pass_ms(50 * MINUTE_MS);
+    bent_platform_skip(bend, 50 * MINUTE_MS);
     assert_int_equal(rounds_end(&scene->rounds, &scene->run, 0), ROUNDS_AGAIN);
     assert_in_range(scene->rounds.took_ms, 100 * MINUTE_MS, 101 * MINUTE_MS);
     hand_over(scene);
