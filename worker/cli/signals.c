@@ -6,8 +6,8 @@
  *
  * After a stop signal a second thread, the guard, ends the process if the first
  * one has not done so: the first one calls on() and logs, and both may block,
- * for instance if nobody reads standard error. The guard neither logs nor takes
- * a lock that is held while something is logged.
+ * for instance if no process reads standard error. The guard neither logs nor
+ * takes a lock that is held while something is logged.
  */
 #include "worker/cli/signals.h"
 

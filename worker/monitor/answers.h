@@ -35,7 +35,7 @@ struct answers_options {
     size_t max_bytes;
     /* An answer is given again for fresh_ms, or for `share` times as long as it
      * took to find, if that is longer; never for longer than old_ms. An answer
-     * that nobody has got is kept for old_ms for the first who asks. */
+     * that no caller has got is kept for old_ms for the first caller. */
     int64_t fresh_ms, share, old_ms;
 };
 

@@ -51,8 +51,8 @@ struct consumer_options {
      * NULL, the configuration is never reloaded.
      * reloaded: called after each reload(), on the same thread. accepted: the
      * definition that the consumer will use from now on; NULL: reload() or the
-     * consumer has refused the new one; whoever refuses it logs why. reloaded
-     * may be NULL.
+     * consumer has refused the new one; the one that refuses it logs why.
+     * reloaded may be NULL.
      */
     struct definition *(*reload)(void *context);
     void (*reloaded)(void *context, const struct definition *accepted);

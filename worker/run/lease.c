@@ -458,8 +458,8 @@ static enum tw_err stake(
     if (wish->message)
         run->queue = ledger_text(run, slice_of(wish->message->queue));
     set_worker(run);
-    /* A run that obeys Control does no work under a definition that nobody has
-     * accepted. */
+    /* A run that obeys Control does no work under a definition that no person
+     * has accepted. */
     lease->only_load = run->control.len > 0;
     if (run->ending.len == 0 && !lease->only_load)
         set_definition(lease, run, wish->job);
