@@ -455,6 +455,53 @@ SCENE_TEST(a_half_load_is_kept_while_its_job_is_of_another_kind)
     expect_whole(scene);
 }
 
+/* Whether a load is open is not known then. */
+SCENE_TEST(without_the_intents_a_half_load_is_neither_cancelled_nor_paused)
+{
+    struct workbench *bench = &scene->bench;
+    struct ledger_run was;
+    struct err err;
+    bool asked;
+
+    leave_half(scene);
+    ledger_run_init(&was);
+    workbench_meets(bench, BENCH_SCAN, 1, 1000, BENCH_FAIL);
+    assert_int_not_equal(control_cancel(bench->store, slice_of("mv"),
+                             slice_of(ID), &was, &asked, &err),
+        TW_OK);
+    workbench_meets(bench, BENCH_SCAN, 1, 1000, BENCH_FAIL);
+    assert_int_not_equal(control_pause(bench->store, slice_of("mv"),
+                             slice_of(ID), &was, &asked, &err),
+        TW_OK);
+    ledger_run_done(&was);
+    expect_state(scene, "queued");
+    expect_control(scene, "");
+}
+
+SCENE_TEST(a_half_load_that_no_queue_serves_gets_no_message)
+{
+    bool unserved = false;
+    struct err err;
+
+    leave_half(scene);
+    scene->bench.definition.jobs = &scene->loading.jobs;
+    scene->bench.setup.queue_count = 0;
+    assert_int_equal(
+        control_wake(&scene->bench.definition,
+            workbench_stored(&scene->bench, "mv", ID), &unserved, &err),
+        TW_NOT_FOUND);
+    assert_true(unserved);
+    assert_non_null(strstr(err.text, "run mv"));
+}
+
+SCENE_TEST(a_run_is_not_resumed_without_its_job)
+{
+    leave_half(scene);
+    scene->bench.definition.jobs = &(struct jobs){.count = 0};
+    assert_int_equal(ask(scene, ASK_RESUME), TW_CONFLICT);
+    expect_state(scene, "queued");
+}
+
 /* ---- stopped, killed and asked at any request ---- */
 
 static void stop_anywhere(unsigned at, unsigned then, bool dies, enum ask what)

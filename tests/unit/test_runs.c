@@ -4,6 +4,7 @@
 #include "tests/support/workbench.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #include "worker/base/text.h"
 #include "worker/monitor/view.h"
@@ -220,4 +221,40 @@ FIXTURE_TEST(the_dashboard_costs_no_more_for_runs_that_ended_before)
     assert_true(few.scans > 0 && few.gets > 0);
     store_ended(f, MANY, 3 * DAY);
     assert_same_cost(cost_of_page(f), few);
+}
+
+/* ---- what is refused ---- */
+
+FIXTURE_TEST(an_id_that_no_run_can_have_is_refused)
+{
+    struct pool_client *client = pool_client_new(f->bench.request_pool, NULL);
+    const struct runs_reader reader = {client, f->bench.store, &f->bench.jobs};
+    struct runs runs = {.list = NULL};
+    struct err err;
+
+    assert_int_equal(
+        runs_find(&reader, slice_of(""), "a b", &runs, &err), TW_NOT_FOUND);
+    assert_non_null(strstr(err.text, "invalid run id 'a b'"));
+    runs_done(&runs);
+    pool_client_free(client);
+}
+
+static bool any(const struct ledger_run *run)
+{
+    (void)run;
+    return true;
+}
+
+TEST(of_several_runs_none_is_picked)
+{
+    struct ledger_run list[] = {
+        {.job = slice_of("-old"), .id = slice_of("r1")},
+        {.job = slice_of("new"), .id = slice_of("r1")},
+    };
+    const struct runs runs = {.list = list, .count = 2};
+    const struct ledger_run *picked;
+    struct err err;
+
+    assert_int_equal(runs_pick(&runs, any, &picked, &err), TW_CONFLICT);
+    assert_non_null(strstr(err.text, ": -old/r1, new/r1 (write -- before"));
 }
