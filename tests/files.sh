@@ -126,7 +126,7 @@ an_export_of_all_whose_table_is_deleted() {
     cp main.db kept.db
     sqlite3 main.db "DELETE FROM tables WHERE name = 'Blogs'"
     run 0 export --all gone --id e1
-    says 'table Blogs was deleted after this export was interrupted: gone/Blogs.jsonl.e1-.*part, what was read of it, is removed'
+    says 'table Blogs was deleted after this export was interrupted: the file gone/Blogs.jsonl.e1-.*part, with what was read of the table, is removed'
     last_says '2 tables exported to gone'
     [ "$(find gone -name '*Blogs*' -o -name '*.part' -o -name '*.progress')" = '' ] ||
         fail "an export whose table is gone leaves: $(ls gone)"

@@ -93,7 +93,8 @@ enum run_end cascade_end_of(
     const struct cascade_attempt *c, enum tw_err outcome);
 
 /* cascade_archive_outcome: returns outcome, which is that of the archive, and
- * sets run->archive_full: the archive's disk is full (TW_FULL). */
+ * sets run->archive_full to whether outcome is TW_FULL (the archive's disk is
+ * full). */
 enum tw_err cascade_archive_outcome(
     const struct cascade_attempt *c, enum tw_err outcome);
 

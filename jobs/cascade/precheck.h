@@ -9,8 +9,9 @@
  * is written: a missing table, a rule that cannot be bound. */
 enum run_end cascade_check_first(struct cascade_attempt *c);
 
-/* cascade_count_first: checks refuse_above. Attempts after the tombstone do not
- * count: earlier attempts may have deleted entities. */
+/* cascade_count_first: checks refuse_above. Does nothing if the tombstone is
+ * already written: earlier attempts may then have deleted entities, so a count
+ * would be too low. */
 enum run_end cascade_count_first(struct cascade_attempt *c);
 
 #endif

@@ -275,8 +275,9 @@ static void make_up(struct made *made, size_t n)
     add_version(made);
 }
 
-/* The least number of versions that a generated entity can have reached. 0 is
- * possible only if `absent` is below all versions. */
+/* The lowest level (upgrade_rules_level()) of a generated entity. It is 0 only
+ * if upgrade->absent, the version of an entity without a version property, is
+ * below all versions. */
 static size_t lowest_level(const struct upgrade *upgrade)
 {
     size_t level = 0;

@@ -204,8 +204,9 @@ static const struct command_option OPTIONS[] = {
                    "first unbound one"},
     {OPTION_ID, "the run id; default: a random one. Not on a bound queue"},
     {OPTION_DELAY, "hide the message for this long, such as 5m"},
-    {OPTION_ACCEPT_DELETES, "let a copy job delete more than 100 copies that "
-                            "are more than a tenth of all its copies"},
+    {OPTION_ACCEPT_DELETES, "let a copy job delete any number of copies; "
+                            "without this, at most 100, or a tenth of its "
+                            "copies if that is more"},
     {OPTION_COUNT, NULL},
 };
 

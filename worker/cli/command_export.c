@@ -242,8 +242,8 @@ static int export_each(struct export_all *all)
 
 static void report_dropped(const char *table, const char *part)
 {
-    say("table %s was deleted after this export was interrupted: %s, what was "
-        "read of it, is removed",
+    say("table %s was deleted after this export was interrupted: the file %s, "
+        "with what was read of the table, is removed",
         table, part);
 }
 

@@ -361,10 +361,11 @@ static const struct command_option OPTIONS[] = {
     {OPTION_ID,
         "the run id; a run that was stopped continues where it stopped"},
     {OPTION_YES, "do not ask before something is deleted or overwritten"},
-    {OPTION_ACCEPT_DELETES, "let a copy job delete more than 100 copies even "
-                            "if they are more than a "
-                            "tenth of its copies; --yes does not imply this"},
-    {OPTION_REOPEN, "accept runs again of a copy job that `finish` has closed"},
+    {OPTION_ACCEPT_DELETES, "let a copy job delete any number of copies; "
+                            "without this, at most 100, or a tenth of its "
+                            "copies if that is more. --yes does not imply it"},
+    {OPTION_REOPEN,
+        "let a copy job that `finish` has closed accept runs again"},
     {OPTION_COUNT, NULL},
 };
 

@@ -521,8 +521,8 @@ const struct definition *load_lend(const struct load *load)
 }
 
 /* The folder of the lock files. All processes that share an embedded store must
- * use one folder, so it is beside the file to which links resolve. For an Azure
- * store it is in the folder of relative paths. */
+ * use the same one, so it is beside the store's file, after symbolic links are
+ * resolved. For an Azure store it is in load->folder. */
 static const char *lock_folder(struct load *load)
 {
     size_t store = load->setup.store;

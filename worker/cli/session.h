@@ -28,7 +28,7 @@ struct store;
 struct exchange;
 
 struct session {
-    struct load *load; /* configuration; NULL: owned by a definition */
+    struct load *load; /* configuration; NULL once a definition owns it */
     struct problems problems;
     struct request_pool *request_pool; /* NULL before session_request_pool() */
     struct pool_client *client;        /* the pool's only client; replaced under

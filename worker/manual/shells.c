@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The tables for completions, as functions of a shell. */
+/* Prints shell functions that list what may be completed on a command line; see
+ * manual_sh_tables() in manual.h. */
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>

@@ -47,6 +47,17 @@ static enum tw_err wake_next_owner(const struct definition *definition,
     return control_wake(definition, was, &unserved, err);
 }
 
+/* How soon does a run of this job heed a request? */
+static const char *how_soon(
+    const struct definition *definition, struct slice name)
+{
+    const struct job *job = jobs_find(definition->jobs, name);
+
+    return job && job->kind->ends_load
+               ? "within 10 s, or when its current load has ended"
+               : "within 10 s";
+}
+
 static enum tw_err pause(const struct definition *definition, struct slice job,
     struct slice id, struct buf *done, struct err *err)
 {
@@ -60,10 +71,12 @@ static enum tw_err pause(const struct definition *definition, struct slice job,
     if (outcome == TW_OK)
         outcome = wake_next_owner(definition, &was, asked, err);
     ledger_run_done(&was);
-    buf_add_format(done,
-        asked ? "Run %.*s stops when its worker sees the request, within 10 s."
-              : "Run %.*s is paused.",
-        SLICE_ARG(id));
+    if (asked)
+        buf_add_format(done,
+            "Run %.*s stops when its worker sees the request, %s.",
+            SLICE_ARG(id), how_soon(definition, job));
+    else
+        buf_add_format(done, "Run %.*s is paused.", SLICE_ARG(id));
     return outcome;
 }
 
@@ -88,10 +101,12 @@ static enum tw_err cancel(const struct definition *definition, struct slice job,
         definition_store(definition), job, id, &was, &asked, err);
     if (outcome == TW_OK)
         outcome = wake_next_owner(definition, &was, asked, err);
-    buf_add_format(done,
-        asked ? "Run %.*s ends when its worker sees the request, within 10 s."
-              : "Run %.*s is cancelled.",
-        SLICE_ARG(id));
+    if (asked)
+        buf_add_format(done,
+            "Run %.*s ends when its worker sees the request, %s.",
+            SLICE_ARG(id), how_soon(definition, job));
+    else
+        buf_add_format(done, "Run %.*s is cancelled.", SLICE_ARG(id));
     if (was.started_ticks > 0)
         buf_add_text(done, " What it has done stays done.");
     ledger_run_done(&was);

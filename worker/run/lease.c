@@ -215,9 +215,10 @@ static void begin_run(struct ledger_run *run, const struct lease_request *wish)
     run->accept_deletes = wish->accept_deletes;
 }
 
-/* Set RequestedAt, at the latest to the message's InsertionTime. Jobs compare
- * RequestedAt with times that applications write; for a local store these are
- * times of this machine's clock (store_capabilities.local). */
+/* Set RequestedAt, unless it is set: to the earlier of wish->requested_ticks
+ * and the message's InsertionTime, or to the time now if neither is known. Jobs
+ * compare RequestedAt with times that applications write. For a local store
+ * (store_capabilities.local) these are times of this machine's clock. */
 static void set_request(
     struct ledger_run *run, const struct lease_request *wish)
 {
@@ -496,12 +497,13 @@ static int64_t held_until(const struct lease *lease,
 }
 
 /*
- * When the message of a run that may not be acquired becomes visible again. The
- * message may be a second message of a running run, which is deleted after the
- * run's end. So the message is hidden for as long as the run has taken so far:
- * the second message of a run that took a second is deleted after a few
- * seconds, and not only after a whole lease. The message of a run whose owner
- * is known to have crashed makes a worker read Control.
+ * When the message of a run that may not be acquired becomes visible again.
+ * While the owner lives, the message may be a second message of its run; such a
+ * message is deleted only after the run's end. So it is hidden for as long as
+ * the run has taken so far: the second message of a run that took a second is
+ * deleted after a few seconds, not only after a whole lease. If a crashed run
+ * waits for CRASHED_SPACING, its message becomes visible every
+ * CRASHED_READ_TICKS, so that a worker sees a `pause` or `cancel` in Control.
  */
 static int64_t visible_at(const struct lease *lease,
     const struct lease_request *wish, const struct ledger_run *run)

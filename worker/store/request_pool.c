@@ -189,8 +189,8 @@ static bool waits_longer(struct pool_request *task, int64_t now_ms)
     return true;
 }
 
-/* The time from which the task may be sent, by the rate limit and the silence
- * of its store. */
+/* When the task may be sent: after the waits of the rate limit and of its
+ * store's silence (silence.h). now_ms for a task that is refused. */
 static int64_t free_ms(struct request_pool *request_pool,
     const struct pool_request *task, int64_t now_ms)
 {

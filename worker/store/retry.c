@@ -68,7 +68,7 @@ static void end_pause(void *context)
     platform_unlock(&pause->mutex);
 }
 
-/* Waits for ms. False, early: the process ends. */
+/* Waits for ms. Returns false, before ms have passed, if the process ends. */
 static bool pause_ms(int64_t ms)
 {
     int64_t until_ms = platform_boot_ms() + ms;

@@ -3,7 +3,8 @@
  * The folder is watched, not the file, because a write-ahead log is created and
  * deleted. SQLite writes a transaction to the log, waits for the disk, and then
  * makes the transaction visible by a write to shared memory that inotify does
- * not report. So changed() is called again.
+ * not report. So changed() is called at once after an event, and again a few
+ * times (AGAIN_MS).
  */
 #include "worker/store/watch.h"
 

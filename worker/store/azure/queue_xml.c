@@ -140,7 +140,7 @@ static void count_markup(struct budget *budget)
     if (skip_between(budget, "<!--", "-->") ||
         skip_between(budget, "<![CDATA[", "]]>") ||
         skip_between(budget, "<?", "?>"))
-        budget->tags++; /* libxml2 makes a node of this markup, as of a tag */
+        budget->tags++; /* libxml2 makes a node of this markup too */
     else if (slice_begins(budget->rest, slice_of("<!")))
         budget->why = "it has a document type, which no answer has";
     else
