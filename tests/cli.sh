@@ -1707,6 +1707,30 @@ an_archive_that_may_not_be_written_fails_the_run() {
     prints '^succeeded'
 }
 
+# The steps of jobs/GUIDE.md. An application changed blog 1 after it was
+# archived, so that it was archived again; then it made blog 2 again.
+an_archive_is_restored_as_the_guide_says() {
+    local file=restored/delete-channel/spring/1-Blogs.jsonl
+
+    sed 's|#archive: archive|archive: restored|' tableward.yaml >archived.yaml
+    for i in 1 2 3; do
+        echo "{\"PartitionKey\":\"g\",\"RowKey\":\"$i\",\"Title\":\"old\"}"
+    done >spring.jsonl
+    run 0 import Blogs spring.jsonl
+    run 0 --config archived.yaml run delete-channel channel=g --yes --id spring
+    echo '{"PartitionKey":"g","RowKey":"1","Title":"new"}' >>"$file"
+    echo '{"PartitionKey":"g","RowKey":"2","Title":"again"}' >again.jsonl
+    run 0 import Blogs again.jsonl
+    run 1 import Blogs "$file" --on-error skip
+    says '^tableward: 2 lines were rejected'
+    grep -v '"RowKey":"2"' "$file.rejected" >wanted.jsonl
+    run 0 import Blogs wanted.jsonl --on-conflict replace
+    run 0 export Blogs - --filter "PartitionKey eq 'g'"
+    prints '"RowKey":"1","Title":"new"'
+    prints '"RowKey":"2","Title":"again"'
+    prints '"RowKey":"3","Title":"old"'
+}
+
 # What is wrong with one entity is told before and after, with its keys; once
 # it is corrected, the run that failed goes on.
 an_upgrade_is_shown_done_and_mended() {
@@ -1825,6 +1849,7 @@ status_watch_is_one_screen
 a_stopped_run_is_75_and_goes_on tables_of_the_job
 an_upgrade_is_shown_done_and_mended
 an_archive_that_may_not_be_written_fails_the_run tables_of_the_job
+an_archive_is_restored_as_the_guide_says tables_of_the_job
 END
 }
 

@@ -468,6 +468,10 @@ static enum tw_err render_keys(struct cascade_attempt *c)
 static enum run_end open_archive(struct cascade_attempt *c)
 {
     const char *folder = c->cascade->archive;
+    struct archive_run run = {.job = c->run->job,
+        .id = c->run->id,
+        .epoch = c->run->epoch,
+        .requested_ticks = c->run->requested_ticks};
     enum tw_err outcome;
     char *path;
 
@@ -476,8 +480,7 @@ static enum run_end open_archive(struct cascade_attempt *c)
     path = folder[0] == '/'
                ? mem_text(folder, strlen(folder))
                : mem_format("%s/%s", c->run->archive_folder, folder);
-    outcome = archive_open(
-        path, c->run->job, c->run->id, c->run->epoch, &c->archive, c->err);
+    outcome = archive_open(path, &run, &c->archive, c->err);
     mem_free(path);
     return run_end_of(c->run, cascade_archive_outcome(c, outcome));
 }

@@ -10,10 +10,12 @@
  */
 #include "jobs/engine/archive.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -22,6 +24,7 @@
 #include "worker/base/buf.h"
 #include "worker/base/log.h"
 #include "worker/base/mem.h"
+#include "worker/base/text.h"
 
 #define FOLDER_MODE 0700
 #define FILE_MODE 0600
@@ -35,6 +38,11 @@
 #define LOOK_BYTES 4096
 
 #define EXIT_TAKE_UP_AGAIN 75
+
+/* The file in a run's folder that names the run's RequestedAt, and the number
+ * of names that are tried for the folder of a former run. */
+#define REQUESTED_AT ".requested-at"
+#define FORMER_MAX 10000
 
 struct file {
     char *table, *path;
@@ -51,6 +59,7 @@ struct archive {
     int top;      /* descriptor of the folder of all runs */
     int at;       /* descriptor of the run's folder; -1: not yet opened */
     int32_t epoch;
+    int64_t requested_ticks;
     bool dirty; /* the run's folder has new files whose names are not yet
                  * durable */
     struct file *files;
@@ -84,6 +93,23 @@ static void sync_or_end(int at, const char *path)
         "continued",
         path, strerror(errno));
     _exit(EXIT_TAKE_UP_AGAIN);
+}
+
+/* write_all: write len bytes. False: errno has the reason; a part of the bytes
+ * may have been written. */
+static bool write_all(int at, const char *from, size_t len)
+{
+    while (len > 0) {
+        ssize_t wrote = write(at, from, len);
+
+        if (wrote < 0 && errno == EINTR)
+            continue;
+        if (wrote < 0)
+            return false;
+        from += wrote;
+        len -= (size_t)wrote;
+    }
+    return true;
 }
 
 /* ---- folders ---- */
@@ -165,6 +191,113 @@ static enum tw_err open_below(
     return fail(err, "open", path);
 }
 
+/* ---- the run's own folder ---- */
+
+/* Does the folder have a file with archived lines? */
+static bool has_lines(int folder)
+{
+    int at = openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *listing = at < 0 ? NULL : fdopendir(at);
+    bool found = false;
+
+    if (!listing) {
+        if (at >= 0)
+            (void)close(at);
+        return false;
+    }
+    for (struct dirent *file = readdir(listing); file && !found;
+         file = readdir(listing))
+        found = file->d_name[0] != '.' && file->d_type != DT_DIR;
+    (void)closedir(listing);
+    return found;
+}
+
+/* Read the folder's REQUESTED_AT to `to`, which has room for TEXT_TIME_MAX
+ * bytes; empty if there is none. */
+static void read_requested_at(int folder, char *to)
+{
+    int at = openat(folder, REQUESTED_AT, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    ssize_t got = at < 0 ? -1 : read(at, to, TEXT_TIME_MAX - 1);
+
+    to[got < 0 ? 0 : got] = '\0';
+    if (at >= 0)
+        (void)close(at);
+}
+
+static enum tw_err write_requested_at(
+    const struct archive *archive, const char *text, struct err *err)
+{
+    enum tw_err code = TW_OK;
+    int at = openat(archive->at, REQUESTED_AT,
+        O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, FILE_MODE);
+
+    if (at < 0)
+        return fail(err, "open the file " REQUESTED_AT " in", archive->folder);
+    if (!write_all(at, text, strlen(text)))
+        code = fail(err, "write the file " REQUESTED_AT " in", archive->folder);
+    else
+        sync_or_end(at, archive->folder);
+    (void)close(at);
+    return code;
+}
+
+/* Rename the run's folder, which is a former run's, to ID~1, or to the next
+ * name that is free. (No run id has a '~'.) of_job: descriptor of the job's
+ * folder. */
+static enum tw_err put_former_aside(
+    const struct archive *archive, int of_job, struct err *err)
+{
+    for (int i = 1; i <= FORMER_MAX; i++) {
+        char *name = mem_format("%s~%d", archive->id, i);
+        bool renamed = renameat(of_job, archive->id, of_job, name) == 0;
+
+        if (renamed)
+            log_info("archive",
+                "%s has the archive of a former run with this id: it is "
+                "renamed to %s",
+                archive->folder, name);
+        mem_free(name);
+        if (renamed) {
+            sync_or_end(of_job, archive->folder);
+            return TW_OK;
+        }
+        if (errno != EEXIST && errno != ENOTEMPTY && errno != ENOTDIR)
+            break;
+    }
+    return fail(err, "rename", archive->folder);
+}
+
+/*
+ * Open the run's folder below the folder of its job, of_job. The id may have
+ * been used before, by a run that has ended and that the ledger has forgotten
+ * since (keep_runs). The two runs differ in RequestedAt. A folder without the
+ * file REQUESTED_AT was written by a version of this program that did not write
+ * that file: in the first attempt of a run, its files are a former run's.
+ */
+static enum tw_err open_run_folder(
+    struct archive *archive, int of_job, struct err *err)
+{
+    char own[TEXT_TIME_MAX], stored[TEXT_TIME_MAX];
+    enum tw_err code =
+        open_below(of_job, archive->id, archive->folder, &archive->at, err);
+
+    if (code != TW_OK)
+        return code;
+    (void)text_from_ticks(archive->requested_ticks, own);
+    read_requested_at(archive->at, stored);
+    if (strcmp(own, stored) == 0)
+        return TW_OK;
+    if ((stored[0] || archive->epoch == 1) && has_lines(archive->at)) {
+        (void)close(archive->at);
+        archive->at = -1;
+        code = put_former_aside(archive, of_job, err);
+        if (code == TW_OK)
+            code = open_below(
+                of_job, archive->id, archive->folder, &archive->at, err);
+    }
+    return code == TW_OK ? write_requested_at(archive, own, err) : code;
+}
+
 /* Open the run's own folder. Called when the first entity is archived. */
 static enum tw_err open_own_folder(struct archive *archive, struct err *err)
 {
@@ -175,8 +308,12 @@ static enum tw_err open_own_folder(struct archive *archive, struct err *err)
     enum tw_err code = open_below(archive->top, archive->job, of_job, &at, err);
 
     if (code == TW_OK) {
-        code = open_below(at, archive->id, archive->folder, &archive->at, err);
+        code = open_run_folder(archive, at, err);
         (void)close(at);
+    }
+    if (code != TW_OK && archive->at >= 0) {
+        (void)close(archive->at);
+        archive->at = -1;
     }
     mem_free(of_job);
     return code;
@@ -268,23 +405,6 @@ static enum tw_err find_file(struct archive *archive, const char *table,
     return open_file(archive, table, ret, err);
 }
 
-/* write_all: write len bytes. False: errno has the reason; a part of the bytes
- * may have been written. */
-static bool write_all(int at, const char *from, size_t len)
-{
-    while (len > 0) {
-        ssize_t wrote = write(at, from, len);
-
-        if (wrote < 0 && errno == EINTR)
-            continue;
-        if (wrote < 0)
-            return false;
-        from += wrote;
-        len -= (size_t)wrote;
-    }
-    return true;
-}
-
 /* Write the gathered lines. After a failure the lines stay in memory, and the
  * next call writes them again. */
 static enum tw_err write_lines(struct file *file, struct err *err)
@@ -311,17 +431,18 @@ static enum tw_err write_lines(struct file *file, struct err *err)
 
 /* ---- public functions ---- */
 
-enum tw_err archive_open(const char *folder, const char *job, const char *id,
-    int32_t epoch, struct archive **ret, struct err *err)
+enum tw_err archive_open(const char *folder, const struct archive_run *run,
+    struct archive **ret, struct err *err)
 {
     struct archive *archive = mem_alloc(sizeof *archive);
     enum tw_err code;
 
-    archive->epoch = epoch;
+    archive->epoch = run->epoch;
+    archive->requested_ticks = run->requested_ticks;
     archive->at = archive->top = -1;
-    archive->job = mem_text(job, strlen(job));
-    archive->id = mem_text(id, strlen(id));
-    archive->folder = mem_format("%s/%s/%s", folder, job, id);
+    archive->job = mem_text(run->job, strlen(run->job));
+    archive->id = mem_text(run->id, strlen(run->id));
+    archive->folder = mem_format("%s/%s/%s", folder, run->job, run->id);
     code = open_folder(folder, &archive->top, err);
     if (code == TW_OK && faccessat(archive->top, ".", W_OK | X_OK, 0) != 0)
         code = fail(err, "write to", folder);

@@ -7,6 +7,11 @@
  * sent. A reader ignores an incomplete last line; of several lines with the
  * same keys the last one is valid. FOLDER may be a symbolic link; the folders
  * and files below it may not.
+ *
+ * A run id may be used again once the ledger has forgotten its run. The folder
+ * of such a former run is renamed to RUN~1 (RUN~2, ...) when the new run
+ * archives its first entity: an import of the new run's files must not restore
+ * what the former run deleted.
  */
 #ifndef TW_JOBS_ENGINE_ARCHIVE_H
 #define TW_JOBS_ENGINE_ARCHIVE_H
@@ -18,6 +23,13 @@
 
 struct archive;
 
+/* The attempt whose entities are archived; borrowed during archive_open(). */
+struct archive_run {
+    const char *job, *id;
+    int32_t epoch;
+    int64_t requested_ticks; /* RequestedAt: differs between runs of one id */
+};
+
 /*
  * archive_open: folder is an absolute path; it is created if missing. The run's
  * own folder below it (mode 0700) is created when the first entity is added.
@@ -25,8 +37,8 @@ struct archive;
  * succeed. TW_FORBIDDEN: the folder cannot be created or written, and a retry
  * cannot help. err has path and reason. Owned.
  */
-TW_MUST_USE enum tw_err archive_open(const char *folder, const char *job,
-    const char *id, int32_t epoch, struct archive **ret, struct err *err);
+TW_MUST_USE enum tw_err archive_open(const char *folder,
+    const struct archive_run *run, struct archive **ret, struct err *err);
 
 /* archive_add: append entity as a line; the line is not yet durable. TW_FULL,
  * TW_FORBIDDEN: as archive_open(). TW_TOO_LARGE: the line is too long. */

@@ -155,6 +155,8 @@ static void remove_folder(void)
     static const char *const below[] = {"/job/run", "/job", ""};
 
     (void)unlink(archive_file);
+    snprintf(path, sizeof(path), "%s/job/run/.requested-at", folder);
+    (void)unlink(path);
     for (size_t i = 0; i < 3; i++) {
         snprintf(path, sizeof(path), "%s%s", folder, below[i]);
         (void)rmdir(path);
@@ -176,7 +178,7 @@ static void make_folder(void)
     snprintf(path, sizeof(path), "%s/job/run", folder);
     FUZZ_CHECK(mkdir(path, 0700) == 0);
     snprintf(
-        archive_file, sizeof(archive_file), "%s/job/run/1-Blogs.jsonl", folder);
+        archive_file, sizeof(archive_file), "%s/job/run/2-Blogs.jsonl", folder);
 }
 
 static void put_file(struct slice text)
@@ -202,6 +204,8 @@ static void get_file(struct buf *to)
 /* What was there stays up to its last whole line; then come ours. */
 static void archive_goes_on(struct slice before, struct fuzz_source *in)
 {
+    const struct archive_run run = {
+        .job = "job", .id = "run", .epoch = 2, .requested_ticks = 7};
     struct entity entities[2] = {fuzz_entity(in), fuzz_entity(in)};
     struct archive *archive;
     struct buf expected, found;
@@ -212,7 +216,7 @@ static void archive_goes_on(struct slice before, struct fuzz_source *in)
     buf_init(&expected, FILE_MAX_BYTES);
     buf_init(&found, FILE_MAX_BYTES);
     buf_add_slice(&expected, before);
-    FUZZ_CHECK(archive_open(folder, "job", "run", 1, &archive, &err) == TW_OK);
+    FUZZ_CHECK(archive_open(folder, &run, &archive, &err) == TW_OK);
     for (size_t i = 0; i < 2; i++) {
         FUZZ_CHECK(archive_add(archive, "Blogs", &entities[i], &err) == TW_OK);
         entity_write(&entities[i], &expected);

@@ -44,15 +44,22 @@ static char *read_file(const char *path)
     return text;
 }
 
-static struct archive *open_archive(const char *folder)
+static const struct archive_run RUN = {
+    .job = "delete-channel", .id = "run-1", .epoch = 3, .requested_ticks = 7};
+
+static struct archive *open_archive_of(
+    const char *folder, const struct archive_run *run)
 {
     struct archive *archive = NULL;
     struct err err;
 
-    assert_int_equal(
-        archive_open(folder, "delete-channel", "run-1", 3, &archive, &err),
-        TW_OK);
+    assert_int_equal(archive_open(folder, run, &archive, &err), TW_OK);
     return archive;
+}
+
+static struct archive *open_archive(const char *folder)
+{
+    return open_archive_of(folder, &RUN);
 }
 
 static void add(struct archive *archive, const char *table, const char *row_key)
@@ -122,6 +129,78 @@ SCRATCH_TEST(appends_when_opened_again)
     assert_string_equal(read_file(blogs), LINE("a") LINE("b"));
 }
 
+/* One attempt of `run` archives one entity. */
+static void archive_one(
+    const char *folder, const struct archive_run *run, const char *row_key)
+{
+    struct archive *archive = open_archive_of(folder, run);
+    struct err err;
+
+    add(archive, "Blogs", row_key);
+    assert_int_equal(archive_sync(archive, &err), TW_OK);
+    archive_close(archive);
+}
+
+static struct archive_run attempt(int64_t requested_ticks, int32_t epoch)
+{
+    struct archive_run run = RUN;
+
+    run.requested_ticks = requested_ticks;
+    run.epoch = epoch;
+    return run;
+}
+
+SCRATCH_TEST(a_run_with_the_id_of_a_former_run_has_a_folder_of_its_own)
+{
+    const char *folder = folder_of("former");
+    struct archive_run spring = attempt(7, 1), summer = attempt(8, 1),
+                       autumn = attempt(9, 1), again = attempt(9, 2);
+
+    archive_one(folder, &spring, "a");
+    archive_one(folder, &summer, "b");
+    archive_one(folder, &autumn, "c");
+    archive_one(folder, &again, "d");
+    assert_string_equal(
+        read_file(path_of(folder, "../run-1~1/1-Blogs.jsonl")), LINE("a"));
+    assert_string_equal(
+        read_file(path_of(folder, "../run-1~2/1-Blogs.jsonl")), LINE("b"));
+    assert_string_equal(read_file(path_of(folder, "1-Blogs.jsonl")), LINE("c"));
+    assert_string_equal(read_file(path_of(folder, "2-Blogs.jsonl")), LINE("d"));
+}
+
+/* On this machine the former run had two attempts, and the new run has its
+ * second: the first one was another machine's. */
+SCRATCH_TEST(a_later_attempt_knows_the_folder_of_a_former_run)
+{
+    const char *folder = folder_of("elsewhere");
+    struct archive_run spring = attempt(7, 2), autumn = attempt(9, 2);
+
+    archive_one(folder, &spring, "a");
+    archive_one(folder, &autumn, "b");
+    assert_string_equal(
+        read_file(path_of(folder, "../run-1~1/2-Blogs.jsonl")), LINE("a"));
+    assert_string_equal(read_file(path_of(folder, "2-Blogs.jsonl")), LINE("b"));
+}
+
+/* Versions before this one did not write the time of the request. */
+SCRATCH_TEST(a_folder_without_the_time_of_its_request_is_continued_or_kept)
+{
+    const char *folder = folder_of("old");
+    const char *time = path_of(folder, ".requested-at");
+    struct archive_run first = attempt(7, 1), second = attempt(7, 2),
+                       other = attempt(9, 1);
+
+    archive_one(folder, &first, "a");
+    assert_int_equal(unlink(time), 0);
+    archive_one(folder, &second, "b");
+    assert_string_equal(read_file(path_of(folder, "1-Blogs.jsonl")), LINE("a"));
+    assert_int_equal(unlink(time), 0);
+    archive_one(folder, &other, "c");
+    assert_string_equal(
+        read_file(path_of(folder, "../run-1~1/2-Blogs.jsonl")), LINE("b"));
+    assert_string_equal(read_file(path_of(folder, "1-Blogs.jsonl")), LINE("c"));
+}
+
 static void tear(const char *path, const char *text, size_t times)
 {
     FILE *file = fopen(path, "ae");
@@ -179,9 +258,7 @@ SCRATCH_TEST(says_what_cannot_be_made)
     struct err err;
 
     tear(parent, "a file, not a folder", 1);
-    assert_int_equal(
-        archive_open(folder, "delete-channel", "run-1", 3, &archive, &err),
-        TW_FORBIDDEN);
+    assert_int_equal(archive_open(folder, &RUN, &archive, &err), TW_FORBIDDEN);
     assert_null(archive);
     assert_non_null(strstr(err.text, "file/deep"));
     assert_non_null(strstr(err.text, "Not a directory"));
@@ -226,9 +303,7 @@ static void expect_not_opened(const char *folder, const char *says)
     struct archive *archive = NULL;
     struct err err;
 
-    assert_int_equal(
-        archive_open(folder, "delete-channel", "run-1", 3, &archive, &err),
-        TW_FULL);
+    assert_int_equal(archive_open(folder, &RUN, &archive, &err), TW_FULL);
     assert_null(archive);
     if (!strstr(err.text, says))
         fail_msg("%s", err.text);
@@ -356,7 +431,7 @@ SCRATCH_TEST(a_folder_that_may_not_be_written_to_is_said)
     assert_int_equal(chmod(folder, 0500), 0);
     if (self == 0)
         assert_int_equal(setreuid(nobody, 0), 0);
-    code = archive_open(folder, "delete-channel", "run-1", 3, &archive, &err);
+    code = archive_open(folder, &RUN, &archive, &err);
     if (self == 0)
         assert_int_equal(setreuid(self, 0), 0);
     assert_int_equal(code, TW_FORBIDDEN);
