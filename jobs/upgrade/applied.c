@@ -29,15 +29,6 @@ struct row {
 
 /* ---- names ---- */
 
-/* The store's identity, else its endpoint, else `name`, the store's name in the
- * configuration. */
-static const char *account_of(const struct store *store, const char *name)
-{
-    if (store->capabilities.identity)
-        return store->capabilities.identity;
-    return store->capabilities.endpoint ? store->capabilities.endpoint : name;
-}
-
 /* Table names are case-insensitive: digest them in lower case. */
 static void digest_table(struct applied *applied)
 {
@@ -54,11 +45,10 @@ static void digest_table(struct applied *applied)
 }
 
 void applied_init(struct applied *applied, const struct upgrade *upgrade,
-    const struct store *store, const char *store_name, struct run *run)
+    const struct store *store, struct run *run)
 {
-    *applied = (struct applied){.upgrade = upgrade,
-        .run = run,
-        .account = account_of(store, store_name)};
+    *applied = (struct applied){
+        .upgrade = upgrade, .run = run, .account = store_account(store)};
     digest_table(applied);
 }
 
@@ -157,6 +147,31 @@ static enum tw_err refuse_changed(const struct upgrade_version *version,
         version->number, SLICE_ARG(at), SLICE_ARG(job), SLICE_ARG(run));
 }
 
+/*
+ * Compare where entities have their version (`version:` of the job) with what
+ * stored, the row of a version, says. If another property were read, every
+ * entity would seem to be at `absent`, and the steps would be carried out again
+ * over what applications have written since. The rows of former versions of
+ * this program do not say it.
+ */
+static enum tw_err check_where(const struct upgrade *upgrade,
+    const struct entity *stored, struct arena *arena, struct err *err)
+{
+    const struct property *absent = entity_find(stored, slice_of("Absent"));
+    struct slice name = text_of(stored, "VersionProperty", arena);
+    int64_t was;
+
+    if (name.len == 0 || !absent || !property_integer(absent, &was) ||
+        (slice_equal(name, upgrade->version) && was == upgrade->absent))
+        return TW_OK;
+    return err_fail(err, TW_INVALID,
+        "the entities of table %s have their version in property %.*s, and "
+        "without it they are at version %" PRId64 ", since steps were first "
+        "applied: restore `version: {property: %.*s, absent: %" PRId64 "}`, "
+        "because otherwise applied steps would be carried out again",
+        upgrade->table_ref.table, SLICE_ARG(name), was, SLICE_ARG(name), was);
+}
+
 /* Call when row is read: compare its digest, if the row exists, with the digest
  * of the version's present steps. */
 static enum tw_err check_version(struct applied *applied, size_t index,
@@ -173,6 +188,8 @@ static enum tw_err check_version(struct applied *applied, size_t index,
         slice_is(text_of(row->entity, "Digest", &arena), version->digest);
     if (!applied->known[index])
         outcome = refuse_changed(version, row->entity, &arena, err);
+    else
+        outcome = check_where(applied->upgrade, row->entity, &arena, err);
     arena_done(&arena);
     return outcome;
 }
@@ -207,6 +224,10 @@ static enum tw_err insert_digest(const struct applied *applied,
     entity_set_int64(&operation.entity, &arena, "Version", version->number);
     entity_set_string(
         &operation.entity, &arena, "Digest", slice_of(version->digest));
+    entity_set_string(&operation.entity, &arena, "VersionProperty",
+        applied->upgrade->version);
+    entity_set_int64(
+        &operation.entity, &arena, "Absent", applied->upgrade->absent);
     entity_set_datetime(
         &operation.entity, &arena, "AppliedAt", platform_wall_ticks());
     outcome = write_row(applied, &operation, err);

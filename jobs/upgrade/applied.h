@@ -5,7 +5,8 @@
  *
  *   a digest of the steps of each version, stored before the steps change the
  *   first entity: changed steps under an old number are refused, because it is
- *   unknown which entities have the old and which the new steps;
+ *   unknown which entities have the old and which the new steps. With it, the
+ *   version property and `absent`: another value of these is refused too;
  *
  *   the number of entities that were written during the last round of the last
  *   expand and are not converted (Behind, rule A2): `contract` is refused until
@@ -36,15 +37,14 @@ struct applied {
                                          known to be stored */
 };
 
-/* applied_init: store: the table's store; store_name: the name of store in the
- * configuration. All pointers are borrowed. */
+/* applied_init: store: the table's store. All pointers are borrowed. */
 void applied_init(struct applied *applied, const struct upgrade *upgrade,
-    const struct store *store, const char *store_name, struct run *run);
+    const struct store *store, struct run *run);
 
 /*
  * applied_check: compare the steps of all versions with the stored digests.
- * TW_INVALID: a version's steps differ from the steps applied under its number;
- * err names the version, when its steps were applied, and what to do.
+ * TW_INVALID: a version's steps differ from the steps applied under its number,
+ * or the version property or `absent` differs; err says what to do.
  */
 TW_MUST_USE enum tw_err applied_check(struct applied *applied, struct err *err);
 

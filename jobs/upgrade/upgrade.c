@@ -569,7 +569,7 @@ static enum run_end schema_upgrade_run(const struct job *job,
 
     arena_init(&u.arena);
     arena_init(&u.scratch);
-    applied_init(&u.applied, upgrade, u.store, stores->names[store], run);
+    applied_init(&u.applied, upgrade, u.store, run);
     end = attempt(&u);
     arena_done(&u.scratch);
     arena_done(&u.arena);

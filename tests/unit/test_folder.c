@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "tests/support/test.h"
+#include "worker/store/store.h"
 #include "worker/transfer/folder.h"
 
 #define FOLDER "folder"
@@ -41,15 +42,28 @@ static int tear_down(void **state)
 
 #define FIXTURE_TEST(name) TEST_IN(name, set_up, tear_down)
 
-static struct folder_progress *begin(const char *store, enum tw_err expected)
+/* The first line that an export of the store `main` of account ACCOUNT writes:
+ * with the begin of ACCOUNT's SHA-256. */
+#define ACCOUNT "a"
+#define FIRST_LINE "store main ca978112ca1bbdcafac231b39a23dc4d\n"
+
+static struct folder_progress *begin_in_account(
+    const char *account, const char *store, enum tw_err expected)
 {
+    const struct store of = {
+        .name = store, .capabilities = {.identity = account}};
     struct folder_progress *progress = NULL;
     struct err err = {""};
 
     assert_int_equal(
-        folder_progress_open(FOLDER, "e1", store, &progress, &err), expected);
+        folder_progress_open(FOLDER, "e1", &of, &progress, &err), expected);
     assert_true(expected == TW_OK || strlen(err.text) > 0);
     return progress;
+}
+
+static struct folder_progress *begin(const char *store, enum tw_err expected)
+{
+    return begin_in_account(ACCOUNT, store, expected);
 }
 
 static bool is_done(
@@ -245,7 +259,7 @@ FIXTURE_TEST(a_part_of_a_line_is_cut_off)
     struct folder_progress *progress;
     struct err err;
 
-    write_file(PROGRESS, "store main\nBlogs\nChan");
+    write_file(PROGRESS, FIRST_LINE "Blogs\nChan");
     progress = begin("main", TW_OK);
     assert_false(is_done(progress, "Blogs", true));
     assert_false(is_done(progress, "Chan", false));
@@ -262,7 +276,7 @@ FIXTURE_TEST(a_line_of_a_former_version_is_a_file_that_was_begun)
     struct folder_progress *progress;
 
     write_file(BLOGS, "former");
-    write_file(PROGRESS, "store main\nBlogs 6\n");
+    write_file(PROGRESS, FIRST_LINE "Blogs 6\n");
     progress = begin("main", TW_OK);
     assert_false(is_done(progress, "Blogs", true));
     folder_progress_close(progress, false);
@@ -270,8 +284,9 @@ FIXTURE_TEST(a_line_of_a_former_version_is_a_file_that_was_begun)
 
 FIXTURE_TEST(progress_of_another_store_is_refused)
 {
-    write_file(PROGRESS, "store main\nBlogs 0\n");
+    write_file(PROGRESS, FIRST_LINE "Blogs 0\n");
     (void)begin("other", TW_CONFLICT);
+    (void)begin_in_account("b", "main", TW_CONFLICT);
     (void)begin("mai", TW_CONFLICT);
     assert_int_equal(access(PROGRESS, F_OK), 0);
 }
@@ -295,11 +310,13 @@ FIXTURE_TEST(progress_of_nothing_is_removed)
 static struct folder_progress *begin_without_id(
     const char *store, enum tw_err expected)
 {
+    const struct store of = {
+        .name = store, .capabilities = {.identity = ACCOUNT}};
     struct folder_progress *progress = NULL;
     struct err err = {""};
 
     assert_int_equal(
-        folder_progress_open(FOLDER, NULL, store, &progress, &err), expected);
+        folder_progress_open(FOLDER, NULL, &of, &progress, &err), expected);
     return progress;
 }
 

@@ -370,6 +370,32 @@ FIXTURE_TEST(changed_steps_are_refused_once_they_were_applied)
     assert_true(holds("2", "\"V\":3"));
 }
 
+/* Otherwise every entity would seem to be at `absent`, and the steps would be
+ * carried out again: Seen would be 0 once more. */
+FIXTURE_TEST(another_version_property_is_refused_once_steps_were_applied)
+{
+    static const char *const OTHERS[] = {
+        "{property: Version, absent: 1}", "{property: V, absent: 0}"};
+    const char *versions = strstr(JOB, "  versions:");
+    char job[1024];
+
+    put("1", AS_OLD);
+    assert_int_equal(run(NULL), RUN_SUCCEEDED);
+    hosted_replace(&h, "Blogs", "p", "1", "\"Seen\":7,\"V\":2");
+    for (size_t i = 0; i < 2; i++) {
+        (void)snprintf(job, sizeof(job),
+            "blogs:\n  kind: schema-upgrade\n  table: Blogs\n"
+            "  version: %s\n%s",
+            OTHERS[i], versions);
+        hosted_load(&h, job);
+        put(i == 0 ? "2" : "3", AS_OLD);
+        assert_int_equal(run(NULL), RUN_FAILED);
+        assert_non_null(
+            strstr(h.err.text, "restore `version: {property: V, absent: 1}`"));
+        assert_true(holds("1", "\"Seen\":7"));
+    }
+}
+
 FIXTURE_TEST(what_happens_to_failing_values_may_change)
 {
     put("1", AS_OLD);

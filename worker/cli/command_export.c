@@ -258,7 +258,7 @@ static int perform_all(struct export_all *all)
         outcome = folder_create(all->folder, &err);
     if (outcome == TW_OK)
         outcome = folder_progress_open(all->folder, all->options.id,
-            all->command.store->name, &all->progress, &err);
+            all->command.store, &all->progress, &err);
     if (outcome != TW_OK)
         return end_with(&all->command, outcome, &err);
     code = check_folder(all);

@@ -59,10 +59,7 @@ struct locking {
 static struct slice account_of(const struct store *store, struct arena *arena)
 {
     unsigned char digest[CRYPTO_SHA256_BYTES];
-    struct slice name =
-        slice_of(store->capabilities.identity   ? store->capabilities.identity
-                 : store->capabilities.endpoint ? store->capabilities.endpoint
-                                                : store->name);
+    struct slice name = slice_of(store_account(store));
     struct buf text;
     struct slice kept;
 

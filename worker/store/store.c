@@ -832,6 +832,14 @@ enum tw_err store_give_back(
         store->ops->give_back(store, exchange, ret_more));
 }
 
+const char *store_account(const struct store *store)
+{
+    if (store->capabilities.identity)
+        return store->capabilities.identity;
+    return store->capabilities.endpoint ? store->capabilities.endpoint
+                                        : store->name;
+}
+
 void store_share_credential(struct store *store, struct store *former)
 {
     if (store != former && store->ops == former->ops &&

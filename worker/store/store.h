@@ -387,6 +387,11 @@ TW_MUST_USE enum tw_err store_queue_peek(struct store *store,
 TW_MUST_USE enum tw_err store_queue_count(struct store *store,
     struct exchange *exchange, const char *queue, int64_t *ret);
 
+/* store_account: text that differs between accounts, and between files of
+ * embedded stores, whatever the configuration calls the store: the identity; if
+ * it is unknown the endpoint, or else the store's name. Borrowed from store. */
+const char *store_account(const struct store *store);
+
 /*
  * store_share_credential: call when `store` replaces former because the
  * configuration was read again, before another thread uses store. From now on

@@ -58,8 +58,8 @@ static void add_what(const struct export *export, struct buf *to)
 {
     const struct export_options *options = &export->options;
 
-    buf_add_format(
-        to, "%s\n%s\n", export->transfer.store->name, export->transfer.table);
+    buf_add_format(to, "%s\n%s\n%s\n", export->transfer.store->name,
+        store_account(export->transfer.store), export->transfer.table);
     buf_add_slice(to, options->filter);
     for (size_t i = 0; i < options->select_count; i++) {
         buf_add_char(to, '\n');

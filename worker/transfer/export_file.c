@@ -98,7 +98,8 @@ static enum tw_err refuse_other(
             strcmp(entry->d_name, name_of(file->part)) != 0)
             outcome = err_fail(err, TW_CONFLICT,
                 "id %s belongs to another export: %s%s has another store, "
-                "table, --filter or --select; finish that export, or remove "
+                "account, table, --filter or --select; finish that export, or "
+                "remove "
                 "its part",
                 id, folder, entry->d_name);
     if (list)

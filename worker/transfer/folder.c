@@ -15,10 +15,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "worker/base/crypto.h"
 #include "worker/base/file.h"
 #include "worker/base/mem.h"
 #include "worker/base/text.h"
 #include "worker/store/entity.h"
+#include "worker/store/store.h"
 #include "worker/transfer/export_file.h"
 
 /* The ends of the names of files, indexed by enum records_format. */
@@ -28,7 +30,9 @@ static const char *const ENDS[] = {".jsonl", ".csv"};
 #define PROGRESS_BEGIN "export-"
 #define WITHOUT_ID "@" /* is in no id */
 #define PROGRESS_END ".progress"
-#define LINE_MAX_BYTES 256 /* a name of 63 letters and two numbers */
+#define LINE_MAX_BYTES 256 /* a name of 63 letters, and a hash or two numbers  \
+                            */
+#define HASH_DIGITS 32
 #define NS_PER_S INT64_C(1000000000)
 #define PART ".part"
 #define REJECTED ".rejected"
@@ -273,15 +277,10 @@ static void read_line(struct folder_progress *progress, const char *line)
     add_begun(progress, (struct slice){line, len}, &begun);
 }
 
-static bool is_store_line(const char *line, const char *store)
-{
-    return strncmp(line, "store ", 6) == 0 && strcmp(line + 6, store) == 0;
-}
-
 /* Reads all whole lines, and sets the position after them, because a process
  * that was killed may have written only a part of its last line. False: the
  * export is of another store. */
-static bool read_lines(struct folder_progress *progress, const char *store)
+static bool read_lines(struct folder_progress *progress, const char *first)
 {
     char line[LINE_MAX_BYTES];
     size_t number = 0;
@@ -293,7 +292,7 @@ static bool read_lines(struct folder_progress *progress, const char *store)
         end += (off_t)strlen(line);
         *strchr(line, '\n') = '\0';
         if (number++ == 0)
-            same = is_store_line(line, store);
+            same = strcmp(line, first) == 0;
         else
             read_line(progress, line);
     }
@@ -320,7 +319,7 @@ static bool lock_progress(const struct folder_progress *progress, bool with_id)
 
 /* Locks the file, reads it, and cuts a partial line off. */
 static enum tw_err begin_progress(struct folder_progress *progress,
-    const char *id, const char *store, struct err *err)
+    const char *id, const char *first, struct err *err)
 {
     char *line;
     enum tw_err outcome;
@@ -329,31 +328,44 @@ static enum tw_err begin_progress(struct folder_progress *progress,
         access(progress->path, F_OK) != 0)
         return err_fail(err, TW_STOPPED, "%s: another process is exporting %s",
             progress->path, id ? "with this id" : "this store to this folder");
-    if (!read_lines(progress, store))
+    if (!read_lines(progress, first))
         return err_fail(err, TW_CONFLICT,
-            "%s%s belongs to an export of another store: see %s",
+            "%s%s belongs to an export of another store or account: see %s",
             id ? "id " : "", id ? id : "the folder", progress->path);
     if (ftruncate(fileno(progress->file), ftello(progress->file)) != 0)
         return fail_file(progress->path, "written", err);
     if (ftello(progress->file) > 0)
         return TW_OK;
-    line = mem_format("store %s\n", store);
+    line = mem_format("%s\n", first);
     outcome = write_line(progress, line, err);
     mem_free(line);
     return outcome;
 }
 
+/* The first line of the file tells the store. The name alone would not: the
+ * configuration may use it for another account tomorrow. */
+static char *first_line(const struct store *store)
+{
+    unsigned char sum[CRYPTO_SHA256_BYTES];
+    char hash[HASH_DIGITS + 1];
+
+    crypto_sha256(slice_of(store_account(store)), sum);
+    text_hex(hash, sum, HASH_DIGITS / 2);
+    return mem_format("store %s %s", store->name, hash);
+}
+
 enum tw_err folder_progress_open(const char *folder, const char *id,
-    const char *store, struct folder_progress **ret, struct err *err)
+    const struct store *store, struct folder_progress **ret, struct err *err)
 {
     struct folder_progress *progress = mem_alloc(sizeof(*progress));
+    char *first = first_line(store);
     enum tw_err outcome;
     int fd;
 
     progress->folder = mem_text(folder, strlen(folder));
     progress->id = id ? mem_text(id, strlen(id)) : NULL;
     progress->without_id = mem_format(
-        "%s/" PROGRESS_BEGIN WITHOUT_ID "%s" PROGRESS_END, folder, store);
+        "%s/" PROGRESS_BEGIN WITHOUT_ID "%s" PROGRESS_END, folder, store->name);
     progress->path =
         id ? mem_format("%s/" PROGRESS_BEGIN "%s" PROGRESS_END, folder, id)
            : mem_text(progress->without_id, strlen(progress->without_id));
@@ -365,8 +377,9 @@ enum tw_err folder_progress_open(const char *folder, const char *id,
         progress->file = fdopen(fd, "r+");
         if (!progress->file)
             mem_exhausted();
-        outcome = begin_progress(progress, id, store, err);
+        outcome = begin_progress(progress, id, first, err);
     }
+    mem_free(first);
     progress->ours = outcome == TW_OK;
     if (outcome == TW_OK)
         *ret = progress;

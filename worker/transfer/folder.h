@@ -68,15 +68,17 @@ TW_MUST_USE enum tw_err folder_create(const char *path, struct err *err);
 /* ---- the progress of an export ---- */
 
 struct folder_progress;
+struct store;
 
 /*
  * folder_progress_open: id is valid for text_is_run_id(), or NULL: none.
- * TW_CONFLICT: the id belongs to an export of another store. TW_STOPPED:
- * another process exports with this id, or the same store without an id.
- * TW_INVALID, TW_FULL: the file cannot be written. Owned.
+ * TW_CONFLICT: the id belongs to an export of another store, or of another
+ * account that the configuration calls by the same name. TW_STOPPED: another
+ * process exports with this id, or the same store without an id. TW_INVALID,
+ * TW_FULL: the file cannot be written. Owned.
  */
 TW_MUST_USE enum tw_err folder_progress_open(const char *folder, const char *id,
-    const char *store, struct folder_progress **ret, struct err *err);
+    const struct store *store, struct folder_progress **ret, struct err *err);
 
 /* folder_progress_begun: has this export begun to write the table's file at
  * path? *ret_done: has it completed the file that is there now? */
