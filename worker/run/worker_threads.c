@@ -369,44 +369,36 @@ static void put_task(struct worker_thread *thread, const struct task *task)
     thread->state = THREAD_BUSY;
 }
 
-/* The polling thread keeps the first message. Each other message goes to an
- * idle thread, which was kept free for it. Lock held. */
-static void hand_out(struct worker_thread *asked, int64_t sent_ms)
-{
-    struct worker_threads *threads = asked->threads;
-    struct task task = asked->task;
-
-    assert(asked->messages.count <= asked->asks_for);
-    task.sent_ms = sent_ms;
-    asked->state = THREAD_IDLE;
-    asked->asks_for = 0;
-    for (size_t i = 0; i < asked->messages.count; i++) {
-        struct worker_thread *thread = i == 0 ? asked : idle_thread(threads);
-
-        assert(thread != NULL);
-        task.message = asked->messages.list[i];
-        put_task(thread, &task);
-        if (thread != asked)
-            platform_wake_all(&thread->wake);
-    }
-}
-
-static void ask(struct worker_thread *thread, struct receive_seen seen)
+/* Get messages from the queue that choose_queue() has chosen for thread. The
+ * thread keeps the first message. Each other message goes to an idle thread,
+ * which was kept free for it. */
+static void poll_queue(struct worker_thread *thread, struct receive_seen seen)
 {
     struct worker_threads *threads = thread->threads;
-    struct definition *definition = thread->task.definition;
-    int64_t sent_ms = 0;
+    struct task task = thread->task;
     struct err err = {""};
-    enum tw_err outcome = receive_messages(definition, thread->task.queue,
-        &seen, (unsigned)thread->asks_for, &thread->messages, &sent_ms, &err);
-    bool quiet = outcome == TW_OK && thread->messages.count == 0;
+    enum tw_err outcome = receive_messages(task.definition, task.queue, &seen,
+        (unsigned)thread->asks_for, &thread->messages, &task.sent_ms, &err);
+    size_t count = thread->messages.count;
 
     platform_lock(&threads->lock);
     if (thread->reading == threads->reading)
         note_answer(thread, &seen, outcome, &err);
-    hand_out(thread, sent_ms);
-    unlock_after_end(threads, !quiet || threads->options.drain);
-    definition_drop(definition);
+    assert(count <= thread->asks_for);
+    thread->state = THREAD_IDLE;
+    thread->asks_for = 0;
+    for (size_t i = 0; i < count; i++) {
+        struct worker_thread *receiver = i == 0 ? thread : idle_thread(threads);
+
+        assert(receiver != NULL);
+        task.message = thread->messages.list[i];
+        put_task(receiver, &task);
+        if (receiver != thread)
+            platform_wake_all(&receiver->wake);
+    }
+    unlock_after_end(
+        threads, outcome != TW_OK || count > 0 || threads->options.drain);
+    definition_drop(task.definition);
 }
 
 /* ---- the threads ---- */
@@ -449,7 +441,7 @@ static void serve(void *arg)
 
             wake_watcher(threads);
             platform_unlock(&threads->lock);
-            ask(thread, seen);
+            poll_queue(thread, seen);
             platform_lock(&threads->lock);
         } else {
             wait_idle(thread, due_ms);
