@@ -914,9 +914,7 @@ static enum tw_err apply_end(
     return outcome;
 }
 
-/* One try to store the release. */
-static enum lease_status write_end(
-    struct lease *lease, struct exchange *exchange, struct err *err)
+enum lease_status lease_release(struct lease *lease, struct err *err)
 {
     struct keeping keeping = {.lease = lease};
     struct ledger_change change = {.store = lease->store,
@@ -926,37 +924,27 @@ static enum lease_status write_end(
         .context = &keeping,
         .closes_job =
             lease->closes_job && lease->run.state == LEDGER_SUCCEEDED};
+    struct retry retry = {0};
     enum tw_err outcome;
 
-    lease->run.transactions++; /* counts this write */
-    outcome = ledger_change(&change, LEDGER_STORED, &lease->stored, err);
-    *exchange = change.last;
-    if (outcome == TW_OK || keeping.stored)
-        return LEASE_VALID;
-    lease->unstorable = change.of_run && outcome != TW_BUSY;
-    if (outcome == TW_UNKNOWN)
-        memcpy(lease->end_operation, change.operation,
-            sizeof(lease->end_operation));
-    return keeping.lost || change.damaged || change.left_alone ? LEASE_LOST
-                                                               : LEASE_UNKNOWN;
-}
-
-enum lease_status lease_release(struct lease *lease, struct err *err)
-{
-    struct retry retry = {0};
-    struct exchange exchange;
-    enum lease_status word;
-
-    for (;;) {
-        word = write_end(lease, &exchange, err);
-        if (word != LEASE_UNKNOWN)
+    do {
+        lease->run.transactions++; /* counts this write */
+        outcome = ledger_change(&change, LEDGER_STORED, &lease->stored, err);
+        if (outcome == TW_OK || keeping.stored) {
             lease->may_own = false;
-        if (word == LEASE_VALID)
             ledger_copy(&lease->run, &lease->stored);
-        if (word != LEASE_UNKNOWN || lease->unstorable ||
-            !try_again(lease, &exchange, &retry))
-            return word;
-    }
+            return LEASE_VALID;
+        }
+        lease->unstorable = change.of_run && outcome != TW_BUSY;
+        if (outcome == TW_UNKNOWN)
+            memcpy(lease->end_operation, change.operation,
+                sizeof(lease->end_operation));
+        if (keeping.lost || change.damaged || change.left_alone) {
+            lease->may_own = false;
+            return LEASE_LOST;
+        }
+    } while (!lease->unstorable && try_again(lease, &change.last, &retry));
+    return LEASE_UNKNOWN;
 }
 
 /* ---- the message ---- */
