@@ -293,96 +293,6 @@ static enum run_end archive_parent(struct cascade_attempt *c)
     return run_end_of(c->run, cascade_archive_outcome(c, outcome));
 }
 
-/* Merge the tombstone into the parent, or insert the tombstone if there is no
- * parent. */
-static enum tw_err write_tombstone(
-    struct cascade_attempt *c, int64_t *ret_ticks)
-{
-    const struct entity *parent = cascade_parent(c);
-    struct entity entity;
-    struct arena arena;
-    enum tw_err outcome;
-
-    arena_init(&arena);
-    entity_copy(&entity, &arena, c->cascade->tombstone);
-    entity.partition_key = c->partition_key;
-    entity.row_key = c->row_key;
-    entity.etag = parent ? parent->etag : slice_of("");
-    entity_set_string(&entity, &arena, CASCADE_OWNER, slice_of(c->owner));
-    outcome = write_parent(
-        c, parent ? OPERATION_MERGE : OPERATION_INSERT, &entity, ret_ticks);
-    arena_done(&arena);
-    return outcome;
-}
-
-static enum run_end before_tombstone(
-    struct cascade_attempt *c, enum tombstone_owner tombstone_owner)
-{
-    bool bare_of_other = tombstone_owner == TOMBSTONE_OF_OTHER && is_bare(c);
-    enum run_end end = RUN_CONTINUES;
-
-    if (c->tombstone_ticks == 0)
-        cascade_read_values(c, cascade_parent(c) && !bare_of_other);
-    else
-        end = keep_values(c);
-    if (end == RUN_CONTINUES)
-        end = cascade_check_first(c);
-    if (end == RUN_CONTINUES)
-        end = cascade_count_first(c);
-    if (end == RUN_CONTINUES)
-        end = archive_parent(c);
-    return end;
-}
-
-/* Call when this run's tombstone was on the parent at ticks: the settle times
- * count from then, unless they count from an earlier time already. */
-static void set_tombstone_ticks(struct cascade_attempt *c, int64_t ticks)
-{
-    if (c->tombstone_ticks != 0)
-        return;
-    if (c->parent_found == 0)
-        note_absent(c);
-    c->tombstone_ticks = ticks;
-}
-
-/* Write the tombstone to the parent that was just read. RUN_REPEATS: the parent
- * changed after the read, or the outcome is unknown. */
-static enum run_end ensure_tombstone(
-    struct cascade_attempt *c, enum tombstone_owner tombstone_owner)
-{
-    bool inserts = !cascade_parent(c);
-    enum run_end end = before_tombstone(c, tombstone_owner);
-    enum tw_err outcome;
-    int64_t ticks;
-
-    if (end != RUN_CONTINUES)
-        return end;
-    outcome = write_tombstone(c, &ticks);
-    switch (outcome) {
-    case TW_OK:
-        c->run->parent_found = c->parent_found;
-        set_tombstone_ticks(c, ticks);
-        c->began_ticks = ticks;
-        c->read_ms = platform_boot_ms();
-        return RUN_CONTINUES;
-    case TW_UNKNOWN:
-        if (inserts)
-            expect_late_insert(c);
-        return RUN_REPEATS;
-    case TW_CONFLICT:
-        return RUN_REPEATS;
-    case TW_NOT_FOUND:
-        if (!inserts)
-            return RUN_REPEATS;
-        err_fail(c->err, TW_NOT_FOUND,
-            "table %s does not exist in store %s: create it, then retry",
-            c->cascade->table, cascade_parent_store(c)->name);
-        return RUN_FAILED;
-    default:
-        return cascade_end_of(c, outcome);
-    }
-}
-
 /* Call when the parent carries another run's tombstone: while that run is open,
  * this attempt ends as RUN_WAITING. */
 static enum run_end leave_to_other(
@@ -468,13 +378,82 @@ static enum run_end check_may_mark(struct cascade_attempt *c,
     return end;
 }
 
-/* Read the parent once and act on its state. RUN_REPEATS: it must be read
- * again. */
+/* All that must hold before this run writes its tombstone, in this order: the
+ * parent may be deleted by this run, the rules can be bound to its values, the
+ * tables exist, refuse_above is not exceeded, and the parent is archived. */
+static enum run_end check_before_tombstone(struct cascade_attempt *c,
+    enum tombstone_owner tombstone_owner, struct slice owner)
+{
+    bool bare_of_other = tombstone_owner == TOMBSTONE_OF_OTHER && is_bare(c);
+    enum run_end end = RUN_CONTINUES;
+
+    if (tombstone_owner != TOMBSTONE_NONE)
+        end = check_may_mark(c, tombstone_owner, owner);
+    if (end == RUN_CONTINUES && c->tombstone_ticks == 0)
+        cascade_read_values(c, cascade_parent(c) && !bare_of_other);
+    else if (end == RUN_CONTINUES)
+        end = keep_values(c);
+    if (end == RUN_CONTINUES)
+        end = cascade_check_first(c);
+    if (end == RUN_CONTINUES)
+        end = cascade_count_first(c);
+    if (end == RUN_CONTINUES)
+        end = archive_parent(c);
+    return end;
+}
+
+/* Merge the tombstone into the parent that was just read, or insert the
+ * tombstone if there is no parent. RUN_REPEATS: the parent changed after the
+ * read, or the outcome is unknown. */
+static enum run_end write_tombstone(struct cascade_attempt *c)
+{
+    const struct entity *parent = cascade_parent(c);
+    struct entity entity;
+    struct arena arena;
+    enum tw_err outcome;
+    int64_t ticks;
+
+    arena_init(&arena);
+    entity_copy(&entity, &arena, c->cascade->tombstone);
+    entity.partition_key = c->partition_key;
+    entity.row_key = c->row_key;
+    entity.etag = parent ? parent->etag : slice_of("");
+    entity_set_string(&entity, &arena, CASCADE_OWNER, slice_of(c->owner));
+    outcome = write_parent(
+        c, parent ? OPERATION_MERGE : OPERATION_INSERT, &entity, &ticks);
+    arena_done(&arena);
+    switch (outcome) {
+    case TW_OK:
+        c->run->parent_found = c->parent_found;
+        c->began_ticks = ticks;
+        c->read_ms = platform_boot_ms();
+        return RUN_CONTINUES;
+    case TW_UNKNOWN:
+        if (!parent)
+            expect_late_insert(c);
+        return RUN_REPEATS;
+    case TW_CONFLICT:
+        return RUN_REPEATS;
+    case TW_NOT_FOUND:
+        if (parent)
+            return RUN_REPEATS;
+        err_fail(c->err, TW_NOT_FOUND,
+            "table %s does not exist in store %s: create it, then retry",
+            c->cascade->table, cascade_parent_store(c)->name);
+        return RUN_FAILED;
+    default:
+        return cascade_end_of(c, outcome);
+    }
+}
+
+/* Read the parent once; if it does not carry this run's tombstone, check
+ * whether the run may write one, and write it. RUN_REPEATS: the parent must be
+ * read again. */
 static enum run_end take_hold(struct cascade_attempt *c)
 {
-    struct slice owner;
+    struct slice owner = {0};
     enum tombstone_owner tombstone_owner;
-    enum run_end end = RUN_CONTINUES;
+    enum run_end end;
     int64_t now_ticks;
     enum tw_err outcome = cascade_read_parent(c, &now_ticks);
 
@@ -489,15 +468,11 @@ static enum run_end take_hold(struct cascade_attempt *c)
     c->run->previous_owner_crashed = false;
     if (tombstone_owner == TOMBSTONE_OURS) {
         end = keep_values(c);
-        if (end != RUN_CONTINUES)
-            return end;
-        set_tombstone_ticks(c, now_ticks);
-        c->parent_is_ours = true;
-        return RUN_CONTINUES;
+        c->parent_is_ours = end == RUN_CONTINUES;
+        return end;
     }
-    if (tombstone_owner != TOMBSTONE_NONE)
-        end = check_may_mark(c, tombstone_owner, owner);
-    return end == RUN_CONTINUES ? ensure_tombstone(c, tombstone_owner) : end;
+    end = check_before_tombstone(c, tombstone_owner, owner);
+    return end == RUN_CONTINUES ? write_tombstone(c) : end;
 }
 
 enum run_end cascade_hold_parent(struct cascade_attempt *c)
@@ -505,6 +480,13 @@ enum run_end cascade_hold_parent(struct cascade_attempt *c)
     for (int i = 0; i < PARENT_TRIES; i++) {
         enum run_end end = take_hold(c);
 
+        if (end == RUN_CONTINUES && c->tombstone_ticks == 0) {
+            /* The settle times count from the first time that this run knows
+             * its tombstone to be on the parent. */
+            c->tombstone_ticks = c->began_ticks;
+            if (c->parent_found == 0)
+                note_absent(c);
+        }
         if (end != RUN_REPEATS)
             return end;
         if (run_stopping(c->run))
