@@ -432,28 +432,35 @@ static const struct walk_level *resumed_level(
 }
 
 /*
- * Make a visit of entity and bind rules to entity. entity and owner as for
- * match_new(); resumed as in struct visit. If a rule cannot be bound to entity,
- * failed() is called, and visit->bound stays false; at the root (entity NULL)
- * the run fails instead. Whatever the outcome, the caller must close visit.
+ * Make the visit of entity `index` of visits, and bind the child rules to that
+ * entity; visits NULL: the visit of the parent, with the first-level rules.
+ * resumed as in struct visit. If a rule cannot be bound to the entity, failed()
+ * is called, and visit->bound stays false; at the root the run fails instead.
+ * Whatever the outcome, the caller must close visit.
  */
 static enum tw_err visit_open(struct walk *walk, struct visit *visit,
-    const struct rule *rules, size_t rule_count, unsigned level,
-    const struct walk_level *resumed, const struct entity *entity,
-    struct match *owner)
+    struct visits *visits, size_t index, const struct walk_level *resumed)
 {
+    const struct cascade *cascade = walk->plan->cascade;
+    struct match *owner = visits ? visits->match : NULL;
+    const struct entity *entity = visits ? visits->entities[index] : NULL;
+    size_t rule_count = owner ? owner->rule->child_count : cascade->rule_count;
+
     if (resumed && resumed->rule >= rule_count)
         resumed = NULL;
-    *visit = (struct visit){.rules = rules,
-        .rule_count = rule_count,
-        .level = level,
-        .first_rule = resumed ? resumed->rule : 0,
-        .resumed = resumed};
-    visit->matches = mem_array(rule_count, sizeof(struct match *));
-    visit->scans = mem_array(rule_count, sizeof(struct scan *));
+    *visit =
+        (struct visit){.rules = owner ? owner->rule->children : cascade->rules,
+            .rule_count = rule_count,
+            .level = visits ? visits->level + 1 : 0,
+            .first_rule = resumed ? resumed->rule : 0,
+            .resumed = resumed,
+            .matches = mem_array(rule_count, sizeof(struct match *)),
+            .scans = mem_array(rule_count, sizeof(struct scan *)),
+            .visits = visits,
+            .index = index};
     for (size_t i = 0; i < rule_count; i++) {
-        enum tw_err outcome = match_new(walk->plan, &rules[i], entity, owner,
-            &visit->matches[i], walk->err);
+        enum tw_err outcome = match_new(walk->plan, &visit->rules[i], entity,
+            owner, &visit->matches[i], walk->err);
 
         if (outcome != TW_OK && entity) {
             walk->plan->run->callbacks->failed(walk->plan->run,
@@ -576,21 +583,13 @@ static const struct walk_level *resumed_below(const struct walk *walk,
 static enum tw_err open_ahead(
     struct walk *walk, struct visits *visits, size_t index)
 {
-    const struct rule *rule = visits->match->rule;
-
     while (visits->opened < visits->count &&
            visits->opened <= index + visits->ahead) {
-        const struct entity *entity = visits->entities[visits->opened];
-        struct visit *visit =
-            &visits->ring[visits->opened % (visits->ahead + 1)];
-        enum tw_err outcome;
+        size_t next = visits->opened++;
+        struct visit *visit = &visits->ring[next % (visits->ahead + 1)];
+        enum tw_err outcome = visit_open(walk, visit, visits, next,
+            resumed_below(walk, visits, visits->entities[next]));
 
-        visits->opened++;
-        outcome = visit_open(walk, visit, rule->children, rule->child_count,
-            visits->level + 1, resumed_below(walk, visits, entity), entity,
-            visits->match);
-        visit->visits = visits;
-        visit->index = visits->opened - 1;
         if (outcome != TW_OK)
             return outcome;
         if (!visit->resumed)
@@ -900,62 +899,60 @@ static enum tw_err visit_scan(struct walk *walk, struct visit *visit,
     return outcome;
 }
 
-static enum tw_err visit_rule(
+/* Walk the children that rule `index` finds under the visited entity: in the
+ * range scan that the entities of its page share, if that is possible, else by
+ * a scan of their own. */
+static enum tw_err visit_range_or_scan(
     struct walk *walk, struct visit *visit, size_t index)
 {
-    const struct walk_level *resumed =
-        index == visit->first_rule ? visit->resumed : NULL;
-    struct walk_level *here = &walk->path->levels[visit->level];
-    enum tw_err outcome = TW_OK;
+    struct match *match = visit->matches[index];
     bool in_range = false;
     struct arena arena;
     struct span span;
+    enum tw_err outcome;
 
-    here->rule = index;
-    here->done.is_set = false;
-    here->inside.is_set = false;
-    if (resumed)
-        here->done = resumed->done;
     arena_init(&arena);
-    if (visit->visits && !visit->scans[index] && !resumed)
-        outcome = seek_range(walk, visit, index, &arena, &span, &in_range);
+    outcome = seek_range(walk, visit, index, &arena, &span, &in_range);
     if (outcome != TW_OK)
-        outcome = scan_ended(walk, visit->matches[index], outcome);
+        outcome = scan_ended(walk, match, outcome);
     else if (in_range)
-        outcome = walk_range(walk, visit->matches[index], visit->level,
-            visit->visits->ranges[index], &span);
+        outcome = walk_range(
+            walk, match, visit->level, visit->visits->ranges[index], &span);
     else
-        outcome = visit_scan(walk, visit, index, resumed);
+        outcome = visit_scan(walk, visit, index, NULL);
     arena_done(&arena);
     return outcome;
 }
 
+/* Walk what each rule finds under the visited entity, rule by rule. */
 static enum tw_err visit_walk(struct walk *walk, struct visit *visit)
 {
+    struct walk_level *here = &walk->path->levels[visit->level];
     enum tw_err outcome = TW_OK;
 
     walk->inside[visit->level] = visit;
     for (size_t i = visit->first_rule;
-         i < visit->rule_count && outcome == TW_OK; i++)
-        outcome = visit_rule(walk, visit, i);
+         i < visit->rule_count && outcome == TW_OK; i++) {
+        const struct walk_level *resumed =
+            i == visit->first_rule ? visit->resumed : NULL;
+
+        here->rule = i;
+        here->done.is_set = here->inside.is_set = false;
+        if (resumed)
+            here->done = resumed->done;
+        if (visit->visits && !visit->scans[i] && !resumed)
+            outcome = visit_range_or_scan(walk, visit, i);
+        else
+            outcome = visit_scan(walk, visit, i, resumed);
+    }
     return outcome;
-}
-
-/* Calls visit_open() for the parent. */
-static enum tw_err open_root(
-    struct walk *walk, struct visit *root, const struct walk_level *resumed)
-{
-    const struct cascade *cascade = walk->plan->cascade;
-
-    return visit_open(walk, root, cascade->rules, cascade->rule_count, 0,
-        resumed, NULL, NULL);
 }
 
 enum tw_err walk_check(const struct walk_plan *plan, struct err *err)
 {
     struct walk walk = {.plan = plan, .err = err};
     struct visit root;
-    enum tw_err outcome = open_root(&walk, &root, NULL);
+    enum tw_err outcome = visit_open(&walk, &root, NULL, 0, NULL);
 
     visit_close(&root);
     return outcome;
@@ -970,7 +967,7 @@ struct scan *walk_read_ahead(const struct walk_plan *plan)
 
     if (plan->cascade->need_count > 0 || plan->cascade->rule_count == 0)
         return NULL;
-    if (open_root(&walk, &root, NULL) == TW_OK)
+    if (visit_open(&walk, &root, NULL, 0, NULL) == TW_OK)
         scan = open_scan(&walk, &root, root.matches[0], NULL);
     visit_close(&root);
     return scan;
@@ -988,7 +985,7 @@ enum tw_err walk_run(const struct walk_plan *plan,
     walk.path = walk_path_new();
     walk.path->depth = 1;
     walk.path->levels[0].found = (resumed && resumed->found) || plan->too_early;
-    outcome = open_root(&walk, &root, resumed);
+    outcome = visit_open(&walk, &root, NULL, 0, resumed);
     if (plan->first)
         root.scans[0] = plan->first;
     if (outcome == TW_OK)
