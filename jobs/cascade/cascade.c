@@ -104,13 +104,15 @@ static int64_t next_settle_ticks(const struct cascade_attempt *c)
                                           : c->not_before_ticks;
 }
 
-/* If the next settle pass is not due yet, end the attempt until then, so that
- * the worker thread can do other work. */
+/* Call between two passes. If the next settle pass is not due yet, end the
+ * attempt until then, so that the worker thread can do other work. After a
+ * settle pass that found something, another pass follows at once. */
 static enum run_end wait_for_settle(struct cascade_attempt *c)
 {
     int64_t at_ticks = next_settle_ticks(c);
 
-    if (at_ticks <= cascade_service_ticks(c))
+    if ((c->found && settles_due(c) > 0) ||
+        at_ticks <= cascade_service_ticks(c))
         return RUN_CONTINUES;
     cascade_save(c, NULL, true);
     c->run->waits_for = RUN_WAITS_FOR_SETTLE;
@@ -328,7 +330,7 @@ static bool is_too_early(const struct cascade_attempt *c)
  * Walk once and delete what the walk finds. Before the last settle pass
  * entities with child rules are not deleted, and do not set c->found.
  */
-static enum run_end walk_once(struct cascade_attempt *c)
+static enum run_end walk_and_delete(struct cascade_attempt *c)
 {
     const struct walk_visitor visitor = {
         .leaves = delete_page,
@@ -396,10 +398,11 @@ static void set_began(struct cascade_attempt *c, int64_t ticks)
 }
 
 /*
- * A pass that resumes an earlier attempt's pass keeps the time at which that
- * pass began, because part of its data was read then.
+ * One pass: hold the parent, then walk and delete. A pass that resumes an
+ * earlier attempt's pass keeps the time at which that pass began, because part
+ * of its data was read then.
  */
-static enum run_end pass(struct cascade_attempt *c)
+static enum run_end make_pass(struct cascade_attempt *c)
 {
     int64_t began_ticks = c->from->depth > 0 ? c->began_ticks : 0;
     enum run_end end;
@@ -425,7 +428,7 @@ static enum run_end pass(struct cascade_attempt *c)
         c->run->callbacks->forget_failed(c->run, 0);
         cascade_save(c, NULL, false);
     }
-    return walk_once(c);
+    return walk_and_delete(c);
 }
 
 /* ---- the attempt ---- */
@@ -509,19 +512,6 @@ static void tear_down(struct cascade_attempt *c)
     mem_free(c->owner);
 }
 
-static enum run_end make_passes(struct cascade_attempt *c)
-{
-    enum run_end end = pass(c);
-
-    while (end == RUN_CONTINUES && (c->found || !c->last_settle)) {
-        if (!c->found || settles_due(c) == 0)
-            end = wait_for_settle(c);
-        if (end == RUN_CONTINUES)
-            end = pass(c);
-    }
-    return end;
-}
-
 static enum run_end cascade_delete_run(const struct job *job,
     const struct job_stores *stores, struct run *run, struct err *err)
 {
@@ -530,7 +520,12 @@ static enum run_end cascade_delete_run(const struct job *job,
     enum run_end end = set_up(&c);
 
     if (end == RUN_CONTINUES && !slice_is(run->phase, PHASE_PARENT)) {
-        end = make_passes(&c);
+        end = make_pass(&c);
+        while (end == RUN_CONTINUES && (c.found || !c.last_settle)) {
+            end = wait_for_settle(&c);
+            if (end == RUN_CONTINUES)
+                end = make_pass(&c);
+        }
         if (end == RUN_CONTINUES)
             end = enter_last_phase(&c);
     }
