@@ -261,7 +261,7 @@ static void meddle(struct workbench *bench, int32_t epochs)
 static bool overtaken(struct workbench *bench)
 {
     (void)bench;
-    return renewal_word(now_held->renewal) == LEASE_LOST;
+    return renewal_status(now_held->renewal) == LEASE_LOST;
 }
 
 FIXTURE_TEST(another_epoch_closes_the_deadline)
@@ -436,7 +436,7 @@ VIRTUAL_TEST(a_silent_queue_service_costs_no_lease)
     workbench_meets(bench, BENCH_RENEW, 1, UINT_MAX, BENCH_FAIL);
     for (int s = 0; s < 120; s++) {
         virtual_sleep(1000);
-        assert_int_equal(renewal_word(held.renewal), LEASE_VALID);
+        assert_int_equal(renewal_status(held.renewal), LEASE_VALID);
         assert_true(deadline_is_open(&held.lease.deadline, platform_boot_ms()));
     }
     assert_true(calls(bench, BENCH_RENEW) > 3);
@@ -502,7 +502,7 @@ VIRTUAL_TEST(a_phase_after_being_overtaken_has_no_other_reason)
     hold(bench, false);
     workbench_meets(bench, BENCH_BATCH, 1, UINT_MAX, BENCH_FAIL);
     virtual_sleep(120000);
-    assert_int_equal(renewal_word(held.renewal), LEASE_LOST);
+    assert_int_equal(renewal_status(held.renewal), LEASE_LOST);
     assert_int_equal(
         renewal_phase(held.renewal, "parent", slice_of("{}"), &err),
         TW_STOPPED);
@@ -524,7 +524,7 @@ VIRTUAL_TEST(an_echo_that_cannot_be_read_at_once_is_read_later)
     workbench_meets(bench, BENCH_GET, 1, 1, BENCH_FAIL);
     virtual_sleep(30000);
     assert_true(writes(bench) >= before + 3);
-    assert_int_equal(renewal_word(held.renewal), LEASE_VALID);
+    assert_int_equal(renewal_status(held.renewal), LEASE_VALID);
     assert_true(held.lease.deadline_ms > platform_boot_ms() + 30000);
     assert_int_equal(let_go(), LEASE_VALID);
     done();
@@ -565,7 +565,7 @@ VIRTUAL_TEST(very_slow_answers_are_asked_for_all_the_time)
     platform_unlock(&bench->lock);
     for (; lived_s < 600; lived_s++) {
         virtual_sleep(1000);
-        assert_int_equal(renewal_word(held.renewal), LEASE_VALID);
+        assert_int_equal(renewal_status(held.renewal), LEASE_VALID);
     }
     assert_int_equal(let_go(), LEASE_VALID);
     done();

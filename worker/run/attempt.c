@@ -43,9 +43,9 @@ struct attempt {
     struct run run;            /* the run as the kind sees it */
     struct renewal *renewal;   /* NULL except while the kind runs */
     struct failures *failures; /* the `failures:` file; NULL: none */
-    enum lease_status word; /* status of the lease when the renewal stopped */
-    bool took_locks_over;   /* the attempt took a lock that an ended run had not
-                               released */
+    enum lease_status lease_status; /* when the renewal stopped */
+    bool took_locks_over; /* the attempt took a lock that an ended run had not
+                             released */
     bool indeterminate; /* a write of this attempt had no response and may still
                            be carried out */
     bool progress;
@@ -79,7 +79,7 @@ static bool on_stopping(struct run *run)
 {
     struct attempt *attempt = attempt_of(run);
 
-    return renewal_word(attempt->renewal) != LEASE_VALID ||
+    return renewal_status(attempt->renewal) != LEASE_VALID ||
            (!run->in_load &&
                (attempt->lease.only_load ||
                    renewal_asked(attempt->renewal) != LEASE_ASKED_NOTHING)) ||
@@ -705,7 +705,7 @@ static void end_try_again(struct attempt *attempt)
  */
 static void end_lease_lost(struct attempt *attempt)
 {
-    if (attempt->word == LEASE_VALID &&
+    if (attempt->lease_status == LEASE_VALID &&
         deadline_is_open(&attempt->lease.own, platform_boot_ms())) {
         end_stopped(attempt);
         return;
@@ -759,7 +759,7 @@ static enum run_end run_kind(struct attempt *attempt)
     end = job->kind->run(job, attempt->definition->stores, run, &attempt->err);
     activity_end(attempt->environment->activity, run);
     watch(attempt, NULL);
-    attempt->word = renewal_stop(attempt->renewal, &attempt->progress);
+    attempt->lease_status = renewal_stop(attempt->renewal, &attempt->progress);
     attempt->lease.load_open = run->ends_load && run->load_open;
     attempt->renewal = NULL;
     failures_free(attempt->failures);
@@ -769,12 +769,12 @@ static enum run_end run_kind(struct attempt *attempt)
     /* A lost or expired lease overrides the outcome of the kind. */
     if (lease_clock_is_over(&attempt->lease.clock))
         return RUN_LEASE_LOST;
-    return attempt->word == LEASE_LOST ? RUN_LEASE_LOST : end;
+    return attempt->lease_status == LEASE_LOST ? RUN_LEASE_LOST : end;
 }
 
 /* ---- the lease was not acquired ---- */
 
-static void lease_ended(struct attempt *attempt)
+static void end_run_ended(struct attempt *attempt)
 {
     /* Writes of another attempt may still be carried out. */
     attempt->indeterminate = true;
@@ -787,7 +787,7 @@ static void lease_ended(struct attempt *attempt)
         ledger_state_name(attempt->lease.run.state));
 }
 
-static void lease_held(struct attempt *attempt)
+static void end_lease_held(struct attempt *attempt)
 {
     char time[TEXT_TIME_MAX];
 
@@ -809,36 +809,36 @@ static void lease_held(struct attempt *attempt)
         text_from_ticks(attempt->lease.until_ticks, time));
 }
 
-static void lease_paused(struct attempt *attempt)
+static void end_run_paused(struct attempt *attempt)
 {
     lease_delete_message(&attempt->lease);
     attempt->result->end = ATTEMPT_PAUSED;
     log_run_info(&attempt->log, "is paused: its message was deleted");
 }
 
-static void lease_missing(struct attempt *attempt)
+static void end_run_missing(struct attempt *attempt)
 {
     attempt->result->end = ATTEMPT_RUN_MISSING;
 }
 
-static void lease_refused(struct attempt *attempt)
+static void end_refused(struct attempt *attempt)
 {
     attempt->result->end = ATTEMPT_REFUSED;
 }
 
-static void lease_outage(struct attempt *attempt)
+static void end_ledger_outage(struct attempt *attempt)
 {
     attempt->result->end = ATTEMPT_OUTAGE;
     lease_hide_message_ms(&attempt->lease, OUTAGE_HIDE_MS);
 }
 
-static void (*const misses[])(struct attempt *) = {
-    [LEASE_RUN_ENDED] = lease_ended,
-    [LEASE_HELD] = lease_held,
-    [LEASE_RUN_PAUSED] = lease_paused,
-    [LEASE_RUN_MISSING] = lease_missing,
-    [LEASE_REFUSED] = lease_refused,
-    [LEASE_OUTAGE] = lease_outage,
+static void (*const ends_without_lease[])(struct attempt *) = {
+    [LEASE_RUN_ENDED] = end_run_ended,
+    [LEASE_HELD] = end_lease_held,
+    [LEASE_RUN_PAUSED] = end_run_paused,
+    [LEASE_RUN_MISSING] = end_run_missing,
+    [LEASE_REFUSED] = end_refused,
+    [LEASE_OUTAGE] = end_ledger_outage,
 };
 
 /* ---- before the kind runs ---- */
@@ -1023,7 +1023,7 @@ void attempt_run(const struct attempt_environment *environment,
     struct attempt attempt = {.environment = environment,
         .definition = definition,
         .wish = wish,
-        .word = LEASE_VALID,
+        .lease_status = LEASE_VALID,
         .begun_ms = platform_boot_ms(),
         .result = ret};
     enum lease_outcome outcome;
@@ -1042,7 +1042,7 @@ void attempt_run(const struct attempt_environment *environment,
     if (outcome == LEASE_ACQUIRED)
         attempt_with_lease(&attempt, args);
     else
-        misses[outcome](&attempt);
+        ends_without_lease[outcome](&attempt);
     count_end(&attempt);
     lease_done(&attempt.lease);
     arena_done(&attempt.arena);

@@ -420,9 +420,9 @@ static bool may_have_load(const struct ledger_run *run, const struct job *job)
 
 /* ---- acquiring: the write ---- */
 
-/* Make the lease the owner of run. Call after judge() returned
+/* Make the lease the owner of run. Call after check_acquirable() returned
  * LEASE_ACQUIRED. */
-static enum tw_err stake(
+static enum tw_err become_owner(
     struct taking *taking, struct ledger_run *run, struct err *err)
 {
     struct lease *lease = taking->lease;
@@ -540,7 +540,7 @@ static bool waits_for_definition(
 
 /* LEASE_ACQUIRED: run, as just read, may be acquired. Else the reason why not,
  * with lease->until_ticks for LEASE_HELD. */
-static enum lease_outcome judge(
+static enum lease_outcome check_acquirable(
     struct taking *taking, const struct ledger_run *run, struct err *err)
 {
     const struct lease_request *wish = taking->wish;
@@ -595,14 +595,16 @@ static enum tw_err apply_control(
     return TW_OK;
 }
 
-static enum tw_err apply_claim(
+/* The change of lease_acquire(): decide by the run as the ledger has it now
+ * (without an ETag: not at all), then make the lease its owner. */
+static enum tw_err apply_acquire(
     struct ledger_run *run, int64_t now_ticks, void *context, struct err *err)
 {
     struct taking *taking = context;
     const struct lease_request *wish = taking->wish;
     bool obeys; /* a person has asked to cancel or pause the run */
 
-    taking->outcome = judge(taking, run, err);
+    taking->outcome = check_acquirable(taking, run, err);
     if (taking->outcome != LEASE_ACQUIRED)
         return TW_CONFLICT;
     obeys =
@@ -624,7 +626,7 @@ static enum tw_err apply_claim(
         taking->lease->newly_held = run->waits_since_ticks == now_ticks;
         return outcome;
     }
-    return stake(taking, run, err);
+    return become_owner(taking, run, err);
 }
 
 /* Skip the run for wait_ticks. Only the run's own message is delayed. */
@@ -641,8 +643,8 @@ static enum lease_outcome leave_alone(
 }
 
 /* The outcome of lease_acquire() after ledger_change() failed, other than by a
- * decision of judge(). A problem of one run is not LEASE_OUTAGE, because an
- * outage delays other runs. */
+ * decision of check_acquirable(). A problem of one run is not LEASE_OUTAGE,
+ * because an outage delays other runs. */
 static enum lease_outcome not_taken(struct lease *lease,
     const struct ledger_change *change, enum tw_err outcome,
     enum tw_err *ret_outcome, struct err *err)
@@ -711,7 +713,7 @@ enum lease_outcome lease_acquire(struct lease *lease,
     const struct retry_limits limits = take_limits(lease);
     struct ledger_change change = {.store = lease->store,
         .deadline = &lease->own,
-        .apply = apply_claim,
+        .apply = apply_acquire,
         .made = note_request,
         .context = &taking,
         .limits = &limits};
@@ -825,15 +827,15 @@ enum lease_status lease_store_ending(struct lease *lease,
 {
     struct retry retry = {0};
     struct exchange last;
-    enum lease_status word;
+    enum lease_status status;
 
     write_ending(&lease->run, state, slice_of(reason));
     do {
         lease->run.transactions++; /* counts this write */
-        word = lease_write_run(lease, &last, err);
-    } while (word == LEASE_UNKNOWN && !lease->unstorable &&
+        status = lease_write_run(lease, &last, err);
+    } while (status == LEASE_UNKNOWN && !lease->unstorable &&
              try_again(lease, &last, &retry));
-    return word;
+    return status;
 }
 
 /* ---- releasing ---- */

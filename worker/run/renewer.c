@@ -68,7 +68,7 @@ struct renewal {
     bool ledger_now;   /* the last ledger write failed: repeat it at retry_ms */
     int64_t answer_ms; /* longest recent duration of a ledger write */
 
-    enum lease_status word;
+    enum lease_status status;
     bool progress; /* the attempt has made progress */
     bool fresh;    /* the checkpoint here is newer than the one in lease->run */
     bool fresh_progress; /* progress since the last ledger write */
@@ -185,7 +185,7 @@ static int64_t ledger_due_ms(const struct renewal *renewal)
  * lease is lost, or the part is not renewed any more. */
 static int64_t due_ms(const struct renewal *renewal, enum part part)
 {
-    if (renewal->parts[part].busy || renewal->word != LEASE_VALID)
+    if (renewal->parts[part].busy || renewal->status != LEASE_VALID)
         return PLATFORM_NEVER;
     return part == PART_LEDGER ? ledger_due_ms(renewal)
                                : message_due_ms(renewal);
@@ -290,11 +290,11 @@ static void take_handed(struct renewal *renewal)
 /* ---- renewing ---- */
 
 /* Lock held. */
-static void set_word(struct renewal *renewal, enum lease_status word)
+static void set_status(struct renewal *renewal, enum lease_status status)
 {
-    renewal->word = word;
+    renewal->status = status;
     platform_wake_all(&renewal->changed);
-    if (word == LEASE_LOST)
+    if (status == LEASE_LOST)
         deadline_close(&renewal->lease->deadline);
 }
 
@@ -355,22 +355,22 @@ static bool take_asked(struct renewal *renewal)
 }
 
 /* Lock held. True: as take_asked(). */
-static bool take_answer(struct renewal *renewal, enum lease_status word,
+static bool take_answer(struct renewal *renewal, enum lease_status status,
     int64_t sent_ms, const struct err *err)
 {
     struct schedule *ledger = &renewal->parts[PART_LEDGER];
 
     note_answer(renewal, platform_boot_ms() - sent_ms);
-    answer_phase(renewal, word == LEASE_VALID, err);
-    if (word == LEASE_VALID) {
+    answer_phase(renewal, status == LEASE_VALID, err);
+    if (status == LEASE_VALID) {
         ledger->sent_ms = sent_ms;
         renewal->ledger_now = false;
         if (lease_clock_in_doubt(&renewal->lease->clock))
             ledger->retry_ms = retry_ms(renewal);
         return take_asked(renewal);
     }
-    if (word == LEASE_LOST) {
-        set_word(renewal, word);
+    if (status == LEASE_LOST) {
+        set_status(renewal, status);
         return false;
     }
     renewal->ledger_now = true;
@@ -380,10 +380,10 @@ static bool take_answer(struct renewal *renewal, enum lease_status word,
 
 /* Lock not held, so that a log that blocks delays neither leases nor the end of
  * the process. The renewal's ledger part is busy. */
-static void log_answer(struct renewal *renewal, enum lease_status word,
+static void log_answer(struct renewal *renewal, enum lease_status status,
     bool asked, const struct err *err)
 {
-    if (word != LEASE_VALID)
+    if (status != LEASE_VALID)
         log_run_debug(run_log(renewal->run),
             "the ledger could not be written: %s", err->text);
     if (asked)
@@ -391,7 +391,7 @@ static void log_answer(struct renewal *renewal, enum lease_status word,
             "stops, because the run is to be %s",
             renewal->lease->asked == LEASE_ASKED_CANCEL ? "cancelled"
                                                         : "paused");
-    if (word == LEASE_VALID && renewal->logs_progress)
+    if (status == LEASE_VALID && renewal->logs_progress)
         report_progress(&renewal->report, run_log(renewal->run),
             &renewal->lease->run, platform_boot_ms());
 }
@@ -402,21 +402,21 @@ static void renew_ledger(struct renewal *renewal)
     struct platform_mutex *lock = &renewal->renewer->lock;
     int64_t sent_ms = platform_boot_ms();
     struct err err = {""};
-    enum lease_status word;
+    enum lease_status status;
     bool asked;
 
     if (sent_ms >= renewal->lease->deadline_ms ||
         lease_clock_is_over(&renewal->lease->clock)) {
-        set_word(renewal, LEASE_LOST);
+        set_status(renewal, LEASE_LOST);
         return;
     }
     take_handed(renewal);
     platform_unlock(lock);
-    word = lease_write_run(renewal->lease, NULL, &err);
+    status = lease_write_run(renewal->lease, NULL, &err);
     platform_lock(lock);
-    asked = take_answer(renewal, word, sent_ms, &err);
+    asked = take_answer(renewal, status, sent_ms, &err);
     platform_unlock(lock);
-    log_answer(renewal, word, asked, &err);
+    log_answer(renewal, status, asked, &err);
     platform_lock(lock);
 }
 
@@ -606,7 +606,7 @@ struct renewal *renewal_start(struct renewer *renewer, struct lease *lease,
     renewal->request_pool = request_pool;
     renewal->base_transactions = lease->run.transactions;
     renewal->base_throttled = lease->run.throttled;
-    renewal->word = LEASE_VALID;
+    renewal->status = LEASE_VALID;
     renewal->failed_total = count_lines(lease->run.failed_entities);
     renewal->failed_logged = lease->run.failed_logged;
     renewal->asked = lease->asked;
@@ -657,7 +657,7 @@ enum tw_err renewal_phase(struct renewal *renewal, const char *phase,
     renewal->phase = mem_text(phase, strlen(phase));
     renewal->phase_taken = renewal->phase_stored = false;
     renewal->refusal.text[0] = '\0';
-    while (!renewal->phase_stored && renewal->word == LEASE_VALID) {
+    while (!renewal->phase_stored && renewal->status == LEASE_VALID) {
         int64_t at_ms = due_ms(renewal, PART_LEDGER);
 
         if (at_ms <= platform_boot_ms())
@@ -724,14 +724,14 @@ void renewal_forget_failed(struct renewal *renewal)
     platform_unlock(&renewal->renewer->lock);
 }
 
-enum lease_status renewal_word(struct renewal *renewal)
+enum lease_status renewal_status(struct renewal *renewal)
 {
-    enum lease_status word;
+    enum lease_status status;
 
     platform_lock(&renewal->renewer->lock);
-    word = renewal->word;
+    status = renewal->status;
     platform_unlock(&renewal->renewer->lock);
-    return word;
+    return status;
 }
 
 /* Lock held. */
@@ -747,7 +747,7 @@ static void remove_renewal(struct renewal *renewal)
 enum lease_status renewal_stop(struct renewal *renewal, bool *ret_progress)
 {
     struct platform_mutex *lock = &renewal->renewer->lock;
-    enum lease_status word;
+    enum lease_status status;
 
     platform_lock(lock);
     /* While this function waits for the request of the message in flight, the
@@ -760,12 +760,12 @@ enum lease_status renewal_stop(struct renewal *renewal, bool *ret_progress)
         (void)platform_wait(&renewal->changed, lock, PLATFORM_NEVER);
     remove_renewal(renewal);
     take_handed(renewal);
-    word = renewal->word;
+    status = renewal->status;
     *ret_progress = renewal->progress;
     platform_unlock(lock);
     platform_cond_done(&renewal->changed);
     mem_free(renewal->checkpoint);
     buf_done(&renewal->notes);
     mem_free(renewal);
-    return word;
+    return status;
 }

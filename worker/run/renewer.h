@@ -89,13 +89,14 @@ enum lease_asked renewal_asked(struct renewal *renewal);
  * ledger: the kind will report the failed entities again. */
 void renewal_forget_failed(struct renewal *renewal);
 
-/* renewal_word: LEASE_VALID until the lease is lost or expires. Any thread. */
-enum lease_status renewal_word(struct renewal *renewal);
+/* renewal_status: LEASE_VALID until the lease is lost or expires. Any thread.
+ */
+enum lease_status renewal_status(struct renewal *renewal);
 
 /*
  * renewal_stop: wait for the renewer's requests in flight and give lease back.
  * lease->run then has all values that the attempt handed over, stored or not.
- * *ret_progress: the attempt made progress. Returns renewal_word(). Frees
+ * *ret_progress: the attempt made progress. Returns renewal_status(). Frees
  * renewal.
  */
 enum lease_status renewal_stop(struct renewal *renewal, bool *ret_progress);
