@@ -103,11 +103,13 @@ enum tw_err cascade_archive_outcome(
 char *cascade_checkpoint(
     const struct cascade_attempt *c, const struct walk_path *path);
 
-/* cascade_resume: takes over the state of the run's checkpoint. */
+/* cascade_resume: sets the members of c that the checkpoint holds, and c->from,
+ * from the run's checkpoint; without a checkpoint, to those of a new run. */
 void cascade_resume(struct cascade_attempt *c);
 
-/* cascade_save: hands the checkpoint to the run. progress: the run has
- * advanced. */
+/* cascade_save: hands the checkpoint of c and path (as in cascade_checkpoint())
+ * to the run, which stores it in the ledger within a few seconds and at the end
+ * of the attempt (run_callbacks.save). progress: the run has advanced. */
 void cascade_save(
     struct cascade_attempt *c, const struct walk_path *path, bool progress);
 

@@ -136,7 +136,12 @@ TW_MUST_USE enum tw_err walk_check(
 struct scan *walk_read_ahead(const struct walk_plan *plan);
 
 /*
- * walk_run: walk the whole tree.
+ * walk_run: walk the whole tree on the calling thread, rule by rule and page by
+ * page. The entities of a page that the rule finds are handed to
+ * visitor->leaves(), or, if the rule has children, to visitor->emptied() after
+ * everything under them was walked. An entity that a rule with children finds
+ * too is left to that rule. visitor->reached() is called after each page, and
+ * after each entity whose children were walked. *ret is set on TW_OK.
  *
  * TW_INVALID    a rule cannot be bound for this run; err has the reason.
  * TW_NOT_FOUND  a table is missing; err names it.

@@ -156,11 +156,12 @@ void lease_done(struct lease *lease);
  * lease_acquire: acquire the lease with a conditional write of the run's
  * entity: Epoch + 1, a new Owner, LeaseUntil. This takes two requests if the
  * run is free; one if the message names no run id, is delivered for the first
- * time, and the ledger's Date is known. The lease of an owner that is known to
- * be dead (lock_file.h) is ignored. *ret_outcome: for LEASE_OUTAGE the outcome
- * of the store's request; for LEASE_REFUSED TW_INVALID if the run's entity in
- * the ledger cannot be used, else TW_CONFLICT. Retries while the service is
- * busy, for at most 10 s.
+ * time, and the ledger's Date is known. LEASE_ACQUIRED: lease->run is the run
+ * as stored, in state `running`, and both deadlines are set. The lease of an
+ * owner that is known to be dead (lock_file.h) is ignored. *ret_outcome: for
+ * LEASE_OUTAGE the outcome of the store's request; for LEASE_REFUSED TW_INVALID
+ * if the run's entity in the ledger cannot be used, else TW_CONFLICT. Retries
+ * while the service is busy, for at most 10 s.
  */
 enum lease_outcome lease_acquire(struct lease *lease,
     const struct lease_request *wish, enum tw_err *ret_outcome,
