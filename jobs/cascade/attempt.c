@@ -4,7 +4,6 @@
 
 #include <stdarg.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "worker/base/log.h"
 #include "worker/base/mem.h"
@@ -23,7 +22,8 @@ struct store *cascade_parent_store(const struct cascade_attempt *c)
 
 int64_t cascade_service_ticks(const struct cascade_attempt *c)
 {
-    return c->began_ticks + (platform_boot_ms() - c->read_ms) * TICKS_PER_MS;
+    return c->state.began_ticks +
+           (platform_boot_ms() - c->read_ms) * TICKS_PER_MS;
 }
 
 struct walk_plan cascade_walk_plan(const struct cascade_attempt *c, bool whole)
@@ -53,38 +53,10 @@ enum tw_err cascade_archive_outcome(
     return outcome;
 }
 
-char *cascade_checkpoint(
-    const struct cascade_attempt *c, const struct walk_path *path)
-{
-    struct cascade_checkpoint checkpoint = {
-        .tombstone_ticks = c->tombstone_ticks,
-        .began_ticks = c->began_ticks,
-        .not_before_ticks = c->not_before_ticks,
-        .parent_found = c->parent_found,
-        .crashed = c->crashed,
-    };
-
-    memcpy(checkpoint.values, c->values, sizeof(checkpoint.values));
-    return cascade_checkpoint_write(&checkpoint, path);
-}
-
-void cascade_resume(struct cascade_attempt *c)
-{
-    struct cascade_checkpoint checkpoint;
-
-    cascade_checkpoint_read(c->run->checkpoint, &checkpoint, c->from);
-    c->tombstone_ticks = checkpoint.tombstone_ticks;
-    c->began_ticks = checkpoint.began_ticks;
-    c->not_before_ticks = checkpoint.not_before_ticks;
-    c->parent_found = checkpoint.parent_found;
-    c->crashed = checkpoint.crashed || c->run->previous_owner_crashed;
-    memcpy(c->values, checkpoint.values, sizeof(c->values));
-}
-
 void cascade_save(
     struct cascade_attempt *c, const struct walk_path *path, bool progress)
 {
-    char *text = cascade_checkpoint(c, path);
+    char *text = cascade_checkpoint_write(&c->state, path);
 
     c->run->callbacks->save(c->run, slice_of(text), progress);
     mem_free(text);

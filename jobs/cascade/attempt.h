@@ -40,20 +40,10 @@ struct cascade_attempt {
     struct cascade usable; /* the job's cascade; if there was no parent, without
                               the rules that read the parent's properties */
 
-    /* Saved in the checkpoint. */
-    int64_t tombstone_ticks;  /* service's clock when the tombstone was written;
-                                 0: not written, or not in the checkpoint */
-    int64_t began_ticks;      /* service's clock when this pass began */
-    int64_t not_before_ticks; /* earliest start of the last settle pass */
-    int parent_found; /* the parent existed before the tombstone: 1; it did not:
-                         0; unknown: -1 */
-    bool crashed; /* an attempt of this run crashed: counts may be too low */
-    char values[CASCADE_DIGEST_MAX]; /* digest of the parent's values that
-                                        first-level rules read; "": unknown, or
-                                        they read none */
+    struct cascade_checkpoint state; /* what the checkpoint stores */
     struct walk_path *from;          /* path at which this pass resumes */
 
-    int64_t read_ms;    /* boot clock at began_ticks */
+    int64_t read_ms;    /* boot clock at state.began_ticks */
     bool found;         /* this pass found something, so that another one must
                            follow at once, if a settle pass was due */
     bool last_settle;   /* this is the last settle pass: it may delete entities
@@ -79,8 +69,8 @@ const struct entity *cascade_parent(const struct cascade_attempt *c);
 
 struct store *cascade_parent_store(const struct cascade_attempt *c);
 
-/* cascade_service_ticks: the service's clock now, computed from began_ticks;
- * never ahead of the service's actual clock. */
+/* cascade_service_ticks: the service's clock now, computed from the time at
+ * which the pass began; never ahead of the service's actual clock. */
 int64_t cascade_service_ticks(const struct cascade_attempt *c);
 
 /* cascade_walk_plan: a plan with the rules of c->usable. whole: read whole
@@ -98,18 +88,10 @@ enum run_end cascade_end_of(
 enum tw_err cascade_archive_outcome(
     const struct cascade_attempt *c, enum tw_err outcome);
 
-/* cascade_checkpoint: the state and path (NULL: the pass starts over) as JSON.
- * Owned. */
-char *cascade_checkpoint(
-    const struct cascade_attempt *c, const struct walk_path *path);
-
-/* cascade_resume: sets the members of c that the checkpoint holds, and c->from,
- * from the run's checkpoint; without a checkpoint, to those of a new run. */
-void cascade_resume(struct cascade_attempt *c);
-
-/* cascade_save: hands the checkpoint of c and path (as in cascade_checkpoint())
- * to the run, which stores it in the ledger within a few seconds and at the end
- * of the attempt (run_callbacks.save). progress: the run has advanced. */
+/* cascade_save: hands c->state and path (as in cascade_checkpoint_write()) to
+ * the run as its checkpoint (run_callbacks.save). The checkpoint is stored in
+ * the ledger within a few seconds, or at the end of the attempt. progress: the
+ * run has advanced. */
 void cascade_save(
     struct cascade_attempt *c, const struct walk_path *path, bool progress);
 

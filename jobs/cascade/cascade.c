@@ -66,9 +66,9 @@ struct held {
 static int64_t due_ticks(const struct cascade_attempt *c, size_t index)
 {
     int64_t settle_ticks = c->cascade->settle_ms[index] * TICKS_PER_MS;
-    int64_t due = c->tombstone_ticks + settle_ticks;
+    int64_t due = c->state.tombstone_ticks + settle_ticks;
 
-    if (settle_ticks > 0 && c->tombstone_ticks % TICKS_PER_S == 0)
+    if (settle_ticks > 0 && c->state.tombstone_ticks % TICKS_PER_S == 0)
         due = (due / TICKS_PER_S + 1) * TICKS_PER_S;
     return due;
 }
@@ -85,14 +85,14 @@ static size_t settles_due_at(const struct cascade_attempt *c, int64_t ticks)
 static bool is_last_settle_at(const struct cascade_attempt *c, int64_t ticks)
 {
     return settles_due_at(c, ticks) == c->cascade->settle_count &&
-           ticks >= c->not_before_ticks;
+           ticks >= c->state.not_before_ticks;
 }
 
 /* The number of settle passes that were due when this pass began: this one pass
  * counts as all of them. */
 static size_t settles_due(const struct cascade_attempt *c)
 {
-    return settles_due_at(c, c->began_ticks);
+    return settles_due_at(c, c->state.began_ticks);
 }
 
 /* When the next settle pass may begin. */
@@ -101,7 +101,7 @@ static int64_t next_settle_ticks(const struct cascade_attempt *c)
     size_t due = settles_due(c);
 
     return due < c->cascade->settle_count ? due_ticks(c, due)
-                                          : c->not_before_ticks;
+                                          : c->state.not_before_ticks;
 }
 
 /* Call between two passes. If the next settle pass is not due yet, end the
@@ -163,7 +163,8 @@ static void reached(void *context, const struct walk_path *path)
     checkpoint_queue_save(&c->checkpoint_queue, c->run, low_water);
     release_held(c, low_water);
     checkpoint_queue_add(&c->checkpoint_queue,
-        batch_writer_sequence(c->batch_writer), cascade_checkpoint(c, path));
+        batch_writer_sequence(c->batch_writer),
+        cascade_checkpoint_write(&c->state, path));
 }
 
 /* Archive the entities of a page and sync to disk. Call before the first delete
@@ -382,7 +383,7 @@ static bool may_read_ahead(const struct cascade_attempt *c)
 {
     if (c->from->depth > 0 || c->archive || c->usable.rule_count == 0)
         return false;
-    if (c->tombstone_ticks == 0)
+    if (c->state.tombstone_ticks == 0)
         return c->usable.rules[0].child_count == 0;
     return c->read_ms != 0 && is_last_settle_at(c, cascade_service_ticks(c));
 }
@@ -391,10 +392,10 @@ static bool may_read_ahead(const struct cascade_attempt *c)
  * was read then. ticks 0: unknown; the beginning stays. */
 static void set_began(struct cascade_attempt *c, int64_t ticks)
 {
-    if (ticks == 0 || ticks >= c->began_ticks)
+    if (ticks == 0 || ticks >= c->state.began_ticks)
         return;
-    c->read_ms -= (c->began_ticks - ticks) / TICKS_PER_MS;
-    c->began_ticks = ticks;
+    c->read_ms -= (c->state.began_ticks - ticks) / TICKS_PER_MS;
+    c->state.began_ticks = ticks;
 }
 
 /*
@@ -404,13 +405,14 @@ static void set_began(struct cascade_attempt *c, int64_t ticks)
  */
 static enum run_end make_pass(struct cascade_attempt *c)
 {
-    int64_t began_ticks = c->from->depth > 0 ? c->began_ticks : 0;
+    int64_t began_ticks = c->from->depth > 0 ? c->state.began_ticks : 0;
     enum run_end end;
 
     if (may_read_ahead(c)) {
         struct walk_plan plan = cascade_walk_plan(c, false);
 
-        c->ahead_ticks = c->tombstone_ticks > 0 ? cascade_service_ticks(c) : 0;
+        c->ahead_ticks =
+            c->state.tombstone_ticks > 0 ? cascade_service_ticks(c) : 0;
         c->ahead = walk_read_ahead(&plan);
     }
     end = cascade_hold_parent(c);
@@ -422,7 +424,7 @@ static enum run_end make_pass(struct cascade_attempt *c)
     set_began(c, began_ticks);
     if (c->ahead)
         set_began(c, c->ahead_ticks);
-    c->last_settle = is_last_settle_at(c, c->began_ticks);
+    c->last_settle = is_last_settle_at(c, c->state.began_ticks);
     if (c->from->depth == 0) {
         /* The pass finds the failed entities again. */
         c->run->callbacks->forget_failed(c->run, 0);
@@ -439,7 +441,7 @@ static enum run_end make_pass(struct cascade_attempt *c)
  */
 static enum run_end enter_last_phase(struct cascade_attempt *c)
 {
-    char *checkpoint = cascade_checkpoint(c, NULL);
+    char *checkpoint = cascade_checkpoint_write(&c->state, NULL);
     enum tw_err outcome = c->run->callbacks->phase(
         c->run, PHASE_PARENT, slice_of(checkpoint), c->err);
 
@@ -495,8 +497,9 @@ static enum run_end set_up(struct cascade_attempt *c)
     c->held_end = &c->held;
     arena_init(&c->arena);
     page_init(&c->parent);
-    cascade_resume(c);
-    c->run->parent_found = c->parent_found;
+    cascade_checkpoint_read(c->run->checkpoint, &c->state, c->from);
+    c->state.crashed = c->state.crashed || c->run->previous_owner_crashed;
+    c->run->parent_found = c->state.parent_found;
     cascade_choose_rules(c);
     if (render_keys(c) != TW_OK)
         return RUN_FAILED;

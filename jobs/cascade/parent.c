@@ -125,9 +125,9 @@ static void expect_late_insert(struct cascade_attempt *c)
 
     until = (until / TICKS_PER_S + 1) * TICKS_PER_S;
     if (!cascade_parent_store(c)->capabilities.late_writes ||
-        until <= c->not_before_ticks)
+        until <= c->state.not_before_ticks)
         return;
-    c->not_before_ticks = until;
+    c->state.not_before_ticks = until;
     cascade_save(c, NULL, false);
 }
 
@@ -140,13 +140,13 @@ static void expect_late_insert(struct cascade_attempt *c)
  */
 static enum run_end wait_for_late_insert(struct cascade_attempt *c)
 {
-    if (c->not_before_ticks <= cascade_service_ticks(c))
+    if (c->state.not_before_ticks <= cascade_service_ticks(c))
         return RUN_CONTINUES;
     log_run_info(run_log(c->run), "waits: an earlier request to insert the "
                                   "tombstone may still be applied");
     c->run->waits_for = RUN_WAITS_FOR_SETTLE;
     run_wait(c->run, cascade_parent_store(c), cascade_service_ticks(c),
-        c->not_before_ticks);
+        c->state.not_before_ticks);
     return RUN_WAITING;
 }
 
@@ -159,7 +159,7 @@ void cascade_choose_rules(struct cascade_attempt *c)
     size_t count = 0;
 
     c->usable = *cascade;
-    if (c->parent_found != 0)
+    if (c->state.parent_found != 0)
         return;
     rules = arena_alloc(&c->arena, cascade->rule_count * sizeof(*rules));
     for (size_t i = 0; i < cascade->rule_count; i++)
@@ -179,7 +179,7 @@ static void digest_values(const struct cascade_attempt *c, char *ret)
     struct buf text;
 
     ret[0] = '\0';
-    if (c->cascade->need_count == 0 || c->parent_found == 0)
+    if (c->cascade->need_count == 0 || c->state.parent_found == 0)
         return;
     arena_init(&arena);
     buf_init(&text, 2 * ENTITY_MAX_BYTES);
@@ -213,7 +213,7 @@ static enum run_end check_values(struct cascade_attempt *c)
     char now[CASCADE_DIGEST_MAX];
 
     digest_values(c, now);
-    if (!c->values[0] || strcmp(now, c->values) == 0)
+    if (!c->state.values[0] || strcmp(now, c->state.values) == 0)
         return RUN_CONTINUES;
     err_fail(c->err, TW_INVALID,
         "a property of the parent in %s that the job's rules read was changed "
@@ -225,8 +225,8 @@ static enum run_end check_values(struct cascade_attempt *c)
 
 void cascade_read_values(struct cascade_attempt *c, bool found)
 {
-    c->parent_found = found;
-    digest_values(c, c->values);
+    c->state.parent_found = found;
+    digest_values(c, c->state.values);
     cascade_choose_rules(c);
 }
 
@@ -234,11 +234,11 @@ void cascade_read_values(struct cascade_attempt *c, bool found)
  * after the run wrote its tombstone. */
 static enum run_end keep_values(struct cascade_attempt *c)
 {
-    if (c->parent_found < 0)
-        c->parent_found = !is_bare(c);
-    if (!c->values[0])
-        digest_values(c, c->values);
-    c->run->parent_found = c->parent_found;
+    if (c->state.parent_found < 0)
+        c->state.parent_found = !is_bare(c);
+    if (!c->state.values[0])
+        digest_values(c, c->state.values);
+    c->run->parent_found = c->state.parent_found;
     cascade_choose_rules(c);
     return check_values(c);
 }
@@ -312,8 +312,8 @@ static enum run_end leave_to_other(
         return run_end_of(c->run, outcome);
     log_run_info(run_log(c->run), "waits: run %.*s is deleting this parent",
         SLICE_ARG(owner));
-    run_wait(c->run, cascade_parent_store(c), c->began_ticks,
-        c->began_ticks + OTHER_RUN_MS * TICKS_PER_MS);
+    run_wait(c->run, cascade_parent_store(c), c->state.began_ticks,
+        c->state.began_ticks + OTHER_RUN_MS * TICKS_PER_MS);
     return RUN_WAITING;
 }
 
@@ -367,7 +367,7 @@ static enum run_end check_may_mark(struct cascade_attempt *c,
 {
     enum run_end end = wait_for_late_insert(c);
 
-    if (end == RUN_CONTINUES && c->tombstone_ticks > 0)
+    if (end == RUN_CONTINUES && c->state.tombstone_ticks > 0)
         end = give_way(c);
     if (end == RUN_CONTINUES && tombstone_owner == TOMBSTONE_OF_OTHER)
         end = leave_to_other(c, owner);
@@ -389,7 +389,7 @@ static enum run_end check_before_tombstone(struct cascade_attempt *c,
 
     if (tombstone_owner != TOMBSTONE_NONE)
         end = check_may_mark(c, tombstone_owner, owner);
-    if (end == RUN_CONTINUES && c->tombstone_ticks == 0)
+    if (end == RUN_CONTINUES && c->state.tombstone_ticks == 0)
         cascade_read_values(c, cascade_parent(c) && !bare_of_other);
     else if (end == RUN_CONTINUES)
         end = keep_values(c);
@@ -424,8 +424,8 @@ static enum run_end write_tombstone(struct cascade_attempt *c)
     arena_done(&arena);
     switch (outcome) {
     case TW_OK:
-        c->run->parent_found = c->parent_found;
-        c->began_ticks = ticks;
+        c->run->parent_found = c->state.parent_found;
+        c->state.began_ticks = ticks;
         c->read_ms = platform_boot_ms();
         return RUN_CONTINUES;
     case TW_UNKNOWN:
@@ -459,7 +459,7 @@ static enum run_end take_hold(struct cascade_attempt *c)
 
     if (outcome != TW_OK)
         return run_end_of(c->run, outcome);
-    c->began_ticks = now_ticks;
+    c->state.began_ticks = now_ticks;
     c->read_ms = platform_boot_ms();
     tombstone_owner = tombstone_owner_of(c, &owner);
     if (c->run->previous_owner_crashed &&
@@ -480,11 +480,11 @@ enum run_end cascade_hold_parent(struct cascade_attempt *c)
     for (int i = 0; i < PARENT_TRIES; i++) {
         enum run_end end = take_hold(c);
 
-        if (end == RUN_CONTINUES && c->tombstone_ticks == 0) {
+        if (end == RUN_CONTINUES && c->state.tombstone_ticks == 0) {
             /* The settle times count from the first time that this run knows
              * its tombstone to be on the parent. */
-            c->tombstone_ticks = c->began_ticks;
-            if (c->parent_found == 0)
+            c->state.tombstone_ticks = c->state.began_ticks;
+            if (c->state.parent_found == 0)
                 note_absent(c);
         }
         if (end != RUN_REPEATS)
@@ -548,7 +548,7 @@ static enum run_end delete_once(struct cascade_attempt *c)
         write_parent(c, OPERATION_DELETE, cascade_parent(c), &(int64_t){0});
     switch (outcome) {
     case TW_OK:
-        if (c->parent_found != 0)
+        if (c->state.parent_found != 0)
             c->run->counts.deleted++;
         return RUN_CONTINUES;
     case TW_NOT_FOUND:
@@ -570,7 +570,8 @@ enum run_end cascade_delete_parent(struct cascade_attempt *c)
             continue;
         if (end != RUN_CONTINUES)
             return end;
-        if (c->parent_found == 0 && !c->crashed && c->run->counts.deleted == 0)
+        if (c->state.parent_found == 0 && !c->state.crashed &&
+            c->run->counts.deleted == 0)
             cascade_note(c, "nothing was deleted: no rule found an entity");
         return RUN_SUCCEEDED;
     }

@@ -9,7 +9,7 @@
  * cascade_hold_parent: the first step of every pass. Reads the parent. If it
  * does not carry this run's tombstone, makes all checks that come before the
  * tombstone, and writes the tombstone. RUN_CONTINUES: the parent carries this
- * run's tombstone, c->parent is what was read, and c->began_ticks is the
+ * run's tombstone, c->parent is what was read, and c->state.began_ticks is the
  * service's clock at the read (at the write, if this call wrote the tombstone).
  */
 enum run_end cascade_hold_parent(struct cascade_attempt *c);
@@ -31,7 +31,7 @@ enum tw_err cascade_read_parent(struct cascade_attempt *c, int64_t *ret_ticks);
 void cascade_read_values(struct cascade_attempt *c, bool found);
 
 /* cascade_choose_rules: sets c->usable: all rules, or without those that read
- * properties of the parent if c->parent_found is 0. */
+ * properties of the parent if c->state.parent_found is 0. */
 void cascade_choose_rules(struct cascade_attempt *c);
 
 #endif

@@ -81,7 +81,7 @@ enum run_end cascade_check_first(struct cascade_attempt *c)
     struct walk_plan plan;
     enum tw_err outcome;
 
-    if (c->tombstone_ticks > 0)
+    if (c->state.tombstone_ticks > 0)
         return RUN_CONTINUES;
     plan = cascade_walk_plan(c, false);
     outcome = walk_check(&plan, c->err);
@@ -99,7 +99,8 @@ enum run_end cascade_count_first(struct cascade_attempt *c)
     struct job_estimate estimate = {.table_count = 0};
     enum tw_err outcome;
 
-    if (c->cascade->refuse_above < 0 || c->counted || c->tombstone_ticks > 0)
+    if (c->cascade->refuse_above < 0 || c->counted ||
+        c->state.tombstone_ticks > 0)
         return RUN_CONTINUES;
     arena_init(&estimate.arena);
     outcome = cascade_count(&plan, c->cascade->refuse_above, &estimate, c->err);
