@@ -291,10 +291,8 @@ static void end_pass(struct cascade_attempt *c)
     c->from->depth = 0;
 }
 
-static enum run_end check_failed(struct cascade_attempt *c, int64_t failed)
+static enum run_end fail_for_entities(struct cascade_attempt *c, int64_t failed)
 {
-    if (failed == 0)
-        return RUN_CONTINUES;
     err_fail(c->err, TW_INVALID,
         "%lld %s cannot be deleted (the first are listed); the parent stays, "
         "with its tombstone",
@@ -364,8 +362,8 @@ static enum run_end walk_and_delete(struct cascade_attempt *c)
     end_pass(c);
     c->found = c->last_settle ? result.found : deleted > 0;
     end = cascade_end_of(c, outcome);
-    if (end == RUN_CONTINUES)
-        end = check_failed(c, failed);
+    if (end == RUN_CONTINUES && failed > 0)
+        end = fail_for_entities(c, failed);
     if (end == RUN_CONTINUES)
         end = check_circle(c, stuck);
     return end;
@@ -477,15 +475,11 @@ static enum run_end open_archive(struct cascade_attempt *c)
         .id = c->run->id,
         .epoch = c->run->epoch,
         .requested_ticks = c->run->requested_ticks};
-    enum tw_err outcome;
-    char *path;
+    char *path = folder[0] == '/'
+                     ? mem_text(folder, strlen(folder))
+                     : mem_format("%s/%s", c->run->archive_folder, folder);
+    enum tw_err outcome = archive_open(path, &run, &c->archive, c->err);
 
-    if (!folder)
-        return RUN_CONTINUES;
-    path = folder[0] == '/'
-               ? mem_text(folder, strlen(folder))
-               : mem_format("%s/%s", c->run->archive_folder, folder);
-    outcome = archive_open(path, &run, &c->archive, c->err);
     mem_free(path);
     return run_end_of(c->run, cascade_archive_outcome(c, outcome));
 }
@@ -503,7 +497,7 @@ static enum run_end set_up(struct cascade_attempt *c)
     cascade_choose_rules(c);
     if (render_keys(c) != TW_OK)
         return RUN_FAILED;
-    return open_archive(c);
+    return c->cascade->archive ? open_archive(c) : RUN_CONTINUES;
 }
 
 static void tear_down(struct cascade_attempt *c)

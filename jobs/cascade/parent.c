@@ -275,8 +275,6 @@ static enum run_end archive_parent(struct cascade_attempt *c)
     struct slice owner;
     enum tw_err outcome;
 
-    if (!c->archive || !cascade_parent(c))
-        return RUN_CONTINUES;
     if (tombstone_owner_of(c, &owner) == TOMBSTONE_OF_OTHER) {
         if (is_bare(c))
             return RUN_CONTINUES;
@@ -397,7 +395,7 @@ static enum run_end check_before_tombstone(struct cascade_attempt *c,
         end = cascade_check_first(c);
     if (end == RUN_CONTINUES)
         end = cascade_count_first(c);
-    if (end == RUN_CONTINUES)
+    if (end == RUN_CONTINUES && c->archive && cascade_parent(c))
         end = archive_parent(c);
     return end;
 }
