@@ -570,10 +570,16 @@ static bool spend(
     return false;
 }
 
-/* Send as many ready batches as the limits allow. waits: the caller waits for
- * the responses and does nothing else, so a single batch is sent on this
- * thread. */
-static void send_some(struct batch_writer *batch_writer, bool waits)
+/* What the caller of send_ready() does next. */
+enum after_send {
+    CALLER_CONTINUES, /* other work, while the batches are under way */
+    CALLER_WAITS,     /* nothing but wait for the responses: a single batch is
+                         then sent on the caller's thread */
+};
+
+/* Send as many ready batches as the limits allow. */
+static void send_ready(
+    struct batch_writer *batch_writer, enum after_send after_send)
 {
     while (batch_writer->broken == TW_OK && batch_writer->ready.first &&
            may_send(batch_writer, batch_writer->ready.first)) {
@@ -583,7 +589,7 @@ static void send_some(struct batch_writer *batch_writer, bool waits)
             continue;
         take_out(&batch_writer->ready, batch_buffer);
         push(&batch_writer->under_way, batch_buffer);
-        if (waits && !batch_writer->ready.first &&
+        if (after_send == CALLER_WAITS && !batch_writer->ready.first &&
             batch_writer->under_way.count == 1)
             batch_buffer_call(batch_buffer, batch_writer->run->request_pool);
         else
@@ -591,17 +597,12 @@ static void send_some(struct batch_writer *batch_writer, bool waits)
     }
 }
 
-static void send_ready(struct batch_writer *batch_writer)
-{
-    send_some(batch_writer, false);
-}
-
 static void wait_one(struct batch_writer *batch_writer)
 {
     batch_writer->seen = request_pool_wait_any(
         batch_writer->run->request_pool, batch_writer->seen);
     reap(batch_writer);
-    send_ready(batch_writer);
+    send_ready(batch_writer, CALLER_CONTINUES);
 }
 
 static void cut(
@@ -651,7 +652,7 @@ static void make_room_for_sequence(struct batch_writer *batch_writer)
     if (batch_writer->sequence - batch_writer->low_water < SEQUENCES_MAX)
         return;
     cut_all(batch_writer);
-    send_some(batch_writer, true);
+    send_ready(batch_writer, CALLER_WAITS);
     while (batch_writer->broken == TW_OK &&
            batch_writer->sequence - batch_writer->low_water >= SEQUENCES_MAX)
         wait_one(batch_writer);
@@ -687,7 +688,7 @@ static void send_surplus(struct batch_writer *batch_writer)
     while (batch_writer->open.count > OPEN_MAX ||
            batch_writer->open.bytes > OPEN_MAX_BYTES)
         cut(batch_writer, batch_writer->open.last);
-    send_ready(batch_writer);
+    send_ready(batch_writer, CALLER_CONTINUES);
     while (batch_writer->broken == TW_OK && batch_writer->ready.first)
         wait_one(batch_writer);
 }
@@ -732,7 +733,7 @@ enum tw_err batch_writer_seal(
 {
     cut_all(batch_writer);
     reap(batch_writer);
-    send_ready(batch_writer);
+    send_ready(batch_writer, CALLER_CONTINUES);
     return outcome_of(batch_writer, err);
 }
 
@@ -740,7 +741,7 @@ enum tw_err batch_writer_drain(
     struct batch_writer *batch_writer, struct err *err)
 {
     cut_all(batch_writer);
-    send_some(batch_writer, true);
+    send_ready(batch_writer, CALLER_WAITS);
     while (batch_writer->broken == TW_OK &&
            (batch_writer->ready.first || batch_writer->under_way.first))
         wait_one(batch_writer);
@@ -773,7 +774,7 @@ uint64_t batch_writer_sequence(const struct batch_writer *batch_writer)
 uint64_t batch_writer_low_water(struct batch_writer *batch_writer)
 {
     reap(batch_writer);
-    send_ready(batch_writer);
+    send_ready(batch_writer, CALLER_CONTINUES);
     return batch_writer->low_water;
 }
 
