@@ -973,7 +973,7 @@ static void attempt_with_lease(
         (int)run->attempt,
         attempt->lease.previous_owner_crashed ? ", previous owner crashed"
                                               : "");
-    if (lease_ending(&attempt->lease, &state, &reason)) {
+    if (lease_ending(&attempt->lease.run, &state, &reason)) {
         complete_ending(attempt, state, reason);
         return;
     }

@@ -346,8 +346,8 @@ static void count_one(int32_t *count)
  * run's Epoch. So an Ending whose Epoch is not the run's is of an earlier
  * attempt, and is ignored.
  */
-static bool read_ending(const struct ledger_run *run,
-    enum ledger_state *ret_state, struct slice *ret_reason)
+bool lease_ending(const struct ledger_run *run, enum ledger_state *ret_state,
+    struct slice *ret_reason)
 {
     struct slice rest = run->ending, epoch, state;
     int64_t number;
@@ -378,19 +378,13 @@ static void raise_epoch(struct ledger_run *run)
 {
     enum ledger_state state;
     struct slice reason;
-    bool is_ending = read_ending(run, &state, &reason);
+    bool is_ending = lease_ending(run, &state, &reason);
 
     count_one(&run->epoch);
     if (is_ending)
         write_ending(run, state, reason);
     else
         run->ending = (struct slice){0};
-}
-
-bool lease_ending(const struct lease *lease, enum ledger_state *ret_state,
-    struct slice *ret_reason)
-{
-    return read_ending(&lease->run, ret_state, ret_reason);
 }
 
 /* ---- a request to cancel or pause the run ---- */
@@ -535,7 +529,7 @@ static bool waits_for_definition(
 
     return job->kind->table_job && is_changed(run, job) &&
            run->definition.at[0] != ACCEPT_MARK &&
-           !read_ending(run, &state, &reason);
+           !lease_ending(run, &state, &reason);
 }
 
 /* LEASE_ACQUIRED: run, as just read, may be acquired. Else the reason why not,
@@ -951,9 +945,10 @@ enum lease_status lease_release(struct lease *lease, struct err *err)
 
 /* ---- the message ---- */
 
-static void hide_s(struct lease *lease, int64_t seconds)
+void lease_hide_message_ms(struct lease *lease, int64_t wait_ms)
 {
     struct exchange exchange = new_exchange(lease);
+    int64_t seconds = (wait_ms + 999) / 1000;
 
     if (!lease->has_message)
         return;
@@ -972,12 +967,8 @@ void lease_hide_message(struct lease *lease, int64_t until_ticks)
 {
     int64_t left = until_ticks - lease_now_ticks(lease);
 
-    hide_s(lease, left <= 0 ? 0 : (left + TICKS_PER_S - 1) / TICKS_PER_S);
-}
-
-void lease_hide_message_ms(struct lease *lease, int64_t wait_ms)
-{
-    hide_s(lease, (wait_ms + 999) / 1000);
+    lease_hide_message_ms(
+        lease, left <= 0 ? 0 : (left + TICKS_PER_MS - 1) / TICKS_PER_MS);
 }
 
 void lease_delete_message(struct lease *lease)

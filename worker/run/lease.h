@@ -226,9 +226,9 @@ void lease_delete_message(struct lease *lease);
 enum lease_status lease_store_ending(struct lease *lease,
     enum ledger_state state, const char *reason, struct err *err);
 
-/* lease_ending: has lease_store_ending() stored an ending of this run?
- * *ret_reason is valid until lease->run changes. */
-bool lease_ending(const struct lease *lease, enum ledger_state *ret_state,
+/* lease_ending: has lease_store_ending() stored an ending of the run?
+ * *ret_reason is valid until run changes. */
+bool lease_ending(const struct ledger_run *run, enum ledger_state *ret_state,
     struct slice *ret_reason);
 
 /* What is put into a poison queue. Borrowed. */
