@@ -1553,6 +1553,34 @@ YAML
         fail "the port is open after the end"
 }
 
+# `systemctl reload` runs check first, and the worker would refuse such a file.
+check_reads_the_files_of_credentials() {
+    cat >held.yaml <<'YAML'
+default_store: main
+stores:
+  main: {embedded: held.db}
+  cloud: {azure: {connection_string_file: held.string}}
+  other: {azure: {account: myaccount, key_file: held.key}}
+YAML
+    run 0 check --config held.yaml
+    prints '^held.yaml is valid, 3 stores'
+    says 'held.yaml:4:[0-9]*: warning: store cloud: .*/held.string was not checked'
+    says 'held.yaml:5:[0-9]*: warning: store other: .*/held.key was not checked'
+    : >held.string
+    echo 'a;b' >held.key
+    run 78 check --config held.yaml
+    says 'held.yaml:4:[0-9]*: store cloud: connection_string_file .*/held.string is empty'
+    says 'held.yaml:5:[0-9]*: store other: key_file .*/held.key holds more than a key'
+    echo 'AccountName=myaccount' >held.string
+    echo a2V5 >held.key
+    run 78 check --config held.yaml
+    says 'held.yaml:4:[0-9]*: store cloud: '
+    ! grep -q 'store other' err || fail "a key is refused"
+    echo 'AccountName=myaccount;AccountKey=a2V5' >held.string
+    run 0 check --config held.yaml
+    ! grep -q . err || fail "a good credential is warned of"
+}
+
 # Each with the sentence that tells what to do.
 a_wrong_listen_is_refused() {
     sed 's/listen: .*/listen: example.com:9464/' listens.yaml >wrong.yaml
@@ -1784,6 +1812,7 @@ help_says_what_a_configuration_may_hold
 no_configuration_is_78
 init_writes_what_works
 check_online_wants_what_the_jobs_need
+check_reads_the_files_of_credentials
 a_time_namespace_moves_no_clock check_online_wants_what_the_jobs_need
 every_mistake_is_said_at_once
 an_unset_variable_counts_where_it_is_needed

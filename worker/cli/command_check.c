@@ -26,17 +26,44 @@ static void print_well(const struct load *load)
     buf_done(&line);
 }
 
+/* `systemctl reload` runs `check` first: it must fail if the worker would
+ * refuse the configuration for its credentials. */
+static void check_credentials(struct session *session)
+{
+    const struct load *load = session->load;
+    const char *unread;
+    struct err err;
+
+    for (size_t i = 0; i < load->stores.count; i++) {
+        const struct store_config *config = load->configs[i];
+
+        if (store_check(config, &unread, &err) != TW_OK)
+            problems_add(&session->problems, config->mark, "%s", err.text);
+        else if (unread)
+            problems_warn(&session->problems, config->mark,
+                "store %s: %s was not checked: it does not exist, or this user "
+                "may not read it",
+                config->name, unread);
+    }
+}
+
+static int check(struct session *session, bool online)
+{
+    check_credentials(session);
+    print_problems(&session->problems);
+    if (session->problems.errors > 0)
+        return EXIT_CONFIG_78;
+    print_well(session->load);
+    return online ? online_check(session) : EXIT_DONE;
+}
+
 static int run(const struct invocation *invocation)
 {
     struct session session;
     int code = session_open(&session, invocation, SESSION_ALL);
 
-    if (code == EXIT_DONE) {
-        print_problems(&session.problems);
-        print_well(session.load);
-        if (invocation->values[OPTION_ONLINE])
-            code = online_check(&session);
-    }
+    if (code == EXIT_DONE)
+        code = check(&session, invocation->values[OPTION_ONLINE] != NULL);
     session_close(&session);
     return code;
 }
@@ -53,8 +80,9 @@ const struct command command_check = {
     .details =
         "Prints every error with its line and column; then the exit code is "
         "78. All\nenvironment variables that the configuration names must be "
-        "set. --online also\nreports each missing permission on a table or "
-        "queue, and a wrong clock. Nothing is\nwritten.\n",
+        "set, and a file that it\nnames for a credential must hold one, if it "
+        "can be read here. --online also reports\neach missing permission on "
+        "a table or queue, and a wrong clock. Nothing is written.\n",
     .only_reads = true,
     .options = OPTIONS,
     .run = run,

@@ -3,7 +3,7 @@
  * One entry of `stores:`. An azure store is opened from a connection string,
  * which is composed here if the credential is of another kind. Files are read
  * when the store is opened, not with the configuration, so that `check` and
- * `jobs` need no files.
+ * `jobs` need no files; but `check` reads those that are there.
  */
 #include "worker/store/open.h"
 
@@ -522,4 +522,31 @@ enum tw_err store_open_to_read(
     const struct store_config *config, struct store **ret, struct err *err)
 {
     return open_store(config, true, ret, err);
+}
+
+static struct slice credential_file(const struct store_config *config)
+{
+    if (config->connection_string_file.len > 0)
+        return config->connection_string_file;
+    return config->key_file.len > 0 ? config->key_file : config->sas_file;
+}
+
+enum tw_err store_check(
+    const struct store_config *config, const char **ret_unread, struct err *err)
+{
+    struct slice file = credential_file(config);
+    struct store *store;
+    enum tw_err code;
+
+    *ret_unread = NULL;
+    if (!config->is_azure || config->identity != STORE_IDENTITY_NONE)
+        return TW_OK;
+    if (file.len > 0 && access(file.at, R_OK) != 0) {
+        *ret_unread = file.at;
+        return TW_OK;
+    }
+    code = open_store(config, true, &store, err);
+    if (code == TW_OK)
+        store_close(store);
+    return code;
 }

@@ -67,6 +67,15 @@ TW_MUST_USE enum tw_err store_open(
 TW_MUST_USE enum tw_err store_open_to_read(
     const struct store_config *config, struct store **ret, struct err *err);
 
+/*
+ * store_check: check the connection string of an azure store, and the file of
+ * its credential, as store_open() does. Not checked are an identity, and a file
+ * that does not exist or that this user may not read: *ret_unread is its path,
+ * else NULL. TW_INVALID: store_open() would refuse them.
+ */
+TW_MUST_USE enum tw_err store_check(const struct store_config *config,
+    const char **ret_unread, struct err *err);
+
 /* The keys of `stores:`. */
 extern const struct settings_section open_store_section;
 extern const struct settings_section open_azure_section;
