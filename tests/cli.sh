@@ -1710,6 +1710,42 @@ YAML
         fail "status --watch shows other than the four runs that fit"
 }
 
+# make_failed: three failed runs of two jobs, two of them with one id.
+make_failed() {
+    rm -rf failed.db*
+    cat >failed.yaml <<'YAML'
+stores: {main: {embedded: failed.db}}
+worker: {queues: [{name: failed}]}
+jobs:
+  a: {kind: copy, from: {table: Nowhere}, to: {table: OneCopy}}
+  b: {kind: copy, from: {table: Nowhere}, to: {table: OtherCopy}}
+YAML
+    for run in a/same b/same a/only; do
+        run 0 enqueue "${run%/*}" --id "${run#*/}" --config failed.yaml
+    done
+    run 1 worker --drain --config failed.yaml
+}
+
+# What selects runs is not passed over where an ID is given: a mistake would
+# drop another run.
+an_id_is_that_of_the_job_which_is_named() {
+    make_failed
+    run 1 poison drop only --job b --config failed.yaml
+    says "no run 'only'"
+    run 64 poison drop only --queue failed --config failed.yaml
+    says 'with an ID takes no --queue'
+    run 64 poison retry only --since 1d --config failed.yaml
+    run 1 poison show same --config failed.yaml
+    says 'name one of them'
+    run 0 poison show same --job b --config failed.yaml
+    prints '^job +b$'
+    run 0 poison drop same --job a --config failed.yaml
+    run 0 poison list --all --config failed.yaml
+    prints ' b  same  '
+    prints ' a  only  '
+    [ "$(grep -c . out)" -eq 2 ] || fail "another run is dropped"
+}
+
 # A run that waits for its second look is stopped, and taken up again.
 a_stopped_run_is_75_and_goes_on() {
     sed 's/settle: 0s/settle: 3s/' tableward.yaml >late.yaml
@@ -1875,6 +1911,7 @@ a_reload_is_seen_in_the_metrics a_worker_that_listens_is_watched
 a_signal_that_comes_early_is_not_lost init_writes_what_works
 status_watches_a_store_that_comes_later init_writes_what_works
 status_watch_is_one_screen
+an_id_is_that_of_the_job_which_is_named
 a_stopped_run_is_75_and_goes_on tables_of_the_job
 an_upgrade_is_shown_done_and_mended
 an_archive_that_may_not_be_written_fails_the_run tables_of_the_job

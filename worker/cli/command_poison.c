@@ -16,6 +16,7 @@
 #include "worker/base/text.h"
 #include "worker/cli/commands.h"
 #include "worker/cli/one_run.h"
+#include "worker/cli/reason.h"
 #include "worker/cli/say.h"
 #include "worker/cli/session.h"
 #include "worker/cli/status_print.h"
@@ -224,39 +225,38 @@ static int act_on_found(
 
 /* ---- list: runs that ended for one reason are one line ---- */
 
+/* A run and the reason of its error (reason.h). */
+struct reasoned {
+    const struct ledger_run *run;
+    struct slice reason;
+};
+
 /* Runs of one job that ended in one state for one reason. */
 struct group {
     const struct ledger_run *newest;
     size_t count;
 };
 
-static int compare_slices(struct slice a, struct slice b)
-{
-    size_t len = a.len < b.len ? a.len : b.len;
-    int order = len > 0 ? memcmp(a.at, b.at, len) : 0;
-
-    return order != 0 ? order : (a.len > b.len) - (a.len < b.len);
-}
-
-/* Order by state, job and reason, which make a group, then by the place in the
+/* Order by job, state and reason, which make a group, then by the place in the
  * list: newest first. */
 static int compare_reasons(const void *a, const void *b)
 {
-    const struct ledger_run *const *one = a, *const *other = b;
-    int order = compare_slices((*one)->job, (*other)->job);
+    const struct reasoned *one = a, *other = b;
+    int order = slice_compare(one->run->job, other->run->job);
 
     if (order == 0)
-        order = (int)(*one)->state - (int)(*other)->state;
+        order = (int)one->run->state - (int)other->run->state;
     if (order == 0)
-        order = compare_slices((*one)->error, (*other)->error);
-    return order != 0 ? order : (*one > *other) - (*one < *other);
+        order = slice_compare(one->reason, other->reason);
+    return order != 0 ? order
+                      : (one->run > other->run) - (one->run < other->run);
 }
 
-static bool is_same_reason(
-    const struct ledger_run *a, const struct ledger_run *b)
+static bool is_same_reason(const struct reasoned *a, const struct reasoned *b)
 {
-    return a->state == b->state && slice_equal(a->job, b->job) &&
-           slice_equal(a->error, b->error);
+    return a->run->state == b->run->state &&
+           slice_equal(a->run->job, b->run->job) &&
+           slice_equal(a->reason, b->reason);
 }
 
 static int compare_newest(const void *a, const void *b)
@@ -266,25 +266,44 @@ static int compare_newest(const void *a, const void *b)
     return (one->newest > other->newest) - (one->newest < other->newest);
 }
 
+/* The runs, sorted with compare_reasons(). Owned: mem_free(). */
+static struct reasoned *sort_by_reason(
+    const struct runs *runs, struct arena *arena)
+{
+    struct reasoned *sorted = mem_array(runs->count + 1, sizeof(*sorted));
+    struct buf reason;
+
+    buf_init(&reason, LINE_MAX_BYTES);
+    for (size_t i = 0; i < runs->count; i++) {
+        buf_clear(&reason);
+        reason_add(runs->list[i].error, &reason);
+        sorted[i] = (struct reasoned){
+            &runs->list[i], arena_copy(arena, buf_slice(&reason))};
+    }
+    buf_done(&reason);
+    qsort(sorted, runs->count, sizeof(*sorted), compare_reasons);
+    return sorted;
+}
+
 /* The groups of runs; the group with the newest run is the first. Owned:
  * mem_free(). */
 static struct group *make_groups(const struct runs *runs, size_t *ret_count)
 {
-    const struct ledger_run **sorted =
-        mem_array(runs->count + 1, sizeof(*sorted));
     struct group *groups = mem_array(runs->count + 1, sizeof(*groups));
+    struct reasoned *sorted;
+    struct arena arena;
     size_t count = 0;
 
-    for (size_t i = 0; i < runs->count; i++)
-        sorted[i] = &runs->list[i];
-    qsort(sorted, runs->count, sizeof(*sorted), compare_reasons);
+    arena_init(&arena);
+    sorted = sort_by_reason(runs, &arena);
     for (size_t i = 0; i < runs->count; i++) {
-        if (i == 0 || !is_same_reason(sorted[i - 1], sorted[i]))
-            groups[count++] = (struct group){sorted[i], 0};
+        if (i == 0 || !is_same_reason(&sorted[i - 1], &sorted[i]))
+            groups[count++] = (struct group){sorted[i].run, 0};
         groups[count - 1].count++;
     }
     qsort(groups, count, sizeof(*groups), compare_newest);
     mem_free(sorted);
+    arena_done(&arena);
     *ret_count = count;
     return groups;
 }
@@ -357,7 +376,7 @@ static int compare_copies(const void *a, const void *b)
 {
     const struct ledger_run *const *one = a, *const *other = b;
 
-    return compare_slices((*one)->poison_id, (*other)->poison_id);
+    return slice_compare((*one)->poison_id, (*other)->poison_id);
 }
 
 /* The index in left of the run whose copy has that id; left->count: none. */
@@ -368,7 +387,7 @@ static size_t find_left(const struct left *left, struct slice copy_id)
     while (from < below) {
         size_t middle = from + (below - from) / 2;
 
-        if (compare_slices(left->runs[middle]->poison_id, copy_id) < 0)
+        if (slice_compare(left->runs[middle]->poison_id, copy_id) < 0)
             from = middle + 1;
         else
             below = middle;
@@ -482,7 +501,7 @@ static int act_on_one(struct poison *poison, const char *id)
     struct runs runs = {.list = NULL};
     const struct ledger_run *run;
     struct err err;
-    enum tw_err code = runs_find(&reader, slice_of(""), id, &runs, &err);
+    enum tw_err code = runs_find(&reader, poison->query.job, id, &runs, &err);
     int exit_code;
 
     if (code == TW_OK)
@@ -546,6 +565,11 @@ static int read_action(struct poison *poison)
     if (id && all)
         return print_usage(
             "poison %s takes an ID or --all, not both", action->name);
+    if (id &&
+        (invocation->values[OPTION_QUEUE] || invocation->values[OPTION_SINCE]))
+        return print_usage(
+            "poison %s with an ID takes no --queue and no --since",
+            action->name);
     if (!action->shows && as_json(poison))
         return print_usage("poison %s takes no --json", action->name);
     return EXIT_DONE;
