@@ -1746,6 +1746,34 @@ an_id_is_that_of_the_job_which_is_named() {
     [ "$(grep -c . out)" -eq 2 ] || fail "another run is dropped"
 }
 
+failing_runs_are_as_many_as_asked_for() {
+    make_failed
+    run 1 status --failing --limit 1 --config failed.yaml
+    [ "$(grep -c ' failed ' out)" -eq 1 ] || fail "--limit 1 prints more"
+    says '^tableward: 3 runs are failed'
+    run 1 status --failing --since 1h --config failed.yaml
+    run 0 status --failing --since 0 --config failed.yaml
+    run 64 status --failing --state failed --config failed.yaml
+    says 'takes no --state'
+}
+
+# On a terminal of 5 lines: headings, one run, their number; and again.
+status_watch_of_failing_runs_goes_on() {
+    make_failed
+    : >watched
+    script -qfc "stty rows 5 cols 60; exec '$program' status --watch \
+        --failing --config failed.yaml" watched >/dev/null 2>&1 </dev/null &
+    pid=$!
+    wait_until is_drawn_again || fail "the screen is drawn once"
+    kill -TERM "$pid"
+    wait "$pid"
+    sed '/?7h/,$d' watched >once
+    [ "$(grep -c ' failed ' once)" -eq 1 ] ||
+        fail "status --watch --failing shows other than the run that fits"
+}
+
+is_drawn_again() { [ "$(grep -c '?7h' watched)" -ge 2 ]; }
+
 # A run that waits for its second look is stopped, and taken up again.
 a_stopped_run_is_75_and_goes_on() {
     sed 's/settle: 0s/settle: 3s/' tableward.yaml >late.yaml
@@ -1912,6 +1940,8 @@ a_signal_that_comes_early_is_not_lost init_writes_what_works
 status_watches_a_store_that_comes_later init_writes_what_works
 status_watch_is_one_screen
 an_id_is_that_of_the_job_which_is_named
+failing_runs_are_as_many_as_asked_for
+status_watch_of_failing_runs_goes_on
 a_stopped_run_is_75_and_goes_on tables_of_the_job
 an_upgrade_is_shown_done_and_mended
 an_archive_that_may_not_be_written_fails_the_run tables_of_the_job

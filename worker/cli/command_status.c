@@ -30,6 +30,7 @@ struct query {
     struct store *store; /* NULL: the store's file does not exist yet */
     const char *id;
     struct runs_query runs;
+    size_t failing_limit; /* --failing: print so many runs; 0: all */
     int64_t since_ms, older_ms;
 };
 
@@ -87,6 +88,8 @@ static enum tw_err read_runs(
         return runs_find_prefix(&reader, query->runs.job, query->id, ret, err);
     query->runs.since_ticks =
         platform_wall_ticks() - query->since_ms * TICKS_PER_MS;
+    if (is_given(query, OPTION_FAILING) && is_given(query, OPTION_SINCE))
+        query->runs.failed_ticks = query->runs.since_ticks;
     return runs_list(&reader, &query->runs, ret, err);
 }
 
@@ -166,6 +169,18 @@ static size_t count_late(
     return late;
 }
 
+/* Print the newest of the failing runs, as many as --limit or the screen
+ * allows. */
+static void print_failing(
+    const struct query *query, const struct runs *runs, int64_t now_ticks)
+{
+    struct runs shown = *runs;
+
+    if (query->failing_limit > 0 && shown.count > query->failing_limit)
+        shown.count = query->failing_limit;
+    print_runs(query, &shown, now_ticks);
+}
+
 /* Print failing runs and late queues, for monitoring; prints nothing if there
  * are none. */
 static int show_failing(struct query *query)
@@ -185,7 +200,7 @@ static int show_failing(struct query *query)
         late = count_late(&queues, now_ticks, older_ticks);
         if (!is_given(query, OPTION_JSON))
             status_print_queues(&queues, now_ticks, older_ticks);
-        print_runs(query, &runs, now_ticks);
+        print_failing(query, &runs, now_ticks);
         if (runs.count + late > 0)
             say("%zu %s failed, poisoned or held, %zu %s late", runs.count,
                 runs.count == 1 ? "run is" : "runs are", late,
@@ -225,40 +240,51 @@ static int show_once(struct query *query)
 }
 
 /* Number of lines of the screen that show no run: the headings, and the line
- * below the last run, where the cursor stays. */
+ * below the last run, where the cursor stays. With --failing also the line that
+ * counts the runs. */
 #define OTHER_LINES 2
 /* For a terminal: clear the screen, and from now on cut lines that are longer
  * than the screen is wide; wrap such lines again. */
 #define CLEAR_AND_CUT_LINES "\033[H\033[2J\033[?7l"
 #define WRAP_LINES "\033[?7h"
 
-/* Let the runs fit on the screen, below the lines of the queues. */
-static void fit_screen(struct query *query, size_t limit)
+/* The limit, or less: the number of runs that fit on the screen, below the
+ * lines of the queues. 0: no limit. */
+static size_t fit_screen(const struct query *query, size_t limit)
 {
-    size_t queues = query->session->load->setup.queue_count;
+    size_t others = query->session->load->setup.queue_count + OTHER_LINES +
+                    is_given(query, OPTION_FAILING);
     struct winsize size;
     size_t room;
 
-    query->runs.limit = limit;
-    if (is_given(query, OPTION_FAILING) ||
-        ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_row == 0)
-        return;
-    room = size.ws_row > queues + OTHER_LINES
-               ? size.ws_row - queues - OTHER_LINES
-               : 1;
-    if (limit == 0 || limit > room)
-        query->runs.limit = room;
+    if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_row == 0)
+        return limit;
+    room = size.ws_row > others ? size.ws_row - others : 1;
+    return limit == 0 || limit > room ? room : limit;
+}
+
+/* Is the screen drawn again after a call that ended with code? Yes if --failing
+ * found something, and during an outage; but not if the store could not be
+ * reached the first time, because its address or its credentials may be
+ * wrong. */
+static bool goes_on(const struct query *query, int code, bool was_shown)
+{
+    return code == EXIT_DONE ||
+           (code == EXIT_FAILED && is_given(query, OPTION_FAILING)) ||
+           (code == EXIT_UNREACHABLE && was_shown);
 }
 
 static int watch(struct query *query)
 {
-    bool terminal = isatty(STDOUT_FILENO) == 1;
-    size_t limit = query->runs.limit;
+    bool terminal = isatty(STDOUT_FILENO) == 1, was_shown = false;
+    size_t *limit = is_given(query, OPTION_FAILING) ? &query->failing_limit
+                                                    : &query->runs.limit;
+    size_t asked = *limit;
     int code;
 
     do {
         if (terminal) {
-            fit_screen(query, limit);
+            *limit = fit_screen(query, asked);
             printf(CLEAR_AND_CUT_LINES);
         }
         code = show_once(query);
@@ -266,7 +292,9 @@ static int watch(struct query *query)
             printf(WRAP_LINES);
         if (fflush(stdout) != 0)
             return code;
-    } while (code == EXIT_DONE && !session_wait(query->session, WATCH_MS));
+        was_shown |= code != EXIT_UNREACHABLE;
+    } while (goes_on(query, code, was_shown) &&
+             !session_wait(query->session, WATCH_MS));
     return atomic_load(&query->session->stopped) ? EXIT_DONE : code;
 }
 
@@ -363,6 +391,9 @@ static int check_together(const struct query *query)
     if ((failing || queues) && query->id)
         return print_usage(
             "status takes only one of ID, --failing and --queues");
+    if (failing && is_given(query, OPTION_STATE))
+        return print_usage("--failing shows failed, poisoned and held runs, so "
+                           "it takes no --state");
     if (is_given(query, OPTION_OLDER) && !failing)
         return print_usage("--older needs --failing");
     for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
@@ -374,6 +405,8 @@ static int check_together(const struct query *query)
 
 static void prepare_failing(struct query *query)
 {
+    query->failing_limit =
+        is_given(query, OPTION_LIMIT) ? query->runs.limit : 0;
     query->runs.states = RUNS_STATE(LEDGER_FAILED) |
                          RUNS_STATE(LEDGER_POISONED) |
                          RUNS_STATE(LEDGER_WAITING);
@@ -423,7 +456,8 @@ static const struct command_option OPTIONS[] = {
     {OPTION_JOB, "only runs of this job"},
     {OPTION_STATE, "only runs in these states, such as failed,paused"},
     {OPTION_SINCE, "show succeeded and cancelled runs only if they ended "
-                   "within this time; default: 1d"},
+                   "within this time; default: 1d; with --failing: failed and "
+                   "poisoned runs; default: all"},
     {OPTION_LIMIT, "at most this many runs, newest first; default: 50; 0: all"},
     {OPTION_WATCH, "repeat every two seconds, until stopped"},
     {OPTION_QUEUES, "only the queues"},
