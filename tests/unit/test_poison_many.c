@@ -178,3 +178,21 @@ TEST(list_with_all_has_a_line_for_each)
     assert_int_equal(count_lines(), 1);
     assert_non_null(strstr(output, " and 6 more  "));
 }
+
+/* Only the first 32 messages of a queue can be peeked. */
+TEST(list_names_a_run_whose_message_can_be_shown)
+{
+    char id[64] = "";
+    const char *at;
+
+    poison(1);
+    put_messages(40);
+    assert_int_equal(RUN("worker", "--drain"), EXIT_FAILED);
+    assert_int_equal(RUN("poison", "list"), EXIT_DONE);
+    assert_non_null(strstr(output, " and 40 more  "));
+    at = strstr(output, "  -  ");
+    assert_non_null(at);
+    assert_int_equal(sscanf(at, "  -  %63s", id), 1);
+    assert_int_equal(RUN("poison", "show", id), EXIT_DONE);
+    assert_non_null(strstr(output, "\nmessage    {\"job\":\"delte-drafts\""));
+}

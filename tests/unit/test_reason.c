@@ -17,6 +17,8 @@ static const struct {
     {"43 entities (Football/0017: Rating)", "0 entities (Football/0: Rating)"},
     {"unknown job 'job2', did you mean 'job1'? 3 are known",
         "unknown job 'job2', did you mean 'job1'? 0 are known"},
+    {"2 entities failed; the first:\nBlogs 'a' / 'b'",
+        "0 entities failed; the first:"},
     {"an account's 2 keys", "an account's 0 keys"},
 };
 

@@ -48,8 +48,21 @@ struct action {
 
 /* ---- actions on one run ---- */
 
-/* more: how many other runs ended for the same reason. */
-static void list_line(const struct ledger_run *run, size_t more)
+/* Add the first line of the error; the lines below it name entities. */
+static void add_first_line(struct buf *line, struct slice error)
+{
+    const char *end = error.len > 0 ? memchr(error.at, '\n', error.len) : NULL;
+
+    if (end)
+        error.len = (size_t)(end - error.at);
+    text_visible(line, error);
+    buf_add_text(line, end ? " ..." : "");
+}
+
+/* run: the newest of the runs that ended for one reason. id: that of one of
+ * them. more: how many others there are. */
+static void list_line(
+    const struct ledger_run *run, struct slice id, size_t more)
 {
     char time[TEXT_TIME_MAX];
     struct buf line;
@@ -59,14 +72,14 @@ static void list_line(const struct ledger_run *run, size_t more)
         ledger_state_name(run->state));
     text_visible(&line, run->job);
     buf_add_text(&line, "  ");
-    text_visible(&line, run->id);
+    text_visible(&line, id);
     if (more > 0) {
         buf_add_text(&line, " and ");
         print_count(&line, (int64_t)more);
         buf_add_text(&line, " more");
     }
     buf_add_text(&line, "  ");
-    text_visible(&line, run->error);
+    add_first_line(&line, run->error);
     printf("%s\n", buf_text(&line));
     buf_done(&line);
 }
@@ -74,7 +87,7 @@ static void list_line(const struct ledger_run *run, size_t more)
 static int list_one(struct poison *poison, const struct ledger_run *run)
 {
     (void)poison;
-    list_line(run, 0);
+    list_line(run, run->id, 0);
     return EXIT_DONE;
 }
 
@@ -231,9 +244,10 @@ struct reasoned {
     struct slice reason;
 };
 
-/* Runs of one job that ended in one state for one reason. */
+/* Runs of one job that ended in one state for one reason. `show` can print only
+ * the first messages of a poison queue: most likely that of the oldest run. */
 struct group {
-    const struct ledger_run *newest;
+    const struct ledger_run *newest, *oldest;
     size_t count;
 };
 
@@ -298,7 +312,8 @@ static struct group *make_groups(const struct runs *runs, size_t *ret_count)
     sorted = sort_by_reason(runs, &arena);
     for (size_t i = 0; i < runs->count; i++) {
         if (i == 0 || !is_same_reason(&sorted[i - 1], &sorted[i]))
-            groups[count++] = (struct group){sorted[i].run, 0};
+            groups[count++] = (struct group){sorted[i].run, NULL, 0};
+        groups[count - 1].oldest = sorted[i].run;
         groups[count - 1].count++;
     }
     qsort(groups, count, sizeof(*groups), compare_newest);
@@ -314,7 +329,7 @@ static void list_groups(const struct runs *runs)
     struct group *groups = make_groups(runs, &count);
 
     for (size_t i = 0; i < count; i++)
-        list_line(groups[i].newest, groups[i].count - 1);
+        list_line(groups[i].newest, groups[i].oldest->id, groups[i].count - 1);
     mem_free(groups);
 }
 
@@ -487,7 +502,7 @@ static int act_on_each(struct poison *poison, const struct runs *runs)
         status_print_json(runs->list, runs->count);
     else if (poison->action->shows && all)
         for (size_t i = 0; i < runs->count; i++)
-            list_line(&runs->list[i], 0);
+            list_line(&runs->list[i], runs->list[i].id, 0);
     else if (poison->action->shows)
         list_groups(runs);
     else
@@ -643,12 +658,13 @@ const struct command command_poison = {
         "shows failed and poisoned runs, queues them again, or drops them",
     .details =
         "list prints one line for all runs of a job that ended for the same "
-        "reason, with the\nid of the newest. Invalid messages, such as those "
-        "of an unknown job, are listed under\nthe job named \"-\". retry keeps "
-        "the checkpoint and the time of the request, and puts\na message on a "
-        "queue that serves the job. drop deletes the copy in the poison "
-        "queue and\ncancels the run for good; the ledger keeps the reason of "
-        "the failure. If several jobs\nhave a run of that ID, write JOB/ID.\n",
+        "reason: when the\nnewest ended, and the id of the oldest, whose "
+        "message show can print. Invalid messages,\nsuch as those of an "
+        "unknown job, are listed under the job named \"-\". retry keeps the\n"
+        "checkpoint and the time of the request, and puts a message on a queue "
+        "that serves the\njob. drop deletes the copy in the poison queue and "
+        "cancels the run for good; the ledger\nkeeps the reason of the "
+        "failure. If several jobs have a run of that ID, write JOB/ID.\n",
     .required = REQUIRED,
     .max_args = 2,
     .options = OPTIONS,

@@ -61,7 +61,7 @@ static size_t add_part(struct slice text, struct buf *to)
 
 void reason_add(struct slice error, struct buf *to)
 {
-    while (error.len > 0) {
+    while (error.len > 0 && error.at[0] != '\n') {
         size_t len = add_part(error, to);
 
         error.at += len;

@@ -7,10 +7,11 @@
 #include "worker/base/slice.h"
 
 /*
- * reason_add: add the error of a run without what differs between runs that
- * ended for the same reason: the service's id of the request is left out, and
- * every number becomes 0. Names in quotation marks stay as they are, because
- * they may be the reason: unknown job 'job2'.
+ * reason_add: add the first line of the error of a run, without what differs
+ * between runs that ended for the same reason: the service's id of the request
+ * is left out, and every number becomes 0. The lines below the first name
+ * entities. Names in quotation marks stay as they are, because they may be the
+ * reason: unknown job 'job2'.
  */
 void reason_add(struct slice error, struct buf *to);
 
