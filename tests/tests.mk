@@ -52,8 +52,9 @@ e2e:   ## end-to-end tests alone (E2E="words": those suites)
 # ---- hostile input ----
 
 # What comes from outside, at its worst (HOSTILE="words": those cases).
+FOLDER := $(OBJ)/tests/support/folder.o
 HOSTILE_OBJECTS := $(patsubst %.c,$(OBJ)/%.o,$(sort $(wildcard \
-    tests/hostile/*.c)))
+    tests/hostile/*.c))) $(FOLDER)
 $(OUT)/hostile: $(HOSTILE_OBJECTS) $(LIBRARY)
 	@echo "  $(notdir $(CC)) $@"
 	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $^ $(LIBS)
@@ -63,7 +64,7 @@ hostile-build: $(OUT)/hostile
 hostile:   ## hostile answers, files and ledgers: each ends, in 5 s and 64 MiB
 	@CC='$(CC)' tests/deps build
 	@$(MAKE) --no-print-directory all hostile-build
-	@$(OUT)/hostile $(PROGRAM) $(HOSTILE)
+	@tests/in-folder $(OUT)/hostile $(PROGRAM) $(HOSTILE)
 
 # ---- workers that are stopped past their lease ----
 
@@ -106,11 +107,11 @@ faults-build: $(FAULTS) $(FAULTS_UNITS:%=$(OUT)/tests/test_%)
 faults:   ## allocations and file I/O fail, each in turn (SHARE=k: every k-th)
 	@CC='$(CC)' tests/deps build test
 	@$(MAKE) --no-print-directory faults-build
-	@$(OUT)/faults/allocations $(or $(SHARE),1)
-	@$(OUT)/faults/allocations $(or $(SHARE),1) \
+	@tests/in-folder -m $(OUT)/faults/allocations $(or $(SHARE),1)
+	@tests/in-folder -m $(OUT)/faults/allocations $(or $(SHARE),1) \
 	    $(FAULTS_UNITS:%=$(OUT)/tests/test_%)
-	@$(OUT)/faults/promises $$(($(or $(SHARE),1) / 5 + 1))
-	@$(OUT)/faults/io $$(($(or $(SHARE),1) / 2 + 1))
+	@tests/in-folder -m $(OUT)/faults/promises $$(($(or $(SHARE),1) / 5 + 1))
+	@tests/in-folder -m $(OUT)/faults/io $$(($(or $(SHARE),1) / 2 + 1))
 
 $(OUT)/faults/%: $(OBJ)/tests/faults/%.o $(FAULTS_SHARED) $(SUPPORT_OBJECTS) \
     $(LIBRARY)
@@ -122,7 +123,8 @@ $(OUT)/faults/%: $(OBJ)/tests/faults/%.o $(FAULTS_SHARED) $(SUPPORT_OBJECTS) \
 # ---- a crash at every request ----
 
 SWEEP_OBJECTS := $(patsubst %.c,$(OBJ)/%.o,$(sort $(wildcard tests/sweep/*.c))) \
-    $(addprefix $(OBJ)/tests/support/,upgrade_model.o virtual_platform.o)
+    $(addprefix $(OBJ)/tests/support/,folder.o upgrade_model.o \
+    virtual_platform.o)
 $(OUT)/crash-sweep: $(SWEEP_OBJECTS) $(LIBRARY)
 	@echo "  $(notdir $(CC)) $@"
 	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $^ $(LIBS)
@@ -132,7 +134,7 @@ $(OUT)/crash-sweep: $(SWEEP_OBJECTS) $(LIBRARY)
 crash-sweep:   ## SIGKILL at every request, start again, compare (SHARE=k SEED=n CASE="...")
 	@CC='$(CC)' tests/deps build
 	@$(MAKE) --no-print-directory -s $(OUT)/crash-sweep
-	@$(OUT)/crash-sweep $(if $(SHARE),--share $(SHARE)) \
+	@tests/in-folder -m $(OUT)/crash-sweep $(if $(SHARE),--share $(SHARE)) \
 	    $(if $(SEED),--seed $(SEED)) $(CASE)
 
 # ---- the simulation ----
@@ -144,15 +146,15 @@ SIMULATE := $(OUT)/simulate
 # fresh one otherwise); SEED=S: that one twice, with a trace where it fails.
 SEEDS ?= 500
 $(SIMULATE): $(SIMULATE_SOURCES:%.c=$(OBJ)/%.o) $(LIBRARY) $(addprefix \
-    $(OBJ)/tests/support/,cascade_key.o faulty.o interpose.o releases.o upgrade_model.o \
-    virtual_platform.o)
+    $(OBJ)/tests/support/,cascade_key.o faulty.o folder.o interpose.o \
+    releases.o upgrade_model.o virtual_platform.o)
 	@echo "  $(notdir $(CC)) $@"
 	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $(filter %.o,$^) $(LIBRARY) $(LIBS)
 
 simulate:   ## worlds of workers and faults (SEEDS=N, or SEED=S; KIND=cascade)
 	@CC='$(CC)' tests/deps build
 	@$(MAKE) --no-print-directory -s $(SIMULATE)
-	@$(SIMULATE) $(if $(KIND),--kind $(KIND)) \
+	@tests/in-folder -m $(SIMULATE) $(if $(KIND),--kind $(KIND)) \
 	    $(if $(SEED),--seed $(SEED),--seeds $(SEEDS)) \
 	    $(if $(FROM),--from $(FROM)) $(if $(VERBOSE),--verbose)
 	@$(if $(SEED),,$(SIMULATE) --measure)
@@ -175,7 +177,7 @@ $(OUT)/tests/test_fuzz_corpora: LDFLAGS += $(FUZZ_FLAGS)
 $(OUT)/tests/test_fuzz_corpora: $(FUZZ_OBJECTS)
 
 # Of the unit tests' support, what targets use too.
-FUZZ_SUPPORT := $(OBJ)/tests/support/json_oracle.o
+FUZZ_SUPPORT := $(addprefix $(OBJ)/tests/support/,folder.o json_oracle.o)
 $(OUT)/fuzz/%: $(FUZZ_OBJECTS) $(FUZZ_SUPPORT) $(LIBRARY)
 	@mkdir -p $(@D)
 	@echo "  $(notdir $(CC)) $@"
@@ -189,19 +191,19 @@ fuzz:   ## libFuzzer, SECONDS=60 of CPU each, JOBS=2 (TARGETS="a b": only those)
 
 .PHONY: fuzz fuzz-run
 fuzz-run: $(addprefix $(OUT)/fuzz/,$(or $(TARGETS),$(FUZZ_TARGETS)))
-	@tests/fuzz/run $(SECONDS) $(JOBS) $^
+	@tests/in-folder -m tests/fuzz/run $(SECONDS) $(JOBS) $^
 
 # ---- known mistakes, models, coverage, valgrind ----
 
 bug-bank:   ## known mistakes, each caught (BUGS="a b": only those)
 	@tests/deps build test
-	@tests/bugs/run $(BUGS)
+	@tests/in-folder -m tests/bugs/run $(BUGS)
 
 mutants:   ## small mechanical mistakes in lease, ledger and requests, each caught (SEED=1 COUNT=60 MATCH="due_ticks")
 	@tests/deps build test
 	@node tests/bugs/mutate.js $(OUT)/mutants/bank $(or $(SEED),1) \
 	    $(or $(COUNT),60) '$(MATCH)'
-	@BANK=$(OUT)/mutants/bank SEEDS=500 tests/bugs/run $(BUGS)
+	@BANK=$(OUT)/mutants/bank SEEDS=500 tests/in-folder -m tests/bugs/run $(BUGS)
 
 model:   ## checks the Promela models, whole and without each guard
 	@tests/deps model
@@ -256,7 +258,7 @@ throughput:   ## how near a worker comes to a service's limit (LIMITS="...")
 	@$(MAKE) --no-print-directory -s all azsim-build
 	@TABLEWARD=$(abspath $(PROGRAM)) \
 	    E2E_MODULES=$(CURDIR)/build/e2e/node_modules \
-	    node tests/bench/throughput.js $(LIMITS)
+	    tests/in-folder node tests/bench/throughput.js $(LIMITS)
 
 .PHONY: unit unit-build e2e crash-sweep simulate bug-bank mutants model \
     coverage coverage-run valgrind bench throughput

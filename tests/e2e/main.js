@@ -94,7 +94,6 @@ async function main() {
       await each(all.filter((s) => (s.phase || 1) === phase), AT_ONCE, play);
   } finally {
     await azurite.stop();
-    if (!process.env.KEEP) fs.rmSync(work, {recursive: true, force: true});
   }
   for (const hit of secrets.hits) console.log(`FAILED ${hit}`);
   counts.failed += secrets.hits.length;

@@ -30,6 +30,7 @@
 #include "tests/faults/service.h"
 #include "tests/faults/trial.h"
 #include "tests/support/fail_after.h"
+#include "tests/support/folder.h"
 #include "worker/base/mem.h"
 
 #define EXIT_USAGE 64
@@ -49,10 +50,11 @@ struct subject {
     const char *name;
     const struct scene *scene;
     const char *program;
-    char folder[64];     /* of the subject: template, clean, and one a stream */
-    char *state;         /* what the clean run left */
-    unsigned long count; /* its allocations */
-    struct tally *tally; /* shared */
+    char folder[FOLDER_BYTES]; /* of the subject: template, clean, and one a
+                                  stream */
+    char *state;               /* what the clean run left */
+    unsigned long count;       /* its allocations */
+    struct tally *tally;       /* shared */
 };
 
 /* What a child of a subject does. */
@@ -84,11 +86,13 @@ static int act_scene(void *context)
 static int act_program(void *context)
 {
     const struct trial *trial = context;
-    char number[32];
+    char number[32], here[FOLDER_BYTES];
 
     (void)snprintf(number, sizeof number, "%lu", trial->n);
-    setenv(trial->n > 0 ? FAIL_AFTER : FAIL_COUNT,
-        trial->n > 0 ? number : "count", 1);
+    if (trial->n > 0)
+        setenv(FAIL_AFTER, number, 1);
+    else /* the program works in a folder of its own */
+        setenv(FAIL_COUNT, trial_inside(getcwd(here, sizeof here), "count"), 1);
     execl(trial->subject->program, trial->subject->program, (char *)NULL);
     perror(trial->subject->program);
     return 2;
@@ -221,7 +225,7 @@ static void examine(struct subject *subject, unsigned long share,
     int64_t started = time(NULL);
     struct tally *tally;
 
-    trial_folder(subject->folder);
+    folder_make(subject->folder, "tableward-faults");
     tally = subject->tally = trial_shared(sizeof *subject->tally);
     if (!begin(subject)) {
         total_wrong++;
@@ -245,7 +249,7 @@ static void examine(struct subject *subject, unsigned long share,
     }
     (void)fflush(stdout);
     free(subject->state);
-    trial_remove(subject->folder);
+    folder_remove(subject->folder);
 }
 
 static void examine_scenes(

@@ -23,6 +23,7 @@
 #include "tests/faults/inject.h"
 #include "tests/faults/scenes.h"
 #include "tests/faults/trial.h"
+#include "tests/support/folder.h"
 
 #define EXIT_USAGE 64
 #define EXIT_AGAIN 75
@@ -57,7 +58,7 @@ struct tally {
 struct subject {
     const struct scene *scene;
     const struct kind_of_failure *kind;
-    char folder[64];
+    char folder[FOLDER_BYTES];
     char *state;    /* what a clean run left */
     char *finished; /* ... and what finishes one that was cut off */
     struct tally *tally;
@@ -213,7 +214,7 @@ static void examine(const struct scene *scene,
     time_t started = time(NULL);
     unsigned long count;
 
-    trial_folder(subject.folder);
+    folder_make(subject.folder, "tableward-faults");
     count = begin(&subject);
     if (count == 0) {
         printf("FAILED  %s: without failures\n", scene->name);
@@ -234,7 +235,7 @@ static void examine(const struct scene *scene,
     total_wrong += atomic_load(&tally->wrong);
     free(subject.state);
     free(subject.finished);
-    trial_remove(subject.folder);
+    folder_remove(subject.folder);
 }
 
 /* Ends it where one of them names nothing to be done. NULL: all. */

@@ -24,6 +24,7 @@
 #include "tests/faults/inject.h"
 #include "tests/faults/state.h"
 #include "tests/faults/trial.h"
+#include "tests/support/folder.h"
 #include "worker/store/embedded/embedded.h"
 #include "worker/store/store.h"
 
@@ -328,7 +329,7 @@ static int look(void *context)
 struct subject {
     const struct kind_of_failure *kind;
     const char *what;
-    char folder[64];
+    char folder[FOLDER_BYTES];
     atomic_ulong *wrong; /* shared */
     atomic_ulong *trials;
 };
@@ -401,7 +402,7 @@ static void examine(const struct kind_of_failure *kind, bool is_new,
     subject.wrong = trial_shared(sizeof *subject.wrong);
     subject.trials = trial_shared(sizeof *subject.trials);
     clean.memory = trial_shared(sizeof *clean.memory);
-    trial_folder(subject.folder);
+    folder_make(subject.folder, "tableward-faults");
     template = trial_inside(subject.folder, "template");
     folder = trial_inside(subject.folder, "clean");
     trial_copy("/var/empty", template);
@@ -428,7 +429,7 @@ static void examine(const struct kind_of_failure *kind, bool is_new,
     total_wrong += atomic_load(subject.wrong);
     free(template);
     free(folder);
-    trial_remove(subject.folder);
+    folder_remove(subject.folder);
 }
 
 int main(int argc, char **argv)

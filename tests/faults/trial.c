@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "tests/support/fast_platform.h"
+#include "tests/support/folder.h"
 #include "worker/cli/command.h"
 
 #define STREAMS 2
@@ -39,7 +40,7 @@ static void redirect(const char *name, int flags, int to)
 
 static void enter(const char *folder)
 {
-    if (chdir(folder) != 0)
+    if (chdir(folder) != 0 || setenv("TMPDIR", folder, 1) != 0)
         die(folder);
     redirect(
         access("in", F_OK) == 0 ? "in" : "/dev/null", O_RDONLY, STDIN_FILENO);
@@ -148,15 +149,6 @@ void trial_unshared(void *at, size_t bytes)
 
 /* ---- folders ---- */
 
-void trial_folder(char ret[64])
-{
-    const char *base = access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp";
-
-    (void)snprintf(ret, 64, "%s/tableward-faults.XXXXXX", base);
-    if (!mkdtemp(ret))
-        die(ret);
-}
-
 char *trial_inside(const char *folder, const char *name)
 {
     char *path;
@@ -186,23 +178,6 @@ static void visit(const char *folder,
         free(path);
     }
     closedir(dir);
-}
-
-static void remove_one(
-    void *context, const char *path, const char *name, bool is_folder)
-{
-    (void)context;
-    (void)name;
-    if (is_folder)
-        trial_remove(path);
-    else if (unlink(path) != 0)
-        die(path);
-}
-
-void trial_remove(const char *folder)
-{
-    visit(folder, remove_one, NULL);
-    (void)rmdir(folder);
 }
 
 static void copy_file(const char *from, const char *to)
@@ -237,7 +212,7 @@ void trial_copy(const char *from, const char *to)
 {
     char *name = strdup(to);
 
-    trial_remove(to);
+    folder_remove(to);
     if (!name || mkdir(to, 0700) != 0)
         die(to);
     visit(from, copy_one, name);

@@ -21,8 +21,8 @@
 /*
  * trial_fork: run body(context) in a child, in folder, with standard input from
  * /dev/null, or from `in` where that file is there, output to `out` and errors
- * to `log`, all in folder; the latter two begin anew. Its exit code, or
- * TRIAL_SIGNAL().
+ * to `log`, all in folder, which is $TMPDIR too; the latter two begin anew. Its
+ * exit code, or TRIAL_SIGNAL().
  */
 int trial_fork(const char *folder, int (*body)(void *context), void *context);
 
@@ -35,13 +35,9 @@ int trial_command(const char *line);
  * over. */
 void trial_later(int64_t ahead_ms);
 
-/* trial_folder: make an empty folder for trials, on tmpfs where there is one.
- * trial_inside: the name of an entry in a folder; owned. trial_remove: with all
- * that is in it. trial_copy: to becomes like from, one level of folders deep.
- */
-void trial_folder(char ret[64]);
+/* trial_inside: the name of an entry in a folder; owned. trial_copy: to becomes
+ * like from. */
 char *trial_inside(const char *folder, const char *name);
-void trial_remove(const char *folder);
 void trial_copy(const char *from, const char *to);
 
 /* trial_write, trial_read: a whole file; text that was read is owned. NULL: it

@@ -11,6 +11,7 @@
 
 #include "jobs/engine/archive.h"
 #include "tests/fuzz/fuzz.h"
+#include "tests/support/folder.h"
 #include "worker/base/buf.h"
 #include "worker/store/canonical.h"
 #include "worker/transfer/entity_line.h"
@@ -145,33 +146,21 @@ static void try_file(struct slice text, struct arena *arena)
 
 /* ---- archives ---- */
 
-/* In memory where there is such a place: much is synced. */
-static char folder[64];
-static char archive_file[128];
+static char folder[FOLDER_BYTES];
+static char archive_file[FOLDER_BYTES + 32];
 
 static void remove_folder(void)
 {
-    char path[128];
-    static const char *const below[] = {"/job/run", "/job", ""};
-
-    (void)unlink(archive_file);
-    snprintf(path, sizeof(path), "%s/job/run/.requested-at", folder);
-    (void)unlink(path);
-    for (size_t i = 0; i < 3; i++) {
-        snprintf(path, sizeof(path), "%s%s", folder, below[i]);
-        (void)rmdir(path);
-    }
+    folder_remove(folder);
 }
 
 static void make_folder(void)
 {
-    char path[128];
+    char path[FOLDER_BYTES + 32];
 
     if (archive_file[0] != '\0')
         return;
-    snprintf(folder, sizeof(folder), "%s/tableward-fuzz-XXXXXX",
-        access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp");
-    FUZZ_CHECK(mkdtemp(folder) != NULL);
+    folder_make(folder, "tableward-fuzz");
     atexit(remove_folder);
     snprintf(path, sizeof(path), "%s/job", folder);
     FUZZ_CHECK(mkdir(path, 0700) == 0);

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "tests/hostile/row.h"
+#include "tests/support/folder.h"
 #include "worker/base/mem.h"
 
 #define AT_ONCE 4
@@ -25,7 +26,7 @@ static const struct limits limits = {.mebibytes = 64, .ms = 5000};
 
 struct worker {
     pid_t pid;
-    char folder[64];
+    char folder[FOLDER_BYTES];
 };
 
 static void play(const struct row *row, const char *program, const char *folder)
@@ -44,12 +45,7 @@ static void play(const struct row *row, const char *program, const char *folder)
 static void begin(
     struct worker *worker, const struct row *row, const char *program)
 {
-    const char *tmp = getenv("TMPDIR");
-
-    snprintf(worker->folder, sizeof(worker->folder), "%s/hostile.XXXXXX",
-        tmp != NULL ? tmp : "/tmp");
-    if (mkdtemp(worker->folder) == NULL)
-        abort();
+    folder_make(worker->folder, "hostile");
     worker->pid = fork();
     if (worker->pid == 0)
         play(row, program, worker->folder);
@@ -58,11 +54,7 @@ static void begin(
 /* True: the row that it played was as expected. */
 static bool end(struct worker *worker, int status)
 {
-    char command[96];
-
-    snprintf(command, sizeof(command), "rm -rf '%s'", worker->folder);
-    if (system(command) != 0)
-        abort();
+    folder_remove(worker->folder);
     worker->pid = 0;
     return WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }

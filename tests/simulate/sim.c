@@ -5,9 +5,9 @@
  */
 #include "tests/simulate/sim.h"
 
-#include <ftw.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -16,6 +16,7 @@
 #include "tests/simulate/book.h"
 #include "tests/simulate/front.h"
 #include "tests/simulate/worker.h"
+#include "tests/support/folder.h"
 #include "worker/base/mem.h"
 #include "worker/base/platform.h"
 #include "worker/base/text.h"
@@ -681,14 +682,13 @@ static void make_queue(struct sim *sim, const char *queue)
         sim_complain(sim, "no queue: %s", exchange.err.text);
 }
 
-/* In memory, where the system has such a place. One for each process, empty
- * until somebody keeps something there. */
+/* One for each process. It does not exist until something is kept there. */
 static const char *folder_name(struct sim *sim)
 {
-    const char *above = access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp";
+    const char *above = getenv("TMPDIR");
 
-    return arena_format(
-        &sim->arena, "%s/tableward-simulate.%d", above, (int)getpid())
+    return arena_format(&sim->arena, "%s/tableward-simulate.%d",
+        above ? above : "/tmp", (int)getpid())
         .at;
 }
 
@@ -762,19 +762,9 @@ static void take_counts(struct sim *sim)
     result->hash = virtual_hash();
 }
 
-static int remove_one(
-    const char *path, const struct stat *stat, int type, struct FTW *ftw)
-{
-    (void)stat;
-    (void)type;
-    (void)ftw;
-    return remove(path);
-}
-
 static void tear_down(struct sim *sim)
 {
-    if (access(sim->folder, F_OK) == 0)
-        (void)nftw(sim->folder, remove_one, 8, FTW_DEPTH | FTW_PHYS);
+    folder_remove(sim->folder);
     faulty_done(&sim->faults);
     store_close(sim->service);
     arena_done(&sim->arena);

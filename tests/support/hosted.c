@@ -154,8 +154,7 @@ void hosted_init(struct hosted *h, const char *configuration)
     h->request_pool = request_pool_new(REQUESTS_AT_ONCE, 0);
     h->stores = (struct job_stores){
         .count = 1, .names = &h->store_name, .stores = &h->store};
-    snprintf(h->folder, sizeof(h->folder), "/tmp/tableward-hosted.XXXXXX");
-    assert_non_null(mkdtemp(h->folder));
+    test_folder(h->folder);
     hosted_forget(h, "r1");
     load_jobs(h, configuration);
 }
@@ -178,12 +177,7 @@ void hosted_done(struct hosted *h)
     request_pool_free(h->request_pool);
     store_close(h->store);
     arena_done(&h->arena);
-    if (rmdir(h->folder) != 0) { /* there is something in it */
-        char *command = mem_format("rm -rf %s", h->folder);
-
-        assert_int_equal(system(command), 0);
-        mem_free(command);
-    }
+    folder_remove(h->folder);
 }
 
 TEST_FIXTURE(hosted_test, struct hosted, TEST_NOTHING, hosted_done)

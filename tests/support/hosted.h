@@ -29,7 +29,7 @@ struct hosted {
     struct jobs jobs;
     struct job_stores stores;
     const char *store_name;
-    char folder[64]; /* an empty one of its own, for archives */
+    char folder[FOLDER_BYTES]; /* an empty one of its own, for archives */
 
     /* What a ledger would keep of the run. */
     char *checkpoint, *phase;

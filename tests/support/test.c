@@ -4,16 +4,46 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 static struct test *tests;   /* by line */
 static struct test *running; /* NULL: none */
 static bool passed;          /* the one that runs came to its end */
 static char at_case[256];    /* empty: the test that runs is at none */
+static char folder[FOLDER_BYTES];
+static pid_t folder_owner; /* children of a test do not remove it */
+
+/* Before main(), which may open files. Programs without tests, which have this
+ * file too, stay where they are. */
+static void enter_folder(void)
+{
+    folder_make(folder, "unit");
+    folder_owner = getpid();
+    if (chdir(folder) != 0)
+        abort();
+}
+
+__attribute__((destructor)) static void leave_folder(void)
+{
+    if (folder_owner == getpid())
+        folder_remove(folder);
+}
+
+void test_folder(char ret[FOLDER_BYTES])
+{
+    static unsigned count;
+
+    (void)snprintf(ret, FOLDER_BYTES, "%.100s/%u", folder, ++count);
+    assert_int_equal(mkdir(ret, 0700), 0);
+}
 
 void test_add(struct test *test)
 {
     struct test **at = &tests;
 
+    if (!tests)
+        enter_folder();
     while (*at && (*at)->line <= test->line)
         at = &(*at)->next;
     test->next = *at;

@@ -7,7 +7,8 @@
  *         assert_string_equal(...);
  *     }
  *
- * The program runs all tests of its file, in the order of their lines. It has a
+ * The program runs all tests of its file, in the order of their lines, in a
+ * folder of its own that is removed when it exits. It has a
  * main() of its own only if something comes before the first test; that main()
  * ends with `return test_run_all(NULL, NULL);`.
  */
@@ -24,6 +25,8 @@
 
 #include <stdbool.h>
 #include <string.h>
+
+#include "tests/support/folder.h"
 
 struct test {
     const char *name;
@@ -106,6 +109,10 @@ int test_run_all(
 
 /* test_passed: in a tear-down: its test came to its end. */
 bool test_passed(void);
+
+/* test_folder: make an empty folder inside the program's own one. ret: its
+ * path, from the root. */
+void test_folder(char ret[FOLDER_BYTES]);
 
 /*
  * test_case: from now on the test is at this case of its table. If an assertion

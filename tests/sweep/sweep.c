@@ -12,7 +12,6 @@
  */
 #include <errno.h>
 #include <fcntl.h>
-#include <ftw.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,6 +22,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "tests/support/folder.h"
 #include "tests/sweep/life.h"
 #include "worker/base/mem.h"
 #include "worker/base/text.h"
@@ -59,7 +59,7 @@ struct sweep {
     uint64_t seed;
     unsigned long share, offset;
     bool stop_at_first; /* violation of a stream */
-    char root[64];
+    char root[FOLDER_BYTES];
     /* Of the scenario under way: */
     const struct scenario *scenario;
     struct stage stage;
@@ -68,7 +68,7 @@ struct sweep {
     unsigned requests; /* of a clean run */
     /* Of the stream: */
     unsigned stream;
-    char folder[96];
+    char folder[FOLDER_BYTES + 32];
     struct shared *shared;
 };
 
@@ -78,22 +78,6 @@ static void __attribute__((noreturn)) give_up(const char *what)
 {
     (void)fprintf(stderr, "crash-sweep: %s: %s\n", what, strerror(errno));
     exit(1);
-}
-
-static int remove_one(
-    const char *path, const struct stat *info, int type, struct FTW *where)
-{
-    (void)info;
-    (void)type;
-    (void)where;
-    return remove(path);
-}
-
-static void remove_all(const char *path)
-{
-    if (nftw(path, remove_one, 16, FTW_DEPTH | FTW_PHYS) != 0 &&
-        errno != ENOENT)
-        give_up(path);
 }
 
 static void read_template(struct sweep *sweep, const char *path)
@@ -113,11 +97,11 @@ static void read_template(struct sweep *sweep, const char *path)
 /* The stream's folder, as before the first life. */
 static void set_up(struct sweep *sweep)
 {
-    char path[128];
+    char path[FOLDER_BYTES + 64];
     int at;
 
     sweep->shared->words = (struct last_words){.acted = false};
-    remove_all(sweep->folder);
+    folder_remove(sweep->folder);
     if (mkdir(sweep->folder, 0700) != 0)
         give_up(sweep->folder);
     (void)snprintf(path, sizeof(path), "%s/store.db", sweep->folder);
@@ -481,14 +465,14 @@ static bool begin_scenario(
     struct sweep *sweep, const struct scenario *scenario, struct shared *shared)
 {
     struct crash clean = {.count = 0};
-    char path[128];
+    char path[FOLDER_BYTES + 64];
     bool good;
 
     memset(shared, 0, STREAMS * sizeof(*shared));
     sweep->scenario = scenario;
     sweep->stage = (struct stage){.count = 0};
     enter_stream(sweep, shared, 0);
-    remove_all(sweep->folder);
+    folder_remove(sweep->folder);
     if (mkdir(sweep->folder, 0700) != 0)
         give_up(sweep->folder);
     life_prepare(scenario, &sweep->stage, sweep->folder);
@@ -614,14 +598,6 @@ static void draw_share(struct sweep *sweep)
         (unsigned long long)sweep->seed, sweep->offset, sweep->share);
 }
 
-static void make_root(struct sweep *sweep)
-{
-    (void)snprintf(sweep->root, sizeof(sweep->root), "%s/crash-sweep.XXXXXX",
-        access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp");
-    if (!mkdtemp(sweep->root))
-        give_up(sweep->root);
-}
-
 static struct tally run_all(struct sweep *sweep, char **words)
 {
     size_t count;
@@ -659,9 +635,9 @@ int main(int argc, char **argv)
 
     (void)setvbuf(stdout, NULL, _IOLBF, 0);
     draw_share(&sweep);
-    make_root(&sweep);
+    folder_make(sweep.root, "crash-sweep");
     total = run_all(&sweep, words);
-    remove_all(sweep.root);
+    folder_remove(sweep.root);
     printf("crash-sweep: %lu restarts, %lu violations, %.0f s\n",
         total.restarts, total.violations, seconds() - from);
     return total.violations > 0;

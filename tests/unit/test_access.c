@@ -10,16 +10,15 @@
 #include "worker/monitor/access.h"
 #include "worker/run/setup.h"
 
-static char folder[] = "/tmp/test_access.XXXXXX";
-static char path[64];
+#define TOKEN_FILE "token"
+
 static struct setup setup;
-static struct definition definition = {
-    .setup = &setup, .archive_folder = folder};
+static struct definition definition = {.setup = &setup, .archive_folder = "."};
 static struct err err;
 
 static void write_token(const char *text)
 {
-    FILE *file = fopen(path, "w");
+    FILE *file = fopen(TOKEN_FILE, "w");
 
     assert_non_null(file);
     fputs(text, file);
@@ -29,7 +28,7 @@ static void write_token(const char *text)
 static int begin(void **state)
 {
     (void)state;
-    setup.admin_token_file = "token";
+    setup.admin_token_file = TOKEN_FILE;
     write_token(FAKE_TOKEN "\n");
     return 0;
 }
@@ -147,24 +146,11 @@ FIXTURE_TEST(without_a_usable_token_nothing_is_changed)
     memset(large, 'x', sizeof(large) - 1);
     write_token(large);
     assert_int_equal(change(&fake_good), 503);
-    assert_int_equal(unlink(path), 0);
+    assert_int_equal(unlink(TOKEN_FILE), 0);
     assert_int_equal(change(&fake_good), 503);
     setup.admin_token_file = "."; /* no file */
     assert_int_equal(change(&fake_good), 503);
     setup.admin_token_file = NULL;
     assert_int_equal(change(&fake_good), 403);
     assert_non_null(strstr(err.text, "admin_token_file"));
-}
-
-int main(void)
-{
-    int failed;
-
-    if (!mkdtemp(folder))
-        return 1;
-    (void)snprintf(path, sizeof(path), "%s/token", folder);
-    failed = test_run_all(NULL, NULL);
-    (void)unlink(path);
-    (void)rmdir(folder);
-    return failed;
 }

@@ -22,7 +22,6 @@ struct fixture {
     struct http_route routes[API_ROUTES];
     struct http_response response;
     struct json *json; /* of the last response */
-    char folder[40], token[60];
 };
 
 static struct definition *lend(void *context)
@@ -44,14 +43,11 @@ static int begin(void **state)
     FILE *file;
 
     workbench_init(&f->bench);
-    (void)snprintf(f->folder, sizeof(f->folder), "/tmp/test_api.XXXXXX");
-    assert_non_null(mkdtemp(f->folder));
-    (void)snprintf(f->token, sizeof(f->token), "%s/token", f->folder);
-    file = fopen(f->token, "w");
+    file = fopen("token", "w");
     assert_non_null(file);
     fputs(FAKE_TOKEN, file);
     fclose(file);
-    f->bench.setup.admin_token_file = f->token;
+    f->bench.setup.admin_token_file = "token";
     atomic_init(&f->bench.definition.references, 1);
     f->api = api_new(&(struct api_options){.started_with = &f->bench.definition,
         .definition = lend,
@@ -69,8 +65,6 @@ static int end(void **state)
     api_free(f->api);
     json_free(f->json);
     buf_done(&f->response.body);
-    (void)unlink(f->token);
-    (void)rmdir(f->folder);
     workbench_done(&f->bench);
     test_free(f);
     return 0;

@@ -596,10 +596,9 @@ SCENE_TEST(an_archive_that_cannot_be_made_stops_before_anything)
 
 SCENE_TEST(an_archive_may_be_anywhere)
 {
-    char folder[] = "/tmp/tableward-archive.XXXXXX";
-    char *configuration, *path;
+    char folder[FOLDER_BYTES], *configuration, *path;
 
-    assert_non_null(mkdtemp(folder));
+    test_folder(folder);
     configuration = mem_format(HEAD PARENT "    archive: %s\n" BLOGS, folder);
     begin(s, configuration);
     put_channel(s, NULL);
@@ -608,9 +607,6 @@ SCENE_TEST(an_archive_may_be_anywhere)
     assert_int_equal(access(path, R_OK), 0);
     mem_free(path);
     mem_free(configuration);
-    path = mem_format("rm -r %s", folder);
-    assert_int_equal(system(path), 0);
-    mem_free(path);
 }
 
 /* Make a folder at the path of the archive's file for table. */

@@ -10,25 +10,16 @@
 #include "tests/support/test.h"
 #include "worker/run/failures.h"
 
-static char base[64];
+static char base[FOLDER_BYTES];
 
 static int set_up(void **state)
 {
     (void)state;
-    (void)snprintf(base, sizeof(base), "/tmp/failures-XXXXXX");
-    return mkdtemp(base) ? 0 : -1;
+    test_folder(base);
+    return 0;
 }
 
-static int tear_down(void **state)
-{
-    char command[100];
-
-    (void)state;
-    (void)snprintf(command, sizeof(command), "rm -r %s", base);
-    return system(command);
-}
-
-#define FIXTURE_TEST(name) TEST_IN(name, set_up, tear_down)
+#define FIXTURE_TEST(name) TEST_IN(name, set_up, NULL)
 
 static const struct run_failure failure = {
     .table = "Blogs",
@@ -51,7 +42,7 @@ static void add(const char *folder, unsigned times)
 
 static size_t read_all(const char *name, char *to, size_t room)
 {
-    char path[128];
+    char path[FOLDER_BYTES + 32];
     FILE *file;
     size_t len;
 
@@ -71,7 +62,7 @@ static size_t read_all(const char *name, char *to, size_t room)
 
 FIXTURE_TEST(each_failed_entity_is_a_line)
 {
-    char text[1000], path[128];
+    char text[1000], path[FOLDER_BYTES + 32];
     struct stat info;
 
     add("a/b", 2);
@@ -85,7 +76,7 @@ FIXTURE_TEST(each_failed_entity_is_a_line)
 
 FIXTURE_TEST(a_line_that_a_crash_tore_is_ended)
 {
-    char text[1000], path[128];
+    char text[1000], path[FOLDER_BYTES + 32];
     int at;
 
     add("f", 1);

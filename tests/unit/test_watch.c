@@ -9,10 +9,10 @@
 #include "tests/support/test.h"
 #include "worker/store/watch.h"
 
-#define PATH_BYTES 128
+#define PATH_BYTES (FOLDER_BYTES + 32)
 
 struct scene {
-    char folder[40], path[PATH_BYTES];
+    char folder[FOLDER_BYTES], path[PATH_BYTES];
     struct watch *watch;
     atomic_uint told;
 };
@@ -45,9 +45,7 @@ static void wait_until_told(struct scene *scene, unsigned times)
 static void begin(struct scene *scene)
 {
     memset(scene, 0, sizeof(*scene));
-    (void)snprintf(scene->folder, sizeof(scene->folder), "%s",
-        "/tmp/tableward-watch.XXXXXX");
-    assert_non_null(mkdtemp(scene->folder));
+    test_folder(scene->folder);
     (void)snprintf(
         scene->path, sizeof(scene->path), "%s/store.db", scene->folder);
     scene->watch = watch_begin(scene->path, note, scene);
@@ -56,16 +54,7 @@ static void begin(struct scene *scene)
 
 static void end(struct scene *scene)
 {
-    static const char *const names[] = {
-        "store.db", "store.db-wal", "store.db-journal", "other", "store"};
-    char path[PATH_BYTES];
-
     watch_end(scene->watch);
-    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-        (void)snprintf(path, sizeof(path), "%s/%s", scene->folder, names[i]);
-        (void)remove(path);
-    }
-    assert_int_equal(remove(scene->folder), 0);
 }
 
 /* changed() is called again, because a write may become visible only a moment
