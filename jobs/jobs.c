@@ -222,6 +222,27 @@ static void canonical_map(
     buf_add_char(to, ';');
 }
 
+/* A run is bound to what an environment variable held, not to its name. A
+ * variable that is not set stands for itself. Mistakes are reported by the
+ * loader of the kind. */
+static void canonical_scalar(const struct yaml_node *node, struct buf *to)
+{
+    struct slice text = node->text;
+    struct problems ignored;
+    struct arena arena;
+    const char *unset = NULL;
+
+    arena_init(&arena);
+    problems_init(&ignored);
+    if (!settings_text(node, true, &arena, &text, &unset, &ignored) || unset)
+        text = node->text;
+    buf_add_format(to, "%d:%zu:", (int)node->type, text.len);
+    buf_add_char(to, node->quoted ? 'q' : 'p');
+    buf_add_slice(to, text);
+    problems_done(&ignored);
+    arena_done(&arena);
+}
+
 /* Append a text of node. Two nodes have equal texts only if their contents are
  * equal, free keys aside. */
 static void canonical(
@@ -232,13 +253,11 @@ static void canonical(
         canonical_map(node, top, step, to);
         return;
     }
-    buf_add_format(to, "%d:%zu:", (int)node->type,
-        node->type == YAML_SCALAR ? node->text.len : node->count);
     if (node->type == YAML_SCALAR) {
-        buf_add_char(to, node->quoted ? 'q' : 'p');
-        buf_add_slice(to, node->text);
+        canonical_scalar(node, to);
         return;
     }
+    buf_add_format(to, "%d:%zu:", (int)node->type, node->count);
     for (size_t i = 0; i < node->count; i++)
         canonical(node->items[i], false, false, to);
 }

@@ -266,6 +266,15 @@ static enum tw_err accept_args(
     return TW_OK;
 }
 
+static void list_tables(const struct job *job,
+    void (*each)(
+        void *context, size_t store, const char *table, enum job_access access),
+    void *context)
+{
+    (void)job;
+    each(context, 0, "Blogs", JOB_READS);
+}
+
 static enum run_end run_script(const struct job *job,
     const struct job_stores *stores, struct run *run, struct err *err)
 {
@@ -307,6 +316,7 @@ static void init_job(struct workbench *bench)
     bench->kind = (struct kind){.name = "scripted",
         .summary = "does what the test says",
         .accept = accept_args,
+        .tables = list_tables,
         .run = run_script};
     bench->arg = (struct job_arg){.name = slice_of("channel")};
     bench->job = (struct job){.name = "delete-channel",

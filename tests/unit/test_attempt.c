@@ -978,10 +978,11 @@ BENCH_TEST(silent_attempts_are_spaced)
     assert_true(result.until_ms > platform_boot_ms() + 9 * 60000);
 }
 
+/* The last phase of another definition would leave out what it adds. */
 BENCH_SCRIPT(starts_over)
 {
     assert_int_equal(run->checkpoint.len, 0);
-    assert_true(slice_is(run->phase, "parent"));
+    assert_int_equal(run->phase.len, 0);
     assert_true(atomic_load(&run->counts.deleted) == 100);
     return RUN_SUCCEEDED;
 }

@@ -804,6 +804,23 @@ BENCH_BETWEEN(queue_before_us)
     set_state(bench, LEDGER_QUEUED);
 }
 
+/* A failed copy is not retried as a delete. */
+VIRTUAL_BENCH_TEST(a_failed_run_of_another_kind_is_not_retried)
+{
+    struct ledger_run *run;
+    struct err err;
+
+    leave_failed(bench);
+    run = workbench_stored(bench, JOB, "r1");
+    run->kind = slice_of("copy");
+    assert_int_equal(workbench_store_run(bench, run), TW_OK);
+    assert_int_equal(retry(bench, &err), TW_CONFLICT);
+    assert_non_null(strstr(err.text, "is a scripted now, and was a copy"));
+    assert_string_equal(workbench_state(bench, JOB, "r1"), "failed");
+    assert_int_equal(workbench_count(bench, BENCH_QUEUE), 0);
+    assert_int_equal(workbench_count(bench, BENCH_QUEUE "-poison"), 2);
+}
+
 /* The other one may have failed before it put its message. */
 VIRTUAL_BENCH_TEST(of_two_retries_at_once_each_puts_a_message)
 {
@@ -1212,6 +1229,21 @@ VIRTUAL_BENCH_TEST(resume_of_a_run_at_work_changes_nothing)
     assert_int_equal(ask(bench, control_cancel, &err), TW_OK);
     assert_int_equal(resume(bench, &err), TW_CONFLICT);
     expect_control(bench, LEDGER_CONTROL_CANCEL);
+}
+
+VIRTUAL_BENCH_TEST(a_run_of_another_kind_is_not_resumed)
+{
+    struct ledger_run *run;
+    struct err err;
+
+    leave_run(bench, LEDGER_PAUSED, "", false);
+    run = workbench_stored(bench, JOB, "r1");
+    run->kind = slice_of("copy");
+    assert_int_equal(workbench_store_run(bench, run), TW_OK);
+    assert_int_equal(resume(bench, &err), TW_CONFLICT);
+    assert_non_null(strstr(err.text, "is a scripted now, and was a copy"));
+    assert_string_equal(workbench_state(bench, JOB, "r1"), "paused");
+    assert_int_equal(messages(bench), 0);
 }
 
 VIRTUAL_BENCH_TEST(where_no_queue_serves_it_it_stays_paused)

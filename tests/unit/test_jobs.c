@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The jobs of a configuration: names, arguments, kinds, their hash. */
+#include <stdlib.h>
 #include <string.h>
 
 #include "tests/support/loading.h"
@@ -198,6 +199,24 @@ static void hash_of(const char *text, char to[17])
     loading_good(&l, text);
     memcpy(to, l.jobs.list[0].hash, 17);
     loading_done(&l);
+}
+
+/* Otherwise a run would go on with another selection. */
+TEST(a_variable_that_changes_is_another_definition)
+{
+    static const char TEXT[] =
+        "purge: {kind: delete, table: Log, filter: \"Month eq '${MONTH}'\"}\n";
+    char october[17], november[17], plain[17];
+
+    assert_int_equal(setenv("MONTH", "10", 1), 0);
+    hash_of(TEXT, october);
+    assert_int_equal(setenv("MONTH", "11", 1), 0);
+    hash_of(TEXT, november);
+    assert_string_not_equal(october, november);
+    assert_int_equal(unsetenv("MONTH"), 0);
+    hash_of("purge: {kind: delete, table: Log, filter: \"Month eq '10'\"}\n",
+        plain);
+    assert_string_equal(october, plain);
 }
 
 TEST(a_definition_that_says_something_else_has_another_hash)

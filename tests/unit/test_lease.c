@@ -12,6 +12,7 @@
 
 #include "tests/support/virtual_platform.h"
 #include "worker/base/text.h"
+#include "worker/run/bound.h"
 #include "worker/run/lease.h"
 #include "worker/store/retry.h"
 
@@ -904,6 +905,69 @@ FIXTURE_TEST(a_definition_that_is_restored_goes_on_where_it_was)
     assert_false(f->lease.starts_over);
 }
 
+static void expect_held(struct fixture *f, const char *why)
+{
+    struct ledger_run *run;
+
+    assert_int_equal(take(f), LEASE_HELD);
+    run = read_run(f);
+    assert_true(slice_is(run->waits_for, LEDGER_WAITS_FOR_DEFINITION));
+    assert_non_null(strstr(run->error.at, why));
+    virtual_sleep(400000);
+}
+
+/* Whatever the two kinds are: a delete does not do what a copy was asked for.
+ * No person can accept that. */
+FIXTURE_TEST(a_run_waits_while_its_job_is_of_another_kind)
+{
+    const char *name = f->bench.kind.name;
+    struct ledger_run *run;
+
+    attempt_begins(f);
+    f->bench.kind.table_job = false;
+    f->bench.kind.name = "delete";
+    expect_held(f, "is a delete now, and was a scripted");
+    run = read_run(f);
+    bound_accept(run, true);
+    assert_int_equal(workbench_store_run(&f->bench, run), TW_OK);
+    expect_held(f, "is a delete now, and was a scripted");
+    f->bench.kind.name = name;
+    assert_int_equal(take(f), LEASE_ACQUIRED);
+    assert_true(slice_is(f->lease.run.checkpoint, "{}"));
+}
+
+FIXTURE_TEST(a_run_that_no_attempt_began_waits_for_its_kind_too)
+{
+    struct ledger_run *run = workbench_football(&f->bench, "r1");
+
+    run->kind = slice_of("copy");
+    assert_int_equal(workbench_store_run(&f->bench, run), TW_OK);
+    expect_held(f, "is a scripted now, and was a copy");
+}
+
+/* The job's text is the same, but a store's name means another account. */
+FIXTURE_TEST(a_run_waits_while_its_job_is_in_another_account)
+{
+    struct ledger_run *run;
+
+    f->wish.accounts = slice_of(".aaaaaaaaaaaaaaaa");
+    attempt_begins(f);
+    f->bench.kind.table_job = false;
+    f->wish.accounts = slice_of(".bbbbbbbbbbbbbbbb");
+    expect_held(f, "is another account now");
+    run = read_run(f);
+    bound_accept(run, false); /* as `poison retry` does */
+    assert_int_equal(workbench_store_run(&f->bench, run), TW_OK);
+    expect_held(f, "is another account now");
+    run = read_run(f);
+    bound_accept(run, true); /* as `resume` does */
+    assert_int_equal(workbench_store_run(&f->bench, run), TW_OK);
+    assert_int_equal(take(f), LEASE_ACQUIRED);
+    assert_true(f->lease.starts_over);
+    assert_int_equal(f->lease.run.checkpoint.len, 0);
+    assert_int_equal(f->lease.run.phase.len, 0);
+}
+
 FIXTURE_TEST(an_accepted_definition_begins_with_the_first_round)
 {
     struct ledger_run *run;
@@ -912,8 +976,8 @@ FIXTURE_TEST(an_accepted_definition_begins_with_the_first_round)
     memcpy(f->bench.job.hash, "fedcba9876543210", 16);
     assert_int_equal(take(f), LEASE_HELD);
     run = read_run(f);
-    lease_accept_definition(run);
-    lease_accept_definition(run); /* once is enough */
+    bound_accept(run, true);
+    bound_accept(run, true); /* once is enough */
     run->resumes_ticks = 0;
     assert_int_equal(workbench_store_run(&f->bench, run), TW_OK);
     assert_int_equal(take(f), LEASE_ACQUIRED);

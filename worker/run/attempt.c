@@ -12,6 +12,7 @@
 #include "worker/base/platform.h"
 #include "worker/base/text.h"
 #include "worker/run/activity.h"
+#include "worker/run/bound.h"
 #include "worker/run/failures.h"
 #include "worker/run/ledger_change.h"
 #include "worker/run/locks.h"
@@ -1022,14 +1023,17 @@ void attempt_run(const struct attempt_environment *environment,
 {
     struct attempt attempt = {.environment = environment,
         .definition = definition,
-        .wish = wish,
         .lease_status = LEASE_VALID,
         .begun_ms = platform_boot_ms(),
         .result = ret};
+    struct lease_request own = *wish;
     enum lease_outcome outcome;
 
     *ret = (struct attempt_result){.end = ATTEMPT_OUTAGE};
     arena_init(&attempt.arena);
+    own.accounts =
+        bound_accounts(wish->job, definition->stores, &attempt.arena);
+    attempt.wish = wish = &own;
     attempt.log = (struct log_run){.job = wish->job->name,
         .id = arena_copy(&attempt.arena, wish->id).at,
         .store = wish->store->name};

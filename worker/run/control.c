@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Commands on runs from outside a worker. */
 #include "worker/run/control.h"
+#include "worker/run/bound.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -733,15 +734,34 @@ static int64_t left_s(const struct ledger_run *run, int64_t now_ticks)
     return left_s < HIDE_MAX_S ? left_s : HIDE_MAX_S;
 }
 
+/* Does the configuration have the run's job, of the run's kind? Otherwise
+ * nothing can continue the run. */
+static enum tw_err check_job(const struct definition *definition,
+    const struct ledger_run *run, struct err *err)
+{
+    const struct job *job = jobs_find(definition->jobs, run->job);
+
+    if (!job)
+        return err_fail(err, TW_CONFLICT,
+            "job %.*s is not in the configuration", SLICE_ARG(run->job));
+    if (bound_kind_changed(run, job))
+        return err_fail(err, TW_CONFLICT,
+            "job %.*s is a %s now, and was a %.*s when this run was requested: "
+            "restore it, or cancel the run and start another one",
+            SLICE_ARG(run->job), job->kind->name, SLICE_ARG(run->kind));
+    return TW_OK;
+}
+
 static enum tw_err set_resumed(struct asking *asking, struct ledger_run *run,
     int64_t now_ticks, struct err *err)
 {
     bool for_definition = run->state == LEDGER_WAITING &&
                           slice_is(run->waits_for, LEDGER_WAITS_FOR_DEFINITION);
 
-    if (!jobs_find(asking->definition->jobs, run->job))
-        return err_fail(err, TW_CONFLICT,
-            "job %.*s is not in the configuration", SLICE_ARG(run->job));
+    enum tw_err outcome = check_job(asking->definition, run, err);
+
+    if (outcome != TW_OK)
+        return outcome;
     if (slice_is(run->control, LEDGER_CONTROL_PAUSE)
             ? !ledger_state_ended(run->state)
             : run->state == LEDGER_RUNNING &&
@@ -756,7 +776,7 @@ static enum tw_err set_resumed(struct asking *asking, struct ledger_run *run,
     if (may_lack_message(run))
         return is_so_already(asking);
     if (for_definition)
-        lease_accept_definition(run);
+        bound_accept(run, true);
     if (asking->delay_s == 0)
         resume_earlier(run, 0);
     run->lease_until_ticks = now_ticks;
@@ -895,10 +915,12 @@ static enum tw_err set_queued_again(struct asking *asking,
         return is_so_already(asking);
     if (!is_poisoned(run))
         return refuse_state(run, err);
-    outcome = ledger_move(run, LEDGER_QUEUED, err);
+    outcome = check_job(asking->definition, run, err);
+    if (outcome == TW_OK)
+        outcome = ledger_move(run, LEDGER_QUEUED, err);
     if (outcome != TW_OK)
         return outcome;
-    lease_accept_definition(run);
+    bound_accept(run, false);
     run->failures = run->silent = run->failed_logged = 0;
     run->error = run->failed_entities = (struct slice){0};
     /* PoisonId and PoisonReceipt are kept: a repeated `retry` deletes the
@@ -916,7 +938,8 @@ static enum tw_err retry_run(const struct definition *definition,
     struct slice job, struct slice id, bool *ret_unserved, struct err *err)
 {
     struct store *store = definition_store(definition);
-    struct asking asking = {.change = set_queued_again};
+    struct asking asking = {
+        .change = set_queued_again, .definition = definition};
     struct err ignored; /* the run is queued even if the copy stays */
     enum tw_err outcome = change_run(store, job, id, &asking, err);
 

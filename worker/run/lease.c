@@ -13,6 +13,7 @@
 #include "worker/base/mem.h"
 #include "worker/base/platform.h"
 #include "worker/base/text.h"
+#include "worker/run/bound.h"
 #include "worker/run/ledger_change.h"
 #include "worker/run/message.h"
 #include "worker/run/queue.h"
@@ -40,9 +41,6 @@
 #define DATE_KEPT_MS 60000
 /* Minimum time that the message of a run with a live owner is hidden. */
 #define HIDDEN_MIN_TICKS (2 * TICKS_PER_S)
-/* Prefix of the property Definition if a changed definition is accepted; the
- * hash of the old definition follows. */
-#define ACCEPT_MARK '?'
 
 /* ---- clocks and deadlines ---- */
 
@@ -237,36 +235,6 @@ static void set_request(
 
 /* ---- the definition that a run is bound to ---- */
 
-/* The hash in Definition, without ACCEPT_MARK. */
-static struct slice bound_definition(const struct ledger_run *run)
-{
-    struct slice hash = run->definition;
-
-    if (hash.len > 0 && hash.at[0] == ACCEPT_MARK)
-        return (struct slice){hash.at + 1, hash.len - 1};
-    return hash;
-}
-
-static bool is_changed(const struct ledger_run *run, const struct job *job)
-{
-    return run->definition.len > 0 &&
-           !slice_is(bound_definition(run), job->hash);
-}
-
-void lease_accept_definition(struct ledger_run *run)
-{
-    char accepted[2] = {ACCEPT_MARK, '\0'};
-    struct buf text;
-
-    if (run->definition.len == 0 || run->definition.at[0] == ACCEPT_MARK)
-        return;
-    buf_init(&text, 256);
-    buf_add_text(&text, accepted);
-    buf_add_slice(&text, run->definition);
-    run->definition = ledger_text(run, buf_slice(&text));
-    buf_done(&text);
-}
-
 enum tw_err lease_hold_run(struct ledger_run *run, const char *waits_for,
     int64_t now_ticks, int64_t most_ticks, const char *why, struct err *err)
 {
@@ -287,16 +255,19 @@ enum tw_err lease_hold_run(struct ledger_run *run, const char *waits_for,
     return TW_OK;
 }
 
-/* Bind the run to the job's definition. A checkpoint that was made under
- * another definition is dropped. */
-static void set_definition(
-    struct lease *lease, struct ledger_run *run, const struct job *job)
+/* Bind the run to the job. A checkpoint and a phase that were reached under
+ * another definition, or in other accounts, are dropped. */
+static void set_definition(struct lease *lease, struct ledger_run *run,
+    const struct lease_request *wish)
 {
+    const struct job *job = wish->job;
     const struct log_run log = {.job = job->name, .id = run->id.at};
+    bool changed = bound_definition_changed(run, job) ||
+                   bound_accounts_changed(run, job, wish->accounts);
 
-    lease->starts_over = is_changed(run, job) && run->checkpoint.len > 0;
+    lease->starts_over = changed && run->checkpoint.len > 0;
     lease->binds = run->definition.len == 0;
-    if (is_changed(run, job) && job->kind->table_job)
+    if (changed)
         run->phase = (struct slice){0};
     if (lease->starts_over) {
         run->checkpoint = (struct slice){0};
@@ -311,7 +282,7 @@ static void set_definition(
             "checkpoint: starting over",
             SLICE_ARG(run->job), SLICE_ARG(run->id));
     }
-    run->definition = ledger_text(run, slice_of(job->hash));
+    bound_set(run, job, wish->accounts);
 }
 
 /* ---- helpers ---- */
@@ -457,7 +428,7 @@ static enum tw_err become_owner(
      * has accepted. */
     lease->only_load = run->control.len > 0;
     if (run->ending.len == 0 && !lease->only_load)
-        set_definition(lease, run, wish->job);
+        set_definition(lease, run, wish);
     return TW_OK;
 }
 
@@ -519,17 +490,25 @@ static int64_t visible_at(const struct lease *lease,
     return wait < until - now ? now + wait : until;
 }
 
-/* Must the run wait until a person accepts the changed definition? Only runs of
- * table jobs wait; a run with a valid Ending does not. */
-static bool waits_for_definition(
-    const struct ledger_run *run, const struct job *job)
+/*
+ * Must the run wait until a person restores the definition, or accepts the
+ * changed one? why says which. A run with a valid Ending does no more work. A
+ * run that obeys Control only completes a load, as the former definition began
+ * it.
+ */
+static bool waits_for_definition(const struct taking *taking,
+    const struct ledger_run *run, bool obeys, struct err *why)
 {
+    const struct lease_request *wish = taking->wish;
     enum ledger_state state;
     struct slice reason;
 
-    return job->kind->table_job && is_changed(run, job) &&
-           run->definition.at[0] != ACCEPT_MARK &&
-           !lease_ending(run, &state, &reason);
+    if (lease_ending(run, &state, &reason) && !obeys)
+        return false;
+    if (obeys && !bound_kind_changed(run, wish->job) &&
+        !bound_accounts_changed(run, wish->job, wish->accounts))
+        return false;
+    return bound_check(run, wish->job, wish->accounts, why) != TW_OK;
 }
 
 /* LEASE_ACQUIRED: run, as just read, may be acquired. Else the reason why not,
@@ -597,6 +576,7 @@ static enum tw_err apply_acquire(
     struct taking *taking = context;
     const struct lease_request *wish = taking->wish;
     bool obeys; /* a person has asked to cancel or pause the run */
+    struct err why;
 
     taking->outcome = check_acquirable(taking, run, err);
     if (taking->outcome != LEASE_ACQUIRED)
@@ -607,13 +587,9 @@ static enum tw_err apply_acquire(
         return apply_control(taking, run, err);
     if (run->etag.len == 0)
         begin_run(run, wish);
-    if (obeys ? !slice_is(run->kind, wish->job->kind->name)
-              : waits_for_definition(run, wish->job)) {
-        enum tw_err outcome = lease_hold_run(run, LEDGER_WAITS_FOR_DEFINITION,
-            now_ticks, 0,
-            "the definition of its job has changed: restore it, or accept the "
-            "new one with `resume`",
-            err);
+    if (waits_for_definition(taking, run, obeys, &why)) {
+        enum tw_err outcome = lease_hold_run(
+            run, LEDGER_WAITS_FOR_DEFINITION, now_ticks, 0, why.text, err);
 
         taking->outcome = LEASE_HELD;
         taking->lease->until_ticks = run->resumes_ticks;

@@ -55,6 +55,7 @@ struct lease_message {
 struct lease_request {
     struct store *store;
     const struct job *job;
+    struct slice accounts; /* bound_accounts() of job */
     struct slice id;
     struct slice args_json;  /* empty: use the ledger's Args (orphans) */
     int64_t requested_ticks; /* RequestedAt of a new run; 0: the message's
@@ -249,10 +250,6 @@ struct poison_copy {
  */
 enum tw_err lease_put_poison_copy(
     struct lease *lease, const struct poison_copy *copy, struct err *err);
-
-/* lease_accept_definition: the run's next attempt accepts a changed definition
- * of its job and starts with the first round. */
-void lease_accept_definition(struct ledger_run *run);
 
 /*
  * lease_hold_run: make run a held run, which waits for waits_for (definition,

@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What a run is bound to: the kind of its job, the part of the definition that
+ * decides which entities change and into what, and the accounts of the job's
+ * stores. The first attempt binds the run, because an attempt of another kind,
+ * or in another account, would change entities that nobody asked to change.
+ *
+ * The ledger has the kind in Kind, and the other two in Definition:
+ *
+ *   [MARK] HASH [. ACCOUNT ...]
+ *
+ * HASH is struct job's hash; each ACCOUNT a digest of 16 hex digits, in the
+ * order in which the job first uses its stores. The accounts are missing if one
+ * of them was not known. MARK says what a person has accepted:
+ *
+ *   ?   (`resume`) another HASH and other accounts
+ *   ~   (`poison retry`) another HASH
+ *
+ * Another kind is never accepted.
+ */
+#ifndef TW_RUN_BOUND_H
+#define TW_RUN_BOUND_H
+
+#include <stdbool.h>
+
+#include "worker/base/arena.h"
+#include "worker/base/err.h"
+#include "worker/base/slice.h"
+
+struct job;
+struct job_stores;
+struct ledger_run;
+
+/* bound_accounts: the ACCOUNTs of the job's stores, with the dot; empty if one
+ * of them is not known yet. In arena. */
+struct slice bound_accounts(const struct job *job,
+    const struct job_stores *stores, struct arena *arena);
+
+/* bound_definition_changed: has the job another HASH than the run? False for a
+ * run that is not bound. Accepted or not. */
+bool bound_definition_changed(
+    const struct ledger_run *run, const struct job *job);
+
+/*
+ * bound_accounts_changed: has the job left an account that the run is bound to?
+ * With an unchanged HASH the accounts must be the same ones, in the same order;
+ * a changed definition may use further ones. False if the accounts of one side
+ * are not known. Accepted or not.
+ */
+bool bound_accounts_changed(
+    const struct ledger_run *run, const struct job *job, struct slice accounts);
+
+/* bound_kind_changed: is the job of another kind than the run was begun or
+ * enqueued with? */
+bool bound_kind_changed(const struct ledger_run *run, const struct job *job);
+
+/*
+ * bound_check: may an attempt of the run go on with this job? TW_CONFLICT: not
+ * before a person has restored the definition, or accepted the new one; err
+ * says which. table_job of the job's kind decides whether another HASH needs to
+ * be accepted.
+ */
+TW_MUST_USE enum tw_err bound_check(const struct ledger_run *run,
+    const struct job *job, struct slice accounts, struct err *err);
+
+/* bound_accept: the run's next attempt accepts another HASH, and with
+ * `accounts` other accounts too. Call before the run is `queued` again. */
+void bound_accept(struct ledger_run *run, bool accounts);
+
+/* bound_set: bind the run to the job. Accounts that are not known (empty) leave
+ * the run bound to its former ones. */
+void bound_set(
+    struct ledger_run *run, const struct job *job, struct slice accounts);
+
+#endif
