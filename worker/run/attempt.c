@@ -221,7 +221,13 @@ static void set_run(struct attempt *attempt, const struct run_args *args)
     set_counts(run, stored);
 }
 
-/* ---- writing the outcome ---- */
+/*
+ * ---- how an attempt ends ----
+ *
+ * Each end_*() is one way to end: it stores the run's state if the lease allows
+ * that, hides or deletes the message, sets attempt->result, and logs the end.
+ * set_ended() and set_deferred() do what several of them have in common.
+ */
 
 /* The duration of the run, from its start to its end by the ledger's clock. If
  * this attempt was the only one, its own measurement is more precise. */
@@ -249,7 +255,9 @@ static void log_ended(
     va_end(args);
 }
 
-static void log_outage(struct attempt *attempt, const char *what)
+/* The state of the run is not in the ledger. what: the failure, for the log;
+ * result->err has its cause. */
+static void end_unwritten(struct attempt *attempt, const char *what)
 {
     attempt->result->end = ATTEMPT_OUTAGE;
     attempt->result->outcome = TW_BUSY;
@@ -294,10 +302,10 @@ static void set_ended(struct attempt *attempt)
     release_locks(attempt);
 }
 
-/* End the attempt without further writes. result->lease_expired: the lease has
- * expired by this machine's clock, or by the Dates of the ledger's
- * responses. */
-static void set_lease_expired(struct attempt *attempt)
+/* The deadline is closed: nothing is written any more. result->lease_expired:
+ * the lease has expired by this machine's clock, or by the Dates of the
+ * ledger's responses. */
+static void end_lease_expired(struct attempt *attempt)
 {
     const struct lease *lease = &attempt->lease;
 
@@ -329,9 +337,9 @@ static void end_not_stored(struct attempt *attempt, enum lease_status status)
         attempt->result->end = ATTEMPT_LEASE_LOST;
         log_run_warn(&attempt->log, "lease lost: another worker has the run");
     } else if (lease_clock_is_over(&attempt->lease.clock)) {
-        set_lease_expired(attempt);
+        end_lease_expired(attempt);
     } else {
-        log_outage(
+        end_unwritten(
             attempt, "the end of the run could not be written to the ledger");
     }
 }
@@ -346,7 +354,7 @@ static bool move_and_store(struct attempt *attempt, enum ledger_state state)
     enum lease_status status;
 
     if (ledger_move(&lease->run, state, err) != TW_OK) {
-        log_outage(attempt, "the end of the run cannot be stored");
+        end_unwritten(attempt, "the end of the run cannot be stored");
         return false;
     }
     status = lease_release(lease, err);
@@ -454,7 +462,7 @@ static bool find_store_away(struct attempt *attempt)
     return attempt->away != NULL;
 }
 
-static void set_later(struct attempt *attempt, int64_t until_ms)
+static void set_deferred(struct attempt *attempt, int64_t until_ms)
 {
     attempt->result->end = ATTEMPT_DEFERRED;
     attempt->result->archive_full = attempt->run.archive_full;
@@ -476,7 +484,7 @@ static void end_held(struct attempt *attempt, const char *waits_for)
         !move_and_store(attempt, LEDGER_WAITING))
         return;
     lease_hide_message(&attempt->lease, run->resumes_ticks);
-    set_later(attempt, lease_boot_ms(&attempt->lease, run->resumes_ticks));
+    set_deferred(attempt, lease_boot_ms(&attempt->lease, run->resumes_ticks));
     attempt->result->for_cause = true;
     /* The `run` command prints each new cause itself. */
     if (run->waits_since_ticks == now_ticks && !attempt->wish->resumes_paused)
@@ -498,7 +506,7 @@ static void end_outage(struct attempt *attempt)
         end_held(attempt, LEDGER_WAITS_FOR_STORE);
     } else if (move_and_store(attempt, LEDGER_QUEUED)) {
         lease_hide_message_ms(&attempt->lease, hide_ms);
-        set_later(attempt, platform_boot_ms() + hide_ms);
+        set_deferred(attempt, platform_boot_ms() + hide_ms);
         log_run_warn(&attempt->log, "queued again because of an outage: %s",
             attempt->err.text);
     }
@@ -626,7 +634,7 @@ static void end_failed(struct attempt *attempt)
 }
 
 /* Let the run wait until until_ticks. waits_for: as in ledger_wait(). */
-static void set_aside(
+static void end_deferred(
     struct attempt *attempt, const char *waits_for, int64_t until_ticks)
 {
     struct ledger_run *run = &attempt->lease.run;
@@ -665,7 +673,7 @@ static void end_waiting(struct attempt *attempt)
 
     attempt->lease.run.failures = 0;
     ledger_set_error(&attempt->lease.run, "");
-    set_aside(attempt, waits[attempt->run.waits_for], resumes_at(attempt));
+    end_deferred(attempt, waits[attempt->run.waits_for], resumes_at(attempt));
     if (attempt->result->end == ATTEMPT_DEFERRED)
         log_run_info(&attempt->log, "waits until %s",
             text_from_ticks(attempt->lease.run.resumes_ticks, time));
@@ -690,7 +698,7 @@ static void end_try_again(struct attempt *attempt)
     }
     wait_ms = attempt_retry_ms(run->failures);
     set_error(attempt, attempt->err.text);
-    set_aside(
+    end_deferred(
         attempt, "", lease_now_ticks(&attempt->lease) + wait_ms * TICKS_PER_MS);
     if (attempt->result->end == ATTEMPT_DEFERRED)
         log_run_warn(&attempt->log,
@@ -711,7 +719,7 @@ static void end_lease_lost(struct attempt *attempt)
         end_stopped(attempt);
         return;
     }
-    set_lease_expired(attempt);
+    end_lease_expired(attempt);
 }
 
 static void (*const ends[])(struct attempt *) = {
@@ -867,7 +875,7 @@ static void end_blocked(struct attempt *attempt)
         run->definition = (struct slice){0};
     attempt->result->err = attempt->err;
     attempt->result->for_cause = true;
-    set_aside(attempt, LEDGER_WAITS_FOR_TURN, now + wait);
+    end_deferred(attempt, LEDGER_WAITS_FOR_TURN, now + wait);
     if (attempt->result->end == ATTEMPT_DEFERRED)
         log_run_info(&attempt->log, "%s", attempt->err.text);
 }
