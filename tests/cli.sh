@@ -401,6 +401,69 @@ a_file_of_a_store_is_no_file_to_write() {
     [ -e nothing.db ] || fail "a file of a store is removed"
 }
 
+# Each name would have a log of its own, and the logs would overwrite each other's
+# pages. A worker that has the file open meanwhile loses nothing.
+a_store_file_with_two_hard_links_is_refused() {
+    mkdir linked
+    printf '%s\n' 'stores: {main: {embedded: main.db}}' \
+        'worker: {queues: [{name: linked}]}' >linked/t.yaml
+    sed 's/main\.db/link.db/' linked/t.yaml >linked/u.yaml
+    printf '%s\n' 'stores:' '  one: {embedded: main.db}' \
+        '  two: {embedded: link.db}' 'default_store: two' >linked/both.yaml
+    run 0 import Blogs blogs.jsonl --config linked/t.yaml
+    "$program" worker --config linked/t.yaml >linked/out 2>linked/log &
+    worker=$!
+    wait_for 'ready: ' linked/log
+    ln linked/main.db linked/link.db
+    for name in t u both; do
+        for command in 'import Blogs blogs.jsonl --on-conflict skip' \
+            'count Blogs' status 'check --online' worker; do
+            [ "$name $command" = 'both worker' ] && continue
+            # shellcheck disable=SC2086
+            run 78 $command --config linked/$name.yaml
+            says "$name.yaml:[0-9]+:[0-9]+: store .*(main|link).db: the file has 2 hard links"
+        done
+    done
+    [ ! -e linked/link.db-wal ] || fail "the second name has a log"
+    kill "$worker"
+    wait "$worker" || fail "a worker whose file gets a link ends with $?"
+    rm linked/link.db
+    run 0 count Blogs --config linked/t.yaml
+    prints "^$(wc -l <blogs.jsonl)\$"
+    # A symbolic link is no second name, also in one configuration.
+    ln -s main.db linked/link.db
+    run 0 check --online --config linked/both.yaml
+    run 0 import Blogs blogs.jsonl --on-conflict skip --config linked/u.yaml
+}
+
+# As `docker run -v /data/main.db:/app/main.db` mounts it, and not -v /data:/app.
+a_store_file_that_is_mounted_alone_is_refused() {
+    if ! unshare -r -m true 2>/dev/null; then
+        echo "skipped: a_store_file_that_is_mounted_alone_is_refused: no user" \
+            "namespace can be created here"
+        return
+    fi
+    mkdir mounted mounted/data mounted/app
+    echo 'stores: {main: {embedded: main.db}}' >mounted/data/t.yaml
+    cp mounted/data/t.yaml mounted/app
+    run 0 import Blogs blogs.jsonl --config mounted/data/t.yaml
+    : >mounted/app/main.db
+    as="unshare -r -m sh mounted/in"
+    echo "mount --bind mounted/data/main.db mounted/app/main.db &&" \
+        'exec "$@"' >mounted/in
+    for command in 'import Blogs blogs.jsonl' 'count Blogs' 'check --online'; do
+        # shellcheck disable=SC2086
+        run 78 $command --config mounted/app/t.yaml
+        says 't.yaml:1:[0-9]+: store main: .*mounted/app/main.db: the file alone is mounted here'
+    done
+    echo 'mount --bind mounted/data mounted/app && exec "$@"' >mounted/in
+    run 0 count Blogs --config mounted/app/t.yaml
+    prints "^$(wc -l <blogs.jsonl)\$"
+    as=
+    [ ! -s mounted/app/main.db ] || fail "the mount outlives its namespace"
+    [ ! -e mounted/app/main.db-wal ] || fail "the second name has a log"
+}
+
 # Also before the header of CSV has come.
 an_import_that_waits_for_a_pipe_is_stopped() {
     mkfifo slow
@@ -1901,6 +1964,8 @@ an_export_with_an_id_continues a_census_refuses_what_it_cannot_count
 a_new_file_is_readable_by_its_owner_alone import_and_export_are_inverse
 an_export_keeps_the_mode_and_the_link_of_what_it_replaces import_and_export_are_inverse
 a_file_of_a_store_is_no_file_to_write import_and_export_are_inverse
+a_store_file_with_two_hard_links_is_refused import_and_export_are_inverse
+a_store_file_that_is_mounted_alone_is_refused import_and_export_are_inverse
 an_import_that_waits_for_a_pipe_is_stopped init_writes_what_works
 an_import_continues_with_the_same_file_only init_writes_what_works
 what_cannot_be_written_is_noticed import_and_export_are_inverse

@@ -1,19 +1,22 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The file of an embedded store: reading it without the right to write, long
- * readers, and the space that is given back to the file system.
+ * The file of an embedded store: reading it without the right to write, its
+ * names, long readers, and the space that is given back to the file system.
  */
 #include "tests/support/fixture.h"
 #include "tests/support/test.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <signal.h>
 #include <sqlite3.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mount.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -395,6 +398,215 @@ FIXTURE_TEST(a_writer_that_comes_is_noticed)
 FIXTURE_TEST(a_writer_that_came_and_left_is_noticed)
 {
     read_while_a_writer_comes(true);
+}
+
+/* ---- a file with several names ---- */
+
+#define LINK COPY
+#define MOUNT_ROOT 0x2000 /* STATX_ATTR_MOUNT_ROOT, for older headers */
+
+/* What statx() reports, besides what the kernel does: by default nothing. */
+static struct {
+    int fails; /* errno; 0: statx() works */
+    uint64_t attributes;
+    uint64_t unknown; /* attributes that the kernel does not know */
+} mounts;
+
+/* The program's own, before the C library's. */
+int statx(int folder, const char *restrict path, int flags, unsigned mask,
+    struct statx *restrict ret)
+{
+    if (mounts.fails != 0) {
+        errno = mounts.fails;
+        return -1;
+    }
+    if (syscall(SYS_statx, folder, path, flags, mask, ret) != 0)
+        return -1;
+    ret->stx_attributes |= mounts.attributes;
+    ret->stx_attributes_mask |= mounts.attributes;
+    ret->stx_attributes_mask &= ~mounts.unknown;
+    return 0;
+}
+
+/* Opens the file as those do who write, and as those who only read: both are
+ * refused, with the file's path and this text. */
+static void assert_refused(const char *path, const char *text)
+{
+    enum tw_err (*const opens[])(const char *, const char *, struct store **,
+        struct err *) = {embedded_open, embedded_open_to_read};
+
+    for (size_t i = 0; TEST_EACH(i, opens); i++) {
+        struct store *store = NULL;
+        struct err err = {""};
+
+        assert_int_equal(opens[i]("main", path, &store, &err), TW_INVALID);
+        assert_null(store);
+        assert_non_null(strstr(err.text, path));
+        assert_non_null(strstr(err.text, text));
+    }
+}
+
+FIXTURE_TEST(a_file_with_two_hard_links_is_refused)
+{
+    struct store *other;
+
+    fixture_init(f, open_store(PATH));
+    fixture_fill(f, "p", 7);
+    store_close(f->store);
+    assert_int_equal(link(PATH, LINK), 0);
+    assert_refused(PATH, "2 hard links");
+    assert_refused(LINK, "2 hard links");
+    assert_exists(LINK "-wal", false);
+    assert_exists(LINK "-shm", false);
+    /* With one name the file is usable again, also twice at once. */
+    assert_int_equal(unlink(LINK), 0);
+    f->store = open_store(PATH);
+    other = open_store(PATH);
+    assert_int_equal(strlen(fixture_all(f)) + 1, 7 * strlen("p/0000 "));
+    store_close(other);
+    store_close(f->store);
+}
+
+/* A process that has the file open does not become unusable, and no process
+ * opens the file by the new name. */
+FIXTURE_TEST(a_link_that_is_made_later_keeps_others_out)
+{
+    struct store *store = open_store(PATH);
+
+    assert_int_equal(link(PATH, LINK), 0);
+    fixture_init(f, store);
+    fixture_fill(f, "p", 7);
+    assert_refused(LINK, "2 hard links");
+    /* The first read of the store opens a connection. */
+    assert_int_equal(strlen(fixture_all(f)) + 1, 7 * strlen("p/0000 "));
+    store_close(f->store);
+}
+
+FIXTURE_TEST(a_copy_with_a_link_is_refused_to_readers)
+{
+    fixture_init(f, open_store(PATH));
+    store_close(f->store);
+    copy_file("");
+    assert_int_equal(link(COPY, COPY_FOLDER "/link"), 0);
+    assert_int_equal(refused_to_others("2 hard links"), TW_INVALID);
+    assert_int_equal(unlink(COPY_FOLDER "/link"), 0);
+    assert_int_equal(read_by_others(f->table), 0);
+}
+
+FIXTURE_TEST(a_symbolic_link_is_no_second_name)
+{
+    struct store *other;
+
+    fixture_init(f, open_store(PATH));
+    assert_int_equal(symlink("../" PATH, LINK), 0);
+    other = open_store(LINK);
+    fixture_fill(f, "p", 7);
+    store_close(f->store);
+    f->store = other;
+    assert_int_equal(strlen(fixture_all(f)) + 1, 7 * strlen("p/0000 "));
+    store_close(f->store);
+    assert_exists(LINK "-wal", false);
+}
+
+FIXTURE_TEST(a_mount_point_that_the_kernel_reports_is_refused)
+{
+    fixture_init(f, open_store(PATH));
+    store_close(f->store);
+    mounts.attributes = MOUNT_ROOT;
+    assert_refused(PATH, "mount the folder of the file instead");
+    /* A kernel that does not know the attribute, or a sandbox. */
+    mounts.unknown = MOUNT_ROOT;
+    store_close(open_store(PATH));
+    mounts.unknown = 0;
+    mounts.fails = ENOSYS;
+    store_close(open_store(PATH));
+    memset(&mounts, 0, sizeof(mounts));
+    store_close(open_store(PATH));
+}
+
+enum { MOUNTED = 40, NOT_PERMITTED };
+
+static bool write_text(const char *path, const char *text)
+{
+    int fd = open(path, O_WRONLY | O_CLOEXEC);
+    bool written = fd >= 0 && write(fd, text, strlen(text)) > 0;
+
+    if (fd >= 0)
+        (void)close(fd);
+    return written;
+}
+
+/* Lets this process make mounts that only it sees. No privilege is needed where
+ * users may create namespaces. */
+static bool become_mounter(void)
+{
+    char user[64], group[64];
+
+    (void)snprintf(user, sizeof(user), "%u %u 1", geteuid(), geteuid());
+    (void)snprintf(group, sizeof(group), "%u %u 1", getegid(), getegid());
+    return unshare(CLONE_NEWUSER | CLONE_NEWNS) == 0 &&
+           write_text("/proc/self/uid_map", user) &&
+           write_text("/proc/self/setgroups", "deny") &&
+           write_text("/proc/self/gid_map", group) &&
+           mount("none", "/", "none", MS_REC | MS_PRIVATE, NULL) == 0;
+}
+
+static void mount_and_open(const char *from, const char *at, bool refused)
+{
+    struct store *store = NULL;
+    struct err err = {""};
+    enum tw_err code;
+
+    if (!become_mounter() || mount(from, at, "none", MS_BIND, NULL) != 0) {
+        (void)fprintf(stderr, "no mount: %s\n", strerror(errno));
+        _exit(NOT_PERMITTED);
+    }
+    code = embedded_open("main", COPY, &store, &err);
+    if (refused && code == TW_INVALID)
+        code = embedded_open_to_read("main", COPY, &store, &err);
+    if (code != (refused ? TW_INVALID : TW_OK) ||
+        (refused && !strstr(err.text, COPY ": the file alone is mounted"))) {
+        (void)fprintf(stderr, "%s: %s\n", err_name(code), err.text);
+        _exit(1);
+    }
+    store_close(store);
+    _exit(MOUNTED);
+}
+
+/* Opens COPY in a process that has mounted `from` at `at`. */
+static void open_mounted(const char *from, const char *at, bool refused)
+{
+    int status = 0;
+    pid_t child = fork();
+
+    assert_true(child >= 0);
+    if (child == 0)
+        mount_and_open(from, at, refused);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status));
+    if (WEXITSTATUS(status) == NOT_PERMITTED) {
+        print_message("skipped: no user namespace can be created here\n");
+        skip();
+    }
+    assert_int_equal(WEXITSTATUS(status), MOUNTED);
+}
+
+FIXTURE_TEST(a_file_that_is_mounted_alone_is_refused)
+{
+    int fd;
+
+    store_close(open_store(PATH));
+    fd = open(COPY, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+    assert_true(fd >= 0);
+    (void)close(fd);
+    open_mounted(PATH, COPY, true);
+    assert_exists(COPY "-wal", false);
+}
+
+FIXTURE_TEST(a_file_in_a_folder_that_is_mounted_is_opened)
+{
+    store_close(open_store(PATH));
+    open_mounted(FOLDER, COPY_FOLDER, false);
 }
 
 /* ---- files made elsewhere ---- */

@@ -21,6 +21,7 @@
 #include "worker/base/platform.h"
 #include "worker/base/text.h"
 #include "worker/store/embedded/clock.h"
+#include "worker/store/embedded/file_names.h"
 #include "worker/store/embedded/file_state.h"
 
 #define EXIT_TRY_AGAIN 75
@@ -814,12 +815,17 @@ static enum tw_err make_usable(
 
 static enum tw_err open_file(struct db *db, struct err *err)
 {
+    bool in_memory = strcmp(db->path, DB_MEMORY) == 0;
     bool empty = false, convert = false;
     enum tw_err code = TW_OK;
 
-    if (db->role == DB_WRITER && strcmp(db->path, DB_MEMORY) != 0)
+    if (db->role == DB_WRITER && !in_memory)
         code = create_file(db->path, err);
-    else if (db->role == DB_READ_ONLY)
+    /* The file of a DB_READER was checked when the writer of its pool opened
+     * it. */
+    if (code == TW_OK && db->role != DB_READER && !in_memory)
+        code = file_names_check(db->path, err);
+    if (code == TW_OK && db->role == DB_READ_ONLY)
         code = check_beside(db, err);
     if (code == TW_OK)
         code = open_handle(db, err);

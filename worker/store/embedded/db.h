@@ -29,7 +29,8 @@ enum db_role { DB_READER, DB_WRITER, DB_READ_ONLY };
  * owner alone. Owned.
  *
  * TW_FULL: the file cannot be created, read or written. TW_INVALID: the file is
- * not a tableward file, or has a newer version; or only a writer can make it
+ * not a tableward file, or has a newer version, or has several names
+ * (file_names.h; not checked for a DB_READER); or only a writer can make it
  * readable (DB_READ_ONLY): it has an older version, which must be converted, or
  * a rollback journal beside it. TW_BUSY: another process kept the file locked.
  */

@@ -11,10 +11,13 @@ struct store;
 /*
  * embedded_open: open or create the file at path (":memory:": a store in
  * memory, which is gone when it is closed). Several processes may open the
- * file. name and path are borrowed; *ret is owned by the caller.
+ * file, by one name: a file that has several hard links, or that is a mount
+ * point itself, is refused (file_names.h). name and path are borrowed; *ret is
+ * owned by the caller.
  *
  * TW_FULL: the file cannot be created or written; err has the path and the
- * reason. TW_INVALID: the file is not a tableward file, or has a newer version.
+ * reason. TW_INVALID: the file is not a tableward file, has a newer version, or
+ * has several names.
  */
 TW_MUST_USE enum tw_err embedded_open(
     const char *name, const char *path, struct store **ret, struct err *err);
