@@ -26,7 +26,10 @@ static struct parts *open_parts(struct copy_work *work, int64_t since_ticks)
     bool at_once = work->at.mode == COPY_COMPARE && since_ticks == 0;
     struct scan_spec spec = {.store = work->from_store,
         .table = work->rules->from.table,
-        .run = work->run};
+        .run = work->run,
+        /* A comparison reads the sources twice. */
+        .tells_share = work->rounds.number == 1 && since_ticks == 0 &&
+                       work->at.mode != COPY_COMPARE};
     struct parts *parts;
     struct arena arena;
     struct buf filter;

@@ -149,10 +149,12 @@ static enum tw_err delete_accept(
  * after: resume after this entity; NULL: begin with the first key. */
 static struct scan *open_scan(const struct deletion *deletion,
     const struct selection *selection, struct store *store,
-    const struct entity *after, struct run *run)
+    const struct entity *after, bool tells_share, struct run *run)
 {
-    struct scan_spec spec = {
-        .store = store, .table = deletion->table_ref.table, .run = run};
+    struct scan_spec spec = {.store = store,
+        .table = deletion->table_ref.table,
+        .run = run,
+        .tells_share = tells_share};
     struct arena arena;
     struct scan *scan;
 
@@ -209,7 +211,7 @@ static enum tw_err delete_estimate(const struct job *job,
         return outcome;
     counting_begin(&counting, ret->tables, &ret->arena, BATCH_MAX_BYTES);
     scan = open_scan(deletion, &selection,
-        stores->stores[deletion->table_ref.store], NULL, run);
+        stores->stores[deletion->table_ref.store], NULL, false, run);
     outcome = count_all(scan, &selection, run, &counting, err);
     ret->tables[0].pages = (int64_t)scan_pages(scan);
     ret->transactions = ret->tables[0].pages + ret->tables[0].batches;
@@ -356,7 +358,7 @@ static enum tw_err delete_all(struct delete_run *d)
 
     d->batch_writer = batch_writer_new(d->run, BATCHES_IN_FLIGHT);
     scan = open_scan(d->deletion, &d->selection, d->store,
-        d->resumes ? &d->last : NULL, d->run);
+        d->resumes ? &d->last : NULL, true, d->run);
     outcome = delete_pages(d, scan);
     batch_writer_finish(d->batch_writer);
     save(d);

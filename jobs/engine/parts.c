@@ -140,6 +140,7 @@ struct parts *parts_open(struct pool_client *request_pool,
                       * scan */
         part.page_bytes = SCAN_PAGE_BYTES / 2;
         part.entity_bytes = sample->bytes;
+        part.tells_share = false;
     }
     for (size_t i = 0; i <= count; i++) {
         struct key_range *range = &part.partition_key;

@@ -21,6 +21,7 @@
 #include <stdatomic.h>
 
 #include "jobs/engine/run.h"
+#include "jobs/engine/share.h"
 #include "worker/base/mem.h"
 #include "worker/base/text.h"
 #include "worker/store/request_pool.h"
@@ -97,6 +98,7 @@ struct scan {
      * of `second`. */
     atomic_bool may_follow;
     enum tw_err failed;
+    struct share *share; /* NULL: spec.tells_share is false */
 };
 
 static void forget_position(struct position *position)
@@ -464,6 +466,8 @@ static enum tw_err receive(struct scan *scan, struct err *err)
         else
             return fail(scan, outcome, err);
     }
+    if (scan->share && scan->current->count > 0)
+        share_note(scan->share, scan->current);
     return TW_OK;
 }
 
@@ -536,6 +540,8 @@ struct scan *scan_open(
     };
     plan_steps(scan, &after);
     ask_from(scan, (struct continuation){0});
+    if (spec->tells_share)
+        scan->share = share_new(request_pool, &scan->spec);
     return scan;
 }
 
@@ -611,6 +617,7 @@ void scan_close(struct scan *scan)
     forget_position(&scan->second->from);
     forget_position(&scan->start);
     forget_position(&scan->last);
+    share_free(scan->share);
     arena_done(&scan->arena);
     mem_free(scan);
 }

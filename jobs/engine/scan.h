@@ -42,9 +42,11 @@ struct scan_spec {
     bool resumed;        /* true: read only entities after after_partition_key,
                           * after_row_key */
     struct slice after_partition_key, after_row_key;
-    struct run *run; /* borrowed. The scan calls run_stopping() between empty
-                      * pages, because a filter may match nothing in a thousand
-                      * pages. NULL: the scan is never stopped */
+    struct run *run;  /* borrowed. The scan calls run_stopping() between empty
+                       * pages, because a filter may match nothing in a thousand
+                       * pages. NULL: the scan is never stopped */
+    bool tells_share; /* scan_next() sets run->share (share.h), which then must
+                       * be the share of this scan */
 };
 
 /*

@@ -195,7 +195,8 @@ static struct scan *open_scan(struct mover *m, int64_t since_ticks)
 {
     struct scan_spec spec = {.store = m->ends.stores[PAIR_SOURCE],
         .table = m->ends.tables[PAIR_SOURCE],
-        .run = m->run};
+        .run = m->run,
+        .tells_share = since_ticks == 0 && m->rounds.number == 1};
     char since[TEXT_TIME_MAX];
     struct arena arena;
     struct scan *scan;

@@ -283,8 +283,10 @@ static enum tw_err upgrade_one(
 static struct scan *open_scan(
     struct upgrade_run *u, int64_t since_ticks, bool resumes)
 {
-    struct scan_spec spec = {
-        .store = u->store, .table = u->upgrade->table_ref.table, .run = u->run};
+    struct scan_spec spec = {.store = u->store,
+        .table = u->upgrade->table_ref.table,
+        .run = u->run,
+        .tells_share = since_ticks == 0 && u->at.rounds.number == 1};
     char since[TEXT_TIME_MAX];
     struct scan *scan;
     struct arena arena;

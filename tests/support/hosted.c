@@ -410,6 +410,7 @@ static void keep_result(struct hosted *h, const struct run *run)
     h->deleted += run->counts.deleted;
     h->skipped = run->counts.skipped;
     h->failed = run->counts.failed;
+    h->share = run->share;
     h->passes = run->rounds;
     h->resumes_ticks = run->resumes_ticks;
     h->resumes_ms = run->resumes_ms;

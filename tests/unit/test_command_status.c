@@ -126,6 +126,18 @@ FIXTURE_TEST(no_time_is_promised_after_the_first_round)
     assert_null(strstr(buf_text(&text), "time left"));
 }
 
+FIXTURE_TEST(no_share_is_promised_after_the_first_round)
+{
+    run.state = LEDGER_RUNNING;
+    run.share = 0.999;
+    run.rounds = 1;
+    assert_run_says("share          99.9 %\n");
+    assert_table_says("  99 %  ");
+    run.rounds = 2;
+    assert_table_says("r1  running");
+    assert_null(strstr(buf_text(&text), "%"));
+}
+
 FIXTURE_TEST(a_share_is_never_over_all)
 {
     run.state = LEDGER_RUNNING;

@@ -478,7 +478,9 @@ const struct command command_status = {
         "the last 24\nhours. With ID, or the beginning of an ID, shows "
         "everything about that run. Invalid\nmessages are listed under the "
         "job named \"-\", imports with --id under "
-        "\"" IMPORT_LEDGER_JOB "\".\n",
+        "\"" IMPORT_LEDGER_JOB
+        "\". SHARE and LEFT are known in the first round of a run that has "
+        "read\n20,000 entities, except of a cascade.\n",
     .max_args = 1,
     .only_reads = true,
     .options = OPTIONS,

@@ -228,7 +228,7 @@ static void add_progress_cell(const struct ledger_run *run, enum column column,
 
     if (column == COLUMN_SHARE && estimate.share >= 0 &&
         run->finished_ticks == 0)
-        buf_add_format(to, "%.0f %%", 100 * estimate.share);
+        buf_add_format(to, "%d %%", (int)(100 * estimate.share));
     else if (column == COLUMN_RATE && runs && estimate.rate >= 0)
         buf_add_format(to, "%.0f/s", estimate.rate);
     else if (column == COLUMN_LEFT && estimate.left_ticks >= 0)

@@ -9,9 +9,12 @@ static int64_t done_of(const struct ledger_run *run)
     return run->deleted + run->written;
 }
 
+/* The share is that of the first round: what later rounds have to do is not
+ * known. */
 static bool has_share(const struct ledger_run *run)
 {
-    return run->share >= 0 && run->share <= 1;
+    return run->share >= 0 && run->share <= 1 &&
+           (run->rounds <= 1 || run->finished_ticks > 0);
 }
 
 /* The time from the start of the run to its end or last ledger update; 0: not
@@ -44,15 +47,14 @@ static bool is_expired(const struct ledger_run *run, int64_t now_ticks)
 
 /*
  * The estimated time to the end of the run at its average speed; -1: unknown.
- * It is unknown after the first round, because the share is that of the current
- * round only, and if the lease has expired.
+ * It is unknown after the first round, and if the lease has expired.
  */
 static int64_t left_ticks(const struct ledger_run *run, int64_t now_ticks)
 {
     int64_t ticks = worked_ticks(run);
 
     if (run->state != LEDGER_RUNNING || ticks == 0 || !has_share(run) ||
-        run->share < 0.01 || run->rounds > 1 || is_expired(run, now_ticks))
+        run->share < 0.01 || is_expired(run, now_ticks))
         return -1;
     return (int64_t)((double)ticks * (1 - run->share) / run->share);
 }

@@ -94,10 +94,13 @@ void report_begin(
         .throttled = run->throttled};
 }
 
-/* The part that is done, in percent; -1: not known. */
+/* The part that is done, in percent; -1: not known, as after the first
+ * round. */
 static int share_percent(const struct ledger_run *run)
 {
-    return run->share >= 0 && run->share <= 1 ? (int)(run->share * 100) : -1;
+    return run->share >= 0 && run->share <= 1 && run->rounds <= 1
+               ? (int)(run->share * 100)
+               : -1;
 }
 
 /* Entities a second since the last report: the number read or the number

@@ -1,0 +1,278 @@
+/* SPDX-License-Identifier: MIT */
+/* The share that a scan tells is that of the entities before its page. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "jobs/engine/run.h"
+#include "jobs/engine/scan.h"
+#include "jobs/engine/share.h"
+#include "tests/support/fast_platform.h"
+#include "tests/support/faulty.h"
+#include "tests/support/hosted.h"
+#include "tests/support/table.h"
+#include "tests/support/test.h"
+#include "worker/store/request_pool.h"
+
+#define MANY 1000
+#define PAGE_ENTITIES 40
+
+struct scene {
+    struct store *inner;
+    struct faulty faulty;
+    struct request_pool *request_pool;
+    struct pool_client *client;
+    struct run run;
+    bool stopping;
+};
+
+static bool is_stopping(struct run *run)
+{
+    return ((struct scene *)run->owner)->stopping;
+}
+
+static const struct run_callbacks callbacks = {.stopping = is_stopping};
+
+static void scene_init(struct scene *scene)
+{
+    static const char *const tables[] = {"Blogs", NULL};
+
+    scene->inner = table_memory(tables);
+    faulty_init(&scene->faulty, scene->inner);
+    scene->request_pool = request_pool_new(4, 0);
+    scene->client = pool_client_new(scene->request_pool, NULL);
+    scene->run.callbacks = &callbacks;
+    scene->run.owner = scene;
+    atomic_init(&scene->run.share, -1);
+    atomic_init(&scene->run.counts.read, SHARE_AFTER_ENTITIES);
+}
+
+static void scene_done(struct scene *scene)
+{
+    pool_client_free(scene->client);
+    request_pool_free(scene->request_pool);
+    faulty_done(&scene->faulty);
+    store_close(scene->inner);
+}
+
+TEST_FIXTURE(scene, struct scene, scene_init, scene_done)
+
+#define SCENE_TEST(name)                                                       \
+    TEST_WITH(name, scene_set_up, scene_tear_down, struct scene *scene)
+
+static struct scan_spec whole(struct scene *scene)
+{
+    static const struct slice keys_only[1];
+
+    return (struct scan_spec){
+        .store = &scene->faulty.outer.store,
+        .table = "Blogs",
+        .select = keys_only,
+        .first_top = PAGE_ENTITIES,
+        .page_bytes = 1, /* the pages do not become larger */
+        .run = &scene->run,
+        .tells_share = true,
+    };
+}
+
+/* Scan; the share at each page must be that of the entities before it, of
+ * `count`, with a difference of at most `off` thousandths. Returns the number
+ * of requests that were no pages. */
+static size_t scan_all(struct scene *scene, const struct scan_spec *spec,
+    size_t before, size_t count, int off)
+{
+    struct scan *scan = scan_open(scene->client, spec);
+    size_t seen = before, requests;
+    const struct page *page;
+    struct err err;
+    int last = 0;
+
+    for (;;) {
+        int share;
+
+        assert_int_equal(scan_next(scan, &page, &err), TW_OK);
+        if (!page)
+            break;
+        share = atomic_load(&scene->run.share);
+        assert_in_range(share, last, 999);
+        if (abs(share - (int)(seen * 1000 / count)) > off)
+            fail_msg("%d at %zu of %zu", share, seen, count);
+        last = share;
+        seen += page->count;
+    }
+    assert_int_equal(seen, count);
+    requests = scene->faulty.calls[CALL_SCAN] - scan_pages(scan);
+    scan_close(scan);
+    return requests;
+}
+
+static void fill_partitions(
+    struct scene *scene, const char *before, const char *after)
+{
+    char key[64];
+
+    for (int i = 0; i < MANY / 10; i++) {
+        (void)snprintf(key, sizeof(key), "%s%04d%s", before, i, after);
+        table_fill(scene->inner, "Blogs", key, 0, 10);
+    }
+}
+
+SCENE_TEST(partitions_are_counted_by_their_digits)
+{
+    struct scan_spec spec = whole(scene);
+
+    fill_partitions(scene, "blog-", "-x");
+    assert_in_range(scan_all(scene, &spec, 0, MANY, 15), 10, 40);
+}
+
+SCENE_TEST(one_partition_is_counted_by_its_row_keys)
+{
+    struct scan_spec spec = whole(scene);
+
+    table_fill(scene->inner, "Blogs", "Football", 0, MANY);
+    assert_in_range(scan_all(scene, &spec, 0, MANY, 15), 10, 40);
+}
+
+SCENE_TEST(a_range_ends_with_its_last_key)
+{
+    struct scan_spec spec = whole(scene);
+
+    table_fill(scene->inner, "Blogs", "A", 0, 10);
+    table_fill(scene->inner, "Blogs", "Football", 0, MANY);
+    table_fill(scene->inner, "Blogs", "Z", 0, 10);
+    spec.partition_key = key_range_exact(slice_of("Football"));
+    spec.row_key.has_below = true;
+    spec.row_key.below = slice_of("000500");
+    (void)scan_all(scene, &spec, 0, MANY / 2, 15);
+}
+
+/* Ids as applications make them: hexadecimal digits. */
+SCENE_TEST(random_ids_are_counted_nearly)
+{
+    struct scan_spec spec = whole(scene);
+    char key[64];
+
+    srandom(7);
+    for (int i = 0; i < MANY; i++) {
+        (void)snprintf(key, sizeof(key), "%08lx%04x", random() * 2UL, i);
+        table_put(scene->inner, "Blogs", key, "", "x", 0);
+    }
+    (void)scan_all(scene, &spec, 0, MANY, 60);
+}
+
+/* An earlier attempt made 400 thousandths. */
+SCENE_TEST(a_resumed_scan_counts_the_rest)
+{
+    struct scan_spec spec = whole(scene);
+
+    fill_partitions(scene, "", "");
+    atomic_store(&scene->run.share, 400);
+    spec.resumed = true;
+    spec.after_partition_key = slice_of("0039");
+    spec.after_row_key = slice_of("000009");
+    (void)scan_all(scene, &spec, MANY * 4 / 10, MANY, 15);
+}
+
+/* scan_unknown: a scan whose share stays unknown. Returns the requests beside
+ * its pages. */
+static size_t scan_unknown(struct scene *scene)
+{
+    struct scan_spec spec = whole(scene);
+    struct scan *scan = scan_open(scene->client, &spec);
+    const struct page *page;
+    size_t requests;
+    struct err err;
+
+    do
+        assert_int_equal(scan_next(scan, &page, &err), TW_OK);
+    while (page);
+    assert_int_equal(atomic_load(&scene->run.share), -1);
+    requests = scene->faulty.calls[CALL_SCAN] - scan_pages(scan);
+    scan_close(scan);
+    return requests;
+}
+
+SCENE_TEST(a_run_that_has_read_little_makes_no_request_for_it)
+{
+    fill_partitions(scene, "", "");
+    atomic_store(&scene->run.counts.read, SHARE_AFTER_ENTITIES - 1);
+    assert_int_equal(scan_unknown(scene), 0);
+}
+
+SCENE_TEST(a_store_without_key_order_has_no_share)
+{
+    fill_partitions(scene, "", "");
+    scene->faulty.outer.store.capabilities.ordered = false;
+    assert_int_equal(scan_unknown(scene), 0);
+}
+
+SCENE_TEST(a_run_that_stops_makes_no_more_requests_for_it)
+{
+    fill_partitions(scene, "", "");
+    scene->stopping = true;
+    assert_int_equal(scan_unknown(scene), 0);
+}
+
+static enum fault refuse_fifth(void *ctx, enum store_call call, unsigned n)
+{
+    (void)ctx;
+    return call == CALL_SCAN && n == 4 ? FAULT_REFUSED : FAULT_NONE;
+}
+
+/* Only the share is lost by it. */
+SCENE_TEST(a_request_that_fails_ends_the_search)
+{
+    fill_partitions(scene, "", "");
+    scene->faulty.choose = refuse_fifth;
+    assert_in_range(scan_unknown(scene), 1, 4);
+}
+
+static const struct {
+    const char *first, *last, *key;
+    int share;
+} CASES[] = {
+    {"a", "a", "a", -1},
+    {"", "", "", -1},
+    {"b", "a", "a", -1},
+    {"000", "100", "050", 500},
+    {"x000", "x100", "x050", 500},
+    {"x000", "x100", "y050", -1},
+    {"x000", "x100", "x200", 999},
+    {"x100", "x200", "x000", 0},
+    {"0", "f", "8", 533},
+    {"2024-01", "2024-11", "2024-06", 500},
+    {"A", "C", "b", 500},
+    {"a", "\xc3\xa9", "z", 926},
+};
+
+TEST(a_share_is_between_two_keys)
+{
+    for (size_t i = 0; TEST_EACH(i, CASES); i++)
+        assert_int_equal(share_between(slice_of(CASES[i].first),
+                             slice_of(CASES[i].last), slice_of(CASES[i].key)),
+            CASES[i].share);
+}
+
+/* Each kind of job that reads one table; a cascade reads many. */
+static const char JOBS[] =
+    "copy: {kind: copy, from: {table: Blogs}, to: {table: Copies}}\n"
+    "upgrade: {kind: schema-upgrade, table: Blogs,\n"
+    "  version: {property: V, absent: 1}, versions: [{to: 2, steps: [\n"
+    "    {add: {property: L, type: Edm.String, value: en}}]}]}\n"
+    "move: {kind: move, from: {table: Blogs}, to: {table: There}}\n"
+    "purge: {kind: delete, table: There, all: true}\n";
+
+TEST(a_run_that_reads_much_has_a_share)
+{
+    static const char *const jobs[] = {"copy", "upgrade", "move", "purge"};
+    struct hosted h;
+
+    hosted_begin(&h, JOBS, "Blogs TablewardRuns");
+    hosted_fill(&h, "Blogs", "p", SHARE_AFTER_ENTITIES + 4000);
+    for (size_t i = 0; TEST_EACH(i, jobs); i++) {
+        hosted_forget(&h, jobs[i]);
+        if (hosted_run(&h, jobs[i], "") != RUN_SUCCEEDED)
+            fail_msg("%s", h.err.text);
+        assert_in_range(h.share, 800, 999);
+    }
+    hosted_done(&h);
+}
