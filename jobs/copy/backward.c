@@ -115,13 +115,13 @@ enum tw_err copy_own(struct copy_work *work)
 
 static enum tw_err send_delete(struct backward *b, const struct entity *copy)
 {
-    const struct copy_table *table = &b->work->tables[b->table];
+    struct copy_table *table = &b->work->tables[b->table];
     const struct batch_item item = {
         .store = table->store,
         .table = table->table,
         .operation = {.type = OPERATION_DELETE, .entity = *copy},
         .decide = copy_decide_delete,
-        .context = b->work,
+        .context = table,
     };
 
     return copy_send(b->work, &item);
@@ -134,7 +134,7 @@ static enum tw_err delete_copy(
 
     if (b->counts) {
         work->at.deletes++;
-        work->at.former += !slice_is(is->by, work->entries[is->entry].by);
+        work->at.former += is->entry == COPY_FORMER;
     }
     if (b->holds && work->at.deletes > DELETES_MAX) {
         /* Too many to keep in the sorter: a second scan sends all deletes. */
@@ -254,16 +254,21 @@ static enum tw_err scan_table(struct backward *b)
 
 /* ---- the brake ---- */
 
+/* The end of the messages about former copies. */
+#define RESTORE                                                                \
+    "restore the templates or the entry, or run the job with --accept-deletes"
+
 static enum tw_err refuse_former(struct copy_work *work)
 {
+    long long count = work->at.former;
+
     return err_fail(work->err, TW_INVALID,
-        "the destination holds copies made by earlier key templates of this "
-        "job, which would be deleted: restore the templates, or run the job "
-        "with --accept-deletes");
+        "%lld %s made by earlier key templates of this job, or by an entry "
+        "that `to:` no longer has, would be deleted: " RESTORE,
+        count, count == 1 ? "copy" : "copies");
 }
 
-/* Rule C6: refuses too many deletes, and any delete of a copy that former key
- * templates made. */
+/* Rule C6: refuses too many deletes, and any delete of a former copy. */
 static enum tw_err brake(struct copy_work *work)
 {
     const struct copy_progress *at = &work->at;
@@ -336,6 +341,28 @@ enum tw_err copy_backward(struct copy_work *work)
 
 /* ---- before the first round ---- */
 
+/* Rule C6: refuses former copies before the first write. An edited copy is not
+ * deleted (rule C3), so it is no reason to refuse. */
+static enum tw_err check_former(struct copy_work *work, size_t number,
+    const struct entity *copy, const struct source *is)
+{
+    enum tw_err refused;
+    struct buf keys;
+
+    if (is->entry != COPY_FORMER || work->run->accept_deletes ||
+        (!work->tables[number].is_index && !source_is_intact(is, copy)))
+        return TW_OK;
+    buf_init(&keys, sizeof(work->err->text));
+    entity_add_keys(&keys, copy->partition_key, copy->row_key);
+    refused = err_fail(work->err, TW_INVALID,
+        "table %s has copies made by earlier key templates of this job, or by "
+        "an entry that `to:` no longer has (e.g. %s), which would be "
+        "deleted: " RESTORE,
+        work->tables[number].table, buf_text(&keys));
+    buf_done(&keys);
+    return refused;
+}
+
 static enum tw_err check_table_for_own(
     struct copy_work *work, size_t number, bool *ret)
 {
@@ -359,9 +386,7 @@ static enum tw_err check_table_for_own(
         if (!copy_is_own(work, number, &page.entities[i], &work->scratch, &is))
             continue;
         *ret = true;
-        if (!work->run->accept_deletes &&
-            !slice_is(is.by, work->entries[is.entry].by))
-            outcome = refuse_former(work);
+        outcome = check_former(work, number, &page.entities[i], &is);
     }
     arena_clear(&work->scratch);
     buf_done(&filter);

@@ -22,9 +22,9 @@ TW_MUST_USE enum tw_err copy_backward(struct copy_work *work);
 
 /*
  * copy_check_for_own: set *ret to true if a destination already has copies of
- * this job. Reads one page of each destination. TW_INVALID: former key
- * templates made one of the copies read, and the run does not accept deletes
- * (rule C6).
+ * this job. Reads one page of each destination. TW_INVALID: one of the copies
+ * read is a former copy that was not edited, and the run does not accept
+ * deletes (rule C6).
  */
 TW_MUST_USE enum tw_err copy_check_for_own(struct copy_work *work, bool *ret);
 

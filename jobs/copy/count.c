@@ -34,7 +34,7 @@ struct estimating {
     struct operation_position *positions; /* array with room for
                                              SORTER_MAX_OPERATIONS positions */
     size_t position_count;
-    int64_t own;
+    int64_t own, former; /* own copies; those of them that are former copies */
     bool only_differing; /* true in the second scan of the sources, which counts
                             only the copies whose bucket differs */
 };
@@ -129,6 +129,7 @@ static enum tw_err on_own(
     bool edited = !source_is_intact(is, copy);
 
     e->own++;
+    e->former += is->entry == COPY_FORMER;
     difference_found(e->work->difference, copy->partition_key, copy->row_key,
         copy_digest(copy, edited && !copy_keeps_edits(e->work, table)));
     return TW_OK;
@@ -174,6 +175,12 @@ static void sum_up(struct estimating *e)
         ret->details = arena_format(&ret->arena,
             "%lld %s of this job; a copy without a source would be deleted\n",
             (long long)e->own, e->own == 1 ? "copy exists" : "copies exist")
+                           .at;
+    if (e->former > 0)
+        ret->details = arena_format(&ret->arena,
+            "%s%lld of them %s made by earlier key templates, or by an entry "
+            "that `to:` no longer has; --accept-deletes deletes such copies\n",
+            ret->details, (long long)e->former, e->former == 1 ? "was" : "were")
                            .at;
     if (ret->tables[0].entities == 0)
         ret->note = "nothing is selected";

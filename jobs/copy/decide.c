@@ -82,11 +82,13 @@ static enum write_decision break_off(
 
 /* ---- own copies ---- */
 
-static bool is_of_same(const struct source *a, const struct source *b)
+/* Is `is` the copy that `mine` replaces? A former copy has no entry: it is, if
+ * it has the same source. */
+static bool is_of_same(const struct source *is, const struct source *mine)
 {
-    return a->entry == b->entry &&
-           slice_equal(a->partition_key, b->partition_key) &&
-           slice_equal(a->row_key, b->row_key);
+    return (is->entry == mine->entry || is->entry == COPY_FORMER) &&
+           slice_equal(is->partition_key, mine->partition_key) &&
+           slice_equal(is->row_key, mine->row_key);
 }
 
 static bool is_current(const struct source *is, const struct source *mine)
@@ -140,6 +142,11 @@ static enum write_decision decide_other(struct decision *d)
     if (!d->work->tables[d->table].is_index &&
         !source_is_intact(&d->is, d->now))
         return decide_edited(d);
+    if (d->is.entry == COPY_FORMER && !d->work->run->accept_deletes)
+        return fail(d,
+            "a copy that earlier key templates or a removed entry of `to:` "
+            "made of another source has the keys of its copy: run the job with "
+            "--accept-deletes");
     return write_copy(d);
 }
 
@@ -201,16 +208,12 @@ enum write_decision copy_decide_write(void *context,
 
 /* ---- deletes ---- */
 
-static size_t table_named(const struct copy_work *work, const struct source *is)
-{
-    return work->entries[is->entry].table;
-}
-
 enum write_decision copy_decide_delete(void *context,
     const struct operation *sent, const struct entity *now, struct arena *arena,
     struct operation *ret, struct err *err)
 {
-    struct copy_work *work = context;
+    const struct copy_table *table = context;
+    struct copy_work *work = table->work;
     enum copy_source_state state_of_source;
     struct source is;
     struct slice etag;
@@ -218,18 +221,14 @@ enum write_decision copy_decide_delete(void *context,
     enum tw_err outcome;
 
     (void)sent, (void)err;
-    if (!source_read(now, arena, &is) || is.entry < 0 ||
-        is.entry >= (int64_t)work->rules->target_count ||
-        !copy_is_own(work, table_named(work, &is), now, arena, &is))
+    if (!copy_is_own(work, (size_t)(table - work->tables), now, arena, &is))
         return WRITE_NO_OP;
     outcome = copy_read_source(work, &is, &state_of_source, &etag, arena, &why);
     if (outcome != TW_OK)
         return break_off(work, outcome, &why);
     if (state_of_source == COPY_HAS_KEY || state_of_source == COPY_UNCLEAR ||
-        (work->tables[table_named(work, &is)].may_be_index &&
-            slice_equal(etag, now->etag)) ||
-        (!work->tables[table_named(work, &is)].is_index &&
-            !source_is_intact(&is, now)))
+        (table->may_be_index && slice_equal(etag, now->etag)) ||
+        (!table->is_index && !source_is_intact(&is, now)))
         return WRITE_NO_OP;
     *ret = (struct operation){.type = OPERATION_DELETE, .entity = *now};
     return WRITE_SEND;

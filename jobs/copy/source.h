@@ -7,11 +7,12 @@
  *    "own":["pk","rk"],"key":["pk","rk"],"etag":"W/\"...\"",
  *    "digest":"32 hex digits"}
  *
- * job: the job's name. to: index of an entry of the job's `to:`. by: a digest
- * of the key templates of that entry. from, at: account and table of the source
- * and of the copy. own: keys of the copy. key, etag: keys and ETag of the
- * source that was copied. digest: digest of the copy as it was written, without
- * TablewardSource.
+ * job: the job's name. to: index in the job's `to:` of the entry that made the
+ * copy, when it was written (jobs/copy/work.h says what the index is for). by:
+ * a digest of the key templates of that entry. from, at: account and table of
+ * the source and of the copy. own: keys of the copy. key, etag: keys and ETag
+ * of the source that was copied. digest: digest of the copy as it was written,
+ * without TablewardSource.
  *
  * The job comes first, so that a range of this text selects the copies of one
  * job (source_filter()). An application that copies an entity with all its
@@ -40,7 +41,8 @@ struct source_table {
 
 struct source {
     struct slice job;
-    int64_t entry;   /* index of the entry in the job's `to:` */
+    int64_t entry;   /* index of the entry in the job's `to:`, when the copy was
+                        written */
     struct slice by; /* digest of the entry's key templates */
     struct source_table from, at;
     struct slice own_partition_key, own_row_key; /* keys of the copy */
@@ -73,6 +75,11 @@ void source_stamp(
  * TablewardSource, or an invalid one. ret refers to texts in arena. */
 bool source_read(
     const struct entity *entity, struct arena *arena, struct source *ret);
+
+/* source_without_entry: the part of the text of TablewardSource that follows
+ * the index of the entry; the whole text if source_stamp() did not write it.
+ * Borrowed from text. */
+struct slice source_without_entry(struct slice text);
 
 /* source_is_at: is source the entity in table `at` with the keys of entity? */
 bool source_is_at(const struct source *source, const struct entity *entity,

@@ -20,6 +20,7 @@ enum {
     STALE,
     ORPHANED,
     EDITED,
+    FORMER,
     IMPOSSIBLE,
     DIFFERENCES,
 };
@@ -29,6 +30,7 @@ static const char *const NAMES[DIFFERENCES] = {
     [STALE] = "copies that differ from their sources",
     [ORPHANED] = "copies without a source",
     [EDITED] = "edited copies",
+    [FORMER] = "copies of a former entry of `to:` or of former key templates",
     [IMPOSSIBLE] = "sources that cannot be copied",
 };
 
@@ -82,7 +84,8 @@ static int judge(struct verifying *v, size_t table, const struct entity *copy,
         return MISSING;
     arena_init(&arena);
     if (!copy_is_own(v->work, table, found, &arena, &is) ||
-        !source_read(copy, &arena, &wanted) || is.entry != wanted.entry ||
+        !source_read(copy, &arena, &wanted) ||
+        (is.entry != wanted.entry && is.entry != COPY_FORMER) ||
         !slice_equal(is.partition_key, wanted.partition_key) ||
         !slice_equal(is.row_key, wanted.row_key))
         which = MISSING;
@@ -143,16 +146,35 @@ static enum tw_err on_source(void *ctx, const struct entity *source,
 
 /* ---- backward ---- */
 
+/* Sets *ret to the kind of difference of an own copy; -1: none. */
+static enum tw_err judge_own(
+    struct verifying *v, const struct source *is, struct arena *arena, int *ret)
+{
+    enum copy_source_state state_of_source;
+    struct slice etag;
+    enum tw_err outcome;
+
+    *ret = FORMER;
+    if (is->entry == COPY_FORMER)
+        return TW_OK;
+    *ret = -1;
+    outcome = copy_read_source(
+        v->work, is, &state_of_source, &etag, arena, v->work->err);
+    if (outcome == TW_OK &&
+        (state_of_source == COPY_IS_GONE || state_of_source == COPY_HAS_OTHER))
+        *ret = ORPHANED;
+    return outcome;
+}
+
 static enum tw_err confirm_own(
     struct verifying *v, size_t number, const struct entity *copy)
 {
     const struct copy_table *table = &v->work->tables[number];
-    enum copy_source_state state_of_source = COPY_UNCLEAR;
     const struct entity *found;
     struct source is;
-    struct slice etag;
     struct page page;
     struct arena arena;
+    int which = -1;
     enum tw_err outcome;
 
     arena_init(&arena);
@@ -160,11 +182,9 @@ static enum tw_err confirm_own(
     outcome = read_again(v, table->store, table->table, copy, &page, &found);
     if (outcome == TW_OK && found &&
         copy_is_own(v->work, number, found, &arena, &is))
-        outcome = copy_read_source(
-            v->work, &is, &state_of_source, &etag, &arena, v->work->err);
-    if (outcome == TW_OK &&
-        (state_of_source == COPY_IS_GONE || state_of_source == COPY_HAS_OTHER))
-        count(v, ORPHANED, table->table, copy);
+        outcome = judge_own(v, &is, &arena, &which);
+    if (which >= 0)
+        count(v, which, table->table, copy);
     page_done(&page);
     arena_done(&arena);
     return outcome;

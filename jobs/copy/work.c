@@ -45,6 +45,7 @@ static size_t table_of(
             return i;
     table += work->table_count;
     *table = (struct copy_table){
+        .work = work,
         .store = store,
         .table = table_ref->table,
         .at = at,
@@ -162,29 +163,49 @@ enum tw_err copy_make(const struct copy_work *work, size_t number,
     return outcome;
 }
 
+static bool has_made(const struct copy_work *work, int64_t entry, size_t table,
+    const struct source *is)
+{
+    return entry < (int64_t)work->rules->target_count &&
+           work->entries[entry].table == table &&
+           slice_is(is->by, work->entries[entry].by);
+}
+
+/* The entry that made an own copy in this table; see work.h. */
+static int64_t entry_of(
+    const struct copy_work *work, size_t table, const struct source *is)
+{
+    if (has_made(work, is->entry, table, is))
+        return is->entry;
+    for (int64_t i = 0; i < (int64_t)work->rules->target_count; i++)
+        if (has_made(work, i, table, is))
+            return i;
+    return COPY_FORMER;
+}
+
 /* Rule C1: if one of these conditions is false, the entity is foreign. */
 bool copy_is_own(const struct copy_work *work, size_t table,
     const struct entity *entity, struct arena *arena, struct source *ret)
 {
-    return source_read(entity, arena, ret) &&
-           slice_is(ret->job, work->job->name) &&
-           ret->entry < (int64_t)work->rules->target_count &&
-           work->entries[ret->entry].table == table &&
-           source_table_equal(&ret->from, &work->from) &&
-           source_is_at(ret, entity, &work->tables[table].at);
+    bool is_own = source_read(entity, arena, ret) &&
+                  slice_is(ret->job, work->job->name) &&
+                  source_table_equal(&ret->from, &work->from) &&
+                  source_is_at(ret, entity, &work->tables[table].at);
+
+    if (is_own)
+        ret->entry = entry_of(work, table, ret);
+    return is_own;
 }
 
-enum copy_source_state copy_source_state(struct copy_work *work,
-    const struct source *is, const struct entity *source)
+static enum copy_source_state state_for_entry(const struct copy_work *work,
+    const struct copy_entry *entry, const struct source *is,
+    const struct entity *source)
 {
-    const struct copy_entry *entry = &work->entries[is->entry];
     enum copy_source_state state_of_source = COPY_HAS_OTHER;
     struct entity copy;
     struct arena arena;
     struct err err;
 
-    if (!source || !copy_is_selected(work, source))
-        return COPY_IS_GONE;
     arena_init(&arena);
     if (copying_make(entry->target, &work->run->args, source,
             slice_of(SOURCE_PROPERTY), &arena, &copy, &err) != TW_OK)
@@ -194,6 +215,37 @@ enum copy_source_state copy_source_state(struct copy_work *work,
         state_of_source = COPY_HAS_KEY;
     arena_done(&arena);
     return state_of_source;
+}
+
+/* COPY_HAS_KEY if an entry of the table makes the copy; else COPY_UNCLEAR if
+ * that is unclear for one of them. */
+static enum copy_source_state state_for_former(const struct copy_work *work,
+    const struct source *is, const struct entity *source)
+{
+    enum copy_source_state state_of_source = COPY_HAS_OTHER;
+
+    for (size_t i = 0; i < work->rules->target_count; i++) {
+        const struct copy_entry *entry = &work->entries[i];
+        enum copy_source_state state = COPY_HAS_OTHER;
+
+        if (source_table_equal(&work->tables[entry->table].at, &is->at))
+            state = state_for_entry(work, entry, is, source);
+        if (state == COPY_HAS_KEY)
+            return state;
+        if (state == COPY_UNCLEAR)
+            state_of_source = state;
+    }
+    return state_of_source;
+}
+
+enum copy_source_state copy_source_state(struct copy_work *work,
+    const struct source *is, const struct entity *source)
+{
+    if (!source || !copy_is_selected(work, source))
+        return COPY_IS_GONE;
+    return is->entry == COPY_FORMER
+               ? state_for_former(work, is, source)
+               : state_for_entry(work, &work->entries[is->entry], is, source);
 }
 
 enum tw_err copy_read_source(struct copy_work *work, const struct source *is,
@@ -228,7 +280,7 @@ struct digest copy_digest(const struct entity *copy, bool edited)
     arena_init(&arena);
     if (!property || !property_peek_text(property, &arena, &text))
         text = slice_of("");
-    digest = digest_of(text);
+    digest = digest_of(source_without_entry(text));
     if (edited)
         digest.low = ~digest.low;
     arena_done(&arena);

@@ -15,6 +15,37 @@
  *             its source; delete the copy unless its source is still selected
  *             and still makes a copy with this key
  *
+ * Which entry of `to:` made an own copy: the entry with the table that the copy
+ * lies in and the key templates of which the copy has the digest. The index in
+ * TablewardSource only decides between two entries that have both in common,
+ * through two names of one account. A copy that no entry made is a former copy
+ * (COPY_FORMER). What goes wrong with simpler rules, for a job that had
+ * `to: [One x, Two y]`:
+ *
+ *   - By the index alone. After `to: [Two y]` the copies in Two (index 1) are
+ *     foreign: they are not updated, and not deleted with their sources. After
+ *     `to: [Two y, One x]` every copy is foreign.
+ *   - By the index if its entry has the table of the copy. After
+ *     `to: [Two y, Two w]` the index of every copy of y names the entry w,
+ *     and the run is refused, as if y had been changed to w.
+ *   - A former copy is foreign. After `to: [One x, One y]` has become
+ *     `to: [One y]`, nothing ever deletes or reports the copies that x made.
+ *   - A former copy counts as stale although its source still makes a copy with
+ *     this key. If x is written in another way that gives the same keys, and a
+ *     second source gets the key of a former copy, then the copy of the second
+ *     source replaces it (rule C2), and the first source is reported. So the
+ *     source of a former copy has the key if any entry of the table makes a
+ *     copy with this key. The forward step writes such a copy again.
+ *   - A former copy is replaced as a stale copy is. After `to: [One x]` has
+ *     become `to: [One z]`, z may give another source the key of the former
+ *     copy, which is then lost without --accept-deletes (rule C6).
+ *   - The comparison includes the index. After a change of the order every
+ *     bucket differs in every full round, although no copy is written. So
+ *     copy_digest() omits the index.
+ *
+ * An entry that is removed and added again finds its copies: the digest is of
+ * the templates only. A table that `to:` no longer names is not read.
+ *
  * Without a difference, repair and backward do not run. If the destinations
  * hold no own copy, the first round of a run copies every source and compares
  * nothing. The comparison exists in memory only, so an interrupted round starts
@@ -65,6 +96,7 @@ enum copy_step {
 
 /* A destination table. */
 struct copy_table {
+    struct copy_work *work; /* the attempt */
     struct store *store;
     const char *table;
     struct source_table at;
@@ -98,8 +130,7 @@ struct copy_progress {
     bool checked;    /* the number of deletes is counted and allowed */
     int64_t own;     /* number of own copies */
     int64_t deletes; /* number of own copies to delete */
-    int64_t former;  /* of `deletes`: copies whose keys come from former key
-                        templates */
+    int64_t former;  /* of `deletes`: former copies */
 };
 
 struct copy_work {
@@ -167,22 +198,30 @@ TW_MUST_USE enum tw_err copy_make(const struct copy_work *work, size_t entry,
     const struct entity *source, struct arena *arena, struct entity *ret,
     struct err *err);
 
+/* struct source.entry of a former copy: an own copy that no entry of `to:`
+ * made, because that entry was removed or its key templates were changed. */
+#define COPY_FORMER (-1)
+
 /* copy_is_own: is entity, read from table number `table`, a copy of this job
- * (rule C1)? ret is set to its TablewardSource, in arena. */
+ * (rule C1)? ret is set to its TablewardSource, in arena; ret->entry is the
+ * index of the entry that made the copy, or COPY_FORMER, and not the index that
+ * TablewardSource has. */
 bool copy_is_own(const struct copy_work *work, size_t table,
     const struct entity *entity, struct arena *arena, struct source *ret);
 
 /* The state of the source of an own copy. */
 enum copy_source_state {
-    COPY_HAS_KEY, /* source is selected; its copy has the key of the own copy */
+    COPY_HAS_KEY,   /* source is selected; its copy has the key of the own copy
+                       (of a former copy: some entry of this table makes a copy
+                       with this key) */
     COPY_HAS_OTHER, /* source is selected; its copy has another key now */
     COPY_IS_GONE,   /* source does not exist or is no longer selected */
     COPY_UNCLEAR, /* copy of the source cannot be made; the forward step reports
                      the source */
 };
 
-/* copy_source_state: the state of the source of an own copy. is:
- * TablewardSource of the copy. source: the entity at the source keys in `is`;
+/* copy_source_state: the state of the source of an own copy. is: the result of
+ * copy_is_own() for the copy. source: the entity at the source keys in `is`;
  * NULL: none exists. */
 enum copy_source_state copy_source_state(struct copy_work *work,
     const struct source *is, const struct entity *source);
@@ -194,8 +233,9 @@ TW_MUST_USE enum tw_err copy_read_source(struct copy_work *work,
     const struct source *is, enum copy_source_state *ret,
     struct slice *ret_etag, struct arena *arena, struct err *err);
 
-/* copy_digest: the digest of a copy's TablewardSource, for difference.h; edited
- * true: another digest, so that the bucket of the copy differs. */
+/* copy_digest: the digest of a copy's TablewardSource without the index of the
+ * entry, for difference.h; edited true: another digest, so that the bucket of
+ * the copy differs. */
 struct digest copy_digest(const struct entity *copy, bool edited);
 
 /* copy_keeps_edits: is an edited copy in this table left unchanged (rule C3)?

@@ -125,6 +125,19 @@ static void put_source_back_unclear(struct hosted *callbacks)
     touch_copy(callbacks);
 }
 
+/* An older state of the copy is restored, which other key templates made. */
+static void put_source_back_and_a_former_copy(struct hosted *callbacks)
+{
+    put_source_back(callbacks);
+    rewrite(callbacks, "Copies", "1", "\\\"by\\\":\\\"", "\\\"by\\\":\\\"x");
+}
+
+static void put_source_back_unclear_and_a_former_copy(struct hosted *callbacks)
+{
+    put_source_back_unclear(callbacks);
+    rewrite(callbacks, "Copies", "1", "\\\"by\\\":\\\"", "\\\"by\\\":\\\"x");
+}
+
 static void touch_index_row(struct hosted *callbacks)
 {
     rewrite(callbacks, "Blogs", "i:1", "\"N\":1", "\"N\":7");
@@ -177,8 +190,7 @@ FIXTURE_TEST(a_copy_that_was_edited_is_not_deleted)
 FIXTURE_TEST(what_is_foreign_now_is_not_deleted)
 {
     static void (*const cases[])(struct hosted * h) = {
-        replace_copy_by_a_foreign_one, name_another_entry, name_no_entry,
-        name_another_job};
+        replace_copy_by_a_foreign_one, name_no_entry, name_another_job};
 
     for (size_t i = 0; TEST_EACH(i, cases); i++) {
         before_the_delete(cases[i], RUN_SUCCEEDED);
@@ -188,9 +200,53 @@ FIXTURE_TEST(what_is_foreign_now_is_not_deleted)
     }
 }
 
+/* The index of the entry is only a hint: see jobs/copy/work.h. */
+FIXTURE_TEST(a_copy_that_names_another_index_is_deleted_all_the_same)
+{
+    before_the_delete(name_another_entry, RUN_SUCCEEDED);
+    scene_check_keys("Copies", "a/2 ");
+}
+
+/* The application replaces a copy by the copy with the same keys in the other
+ * table, with all its properties. */
+static void copy_on_from_the_other_table(struct hosted *callbacks)
+{
+    const char *json = hosted_json(callbacks, "More", "a", "1");
+
+    assert_non_null(json);
+    hosted_replace(callbacks, "Copies", "a", "1",
+        arena_format(&callbacks->arena, "%.*s", (int)strlen(json) - 2, json + 1)
+            .at);
+}
+
+/* Rule C1: TablewardSource of the entity names the other table. */
+FIXTURE_TEST(what_was_copied_on_from_another_table_is_not_deleted)
+{
+    hosted_load(&h, "c:\n  kind: copy\n  from: {table: Blogs}\n"
+                    "  to: [{table: Copies, row_key: \"{N}\"},\n"
+                    "       {table: More, row_key: \"{N}\"}]\n");
+    before_the_delete(copy_on_from_the_other_table, RUN_SUCCEEDED);
+    scene_check_keys("Copies", "a/1 a/2 ");
+    scene_check_keys("More", "a/2 ");
+}
+
 FIXTURE_TEST(a_copy_whose_source_is_back_is_not_deleted)
 {
     before_the_delete(put_source_back, RUN_SUCCEEDED);
+    scene_check_keys("Copies", "a/1 a/2 ");
+}
+
+/* The key templates of the present entry give the copy this key too. */
+FIXTURE_TEST(a_former_copy_whose_source_is_back_is_not_deleted)
+{
+    before_the_delete(put_source_back_and_a_former_copy, RUN_SUCCEEDED);
+    scene_check_keys("Copies", "a/1 a/2 ");
+    assert_int_equal(h.deleted, 0);
+}
+
+FIXTURE_TEST(a_former_copy_whose_source_cannot_be_copied_is_not_deleted)
+{
+    before_the_delete(put_source_back_unclear_and_a_former_copy, RUN_FAILED);
     scene_check_keys("Copies", "a/1 a/2 ");
 }
 

@@ -112,6 +112,32 @@ BENCH_TEST(a_second_stamp_takes_the_place_of_the_first)
     check_text(second.digest, first.digest);
 }
 
+/* Copies that differ only in the index of the entry are compared as equal. */
+BENCH_TEST(what_follows_the_entry_is_the_same_for_every_index)
+{
+    struct slice first, second;
+
+    source_stamp(&b->copy, &b->source, &b->arena);
+    first = text_of(b);
+    b->source.entry = 12;
+    source_stamp(&b->copy, &b->source, &b->arena);
+    second = text_of(b);
+    assert_false(slice_equal(first, second));
+    first = source_without_entry(first);
+    assert_true(slice_begins(first, slice_of(",\"by\":\"01234567\",")));
+    assert_true(slice_equal(first, source_without_entry(second)));
+}
+
+TEST(a_text_without_an_entry_is_taken_whole)
+{
+    static const char *const CASES[] = {
+        "", "{}", ",\"by\"", "{\"job\":\",\\\"by\\\":\"}"};
+
+    for (size_t i = 0; TEST_EACH(i, CASES); i++)
+        check_text(
+            source_without_entry(slice_of(CASES[i])), slice_of(CASES[i]));
+}
+
 BENCH_TEST(it_names_one_location)
 {
     const struct source_table same = {slice_of("ACCOUNT"), slice_of("bymonth")},
