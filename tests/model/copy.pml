@@ -18,9 +18,16 @@
  * whether it is still the present one. A client's value at a copy key (an
  * entity of its own, an edit) may go only by a client, or where `replace` says.
  *
- * Not modelled: batches, the brake (C6), two names of one account (C5), copies
- * in the table of their source (C4), a changed template, the sorting of
- * operations, `Behind`. The wait of A4 is longer than any request is late.
+ * Not modelled: batches, the number of deletes that the brake allows (C6), two
+ * names of one account (C5), copies in the table of their source (C4), several
+ * entries of `to:`, the sorting of operations, `Behind`. The wait of A4 is longer
+ * than any request is late.
+ *
+ * EDITED: `to:` was edited before the run, and has one entry now. The copy at 0
+ * was made by this entry when it had another index; the copy at 1 by an entry
+ * that was removed: a former copy. The run accepts deletes or not. Of the brake
+ * only this is modelled: a former copy to be deleted ends the run, and is not
+ * replaced by the copy of another source.
  */
 
 #ifndef SOURCES
@@ -56,6 +63,7 @@
 
 /* The properties; an assertion names the one that is violated. */
 bool no_value_lost = 1, copies_are_right = 1, no_orphan = 1, names_are_true = 1;
+bool former_stays = 1;
 #define CHECK(property, holds) property = (holds); assert(property)
 
 /* The sources. state 0: no entity. changed: since the round began; before:
@@ -67,6 +75,21 @@ bool changed[SOURCES], before[SOURCES];
  * made_of: the state there. at: the key there. client: what a client wrote. */
 bool here[KEYS], client[KEYS], key_changed[KEYS];
 byte source_of[KEYS], made_of[KEYS], at[KEYS];
+
+/* former: no entry of `to:` has the key templates that made the copy. moved: the
+ * index in the copy is not that of the entry that made it. */
+#ifdef EDITED
+bool former[KEYS], moved[KEYS], accepts;
+#define IS_FORMER(k) former[k]
+#define SET_ENTRY(k, is_former, is_moved)                                      \
+    former[k] = is_former;                                                     \
+    moved[k] = is_moved
+#define ACCEPTS accepts
+#else
+#define IS_FORMER(k) 0
+#define SET_ENTRY(k, is_former, is_moved) skip
+#define ACCEPTS 1
+#endif
 
 /* The run. hand: is the copy's ETag that it read still the present one? */
 bool hand, whole, last, named[SOURCES], key_named[KEYS];
@@ -82,7 +105,8 @@ byte crashes = CRASHES, faults = FAULTS, changes = CHANGES;
 
 #define IS_OWN(k) (here[k] && source_of[k] > 0 && at[k] == (k))
 #define IS_COPY_OF(k, s)                                                       \
-    (IS_OWN(k) && source_of[k] == 1 + (s) && made_of[k] == state[s] && !client[k])
+    (IS_OWN(k) && source_of[k] == 1 + (s) && made_of[k] == state[s] && !client[k] && \
+        !IS_FORMER(k))
 /* Another source has this key, or what is there is a client's. */
 #define HAS_CAUSE(s)                                                           \
     ((here[key[s]] && (!IS_OWN(key[s]) || client[key[s]])) ||                  \
@@ -131,6 +155,7 @@ inline put_copy(k, s, made)
     source_of[k] = 1 + s;
     made_of[k] = made;
     at[k] = k;
+    SET_ENTRY(k, 0, 0);
     copy_changed(k)
 }
 
@@ -141,6 +166,7 @@ inline take_copy(k)
     source_of[k] = 0;
     made_of[k] = 0;
     at[k] = 0;
+    SET_ENTRY(k, 0, 0);
     copy_changed(k)
 }
 
@@ -165,6 +191,7 @@ inline land_replace(k, s, made, h)
     if
     :: result == DONE ->
         CHECK(no_value_lost, !client[k] || (REPLACING && h));
+        CHECK(former_stays, ACCEPTS || !IS_FORMER(k) || source_of[k] == 1 + s);
         put_copy(k, s, made)
     :: else
     fi
@@ -176,6 +203,7 @@ inline land_delete(k, h)
     if
     :: result == DONE ->
         CHECK(no_value_lost, !client[k]);
+        CHECK(former_stays, ACCEPTS || !IS_FORMER(k));
         take_copy(k)
     :: else
     fi
@@ -230,8 +258,18 @@ inline forget()
 /* Rule C1. */
 #ifdef NO_OWN_KEYS
 #define IS_TAKEN_FOR_OWN(k) (here[k] && source_of[k] > 0)
+#elif defined(NO_TEMPLATES) /* by its index */
+#define IS_TAKEN_FOR_OWN(k) (IS_OWN(k) && !moved[k])
+#elif defined(NO_FORMER)
+#define IS_TAKEN_FOR_OWN(k) (IS_OWN(k) && !former[k])
 #else
 #define IS_TAKEN_FOR_OWN(k) IS_OWN(k)
+#endif
+/* Rule C6. */
+#ifdef NO_CONSENT
+#define IS_KEPT(k) 0
+#else
+#define IS_KEPT(k) (IS_FORMER(k) && !ACCEPTS)
 #endif
 /* Rule C3: a digest tells. */
 #ifdef NO_DIGEST
@@ -307,7 +345,7 @@ met:
         :: here[to] && !IS_TAKEN_FOR_OWN(to) && !REPLACING -> goto name
         :: IS_TAKEN_FOR_OWN(to) && IS_EDITED(to) && !REPLACING -> goto name
         :: IS_TAKEN_FOR_OWN(to) && source_of[to] == 1 + s && made_of[to] == made &&
-               !IS_EDITED(to) ->
+               !IS_EDITED(to) && !IS_FORMER(to) ->
             s++;
             forget();
             goto forward
@@ -328,7 +366,7 @@ met:
         printf("its source %d is read\n", other - 1);
 #ifndef NO_LOOK
         if
-        :: state[other - 1] == 0 || key[other - 1] != to ->
+        :: (state[other - 1] == 0 || key[other - 1] != to) && !IS_KEPT(to) ->
             other = 0;
             goto again
         :: else
@@ -396,6 +434,7 @@ backward:
             k++;
             forget();
             goto backward
+        :: made == 0 && IS_KEPT(k) -> goto refused
         :: else
         fi
     }
@@ -427,6 +466,8 @@ round_ends:
         printf("the run has ended\n");
         judge_end()
     }
+refused:
+    skip
 }
 
 /* ---- around it ---- */
@@ -545,6 +586,18 @@ init {
         key[1] = 0;
         here[0] = 1; source_of[0] = 1; made_of[0] = 1; at[0] = 0;
         here[1] = 1; source_of[1] = 2; made_of[1] = 1; at[1] = 1;
+#endif
+#ifdef EDITED
+        here[0] = 1; source_of[0] = 1; made_of[0] = 1; moved[0] = 1;
+        here[1] = 1; source_of[1] = 2; made_of[1] = 1; at[1] = 1; former[1] = 1;
+        if
+        :: key[0] = 0; key[1] = 1
+        :: key[0] = 1; key[1] = 0
+        fi;
+        if
+        :: accepts = 1
+        :: accepts = 0
+        fi;
 #endif
         run Copier();
         run App();
