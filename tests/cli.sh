@@ -1330,6 +1330,65 @@ YAML
     prints '^state +cancelled'
 }
 
+# A configuration with these queues and these jobs, and one that removes what the
+# ledger has of a job's runs: then a message is as a front end puts it.
+bindings() { # FILE QUEUES [PURGE]
+    cat >"$1" <<YAML
+stores:
+  main: {embedded: bindings.db}
+worker: {queues: [$2]}
+jobs:
+  ${3-purge}: {kind: delete, args: [who], table: Blogs, partition_key: "{who}"}
+  archive-user: {kind: delete, args: [user], table: Users, partition_key: "{user}"}
+  forget: {kind: delete, args: [job], table: TablewardRuns, partition_key: "{job}"}
+YAML
+}
+
+# Its queue was bound to a job before the retry: that job was executed with the
+# message as its argument, and the message was lost.
+a_refused_message_is_not_read_as_another_job_s() {
+    user='{name: work, job: archive-user, body: user'
+    bindings free.yaml '{name: work}'
+    bindings without.yaml '{name: work}' other
+    bindings bound.yaml "$user}"
+    bindings both.yaml "$user}, {name: json}"
+    bindings base64.yaml "$user, encoding: base64}"
+    bindings rebound.yaml '{name: work, job: purge, body: who}'
+    echo '{"PartitionKey":"an-na","RowKey":"a"}' >anna.jsonl
+    run 0 import Blogs anna.jsonl --config free.yaml
+    run 0 import Users anna.jsonl --config free.yaml
+    run 0 enqueue purge who=an-na --config free.yaml
+    run 0 run forget job=purge --yes --config free.yaml
+    run 1 worker --drain --config without.yaml
+    last_says "unknown job 'purge'"
+    run 69 poison retry --all --config bound.yaml
+    last_says "no queue in \`queues\` is without a job"
+    run 0 poison list --config bound.yaml
+    prints "unknown job 'purge'"
+    run 0 poison retry --all --config both.yaml
+    run 0 worker --drain --config both.yaml
+    run 0 count Blogs --config both.yaml
+    prints '^0$'
+    run 0 count Users --config both.yaml
+    prints '^1$'
+    # The other way round: an argument of a bound queue.
+    run 0 import Blogs anna.jsonl --config free.yaml
+    run 0 enqueue archive-user user=an-na --config bound.yaml
+    run 0 run forget job=archive-user --yes --config free.yaml
+    run 1 worker --drain --config base64.yaml
+    last_says 'not base64'
+    for file in rebound free; do
+        run 69 poison retry --all --config $file.yaml
+        last_says 'was bound to job archive-user with encoding base64'
+    done
+    run 0 poison retry --all --config both.yaml
+    run 0 worker --drain --config both.yaml
+    run 0 count Blogs --config both.yaml
+    prints '^1$'
+    run 0 count Users --config both.yaml
+    prints '^0$'
+}
+
 a_store_that_is_not_there_is_69() {
     secret=c2VjcmV0LXNlY3JldA==
     end=http://127.0.0.1:9/devstoreaccount1
@@ -1990,6 +2049,7 @@ a_dropped_run_is_left_alone a_run_by_hand_is_retried
 a_poisoned_message_is_told_and_dropped tables_of_the_job
 one_id_may_be_two_jobs_run
 a_poisoned_message_is_found_beside_a_run one_id_may_be_two_jobs_run
+a_refused_message_is_not_read_as_another_job_s
 a_store_that_is_not_there_is_69 init_writes_what_works
 errors_are_json_lines_where_the_log_is tables_of_the_job
 signals_stop_and_reload_the_worker init_writes_what_works

@@ -334,8 +334,9 @@ static void retry_unread(struct workbench *bench, const char *job,
     message.id = taken->list[0].id;
     message.pop_receipt = taken->list[0].pop_receipt;
     message.text = taken->list[0].text;
-    assert_int_equal(
-        poison_message(bench->store, job, &message, 60, "no", &err), TW_OK);
+    assert_int_equal(poison_message(bench->store, job, &bench->queues[0],
+                         &message, 60, "no", &err),
+        TW_OK);
     assert_int_equal(workbench_count(bench, BENCH_QUEUE), 0);
     assert_int_equal(control_retry(&bench->definition, slice_of(job),
                          slice_of(id), &unserved, &err),
@@ -405,7 +406,7 @@ VIRTUAL_BENCH_TEST(a_poisoned_message_that_comes_again_only_goes)
     message.text = taken.list[0].text;
     for (int i = 0; i < 2; i++)
         assert_int_equal(poison_message(bench->store, LEDGER_UNREADABLE,
-                             &message, 60, "not JSON", &err),
+                             &bench->queues[0], &message, 60, "not JSON", &err),
             TW_OK);
     assert_int_equal(workbench_count(bench, BENCH_QUEUE "-poison"), 1);
     messages_done(&taken);
@@ -1000,7 +1001,7 @@ VIRTUAL_BENCH_TEST(an_unreadable_message_that_cannot_be_put_back_stays)
     struct err err;
 
     workbench_put(bench, BENCH_QUEUE "-poison", "another's");
-    id = workbench_put(bench, BENCH_QUEUE "-poison", "not json");
+    id = workbench_put(bench, BENCH_QUEUE "-poison", CHANNEL_MESSAGE "}");
     leave_without_copy(bench, BENCH_QUEUE, id, "");
     workbench_meets(bench, BENCH_PUT, ALWAYS, BENCH_FAIL);
     assert_int_equal(retry(bench, &err), TW_BUSY);
@@ -1038,12 +1039,178 @@ VIRTUAL_BENCH_TEST(
         bench->setup.queue_count = count;
         assert_int_equal(retry(bench, &err), TW_NOT_FOUND);
         assert_true(unserved);
-        assert_non_null(strstr(err.text, "add queue former to `queues`"));
+        assert_non_null(strstr(err.text, "bind queue former so again"));
     }
     assert_int_equal(workbench_count(bench, BENCH_QUEUE), 0);
     assert_int_equal(workbench_count(bench, "former"), 0);
     assert_int_equal(workbench_count(bench, "former-poison"), 1);
     assert_string_equal(workbench_state(bench, JOB, "r1"), "poisoned");
+}
+
+/* ---- a refused message whose queue is bound differently since ---- */
+
+/* How a queue is bound. */
+enum bound { FREE, CHANNEL_TEXT, CHANNEL_BASE64, OTHER };
+
+static void bind_queue(
+    struct workbench *bench, size_t index, struct job *other, enum bound bound)
+{
+    struct setup_queue *queue = &bench->queues[index];
+
+    queue->job = bound == FREE ? NULL : bound == OTHER ? other : &bench->job;
+    queue->base64 = bound == CHANNEL_BASE64;
+}
+
+struct rebinding {
+    const char *name;
+    enum bound was;        /* queue "work" when the message was refused */
+    enum bound now, other; /* queues "work" and "channels" at the retry */
+    const char *job;       /* whose entity the message got; NULL: "-" */
+    const char *body;
+    const char *to;   /* where the message is then; NULL: it stays */
+    const char *said; /* with to: its text; else a part of the reason */
+    bool former;      /* the entity is of a version without Binding */
+};
+
+#define JSON_BODY CHANNEL_MESSAGE "}"
+#define RETOLD_AT CHANNEL_MESSAGE ",\"at\":\"1970-01-01T00:00:05.0000000Z\"}"
+#define JSON_BASE64                                                            \
+    "eyJqb2IiOiJkZWxldGUtY2hhbm5lbCIsImFyZ3MiOnsiY2hhbm5lbCI6IkZv"             \
+    "b3RiYWxsIn19"
+#define NO_JOB "the ledger does not say for which job it was"
+#define NO_FREE "no queue in `queues` is without a job"
+#define AS_TEXT "was bound to job delete-channel with encoding text"
+#define AS_BASE64 "was bound to job delete-channel with encoding base64"
+
+static const struct rebinding rebindings[] = {
+    {"JSON, its queue is bound now", FREE, OTHER, FREE, JOB, JSON_BODY,
+        BENCH_BOUND, RETOLD_AT, false},
+    {"JSON, its queue is bound to its job now", FREE, CHANNEL_TEXT, FREE, JOB,
+        JSON_BODY, BENCH_BOUND, RETOLD_AT, false},
+    {"JSON, all queues are bound now", FREE, OTHER, CHANNEL_TEXT, JOB,
+        JSON_BODY, NULL, NO_FREE, false},
+    {"JSON that would be refused again", FREE, OTHER, FREE, NULL,
+        "{\"job\":\"purge\"}", NULL, "unknown job 'purge'", false},
+    {"no JSON, its queue is as before", FREE, FREE, CHANNEL_TEXT, NULL,
+        "Football", BENCH_QUEUE, "Football", false},
+    {"no JSON, its queue is bound now", FREE, CHANNEL_TEXT, CHANNEL_TEXT, NULL,
+        "Football", NULL, NO_JOB, false},
+    {"an argument, its queue is as before", CHANNEL_TEXT, CHANNEL_TEXT, FREE,
+        JOB, JSON_BODY, BENCH_QUEUE, JSON_BODY, false},
+    {"an argument, its queue has another job", CHANNEL_TEXT, OTHER, FREE, JOB,
+        "Football", NULL, AS_TEXT, false},
+    {"an argument, another queue has its job", CHANNEL_TEXT, OTHER,
+        CHANNEL_TEXT, JOB, "Football", BENCH_BOUND, "Football", false},
+    {"an argument, another queue has its job, in base64", CHANNEL_TEXT, OTHER,
+        CHANNEL_BASE64, JOB, "Football", NULL, AS_TEXT, false},
+    {"an argument, no queue is bound", CHANNEL_TEXT, FREE, FREE, JOB,
+        "Football", NULL, AS_TEXT, false},
+    {"an argument of another job", OTHER, CHANNEL_TEXT, CHANNEL_TEXT,
+        "archive-user", "Football", NULL, "was bound to job archive-user",
+        false},
+    {"an argument, base64 since", CHANNEL_TEXT, CHANNEL_BASE64, FREE, JOB,
+        "Football", NULL, AS_TEXT, false},
+    {"an argument in base64, text since", CHANNEL_BASE64, CHANNEL_TEXT, FREE,
+        JOB, "Rm9vdGJhbGw=", NULL, AS_BASE64, false},
+    {"no base64, text since", CHANNEL_BASE64, CHANNEL_TEXT, FREE, JOB,
+        "Foot ball!", BENCH_QUEUE, "Foot ball!", false},
+    {"a request that was an argument, its queue is free now", CHANNEL_TEXT,
+        FREE, FREE, JOB, JSON_BODY, BENCH_QUEUE, RETOLD_AT, false},
+    {"former: JSON, its queue is bound now", FREE, CHANNEL_TEXT, FREE, JOB,
+        JSON_BODY, BENCH_BOUND, RETOLD_AT, true},
+    {"former: JSON, all queues are bound now", FREE, CHANNEL_TEXT, CHANNEL_TEXT,
+        JOB, JSON_BODY, NULL, NO_FREE, true},
+    {"former: JSON in base64, all queues are bound now", FREE, CHANNEL_TEXT,
+        CHANNEL_TEXT, JOB, JSON_BASE64, NULL, NO_FREE, true},
+    {"former: no JSON, its queue is bound now", FREE, CHANNEL_TEXT, FREE, NULL,
+        "Football", NULL, NO_JOB, true},
+    {"former: an argument, its queue has its job", CHANNEL_TEXT, CHANNEL_TEXT,
+        FREE, JOB, "Football", BENCH_QUEUE, "Football", true},
+    {"former: an argument, its queue has another job", CHANNEL_TEXT, OTHER,
+        FREE, JOB, "Football", NULL, "was bound to job delete-channel", true},
+    {"former: an argument, another queue has its job", CHANNEL_TEXT, OTHER,
+        CHANNEL_TEXT, JOB, "Football", NULL, "was bound to job delete-channel",
+        true},
+};
+
+/* A message of queue "work" is refused. */
+static void leave_refused(struct workbench *bench,
+    const struct rebinding *rebinding, char id[QUEUE_ID_MAX + 1])
+{
+    const char *job = rebinding->job ? rebinding->job : LEDGER_UNREADABLE;
+    struct lease_message message = {
+        .queue = BENCH_QUEUE, .inserted_ticks = TICKS_1970 + 5 * TICKS_PER_S};
+    struct ledger_run *run;
+    struct messages taken;
+    struct err err;
+
+    messages_init(&taken);
+    (void)snprintf(id, QUEUE_ID_MAX + 1, "%s",
+        workbench_put(bench, BENCH_QUEUE, rebinding->body));
+    message.sent_ms = workbench_take(bench, BENCH_QUEUE, &taken);
+    message.id = taken.list[0].id;
+    message.pop_receipt = taken.list[0].pop_receipt;
+    message.text = taken.list[0].text;
+    assert_int_equal(poison_message(bench->store, job, &bench->queues[0],
+                         &message, 60, "no", &err),
+        TW_OK);
+    messages_done(&taken);
+    if (!rebinding->former)
+        return;
+    run = workbench_stored(bench, job, id);
+    run->binding = (struct slice){0};
+    assert_int_equal(workbench_store_run(bench, run), TW_OK);
+}
+
+static void expect_retried(
+    struct workbench *bench, const struct rebinding *rebinding, const char *id)
+{
+    const char *job = rebinding->job ? rebinding->job : LEDGER_UNREADABLE;
+    struct messages taken;
+    struct err err = {""};
+    enum tw_err outcome = control_retry(
+        &bench->definition, slice_of(job), slice_of(id), &unserved, &err);
+
+    assert_int_equal(outcome, rebinding->to ? TW_OK : TW_NOT_FOUND);
+    assert_int_equal(unserved, rebinding->to == NULL);
+    assert_string_equal(workbench_state(bench, job, id),
+        rebinding->to ? "cancelled" : "poisoned");
+    assert_int_equal(workbench_count(bench, BENCH_QUEUE) +
+                         workbench_count(bench, BENCH_BOUND),
+        rebinding->to ? 1 : 0);
+    assert_int_equal(
+        workbench_count(bench, BENCH_QUEUE "-poison"), rebinding->to ? 0 : 1);
+    if (!rebinding->to) {
+        assert_non_null(strstr(err.text, rebinding->said));
+        assert_int_equal(
+            control_drop(bench->store, slice_of(job), slice_of(id), &err),
+            TW_OK);
+        return;
+    }
+    messages_init(&taken);
+    (void)workbench_take(bench, rebinding->to, &taken);
+    assert_true(slice_is(taken.list[0].text, rebinding->said));
+    assert_int_equal(
+        store_queue_delete(bench->store, &(struct exchange){0}, rebinding->to,
+            taken.list[0].id, taken.list[0].pop_receipt),
+        TW_OK);
+    messages_done(&taken);
+}
+
+VIRTUAL_BENCH_TEST(a_refused_message_is_only_read_again_as_it_was_read)
+{
+    struct job other = bench->job;
+    char id[QUEUE_ID_MAX + 1];
+
+    other.name = "archive-user";
+    for (size_t i = 0; i < sizeof(rebindings) / sizeof(*rebindings); i++) {
+        test_case("%s", rebindings[i].name);
+        bind_queue(bench, 0, &other, rebindings[i].was);
+        leave_refused(bench, &rebindings[i], id);
+        bind_queue(bench, 0, &other, rebindings[i].now);
+        bind_queue(bench, 1, &other, rebindings[i].other);
+        expect_retried(bench, &rebindings[i], id);
+    }
 }
 
 /* ---- pause, resume, finish ---- */

@@ -71,8 +71,8 @@ static int tear_down(void **state)
 
 static enum tw_err poison(struct fixture *f, const char *job)
 {
-    return poison_message(
-        f->bench.store, job, &f->message, 60, "not JSON", &f->err);
+    return poison_message(f->bench.store, job, &f->bench.queues[0], &f->message,
+        60, "not JSON", &f->err);
 }
 
 /* The message is where it was, and nothing says that it is poisoned. */
@@ -89,6 +89,7 @@ static void expect_poisoned(struct fixture *f, const char *job)
 
     assert_int_equal(run->state, LEDGER_POISONED);
     assert_true(slice_is(run->error, "not JSON"));
+    assert_true(slice_is(run->binding, "none"));
     assert_true(run->poison_id.len > 0);
     assert_true(run->finished_ticks > 0);
     assert_int_equal(workbench_count(&f->bench, BENCH_QUEUE), 0);
@@ -233,7 +234,7 @@ BENCH_BETWEEN(another_is_faster)
     message.dequeue_count = taken_again.list[0].dequeue_count;
     assert_int_equal(message.dequeue_count, 2);
     assert_int_equal(poison_message(bench->wrapped.inner, LEDGER_UNREADABLE,
-                         &message, 60, "not JSON", &err),
+                         &bench->queues[0], &message, 60, "not JSON", &err),
         TW_OK);
 }
 

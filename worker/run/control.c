@@ -10,6 +10,7 @@
 #include "worker/base/mem.h"
 #include "worker/base/platform.h"
 #include "worker/base/text.h"
+#include "worker/run/binding.h"
 #include "worker/run/lease.h"
 #include "worker/run/ledger_change.h"
 #include "worker/run/locks.h"
@@ -984,74 +985,44 @@ static enum tw_err find_copy(struct store *store, const struct ledger_run *run,
 }
 
 /*
- * Append the message of the copy. The time of the request is added to it and,
- * if the entity is under LEDGER_UNREADABLE, the entity's id as the id of the
- * run. An entity under a job's name keeps this id occupied: that run gets a new
- * id.
+ * Append the message to put on queue for the copy. A bound queue takes the copy
+ * as it is, because the whole body is the argument. On a queue without a job
+ * the time of the request is added and, if the entity is under
+ * LEDGER_UNREADABLE, the entity's id as the id of the run. An entity under a
+ * job's name keeps this id occupied: that run gets a new id.
  */
-static void retell(
-    const struct ledger_run *run, struct slice copy, struct buf *to)
+static void retell(const struct ledger_run *run,
+    const struct setup_queue *queue, struct slice copy, struct buf *to)
 {
     bool is_free = slice_is(run->job, LEDGER_UNREADABLE);
 
-    message_retell(
-        copy, is_free ? run->id : (struct slice){0}, run->requested_ticks, to);
+    if (queue->job)
+        buf_add_slice(to, copy);
+    else
+        message_retell(copy, is_free ? run->id : (struct slice){0},
+            run->requested_ticks, to);
 }
 
-/* Is text a request of a job of this configuration, as queue reads it? */
-static bool is_request(const struct definition *definition,
-    const struct setup_queue *queue, struct slice text)
-{
-    struct request request;
-    struct arena arena;
-    struct err ignored;
-    bool readable;
-
-    arena_init(&arena);
-    readable = message_read(queue, definition->jobs, text, &arena, &request,
-                   &ignored) == TW_OK;
-    arena_done(&arena);
-    return readable;
-}
-
-/* The queue for the message of the copy: its own, if it is still served; else
- * the first queue without a job, if the message is a request there. NULL: no
- * worker would receive the message, or it would become poisoned again. */
-static const struct setup_queue *queue_of_copy(
-    const struct definition *definition, const struct ledger_run *run,
-    struct slice text)
-{
-    const struct setup *setup = definition->setup;
-    const struct setup_queue *own = setup_queue_named(setup, run->queue);
-
-    for (size_t i = 0; !own && i < setup->queue_count; i++)
-        if (!setup->queues[i].job)
-            return is_request(definition, &setup->queues[i], text)
-                       ? &setup->queues[i]
-                       : NULL;
-    return own;
-}
-
-/* Put the message of the copy back into a queue. */
+/* Put the message of the copy on the queue that reads it as before. */
 static enum tw_err put_back(const struct definition *definition,
-    const struct ledger_run *run, struct slice text, bool *ret_unserved,
+    const struct ledger_run *run, struct slice copy, bool *ret_unserved,
     struct err *err)
 {
-    const struct setup_queue *queue = queue_of_copy(definition, run, text);
+    const struct setup_queue *queue =
+        binding_queue_of_copy(definition, run, copy, err);
     struct messages put;
+    struct buf text;
     enum tw_err outcome;
 
     *ret_unserved = queue == NULL;
     if (*ret_unserved)
-        return err_fail(err, TW_NOT_FOUND,
-            "message %.*s stays in queue %.*s%s: the configuration does not "
-            "serve queue %.*s, and has no other queue that takes this message; "
-            "add queue %.*s to `queues`, then repeat the command",
-            SLICE_ARG(run->id), SLICE_ARG(run->queue), SETUP_POISON_SUFFIX,
-            SLICE_ARG(run->queue), SLICE_ARG(run->queue));
+        return TW_NOT_FOUND;
     messages_init(&put);
+    buf_init(&text, 8 * QUEUE_MAX_MESSAGE_BYTES);
+    retell(run, queue, copy, &text);
     outcome = put_message(definition_store(definition),
-        &(struct order){queue->name, text, 0, false}, &put, err);
+        &(struct order){queue->name, buf_slice(&text), 0, false}, &put, err);
+    buf_done(&text);
     messages_done(&put);
     return outcome;
 }
@@ -1062,21 +1033,16 @@ static enum tw_err retry_unreadable(const struct definition *definition,
 {
     struct store *store = definition_store(definition);
     struct messages copies;
-    struct buf text;
     size_t index = 0;
     enum tw_err outcome;
 
     messages_init(&copies);
-    buf_init(&text, 8 * QUEUE_MAX_MESSAGE_BYTES);
     outcome = find_copy(store, run, &copies, &index, err);
-    if (outcome == TW_OK) {
-        retell(run, copies.list[index].text, &text);
-        outcome =
-            put_back(definition, run, buf_slice(&text), ret_unserved, err);
-    }
+    if (outcome == TW_OK)
+        outcome = put_back(
+            definition, run, copies.list[index].text, ret_unserved, err);
     if (outcome == TW_OK)
         outcome = control_drop(store, run->job, run->id, err);
-    buf_done(&text);
     messages_done(&copies);
     return outcome;
 }

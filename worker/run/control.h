@@ -125,14 +125,14 @@ TW_MUST_USE enum tw_err control_finish(const struct definition *definition,
  *
  * The entity of an unreadable message has no run to retry: instead the copy of
  * the message (searched for among the first 32 messages of the poison queue) is
- * put back into its queue, and the entity becomes `cancelled`. If that queue is
- * not served any more, the first queue without a job gets the message, if it is
- * a request of a configured job; else TW_NOT_FOUND with *ret_unserved: nothing
- * is changed. TW_INVALID: the
- * copy is not found. To repeat the same request, a JSON body without a time
- * gets the time of the original message and, if the entity is under
- * LEDGER_UNREADABLE, a body without an id gets the id of the original message.
- * Any other body is put back unchanged, as a new request.
+ * put on the queue that binding_queue_of_copy() chooses, its own if this is
+ * bound as before, and the entity becomes `cancelled`. TW_NOT_FOUND with
+ * *ret_unserved: no queue reads the message as before; nothing is changed, and
+ * err says what to configure. TW_INVALID: the copy is not found. To repeat the
+ * same request, on a queue without a job a JSON body without a time gets the
+ * time of the original message and, if the entity is under LEDGER_UNREADABLE, a
+ * body without an id gets the id of the original message. Any other body is put
+ * back unchanged, as a new request.
  */
 TW_MUST_USE enum tw_err control_retry(const struct definition *definition,
     struct slice job, struct slice id, bool *ret_unserved, struct err *err);

@@ -189,6 +189,7 @@ static const struct field fields[] = {
     FIELD("Traceparent", FIELD_SPARSE, traceparent),
     FIELD("PoisonId", FIELD_SPARSE, poison_id),
     FIELD("PoisonReceipt", FIELD_SPARSE, poison_receipt),
+    FIELD("Binding", FIELD_SPARSE, binding),
     FIELD("Ending", FIELD_SPARSE, ending),
     FIELD("Format", FIELD_INT32, format),
     FIELD("Attempt", FIELD_INT32, attempt),

@@ -119,6 +119,8 @@ struct ledger_run {
                                retry, id of the copy that was there before the
                                retry */
         poison_receipt;     /* pop receipt of the copy; empty: not known */
+    struct slice binding;   /* of a message that was refused: how its queue was
+                               bound (binding.h) */
     struct slice ending; /* state and reason with which the run will end, once
                             the copy is in the poison queue: lease_ending() */
 

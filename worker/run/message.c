@@ -376,6 +376,22 @@ bool message_is_of(struct slice body, struct slice job, struct slice id,
     return is;
 }
 
+bool message_has_job(struct slice body)
+{
+    struct json *message = NULL;
+    struct arena arena;
+    struct slice text;
+    bool has;
+
+    arena_init(&arena);
+    has = json_of_body(body, &arena, &text, NULL) == TW_OK &&
+          json_parse(text, MESSAGE_MAX_DEPTH, &message, NULL) == TW_OK &&
+          json_get(message, "job") != NULL;
+    json_free(message);
+    arena_done(&arena);
+    return has;
+}
+
 /* An optional member that is a string; null counts as absent. */
 static enum tw_err optional_text(const struct json *message, const char *name,
     struct arena *arena, struct slice *ret, bool *ret_given, struct err *err)

@@ -95,6 +95,9 @@ bool message_args_same(struct slice a, struct slice b);
 bool message_is_of(struct slice body, struct slice job, struct slice id,
     struct slice args_json);
 
+/* message_has_job: is body a JSON object, plain or base64, with "job"? */
+bool message_has_job(struct slice body);
+
 /* message_is_traceparent: is text of the form "00-" 32 hex "-" 16 hex "-" 2
  * hex, in lower case? */
 bool message_is_traceparent(struct slice text);

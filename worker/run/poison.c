@@ -3,7 +3,9 @@
 #include "worker/run/poison.h"
 
 #include "worker/base/log.h"
+#include "worker/base/mem.h"
 #include "worker/base/platform.h"
+#include "worker/run/binding.h"
 #include "worker/run/ledger_change.h"
 #include "worker/store/retry.h"
 #include "worker/store/store.h"
@@ -11,17 +13,21 @@
 /* Set lease->run to the entity that stores the reason: a run that has ended
  * without an attempt. */
 static void set_run(struct lease *lease, const char *job,
-    const struct lease_message *message, const char *reason)
+    const struct setup_queue *queue, const struct lease_message *message,
+    const char *reason)
 {
     struct ledger_run *run = &lease->run;
+    char *binding = binding_text(queue);
 
     run->state = LEDGER_POISONED; /* the run is new, so ledger_move() is not
                                      needed */
     run->job = ledger_text(run, slice_of(job));
     run->id = ledger_text(run, message->id);
     run->queue = ledger_text(run, slice_of(message->queue));
+    run->binding = ledger_text(run, slice_of(binding));
     run->requested_ticks = message->inserted_ticks;
     ledger_set_error(run, reason);
+    mem_free(binding);
 }
 
 /* Read the state stored under the message's id. TW_NOT_FOUND: no entity.
@@ -155,8 +161,8 @@ static enum tw_err copy_and_tell(
 }
 
 enum tw_err poison_message(struct store *store, const char *job,
-    const struct lease_message *message, int64_t visibility_timeout_s,
-    const char *reason, struct err *err)
+    const struct setup_queue *queue, const struct lease_message *message,
+    int64_t visibility_timeout_s, const char *reason, struct err *err)
 {
     struct lease_request wish = {.store = store,
         .message = message,
@@ -165,7 +171,7 @@ enum tw_err poison_message(struct store *store, const char *job,
     enum tw_err outcome;
 
     lease_init(&lease, &wish);
-    set_run(&lease, job, message, reason);
+    set_run(&lease, job, queue, message, reason);
     outcome = copy_and_tell(&lease, message, err);
     if (outcome == TW_OK) {
         lease_delete_message(&lease);

@@ -12,15 +12,17 @@
 #include "worker/base/err.h"
 #include "worker/run/lease.h"
 
+struct setup_queue;
 struct store;
 
 /*
- * poison_message: move a message to the poison queue. job: the job's name, or
- * LEDGER_UNREADABLE. TW_OK: done, and the reason is logged. Any other outcome:
- * the message is delivered again.
+ * poison_message: move a message of queue to the poison queue. job: the job's
+ * name, or LEDGER_UNREADABLE. The ledger notes how queue is bound, because
+ * `poison retry` needs it (binding.h). TW_OK: done, and the reason is logged.
+ * Any other outcome: the message is delivered again.
  */
 TW_MUST_USE enum tw_err poison_message(struct store *store, const char *job,
-    const struct lease_message *message, int64_t visibility_timeout_s,
-    const char *reason, struct err *err);
+    const struct setup_queue *queue, const struct lease_message *message,
+    int64_t visibility_timeout_s, const char *reason, struct err *err);
 
 #endif

@@ -94,7 +94,7 @@ static void poison(const struct doing *doing,
     struct err *err = &report->result.err;
 
     report->result.outcome = poison_message(definition_store(definition),
-        job ? job->name : LEDGER_UNREADABLE, message,
+        job ? job->name : LEDGER_UNREADABLE, doing->task->queue, message,
         definition->setup->visibility_timeout_s, reason, err);
     report->poisoned = report->result.outcome == TW_OK;
     report->result.state = LEDGER_POISONED;

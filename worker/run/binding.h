@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * How a queue reads its messages. A queue without a job takes JSON messages; a
+ * bound queue takes the whole body as the argument of its job, as text or as
+ * base64. So the same body can be a request of another job, or no request at
+ * all, once the configuration binds its queue differently. The ledger entity of
+ * a refused message notes the binding (property Binding), and `poison retry`
+ * puts the message only where it is read as before.
+ */
+#ifndef TW_RUN_BINDING_H
+#define TW_RUN_BINDING_H
+
+#include "worker/base/err.h"
+#include "worker/base/slice.h"
+#include "worker/run/ledger.h"
+#include "worker/run/setup.h"
+
+/* binding_text: the Binding of queue: "none" for a queue without a job, else
+ * "JOB text" or "JOB base64". Owned by the caller. */
+char *binding_text(const struct setup_queue *queue);
+
+/*
+ * binding_queue_of_copy: the queue of the present configuration that may take
+ * the body of a refused message again. run: the message's ledger entity.
+ *
+ *   refused on a queue without a job: its own queue, if it still has no job;
+ *   else the first queue without a job, if the body is a request there.
+ *
+ *   refused on a bound queue: its own queue, else another one, if it is bound
+ *   to the same job with the same encoding. Text that was refused because it is
+ *   not base64 may also go to a queue whose encoding is text now. If there is
+ *   no such queue, a body that is a JSON request goes to a queue without a job.
+ *
+ * Versions before Binding did not note the binding. Then a body that is a JSON
+ * object with "job" counts as refused on a queue without a job. Any other body
+ * under the name of a job was refused on a queue bound to this job, and may
+ * only go to its own queue, if it is bound to the job. Any other body under
+ * LEDGER_UNREADABLE counts as refused on a queue without a job, so that it goes
+ * to no bound queue.
+ *
+ * NULL: there is no such queue, and err says what to configure.
+ */
+const struct setup_queue *binding_queue_of_copy(
+    const struct definition *definition, const struct ledger_run *run,
+    struct slice body, struct err *err);
+
+#endif
