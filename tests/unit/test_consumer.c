@@ -1514,6 +1514,55 @@ VIRTUAL_BENCH_TEST(a_wake_up_without_its_run_is_an_argument)
     assert_int_equal(service.result.succeeded, 2);
 }
 
+/* Queue "work" is bound to job archive-user since its messages were put. */
+static void bind_to_another_job(struct workbench *bench, struct job both[2])
+{
+    both[0] = both[1] = bench->job;
+    both[1].name = "archive-user";
+    bench->jobs = (struct jobs){.list = both, .count = 2};
+    bench->queues[0].job = &both[1];
+    bench->queues[1].job = &both[0];
+}
+
+/* Each was an argument of archive-user, so that its run had no message. */
+VIRTUAL_BENCH_TEST(a_queue_that_is_bound_since_wakes_the_runs_of_its_messages)
+{
+    static const char *const bodies[] = {MESSAGE("r1"),
+        "{\"job\":\"delete-channel\",\"args\":{\"channel\":\"Football\"}}"};
+    struct job both[2];
+
+    bind_to_another_job(bench, both);
+    for (size_t i = 0; TEST_EACH(i, bodies); i++) {
+        char id[QUEUE_ID_MAX];
+
+        (void)snprintf(
+            id, sizeof(id), "%s", workbench_put(bench, BENCH_QUEUE, bodies[i]));
+        if (i == 0)
+            strcpy(id, "r1");
+        assert_int_equal(
+            workbench_store_run(bench, workbench_football(bench, id)), TW_OK);
+        drain(bench);
+        assert_string_equal(workbench_state(bench, JOB, id), "succeeded");
+        assert_int_equal(bench->attempts, i + 1);
+    }
+    assert_int_equal(
+        workbench_listed(bench, "archive-user", LEDGER_INDEX_ENDED), 0);
+}
+
+VIRTUAL_BENCH_TEST(a_message_of_another_job_without_a_run_is_an_argument)
+{
+    struct job both[2];
+    char id[QUEUE_ID_MAX];
+
+    bind_to_another_job(bench, both);
+    (void)snprintf(id, sizeof(id), "%s",
+        workbench_put(bench, BENCH_QUEUE, MESSAGE("nowhere")));
+    drain(bench);
+    assert_string_equal(
+        workbench_state(bench, "archive-user", id), "succeeded");
+    assert_string_equal(workbench_state(bench, JOB, "nowhere"), "none");
+}
+
 /* ---- a job that is not configured any more ---- */
 
 static void leave_run_of_gone_job(

@@ -583,27 +583,24 @@ static enum tw_err read_json(const struct jobs *jobs, struct slice body,
 
 /* ---- bound queues ---- */
 
-/* Set wake_up_id and wake_up_args_json if the body is also a JSON message with
- * an id, for the queue's own job or for an unknown job. */
-static void read_wake_up(const struct setup_queue *queue,
-    const struct jobs *jobs, struct slice body, struct arena *arena,
-    struct request *ret)
+/*
+ * Set wake_up_* if the body is also a JSON message, for any job: the queue may
+ * have been bound to another job, or to none, when the message was put. Only
+ * the ledger can tell such a message from an argument.
+ */
+static void read_wake_up(const struct jobs *jobs, struct slice body,
+    struct arena *arena, struct request *ret)
 {
     struct request wake_up = {0};
-    struct slice text = trimmed(body);
-    enum tw_err outcome;
 
-    if (text.len == 0 || text.at[0] != '{')
-        return;
-    outcome = read_json(jobs, text, arena, &wake_up, NULL);
-    if (wake_up.id.len == 0 || wake_up.args_json.len == 0)
-        return;
-    if (outcome == TW_OK ? wake_up.job != queue->job
-                         : wake_up.unknown_job.len == 0)
+    if (read_json(jobs, body, arena, &wake_up, NULL) == TW_OK)
+        ret->wake_up_job = wake_up.job;
+    else if (wake_up.unknown_job.len > 0 && wake_up.args_json.len > 0)
+        ret->unknown_job = wake_up.unknown_job;
+    else
         return;
     ret->wake_up_id = wake_up.id;
     ret->wake_up_args_json = wake_up.args_json;
-    ret->unknown_job = wake_up.unknown_job;
 }
 
 static enum tw_err read_argument(const struct setup_queue *queue,
@@ -641,7 +638,7 @@ enum tw_err message_read(const struct setup_queue *queue,
     if (queue->job == NULL)
         return read_json(jobs, body, arena, ret, err);
     ret->job = queue->job;
-    read_wake_up(queue, jobs, body, arena, ret);
+    read_wake_up(jobs, body, arena, ret);
     return read_argument(queue, body, arena, ret, err);
 }
 

@@ -10,7 +10,8 @@
  *    "accept_deletes": false}
  *
  * On a bound queue the whole body is the job's one argument, as text, or as
- * base64 if the queue's `encoding` says so.
+ * base64 if the queue's `encoding` says so. Only a message whose run is in the
+ * ledger is not: it was put by tableward, or came while the queue had no job.
  */
 #ifndef TW_RUN_MESSAGE_H
 #define TW_RUN_MESSAGE_H
@@ -44,11 +45,13 @@ struct request {
                                  TW_INVALID, except on a bound queue (below) */
 
     /*
-     * Bound queues only: id and arguments of a body that is also a JSON
-     * message for the queue's job or for unknown_job. If the ledger has a run
-     * with wake_up_id and these arguments, the message is only that run's
+     * Bound queues only: job, id and arguments of a body that is also a JSON
+     * message, for a job of the configuration or (wake_up_job NULL) for
+     * unknown_job. If the ledger has the run with this job, this id (empty: the
+     * message's own id) and these arguments, the message is only that run's
      * wake-up message.
      */
+    const struct job *wake_up_job;
     struct slice wake_up_id;
     struct slice wake_up_args_json;
 };
@@ -56,7 +59,7 @@ struct request {
 /*
  * message_read: parse the body of a message of queue. Texts live in arena.
  * TW_INVALID: err is the reason, for the ledger; of ret, only job (if known)
- * and the values of unknown_job and wake_up_id are valid. No other failure.
+ * and the values of unknown_job and wake_up_* are valid. No other failure.
  */
 TW_MUST_USE enum tw_err message_read(const struct setup_queue *queue,
     const struct jobs *jobs, struct slice body, struct arena *arena,

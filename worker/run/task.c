@@ -120,8 +120,8 @@ static bool do_wake_up(const struct doing *doing,
 {
     struct lease_request wish = wish_of(doing);
 
-    wish.job = request->job;
-    wish.id = request->wake_up_id;
+    wish.job = request->wake_up_job;
+    wish.id = request->wake_up_id.len > 0 ? request->wake_up_id : message->id;
     wish.args_json = request->wake_up_args_json;
     wish.message = message;
     wish.must_exist = true;
@@ -270,7 +270,7 @@ void task_do(const struct task *task,
         task->message.text, arena, &request, &err);
     if (request.unknown_job.len > 0)
         is_handled = hold_unknown(&doing, &message, &request, ret);
-    else if (request.wake_up_id.len > 0)
+    else if (request.wake_up_job)
         is_handled = do_wake_up(&doing, &message, &request, ret);
     if (is_handled)
         return;
