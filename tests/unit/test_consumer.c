@@ -699,6 +699,47 @@ static void put_runs(struct workbench *bench, int count)
     }
 }
 
+/* Queue "work" is bound to a job since. */
+static struct definition *read_again_bound(void *context)
+{
+    struct definition *definition = read_again(context);
+
+    reload_queue = (struct setup_queue){.name = BENCH_QUEUE,
+        .poison_queue = BENCH_QUEUE "-poison",
+        .job = &reload_bench->job};
+    return definition;
+}
+
+static unsigned log_of_reload(struct workbench *bench,
+    struct definition *(*reload)(void *context), const char *text)
+{
+    reload_bench = bench;
+    reload_slots = bench->setup.slots;
+    start_with(bench, reload);
+    workbench_log_begin();
+    consumer_reload(service.consumer);
+    workbench_wait(bench, is_reloaded);
+    stop();
+    return workbench_log_end(text);
+}
+
+#define WERE_READ "warn worker: the messages of queue work were read "
+
+BENCH_TEST(a_reload_warns_of_a_queue_that_is_bound_otherwise)
+{
+    assert_int_equal(log_of_reload(bench, read_again_bound,
+                         WERE_READ "as JSON messages of any job; from now on "
+                                   "they are read as the argument of job "
+                                   "delete-channel, in plain text, also those "
+                                   "that are in the queue already"),
+        1);
+}
+
+BENCH_TEST(a_reload_with_the_same_queues_warns_of_none)
+{
+    assert_int_equal(log_of_reload(bench, read_again_with_slots, WERE_READ), 0);
+}
+
 BENCH_TEST(a_reload_with_more_slots_starts_more_runs)
 {
     reload_bench = bench;

@@ -435,6 +435,43 @@ static void watch_store(struct consumer *consumer)
         store_watch(definition_store(consumer->definition), ask_now, consumer);
 }
 
+/* How messages of queue are read, for log lines. Owned. */
+static char *reading_of(const struct setup_queue *queue)
+{
+    return queue->job
+               ? mem_format("as the argument of job %s, in %s",
+                     queue->job->name, queue->base64 ? "base64" : "plain text")
+               : mem_format("as JSON messages of any job");
+}
+
+static void warn_rebound(
+    const struct setup_queue *former, const struct setup_queue *queue)
+{
+    char *was = reading_of(former), *is = reading_of(queue);
+
+    if (strcmp(was, is) != 0)
+        log_warn(OBJECT,
+            "the messages of queue %s were read %s; from now on they are read "
+            "%s, also those that are in the queue already",
+            queue->name, was, is);
+    mem_free(was);
+    mem_free(is);
+}
+
+/* Warn about queues that are bound differently in the new configuration. */
+static void warn_of_bindings(
+    const struct setup *former, const struct setup *setup)
+{
+    for (size_t i = 0; i < setup->queue_count; i++) {
+        const struct setup_queue *queue = &setup->queues[i];
+        const struct setup_queue *same =
+            setup_queue_named(former, slice_of(queue->name));
+
+        if (same)
+            warn_rebound(same, queue);
+    }
+}
+
 static void take_definition(
     struct consumer *consumer, struct definition *definition)
 {
@@ -442,6 +479,7 @@ static void take_definition(
 
     watch_end(consumer->watch);
     definition_share_credentials(definition, consumer->definition);
+    warn_of_bindings(consumer->definition->setup, definition->setup);
     platform_lock(&consumer->lock);
     former = consumer->definition;
     consumer->definition = definition;
