@@ -271,6 +271,25 @@ BENCH_TEST(a_run_cancelled_while_it_waits_ends_at_once)
     assert_int_equal(bench->attempts, 1);
 }
 
+VIRTUAL_BENCH_TEST(what_is_asked_while_it_waits_takes_effect_within_10_s)
+{
+    struct ledger_run *before = workbench_new_run(bench);
+    int64_t asked_ms;
+    struct err err;
+
+    bench->script = settles_for_an_hour;
+    bench->setup.visibility_timeout_s = 60;
+    start(&started, bench, football);
+    virtual_sleep(61000);
+    asked_ms = platform_boot_ms();
+    assert_int_equal(control_cancel(bench->wrapped.inner, slice_of(JOB),
+                         slice_of("r1"), before, &asked, &err),
+        TW_OK);
+    finish(&started);
+    assert_int_equal(started.result.state, LEDGER_CANCELLED);
+    assert_in_range(platform_boot_ms() - asked_ms, 0, 10000);
+}
+
 BENCH_FAULT(wrong_key)
 {
     return BENCH_REFUSE;

@@ -21,6 +21,10 @@
 #include "worker/store/retry.h"
 #include "worker/store/store.h"
 
+/* A waiting run is read at least so often, so that `cancel`, `pause` and
+ * `finish` take effect within 10 s. */
+#define NOTICED_WITHIN_MS INT64_C(5000)
+
 struct single {
     struct single_options options;
     struct request_pool *request_pool;
@@ -121,9 +125,12 @@ static bool pass_time(struct single *single, const struct attempt_result *work)
 {
     const struct setup *setup = single->options.definition->setup;
     /* Attempts are made before until_ms, too: an owner may release its lease
-     * early, and a waiting run may be cancelled. */
+     * early, and a person may cancel, pause or finish a waiting run. */
     int64_t most_ms =
         work->held ? 1000 : setup->visibility_timeout_s * 1000 / 3;
+
+    if (most_ms > NOTICED_WITHIN_MS)
+        most_ms = NOTICED_WITHIN_MS;
 
     if (work->for_cause && (strcmp(single->said.text, work->err.text) != 0 ||
                                platform_boot_ms() >= single->said_repeat_ms)) {
