@@ -1233,11 +1233,11 @@ poison_is_shown_and_retried() {
 a_dropped_run_is_left_alone() {
     run 0 enqueue delete-channel channel=d --queue tableward --id dropped
     run 1 --config nowhere.yaml worker --drain
-    run 0 poison list
+    run 0 poison list --all
     prints 'dropped.*Nowhere'
     run 0 poison drop dropped
     prints '^dropped is dropped$'
-    run 0 poison list
+    run 0 poison list --all
     grep -q dropped out && fail "a dropped run is listed"
     run 0 poison retry --all
     grep -q dropped out && fail "a dropped run is retried"
