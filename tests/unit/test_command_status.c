@@ -90,6 +90,17 @@ FIXTURE_TEST(a_running_run_says_how_far_it_is)
     assert_table_says("  5,000  25 %   50/s  5 min  3 s  ");
 }
 
+FIXTURE_TEST(a_pause_is_no_part_of_the_rate)
+{
+    run.state = LEDGER_RUNNING;
+    run.started_ticks = NOW - 40103 * TICKS_PER_S;
+    run.updated_ticks = NOW - 3 * TICKS_PER_S;
+    run.idle_s = 40000;
+    run.deleted = 5000;
+    run.share = 0.25;
+    assert_table_says("  5,000  25 %   50/s  5 min  3 s  ");
+}
+
 FIXTURE_TEST(a_lease_says_whether_its_worker_is_alive)
 {
     run.state = LEDGER_RUNNING;

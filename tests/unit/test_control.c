@@ -1312,6 +1312,28 @@ VIRTUAL_BENCH_TEST(a_paused_run_is_resumed_with_a_message)
     assert_int_equal(messages(bench), 1);
 }
 
+/* After a night its rate would be a part of what it is. */
+VIRTUAL_BENCH_TEST(the_time_of_a_pause_is_not_that_of_the_work)
+{
+    struct ledger_run *run;
+    struct err err;
+
+    leave_run(bench, LEDGER_PAUSED, "", false);
+    run = workbench_stored(bench, JOB, "r1");
+    run->started_ticks = platform_wall_ticks() - 500 * TICKS_PER_S;
+    run->updated_ticks = platform_wall_ticks() - 400 * TICKS_PER_S;
+    run->idle_s = 7;
+    assert_int_equal(workbench_store_run(bench, run), TW_OK);
+    assert_int_equal(resume(bench, &err), TW_OK);
+    run = workbench_stored(bench, JOB, "r1");
+    assert_in_range(run->idle_s, 406, 408);
+    /* It is queued now, and not paused. */
+    virtual_sleep(50000);
+    assert_int_equal(ask(bench, control_pause, &err), TW_OK);
+    run = workbench_stored(bench, JOB, "r1");
+    assert_in_range(run->idle_s, 406, 408);
+}
+
 VIRTUAL_BENCH_TEST(a_resume_that_put_no_message_is_repeated)
 {
     struct err err;

@@ -410,6 +410,7 @@ static enum tw_err apply_asked(
             SLICE_ARG(run->job), SLICE_ARG(run->id));
     ledger_copy(&asking->before, run);
     asking->asked = asking->unchanged = false;
+    ledger_note_idle(run, now_ticks);
     run->updated_ticks = now_ticks;
     return asking->change(asking, run, now_ticks, err);
 }

@@ -17,16 +17,20 @@ static bool has_share(const struct ledger_run *run)
            (run->rounds <= 1 || run->finished_ticks > 0);
 }
 
-/* The time from the start of the run to its end or last ledger update; 0: not
- * started. */
+/* The time from the start of the run to its end or last ledger update, without
+ * the time for which it was paused or failed; 0: not started. */
 static int64_t worked_ticks(const struct ledger_run *run)
 {
     int64_t end_ticks =
         run->finished_ticks > 0 ? run->finished_ticks : run->updated_ticks;
 
-    if (run->started_ticks == 0 || end_ticks <= run->started_ticks)
+    int64_t begin_ticks = run->started_ticks;
+
+    if (run->started_ticks == 0)
         return 0;
-    return end_ticks - run->started_ticks;
+    if (run->idle_s > 0)
+        begin_ticks += run->idle_s * TICKS_PER_S;
+    return end_ticks > begin_ticks ? end_ticks - begin_ticks : 0;
 }
 
 /* The average speed in entities a second; -1: unknown. */

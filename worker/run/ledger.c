@@ -199,6 +199,7 @@ static const struct field fields[] = {
     FIELD("Silent", FIELD_INT32, silent),
     FIELD("Throttled", FIELD_INT32, throttled),
     FIELD("FailedLogged", FIELD_SOME, failed_logged),
+    FIELD("IdleSeconds", FIELD_SOME, idle_s),
     FIELD("EntitiesRead", FIELD_INT64, read),
     FIELD("EntitiesWritten", FIELD_INT64, written),
     FIELD("EntitiesDeleted", FIELD_INT64, deleted),
@@ -302,6 +303,19 @@ void ledger_copy(struct ledger_run *to, const struct ledger_run *from)
     own_texts(&copy);
     arena_done(&to->arena);
     *to = copy;
+}
+
+void ledger_note_idle(struct ledger_run *run, int64_t now_ticks)
+{
+    int64_t idle_s = (now_ticks - run->updated_ticks) / TICKS_PER_S;
+    int32_t before = run->idle_s > 0 ? run->idle_s : 0;
+
+    if (run->started_ticks == 0 || run->updated_ticks == 0 || idle_s <= 0 ||
+        (run->state != LEDGER_PAUSED && run->state != LEDGER_FAILED &&
+            run->state != LEDGER_POISONED))
+        return;
+    run->idle_s =
+        idle_s < INT32_MAX - before ? before + (int32_t)idle_s : INT32_MAX;
 }
 
 void ledger_expect_message(struct ledger_run *run, int64_t until_ticks)

@@ -131,6 +131,8 @@ struct ledger_run {
     int32_t failed_logged; /* number of log lines about failed entities of the
                               run: LEDGER_FAILED_LOGGED_MAX at most, and one
                               more that says so; 0 is not stored */
+    int32_t idle_s; /* seconds since started_ticks during which the run was
+                       paused or failed; 0 is not stored */
 
     int64_t read, written, deleted, skipped, failed, transactions;
     int64_t behind; /* number of changed sources still to copy; -1: not known */
@@ -165,6 +167,10 @@ void ledger_copy(struct ledger_run *to, const struct ledger_run *from);
  * Control, Finish, a later MessageUntil and unknown properties.
  */
 void ledger_take_over(struct ledger_run *to, const struct ledger_run *from);
+
+/* ledger_note_idle: call before a change of a run that no worker executes: if
+ * the run is paused or failed, add the time since its last change to idle_s. */
+void ledger_note_idle(struct ledger_run *run, int64_t now_ticks);
 
 /* ledger_expect_message: note that a message of run may be hidden until
  * until_ticks. An earlier time than the one noted changes nothing. */
