@@ -951,6 +951,7 @@ BENCH_TEST(the_manager_is_told)
     consumer_reload(service.consumer);
     hears("RELOADING=1\nMONOTONIC_USEC=");
     hears("READY=1");
+    hears("STATUS=0 of 2 slots busy; the last reload was refused");
     consumer_stop(service.consumer);
     hears("STOPPING=1");
     finish();

@@ -88,6 +88,7 @@ struct consumer {
     int64_t left_due_ms;      /* when a drain reads the open runs again */
     int64_t left_wait_ms;     /* interval of a drain's reads of the open runs */
     char shown[STATUS_MAX];   /* the last status of report_status() */
+    bool reload_refused;      /* the last reload was refused */
 
     struct outage outage;    /* outage of the ledger */
     struct outage_past past; /* the ledger's last outage that is over */
@@ -532,6 +533,7 @@ static void reload(struct consumer *consumer)
         notify_reloading(options->notify);
     definition = options->reload(options->context);
     is_usable = definition && check_store(definition, &err) == TW_OK;
+    consumer->reload_refused = !is_usable;
     if (options->reloaded)
         options->reloaded(options->context, is_usable ? definition : NULL);
     if (is_usable) {
@@ -861,6 +863,9 @@ static void add_status(struct consumer *consumer,
         buf_add_text(to, NO_QUEUE "; ");
     buf_add_format(
         to, "%zu of %" PRId64 " slots busy", view->busy, setup->slots);
+    if (consumer->reload_refused)
+        buf_add_text(to, "; the last reload was refused: the worker uses the "
+                         "former configuration");
     if (view->queues_failing > 0)
         buf_add_format(to, "; %zu of %zu queues cannot be served: %s",
             view->queues_failing, setup->queue_count, view->cause.text);
