@@ -1,9 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Each operation is stored as one compact piece, smaller than a parsed entity:
- * the more operations fit into the sorter, the fuller the batches are. The
- * pieces lie in one block, which is allocated only while the sorter has
- * operations.
+ * Each operation is stored as one compact piece: the more operations fit into
+ * the sorter, the fuller the batches are. Operations that differ only in their
+ * keys and values share a shape, which has everything else: the table, the
+ * callbacks, and the names and types of the properties. A shape also has the
+ * beginning of each value of its first operation, and a piece has only the rest
+ * of each value, from the first byte that differs: the copies of one job begin
+ * their provenance with the same 200 bytes. The pieces lie in one block, which
+ * is allocated only while the sorter has operations.
  */
 #include "jobs/engine/sorter.h"
 
@@ -26,22 +30,58 @@
  * operations in the next flush, so an open batch would only occupy memory. */
 #define PARTITIONS_KEPT_OPEN 32
 
-/* A piece: a stored item. `bytes` has PartitionKey, RowKey and ETag, then for
- * each property the lengths of name and value, the type, the name, the
- * value. */
-struct held {
+/* Number of shapes that a new operation is compared with: those of the newest
+ * operations. */
+#define SHAPES_KNOWN 16
+
+/* The bytes of a value that a shape has at most. */
+#define SHAPE_VALUE_BYTES 512
+
+/*
+ * The part of the operations, and of their bytes, that makes room: one in
+ * ROOM_PART. The smaller it is, the fuller are the batches: partitions of n
+ * operations are handed over when the sorter has n / 2 a partition on average,
+ * because it has partitions of all sizes up to n. With half of the operations
+ * n is only 1.5 times the average. A small part also keeps fewer batches under
+ * way at once. But the partitions are listed each time.
+ */
+#define ROOM_PART 8
+
+/* Limit of the bytes of all shapes. Beyond it the next flush hands over all
+ * operations, because shapes are freed only with all of their operations. */
+#define SHAPES_MAX_BYTES (SORTER_MAX_BYTES / 16)
+
+/* Limit of the bytes of a number that put_number() writes. */
+#define NUMBER_BYTES 10
+
+/* What similar operations share. */
+struct shape {
+    size_t users; /* number of pieces with this shape, and 1 more while the
+                   * shape is known */
+    size_t bytes; /* of the whole allocation */
     struct store *store;
     const char *table;
     enum write_decision (*decide)(void *context, const struct operation *sent,
         const struct entity *now, struct arena *arena, struct operation *ret,
         struct err *err);
     void (*settled)(void *context, const struct batch_writer_settled *how);
+    enum operation_type type;
+    size_t property_count;
+    struct property properties[]; /* json: the beginning of a value. The texts
+                                   * follow in the same allocation */
+};
+
+/* A piece: a stored item. `bytes` has PartitionKey, RowKey, and the length and
+ * text of the ETag, then for each property of the shape two numbers and a text:
+ * how many bytes the value shares with the shape, the length of the rest, and
+ * the rest. */
+struct held {
+    struct shape *shape;
     void *context;
     uint64_t number; /* number of operations added before this one */
     uint32_t size;   /* size of the piece, in bytes */
-    uint32_t partition_key_len, row_key_len, etag_len;
-    uint32_t property_count;
-    enum operation_type type;
+    uint32_t index;  /* in sorter->held; set while gaps are closed */
+    uint32_t partition_key_len, row_key_len;
     char bytes[];
 };
 
@@ -51,52 +91,20 @@ struct sorter {
     size_t used;
     struct arena large;
     struct held **held;
-    size_t count;
+    size_t count, sorted; /* the first `sorted` pieces are in order */
+    struct shape *known[SHAPES_KNOWN]; /* the most recently used first */
+    size_t known_count;
+    size_t shape_bytes; /* of all shapes that are known or in use */
     uint64_t added;
     uint64_t oldest; /* the least number of the stored operations; equal to
                       * `added` if there are none */
     bool pouring;    /* operations are being handed over: none may be added */
 };
 
-/* ---- adding ---- */
+/* ---- texts ---- */
 
-static size_t properties_of(const struct operation *operation)
-{
-    return operation->type == OPERATION_DELETE
-               ? 0
-               : operation->entity.property_count;
-}
+/* Each put_ function writes at *at, and moves *at behind what was written. */
 
-static size_t bytes_of(const struct operation *operation)
-{
-    const struct entity *entity = &operation->entity;
-    size_t count = properties_of(operation);
-    size_t bytes =
-        entity->partition_key.len + entity->row_key.len + entity->etag.len;
-
-    for (size_t i = 0; i < count; i++)
-        bytes += 2 * sizeof(uint32_t) + 1 + entity->properties[i].name.len +
-                 entity->properties[i].json.len;
-    return bytes;
-}
-
-static struct held *held_alloc(struct sorter *sorter, size_t bytes)
-{
-    size_t align = alignof(struct held);
-    struct held *held;
-
-    bytes = (bytes + align - 1) / align * align;
-    if (bytes > LARGE_BYTES)
-        return arena_alloc(&sorter->large, bytes);
-    if (!sorter->block)
-        sorter->block = mem_alloc(SORTER_MAX_BYTES);
-    held = (struct held *)(void *)(sorter->block + sorter->used);
-    held->size = (uint32_t)bytes;
-    sorter->used += bytes;
-    return held;
-}
-
-/* Copies len bytes to *at, and moves *at behind the copy. */
 static void put(char **at, const void *bytes, size_t len)
 {
     if (len > 0)
@@ -109,55 +117,249 @@ static void put_slice(char **at, struct slice slice)
     put(at, slice.at, slice.len);
 }
 
-static void put_property(char **at, const struct property *property)
+/* Seven bits a byte, the low ones first; the last byte is less than 128. */
+static void put_number(char **at, size_t number)
 {
-    uint32_t lengths[] = {
-        (uint32_t)property->name.len, (uint32_t)property->json.len};
-    char type = (char)property->type;
-
-    put(at, lengths, sizeof lengths);
-    put(at, &type, 1);
-    put_slice(at, property->name);
-    put_slice(at, property->json);
+    for (; number >= 0x80; number >>= 7)
+        *(*at)++ = (char)(number | 0x80);
+    *(*at)++ = (char)number;
 }
 
-static void fold(struct held *held, const struct batch_item *item)
+static struct slice take(const char **at, size_t len)
+{
+    struct slice slice = {*at, len};
+
+    *at += len;
+    return slice;
+}
+
+static size_t take_number(const char **at)
+{
+    size_t number = 0;
+    unsigned shift = 0;
+    unsigned char byte;
+
+    do {
+        byte = (unsigned char)*(*at)++;
+        number |= (size_t)(byte & 0x7f) << shift;
+        shift += 7;
+    } while (byte >= 0x80);
+    return number;
+}
+
+/* The number of bytes with which both texts begin. */
+static size_t shared_bytes(struct slice a, struct slice b)
+{
+    size_t len = a.len < b.len ? a.len : b.len, shared = 0;
+    uint64_t left, right;
+
+    for (; shared + sizeof left <= len; shared += sizeof left) {
+        memcpy(&left, a.at + shared, sizeof left);
+        memcpy(&right, b.at + shared, sizeof right);
+        if (left != right)
+            break;
+    }
+    while (shared < len && a.at[shared] == b.at[shared])
+        shared++;
+    return shared;
+}
+
+/* ---- shapes ---- */
+
+static size_t properties_of(const struct operation *operation)
+{
+    return operation->type == OPERATION_DELETE
+               ? 0
+               : operation->entity.property_count;
+}
+
+static struct slice beginning(struct slice value)
+{
+    if (value.len > SHAPE_VALUE_BYTES)
+        value.len = SHAPE_VALUE_BYTES;
+    return value;
+}
+
+static struct slice put_copy(char **at, struct slice text)
+{
+    struct slice copy = {*at, text.len};
+
+    put_slice(at, text);
+    return copy;
+}
+
+static struct shape *shape_new(const struct batch_item *item)
+{
+    const struct property *properties = item->operation.entity.properties;
+    size_t count = properties_of(&item->operation);
+    size_t bytes = sizeof(struct shape) + count * sizeof *properties;
+    struct shape *shape;
+    char *at;
+
+    for (size_t i = 0; i < count; i++)
+        bytes += properties[i].name.len + beginning(properties[i].json).len;
+    shape = mem_alloc(bytes);
+    at = (char *)&shape->properties[count];
+    shape->bytes = bytes;
+    shape->store = item->store;
+    shape->table = item->table;
+    shape->decide = item->decide;
+    shape->settled = item->settled;
+    shape->type = item->operation.type;
+    shape->property_count = count;
+    for (size_t i = 0; i < count; i++) {
+        shape->properties[i].name = put_copy(&at, properties[i].name);
+        shape->properties[i].type = properties[i].type;
+        shape->properties[i].json =
+            put_copy(&at, beginning(properties[i].json));
+    }
+    return shape;
+}
+
+static void leave_shape(struct sorter *sorter, struct shape *shape)
+{
+    if (--shape->users > 0)
+        return;
+    sorter->shape_bytes -= shape->bytes;
+    mem_free(shape);
+}
+
+static bool has_shape(const struct batch_item *item, const struct shape *shape)
+{
+    const struct property *properties = item->operation.entity.properties;
+
+    if (item->store != shape->store || item->table != shape->table ||
+        item->decide != shape->decide || item->settled != shape->settled ||
+        item->operation.type != shape->type ||
+        properties_of(&item->operation) != shape->property_count)
+        return false;
+    for (size_t i = 0; i < shape->property_count; i++)
+        if (properties[i].type != shape->properties[i].type ||
+            !slice_equal(properties[i].name, shape->properties[i].name))
+            return false;
+    return true;
+}
+
+/* Makes a new shape known. If there are too many, the shape that was not used
+ * for the longest time is forgotten. */
+static struct shape *add_shape(
+    struct sorter *sorter, const struct batch_item *item)
+{
+    struct shape *shape = shape_new(item);
+
+    if (sorter->known_count == SHAPES_KNOWN)
+        leave_shape(sorter, sorter->known[--sorter->known_count]);
+    sorter->known[sorter->known_count++] = shape;
+    sorter->shape_bytes += shape->bytes;
+    shape->users = 1;
+    return shape;
+}
+
+/* The shape of item, with one user more. */
+static struct shape *shape_for(
+    struct sorter *sorter, const struct batch_item *item)
+{
+    struct shape *shape;
+    size_t i = 0;
+
+    while (i < sorter->known_count && !has_shape(item, sorter->known[i]))
+        i++;
+    if (i < sorter->known_count) {
+        shape = sorter->known[i];
+    } else {
+        shape = add_shape(sorter, item);
+        i = sorter->known_count - 1;
+    }
+    memmove(&sorter->known[1], &sorter->known[0], i * sizeof *sorter->known);
+    sorter->known[0] = shape;
+    shape->users++;
+    return shape;
+}
+
+static void forget_shapes(struct sorter *sorter)
+{
+    while (sorter->known_count > 0)
+        leave_shape(sorter, sorter->known[--sorter->known_count]);
+}
+
+/* ---- adding ---- */
+
+/* An upper limit of the size of a piece. */
+static size_t most_bytes(const struct operation *operation)
+{
+    const struct entity *entity = &operation->entity;
+    size_t count = properties_of(operation);
+    size_t bytes = sizeof(struct held) + entity->partition_key.len +
+                   entity->row_key.len + NUMBER_BYTES + entity->etag.len +
+                   alignof(struct held);
+
+    for (size_t i = 0; i < count; i++)
+        bytes += 2 * NUMBER_BYTES + entity->properties[i].json.len;
+    return bytes;
+}
+
+/* Memory for a piece of at most `bytes` bytes. */
+static struct held *held_alloc(struct sorter *sorter, size_t bytes)
+{
+    if (bytes > LARGE_BYTES)
+        return arena_alloc(&sorter->large, bytes);
+    if (!sorter->block)
+        sorter->block = mem_alloc(SORTER_MAX_BYTES);
+    return (struct held *)(void *)(sorter->block + sorter->used);
+}
+
+static void put_value(
+    char **at, const struct property *shape, struct slice value)
+{
+    size_t shared = shared_bytes(value, shape->json);
+
+    put_number(at, shared);
+    put_number(at, value.len - shared);
+    put(at, value.at + shared, value.len - shared);
+}
+
+/* Writes the piece; its size is then known. */
+static void fold(struct held *held, struct shape *shape, uint64_t number,
+    const struct batch_item *item)
 {
     const struct entity *entity = &item->operation.entity;
+    size_t align = alignof(struct held), size;
     char *at = held->bytes;
 
-    held->store = item->store;
-    held->table = item->table;
-    held->decide = item->decide;
-    held->settled = item->settled;
+    held->shape = shape;
     held->context = item->context;
-    held->type = item->operation.type;
+    held->number = number;
     held->partition_key_len = (uint32_t)entity->partition_key.len;
     held->row_key_len = (uint32_t)entity->row_key.len;
-    held->etag_len = (uint32_t)entity->etag.len;
-    held->property_count = (uint32_t)properties_of(&item->operation);
     put_slice(&at, entity->partition_key);
     put_slice(&at, entity->row_key);
+    put_number(&at, entity->etag.len);
     put_slice(&at, entity->etag);
-    for (size_t i = 0; i < held->property_count; i++)
-        put_property(&at, &entity->properties[i]);
+    for (size_t i = 0; i < shape->property_count; i++)
+        put_value(&at, &shape->properties[i], entity->properties[i].json);
+    size = (size_t)(at - (char *)held);
+    held->size = (uint32_t)((size + align - 1) / align * align);
 }
 
 void sorter_add(struct sorter *sorter, const struct batch_item *item)
 {
+    size_t most = most_bytes(&item->operation);
     struct held *held;
 
     assert(!sorter->pouring && !sorter_is_full(sorter));
-    held = held_alloc(sorter, sizeof *held + bytes_of(&item->operation));
-    fold(held, item);
-    held->number = sorter->added++;
+    held = held_alloc(sorter, most);
+    fold(held, shape_for(sorter, item), sorter->added++, item);
+    if (most <= LARGE_BYTES)
+        sorter->used += held->size;
     sorter->held[sorter->count++] = held;
 }
 
 bool sorter_is_full(const struct sorter *sorter)
 {
     return sorter->count >= SORTER_MAX_OPERATIONS ||
-           sorter->used + sorter->large.bytes + LARGE_BYTES > SORTER_MAX_BYTES;
+           sorter->used + sorter->large.bytes + sorter->shape_bytes +
+                   LARGE_BYTES >
+               SORTER_MAX_BYTES;
 }
 
 size_t sorter_count(const struct sorter *sorter)
@@ -188,12 +390,19 @@ static struct slice row_key_of(const struct held *held)
         held->bytes + held->partition_key_len, held->row_key_len};
 }
 
+static int compare_tables(const struct shape *a, const struct shape *b)
+{
+    int order = a == b ? 0 : strcmp(a->store->name, b->store->name);
+
+    if (order == 0 && a->table != b->table)
+        order = strcmp(a->table, b->table);
+    return order;
+}
+
 static int compare_partitions(const struct held *a, const struct held *b)
 {
-    int order = strcmp(a->store->name, b->store->name);
+    int order = compare_tables(a->shape, b->shape);
 
-    if (order == 0)
-        order = strcmp(a->table, b->table);
     if (order == 0)
         order = slice_compare(partition_key_of(a), partition_key_of(b));
     return order;
@@ -212,44 +421,73 @@ static int compare(const void *left, const void *right)
     return order;
 }
 
-static struct slice take(const char **at, size_t len)
+/* Merges held[0..first) and held[first..count), each in order. */
+static void merge(struct held **held, size_t first, size_t count)
 {
-    struct slice slice = {*at, len};
+    size_t fresh_count = count - first, at = count;
+    struct held **fresh = mem_array(fresh_count, sizeof *fresh);
 
-    *at += len;
-    return slice;
+    memcpy(fresh, held + first, fresh_count * sizeof *fresh);
+    while (fresh_count > 0) {
+        if (first > 0 && compare(&held[first - 1], &fresh[fresh_count - 1]) > 0)
+            held[--at] = held[--first];
+        else
+            held[--at] = fresh[--fresh_count];
+    }
+    mem_free(fresh);
 }
 
-static struct property take_property(const char **at)
+/* Most pieces are in order since the previous flush. */
+static void sort_pieces(struct sorter *sorter)
 {
-    struct property property;
-    uint32_t lengths[2];
+    size_t first = sorter->sorted;
 
-    memcpy(lengths, take(at, sizeof lengths).at, sizeof lengths);
-    property.type = (enum edm_type) * take(at, 1).at;
-    property.name = take(at, lengths[0]);
-    property.json = take(at, lengths[1]);
-    return property;
+    qsort(sorter->held + first, sorter->count - first, sizeof *sorter->held,
+        compare);
+    if (first > 0 && first < sorter->count)
+        merge(sorter->held, first, sorter->count);
+    sorter->sorted = sorter->count;
+}
+
+static struct slice take_value(
+    const char **at, const struct property *shape, struct arena *arena)
+{
+    size_t shared = take_number(at), rest_len = take_number(at);
+    struct slice rest = take(at, rest_len);
+    char *value, *end;
+
+    if (shared == 0)
+        return rest;
+    if (rest.len == 0)
+        return (struct slice){shape->json.at, shared};
+    value = end = arena_alloc(arena, shared + rest.len);
+    put(&end, shape->json.at, shared);
+    put_slice(&end, rest);
+    return (struct slice){value, shared + rest.len};
 }
 
 /*
  * The operation as it was added. Its list of properties is allocated in arena;
- * its texts are borrowed from held.
+ * its texts are borrowed from held, its shape and arena.
  */
 static struct operation unfold(const struct held *held, struct arena *arena)
 {
-    struct operation operation = {.type = held->type};
+    const struct shape *shape = held->shape;
+    struct operation operation = {.type = shape->type};
     struct entity *entity = &operation.entity;
     const char *at = held->bytes;
 
     entity->partition_key = take(&at, held->partition_key_len);
     entity->row_key = take(&at, held->row_key_len);
-    entity->etag = take(&at, held->etag_len);
-    entity->property_count = held->property_count;
+    entity->etag = take(&at, take_number(&at));
+    entity->property_count = shape->property_count;
     entity->properties =
         arena_alloc(arena, entity->property_count * sizeof *entity->properties);
-    for (size_t i = 0; i < entity->property_count; i++)
-        entity->properties[i] = take_property(&at);
+    for (size_t i = 0; i < entity->property_count; i++) {
+        entity->properties[i] = shape->properties[i];
+        entity->properties[i].json =
+            take_value(&at, &shape->properties[i], arena);
+    }
     return operation;
 }
 
@@ -257,11 +495,11 @@ static enum tw_err flush_one(const struct held *held,
     struct batch_writer *batch_writer, struct arena *scratch, struct err *err)
 {
     const struct batch_item item = {
-        .store = held->store,
-        .table = held->table,
+        .store = held->shape->store,
+        .table = held->shape->table,
         .operation = unfold(held, scratch),
-        .decide = held->decide,
-        .settled = held->settled,
+        .decide = held->shape->decide,
+        .settled = held->shape->settled,
         .context = held->context,
     };
     enum tw_err code = batch_writer_add(batch_writer, &item, err);
@@ -295,12 +533,17 @@ static bool is_old(const struct sorter *sorter, const struct held *held)
  * Owned. */
 static struct group *list_groups(const struct sorter *sorter, size_t *ret_count)
 {
-    struct group *groups = mem_array(sorter->count + 1, sizeof *groups);
-    size_t count = 0;
+    struct group *groups = NULL;
+    size_t count = 0, room = 0;
 
     for (size_t i = 0; i < sorter->count; i++) {
-        if (begins(sorter, i))
-            groups[count++].first = i;
+        if (begins(sorter, i)) {
+            if (count == room) {
+                room = room > 0 ? 2 * room : 64;
+                groups = mem_resize(groups, room * sizeof *groups);
+            }
+            groups[count++] = (struct group){.first = i};
+        }
         groups[count - 1].count++;
         groups[count - 1].old |= is_old(sorter, sorter->held[i]);
     }
@@ -342,7 +585,8 @@ static size_t bytes_going(
 }
 
 /* Choose what to flush: all old groups, then the groups with the most
- * operations, until half of all operations and half of all bytes are chosen. */
+ * operations, until one in ROOM_PART of all operations and of all bytes is
+ * chosen. */
 static void choose_fullest(
     const struct sorter *sorter, struct group *groups, size_t count)
 {
@@ -353,8 +597,8 @@ static void choose_fullest(
         order[i] = &groups[i];
     qsort(order, count, sizeof *order, compare_groups);
     for (size_t i = 0;
-         i < count && (order[i]->old || 2 * goes < sorter->count ||
-                          2 * bytes < sorter->used);
+         i < count && (order[i]->old || ROOM_PART * goes < sorter->count ||
+                          ROOM_PART * bytes < sorter->used);
          i++) {
         order[i]->goes = wanted(order[i]);
         goes += order[i]->goes;
@@ -379,6 +623,8 @@ static enum tw_err flush_group(struct sorter *sorter, const struct group *group,
     for (size_t i = group->first;
          i < group->first + group->goes && code == TW_OK; i++) {
         code = flush_one(sorter->held[i], batch_writer, scratch, err);
+        leave_shape(sorter, sorter->held[i]->shape);
+        sorter->held[i]->shape = NULL;
         sorter->held[i] = NULL;
     }
     return code;
@@ -406,7 +652,11 @@ static enum tw_err flush_groups(struct sorter *sorter,
 
 static void empty(struct sorter *sorter)
 {
-    sorter->count = 0;
+    for (size_t i = 0; i < sorter->count; i++)
+        if (sorter->held[i])
+            leave_shape(sorter, sorter->held[i]->shape);
+    forget_shapes(sorter);
+    sorter->count = sorter->sorted = 0;
     sorter->used = 0;
     sorter->oldest = sorter->added;
     mem_free(sorter->block);
@@ -414,36 +664,44 @@ static void empty(struct sorter *sorter)
     arena_done(&sorter->large);
 }
 
-static int compare_tables(const void *left, const void *right)
-{
-    uintptr_t a = (uintptr_t) * (struct held *const *)left;
-    uintptr_t b = (uintptr_t) * (struct held *const *)right;
-
-    return a < b ? -1 : a > b;
-}
-
-/* Move the remaining pieces to the front of the block. */
-static void close_gaps(struct sorter *sorter)
+/* Remove the places of the pieces that were handed over; all others stay in
+ * order. */
+static void close_places(struct sorter *sorter)
 {
     size_t count = 0;
 
-    for (size_t i = 0; i < sorter->count; i++)
-        if (sorter->held[i])
-            sorter->held[count++] = sorter->held[i];
-    qsort(sorter->held, count, sizeof *sorter->held, compare_tables);
-    sorter->count = count;
-    sorter->used = 0;
     sorter->oldest = sorter->added;
-    for (size_t i = 0; i < count; i++) {
-        struct held *from = sorter->held[i];
-        size_t size = from->size;
+    for (size_t i = 0; i < sorter->count; i++) {
+        struct held *held = sorter->held[i];
 
-        sorter->held[i] = (struct held *)(void *)(sorter->block + sorter->used);
-        memmove(sorter->held[i], from, size);
-        sorter->used += size;
-        if (sorter->held[i]->number < sorter->oldest)
-            sorter->oldest = sorter->held[i]->number;
+        if (!held)
+            continue;
+        held->index = (uint32_t)count;
+        sorter->held[count++] = held;
+        if (held->number < sorter->oldest)
+            sorter->oldest = held->number;
     }
+    sorter->count = sorter->sorted = count;
+}
+
+/* Move the remaining pieces to the front of the block, in the order of their
+ * addresses. A piece without a shape was handed over. */
+static void close_gaps(struct sorter *sorter)
+{
+    size_t used = sorter->used, to = 0;
+
+    close_places(sorter);
+    for (size_t from = 0, size; from < used; from += size) {
+        struct held *held = (struct held *)(void *)(sorter->block + from);
+
+        size = held->size;
+        if (!held->shape)
+            continue;
+        sorter->held[held->index] = (struct held *)(void *)(sorter->block + to);
+        memmove(sorter->block + to, held, size);
+        to += size;
+    }
+    sorter->used = to;
 }
 
 static enum tw_err flush(struct sorter *sorter, bool everything,
@@ -453,9 +711,10 @@ static enum tw_err flush(struct sorter *sorter, bool everything,
     enum tw_err code;
     size_t count;
 
-    qsort(sorter->held, sorter->count, sizeof *sorter->held, compare);
+    sort_pieces(sorter);
     groups = list_groups(sorter, &count);
-    everything |= count <= PARTITIONS_KEPT_OPEN || sorter->large.bytes > 0;
+    everything |=
+        sorter->large.bytes > 0 || sorter->shape_bytes > SHAPES_MAX_BYTES;
     if (everything)
         choose_all(groups, count);
     else
@@ -463,11 +722,12 @@ static enum tw_err flush(struct sorter *sorter, bool everything,
     sorter->pouring = true;
     code = flush_groups(sorter, groups, count, batch_writer, err);
     sorter->pouring = false;
-    if (everything || code != TW_OK)
-        empty(sorter);
-    else
-        close_gaps(sorter);
     mem_free(groups);
+    if (!everything && code == TW_OK) {
+        close_gaps(sorter);
+        return TW_OK;
+    }
+    empty(sorter);
     mem_give_back();
     return code;
 }

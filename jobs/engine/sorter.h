@@ -18,7 +18,7 @@
 #include "worker/base/err.h"
 
 #define SORTER_MAX_OPERATIONS 8192
-#define SORTER_MAX_BYTES (4 * 1024 * 1024)
+#define SORTER_MAX_BYTES (2 * 1024 * 1024)
 
 /* An operation is old, and handed over by the next sorter_make_room(), once
  * this many operations have been added after it. */
@@ -55,8 +55,8 @@ uint64_t sorter_oldest(const struct sorter *sorter);
  * If the batch writer takes no more operations, its outcome is returned, and
  * the remaining operations are dropped.
  *
- * sorter_make_room: hand over at least half of the operations, in the same way:
- * those of the partitions with the most operations, in full batches where
+ * sorter_make_room: hand over at least an eighth of the operations, in the same
+ * way: those of the partitions with the most operations, in full batches where
  * possible.
  */
 TW_MUST_USE enum tw_err sorter_flush(
