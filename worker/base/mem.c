@@ -17,7 +17,7 @@
 #endif
 
 #define EXIT_AGAIN 75
-#define ARENAS 2
+#define ARENAS 1
 
 /*
  * The block size from which malloc uses mmap, and the free memory at the end of

@@ -40,7 +40,7 @@
  * mem_keep_little: make the allocator return freed memory to the system. By
  * default glibc has eight arenas a core, each of which keeps freed memory, and
  * raises its mmap threshold after large blocks. So peak memory grew with the
- * number of cores, and varied by 5 to 12 MiB on two cores. Two arenas and fixed
+ * number of cores, and varied by 5 to 12 MiB on two cores. One arena and fixed
  * thresholds (mem.c) prevent this. Call it before any thread starts. No-op with
  * another libc.
  */
