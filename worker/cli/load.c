@@ -479,6 +479,7 @@ enum tw_err load_store(
     struct load *load, size_t store, bool may_create, struct err *err)
 {
     const struct store_config *config = load->configs[store];
+    enum tw_err code;
 
     if (load->open[store])
         return TW_OK;
@@ -486,9 +487,13 @@ enum tw_err load_store(
         return err_fail(err, TW_NOT_FOUND,
             "store %s: file %s does not exist yet: nothing has been stored",
             config->name, config->path.at);
-    return load->only_reads
+    code = load->only_reads
                ? store_open_to_read(config, &load->open[store], err)
                : store_open(config, &load->open[store], err);
+    /* The libraries are initialized now, and most of the pages that this took
+     * are not needed again. */
+    mem_drop_program();
+    return code;
 }
 
 static void open_one(struct each_store *each, size_t store)
