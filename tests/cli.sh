@@ -1924,7 +1924,7 @@ an_archive_that_may_not_be_written_fails_the_run() {
 # The steps of jobs/GUIDE.md. An application changed blog 1 after it was
 # archived, so that it was archived again; then it made blog 2 again.
 an_archive_is_restored_as_the_guide_says() {
-    local file=restored/delete-channel/spring/1-Blogs.jsonl
+    file=restored/delete-channel/spring/1-Blogs.jsonl
 
     sed 's|#archive: archive|archive: restored|' tableward.yaml >archived.yaml
     for i in 1 2 3; do
