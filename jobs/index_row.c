@@ -17,8 +17,7 @@ bool is_index_row(
         return false;
     arena_init(&arena);
     is = source_read(entity, &arena, &source) &&
-         source_is_at(&source, entity, &here) &&
-         source_table_equal(&source.from, &here);
+         source_is_index_row(&source, entity, &here);
     arena_done(&arena);
     return is;
 }

@@ -485,6 +485,50 @@ a_backup_by_export_is_restored() {
     grep -q '"Id":"open"' out && fail "the import revives a run"
 }
 
+# The rows of an index name the account in which they were written.
+an_index_is_restored_into_another_store() {
+    for name in shoes boots; do
+        cat >$name.yaml <<YAML
+stores: {main: {embedded: $name.db}}
+jobs:
+  index: {kind: copy, from: {table: Shoes}, to: {table: Shoes, row_key: "size_{Size}_{RowKey}"}}
+  away: {kind: move, from: {table: Shoes}, to: {table: Boots}}
+YAML
+    done
+    for i in 1 2 3; do
+        echo "{\"PartitionKey\":\"a\",\"RowKey\":\"$i\",\"Size\":$i}"
+    done >shoes.jsonl
+    run 0 --config shoes.yaml import Shoes shoes.jsonl
+    run 0 --config shoes.yaml run index --yes
+    run 0 --config shoes.yaml export --all shoes
+    run 0 --config boots.yaml import --all shoes
+    run 0 --config boots.yaml run index --yes
+    prints '^succeeded: 0 deleted, 3 written,'
+    run 0 --config boots.yaml count Shoes
+    prints '^6$'
+    run 0 --config boots.yaml verify index
+    run 0 --config boots.yaml run index --yes
+    prints '^succeeded: 0 deleted, 0 written,'
+    # Without its source a row stays until somebody accepts its delete.
+    grep -v '"RowKey":"3"' shoes/Shoes.jsonl >part.jsonl
+    rm boots.db*
+    run 0 --config boots.yaml import Shoes part.jsonl
+    run 1 --config boots.yaml run index --yes
+    says '1 copy made by .* in another account before an import, would be deleted'
+    run 0 --config boots.yaml count Shoes
+    prints '^5$'
+    run 0 --config boots.yaml run index --yes --accept-deletes
+    run 0 --config boots.yaml count Shoes
+    prints '^4$'
+    run 0 --config boots.yaml verify index
+    # A move of the table leaves the rows of a restored index where they are.
+    rm boots.db*
+    run 0 --config boots.yaml import --all shoes --id again
+    run 0 --config boots.yaml run away --yes
+    run 0 --config boots.yaml count Boots
+    prints '^3$'
+}
+
 # Its entities would be in no table, and the exit code would say that they are.
 an_import_of_all_misses_a_table_that_was_deleted() {
     configure again
@@ -508,6 +552,7 @@ an_export_of_all_continues
 an_import_revives_no_run
 an_import_of_all_continues
 an_import_of_all_misses_a_table_that_was_deleted
+an_index_is_restored_into_another_store
 what_is_no_table_is_said
 a_file_that_seems_to_be_a_table_is_not_left_out
 an_export_of_all_without_an_id_is_not_taken_for_complete

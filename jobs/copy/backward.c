@@ -134,7 +134,7 @@ static enum tw_err delete_copy(
 
     if (b->counts) {
         work->at.deletes++;
-        work->at.former += is->entry == COPY_FORMER;
+        work->at.former += copy_needs_consent(is);
     }
     if (b->holds && work->at.deletes > DELETES_MAX) {
         /* Too many to keep in the sorter: a second scan sends all deletes. */
@@ -263,12 +263,15 @@ static enum tw_err refuse_former(struct copy_work *work)
     long long count = work->at.former;
 
     return err_fail(work->err, TW_INVALID,
-        "%lld %s made by earlier key templates of this job, or by an entry "
-        "that `to:` no longer has, would be deleted: " RESTORE,
+        "%lld %s made by earlier key templates of this job, by an entry that "
+        "`to:` no longer has, or in another account before an import, would be "
+        "deleted: restore the templates, the entry or the missing sources, or "
+        "run the job with --accept-deletes",
         count, count == 1 ? "copy" : "copies");
 }
 
-/* Rule C6: refuses too many deletes, and any delete of a former copy. */
+/* Rule C6: refuses too many deletes, and any delete of a former copy or of a
+ * restored index row. */
 static enum tw_err brake(struct copy_work *work)
 {
     const struct copy_progress *at = &work->at;

@@ -93,7 +93,8 @@ static bool is_of_same(const struct source *is, const struct source *mine)
 
 static bool is_current(const struct source *is, const struct source *mine)
 {
-    return slice_equal(is->etag, mine->etag) && slice_equal(is->by, mine->by) &&
+    return !is->restored && slice_equal(is->etag, mine->etag) &&
+           slice_equal(is->by, mine->by) &&
            slice_equal(is->digest, mine->digest);
 }
 
@@ -142,11 +143,11 @@ static enum write_decision decide_other(struct decision *d)
     if (!d->work->tables[d->table].is_index &&
         !source_is_intact(&d->is, d->now))
         return decide_edited(d);
-    if (d->is.entry == COPY_FORMER && !d->work->run->accept_deletes)
+    if (copy_needs_consent(&d->is) && !d->work->run->accept_deletes)
         return fail(d,
-            "a copy that earlier key templates or a removed entry of `to:` "
-            "made of another source has the keys of its copy: run the job with "
-            "--accept-deletes");
+            "a copy of another source, made by earlier key templates, by a "
+            "removed entry of `to:` or in another account, has the keys of its "
+            "copy: run the job with --accept-deletes");
     return write_copy(d);
 }
 

@@ -20,12 +20,13 @@
  *     current                               no-op
  *     edited, no index row                  no-op; on_conflict `replace`:
  *                                           replace (C3)
- *     stale, or an edited index row         replace
+ *     stale, or an edited or restored
+ *     index row                             replace
  *   own copy of another source or entry (C2)
  *     other source still makes this copy    fail: a collision
  *     edited, no index row                  on_conflict `skip`: skip; else fail
- *     former copy, run does not accept
- *     deletes                               fail (rule C6)
+ *     former copy or restored index row,
+ *     run does not accept deletes           fail (rule C6)
  *     otherwise                             replace
  *   foreign entity                          as on_conflict; `replace`: fail if
  *                                           the job selects the entity (C4)

@@ -202,6 +202,14 @@ bool source_is_at(const struct source *source, const struct entity *entity,
            slice_equal(source->own_row_key, entity->row_key);
 }
 
+bool source_is_index_row(const struct source *source,
+    const struct entity *entity, const struct source_table *at)
+{
+    return source_table_equal(&source->from, &source->at) &&
+           equal_ignoring_case(source->at.table, at->table) &&
+           source_is_at(source, entity, &source->at);
+}
+
 bool source_is_intact(const struct source *source, const struct entity *copy)
 {
     struct digest digest = entity_digest(copy, slice_of(SOURCE_PROPERTY));

@@ -48,6 +48,7 @@ struct source {
     struct slice own_partition_key, own_row_key; /* keys of the copy */
     struct slice partition_key, row_key, etag; /* keys and ETag of the source */
     struct slice digest; /* digest of the copy; computed by source_stamp() */
+    bool restored;       /* set by copy_is_own() (jobs/copy/work.h) only */
     struct slice head;   /* result of source_head(), made once for many copies;
                             empty: source_stamp() calls source_head() */
 };
@@ -84,6 +85,17 @@ struct slice source_without_entry(struct slice text);
 /* source_is_at: is source the entity in table `at` with the keys of entity? */
 bool source_is_at(const struct source *source, const struct entity *entity,
     const struct source_table *at);
+
+/*
+ * source_is_index_row: is entity, with this TablewardSource, an index row of
+ * table `at`? `from` and `at` of source name one table, which has the name of
+ * `at`, and `own` has the keys of entity. The account in source may be another
+ * one: after an import into another account or store, index rows still name the
+ * account in which they were written. A copy from a table of the same name in
+ * another account is no index row: its `from` and `at` differ.
+ */
+bool source_is_index_row(const struct source *source,
+    const struct entity *entity, const struct source_table *at);
 
 /* source_is_intact: does copy still have the digest in source? False: copy was
  * edited after it was written. */

@@ -91,7 +91,7 @@ static int judge(struct verifying *v, size_t table, const struct entity *copy,
         which = MISSING;
     else if (!source_is_intact(&is, found))
         which = copy_keeps_edits(v->work, table) ? -1 : STALE;
-    else if (!slice_equal(is.etag, wanted.etag) ||
+    else if (is.restored || !slice_equal(is.etag, wanted.etag) ||
              !slice_equal(is.digest, wanted.digest))
         which = STALE;
     arena_done(&arena);

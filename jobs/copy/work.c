@@ -183,18 +183,37 @@ static int64_t entry_of(
     return COPY_FORMER;
 }
 
+/* Is entity an index row of this table that was written in another account? */
+static bool is_restored(const struct copy_table *table,
+    const struct entity *entity, const struct source *is)
+{
+    return table->is_index && source_is_index_row(is, entity, &table->at) &&
+           !source_table_equal(&is->at, &table->at);
+}
+
 /* Rule C1: if one of these conditions is false, the entity is foreign. */
 bool copy_is_own(const struct copy_work *work, size_t table,
     const struct entity *entity, struct arena *arena, struct source *ret)
 {
-    bool is_own = source_read(entity, arena, ret) &&
-                  slice_is(ret->job, work->job->name) &&
-                  source_table_equal(&ret->from, &work->from) &&
-                  source_is_at(ret, entity, &work->tables[table].at);
+    const struct copy_table *here = &work->tables[table];
+    bool is_own;
 
+    if (!source_read(entity, arena, ret))
+        return false;
+    ret->restored = is_restored(here, entity, ret);
+    is_own = slice_is(ret->job, work->job->name) &&
+             (ret->restored || (source_table_equal(&ret->from, &work->from) &&
+                                   source_is_at(ret, entity, &here->at)));
     if (is_own)
         ret->entry = entry_of(work, table, ret);
+    ret->from = work->from;
+    ret->at = here->at;
     return is_own;
+}
+
+bool copy_needs_consent(const struct source *is)
+{
+    return is->entry == COPY_FORMER || is->restored;
 }
 
 static enum copy_source_state state_for_entry(const struct copy_work *work,

@@ -43,6 +43,12 @@
  *     bucket differs in every full round, although no copy is written. So
  *     copy_digest() omits the index.
  *
+ * Index rows that an import has brought from another account or store are own
+ * copies too, although TablewardSource names that account (source.restored).
+ * They are never current, so that a run writes them again, with this account.
+ * Deleting one, or replacing it by the copy of another source, needs
+ * --accept-deletes, as for a former copy: perhaps its source was not imported.
+ *
  * An entry that is removed and added again finds its copies: the digest is of
  * the templates only. A table that `to:` no longer names is not read.
  *
@@ -130,7 +136,7 @@ struct copy_progress {
     bool checked;    /* the number of deletes is counted and allowed */
     int64_t own;     /* number of own copies */
     int64_t deletes; /* number of own copies to delete */
-    int64_t former;  /* of `deletes`: former copies */
+    int64_t former;  /* of `deletes`: copies that copy_needs_consent() */
 };
 
 struct copy_work {
@@ -203,11 +209,17 @@ TW_MUST_USE enum tw_err copy_make(const struct copy_work *work, size_t entry,
 #define COPY_FORMER (-1)
 
 /* copy_is_own: is entity, read from table number `table`, a copy of this job
- * (rule C1)? ret is set to its TablewardSource, in arena; ret->entry is the
- * index of the entry that made the copy, or COPY_FORMER, and not the index that
- * TablewardSource has. */
+ * (rule C1)? ret is set to its TablewardSource, in arena, except that
+ * ret->entry is the index of the entry that made the copy, or COPY_FORMER, and
+ * that ret->from and ret->at are the tables of this job. ret->restored: the
+ * copy is an index row that was written in another account. */
 bool copy_is_own(const struct copy_work *work, size_t table,
     const struct entity *entity, struct arena *arena, struct source *ret);
+
+/* copy_needs_consent: is the own copy, whose copy_is_own() gave `is`, a former
+ * copy or a restored index row? If its source does not have its key, only a run
+ * with --accept-deletes may delete or replace it (rule C6). */
+bool copy_needs_consent(const struct source *is);
 
 /* The state of the source of an own copy. */
 enum copy_source_state {

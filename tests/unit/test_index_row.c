@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Index rows are recognised by the location that their TablewardSource names,
- * and by nothing else (rule C1). */
+/* Index rows are recognised by the table and the keys that their
+ * TablewardSource names, and by nothing else (rule C1). */
 #include "jobs/copy/source.h"
 #include "jobs/index_row.h"
 #include "tests/support/fixture.h"
@@ -43,7 +43,34 @@ TEST(a_copy_in_the_table_of_its_source_is_an_index_row)
     assert_true(is_index_row(&row, &MAIN, "Blogs"));
     assert_true(is_index_row(&row, &MAIN, "BLOGS"));
     assert_false(is_index_row(&row, &MAIN, "Blogs2"));
+    arena_done(&arena);
+}
+
+TEST(an_index_row_that_was_imported_into_another_account_is_still_one)
+{
+    struct arena arena;
+    struct entity row;
+
+    arena_init(&arena);
+    row = copy_at(&arena, &MAIN, "Blogs", "P", "size:5");
+    assert_true(is_index_row(&row, &OTHER, "Blogs"));
+    assert_true(is_index_row(&row, &OTHER, "BLOGS"));
+    assert_false(is_index_row(&row, &OTHER, "Blogs2"));
+    row.row_key = slice_of("mine");
     assert_false(is_index_row(&row, &OTHER, "Blogs"));
+    arena_done(&arena);
+}
+
+/* A job that copies Blogs of MAIN to Blogs of OTHER made it. */
+TEST(a_copy_from_a_table_of_that_name_in_another_account_is_none)
+{
+    struct arena arena;
+    struct entity copy;
+
+    arena_init(&arena);
+    copy = copy_at(&arena, &OTHER, "Blogs", "P", "R");
+    assert_false(is_index_row(&copy, &OTHER, "Blogs"));
+    assert_false(is_index_row(&copy, &MAIN, "Blogs"));
     arena_done(&arena);
 }
 
