@@ -1250,25 +1250,42 @@ a_dropped_run_is_left_alone() {
     run 1 poison retry dropped
 }
 
-# forget ID: takes a run of delete-channel out of the ledger, so that its message
-# is as one that a front end has put.
-forget() {
-    cat >forget.yaml <<'YAML'
+# Such a run would delete its own lease, and the locks and intents of others.
+a_job_that_would_change_the_ledger_is_refused() {
+    cat >ledger.yaml <<'YAML'
 stores:
   main: {embedded: tableward.db}
+  other: {embedded: other.db}
+default_store: main
 jobs:
-  forget: {kind: delete, args: [row], table: TablewardRuns,
-           partition_key: delete-channel, row_key: "{row}"}
+  drop:
+    {kind: delete, table: TablewardRuns, all: true}
+  away:
+    {kind: move, from: {store: other, table: tablewardruns}, to: {table: Runs}}
+  history:
+    {kind: copy, from: {table: TablewardRuns}, to: {table: History}}
 YAML
-    run 0 run forget row="$1" --yes --config forget.yaml
-    run 0 run forget row="!open!$1" --yes --config forget.yaml
+    run 78 check --config ledger.yaml
+    says 'ledger.yaml:6:3: job drop would change the table TablewardRuns, .* set `keep_runs` of `worker:`'
+    says 'ledger.yaml:8:3: job away would change the table TablewardRuns'
+    [ "$(grep -c 'would change' err)" = 2 ] || fail "a job that reads is refused"
+    run 78 run drop --yes --config ledger.yaml
+    sed -e '/drop:/,+3d' ledger.yaml >history.yaml
+    run 0 check --config history.yaml
+}
+
+# forget FILE JOB: takes the runs of a job out of the ledger in an embedded store,
+# so that a message of the job is as one that a front end has put.
+forget() {
+    sqlite3 "$1" "DELETE FROM entities WHERE partition_key = CAST('$2' AS BLOB)
+        AND table_id = (SELECT id FROM tables WHERE name = 'TablewardRuns')"
 }
 
 a_poisoned_message_is_told_and_dropped() {
     sed 's/delete-channel$/other/; s/delete-channel:$/other:/' tableward.yaml \
         >other.yaml
     run 0 enqueue delete-channel channel=c --queue tableward
-    forget "$(cat out)"
+    forget tableward.db delete-channel
     run 1 --config other.yaml worker --drain
     last_says "unknown job 'delete-channel'"
     run 0 status --job - --json
@@ -1312,11 +1329,8 @@ YAML
 # What a job's own run has under the id hid the message's entity.
 a_poisoned_message_is_found_beside_a_run() {
     sed 's/^  b:/  c:/' twins.yaml >unknown.yaml
-    cat >>unknown.yaml <<'YAML'
-  forget: {kind: delete, table: TablewardRuns, partition_key: c}
-YAML
     run 0 enqueue c --config unknown.yaml
-    run 0 run forget --yes --config unknown.yaml
+    forget twins.db c
     run 1 worker --drain --config twins.yaml
     run 0 status --job - --json --config twins.yaml
     id=$(sed 's/.*"Id":"\([^"]*\)".*/\1/' out)
@@ -1330,8 +1344,7 @@ YAML
     prints '^state +cancelled'
 }
 
-# A configuration with these queues and these jobs, and one that removes what the
-# ledger has of a job's runs: then a message is as a front end puts it.
+# A configuration with these queues and these jobs.
 bindings() { # FILE QUEUES [PURGE]
     cat >"$1" <<YAML
 stores:
@@ -1340,7 +1353,6 @@ worker: {queues: [$2]}
 jobs:
   ${3-purge}: {kind: delete, args: [who], table: Blogs, partition_key: "{who}"}
   archive-user: {kind: delete, args: [user], table: Users, partition_key: "{user}"}
-  forget: {kind: delete, args: [job], table: TablewardRuns, partition_key: "{job}"}
 YAML
 }
 
@@ -1358,7 +1370,7 @@ a_refused_message_is_not_read_as_another_job_s() {
     run 0 import Blogs anna.jsonl --config free.yaml
     run 0 import Users anna.jsonl --config free.yaml
     run 0 enqueue purge who=an-na --config free.yaml
-    run 0 run forget job=purge --yes --config free.yaml
+    forget bindings.db purge
     run 1 worker --drain --config without.yaml
     last_says "unknown job 'purge'"
     run 69 poison retry --all --config bound.yaml
@@ -1374,7 +1386,7 @@ a_refused_message_is_not_read_as_another_job_s() {
     # The other way round: an argument of a bound queue.
     run 0 import Blogs anna.jsonl --config free.yaml
     run 0 enqueue archive-user user=an-na --config bound.yaml
-    run 0 run forget job=archive-user --yes --config free.yaml
+    forget bindings.db archive-user
     run 1 worker --drain --config base64.yaml
     last_says 'not base64'
     for file in rebound free; do
@@ -2046,6 +2058,7 @@ status_shows_what_is_asked_for tables_of_the_job
 a_run_by_hand_is_retried tables_of_the_job
 poison_is_shown_and_retried a_message_is_worked_on a_run_by_hand_is_retried
 a_dropped_run_is_left_alone a_run_by_hand_is_retried
+a_job_that_would_change_the_ledger_is_refused
 a_poisoned_message_is_told_and_dropped tables_of_the_job
 one_id_may_be_two_jobs_run
 a_poisoned_message_is_found_beside_a_run one_id_may_be_two_jobs_run

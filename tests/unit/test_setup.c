@@ -2,11 +2,20 @@
 /* `worker:` of the configuration. */
 #include "config/problems.h"
 #include "config/yaml.h"
+#include "tests/support/loading.h"
 #include "tests/support/test.h"
 #include "worker/base/mem.h"
 #include "worker/run/setup.h"
 
-static const struct kind kind = {.name = "scripted"};
+static void no_tables(const struct job *job,
+    void (*each)(
+        void *ctx, size_t store, const char *table, enum job_access access),
+    void *ctx)
+{
+    (void)job, (void)each, (void)ctx;
+}
+
+static const struct kind kind = {.name = "scripted", .tables = no_tables};
 static const struct job_arg args[] = {
     {.name = {"channel", 7}}, {.name = {"note", 4}, .allow_empty = true}};
 static struct job list[] = {
@@ -269,6 +278,64 @@ FIXTURE_TEST(several_stores_need_a_choice)
     load(loaded, NULL, 2, 2);
     good(loaded);
     assert_int_equal(loaded->setup.store, 2);
+}
+
+/* Loads the job and `worker:` without a key. Returns the number of problems
+ * that say that the job would change the ledger. */
+static int ledger_problems(const char *text)
+{
+    struct loading l;
+    struct setup setup;
+    int count = 0;
+
+    loading_begin(&l, text);
+    setup_load(NULL, &l.stores, &l.jobs, &l.arena, &setup, &l.problems);
+    for (size_t i = 0; i < l.problems.count; i++)
+        if (strstr(l.problems.list[i].text,
+                "job j would change the table TablewardRuns")) {
+            assert_int_equal(l.problems.list[i].mark.line, 1);
+            count++;
+        } else {
+            fail_msg("%s", l.problems.list[i].text);
+        }
+    loading_done(&l);
+    return count;
+}
+
+TEST(a_job_that_would_change_the_ledger_is_refused)
+{
+    static const char *const JOBS[] = {
+        "j: {kind: delete, table: TablewardRuns, all: true}\n",
+        "j: {kind: delete, table: tablewardruns, filter: \"A eq 1\"}\n",
+        "j: {kind: delete, store: other, table: TablewardRuns, all: true}\n",
+        "j: {kind: schema-upgrade, table: TablewardRuns, version: "
+        "{property: V, absent: 0}, versions: [{to: 1, steps: "
+        "[{remove: {property: A}}]}]}\n",
+        "j: {kind: copy, from: {table: Blogs}, to: {table: TablewardRuns}}\n",
+        "j: {kind: move, from: {table: TablewardRuns}, to: {table: Old}}\n",
+        "j: {kind: move, from: {table: Blogs}, to: {table: TablewardRuns}}\n",
+        "j: {kind: cascade-delete, args: [c], parent: {table: TablewardRuns, "
+        "partition_key: \"{c}\", row_key: \"{c}\", tombstone: {D: true}}, "
+        "children: [{table: "
+        "Blogs, partition_key: \"{c}\"}]}\n",
+        "j: {kind: cascade-delete, args: [c], parent: {table: Blogs, "
+        "partition_key: \"{c}\", row_key: \"{c}\", tombstone: {D: true}}, "
+        "children: [{table: "
+        "TablewardRuns, partition_key: \"{c}\", optional: true}, {table: "
+        "TablewardRuns, partition_key: \"x_{c}\"}]}\n",
+    };
+
+    for (size_t i = 0; TEST_EACH(i, JOBS); i++)
+        assert_int_equal(ledger_problems(JOBS[i]), 1);
+}
+
+TEST(a_job_may_read_the_ledger)
+{
+    assert_int_equal(ledger_problems("j: {kind: copy, from: {table: "
+                                     "TablewardRuns}, to: {table: Runs}}\n"),
+        0);
+    assert_int_equal(
+        ledger_problems("j: {kind: delete, table: Runs, all: true}\n"), 0);
 }
 
 static unsigned released;

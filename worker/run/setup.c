@@ -3,11 +3,13 @@
 #include "worker/run/setup.h"
 
 #include <stdlib.h>
+#include <strings.h>
 
 #include "config/settings.h"
 #include "worker/base/address.h"
 #include "worker/base/mem.h"
 #include "worker/base/text.h"
+#include "worker/run/ledger.h"
 #include "worker/run/lock_file.h"
 #include "worker/store/store.h"
 
@@ -216,6 +218,46 @@ static void load_store(struct setup_loader *loader,
     }
     settings_unknown(loader->problems, at->mark, "store", name, stores->names,
         stores->count);
+}
+
+/* ---- the ledger ---- */
+
+struct job_checked {
+    const struct job *job;
+    struct problems *problems;
+    bool refused; /* a problem was added: one for each job */
+};
+
+static void check_job_table(
+    void *ctx, size_t store, const char *table, enum job_access access)
+{
+    struct job_checked *checked = ctx;
+
+    (void)store;
+    if (access == JOB_READS || checked->refused ||
+        strcasecmp(table, LEDGER_TABLE) != 0)
+        return;
+    problems_add(checked->problems, checked->job->mark,
+        "job %s would change the table " LEDGER_TABLE ", in which tableward "
+        "keeps runs and locks: no job may write to it, move it or delete from "
+        "it; to delete old runs, set `keep_runs` of `worker:`",
+        checked->job->name);
+    checked->refused = true;
+}
+
+/*
+ * A job that changes the ledger deletes its own lease, the locks of table jobs
+ * and the intents of moves. It is refused in every store: two stores may be one
+ * account, and another store may have the ledger of another deployment.
+ */
+static void refuse_jobs_on_ledger(const struct setup_loader *loader)
+{
+    for (size_t i = 0; i < loader->jobs->count; i++) {
+        const struct job *job = &loader->jobs->list[i];
+        struct job_checked checked = {.job = job, .problems = loader->problems};
+
+        job->kind->tables(job, check_job_table, &checked);
+    }
 }
 
 /* ---- queues ---- */
@@ -461,6 +503,7 @@ void setup_load(const struct yaml_node *node, const struct job_stores *stores,
     const struct yaml_node *map = node ? node : empty_map(arena);
 
     *ret = (struct setup){.store = stores->by_default};
+    refuse_jobs_on_ledger(&loader);
     (void)settings_load(map, "worker", worker_table, TABLE_SIZE(worker_table),
         arena, &raw, problems);
     if (map->type != YAML_MAP)
