@@ -37,6 +37,11 @@
 /* The bytes of a value that a shape has at most. */
 #define SHAPE_VALUE_BYTES 512
 
+/* A longer value shares nothing with its shape: little would be saved, and the
+ * value would have to be put together, in as much memory again, when it is
+ * handed over. */
+#define SHARING_MAX_BYTES 2048
+
 /*
  * The part of the operations, and of their bytes, that makes room: one in
  * ROOM_PART. The smaller it is, the fuller are the batches: partitions of n
@@ -311,7 +316,8 @@ static struct held *held_alloc(struct sorter *sorter, size_t bytes)
 static void put_value(
     char **at, const struct property *shape, struct slice value)
 {
-    size_t shared = shared_bytes(value, shape->json);
+    size_t shared =
+        value.len <= SHARING_MAX_BYTES ? shared_bytes(value, shape->json) : 0;
 
     put_number(at, shared);
     put_number(at, value.len - shared);

@@ -342,7 +342,7 @@ static void make_room(struct scene *scene)
  * long, then i % 7 digits. */
 static struct slice value_of(unsigned i, size_t shared)
 {
-    static char text[2048];
+    static char text[4096];
 
     memset(text, 'x', shared);
     (void)snprintf(text + shared, sizeof text - shared, "%06u", i);
@@ -405,7 +405,8 @@ static void check_sharing(struct scene *scene, unsigned i, size_t shared)
  * more different names than it compares with. */
 SCENE_TEST(what_values_have_in_common_is_not_lost)
 {
-    static const size_t shared[] = {0, 1, 7, 8, 9, 500, 505, 506, 507, 2000};
+    static const size_t shared[] = {
+        0, 1, 7, 8, 9, 500, 505, 506, 507, 2000, 2043, 2044, 3000};
 
     for (size_t k = 0; k < sizeof shared / sizeof *shared; k++) {
         for (unsigned i = 0; i < 250; i++)
