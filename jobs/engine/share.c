@@ -208,8 +208,8 @@ static int char_at(const struct share *share, size_t at)
                                 : CHAR_FIRST - 1;
 }
 
-/* Make the character of last at the index the last one that any key has there,
- * if the characters before it are. */
+/* Make the character of last at the index, which is its length at most, the
+ * last one that any key has there, if the characters before it are. */
 static bool raise_char(struct share *share, size_t at)
 {
     int below = CHAR_LAST + 1, c = char_at(share, at) + 1;
@@ -234,7 +234,9 @@ static bool search_last(struct share *share, const struct entity *present)
     mem_free_slice(&share->last);
     share->last = mem_slice(key_of(share, present));
     for (size_t at = 0;
-         at < common_len(first_of(share), share->last) + CHARS_SEARCHED; at++)
+         at <= share->last.len &&
+         at < common_len(first_of(share), share->last) + CHARS_SEARCHED;
+         at++)
         if (!raise_char(share, at))
             return false;
     return true;
