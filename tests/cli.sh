@@ -922,6 +922,43 @@ verify_says_what_it_cannot_check() {
     silent
 }
 
+verify_reads_a_filter_however_it_is_written() {
+    for filter in "Type eq 'sub' and Channel eq '{channel}'" \
+        "Type eq 'sub'
+          and Channel
+          eq  '{channel}'"; do
+        cat >filter.yaml <<YAML
+stores: {main: {embedded: filter.db}}
+jobs:
+  del:
+    kind: cascade-delete
+    args: [channel]
+    parent: {table: Channels, partition_key: "{channel}", row_key: "", tombstone: {Deleted: true}}
+    children:
+      - table: Subs
+        filter: |-
+          $filter
+YAML
+        echo '{"PartitionKey":"F","RowKey":""}' >filter.jsonl
+        run 0 import Channels filter.jsonl --config filter.yaml
+        echo '{"PartitionKey":"u","RowKey":"1","Type":"sub","Channel":"F"}' \
+            >filter.jsonl
+        run 0 import Subs filter.jsonl --config filter.yaml
+        run 0 verify del --config filter.yaml
+        sed 's/"1"/"2"/; s/"F"/"G"/' filter.jsonl >other.jsonl
+        run 0 import Subs other.jsonl --config filter.yaml
+        run 1 verify del --config filter.yaml
+        prints 'children without a parent: 1'
+        prints 'Subs u/2'
+        rm filter.db*
+    done
+    sed 's/and Channel/or Channel/' filter.yaml >other.yaml
+    run 0 import Channels filter.jsonl --config other.yaml
+    run 64 verify del --config other.yaml
+    says 'does not show which channel'
+    rm -rf filter.db*
+}
+
 convert_is_a_filter() {
     cat >convert.yaml <<'YAML'
 stores:
@@ -2044,6 +2081,7 @@ a_closed_stream_is_nobody_elses init_writes_what_works
 tables_of_the_job init_writes_what_works
 arguments_are_checked init_writes_what_works
 verify_says_what_it_cannot_check init_writes_what_works
+verify_reads_a_filter_however_it_is_written
 convert_is_a_filter
 former_names_are_told_with_the_present_ones
 a_run_is_asked_for_and_happens_once import_and_export_are_inverse tables_of_the_job

@@ -227,8 +227,7 @@ static bool is_needed(
            mentions(v->cascade->row_key, name);
 }
 
-static struct source source_of(
-    const struct rule *rule, int arg, struct slice name)
+static struct source source_of(const struct rule *rule, int arg)
 {
     const struct selector *selector = &rule->selector;
     struct source source = {.by = TOLD_BY_NOTHING};
@@ -245,12 +244,12 @@ static struct source source_of(
             template_lone_arg(selector->keys[key]) == arg)
             return source;
         source.by = TOLD_BY_PREFIX;
-        if (!selector_property_is(selector, name, &source.property) &&
+        if (!selector_property_is(selector, arg, &source.property) &&
             selector->keys[prefix] &&
             template_leading_arg(selector->keys[prefix], &source.rest) == arg)
             return source;
     }
-    source.by = selector_property_is(selector, name, &source.property)
+    source.by = selector_property_is(selector, arg, &source.property)
                     ? TOLD_BY_PROPERTY
                     : TOLD_BY_NOTHING;
     return source;
@@ -266,7 +265,7 @@ static enum tw_err find_sources(struct verifying *v, const struct rule *rule)
         v->sources[i] = (struct source){.by = TOLD_BY_NOTHING};
         if (is_given(v, i) || !is_needed(v, rule, name))
             continue;
-        v->sources[i] = source_of(rule, (int)i, name);
+        v->sources[i] = source_of(rule, (int)i);
         if (v->sources[i].by == TOLD_BY_NOTHING ||
             (v->sources[i].by == TOLD_BY_PREFIX && has_prefix))
             return err_fail(v->err, TW_CONFLICT,

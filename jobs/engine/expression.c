@@ -1099,6 +1099,16 @@ int expression_arg(const struct expression *expression)
     return expression->evaluate == evaluate_arg ? (int)expression->arg : -1;
 }
 
+struct slice expression_property(const struct expression *expression)
+{
+    if (expression->evaluate == evaluate_property ||
+        expression->evaluate == evaluate_timestamp ||
+        expression->evaluate == evaluate_partition_key ||
+        expression->evaluate == evaluate_row_key)
+        return expression->source;
+    return (struct slice){NULL, 0};
+}
+
 enum tw_err expression_evaluate(const struct expression *expression,
     const struct run_args *args, const struct entity *entity,
     struct arena *arena, struct value *ret, struct err *err)

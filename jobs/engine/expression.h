@@ -91,6 +91,10 @@ struct slice expression_source(const struct expression *expression);
  * argument; else -1. */
 int expression_arg(const struct expression *expression);
 
+/* expression_property: the name, if the expression is a single property or key
+ * of the entity; else empty. */
+struct slice expression_property(const struct expression *expression);
+
 /*
  * expression_evaluate: compute the value. Texts in *ret live in arena, args or
  * entity. TW_INVALID: a property is missing or of the wrong type, a function

@@ -235,88 +235,22 @@ static bool all_keys_disjoint(
     return false;
 }
 
-/* A comparison Name eq 'text' in a filter. text includes the quotes. */
-struct equality {
-    struct slice name, text;
-};
-
-/*
- * Returns the first term of *rest and sets *rest to the text after its `and`.
- */
-static struct slice take_term(struct slice *rest)
-{
-    static const struct slice separator = {" and ", 5};
-    bool in_quotes = false;
-    struct slice term = *rest;
-
-    for (size_t i = 0; i < rest->len; i++) {
-        struct slice tail = {rest->at + i, rest->len - i};
-
-        in_quotes ^= rest->at[i] == '\'';
-        if (in_quotes || !slice_begins(tail, separator))
-            continue;
-        term.len = i;
-        *rest =
-            (struct slice){tail.at + separator.len, tail.len - separator.len};
-        return term;
-    }
-    rest->len = 0;
-    return term;
-}
-
-static bool read_equality(struct slice term, struct equality *ret)
-{
-    const char *eq = memmem(term.at, term.len, " eq '", 5);
-
-    if (!eq || memchr(term.at, '{', term.len) ||
-        term.at[term.len - 1] != '\'' ||
-        memchr(term.at, ' ', (size_t)(eq - term.at)))
-        return false;
-    ret->name = (struct slice){term.at, (size_t)(eq - term.at)};
-    ret->text = (struct slice){eq + 4, (size_t)(term.at + term.len - (eq + 4))};
-    return true;
-}
-
-/* Does the filter contain `or`, `not` or parentheses? If so, a single
- * comparison of the filter need not hold for all entities that the filter
- * selects. */
-static bool is_complex(struct slice filter)
-{
-    return memchr(filter.at, '(', filter.len) ||
-           memmem(filter.at, filter.len, " or ", 4) ||
-           memmem(filter.at, filter.len, "not ", 4);
-}
-
-static bool excludes(struct slice filter, const struct equality *equality)
-{
-    while (filter.len > 0) {
-        struct equality other;
-
-        if (read_equality(take_term(&filter), &other) &&
-            slice_equal(other.name, equality->name) &&
-            !slice_equal(other.text, equality->text))
-            return true;
-    }
-    return false;
-}
-
+/* Do both filters demand that one property is a text, but not the same one? */
 static bool filters_disjoint(const struct template *a, const struct template *b)
 {
-    struct slice one, other;
+    const struct template_equality *ones, *others;
+    size_t one_count, other_count;
 
     if (!a || !b)
         return false;
-    one = template_source(a);
-    other = template_source(b);
-    if (one.len == 0 || other.len == 0 || is_complex(one) || is_complex(other))
-        return false;
-    while (one.len > 0) {
-        struct equality equality;
-
-        if (read_equality(take_term(&one), &equality) &&
-            excludes(other, &equality))
-            return true;
-    }
+    ones = template_equalities(a, &one_count);
+    others = template_equalities(b, &other_count);
+    for (size_t i = 0; i < one_count; i++)
+        for (size_t j = 0; j < other_count; j++)
+            if (ones[i].is_constant && others[j].is_constant &&
+                slice_equal(ones[i].property, others[j].property) &&
+                !slice_equal(ones[i].text, others[j].text))
+                return true;
     return false;
 }
 
@@ -327,29 +261,22 @@ bool selector_disjoint(const struct selector *a, const struct selector *b)
            filters_disjoint(a->filter, b->filter);
 }
 
-bool selector_property_is(const struct selector *selector, struct slice arg,
-    struct slice *ret_property)
+bool selector_property_is(
+    const struct selector *selector, int arg, struct slice *ret_property)
 {
-    struct slice rest, wanted;
-    struct arena arena;
-    bool found = false;
+    const struct template_equality *equalities;
+    size_t count;
 
     if (!selector->filter)
         return false;
-    rest = template_source(selector->filter);
-    if (is_complex(rest))
-        return false;
-    arena_init(&arena);
-    wanted = arena_format(&arena, " eq '{%.*s}'", SLICE_ARG(arg));
-    while (rest.len > 0 && !found) {
-        struct slice term = take_term(&rest);
-
-        found = term.len > wanted.len && memcmp(term.at + term.len - wanted.len,
-                                             wanted.at, wanted.len) == 0;
-        *ret_property = (struct slice){term.at, term.len - wanted.len};
+    equalities = template_equalities(selector->filter, &count);
+    for (size_t i = 0; i < count; i++) {
+        if (equalities[i].arg != arg)
+            continue;
+        *ret_property = equalities[i].property;
+        return true;
     }
-    arena_done(&arena);
-    return found;
+    return false;
 }
 
 bool selector_scans_table(const struct selector *selector)

@@ -133,11 +133,13 @@ enum selector_growth selector_growth(
  * or comparisons (Type eq 'a' and Type eq 'b') show it. */
 bool selector_disjoint(const struct selector *a, const struct selector *b);
 
-/* selector_property_is: does the filter compare a property with exactly this
- * argument, as in Channel eq '{channel}'? The filter may contain only
- * comparisons joined by `and`. *ret_property: the name of that property. */
-bool selector_property_is(const struct selector *selector, struct slice arg,
-    struct slice *ret_property);
+/* selector_property_is: is a property of each selected entity equal to this
+ * argument, because of a comparison such as Channel eq '{channel}' in the
+ * filter? Comparisons within `or` or `not` do not count. arg: index of the
+ * argument. *ret_property: the name of that property, or PartitionKey or
+ * RowKey; set only if true is returned. */
+bool selector_property_is(
+    const struct selector *selector, int arg, struct slice *ret_property);
 
 /* selector_explain: add the texts of the templates for people, joined by "and",
  * the filter as it is written: `PartitionKey is "x" and N eq 1`. Adds nothing

@@ -36,6 +36,8 @@ struct template
     const struct slice *properties;
     size_t property_count;
     bool reads_entity;
+    struct template_equality *equalities; /* only of a filter */
+    size_t equality_count;
 };
 
 /* ---- compiling ---- */
@@ -347,10 +349,85 @@ static size_t template_offset(
     return offset < sample->text.len ? sample->offsets[offset] : end;
 }
 
-/* Check the syntax of a filter with sample values. For quotes that are not
- * closed, an opening quote is added, so that filter_check() reports them. */
-static bool check_filter(
-    const struct template *template, const struct expression_reader *reader)
+/* Does a {..} begin in bytes begin to end-1 of the template? */
+static bool has_braces(
+    const struct template *template, size_t begin, size_t end)
+{
+    for (size_t i = 0; i < template->count; i++)
+        if (template->pieces[i].expression &&
+            template->pieces[i].offset >= begin &&
+            template->pieces[i].offset < end)
+            return true;
+    return false;
+}
+
+/* The {..} that is everything between the quotes at begin and end-1; NULL:
+ * there is other text. */
+static const struct expression *lone_expression(
+    const struct template *template, size_t begin, size_t end)
+{
+    for (size_t i = 0; i + 1 < template->count; i++) {
+        const struct piece *piece = &template->pieces[i];
+
+        if (piece->expression && piece->offset == begin + 1 &&
+            piece->width == 0 && template->pieces[i + 1].offset == end - 1)
+            return piece->expression;
+    }
+    return NULL;
+}
+
+/* Keep what the comparison, of the filter with sample values, says of the
+ * template. */
+static void keep_equality(struct template *template, struct arena *arena,
+    const struct sample *sample, const struct filter_equality *from)
+{
+    size_t end = template->source.len;
+    size_t name_at = template_offset(sample, from->name_at, end);
+    size_t name_end =
+        template_offset(sample, from->name_at + from->name.len, end);
+    struct template_equality equality = {.arg = -1};
+    const struct expression *lone;
+    size_t begin = template_offset(sample, from->begin, end);
+
+    end = template_offset(sample, from->end, end);
+    if (has_braces(template, name_at, name_end))
+        return;
+    lone = lone_expression(template, begin, end);
+    equality.property = arena_copy(arena, from->name);
+    equality.is_constant = !has_braces(template, begin, end);
+    if (equality.is_constant)
+        equality.text = arena_copy(arena, from->text);
+    if (lone) {
+        equality.arg = expression_arg(lone);
+        equality.read = expression_property(lone);
+    }
+    template->equalities[template->equality_count++] = equality;
+}
+
+static void find_equalities(
+    struct template *template, struct arena *arena, const struct sample *sample)
+{
+    struct filter_equality list[FILTER_MAX_COMPARISONS];
+    const struct filter *filter = NULL;
+    struct arena parsed;
+    struct err err;
+    size_t count = 0;
+
+    arena_init(&parsed);
+    if (filter_parse(buf_slice(&sample->text), &parsed, &filter, &err) == TW_OK)
+        count = filter_equalities(filter, list);
+    template->equalities =
+        arena_alloc(arena, (count + 1) * sizeof(*template->equalities));
+    for (size_t i = 0; i < count; i++)
+        keep_equality(template, arena, sample, &list[i]);
+    arena_done(&parsed);
+}
+
+/* Check the syntax of a filter with sample values, and find its equalities. For
+ * quotes that are not closed, an opening quote is added, so that filter_check()
+ * reports them. */
+static bool check_filter(struct template *template,
+    const struct expression_reader *reader, struct arena *arena)
 {
     struct sample sample = {0};
     struct err err;
@@ -372,6 +449,8 @@ static bool check_filter(
         expression_problem(reader,
             template_offset(&sample, offset, template->source.len),
             "filter: %s", err.text);
+    else
+        find_equalities(template, arena, &sample);
     buf_done(&sample.text);
     buf_done(&sample.held);
     mem_free(sample.offsets);
@@ -382,14 +461,14 @@ const struct template *template_compile_filter(struct slice text,
     struct mark mark, const struct template_scope *scope, struct arena *arena,
     struct problems *problems)
 {
-    const struct template *template =
+    struct template *template =
         compile(text, true, mark, scope, arena, problems);
     struct expression_reader reader = {.mark = mark, .problems = problems};
 
     if (template == NULL)
         return NULL;
     reader.text = template->source;
-    return check_filter(template, &reader) ? template : NULL;
+    return check_filter(template, &reader, arena) ? template : NULL;
 }
 
 /* ---- rendering ---- */
@@ -651,6 +730,13 @@ struct slice template_beginning(
     if (template->count == 0 || template->pieces[0].expression != NULL)
         return slice_of("");
     return template->pieces[0].literal;
+}
+
+const struct template_equality *template_equalities(
+    const struct template *template, size_t *ret_count)
+{
+    *ret_count = template->equality_count;
+    return template->equalities;
 }
 
 int template_leading_arg(

@@ -117,6 +117,25 @@ struct slice template_beginning(
 int template_leading_arg(
     const struct template *template, struct slice *ret_rest);
 
+/* A comparison `property eq '...'` of a filter that is true for each entity
+ * that the filter matches. The slices are borrowed from the template. */
+struct template_equality {
+    struct slice property; /* as it is written in the filter */
+    bool is_constant;      /* there is no {..} between the quotes: the property
+                            * is `text` */
+    struct slice text;
+    int arg;           /* index of the argument, if the text between the
+                        * quotes is one {argument}; else -1 */
+    struct slice read; /* the name, if it is one {property} or key of the
+                        * entity that the template reads; else empty */
+};
+
+/* template_equalities: those comparisons of a template that was compiled with
+ * template_compile_filter(). Comparisons within `or` or `not` are none of them.
+ */
+const struct template_equality *template_equalities(
+    const struct template *template, size_t *ret_count);
+
 /* template_lone_arg: the index of the argument, if the template is exactly one
  * {argument}; else -1. Used to find the value of that argument in an entity. */
 int template_lone_arg(const struct template *template);

@@ -6,6 +6,7 @@
 #include "tests/support/hosted.h"
 #include "tests/support/test.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "jobs/jobs.h"
@@ -117,6 +118,43 @@ HOSTED_TEST(children_without_a_parent_are_found_by_each_rule)
     finds(h, NULL, 0, 4, "Blogs Sport/b00000");
     finds(h, "Gone", 0, 2, "ByMonth Gone_1/x");
     finds(h, "News", 0, 0, NULL);
+}
+
+/* The filter's blanks, lines and parentheses do not matter; `or` does. */
+TEST(children_are_found_however_the_filter_is_written)
+{
+    static const struct {
+        const char *filter;
+        int64_t orphans; /* -1: the rule does not show the channel */
+    } cases[] = {
+        {"Type eq 'sub' and Channel eq '{channel}'", 1},
+        {"Type eq 'sub'\\nand Channel eq '{channel}'", 1},
+        {"Type eq 'sub'  and  Channel\\teq '{channel}'", 1},
+        {"(Type eq 'sub')and(Channel eq '{channel}')", 1},
+        {"(Type eq 'sub' or Type eq 'x') and Channel eq '{channel}'", 1},
+        {"Type eq 'sub'\\nor Channel eq '{channel}'", -1},
+        {"Type eq 'sub' and not\\n(Channel eq '{channel}')", -1},
+    };
+
+    for (size_t i = 0; TEST_EACH(i, cases); i++) {
+        struct job_verification found;
+        char configuration[1000];
+        struct hosted h;
+
+        (void)snprintf(configuration, sizeof(configuration),
+            "all:\n" PARENT "      - {table: Subscriptions, filter: \"%s\"}\n",
+            cases[i].filter);
+        set_up_tables(&h, configuration);
+        hosted_put(&h, "Subscriptions", "u", "1",
+            "\"Channel\":\"Gone\",\"Type\":\"sub\"");
+        if (cases[i].orphans >= 0) {
+            finds(&h, NULL, 0, cases[i].orphans, NULL);
+        } else {
+            assert_int_equal(verify(&h, NULL, &found), TW_CONFLICT);
+            arena_done(&found.arena);
+        }
+        hosted_done(&h);
+    }
 }
 
 /* "Foot_ball_1" belongs to Foot_ball or, if that parent does not exist, to

@@ -345,6 +345,46 @@ FIXTURE_TEST(quotes_literals_so_that_they_stay_texts)
     buf_done(&text);
 }
 
+/* A comparison within `or` or `not` is not true for each entity that matches.
+ */
+FIXTURE_TEST(tells_which_texts_a_filter_demands)
+{
+    static const struct {
+        const char *filter, *equalities;
+    } cases[] = {
+        {"", ""},
+        {"A eq 'x'", "A=x "},
+        {"A eq 'x' and N gt 5\nand\tB  eq\n'it''s'", "A=x B=it's "},
+        {"((A eq 'x')and(N gt 5)and(B eq ''))", "A=x B= "},
+        {"A eq 'x' or B eq 'y'", ""},
+        {"A eq 'x' and (B eq 'y' or C eq 'z')", "A=x "},
+        {"A eq 'x' or B eq 'y' and C eq 'z'", ""},
+        {"A eq 'x' and not(B eq 'y')", "A=x "},
+        {"not (not (A eq 'x'))", ""},
+        {"A ne 'x' and B ge 'y' and C eq 5 and D eq X'00'", ""},
+        {"A eq datetime'2012-11-10T03:04:05Z' and B eq 'or'", "B=or "},
+    };
+
+    for (size_t i = 0; TEST_EACH(i, cases); i++) {
+        struct filter_equality list[FILTER_MAX_COMPARISONS];
+        size_t count = filter_equalities(parse(cases[i].filter), list);
+        const char *text = cases[i].filter;
+        struct buf said;
+
+        buf_init(&said, 1000);
+        for (size_t j = 0; j < count; j++) {
+            buf_add_format(&said, "%.*s=%.*s ", SLICE_ARG(list[j].name),
+                SLICE_ARG(list[j].text));
+            assert_memory_equal(
+                text + list[j].name_at, list[j].name.at, list[j].name.len);
+            assert_int_equal(text[list[j].begin], '\'');
+            assert_int_equal(text[list[j].end - 1], '\'');
+        }
+        assert_string_equal(buf_text(&said), cases[i].equalities);
+        buf_done(&said);
+    }
+}
+
 FIXTURE_TEST(tells_filters_that_no_two_stores_read_differently)
 {
     static const char *const plain[] = {"", "A eq 'x'", "A eq true",

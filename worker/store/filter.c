@@ -28,6 +28,8 @@ struct node {
     struct slice name; /* this and the fields below: NODE_COMPARE only */
     enum comparison comparison;
     struct constant constant;
+    size_t name_at;    /* offset of the name in the text */
+    size_t begin, end; /* offsets of the constant and of what follows it */
 };
 
 struct filter {
@@ -362,10 +364,15 @@ static enum tw_err read_comparison(struct parser *in, struct node *node)
             "takes at most 15");
     node->type = NODE_COMPARE;
     node->name = arena_copy(in->arena, word);
+    node->name_at = in->at;
     in->at += word.len;
     result = read_operator(in, &node->comparison);
-    if (result == TW_OK)
+    if (result == TW_OK) {
+        skip_blanks(in);
+        node->begin = in->at;
         result = read_constant(in, &node->constant);
+        node->end = in->at;
+    }
     if (result == TW_OK)
         remember_name(in->filter, node->name);
     return result;
@@ -679,6 +686,32 @@ const struct slice *filter_properties(
 {
     *ret_count = filter->name_count;
     return filter->names;
+}
+
+static size_t add_equalities(
+    const struct node *node, struct filter_equality *ret, size_t count)
+{
+    if (node->type == NODE_AND) {
+        count = add_equalities(node->left, ret, count);
+        return add_equalities(node->right, ret, count);
+    }
+    if (node->type != NODE_COMPARE || node->comparison != CMP_EQ ||
+        node->constant.type != EDM_STRING)
+        return count;
+    ret[count] = (struct filter_equality){
+        .name = node->name,
+        .text = node->constant.text,
+        .name_at = node->name_at,
+        .begin = node->begin,
+        .end = node->end,
+    };
+    return count + 1;
+}
+
+size_t filter_equalities(
+    const struct filter *filter, struct filter_equality *ret)
+{
+    return filter->root ? add_equalities(filter->root, ret, 0) : 0;
 }
 
 void filter_add_literal(struct buf *to, struct slice text)

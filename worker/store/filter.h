@@ -61,6 +61,25 @@ size_t filter_comparisons(const struct filter *filter);
  */
 bool filter_is_plain(const struct filter *filter);
 
+/* A comparison `name eq 'text'`. The offsets are of bytes in the text of
+ * filter_parse(). */
+struct filter_equality {
+    struct slice name;
+    struct slice text; /* without the quotes, and '' as ' */
+    size_t name_at;    /* offset of the name */
+    size_t begin, end; /* offsets of the opening quote, and behind the closing
+                        * quote */
+};
+
+/*
+ * filter_equalities: the comparisons with eq and a String that are true for
+ * each entity that filter matches: they are joined to the rest of the filter by
+ * `and` only, perhaps within parentheses. Returns their number. ret has room
+ * for FILTER_MAX_COMPARISONS; the slices are borrowed from filter.
+ */
+size_t filter_equalities(
+    const struct filter *filter, struct filter_equality *ret);
+
 /* filter_add_literal: add 'text' with ' doubled. */
 void filter_add_literal(struct buf *to, struct slice text);
 
