@@ -959,6 +959,40 @@ YAML
     rm -rf filter.db*
 }
 
+verify_looks_below_the_first_level() {
+    cat >nested.yaml <<'YAML'
+stores: {main: {embedded: nested.db}}
+jobs:
+  del:
+    kind: cascade-delete
+    args: [channel]
+    parent: {table: Channels, partition_key: "{channel}", row_key: "", tombstone: {Deleted: true}}
+    children:
+      - table: Blogs
+        partition_key: "{channel}"
+        children: [{table: Comments, partition_key: "{RowKey}"}]
+YAML
+    echo '{"PartitionKey":"F","RowKey":""}' >nested.jsonl
+    run 0 import Channels nested.jsonl --config nested.yaml
+    echo '{"PartitionKey":"F","RowKey":"b1"}' >nested.jsonl
+    run 0 import Blogs nested.jsonl --config nested.yaml
+    echo '{"PartitionKey":"b1","RowKey":"c1"}' >nested.jsonl
+    run 0 import Comments nested.jsonl --config nested.yaml
+    run 0 verify del --config nested.yaml
+    echo '{"PartitionKey":"b2","RowKey":"late"}' >nested.jsonl
+    run 0 import Comments nested.jsonl --config nested.yaml
+    for argument in '' channel=F; do
+        # shellcheck disable=SC2086 # no argument at first
+        run 1 verify del $argument --config nested.yaml
+        prints 'children without a parent: 1'
+        prints 'Comments b2/late'
+    done
+    sed 's/{RowKey}/{lower(RowKey)}/' nested.yaml >other.yaml
+    run 0 verify del --config other.yaml
+    prints 'are not verified: Comments \(line 10\)'
+    rm -f nested.db*
+}
+
 convert_is_a_filter() {
     cat >convert.yaml <<'YAML'
 stores:
@@ -2082,6 +2116,7 @@ tables_of_the_job init_writes_what_works
 arguments_are_checked init_writes_what_works
 verify_says_what_it_cannot_check init_writes_what_works
 verify_reads_a_filter_however_it_is_written
+verify_looks_below_the_first_level
 convert_is_a_filter
 former_names_are_told_with_the_present_ones
 a_run_is_asked_for_and_happens_once import_and_export_are_inverse tables_of_the_job

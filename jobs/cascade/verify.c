@@ -8,7 +8,9 @@
 
 #include <string.h>
 
+#include "jobs/cascade/nested.h"
 #include "jobs/cascade/rules.h"
+#include "jobs/cascade/sources.h"
 #include "jobs/engine/call.h"
 #include "jobs/engine/run.h"
 #include "jobs/engine/scan.h"
@@ -27,15 +29,10 @@
 #define KNOWN_SLOTS 1024
 #define KNOWN_DIGEST_BYTES 16
 
-enum difference { TOMBSTONES, ORPHANS, DIFFERENCES };
+/* Maximum length of the list of rules that are not verified. */
+#define NOTE_MAX_BYTES 16384
 
-/* The part of a child entity that an argument is derived from. */
-struct source {
-    enum { TOLD_BY_NOTHING, TOLD_BY_KEY, TOLD_BY_PREFIX, TOLD_BY_PROPERTY } by;
-    bool row_key;
-    struct slice rest; /* TOLD_BY_PREFIX: text after the argument */
-    struct slice property;
-};
+enum difference { TOMBSTONES, ORPHANS, DIFFERENCES };
 
 struct known {
     unsigned char digest[KNOWN_DIGEST_BYTES];
@@ -193,66 +190,12 @@ static enum tw_err check_parents(struct verifying *v)
 
 /* ---- from a child to the arguments ---- */
 
-static bool is_word_char(char c)
-{
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
-           (c >= '0' && c <= '9') || c == '_' || (unsigned char)c >= 0x80;
-}
-
-/* Is name a word of the template's text? A word in quotes counts too: so verify
- * may require more arguments than necessary, never fewer. */
-static bool mentions(const struct template *template, struct slice name)
-{
-    struct slice text;
-
-    if (!template)
-        return false;
-    text = template_source(template);
-    for (size_t i = 0; i + name.len <= text.len; i++)
-        if (memcmp(text.at + i, name.at, name.len) == 0 &&
-            (i == 0 || !is_word_char(text.at[i - 1])) &&
-            (i + name.len == text.len || !is_word_char(text.at[i + name.len])))
-            return true;
-    return false;
-}
-
 static bool is_needed(
     const struct verifying *v, const struct rule *rule, struct slice name)
 {
-    for (int i = 0; i < SELECTOR_KEYS; i++)
-        if (mentions(rule->selector.keys[i], name))
-            return true;
-    return mentions(rule->selector.filter, name) ||
-           mentions(v->cascade->partition_key, name) ||
-           mentions(v->cascade->row_key, name);
-}
-
-static struct source source_of(const struct rule *rule, int arg)
-{
-    const struct selector *selector = &rule->selector;
-    struct source source = {.by = TOLD_BY_NOTHING};
-
-    for (int i = 0; i < 2; i++) {
-        const enum selector_key key =
-            i == 0 ? SELECTOR_PARTITION_KEY : SELECTOR_ROW_KEY;
-        const enum selector_key prefix =
-            i == 0 ? SELECTOR_PARTITION_KEY_PREFIX : SELECTOR_ROW_KEY_PREFIX;
-
-        source.row_key = i == 1;
-        source.by = TOLD_BY_KEY;
-        if (selector->keys[key] &&
-            template_lone_arg(selector->keys[key]) == arg)
-            return source;
-        source.by = TOLD_BY_PREFIX;
-        if (!selector_property_is(selector, arg, &source.property) &&
-            selector->keys[prefix] &&
-            template_leading_arg(selector->keys[prefix], &source.rest) == arg)
-            return source;
-    }
-    source.by = selector_property_is(selector, arg, &source.property)
-                    ? TOLD_BY_PROPERTY
-                    : TOLD_BY_NOTHING;
-    return source;
+    return sources_mention_rule(rule, name) ||
+           sources_mention(v->cascade->partition_key, name) ||
+           sources_mention(v->cascade->row_key, name);
 }
 
 static enum tw_err find_sources(struct verifying *v, const struct rule *rule)
@@ -265,7 +208,7 @@ static enum tw_err find_sources(struct verifying *v, const struct rule *rule)
         v->sources[i] = (struct source){.by = TOLD_BY_NOTHING};
         if (is_given(v, i) || !is_needed(v, rule, name))
             continue;
-        v->sources[i] = source_of(rule, (int)i);
+        v->sources[i] = source_of_arg(rule, (int)i);
         if (v->sources[i].by == TOLD_BY_NOTHING ||
             (v->sources[i].by == TOLD_BY_PREFIX && has_prefix))
             return err_fail(v->err, TW_CONFLICT,
@@ -281,32 +224,6 @@ static enum tw_err find_sources(struct verifying *v, const struct rule *rule)
 /* ---- children without a parent ---- */
 
 enum verdict { NO_CHILD, HAS_PARENT, HAS_NONE };
-
-static struct slice key_told(
-    const struct source *source, const struct entity *entity)
-{
-    return source->row_key ? entity->row_key : entity->partition_key;
-}
-
-static bool value_told(const struct source *source, const struct entity *entity,
-    struct arena *arena, struct slice *ret)
-{
-    const struct property *property;
-
-    if (source->by == TOLD_BY_KEY) {
-        *ret = key_told(source, entity);
-        return true;
-    }
-    if (slice_is(source->property, "PartitionKey") ||
-        slice_is(source->property, "RowKey")) {
-        *ret = slice_is(source->property, "RowKey") ? entity->row_key
-                                                    : entity->partition_key;
-        return true;
-    }
-    property = entity_find(entity, source->property);
-    return property && property->type == EDM_STRING &&
-           property_text(property, arena, ret);
-}
 
 static struct known *slot_of(
     struct verifying *v, const struct entity *parent, unsigned char *digest)
@@ -386,7 +303,7 @@ static enum tw_err judge(struct verifying *v, const struct rule *rule,
 static enum tw_err judge_prefixes(struct verifying *v, const struct rule *rule,
     const struct entity *entity, size_t arg, bool again, enum verdict *ret)
 {
-    struct slice key = key_told(&v->sources[arg], entity);
+    struct slice key = source_key(&v->sources[arg], entity);
     struct slice rest = v->sources[arg].rest;
     enum verdict all = NO_CHILD;
     enum tw_err outcome = TW_OK;
@@ -424,7 +341,7 @@ static enum tw_err judge_child(struct verifying *v, const struct rule *rule,
         if (source->by == TOLD_BY_PREFIX)
             prefixed = i;
         else if (source->by != TOLD_BY_NOTHING)
-            told = value_told(source, entity, &arena, &v->values[i]);
+            told = source_value(source, entity, &arena, &v->values[i]);
     }
     if (told && prefixed < v->args.count)
         outcome = judge_prefixes(v, rule, entity, prefixed, again, ret);
@@ -513,6 +430,42 @@ static enum tw_err check_rule(struct verifying *v, const struct rule *rule)
     return outcome == TW_NOT_FOUND && rule->optional ? TW_OK : outcome;
 }
 
+/* ---- rules of level 2 and below ---- */
+
+static void add_orphan(
+    void *context, const struct rule *rule, const struct entity *entity)
+{
+    add_difference(context, ORPHANS, rule->table, entity);
+}
+
+static enum tw_err check_nested(struct verifying *v)
+{
+    struct buf unread;
+    const struct nested_check check = {
+        .cascade = v->cascade,
+        .job = v->job,
+        .stores = v->stores,
+        .run = v->run,
+        .read = &v->ret->read,
+        .orphan = add_orphan,
+        .context = v,
+        .unread = &unread,
+    };
+    enum tw_err outcome;
+
+    buf_init(&unread, NOTE_MAX_BYTES);
+    outcome = nested_verify(&check, v->err);
+    if (unread.len > 0)
+        v->ret->note = arena_format(&v->ret->arena,
+            "%s%srules whose entities do not show which entity they are under "
+            "are not verified: %s",
+            v->ret->note ? v->ret->note : "", v->ret->note ? "; " : "",
+            buf_text(&unread))
+                           .at;
+    buf_done(&unread);
+    return outcome;
+}
+
 static enum tw_err check_rules(struct verifying *v)
 {
     enum tw_err outcome = TW_OK;
@@ -526,7 +479,7 @@ static enum tw_err check_rules(struct verifying *v)
         else
             outcome = check_rule(v, rule);
     }
-    return outcome;
+    return outcome == TW_OK ? check_nested(v) : outcome;
 }
 
 static void begin(struct verifying *v)

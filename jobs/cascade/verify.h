@@ -8,11 +8,13 @@
 
 /*
  * cascade_verify: see struct kind, verify. Reports two differences: parents
- * with the tombstone of a run that is not open, and children of first-level
- * rules without a parent. An argument without a value in run->args is derived
- * from the child: if the template of a key, or of a filter's `eq`, is this
- * argument alone, the child's value is the argument. If a key's template begins
- * with the argument, the argument is the longest value whose parent exists.
+ * with the tombstone of a run that is not open, and children without a parent,
+ * at every level (nested.h has the rules of level 2 and below). An argument
+ * without a value in run->args is derived from the child: if the template of a
+ * key, or of a filter's `eq`, is this argument alone, the child's value is the
+ * argument. If a key's template begins with the argument, the argument is the
+ * longest value whose parent exists. ret->note names the rules that cannot be
+ * verified.
  * TW_CONFLICT: an argument cannot be derived from a rule; err names the rule
  * and the argument.
  */

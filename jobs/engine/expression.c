@@ -807,6 +807,7 @@ static void name_property(
     in->reads_entity = true;
     if (slice_is(word, "PartitionKey") || slice_is(word, "RowKey")) {
         node->kind = VALUE_TEXT;
+        in->reads_key[slice_is(word, "RowKey")] = true;
         node->evaluate = slice_is(word, "RowKey") ? evaluate_row_key
                                                   : evaluate_partition_key;
         return;

@@ -57,6 +57,7 @@ struct expression_reader {
                                * PartitionKey and RowKey; in arena */
     size_t property_count;
     bool reads_entity;    /* a property or a key was found */
+    bool reads_key[2];    /* PartitionKey, RowKey was found */
     unsigned depth, size; /* nesting depth and number of nodes of the expression
                            * that is being parsed */
 };

@@ -279,6 +279,25 @@ bool selector_property_is(
     return false;
 }
 
+bool selector_property_reads(const struct selector *selector, struct slice read,
+    struct slice *ret_property)
+{
+    const struct template_equality *equalities;
+    size_t count;
+
+    if (!selector->filter)
+        return false;
+    equalities = template_equalities(selector->filter, &count);
+    for (size_t i = 0; i < count; i++) {
+        if (equalities[i].read.len == 0 ||
+            !slice_equal(equalities[i].read, read))
+            continue;
+        *ret_property = equalities[i].property;
+        return true;
+    }
+    return false;
+}
+
 bool selector_scans_table(const struct selector *selector)
 {
     for (int i = 0; i < RELATIONS; i++)

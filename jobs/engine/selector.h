@@ -141,6 +141,11 @@ bool selector_disjoint(const struct selector *a, const struct selector *b);
 bool selector_property_is(
     const struct selector *selector, int arg, struct slice *ret_property);
 
+/* selector_property_reads: as selector_property_is(), for `read`, a property or
+ * key of the entity that the templates read. */
+bool selector_property_reads(const struct selector *selector, struct slice read,
+    struct slice *ret_property);
+
 /* selector_explain: add the texts of the templates for people, joined by "and",
  * the filter as it is written: `PartitionKey is "x" and N eq 1`. Adds nothing
  * for an empty selector. */

@@ -35,7 +35,7 @@ struct template
     size_t count;
     const struct slice *properties;
     size_t property_count;
-    bool reads_entity;
+    bool reads_entity, reads_key[2];
     struct template_equality *equalities; /* only of a filter */
     size_t equality_count;
 };
@@ -225,6 +225,8 @@ static struct template *compile(struct slice text, bool is_filter,
     template->properties = compiler.in.properties;
     template->property_count = compiler.in.property_count;
     template->reads_entity = compiler.in.reads_entity;
+    memcpy(template->reads_key, compiler.in.reads_key,
+        sizeof(template->reads_key));
     return compiler.failed ? NULL : template;
 }
 
@@ -691,6 +693,20 @@ bool template_reads_entity(const struct template *template)
     return template->reads_entity;
 }
 
+bool template_reads_key(const struct template *template, bool row_key)
+{
+    return template->reads_key[row_key];
+}
+
+size_t template_values(const struct template *template)
+{
+    size_t count = 0;
+
+    for (size_t i = 0; i < template->count; i++)
+        count += template->pieces[i].expression != NULL;
+    return count;
+}
+
 struct slice template_source(const struct template *template)
 {
     return template->source;
@@ -739,22 +755,55 @@ const struct template_equality *template_equalities(
     return template->equalities;
 }
 
-int template_leading_arg(
+/* The {..} that is followed by literal text and nothing else; NULL: the
+ * template is another one. */
+static const struct expression *leading_expression(
     const struct template *template, struct slice *ret_rest)
 {
     const struct piece *pieces = template->pieces;
 
     if (template->count != 2 || !pieces[0].expression || pieces[0].width > 0 ||
         pieces[1].expression)
-        return -1;
+        return NULL;
     *ret_rest = pieces[1].literal;
-    return expression_arg(pieces[0].expression);
+    return pieces[0].expression;
+}
+
+/* The {..} that is the whole template, or NULL. */
+static const struct expression *whole_expression(
+    const struct template *template)
+{
+    if (template->count != 1 || template->pieces[0].width > 0)
+        return NULL;
+    return template->pieces[0].expression;
+}
+
+int template_leading_arg(
+    const struct template *template, struct slice *ret_rest)
+{
+    const struct expression *leading = leading_expression(template, ret_rest);
+
+    return leading ? expression_arg(leading) : -1;
 }
 
 int template_lone_arg(const struct template *template)
 {
-    if (template->count != 1 || template->pieces[0].expression == NULL ||
-        template->pieces[0].width > 0)
-        return -1;
-    return expression_arg(template->pieces[0].expression);
+    const struct expression *whole = whole_expression(template);
+
+    return whole ? expression_arg(whole) : -1;
+}
+
+struct slice template_lone_property(const struct template *template)
+{
+    const struct expression *whole = whole_expression(template);
+
+    return whole ? expression_property(whole) : (struct slice){NULL, 0};
+}
+
+struct slice template_leading_property(
+    const struct template *template, struct slice *ret_rest)
+{
+    const struct expression *leading = leading_expression(template, ret_rest);
+
+    return leading ? expression_property(leading) : (struct slice){NULL, 0};
 }

@@ -93,6 +93,13 @@ const struct slice *template_properties(
  * entity? */
 bool template_reads_entity(const struct template *template);
 
+/* template_reads_key: does the template read the PartitionKey (row_key: the
+ * RowKey) of the entity? */
+bool template_reads_key(const struct template *template, bool row_key);
+
+/* template_values: the number of {..}. */
+size_t template_values(const struct template *template);
+
 /* template_source: the text that the template was compiled from. */
 struct slice template_source(const struct template *template);
 
@@ -115,6 +122,13 @@ struct slice template_beginning(
 /* template_leading_arg: the index of the argument, if the template is one
  * {argument} followed by literal text (*ret_rest); else -1. */
 int template_leading_arg(
+    const struct template *template, struct slice *ret_rest);
+
+/* template_lone_property: the name, if the template is exactly one {property}
+ * or key of the entity; else empty. template_leading_property: the same, if
+ * literal text (*ret_rest) follows. */
+struct slice template_lone_property(const struct template *template);
+struct slice template_leading_property(
     const struct template *template, struct slice *ret_rest);
 
 /* A comparison `property eq '...'` of a filter that is true for each entity

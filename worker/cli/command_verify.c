@@ -148,7 +148,13 @@ const struct command command_verify = {
     .summary = "checks whether the tables match a job now",
     .details =
         "Reads only. A second read confirms each difference. Prints counts and "
-        "the first keys;\nexit code 1 if there is a difference.\n",
+        "the first keys;\nexit code 1 if there is a difference.\n\n"
+        "A cascade: a child shows its parent if an argument, or a key or "
+        "property of the\nentity above, is alone in a key (or, once in a rule, "
+        "at the beginning of one), or is\ncompared with eq in the filter. If "
+        "a rule does not show an argument, verify needs\nNAME=VALUE (exit "
+        "code 64). If it does not show the entity above, the result names "
+        "it\nas not verified.\n",
     .required = REQUIRED,
     .max_args = (size_t)-1,
     .only_reads = true,

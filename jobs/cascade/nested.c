@@ -1,0 +1,836 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * From an entity to the entity above it. What an entity shows of the entity
+ * above (a RowKey, for example) need not be enough to read that one entity. So
+ * a block of entities is collected, each with the values that it shows (a
+ * claim); then the table of the rule above is read once, and every entity of it
+ * fulfils the claims that have its values. Entities whose claims were not
+ * fulfilled are read again, and claim again, also by all other rules for their
+ * table. Who then is without a parent is reported.
+ */
+#include "jobs/cascade/nested.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "jobs/cascade/sources.h"
+#include "jobs/engine/call.h"
+#include "jobs/engine/run.h"
+#include "jobs/engine/scan.h"
+#include "jobs/engine/selector.h"
+#include "jobs/engine/template.h"
+#include "worker/base/crypto.h"
+#include "worker/base/mem.h"
+#include "worker/store/canonical.h"
+
+#define DIGEST_BYTES 16
+/* Limits of a block: about 30 MB. */
+#define BLOCK_CHILDREN 100000
+#define BLOCK_BYTES ((size_t)16 * 1024 * 1024)
+/* One key of each entity may begin with a value: so many claims of one entity
+ * at most, because a key has at most so many bytes. */
+#define BLOCK_CLAIMS (2 * BLOCK_CHILDREN)
+
+/* More than all texts of one entity. */
+#define DIGEST_TEXT_MAX ((size_t)16 * 1024 * 1024)
+
+#define ROOT ((size_t)-1) /* the cascade's parent is above a first-level rule  \
+                           */
+
+/* What the entities of a rule show. */
+struct reading {
+    bool is_possible;       /* they show everything that the rule reads */
+    struct source *args;    /* by argument; TOLD_BY_NOTHING: v->values has it */
+    struct slice *reads;    /* keys and properties of the entity above ... */
+    struct source *sources; /* ... and where each of them is shown */
+    size_t read_count;
+    const struct source *prefix; /* the one source that is TOLD_BY_PREFIX */
+};
+
+struct level {
+    const struct rule *rule;
+    size_t above;         /* index of the rule above; ROOT: none */
+    struct reading asked; /* arguments that were given have their value */
+    struct reading any;   /* all arguments are shown, whatever was given */
+    bool has_partition;   /* only this PartitionKey is asked for */
+    struct slice partition_key;
+};
+
+struct child {
+    struct slice partition_key, row_key;
+    bool has_parent;
+};
+
+struct claim {
+    size_t level; /* index of the rule */
+    unsigned char digest[DIGEST_BYTES];
+    size_t child;
+};
+
+struct block {
+    struct arena arena;
+    struct child *children;
+    size_t child_count;
+    struct claim *claims;
+    size_t claim_count;
+};
+
+struct nested {
+    const struct nested_check *check;
+    struct level *levels; /* first-level rules first; all before their
+                           * children */
+    size_t level_count, first_count;
+    struct slice *values; /* the arguments' values, and `args` with them */
+    struct run_args args;
+    struct arena arena;
+    struct page page;
+    struct err *err;
+};
+
+/* ---- what a rule's entities show ---- */
+
+static void add_level(struct nested *n, const struct rule *rule, size_t above)
+{
+    n->levels =
+        mem_resize(n->levels, (n->level_count + 1) * sizeof(*n->levels));
+    n->levels[n->level_count++] = (struct level){.rule = rule, .above = above};
+}
+
+/* Breadth first, so that the first-level rules come first. */
+static void add_levels(struct nested *n)
+{
+    const struct cascade *cascade = n->check->cascade;
+
+    for (size_t i = 0; i < cascade->rule_count; i++)
+        add_level(n, &cascade->rules[i], ROOT);
+    n->first_count = n->level_count;
+    for (size_t i = 0; i < n->level_count; i++) {
+        const struct rule *rule = n->levels[i].rule;
+
+        for (size_t j = 0; j < rule->child_count; j++)
+            add_level(n, &rule->children[j], i);
+    }
+}
+
+struct names {
+    struct arena *arena;
+    struct slice *list;
+    size_t count;
+};
+
+static void add_name(void *ctx, struct slice name)
+{
+    struct names *names = ctx;
+    struct slice *list;
+
+    for (size_t i = 0; i < names->count; i++)
+        if (slice_equal(names->list[i], name))
+            return;
+    list = arena_alloc(names->arena, (names->count + 1) * sizeof(*list));
+    if (names->count > 0)
+        memcpy(list, names->list, names->count * sizeof(*list));
+    list[names->count++] = name;
+    names->list = list;
+}
+
+static bool reads_key(const struct selector *selector, bool row_key)
+{
+    for (int i = 0; i < SELECTOR_KEYS; i++)
+        if (selector->keys[i] && template_reads_key(selector->keys[i], row_key))
+            return true;
+    return selector->filter && template_reads_key(selector->filter, row_key);
+}
+
+static bool reads_properties(const struct template *template)
+{
+    size_t count = 0;
+
+    if (template)
+        (void)template_properties(template, &count);
+    return count > 0;
+}
+
+/* Does every {..} of the filter stand alone in a comparison with eq and a
+ * text? */
+static bool only_compares(const struct template *filter)
+{
+    size_t count, alone = 0;
+    const struct template_equality *list = template_equalities(filter, &count);
+
+    for (size_t i = 0; i < count; i++)
+        alone += list[i].arg >= 0 || list[i].read.len > 0;
+    return alone == template_values(filter);
+}
+
+/* A property may have any type, of which a child shows the text only. Is the
+ * text all that the rule reads of each property? */
+static bool reads_texts_only(const struct selector *selector)
+{
+    struct slice rest;
+
+    for (int i = 0; i < SELECTOR_KEYS; i++)
+        if (reads_properties(selector->keys[i]) &&
+            template_lone_property(selector->keys[i]).len == 0 &&
+            template_leading_property(selector->keys[i], &rest).len == 0)
+            return false;
+    return !reads_properties(selector->filter) ||
+           only_compares(selector->filter);
+}
+
+static bool keep_source(struct reading *reading, const struct source *source)
+{
+    if (source->by == TOLD_BY_NOTHING ||
+        (source->by == TOLD_BY_PREFIX && reading->prefix))
+        return false;
+    if (source->by == TOLD_BY_PREFIX)
+        reading->prefix = source;
+    return true;
+}
+
+static bool read_args(struct nested *n, const struct level *level, bool asked,
+    struct reading *reading, struct slice *ret_missing)
+{
+    const struct cascade *cascade = n->check->cascade;
+    bool first = level->above == ROOT;
+
+    for (size_t i = 0; i < n->args.count; i++) {
+        struct slice name = n->args.names[i];
+
+        reading->args[i] = (struct source){.by = TOLD_BY_NOTHING};
+        if ((asked && n->check->run->args.values[i].at) ||
+            (!sources_mention_rule(level->rule, name) &&
+                !(first && (sources_mention(cascade->partition_key, name) ||
+                               sources_mention(cascade->row_key, name)))))
+            continue;
+        reading->args[i] = source_of_arg(level->rule, (int)i);
+        if (!keep_source(reading, &reading->args[i])) {
+            *ret_missing = name;
+            return false;
+        }
+    }
+    return true;
+}
+
+/* The values that the rule reads of the entity above. */
+static bool read_entity(
+    struct nested *n, const struct level *level, struct reading *reading)
+{
+    const struct selector *selector = &level->rule->selector;
+    struct names names = {.arena = &n->arena};
+
+    if (level->above == ROOT)
+        return !level->rule->reads_parent;
+    selector_properties(selector, add_name, &names);
+    for (int i = 0; i < 2; i++)
+        if (reads_key(selector, i == 1))
+            add_name(&names, slice_of(i == 1 ? "RowKey" : "PartitionKey"));
+    reading->reads = names.list;
+    reading->read_count = names.count;
+    reading->sources =
+        arena_alloc(&n->arena, (names.count + 1) * sizeof(*reading->sources));
+    for (size_t i = 0; i < names.count; i++) {
+        reading->sources[i] = source_of_read(level->rule, names.list[i]);
+        if (slice_is(names.list[i], "Timestamp") ||
+            !keep_source(reading, &reading->sources[i]))
+            return false;
+    }
+    return names.count > 0 && reads_texts_only(selector);
+}
+
+static bool is_whole(const struct template *key)
+{
+    bool whole;
+
+    (void)template_beginning(key, &whole);
+    return whole;
+}
+
+/* May key be that of a parent? */
+static bool may_be_key(const struct template *key, struct slice text)
+{
+    bool whole;
+    struct slice beginning = template_beginning(key, &whole);
+
+    return whole ? slice_equal(text, beginning) : slice_begins(text, beginning);
+}
+
+static bool is_in_parents_table(const struct nested *n, const struct rule *rule)
+{
+    return cascade_same_table(rule->store, rule->table,
+        n->check->cascade->store, n->check->cascade->table);
+}
+
+/* The parent of a cascade is under no rule's entity, whatever the rule
+ * selects. */
+static bool may_be_parent(const struct nested *n, const struct rule *rule,
+    const struct entity *entity)
+{
+    return is_in_parents_table(n, rule) &&
+           may_be_key(
+               n->check->cascade->partition_key, entity->partition_key) &&
+           may_be_key(n->check->cascade->row_key, entity->row_key);
+}
+
+/* Can entities of the rule's table be told from parents? */
+static bool tells_parents(const struct nested *n, const struct level *level)
+{
+    const struct cascade *cascade = n->check->cascade;
+
+    return level->above == ROOT || !is_in_parents_table(n, level->rule) ||
+           is_whole(cascade->partition_key) || is_whole(cascade->row_key);
+}
+
+static void init_reading(struct nested *n, struct reading *reading)
+{
+    reading->args =
+        arena_alloc(&n->arena, (n->args.count + 1) * sizeof(*reading->args));
+}
+
+static enum tw_err read_level(struct nested *n, struct level *level)
+{
+    struct slice missing = {NULL, 0};
+
+    init_reading(n, &level->asked);
+    init_reading(n, &level->any);
+    level->any.is_possible = read_entity(n, level, &level->any) &&
+                             read_args(n, level, false, &level->any, &missing);
+    level->asked.is_possible =
+        read_entity(n, level, &level->asked) && tells_parents(n, level);
+    if (level->asked.is_possible &&
+        !read_args(n, level, true, &level->asked, &missing))
+        return err_fail(n->err, TW_CONFLICT,
+            "the rule for %s (line %u) does not show which %.*s an entity "
+            "belongs to: use `verify %s %.*s=VALUE`",
+            level->rule->table, level->rule->mark.line, SLICE_ARG(missing),
+            n->check->job->name, SLICE_ARG(missing));
+    return TW_OK;
+}
+
+/* ---- claims ---- */
+
+static void digest_add(struct buf *text, struct slice value)
+{
+    buf_add_format(text, "%zu ", value.len);
+    buf_add_slice(text, value);
+}
+
+static void digest_end(struct buf *text, unsigned char *ret)
+{
+    unsigned char digest[CRYPTO_SHA256_BYTES];
+
+    crypto_sha256(buf_slice(text), digest);
+    memcpy(ret, digest, DIGEST_BYTES);
+    buf_done(text);
+}
+
+/* The value of a source; prefix_len: length of the one that is TOLD_BY_PREFIX.
+ */
+static bool shown(const struct source *source, const struct entity *entity,
+    size_t prefix_len, struct arena *arena, struct slice *ret)
+{
+    if (source->by != TOLD_BY_PREFIX)
+        return source_value(source, entity, arena, ret);
+    *ret = (struct slice){source_key(source, entity).at, prefix_len};
+    return true;
+}
+
+/* Fill n->values, and what is known of the entity above. */
+static bool fill(struct nested *n, const struct level *level,
+    const struct reading *reading, const struct entity *entity,
+    size_t prefix_len, struct arena *arena, struct entity *above)
+{
+    struct err none;
+
+    entity_init(above, arena, slice_of(""), slice_of(""));
+    for (size_t i = 0; i < n->args.count; i++) {
+        struct slice given = n->check->run->args.values[i];
+
+        n->values[i] = given.at ? given : slice_of("");
+        if (reading->args[i].by != TOLD_BY_NOTHING &&
+            !shown(&reading->args[i], entity, prefix_len, arena, &n->values[i]))
+            return false;
+    }
+    if (level->above == ROOT)
+        return template_render_key(n->check->cascade->partition_key, &n->args,
+                   "PartitionKey", arena, &above->partition_key,
+                   &none) == TW_OK &&
+               template_render_key(n->check->cascade->row_key, &n->args,
+                   "RowKey", arena, &above->row_key, &none) == TW_OK;
+    for (size_t i = 0; i < reading->read_count; i++) {
+        struct slice value, name = reading->reads[i];
+
+        if (!shown(&reading->sources[i], entity, prefix_len, arena, &value))
+            return false;
+        if (slice_is(name, "PartitionKey"))
+            above->partition_key = value;
+        else if (slice_is(name, "RowKey"))
+            above->row_key = value;
+        else
+            entity_set_string(above, arena, arena_copy(arena, name).at, value);
+    }
+    return true;
+}
+
+/* The digest of the values that an entity of the rule above has; false: it
+ * lacks one. */
+static bool digest_of(const struct level *level, const struct reading *reading,
+    const struct entity *above, unsigned char *ret)
+{
+    struct arena arena;
+    struct buf text;
+    bool good = true;
+
+    arena_init_small(&arena);
+    buf_init(&text, DIGEST_TEXT_MAX);
+    if (level->above == ROOT) {
+        digest_add(&text, above->partition_key);
+        digest_add(&text, above->row_key);
+    }
+    for (size_t i = 0; i < reading->read_count && good; i++) {
+        struct slice name = reading->reads[i], value = above->row_key;
+        const struct property *property = entity_find(above, name);
+
+        if (slice_is(name, "PartitionKey"))
+            value = above->partition_key;
+        else if (!slice_is(name, "RowKey"))
+            good = property && canonical_text(property, &arena, &value);
+        if (good)
+            digest_add(&text, value);
+    }
+    digest_end(&text, ret);
+    arena_done(&arena);
+    return good;
+}
+
+/* Would the rule find entity with these values? *ret: digest of the values. */
+static bool is_found(struct nested *n, const struct level *level,
+    const struct reading *reading, const struct entity *entity,
+    size_t prefix_len, unsigned char *ret)
+{
+    struct selection selection;
+    struct entity above;
+    struct arena arena;
+    struct err none;
+    bool found;
+
+    arena_init_small(&arena);
+    found = fill(n, level, reading, entity, prefix_len, &arena, &above) &&
+            selection_bind(&level->rule->selector, &n->args, &above, &arena,
+                &selection, &none) == TW_OK &&
+            !selection.empty_prefix && selection_matches(&selection, entity) &&
+            digest_of(level, reading, &above, ret);
+    arena_done(&arena);
+    return found;
+}
+
+/* The next length, below `from`, of a value at the beginning of the key that is
+ * followed by the rule's text; 0: there is none. */
+static size_t next_prefix(
+    const struct source *source, const struct entity *entity, size_t from)
+{
+    struct slice key = source_key(source, entity), rest = source->rest;
+
+    for (size_t len = from; len-- > 1;)
+        if (key.len - len >= rest.len &&
+            memcmp(key.at + len, rest.at, rest.len) == 0)
+            return len;
+    return 0;
+}
+
+/* Call each() for all values with which the rule would find entity, until it
+ * returns true. Returns whether it did. */
+static bool each_found(struct nested *n, size_t at,
+    const struct reading *reading, const struct entity *entity,
+    bool (*each)(void *ctx, size_t level, const unsigned char *digest),
+    void *ctx)
+{
+    const struct level *level = &n->levels[at];
+    unsigned char digest[DIGEST_BYTES];
+    size_t len = 0;
+
+    if (!reading->prefix)
+        return is_found(n, level, reading, entity, 0, digest) &&
+               each(ctx, at, digest);
+    len = source_key(reading->prefix, entity).len + 1;
+    while ((len = next_prefix(reading->prefix, entity, len)) > 0)
+        if (is_found(n, level, reading, entity, len, digest) &&
+            each(ctx, at, digest))
+            return true;
+    return false;
+}
+
+static bool any_will_do(void *ctx, size_t level, const unsigned char *digest)
+{
+    (void)ctx, (void)level, (void)digest;
+    return true;
+}
+
+/* Would the rule find entity under some entity? True also if that cannot be
+ * known. */
+static bool may_find(
+    struct nested *n, size_t level, const struct entity *entity)
+{
+    const struct reading *any = &n->levels[level].any;
+
+    return !any->is_possible ||
+           each_found(n, level, any, entity, any_will_do, NULL);
+}
+
+/* ---- blocks ---- */
+
+static void block_init(struct block *block)
+{
+    *block = (struct block){.child_count = 0};
+    arena_init(&block->arena);
+}
+
+static void block_done(struct block *block)
+{
+    mem_free(block->children);
+    mem_free(block->claims);
+    arena_done(&block->arena);
+}
+
+/* Is there a power of two below or at count, so that the array is full? */
+static void *grown(void *list, size_t count, size_t bytes)
+{
+    return count & (count - 1)
+               ? list
+               : mem_resize(list, (count ? 2 * count : 1) * bytes);
+}
+
+static bool add_claim(void *ctx, size_t level, const unsigned char *digest)
+{
+    struct block *block = ctx;
+    struct claim *claim;
+
+    block->claims =
+        grown(block->claims, block->claim_count, sizeof(*block->claims));
+    claim = &block->claims[block->claim_count++];
+    claim->level = level;
+    claim->child = block->child_count;
+    memcpy(claim->digest, digest, DIGEST_BYTES);
+    return false;
+}
+
+/* Add entity, whose claims were added before; without a claim it is left out.
+ */
+static void add_child(struct block *block, const struct entity *entity)
+{
+    if (block->claim_count == 0 ||
+        block->claims[block->claim_count - 1].child != block->child_count)
+        return;
+    block->children =
+        grown(block->children, block->child_count, sizeof(*block->children));
+    block->children[block->child_count++] = (struct child){
+        .partition_key = arena_copy(&block->arena, entity->partition_key),
+        .row_key = arena_copy(&block->arena, entity->row_key),
+    };
+}
+
+static bool is_full(const struct block *block)
+{
+    return block->child_count >= BLOCK_CHILDREN ||
+           block->claim_count >= BLOCK_CLAIMS ||
+           block->arena.bytes >= BLOCK_BYTES;
+}
+
+static int compare_claims(const void *a, const void *b)
+{
+    const struct claim *x = a, *y = b;
+
+    if (x->level != y->level)
+        return x->level < y->level ? -1 : 1;
+    return memcmp(x->digest, y->digest, DIGEST_BYTES);
+}
+
+/* The index of the first claim that is not before `wanted`. */
+static size_t first_claim(const struct block *block, const struct claim *wanted)
+{
+    size_t low = 0, high = block->claim_count;
+
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+
+        if (compare_claims(&block->claims[middle], wanted) < 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+/* ---- reading tables ---- */
+
+static enum tw_err stopped(struct nested *n)
+{
+    return run_stopping(n->check->run) ? err_fail(n->err, TW_STOPPED, "stopped")
+                                       : TW_OK;
+}
+
+/* Call each() for each entity of a table. A missing optional table is empty. */
+static enum tw_err read_table(struct nested *n, const struct level *level,
+    bool of_partition,
+    enum tw_err (*each)(void *ctx, const struct entity *entity), void *ctx)
+{
+    const struct cascade *cascade = n->check->cascade;
+    const struct rule *rule = level ? level->rule : NULL;
+    struct scan_spec spec = {
+        .store = n->check->stores->stores[rule ? rule->store : cascade->store],
+        .table = rule ? rule->table : cascade->table,
+        .run = n->check->run,
+    };
+    const struct page *page;
+    struct scan *scan;
+    enum tw_err outcome;
+
+    if (of_partition)
+        spec.partition_key = key_range_exact(level->partition_key);
+    scan = scan_open(n->check->run->request_pool, &spec);
+    do {
+        outcome = stopped(n);
+        if (outcome == TW_OK)
+            outcome = scan_next(scan, &page, n->err);
+        if (outcome != TW_OK || !page)
+            break;
+        for (size_t i = 0; i < page->count && outcome == TW_OK; i++)
+            outcome = each(ctx, &page->entities[i]);
+    } while (outcome == TW_OK);
+    scan_close(scan);
+    return outcome == TW_NOT_FOUND && rule && rule->optional ? TW_OK : outcome;
+}
+
+/* ---- who has a parent ---- */
+
+struct fulfilling {
+    struct nested *n;
+    struct block *block;
+    size_t level;
+};
+
+/* Mark the children of `above`, an entity of the table of the rule above. */
+static enum tw_err fulfil(void *ctx, const struct entity *above)
+{
+    struct fulfilling *f = ctx;
+    const struct level *level = &f->n->levels[f->level];
+    struct claim wanted = {.level = f->level};
+    bool selected = level->above == ROOT, same_table = false;
+
+    if (!digest_of(level, &level->any, above, wanted.digest))
+        return TW_OK;
+    if (level->above != ROOT) {
+        const struct rule *rule = f->n->levels[level->above].rule;
+
+        same_table = cascade_same_table(
+            rule->store, rule->table, level->rule->store, level->rule->table);
+    }
+    for (size_t i = first_claim(f->block, &wanted);
+         i < f->block->claim_count &&
+         compare_claims(&f->block->claims[i], &wanted) == 0;
+         i++) {
+        struct child *child = &f->block->children[f->block->claims[i].child];
+
+        if (child->has_parent ||
+            (same_table && slice_equal(child->row_key, above->row_key) &&
+                slice_equal(child->partition_key, above->partition_key)))
+            continue;
+        selected = selected || may_find(f->n, level->above, above);
+        child->has_parent = selected;
+        if (!selected)
+            break;
+    }
+    return TW_OK;
+}
+
+/* Is the entity above every claimed one in the partition that is asked for? */
+static bool is_of_partition(const struct nested *n, const struct level *level)
+{
+    const struct template *key =
+        level->rule->selector.keys[SELECTOR_PARTITION_KEY];
+
+    return level->above != ROOT && n->levels[level->above].has_partition &&
+           key && slice_is(template_lone_property(key), "PartitionKey");
+}
+
+/* Read the tables above the rules that claim, once for each rule. verified: the
+ * rule whose entities were collected; of the partition that is asked for, if
+ * there is one. */
+static enum tw_err resolve(
+    struct nested *n, size_t verified, struct block *block)
+{
+    enum tw_err outcome = TW_OK;
+
+    if (block->claim_count == 0)
+        return TW_OK;
+    qsort(block->claims, block->claim_count, sizeof(*block->claims),
+        compare_claims);
+    for (size_t i = 0; i < n->level_count && outcome == TW_OK; i++) {
+        const struct level *level = &n->levels[i];
+        struct fulfilling f = {.n = n, .block = block, .level = i};
+        size_t at = first_claim(block, &(struct claim){.level = i});
+
+        if (at == block->claim_count || block->claims[at].level != i)
+            continue;
+        outcome = read_table(n,
+            level->above == ROOT ? NULL : &n->levels[level->above],
+            i == verified && is_of_partition(n, level), fulfil, &f);
+    }
+    return outcome;
+}
+
+static bool is_same_table(const struct level *a, const struct level *b)
+{
+    return cascade_same_table(
+        a->rule->store, a->rule->table, b->rule->store, b->rule->table);
+}
+
+/*
+ * Add entity, which the rule `at` may find, with its claims by all rules for
+ * its table. It is left out if an earlier rule finds it too, which has reported
+ * it if it is without a parent, or if a rule that cannot be read backwards may
+ * find it.
+ */
+static void add_entity(struct nested *n, size_t at, const struct entity *entity,
+    struct block *block)
+{
+    if (may_be_parent(n, n->levels[at].rule, entity) ||
+        !each_found(n, at, &n->levels[at].asked, entity, any_will_do, NULL))
+        return;
+    for (size_t i = 0; i < n->level_count; i++)
+        if (i != at && is_same_table(&n->levels[i], &n->levels[at]) &&
+            (i < at || !n->levels[i].any.is_possible) && may_find(n, i, entity))
+            return;
+    for (size_t i = at; i < n->level_count; i++)
+        if (is_same_table(&n->levels[i], &n->levels[at]))
+            (void)each_found(n, i,
+                i == at ? &n->levels[i].asked : &n->levels[i].any, entity,
+                add_claim, block);
+    add_child(block, entity);
+}
+
+static enum tw_err read_again(
+    struct nested *n, size_t at, const struct child *child, struct block *again)
+{
+    const struct rule *rule = n->levels[at].rule;
+    enum tw_err outcome = stopped(n);
+
+    if (outcome == TW_OK)
+        outcome = call_get(n->check->run->request_pool,
+            n->check->stores->stores[rule->store], rule->table,
+            child->partition_key, child->row_key, &n->page, NULL, n->err);
+    if (outcome != TW_OK)
+        return outcome == TW_NOT_FOUND ? TW_OK : outcome;
+    add_entity(n, at, &n->page.entities[0], again);
+    return TW_OK;
+}
+
+/* Report the entities of block that have no parent, also when they are read
+ * again, and empty the block. */
+static enum tw_err flush(struct nested *n, size_t at, struct block *block)
+{
+    struct block again;
+    enum tw_err outcome = resolve(n, at, block);
+
+    block_init(&again);
+    for (size_t i = 0; i < block->child_count && outcome == TW_OK; i++)
+        if (!block->children[i].has_parent)
+            outcome = read_again(n, at, &block->children[i], &again);
+    if (outcome == TW_OK)
+        outcome = resolve(n, at, &again);
+    for (size_t i = 0; i < again.child_count && outcome == TW_OK; i++) {
+        const struct entity entity = {
+            .partition_key = again.children[i].partition_key,
+            .row_key = again.children[i].row_key};
+
+        if (!again.children[i].has_parent)
+            n->check->orphan(n->check->context, n->levels[at].rule, &entity);
+    }
+    block_done(&again);
+    block_done(block);
+    block_init(block);
+    return outcome;
+}
+
+static enum tw_err collect(void *ctx, const struct entity *entity)
+{
+    struct fulfilling *f = ctx;
+
+    (*f->n->check->read)++;
+    atomic_fetch_add(&f->n->check->run->counts.read, 1);
+    add_entity(f->n, f->level, entity, f->block);
+    return is_full(f->block) ? flush(f->n, f->level, f->block) : TW_OK;
+}
+
+/* ---- which partitions ---- */
+
+/* If the given arguments show the PartitionKey of the rule's entities, only
+ * that partition is asked for. */
+static void find_partition(struct nested *n, struct level *level)
+{
+    const struct template *key =
+        level->rule->selector.keys[SELECTOR_PARTITION_KEY];
+    struct err none;
+
+    if (is_of_partition(n, level)) {
+        level->has_partition = true;
+        level->partition_key = n->levels[level->above].partition_key;
+        return;
+    }
+    if (!key || template_reads_entity(key))
+        return;
+    for (size_t i = 0; i < n->args.count; i++) {
+        n->values[i] = n->check->run->args.values[i];
+        if (!n->values[i].at && sources_mention(key, n->args.names[i]))
+            return;
+        if (!n->values[i].at)
+            n->values[i] = slice_of("");
+    }
+    level->has_partition =
+        template_render_key(key, &n->args, "PartitionKey", &n->arena,
+            &level->partition_key, &none) == TW_OK;
+}
+
+static enum tw_err verify_level(struct nested *n, size_t at)
+{
+    const struct level *level = &n->levels[at];
+    struct block block;
+    struct fulfilling f = {.n = n, .block = &block, .level = at};
+    enum tw_err outcome;
+
+    if (!level->asked.is_possible) {
+        buf_add_format(n->check->unread, "%s%s (line %u)",
+            n->check->unread->len > 0 ? ", " : "", level->rule->table,
+            level->rule->mark.line);
+        return TW_OK;
+    }
+    block_init(&block);
+    outcome = read_table(n, level, level->has_partition, collect, &f);
+    if (outcome == TW_OK)
+        outcome = flush(n, at, &block);
+    block_done(&block);
+    return outcome;
+}
+
+enum tw_err nested_verify(const struct nested_check *check, struct err *err)
+{
+    const struct run_args *args = &check->run->args;
+    struct nested n = {.check = check, .err = err};
+    enum tw_err outcome = TW_OK;
+
+    arena_init(&n.arena);
+    page_init(&n.page);
+    n.values = mem_array(args->count + 1, sizeof(*n.values));
+    n.args = (struct run_args){args->count, args->names, n.values};
+    add_levels(&n);
+    for (size_t i = 0; i < n.level_count && outcome == TW_OK; i++) {
+        find_partition(&n, &n.levels[i]);
+        outcome = read_level(&n, &n.levels[i]);
+    }
+    for (size_t i = n.first_count; i < n.level_count && outcome == TW_OK; i++)
+        outcome = verify_level(&n, i);
+    mem_free(n.levels);
+    mem_free(n.values);
+    page_done(&n.page);
+    arena_done(&n.arena);
+    return outcome;
+}

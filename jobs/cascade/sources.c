@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: MIT */
+/* Reads a rule backwards: from an entity to the values of the rule. */
+#include "jobs/cascade/sources.h"
+
+#include <string.h>
+
+#include "jobs/engine/selector.h"
+#include "jobs/engine/template.h"
+
+/* A value that a rule is bound to. */
+struct wanted {
+    int arg;           /* index of an argument; -1: none */
+    struct slice read; /* else: key or property of the entity above */
+};
+
+static bool is_lone(const struct template *template, const struct wanted *want)
+{
+    if (!template)
+        return false;
+    if (want->arg >= 0)
+        return template_lone_arg(template) == want->arg;
+    return slice_equal(template_lone_property(template), want->read);
+}
+
+static bool is_leading(const struct template *template,
+    const struct wanted *want, struct slice *ret_rest)
+{
+    if (!template)
+        return false;
+    if (want->arg >= 0)
+        return template_leading_arg(template, ret_rest) == want->arg;
+    return slice_equal(
+        template_leading_property(template, ret_rest), want->read);
+}
+
+static bool is_compared(const struct selector *selector,
+    const struct wanted *want, struct slice *ret_property)
+{
+    if (want->arg >= 0)
+        return selector_property_is(selector, want->arg, ret_property);
+    return selector_property_reads(selector, want->read, ret_property);
+}
+
+static struct source source_of(
+    const struct rule *rule, const struct wanted *want)
+{
+    const struct selector *selector = &rule->selector;
+    struct source source = {.by = TOLD_BY_KEY};
+
+    for (int i = 0; i < 2; i++) {
+        source.row_key = i == 1;
+        if (is_lone(selector->keys[i == 0 ? SELECTOR_PARTITION_KEY
+                                          : SELECTOR_ROW_KEY],
+                want))
+            return source;
+    }
+    source.by = TOLD_BY_PROPERTY;
+    if (is_compared(selector, want, &source.property))
+        return source;
+    source.by = TOLD_BY_PREFIX;
+    for (int i = 0; i < 2; i++) {
+        source.row_key = i == 1;
+        if (is_leading(selector->keys[i == 0 ? SELECTOR_PARTITION_KEY_PREFIX
+                                             : SELECTOR_ROW_KEY_PREFIX],
+                want, &source.rest))
+            return source;
+    }
+    return (struct source){.by = TOLD_BY_NOTHING};
+}
+
+struct source source_of_arg(const struct rule *rule, int arg)
+{
+    return source_of(rule, &(struct wanted){.arg = arg});
+}
+
+struct source source_of_read(const struct rule *rule, struct slice read)
+{
+    return source_of(rule, &(struct wanted){.arg = -1, .read = read});
+}
+
+struct slice source_key(
+    const struct source *source, const struct entity *entity)
+{
+    return source->row_key ? entity->row_key : entity->partition_key;
+}
+
+bool source_value(const struct source *source, const struct entity *entity,
+    struct arena *arena, struct slice *ret)
+{
+    const struct property *property;
+
+    if (source->by == TOLD_BY_KEY) {
+        *ret = source_key(source, entity);
+        return true;
+    }
+    if (slice_is(source->property, "PartitionKey") ||
+        slice_is(source->property, "RowKey")) {
+        *ret = slice_is(source->property, "RowKey") ? entity->row_key
+                                                    : entity->partition_key;
+        return true;
+    }
+    property = entity_find(entity, source->property);
+    return property && property->type == EDM_STRING &&
+           property_text(property, arena, ret);
+}
+
+static bool is_word_char(char c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+           (c >= '0' && c <= '9') || c == '_' || (unsigned char)c >= 0x80;
+}
+
+bool sources_mention(const struct template *template, struct slice name)
+{
+    struct slice text;
+
+    if (!template)
+        return false;
+    text = template_source(template);
+    for (size_t i = 0; i + name.len <= text.len; i++)
+        if (memcmp(text.at + i, name.at, name.len) == 0 &&
+            (i == 0 || !is_word_char(text.at[i - 1])) &&
+            (i + name.len == text.len || !is_word_char(text.at[i + name.len])))
+            return true;
+    return false;
+}
+
+bool sources_mention_rule(const struct rule *rule, struct slice name)
+{
+    for (int i = 0; i < SELECTOR_KEYS; i++)
+        if (sources_mention(rule->selector.keys[i], name))
+            return true;
+    return sources_mention(rule->selector.filter, name);
+}
