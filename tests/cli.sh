@@ -1472,6 +1472,29 @@ a_refused_message_is_not_read_as_another_job_s() {
     prints '^0$'
 }
 
+# The queues' XML has no U+FFFF: such a run could not be retried, resumed or
+# enqueued.
+a_text_that_no_queue_carries_is_put_as_base64() {
+    cat >odd.yaml <<'YAML'
+stores: {main: {embedded: odd.db}}
+worker: {queues: [{name: tableward}]}
+jobs:
+  purge: {kind: delete, args: [who], table: Blogs, partition_key: "{who}"}
+YAML
+    who=$(printf 'a\357\277\277')
+    run 0 enqueue purge "who=$who" --id odd --config odd.yaml
+    run 1 worker --drain --config odd.yaml
+    last_says 'Blogs'
+    echo "{\"PartitionKey\":\"$who\",\"RowKey\":\"1\"}" >odd.jsonl
+    run 0 import Blogs odd.jsonl --config odd.yaml
+    run 0 poison retry odd --config odd.yaml
+    run 0 pause odd --config odd.yaml
+    run 0 resume odd --config odd.yaml
+    run 0 worker --drain --config odd.yaml
+    run 0 count Blogs --config odd.yaml
+    prints '^0$'
+}
+
 a_store_that_is_not_there_is_69() {
     secret=c2VjcmV0LXNlY3JldA==
     end=http://127.0.0.1:9/devstoreaccount1
@@ -2136,6 +2159,7 @@ a_poisoned_message_is_told_and_dropped tables_of_the_job
 one_id_may_be_two_jobs_run
 a_poisoned_message_is_found_beside_a_run one_id_may_be_two_jobs_run
 a_refused_message_is_not_read_as_another_job_s
+a_text_that_no_queue_carries_is_put_as_base64
 a_store_that_is_not_there_is_69 init_writes_what_works
 errors_are_json_lines_where_the_log_is tables_of_the_job
 signals_stop_and_reload_the_worker init_writes_what_works

@@ -78,6 +78,67 @@ VIRTUAL_BENCH_TEST(on_a_bound_queue_the_body_is_the_argument)
     assert_string_equal(workbench_state(bench, JOB, id), "queued");
 }
 
+/* U+FFFF: XML, in which a queue carries texts, has no such character. */
+static struct slice noncharacter[] = {{"a\xef\xbf\xbf", 4}};
+
+static void expect_message_of_noncharacter(struct workbench *bench)
+{
+    struct messages taken;
+    struct request request;
+    struct arena arena;
+    struct err err;
+
+    messages_init(&taken);
+    arena_init(&arena);
+    (void)workbench_take(bench, BENCH_QUEUE, &taken);
+    assert_int_equal(taken.count, 1);
+    assert_int_equal(message_read(&bench->queues[0], &bench->jobs,
+                         taken.list[0].text, &arena, &request, &err),
+        TW_OK);
+    assert_true(slice_is(request.id, "r1"));
+    assert_true(slice_equal(request.args.values[0], noncharacter[0]));
+    arena_done(&arena);
+    messages_done(&taken);
+}
+
+VIRTUAL_BENCH_TEST(a_text_that_no_queue_carries_is_put_as_base64)
+{
+    struct control_enqueue order = what(bench, 0, noncharacter, "r1");
+    struct ledger_run *run;
+    struct err err = {""};
+    char id[129];
+
+    assert_int_equal(control_enqueue(bench->store, &order, id, &err), TW_OK);
+    expect_message_of_noncharacter(bench);
+    run = workbench_stored(bench, JOB, "r1");
+    run->state = LEDGER_PAUSED;
+    assert_int_equal(workbench_store_run(bench, run), TW_OK);
+    assert_int_equal(control_resume(&bench->definition, slice_of(JOB),
+                         slice_of("r1"), &unserved, &err),
+        TW_OK);
+    expect_message_of_noncharacter(bench);
+    run = workbench_stored(bench, JOB, "r1");
+    run->state = LEDGER_FAILED;
+    assert_int_equal(workbench_store_run(bench, run), TW_OK);
+    assert_int_equal(control_retry(&bench->definition, slice_of(JOB),
+                         slice_of("r1"), &unserved, &err),
+        TW_OK);
+    expect_message_of_noncharacter(bench);
+}
+
+/* Base64 would be another argument. */
+VIRTUAL_BENCH_TEST(an_argument_that_no_queue_carries_is_refused)
+{
+    struct control_enqueue order = what(bench, 1, noncharacter, NULL);
+    struct err err;
+    char id[129];
+
+    bench->queues[1].base64 = false;
+    assert_int_equal(
+        control_enqueue(bench->store, &order, id, &err), TW_INVALID);
+    assert_int_equal(workbench_count(bench, BENCH_BOUND), 0);
+}
+
 VIRTUAL_BENCH_TEST(an_open_id_is_rung_again_and_another_one_is_not)
 {
     struct control_enqueue order = what(bench, 0, football, "r1");

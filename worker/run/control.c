@@ -57,6 +57,8 @@ struct order {
     struct slice text;
     int64_t delay_s;
     bool names_run; /* text has the id of the run */
+    bool is_json;   /* text is a JSON message, which may also be put as base64;
+                       false: the argument of a bound queue */
 };
 
 static enum tw_err create_queue(
@@ -95,16 +97,35 @@ static enum tw_err put_once(struct store *store, const struct order *order,
     return told(outcome, &call.exchange, err);
 }
 
+/* Put the message. A queue refuses a text with characters that XML cannot
+ * carry, such as U+FFFF: then a JSON message is put as base64. */
+static enum tw_err put_encoded(struct store *store, const struct order *order,
+    struct messages *ret, struct err *err)
+{
+    struct order encoded = *order;
+    struct buf text;
+    enum tw_err outcome = put_once(store, order, ret, err);
+
+    if (outcome != TW_INVALID || !order->is_json)
+        return outcome;
+    buf_init(&text, 2 * QUEUE_MAX_MESSAGE_BYTES);
+    crypto_base64(&text, order->text);
+    encoded.text = buf_slice(&text);
+    outcome = put_once(store, &encoded, ret, err);
+    buf_done(&text);
+    return outcome;
+}
+
 /* Put the message; create the queue if it is missing. */
 static enum tw_err put_message(struct store *store, const struct order *order,
     struct messages *ret, struct err *err)
 {
-    enum tw_err outcome = put_once(store, order, ret, err);
+    enum tw_err outcome = put_encoded(store, order, ret, err);
 
     if (outcome != TW_NOT_FOUND)
         return outcome;
     outcome = create_queue(store, order->queue, err);
-    return outcome == TW_OK ? put_once(store, order, ret, err) : outcome;
+    return outcome == TW_OK ? put_encoded(store, order, ret, err) : outcome;
 }
 
 /*
@@ -261,8 +282,11 @@ static enum tw_err put_new(struct store *store,
         outcome = compose(run, text, err);
         if (outcome == TW_OK)
             outcome = put_message(store,
-                &(struct order){
-                    what->queue->name, buf_slice(text), what->delay_s, true},
+                &(struct order){.queue = what->queue->name,
+                    .text = buf_slice(text),
+                    .delay_s = what->delay_s,
+                    .names_run = true,
+                    .is_json = true},
                 &put, err);
         if (is_new && outcome != TW_OK && outcome != TW_UNKNOWN)
             withdraw(store, &stored, err);
@@ -315,8 +339,10 @@ static enum tw_err enqueue_bound(struct store *store,
     else
         buf_add_slice(&text, what->args.values[0]);
     outcome = put_message(store,
-        &(struct order){
-            what->queue->name, buf_slice(&text), what->delay_s, false},
+        &(struct order){.queue = what->queue->name,
+            .text = buf_slice(&text),
+            .delay_s = what->delay_s,
+            .is_json = false},
         &put, err);
     if (outcome == TW_OK) {
         (void)snprintf(
@@ -693,7 +719,12 @@ static enum tw_err wake(const struct definition *definition,
             SLICE_ARG(run->id));
     else
         outcome = put_wake_up(definition, run,
-            &(struct order){queue->name, buf_slice(&text), delay_s, true}, err);
+            &(struct order){.queue = queue->name,
+                .text = buf_slice(&text),
+                .delay_s = delay_s,
+                .names_run = true,
+                .is_json = true},
+            err);
     buf_done(&text);
     return outcome;
 }
@@ -1022,7 +1053,10 @@ static enum tw_err put_back(const struct definition *definition,
     buf_init(&text, 8 * QUEUE_MAX_MESSAGE_BYTES);
     retell(run, queue, copy, &text);
     outcome = put_message(definition_store(definition),
-        &(struct order){queue->name, buf_slice(&text), 0, false}, &put, err);
+        &(struct order){.queue = queue->name,
+            .text = buf_slice(&text),
+            .is_json = !queue->job},
+        &put, err);
     buf_done(&text);
     messages_done(&put);
     return outcome;
