@@ -1495,6 +1495,53 @@ YAML
     prints '^0$'
 }
 
+# renamed FILE JOB QUEUE: the configuration of runs whose job or queue changes.
+renamed() {
+    cat >"$1" <<YAML
+stores: {main: {embedded: renamed.db}}
+worker: {queues: [$3], visibility_timeout: 2s}
+jobs:
+  $2: {kind: delete, args: [who], table: Accounts, partition_key: "{who}"}
+  other: {kind: delete, args: [x], table: Accounts, partition_key: "{x}"}
+YAML
+}
+
+poisoned_are() {
+    run 0 status --queues --config served.yaml
+    prints ", $1 poisoned"
+}
+
+# They left the state `failed`, and their copies were deleted: no worker took
+# them, and monitoring was silent.
+failed_runs_that_no_worker_can_take_are_not_forgotten() {
+    rm -f renamed.db*
+    renamed served.yaml purge '{name: tableward}'
+    renamed gone.yaml purge-accounts '{name: tableward}'
+    renamed by-hand.yaml purge '{name: tableward, job: other, body: x}'
+    for id in r1 r2; do
+        run 0 enqueue purge who=anna --id $id --config served.yaml
+    done
+    run 1 worker --drain --config served.yaml
+    poisoned_are 2
+    run 69 poison retry r1 --config gone.yaml
+    last_says 'run r1 stays failed: job purge is not in the configuration'
+    run 69 poison retry --all --config gone.yaml
+    last_says 'poison retry did not succeed for 2 of 2 runs'
+    run 1 status --failing --config gone.yaml
+    poisoned_are 2
+    # Only `run` can execute it.
+    run 69 poison retry r1 --config by-hand.yaml
+    last_says "tableward run purge who='?anna'? --id r1"
+    poisoned_are 2
+    run 0 import Accounts anna.jsonl --config served.yaml
+    run 0 run purge who=anna --id r1 --yes --config by-hand.yaml
+    poisoned_are 1
+    run 0 poison retry --all --config served.yaml
+    run 0 worker --drain --config served.yaml
+    run 0 status --queues --config served.yaml
+    prints '0 messages$'
+}
+
 a_store_that_is_not_there_is_69() {
     secret=c2VjcmV0LXNlY3JldA==
     end=http://127.0.0.1:9/devstoreaccount1
@@ -2160,6 +2207,7 @@ one_id_may_be_two_jobs_run
 a_poisoned_message_is_found_beside_a_run one_id_may_be_two_jobs_run
 a_refused_message_is_not_read_as_another_job_s
 a_text_that_no_queue_carries_is_put_as_base64
+failed_runs_that_no_worker_can_take_are_not_forgotten a_refused_message_is_not_read_as_another_job_s
 a_store_that_is_not_there_is_69 init_writes_what_works
 errors_are_json_lines_where_the_log_is tables_of_the_job
 signals_stop_and_reload_the_worker init_writes_what_works

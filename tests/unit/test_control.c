@@ -314,6 +314,44 @@ VIRTUAL_BENCH_TEST(retry_keeps_checkpoint_and_time_of_request)
     assert_int_equal(workbench_count(bench, BENCH_QUEUE "-poison"), 1);
 }
 
+/* It became `queued`, and its copy was deleted: no worker executed it, and
+ * monitoring did not see it. */
+VIRTUAL_BENCH_TEST(a_failed_run_without_its_job_stays_failed_with_its_copy)
+{
+    struct err err;
+
+    leave_failed(bench);
+    bench->jobs.count = 0;
+    assert_int_equal(control_retry(&bench->definition, slice_of(JOB),
+                         slice_of("r1"), &unserved, &err),
+        TW_NOT_FOUND);
+    assert_true(unserved);
+    assert_non_null(strstr(err.text, "stays failed: job delete-channel is not "
+                                     "in the configuration"));
+    assert_string_equal(workbench_state(bench, JOB, "r1"), "failed");
+    assert_int_equal(workbench_count(bench, BENCH_QUEUE "-poison"), 2);
+}
+
+/* Only `run` can execute the run. Cancelled, it needs the copy no more. */
+VIRTUAL_BENCH_TEST(a_retried_run_that_no_queue_serves_keeps_its_copy)
+{
+    struct ledger_run *before = workbench_new_run(bench);
+    struct err err;
+
+    leave_failed(bench);
+    bench->setup.queue_count = 0;
+    assert_int_equal(control_retry(&bench->definition, slice_of(JOB),
+                         slice_of("r1"), &unserved, &err),
+        TW_NOT_FOUND);
+    assert_true(unserved);
+    assert_string_equal(workbench_state(bench, JOB, "r1"), "queued");
+    assert_int_equal(workbench_count(bench, BENCH_QUEUE "-poison"), 2);
+    assert_int_equal(control_cancel(bench->store, slice_of(JOB), slice_of("r1"),
+                         before, &asked, &err),
+        TW_OK);
+    assert_int_equal(workbench_count(bench, BENCH_QUEUE "-poison"), 1);
+}
+
 VIRTUAL_BENCH_TEST(drop_takes_the_copy_and_leaves_the_reason)
 {
     struct ledger_run *run;

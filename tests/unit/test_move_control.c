@@ -498,7 +498,7 @@ SCENE_TEST(a_run_is_not_resumed_without_its_job)
 {
     leave_half(scene);
     scene->bench.definition.jobs = &(struct jobs){.count = 0};
-    assert_int_equal(ask(scene, ASK_RESUME), TW_CONFLICT);
+    assert_int_equal(ask(scene, ASK_RESUME), TW_NOT_FOUND);
     expect_state(scene, "queued");
 }
 

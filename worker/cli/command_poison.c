@@ -35,6 +35,7 @@ struct poison {
     struct store *store; /* NULL: the store's file does not exist yet */
     const struct action *action;
     struct runs_query query; /* selects the runs for list and --all */
+    _Atomic size_t failed;   /* number of runs for which the action failed */
 };
 
 struct action {
@@ -167,7 +168,8 @@ static int retry_one(struct poison *poison, const struct ledger_run *run)
     enum tw_err outcome = control_retry(
         load_lend(poison->session.load), run->job, run->id, &unserved, &err);
 
-    if (outcome == TW_NOT_FOUND && unserved && !is_body_only_queued(run))
+    if (outcome == TW_NOT_FOUND && unserved && !is_body_only_queued(run) &&
+        jobs_find(&poison->session.load->jobs, run->job))
         return end_unserved(run);
     if (outcome == TW_NOT_FOUND && unserved) {
         say("%s", err.text);
@@ -356,8 +358,10 @@ static void act_on_next(void *arg)
            (i = atomic_fetch_add(&crew->next, 1)) < crew->count) {
         int code = crew->poison->action->act(crew->poison, crew->runs[i]);
 
-        if (code != EXIT_DONE)
-            atomic_store(&crew->exit_code, code);
+        if (code == EXIT_DONE)
+            continue;
+        atomic_store(&crew->exit_code, code);
+        atomic_fetch_add(&crew->poison->failed, 1);
     }
 }
 
@@ -491,6 +495,10 @@ static int act_on_many(struct poison *poison, const struct runs *runs)
     mem_free(left.done);
     if (atomic_load(&poison->session.stopped))
         return session_stopped();
+    if (runs->count > 1 && atomic_load(&poison->failed) > 0)
+        say("poison %s did not succeed for %zu of %zu runs: the lines above "
+            "say why",
+            poison->action->name, atomic_load(&poison->failed), runs->count);
     return code == EXIT_DONE ? exit_code : code;
 }
 

@@ -55,8 +55,12 @@ static int resume(struct one_run *one)
     enum tw_err outcome = control_resume(load_lend(one->session.load),
         one->run->job, one->run->id, &unserved, &err);
 
-    if (outcome == TW_NOT_FOUND && unserved)
+    if (outcome == TW_NOT_FOUND && unserved && one->job)
         return end_unserved(one);
+    if (outcome == TW_NOT_FOUND && unserved) {
+        say("%s", err.text);
+        return EXIT_UNREACHABLE;
+    }
     if (outcome != TW_OK)
         return print_failed(outcome, &err);
     print_continues(one->run);

@@ -365,6 +365,19 @@ static bool move_and_store(struct attempt *attempt, enum ledger_state state)
     return status == LEASE_VALID && lease->run.state == state;
 }
 
+/*
+ * Delete the copy that the run's message had in the poison queue before
+ * `retry`, unless `retry` has deleted it: it keeps the copy of a run that no
+ * queue serves. id, receipt: PoisonId and PoisonReceipt from before this
+ * attempt's own copy.
+ */
+static void delete_former_copy(
+    struct attempt *attempt, struct slice id, struct slice receipt)
+{
+    if (id.len > 0 && receipt.len > 0)
+        lease_delete_poison_copy(&attempt->lease, id, receipt);
+}
+
 static void end_succeeded(struct attempt *attempt)
 {
     struct ledger_run *run = &attempt->lease.run;
@@ -377,6 +390,7 @@ static void end_succeeded(struct attempt *attempt)
     if (!move_and_store(attempt, LEDGER_SUCCEEDED))
         return;
     lease_delete_message(&attempt->lease);
+    delete_former_copy(attempt, run->poison_id, run->poison_receipt);
     set_ended(attempt);
     log_ended(attempt, LOG_INFO,
         "succeeded: %lld read, %lld written, %lld deleted, %lld skipped, "
@@ -587,12 +601,17 @@ static void set_error(struct attempt *attempt, const char *reason)
 static void end_with_copy(struct attempt *attempt, enum ledger_state state,
     const char *reason, bool may_be_there)
 {
+    const struct ledger_run *run = &attempt->lease.run;
+    struct slice former = run->poison_id, receipt = run->poison_receipt;
+
     if (put_copy(attempt, may_be_there) != TW_OK) {
         err_prefix(&attempt->err, "the run has failed, and its message cannot "
                                   "be put into the poison queue");
         end_held(attempt, LEDGER_WAITS_FOR_STORE);
         return;
     }
+    if (!slice_equal(former, run->poison_id))
+        delete_former_copy(attempt, former, receipt);
     set_error(attempt, reason);
     if (!move_and_store(attempt, state))
         return;

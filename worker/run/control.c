@@ -483,6 +483,37 @@ static enum tw_err is_so_already(struct asking *asking)
     return TW_CONFLICT;
 }
 
+/* ---- copies in the poison queue ---- */
+
+static char *poison_queue_of(const struct ledger_run *run)
+{
+    return mem_format("%.*s%s", SLICE_ARG(run->queue), SETUP_POISON_SUFFIX);
+}
+
+/* Delete the copy of the run's message from the poison queue. TW_OK also if the
+ * copy does not exist any more, or another client has received it since, which
+ * makes the pop receipt invalid: then it stays in the poison queue, and nothing
+ * else is affected. */
+static enum tw_err delete_copy(
+    struct store *store, const struct ledger_run *run, struct err *err)
+{
+    struct retry_call call = begin_call();
+    struct slice id = run->poison_id, receipt = run->poison_receipt;
+    char *queue;
+    enum tw_err outcome;
+
+    if (id.len == 0 || receipt.len == 0)
+        return TW_OK;
+    queue = poison_queue_of(run);
+    do {
+        outcome = store_queue_delete(store, &call.exchange, queue, id, receipt);
+    } while (retry_call_again(&call, outcome));
+    mem_free(queue);
+    if (outcome == TW_CONFLICT || outcome == TW_NOT_FOUND)
+        outcome = TW_OK;
+    return told(outcome, &call.exchange, err);
+}
+
 /* ---- cancel, pause ---- */
 
 static enum tw_err ask_owner(
@@ -617,11 +648,14 @@ static enum tw_err ask(struct store *store, struct slice job, struct slice id,
 {
     enum tw_err outcome = change_run(store, job, id, asking, err);
     const struct ledger_run *run = &asking->run;
+    struct err ignored; /* the run is cancelled even if the copy stays */
 
     /* If an attempt was made, its locks are kept, because its requests may
      * still arrive (rule A4). */
     if (outcome == TW_OK && run->state == LEDGER_CANCELLED && run->attempt == 0)
         locks_release(store, NULL, job, id);
+    if (outcome == TW_OK && run->state == LEDGER_CANCELLED)
+        (void)!delete_copy(store, run, &ignored);
     *ret_asked = asking->asked;
     ledger_copy(ret, &asking->before);
     if (asking->without_owner)
@@ -769,14 +803,20 @@ static int64_t left_s(const struct ledger_run *run, int64_t now_ticks)
 
 /* Does the configuration have the run's job, of the run's kind? Otherwise
  * nothing can continue the run. */
-static enum tw_err check_job(const struct definition *definition,
-    const struct ledger_run *run, struct err *err)
+static enum tw_err check_job(
+    struct asking *asking, const struct ledger_run *run, struct err *err)
 {
-    const struct job *job = jobs_find(definition->jobs, run->job);
+    const struct job *job = jobs_find(asking->definition->jobs, run->job);
 
-    if (!job)
-        return err_fail(err, TW_CONFLICT,
-            "job %.*s is not in the configuration", SLICE_ARG(run->job));
+    if (!job) {
+        asking->unserved = true;
+        return err_fail(err, TW_NOT_FOUND,
+            "run %.*s stays %s: job %.*s is not in the configuration, so no "
+            "worker can execute the run; put the job back, then repeat the "
+            "command",
+            SLICE_ARG(run->id), ledger_state_name(run->state),
+            SLICE_ARG(run->job));
+    }
     if (bound_kind_changed(run, job))
         return err_fail(err, TW_CONFLICT,
             "job %.*s is a %s now, and was a %.*s when this run was requested: "
@@ -791,7 +831,7 @@ static enum tw_err set_resumed(struct asking *asking, struct ledger_run *run,
     bool for_definition = run->state == LEDGER_WAITING &&
                           slice_is(run->waits_for, LEDGER_WAITS_FOR_DEFINITION);
 
-    enum tw_err outcome = check_job(asking->definition, run, err);
+    enum tw_err outcome = check_job(asking, run, err);
 
     if (outcome != TW_OK)
         return outcome;
@@ -910,35 +950,6 @@ static bool is_unreadable(const struct ledger_run *run)
     return run->args.len == 0;
 }
 
-static char *poison_queue_of(const struct ledger_run *run)
-{
-    return mem_format("%.*s%s", SLICE_ARG(run->queue), SETUP_POISON_SUFFIX);
-}
-
-/* Delete the copy of the run's message from the poison queue. TW_OK also if the
- * copy does not exist any more, or another client has received it since, which
- * makes the pop receipt invalid: then it stays in the poison queue, and nothing
- * else is affected. */
-static enum tw_err delete_copy(
-    struct store *store, const struct ledger_run *run, struct err *err)
-{
-    struct retry_call call = begin_call();
-    struct slice id = run->poison_id, receipt = run->poison_receipt;
-    char *queue;
-    enum tw_err outcome;
-
-    if (id.len == 0 || receipt.len == 0)
-        return TW_OK;
-    queue = poison_queue_of(run);
-    do {
-        outcome = store_queue_delete(store, &call.exchange, queue, id, receipt);
-    } while (retry_call_again(&call, outcome));
-    mem_free(queue);
-    if (outcome == TW_CONFLICT || outcome == TW_NOT_FOUND)
-        outcome = TW_OK;
-    return told(outcome, &call.exchange, err);
-}
-
 static enum tw_err set_queued_again(struct asking *asking,
     struct ledger_run *run, int64_t now_ticks, struct err *err)
 {
@@ -948,7 +959,7 @@ static enum tw_err set_queued_again(struct asking *asking,
         return is_so_already(asking);
     if (!is_poisoned(run))
         return refuse_state(run, err);
-    outcome = check_job(asking->definition, run, err);
+    outcome = check_job(asking, run, err);
     if (outcome == TW_OK)
         outcome = ledger_move(run, LEDGER_QUEUED, err);
     if (outcome != TW_OK)
@@ -980,7 +991,9 @@ static enum tw_err retry_run(const struct definition *definition,
         outcome = wake(definition, &asking.run, 0, err);
     else if (outcome == TW_OK)
         outcome = refuse_unserved(&asking, &asking.run, err);
-    if (outcome == TW_OK || asking.unserved)
+    /* Without a message on a queue, the attempt that ends the run deletes the
+     * copy. */
+    if (outcome == TW_OK)
         (void)!delete_copy(store, &asking.before, &ignored);
     *ret_unserved = asking.unserved;
     asking_done(&asking);

@@ -94,11 +94,12 @@ TW_MUST_USE enum tw_err control_wake(const struct definition *definition,
  * it. If an owner executes the run, nothing is changed. A run that was paused
  * before the time at which it is to begin (ResumesAt) begins at that time.
  *
- * TW_NOT_FOUND  no such run (*ret_unserved false); or no queue serves the run
- *               (*ret_unserved true): nothing is changed, `run JOB --id ID` can
- *               continue the run.
+ * TW_NOT_FOUND  no such run (*ret_unserved false); or its job is not
+ *               configured, or no queue serves the job (*ret_unserved true):
+ *               nothing is changed. If only the queue is missing, `run JOB --id
+ *               ID` can continue the run.
  * TW_CONFLICT   the run has ended, is being cancelled, or waits for something
- *               else than its definition; or its job is not configured.
+ *               else than its definition; or its job has another kind now.
  */
 TW_MUST_USE enum tw_err control_resume(const struct definition *definition,
     struct slice job, struct slice id, bool *ret_unserved, struct err *err);
@@ -120,8 +121,10 @@ TW_MUST_USE enum tw_err control_finish(const struct definition *definition,
  * setup_queue_of_run() chooses, and the copy of its message is deleted from the
  * poison queue. For a run that control_was_retried() only the last two steps
  * are repeated. TW_CONFLICT: the run is neither failed nor poisoned.
- * TW_NOT_FOUND with *ret_unserved: the run is queued, but no queue serves it;
- * err has the command to continue the run, `run JOB --id ID`.
+ * TW_NOT_FOUND with *ret_unserved: the job is not configured, and nothing is
+ * changed; or the run is queued, but no queue serves it: err has the command to
+ * continue the run, `run JOB --id ID`, and the copy stays until an attempt has
+ * ended the run.
  *
  * The entity of an unreadable message has no run to retry: instead the copy of
  * the message (searched for among the first 32 messages of the poison queue) is

@@ -966,6 +966,25 @@ void lease_delete_message(struct lease *lease)
     }
 }
 
+void lease_delete_poison_copy(
+    struct lease *lease, struct slice id, struct slice receipt)
+{
+    char *poison_queue =
+        mem_format("%.*s%s", SLICE_ARG(lease->run.queue), SETUP_POISON_SUFFIX);
+    struct retry retry = {0};
+    struct exchange exchange;
+    enum tw_err outcome;
+
+    do {
+        exchange = new_exchange(lease);
+        outcome = store_queue_delete(
+            lease->store, &exchange, poison_queue, id, receipt);
+        count_request(lease, &exchange);
+    } while (outcome != TW_OK && outcome != TW_CONFLICT &&
+             outcome != TW_NOT_FOUND && try_again(lease, &exchange, &retry));
+    mem_free(poison_queue);
+}
+
 /* Put text into the poison queue; create the queue if it is missing. */
 static enum tw_err put_or_create(struct lease *lease, struct exchange *exchange,
     const char *poison_queue, struct slice text, struct messages *ret)

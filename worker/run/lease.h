@@ -218,6 +218,11 @@ void lease_hide_message_ms(struct lease *lease, int64_t wait_ms);
  * ended. */
 void lease_delete_message(struct lease *lease);
 
+/* lease_delete_poison_copy: delete the copy with this id and pop receipt from
+ * the poison queue of the run's queue. Best effort. */
+void lease_delete_poison_copy(
+    struct lease *lease, struct slice id, struct slice receipt);
+
 /*
  * lease_store_ending: call before the poison copy is put. Stores that the run
  * will end with state (failed or poisoned) and this reason. A later owner then
