@@ -1542,6 +1542,30 @@ failed_runs_that_no_worker_can_take_are_not_forgotten() {
     prints '0 messages$'
 }
 
+# They were `queued` or `waiting` for ever, and nothing said so.
+open_runs_without_queue_or_job_are_named() {
+    rm -f renamed.db*
+    renamed old.yaml purge '{name: old}'
+    renamed new.yaml purge '{name: new}'
+    renamed gone.yaml purge-accounts '{name: old}'
+    run 0 import Accounts anna.jsonl --config old.yaml
+    run 0 enqueue purge who=an-na --id r1 --config old.yaml
+    run 0 status --failing --older 1d --config old.yaml
+    run 75 worker --drain --config new.yaml
+    says 'warn worker: 1 open run cannot be continued: purge/r1: queue old is not in `queues`: restore it, or move the run to queue new with `tableward resume r1`'
+    says 'does not wait for 1 open run: purge/r1 is queued: queue old is not'
+    last_says '^tableward: 1 open run is left'
+    run 1 status --failing --older 1d --config new.yaml
+    prints '^purge +r1 +queued .*queue old is not in `queues`'
+    last_says '1 run is failed, poisoned or held, 0 queues are late'
+    run 1 status --failing --json --config new.yaml
+    grep -q not.in out && fail "JSON shows other than the ledger has"
+    run 1 status --failing --older 1d --config gone.yaml
+    prints 'job purge is not in the configuration'
+    run 0 worker --drain --config old.yaml
+    run 0 status --failing --older 1d --config new.yaml
+}
+
 a_store_that_is_not_there_is_69() {
     secret=c2VjcmV0LXNlY3JldA==
     end=http://127.0.0.1:9/devstoreaccount1
@@ -2208,6 +2232,7 @@ a_poisoned_message_is_found_beside_a_run one_id_may_be_two_jobs_run
 a_refused_message_is_not_read_as_another_job_s
 a_text_that_no_queue_carries_is_put_as_base64
 failed_runs_that_no_worker_can_take_are_not_forgotten a_refused_message_is_not_read_as_another_job_s
+open_runs_without_queue_or_job_are_named a_refused_message_is_not_read_as_another_job_s
 a_store_that_is_not_there_is_69 init_writes_what_works
 errors_are_json_lines_where_the_log_is tables_of_the_job
 signals_stop_and_reload_the_worker init_writes_what_works

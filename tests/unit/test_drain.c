@@ -28,7 +28,7 @@ static enum tw_err left(struct workbench *bench, bool all, bool *ret_only,
     struct err err;
 
     return drain_left(
-        bench->store, NULL, all, ret_only, ret_count, names, &err);
+        &bench->definition, NULL, all, ret_only, ret_count, names, &err);
 }
 
 static void check(struct workbench *bench, bool all, bool only, size_t count,
@@ -78,6 +78,23 @@ BENCH_TEST(a_run_of_a_newer_version_is_named)
     workbench_write(bench, OPERATION_INSERT, &entity);
     arena_done(&arena);
     check(bench, false, true, 1, JOB "/a is in a state of a newer version");
+}
+
+/* No worker of this configuration takes it, whoever waits. */
+BENCH_TEST(a_run_of_a_queue_that_is_not_served_is_named)
+{
+    struct ledger_run *run = workbench_new_run(bench);
+
+    run->job = slice_of(JOB);
+    run->id = slice_of("a");
+    run->queue = slice_of("old");
+    run->state = LEDGER_WAITING;
+    run->waits_for = slice_of(LEDGER_WAITS_FOR_SETTLE);
+    assert_int_equal(workbench_store_run(bench, run), TW_OK);
+    check(bench, false, true, 1,
+        JOB "/a is waiting for settle: queue old is not in `queues`: restore "
+            "it, or move the run to queue " BENCH_BOUND
+            " with `tableward resume a`");
 }
 
 /* One that is to finish is waited for, as is one that settles. */

@@ -124,6 +124,48 @@ FIXTURE_TEST(patience_counts_from_whatever_was_last)
     ledger_run_done(&run);
 }
 
+static void leave_run_without_job(
+    struct fixture *f, const char *id, const char *queue, int64_t ago_s)
+{
+    struct ledger_run *run = workbench_new_run(&f->bench);
+
+    run->job = slice_of("gone");
+    run->id = slice_of(id);
+    run->queue = slice_of(queue);
+    run->state = LEDGER_RUNNING;
+    run->owner = slice_of("somebody");
+    run->lease_until_ticks = platform_wall_ticks() - ago_s * TICKS_PER_S;
+    assert_int_equal(workbench_store_run(&f->bench, run), TW_OK);
+}
+
+static const char *waits_for(struct fixture *f, const char *id)
+{
+    const struct ledger_run *run = workbench_stored(&f->bench, "gone", id);
+
+    return run->state == LEDGER_WAITING ? run->waits_for.at : "nothing";
+}
+
+/* It stayed `running` for ever, with its locks. A run of another queue may be
+ * that of another configuration's worker. */
+FIXTURE_TEST(an_orphan_whose_job_was_removed_is_held)
+{
+    leave_run_without_job(f, "by-run", "", 1000);
+    leave_run_without_job(f, "served", BENCH_QUEUE, 1000);
+    leave_run_without_job(f, "other", "old", 1000);
+    leave_run_without_job(f, "alive", "", -30);
+    begin(f);
+    assert_int_equal(first_of(f), WALK_DONE);
+    assert_string_equal(waits_for(f, "by-run"), LEDGER_WAITS_FOR_DEFINITION);
+    assert_string_equal(waits_for(f, "served"), LEDGER_WAITS_FOR_DEFINITION);
+    assert_string_equal(waits_for(f, "other"), "nothing");
+    assert_string_equal(waits_for(f, "alive"), "nothing");
+    assert_int_equal(f->orphans.unserved, 3);
+    assert_non_null(strstr(
+        f->orphans.unserved_example, ": job gone is not in the configuration"));
+    begin(f);
+    assert_int_equal(f->orphans.unserved, 0);
+}
+
 FIXTURE_TEST(markers_that_cannot_be_read_end_the_pass)
 {
     leave_run(f, "long", 1000);
@@ -184,5 +226,6 @@ FIXTURE_TEST(markers_are_read_page_by_page)
     while (first_of(f) == WALK_FOUND)
         found++;
     assert_int_equal(found, 1003);
-    assert_int_equal(f->bench.calls[BENCH_SCAN], 2);
+    /* Two pages, and before and after them the search for the next job. */
+    assert_int_equal(f->bench.calls[BENCH_SCAN], 4);
 }

@@ -14,6 +14,7 @@
 #include "worker/cli/status_print.h"
 #include "worker/run/queues.h"
 #include "worker/run/runs.h"
+#include "worker/run/unserved.h"
 #include "worker/store/store.h"
 #include "worker/transfer/import_ledger.h"
 
@@ -93,17 +94,44 @@ static enum tw_err read_runs(
     return runs_list(&reader, &query->runs, ret, err);
 }
 
-/* Keep only failed, poisoned and damaged runs, and runs for which
- * ledger_is_held() is true. */
-static void keep_failing(struct runs *runs)
+/* Show why no worker can take the run, unless the run has an error. As JSON the
+ * properties stay those of the ledger. */
+static void show_unserved(const struct query *query, struct ledger_run *run)
+{
+    const struct load *load = query->session->load;
+    struct buf reason;
+
+    if (run->error.len > 0 || is_given(query, OPTION_JSON))
+        return;
+    buf_init(&reason, LEDGER_MAX_ERROR_BYTES);
+    unserved_add_reason(&load->jobs, &load->setup, run, &reason);
+    ledger_set_error(run, buf_text(&reason));
+    buf_done(&reason);
+}
+
+/* Is the run failed, poisoned, damaged or held, or can no worker take it? */
+static bool is_failing(
+    const struct query *query, struct ledger_run *run, int64_t now_ticks)
+{
+    const struct load *load = query->session->load;
+
+    if (unserved_is(&load->jobs, &load->setup, run, now_ticks)) {
+        show_unserved(query, run);
+        return true;
+    }
+    return run->state == LEDGER_FAILED || run->state == LEDGER_POISONED ||
+           run->state == LEDGER_DAMAGED || ledger_is_held(run);
+}
+
+static void keep_failing(
+    const struct query *query, struct runs *runs, int64_t now_ticks)
 {
     size_t kept = 0;
 
     for (size_t i = 0; i < runs->count; i++) {
         struct ledger_run *run = &runs->list[i];
 
-        if (run->state == LEDGER_FAILED || run->state == LEDGER_POISONED ||
-            run->state == LEDGER_DAMAGED || ledger_is_held(run))
+        if (is_failing(query, run, now_ticks))
             runs->list[kept++] = *run;
         else
             ledger_run_done(run);
@@ -196,7 +224,7 @@ static int show_failing(struct query *query)
     if (outcome == TW_OK)
         outcome = read_runs(query, &runs, &err);
     if (outcome == TW_OK) {
-        keep_failing(&runs);
+        keep_failing(query, &runs, now_ticks);
         late = count_late(&queues, now_ticks, older_ticks);
         if (!is_given(query, OPTION_JSON))
             status_print_queues(&queues, now_ticks, older_ticks);
@@ -409,7 +437,8 @@ static void prepare_failing(struct query *query)
         is_given(query, OPTION_LIMIT) ? query->runs.limit : 0;
     query->runs.states = RUNS_STATE(LEDGER_FAILED) |
                          RUNS_STATE(LEDGER_POISONED) |
-                         RUNS_STATE(LEDGER_WAITING);
+                         RUNS_STATE(LEDGER_WAITING) |
+                         RUNS_STATE(LEDGER_QUEUED) | RUNS_STATE(LEDGER_RUNNING);
     query->runs.no_imports = true;
     query->runs.limit = 0;
 }

@@ -92,6 +92,8 @@ struct consumer {
 
     struct outage outage;    /* outage of the ledger */
     struct outage_past past; /* the ledger's last outage that is over */
+    size_t shown_unserved;   /* number of runs in the last line of
+                                log_unserved() */
     bool no_slot; /* the search for orphans waits for a worker thread */
     int64_t held_repeat_ms; /* when held runs may be logged again */
     int64_t held_due_ms; /* when held runs are logged next; PLATFORM_NEVER: no
@@ -410,6 +412,7 @@ static void use_definition(struct consumer *consumer)
     orphans_use(&consumer->orphans, consumer->definition);
     consumer->prune.walk.under_way = false;
     consumer->orphans_due_ms = platform_boot_ms();
+    consumer->shown_unserved = 0;
 }
 
 /* Set the limits of entities per second. They hold for running attempts,
@@ -582,6 +585,21 @@ static void take_orphan(struct consumer *consumer)
     }
 }
 
+/* Call at the end of a pass. After the start, after a reload and when their
+ * number changes, log the runs that no worker of this configuration can take.
+ */
+static void log_unserved(struct consumer *consumer)
+{
+    const struct orphans *orphans = &consumer->orphans;
+
+    if (orphans->unserved > 0 && orphans->unserved != consumer->shown_unserved)
+        log_warn(OBJECT, "%zu open run%s cannot be continued%s %s",
+            orphans->unserved, orphans->unserved == 1 ? "" : "s",
+            orphans->unserved == 1 ? ":" : ", for example",
+            orphans->unserved_example);
+    consumer->shown_unserved = orphans->unserved;
+}
+
 /* Make one step of the search for orphans. Call with a worker thread reserved,
  * for the orphan that the step may find. */
 static void step_orphans(struct consumer *consumer)
@@ -596,8 +614,10 @@ static void step_orphans(struct consumer *consumer)
         consumer->orphans_due_ms = platform_boot_ms();
         outage_begins(consumer, &err);
         break;
-    case WALK_MORE:
     case WALK_DONE:
+        log_unserved(consumer);
+        break;
+    case WALK_MORE:
         break;
     }
     worker_threads_release(consumer->threads);
@@ -722,8 +742,8 @@ static bool check_open_runs(struct consumer *consumer, bool empty)
     size_t count = 0;
 
     buf_init(&names, LEFT_NAMES_BYTES);
-    if (drain_left(definition_store(consumer->definition), &consumer->deadline,
-            empty, &only, &count, &names, &err) != TW_OK)
+    if (drain_left(consumer->definition, &consumer->deadline, empty, &only,
+            &count, &names, &err) != TW_OK)
         outage_begins(consumer, &err);
     over = !consumer->outage.lasts && (empty || (only && count > 0));
     if (over && count > 0)

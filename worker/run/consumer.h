@@ -76,7 +76,8 @@ void consumer_free(struct consumer *consumer);
 /*
  * consumer_run: serve until stopped, or (drain) until every served queue holds
  * no message, visible or hidden, and no worker thread is busy. A drain does not
- * wait for runs that are held, paused or following; it logs their names.
+ * wait for runs that are held, paused or following, or that no worker of the
+ * configuration can take (unserved.h); it logs their names.
  *
  * TW_OK         stopped or drained; ret has the counts of the runs.
  * TW_REFUSED    at the start, the store refuses the credentials; see err.

@@ -3,24 +3,19 @@
 #include "worker/run/drain.h"
 
 #include "worker/run/ledger.h"
+#include "worker/run/setup.h"
+#include "worker/run/unserved.h"
 #include "worker/run/walk.h"
 #include "worker/store/retry.h"
 #include "worker/store/store.h"
 
 struct search {
+    const struct definition *definition;
     struct walk walk;
     struct buf *names;
     size_t left;
     bool others; /* there is an open run that the drain waits for */
 };
-
-/* Is partition_key the name of a job? Names of jobs begin with a letter; the
- * keys of imports do not. */
-static bool is_job(struct slice partition_key)
-{
-    return partition_key.len > 0 && partition_key.at[0] >= 'a' &&
-           partition_key.at[0] <= 'z';
-}
 
 /* Does the drain not wait for the run? A run that a newer version has written
  * is left to the workers of that version. */
@@ -32,14 +27,23 @@ static bool is_left(const struct ledger_run *run)
                run->finish.len == 0);
 }
 
-static void add_name(struct search *search, const struct ledger_run *run)
+/* unserved: no worker of this configuration can take the run. */
+static void add_name(
+    struct search *search, const struct ledger_run *run, bool unserved)
 {
+    const struct definition *definition = search->definition;
+
     buf_add_format(search->names, "%s%.*s/%.*s is %s",
         search->left > 0 ? ", " : "", SLICE_ARG(run->job), SLICE_ARG(run->id),
         run->newer ? "in a state of a newer version"
                    : ledger_state_name(run->state));
     if (!run->newer && run->waits_for.len > 0)
         buf_add_format(search->names, " for %.*s", SLICE_ARG(run->waits_for));
+    if (unserved) {
+        buf_add_text(search->names, ": ");
+        unserved_add_reason(
+            definition->jobs, definition->setup, run, search->names);
+    }
     search->left++;
 }
 
@@ -48,8 +52,10 @@ static enum walk_step read_run(struct search *search, struct err *err)
 {
     struct retry_call call =
         retry_call(search->walk.deadline, RETRY_BUSY_MS, 0);
+    const struct definition *definition = search->definition;
     struct ledger_run run;
     enum tw_err outcome;
+    bool unserved;
 
     ledger_run_init(&run);
     do
@@ -57,8 +63,10 @@ static enum walk_step read_run(struct search *search, struct err *err)
             search->walk.row->partition_key, search->walk.id, &run);
     while (retry_call_again(&call, outcome));
     if (outcome == TW_OK && !ledger_state_ended(run.state)) {
-        if (is_left(&run))
-            add_name(search, &run);
+        unserved = unserved_is(definition->jobs, definition->setup, &run,
+            call.exchange.date_ticks);
+        if (unserved || is_left(&run))
+            add_name(search, &run, unserved);
         else
             search->others = true;
     }
@@ -68,21 +76,21 @@ static enum walk_step read_run(struct search *search, struct err *err)
                : walk_give_up(&search->walk, &call.exchange, err);
 }
 
-enum tw_err drain_left(struct store *store, const struct deadline *deadline,
-    bool all, bool *ret_only, size_t *ret_count, struct buf *names,
-    struct err *err)
+enum tw_err drain_left(const struct definition *definition,
+    const struct deadline *deadline, bool all, bool *ret_only,
+    size_t *ret_count, struct buf *names, struct err *err)
 {
-    struct search search = {.names = names};
+    struct search search = {.definition = definition, .names = names};
     enum walk_step step = WALK_MORE;
 
     walk_init(&search.walk);
-    walk_begin(&search.walk, store, deadline, NULL,
+    walk_begin(&search.walk, definition_store(definition), deadline, NULL,
         &(struct ledger_index_scan){.index = LEDGER_INDEX_OPEN});
     buf_clear(names);
     while (step == WALK_MORE && (all || !search.others)) {
         step = walk_step(&search.walk, err);
         if (step == WALK_FOUND)
-            step = is_job(search.walk.row->partition_key)
+            step = unserved_is_job(search.walk.row->partition_key)
                        ? read_run(&search, err)
                        : WALK_MORE;
     }

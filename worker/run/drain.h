@@ -14,16 +14,17 @@
 #include "worker/base/err.h"
 
 struct deadline;
-struct store;
+struct definition;
 
 /*
  * drain_left: read the open runs of all jobs in the ledger (imports are no
  * jobs). *ret_count: number of runs that the drain does not wait for. names:
- * cleared, then filled with these runs as "JOB/ID is STATE for CAUSE",
- * separated by commas. *ret_only: the drain waits for no open run. all: read
- * all runs, and do not stop at the first run that the drain waits for.
+ * cleared, then filled with these runs as "JOB/ID is STATE for CAUSE", with the
+ * reason if unserved_is(), separated by commas. *ret_only: the drain waits for
+ * no open run. all: read all runs, and do not stop at the first run that the
+ * drain waits for.
  */
-TW_MUST_USE enum tw_err drain_left(struct store *store,
+TW_MUST_USE enum tw_err drain_left(const struct definition *definition,
     const struct deadline *deadline, bool all, bool *ret_only,
     size_t *ret_count, struct buf *names, struct err *err);
 

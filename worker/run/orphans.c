@@ -2,8 +2,12 @@
 /* Finds open runs without a valid lease and without a message. */
 #include "worker/run/orphans.h"
 
+#include "worker/base/log.h"
 #include "worker/base/mem.h"
 #include "worker/base/text.h"
+#include "worker/run/lease.h"
+#include "worker/run/ledger_change.h"
+#include "worker/run/unserved.h"
 #include "worker/store/retry.h"
 
 /* Number of visibility timeouts after which an unchanged run is an orphan. */
@@ -11,6 +15,7 @@
 /* Maximum number of noted runs that wait to be read; a pass finds the others.
  */
 #define NOTED_MAX 4096
+#define EXAMPLE_MAX_BYTES 2000
 
 struct orphans_noted {
     char *job, *id; /* owned */
@@ -40,6 +45,8 @@ void orphans_done(struct orphans *orphans)
     mem_free(orphans->noted);
     orphans->noted = NULL;
     walk_done(&orphans->walk);
+    mem_free(orphans->unserved_example);
+    orphans->unserved_example = NULL;
     ledger_run_done(&orphans->run);
 }
 
@@ -51,10 +58,11 @@ void orphans_use(struct orphans *orphans, struct definition *definition)
 
 void orphans_begin(struct orphans *orphans)
 {
-    const struct definition *definition = orphans->definition;
-
-    walk_begin(&orphans->walk, definition_store(definition), orphans->deadline,
-        definition->jobs,
+    mem_free(orphans->unserved_example);
+    orphans->unserved_example = NULL;
+    orphans->unserved = 0;
+    walk_begin(&orphans->walk, definition_store(orphans->definition),
+        orphans->deadline, NULL,
         &(struct ledger_index_scan){.index = LEDGER_INDEX_OPEN});
 }
 
@@ -128,19 +136,82 @@ bool orphans_find_dead(struct orphans *orphans)
     return orphans->noted_count > 0;
 }
 
-/* ---- one step ---- */
+/* ---- what a run is ---- */
 
 /* Is the run an orphan, or has the process of its owner died? */
-static bool is_left(const struct orphans *orphans, int64_t now_ticks)
+static bool is_left(const struct orphans *orphans, const struct ledger_run *run,
+    int64_t now_ticks)
 {
-    const struct ledger_run *run = &orphans->run;
-
     if (orphans_is(
             run, now_ticks, orphans->definition->setup->visibility_timeout_s))
         return true;
     return run->state == LEDGER_RUNNING && !run->newer &&
            lock_file_is_dead(orphans->lock_file, run->owner);
 }
+
+static void count_unserved(struct orphans *orphans, int64_t now_ticks)
+{
+    const struct definition *definition = orphans->definition;
+    const struct ledger_run *run = &orphans->run;
+    struct buf example;
+
+    if (!unserved_is(definition->jobs, definition->setup, run, now_ticks))
+        return;
+    if (++orphans->unserved > 1)
+        return;
+    buf_init(&example, EXAMPLE_MAX_BYTES);
+    buf_add_format(
+        &example, "%.*s/%.*s: ", SLICE_ARG(run->job), SLICE_ARG(run->id));
+    unserved_add_reason(definition->jobs, definition->setup, run, &example);
+    orphans->unserved_example = mem_text(buf_text(&example), example.len);
+    buf_done(&example);
+}
+
+/* ---- the job is not configured ---- */
+
+/* Is the run held for its definition already? */
+static bool is_held(const struct ledger_run *run)
+{
+    return run->state == LEDGER_WAITING &&
+           slice_is(run->waits_for, LEDGER_WAITS_FOR_DEFINITION);
+}
+
+static enum tw_err apply_hold(
+    struct ledger_run *run, int64_t now_ticks, void *context, struct err *err)
+{
+    const struct orphans *orphans = context;
+
+    if (run->etag.len == 0 || is_held(run) || !is_left(orphans, run, now_ticks))
+        return TW_CONFLICT; /* nothing is written */
+    return lease_hold_run(run, LEDGER_WAITS_FOR_DEFINITION, now_ticks, 0,
+        "its job is not in the configuration: restore it, or cancel the run",
+        err);
+}
+
+/* Hold orphans->run, whose job is not configured. If that fails, a later pass
+ * does it. */
+static void hold_run(struct orphans *orphans)
+{
+    const struct definition *definition = orphans->definition;
+    const struct retry_call call =
+        retry_call(orphans->deadline, RETRY_BUSY_MS, 0);
+    struct ledger_run *run = &orphans->run;
+    struct ledger_change change = {.store = definition_store(definition),
+        .apply = apply_hold,
+        .context = orphans,
+        .limits = &call.limits};
+    struct err err;
+
+    if (is_held(run) || (run->queue.len > 0 &&
+                            !setup_queue_named(definition->setup, run->queue)))
+        return;
+    if (ledger_change(&change, LEDGER_READ, run, &err) == TW_OK)
+        log_warn("worker",
+            "run %.*s/%.*s is held: its job is not in the configuration",
+            SLICE_ARG(run->job), SLICE_ARG(run->id));
+}
+
+/* ---- one step ---- */
 
 /* Skips a run that cannot be read, and a run whose id is invalid: ids become
  * file names. */
@@ -161,17 +232,22 @@ static enum walk_step read_run(
         return WALK_MORE;
     if (outcome != TW_OK)
         return walk_give_up(&orphans->walk, &call.exchange, err);
-    return is_left(orphans, call.exchange.date_ticks) ? WALK_FOUND : WALK_MORE;
+    if (orphans->walk.under_way)
+        count_unserved(orphans, call.exchange.date_ticks);
+    if (!is_left(orphans, &orphans->run, call.exchange.date_ticks))
+        return WALK_MORE;
+    if (jobs_find(definition->jobs, job))
+        return WALK_FOUND;
+    hold_run(orphans);
+    return WALK_MORE;
 }
 
-/* Skips a run whose job is not in this configuration. */
 static enum walk_step read_noted(struct orphans *orphans, struct err *err)
 {
     struct slice job = slice_of(orphans->noted[0].job);
-    enum walk_step step = WALK_MORE;
+    enum walk_step step =
+        read_run(orphans, job, slice_of(orphans->noted[0].id), err);
 
-    if (jobs_find(orphans->definition->jobs, job))
-        step = read_run(orphans, job, slice_of(orphans->noted[0].id), err);
     if (step != WALK_FAILED)
         forget_first(orphans);
     return step;
@@ -185,6 +261,8 @@ enum walk_step orphans_step(struct orphans *orphans, struct err *err)
     if (orphans->noted_count > 0)
         return read_noted(orphans, err);
     step = walk_step(&orphans->walk, err);
+    if (step == WALK_FOUND && !unserved_is_job(walk->row->partition_key))
+        return WALK_MORE; /* an import */
     return step == WALK_FOUND
                ? read_run(orphans, walk->row->partition_key, walk->id, err)
                : step;

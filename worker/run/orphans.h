@@ -8,6 +8,10 @@
  * (lock_file.h) is continued at once, without a pass: that process's lock file
  * names the run. A step makes one request at most, so that the consumer can
  * poll between steps.
+ *
+ * An orphan whose job is not configured is held for its definition, unless it
+ * has a queue that this worker does not serve. And a pass counts the runs that
+ * no worker of this configuration can take (unserved.h).
  */
 #ifndef TW_RUN_ORPHANS_H
 #define TW_RUN_ORPHANS_H
@@ -35,6 +39,9 @@ struct orphans {
     size_t noted_count;
 
     struct walk walk; /* pass over open runs */
+    size_t unserved;  /* number of runs of this pass, or of the last one, for
+                         which unserved_is() is true */
+    char *unserved_example; /* one of them, "JOB/ID: REASON"; NULL: none */
     struct ledger_run run;
 };
 
@@ -47,7 +54,7 @@ void orphans_done(struct orphans *orphans);
  * way. */
 void orphans_use(struct orphans *orphans, struct definition *definition);
 
-/* orphans_begin: start a pass over the definition's jobs. */
+/* orphans_begin: start a pass over all jobs of the ledger. */
 void orphans_begin(struct orphans *orphans);
 
 /* orphans_find_dead: find processes of this host that died since the last call.
