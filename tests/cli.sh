@@ -436,6 +436,38 @@ a_store_file_with_two_hard_links_is_refused() {
     run 0 import Blogs blogs.jsonl --on-conflict skip --config linked/u.yaml
 }
 
+# Locks, intents and the marks of copies name a file by its identity, which a copy
+# of the file has too. The command is that of systemd/BACKUP.md.
+a_copy_of_a_store_file_is_refused_beside_it() {
+    mkdir copied
+    printf '%s\n' 'stores:' '  main: {embedded: main.db}' \
+        '  backup: {embedded: backup.db}' 'default_store: main' \
+        'worker: {queues: []}' 'jobs:' \
+        '  restore: {kind: move, from: {store: backup, table: Blogs}, to: {table: Back}}' \
+        >copied/t.yaml
+    run 0 import Blogs blogs.jsonl --config copied/t.yaml
+    sqlite3 copied/main.db "VACUUM INTO 'copied/backup.db'"
+    for command in 'run restore --yes' 'run restore --dry-run' 'verify restore' \
+        'check --online' 'worker --drain'; do
+        # shellcheck disable=SC2086
+        run 78 $command --config copied/t.yaml
+        says 't.yaml:[0-9]+:[0-9]+: store .*(main|backup).db .*have the same identity'
+        says 'sqlite3 COPY "UPDATE identity SET id = lower'
+    done
+    # Each alone can be used.
+    run 0 count Blogs --store backup --config copied/t.yaml
+    prints "^$(wc -l <blogs.jsonl)\$"
+    command=$(sed -n 's/^sqlite3 "\$COPY" //p' "$tests/../systemd/BACKUP.md")
+    eval "sqlite3 copied/backup.db $command" ||
+        fail "the command of BACKUP.md fails: $command"
+    run 0 check --online --config copied/t.yaml
+    run 0 run restore --yes --config copied/t.yaml
+    run 0 count Blogs --config copied/t.yaml
+    prints "^$(wc -l <blogs.jsonl)\$"
+    run 0 count Back --config copied/t.yaml
+    prints "^$(wc -l <blogs.jsonl)\$"
+}
+
 # As `docker run -v /data/main.db:/app/main.db` mounts it, and not -v /data:/app.
 a_store_file_that_is_mounted_alone_is_refused() {
     if ! unshare -r -m true 2>/dev/null; then
@@ -2201,6 +2233,7 @@ a_new_file_is_readable_by_its_owner_alone import_and_export_are_inverse
 an_export_keeps_the_mode_and_the_link_of_what_it_replaces import_and_export_are_inverse
 a_file_of_a_store_is_no_file_to_write import_and_export_are_inverse
 a_store_file_with_two_hard_links_is_refused import_and_export_are_inverse
+a_copy_of_a_store_file_is_refused_beside_it import_and_export_are_inverse
 a_store_file_that_is_mounted_alone_is_refused import_and_export_are_inverse
 an_import_that_waits_for_a_pipe_is_stopped init_writes_what_works
 an_import_continues_with_the_same_file_only init_writes_what_works

@@ -255,6 +255,55 @@ FIXTURE_TEST(an_embedded_file_is_made_only_where_it_may)
     assert_int_equal(load_store(f->load, 0, false, &f->err), TW_OK);
 }
 
+static void copy_file(const char *from, const char *to)
+{
+    static char bytes[1024 * 1024];
+    FILE *in = fopen(from, "r"), *out = fopen(to, "w");
+    size_t len;
+
+    assert_non_null(in);
+    assert_non_null(out);
+    len = fread(bytes, 1, sizeof(bytes), in);
+    assert_true(len > 0 && len < sizeof(bytes));
+    assert_int_equal(fwrite(bytes, 1, len, out), len);
+    assert_int_equal(fclose(out), 0);
+    assert_int_equal(fclose(in), 0);
+}
+
+/* Both are refused together, each alone is not; a second path of one file is
+ * the same store. */
+FIXTURE_TEST(a_copy_of_an_embedded_file_is_refused_beside_it)
+{
+    const char *const files[] = {"t.db", "copy.db", "path.db"};
+
+    for (size_t i = 0; i < 3; i++)
+        (void)unlink(files[i]);
+    assert_int_equal(
+        read_text(f, LOAD_SOME,
+            "default_store: main\n"
+            "stores: {main: {embedded: t.db}, copy: {embedded: copy.db}, "
+            "path: {embedded: path.db}}\n"),
+        TW_OK);
+    assert_int_equal(load_store(f->load, 0, true, &f->err), TW_OK);
+    store_close(f->load->open[0]); /* moves the log into the file */
+    f->load->open[0] = NULL;
+    copy_file("t.db", "copy.db");
+    assert_int_equal(symlink("t.db", "path.db"), 0);
+    assert_int_equal(load_store(f->load, 1, false, &f->err), TW_OK);
+    assert_int_equal(load_store(f->load, 0, false, &f->err), TW_INVALID);
+    assert_non_null(strstr(f->err.text, "/t.db and "));
+    assert_non_null(strstr(f->err.text, "/copy.db (store copy) have the same "
+                                        "identity"));
+    assert_null(f->load->open[0]);
+    store_close(f->load->open[1]);
+    f->load->open[1] = NULL;
+    assert_int_equal(load_store(f->load, 0, false, &f->err), TW_OK);
+    assert_int_equal(load_store(f->load, 2, false, &f->err), TW_OK);
+    assert_int_equal(load_store(f->load, 1, false, &f->err), TW_INVALID);
+    for (size_t i = 0; i < 3; i++)
+        (void)unlink(files[i]);
+}
+
 FIXTURE_TEST(a_connection_string_is_a_configuration)
 {
     f->load = load_environment("UseDevelopmentStorage=true");

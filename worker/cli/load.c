@@ -475,6 +475,40 @@ bool load_is_new(const struct load *load, size_t store)
            errno == ENOENT;
 }
 
+/* Are a and b two files of one identity? Two paths of one file have one
+ * endpoint. */
+static bool is_copy(const struct store *a, const struct store *b)
+{
+    const struct store_capabilities *first = &a->capabilities,
+                                    *second = &b->capabilities;
+
+    return first->local && second->local && first->identity &&
+           second->identity && first->endpoint && second->endpoint &&
+           strcmp(first->identity, second->identity) == 0 &&
+           strcmp(first->endpoint, second->endpoint) != 0;
+}
+
+/* Refuses an embedded store whose file is a copy of another open store's file,
+ * or the reverse: locks, intents and the marks of copies name a file by its
+ * identity, so a run could change entities of the wrong file. */
+static enum tw_err refuse_copy(
+    const struct load *load, size_t store, struct err *err)
+{
+    for (size_t i = 0; i < load->stores.count; i++)
+        if (i != store && load->open[i] &&
+            is_copy(load->open[i], load->open[store]))
+            return err_fail(err, TW_INVALID,
+                "store %s: the files %s and %s (store %s) have the same "
+                "identity, because one of them was made as a copy of the "
+                "other (cp, VACUUM INTO): a job could change the wrong one. "
+                "Stop what uses the copy, then give the copy, not the "
+                "original, an identity of its own: sqlite3 COPY \"UPDATE "
+                "identity SET id = lower(hex(randomblob(16)))\"",
+                load->stores.names[store], load->configs[store]->path.at,
+                load->configs[i]->path.at, load->stores.names[i]);
+    return TW_OK;
+}
+
 enum tw_err load_store(
     struct load *load, size_t store, bool may_create, struct err *err)
 {
@@ -490,9 +524,12 @@ enum tw_err load_store(
     code = load->only_reads
                ? store_open_to_read(config, &load->open[store], err)
                : store_open(config, &load->open[store], err);
-    /* The libraries are initialized now, and most of the pages that this took
-     * are not needed again. */
-    mem_drop_program();
+    if (code == TW_OK)
+        code = refuse_copy(load, store, err);
+    if (code != TW_OK) {
+        store_close(load->open[store]);
+        load->open[store] = NULL;
+    }
     return code;
 }
 
