@@ -4,6 +4,7 @@
 
 #include "tests/support/test.h"
 #include "worker/base/buf.h"
+#include "worker/base/mem.h"
 #include "worker/store/azure/account.h"
 
 #define KEY "c2VjcmV0LWtleS1ieXRlcw==" /* "secret-key-bytes" */
@@ -262,4 +263,40 @@ TEST(what_cannot_be_a_connection_string_is_said)
         TW_INVALID);
     assert_non_null(strstr(err.text, "NUL byte"));
     test_free(text);
+}
+
+TEST(the_name_of_an_account_is_known_under_each_host)
+{
+    static const struct {
+        const char *text, *name;
+    } cases[] = {
+        {"AccountName=Acct;AccountKey=a2V5;"
+         "TableEndpoint=https://tables.example.org",
+            "acct"},
+        {"SharedAccessSignature=sv=1&sig=s;"
+         "TableEndpoint=https://Acct.table.core.windows.net",
+            "acct"},
+        {"SharedAccessSignature=sv=1&sig=s;"
+         "TableEndpoint=https://acct-secondary.table.core.windows.net:443",
+            "acct"},
+        {"SharedAccessSignature=sv=1&sig=s;"
+         "TableEndpoint=https://acct.tables.example.org",
+            NULL},
+    };
+    struct account *account;
+    struct err err;
+    char *name;
+
+    for (size_t i = 0; TEST_EACH(i, cases); i++) {
+        assert_int_equal(
+            account_parse(slice_of(cases[i].text), false, &account, &err),
+            TW_OK);
+        name = account_public_name(account);
+        if (cases[i].name)
+            assert_string_equal(name, cases[i].name);
+        else
+            assert_null(name);
+        mem_free(name);
+        account_free(account);
+    }
 }

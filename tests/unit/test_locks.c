@@ -686,6 +686,41 @@ VIRTUAL_BENCH_TEST(a_lock_names_the_account)
     assert_int_equal(rows(bench, "lock!"), 0);
 }
 
+/* Private and public endpoint of one account. A run of a former version locks
+ * the table of its host only. */
+VIRTUAL_BENCH_TEST(two_hosts_of_one_account_have_one_lock)
+{
+    static const struct {
+        const char *identity, *account_name;
+        enum locks_outcome outcome;
+    } cases[] = {
+        {"acct.private.example", "acct", LOCKS_BLOCKED},
+        {"acct.private.example", "other", LOCKS_TAKEN},
+        {"acct.private.example", NULL, LOCKS_TAKEN},
+        {"acct.table.core.windows.net", NULL, LOCKS_BLOCKED},
+        {"acct.table.core.windows.net", "other", LOCKS_BLOCKED},
+    };
+    struct table_job a = job_of("a", "Blogs", NULL);
+    struct table_job b = job_of("b", "Blogs", NULL);
+
+    store_run(bench, "a", "1", LEDGER_RUNNING, 1);
+    store_run(bench, "b", "1", LEDGER_RUNNING, 2);
+    bench->store->capabilities.identity = "acct.table.core.windows.net";
+    bench->store->capabilities.account_name = "acct";
+    assert_int_equal(take(bench, &a, "1", 1), LOCKS_TAKEN);
+    assert_int_equal(rows(bench, "lock!acct.table.core.windows.net!blogs"), 1);
+    assert_int_equal(rows(bench, "lock!account.acct!blogs"), 1);
+    for (size_t i = 0; TEST_EACH(i, cases); i++) {
+        bench->store->capabilities.identity = cases[i].identity;
+        bench->store->capabilities.account_name = cases[i].account_name;
+        assert_int_equal(take(bench, &b, "1", 2), cases[i].outcome);
+        release(bench, "b", "1");
+        assert_int_equal(rows(bench, "lock!"), 2);
+    }
+    release(bench, "a", "1");
+    assert_int_equal(rows(bench, ""), 0);
+}
+
 VIRTUAL_BENCH_TEST(what_is_released_is_of_one_run)
 {
     struct table_job a = job_of("a", "Blogs", NULL);

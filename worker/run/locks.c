@@ -55,11 +55,10 @@ struct locking {
 
 /* ---- keys ---- */
 
-/* The store's ACCOUNT, escaped to characters that a key may have. */
-static struct slice account_of(const struct store *store, struct arena *arena)
+/* An ACCOUNT, escaped to characters that a key may have. */
+static struct slice account_of(struct slice name, struct arena *arena)
 {
     unsigned char digest[CRYPTO_SHA256_BYTES];
-    struct slice name = slice_of(store_account(store));
     struct buf text;
     struct slice kept;
 
@@ -89,9 +88,9 @@ static struct slice account_of(const struct store *store, struct arena *arena)
 }
 
 static struct slice key_of(
-    const struct store *store, const char *table, struct arena *arena)
+    struct slice name, const char *table, struct arena *arena)
 {
-    struct slice account = account_of(store, arena);
+    struct slice account = account_of(name, arena);
     struct buf key;
     struct slice kept;
 
@@ -105,16 +104,10 @@ static struct slice key_of(
     return kept;
 }
 
-static void add_need(
-    void *context, size_t store, const char *table, enum job_access access)
+static void add_key(struct locking *l, struct slice account, const char *table)
 {
-    struct locking *l = context;
-    const struct job_stores *stores = l->request->stores;
-    struct slice key;
+    struct slice key = key_of(account, table, &l->arena);
 
-    if (access == JOB_READS || store >= stores->count || !stores->stores[store])
-        return;
-    key = key_of(stores->stores[store], table, &l->arena);
     for (size_t i = 0; i < l->need_count; i++)
         if (slice_equal(l->needs[i].key, key))
             return;
@@ -123,6 +116,24 @@ static void add_need(
         l->needs = mem_resize(l->needs, l->need_room * sizeof(*l->needs));
     }
     l->needs[l->need_count++] = (struct need){.key = key, .table = table};
+}
+
+/* The key with the store's identity is the only one that former versions, which
+ * may be at work on the same ledger, take and respect. */
+static void add_need(
+    void *context, size_t store, const char *table, enum job_access access)
+{
+    struct locking *l = context;
+    const struct job_stores *stores = l->request->stores;
+    const struct store *at =
+        store < stores->count ? stores->stores[store] : NULL;
+    const char *name = at ? at->capabilities.account_name : NULL;
+
+    if (access == JOB_READS || !at)
+        return;
+    add_key(l, slice_of(store_account(at)), table);
+    if (name)
+        add_key(l, arena_format(&l->arena, "account.%s", name), table);
 }
 
 static struct slice lock_key(struct locking *l, const struct need *need)

@@ -14,10 +14,15 @@
  * A lock that a newer version wrote, or without Job or Run, is never free.
  *
  * ACCOUNT identifies the store (two names of one store in the configuration
- * give one ACCOUNT); TABLE is in lower case. To take its locks a run scans the
- * partition. It is blocked if another open run has locked one of its tables, or
- * an older run waits for one of them (L2). A blocked run writes its wants,
- * takes no lock and waits. Otherwise one batch inserts all its locks and
+ * give one ACCOUNT); TABLE is in lower case. A table of an Azure account whose
+ * AccountName is known has a second lock, with `account.NAME` as ACCOUNT: one
+ * account may have several hosts, and the first lock, of the host, does not
+ * show that these have the same tables. Two accounts of different services may
+ * have one name (an emulator's, Cosmos DB's); then their table jobs wait for
+ * each other without need, which does no harm. To take its locks a run scans
+ * the partition. It is blocked if another open run has locked one of its
+ * tables, or an older run waits for one of them (L2). A blocked run writes its
+ * wants, takes no lock and waits. Otherwise one batch inserts all its locks and
  * deletes its wants.
  *
  * Correctness. Two runs never lock one table: a table's lock is one entity,

@@ -384,6 +384,33 @@ char *account_identity(const struct account *account)
     return identity;
 }
 
+char *account_public_name(const struct account *account)
+{
+    const char *host = strstr(account->table.origin, "://");
+    const char secondary[] = "-secondary";
+    struct slice name = {0};
+    char *lower;
+
+    if (account->name) {
+        name = slice_of(account->name);
+    } else if (host) {
+        name = (struct slice){host + 3, strcspn(host + 3, ".:")};
+        if (strncasecmp(name.at + name.len, ".table.", 7) != 0)
+            name.len = 0;
+        if (name.len > strlen(secondary) &&
+            strncasecmp(name.at + name.len - strlen(secondary), secondary,
+                strlen(secondary)) == 0)
+            name.len -= strlen(secondary);
+    }
+    if (name.len == 0)
+        return NULL;
+    lower = mem_text(name.at, name.len);
+    for (char *at = lower; *at; at++)
+        if (*at >= 'A' && *at <= 'Z')
+            *at = (char)(*at - 'A' + 'a');
+    return lower;
+}
+
 static bool same_text(const char *a, const char *b)
 {
     return a != NULL && b != NULL ? strcmp(a, b) == 0 : a == b;

@@ -55,6 +55,13 @@ TW_MUST_USE enum tw_err account_parse_endpoints(
  */
 char *account_identity(const struct account *account);
 
+/*
+ * account_public_name: the account's name in lower case: AccountName, else the
+ * first label of a host like "NAME.table.core.windows.net". NULL: unknown (a
+ * SAS with another host). Owned.
+ */
+char *account_public_name(const struct account *account);
+
 /* account_same_services: do both have the same name and the same endpoints, so
  * that only their credentials may differ? */
 bool account_same_services(const struct account *a, const struct account *b);

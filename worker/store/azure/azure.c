@@ -65,6 +65,7 @@ struct azure {
     char *log_name;             /* "store main" */
     char *place;                /* address of the table endpoint */
     char *identity;
+    char *account_name; /* NULL: unknown */
 };
 
 /* One request and its response, from call_init() to call_done(). */
@@ -1120,6 +1121,7 @@ static void azure_close(struct store *store)
     credential_drop(azure->credential);
     mem_free(azure->place);
     mem_free(azure->identity);
+    mem_free(azure->account_name);
     mem_free(azure->log_name);
     mem_free(azure);
 }
@@ -1173,6 +1175,7 @@ static struct azure *new_azure(
     azure->place =
         mem_format("%s%s", account->table.origin, account->table.path);
     azure->identity = account_identity(account);
+    azure->account_name = account_public_name(account);
     azure->store = (struct store){
         .ops = &azure_ops,
         .name = name,
@@ -1189,6 +1192,7 @@ static struct azure *new_azure(
                 .identity = strlen(azure->identity) <= STORE_IDENTITY_MAX
                                 ? azure->identity
                                 : NULL,
+                .account_name = azure->account_name,
             },
     };
     return azure;
