@@ -28,7 +28,7 @@ const JOBS = QUICK ? 100 : 300, JOB_ENTITIES = 10, LATENCY_MS = 20;
 const REQUESTS = 11; // of a small job, and a share of those for messages
 const SLOTS = 64; // where small jobs share commits
 const OLD_MS = 10000;
-const LIMIT_MIB = 24;
+const LIMIT_MIB = 32;
 
 const [MEASURE, BARE] = ['MEASURE', 'BARE'].map(
     (name) => path.resolve(process.env[name]));

@@ -13,9 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 #ifdef __GLIBC__
-#include <link.h>
 #include <malloc.h>
-#include <sys/mman.h>
 #endif
 
 #define EXIT_AGAIN 75
@@ -51,58 +49,6 @@ void mem_keep_little(void)
     (void)mallopt(M_ARENA_MAX, ARENAS);
     (void)mallopt(M_MMAP_THRESHOLD, MAPPED_BYTES);
     (void)mallopt(M_TRIM_THRESHOLD, TRIM_BYTES);
-#endif
-}
-
-#ifdef __GLIBC__
-/* Did the dynamic loader write into the code? It does not on x86-64 and arm64,
- * unless a library was built without -fPIC. */
-static bool has_relocated_code(const struct dl_phdr_info *info)
-{
-    for (size_t i = 0; i < info->dlpi_phnum; i++) {
-        const ElfW(Phdr) *part = &info->dlpi_phdr[i];
-        const ElfW(Dyn) *entry =
-            (const void *)(info->dlpi_addr + part->p_vaddr);
-
-        if (part->p_type != PT_DYNAMIC)
-            continue;
-        for (; entry->d_tag != DT_NULL; entry++)
-            if (entry->d_tag == DT_TEXTREL ||
-                (entry->d_tag == DT_FLAGS && entry->d_un.d_val & DF_TEXTREL))
-                return true;
-    }
-    return false;
-}
-
-/* Drops the pages of one library, or of the program, that were never written:
- * code, constants, and what the dynamic loader reads. Parts that may be written
- * are kept: they have the relocations, which would be lost. */
-static int drop_pages(struct dl_phdr_info *info, size_t size, void *arg)
-{
-    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
-
-    (void)size, (void)arg;
-    if (has_relocated_code(info))
-        return 0;
-    for (size_t i = 0; i < info->dlpi_phnum; i++) {
-        const ElfW(Phdr) *part = &info->dlpi_phdr[i];
-        uintptr_t from = info->dlpi_addr + part->p_vaddr;
-        uintptr_t to = from + part->p_memsz;
-
-        if (part->p_type != PT_LOAD || (part->p_flags & PF_W) != 0)
-            continue;
-        from = from / page * page;
-        to = (to + page - 1) / page * page;
-        (void)madvise((void *)from, to - from, MADV_DONTNEED);
-    }
-    return 0;
-}
-#endif
-
-void mem_drop_program(void)
-{
-#ifdef __GLIBC__
-    (void)dl_iterate_phdr(drop_pages, NULL);
 #endif
 }
 

@@ -51,18 +51,6 @@ void mem_keep_little(void);
  * begins. No-op with another libc. */
 void mem_give_back(void);
 
-/*
- * mem_drop_program: unmap the pages of the program and of its libraries that
- * can be read again from their files. A page that is used again is mapped
- * again. The dynamic loader and the initialization of the libraries read some
- * 10 MiB (symbols, relocations, code that runs once); most of these pages are
- * not used again, but would count as memory of the process until its end. The
- * kernel could take them back at any time, so this changes what is reported and
- * limited for a process, not what the machine needs. Takes a tenth of a
- * millisecond. Any thread may call it at any time. No-op with another libc.
- */
-void mem_drop_program(void);
-
 /* mem_alloc: bytes of zeroed memory (bytes 0 counts as 1). Owned. Not NULL. */
 void *mem_alloc(size_t bytes) __attribute__((malloc, returns_nonnull));
 
