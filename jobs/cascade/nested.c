@@ -1,12 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * From an entity to the entity above it. What an entity shows of the entity
- * above (a RowKey, for example) need not be enough to read that one entity. So
- * a block of entities is collected, each with the values that it shows (a
- * claim); then the table of the rule above is read once, and every entity of it
- * fulfils the claims that have its values. Entities whose claims were not
- * fulfilled are read again, and claim again, also by all other rules for their
- * table. Who then is without a parent is reported.
+ * A nested rule is checked backwards: from an entity of its table to the entity
+ * above. The values that an entity shows of the entity above (a RowKey, for
+ * example) need not be enough for a point read. So the check works in blocks:
+ *
+ * 1. Collect entities of the rule's table, each with a reference: a digest of
+ *    the values that it shows.
+ * 2. Read the table of the rule above once. Each entity there whose values have
+ *    the digest of a reference is the parent of the referring entity.
+ * 3. Read the entities without a parent again, one by one, and do 2. again.
+ * 4. Report the entities that still have no parent.
+ *
+ * If several rules have the same table, an entity has a reference by each rule
+ * that may find it; one parent is enough.
  */
 #include "jobs/cascade/nested.h"
 
@@ -27,32 +33,43 @@
 /* Limits of a block: about 30 MB. */
 #define BLOCK_CHILDREN 100000
 #define BLOCK_BYTES ((size_t)16 * 1024 * 1024)
-/* One key of each entity may begin with a value: so many claims of one entity
- * at most, because a key has at most so many bytes. */
-#define BLOCK_CLAIMS (2 * BLOCK_CHILDREN)
+/* An entity has several references if several rules may find it, or if a key
+ * begins with a value whose end is not certain ("a_b_1": a, or a_b). */
+#define BLOCK_REFERENCES (2 * BLOCK_CHILDREN)
 
 /* More than all texts of one entity. */
 #define DIGEST_TEXT_MAX ((size_t)16 * 1024 * 1024)
 
-#define ROOT ((size_t)-1) /* the cascade's parent is above a first-level rule  \
-                           */
+/* The index of "the rule above" a first-level rule: the cascade's parent is
+ * above it. */
+#define ROOT ((size_t)-1)
 
-/* What the entities of a rule show. */
+/* Where the entities of a rule show the values that the rule reads. */
 struct reading {
-    bool is_possible;       /* they show everything that the rule reads */
-    struct source *args;    /* by argument; TOLD_BY_NOTHING: v->values has it */
-    struct slice *reads;    /* keys and properties of the entity above ... */
-    struct source *sources; /* ... and where each of them is shown */
+    bool is_possible;       /* each value is shown */
+    struct source *args;    /* by index of the argument. TOLD_BY_NOTHING: the
+                             * rule does not read it, or it was given */
+    struct slice *reads;    /* names of the keys and properties that the rule
+                             * reads of the entity above */
+    struct source *sources; /* sources[i]: where reads[i] is shown */
     size_t read_count;
-    const struct source *prefix; /* the one source that is TOLD_BY_PREFIX */
+    const struct source *prefix; /* the source that is TOLD_BY_PREFIX, of which
+                                  * there may be one; NULL: none */
+    size_t prefix_least;         /* least length of the value of that source: an
+                                  * argument is not empty, a key may be */
 };
 
 struct level {
     const struct rule *rule;
     size_t above;         /* index of the rule above; ROOT: none */
-    struct reading asked; /* arguments that were given have their value */
-    struct reading any;   /* all arguments are shown, whatever was given */
-    bool has_partition;   /* only this PartitionKey is asked for */
+    struct reading asked; /* given arguments have the given value, all other
+                           * values are shown: for the entities to check */
+    struct reading any;   /* all values are shown, also those of given
+                           * arguments: for entities that may be parents, and for
+                           * other rules with the same table */
+    bool leaves_out;      /* an entity was left out, because another rule that
+                           * cannot be read backwards may find it */
+    bool has_partition;   /* the entities to check have this PartitionKey */
     struct slice partition_key;
 };
 
@@ -61,18 +78,18 @@ struct child {
     bool has_parent;
 };
 
-struct claim {
-    size_t level; /* index of the rule */
+struct reference {
+    size_t level; /* index of the rule that may find the child */
     unsigned char digest[DIGEST_BYTES];
-    size_t child;
+    size_t child; /* index of the child that refers to an entity above */
 };
 
 struct block {
     struct arena arena;
     struct child *children;
     size_t child_count;
-    struct claim *claims;
-    size_t claim_count;
+    struct reference *references;
+    size_t reference_count;
 };
 
 struct nested {
@@ -80,8 +97,9 @@ struct nested {
     struct level *levels; /* first-level rules first; all before their
                            * children */
     size_t level_count, first_count;
-    struct slice *values; /* the arguments' values, and `args` with them */
-    struct run_args args;
+    struct slice *values; /* values[i]: the value of argument i, given or shown
+                           * by the present entity */
+    struct run_args args; /* the arguments with `values` */
     struct arena arena;
     struct page page;
     struct err *err;
@@ -162,8 +180,9 @@ static bool only_compares(const struct template *filter)
     return alone == template_values(filter);
 }
 
-/* A property may have any type, of which a child shows the text only. Is the
- * text all that the rule reads of each property? */
+/* A child shows a property of the entity above as a text, but not its type.
+ * Does the rule only read properties in a way that does not depend on the type:
+ * alone in a key, or alone in quotes? */
 static bool reads_texts_only(const struct selector *selector)
 {
     struct slice rest;
@@ -177,34 +196,39 @@ static bool reads_texts_only(const struct selector *selector)
            only_compares(selector->filter);
 }
 
-static bool keep_source(struct reading *reading, const struct source *source)
+static bool keep_source(
+    struct reading *reading, const struct source *source, size_t least)
 {
     if (source->by == TOLD_BY_NOTHING ||
         (source->by == TOLD_BY_PREFIX && reading->prefix))
         return false;
-    if (source->by == TOLD_BY_PREFIX)
+    if (source->by == TOLD_BY_PREFIX) {
         reading->prefix = source;
+        reading->prefix_least = least;
+    }
     return true;
 }
 
+static bool parent_reads_arg(const struct nested *n, size_t arg)
+{
+    return template_reads_arg(n->check->cascade->partition_key, arg) ||
+           template_reads_arg(n->check->cascade->row_key, arg);
+}
+
+/* Find the sources of the arguments that the rule needs. False: one is not
+ * shown. */
 static bool read_args(struct nested *n, const struct level *level, bool asked,
     struct reading *reading, struct slice *ret_missing)
 {
-    const struct cascade *cascade = n->check->cascade;
-    bool first = level->above == ROOT;
-
     for (size_t i = 0; i < n->args.count; i++) {
-        struct slice name = n->args.names[i];
-
         reading->args[i] = (struct source){.by = TOLD_BY_NOTHING};
         if ((asked && n->check->run->args.values[i].at) ||
-            (!sources_mention_rule(level->rule, name) &&
-                !(first && (sources_mention(cascade->partition_key, name) ||
-                               sources_mention(cascade->row_key, name)))))
+            (!rule_reads_arg(level->rule, i) &&
+                !(level->above == ROOT && parent_reads_arg(n, i))))
             continue;
         reading->args[i] = source_of_arg(level->rule, (int)i);
-        if (!keep_source(reading, &reading->args[i])) {
-            *ret_missing = name;
+        if (!keep_source(reading, &reading->args[i], 1)) {
+            *ret_missing = n->args.names[i];
             return false;
         }
     }
@@ -231,7 +255,7 @@ static bool read_entity(
     for (size_t i = 0; i < names.count; i++) {
         reading->sources[i] = source_of_read(level->rule, names.list[i]);
         if (slice_is(names.list[i], "Timestamp") ||
-            !keep_source(reading, &reading->sources[i]))
+            !keep_source(reading, &reading->sources[i], 0))
             return false;
     }
     return names.count > 0 && reads_texts_only(selector);
@@ -306,7 +330,7 @@ static enum tw_err read_level(struct nested *n, struct level *level)
     return TW_OK;
 }
 
-/* ---- claims ---- */
+/* ---- references ---- */
 
 static void digest_add(struct buf *text, struct slice value)
 {
@@ -334,7 +358,8 @@ static bool shown(const struct source *source, const struct entity *entity,
     return true;
 }
 
-/* Fill n->values, and what is known of the entity above. */
+/* Set n->values, and the keys and properties of `above`, to what entity shows.
+ * False: entity does not show one of them. */
 static bool fill(struct nested *n, const struct level *level,
     const struct reading *reading, const struct entity *entity,
     size_t prefix_len, struct arena *arena, struct entity *above)
@@ -371,10 +396,10 @@ static bool fill(struct nested *n, const struct level *level,
     return true;
 }
 
-/* The digest of the values that an entity of the rule above has; false: it
- * lacks one. */
-static bool digest_of(const struct level *level, const struct reading *reading,
-    const struct entity *above, unsigned char *ret)
+/* The digest of the values that the rule reads of `above`. False: above lacks
+ * one of these properties. */
+static bool digest_of(const struct reading *reading, const struct entity *above,
+    unsigned char *ret)
 {
     struct arena arena;
     struct buf text;
@@ -382,10 +407,6 @@ static bool digest_of(const struct level *level, const struct reading *reading,
 
     arena_init_small(&arena);
     buf_init(&text, DIGEST_TEXT_MAX);
-    if (level->above == ROOT) {
-        digest_add(&text, above->partition_key);
-        digest_add(&text, above->row_key);
-    }
     for (size_t i = 0; i < reading->read_count && good; i++) {
         struct slice name = reading->reads[i], value = above->row_key;
         const struct property *property = entity_find(above, name);
@@ -402,7 +423,8 @@ static bool digest_of(const struct level *level, const struct reading *reading,
     return good;
 }
 
-/* Would the rule find entity with these values? *ret: digest of the values. */
+/* Would the rule find entity under the entity above that it shows? *ret: digest
+ * of the values that the rule reads of the entity above. */
 static bool is_found(struct nested *n, const struct level *level,
     const struct reading *reading, const struct entity *entity,
     size_t prefix_len, unsigned char *ret)
@@ -418,27 +440,24 @@ static bool is_found(struct nested *n, const struct level *level,
             selection_bind(&level->rule->selector, &n->args, &above, &arena,
                 &selection, &none) == TW_OK &&
             !selection.empty_prefix && selection_matches(&selection, entity) &&
-            digest_of(level, reading, &above, ret);
+            digest_of(reading, &above, ret);
     arena_done(&arena);
     return found;
 }
 
-/* The next length, below `from`, of a value at the beginning of the key that is
- * followed by the rule's text; 0: there is none. */
-static size_t next_prefix(
-    const struct source *source, const struct entity *entity, size_t from)
+/* Does a value of this length, at the beginning of the key, have the rule's
+ * text behind it? */
+static bool is_prefix(
+    const struct source *source, const struct entity *entity, size_t len)
 {
     struct slice key = source_key(source, entity), rest = source->rest;
 
-    for (size_t len = from; len-- > 1;)
-        if (key.len - len >= rest.len &&
-            memcmp(key.at + len, rest.at, rest.len) == 0)
-            return len;
-    return 0;
+    return key.len - len >= rest.len &&
+           memcmp(key.at + len, rest.at, rest.len) == 0;
 }
 
-/* Call each() for all values with which the rule would find entity, until it
- * returns true. Returns whether it did. */
+/* Call each() for each entity above under which the rule would find entity,
+ * until each() returns true. Returns true if it did. */
 static bool each_found(struct nested *n, size_t at,
     const struct reading *reading, const struct entity *entity,
     bool (*each)(void *ctx, size_t level, const unsigned char *digest),
@@ -446,14 +465,14 @@ static bool each_found(struct nested *n, size_t at,
 {
     const struct level *level = &n->levels[at];
     unsigned char digest[DIGEST_BYTES];
-    size_t len = 0;
 
     if (!reading->prefix)
         return is_found(n, level, reading, entity, 0, digest) &&
                each(ctx, at, digest);
-    len = source_key(reading->prefix, entity).len + 1;
-    while ((len = next_prefix(reading->prefix, entity, len)) > 0)
-        if (is_found(n, level, reading, entity, len, digest) &&
+    for (size_t len = source_key(reading->prefix, entity).len + 1;
+         len-- > reading->prefix_least;)
+        if (is_prefix(reading->prefix, entity, len) &&
+            is_found(n, level, reading, entity, len, digest) &&
             each(ctx, at, digest))
             return true;
     return false;
@@ -487,11 +506,12 @@ static void block_init(struct block *block)
 static void block_done(struct block *block)
 {
     mem_free(block->children);
-    mem_free(block->claims);
+    mem_free(block->references);
     arena_done(&block->arena);
 }
 
-/* Is there a power of two below or at count, so that the array is full? */
+/* Make room for one more in an array of count elements, whose room is the next
+ * power of two. */
 static void *grown(void *list, size_t count, size_t bytes)
 {
     return count & (count - 1)
@@ -499,26 +519,27 @@ static void *grown(void *list, size_t count, size_t bytes)
                : mem_resize(list, (count ? 2 * count : 1) * bytes);
 }
 
-static bool add_claim(void *ctx, size_t level, const unsigned char *digest)
+static bool add_reference(void *ctx, size_t level, const unsigned char *digest)
 {
     struct block *block = ctx;
-    struct claim *claim;
+    struct reference *reference;
 
-    block->claims =
-        grown(block->claims, block->claim_count, sizeof(*block->claims));
-    claim = &block->claims[block->claim_count++];
-    claim->level = level;
-    claim->child = block->child_count;
-    memcpy(claim->digest, digest, DIGEST_BYTES);
+    block->references = grown(
+        block->references, block->reference_count, sizeof(*block->references));
+    reference = &block->references[block->reference_count++];
+    reference->level = level;
+    reference->child = block->child_count;
+    memcpy(reference->digest, digest, DIGEST_BYTES);
     return false;
 }
 
-/* Add entity, whose claims were added before; without a claim it is left out.
- */
+/* Add entity, whose references were added before. An entity without a reference
+ * is left out. */
 static void add_child(struct block *block, const struct entity *entity)
 {
-    if (block->claim_count == 0 ||
-        block->claims[block->claim_count - 1].child != block->child_count)
+    if (block->reference_count == 0 ||
+        block->references[block->reference_count - 1].child !=
+            block->child_count)
         return;
     block->children =
         grown(block->children, block->child_count, sizeof(*block->children));
@@ -531,28 +552,29 @@ static void add_child(struct block *block, const struct entity *entity)
 static bool is_full(const struct block *block)
 {
     return block->child_count >= BLOCK_CHILDREN ||
-           block->claim_count >= BLOCK_CLAIMS ||
+           block->reference_count >= BLOCK_REFERENCES ||
            block->arena.bytes >= BLOCK_BYTES;
 }
 
-static int compare_claims(const void *a, const void *b)
+static int compare_references(const void *a, const void *b)
 {
-    const struct claim *x = a, *y = b;
+    const struct reference *x = a, *y = b;
 
     if (x->level != y->level)
         return x->level < y->level ? -1 : 1;
     return memcmp(x->digest, y->digest, DIGEST_BYTES);
 }
 
-/* The index of the first claim that is not before `wanted`. */
-static size_t first_claim(const struct block *block, const struct claim *wanted)
+/* The index of the first reference that is not less than `wanted`. */
+static size_t first_reference(
+    const struct block *block, const struct reference *wanted)
 {
-    size_t low = 0, high = block->claim_count;
+    size_t low = 0, high = block->reference_count;
 
     while (low < high) {
         size_t middle = low + (high - low) / 2;
 
-        if (compare_claims(&block->claims[middle], wanted) < 0)
+        if (compare_references(&block->references[middle], wanted) < 0)
             low = middle + 1;
         else
             high = middle;
@@ -568,16 +590,16 @@ static enum tw_err stopped(struct nested *n)
                                        : TW_OK;
 }
 
-/* Call each() for each entity of a table. A missing optional table is empty. */
+/* Call each() for each entity of the rule's table; of_partition: of the
+ * partition to be checked. A missing optional table is empty. */
 static enum tw_err read_table(struct nested *n, const struct level *level,
     bool of_partition,
     enum tw_err (*each)(void *ctx, const struct entity *entity), void *ctx)
 {
-    const struct cascade *cascade = n->check->cascade;
-    const struct rule *rule = level ? level->rule : NULL;
+    const struct rule *rule = level->rule;
     struct scan_spec spec = {
-        .store = n->check->stores->stores[rule ? rule->store : cascade->store],
-        .table = rule ? rule->table : cascade->table,
+        .store = n->check->stores->stores[rule->store],
+        .table = rule->table,
         .run = n->check->run,
     };
     const struct page *page;
@@ -597,52 +619,48 @@ static enum tw_err read_table(struct nested *n, const struct level *level,
             outcome = each(ctx, &page->entities[i]);
     } while (outcome == TW_OK);
     scan_close(scan);
-    return outcome == TW_NOT_FOUND && rule && rule->optional ? TW_OK : outcome;
+    return outcome == TW_NOT_FOUND && rule->optional ? TW_OK : outcome;
 }
 
 /* ---- who has a parent ---- */
 
-struct fulfilling {
+struct marking {
     struct nested *n;
     struct block *block;
     size_t level;
 };
 
-/* Mark the children of `above`, an entity of the table of the rule above. */
-static enum tw_err fulfil(void *ctx, const struct entity *above)
+/* Mark the children of `above`, an entity of the table of the rule above, as
+ * children with a parent. (No entity is its own parent: add_entity() leaves out
+ * what the rule above may find.) */
+static enum tw_err mark_children(void *ctx, const struct entity *above)
 {
-    struct fulfilling *f = ctx;
-    const struct level *level = &f->n->levels[f->level];
-    struct claim wanted = {.level = f->level};
-    bool selected = level->above == ROOT, same_table = false;
+    struct marking *marking = ctx;
+    const struct level *level = &marking->n->levels[marking->level];
+    struct reference wanted = {.level = marking->level};
+    bool selected = false;
 
-    if (!digest_of(level, &level->any, above, wanted.digest))
+    if (!digest_of(&level->any, above, wanted.digest))
         return TW_OK;
-    if (level->above != ROOT) {
-        const struct rule *rule = f->n->levels[level->above].rule;
-
-        same_table = cascade_same_table(
-            rule->store, rule->table, level->rule->store, level->rule->table);
-    }
-    for (size_t i = first_claim(f->block, &wanted);
-         i < f->block->claim_count &&
-         compare_claims(&f->block->claims[i], &wanted) == 0;
+    for (size_t i = first_reference(marking->block, &wanted);
+         i < marking->block->reference_count &&
+         compare_references(&marking->block->references[i], &wanted) == 0;
          i++) {
-        struct child *child = &f->block->children[f->block->claims[i].child];
+        struct child *child =
+            &marking->block->children[marking->block->references[i].child];
 
-        if (child->has_parent ||
-            (same_table && slice_equal(child->row_key, above->row_key) &&
-                slice_equal(child->partition_key, above->partition_key)))
+        if (child->has_parent)
             continue;
-        selected = selected || may_find(f->n, level->above, above);
-        child->has_parent = selected;
+        selected = selected || may_find(marking->n, level->above, above);
         if (!selected)
             break;
+        child->has_parent = true;
     }
     return TW_OK;
 }
 
-/* Is the entity above every claimed one in the partition that is asked for? */
+/* Do the entities of the rule lie in the partition of the entity above, and is
+ * only one partition of the rule above to be checked? */
 static bool is_of_partition(const struct nested *n, const struct level *level)
 {
     const struct template *key =
@@ -652,28 +670,30 @@ static bool is_of_partition(const struct nested *n, const struct level *level)
            key && slice_is(template_lone_property(key), "PartitionKey");
 }
 
-/* Read the tables above the rules that claim, once for each rule. verified: the
- * rule whose entities were collected; of the partition that is asked for, if
- * there is one. */
+/* For each rule that has references in block (first-level rules have none: they
+ * come before all others, see add_entity()), read the table of the rule above,
+ * and mark the children that have a parent. verified: index of the rule that is
+ * being checked; if only one partition of it is, its references lie in that
+ * partition. */
 static enum tw_err resolve(
     struct nested *n, size_t verified, struct block *block)
 {
     enum tw_err outcome = TW_OK;
 
-    if (block->claim_count == 0)
+    if (block->reference_count == 0)
         return TW_OK;
-    qsort(block->claims, block->claim_count, sizeof(*block->claims),
-        compare_claims);
+    qsort(block->references, block->reference_count, sizeof(*block->references),
+        compare_references);
     for (size_t i = 0; i < n->level_count && outcome == TW_OK; i++) {
         const struct level *level = &n->levels[i];
-        struct fulfilling f = {.n = n, .block = block, .level = i};
-        size_t at = first_claim(block, &(struct claim){.level = i});
+        struct marking marking = {.n = n, .block = block, .level = i};
+        size_t at = first_reference(block, &(struct reference){.level = i});
 
-        if (at == block->claim_count || block->claims[at].level != i)
+        if (at == block->reference_count || block->references[at].level != i)
             continue;
-        outcome = read_table(n,
-            level->above == ROOT ? NULL : &n->levels[level->above],
-            i == verified && is_of_partition(n, level), fulfil, &f);
+        outcome = read_table(n, &n->levels[level->above],
+            i == verified && is_of_partition(n, level), mark_children,
+            &marking);
     }
     return outcome;
 }
@@ -685,10 +705,10 @@ static bool is_same_table(const struct level *a, const struct level *b)
 }
 
 /*
- * Add entity, which the rule `at` may find, with its claims by all rules for
- * its table. It is left out if an earlier rule finds it too, which has reported
- * it if it is without a parent, or if a rule that cannot be read backwards may
- * find it.
+ * Add entity to block, with its references, if the rule `at` may find it. Leave
+ * the entity out if an earlier rule may find it too, because the check of that
+ * rule reports it; or if a rule that cannot be read backwards may find it,
+ * because it may have a parent by that rule.
  */
 static void add_entity(struct nested *n, size_t at, const struct entity *entity,
     struct block *block)
@@ -698,13 +718,16 @@ static void add_entity(struct nested *n, size_t at, const struct entity *entity,
         return;
     for (size_t i = 0; i < n->level_count; i++)
         if (i != at && is_same_table(&n->levels[i], &n->levels[at]) &&
-            (i < at || !n->levels[i].any.is_possible) && may_find(n, i, entity))
+            (i < at || !n->levels[i].any.is_possible) &&
+            may_find(n, i, entity)) {
+            n->levels[at].leaves_out |= !n->levels[i].any.is_possible;
             return;
+        }
     for (size_t i = at; i < n->level_count; i++)
         if (is_same_table(&n->levels[i], &n->levels[at]))
             (void)each_found(n, i,
                 i == at ? &n->levels[i].asked : &n->levels[i].any, entity,
-                add_claim, block);
+                add_reference, block);
     add_child(block, entity);
 }
 
@@ -753,12 +776,14 @@ static enum tw_err flush(struct nested *n, size_t at, struct block *block)
 
 static enum tw_err collect(void *ctx, const struct entity *entity)
 {
-    struct fulfilling *f = ctx;
+    struct marking *marking = ctx;
 
-    (*f->n->check->read)++;
-    atomic_fetch_add(&f->n->check->run->counts.read, 1);
-    add_entity(f->n, f->level, entity, f->block);
-    return is_full(f->block) ? flush(f->n, f->level, f->block) : TW_OK;
+    (*marking->n->check->read)++;
+    atomic_fetch_add(&marking->n->check->run->counts.read, 1);
+    add_entity(marking->n, marking->level, entity, marking->block);
+    return is_full(marking->block)
+               ? flush(marking->n, marking->level, marking->block)
+               : TW_OK;
 }
 
 /* ---- which partitions ---- */
@@ -780,7 +805,7 @@ static void find_partition(struct nested *n, struct level *level)
         return;
     for (size_t i = 0; i < n->args.count; i++) {
         n->values[i] = n->check->run->args.values[i];
-        if (!n->values[i].at && sources_mention(key, n->args.names[i]))
+        if (!n->values[i].at && template_reads_arg(key, i))
             return;
         if (!n->values[i].at)
             n->values[i] = slice_of("");
@@ -794,20 +819,19 @@ static enum tw_err verify_level(struct nested *n, size_t at)
 {
     const struct level *level = &n->levels[at];
     struct block block;
-    struct fulfilling f = {.n = n, .block = &block, .level = at};
-    enum tw_err outcome;
+    struct marking marking = {.n = n, .block = &block, .level = at};
+    enum tw_err outcome = TW_OK;
 
-    if (!level->asked.is_possible) {
-        buf_add_format(n->check->unread, "%s%s (line %u)",
-            n->check->unread->len > 0 ? ", " : "", level->rule->table,
-            level->rule->mark.line);
-        return TW_OK;
-    }
     block_init(&block);
-    outcome = read_table(n, level, level->has_partition, collect, &f);
+    if (level->asked.is_possible)
+        outcome = read_table(n, level, level->has_partition, collect, &marking);
     if (outcome == TW_OK)
         outcome = flush(n, at, &block);
     block_done(&block);
+    if (!level->asked.is_possible || level->leaves_out)
+        buf_add_format(n->check->unread, "%s%s (line %u)",
+            n->check->unread->len > 0 ? ", " : "", level->rule->table,
+            level->rule->mark.line);
     return outcome;
 }
 

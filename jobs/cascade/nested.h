@@ -34,11 +34,14 @@ struct nested_check {
  *
  * The keys and properties that the rule reads of the entity above must each be
  * shown by the entity: alone in a key, in a comparison with eq, or one at the
- * beginning of a key. Any other rule is added to `unread`.
+ * beginning of a key. Any other rule is added to `unread`; so is a rule some of
+ * whose entities a rule that cannot be read backwards may find too. If the rule
+ * above cannot be read backwards, each entity of its table counts as selected.
  *
  * Cost: the rule's table is read once, and the table of the rule above once for
- * each 100,000 entities of it (twice if one of them has no parent). If
- * arguments that were given show the PartitionKey, only that partition is read.
+ * each 100,000 entities of it, fewer if their keys are long (twice if one of
+ * them has no parent). If given arguments determine the PartitionKey of the
+ * rule's entities, only that partition is read.
  *
  * TW_CONFLICT: an argument cannot be derived from a rule; err names the rule
  * and the argument.

@@ -2,8 +2,6 @@
 /* Reads a rule backwards: from an entity to the values of the rule. */
 #include "jobs/cascade/sources.h"
 
-#include <string.h>
-
 #include "jobs/engine/selector.h"
 #include "jobs/engine/template.h"
 
@@ -104,31 +102,12 @@ bool source_value(const struct source *source, const struct entity *entity,
            property_text(property, arena, ret);
 }
 
-static bool is_word_char(char c)
+bool rule_reads_arg(const struct rule *rule, size_t arg)
 {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
-           (c >= '0' && c <= '9') || c == '_' || (unsigned char)c >= 0x80;
-}
+    const struct selector *selector = &rule->selector;
 
-bool sources_mention(const struct template *template, struct slice name)
-{
-    struct slice text;
-
-    if (!template)
-        return false;
-    text = template_source(template);
-    for (size_t i = 0; i + name.len <= text.len; i++)
-        if (memcmp(text.at + i, name.at, name.len) == 0 &&
-            (i == 0 || !is_word_char(text.at[i - 1])) &&
-            (i + name.len == text.len || !is_word_char(text.at[i + name.len])))
-            return true;
-    return false;
-}
-
-bool sources_mention_rule(const struct rule *rule, struct slice name)
-{
     for (int i = 0; i < SELECTOR_KEYS; i++)
-        if (sources_mention(rule->selector.keys[i], name))
+        if (selector->keys[i] && template_reads_arg(selector->keys[i], arg))
             return true;
-    return sources_mention(rule->selector.filter, name);
+    return selector->filter && template_reads_arg(selector->filter, arg);
 }

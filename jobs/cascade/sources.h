@@ -43,10 +43,7 @@ struct slice source_key(
 bool source_value(const struct source *source, const struct entity *entity,
     struct arena *arena, struct slice *ret);
 
-/* sources_mention: is name a word of the text of template (may be NULL)? A word
- * in quotes counts too, so verify may ask for more arguments than necessary,
- * never for fewer. sources_mention_rule: in any template of rule. */
-bool sources_mention(const struct template *template, struct slice name);
-bool sources_mention_rule(const struct rule *rule, struct slice name);
+/* rule_reads_arg: does a template of rule read the argument? */
+bool rule_reads_arg(const struct rule *rule, size_t arg);
 
 #endif

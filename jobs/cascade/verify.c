@@ -191,11 +191,11 @@ static enum tw_err check_parents(struct verifying *v)
 /* ---- from a child to the arguments ---- */
 
 static bool is_needed(
-    const struct verifying *v, const struct rule *rule, struct slice name)
+    const struct verifying *v, const struct rule *rule, size_t arg)
 {
-    return sources_mention_rule(rule, name) ||
-           sources_mention(v->cascade->partition_key, name) ||
-           sources_mention(v->cascade->row_key, name);
+    return rule_reads_arg(rule, arg) ||
+           template_reads_arg(v->cascade->partition_key, arg) ||
+           template_reads_arg(v->cascade->row_key, arg);
 }
 
 static enum tw_err find_sources(struct verifying *v, const struct rule *rule)
@@ -206,7 +206,7 @@ static enum tw_err find_sources(struct verifying *v, const struct rule *rule)
         struct slice name = v->args.names[i];
 
         v->sources[i] = (struct source){.by = TOLD_BY_NOTHING};
-        if (is_given(v, i) || !is_needed(v, rule, name))
+        if (is_given(v, i) || !is_needed(v, rule, i))
             continue;
         v->sources[i] = source_of_arg(rule, (int)i);
         if (v->sources[i].by == TOLD_BY_NOTHING ||

@@ -832,6 +832,10 @@ static const struct expression *name_expression(
     for (size_t i = 0; i < in->scope->arg_count; i++) {
         if (!slice_equal(in->scope->args[i], word))
             continue;
+        if (!in->reads_args)
+            in->reads_args = arena_alloc(
+                in->arena, in->scope->arg_count * sizeof(*in->reads_args));
+        in->reads_args[i] = true;
         node->evaluate = evaluate_arg;
         node->kind = VALUE_TEXT;
         node->arg = i;

@@ -58,6 +58,8 @@ struct expression_reader {
     size_t property_count;
     bool reads_entity;    /* a property or a key was found */
     bool reads_key[2];    /* PartitionKey, RowKey was found */
+    bool *reads_args;     /* by argument: it was found; in arena, NULL: none
+                           * was */
     unsigned depth, size; /* nesting depth and number of nodes of the expression
                            * that is being parsed */
 };

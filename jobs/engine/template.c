@@ -36,6 +36,7 @@ struct template
     const struct slice *properties;
     size_t property_count;
     bool reads_entity, reads_key[2];
+    const bool *reads_args;               /* by argument; NULL: none is read */
     struct template_equality *equalities; /* only of a filter */
     size_t equality_count;
 };
@@ -225,6 +226,7 @@ static struct template *compile(struct slice text, bool is_filter,
     template->properties = compiler.in.properties;
     template->property_count = compiler.in.property_count;
     template->reads_entity = compiler.in.reads_entity;
+    template->reads_args = compiler.in.reads_args;
     memcpy(template->reads_key, compiler.in.reads_key,
         sizeof(template->reads_key));
     return compiler.failed ? NULL : template;
@@ -696,6 +698,11 @@ bool template_reads_entity(const struct template *template)
 bool template_reads_key(const struct template *template, bool row_key)
 {
     return template->reads_key[row_key];
+}
+
+bool template_reads_arg(const struct template *template, size_t arg)
+{
+    return template->reads_args && template->reads_args[arg];
 }
 
 size_t template_values(const struct template *template)

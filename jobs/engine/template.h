@@ -97,6 +97,9 @@ bool template_reads_entity(const struct template *template);
  * RowKey) of the entity? */
 bool template_reads_key(const struct template *template, bool row_key);
 
+/* template_reads_arg: does the template read the argument with this index? */
+bool template_reads_arg(const struct template *template, size_t arg);
+
 /* template_values: the number of {..}. */
 size_t template_values(const struct template *template);
 

@@ -122,6 +122,24 @@ HOSTED_TEST(of_a_prefix_any_entity_above_will_do)
     finds(h, NULL, 1, "Comments G/b2_x_1");
 }
 
+/* A key may be empty; an argument is not. */
+HOSTED_TEST(an_empty_key_above_is_a_prefix_too)
+{
+    set_up_tables(h, BLOGS("          - {table: Comments, partition_key: "
+                           "\"{PartitionKey}\", row_key_prefix: "
+                           "\"{RowKey}_\"}\n") "      - {table: Comments, "
+                                               "partition_key_prefix: "
+                                               "\"{channel}_\", "
+                                               "filter: \"Of eq "
+                                               "'channel'\"}\n");
+    hosted_put(h, "Comments", "F", "_1", NULL);
+    finds(h, NULL, 1, "Comments F/_1");
+    hosted_put(h, "Blogs", "F", "", NULL);
+    finds(h, NULL, 0, NULL);
+    hosted_put(h, "Comments", "_", "_1", "\"Of\":\"channel\"");
+    finds(h, NULL, 1, "Comments _/_1");
+}
+
 HOSTED_TEST(a_property_above_is_compared_by_its_text)
 {
     set_up_tables(
@@ -256,6 +274,34 @@ HOSTED_TEST(a_parent_by_another_rule_is_a_parent)
     finds(h, NULL, 3, "Comments b1/1"); /* once, by the first-level rule */
 }
 
+/* Whether another rule has a parent for an entity may be unknown: then the
+ * result says so. */
+HOSTED_TEST(an_entity_that_an_unread_rule_may_find_is_left_out)
+{
+    const char *note;
+
+    set_up_tables(h, BLOGS(BY_KEY) "      - {table: Comments, partition_key: "
+                                   "\"{lower(channel)}\"}\n");
+    assert_null(finds(h, "F", 0, NULL));
+    hosted_put(h, "Comments", "x1", "1", NULL);
+    note = finds(h, "F", 0, NULL);
+    assert_non_null(note);
+    assert_non_null(strstr(note, "are not verified: Comments (line 10)"));
+}
+
+/* A property of the children may have the name of an argument. */
+HOSTED_TEST(a_word_in_a_filter_is_no_argument)
+{
+    set_up_tables(h, BLOGS("          - {table: Comments, filter: \"channel eq "
+                           "'{RowKey}' and Kind eq 'a channel'\"}\n"));
+    hosted_put(
+        h, "Comments", "x", "1", "\"channel\":\"b1\",\"Kind\":\"a channel\"");
+    finds(h, NULL, 0, NULL);
+    hosted_put(
+        h, "Comments", "x", "2", "\"channel\":\"b2\",\"Kind\":\"a channel\"");
+    finds(h, NULL, 1, "Comments x/2");
+}
+
 /* A table whose entities are under one another. */
 HOSTED_TEST(a_family_of_one_table_is_checked)
 {
@@ -287,6 +333,29 @@ HOSTED_TEST(a_parent_is_under_no_entity)
     assert_null(finds(h, NULL, 0, NULL));
     hosted_put(h, "Channels", "b2", "x", NULL);
     assert_null(finds(h, NULL, 1, "Channels b2/x"));
+}
+
+/* Every entity of the table may be a parent. */
+HOSTED_TEST(a_rule_that_cannot_tell_children_from_parents_is_named)
+{
+    const char *note;
+
+    set_up_tables(h,
+        "del:\n"
+        "    kind: cascade-delete\n"
+        "    args: [channel]\n"
+        "    parent: {table: Channels, partition_key: \"{channel}\", row_key: "
+        "\"{channel}\", tombstone: {Deleted: true}}\n"
+        "    settle: 0s\n"
+        "    children:\n"
+        "      - table: Blogs\n"
+        "        row_key: \"{channel}\"\n"
+        "        children:\n"
+        "          - {table: Channels, partition_key: \"{RowKey}\"}\n");
+    hosted_put(h, "Channels", "b1", "b1", NULL);
+    note = finds(h, NULL, 0, NULL);
+    assert_non_null(note);
+    assert_non_null(strstr(note, "are not verified: Channels (line 10)"));
 }
 
 HOSTED_TEST(a_missing_optional_table_is_empty)

@@ -769,6 +769,37 @@ FIXTURE_TEST(names_the_properties_it_reads)
     assert_true(slice_is(names[1], "B"));
 }
 
+FIXTURE_TEST(knows_lone_properties_and_what_is_read)
+{
+    struct slice rest;
+    const struct template *both = compile("{RowKey}_{n}{n}", false);
+
+    assert_true(
+        slice_is(template_lone_property(compile("{Title}", false)), "Title"));
+    assert_true(
+        slice_is(template_lone_property(compile("{ PartitionKey }", false)),
+            "PartitionKey"));
+    assert_int_equal(template_lone_property(compile("{n}", false)).len, 0);
+    assert_int_equal(template_lone_property(compile("{Size:3}", false)).len, 0);
+    assert_int_equal(
+        template_lone_property(compile("{lower(Title)}", false)).len, 0);
+    assert_int_equal(template_lone_property(compile("Title", false)).len, 0);
+    assert_true(
+        slice_is(template_leading_property(compile("{RowKey}_", false), &rest),
+            "RowKey"));
+    assert_true(slice_is(rest, "_"));
+    assert_int_equal(
+        template_leading_property(compile("{RowKey}", false), &rest).len, 0);
+    assert_true(template_reads_key(both, true));
+    assert_false(template_reads_key(both, false));
+    assert_true(template_reads_arg(both, 1));
+    assert_false(template_reads_arg(both, 0));
+    assert_true(template_reads_arg(compile("{lower(channel)}", false), 0));
+    assert_false(template_reads_arg(compile("channel", false), 0));
+    assert_int_equal(template_values(both), 3);
+    assert_int_equal(template_values(compile("x{{}}", false)), 0);
+}
+
 FIXTURE_TEST(knows_constants_and_lone_arguments)
 {
     assert_true(template_is_constant(compile("a{{b}}", false)));
