@@ -1598,6 +1598,24 @@ open_runs_without_queue_or_job_are_named() {
     run 0 status --failing --older 1d --config new.yaml
 }
 
+# `resume` said that it waits, and did nothing.
+a_run_of_a_renamed_queue_is_moved() {
+    rm -f renamed.db*
+    renamed old.yaml purge '{name: old}'
+    renamed new.yaml purge '{name: new}'
+    renamed gone.yaml purge-accounts '{name: new}'
+    run 0 import Accounts anna.jsonl --config old.yaml
+    run 0 enqueue purge who=an-na --id r1 --config old.yaml
+    run 69 resume r1 --config gone.yaml
+    last_says 'run r1 stays queued: job purge is not in the configuration'
+    run 0 resume r1 --config new.yaml
+    says 'no worker of this configuration serves queue old: the run is on queue new now'
+    run 0 status --failing --config new.yaml
+    run 0 worker --drain --config new.yaml
+    run 0 count Accounts --config new.yaml
+    prints '^0$'
+}
+
 a_store_that_is_not_there_is_69() {
     secret=c2VjcmV0LXNlY3JldA==
     end=http://127.0.0.1:9/devstoreaccount1
@@ -2266,6 +2284,7 @@ a_refused_message_is_not_read_as_another_job_s
 a_text_that_no_queue_carries_is_put_as_base64
 failed_runs_that_no_worker_can_take_are_not_forgotten a_refused_message_is_not_read_as_another_job_s
 open_runs_without_queue_or_job_are_named a_refused_message_is_not_read_as_another_job_s
+a_run_of_a_renamed_queue_is_moved a_refused_message_is_not_read_as_another_job_s
 a_store_that_is_not_there_is_69 init_writes_what_works
 errors_are_json_lines_where_the_log_is tables_of_the_job
 signals_stop_and_reload_the_worker init_writes_what_works

@@ -1368,6 +1368,95 @@ static enum tw_err resume(struct workbench *bench, struct err *err)
         &bench->definition, slice_of(JOB), slice_of("r1"), &unserved, err);
 }
 
+/* A run of a queue that is not served any more. */
+static void strand_run(struct workbench *bench, enum ledger_state run_state,
+    const char *waits_for, bool live)
+{
+    struct ledger_run *run;
+
+    leave_run(bench, run_state, waits_for, live);
+    run = workbench_stored(bench, JOB, "r1");
+    run->queue = slice_of("old");
+    assert_int_equal(workbench_store_run(bench, run), TW_OK);
+}
+
+/* `resume` said "is waiting", and the parent stayed half deleted. */
+VIRTUAL_BENCH_TEST(a_run_of_a_renamed_queue_is_moved)
+{
+    struct ledger_run *run;
+    struct messages taken;
+    struct err err;
+
+    strand_run(bench, LEDGER_WAITING, LEDGER_WAITS_FOR_SETTLE, false);
+    assert_int_equal(resume(bench, &err), TW_OK);
+    run = workbench_stored(bench, JOB, "r1");
+    assert_int_equal(run->state, LEDGER_WAITING);
+    assert_true(slice_is(run->queue, BENCH_BOUND));
+    assert_true(run->resumes_ticks > platform_wall_ticks());
+    assert_true(run->message_until_ticks >= run->resumes_ticks);
+    assert_int_equal(workbench_count(bench, BENCH_BOUND), 1);
+    messages_init(&taken);
+    assert_int_equal(store_queue_get(bench->store, &(struct exchange){0},
+                         BENCH_BOUND, 1, 30, &taken),
+        TW_OK);
+    assert_int_equal(taken.count, 0); /* hidden until the run continues */
+    messages_done(&taken);
+    /* On its new queue it waits as any other run. */
+    assert_int_equal(resume(bench, &err), TW_CONFLICT);
+    assert_non_null(strstr(err.text, "is waiting"));
+}
+
+VIRTUAL_BENCH_TEST(a_run_of_a_renamed_queue_is_moved_in_each_state)
+{
+    static const struct {
+        enum ledger_state before, after;
+        const char *waits_for;
+    } states[] = {
+        {LEDGER_QUEUED, LEDGER_QUEUED, ""},
+        {LEDGER_RUNNING, LEDGER_RUNNING, ""},
+        {LEDGER_PAUSED, LEDGER_QUEUED, ""},
+        {LEDGER_WAITING, LEDGER_QUEUED, LEDGER_WAITS_FOR_DEFINITION},
+    };
+    struct ledger_run *run;
+    struct err err;
+
+    strand_run(bench, LEDGER_QUEUED, "", false);
+    for (size_t i = 0; TEST_EACH(i, states); i++) {
+        run = workbench_stored(bench, JOB, "r1");
+        run->state = states[i].before;
+        run->waits_for = slice_of(states[i].waits_for);
+        run->queue = slice_of("old");
+        assert_int_equal(workbench_store_run(bench, run), TW_OK);
+        assert_int_equal(resume(bench, &err), TW_OK);
+        run = workbench_stored(bench, JOB, "r1");
+        assert_int_equal(run->state, states[i].after);
+        assert_true(slice_is(run->queue, BENCH_BOUND));
+        assert_int_equal(workbench_count(bench, BENCH_BOUND), (int)i + 1);
+    }
+}
+
+VIRTUAL_BENCH_TEST(a_run_of_a_renamed_queue_is_left_to_its_live_owner)
+{
+    struct err err;
+
+    strand_run(bench, LEDGER_RUNNING, "", true);
+    assert_int_equal(resume(bench, &err), TW_OK);
+    assert_true(slice_is(workbench_stored(bench, JOB, "r1")->queue, "old"));
+    assert_int_equal(messages(bench), 0);
+}
+
+VIRTUAL_BENCH_TEST(the_message_of_a_moved_run_cannot_be_put)
+{
+    struct err err;
+
+    strand_run(bench, LEDGER_WAITING, LEDGER_WAITS_FOR_SETTLE, false);
+    workbench_meets(bench, BENCH_PUT, 1, UINT_MAX, BENCH_REFUSE);
+    assert_int_equal(resume(bench, &err), TW_REFUSED);
+    assert_non_null(strstr(err.text,
+        "could not be put; a worker of its queue finds the run within ten "
+        "minutes"));
+}
+
 VIRTUAL_BENCH_TEST(the_owner_of_a_live_lease_is_asked)
 {
     struct err err;

@@ -48,6 +48,19 @@ static void print_continues(const struct ledger_run *run)
         printf("%.*s continues\n", SLICE_ARG(run->id));
 }
 
+/* Say on which queue the run is, if its own queue is not served any more. */
+static void note_queue(const struct one_run *one)
+{
+    const struct setup_queue *queue = setup_queue_of_run(
+        &one->session.load->setup, one->job, one->run->queue);
+
+    if (queue && one->run->queue.len > 0 &&
+        !slice_is(one->run->queue, queue->name))
+        say_note("no worker of this configuration serves queue %.*s: the run "
+                 "is on queue %s now",
+            SLICE_ARG(one->run->queue), queue->name);
+}
+
 static int resume(struct one_run *one)
 {
     bool unserved = false;
@@ -64,6 +77,7 @@ static int resume(struct one_run *one)
     if (outcome != TW_OK)
         return print_failed(outcome, &err);
     print_continues(one->run);
+    note_queue(one);
     if (slice_is(one->run->waits_for, LEDGER_WAITS_FOR_DEFINITION))
         say_note(
             "it accepts the present definition of job %.*s, and begins with "
@@ -94,12 +108,13 @@ const struct command command_resume = {
     .arguments = "ID",
     .summary = "continues a paused run, or one held since its job changed",
     .details =
-        "Puts a new message for the run on its queue; the exit code is "
-        "69 if no queue serves\nthe job. A run that is held because its "
-        "job was "
-        "changed accepts the present\ndefinition. A run that was to "
-        "begin later begins at that time. If several jobs\nhave a run of "
-        "that ID, write JOB/ID.\n",
+        "Puts a new message for the run on its queue; the exit code is 69 if "
+        "no queue serves\nthe job, or the job is not in the configuration. A "
+        "run whose queue is not served any\nmore moves to the queue that "
+        "serves the job. A run that is held because its job was\nchanged "
+        "accepts the present definition. A run that was to begin later begins "
+        "at that\ntime. If several jobs have a run of that ID, write "
+        "JOB/ID.\n",
     .required = REQUIRED,
     .max_args = 1,
     .run = run,

@@ -413,6 +413,7 @@ struct asking {
     const struct definition *definition; /* definition that `change` uses; NULL:
                                             `change` needs none */
     bool unserved;                       /* no queue serves the run */
+    bool moved;      /* set by change: the run has another queue now */
     int64_t delay_s; /* set by change: hide the run's message for so long */
 };
 
@@ -435,7 +436,7 @@ static enum tw_err apply_asked(
         return err_fail(err, TW_NOT_FOUND, "the ledger has no run %.*s/%.*s",
             SLICE_ARG(run->job), SLICE_ARG(run->id));
     ledger_copy(&asking->before, run);
-    asking->asked = asking->unchanged = false;
+    asking->asked = asking->unchanged = asking->moved = false;
     ledger_note_idle(run, now_ticks);
     run->updated_ticks = now_ticks;
     return asking->change(asking, run, now_ticks, err);
@@ -714,8 +715,12 @@ static enum tw_err refuse_unserved(
         SLICE_ARG(run->job), SLICE_ARG(run->job), SLICE_ARG(run->id));
 }
 
+#define REPEAT "repeat the command"
+
+/* advice: what to do if the message cannot be put. */
 static enum tw_err put_wake_up(const struct definition *definition,
-    const struct ledger_run *run, const struct order *order, struct err *err)
+    const struct ledger_run *run, const struct order *order, const char *advice,
+    struct err *err)
 {
     struct messages put;
     struct err why;
@@ -728,13 +733,14 @@ static enum tw_err put_wake_up(const struct definition *definition,
         return TW_OK;
     return err_fail(err, outcome,
         "the ledger has the change of run %.*s/%.*s, but the message for a "
-        "worker could not be put; repeat the command: %s",
-        SLICE_ARG(run->job), SLICE_ARG(run->id), why.text);
+        "worker could not be put; %s: %s",
+        SLICE_ARG(run->job), SLICE_ARG(run->id), advice, why.text);
 }
 
 /* Put the message that wakes a worker for run, hidden for delay_s. */
-static enum tw_err wake(const struct definition *definition,
-    const struct ledger_run *run, int64_t delay_s, struct err *err)
+static enum tw_err wake_or_advise(const struct definition *definition,
+    const struct ledger_run *run, int64_t delay_s, const char *advice,
+    struct err *err)
 {
     const struct setup_queue *queue = queue_of(definition, run);
     struct buf text;
@@ -758,9 +764,15 @@ static enum tw_err wake(const struct definition *definition,
                 .delay_s = delay_s,
                 .names_run = true,
                 .is_json = true},
-            err);
+            advice, err);
     buf_done(&text);
     return outcome;
+}
+
+static enum tw_err wake(const struct definition *definition,
+    const struct ledger_run *run, int64_t delay_s, struct err *err)
+{
+    return wake_or_advise(definition, run, delay_s, REPEAT, err);
 }
 
 enum tw_err control_wake(const struct definition *definition,
@@ -825,16 +837,59 @@ static enum tw_err check_job(
     return TW_OK;
 }
 
+/* Is the run's queue not served any more, while another queue serves its job?
+ * Then nobody receives the run's message. */
+static bool is_stranded(
+    const struct definition *definition, const struct ledger_run *run)
+{
+    const struct setup_queue *queue = queue_of(definition, run);
+
+    return run->queue.len > 0 && queue && !slice_is(run->queue, queue->name);
+}
+
+/* Move a stranded run, which has no owner, to the queue that serves its job. */
+static void use_served_queue(struct asking *asking, struct ledger_run *run)
+{
+    if (!is_stranded(asking->definition, run))
+        return;
+    asking->moved = true;
+    run->queue =
+        ledger_text(run, slice_of(queue_of(asking->definition, run)->name));
+}
+
+/* May the run be moved to another queue as it is, without a new state? */
+static bool may_be_moved(const struct asking *asking,
+    const struct ledger_run *run, int64_t now_ticks)
+{
+    return is_stranded(asking->definition, run) &&
+           run->state != LEDGER_PAUSED && !ledger_state_ended(run->state) &&
+           !ledger_lease_is_live(run, now_ticks) &&
+           !slice_is(run->control, LEDGER_CONTROL_CANCEL);
+}
+
+/* The run keeps its state and the time until which it waits. */
+static enum tw_err move_run(
+    struct asking *asking, struct ledger_run *run, int64_t now_ticks)
+{
+    use_served_queue(asking, run);
+    asking->delay_s = left_s(run, now_ticks);
+    if (slice_is(run->control, LEDGER_CONTROL_PAUSE))
+        run->control = (struct slice){0};
+    ledger_expect_message(run, now_ticks + asking->delay_s * TICKS_PER_S);
+    return TW_OK;
+}
+
 static enum tw_err set_resumed(struct asking *asking, struct ledger_run *run,
     int64_t now_ticks, struct err *err)
 {
     bool for_definition = run->state == LEDGER_WAITING &&
                           slice_is(run->waits_for, LEDGER_WAITS_FOR_DEFINITION);
-
     enum tw_err outcome = check_job(asking, run, err);
 
     if (outcome != TW_OK)
         return outcome;
+    if (!for_definition && may_be_moved(asking, run, now_ticks))
+        return move_run(asking, run, now_ticks);
     if (slice_is(run->control, LEDGER_CONTROL_PAUSE)
             ? !ledger_state_ended(run->state)
             : run->state == LEDGER_RUNNING &&
@@ -848,6 +903,7 @@ static enum tw_err set_resumed(struct asking *asking, struct ledger_run *run,
     asking->delay_s = for_definition ? 0 : left_s(run, now_ticks);
     if (may_lack_message(run))
         return is_so_already(asking);
+    use_served_queue(asking, run);
     if (for_definition)
         bound_accept(run, true);
     if (asking->delay_s == 0)
@@ -861,11 +917,18 @@ enum tw_err control_resume(const struct definition *definition,
     struct slice job, struct slice id, bool *ret_unserved, struct err *err)
 {
     struct asking asking = {.change = set_resumed, .definition = definition};
-    enum tw_err outcome =
-        change_run(definition_store(definition), job, id, &asking, err);
+    struct store *store = definition_store(definition);
+    struct err ignored; /* the run continues even if the copy stays */
+    enum tw_err outcome = change_run(store, job, id, &asking, err);
 
     if (outcome == TW_OK && !asking.asked)
-        outcome = wake(definition, &asking.run, asking.delay_s, err);
+        outcome = wake_or_advise(definition, &asking.run, asking.delay_s,
+            asking.moved && asking.run.state == LEDGER_WAITING
+                ? "a worker of its queue finds the run within ten minutes"
+                : REPEAT,
+            err);
+    if (outcome == TW_OK && asking.moved)
+        (void)!delete_copy(store, &asking.before, &ignored);
     *ret_unserved = asking.unserved;
     asking_done(&asking);
     return outcome;

@@ -94,12 +94,16 @@ TW_MUST_USE enum tw_err control_wake(const struct definition *definition,
  * it. If an owner executes the run, nothing is changed. A run that was paused
  * before the time at which it is to begin (ResumesAt) begins at that time.
  *
+ * An open run without an owner whose queue is not served any more moves to the
+ * queue that serves its job, also while it waits for something else: it keeps
+ * its state and ResumesAt, and its message is hidden until then.
+ *
  * TW_NOT_FOUND  no such run (*ret_unserved false); or its job is not
  *               configured, or no queue serves the job (*ret_unserved true):
  *               nothing is changed. If only the queue is missing, `run JOB --id
  *               ID` can continue the run.
  * TW_CONFLICT   the run has ended, is being cancelled, or waits for something
- *               else than its definition; or its job has another kind now.
+ *               else than its definition on a queue that is served; or its job has another kind now.
  */
 TW_MUST_USE enum tw_err control_resume(const struct definition *definition,
     struct slice job, struct slice id, bool *ret_unserved, struct err *err);
