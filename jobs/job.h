@@ -32,6 +32,17 @@ struct job_stores {
     const char *const *names;
     struct store *const *stores;
     size_t by_default; /* index of the default store; equal to count: none */
+
+    /*
+     * open: open the store at index, which no job of the configuration uses, so
+     * that stores[index] is NULL: *ret is borrowed like the others, and later
+     * calls give the same one. TW_NOT_FOUND: the file of an embedded store does
+     * not exist. The other outcomes are those of store_open(). Any thread may
+     * call. NULL: there are no stores but those in stores[].
+     */
+    enum tw_err (*open)(
+        void *owner, size_t index, struct store **ret, struct err *err);
+    void *owner; /* first argument of open() */
 };
 
 /* The input of a kind's loader; borrowed. */

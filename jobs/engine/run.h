@@ -193,6 +193,9 @@ struct run {
     enum run_waits_for waits_for; /* reason of RUN_WAITING; set by the kind */
     bool archive_full; /* set by the kind before RUN_OUTAGE if an operator must
                         * free disk space for the archive */
+    bool store_closed; /* set by the kind before RUN_OUTAGE if a store of the
+                        * configuration cannot be opened: the run is held for
+                        * this store */
 
     /* For a progress line: the completed share of the key range, in
      * thousandths; -1: not known. */

@@ -217,13 +217,15 @@ static enum tw_err verify_intent(
     void *ctx, struct intent *intent, struct load *load, struct err *err)
 {
     struct verifying *v = ctx;
+    bool concerns;
+    enum tw_err outcome = takeover_concerns(&v->m, intent, &concerns, err);
 
-    (void)load, (void)err;
-    if (takeover_concerns(&v->m, intent))
+    (void)load;
+    if (outcome == TW_OK && concerns)
         note_difference(v, &v->ret->differences[1],
             slice_of(v->m.run->ledger_table), slice_of(INTENTS_PARTITION),
             slice_of(intent->row_key));
-    return TW_OK;
+    return outcome;
 }
 
 static enum tw_err verify_pass(struct verifying *v, struct err *err)

@@ -7,39 +7,148 @@
 #include "worker/base/log.h"
 #include "worker/store/store.h"
 
-/* ---- which intents ---- */
+/* ---- the stores of an intent ---- */
 
-/* The configured store of a location; NULL: it is no longer configured. */
-static struct store *find_store(
-    const struct mover *m, const struct location *location)
-{
-    struct store *found = NULL;
+/* The search for the store of a location. */
+struct search {
+    const struct mover *m;
+    const struct location *location;
     struct arena arena;
+    struct store *found;  /* NULL: none so far */
+    struct store *second; /* another store with the same account, which is
+                             not the same file or endpoint; NULL: none */
+    enum tw_err failed;   /* why a store could not be opened, with cause;
+                             TW_OK: all that were tried are open */
+    struct err cause;
+};
 
-    arena_init(&arena);
-    for (size_t i = 0; i < m->stores->count && !found; i++) {
-        struct store *store = m->stores->stores[i];
-        struct location is = {.table = location->table};
+static void compare_store(struct search *search, struct store *store)
+{
+    const struct location is = {
+        .account = location_account(store, &search->arena),
+        .table = search->location->table};
 
-        if (!store)
-            continue;
-        is.account = location_account(store, &arena);
-        if (location_same(&is, location))
-            found = store;
-    }
-    arena_done(&arena);
-    return found;
+    if (!location_same(&is, search->location))
+        return;
+    if (!search->found)
+        search->found = store;
+    else if (!store_same(store, search->found))
+        search->second = store;
 }
 
-bool takeover_concerns(const struct mover *m, const struct intent *intent)
+/* Compares store number i, and opens it first if no job uses it. A file that
+ * does not exist is not the one that was in use, unless the store has the name
+ * that the intent has. */
+static void try_store(struct search *search, size_t i, bool is_named)
+{
+    const struct job_stores *stores = search->m->stores;
+    struct store *store = stores->stores[i];
+    struct err err;
+    enum tw_err outcome = TW_OK;
+
+    if (!store && stores->open)
+        outcome = stores->open(stores->owner, i, &store, &err);
+    if (outcome == TW_OK && store)
+        compare_store(search, store);
+    if (outcome == TW_OK || (outcome == TW_NOT_FOUND && !is_named))
+        return;
+    search->failed = outcome;
+    search->cause = err;
+}
+
+/* The store with the name that the intent has comes first, then those that are
+ * open; others are opened only if these do not have the account. */
+static void try_stores(struct search *search)
+{
+    const struct job_stores *stores = search->m->stores;
+
+    for (size_t i = 0; i < stores->count && !search->found; i++)
+        if (slice_is(search->location->store, stores->names[i]))
+            try_store(search, i, true);
+    if (search->found)
+        return;
+    for (size_t i = 0; i < stores->count; i++)
+        if (stores->stores[i])
+            try_store(search, i, false);
+    for (size_t i = 0; i < stores->count && !search->found; i++)
+        if (!stores->stores[i] &&
+            !slice_is(search->location->store, stores->names[i]))
+            try_store(search, i, false);
+}
+
+static enum tw_err refuse_two(const struct search *search, struct err *err)
+{
+    const struct location *location = search->location;
+
+    return err_fail(err, TW_INVALID,
+        "a move was interrupted whose store %.*s is not in the configuration "
+        "under this name, and the stores %s and %s are different files or "
+        "endpoints with its identity: nothing was changed. Remove the wrong "
+        "one from the configuration, or call the right one %.*s",
+        SLICE_ARG(location->store), search->found->name, search->second->name,
+        SLICE_ARG(location->store));
+}
+
+/* TW_BUSY: a store cannot be opened, and may be the one; the run is then held
+ * for it. *ret NULL: no store of the configuration has this account. */
+static enum tw_err find_store(const struct mover *m,
+    const struct location *location, struct store **ret, struct err *err)
+{
+    struct search search = {.m = m, .location = location};
+    enum tw_err outcome = TW_OK;
+
+    arena_init(&search.arena);
+    try_stores(&search);
+    arena_done(&search.arena);
+    if (search.second) {
+        outcome = refuse_two(&search, err);
+    } else if (!search.found && search.failed != TW_OK) {
+        m->run->store_closed = true;
+        outcome = err_fail(err, TW_BUSY,
+            "a move that was interrupted cannot be completed before its store "
+            "%.*s is open: %s",
+            SLICE_ARG(location->store), search.cause.text);
+    }
+    *ret = search.found;
+    return outcome;
+}
+
+/* Sets ret[2], by enum pair_side. */
+static enum tw_err find_stores(const struct mover *m,
+    const struct intent *intent, struct store **ret, struct err *err)
+{
+    enum tw_err outcome = TW_OK;
+
+    ret[PAIR_SOURCE] = ret[PAIR_COPY] = NULL;
+    for (int side = PAIR_SOURCE; side <= PAIR_COPY && outcome == TW_OK; side++)
+        outcome = find_store(m, &intent->locations[side], &ret[side], err);
+    return outcome;
+}
+
+/* ---- which intents ---- */
+
+static bool shares_table(const struct mover *m, const struct intent *intent)
 {
     for (int mine = PAIR_SOURCE; mine <= PAIR_COPY; mine++)
         for (int side = PAIR_SOURCE; side <= PAIR_COPY; side++)
             if (location_same(&m->locations[mine], &intent->locations[side]))
                 return true;
-    return slice_is(intent->job, m->run->job) &&
-           (!find_store(m, &intent->locations[PAIR_SOURCE]) ||
-               !find_store(m, &intent->locations[PAIR_COPY]));
+    return false;
+}
+
+enum tw_err takeover_concerns(const struct mover *m,
+    const struct intent *intent, bool *ret, struct err *err)
+{
+    struct store *stores[2];
+    enum tw_err outcome = TW_OK;
+
+    *ret = shares_table(m, intent);
+    if (*ret || !slice_is(intent->job, m->run->job))
+        return TW_OK;
+    outcome = find_stores(m, intent, stores, err);
+    if (outcome == TW_OK)
+        *ret = !stores[PAIR_SOURCE] || !stores[PAIR_COPY];
+    return outcome;
 }
 
 /* Did an earlier attempt of this run store the intent? */
@@ -51,9 +160,11 @@ static bool is_own(const struct mover *m, const struct intent *intent)
 
 /* The run's own intents are taken over even if the job's definition has other
  * tables now: the run may have to be cancelled or paused. */
-static bool is_taken(const struct mover *m, const struct intent *intent)
+static enum tw_err is_taken(const struct mover *m, const struct intent *intent,
+    bool *ret, struct err *err)
 {
-    return is_own(m, intent) || takeover_concerns(m, intent);
+    *ret = is_own(m, intent);
+    return *ret ? TW_OK : takeover_concerns(m, intent, ret, err);
 }
 
 /* ---- the pairs ---- */
@@ -162,10 +273,14 @@ static enum tw_err take_over(
 {
     struct mover *m = ctx;
     struct carried *carried = &m->carried[0];
-    enum tw_err outcome = TW_OK;
+    bool is_mine;
+    enum tw_err outcome = is_taken(m, intent, &is_mine, err);
 
-    if (!is_taken(m, intent))
-        return TW_OK;
+    if (outcome != TW_OK || !is_mine)
+        return outcome;
+    outcome = find_stores(m, intent, carried->ends.stores, err);
+    if (outcome != TW_OK)
+        return outcome;
     log_run_info(run_log(m->run),
         "continues with %zu %s of a move from %.*s to %.*s that run "
         "%.*s/%.*s did not finish",
@@ -174,10 +289,8 @@ static enum tw_err take_over(
         SLICE_ARG(intent->locations[PAIR_COPY].table), SLICE_ARG(intent->job),
         SLICE_ARG(intent->run));
     carried->intent = *intent;
-    for (int side = PAIR_SOURCE; side <= PAIR_COPY; side++) {
-        carried->ends.stores[side] = find_store(m, &intent->locations[side]);
+    for (int side = PAIR_SOURCE; side <= PAIR_COPY; side++)
         carried->ends.tables[side] = intent->locations[side].table.at;
-    }
     for (size_t i = 0; i < load->count; i++)
         load->pairs[i].mover = m;
     if (carried->ends.stores[PAIR_SOURCE] && carried->ends.stores[PAIR_COPY])
@@ -202,11 +315,20 @@ static enum tw_err find_any(
     void *ctx, struct intent *intent, struct load *load, struct err *err)
 {
     struct mover *m = ctx;
+    struct store *stores[2];
+    bool is_mine;
+    enum tw_err outcome = is_taken(m, intent, &is_mine, err);
 
-    (void)load, (void)err;
-    m->takes_over |= is_taken(m, intent);
+    (void)load;
     m->run->load_open |= is_own(m, intent);
-    return TW_OK;
+    if (outcome != TW_OK || !is_mine)
+        return outcome;
+    m->takes_over = true;
+    outcome = find_stores(m, intent, stores, err);
+    for (int side = PAIR_SOURCE; side <= PAIR_COPY; side++)
+        if (outcome == TW_OK && stores[side])
+            late_note(&m->late, stores[side]); /* wait_for_late() waits */
+    return outcome;
 }
 
 /* Sets m->takes_over and run->load_open. */

@@ -650,7 +650,10 @@ static void load_jobs(struct sim *sim, unsigned n)
     static const char *const names[] = {"main", "data"};
     static struct store *const none[] = {NULL, NULL};
     bool apart = trouble_has_data_apart(&sim->troubles);
-    const struct job_stores stores = {apart ? 2 : 1, names, none, apart};
+    const struct job_stores stores = {.count = apart ? 2 : 1,
+        .names = names,
+        .stores = none,
+        .by_default = apart};
     char *own = sim->kind->job(sim->state, n), *text;
     struct problems problems;
     struct yaml_node *root;

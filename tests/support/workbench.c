@@ -332,8 +332,8 @@ static void init_definition(struct workbench *bench)
 {
     bench->stores_list[0] = bench->store;
     bench->store_names[0] = "main";
-    bench->stores =
-        (struct job_stores){1, bench->store_names, bench->stores_list, 0};
+    bench->stores = (struct job_stores){
+        .count = 1, .names = bench->store_names, .stores = bench->stores_list};
     bench->queues[0] = (struct setup_queue){
         .name = BENCH_QUEUE, .poison_queue = BENCH_QUEUE "-poison"};
     bench->queues[1] = (struct setup_queue){.name = BENCH_BOUND,

@@ -117,8 +117,8 @@ static void load(struct worker *worker)
 
     worker->store_list[0] = &worker->killer.store;
     worker->store_names[0] = SWEEP_STORE;
-    worker->stores =
-        (struct job_stores){1, worker->store_names, worker->store_list, 0};
+    worker->stores = (struct job_stores){
+        .count = 1, .names = worker->store_names, .stores = worker->store_list};
     arena_init(&worker->arena);
     problems_init(&problems);
     root = yaml_read("sweep",

@@ -610,7 +610,8 @@ static void use_another_store(struct workbench *bench, struct store *another)
     names[0] = "main";
     stores[1] = another;
     names[1] = another->name;
-    bench->stores = (struct job_stores){2, names, stores, 0};
+    bench->stores =
+        (struct job_stores){.count = 2, .names = names, .stores = stores};
 }
 
 static void lose_another_store(struct workbench *bench)
@@ -778,6 +779,23 @@ BENCH_SCRIPT(archive_is_full)
 {
     run->archive_full = true;
     return meets_outage(bench, run, attempt_number, err);
+}
+
+BENCH_SCRIPT(a_store_is_closed)
+{
+    run->store_closed = true;
+    return meets_outage(bench, run, attempt_number, err);
+}
+
+VIRTUAL_BENCH_TEST(a_run_is_held_for_a_store_that_cannot_be_opened)
+{
+    struct ledger_run *run;
+
+    bench->script = a_store_is_closed;
+    assert_int_equal(attempt_id(bench, "r1", false).end, ATTEMPT_DEFERRED);
+    run = read_run(bench);
+    assert_int_equal(run->state, LEDGER_WAITING);
+    assert_true(slice_is(run->waits_for, LEDGER_WAITS_FOR_STORE));
 }
 
 /* 5 s, 10 s, ... 5 min, by how long the same cause has lasted. */

@@ -304,6 +304,37 @@ FIXTURE_TEST(a_copy_of_an_embedded_file_is_refused_beside_it)
         (void)unlink(files[i]);
 }
 
+/* As the takeover of a move does, while runs read the list of open stores. */
+FIXTURE_TEST(a_store_that_no_job_uses_is_opened_when_it_is_asked_for)
+{
+    struct store *first = NULL, *again = NULL;
+    const struct job_stores *all;
+
+    (void)unlink("t.db");
+    (void)unlink("copy.db");
+    assert_int_equal(read_text(f, LOAD_SOME,
+                         "default_store: main\n"
+                         "stores: {main: {embedded: t.db}, copy: {embedded: "
+                         "copy.db}}\n"),
+        TW_OK);
+    all = &f->load->stores;
+    assert_int_equal(all->open(all->owner, 0, &first, &f->err), TW_NOT_FOUND);
+    assert_int_equal(access("t.db", F_OK), -1);
+    assert_int_equal(load_store(f->load, 0, true, &f->err), TW_OK);
+    assert_int_equal(all->open(all->owner, 0, &first, &f->err), TW_OK);
+    assert_ptr_equal(first, f->load->open[0]);
+    store_close(first); /* moves the log into the file */
+    f->load->open[0] = NULL;
+    copy_file("t.db", "copy.db");
+    assert_int_equal(all->open(all->owner, 0, &first, &f->err), TW_OK);
+    assert_int_equal(all->open(all->owner, 0, &again, &f->err), TW_OK);
+    assert_ptr_equal(first, again);
+    assert_null(f->load->open[0]);
+    assert_int_equal(all->open(all->owner, 1, &again, &f->err), TW_INVALID);
+    assert_non_null(strstr(f->err.text, "have the same identity"));
+    (void)unlink("copy.db");
+}
+
 FIXTURE_TEST(a_connection_string_is_a_configuration)
 {
     f->load = load_environment("UseDevelopmentStorage=true");

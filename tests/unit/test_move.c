@@ -989,6 +989,135 @@ FIXTURE_TEST(an_intent_that_nothing_but_the_job_knows_is_removed_and_named)
     assert_int_equal(intents(), 0);
 }
 
+/* ---- the stores of an intent ---- */
+
+/* Two stores: main has an account of its own, other is the store in which the
+ * intent's entities are. No job uses other, so that it is opened by open(). */
+static struct store *apart[2];
+static enum tw_err opens;
+
+static enum tw_err open_other(
+    void *owner, size_t index, struct store **ret, struct err *err)
+{
+    assert_ptr_equal(owner, apart);
+    assert_int_equal(index, 1);
+    if (opens != TW_OK)
+        return err_fail(err, opens, "other: it cannot be opened");
+    *ret = &w.outer.store;
+    return TW_OK;
+}
+
+/* The run's job now moves the tables of another store. */
+static void leave_in_another_store(
+    struct interposed *elsewhere, const char *named)
+{
+    static const char *const names[] = {"main", "other"};
+
+    hosted_table(&h, "OldBlogs");
+    scene_put("Blogs", "a", "1", "\"N\":1");
+    when("TablewardRuns", OPERATION_REPLACE, 1, CRASH_AFTER, NULL);
+    crash("all");
+    edit_intent("SourceStore", named);
+    edit_intent("DestinationStore", named);
+    interposed_init(elsewhere, "main", inner, pass);
+    elsewhere->store.capabilities.identity = "elsewhere";
+    elsewhere->store.capabilities.endpoint = "elsewhere";
+    apart[0] = &elsewhere->store;
+    apart[1] = NULL;
+    h.stores = (struct job_stores){.count = 2,
+        .names = names,
+        .stores = apart,
+        .open = open_other,
+        .owner = apart};
+    h.ledger = &w.outer.store;
+    opens = TW_OK;
+}
+
+static void end_apart(void)
+{
+    h.ledger = NULL;
+    h.stores = (struct job_stores){
+        .count = 1, .names = &h.store_name, .stores = &h.store};
+}
+
+FIXTURE_TEST(a_store_that_no_job_uses_is_opened_for_its_intent)
+{
+    static const char *const named[] = {"other", "former-name"};
+    struct interposed elsewhere;
+
+    for (size_t i = 0; TEST_EACH(i, named); i++) {
+        leave_in_another_store(&elsewhere, named[i]);
+        take_over("all", RUN_SUCCEEDED);
+        end_apart();
+        assert_int_equal(intents(), 0);
+        scene_check_keys("Blogs", "");
+        scene_check_keys("OldBlogs", "a/1 ");
+        scene_remove("OldBlogs", "a", "1");
+    }
+}
+
+/* Its file may be on a disk that is not mounted. */
+FIXTURE_TEST(an_intent_waits_for_a_store_that_cannot_be_opened)
+{
+    static const struct {
+        const char *named;
+        enum tw_err opens;
+        enum run_end end;
+        unsigned intents;
+    } cases[] = {
+        {"other", TW_INVALID, RUN_OUTAGE, 1},
+        {"other", TW_NOT_FOUND, RUN_OUTAGE, 1},
+        {"former-name", TW_FULL, RUN_OUTAGE, 1},
+        {"former-name", TW_NOT_FOUND, RUN_FAILED, 0},
+    };
+    struct interposed elsewhere;
+
+    for (size_t i = 0; TEST_EACH(i, cases); i++) {
+        leave_in_another_store(&elsewhere, cases[i].named);
+        opens = cases[i].opens;
+        take_over("all", cases[i].end);
+        if (cases[i].intents > 0)
+            assert_non_null(strstr(h.err.text, "it cannot be opened"));
+        end_apart();
+        assert_int_equal(intents(), cases[i].intents);
+        scene_check_keys("Blogs", "a/1 ");
+        scene_check_keys("OldBlogs", "a/1 ");
+        take_over("all", cases[i].intents > 0 ? RUN_SUCCEEDED : RUN_FAILED);
+        scene_remove("OldBlogs", "a", "1");
+        if (cases[i].intents == 0)
+            scene_remove("Blogs", "a", "1");
+    }
+}
+
+/* A file and its copy have one identity. The name in the intent decides; if no
+ * store has this name, nothing does. */
+FIXTURE_TEST(of_two_stores_with_one_identity_the_named_one_is_meant)
+{
+    struct interposed elsewhere, twin;
+
+    leave_in_another_store(&elsewhere, "former-name");
+    interposed_init(&twin, "other", inner, pass);
+    elsewhere.store.capabilities.identity = twin.store.capabilities.identity =
+        "twin";
+    twin.store.capabilities.endpoint = "its copy";
+    apart[1] = &twin.store;
+    edit_intent("SourceAccount", "twin");
+    edit_intent("DestinationAccount", "twin");
+    take_over("all", RUN_FAILED);
+    assert_non_null(strstr(h.err.text, "different files or endpoints"));
+    assert_non_null(strstr(h.err.text, "the stores main and other"));
+    assert_int_equal(intents(), 1);
+    scene_check_keys("Blogs", "a/1 ");
+    scene_check_keys("OldBlogs", "a/1 ");
+    edit_intent("SourceStore", "other");
+    edit_intent("DestinationStore", "other");
+    take_over("all", RUN_SUCCEEDED);
+    end_apart();
+    assert_int_equal(intents(), 0);
+    scene_check_keys("Blogs", "");
+    scene_check_keys("OldBlogs", "a/1 ");
+}
+
 /* An entity with the ETag of the source is the source, under another table
  * name. */
 FIXTURE_TEST(the_source_itself_is_never_taken_for_its_copy)

@@ -57,7 +57,8 @@ static int tear_down(void **state)
 static void load(
     struct loaded *loaded, const char *text, size_t stores, size_t by_default)
 {
-    struct job_stores where = {stores, names, NULL, by_default};
+    struct job_stores where = {
+        .count = stores, .names = names, .by_default = by_default};
     const struct yaml_node *node = NULL;
 
     problems_done(&loaded->problems);

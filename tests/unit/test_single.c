@@ -395,7 +395,8 @@ VIRTUAL_BENCH_TEST(of_a_store_that_is_away_the_log_tells_once_a_minute)
 
     stores[0] = bench->store;
     stores[1] = &away;
-    bench->stores = (struct job_stores){2, names, stores, 0};
+    bench->stores =
+        (struct job_stores){.count = 2, .names = names, .stores = stores};
     bench->script = is_always_out;
     workbench_log_begin();
     start(&started, bench, football);

@@ -151,6 +151,7 @@ static void make_room(struct load *load, size_t count)
     load->open = arena_alloc(&load->arena, (count + 1) * sizeof(*load->open));
     load->wanted =
         arena_alloc(&load->arena, (count + 1) * sizeof(*load->wanted));
+    load->later = arena_alloc(&load->arena, (count + 1) * sizeof(*load->later));
     load->stores.names = names;
     load->stores.stores = load->open;
 }
@@ -290,11 +291,17 @@ static void load_tree(
         &load->setup, problems);
 }
 
+static enum tw_err open_later(
+    void *owner, size_t index, struct store **ret, struct err *err);
+
 static struct load *new_load(void)
 {
     struct load *load = mem_alloc(sizeof(*load));
 
     arena_init(&load->arena);
+    platform_mutex_init(&load->mutex);
+    load->stores.open = open_later;
+    load->stores.owner = load;
     load->definition.jobs = &load->jobs;
     load->definition.stores = &load->stores;
     load->definition.setup = &load->setup;
@@ -397,8 +404,11 @@ void load_free(struct load *load)
 {
     if (!load)
         return;
-    for (size_t i = 0; i < load->stores.count; i++)
+    for (size_t i = 0; i < load->stores.count; i++) {
         store_close(load->open[i]);
+        store_close(load->later[i]);
+    }
+    platform_mutex_done(&load->mutex);
     arena_wipe(&load->arena);
     mem_free(load);
 }
@@ -491,12 +501,13 @@ static bool is_copy(const struct store *a, const struct store *b)
 /* Refuses an embedded store whose file is a copy of another open store's file,
  * or the reverse: locks, intents and the marks of copies name a file by its
  * identity, so a run could change entities of the wrong file. */
-static enum tw_err refuse_copy(
-    const struct load *load, size_t store, struct err *err)
+static enum tw_err refuse_copy(const struct load *load, size_t store,
+    const struct store *opened, struct err *err)
 {
     for (size_t i = 0; i < load->stores.count; i++)
-        if (i != store && load->open[i] &&
-            is_copy(load->open[i], load->open[store]))
+        if (i != store &&
+            ((load->open[i] && is_copy(load->open[i], opened)) ||
+                (load->later[i] && is_copy(load->later[i], opened))))
             return err_fail(err, TW_INVALID,
                 "store %s: the files %s and %s (store %s) have the same "
                 "identity, because one of them was made as a copy of the "
@@ -509,27 +520,54 @@ static enum tw_err refuse_copy(
     return TW_OK;
 }
 
-enum tw_err load_store(
-    struct load *load, size_t store, bool may_create, struct err *err)
+/* Sets *ret only if the outcome is TW_OK. */
+static enum tw_err open_at(struct load *load, size_t store, bool may_create,
+    struct store **ret, struct err *err)
 {
     const struct store_config *config = load->configs[store];
+    struct store *opened = NULL;
     enum tw_err code;
 
-    if (load->open[store])
-        return TW_OK;
     if (!may_create && load_is_new(load, store))
         return err_fail(err, TW_NOT_FOUND,
             "store %s: file %s does not exist yet: nothing has been stored",
             config->name, config->path.at);
-    code = load->only_reads
-               ? store_open_to_read(config, &load->open[store], err)
-               : store_open(config, &load->open[store], err);
+    code = load->only_reads ? store_open_to_read(config, &opened, err)
+                            : store_open(config, &opened, err);
     if (code == TW_OK)
-        code = refuse_copy(load, store, err);
-    if (code != TW_OK) {
-        store_close(load->open[store]);
-        load->open[store] = NULL;
+        code = refuse_copy(load, store, opened, err);
+    if (code == TW_OK)
+        *ret = opened;
+    else
+        store_close(opened);
+    return code;
+}
+
+enum tw_err load_store(
+    struct load *load, size_t store, bool may_create, struct err *err)
+{
+    return load->open[store]
+               ? TW_OK
+               : open_at(load, store, may_create, &load->open[store], err);
+}
+
+/* For struct job_stores. A run's thread calls this while others read open[], so
+ * the store is kept elsewhere. */
+static enum tw_err open_later(
+    void *owner, size_t index, struct store **ret, struct err *err)
+{
+    struct load *load = owner;
+    enum tw_err code = TW_OK;
+
+    if (load->open[index]) {
+        *ret = load->open[index];
+        return TW_OK;
     }
+    platform_lock(&load->mutex);
+    if (!load->later[index])
+        code = open_at(load, index, false, &load->later[index], err);
+    *ret = load->later[index];
+    platform_unlock(&load->mutex);
     return code;
 }
 

@@ -16,6 +16,7 @@
 #include "jobs/jobs.h"
 #include "worker/base/arena.h"
 #include "worker/base/err.h"
+#include "worker/base/platform.h"
 #include "worker/run/setup.h"
 #include "worker/store/open.h"
 
@@ -27,10 +28,13 @@ struct load {
     const char *folder; /* folder that relative paths are resolved against */
     struct store_config **configs; /* configurations of the stores: stores.count
                                       items */
-    struct store **open; /* the array stores.stores; open[i] is NULL if store i
-                            is not open */
-    bool *wanted;        /* wanted[i]: an unset variable of store i was already
-                            reported */
+    struct store **open;  /* the array stores.stores; open[i] is NULL if store i
+                             is not open */
+    struct store **later; /* stores that stores.open() has opened, by index;
+                             else NULL; under mutex */
+    struct platform_mutex mutex;
+    bool *wanted;    /* wanted[i]: an unset variable of store i was already
+                        reported */
     bool only_reads; /* the command writes to no store, so that embedded files
                         need not be writable; set before the first store is
                         opened */

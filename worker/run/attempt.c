@@ -508,14 +508,17 @@ static void end_held(struct attempt *attempt, const char *waits_for)
 }
 
 /* Call after an error of the service or of this machine that is no failure of
- * the job. If a store does not respond, or the disk of the archive is full, the
- * run is held; otherwise the error may be over, and the run is retried soon. */
+ * the job. If a store does not respond or cannot be opened, or the disk of the
+ * archive is full, the run is held; otherwise the error may be over, and the
+ * run is retried soon. */
 static void end_outage(struct attempt *attempt)
 {
     int64_t hide_ms = attempt->wish->message ? OUTAGE_HIDE_MS : RUN_AGAIN_MS;
 
     if (attempt->run.archive_full) {
         end_held(attempt, LEDGER_WAITS_FOR_ARCHIVE);
+    } else if (attempt->run.store_closed) {
+        end_held(attempt, LEDGER_WAITS_FOR_STORE);
     } else if (find_store_away(attempt)) {
         end_held(attempt, LEDGER_WAITS_FOR_STORE);
     } else if (move_and_store(attempt, LEDGER_QUEUED)) {
