@@ -50,6 +50,14 @@ bool location_same(const struct location *a, const struct location *b)
     return same_text(a->account, b->account) && same_text(a->table, b->table);
 }
 
+bool location_may_be_same(const struct location *a, const struct location *b)
+{
+    return location_same(a, b) ||
+           (a->account_name.len > 0 &&
+               same_text(a->account_name, b->account_name) &&
+               same_text(a->table, b->table));
+}
+
 /* ---- the RowKey ---- */
 
 void intent_name(struct intent *intent, unsigned slot)
@@ -163,9 +171,10 @@ enum stored { STORED_AS_BEFORE, STORED_CHANGED, STORED_OTHER };
 static void describe(
     struct change *change, const char *state, struct slice list, size_t pairs)
 {
-    static const char *const NAMES[][3] = {
-        {"SourceStore", "SourceAccount", "SourceTable"},
-        {"DestinationStore", "DestinationAccount", "DestinationTable"}};
+    static const char *const NAMES[][4] = {
+        {"SourceStore", "SourceAccount", "SourceTable", "SourceAccountName"},
+        {"DestinationStore", "DestinationAccount", "DestinationTable",
+            "DestinationAccountName"}};
     const struct intent *intent = change->intent;
     struct entity *row = &change->rows[0];
     struct arena *arena = &change->arena;
@@ -183,6 +192,9 @@ static void describe(
         entity_set_string(row, arena, NAMES[side][0], location->store);
         entity_set_string(row, arena, NAMES[side][1], location->account);
         entity_set_string(row, arena, NAMES[side][2], location->table);
+        if (location->account_name.len > 0)
+            entity_set_string(
+                row, arena, NAMES[side][3], location->account_name);
     }
     entity_set_datetime(row, arena, "Since", intent->since_ticks);
     entity_set_int32(row, arena, "Chunks", (int32_t)change->count);
@@ -493,6 +505,9 @@ static bool read_locations(struct reading *reading, const struct entity *row)
     struct location *source = &reading->intent->locations[PAIR_SOURCE];
     struct location *copy = &reading->intent->locations[PAIR_COPY];
 
+    (void)read_text(reading, row, "SourceAccountName", &source->account_name);
+    (void)read_text(
+        reading, row, "DestinationAccountName", &copy->account_name);
     return read_text(reading, row, "SourceStore", &source->store) &&
            read_text(reading, row, "SourceAccount", &source->account) &&
            read_text(reading, row, "SourceTable", &source->table) &&

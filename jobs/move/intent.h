@@ -18,6 +18,8 @@
  *   Change    random id of the last write of the intent
  *   Job, Run  job and run that stored the intent
  *   SourceStore, SourceAccount, SourceTable, DestinationStore, ...
+ *   SourceAccountName, DestinationAccountName   absent: unknown, or written by
+ *             a former version
  *   Since     the destination's clock before the first insert (rule M2)
  *   Chunks, Pairs, Digest   numbers of rows and of pairs, and the digest of the
  *             list, to detect a damaged intent
@@ -55,6 +57,8 @@ struct location {
     struct slice store;   /* the store's name, for messages */
     struct slice account; /* location_account() of the store */
     struct slice table;
+    struct slice account_name; /* the store's capabilities.account_name; empty:
+                                  unknown */
 };
 
 /* location_account: the identity of the store; in arena. */
@@ -62,6 +66,14 @@ struct slice location_account(const struct store *store, struct arena *arena);
 
 /* location_same: are a and b the same table? Compares names without case. */
 bool location_same(const struct location *a, const struct location *b);
+
+/*
+ * location_may_be_same: the same, or tables of one name in accounts of one
+ * AccountName, whose hosts differ? Two services may have accounts of one name:
+ * then the locations are different tables. So this may decide which intents are
+ * taken over, and not where an entity is.
+ */
+bool location_may_be_same(const struct location *a, const struct location *b);
 
 struct intent {
     struct slice job, run;

@@ -17,6 +17,8 @@ struct search {
     struct store *found;  /* NULL: none so far */
     struct store *second; /* another store with the same account, which is
                              not the same file or endpoint; NULL: none */
+    struct store *alike;  /* a store with another host and the AccountName of
+                             the location; NULL: none */
     enum tw_err failed;   /* why a store could not be opened, with cause;
                              TW_OK: all that were tried are open */
     struct err cause;
@@ -24,12 +26,17 @@ struct search {
 
 static void compare_store(struct search *search, struct store *store)
 {
+    const char *name = store->capabilities.account_name;
     const struct location is = {
         .account = location_account(store, &search->arena),
-        .table = search->location->table};
+        .table = search->location->table,
+        .account_name = slice_of(name ? name : "")};
 
-    if (!location_same(&is, search->location))
+    if (!location_same(&is, search->location)) {
+        if (location_may_be_same(&is, search->location))
+            search->alike = store;
         return;
+    }
     if (!search->found)
         search->found = store;
     else if (!store_same(store, search->found))
@@ -89,6 +96,23 @@ static enum tw_err refuse_two(const struct search *search, struct err *err)
         SLICE_ARG(location->store));
 }
 
+/* Only requests can show whether two hosts have the same tables, and to take
+ * another account for the intent's would give up what is half moved. */
+static enum tw_err refuse_alike(const struct search *search, struct err *err)
+{
+    const struct location *location = search->location;
+
+    return err_fail(err, TW_INVALID,
+        "a move was interrupted whose store %.*s had the endpoint %.*s, which "
+        "no store has now, and store %s has the same AccountName and another "
+        "endpoint: nothing was changed. Add a store with the former endpoint "
+        "until that move is completed; or, if it is another account, compare "
+        "the entities of the intents in %s (PartitionKey %s), then delete "
+        "these intents",
+        SLICE_ARG(location->store), SLICE_ARG(location->account),
+        search->alike->name, search->m->run->ledger_table, INTENTS_PARTITION);
+}
+
 /* TW_BUSY: a store cannot be opened, and may be the one; the run is then held
  * for it. *ret NULL: no store of the configuration has this account. */
 static enum tw_err find_store(const struct mover *m,
@@ -108,6 +132,8 @@ static enum tw_err find_store(const struct mover *m,
             "a move that was interrupted cannot be completed before its store "
             "%.*s is open: %s",
             SLICE_ARG(location->store), search.cause.text);
+    } else if (!search.found && search.alike) {
+        outcome = refuse_alike(&search, err);
     }
     *ret = search.found;
     return outcome;
@@ -131,7 +157,8 @@ static bool shares_table(const struct mover *m, const struct intent *intent)
 {
     for (int mine = PAIR_SOURCE; mine <= PAIR_COPY; mine++)
         for (int side = PAIR_SOURCE; side <= PAIR_COPY; side++)
-            if (location_same(&m->locations[mine], &intent->locations[side]))
+            if (location_may_be_same(
+                    &m->locations[mine], &intent->locations[side]))
                 return true;
     return false;
 }

@@ -20,8 +20,9 @@
  *
  * The stores of an intent are looked for among all stores of the configuration,
  * by the account that the intent names. While one of them cannot be opened, the
- * intent stays and the run is held. Only if none has the account, the pairs are
- * reported and the intent is removed (rule M8).
+ * intent stays and the run is held; while one of them has its AccountName and
+ * another endpoint, the intent stays and the run fails. Only if none has the
+ * account, the pairs are reported and the intent is removed (rule M8).
  */
 #ifndef TW_JOBS_MOVE_TAKEOVER_H
 #define TW_JOBS_MOVE_TAKEOVER_H
@@ -41,7 +42,7 @@ TW_MUST_USE enum tw_err takeover_all(struct mover *m, struct err *err);
  * intent belong to the same job, and is one of its stores no longer configured?
  * Stores that no job uses are opened to find out. TW_BUSY: one of them cannot
  * be opened (run->store_closed). TW_INVALID: two stores have the identity of
- * the intent's store.
+ * the intent's store, or none has, and one has its AccountName.
  */
 TW_MUST_USE enum tw_err takeover_concerns(const struct mover *m,
     const struct intent *intent, bool *ret, struct err *err);

@@ -1089,6 +1089,54 @@ FIXTURE_TEST(an_intent_waits_for_a_store_that_cannot_be_opened)
     }
 }
 
+/* Rule M7: the intent of another job is that of the same tables, if its account
+ * is this one's under another host. */
+FIXTURE_TEST(an_intent_under_another_host_of_the_account_is_taken_over)
+{
+    static const struct {
+        const char *wrote, *runs;
+        unsigned left;
+    } cases[] = {{"acct", "ACCT", 0}, {"acct", "other", 1}, {NULL, "acct", 1}};
+    struct interposed elsewhere;
+
+    for (size_t i = 0; TEST_EACH(i, cases); i++) {
+        w.outer.store.capabilities.account_name = cases[i].wrote;
+        leave_in_another_store(&elsewhere, "other");
+        elsewhere.store.capabilities.account_name = cases[i].runs;
+        edit_intent("Job", "former");
+        take_over("all", cases[i].left > 0 ? RUN_FAILED : RUN_SUCCEEDED);
+        end_apart();
+        w.outer.store.capabilities.account_name = NULL;
+        assert_int_equal(intents(), cases[i].left);
+        if (cases[i].left > 0) {
+            scene_check_reported("an equal entity is at");
+            edit_intent("Job", "all");
+            take_over("all", RUN_SUCCEEDED);
+        }
+        scene_check_keys("Blogs", "");
+        scene_check_keys("OldBlogs", "a/1 ");
+        scene_remove("OldBlogs", "a", "1");
+    }
+}
+
+FIXTURE_TEST(an_intent_of_a_former_endpoint_of_the_account_stays)
+{
+    w.outer.store.capabilities.account_name = "acct";
+    hosted_table(&h, "OldBlogs");
+    scene_put("Blogs", "a", "1", "\"N\":1");
+    when("TablewardRuns", OPERATION_REPLACE, 1, CRASH_AFTER, NULL);
+    crash("all");
+    edit_intent("SourceAccount", "acct.private.example");
+    take_over("all", RUN_FAILED);
+    assert_non_null(strstr(h.err.text,
+        "had the endpoint acct.private.example, which no store has now"));
+    assert_string_equal(reports, "");
+    assert_int_equal(intents(), 1);
+    w.outer.store.capabilities.account_name = NULL;
+    scene_check_keys("Blogs", "a/1 ");
+    scene_check_keys("OldBlogs", "a/1 ");
+}
+
 /* A file and its copy have one identity. The name in the intent decides; if no
  * store has this name, nothing does. */
 FIXTURE_TEST(of_two_stores_with_one_identity_the_named_one_is_meant)
