@@ -401,6 +401,27 @@ a_file_of_a_store_is_no_file_to_write() {
     [ -e nothing.db ] || fail "a file of a store is removed"
 }
 
+# A private endpoint, a custom domain or an address beside the public host.
+check_warns_of_one_account_under_two_hosts() {
+    key=$(printf '%064d' 0 | base64 -w0)
+    account() { # account NAME HOST
+        echo "AccountName=$1;AccountKey=$key;TableEndpoint=https://$2"
+    }
+    printf '%s\n' 'default_store: main' 'stores:' \
+        '  main: {embedded: m.db}' \
+        "  public: {azure: {connection_string: '$(account acct acct.table.core.windows.net)'}}" \
+        "  same: {azure: {connection_string: '$(account acct ACCT.table.core.windows.net:443)'}}" \
+        "  other: {azure: {connection_string: '$(account other other.table.core.windows.net)'}}" \
+        'worker: {queues: []}' >hosts.yaml
+    run 0 check --config hosts.yaml
+    ! grep -q AccountName err || fail "one host is taken for two"
+    sed "s,^  other.*,&\n  private: {azure: {connection_string: '$(account Acct tables.example.org)'}}," \
+        hosts.yaml >more.yaml
+    run 0 check --config more.yaml
+    says 'more.yaml:[0-9]+:[0-9]+: .*stores public and private have one AccountName, acct'
+    [ "$(grep -c warning err)" = 1 ] || fail "other stores are named"
+}
+
 # Each name would have a log of its own, and the logs would overwrite each other's
 # pages. A worker that has the file open meanwhile loses nothing.
 a_store_file_with_two_hard_links_is_refused() {
@@ -2226,6 +2247,7 @@ no_configuration_is_78
 init_writes_what_works
 check_online_wants_what_the_jobs_need
 check_reads_the_files_of_credentials
+check_warns_of_one_account_under_two_hosts
 a_time_namespace_moves_no_clock check_online_wants_what_the_jobs_need
 every_mistake_is_said_at_once
 an_unset_variable_counts_where_it_is_needed

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /* `tableward check [--online]`: validates the configuration. */
 #include <stdio.h>
+#include <string.h>
 
 #include "worker/base/buf.h"
 #include "worker/cli/commands.h"
 #include "worker/cli/online.h"
 #include "worker/cli/say.h"
 #include "worker/cli/session.h"
+#include "worker/store/store.h"
 
 static void add_count(struct buf *line, size_t count, const char *what)
 {
@@ -47,9 +49,49 @@ static void check_credentials(struct session *session)
     }
 }
 
+/* Have a and b one AccountName and different endpoints? */
+static bool may_be_one(const struct store *a, const struct store *b)
+{
+    const struct store_capabilities *first = &a->capabilities,
+                                    *second = &b->capabilities;
+
+    return first->account_name && second->account_name &&
+           strcmp(first->account_name, second->account_name) == 0 &&
+           strcmp(store_account(a), store_account(b)) != 0;
+}
+
+/* Warns of each store that may be the account of an earlier one under another
+ * host. A store that cannot be opened has been reported. */
+static void warn_of_one_account(struct session *session)
+{
+    struct load *load = session->load;
+    struct store *const *open = load->open;
+    struct err ignored;
+
+    for (size_t i = 0; i < load->stores.count; i++) {
+        size_t first = 0;
+
+        if (!load->configs[i]->is_azure ||
+            load_store(load, i, false, &ignored) != TW_OK)
+            continue;
+        while (first < i && !(open[first] && may_be_one(open[first], open[i])))
+            first++;
+        if (first < i)
+            problems_warn(&session->problems, load->configs[i]->mark,
+                "stores %s and %s have one AccountName, %s, and different "
+                "endpoints: table jobs of both take turns, but copies that "
+                "were made under one endpoint are foreign under the other; if "
+                "they are one account, give both the same endpoint",
+                load->stores.names[first], load->stores.names[i],
+                open[i]->capabilities.account_name);
+    }
+}
+
 static int check(struct session *session, bool online)
 {
     check_credentials(session);
+    if (session->problems.errors == 0)
+        warn_of_one_account(session);
     print_problems(&session->problems);
     if (session->problems.errors > 0)
         return EXIT_CONFIG_78;
