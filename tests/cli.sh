@@ -1617,6 +1617,17 @@ open_runs_without_queue_or_job_are_named() {
     prints 'job purge is not in the configuration'
     run 0 worker --drain --config old.yaml
     run 0 status --failing --older 1d --config new.yaml
+    # After a reload, with a run that begins later.
+    run 0 enqueue purge who=an-na --id r2 --delay 1h --config old.yaml
+    cp old.yaml live.yaml
+    "$program" worker --config live.yaml 2>err &
+    pid=$!
+    wait_for ready err
+    cp new.yaml live.yaml
+    kill -HUP "$pid"
+    wait_for '1 open run cannot be continued: purge/r2: queue old' err
+    kill -TERM "$pid"
+    wait "$pid" || fail "SIGTERM ends the worker with $?"
 }
 
 # `resume` said that it waits, and did nothing.

@@ -224,6 +224,51 @@ BENCH_TEST(a_failed_run_leaves_a_copy_and_the_reason)
     messages_done(&copy);
 }
 
+/* The run as `poison retry` leaves it if no queue serves its job: `queued`,
+ * with the copy of its message in the poison queue. */
+static void leave_retried(struct workbench *bench)
+{
+    struct ledger_run *run;
+    struct messages put;
+
+    workbench_make_queue(bench, BENCH_QUEUE "-poison");
+    messages_init(&put);
+    assert_int_equal(
+        store_queue_put(bench->wrapped.inner, &(struct exchange){0},
+            BENCH_QUEUE "-poison", slice_of("former"), 0, &put),
+        TW_OK);
+    run = workbench_football(bench, "r1");
+    run->queue = slice_of(BENCH_QUEUE);
+    run->poison_id = put.list[0].id;
+    run->poison_receipt = put.list[0].pop_receipt;
+    assert_int_equal(workbench_store_run(bench, run), TW_OK);
+    messages_done(&put);
+}
+
+BENCH_TEST(success_deletes_the_copy_that_retry_has_left)
+{
+    leave_retried(bench);
+    assert_int_equal(workbench_count(bench, BENCH_QUEUE "-poison"), 1);
+    bench->script = works;
+    assert_int_equal(attempt_id(bench, "r1", false).state, LEDGER_SUCCEEDED);
+    assert_int_equal(workbench_count(bench, BENCH_QUEUE "-poison"), 0);
+}
+
+BENCH_TEST(a_new_copy_replaces_the_copy_that_retry_has_left)
+{
+    struct messages copy;
+
+    leave_retried(bench);
+    bench->script = fails;
+    assert_int_equal(attempt_id(bench, "r1", false).state, LEDGER_FAILED);
+    messages_init(&copy);
+    (void)workbench_take(bench, BENCH_QUEUE "-poison", &copy);
+    assert_int_equal(copy.count, 1);
+    assert_true(slice_equal(copy.list[0].id, read_run(bench)->poison_id));
+    assert_int_equal(workbench_count(bench, BENCH_QUEUE "-poison"), 1);
+    messages_done(&copy);
+}
+
 static void expect_held_for_its_copy(struct workbench *bench)
 {
     struct attempt_result result = attempt(bench);
