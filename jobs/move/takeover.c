@@ -163,6 +163,19 @@ static bool shares_table(const struct mover *m, const struct intent *intent)
     return false;
 }
 
+/* An open run takes its own intent over, perhaps once the former configuration
+ * is restored, for which the run is held. */
+static enum tw_err has_ended(const struct mover *m, const struct intent *intent,
+    bool *ret, struct err *err)
+{
+    bool open = false;
+    enum tw_err outcome = m->run->callbacks->is_open(
+        m->run, intent->job, intent->run, &open, err);
+
+    *ret = !open;
+    return outcome;
+}
+
 enum tw_err takeover_concerns(const struct mover *m,
     const struct intent *intent, bool *ret, struct err *err)
 {
@@ -175,7 +188,7 @@ enum tw_err takeover_concerns(const struct mover *m,
     outcome = find_stores(m, intent, stores, err);
     if (outcome == TW_OK)
         *ret = !stores[PAIR_SOURCE] || !stores[PAIR_COPY];
-    return outcome;
+    return outcome == TW_OK && *ret ? has_ended(m, intent, ret, err) : outcome;
 }
 
 /* Did an earlier attempt of this run store the intent? */

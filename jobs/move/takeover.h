@@ -39,7 +39,8 @@ TW_MUST_USE enum tw_err takeover_all(struct mover *m, struct err *err);
 
 /*
  * takeover_concerns: is a table of the intent a table of this move? Or does the
- * intent belong to the same job, and is one of its stores no longer configured?
+ * intent belong to the same job, has its run ended, and is one of its stores no
+ * longer configured?
  * Stores that no job uses are opened to find out. TW_BUSY: one of them cannot
  * be opened (run->store_closed). TW_INVALID: two stores have the identity of
  * the intent's store, or none has, and one has its AccountName.

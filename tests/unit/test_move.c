@@ -989,6 +989,28 @@ FIXTURE_TEST(an_intent_that_nothing_but_the_job_knows_is_removed_and_named)
     assert_int_equal(intents(), 0);
 }
 
+/* The run that stored the intent is held until the former configuration is
+ * restored. */
+FIXTURE_TEST(an_intent_of_another_open_run_stays_without_its_stores)
+{
+    hosted_table(&h, "OldBlogs");
+    scene_put("Blogs", "a", "1", "\"N\":1");
+    when("OldBlogs", OPERATION_INSERT, 1, CRASH_AFTER, NULL);
+    crash("all");
+    edit_intent("SourceAccount", "another");
+    edit_intent("DestinationAccount", "another");
+    edit_intent("Run", "a-held-run");
+    scene_remove("OldBlogs", "a", "1");
+    scene_remove("Blogs", "a", "1"); /* else its load has the intent's RowKey */
+    h.other_open = true;
+    take_over("all", RUN_SUCCEEDED);
+    assert_int_equal(intents(), 1);
+    h.other_open = false;
+    take_over("all", RUN_FAILED);
+    scene_check_reported("no longer configured");
+    assert_int_equal(intents(), 0);
+}
+
 /* ---- the stores of an intent ---- */
 
 /* Two stores: main has an account of its own, other is the store in which the

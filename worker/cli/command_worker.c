@@ -280,7 +280,7 @@ static int end_of_drain(const struct consumer_result *result)
         return EXIT_DONE;
     if (bad == 0) {
         say("%" PRId64 " open run%s left: held, paused, following, or without "
-                       "a job or queue of this configuration; "
+            "a job or queue of this configuration; "
             "`tableward status` names %s",
             result->left, result->left == 1 ? " is" : "s are",
             result->left == 1 ? "it" : "them");

@@ -103,7 +103,8 @@ TW_MUST_USE enum tw_err control_wake(const struct definition *definition,
  *               nothing is changed. If only the queue is missing, `run JOB --id
  *               ID` can continue the run.
  * TW_CONFLICT   the run has ended, is being cancelled, or waits for something
- *               else than its definition on a queue that is served; or its job has another kind now.
+ *               else than its definition on a queue that is served; or its job
+ * has another kind now.
  */
 TW_MUST_USE enum tw_err control_resume(const struct definition *definition,
     struct slice job, struct slice id, bool *ret_unserved, struct err *err);

@@ -66,7 +66,8 @@ struct setup {
 /*
  * setup_load: read `worker:` (NULL: the defaults: one queue, "tableward", and
  * the default store). Every mistake is added to problems, and every job that
- * would change the ledger's table; valid settings are set anyway. ret lives in arena and refers to jobs, which must outlive ret.
+ * would change the ledger's table; valid settings are set anyway. ret lives in
+ * arena and refers to jobs, which must outlive ret.
  */
 void setup_load(const struct yaml_node *node, const struct job_stores *stores,
     const struct jobs *jobs, struct arena *arena, struct setup *ret,
