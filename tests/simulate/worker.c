@@ -59,8 +59,10 @@ static struct definition *read_definition(struct incarnation *self)
     reading->stores[1] = &self->data.outer.store;
     reading->names[0] = "main";
     reading->names[1] = "data";
-    reading->job_stores = (struct job_stores){
-        apart ? 2 : 1, reading->names, reading->stores, apart};
+    reading->job_stores = (struct job_stores){.count = apart ? 2 : 1,
+        .names = reading->names,
+        .stores = reading->stores,
+        .by_default = apart};
     reading->queues[0] = (struct setup_queue){
         .name = SIM_QUEUE, .poison_queue = SIM_QUEUE "-poison"};
     reading->queues[1] = (struct setup_queue){.name = SIM_BOUND,
