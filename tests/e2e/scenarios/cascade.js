@@ -262,6 +262,7 @@ async function shapes(suite) {
           const folder =
               path.join(s.folder, 'archive', 'delete-kept', self.id);
           for (const file of fs.readdirSync(folder)) {
+            if (file === '.requested-at') continue;
             const table = /^\d+-(\w+)\.jsonl$/.exec(file)[1];
             const put_back = await s.command(['import', table,
               path.join(folder, file), '--on-conflict', 'fail']);
