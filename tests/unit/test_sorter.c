@@ -373,7 +373,7 @@ static void add_sharing(struct scene *scene, unsigned i, size_t shared)
 static void check_sharing(struct scene *scene, unsigned i, size_t shared)
 {
     struct exchange exchange = {0};
-    struct slice wanted = value_of(i, shared), text;
+    struct slice wanted = value_of(i, shared), text = {0};
     const struct property *value, *number;
     struct entity *entity;
     struct arena arena;
