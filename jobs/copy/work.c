@@ -410,7 +410,7 @@ enum tw_err copy_send(struct copy_work *work, const struct batch_item *item)
 {
     enum tw_err outcome = TW_OK;
 
-    if (sorter_is_full(work->sorter))
+    while (outcome == TW_OK && sorter_is_full(work->sorter))
         outcome = end_flush(work,
             sorter_make_room(work->sorter, work->batch_writer, work->err));
     if (outcome == TW_OK)

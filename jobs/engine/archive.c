@@ -193,51 +193,66 @@ static enum tw_err open_below(
 
 /* ---- the run's own folder ---- */
 
-/* Does the folder have a file with archived lines? */
-static bool has_lines(int folder)
+/* *ret: does the run's folder have a file with archived lines? */
+static enum tw_err has_lines(
+    const struct archive *archive, bool *ret, struct err *err)
 {
-    int at = openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int at = openat(archive->at, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     DIR *listing = at < 0 ? NULL : fdopendir(at);
     bool found = false;
 
     if (!listing) {
         if (at >= 0)
             (void)close(at);
-        return false;
+        return fail(err, "read the folder", archive->folder);
     }
     for (struct dirent *file = readdir(listing); file && !found;
          file = readdir(listing))
         found = file->d_name[0] != '.' && file->d_type != DT_DIR;
     (void)closedir(listing);
-    return found;
+    *ret = found;
+    return TW_OK;
 }
 
 /* Read the folder's REQUESTED_AT to `to`, which has room for TEXT_TIME_MAX
  * bytes; empty if there is none. */
-static void read_requested_at(int folder, char *to)
+static enum tw_err read_requested_at(
+    const struct archive *archive, char *to, struct err *err)
 {
-    int at = openat(folder, REQUESTED_AT, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    int at =
+        openat(archive->at, REQUESTED_AT, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
     ssize_t got = at < 0 ? -1 : read(at, to, TEXT_TIME_MAX - 1);
+    enum tw_err code = TW_OK;
 
+    if (got < 0 && (at >= 0 || errno != ENOENT))
+        code = fail(err, "read the file " REQUESTED_AT " in", archive->folder);
     to[got < 0 ? 0 : got] = '\0';
     if (at >= 0)
         (void)close(at);
+    return code;
 }
 
+/* Written under another name first: a part of the time would be another
+ * run's. */
 static enum tw_err write_requested_at(
     const struct archive *archive, const char *text, struct err *err)
 {
     enum tw_err code = TW_OK;
-    int at = openat(archive->at, REQUESTED_AT,
+    bool written = false;
+    int at = openat(archive->at, REQUESTED_AT ".new",
         O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, FILE_MODE);
 
-    if (at < 0)
-        return fail(err, "open the file " REQUESTED_AT " in", archive->folder);
-    if (!write_all(at, text, strlen(text)))
+    if (at >= 0) {
+        written = write_all(at, text, strlen(text));
+        if (written)
+            sync_or_end(at, archive->folder);
+        written = written && renameat(archive->at, REQUESTED_AT ".new",
+                                 archive->at, REQUESTED_AT) == 0;
+    }
+    if (!written)
         code = fail(err, "write the file " REQUESTED_AT " in", archive->folder);
-    else
-        sync_or_end(at, archive->folder);
-    (void)close(at);
+    if (at >= 0)
+        (void)close(at);
     return code;
 }
 
@@ -250,6 +265,7 @@ static enum tw_err put_former_aside(
     for (int i = 1; i <= FORMER_MAX; i++) {
         char *name = mem_format("%s~%d", archive->id, i);
         bool renamed = renameat(of_job, archive->id, of_job, name) == 0;
+        int cause = errno;
 
         if (renamed)
             log_info("archive",
@@ -261,6 +277,7 @@ static enum tw_err put_former_aside(
             sync_or_end(of_job, archive->folder);
             return TW_OK;
         }
+        errno = cause;
         if (errno != EEXIST && errno != ENOTEMPTY && errno != ENOTDIR)
             break;
     }
@@ -278,16 +295,18 @@ static enum tw_err open_run_folder(
     struct archive *archive, int of_job, struct err *err)
 {
     char own[TEXT_TIME_MAX], stored[TEXT_TIME_MAX];
+    bool has_former = false;
     enum tw_err code =
         open_below(of_job, archive->id, archive->folder, &archive->at, err);
 
-    if (code != TW_OK)
-        return code;
     (void)text_from_ticks(archive->requested_ticks, own);
-    read_requested_at(archive->at, stored);
-    if (strcmp(own, stored) == 0)
-        return TW_OK;
-    if ((stored[0] || archive->epoch == 1) && has_lines(archive->at)) {
+    if (code == TW_OK)
+        code = read_requested_at(archive, stored, err);
+    if (code != TW_OK || strcmp(own, stored) == 0)
+        return code;
+    if (stored[0] || archive->epoch == 1)
+        code = has_lines(archive, &has_former, err);
+    if (code == TW_OK && has_former) {
         (void)close(archive->at);
         archive->at = -1;
         code = put_former_aside(archive, of_job, err);

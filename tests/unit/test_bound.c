@@ -76,7 +76,7 @@ SCRATCH_TEST(another_account_under_the_same_text_is_a_change)
         {"." ONE, "." ONE, false, false}, {"." ONE, "." TWO, true, true},
         {"." ONE TWO, "." TWO ONE, true, false}, /* the names were exchanged */
         {"." ONE, "." ONE TWO, true, false},     /* one more store */
-        {"." ONE TWO, "." ONE, true, true},
+        {"." ONE TWO, "." ONE, true, false},     /* one store less */
         {"." ONE TWO, "." ONE THREE, true, true},
         {"", "." ONE, false, false}, /* was not known, or a former version */
         {"." ONE, "", false, false}, /* is not known */

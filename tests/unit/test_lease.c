@@ -936,6 +936,38 @@ FIXTURE_TEST(a_run_waits_while_its_job_is_of_another_kind)
     assert_true(slice_is(f->lease.run.checkpoint, "{}"));
 }
 
+/* An attempt that only ends the run leaves its kind: `poison retry` would carry
+ * out another one. */
+FIXTURE_TEST(a_run_that_ends_keeps_its_kind)
+{
+    struct ledger_run *run;
+
+    attempt_begins(f);
+    run = read_run(f);
+    run->kind = slice_of("copy");
+    run->ending = slice_of("5 failed no");
+    run->epoch = 5;
+    assert_int_equal(workbench_store_run(&f->bench, run), TW_OK);
+    assert_int_equal(take(f), LEASE_ACQUIRED);
+    assert_true(slice_is(f->lease.run.kind, "copy"));
+}
+
+/* `run JOB --id` may continue a paused run, but not as another one. */
+FIXTURE_TEST(a_paused_run_of_another_kind_stays_paused)
+{
+    struct ledger_run *run;
+
+    attempt_begins(f);
+    run = read_run(f);
+    run->state = LEDGER_PAUSED;
+    run->kind = slice_of("copy");
+    assert_int_equal(workbench_store_run(&f->bench, run), TW_OK);
+    f->wish.resumes_paused = true;
+    assert_int_equal(take(f), LEASE_REFUSED);
+    assert_non_null(strstr(f->err.text, "is a scripted now, and was a copy"));
+    assert_int_equal(read_run(f)->state, LEDGER_PAUSED);
+}
+
 FIXTURE_TEST(a_run_that_no_attempt_began_waits_for_its_kind_too)
 {
     struct ledger_run *run = workbench_football(&f->bench, "r1");

@@ -721,6 +721,24 @@ VIRTUAL_BENCH_TEST(two_hosts_of_one_account_have_one_lock)
     assert_int_equal(rows(bench, ""), 0);
 }
 
+/* The lock is a former version's: of the host alone. An older run waits for it,
+ * and wants the account's lock too. */
+VIRTUAL_BENCH_TEST(a_run_that_has_a_lock_gives_way_to_no_older_one)
+{
+    struct table_job a = job_of("a", "Blogs", NULL);
+    struct table_job b = job_of("b", "Blogs", NULL);
+
+    store_run(bench, "a", "1", LEDGER_RUNNING, 5);
+    store_run(bench, "b", "1", LEDGER_WAITING, 1);
+    bench->store->capabilities.identity = "acct.table.core.windows.net";
+    assert_int_equal(take(bench, &a, "1", 5), LOCKS_TAKEN);
+    bench->store->capabilities.account_name = "acct";
+    assert_int_equal(take(bench, &b, "1", 1), LOCKS_BLOCKED);
+    assert_int_equal(rows(bench, "want!account.acct!blogs"), 1);
+    assert_int_equal(take(bench, &a, "1", 5), LOCKS_TAKEN);
+    assert_int_equal(rows(bench, "lock!account.acct!blogs"), 1);
+}
+
 VIRTUAL_BENCH_TEST(what_is_released_is_of_one_run)
 {
     struct table_job a = job_of("a", "Blogs", NULL);

@@ -141,7 +141,8 @@ bool bound_accounts_changed(
     if (bound.accounts.len == 0 || accounts.len == 0)
         return false;
     if (bound_definition_changed(run, job))
-        return !are_among(bound.accounts, accounts);
+        return !are_among(bound.accounts, accounts) &&
+               !are_among(accounts, bound.accounts);
     return !slice_equal(bound.accounts, accounts);
 }
 

@@ -42,9 +42,9 @@ bool bound_definition_changed(
     const struct ledger_run *run, const struct job *job);
 
 /*
- * bound_accounts_changed: has the job left an account that the run is bound to?
- * With an unchanged HASH the accounts must be the same ones, in the same order;
- * a changed definition may use further ones. False if the accounts of one side
+ * bound_accounts_changed: is the job in another account than the run? With an
+ * unchanged HASH the accounts must be the same ones, in the same order; a
+ * changed definition may use more of them, or fewer. False if the accounts of one side
  * are not known. Accepted or not.
  */
 bool bound_accounts_changed(

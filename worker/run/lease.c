@@ -420,7 +420,10 @@ static enum tw_err become_owner(
     if (run->started_ticks == 0)
         run->started_ticks = run->updated_ticks;
     set_request(run, wish);
-    run->kind = ledger_text(run, slice_of(wish->job->kind->name));
+    /* A kind that is noted already is the job's (bound_check()), or the attempt
+     * only stores the run's end. */
+    if (run->kind.len == 0)
+        run->kind = ledger_text(run, slice_of(wish->job->kind->name));
     if (wish->message)
         run->queue = ledger_text(run, slice_of(wish->message->queue));
     set_worker(run);
@@ -588,6 +591,10 @@ static enum tw_err apply_acquire(
     if (run->etag.len == 0)
         begin_run(run, wish);
     if (waits_for_definition(taking, run, obeys, &why)) {
+        if (run->state == LEDGER_PAUSED) { /* `run` asks for it; it stays so */
+            taking->outcome = LEASE_REFUSED;
+            return err_fail(err, TW_CONFLICT, "%s", why.text);
+        }
         enum tw_err outcome = lease_hold_run(
             run, LEDGER_WAITS_FOR_DEFINITION, now_ticks, 0, why.text, err);
 

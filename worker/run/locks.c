@@ -50,6 +50,8 @@ struct locking {
     size_t row_count, row_room;
     int64_t now_ticks; /* the present time by the service's clock */
     bool takes_over;
+    bool holds; /* the run has a lock. It gives way to no want: the run that
+                 * wants would wait for that lock, and both for ever */
     struct err *err;
 };
 
@@ -357,7 +359,7 @@ static enum tw_err check_want(struct locking *l, struct need *need,
         need->want_stored = true;
         return TW_OK;
     }
-    if (*ret_blocked || is_strange(row) || !is_older(l, row))
+    if (*ret_blocked || l->holds || is_strange(row) || !is_older(l, row))
         return TW_OK;
     ledger_run_init(&run);
     outcome = read_run(l, row, &run, &open);
@@ -501,7 +503,9 @@ static bool try_once(struct locking *l, enum locks_outcome *ret)
     enum tw_err outcome = read_rows(l, l->request->store, l->request->deadline);
 
     *ret = LOCKS_OUTAGE;
-    l->takes_over = false;
+    l->takes_over = l->holds = false;
+    for (size_t i = 0; i < l->row_count; i++)
+        l->holds |= !l->rows[i].is_want && is_mine(l, &l->rows[i]);
     for (size_t i = 0; i < l->need_count && outcome == TW_OK; i++)
         outcome = check_need(l, &l->needs[i], &blocked);
     if (outcome != TW_OK)

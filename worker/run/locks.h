@@ -19,7 +19,7 @@
  * account may have several hosts, and the first lock, of the host, does not
  * show that these have the same tables. Two accounts of different services may
  * have one name (an emulator's, Cosmos DB's); then their table jobs wait for
- * each other without need, which does no harm. To take its locks a run scans
+ * each other without need. To take its locks a run scans
  * the partition. It is blocked if another open run has locked one of its
  * tables, or an older run waits for one of them (L2). A blocked run writes its
  * wants, takes no lock and waits. Otherwise one batch inserts all its locks and

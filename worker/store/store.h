@@ -88,15 +88,15 @@ struct store_capabilities {
     const char *identity; /* permanent and unique, equal under any configured
                              name. At most STORE_IDENTITY_MAX bytes, no secret;
                              NULL: unknown. Lives as long as the store */
-    const char
-        *account_name; /* AccountName in lower case; NULL: unknown, or no Azure
-                          account. One account may have several hosts (a
-                          private endpoint, a custom domain, an address), and
-                          so several identities; but two services may have
-                          accounts of one name. So equal names show only that
-                          two stores may be one account: use account_name
-                          where taking two accounts for one does no harm.
-                          Lives as long as the store */
+    const char *account_name; /* AccountName in lower case; NULL: unknown, or no
+                                 Azure account. One account may have several
+                                 hosts (a private endpoint, a custom domain, an
+                                 address), and so several identities; but two
+                                 services may have accounts of one name. So
+                                 equal names show only that two stores may be
+                                 one account: use account_name where taking two
+                                 accounts for one makes jobs wait without need.
+                                 Lives as long as the store */
 };
 
 /* ---- tables ---- */

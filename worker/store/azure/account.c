@@ -404,7 +404,8 @@ char *account_public_name(const struct account *account)
     }
     if (name.len == 0)
         return NULL;
-    lower = mem_text(name.at, name.len);
+    lower =
+        mem_format("%s%.*s", account->cosmos ? "cosmos." : "", SLICE_ARG(name));
     for (char *at = lower; *at; at++)
         if (*at >= 'A' && *at <= 'Z')
             *at = (char)(*at - 'A' + 'a');
