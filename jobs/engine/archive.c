@@ -193,25 +193,24 @@ static enum tw_err open_below(
 
 /* ---- the run's own folder ---- */
 
-/* *ret: does the run's folder have a file with archived lines? */
-static enum tw_err has_lines(
-    const struct archive *archive, bool *ret, struct err *err)
+/* Does the folder have a file with archived lines? True also if it cannot be
+ * listed: a folder that is put aside without need is found again, but two runs
+ * in one folder are not told apart any more. */
+static bool may_have_lines(int folder)
 {
-    int at = openat(archive->at, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int at = openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     DIR *listing = at < 0 ? NULL : fdopendir(at);
-    bool found = false;
+    bool found = !listing;
 
-    if (!listing) {
-        if (at >= 0)
-            (void)close(at);
-        return fail(err, "read the folder", archive->folder);
-    }
+    if (!listing && at >= 0)
+        (void)close(at);
+    if (!listing)
+        return found;
     for (struct dirent *file = readdir(listing); file && !found;
          file = readdir(listing))
         found = file->d_name[0] != '.' && file->d_type != DT_DIR;
     (void)closedir(listing);
-    *ret = found;
-    return TW_OK;
+    return found;
 }
 
 /* Read the folder's REQUESTED_AT to `to`, which has room for TEXT_TIME_MAX
@@ -295,7 +294,6 @@ static enum tw_err open_run_folder(
     struct archive *archive, int of_job, struct err *err)
 {
     char own[TEXT_TIME_MAX], stored[TEXT_TIME_MAX];
-    bool has_former = false;
     enum tw_err code =
         open_below(of_job, archive->id, archive->folder, &archive->at, err);
 
@@ -304,9 +302,7 @@ static enum tw_err open_run_folder(
         code = read_requested_at(archive, stored, err);
     if (code != TW_OK || strcmp(own, stored) == 0)
         return code;
-    if (stored[0] || archive->epoch == 1)
-        code = has_lines(archive, &has_former, err);
-    if (code == TW_OK && has_former) {
+    if ((stored[0] || archive->epoch == 1) && may_have_lines(archive->at)) {
         (void)close(archive->at);
         archive->at = -1;
         code = put_former_aside(archive, of_job, err);

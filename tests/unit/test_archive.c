@@ -328,6 +328,48 @@ SCRATCH_TEST(a_link_to_nowhere_is_no_folder)
 static enum tw_err try_to_add(
     struct archive *archive, const char *table, size_t bytes, struct err *err);
 
+/* A folder stands where a file should be. */
+SCRATCH_TEST(the_time_of_the_request_must_be_read_and_written)
+{
+    static const char *const NAMES[] = {".requested-at", ".requested-at.new"};
+    static const char *const SAYS[] = {"cannot read the file .requested-at in",
+        "cannot write the file .requested-at in"};
+    const char *folder = folder_of("time");
+    struct err err;
+
+    for (size_t i = 0; i < 2; i++) {
+        const char *path = path_of(folder, NAMES[i]);
+        struct archive *archive = open_archive(folder);
+
+        assert_int_equal(
+            system(arena_format(&scratch, "mkdir -p %s", path).at), 0);
+        assert_int_equal(try_to_add(archive, "Blogs", 1, &err), TW_FORBIDDEN);
+        if (!strstr(err.text, SAYS[i]))
+            fail_msg("%s", err.text);
+        assert_int_equal(rmdir(path), 0);
+        archive_close(archive);
+    }
+}
+
+/* A name of 255 bytes has no room for ~1. */
+SCRATCH_TEST(a_former_run_s_folder_that_cannot_be_renamed_is_named)
+{
+    const char *folder = folder_of("long");
+    struct archive_run spring = attempt(7, 1), autumn = attempt(9, 1);
+    struct archive *archive;
+    char id[256];
+    struct err err;
+
+    memset(id, 'x', sizeof(id) - 1);
+    id[sizeof(id) - 1] = '\0';
+    spring.id = autumn.id = id;
+    archive_one(folder, &spring, "a");
+    archive = open_archive_of(folder, &autumn);
+    assert_int_equal(try_to_add(archive, "Blogs", 1, &err), TW_FORBIDDEN);
+    assert_non_null(strstr(err.text, "archive: cannot rename"));
+    archive_close(archive);
+}
+
 static bool is_there(const char *path)
 {
     struct stat info;

@@ -933,6 +933,17 @@ VIRTUAL_BENCH_TEST(of_two_retries_at_once_each_puts_a_message)
     assert_int_equal(workbench_count(bench, BENCH_QUEUE "-poison"), 1);
 }
 
+VIRTUAL_BENCH_TEST(a_run_that_succeeded_is_not_retried)
+{
+    struct err err;
+
+    leave_failed(bench);
+    set_state(bench, LEDGER_SUCCEEDED);
+    assert_int_equal(retry(bench, &err), TW_CONFLICT);
+    assert_non_null(strstr(err.text, "run delete-channel/r1 is succeeded"));
+    assert_string_equal(workbench_state(bench, JOB, "r1"), "succeeded");
+}
+
 VIRTUAL_BENCH_TEST(a_retry_that_put_no_message_is_repeated)
 {
     struct err err;

@@ -106,6 +106,12 @@ TEST(an_argument_of_the_kind_cannot_be_declared)
     name ": {kind: copy, from: {table: Blogs}, to: {table: " to                \
          ", row_key: \"x{RowKey}\"}, follow: " follow "}\n"
 
+TEST(a_move_has_one_destination)
+{
+    loading_refused("mv: {kind: move, from: Blogs, to: [{table: Months}]}\n",
+        "`to` is a list, but a move has one destination");
+}
+
 TEST(two_following_jobs_of_one_table_are_refused)
 {
     struct loading l;
