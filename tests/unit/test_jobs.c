@@ -108,7 +108,10 @@ TEST(an_argument_of_the_kind_cannot_be_declared)
 
 TEST(a_move_has_one_destination)
 {
-    loading_refused("mv: {kind: move, from: Blogs, to: [{table: Months}]}\n",
+    loading_refused(
+        "mv: {kind: move, from: {table: Blogs}, to: [{table: Months}]}\n",
+        "which a move no longer takes");
+    loading_refused("mv: {kind: move, from: {table: Blogs}, to: []}\n",
         "`to` is a list, but a move has one destination");
 }
 
