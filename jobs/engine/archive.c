@@ -293,7 +293,7 @@ static enum tw_err put_former_aside(
 static enum tw_err open_run_folder(
     struct archive *archive, int of_job, struct err *err)
 {
-    char own[TEXT_TIME_MAX], stored[TEXT_TIME_MAX];
+    char own[TEXT_TIME_MAX], stored[TEXT_TIME_MAX] = "";
     enum tw_err code =
         open_below(of_job, archive->id, archive->folder, &archive->at, err);
 

@@ -44,8 +44,8 @@ bool bound_definition_changed(
 /*
  * bound_accounts_changed: is the job in another account than the run? With an
  * unchanged HASH the accounts must be the same ones, in the same order; a
- * changed definition may use more of them, or fewer. False if the accounts of one side
- * are not known. Accepted or not.
+ * changed definition may use more of them, or fewer. False if the accounts of
+ * one side are not known. Accepted or not.
  */
 bool bound_accounts_changed(
     const struct ledger_run *run, const struct job *job, struct slice accounts);
