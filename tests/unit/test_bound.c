@@ -32,11 +32,14 @@ static const struct kind KIND = {.name = "copy", .tables = list_tables};
 static struct job job = {
     .name = "blogs", .kind = &KIND, .hash = "0123456789abcdef"};
 
+static const char *account_name; /* AccountName of the first store; or NULL */
+
 static struct slice accounts_of(
     const char *first, const char *second, size_t count, const size_t *uses)
 {
     struct store stores[2] = {
-        {.name = "a", .capabilities = {.identity = first}},
+        {.name = "a",
+            .capabilities = {.identity = first, .account_name = account_name}},
         {.name = "b", .capabilities = {.identity = second}},
     };
     struct store *const list[2] = {&stores[0], &stores[1]};
@@ -59,6 +62,24 @@ SCRATCH_TEST(the_accounts_are_those_of_the_stores_that_the_job_uses)
     assert_int_equal(accounts_of("x", "x", 2, BOTH).len, 1 + 16);
     assert_int_equal(accounts_of("x", NULL, 1, FIRST).len, 1 + 16);
     assert_int_equal(accounts_of("x", NULL, 2, BOTH).len, 0); /* not known */
+}
+
+/* Two workers, one in the account's network: they continue each other's runs.
+ */
+SCRATCH_TEST(an_account_is_the_same_under_two_hosts)
+{
+    static const size_t FIRST[] = {0};
+    struct slice accounts[3];
+
+    for (size_t i = 0; i < 3; i++) {
+        account_name = i < 2 ? "acct" : "other";
+        accounts[i] =
+            accounts_of(i == 0 ? "acct.table.core.windows.net" : "10.0.0.4",
+                NULL, 1, FIRST);
+    }
+    account_name = NULL;
+    assert_true(slice_equal(accounts[0], accounts[1]));
+    assert_false(slice_equal(accounts[0], accounts[2]));
 }
 
 static void bind(struct ledger_run *run, const char *accounts)

@@ -134,7 +134,7 @@ static int64_t verified(const char *what)
 /* Source i has K equal to i at first. */
 static void put_source(int i, int k, const char *text, bool replaces)
 {
-    char row_key[8], properties[64];
+    char row_key[16], properties[64];
 
     (void)snprintf(row_key, sizeof(row_key), "%d", i);
     (void)snprintf(
@@ -179,7 +179,7 @@ static void reset_tables(void)
 /* The copy of source i by an entry is as before, or after, change_sources(). */
 static void check_copy(int entry, int i, bool after)
 {
-    char partition_key[16], row_key[8], text[32];
+    char partition_key[16], row_key[16], text[32];
     const char *json;
 
     (void)snprintf(partition_key, sizeof(partition_key), "%s%d",

@@ -87,11 +87,15 @@ static void collect_account(
     (void)table;
     (void)access;
     if (!store ||
-        (!store->capabilities.identity && !store->capabilities.endpoint)) {
+        (!store->capabilities.account_name && !store->capabilities.identity &&
+            !store->capabilities.endpoint)) {
         c->unknown = true;
         return;
     }
-    crypto_sha256(slice_of(store_account(store)), sum);
+    crypto_sha256(slice_of(store->capabilities.account_name
+                               ? store->capabilities.account_name
+                               : store_account(store)),
+        sum);
     text_hex(digest, sum, ACCOUNT_DIGITS / 2);
     if (!has_digest(buf_slice(&c->digests), digest))
         buf_add_text(&c->digests, digest);

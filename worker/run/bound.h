@@ -10,8 +10,10 @@
  *   [MARK] HASH [. ACCOUNT ...]
  *
  * HASH is struct job's hash; each ACCOUNT a digest of 16 hex digits, in the
- * order in which the job first uses its stores. The accounts are missing if one
- * of them was not known. MARK says what a person has accepted:
+ * order in which the job first uses its stores. An Azure account is known by
+ * its name, because workers may reach it under different hosts. The accounts
+ * are missing if one of them was not known. MARK says what a person has
+ * accepted:
  *
  *   ?   (`resume`) another HASH and other accounts
  *   ~   (`poison retry`) another HASH
