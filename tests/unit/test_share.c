@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The share that a scan tells is that of the entities before its page. */
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -212,18 +213,29 @@ SCENE_TEST(a_run_that_stops_makes_no_more_requests_for_it)
     assert_int_equal(scan_unknown(scene), 0);
 }
 
-static enum fault refuse_fifth(void *ctx, enum store_call call, unsigned n)
+static pthread_t searching; /* the thread of the run, which searches the last
+                              * key; pages are requested by other threads */
+static unsigned searches;
+
+static enum fault refuse_third_search(
+    void *ctx, enum store_call call, unsigned n)
 {
     (void)ctx;
-    return call == CALL_SCAN && n == 4 ? FAULT_REFUSED : FAULT_NONE;
+    (void)n;
+    if (call != CALL_SCAN || !pthread_equal(pthread_self(), searching))
+        return FAULT_NONE;
+    return ++searches == 3 ? FAULT_REFUSED : FAULT_NONE;
 }
 
 /* Only the share is lost by it. */
 SCENE_TEST(a_request_that_fails_ends_the_search)
 {
     fill_partitions(scene, "", "");
-    scene->faulty.choose = refuse_fifth;
+    searching = pthread_self();
+    searches = 0;
+    scene->faulty.choose = refuse_third_search;
     assert_in_range(scan_unknown(scene), 1, 4);
+    assert_int_equal(searches, 3);
 }
 
 static const struct {
