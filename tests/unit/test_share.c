@@ -214,7 +214,7 @@ SCENE_TEST(a_run_that_stops_makes_no_more_requests_for_it)
 }
 
 static pthread_t searching; /* the thread of the run, which searches the last
-                              * key; pages are requested by other threads */
+                             * key; pages are requested by other threads */
 static unsigned searches;
 
 static enum fault refuse_third_search(
