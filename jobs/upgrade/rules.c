@@ -62,7 +62,6 @@ const struct settings_section upgrade_job_section =
 struct version_map {
     struct slice property;
     int64_t absent;
-    struct yaml_node *from, *to;
 };
 
 static const struct setting VERSION_KEYS[] = {
@@ -71,10 +70,6 @@ static const struct setting VERSION_KEYS[] = {
     {"absent", SETTING_INT, SETTING_FIELD(struct version_map, absent),
         .required = true, .min = INT64_MIN, .max = INT64_MAX,
         .help = "the version of an entity without the property"},
-    {"from", SETTING_NODE, SETTING_FIELD(struct version_map, from),
-        .help = "a former key"},
-    {"to", SETTING_NODE, SETTING_FIELD(struct version_map, to),
-        .help = "a former key"},
 };
 
 const struct settings_section upgrade_version_section =
@@ -99,27 +94,13 @@ const struct settings_section upgrade_entry_section =
 
 /* ---- the version property ---- */
 
-static bool refuse_former(
-    const struct yaml_node *node, const char *key, struct problems *problems)
-{
-    if (!node)
-        return true;
-    problems_add(problems, node->mark,
-        "'%s' is a former key: write version: {property: ..., absent: 1}, and "
-        "versions: [{to: 2, steps: [...]}]",
-        key);
-    return false;
-}
-
 static bool load_version(const struct yaml_node *node,
     struct job_loader *loader, struct upgrade *upgrade)
 {
-    struct version_map map = {.from = NULL};
+    struct version_map map = {.absent = 0};
     bool good = settings_load(node, "version", VERSION_KEYS,
         COUNT(VERSION_KEYS), loader->arena, &map, loader->problems);
 
-    good = refuse_former(map.from, "from", loader->problems) && good;
-    good = refuse_former(map.to, "to", loader->problems) && good;
     upgrade->absent = map.absent;
     if (map.property.at && step_rules_check_name(map.property,
                                table_ref_mark(node, "property"), loader))
