@@ -47,7 +47,7 @@ static enum tw_err wake_next_owner(const struct definition *definition,
     return control_wake(definition, was, &unserved, err);
 }
 
-/* How soon does a run of this job heed a request? */
+/* How soon does a run of this job act on a request? */
 static const char *how_soon(
     const struct definition *definition, struct slice name)
 {
@@ -56,6 +56,19 @@ static const char *how_soon(
     return job && job->kind->ends_load
                ? "within 10 s, or when its current load has ended"
                : "within 10 s";
+}
+
+/* Add that the run is `done` now, or that its worker was asked for it: then the
+ * run `will` when the worker sees the request. */
+static void add_outcome(struct buf *to, const struct definition *definition,
+    struct slice job, struct slice id, bool asked, const char *will,
+    const char *done)
+{
+    if (asked)
+        buf_add_format(to, "Run %.*s %s when its worker sees the request, %s.",
+            SLICE_ARG(id), will, how_soon(definition, job));
+    else
+        buf_add_format(to, "Run %.*s is %s.", SLICE_ARG(id), done);
 }
 
 static enum tw_err pause(const struct definition *definition, struct slice job,
@@ -71,12 +84,7 @@ static enum tw_err pause(const struct definition *definition, struct slice job,
     if (outcome == TW_OK)
         outcome = wake_next_owner(definition, &was, asked, err);
     ledger_run_done(&was);
-    if (asked)
-        buf_add_format(done,
-            "Run %.*s stops when its worker sees the request, %s.",
-            SLICE_ARG(id), how_soon(definition, job));
-    else
-        buf_add_format(done, "Run %.*s is paused.", SLICE_ARG(id));
+    add_outcome(done, definition, job, id, asked, "stops", "paused");
     return outcome;
 }
 
@@ -101,12 +109,7 @@ static enum tw_err cancel(const struct definition *definition, struct slice job,
         definition_store(definition), job, id, &was, &asked, err);
     if (outcome == TW_OK)
         outcome = wake_next_owner(definition, &was, asked, err);
-    if (asked)
-        buf_add_format(done,
-            "Run %.*s ends when its worker sees the request, %s.",
-            SLICE_ARG(id), how_soon(definition, job));
-    else
-        buf_add_format(done, "Run %.*s is cancelled.", SLICE_ARG(id));
+    add_outcome(done, definition, job, id, asked, "ends", "cancelled");
     if (was.started_ticks > 0)
         buf_add_text(done, " What it has done stays done.");
     ledger_run_done(&was);

@@ -7,6 +7,7 @@
 #include "jobs/job.h"
 #include "worker/base/buf.h"
 #include "worker/base/crypto.h"
+#include "worker/base/mem.h"
 #include "worker/base/text.h"
 #include "worker/run/ledger.h"
 #include "worker/store/store.h"
@@ -155,16 +156,31 @@ bool bound_kind_changed(const struct ledger_run *run, const struct job *job)
     return run->kind.len > 0 && !slice_is(run->kind, job->kind->name);
 }
 
+char *bound_kind_sentence(const struct ledger_run *run, const struct job *job)
+{
+    return mem_format(
+        "job %s is a %s now, and was a %.*s when this run was requested",
+        job->name, job->kind->name, SLICE_ARG(run->kind));
+}
+
+static enum tw_err refuse_kind(
+    const struct ledger_run *run, const struct job *job, struct err *err)
+{
+    char *what = bound_kind_sentence(run, job);
+
+    (void)err_fail(
+        err, TW_CONFLICT, "%s: restore it, or `cancel` the run", what);
+    mem_free(what);
+    return TW_CONFLICT;
+}
+
 enum tw_err bound_check(const struct ledger_run *run, const struct job *job,
     struct slice accounts, struct err *err)
 {
     char mark = bound_of(run).mark;
 
     if (bound_kind_changed(run, job))
-        return err_fail(err, TW_CONFLICT,
-            "job %s is a %s now, and was a %.*s when this run was requested: "
-            "restore it, or `cancel` the run",
-            job->name, job->kind->name, SLICE_ARG(run->kind));
+        return refuse_kind(run, job, err);
     if (mark != ACCEPTS_ALL && bound_accounts_changed(run, job, accounts))
         return err_fail(err, TW_CONFLICT,
             "a store of job %s is another account now than when this run "

@@ -56,6 +56,10 @@ bool bound_accounts_changed(
  * enqueued with? */
 bool bound_kind_changed(const struct ledger_run *run, const struct job *job);
 
+/* bound_kind_sentence: what has changed, for messages; call if
+ * bound_kind_changed(). Owned. */
+char *bound_kind_sentence(const struct ledger_run *run, const struct job *job);
+
 /*
  * bound_check: may an attempt of the run go on with this job? TW_CONFLICT: not
  * before a person has restored the definition, or accepted the new one; err

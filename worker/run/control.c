@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Commands on runs from outside a worker. */
 #include "worker/run/control.h"
-#include "worker/run/bound.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -11,6 +10,7 @@
 #include "worker/base/platform.h"
 #include "worker/base/text.h"
 #include "worker/run/binding.h"
+#include "worker/run/bound.h"
 #include "worker/run/lease.h"
 #include "worker/run/ledger_change.h"
 #include "worker/run/locks.h"
@@ -88,8 +88,8 @@ static enum tw_err put_once(struct store *store, const struct order *order,
     enum tw_err outcome;
 
     do {
-        outcome = store_queue_put(store, &call.exchange, order->queue,
-            order->text, order->delay_s, ret);
+        outcome = (order->is_json ? queue_put : store_queue_put)(store,
+            &call.exchange, order->queue, order->text, order->delay_s, ret);
         may_be_there |= outcome == TW_UNKNOWN;
     } while (put_again(order, &call, outcome));
     if (outcome != TW_OK && may_be_there)
@@ -97,35 +97,16 @@ static enum tw_err put_once(struct store *store, const struct order *order,
     return told(outcome, &call.exchange, err);
 }
 
-/* Put the message. A queue refuses a text with characters that XML cannot
- * carry, such as U+FFFF: then a JSON message is put as base64. */
-static enum tw_err put_encoded(struct store *store, const struct order *order,
-    struct messages *ret, struct err *err)
-{
-    struct order encoded = *order;
-    struct buf text;
-    enum tw_err outcome = put_once(store, order, ret, err);
-
-    if (outcome != TW_INVALID || !order->is_json)
-        return outcome;
-    buf_init(&text, 2 * QUEUE_MAX_MESSAGE_BYTES);
-    crypto_base64(&text, order->text);
-    encoded.text = buf_slice(&text);
-    outcome = put_once(store, &encoded, ret, err);
-    buf_done(&text);
-    return outcome;
-}
-
 /* Put the message; create the queue if it is missing. */
 static enum tw_err put_message(struct store *store, const struct order *order,
     struct messages *ret, struct err *err)
 {
-    enum tw_err outcome = put_encoded(store, order, ret, err);
+    enum tw_err outcome = put_once(store, order, ret, err);
 
     if (outcome != TW_NOT_FOUND)
         return outcome;
     outcome = create_queue(store, order->queue, err);
-    return outcome == TW_OK ? put_encoded(store, order, ret, err) : outcome;
+    return outcome == TW_OK ? put_once(store, order, ret, err) : outcome;
 }
 
 /*
@@ -819,6 +800,7 @@ static enum tw_err check_job(
     struct asking *asking, const struct ledger_run *run, struct err *err)
 {
     const struct job *job = jobs_find(asking->definition->jobs, run->job);
+    char *what;
 
     if (!job) {
         asking->unserved = true;
@@ -829,12 +811,13 @@ static enum tw_err check_job(
             SLICE_ARG(run->id), ledger_state_name(run->state),
             SLICE_ARG(run->job));
     }
-    if (bound_kind_changed(run, job))
-        return err_fail(err, TW_CONFLICT,
-            "job %.*s is a %s now, and was a %.*s when this run was requested: "
-            "restore it, or cancel the run and start another one",
-            SLICE_ARG(run->job), job->kind->name, SLICE_ARG(run->kind));
-    return TW_OK;
+    if (!bound_kind_changed(run, job))
+        return TW_OK;
+    what = bound_kind_sentence(run, job);
+    (void)err_fail(err, TW_CONFLICT,
+        "%s: restore it, or cancel the run and start another one", what);
+    mem_free(what);
+    return TW_CONFLICT;
 }
 
 /* Is the run's queue not served any more, while another queue serves its job?
@@ -882,8 +865,7 @@ static enum tw_err move_run(
 static enum tw_err set_resumed(struct asking *asking, struct ledger_run *run,
     int64_t now_ticks, struct err *err)
 {
-    bool for_definition = run->state == LEDGER_WAITING &&
-                          slice_is(run->waits_for, LEDGER_WAITS_FOR_DEFINITION);
+    bool for_definition = ledger_waits_for_definition(run);
     enum tw_err outcome = check_job(asking, run, err);
 
     if (outcome != TW_OK)

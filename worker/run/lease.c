@@ -8,7 +8,6 @@
 
 #include "jobs/job.h"
 #include "jobs/jobs.h"
-#include "worker/base/crypto.h"
 #include "worker/base/log.h"
 #include "worker/base/mem.h"
 #include "worker/base/platform.h"
@@ -253,6 +252,14 @@ enum tw_err lease_hold_run(struct ledger_run *run, const char *waits_for,
     ledger_drop_owner(run);
     ledger_set_error(run, why);
     return TW_OK;
+}
+
+enum tw_err lease_hold_without_job(
+    struct ledger_run *run, int64_t now_ticks, struct err *err)
+{
+    return lease_hold_run(run, LEDGER_WAITS_FOR_DEFINITION, now_ticks, 0,
+        "its job is not in the configuration: restore it, or cancel the run",
+        err);
 }
 
 /* Bind the run to the job. A checkpoint and a phase that were reached under
@@ -992,7 +999,8 @@ void lease_delete_poison_copy(
     mem_free(poison_queue);
 }
 
-/* Put text into the poison queue; create the queue if it is missing. */
+/* Put text, or its base64, into the poison queue; create the queue if it is
+ * missing. */
 static enum tw_err put_or_create(struct lease *lease, struct exchange *exchange,
     const char *poison_queue, struct slice text, struct messages *ret)
 {
@@ -1000,8 +1008,7 @@ static enum tw_err put_or_create(struct lease *lease, struct exchange *exchange,
     enum tw_err outcome;
 
     *exchange = new_exchange(lease);
-    outcome =
-        store_queue_put(lease->store, exchange, poison_queue, text, 0, ret);
+    outcome = queue_put(lease->store, exchange, poison_queue, text, 0, ret);
     if (outcome != TW_NOT_FOUND)
         return outcome;
     outcome = queue_ensure(lease->store, poison_queue, &once, false);
@@ -1009,25 +1016,7 @@ static enum tw_err put_or_create(struct lease *lease, struct exchange *exchange,
     if (outcome != TW_OK)
         return outcome;
     *exchange = new_exchange(lease);
-    return store_queue_put(lease->store, exchange, poison_queue, text, 0, ret);
-}
-
-/* Put text, or its base64 if the queue cannot carry text as it is. */
-static enum tw_err put_copy(struct lease *lease, struct exchange *exchange,
-    const char *poison_queue, struct slice text, struct messages *ret)
-{
-    struct buf encoded;
-    enum tw_err outcome =
-        put_or_create(lease, exchange, poison_queue, text, ret);
-
-    if (outcome != TW_INVALID)
-        return outcome;
-    buf_init(&encoded, 2 * QUEUE_MAX_MESSAGE_BYTES);
-    crypto_base64(&encoded, text);
-    outcome =
-        put_or_create(lease, exchange, poison_queue, buf_slice(&encoded), ret);
-    buf_done(&encoded);
-    return outcome;
+    return queue_put(lease->store, exchange, poison_queue, text, 0, ret);
 }
 
 static void note_copy(struct lease *lease, const struct message *message)
@@ -1104,7 +1093,7 @@ static enum tw_err put_unless_there(struct lease *lease,
     if (outcome != TW_OK || found)
         return outcome;
     messages_init(&put);
-    outcome = put_copy(lease, exchange, poison_queue, copy->text, &put);
+    outcome = put_or_create(lease, exchange, poison_queue, copy->text, &put);
     count_request(lease, exchange);
     *may_be_there = *may_be_there || outcome == TW_UNKNOWN;
     if (outcome == TW_OK)

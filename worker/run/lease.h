@@ -266,6 +266,11 @@ TW_MUST_USE enum tw_err lease_hold_run(struct ledger_run *run,
     const char *waits_for, int64_t now_ticks, int64_t most_ticks,
     const char *why, struct err *err);
 
+/* lease_hold_without_job: lease_hold_run() for the definition of a job that is
+ * not in the configuration. */
+TW_MUST_USE enum tw_err lease_hold_without_job(
+    struct ledger_run *run, int64_t now_ticks, struct err *err);
+
 /* lease_now_ticks: a lower bound of the service's clock, in ticks. */
 int64_t lease_now_ticks(const struct lease *lease);
 

@@ -117,12 +117,18 @@ struct slice ledger_state_shown(const struct ledger_run *run)
                                       : slice_of(ledger_state_name(run->state));
 }
 
-bool ledger_is_held(const struct ledger_run *run)
+bool ledger_waits_for_definition(const struct ledger_run *run)
 {
     return run->state == LEDGER_WAITING &&
-           (slice_is(run->waits_for, LEDGER_WAITS_FOR_DEFINITION) ||
-               slice_is(run->waits_for, LEDGER_WAITS_FOR_STORE) ||
-               slice_is(run->waits_for, LEDGER_WAITS_FOR_ARCHIVE));
+           slice_is(run->waits_for, LEDGER_WAITS_FOR_DEFINITION);
+}
+
+bool ledger_is_held(const struct ledger_run *run)
+{
+    return ledger_waits_for_definition(run) ||
+           (run->state == LEDGER_WAITING &&
+               (slice_is(run->waits_for, LEDGER_WAITS_FOR_STORE) ||
+                   slice_is(run->waits_for, LEDGER_WAITS_FOR_ARCHIVE)));
 }
 
 bool ledger_lease_is_live(const struct ledger_run *run, int64_t now_ticks)

@@ -218,6 +218,10 @@ struct slice ledger_state_shown(const struct ledger_run *run);
 /* ledger_is_held: does the run wait for a store, archive or definition? */
 bool ledger_is_held(const struct ledger_run *run);
 
+/* ledger_waits_for_definition: is the run held because its job has changed, or
+ * is not configured? */
+bool ledger_waits_for_definition(const struct ledger_run *run);
+
 /* ledger_lease_is_live: is there an owner whose lease is valid at now_ticks
  * (the service's clock)? */
 bool ledger_lease_is_live(const struct ledger_run *run, int64_t now_ticks);

@@ -169,23 +169,15 @@ static void count_unserved(struct orphans *orphans, int64_t now_ticks)
 
 /* ---- the job is not configured ---- */
 
-/* Is the run held for its definition already? */
-static bool is_held(const struct ledger_run *run)
-{
-    return run->state == LEDGER_WAITING &&
-           slice_is(run->waits_for, LEDGER_WAITS_FOR_DEFINITION);
-}
-
 static enum tw_err apply_hold(
     struct ledger_run *run, int64_t now_ticks, void *context, struct err *err)
 {
     const struct orphans *orphans = context;
 
-    if (run->etag.len == 0 || is_held(run) || !is_left(orphans, run, now_ticks))
+    if (run->etag.len == 0 || ledger_waits_for_definition(run) ||
+        !is_left(orphans, run, now_ticks))
         return TW_CONFLICT; /* nothing is written */
-    return lease_hold_run(run, LEDGER_WAITS_FOR_DEFINITION, now_ticks, 0,
-        "its job is not in the configuration: restore it, or cancel the run",
-        err);
+    return lease_hold_without_job(run, now_ticks, err);
 }
 
 /* Hold orphans->run, whose job is not configured. If that fails, a later pass
@@ -202,8 +194,9 @@ static void hold_run(struct orphans *orphans)
         .limits = &call.limits};
     struct err err;
 
-    if (is_held(run) || (run->queue.len > 0 &&
-                            !setup_queue_named(definition->setup, run->queue)))
+    if (ledger_waits_for_definition(run) ||
+        (run->queue.len > 0 &&
+            !setup_queue_named(definition->setup, run->queue)))
         return;
     if (ledger_change(&change, LEDGER_READ, run, &err) == TW_OK)
         log_warn("worker",

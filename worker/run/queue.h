@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Creates a queue if it is missing. */
+/* Creates a queue if it is missing, and puts messages. */
 #ifndef TW_RUN_QUEUE_H
 #define TW_RUN_QUEUE_H
 
@@ -20,5 +20,13 @@
  */
 TW_MUST_USE enum tw_err queue_ensure(struct store *store, const char *queue,
     struct retry_call *call, bool waits_for_deletion);
+
+/* queue_put: as store_queue_put(), but a text that cannot be sent as XML,
+ * because of a character such as U+FFFF, is put as base64. Only for a text
+ * whose readers take both. exchange, begun by the caller, is the last request.
+ */
+TW_MUST_USE enum tw_err queue_put(struct store *store,
+    struct exchange *exchange, const char *queue, struct slice text,
+    int64_t hide_s, struct messages *ret);
 
 #endif

@@ -173,9 +173,7 @@ static enum tw_err apply_hold(
     if (run->state == LEDGER_PAUSED || run->resumes_ticks > now_ticks ||
         ledger_lease_is_live(run, now_ticks))
         return TW_CONFLICT;
-    outcome = lease_hold_run(run, LEDGER_WAITS_FOR_DEFINITION, now_ticks, 0,
-        "its job is not in the configuration: restore it, or cancel the run",
-        err);
+    outcome = lease_hold_without_job(run, now_ticks, err);
     holding->until_ticks = run->resumes_ticks;
     return outcome;
 }

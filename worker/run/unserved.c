@@ -3,6 +3,7 @@
 #include "worker/run/unserved.h"
 
 #include "jobs/job.h"
+#include "worker/base/mem.h"
 #include "worker/run/bound.h"
 #include "worker/run/orphans.h"
 
@@ -65,17 +66,18 @@ void unserved_add_reason(const struct jobs *jobs, const struct setup *setup,
     const struct ledger_run *run, struct buf *to)
 {
     const struct job *job = jobs_find(jobs, run->job);
+    char *what;
 
-    if (!job)
+    if (!job) {
         buf_add_format(to,
             "job %.*s is not in the configuration: restore it, or `cancel` "
             "the run",
             SLICE_ARG(run->job));
-    else if (bound_kind_changed(run, job))
-        buf_add_format(to,
-            "job %s is a %s now, and was a %.*s when this run was requested: "
-            "restore it, or `cancel` the run",
-            job->name, job->kind->name, SLICE_ARG(run->kind));
-    else
+    } else if (bound_kind_changed(run, job)) {
+        what = bound_kind_sentence(run, job);
+        buf_add_format(to, "%s: restore it, or `cancel` the run", what);
+        mem_free(what);
+    } else {
         add_queue_reason(setup, job, run, to);
+    }
 }
