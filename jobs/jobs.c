@@ -223,7 +223,7 @@ static void canonical_map(
 }
 
 /* A run is bound to what an environment variable held, not to its name. A
- * variable that is not set stands for itself. Mistakes are reported by the
+ * variable that is not set counts by its name. Mistakes are reported by the
  * loader of the kind. */
 static void canonical_scalar(const struct yaml_node *node, struct buf *to)
 {

@@ -497,6 +497,19 @@ enum tw_err hosted_verify(struct hosted *h, const char *job,
     return outcome;
 }
 
+int64_t hosted_differences(struct hosted *h, const char *job, const char *what)
+{
+    struct job_verification found = {.count = 0};
+    int64_t count = 0;
+
+    assert_int_equal(hosted_verify(h, job, "", &found), TW_OK);
+    for (size_t i = 0; i < found.count; i++)
+        if (strstr(found.differences[i].what, what))
+            count += found.differences[i].count;
+    arena_done(&found.arena);
+    return count;
+}
+
 enum run_end hosted_attempt(
     struct hosted *h, const char *job, const char *argument)
 {

@@ -144,6 +144,10 @@ enum tw_err hosted_estimate(struct hosted *h, const char *job,
 enum tw_err hosted_verify(struct hosted *h, const char *job,
     const char *argument, struct job_verification *ret);
 
+/* hosted_differences: verify a job without arguments; returns the number of
+ * differences whose description contains `what`. */
+int64_t hosted_differences(struct hosted *h, const char *job, const char *what);
+
 /* hosted_explained: what the kind says of the job; lives in h->arena. */
 const char *hosted_explained(struct hosted *h, const char *job);
 

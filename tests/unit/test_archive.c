@@ -328,7 +328,7 @@ SCRATCH_TEST(a_link_to_nowhere_is_no_folder)
 static enum tw_err try_to_add(
     struct archive *archive, const char *table, size_t bytes, struct err *err);
 
-/* A folder stands where a file should be. */
+/* A folder is where a file should be. */
 SCRATCH_TEST(the_time_of_the_request_must_be_read_and_written)
 {
     static const char *const NAMES[] = {".requested-at", ".requested-at.new"};

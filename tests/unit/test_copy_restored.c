@@ -82,20 +82,6 @@ static void run_in_another_account(void)
     h.store->capabilities.identity = identity;
 }
 
-/* Returns the number of differences whose name contains `what`. */
-static int64_t verified(const char *what)
-{
-    struct job_verification found = {.count = 0};
-    int64_t count = 0;
-
-    assert_int_equal(hosted_verify(&h, "c", "", &found), TW_OK);
-    for (size_t i = 0; i < found.count; i++)
-        if (strstr(found.differences[i].what, what))
-            count += found.differences[i].count;
-    arena_done(&found.arena);
-    return count;
-}
-
 /* ---- the table ---- */
 
 static void put_source(int i, int k, const char *text, bool replaces)
@@ -158,7 +144,7 @@ FIXTURE_TEST(the_next_run_writes_restored_index_rows_again)
         load(ON_CONFLICT[i]);
         restore();
         put_source(1, 1, "new", true);
-        assert_true(verified("differ") >= SOURCES);
+        assert_true(hosted_differences(&h, "c", "differ") >= SOURCES);
         succeeds();
         assert_int_equal(h.written, SOURCES);
         assert_int_equal(h.deleted, 0);
@@ -167,7 +153,7 @@ FIXTURE_TEST(the_next_run_writes_restored_index_rows_again)
         check_row("i_1", "\"T\":\"new\"");
         assert_null(
             strstr(hosted_json(&h, "Blogs", "a", "i_0"), "another-account"));
-        assert_int_equal(verified(""), 0);
+        assert_int_equal(hosted_differences(&h, "c", ""), 0);
         succeeds();
         assert_int_equal(h.written, 0);
         remove_all();
@@ -180,10 +166,10 @@ FIXTURE_TEST(a_restored_index_row_is_never_current)
 {
     load("fail");
     restore();
-    assert_int_equal(verified("differ"), SOURCES);
+    assert_int_equal(hosted_differences(&h, "c", "differ"), SOURCES);
     succeeds();
     assert_int_equal(h.written, SOURCES);
-    assert_int_equal(verified(""), 0);
+    assert_int_equal(hosted_differences(&h, "c", ""), 0);
 }
 
 FIXTURE_TEST(an_edited_restored_index_row_is_written_again)
@@ -211,7 +197,7 @@ FIXTURE_TEST(a_restored_index_row_without_its_source_needs_consent)
     succeeds();
     assert_int_equal(h.deleted, 1);
     assert_int_equal(hosted_count(&h, "Blogs"), 2 * SOURCES - 2);
-    assert_int_equal(verified(""), 0);
+    assert_int_equal(hosted_differences(&h, "c", ""), 0);
 }
 
 FIXTURE_TEST(a_restored_index_row_is_not_replaced_by_anothers_without_consent)

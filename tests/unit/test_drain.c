@@ -80,7 +80,7 @@ BENCH_TEST(a_run_of_a_newer_version_is_named)
     check(bench, false, true, 1, JOB "/a is in a state of a newer version");
 }
 
-/* No worker of this configuration takes it, whoever waits. */
+/* No worker of this configuration takes it, whatever the run waits for. */
 BENCH_TEST(a_run_of_a_queue_that_is_not_served_is_named)
 {
     struct ledger_run *run = workbench_new_run(bench);

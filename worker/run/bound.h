@@ -3,7 +3,7 @@
  * What a run is bound to: the kind of its job, the part of the definition that
  * decides which entities change and into what, and the accounts of the job's
  * stores. The first attempt binds the run, because an attempt of another kind,
- * or in another account, would change entities that nobody asked to change.
+ * or in another account, would change entities that were not asked for.
  *
  * The ledger has the kind in Kind, and the other two in Definition:
  *

@@ -821,7 +821,7 @@ static enum tw_err check_job(
 }
 
 /* Is the run's queue not served any more, while another queue serves its job?
- * Then nobody receives the run's message. */
+ * Then no worker receives the run's message. */
 static bool is_stranded(
     const struct definition *definition, const struct ledger_run *run)
 {
