@@ -52,9 +52,8 @@ static size_t index_of(const struct graph *graph, const struct rule *rule)
 /* May a and b find the same entity? */
 static bool may_meet(const struct rule *a, const struct rule *b)
 {
-    return a == b ||
-           (cascade_same_table(a->store, a->table, b->store, b->table) &&
-               !selector_disjoint(&a->selector, &b->selector));
+    return a == b || (cascade_share_table(a, b) &&
+                         !selector_disjoint(&a->selector, &b->selector));
 }
 
 /* Mark in row `from` all rules reachable from an entity that rule `at`

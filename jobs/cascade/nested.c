@@ -698,12 +698,6 @@ static enum tw_err resolve(
     return outcome;
 }
 
-static bool is_same_table(const struct level *a, const struct level *b)
-{
-    return cascade_same_table(
-        a->rule->store, a->rule->table, b->rule->store, b->rule->table);
-}
-
 /*
  * Add entity to block, with its references, if the rule `at` may find it. Leave
  * the entity out if an earlier rule may find it too, because the check of that
@@ -717,14 +711,15 @@ static void add_entity(struct nested *n, size_t at, const struct entity *entity,
         !each_found(n, at, &n->levels[at].asked, entity, any_will_do, NULL))
         return;
     for (size_t i = 0; i < n->level_count; i++)
-        if (i != at && is_same_table(&n->levels[i], &n->levels[at]) &&
+        if (i != at &&
+            cascade_share_table(n->levels[i].rule, n->levels[at].rule) &&
             (i < at || !n->levels[i].any.is_possible) &&
             may_find(n, i, entity)) {
             n->levels[at].leaves_out |= !n->levels[i].any.is_possible;
             return;
         }
     for (size_t i = at; i < n->level_count; i++)
-        if (is_same_table(&n->levels[i], &n->levels[at]))
+        if (cascade_share_table(n->levels[i].rule, n->levels[at].rule))
             (void)each_found(n, i,
                 i == at ? &n->levels[i].asked : &n->levels[i].any, entity,
                 add_reference, block);

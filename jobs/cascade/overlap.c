@@ -21,11 +21,6 @@ struct family {
     const struct family *above; /* NULL at the root */
 };
 
-static bool same_table(const struct rule *a, const struct rule *b)
-{
-    return cascade_same_table(a->store, a->table, b->store, b->table);
-}
-
 /*
  * A rule below b that finds children which no rule below a finds; NULL: there
  * is none. If a child rule of a equals one of b, the rules below these two are
@@ -39,7 +34,7 @@ static const struct rule *unseen_child(
     const struct rule *missing = child;
 
     for (size_t i = 0; i < a->child_count && missing; i++)
-        if (same_table(&a->children[i], child) &&
+        if (cascade_share_table(&a->children[i], child) &&
             selector_equal(&a->children[i].selector, &child->selector))
             missing = unseen(&a->children[i], child);
     return missing;
@@ -110,7 +105,7 @@ static bool check_against(const struct family *family, const struct rule *rule,
         const struct rule *other = &others[i];
         const struct rule *missing = NULL;
 
-        if (same_table(rule, other) && !is_asked(family, rule, other))
+        if (cascade_share_table(rule, other) && !is_asked(family, rule, other))
             missing = unseen(rule, other);
         if (missing)
             say(rule, other, missing, problems);

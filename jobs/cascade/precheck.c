@@ -15,9 +15,7 @@ static bool is_checked(const struct rule *rules, size_t count,
 
         if (other == rule)
             *ret_met = true;
-        else if ((!other->optional &&
-                     cascade_same_table(other->store, other->table, rule->store,
-                         rule->table)) ||
+        else if ((!other->optional && cascade_share_table(other, rule)) ||
                  is_checked(other->children, other->child_count, rule, ret_met))
             return true;
     }

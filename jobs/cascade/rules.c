@@ -310,6 +310,11 @@ bool cascade_same_table(
     return store_a == store_b && strcasecmp(table_a, table_b) == 0;
 }
 
+bool cascade_share_table(const struct rule *a, const struct rule *b)
+{
+    return cascade_same_table(a->store, a->table, b->store, b->table);
+}
+
 static bool contest(
     const struct rule *rules, size_t count, const struct rule *rule)
 {
@@ -318,8 +323,7 @@ static bool contest(
 
         if (other->child_count == 0)
             continue;
-        if (cascade_same_table(
-                other->store, other->table, rule->store, rule->table) ||
+        if (cascade_share_table(other, rule) ||
             contest(other->children, other->child_count, rule))
             return true;
     }

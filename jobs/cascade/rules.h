@@ -71,6 +71,9 @@ struct cascade {
 bool cascade_same_table(
     size_t store_a, const char *table_a, size_t store_b, const char *table_b);
 
+/* cascade_share_table: do the rules a and b find children in the same table? */
+bool cascade_share_table(const struct rule *a, const struct rule *b);
+
 /* cascade_is_contested: does a rule with children read the table of `rule`?
  * Then that rule may find the same entities as `rule`. */
 bool cascade_is_contested(

@@ -31,14 +31,6 @@ static bool is_leading(const struct template *template,
         template_leading_property(template, ret_rest), want->read);
 }
 
-static bool is_compared(const struct selector *selector,
-    const struct wanted *want, struct slice *ret_property)
-{
-    if (want->arg >= 0)
-        return selector_property_is(selector, want->arg, ret_property);
-    return selector_property_reads(selector, want->read, ret_property);
-}
-
 static struct source source_of(
     const struct rule *rule, const struct wanted *want)
 {
@@ -53,7 +45,7 @@ static struct source source_of(
             return source;
     }
     source.by = TOLD_BY_PROPERTY;
-    if (is_compared(selector, want, &source.property))
+    if (selector_property_is(selector, want->arg, want->read, &source.property))
         return source;
     source.by = TOLD_BY_PREFIX;
     for (int i = 0; i < 2; i++) {

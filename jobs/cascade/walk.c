@@ -280,8 +280,7 @@ static enum tw_err match_new(const struct walk_plan *plan,
 static bool may_claim(const struct match *other, const struct match *match)
 {
     return other->rule->child_count > 0 &&
-           cascade_same_table(other->rule->store, other->rule->table,
-               match->rule->store, match->rule->table);
+           cascade_share_table(other->rule, match->rule);
 }
 
 /* Does other, with a rule that has children, find entity, which match found?

@@ -254,10 +254,6 @@ static enum tw_err scan_table(struct backward *b)
 
 /* ---- the brake ---- */
 
-/* The end of the messages about former copies. */
-#define RESTORE                                                                \
-    "restore the templates or the entry, or run the job with --accept-deletes"
-
 static enum tw_err refuse_former(struct copy_work *work)
 {
     long long count = work->at.former;
@@ -360,7 +356,8 @@ static enum tw_err check_former(struct copy_work *work, size_t number,
     refused = err_fail(work->err, TW_INVALID,
         "table %s has copies made by earlier key templates of this job, or by "
         "an entry that `to:` no longer has (e.g. %s), which would be "
-        "deleted: " RESTORE,
+        "deleted: restore the templates or the entry, or run the job with "
+        "--accept-deletes",
         work->tables[number].table, buf_text(&keys));
     buf_done(&keys);
     return refused;

@@ -82,15 +82,6 @@ static enum write_decision break_off(
 
 /* ---- own copies ---- */
 
-/* Is `is` the copy that `mine` replaces? A former copy has no entry: it is, if
- * it has the same source. */
-static bool is_of_same(const struct source *is, const struct source *mine)
-{
-    return (is->entry == mine->entry || is->entry == COPY_FORMER) &&
-           slice_equal(is->partition_key, mine->partition_key) &&
-           slice_equal(is->row_key, mine->row_key);
-}
-
 static bool is_current(const struct source *is, const struct source *mine)
 {
     return !is->restored && slice_equal(is->etag, mine->etag) &&
@@ -204,7 +195,7 @@ enum write_decision copy_decide_write(void *context,
             "another address");
     if (!copy_is_own(work, d.table, now, arena, &d.is))
         return decide_foreign(&d);
-    return is_of_same(&d.is, &d.mine) ? decide_same(&d) : decide_other(&d);
+    return copy_is_of_same(&d.is, &d.mine) ? decide_same(&d) : decide_other(&d);
 }
 
 /* ---- deletes ---- */

@@ -186,12 +186,9 @@ bool source_read(
 struct slice source_without_entry(struct slice text)
 {
     static const char BY[] = ",\"by\":";
-    const size_t len = sizeof(BY) - 1;
+    const char *by = memmem(text.at, text.len, BY, sizeof(BY) - 1);
 
-    for (size_t i = 0; i + len <= text.len; i++)
-        if (memcmp(text.at + i, BY, len) == 0)
-            return (struct slice){text.at + i, text.len - i};
-    return text;
+    return by ? (struct slice){by, text.len - (size_t)(by - text.at)} : text;
 }
 
 bool source_is_at(const struct source *source, const struct entity *entity,

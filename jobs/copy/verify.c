@@ -84,10 +84,7 @@ static int judge(struct verifying *v, size_t table, const struct entity *copy,
         return MISSING;
     arena_init(&arena);
     if (!copy_is_own(v->work, table, found, &arena, &is) ||
-        !source_read(copy, &arena, &wanted) ||
-        (is.entry != wanted.entry && is.entry != COPY_FORMER) ||
-        !slice_equal(is.partition_key, wanted.partition_key) ||
-        !slice_equal(is.row_key, wanted.row_key))
+        !source_read(copy, &arena, &wanted) || !copy_is_of_same(&is, &wanted))
         which = MISSING;
     else if (!source_is_intact(&is, found))
         which = copy_keeps_edits(v->work, table) ? -1 : STALE;

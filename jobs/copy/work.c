@@ -211,6 +211,13 @@ bool copy_is_own(const struct copy_work *work, size_t table,
     return is_own;
 }
 
+bool copy_is_of_same(const struct source *is, const struct source *mine)
+{
+    return (is->entry == mine->entry || is->entry == COPY_FORMER) &&
+           slice_equal(is->partition_key, mine->partition_key) &&
+           slice_equal(is->row_key, mine->row_key);
+}
+
 bool copy_needs_consent(const struct source *is)
 {
     return is->entry == COPY_FORMER || is->restored;

@@ -221,6 +221,11 @@ bool copy_is_own(const struct copy_work *work, size_t table,
  * with --accept-deletes may delete or replace it (rule C6). */
 bool copy_needs_consent(const struct source *is);
 
+/* copy_is_of_same: is the own copy, whose copy_is_own() gave `is`, the one that
+ * a copy with the source `mine` replaces? A former copy has no entry: it is, if
+ * it has the same source. */
+bool copy_is_of_same(const struct source *is, const struct source *mine);
+
 /* The state of the source of an own copy. */
 enum copy_source_state {
     COPY_HAS_KEY,   /* source is selected; its copy has the key of the own copy

@@ -22,6 +22,7 @@
 #include <unistd.h>
 
 #include "worker/base/buf.h"
+#include "worker/base/file.h"
 #include "worker/base/log.h"
 #include "worker/base/mem.h"
 #include "worker/base/text.h"
@@ -218,16 +219,14 @@ static bool may_have_lines(int folder)
 static enum tw_err read_requested_at(
     const struct archive *archive, char *to, struct err *err)
 {
-    int at =
-        openat(archive->at, REQUESTED_AT, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-    ssize_t got = at < 0 ? -1 : read(at, to, TEXT_TIME_MAX - 1);
+    ssize_t got = file_read_and_close(
+        openat(archive->at, REQUESTED_AT, O_RDONLY | O_CLOEXEC | O_NOFOLLOW),
+        to, TEXT_TIME_MAX - 1);
     enum tw_err code = TW_OK;
 
-    if (got < 0 && (at >= 0 || errno != ENOENT))
+    if (got < 0 && errno != ENOENT)
         code = fail(err, "read the file " REQUESTED_AT " in", archive->folder);
     to[got < 0 ? 0 : got] = '\0';
-    if (at >= 0)
-        (void)close(at);
     return code;
 }
 

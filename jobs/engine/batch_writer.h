@@ -103,11 +103,11 @@ struct batch_writer *batch_writer_new(struct run *run, unsigned in_flight);
  * batch_writer_add: add an operation to the open batch of its table and
  * partition. A batch is sent when it is full, or too many batches are open;
  * the rest is sent by batch_writer_seal() or batch_writer_drain(). May wait
- * until there is room. The
- * sequence number of the operation is then batch_writer_sequence(); the first
- * is 1. Any outcome but TW_OK is that of a batch that failed for good (the
- * request pool's final outcome; TW_STOPPED): the batch writer is broken and
- * takes no more operations; batch_writer_finish() can still be called.
+ * until there is room. The sequence number of the operation is then
+ * batch_writer_sequence(); the first is 1. Any outcome but TW_OK is that of a
+ * batch that failed for good (the request pool's final outcome; TW_STOPPED):
+ * the batch writer is broken and takes no more operations;
+ * batch_writer_finish() can still be called.
  */
 TW_MUST_USE enum tw_err batch_writer_add(struct batch_writer *batch_writer,
     const struct batch_item *item, struct err *err);

@@ -261,38 +261,21 @@ bool selector_disjoint(const struct selector *a, const struct selector *b)
            filters_disjoint(a->filter, b->filter);
 }
 
-bool selector_property_is(
-    const struct selector *selector, int arg, struct slice *ret_property)
+bool selector_property_is(const struct selector *selector, int arg,
+    struct slice read, struct slice *ret_property)
 {
-    const struct template_equality *equalities;
+    const struct template_equality *equality;
     size_t count;
 
     if (!selector->filter)
         return false;
-    equalities = template_equalities(selector->filter, &count);
-    for (size_t i = 0; i < count; i++) {
-        if (equalities[i].arg != arg)
+    equality = template_equalities(selector->filter, &count);
+    for (; count > 0; equality++, count--) {
+        if (arg >= 0
+                ? equality->arg != arg
+                : equality->read.len == 0 || !slice_equal(equality->read, read))
             continue;
-        *ret_property = equalities[i].property;
-        return true;
-    }
-    return false;
-}
-
-bool selector_property_reads(const struct selector *selector, struct slice read,
-    struct slice *ret_property)
-{
-    const struct template_equality *equalities;
-    size_t count;
-
-    if (!selector->filter)
-        return false;
-    equalities = template_equalities(selector->filter, &count);
-    for (size_t i = 0; i < count; i++) {
-        if (equalities[i].read.len == 0 ||
-            !slice_equal(equalities[i].read, read))
-            continue;
-        *ret_property = equalities[i].property;
+        *ret_property = equality->property;
         return true;
     }
     return false;

@@ -133,18 +133,16 @@ enum selector_growth selector_growth(
  * or comparisons (Type eq 'a' and Type eq 'b') show it. */
 bool selector_disjoint(const struct selector *a, const struct selector *b);
 
-/* selector_property_is: is a property of each selected entity equal to this
+/*
+ * selector_property_is: is a property of each selected entity equal to this
  * argument, because of a comparison such as Channel eq '{channel}' in the
  * filter? Comparisons within `or` or `not` do not count. arg: index of the
- * argument. *ret_property: the name of that property, or PartitionKey or
- * RowKey; set only if true is returned. */
-bool selector_property_is(
-    const struct selector *selector, int arg, struct slice *ret_property);
-
-/* selector_property_reads: as selector_property_is(), for `read`, a property or
- * key of the entity that the templates read. */
-bool selector_property_reads(const struct selector *selector, struct slice read,
-    struct slice *ret_property);
+ * argument; -1: not an argument, but `read`, a property or key of the entity
+ * that the templates read. *ret_property: the name of that property, or
+ * PartitionKey or RowKey; set only if true is returned.
+ */
+bool selector_property_is(const struct selector *selector, int arg,
+    struct slice read, struct slice *ret_property);
 
 /* selector_explain: add the texts of the templates for people, joined by "and",
  * the filter as it is written: `PartitionKey is "x" and N eq 1`. Adds nothing

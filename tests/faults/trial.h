@@ -21,8 +21,8 @@
 /*
  * trial_fork: run body(context) in a child, in folder, with standard input from
  * /dev/null, or from `in` where that file is there, output to `out` and errors
- * to `log`, all in folder, which is $TMPDIR too; the latter two begin empty. Its
- * exit code, or TRIAL_SIGNAL().
+ * to `log`, all in folder, which is $TMPDIR too; the latter two begin empty.
+ * Its exit code, or TRIAL_SIGNAL().
  */
 int trial_fork(const char *folder, int (*body)(void *context), void *context);
 

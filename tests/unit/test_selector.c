@@ -518,7 +518,8 @@ FIXTURE_TEST(a_property_is_an_argument_where_it_is_compared_with_it)
         struct slice property = {NULL, 0};
 
         assert_true(load(cases[i].rule, &selector));
-        assert_int_equal(selector_property_is(&selector, 0, &property),
+        assert_int_equal(
+            selector_property_is(&selector, 0, (struct slice){0}, &property),
             cases[i].property != NULL);
         if (cases[i].property)
             assert_true(slice_is(property, cases[i].property));

@@ -3,7 +3,6 @@
 #include "worker/run/binding.h"
 
 #include "worker/base/arena.h"
-#include "worker/base/buf.h"
 #include "worker/base/crypto.h"
 #include "worker/base/mem.h"
 #include "worker/run/message.h"
@@ -71,17 +70,6 @@ static struct binding binding_of(
         {text.at, len}, {text.at + len + 1, text.len - len - 1}};
 }
 
-static bool is_base64(struct slice body)
-{
-    struct buf plain;
-    bool is;
-
-    buf_init(&plain, QUEUE_MAX_MESSAGE_BYTES);
-    is = crypto_unbase64(&plain, body);
-    buf_done(&plain);
-    return is;
-}
-
 /* Does queue, which is bound to the same job, decode the body as the message's
  * queue did? A body that is not base64 can only have been meant as text. */
 static bool has_same_encoding(
@@ -92,7 +80,8 @@ static bool has_same_encoding(
     if (encoding.len == 0)
         return queue == refused->own;
     return slice_is(encoding, encoding_of(queue)) ||
-           (slice_is(encoding, ENCODING_BASE64) && !is_base64(refused->body));
+           (slice_is(encoding, ENCODING_BASE64) &&
+               !crypto_is_base64(refused->body));
 }
 
 static bool is_bound_so(

@@ -820,31 +820,36 @@ static enum tw_err check_job(
     return TW_CONFLICT;
 }
 
-/* Is the run's queue not served any more, while another queue serves its job?
- * Then no worker receives the run's message. */
-static bool is_stranded(
+/* The queue that serves the run's job, if the run's own queue is not served any
+ * more, so that no worker receives the run's message. NULL: its own is, or no
+ * queue serves the job. */
+static const struct setup_queue *queue_instead(
     const struct definition *definition, const struct ledger_run *run)
 {
     const struct setup_queue *queue = queue_of(definition, run);
 
-    return run->queue.len > 0 && queue && !slice_is(run->queue, queue->name);
+    return run->queue.len > 0 && queue && !slice_is(run->queue, queue->name)
+               ? queue
+               : NULL;
 }
 
-/* Move a stranded run, which has no owner, to the queue that serves its job. */
+/* Move the run, which has no owner, to the queue that serves its job instead of
+ * its own, if there is one. */
 static void use_served_queue(struct asking *asking, struct ledger_run *run)
 {
-    if (!is_stranded(asking->definition, run))
+    const struct setup_queue *queue = queue_instead(asking->definition, run);
+
+    if (!queue)
         return;
     asking->moved = true;
-    run->queue =
-        ledger_text(run, slice_of(queue_of(asking->definition, run)->name));
+    run->queue = ledger_text(run, slice_of(queue->name));
 }
 
 /* May the run be moved to another queue as it is, without a new state? */
 static bool may_be_moved(const struct asking *asking,
     const struct ledger_run *run, int64_t now_ticks)
 {
-    return is_stranded(asking->definition, run) &&
+    return queue_instead(asking->definition, run) != NULL &&
            run->state != LEDGER_PAUSED && !ledger_state_ended(run->state) &&
            !ledger_lease_is_live(run, now_ticks) &&
            !slice_is(run->control, LEDGER_CONTROL_CANCEL);

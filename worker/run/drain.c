@@ -84,7 +84,7 @@ enum tw_err drain_left(const struct definition *definition,
     enum walk_step step = WALK_MORE;
 
     walk_init(&search.walk);
-    walk_begin(&search.walk, definition_store(definition), deadline, NULL,
+    walk_begin(&search.walk, definition_store(definition), deadline,
         &(struct ledger_index_scan){.index = LEDGER_INDEX_OPEN});
     buf_clear(names);
     while (step == WALK_MORE && (all || !search.others)) {

@@ -358,19 +358,29 @@ static bool has_args(const struct json *message, struct slice args_json)
            message_args_same(args ? json_raw(args) : slice_of("{}"), args_json);
 }
 
+/* The JSON message in body, plain or base64; NULL: body has none. Owned. */
+static struct json *message_in(struct slice body, struct arena *arena)
+{
+    struct json *message = NULL;
+    struct slice text;
+
+    if (json_of_body(body, arena, &text, NULL) == TW_OK)
+        (void)!json_parse(text, MESSAGE_MAX_DEPTH, &message, NULL);
+    return message;
+}
+
 bool message_is_of(struct slice body, struct slice job, struct slice id,
     struct slice args_json)
 {
-    struct json *message = NULL;
     struct arena arena;
-    struct slice text;
+    struct json *message;
     bool is;
 
     arena_init(&arena);
-    is = json_of_body(body, &arena, &text, NULL) == TW_OK &&
-         json_parse(text, MESSAGE_MAX_DEPTH, &message, NULL) == TW_OK &&
-         json_type(message) == JSON_OBJECT && has_text(message, "job", job) &&
-         has_text(message, "id", id) && has_args(message, args_json);
+    message = message_in(body, &arena);
+    is = message && json_type(message) == JSON_OBJECT &&
+         has_text(message, "job", job) && has_text(message, "id", id) &&
+         has_args(message, args_json);
     json_free(message);
     arena_done(&arena);
     return is;
@@ -378,15 +388,13 @@ bool message_is_of(struct slice body, struct slice job, struct slice id,
 
 bool message_has_job(struct slice body)
 {
-    struct json *message = NULL;
     struct arena arena;
-    struct slice text;
+    struct json *message;
     bool has;
 
     arena_init(&arena);
-    has = json_of_body(body, &arena, &text, NULL) == TW_OK &&
-          json_parse(text, MESSAGE_MAX_DEPTH, &message, NULL) == TW_OK &&
-          json_get(message, "job") != NULL;
+    message = message_in(body, &arena);
+    has = message && json_get(message, "job") != NULL;
     json_free(message);
     arena_done(&arena);
     return has;

@@ -62,7 +62,7 @@ void orphans_begin(struct orphans *orphans)
     orphans->unserved_example = NULL;
     orphans->unserved = 0;
     walk_begin(&orphans->walk, definition_store(orphans->definition),
-        orphans->deadline, NULL,
+        orphans->deadline,
         &(struct ledger_index_scan){.index = LEDGER_INDEX_OPEN});
 }
 
@@ -207,9 +207,10 @@ static void hold_run(struct orphans *orphans)
 /* ---- one step ---- */
 
 /* Skips a run that cannot be read, and a run whose id is invalid: ids become
- * file names. */
-static enum walk_step read_run(
-    struct orphans *orphans, struct slice job, struct slice id, struct err *err)
+ * file names. in_pass: the pass has reached the run; a run that a dead process
+ * noted is counted when the pass reaches it. */
+static enum walk_step read_run(struct orphans *orphans, struct slice job,
+    struct slice id, bool in_pass, struct err *err)
 {
     const struct definition *definition = orphans->definition;
     struct retry_call call = retry_call(orphans->deadline, RETRY_BUSY_MS, 0);
@@ -225,7 +226,7 @@ static enum walk_step read_run(
         return WALK_MORE;
     if (outcome != TW_OK)
         return walk_give_up(&orphans->walk, &call.exchange, err);
-    if (orphans->walk.under_way)
+    if (in_pass)
         count_unserved(orphans, call.exchange.date_ticks);
     if (!is_left(orphans, &orphans->run, call.exchange.date_ticks))
         return WALK_MORE;
@@ -239,7 +240,7 @@ static enum walk_step read_noted(struct orphans *orphans, struct err *err)
 {
     struct slice job = slice_of(orphans->noted[0].job);
     enum walk_step step =
-        read_run(orphans, job, slice_of(orphans->noted[0].id), err);
+        read_run(orphans, job, slice_of(orphans->noted[0].id), false, err);
 
     if (step != WALK_FAILED)
         forget_first(orphans);
@@ -256,7 +257,7 @@ enum walk_step orphans_step(struct orphans *orphans, struct err *err)
     step = walk_step(&orphans->walk, err);
     if (step == WALK_FOUND && !unserved_is_job(walk->row->partition_key))
         return WALK_MORE; /* an import */
-    return step == WALK_FOUND
-               ? read_run(orphans, walk->row->partition_key, walk->id, err)
-               : step;
+    return step == WALK_FOUND ? read_run(orphans, walk->row->partition_key,
+                                    walk->id, true, err)
+                              : step;
 }

@@ -7,7 +7,7 @@
  * without a message. A run whose owner was a process of this host that has died
  * (lock_file.h) is continued at once, without a pass: that process's lock file
  * names the run. A step makes one request at most, so that the consumer can
- * poll between steps.
+ * poll between steps; only to hold a run (below) it makes a few.
  *
  * An orphan whose job is not configured is held for its definition, unless it
  * has a queue that this worker does not serve. And a pass counts the runs that
@@ -62,7 +62,7 @@ void orphans_begin(struct orphans *orphans);
 bool orphans_find_dead(struct orphans *orphans);
 
 /*
- * orphans_step: make one request at most. WALK_FOUND: orphans->run has no live
+ * orphans_step: make one step. WALK_FOUND: orphans->run has no live
  * owner, and the caller continues it. WALK_DONE: no run is left to read. Runs
  * that dead processes noted are read before the others; after an outage they
  * are read again.

@@ -31,7 +31,7 @@ void prune_begin(struct prune *prune, struct store *store,
     const struct ledger_index_scan scan = {.index = LEDGER_INDEX_ENDED,
         .below_day = ledger_day(now_ticks - keep_ticks, prune->below_day)};
 
-    walk_begin(&prune->walk, store, deadline, NULL, &scan);
+    walk_begin(&prune->walk, store, deadline, &scan);
     prune->keep_ticks = keep_ticks;
     prune->pruned = 0;
 }

@@ -19,13 +19,11 @@ void walk_done(struct walk *walk)
 }
 
 void walk_begin(struct walk *walk, struct store *store,
-    const struct deadline *deadline, const struct jobs *jobs,
-    const struct ledger_index_scan *scan)
+    const struct deadline *deadline, const struct ledger_index_scan *scan)
 {
     walk_done(walk);
     walk->store = store;
     walk->deadline = deadline;
-    walk->jobs = jobs;
     walk->scan = *scan;
     walk->under_way = true;
 }
@@ -57,19 +55,10 @@ static enum tw_err next_of_ledger(struct walk *walk, struct retry_call *call)
     return outcome;
 }
 
-static enum tw_err next_of_jobs(struct walk *walk)
-{
-    if (walk->job == walk->jobs->count)
-        return TW_NOT_FOUND;
-    walk->scan.job = slice_of(walk->jobs->list[walk->job++].name);
-    return TW_OK;
-}
-
 static enum walk_step next_job(struct walk *walk, struct err *err)
 {
     struct retry_call call = retry_call(walk->deadline, RETRY_BUSY_MS, 0);
-    enum tw_err outcome =
-        walk->jobs ? next_of_jobs(walk) : next_of_ledger(walk, &call);
+    enum tw_err outcome = next_of_ledger(walk, &call);
 
     if (outcome == TW_NOT_FOUND)
         return end(walk);

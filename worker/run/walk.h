@@ -10,7 +10,6 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "jobs/jobs.h"
 #include "worker/base/arena.h"
 #include "worker/base/err.h"
 #include "worker/run/ledger.h"
@@ -19,16 +18,14 @@
 struct walk {
     struct store *store;             /* borrowed */
     const struct deadline *deadline; /* borrowed */
-    const struct jobs *jobs;       /* borrowed; NULL: all jobs in the ledger */
-    struct ledger_index_scan scan; /* scan.job: the job whose rows are in
-                                      page */
+    struct ledger_index_scan scan;   /* scan.job: the job whose rows are in
+                                        page */
     bool under_way;
 
     const struct entity *row; /* the row that was found last; lives in page */
     struct slice id;          /* run id of row */
 
     struct arena arena; /* holds the job's name */
-    size_t job;         /* index of the next job in `jobs` */
     struct page page;
     size_t at; /* index of the next row in page */
     bool more; /* this job has rows that are not read yet */
@@ -48,8 +45,7 @@ void walk_done(struct walk *walk);
 /* walk_begin: start a pass. scan->job must be empty; the other texts of scan
  * are borrowed until the end of the pass. */
 void walk_begin(struct walk *walk, struct store *store,
-    const struct deadline *deadline, const struct jobs *jobs,
-    const struct ledger_index_scan *scan);
+    const struct deadline *deadline, const struct ledger_index_scan *scan);
 
 /* walk_step: make one step. A step that returns WALK_FOUND sets row and id, and
  * makes no request. */

@@ -285,7 +285,6 @@ static enum tw_err read_constant(struct parser *in, struct constant *ret)
 {
     struct slice word;
 
-    skip_blanks(in);
     if (peek(in) == '\'') {
         ret->type = EDM_STRING;
         return read_quoted(in, &ret->text);

@@ -99,8 +99,7 @@ static enum tw_err refuse_other(
             outcome = err_fail(err, TW_CONFLICT,
                 "id %s belongs to another export: %s%s has another store, "
                 "account, table, --filter or --select; finish that export, or "
-                "remove "
-                "its part",
+                "remove its part",
                 id, folder, entry->d_name);
     if (list)
         closedir(list);
