@@ -245,9 +245,10 @@ SCENE_TEST(an_expired_token_ends_a_scan_that_has_no_order)
 /* A proxy that caches a page: it returns the page again, with its continuation
  * token. */
 struct keeper {
-    struct interposed outer;     /* first member: cast to this struct */
-    unsigned scans, first, last; /* number of scans so far; the first-th to the
-                                    last-th get the cached page */
+    struct interposed outer; /* first member: cast to this struct */
+    atomic_uint scans;       /* so far; counted on threads of the request pool */
+    unsigned first, last;    /* the first-th to the last-th scan get the cached
+                                page */
 };
 
 static enum tw_err keeper_meet(struct interposed *self,
@@ -256,9 +257,9 @@ static enum tw_err keeper_meet(struct interposed *self,
     struct keeper *keeper = (struct keeper *)self;
     struct store_request again = *request;
     struct scan_request scan;
+    unsigned number = request->call == CALL_SCAN ? ++keeper->scans : 0;
 
-    if (request->call == CALL_SCAN && ++keeper->scans >= keeper->first &&
-        keeper->scans <= keeper->last) {
+    if (number > 0 && number >= keeper->first && number <= keeper->last) {
         scan = *request->scan;
         scan.from = (struct continuation){.more = false};
         again.scan = &scan;
