@@ -345,6 +345,90 @@ BENCH_TEST(a_cancelled_run_stops_and_its_message_goes)
     assert_string_equal(workbench_state(bench, JOB, "r1"), "cancelled");
 }
 
+/* ---- pause and resume ---- */
+
+static void leave_paused(struct workbench *bench)
+{
+    struct ledger_run *run = workbench_football(bench, "r1");
+
+    run->state = LEDGER_PAUSED;
+    assert_int_equal(workbench_store_run(bench, run), TW_OK);
+}
+
+static void resume(struct workbench *bench)
+{
+    struct err err;
+
+    assert_int_equal(control_resume(&bench->definition, slice_of(JOB),
+                         slice_of("r1"), &unserved, &err),
+        TW_OK);
+}
+
+/* Sleeps until `condition`, at most most_s. */
+static void sleep_until(
+    struct workbench *bench, bool (*condition)(struct workbench *), int most_s)
+{
+    for (int i = 0; i < most_s && !condition(bench); i++)
+        virtual_sleep(1000);
+    assert_true(condition(bench));
+}
+
+static bool first_is_paused(struct workbench *bench)
+{
+    return strcmp(workbench_state(bench, JOB, "r1"), "paused") == 0;
+}
+
+VIRTUAL_BENCH_TEST(a_resumed_run_that_was_found_paused_continues_within_10_s)
+{
+    bench->setup.poll_min_ms = bench->setup.poll_max_ms = INT64_C(3600000);
+    leave_paused(bench);
+    start(bench);
+    virtual_sleep(300000);
+    resume(bench);
+    sleep_until(bench, first_succeeded, 10);
+    stop();
+}
+
+VIRTUAL_BENCH_TEST(a_resumed_run_that_this_worker_paused_continues_within_10_s)
+{
+    struct ledger_run *before;
+    struct err err;
+
+    bench->setup.poll_min_ms = bench->setup.poll_max_ms = INT64_C(3600000);
+    bench->script = waits_for_gate;
+    workbench_put(bench, BENCH_QUEUE, MESSAGE("r1"));
+    start(bench);
+    sleep_until(bench, one_running, 10);
+    before = workbench_new_run(bench);
+    assert_int_equal(control_pause(bench->wrapped.inner, slice_of(JOB),
+                         slice_of("r1"), before, &asked, &err),
+        TW_OK);
+    sleep_until(bench, first_is_paused, 10);
+    virtual_sleep(300000);
+    workbench_open_gate(bench);
+    resume(bench);
+    sleep_until(bench, first_succeeded, 10);
+    stop();
+}
+
+VIRTUAL_BENCH_TEST(a_worker_without_paused_runs_polls_at_its_own_interval)
+{
+    unsigned gets;
+
+    bench->setup.poll_min_ms = bench->setup.poll_max_ms = INT64_C(3600000);
+    leave_paused(bench);
+    start(bench);
+    virtual_sleep(300000);
+    resume(bench);
+    sleep_until(bench, first_succeeded, 10);
+    /* After the next pass over the open runs the interval doubles again. */
+    virtual_sleep(INT64_C(18000000));
+    gets = bench->calls[BENCH_QUEUE_GET];
+    virtual_sleep(INT64_C(7200000));
+    stop();
+    assert_in_range(bench->calls[BENCH_QUEUE_GET] - gets, 2, 6);
+}
+
 /* ---- orphans ---- */
 
 static void leave_orphan(

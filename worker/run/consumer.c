@@ -616,6 +616,7 @@ static void step_orphans(struct consumer *consumer)
         break;
     case WALK_DONE:
         log_unserved(consumer);
+        worker_threads_end_pass(consumer->threads, consumer->orphans.any_waits);
         break;
     case WALK_MORE:
         break;
@@ -673,6 +674,7 @@ static void search_orphans(struct consumer *consumer)
     if (consumer->no_slot)
         return;
     if (orphans->noted_count == 0 && !orphans->walk.under_way) {
+        worker_threads_begin_pass(consumer->threads);
         orphans_begin(orphans);
         consumer->orphans_due_ms = platform_boot_ms() + ORPHANS_EVERY_MS;
     }

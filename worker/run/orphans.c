@@ -61,6 +61,7 @@ void orphans_begin(struct orphans *orphans)
     mem_free(orphans->unserved_example);
     orphans->unserved_example = NULL;
     orphans->unserved = 0;
+    orphans->any_waits = false;
     walk_begin(&orphans->walk, definition_store(orphans->definition),
         orphans->deadline,
         &(struct ledger_index_scan){.index = LEDGER_INDEX_OPEN});
@@ -167,6 +168,14 @@ static void count_unserved(struct orphans *orphans, int64_t now_ticks)
     buf_done(&example);
 }
 
+/* Does run wait until a person resumes or finishes the run? */
+static bool waits_for_person(const struct ledger_run *run)
+{
+    return run->state == LEDGER_PAUSED || ledger_waits_for_definition(run) ||
+           (run->state == LEDGER_WAITING &&
+               slice_is(run->waits_for, LEDGER_WAITS_FOR_ROUND));
+}
+
 /* ---- the job is not configured ---- */
 
 static enum tw_err apply_hold(
@@ -226,8 +235,11 @@ static enum walk_step read_run(struct orphans *orphans, struct slice job,
         return WALK_MORE;
     if (outcome != TW_OK)
         return walk_give_up(&orphans->walk, &call.exchange, err);
-    if (in_pass)
+    if (in_pass) {
         count_unserved(orphans, call.exchange.date_ticks);
+        orphans->any_waits =
+            orphans->any_waits || waits_for_person(&orphans->run);
+    }
     if (!is_left(orphans, &orphans->run, call.exchange.date_ticks))
         return WALK_MORE;
     if (jobs_find(definition->jobs, job))

@@ -25,6 +25,9 @@
 /* Longest interval between two polls of a queue during a drain. */
 #define DRAIN_WAIT_MAX_MS 1000
 
+/* Longest interval between two polls of a queue while any_waits is true. */
+#define ANY_WAITS_MAX_MS 8000
+
 /* Capacity of visible_ms. */
 #define VISIBLE_MAX 64
 
@@ -71,6 +74,10 @@ struct worker_threads {
      * are polled. */
     int64_t visible_ms[VISIBLE_MAX];
     size_t visible_count;
+    /* any_waits: a run may wait until a person resumes or finishes the run.
+     * released: since the begin of the last pass over the open runs, an attempt
+     * has released such a run. */
+    bool any_waits, released;
     struct outage_past past; /* the outage of a queue that ended last */
     size_t turn;             /* index of the queue to check first */
     struct worker_thread *watcher;
@@ -178,6 +185,46 @@ static void make_due(struct worker_threads *threads, bool short_waits)
         if (short_waits)
             poll->wait_ms = 0;
     }
+}
+
+/* The longest interval between two polls of a queue without an outage. */
+static int64_t longest_wait_ms(const struct worker_threads *threads)
+{
+    int64_t most_ms = setup_of(threads)->poll_max_ms;
+
+    if (threads->any_waits && most_ms > ANY_WAITS_MAX_MS)
+        most_ms = ANY_WAITS_MAX_MS;
+    if (threads->options.drain && most_ms > DRAIN_WAIT_MAX_MS)
+        most_ms = DRAIN_WAIT_MAX_MS;
+    return most_ms;
+}
+
+/* Set any_waits. A poll that is due later than any_waits allows becomes due
+ * earlier. */
+static void set_any_waits(struct worker_threads *threads, bool any_waits)
+{
+    int64_t until_ms;
+
+    threads->any_waits = any_waits;
+    until_ms = platform_boot_ms() + longest_wait_ms(threads);
+    for (size_t i = 0; i < setup_of(threads)->queue_count; i++) {
+        struct poll *poll = &threads->polls[i];
+
+        if (!poll->outage.lasts && poll->due_ms > until_ms)
+            poll->due_ms = until_ms;
+    }
+}
+
+/* Note that an attempt has released a run that a person may resume or finish.
+ */
+static void note_released(
+    struct worker_threads *threads, const struct attempt_result *result)
+{
+    if (result->end != ATTEMPT_PAUSED &&
+        (result->end != ATTEMPT_DEFERRED || result->held))
+        return;
+    threads->released = true;
+    set_any_waits(threads, true);
 }
 
 /* Note when the message of a task that was deferred becomes visible. The queue
@@ -297,10 +344,8 @@ static void unlock_after_end(struct worker_threads *threads, bool changed)
 static void set_next_poll(
     const struct worker_threads *threads, struct poll *poll, bool empty)
 {
-    int64_t most_ms = setup_of(threads)->poll_max_ms;
+    int64_t most_ms = longest_wait_ms(threads);
 
-    if (threads->options.drain && most_ms > DRAIN_WAIT_MAX_MS)
-        most_ms = DRAIN_WAIT_MAX_MS;
     if (!empty)
         poll->wait_ms = 0;
     else if (poll->wait_ms == 0)
@@ -415,6 +460,7 @@ static void work(struct worker_thread *thread)
     platform_lock(&threads->lock);
     thread->state = THREAD_IDLE;
     note_hidden(threads, &report.result);
+    note_released(threads, &report.result);
     report.former = definition != threads->definition;
     unlock_after_end(threads, false);
     definition_drop(definition); /* owns task.queue */
@@ -581,6 +627,21 @@ void worker_threads_poll_now(struct worker_threads *threads)
 {
     platform_lock(&threads->lock);
     make_due(threads, false);
+    wake_watcher(threads);
+    platform_unlock(&threads->lock);
+}
+
+void worker_threads_begin_pass(struct worker_threads *threads)
+{
+    platform_lock(&threads->lock);
+    threads->released = false;
+    platform_unlock(&threads->lock);
+}
+
+void worker_threads_end_pass(struct worker_threads *threads, bool any_waits)
+{
+    platform_lock(&threads->lock);
+    set_any_waits(threads, any_waits || threads->released);
     wake_watcher(threads);
     platform_unlock(&threads->lock);
 }

@@ -8,8 +8,9 @@
  * occupies one thread and delays no other queue.
  *
  * A queue that cannot be read or created is polled again after 1 s, doubling to
- * 10 s. An empty response doubles the interval, from poll.min to poll.max. When
- * a message that an attempt has hidden becomes visible, every queue without an
+ * 10 s. An empty response doubles the interval, from poll.min to poll.max;
+ * while a run waits that a person may resume or finish, to 8 s at most. When a
+ * message that an attempt has hidden becomes visible, every queue without an
  * outage is polled at once, and its interval begins again at poll.min. `slots:`
  * of a queue limits the queue's concurrent runs.
  */
@@ -81,6 +82,17 @@ void worker_threads_reload(
  * every queue without an outage now. An empty response still doubles the
  * queue's interval. Any thread. */
 void worker_threads_poll_now(struct worker_threads *threads);
+
+/*
+ * worker_threads_begin_pass, worker_threads_end_pass: call at the begin and at
+ * the end of a pass over all open runs. any_waits: the pass found a run that
+ * waits until a person resumes or finishes the run. Until the next pass begins,
+ * queues are then polled at least every 8 s, so that the message of `resume` or
+ * `finish` is received within 10 s. Runs that attempts have released since the
+ * begin of the pass count too. Any thread.
+ */
+void worker_threads_begin_pass(struct worker_threads *threads);
+void worker_threads_end_pass(struct worker_threads *threads, bool any_waits);
 
 /* worker_threads_queue_fails: call when a request that the caller made to the
  * index-th queue has failed with the error `why`. The queue is polled again
