@@ -1,6 +1,9 @@
 # The tests' programs, proofs and benchmarks; the Makefile includes this file.
 # tests/README.md says which of them shows what.
 
+# A double, a fixture or a script often ignores some of its parameters.
+$(OBJ)/tests/%.o: ALL_CFLAGS += -Wno-unused-parameter
+
 # ---- unit tests ----
 
 UNIT_SOURCES := $(sort $(wildcard tests/unit/test_*.c))

@@ -136,7 +136,6 @@ static void fast_start(struct platform_thread *thread, const char *name,
 {
     struct body *body = mem_alloc(sizeof *body);
 
-    (void)name;
     *body = (struct body){run, arg};
     must(pthread_create(&thread->real, NULL, run_body, body));
 }

@@ -96,9 +96,7 @@ struct faulty {
 /* FAULTY_CHOICE: a function for the member choose; it need not use its
  * parameters. */
 #define FAULTY_CHOICE(name)                                                    \
-    static enum fault name(void *ctx __attribute__((unused)),                  \
-        enum store_call call __attribute__((unused)),                          \
-        unsigned n __attribute__((unused)))
+    static enum fault name(void *ctx, enum store_call call, unsigned n)
 
 /* faulty_calls: of that sort that came so far, while more may come. */
 unsigned faulty_calls(struct faulty *faulty, enum store_call call);

@@ -26,9 +26,6 @@ void folder_make(char ret[FOLDER_BYTES], const char *name)
 static int remove_one(
     const char *path, const struct stat *info, int type, struct FTW *where)
 {
-    (void)info;
-    (void)type;
-    (void)where;
     return remove(path);
 }
 

@@ -35,7 +35,6 @@ static void host_save(struct run *run, struct slice checkpoint, bool progress)
 {
     struct hosted *h = run->owner;
 
-    (void)progress;
     mem_free(h->checkpoint);
     h->checkpoint = mem_text(checkpoint.at, checkpoint.len);
     if (h->saved)
@@ -69,8 +68,6 @@ static enum tw_err host_is_open(struct run *run, struct slice job,
 {
     struct hosted *h = run->owner;
 
-    (void)job;
-    (void)id;
     *ret = h->other_open;
     return h->open_outcome == TW_OK
                ? TW_OK
@@ -149,8 +146,7 @@ void hosted_init(struct hosted *h, const char *configuration)
     memset(h, 0, sizeof(*h));
     arena_init(&h->arena);
     h->store_name = "main";
-    assert_int_equal(
-        embedded_open(h->store_name, ":memory:", &h->store, &err), TW_OK);
+    assert_ok(embedded_open(h->store_name, ":memory:", &h->store, &err));
     h->request_pool = request_pool_new(REQUESTS_AT_ONCE, 0);
     h->stores = (struct job_stores){
         .count = 1, .names = &h->store_name, .stores = &h->store};
@@ -198,7 +194,7 @@ void hosted_table(struct hosted *h, const char *table)
 {
     struct exchange exchange = {.deadline = NULL};
 
-    assert_int_equal(store_create_table(h->store, &exchange, table), TW_OK);
+    assert_ok(store_create_table(h->store, &exchange, table));
 }
 
 void hosted_begin(

@@ -88,6 +88,23 @@ int hosted_tear_down(void **state);
 #define HOSTED_TEST(name)                                                      \
     TEST_WITH(name, hosted_set_up, hosted_tear_down, struct hosted *h)
 
+/* HOSTED_FIXTURE: a host `h` of the file, and the set_up() and tear_down() for
+ * TEST_IN(), which begin it with hosted_begin() and end it. */
+#define HOSTED_FIXTURE(configuration, tables)                                  \
+    static struct hosted h;                                                    \
+    static int set_up(void **state)                                            \
+    {                                                                          \
+        (void)state;                                                           \
+        hosted_begin(&h, configuration, tables);                               \
+        return 0;                                                              \
+    }                                                                          \
+    static int tear_down(void **state)                                         \
+    {                                                                          \
+        (void)state;                                                           \
+        hosted_done(&h);                                                       \
+        return 0;                                                              \
+    }
+
 /* hosted_load: another configuration takes the place of the former one. */
 void hosted_load(struct hosted *h, const char *configuration);
 

@@ -13,6 +13,7 @@ void loading_begin_with(
 {
     struct yaml_node *root;
 
+    loading_done(l);
     memset(l, 0, sizeof(*l));
     arena_init(&l->arena);
     problems_init(&l->problems);
@@ -73,7 +74,7 @@ void loading_good(struct loading *l, const char *text)
 
 void loading_refused(const char *text, const char *part)
 {
-    struct loading l;
+    struct loading l = {.names = {NULL}};
 
     loading_begin(&l, text);
     expect(&l, l.problems.errors > 0 && l.jobs.count == 0, text);

@@ -20,7 +20,8 @@ struct loading {
     struct job_stores stores;
 };
 
-/* loading_begin: text is the map below `jobs:`. Main is the default store. */
+/* loading_begin: text is the map below `jobs:`. Main is the default store. l is
+ * zero, or is ended before. */
 void loading_begin(struct loading *l, const char *text);
 
 /* loading_begin_with: the same with so many stores and this default one. */

@@ -58,7 +58,6 @@ void releases_clear(struct releases *releases)
 
 struct release_state releases_begin(const struct releases *releases, int value)
 {
-    (void)releases;
     return (struct release_state){.t = value,
         .b = NONE,
         .c = NONE,

@@ -17,7 +17,6 @@ static void keep_report(
 {
     size_t len = strlen(reports);
 
-    (void)callbacks;
     (void)snprintf(reports + len, sizeof(reports) - len, "%s %.*s/%.*s: %s\n",
         failure->table, SLICE_ARG(failure->partition_key),
         SLICE_ARG(failure->row_key), failure->why);
@@ -37,7 +36,6 @@ void scene_begin(const char *jobs, const char *tables)
 
 int scene_end(void **state)
 {
-    (void)state;
     hosted_done(&h);
     virtual_platform_end();
     return 0;
@@ -45,58 +43,39 @@ int scene_end(void **state)
 
 /* ---- tables ---- */
 
-/* Returns what s.quiet was: these are called from events too. */
-static bool quieten(void)
-{
-    bool before = s.quiet;
-
-    s.quiet = true;
-    return before;
-}
-
 void scene_put(const char *table, const char *partition_key,
     const char *row_key, const char *properties)
 {
-    bool before = quieten();
-
-    hosted_put(&h, table, partition_key, row_key, properties);
-    s.quiet = before;
+    scene_quietly(hosted_put(&h, table, partition_key, row_key, properties));
 }
 
 void scene_replace(const char *table, const char *partition_key,
     const char *row_key, const char *properties)
 {
-    bool before = quieten();
-
-    hosted_replace(&h, table, partition_key, row_key, properties);
-    s.quiet = before;
+    scene_quietly(
+        hosted_replace(&h, table, partition_key, row_key, properties));
 }
 
 void scene_remove(
     const char *table, const char *partition_key, const char *row_key)
 {
-    bool before = quieten();
-
-    hosted_remove(&h, table, partition_key, row_key);
-    s.quiet = before;
+    scene_quietly(hosted_remove(&h, table, partition_key, row_key));
 }
 
 const char *scene_json(
     const char *table, const char *partition_key, const char *row_key)
 {
-    bool before = quieten();
-    const char *json = hosted_json(&h, table, partition_key, row_key);
+    const char *json;
 
-    s.quiet = before;
+    scene_quietly(json = hosted_json(&h, table, partition_key, row_key));
     return json ? json : "none";
 }
 
 void scene_check_keys(const char *table, const char *keys)
 {
-    bool before = quieten();
-    const char *is = hosted_dump(&h, table);
+    const char *is;
 
-    s.quiet = before;
+    scene_quietly(is = hosted_dump(&h, table));
     assert_string_equal(is, keys);
 }
 

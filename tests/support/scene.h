@@ -21,6 +21,16 @@ extern char reports[8192]; /* "TABLE PARTITION_KEY/ROW_KEY: WHY\n" each */
 void scene_begin(const char *jobs, const char *tables);
 int scene_end(void **state);
 
+/* scene_quietly: this statement, of the test itself, meets no event. */
+#define scene_quietly(...)                                                     \
+    do {                                                                       \
+        bool before = s.quiet; /* events do this too */                        \
+                                                                               \
+        s.quiet = true;                                                        \
+        __VA_ARGS__;                                                           \
+        s.quiet = before;                                                      \
+    } while (0)
+
 /* What the test itself does meets no event. scene_put, scene_replace and
  * scene_remove: see hosted_put() and so on. scene_json: "none": there is no
  * such entity. */

@@ -8,14 +8,12 @@ struct arena scratch;
 
 int scratch_set_up(void **state)
 {
-    (void)state;
     arena_init(&scratch);
     return 0;
 }
 
 int scratch_tear_down(void **state)
 {
-    (void)state;
     arena_done(&scratch);
     return 0;
 }

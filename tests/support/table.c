@@ -15,9 +15,9 @@ struct store *table_memory(const char *const *tables)
     struct exchange exchange = {0};
     struct err err;
 
-    assert_int_equal(embedded_open("test", ":memory:", &store, &err), TW_OK);
+    assert_ok(embedded_open("test", ":memory:", &store, &err));
     for (; *tables; tables++)
-        assert_int_equal(store_create_table(store, &exchange, *tables), TW_OK);
+        assert_ok(store_create_table(store, &exchange, *tables));
     return store;
 }
 
@@ -67,7 +67,7 @@ void table_put(struct store *store, const char *table,
 
     arena_init(&arena);
     make(&operation.entity, &arena, partition_key, row_key, value, bytes);
-    assert_int_equal(send(store, table, &operation, 1), TW_OK);
+    assert_ok(send(store, table, &operation, 1));
     arena_done(&arena);
 }
 
@@ -85,7 +85,7 @@ static void fill_batch(struct store *store, const char *table,
         operations[i] = (struct operation){.type = OPERATION_INSERT};
         make(&operations[i].entity, &arena, partition_key, row_key, "first", 0);
     }
-    assert_int_equal(send(store, table, operations, count), TW_OK);
+    assert_ok(send(store, table, operations, count));
     arena_done(&arena);
 }
 
@@ -182,7 +182,7 @@ size_t table_count(struct store *store, const char *table)
         struct exchange exchange = {0};
 
         request.from = page.next;
-        assert_int_equal(store_scan(store, &exchange, &request, &page), TW_OK);
+        assert_ok(store_scan(store, &exchange, &request, &page));
         count += page.count;
     } while (page.next.more);
     page_done(&page);

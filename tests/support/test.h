@@ -62,7 +62,7 @@ struct test {
         name(*state);                                                          \
     }                                                                          \
     TEST_ADD(name, before_each, after_each)                                    \
-    static void name(fixture __attribute__((unused)))
+    static void name(fixture)
 
 /*
  * TEST_FIXTURE: name_set_up() and name_tear_down() for TEST_WITH(), of a
@@ -109,6 +109,9 @@ int test_run_all(
 
 /* test_passed: in a tear-down: its test came to its end. */
 bool test_passed(void);
+
+/* assert_ok: of an enum tw_err. */
+#define assert_ok(outcome) assert_int_equal(outcome, TW_OK)
 
 /* test_folder: make an empty folder inside the program's own one. ret: its
  * path, from the root. */

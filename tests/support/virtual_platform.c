@@ -290,8 +290,6 @@ static void leave(struct thread *from, struct thread *to)
 #ifdef WITH_TSAN
     __tsan_switch_to_fiber(to->fiber, 0);
 #endif
-    (void)from;
-    (void)to;
 }
 
 static void arrive(struct thread *self)
@@ -306,7 +304,6 @@ static void arrive(struct thread *self)
         world.outside.size = size;
     }
 #endif
-    (void)self;
 }
 
 static void switch_to(struct thread *to)

@@ -37,10 +37,9 @@ static void sleep_ms(struct workbench *bench, int64_t wait_ms)
 {
     int64_t until_ms = platform_boot_ms() + wait_ms;
 
-    platform_lock(&bench->lock);
-    while (platform_boot_ms() < until_ms)
-        (void)platform_wait(&bench->changed, &bench->lock, until_ms);
-    platform_unlock(&bench->lock);
+    workbench_locked(bench,
+        while (platform_boot_ms() < until_ms)(void)
+            platform_wait(&bench->changed, &bench->lock, until_ms));
 }
 
 static enum bench_fault fate_of(
@@ -62,9 +61,7 @@ static enum bench_fault meet(struct store *store, enum bench_call call)
     int64_t delay_ms;
     unsigned n;
 
-    platform_lock(&bench->lock);
-    n = ++bench->calls[call];
-    platform_unlock(&bench->lock);
+    workbench_locked(bench, n = ++bench->calls[call]);
     if (bench->between)
         bench->between(bench, call, n);
     platform_lock(&bench->lock);
@@ -117,10 +114,9 @@ static enum tw_err spoil(
 /* What the service's clock shows, which no pause of this machine holds up. */
 static void add_pauses(struct workbench *bench, struct exchange *exchange)
 {
-    platform_lock(&bench->lock);
-    if (exchange->date_ticks > 0)
-        exchange->date_ticks += bench->paused_ms * TICKS_PER_MS;
-    platform_unlock(&bench->lock);
+    workbench_locked(
+        bench, if (exchange->date_ticks > 0) exchange->date_ticks +=
+               bench->paused_ms * TICKS_PER_MS);
 }
 
 #define PASSED_ON(store, exchange, call, request)                              \
@@ -146,9 +142,8 @@ static enum tw_err bench_scan(struct store *store, struct exchange *exchange,
 {
     struct workbench *bench = bench_of(store);
 
-    platform_lock(&bench->lock);
-    bench->scan_max_ms = deadline_timeout_ms(exchange->deadline);
-    platform_unlock(&bench->lock);
+    workbench_locked(
+        bench, bench->scan_max_ms = deadline_timeout_ms(exchange->deadline));
     PASSED_ON(store, exchange, BENCH_SCAN,
         store_scan(inner_of(store), exchange, request, ret));
 }
@@ -167,9 +162,8 @@ static enum tw_err bench_batch(struct store *store, struct exchange *exchange,
 {
     struct workbench *bench = bench_of(store);
 
-    platform_lock(&bench->lock);
-    bench->ledger_writes += strcmp(batch->table, LEDGER_TABLE) == 0;
-    platform_unlock(&bench->lock);
+    workbench_locked(
+        bench, bench->ledger_writes += strcmp(batch->table, LEDGER_TABLE) == 0);
     ret->failed = batch->count;
     PASSED_ON(store, exchange, BENCH_BATCH,
         store_batch(inner_of(store), exchange, batch, ret));
@@ -197,9 +191,7 @@ static enum tw_err bench_queue_get(struct store *store,
     struct workbench *bench = bench_of(store);
     const char *down = bench->down_queue;
 
-    platform_lock(&bench->lock);
-    bench->hidden_s = visibility_timeout_s;
-    platform_unlock(&bench->lock);
+    workbench_locked(bench, bench->hidden_s = visibility_timeout_s);
     if (down && strcmp(queue, down) == 0) {
         sleep_ms(bench, bench->down_queue_ms);
         return spoil(exchange, BENCH_FAIL, TW_OK);
@@ -260,7 +252,6 @@ static const struct store_ops bench_ops = {
 static enum tw_err accept_args(
     const struct job *job, const struct run_args *args, struct err *err)
 {
-    (void)job;
     if (memchr(args->values[0].at, '/', args->values[0].len))
         return err_fail(err, TW_INVALID, "PartitionKey must not contain '/'");
     return TW_OK;
@@ -271,7 +262,6 @@ static void list_tables(const struct job *job,
         void *context, size_t store, const char *table, enum job_access access),
     void *context)
 {
-    (void)job;
     each(context, 0, "Blogs", JOB_READS);
 }
 
@@ -282,7 +272,6 @@ static enum run_end run_script(const struct job *job,
     enum run_end end;
     unsigned attempt;
 
-    (void)stores;
     platform_lock(&bench->lock);
     attempt = ++bench->attempts;
     bench->running++;
@@ -292,9 +281,7 @@ static enum run_end run_script(const struct job *job,
     platform_unlock(&bench->lock);
     end =
         bench->script ? bench->script(bench, run, attempt, err) : RUN_SUCCEEDED;
-    platform_lock(&bench->lock);
-    bench->running--;
-    platform_unlock(&bench->lock);
+    workbench_locked(bench, bench->running--);
     return end;
 }
 
@@ -305,9 +292,7 @@ static bool says_stop(void *context)
     struct workbench *bench = context;
     bool stop;
 
-    platform_lock(&bench->lock);
-    stop = bench->stop;
-    platform_unlock(&bench->lock);
+    workbench_locked(bench, stop = bench->stop);
     return stop;
 }
 
@@ -361,15 +346,14 @@ void workbench_open_store(
     struct err err;
 
     ret->bench = bench;
-    assert_int_equal(embedded_open(name, ":memory:", &ret->inner, &err), TW_OK);
+    assert_ok(embedded_open(name, ":memory:", &ret->inner, &err));
     ret->store = *ret->inner;
     ret->store.ops = &bench_ops;
-    assert_int_equal(ledger_create(ret->inner, &exchange), TW_OK);
+    assert_ok(ledger_create(ret->inner, &exchange));
 }
 
 void workbench_init(struct workbench *bench)
 {
-
     memset(bench, 0, sizeof(*bench));
     platform_mutex_init(&bench->lock);
     platform_cond_init(&bench->changed);
@@ -490,8 +474,7 @@ void workbench_make_queue(struct workbench *bench, const char *queue)
 {
     struct exchange exchange = {0};
 
-    assert_int_equal(
-        store_queue_create(bench->wrapped.inner, &exchange, queue), TW_OK);
+    assert_ok(store_queue_create(bench->wrapped.inner, &exchange, queue));
 }
 
 const char *workbench_put(
@@ -503,9 +486,8 @@ const char *workbench_put(
 
     messages_init(&put);
     workbench_make_queue(bench, queue);
-    assert_int_equal(store_queue_put(bench->wrapped.inner, &exchange, queue,
-                         slice_of(text), 0, &put),
-        TW_OK);
+    assert_ok(store_queue_put(
+        bench->wrapped.inner, &exchange, queue, slice_of(text), 0, &put));
     (void)snprintf(id, sizeof(id), "%.*s", SLICE_ARG(put.list[0].id));
     messages_done(&put);
     return id;
@@ -516,9 +498,8 @@ int64_t workbench_take(
 {
     struct exchange exchange = {0};
 
-    assert_int_equal(store_queue_get(bench->wrapped.inner, &exchange, queue, 1,
-                         bench->setup.visibility_timeout_s, ret),
-        TW_OK);
+    assert_ok(store_queue_get(bench->wrapped.inner, &exchange, queue, 1,
+        bench->setup.visibility_timeout_s, ret));
     assert_int_equal(ret->count, 1);
     return exchange.sent_ms;
 }
@@ -599,9 +580,8 @@ size_t workbench_listed(
     size_t count;
 
     page_init(&page);
-    assert_int_equal(ledger_scan_index(bench->wrapped.inner, &exchange, &scan,
-                         (struct continuation){0}, &page),
-        TW_OK);
+    assert_ok(ledger_scan_index(bench->wrapped.inner, &exchange, &scan,
+        (struct continuation){0}, &page));
     count = page.count;
     page_done(&page);
     return count;
@@ -612,7 +592,6 @@ static enum tw_err apply_stored(
 {
     const struct ledger_run *next = context;
 
-    (void)now_ticks;
     if (run->etag.len > 0)
         return err_fail(err, TW_CONFLICT, "it is there already");
     ledger_take_over(run, next);
@@ -693,8 +672,7 @@ void workbench_write(struct workbench *bench, enum operation_type type,
     struct exchange exchange = {0};
     struct batch_result result;
 
-    assert_int_equal(
-        store_batch(bench->wrapped.inner, &exchange, &batch, &result), TW_OK);
+    assert_ok(store_batch(bench->wrapped.inner, &exchange, &batch, &result));
 }
 
 struct lease_request workbench_wish(struct workbench *bench, const char *id)

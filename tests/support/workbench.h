@@ -118,20 +118,16 @@ struct workbench {
     unsigned gate;     /* for scripts */
 };
 
-#define BENCH_UNUSED __attribute__((unused))
-
 /* BENCH_SCRIPT, BENCH_FAULT, BENCH_BETWEEN: a function for the member script,
  * fault or between; it need not use its parameters. */
 #define BENCH_SCRIPT(name)                                                     \
-    static enum run_end name(struct workbench *bench BENCH_UNUSED,             \
-        struct run *run BENCH_UNUSED, unsigned attempt_number BENCH_UNUSED,    \
-        struct err *err BENCH_UNUSED)
+    static enum run_end name(struct workbench *bench, struct run *run,         \
+        unsigned attempt_number, struct err *err)
 #define BENCH_FAULT(name)                                                      \
-    static enum bench_fault name(struct workbench *bench BENCH_UNUSED,         \
-        enum bench_call call BENCH_UNUSED, unsigned n BENCH_UNUSED)
+    static enum bench_fault name(                                              \
+        struct workbench *bench, enum bench_call call, unsigned n)
 #define BENCH_BETWEEN(name)                                                    \
-    static void name(struct workbench *bench BENCH_UNUSED,                     \
-        enum bench_call call BENCH_UNUSED, unsigned n BENCH_UNUSED)
+    static void name(struct workbench *bench, enum bench_call call, unsigned n)
 
 /* workbench_open_store: one more, with a ledger's table, that meets what the
  * bench's own store meets. Ended with store_close(ret->inner). */
@@ -173,6 +169,14 @@ unsigned workbench_log_end(const char *text);
 void workbench_wait_for(struct workbench *bench,
     bool (*condition)(struct workbench *bench), const char *what,
     const char *file, int line);
+
+/* workbench_locked: this statement, with the lock of the bench held. */
+#define workbench_locked(bench, ...)                                           \
+    do {                                                                       \
+        platform_lock(&(bench)->lock);                                         \
+        __VA_ARGS__;                                                           \
+        platform_unlock(&(bench)->lock);                                       \
+    } while (0)
 
 /* workbench_open_gate, workbench_pass_gate: a script waits until the gate has
  * been opened n times; false: the run was told to stop first. */
