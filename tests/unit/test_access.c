@@ -27,7 +27,6 @@ static void write_token(const char *text)
 
 static int begin(void **state)
 {
-    (void)state;
     setup.admin_token_file = TOKEN_FILE;
     write_token(FAKE_TOKEN "\n");
     return 0;

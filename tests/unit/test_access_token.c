@@ -183,7 +183,7 @@ TEST(all_callers_wait_for_the_one_first_request)
         run(&scene, seed);
         assert_int_equal(scene.server.asked, 1);
         for (size_t i = 0; i < CALLERS; i++) {
-            assert_int_equal(scene.callers[i].last, TW_OK);
+            assert_ok(scene.callers[i].last);
             assert_int_equal(scene.callers[i].number, 1);
         }
     }
@@ -284,7 +284,7 @@ TEST(without_a_valid_token_calls_fail_soon_until_one_comes_again)
                     5000 * S + ACCESS_TOKEN_BACKOFF_MAX_MS + 2 * S);
         assert_string_equal(caller->err.text, "the token server is down");
         assert_true(caller->longest_ms <= 3 * S);
-        assert_int_equal(caller->last, TW_OK);
+        assert_ok(caller->last);
     }
 }
 
@@ -302,7 +302,7 @@ TEST(a_first_failure_is_waited_out)
         run(&scene, seed);
         assert_int_equal(scene.server.asked, 2);
         for (size_t i = 0; i < CALLERS; i++)
-            assert_int_equal(scene.callers[i].last, TW_OK);
+            assert_ok(scene.callers[i].last);
     }
 }
 
@@ -337,7 +337,7 @@ TEST(what_the_server_asks_for_is_waited)
         run(&scene, seed);
         assert_int_equal(scene.server.asked, 2);
         assert_true(scene.server.asked_ms[1] >= 30 * S);
-        assert_int_equal(scene.callers[0].last, TW_OK);
+        assert_ok(scene.callers[0].last);
     }
 }
 
@@ -367,7 +367,7 @@ TEST(a_refused_token_is_replaced_once_for_all_callers)
         run(&scene, seed);
         assert_int_equal(scene.server.asked, 2);
         for (size_t i = 0; i < CALLERS; i++) {
-            assert_int_equal(scene.callers[i].last, TW_OK);
+            assert_ok(scene.callers[i].last);
             assert_int_equal(scene.callers[i].number, 2);
         }
     }
@@ -436,7 +436,6 @@ TEST(a_refused_token_without_a_server_is_an_outage)
 
 static bool gives_up(void *context, bool comes)
 {
-    (void)context, (void)comes;
     return true;
 }
 

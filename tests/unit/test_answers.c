@@ -23,7 +23,6 @@ static unsigned status;
 /* The answer: how many were found before it, and the question. */
 static void count(void *context, const char *question, struct answer *ret)
 {
-    (void)context;
     platform_lock(&lock);
     begun++;
     platform_wake_all(&changed);
@@ -212,7 +211,6 @@ static unsigned ticks;
 
 static void tick(void *context)
 {
-    (void)context;
     platform_lock(&lock);
     ticks++;
     platform_wake_all(&changed);
@@ -238,7 +236,6 @@ TEST(ticks_come_without_questions)
 
 static int set_up(void **state)
 {
-    (void)state;
     platform_mutex_init(&lock);
     platform_cond_init(&changed);
     buf_init(&body, MAX_BYTES);
@@ -247,7 +244,6 @@ static int set_up(void **state)
 
 static int tear_down(void **state)
 {
-    (void)state;
     buf_done(&body);
     platform_cond_done(&changed);
     platform_mutex_done(&lock);

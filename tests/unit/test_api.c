@@ -33,13 +33,11 @@ static struct definition *lend(void *context)
 
 static void totals(void *context, struct history_totals *ret)
 {
-    (void)context;
     *ret = (struct history_totals){1, 2};
 }
 
-static int begin(void **state)
+static void init(struct fixture *f)
 {
-    struct fixture *f = test_calloc(1, sizeof(*f));
     FILE *file;
 
     workbench_init(&f->bench);
@@ -54,23 +52,20 @@ static int begin(void **state)
         .totals = totals,
         .context = f});
     api_routes(f->api, f->routes);
-    *state = f;
-    return 0;
 }
 
-static int end(void **state)
+static void done(struct fixture *f)
 {
-    struct fixture *f = *state;
-
     api_free(f->api);
     json_free(f->json);
     buf_done(&f->response.body);
     workbench_done(&f->bench);
-    test_free(f);
-    return 0;
 }
 
-#define FIXTURE_TEST(name) TEST_WITH(name, begin, end, struct fixture *f)
+TEST_FIXTURE(fixture, struct fixture, init, done)
+
+#define FIXTURE_TEST(name)                                                     \
+    TEST_WITH(name, fixture_set_up, fixture_tear_down, struct fixture *f)
 
 /* Make the request until it is not pending any more; the status. */
 static unsigned request(struct fixture *f, const char *method, const char *path,
@@ -99,8 +94,7 @@ static const struct json *parsed(struct fixture *f)
 {
     json_free(f->json);
     f->json = NULL;
-    assert_int_equal(
-        json_parse(buf_slice(&f->response.body), 8, &f->json, NULL), TW_OK);
+    assert_ok(json_parse(buf_slice(&f->response.body), 8, &f->json, NULL));
     return f->json;
 }
 
@@ -146,7 +140,7 @@ static void store_run(struct fixture *f, const char *id,
         run->finished_ticks = NOW;
     if (more)
         more(run);
-    assert_int_equal(workbench_store_run(&f->bench, run), TW_OK);
+    assert_ok(workbench_store_run(&f->bench, run));
 }
 
 static const char *text_of(const struct json *object, const char *name)
@@ -275,7 +269,7 @@ FIXTURE_TEST(a_failed_run_is_shown_with_its_message)
     run->finished_ticks = NOW;
     run->poison_id = slice_of(
         workbench_put(&f->bench, BENCH_QUEUE "-poison", "{\"job\": <b>\"x\"}"));
-    assert_int_equal(workbench_store_run(&f->bench, run), TW_OK);
+    assert_ok(workbench_store_run(&f->bench, run));
     (void)get(f, "/api/run", 200, "id", "r1");
     assert_string_equal(text_of(f->json, "Message"), "{\"job\": <b>\"x\"}");
     assert_string_equal(text_of(f->json, "PoisonQueue"), BENCH_QUEUE "-poison");

@@ -53,7 +53,7 @@ static struct archive *open_archive_of(
     struct archive *archive = NULL;
     struct err err;
 
-    assert_int_equal(archive_open(folder, run, &archive, &err), TW_OK);
+    assert_ok(archive_open(folder, run, &archive, &err));
     return archive;
 }
 
@@ -72,7 +72,7 @@ static void add(struct archive *archive, const char *table, const char *row_key)
     entity_init(&entity, &arena, slice_of("Football"), slice_of(row_key));
     entity_set_int64(&entity, &arena, "Views", 5);
     entity.etag = slice_of("W/\"1\"");
-    assert_int_equal(archive_add(archive, table, &entity, &err), TW_OK);
+    assert_ok(archive_add(archive, table, &entity, &err));
     arena_done(&arena);
 }
 
@@ -91,7 +91,7 @@ SCRATCH_TEST(writes_a_line_an_entity_and_a_file_a_table)
     add(archive, "Blogs", "a");
     add(archive, "Comments", "c");
     add(archive, "Blogs", "b");
-    assert_int_equal(archive_sync(archive, &err), TW_OK);
+    assert_ok(archive_sync(archive, &err));
     assert_string_equal(read_file(blogs), LINE("a") LINE("b"));
     assert_string_equal(read_file(comments), LINE("c"));
     archive_close(archive);
@@ -123,7 +123,7 @@ SCRATCH_TEST(appends_when_opened_again)
         struct archive *archive = open_archive(folder);
 
         add(archive, "Blogs", i == 0 ? "a" : "b");
-        assert_int_equal(archive_sync(archive, &err), TW_OK);
+        assert_ok(archive_sync(archive, &err));
         archive_close(archive);
     }
     assert_string_equal(read_file(blogs), LINE("a") LINE("b"));
@@ -137,7 +137,7 @@ static void archive_one(
     struct err err;
 
     add(archive, "Blogs", row_key);
-    assert_int_equal(archive_sync(archive, &err), TW_OK);
+    assert_ok(archive_sync(archive, &err));
     archive_close(archive);
 }
 
@@ -223,12 +223,12 @@ SCRATCH_TEST(a_torn_last_line_is_cut_off)
 
         (void)unlink(blogs);
         add(archive, "Blogs", "a");
-        assert_int_equal(archive_sync(archive, &err), TW_OK);
+        assert_ok(archive_sync(archive, &err));
         archive_close(archive);
         tear(blogs, "{\"PartitionKey\"", times[i]);
         archive = open_archive(folder);
         add(archive, "Blogs", "b");
-        assert_int_equal(archive_sync(archive, &err), TW_OK);
+        assert_ok(archive_sync(archive, &err));
         archive_close(archive);
         assert_string_equal(read_file(blogs), LINE("a") LINE("b"));
     }
@@ -244,7 +244,7 @@ SCRATCH_TEST(a_file_that_is_all_torn_begins_anew)
     add(archive, "Tags", "t"); /* creates the folder of the run */
     tear(blogs, "no newline", 1000);
     add(archive, "Blogs", "a");
-    assert_int_equal(archive_sync(archive, &err), TW_OK);
+    assert_ok(archive_sync(archive, &err));
     archive_close(archive);
     assert_string_equal(read_file(blogs), LINE("a"));
 }
@@ -284,14 +284,14 @@ SCRATCH_TEST(a_full_disk_is_said_and_loses_no_line)
 
     (void)signal(SIGXFSZ, SIG_IGN);
     add(archive, "Blogs", "a");
-    assert_int_equal(archive_sync(archive, &err), TW_OK);
+    assert_ok(archive_sync(archive, &err));
     add(archive, "Blogs", "b");
     limit_files(strlen(LINE("a")) + 10);
     assert_int_equal(archive_sync(archive, &err), TW_FULL);
     assert_non_null(strstr(err.text, "3-Blogs.jsonl"));
     limit_files(RLIM_INFINITY);
     assert_string_equal(read_file(blogs), LINE("a"));
-    assert_int_equal(archive_sync(archive, &err), TW_OK);
+    assert_ok(archive_sync(archive, &err));
     assert_string_equal(read_file(blogs), LINE("a") LINE("b"));
     archive_close(archive);
 }
@@ -384,7 +384,7 @@ SCRATCH_TEST(a_run_that_archives_nothing_leaves_no_folder)
     struct archive *archive = open_archive(folder);
     struct err err;
 
-    assert_int_equal(archive_sync(archive, &err), TW_OK);
+    assert_ok(archive_sync(archive, &err));
     archive_close(archive);
     assert_true(is_there(folder));
     assert_false(is_there(job));
@@ -435,7 +435,7 @@ SCRATCH_TEST(the_folder_itself_may_be_a_link)
     assert_int_equal(symlink(elsewhere, folder), 0);
     archive = open_archive(folder);
     add(archive, "Blogs", "a");
-    assert_int_equal(archive_sync(archive, &err), TW_OK);
+    assert_ok(archive_sync(archive, &err));
     archive_close(archive);
     assert_string_equal(read_file(blogs), LINE("a"));
 }
@@ -522,7 +522,7 @@ SCRATCH_TEST(a_file_that_is_none_is_said)
     assert_int_equal(symlink("elsewhere", likes), 0);
     assert_int_equal(try_to_add(archive, "Likes", 1, &err), TW_FORBIDDEN);
     add(archive, "Comments", "c");
-    assert_int_equal(archive_sync(archive, &err), TW_OK);
+    assert_ok(archive_sync(archive, &err));
     archive_close(archive);
 }
 
@@ -556,7 +556,7 @@ SCRATCH_TEST(a_full_disk_is_met_while_lines_gather)
     limit_files(RLIM_INFINITY);
     assert_int_equal(outcome, TW_FULL);
     assert_non_null(strstr(err.text, "archive: cannot write"));
-    assert_int_equal(archive_sync(archive, &err), TW_OK);
+    assert_ok(archive_sync(archive, &err));
     assert_int_equal(stat(blogs, &info), 0);
     assert_true(info.st_size > 256 * 1024);
     archive_close(archive);

@@ -101,9 +101,7 @@ BENCH_SCRIPT(meets_outage)
 BENCH_SCRIPT(is_stopped)
 {
     assert_false(run_stopping(run));
-    platform_lock(&bench->lock);
-    bench->stop = true;
-    platform_unlock(&bench->lock);
+    workbench_locked(bench, bench->stop = true);
     assert_true(run_stopping(run));
     run->callbacks->save(run, slice_of("{\"at\":9}"), false);
     return RUN_STOPPED;
@@ -417,7 +415,7 @@ BENCH_SCRIPT(fails_lease_lost)
 
     stored->epoch++;
     stored->owner = slice_of("another");
-    assert_int_equal(workbench_store_run(bench, stored), TW_OK);
+    assert_ok(workbench_store_run(bench, stored));
     return fails(bench, run, attempt_number, err);
 }
 
@@ -439,7 +437,7 @@ static void leave_ending(
     run->epoch = 2;
     run->definition = slice_of("another");
     run->ending = slice_of(ending);
-    assert_int_equal(workbench_store_run(bench, run), TW_OK);
+    assert_ok(workbench_store_run(bench, run));
 }
 
 /* Of an attempt before the last one, which did not know it; or nonsense. */
@@ -611,9 +609,8 @@ BENCH_SCRIPT(asks_a_busy_store)
     bool asked;
 
     before = workbench_new_run(bench);
-    assert_int_equal(control_cancel(bench->wrapped.inner, slice_of(JOB),
-                         slice_of("r1"), before, &asked, err),
-        TW_OK);
+    assert_ok(control_cancel(bench->wrapped.inner, slice_of(JOB),
+        slice_of("r1"), before, &asked, err));
     workbench_meets(bench, BENCH_SCAN, 1, 200, BENCH_THROTTLE);
     page_init(&page);
     outcome = call_scan(run->request_pool, bench->store,
@@ -736,7 +733,6 @@ static enum tw_err never_responds(struct store *store,
     struct exchange *exchange, const char *table, struct slice partition_key,
     struct slice row_key, struct page *ret)
 {
-    (void)table, (void)partition_key, (void)row_key, (void)ret;
     silent_asked += store->silence.in_flight > 0;
     exchange->sent_ms = platform_boot_ms();
     virtual_sleep(SILENT_MS);
@@ -761,7 +757,7 @@ static enum tw_err read_with_err(
 /* A copy whose source responds. */
 BENCH_SCRIPT(needs_another_store)
 {
-    assert_int_equal(read_with_err(run, bench->store, err), TW_OK);
+    assert_ok(read_with_err(run, bench->store, err));
     return read_with_err(run, bench->stores.stores[1], err) == TW_NOT_FOUND
                ? RUN_SUCCEEDED
                : RUN_OUTAGE;
@@ -958,7 +954,7 @@ static void leave_run(struct workbench *bench, const char *owner,
     run->checkpoint = slice_of("{\"old\":1}");
     run->definition = slice_of(definition);
     run->phase = slice_of("parent");
-    assert_int_equal(workbench_store_run(bench, run), TW_OK);
+    assert_ok(workbench_store_run(bench, run));
 }
 
 BENCH_TEST(another_owner_s_lease_is_respected)
@@ -1000,7 +996,7 @@ VIRTUAL_BENCH_TEST(a_second_message_comes_back_as_soon_as_the_run_has_lasted)
         run->owner = slice_of("somebody");
         run->started_ticks = now_ticks - CASES[i].lasted_s * TICKS_PER_S;
         run->lease_until_ticks = now_ticks + 60 * TICKS_PER_S;
-        assert_int_equal(workbench_store_run(bench, run), TW_OK);
+        assert_ok(workbench_store_run(bench, run));
         workbench_put(bench, BENCH_QUEUE, "wake-up");
         result = attempt_id(bench, id, true);
         assert_int_equal(result.end, ATTEMPT_DEFERRED);
@@ -1095,8 +1091,7 @@ BENCH_TEST(a_ledger_that_is_gone_comes_back)
     /* A store in which the table was never made. */
     bench->script = works;
     store_close(inner);
-    assert_int_equal(
-        embedded_open("main", ":memory:", &bench->wrapped.inner, &err), TW_OK);
+    assert_ok(embedded_open("main", ":memory:", &bench->wrapped.inner, &err));
     assert_int_equal(attempt_id(bench, "r1", false).end, ATTEMPT_RUN_ENDED);
     assert_string_equal(workbench_state(bench, JOB, "r1"), "succeeded");
 }
@@ -1133,7 +1128,7 @@ static void rewrite(struct workbench *bench, enum ledger_state run_state,
     run->state = run_state;
     run->owner = ledger_text(run, slice_of(owner));
     run->epoch += epoch_more;
-    assert_int_equal(workbench_store_run(bench, run), TW_OK);
+    assert_ok(workbench_store_run(bench, run));
 }
 
 static enum run_end wanted_end; /* of the two below */
@@ -1276,9 +1271,7 @@ static struct bench_store data; /* another account's */
 /* A front end and another worker have had the time of the pause. */
 static void machine_is_paused(struct workbench *bench)
 {
-    platform_lock(&bench->lock);
-    bench->paused_ms += pause_ms;
-    platform_unlock(&bench->lock);
+    workbench_locked(bench, bench->paused_ms += pause_ms);
 }
 
 static enum tw_err read_from(struct run *run, struct store *store)
@@ -1295,7 +1288,7 @@ BENCH_SCRIPT(is_paused_beyond_its_lease)
 
     machine_is_paused(bench);
     assert_true(deadline_is_open(run->deadline, platform_boot_ms()));
-    assert_int_equal(read_from(run, bench->store), TW_OK);
+    assert_ok(read_from(run, bench->store));
     assert_false(deadline_is_open(run->deadline, platform_boot_ms()));
     assert_int_equal(read_from(run, bench->store), TW_STOPPED);
     while (!run_stopping(run))
@@ -1425,7 +1418,7 @@ BENCH_SCRIPT(is_paused_within_its_lease)
     assert_int_equal(read_from(run, shows), found);
     assert_false(deadline_is_open(run->deadline, platform_boot_ms()));
     assert_true(deadline_may_reopen(run->deadline, platform_boot_ms()));
-    assert_int_equal(read_from(run, bench->store), TW_OK);
+    assert_ok(read_from(run, bench->store));
     assert_true(deadline_is_open(run->deadline, platform_boot_ms()));
     /* By the next renewal that was due, and one more at once. */
     assert_true(platform_boot_ms() < began_ms + 7000);
@@ -1508,9 +1501,7 @@ BENCH_SCRIPT(enters_a_phase)
 {
     struct ledger_run *stored;
 
-    assert_int_equal(
-        run->callbacks->phase(run, "parent", slice_of("{\"v\":2}"), err),
-        TW_OK);
+    assert_ok(run->callbacks->phase(run, "parent", slice_of("{\"v\":2}"), err));
     assert_true(slice_is(run->phase, "parent"));
     stored = read_run(bench);
     assert_true(slice_is(stored->phase, "parent"));
@@ -1583,9 +1574,7 @@ BENCH_TEST(that_no_more_failed_entities_are_logged_is_said_once)
  * killed after its last write. */
 static enum run_end is_killed(struct workbench *bench, struct err *err)
 {
-    platform_lock(&bench->lock);
-    bench->down = true;
-    platform_unlock(&bench->lock);
+    workbench_locked(bench, bench->down = true);
     virtual_sleep(INT64_C(3600) * 1000);
     return (void)err_fail(err, TW_STOPPED, "killed"), RUN_STOPPED;
 }
@@ -1616,9 +1605,7 @@ static unsigned lines_of_killed(struct workbench *bench,
     workbench_log_begin();
     for (unsigned i = 0; i < attempts; i++) {
         (void)attempt_id(bench, "r1", false);
-        platform_lock(&bench->lock);
-        bench->down = false;
-        platform_unlock(&bench->lock);
+        workbench_locked(bench, bench->down = false);
         virtual_sleep(INT64_C(3600) * 1000);
     }
     assert_int_equal(bench->attempts, attempts);
@@ -1693,8 +1680,6 @@ VIRTUAL_BENCH_TEST(progress_is_logged_once_a_minute)
 
 static void shows_progress_itself(void *context, struct run *run)
 {
-    (void)context;
-    (void)run;
 }
 
 /* The command `run`, which has a line of its own. */
@@ -1720,7 +1705,7 @@ static void leave_other(struct workbench *bench, const char *id,
         run->others = &odd;
         run->other_count = 1;
     }
-    assert_int_equal(workbench_store_run(bench, run), TW_OK);
+    assert_ok(workbench_store_run(bench, run));
 }
 
 static enum tw_err is_open(struct run *run, const char *id, bool *ret)
@@ -1735,12 +1720,12 @@ BENCH_SCRIPT(asks_for_others)
 {
     bool open = false;
 
-    assert_int_equal(is_open(run, "open", &open), TW_OK);
+    assert_ok(is_open(run, "open", &open));
     assert_true(open);
-    assert_int_equal(is_open(run, "ended", &open), TW_OK);
+    assert_ok(is_open(run, "ended", &open));
     assert_false(open);
     open = true;
-    assert_int_equal(is_open(run, "nowhere", &open), TW_OK);
+    assert_ok(is_open(run, "nowhere", &open));
     assert_false(open);
     assert_int_equal(is_open(run, "spoilt", &open), TW_INVALID);
     workbench_meets(bench, BENCH_GET, ALWAYS, BENCH_REFUSE);
@@ -1768,7 +1753,7 @@ VIRTUAL_BENCH_TEST(an_orphan_that_no_longer_fits_is_poisoned)
     run->id = slice_of("r1");
     run->args = slice_of("{\"chanel\":\"Football\"}");
     run->queue = slice_of(BENCH_QUEUE);
-    assert_int_equal(workbench_store_run(bench, run), TW_OK);
+    assert_ok(workbench_store_run(bench, run));
     wish.args_json = (struct slice){0};
     wish.must_exist = true;
     attempt_run(&bench->environment, &bench->definition, &wish, NULL, &result);
@@ -1787,7 +1772,7 @@ static void leave_run_of(struct workbench *bench, const char *id,
 
     run->queue = slice_of(queue);
     run->failures = failures;
-    assert_int_equal(workbench_store_run(bench, run), TW_OK);
+    assert_ok(workbench_store_run(bench, run));
 }
 
 /* What the ledger has may be anything: the run went round and round. */
@@ -1847,7 +1832,7 @@ VIRTUAL_BENCH_TEST(a_copy_that_no_queue_takes_goes_without_arguments)
     run->id = slice_of("r1");
     run->args = buf_slice(&args);
     run->queue = slice_of(BENCH_QUEUE);
-    assert_int_equal(workbench_store_run(bench, run), TW_OK);
+    assert_ok(workbench_store_run(bench, run));
     buf_done(&args);
     wish.args_json = (struct slice){0};
     wish.must_exist = true;
@@ -1868,7 +1853,6 @@ static void list_tables(const struct job *job,
         void *ctx, size_t store, const char *table, enum job_access access),
     void *ctx)
 {
-    (void)job;
     each(ctx, 0, "Blogs", JOB_WRITES);
 }
 
@@ -1887,8 +1871,7 @@ static size_t lock_rows(struct workbench *bench)
     size_t count;
 
     page_init(&page);
-    assert_int_equal(
-        store_scan(bench->wrapped.inner, &other, &scan, &page), TW_OK);
+    assert_ok(store_scan(bench->wrapped.inner, &other, &scan, &page));
     count = page.count;
     page_done(&page);
     return count;
@@ -2002,9 +1985,8 @@ VIRTUAL_BENCH_TEST(the_lock_of_a_cancelled_run_tells_of_its_late_requests)
     bench->script = waits;
     assert_int_equal(attempt_id(bench, "r1", false).end, ATTEMPT_DEFERRED);
     before = workbench_new_run(bench);
-    assert_int_equal(control_cancel(bench->wrapped.inner, slice_of(JOB),
-                         slice_of("r1"), before, &asked, &err),
-        TW_OK);
+    assert_ok(control_cancel(bench->wrapped.inner, slice_of(JOB),
+        slice_of("r1"), before, &asked, &err));
     assert_false(asked);
     assert_int_equal(lock_rows(bench), 1);
     bench->script = is_to_wait;
@@ -2025,7 +2007,7 @@ VIRTUAL_BENCH_TEST(a_retried_table_job_waits_for_its_turn)
     run = workbench_stored(bench, JOB, "r1");
     run->state = LEDGER_QUEUED;
     run->finished_ticks = 0;
-    assert_int_equal(workbench_store_run(bench, run), TW_OK);
+    assert_ok(workbench_store_run(bench, run));
     bench->script = works;
     assert_int_equal(attempt_id(bench, "r1", false).end, ATTEMPT_DEFERRED);
     assert_string_equal(workbench_state(bench, JOB, "r1"), "waiting");
@@ -2052,8 +2034,7 @@ VIRTUAL_BENCH_TEST(a_closed_job_takes_no_more_runs)
     assert_int_equal(result.state, LEDGER_FAILED);
     assert_non_null(strstr(result.err.text, "`finish` of run r1"));
     assert_int_equal(bench->attempts, 1);
-    assert_int_equal(
-        ledger_reopen(bench->wrapped.inner, &other, slice_of(JOB)), TW_OK);
+    assert_ok(ledger_reopen(bench->wrapped.inner, &other, slice_of(JOB)));
     assert_string_equal(workbench_state(bench, JOB, "r1"), "succeeded");
     bench->script = works;
     result = attempt_id(bench, "r3", false);
@@ -2070,7 +2051,7 @@ BENCH_SCRIPT(stops_when_asked)
 
     stored = read_run(bench);
     stored->control = slice_of(to_ask);
-    assert_int_equal(workbench_store_run(bench, stored), TW_OK);
+    assert_ok(workbench_store_run(bench, stored));
     while (!run_stopping(run))
         virtual_sleep(100);
     assert_true(platform_boot_ms() - asked_ms <= 6000);
@@ -2101,7 +2082,7 @@ VIRTUAL_BENCH_TEST(who_works_acts_on_what_people_ask)
         run = read_run(bench);
         assert_int_equal(run->owner.len + run->control.len, 0);
         run->state = LEDGER_QUEUED;
-        assert_int_equal(workbench_store_run(bench, run), TW_OK);
+        assert_ok(workbench_store_run(bench, run));
     }
 }
 

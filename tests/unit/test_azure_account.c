@@ -140,8 +140,7 @@ TEST(http_is_for_loopback_unless_allowed)
         account_parse(slice_of(remote), false, &account, &err), TW_INVALID);
     assert_non_null(strstr(err.text, "TableEndpoint is plain http"));
     assert_null(account);
-    assert_int_equal(
-        account_parse(slice_of(remote), true, &account, &err), TW_OK);
+    assert_ok(account_parse(slice_of(remote), true, &account, &err));
     assert_false(account->table.loopback);
     account_free(account);
     for (size_t i = 0; i < 3; i++) {

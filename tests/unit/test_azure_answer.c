@@ -11,7 +11,6 @@
 
 static int start(void **state)
 {
-    (void)state;
     queue_xml_init();
     return 0;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Multipart batches: requests to the byte, and responses, which are read
  * leniently. */
+#include "tests/support/scratch.h"
 #include "tests/support/test.h"
 #include "worker/store/azure/batch.h"
 
@@ -57,13 +58,11 @@ static void check_written(const struct batch_style *style,
     buf_done(&body);
 }
 
-TEST(each_operation_is_written_to_the_byte)
+SCRATCH_TEST(each_operation_is_written_to_the_byte)
 {
     struct operation operations[4];
-    struct arena arena;
 
-    arena_init(&arena);
-    fill(operations, &arena);
+    fill(operations, &scratch);
     check_written(&storage, operations, 4,
         HEAD PART_HEAD
         "POST https://acct.table.core.windows.net/T HTTP/1.1\r\n" ACCEPT JSON
@@ -80,10 +79,9 @@ TEST(each_operation_is_written_to_the_byte)
         "DELETE https://acct.table.core.windows.net/T(PartitionKey='p',"
         "RowKey='3') HTTP/1.1\r\n" ACCEPT VERSION "If-Match: " ETAG
         "\r\n\r\n\r\n" TAIL);
-    arena_done(&arena);
 }
 
-TEST(account_of_a_path_style_endpoint_is_in_each_url)
+SCRATCH_TEST(account_of_a_path_style_endpoint_is_in_each_url)
 {
     const struct batch_style emulator = {
         .origin = "http://127.0.0.1:10002",
@@ -92,11 +90,9 @@ TEST(account_of_a_path_style_endpoint_is_in_each_url)
         .changeset_id = CHANGESET_ID,
     };
     struct operation operations[4];
-    struct arena arena;
     struct buf type;
 
-    arena_init(&arena);
-    fill(operations, &arena);
+    fill(operations, &scratch);
     check_written(&emulator, operations + 3, 1,
         HEAD PART_HEAD
         "DELETE http://127.0.0.1:10002/devstoreaccount1/T(PartitionKey='p',"
@@ -107,25 +103,21 @@ TEST(account_of_a_path_style_endpoint_is_in_each_url)
     assert_string_equal(
         buf_text(&type), "multipart/mixed; boundary=batch_" BATCH_ID);
     buf_done(&type);
-    arena_done(&arena);
 }
 
-TEST(cosmos_merges_by_post)
+SCRATCH_TEST(cosmos_merges_by_post)
 {
     struct batch_style cosmos = storage;
     struct operation operations[4];
-    struct arena arena;
 
     cosmos.post_merge = true;
-    arena_init(&arena);
-    fill(operations, &arena);
+    fill(operations, &scratch);
     check_written(&cosmos, operations + 2, 1,
         HEAD PART_HEAD
         "POST https://acct.table.core.windows.net/T(PartitionKey='p',"
         "RowKey='it%27%27s') HTTP/1.1\r\n" ACCEPT JSON VERSION "If-Match: " ETAG
         "\r\nX-HTTP-Method: MERGE\r\n\r\n"
         "{\"PartitionKey\":\"p\",\"RowKey\":\"it's\",\"n\":2}\r\n" TAIL);
-    arena_done(&arena);
 }
 
 /* ---- answers ---- */

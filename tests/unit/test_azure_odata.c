@@ -3,6 +3,7 @@
  * errors. */
 #include <string.h>
 
+#include "tests/support/scratch.h"
 #include "tests/support/test.h"
 #include "worker/store/azure/odata.h"
 
@@ -131,6 +132,13 @@ TEST(only_the_continuation_that_came_goes_back)
 
 /* ---- pages ---- */
 
+static struct err err; /* of the last page */
+
+TEST_FIXTURE(page, struct page, page_init, page_done)
+
+#define PAGE_TEST(name)                                                        \
+    TEST_WITH(name, page_set_up, page_tear_down, struct page *page)
+
 static const char sample_page[] =
     "{\"odata.metadata\":\"https://a/$metadata#T\",\"value\":[{\"odata.etag\":"
     "\"W/\\\"datetime'2021-06-04T21%3A59%3A51.4109869Z'\\\"\","
@@ -139,26 +147,20 @@ static const char sample_page[] =
     "\"L\":\"7\"},{\"odata.etag\":\"e2\",\"PartitionKey\":\"p\",\"RowKey\":"
     "\"\\\\\"}]}";
 
-TEST(page_is_read_entity_by_entity)
+PAGE_TEST(page_is_read_entity_by_entity)
 {
-    struct page page;
-    struct err err = {""};
-
-    page_init(&page);
-    assert_int_equal(
-        odata_page(slice_of(sample_page), true, &page, &err), TW_OK);
-    assert_int_equal(page.count, 2);
-    assert_true(slice_is(page.entities[0].partition_key, "p]}"));
-    assert_true(slice_is(page.entities[0].row_key, "r\"{["));
-    assert_true(slice_is(page.entities[0].etag,
+    assert_ok(odata_page(slice_of(sample_page), true, page, &err));
+    assert_int_equal(page->count, 2);
+    assert_true(slice_is(page->entities[0].partition_key, "p]}"));
+    assert_true(slice_is(page->entities[0].row_key, "r\"{["));
+    assert_true(slice_is(page->entities[0].etag,
         "W/\"datetime'2021-06-04T21%3A59%3A51.4109869Z'\""));
-    assert_int_equal(page.entities[0].property_count, 2);
-    assert_int_equal(page.entities[0].properties[1].type, EDM_INT64);
-    assert_true(slice_is(page.entities[1].row_key, "\\"));
-    page_done(&page);
+    assert_int_equal(page->entities[0].property_count, 2);
+    assert_int_equal(page->entities[0].properties[1].type, EDM_INT64);
+    assert_true(slice_is(page->entities[1].row_key, "\\"));
 }
 
-TEST(value_may_stand_first_and_be_empty)
+PAGE_TEST(value_may_stand_first_and_be_empty)
 {
     static const char *const bodies[] = {
         "{\"value\":[],\"odata.metadata\":\"m\"}\r\n",
@@ -166,57 +168,44 @@ TEST(value_may_stand_first_and_be_empty)
     };
 
     for (size_t i = 0; i < 2; i++) {
-        struct page page;
-        struct err err = {""};
-
-        page_init(&page);
-        if (odata_page(slice_of(bodies[i]), true, &page, &err) != TW_OK)
+        if (odata_page(slice_of(bodies[i]), true, page, &err) != TW_OK)
             fail_msg("%s: %s", bodies[i], err.text);
-        assert_int_equal(page.count, 0);
-        page_done(&page);
+        assert_int_equal(page->count, 0);
     }
 }
 
-TEST(page_of_a_thousand_is_read_whole)
+PAGE_TEST(page_of_a_thousand_is_read_whole)
 {
-    struct page page;
-    struct err err;
     struct buf body;
 
-    page_init(&page);
     buf_init(&body, 1024 * 1024);
     buf_add_text(&body, "{\"value\":[");
     for (int i = 0; i < 1000; i++)
         buf_add_format(&body, "%s{\"PartitionKey\":\"p\",\"RowKey\":\"%04d\"}",
             i ? "," : "", i);
     buf_add_text(&body, "]}");
-    assert_int_equal(odata_page(buf_slice(&body), true, &page, &err), TW_OK);
-    assert_int_equal(page.count, 1000);
-    assert_true(slice_is(page.entities[0].row_key, "0000"));
-    assert_true(slice_is(page.entities[999].row_key, "0999"));
+    assert_ok(odata_page(buf_slice(&body), true, page, &err));
+    assert_int_equal(page->count, 1000);
+    assert_true(slice_is(page->entities[0].row_key, "0000"));
+    assert_true(slice_is(page->entities[999].row_key, "0999"));
     buf_done(&body);
-    page_done(&page);
 }
 
-TEST(page_cut_off_anywhere_is_no_page)
+PAGE_TEST(page_cut_off_anywhere_is_no_page)
 {
     size_t whole = strlen(sample_page);
 
     for (size_t len = 0; len < whole; len++) {
-        struct page page;
-        struct err err = {""};
-
-        page_init(&page);
-        if (odata_page((struct slice){sample_page, len}, true, &page, &err) !=
+        err.text[0] = '\0';
+        if (odata_page((struct slice){sample_page, len}, true, page, &err) !=
             TW_UNKNOWN)
             fail_msg("cut at %zu", len);
-        assert_int_equal(page.count, 0);
+        assert_int_equal(page->count, 0);
         assert_true(err.text[0] != '\0');
-        page_done(&page);
     }
 }
 
-TEST(other_bodies_are_no_page)
+PAGE_TEST(other_bodies_are_no_page)
 {
     static const char *const bodies[] = {
         "<html><body>200 OK</body></html>",
@@ -240,19 +229,14 @@ TEST(other_bodies_are_no_page)
     };
 
     for (size_t i = 0; TEST_EACH(i, bodies); i++) {
-        struct page page;
-        struct err err = {""};
-
-        page_init(&page);
-        if (odata_page(slice_of(bodies[i]), true, &page, &err) != TW_UNKNOWN)
+        if (odata_page(slice_of(bodies[i]), true, page, &err) != TW_UNKNOWN)
             fail_msg("%s", bodies[i]);
-        page_done(&page);
     }
 }
 
 /* A login page or proxy may respond with JSON of its own. That shows nothing
  * about what is stored, and must not make a run fail for good. */
-TEST(what_has_not_both_keys_is_no_entity)
+PAGE_TEST(what_has_not_both_keys_is_no_entity)
 {
     static const char *const others[] = {
         "{}",
@@ -262,23 +246,19 @@ TEST(what_has_not_both_keys_is_no_entity)
     };
 
     for (size_t i = 0; TEST_EACH(i, others); i++) {
-        struct page page;
-        struct err err = {""};
         struct buf body;
 
-        page_init(&page);
         buf_init(&body, 4096);
         buf_add_format(&body, "{\"value\":[%s]}", others[i]);
-        if (odata_page(buf_slice(&body), true, &page, &err) != TW_UNKNOWN ||
-            odata_entity(slice_of(others[i]), true, &page, &err) != TW_UNKNOWN)
+        if (odata_page(buf_slice(&body), true, page, &err) != TW_UNKNOWN ||
+            odata_entity(slice_of(others[i]), true, page, &err) != TW_UNKNOWN)
             fail_msg("%s", others[i]);
-        assert_int_equal(page.count, 0);
+        assert_int_equal(page->count, 0);
         buf_done(&body);
-        page_done(&page);
     }
 }
 
-TEST(entity_that_makes_no_sense_is_invalid)
+PAGE_TEST(entity_that_makes_no_sense_is_invalid)
 {
     static const char *const entities[] = {
         "{\"PartitionKey\":\"p\",\"RowKey\":5}",
@@ -288,26 +268,21 @@ TEST(entity_that_makes_no_sense_is_invalid)
     };
 
     for (size_t i = 0; TEST_EACH(i, entities); i++) {
-        struct page page;
-        struct err err = {""};
         struct buf body;
 
-        page_init(&page);
         buf_init(&body, 4096);
         buf_add_format(&body, "{\"value\":[%s]}", entities[i]);
-        if (odata_page(buf_slice(&body), true, &page, &err) != TW_INVALID ||
-            odata_entity(slice_of(entities[i]), true, &page, &err) !=
-                TW_INVALID)
+        if (odata_page(buf_slice(&body), true, page, &err) != TW_INVALID ||
+            odata_entity(slice_of(entities[i]), true, page, &err) != TW_INVALID)
             fail_msg("%s", entities[i]);
-        assert_int_equal(page.count, 0);
+        assert_int_equal(page->count, 0);
         buf_done(&body);
-        page_done(&page);
     }
 }
 
 /* If a page is truncated, an invalid entity before the cut shows nothing about
  * what is stored. */
-TEST(page_cut_off_behind_a_bad_entity_is_no_page)
+PAGE_TEST(page_cut_off_behind_a_bad_entity_is_no_page)
 {
     static const char body[] = "{\"value\":[{\"PartitionKey\":\"p\",\"RowKey\":"
                                "\"r\",\"N\":99999999999}"
@@ -316,23 +291,19 @@ TEST(page_cut_off_behind_a_bad_entity_is_no_page)
     size_t whole = sizeof(body) - 1;
 
     for (size_t len = 0; len <= whole; len++) {
-        struct page page;
-        struct err err = {""};
-
-        page_init(&page);
-        if (odata_page((struct slice){body, len}, true, &page, &err) !=
+        err.text[0] = '\0';
+        if (odata_page((struct slice){body, len}, true, page, &err) !=
             (len == whole ? TW_INVALID : TW_UNKNOWN))
             fail_msg("cut at %zu", len);
         if ((strstr(err.text, "not a complete JSON page") != NULL) !=
             (len < whole))
             fail_msg("cut at %zu: %s", len, err.text);
-        assert_int_equal(page.count, 0);
-        page_done(&page);
+        assert_int_equal(page->count, 0);
     }
 }
 
 /* The position in the error is a byte offset in the body. */
-TEST(trouble_in_a_page_is_named_with_its_place)
+PAGE_TEST(trouble_in_a_page_is_named_with_its_place)
 {
     static const struct {
         const char *body, *place;
@@ -346,84 +317,60 @@ TEST(trouble_in_a_page_is_named_with_its_place)
     };
 
     for (size_t i = 0; TEST_EACH(i, cases); i++) {
-        struct page page;
-        struct err err = {""};
-
-        page_init(&page);
         assert_int_equal(
-            odata_page(slice_of(cases[i].body), true, &page, &err), TW_UNKNOWN);
+            odata_page(slice_of(cases[i].body), true, page, &err), TW_UNKNOWN);
         if (!strstr(err.text, cases[i].place))
             fail_msg("%s: %s", cases[i].body, err.text);
-        page_done(&page);
     }
 }
 
-TEST(tables_are_listed_by_name)
+PAGE_TEST(tables_are_listed_by_name)
 {
-    struct page page;
-    struct err err;
-
-    page_init(&page);
-    assert_int_equal(
+    assert_ok(
         odata_tables(slice_of("{\"value\":[{\"TableName\":\"Blogs\"},"
                               "{\"odata.id\":\"x\",\"TableName\":\"T\"}]}"),
-            &page, &err),
-        TW_OK);
-    assert_int_equal(page.count, 2);
-    assert_true(slice_is(page.entities[0].partition_key, "Blogs"));
-    assert_true(slice_is(page.entities[1].partition_key, "T"));
-    page_done(&page);
-    page_init(&page);
+            page, &err));
+    assert_int_equal(page->count, 2);
+    assert_true(slice_is(page->entities[0].partition_key, "Blogs"));
+    assert_true(slice_is(page->entities[1].partition_key, "T"));
     assert_int_equal(
-        odata_tables(slice_of("{\"value\":[{\"Name\":\"x\"}]}"), &page, &err),
+        odata_tables(slice_of("{\"value\":[{\"Name\":\"x\"}]}"), page, &err),
         TW_UNKNOWN);
     assert_int_equal(
-        odata_tables(slice_of("{\"value\":[{\"TableName\":5}]}"), &page, &err),
+        odata_tables(slice_of("{\"value\":[{\"TableName\":5}]}"), page, &err),
         TW_UNKNOWN);
     assert_int_equal(
         odata_tables(
-            slice_of("{\"value\":[{\"TableName\":\"Ta\\x\"}]}"), &page, &err),
+            slice_of("{\"value\":[{\"TableName\":\"Ta\\x\"}]}"), page, &err),
         TW_UNKNOWN);
-    assert_int_equal(page.count, 0);
-    page_done(&page);
+    assert_int_equal(page->count, 0);
 }
 
-TEST(entity_is_read_alone)
+PAGE_TEST(entity_is_read_alone)
 {
-    struct page page;
-    struct err err;
-
-    page_init(&page);
-    assert_int_equal(
+    assert_ok(
         odata_entity(slice_of("{\"PartitionKey\":\"p\",\"RowKey\":\"\"}\r\n"),
-            true, &page, &err),
-        TW_OK);
-    assert_int_equal(page.count, 1);
+            true, page, &err));
+    assert_int_equal(page->count, 1);
     assert_int_equal(odata_entity(slice_of("{\"PartitionKey\":\"p\",\"Ro"),
-                         true, &page, &err),
+                         true, page, &err),
         TW_UNKNOWN);
     assert_int_equal(
-        odata_entity(slice_of("[1]"), true, &page, &err), TW_UNKNOWN);
+        odata_entity(slice_of("[1]"), true, page, &err), TW_UNKNOWN);
     assert_int_equal(odata_entity(slice_of("{\"PartitionKey\":\"p\","
                                            "\"RowKey\":\"r\"} {}"),
-                         true, &page, &err),
+                         true, page, &err),
         TW_UNKNOWN);
-    page_done(&page);
 }
 
-TEST(blanks_and_nul_bytes_end_nothing)
+PAGE_TEST(blanks_and_nul_bytes_end_nothing)
 {
-    struct page page;
-    struct err err;
-
-    page_init(&page);
     assert_int_equal(
-        odata_page((struct slice){"{\"value\":[]}\0", 13}, true, &page, &err),
+        odata_page((struct slice){"{\"value\":[]}\0", 13}, true, page, &err),
         TW_UNKNOWN);
     assert_int_equal(odata_page((struct slice){"{\"a\":1\0,\"value\":[]}", 20},
-                         true, &page, &err),
+                         true, page, &err),
         TW_UNKNOWN);
-    page_done(&page);
 }
 
 TEST(keys_among_what_is_selected_are_not_selected_twice)
@@ -461,36 +408,31 @@ TEST(a_continuation_names_an_empty_partition_key_too)
         "", "$top=5&NextPartitionKey=&NextRowKey=r");
 }
 
-TEST(error_has_code_and_message)
+SCRATCH_TEST(error_has_code_and_message)
 {
     struct slice code = {NULL, 0}, message = {NULL, 0};
-    struct arena arena;
 
-    arena_init(&arena);
     assert_true(odata_error(
         slice_of("{\"odata.error\":{\"code\":\"TableNotFound\",\"message\":"
                  "{\"lang\":\"en-US\",\"value\":\"0:No.\\nRequestId:1\"}}}"),
-        &arena, &code, &message));
+        &scratch, &code, &message));
     assert_true(slice_is(code, "TableNotFound"));
     assert_true(slice_is(message, "0:No.\nRequestId:1"));
-    assert_false(odata_error(slice_of("{}"), &arena, &code, &message));
-    assert_false(odata_error(slice_of("[1]"), &arena, &code, &message));
-    assert_false(odata_error(slice_of("<Error/>"), &arena, &code, &message));
-    assert_false(odata_error(slice_of(""), &arena, &code, &message));
+    assert_false(odata_error(slice_of("{}"), &scratch, &code, &message));
+    assert_false(odata_error(slice_of("[1]"), &scratch, &code, &message));
+    assert_false(odata_error(slice_of("<Error/>"), &scratch, &code, &message));
+    assert_false(odata_error(slice_of(""), &scratch, &code, &message));
     assert_true(odata_error(
-        slice_of("{\"odata.error\":{\"code\":5}}"), &arena, &code, &message));
+        slice_of("{\"odata.error\":{\"code\":5}}"), &scratch, &code, &message));
     assert_int_equal(code.len, 0);
-    arena_done(&arena);
 }
 
 /* Reads a page of `count` entities and `beside` annotations. */
-static enum tw_err read_many(int count, int beside, struct err *err)
+static enum tw_err read_many(struct page *page, int count, int beside)
 {
     struct buf body;
-    struct page page;
     enum tw_err code;
 
-    page_init(&page);
     buf_init(&body, 1024 * 1024);
     buf_add_char(&body, '{');
     for (int i = 0; i < beside; i++)
@@ -500,19 +442,16 @@ static enum tw_err read_many(int count, int beside, struct err *err)
         buf_add_format(&body, "%s{\"PartitionKey\":\"\",\"RowKey\":\"%d\"}",
             i == 0 ? "" : ",", i);
     buf_add_text(&body, "]}");
-    code = odata_page(buf_slice(&body), true, &page, err);
-    assert_int_equal(page.count, code == TW_OK ? count : 0);
+    code = odata_page(buf_slice(&body), true, page, &err);
+    assert_int_equal(page->count, code == TW_OK ? count : 0);
     buf_done(&body);
-    page_done(&page);
     return code;
 }
 
-TEST(a_page_has_a_thousand_entities_and_little_beside)
+PAGE_TEST(a_page_has_a_thousand_entities_and_little_beside)
 {
-    struct err err;
-
-    assert_int_equal(read_many(PAGE_MAX_ENTITIES, 32, &err), TW_OK);
-    assert_int_equal(read_many(PAGE_MAX_ENTITIES + 1, 0, &err), TW_UNKNOWN);
+    assert_ok(read_many(page, PAGE_MAX_ENTITIES, 32));
+    assert_int_equal(read_many(page, PAGE_MAX_ENTITIES + 1, 0), TW_UNKNOWN);
     assert_non_null(strstr(err.text, "more than 1000"));
-    assert_int_equal(read_many(1, 33, &err), TW_UNKNOWN);
+    assert_int_equal(read_many(page, 1, 33), TW_UNKNOWN);
 }

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "tests/support/scratch.h"
 #include "tests/support/test.h"
 #include "worker/base/text.h"
 #include "worker/store/azure/queue_xml.h"
@@ -15,7 +16,6 @@
 
 static int start(void **state)
 {
-    (void)state;
     queue_xml_init();
     return 0;
 }
@@ -61,19 +61,17 @@ TEST(messages_are_read_by_name_in_any_order)
     const struct message *first = &messages.list[0];
 
     messages_init(&messages);
-    assert_int_equal(
-        read(BOM "<?xml version=\"1.0\" encoding=\"utf-8\"?>\n"
-                 "<QueueMessagesList>\n <QueueMessage><New><MessageId>no"
-                 "</MessageId></New><MessageText> a &lt;b&gt;&#xD;\n&#x1F600;"
-                 "<![CDATA[<c>]]> </MessageText><DequeueCount>3"
-                 "</DequeueCount>" TIMES
-                 "<TimeNextVisible>Wed, 30 Oct 2019 19:51:46 GMT"
-                 "</TimeNextVisible><PopReceipt>AgAA/zhl=</PopReceipt>"
-                 "<MessageId>17e942ab</MessageId></QueueMessage>"
-                 "<QueueMessage><MessageId>2</MessageId>" TIMES
-                 "<MessageText /></QueueMessage></QueueMessagesList>",
-            &messages),
-        TW_OK);
+    assert_ok(read(BOM
+        "<?xml version=\"1.0\" encoding=\"utf-8\"?>\n"
+        "<QueueMessagesList>\n <QueueMessage><New><MessageId>no"
+        "</MessageId></New><MessageText> a &lt;b&gt;&#xD;\n&#x1F600;"
+        "<![CDATA[<c>]]> </MessageText><DequeueCount>3"
+        "</DequeueCount>" TIMES "<TimeNextVisible>Wed, 30 Oct 2019 19:51:46 GMT"
+        "</TimeNextVisible><PopReceipt>AgAA/zhl=</PopReceipt>"
+        "<MessageId>17e942ab</MessageId></QueueMessage>"
+        "<QueueMessage><MessageId>2</MessageId>" TIMES
+        "<MessageText /></QueueMessage></QueueMessagesList>",
+        &messages));
     assert_int_equal(messages.count, 2);
     assert_true(slice_is(first->id, "17e942ab"));
     assert_true(slice_is(first->pop_receipt, "AgAA/zhl="));
@@ -84,9 +82,8 @@ TEST(messages_are_read_by_name_in_any_order)
     assert_int_equal(messages.list[1].text.len, 0);
     assert_int_equal(messages.list[1].pop_receipt.len, 0);
     assert_int_equal(messages.list[1].dequeue_count, 0);
-    assert_int_equal(
-        read(BOM "<?xml version=\"1.0\"?><QueueMessagesList />", &messages),
-        TW_OK);
+    assert_ok(
+        read(BOM "<?xml version=\"1.0\"?><QueueMessagesList />", &messages));
     assert_int_equal(messages.count, 0);
     messages_done(&messages);
 }
@@ -176,7 +173,7 @@ TEST(overlong_ids_and_receipts_are_refused)
 }
 
 /* Expanding the entities below would take a day. */
-TEST(document_type_is_refused_before_it_is_read)
+SCRATCH_TEST(document_type_is_refused_before_it_is_read)
 {
     static const char body[] =
         "<?xml version=\"1.0\"?><!-- <a> --><!DOCTYPE q [<!ENTITY a "
@@ -192,16 +189,13 @@ TEST(document_type_is_refused_before_it_is_read)
         "<QueueMessagesList><a>&i;&i;&i;&i;</a></QueueMessagesList>";
     struct slice code = {NULL, 0}, message = {NULL, 0};
     struct messages messages;
-    struct arena arena;
     struct err err;
 
     messages_init(&messages);
-    arena_init(&arena);
     assert_int_equal(
         queue_xml_messages(slice_of(body), &messages, &err), TW_INVALID);
     assert_non_null(strstr(err.text, "document type"));
-    assert_false(queue_xml_error(slice_of(body), &arena, &code, &message));
-    arena_done(&arena);
+    assert_false(queue_xml_error(slice_of(body), &scratch, &code, &message));
     messages_done(&messages);
 }
 
@@ -265,9 +259,8 @@ TEST(a_message_is_no_larger_than_a_queue_takes)
         "<QueueMessage><MessageId>1</MessageId>" TIMES "<MessageText>";
     struct err err;
 
-    assert_int_equal(read_repeated("xxxxxxxx", QUEUE_MAX_MESSAGE_BYTES / 8,
-                         before, "</MessageText></QueueMessage>", &err),
-        TW_OK);
+    assert_ok(read_repeated("xxxxxxxx", QUEUE_MAX_MESSAGE_BYTES / 8, before,
+        "</MessageText></QueueMessage>", &err));
     assert_int_equal(
         read_repeated("xxxxxxxx", QUEUE_MAX_MESSAGE_BYTES / 8, before,
             "<!-- -->x</MessageText></QueueMessage>", &err),
@@ -299,7 +292,7 @@ TEST(document_types_and_entities_are_refused)
     messages_done(&messages);
 }
 
-TEST(errors_are_read_in_every_form)
+SCRATCH_TEST(errors_are_read_in_every_form)
 {
     static const char *const bodies[] = {
         BOM "<?xml version=\"1.0\" encoding=\"utf-8\"?><Error><Code>C1</Code>"
@@ -312,19 +305,16 @@ TEST(errors_are_read_in_every_form)
         "</m:message></m:error>",
     };
     struct slice code, message;
-    struct arena arena;
 
-    arena_init(&arena);
     for (size_t i = 0; i < 3; i++) {
         assert_true(
-            queue_xml_error(slice_of(bodies[i]), &arena, &code, &message));
+            queue_xml_error(slice_of(bodies[i]), &scratch, &code, &message));
         assert_true(slice_is(code, "C1"));
         assert_true(slice_is(message, "M 1"));
     }
     assert_false(queue_xml_error(
-        slice_of("<html><Code>C</Code></html>"), &arena, &code, &message));
-    assert_false(queue_xml_error(slice_of(""), &arena, &code, &message));
-    arena_done(&arena);
+        slice_of("<html><Code>C</Code></html>"), &scratch, &code, &message));
+    assert_false(queue_xml_error(slice_of(""), &scratch, &code, &message));
 }
 
 int main(void)

@@ -572,7 +572,6 @@ typedef size_t read_kind(
 static size_t read_change(
     const struct http_answer *answer, struct buf *shown, struct err *err)
 {
-    (void)err;
     show_field(shown, answer, "ETag");
     show_field(shown, answer, "x-ms-popreceipt");
     show_field(shown, answer, "x-ms-approximate-messages-count");
@@ -633,7 +632,6 @@ static size_t read_batch(
     size_t count = batch_read(http_answer_field(answer, "Content-Type"),
         buf_slice(&answer->body), parts, PARTS_MAX);
 
-    (void)err;
     for (size_t i = 0; i < count && i < PARTS_MAX; i++)
         buf_add_format(shown, "\n%d %.*s%s%.*s", parts[i].status,
             SLICE_ARG(parts[i].etag), parts[i].body.len > 0 ? "\n" : "",
@@ -870,7 +868,6 @@ TEST(every_recording_is_listed)
 
 static int start(void **state)
 {
-    (void)state;
     queue_xml_init();
     return 0;
 }

@@ -655,21 +655,17 @@ TEST(creating_what_exists_is_done)
 {
     struct err err;
 
-    assert_int_equal(
-        answered(&all[0],
-            HEAD("409 Conflict") "\r\n" CODE("TableAlreadyExists"), &err),
-        TW_OK);
+    assert_ok(answered(
+        &all[0], HEAD("409 Conflict") "\r\n" CODE("TableAlreadyExists"), &err));
     assert_string_equal(err.text, "");
     assert_int_equal(
         answered(&all[0], HEAD("409 Conflict") "\r\n" CODE("TableBeingDeleted"),
             &err),
         TW_BUSY);
-    assert_int_equal(
-        answered(&all[5],
-            HEAD("409 Conflict") "x-ms-error-code: QueueAlreadyExists\r\n"
-                                 "Content-Length: 0\r\n\r\n",
-            &err),
-        TW_OK);
+    assert_ok(answered(&all[5],
+        HEAD("409 Conflict") "x-ms-error-code: QueueAlreadyExists\r\n"
+                             "Content-Length: 0\r\n\r\n",
+        &err));
     assert_int_equal(
         answered(&all[0], HEAD("404 Not Found") "\r\n" CODE("ResourceNotFound"),
             &err),
@@ -696,17 +692,14 @@ TEST(renewed_receipt_and_count_come_from_header_fields)
 {
     struct err err;
 
-    assert_int_equal(
-        answered(&all[8],
-            HEAD("204 No Content") "x-ms-popreceipt: next\r\n\r\n", &err),
-        TW_OK);
+    assert_ok(answered(
+        &all[8], HEAD("204 No Content") "x-ms-popreceipt: next\r\n\r\n", &err));
     assert_int_equal(
         answered(&all[8], HEAD("204 No Content") "\r\n", &err), TW_UNKNOWN);
-    assert_int_equal(answered(&all[11],
-                         HEAD("200 OK") "x-ms-approximate-messages-count: 7"
-                                        "\r\nContent-Length: 0\r\n\r\n",
-                         &err),
-        TW_OK);
+    assert_ok(answered(&all[11],
+        HEAD("200 OK") "x-ms-approximate-messages-count: 7"
+                       "\r\nContent-Length: 0\r\n\r\n",
+        &err));
 }
 
 #define PARTS(text)                                                            \
@@ -735,11 +728,10 @@ TEST(batch_keeps_new_etags)
     struct batch_result result;
     struct err err;
 
-    assert_int_equal(
+    assert_ok(
         batch_answered(PARTS("HTTP/1.1 204 No Content\r\nETag: W/\"1\"\r\n\r\n"
                              "\r\n--c\r\n\r\nHTTP/1.1 204 No Content\r\n\r\n"),
-            &result, &err),
-        TW_OK);
+            &result, &err));
     assert_string_equal(result.etags[0], "W/\"1\"");
     assert_string_equal(result.etags[1], "");
     assert_int_equal(
@@ -847,7 +839,7 @@ WIRE_TEST(page_may_be_empty_and_go_on)
         0};
 
     bench_open(bench, "SharedAccessSignature=" SAS, &script, 1);
-    assert_int_equal(do_scan(bench), TW_OK);
+    assert_ok(do_scan(bench));
     assert_int_equal(bench->page.count, 0);
     assert_true(bench->page.next.more);
     assert_true(slice_is(bench->page.next.partition_key, "1!8!U21pdGg-"));
@@ -867,14 +859,14 @@ WIRE_TEST(page_that_leads_to_itself_is_none)
     struct scan_request request = {.table = "Blogs"};
 
     bench_open(bench, "SharedAccessSignature=" SAS, script, 4);
-    assert_int_equal(do_scan(bench), TW_OK);
+    assert_ok(do_scan(bench));
     request.from = bench->page.next;
     assert_int_equal(
         store_scan(bench->store, &bench->exchange, &request, &bench->page),
         TW_BUSY);
     assert_non_null(strstr(bench->exchange.err.text, "never end"));
     assert_false(bench->page.next.more);
-    assert_int_equal(do_list(bench), TW_OK);
+    assert_ok(do_list(bench));
     request.from = bench->page.next;
     assert_int_equal(store_list_tables(bench->store, &bench->exchange,
                          request.from, &bench->page),
@@ -959,20 +951,17 @@ TEST(cosmos_has_other_traits)
     struct store *store;
     struct err err;
 
-    assert_int_equal(
-        azure_open("c",
-            slice_of("AccountName=a;AccountKey=" KEY
-                     ";TableEndpoint=https://a.table.cosmos.azure.com:443/"),
-            false, &store, &err),
-        TW_OK);
+    assert_ok(azure_open("c",
+        slice_of("AccountName=a;AccountKey=" KEY
+                 ";TableEndpoint=https://a.table.cosmos.azure.com:443/"),
+        false, &store, &err));
     assert_false(store->capabilities.ordered);
     assert_false(store->capabilities.has_queues);
     assert_true(store->capabilities.late_writes);
     assert_true(store->capabilities.batch_max_bytes < 2000000);
     store_close(store);
-    assert_int_equal(azure_open("d", slice_of("UseDevelopmentStorage=true"),
-                         false, &store, &err),
-        TW_OK);
+    assert_ok(azure_open(
+        "d", slice_of("UseDevelopmentStorage=true"), false, &store, &err));
     assert_string_equal(store->capabilities.kind, "azure");
     assert_true(store->capabilities.ordered);
     assert_true(store->capabilities.has_queues);
@@ -994,13 +983,12 @@ TEST(cosmos_answers_without_a_version)
         "AccountName=a;AccountKey=" KEY
         ";TableEndpoint=http://a.table.cosmos.localhost:%d/",
         http_script_port(bench.script));
-    assert_int_equal(
-        azure_open("c", slice_of(text), true, &bench.store, &err), TW_OK);
+    assert_ok(azure_open("c", slice_of(text), true, &bench.store, &err));
     page_init(&bench.page);
     messages_init(&bench.messages);
     arena_init(&bench.arena);
     assert_false(bench.store->capabilities.ordered);
-    assert_int_equal(do_scan(&bench), TW_OK);
+    assert_ok(do_scan(&bench));
     bench_end(&bench);
     bench_done(&bench);
 }

@@ -135,7 +135,7 @@ TEST(only_a_certificate_that_the_machine_trusts_is_taken)
     assert_int_equal(PEM_write_X509(file, server.certificate), 1);
     fclose(file);
     setenv("SSL_CERT_FILE", "root.pem", 1);
-    assert_int_equal(ask(&server), TW_OK);
+    assert_ok(ask(&server));
     unsetenv("SSL_CERT_FILE");
     server_end(&server);
 }

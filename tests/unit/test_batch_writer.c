@@ -119,10 +119,6 @@ static enum write_decision delete_anyway(void *context,
     const struct operation *sent, const struct entity *now, struct arena *arena,
     struct operation *ret, struct err *err)
 {
-    (void)context;
-    (void)sent;
-    (void)arena;
-    (void)err;
     *ret = (struct operation){.type = OPERATION_DELETE, .entity = *now};
     return WRITE_SEND;
 }
@@ -131,12 +127,6 @@ static enum write_decision spare(void *context, const struct operation *sent,
     const struct entity *now, struct arena *arena, struct operation *ret,
     struct err *err)
 {
-    (void)context;
-    (void)sent;
-    (void)now;
-    (void)arena;
-    (void)ret;
-    (void)err;
     return WRITE_SKIP;
 }
 
@@ -165,8 +155,6 @@ static enum write_decision insist(void *context, const struct operation *sent,
     const struct entity *now, struct arena *arena, struct operation *ret,
     struct err *err)
 {
-    (void)context;
-    (void)err;
     if (!now || has_value(now, arena, "spared"))
         return WRITE_SKIP;
     *ret = (struct operation){.type = OPERATION_DELETE, .entity = *now};
@@ -223,8 +211,7 @@ static enum tw_err add_table(struct scene *scene, const char *table,
         struct exchange exchange = {0};
 
         request.from = page.next;
-        assert_int_equal(
-            store_scan(scene->inner, &exchange, &request, &page), TW_OK);
+        assert_ok(store_scan(scene->inner, &exchange, &request, &page));
         for (size_t i = 0; i < page.count && code == TW_OK; i++)
             if (at++ % step == 0)
                 code = add(scene, table, type, &page.entities[i], decide, err);
@@ -238,14 +225,14 @@ static void add_all(
 {
     struct err err;
 
-    assert_int_equal(add_table(scene, "Blogs", type, 1, decide, &err), TW_OK);
+    assert_ok(add_table(scene, "Blogs", type, 1, decide, &err));
 }
 
 static void drain(struct scene *scene)
 {
     struct err err;
 
-    assert_int_equal(batch_writer_drain(scene->batch_writer, &err), TW_OK);
+    assert_ok(batch_writer_drain(scene->batch_writer, &err));
     assert_int_equal(batch_writer_low_water(scene->batch_writer),
         batch_writer_sequence(scene->batch_writer));
 }
@@ -300,13 +287,10 @@ SCENE_TEST(partitions_that_take_turns_still_fill_their_batches)
 
         page_init(&page);
         (void)snprintf(row_key, sizeof row_key, "%06u", (unsigned)i / 2);
-        assert_int_equal(
-            store_get(scene->inner, &exchange, "Blogs",
-                slice_of(i % 2 ? "B" : "A"), slice_of(row_key), &page),
-            TW_OK);
-        assert_int_equal(add(scene, "Blogs", OPERATION_DELETE,
-                             &page.entities[0], spare, &err),
-            TW_OK);
+        assert_ok(store_get(scene->inner, &exchange, "Blogs",
+            slice_of(i % 2 ? "B" : "A"), slice_of(row_key), &page));
+        assert_ok(add(
+            scene, "Blogs", OPERATION_DELETE, &page.entities[0], spare, &err));
         page_done(&page);
     }
     drain(scene);
@@ -350,8 +334,7 @@ SCENE_TEST(what_gathers_alone_does_not_hold_back_the_mark)
         item.operation.entity.partition_key = slice_of(i == 0 ? "A" : "B");
         item.operation.entity.row_key = slice_of(key);
         item.operation.entity.etag = slice_of("W/\"1\"");
-        assert_int_equal(
-            batch_writer_add(scene->batch_writer, &item, &err), TW_OK);
+        assert_ok(batch_writer_add(scene->batch_writer, &item, &err));
     }
     while (batch_writer_low_water(scene->batch_writer) == 0)
         (void)request_pool_wait_any(scene->run.request_pool, 0);
@@ -405,7 +388,7 @@ SCENE_TEST(a_cut_sends_without_waiting)
     add_all(scene, OPERATION_DELETE, spare);
     assert_int_equal(scene->faulty.calls[CALL_BATCH], 0);
     assert_int_equal(batch_writer_low_water(scene->batch_writer), 0);
-    assert_int_equal(batch_writer_seal(scene->batch_writer, &err), TW_OK);
+    assert_ok(batch_writer_seal(scene->batch_writer, &err));
     while (seen == 0)
         seen = request_pool_wait_any(scene->run.request_pool, seen);
     assert_int_equal(batch_writer_low_water(scene->batch_writer), 5);
@@ -430,7 +413,6 @@ static void meddle(void *ctx, const struct batch *batch)
 {
     struct scene *scene = ctx;
 
-    (void)batch;
     if (atomic_load(&scene->meddle_times) == 0)
         return;
     atomic_fetch_sub(&scene->meddle_times, 1);
@@ -627,19 +609,16 @@ SCENE_TEST(a_missing_table_holds_nothing_to_delete)
 
     page_init(&page);
     table_fill(scene->inner, "Blogs", "A", 0, 100);
-    assert_int_equal(
-        store_scan(scene->inner, &exchange, &request, &page), TW_OK);
+    assert_ok(store_scan(scene->inner, &exchange, &request, &page));
     for (size_t i = 0; i < page.count; i++)
-        assert_int_equal(add(scene, "Gone", OPERATION_DELETE, &page.entities[i],
-                             spare, &err),
-            TW_OK);
+        assert_ok(add(
+            scene, "Gone", OPERATION_DELETE, &page.entities[i], spare, &err));
     drain(scene);
     assert_true(
         scene->faulty.calls[CALL_BATCH] + scene->faulty.calls[CALL_SCAN] < 10);
     assert_all_settled(scene);
-    assert_int_equal(
-        add(scene, "Gone", OPERATION_INSERT, &page.entities[0], spare, &err),
-        TW_OK);
+    assert_ok(
+        add(scene, "Gone", OPERATION_INSERT, &page.entities[0], spare, &err));
     assert_int_equal(
         batch_writer_drain(scene->batch_writer, &err), TW_NOT_FOUND);
     assert_non_null(strstr(err.text, "Gone"));
@@ -724,8 +703,7 @@ SCENE_TEST(a_sparse_range_is_not_read_whole)
 
     scene->faulty.choose = first_answer_lost;
     table_fill(scene->inner, "Blogs", "A", 0, 8000);
-    assert_int_equal(
-        add_table(scene, "Blogs", OPERATION_DELETE, 800, refuse, &err), TW_OK);
+    assert_ok(add_table(scene, "Blogs", OPERATION_DELETE, 800, refuse, &err));
     drain(scene);
     assert_true(scene->faulty.calls[CALL_SCAN] <= 5);
     assert_true(scene->faulty.calls[CALL_GET] <= 10);
@@ -944,8 +922,7 @@ static void add_range(struct scene *scene, struct store *store,
     struct err err;
 
     for (unsigned i = 0; i < count; i++)
-        assert_int_equal(
-            add_at(scene, store, table, type, "A", i, &err), TW_OK);
+        assert_ok(add_at(scene, store, table, type, "A", i, &err));
 }
 
 static void insert_ten(struct scene *scene)
@@ -960,11 +937,9 @@ SCENE_TEST(two_stores_share_no_batch)
 
     gate_init(&other, scene, CALL_QUEUE_PEEK, 1, 1, TW_OK);
     for (unsigned i = 0; i < 10; i++)
-        assert_int_equal(
-            add_at(scene,
-                i % 2 ? &other.outer.store : &scene->faulty.outer.store,
-                "Blogs", OPERATION_INSERT, "A", i, &err),
-            TW_OK);
+        assert_ok(add_at(scene,
+            i % 2 ? &other.outer.store : &scene->faulty.outer.store, "Blogs",
+            OPERATION_INSERT, "A", i, &err));
     drain(scene);
     assert_int_equal(scene->faulty.calls[CALL_BATCH], 2);
     assert_int_equal(table_count(scene->inner, "Blogs"), 10);
@@ -982,9 +957,8 @@ TEST(a_broken_flow_takes_nothing_more)
 
         scene_init(&scene, 2);
         gate_init(&gate, &scene, CALL_BATCH, 1, 1, last_words[i]);
-        assert_int_equal(add_at(&scene, &gate.outer.store, "Blogs",
-                             OPERATION_INSERT, "A", 1, &err),
-            TW_OK);
+        assert_ok(add_at(&scene, &gate.outer.store, "Blogs", OPERATION_INSERT,
+            "A", 1, &err));
         assert_int_equal(
             batch_writer_drain(scene.batch_writer, &err), last_words[i]);
         assert_int_equal(add_at(&scene, &gate.outer.store, "Blogs",
@@ -1068,9 +1042,8 @@ SCENE_TEST(what_cannot_be_read_again_ends_the_flow)
     gate_init(&gate, scene, CALL_GET, 3, 3, TW_REFUSED);
     scene->faulty.choose = first_index_lost;
     for (unsigned i = 0; i < 20; i++) /* each of these entities has changed */
-        assert_int_equal(add_at(scene, &gate.outer.store, "Blogs",
-                             OPERATION_DELETE, "A", i, &err),
-            TW_OK);
+        assert_ok(add_at(
+            scene, &gate.outer.store, "Blogs", OPERATION_DELETE, "A", i, &err));
     assert_int_equal(batch_writer_drain(scene->batch_writer, &err), TW_REFUSED);
     assert_string_equal(err.text, "table Blogs: the gate is shut");
     assert_int_equal(gate.seen, 3);
@@ -1127,14 +1100,12 @@ TEST(settling_sends_nothing_again)
         table_fill(scene.inner, "Blogs", "A", 0, 10);
         scene.faulty.choose = cases[i].choose;
         for (unsigned j = 0; cases[i].stale && j < 10; j++)
-            assert_int_equal(add_at(&scene, &scene.faulty.outer.store, "Blogs",
-                                 OPERATION_DELETE, "A", j, &err),
-                TW_OK);
+            assert_ok(add_at(&scene, &scene.faulty.outer.store, "Blogs",
+                OPERATION_DELETE, "A", j, &err));
         if (!cases[i].stale)
-            assert_int_equal(
-                add_table(&scene, "Blogs", OPERATION_DELETE, 1, spare, &err),
-                TW_OK);
-        assert_int_equal(batch_writer_seal(scene.batch_writer, &err), TW_OK);
+            assert_ok(
+                add_table(&scene, "Blogs", OPERATION_DELETE, 1, spare, &err));
+        assert_ok(batch_writer_seal(scene.batch_writer, &err));
         while (faulty_calls(&scene.faulty, CALL_BATCH) == 0)
             continue;
         batch_writer_finish(scene.batch_writer);
@@ -1155,7 +1126,6 @@ static enum tw_err swallow(struct interposed *self, struct exchange *exchange,
     struct gate *gate = (struct gate *)self;
     int64_t until_ms = platform_boot_ms() + 600000;
 
-    (void)exchange;
     if (!slice_is(request->partition_key, "slow")) {
         atomic_fetch_add(&gate->open, (unsigned)request->batch->count);
         return TW_OK;
@@ -1176,14 +1146,12 @@ SCENE_TEST(one_slow_batch_holds_back_who_is_far_ahead)
     scene_in_flight(scene, 4);
     gate_init(&gate, scene, CALL_BATCH, 1, 1, TW_OK);
     gate.outer.meet = swallow;
-    assert_int_equal(add_at(scene, &gate.outer.store, "Blogs", OPERATION_DELETE,
-                         "slow", 0, &err),
-        TW_OK);
-    assert_int_equal(batch_writer_seal(scene->batch_writer, &err), TW_OK);
+    assert_ok(add_at(
+        scene, &gate.outer.store, "Blogs", OPERATION_DELETE, "slow", 0, &err));
+    assert_ok(batch_writer_seal(scene->batch_writer, &err));
     for (unsigned i = 1; i <= FAR; i++) {
-        assert_int_equal(add_at(scene, &gate.outer.store, "Blogs",
-                             OPERATION_DELETE, "A", i, &err),
-            TW_OK);
+        assert_ok(add_at(
+            scene, &gate.outer.store, "Blogs", OPERATION_DELETE, "A", i, &err));
         assert_true(batch_writer_sequence(scene->batch_writer) -
                         batch_writer_low_water(scene->batch_writer) <=
                     65536);
@@ -1281,8 +1249,7 @@ static enum tw_err chaos_pass(struct scene *scene, struct err *err)
 
     page_init(&page);
     arena_init(&arena);
-    assert_int_equal(
-        store_scan(scene->inner, &exchange, &request, &page), TW_OK);
+    assert_ok(store_scan(scene->inner, &exchange, &request, &page));
     assert_false(page.next.more);
     for (size_t i = 0; i < page.count && code == TW_OK; i++) {
         const struct entity *entity = &page.entities[i];
@@ -1332,8 +1299,7 @@ static void check_wishes(struct scene *scene)
 
     page_init(&page);
     arena_init(&arena);
-    assert_int_equal(
-        store_scan(scene->inner, &exchange, &request, &page), TW_OK);
+    assert_ok(store_scan(scene->inner, &exchange, &request, &page));
     for (size_t i = 0; i < page.count; i++) {
         const struct entity *entity = &page.entities[i];
         unsigned wish = wish_of(entity->row_key);
@@ -1435,7 +1401,7 @@ static void add_one_told(struct scene *scene, enum operation_type type,
     item.operation.entity.row_key = slice_of(row_key);
     if (type != OPERATION_INSERT)
         item.operation.entity.etag = slice_of("W/\"old\"");
-    assert_int_equal(batch_writer_add(scene->batch_writer, &item, &err), TW_OK);
+    assert_ok(batch_writer_add(scene->batch_writer, &item, &err));
 }
 
 static void add_told(struct scene *scene, enum operation_type type,
@@ -1453,9 +1419,8 @@ static void read_etag(struct scene *scene, unsigned key, char to[96])
 
     (void)snprintf(row_key, sizeof row_key, "%06u", key);
     page_init(&page);
-    assert_int_equal(store_get(scene->inner, &exchange, "Blogs", slice_of("A"),
-                         slice_of(row_key), &page),
-        TW_OK);
+    assert_ok(store_get(scene->inner, &exchange, "Blogs", slice_of("A"),
+        slice_of(row_key), &page));
     (void)snprintf(to, 96, "%.*s", SLICE_ARG(page.entities[0].etag));
     page_done(&page);
 }
@@ -1682,7 +1647,7 @@ static void delete_what_was_written(
     };
     struct err err;
 
-    assert_int_equal(batch_writer_add(relay->second, &item, &err), TW_OK);
+    assert_ok(batch_writer_add(relay->second, &item, &err));
 }
 
 SCENE_TEST(what_is_told_may_go_into_another_flow)
@@ -1702,9 +1667,9 @@ SCENE_TEST(what_is_told_may_go_into_another_flow)
 
     relay.second = batch_writer_new(&scene->run, 2);
     item.store = &scene->faulty.outer.store;
-    assert_int_equal(batch_writer_add(scene->batch_writer, &item, &err), TW_OK);
+    assert_ok(batch_writer_add(scene->batch_writer, &item, &err));
     drain(scene);
-    assert_int_equal(batch_writer_drain(relay.second, &err), TW_OK);
+    assert_ok(batch_writer_drain(relay.second, &err));
     assert_told(&told, 1, WRITTEN, false);
     assert_int_equal(table_count(scene->inner, "Blogs"), 0);
     batch_writer_free(relay.second);

@@ -84,7 +84,6 @@ static enum tw_err give_up_early(struct store *store, struct exchange *exchange,
     const char *table, struct slice partition_key, struct slice row_key,
     struct page *ret)
 {
-    (void)store, (void)table, (void)partition_key, (void)row_key, (void)ret;
     exchange->sent_ms = platform_boot_ms();
     exchange->hurried = true;
     return err_fail(&exchange->err, TW_UNKNOWN, "given up");
@@ -168,10 +167,8 @@ TEST(a_store_that_nobody_answers_for_is_probed)
     assert_int_equal(exchange.sent_ms, 0);
     virtual_sleep(exchange.retry_after_ms);
     faulty_seed(&faulty, 1, NULL, 0);
-    assert_int_equal(
-        store_create_table(&faulty.outer.store, &exchange, "Blogs"), TW_OK);
-    assert_int_equal(
-        store_create_table(&faulty.outer.store, &exchange, "Blogs"), TW_OK);
+    assert_ok(store_create_table(&faulty.outer.store, &exchange, "Blogs"));
+    assert_ok(store_create_table(&faulty.outer.store, &exchange, "Blogs"));
     end(&faulty, inner);
 }
 
@@ -186,8 +183,7 @@ TEST(a_service_is_reached_once_a_request_has_left)
     int64_t count;
 
     faulty_seed(&faulty, 1, NULL, 0);
-    assert_int_equal(
-        store_create_table(&faulty.outer.store, &exchange, "Blogs"), TW_OK);
+    assert_ok(store_create_table(&faulty.outer.store, &exchange, "Blogs"));
     assert_true(exchange.reached);
     faulty_seed(&faulty, 1, down, 1);
     assert_int_equal(

@@ -691,7 +691,7 @@ HOSTED_TEST(estimate_counts_and_writes_nothing)
 
     nested_tables(h);
     puts_grandchildren(h, "News");
-    assert_int_equal(hosted_estimate(h, "nested", "News", &estimate), TW_OK);
+    assert_ok(hosted_estimate(h, "nested", "News", &estimate));
     assert_int_equal(estimate.table_count, 4);
     assert_string_equal(estimate.tables[0].table, "Blogs");
     assert_int_equal(estimate.tables[0].entities, 3);
@@ -703,7 +703,7 @@ HOSTED_TEST(estimate_counts_and_writes_nothing)
     assert_null(estimate.note);
     arena_done(&estimate.arena);
     assert_int_equal(hosted_count(h, "Blogs"), 3);
-    assert_int_equal(hosted_estimate(h, "nested", "Nobody", &estimate), TW_OK);
+    assert_ok(hosted_estimate(h, "nested", "Nobody", &estimate));
     assert_non_null(strstr(estimate.note, "does not exist"));
     arena_done(&estimate.arena);
     assert_false(hosted_has(h, "Channels", "Nobody", ""));
@@ -729,7 +729,7 @@ HOSTED_TEST(accept_refuses_arguments_that_make_forbidden_keys)
         struct slice value = slice_of("O'Brien");
         struct run_args args = {1, &job->args[0].name, &value};
 
-        assert_int_equal(job->kind->accept(job, &args, &err), TW_OK);
+        assert_ok(job->kind->accept(job, &args, &err));
     }
 }
 

@@ -100,7 +100,7 @@ HOSTED_TEST(a_dry_run_of_an_optional_table_counts_none)
 
     hosted_begin(h, OPTIONAL, "Channels Blogs");
     hosted_fill(h, "Blogs", "News", 3);
-    assert_int_equal(hosted_estimate(h, "optional", "News", &estimate), TW_OK);
+    assert_ok(hosted_estimate(h, "optional", "News", &estimate));
     assert_int_equal(estimate.tables[0].entities, 3);
     assert_int_equal(estimate.tables[1].entities, 0);
     arena_done(&estimate.arena);
@@ -195,7 +195,7 @@ HOSTED_TEST(without_a_parent_no_rule_may_be_left)
 
     hosted_begin(h, ONLY, "Channels Blogs");
     hosted_fill(h, "Blogs", "ann", 3);
-    assert_int_equal(hosted_estimate(h, "only", "News", &estimate), TW_OK);
+    assert_ok(hosted_estimate(h, "only", "News", &estimate));
     assert_int_equal(estimate.table_count, 0);
     arena_done(&estimate.arena);
     assert_int_equal(hosted_run(h, "only", "News"), RUN_SUCCEEDED);

@@ -95,7 +95,7 @@ static void try_estimate(const char *settle, const char *more, unsigned blogs,
         hosted_fill(&h, "Likes", key, likes);
         mem_free(key);
     }
-    assert_int_equal(hosted_estimate(&h, "settled", "News", &estimate), TW_OK);
+    assert_ok(hosted_estimate(&h, "settled", "News", &estimate));
     estimated = estimate.transactions;
     arena_done(&estimate.arena);
     count_requests(&h);

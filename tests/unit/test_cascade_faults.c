@@ -762,8 +762,7 @@ static void judge_table(struct storm *s, const char *table)
 
     page_init(&page);
     do {
-        assert_int_equal(
-            store_scan(s->h.store, &exchange, &request, &page), TW_OK);
+        assert_ok(store_scan(s->h.store, &exchange, &request, &page));
         for (size_t i = 0; i < page.count; i++)
             judge_stored(s, table, &page.entities[i]);
         request.from = page.next;
@@ -827,7 +826,6 @@ static void weather_one(uint64_t seed, bool alone)
     struct storm *s = mem_alloc(sizeof(*s));
     char complaint[1024];
 
-    (void)alone;
     storm_init(s, seed);
     run_to_the_end(s);
     if (!s->complaint[0])

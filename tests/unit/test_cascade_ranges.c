@@ -49,7 +49,7 @@ static int64_t pages_of(struct hosted *h, const char *job, const char *table)
     struct job_estimate estimate;
     int64_t pages = -1;
 
-    assert_int_equal(hosted_estimate(h, job, "c", &estimate), TW_OK);
+    assert_ok(hosted_estimate(h, job, "c", &estimate));
     for (size_t i = 0; i < estimate.table_count; i++)
         if (strcmp(estimate.tables[i].table, table) == 0)
             pages = estimate.tables[i].pages;
@@ -173,7 +173,6 @@ static bool has_prefix(const struct blog *blog, const char *partition_key,
 static bool has_row(const struct blog *blog, const char *partition_key,
     const char *row_key, const char *of)
 {
-    (void)of;
     return strcmp(partition_key, blog->partition_key) == 0 &&
            strcmp(row_key, blog->row_key) == 0;
 }
@@ -183,8 +182,6 @@ static bool has_partition(const struct blog *blog, const char *partition_key,
 {
     size_t len = strlen(blog->partition_key);
 
-    (void)row_key;
-    (void)of;
     return begins(partition_key, blog->partition_key, "_") &&
            strcmp(partition_key + len + 1, blog->row_key) == 0;
 }
@@ -192,15 +189,12 @@ static bool has_partition(const struct blog *blog, const char *partition_key,
 static bool has_partitions(const struct blog *blog, const char *partition_key,
     const char *row_key, const char *of)
 {
-    (void)row_key;
-    (void)of;
     return begins(partition_key, blog->row_key, "_");
 }
 
 static bool has_back(const struct blog *blog, const char *partition_key,
     const char *row_key, const char *of)
 {
-    (void)of;
     return strcmp(partition_key, blog->partition_key) == 0 &&
            begins(row_key, "back", blog->row_key) &&
            strlen(row_key) == 4 + strlen(blog->row_key);

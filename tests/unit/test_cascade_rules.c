@@ -120,15 +120,11 @@ LOADING_TEST(of_several_stores_one_must_be_named)
 
 /* An empty name is refused, because it would switch off the check of the time
  * of creation. */
-TEST(the_time_of_creation_is_a_property)
+LOADING_TEST(the_time_of_creation_is_a_property)
 {
-    struct loading l;
-
     assert_true(slice_is(
-        load(&l, HEAD CHILDREN PARENT_CREATED("Since"))->created, "Since"));
-    loading_done(&l);
-    assert_int_equal(load(&l, HEAD CHILDREN PARENT)->created.len, 0);
-    loading_done(&l);
+        load(l, HEAD CHILDREN PARENT_CREATED("Since"))->created, "Since"));
+    assert_int_equal(load(l, HEAD CHILDREN PARENT)->created.len, 0);
     loading_refused(HEAD CHILDREN PARENT_CREATED("''"),
         "`created` must name a property that the application can set: invalid "
         "property name ''");
@@ -208,11 +204,10 @@ LOADING_TEST(a_plain_value_is_what_it_looks_like)
 
 /* Some YAML readers take such a word for a boolean. It was once written as a
  * text, which the application did not recognise as its tombstone. */
-TEST(what_is_like_a_boolean_is_asked_about)
+LOADING_TEST(what_is_like_a_boolean_is_asked_about)
 {
     static const char *const WORDS[] = {
         "True", "TRUE", "yes", "on", "False", "No", "OFF"};
-    struct loading l;
 
     for (size_t i = 0; TEST_EACH(i, WORDS); i++) {
         char *plain =
@@ -221,14 +216,13 @@ TEST(what_is_like_a_boolean_is_asked_about)
             mem_format(HEAD PARENT_WITH("{Deleted: '%s'}") CHILDREN, WORDS[i]);
 
         loading_refused(plain, "must be true or false, or a text in quotes");
-        load(&l, quoted);
-        loading_done(&l);
+        load(l, quoted);
         mem_free(plain);
         mem_free(quoted);
     }
 }
 
-TEST(a_tombstones_texts_know_the_environment)
+LOADING_TEST(a_tombstones_texts_know_the_environment)
 {
     static const struct {
         const char *name, *json;
@@ -239,22 +233,21 @@ TEST(a_tombstones_texts_know_the_environment)
         {"Fallback", "\"me\""},
         {"Argument", "\"{channel}\""},
     };
-    struct loading l;
     const struct cascade *cascade;
 
     setenv("WHO", "ops", 1);
     setenv("SEVEN", "7", 1);
     unsetenv("NOT_SET_HERE");
-    cascade = load(&l, HEAD CHILDREN "  parent:\n"
-                                     "    table: Channels\n"
-                                     "    partition_key: all\n"
-                                     "    row_key: x\n"
-                                     "    tombstone:\n"
-                                     "      Quoted: 'by ${WHO}'\n"
-                                     "      Plain: ${WHO}\n"
-                                     "      Number: ${SEVEN}\n"
-                                     "      Fallback: '${NOT_SET_HERE:-me}'\n"
-                                     "      Argument: '{channel}'\n");
+    cascade = load(l, HEAD CHILDREN "  parent:\n"
+                                    "    table: Channels\n"
+                                    "    partition_key: all\n"
+                                    "    row_key: x\n"
+                                    "    tombstone:\n"
+                                    "      Quoted: 'by ${WHO}'\n"
+                                    "      Plain: ${WHO}\n"
+                                    "      Number: ${SEVEN}\n"
+                                    "      Fallback: '${NOT_SET_HERE:-me}'\n"
+                                    "      Argument: '{channel}'\n");
     for (size_t i = 0; TEST_EACH(i, WANTED); i++) {
         const struct property *is =
             entity_find(cascade->tombstone, slice_of(WANTED[i].name));
@@ -263,11 +256,9 @@ TEST(a_tombstones_texts_know_the_environment)
         assert_int_equal(is->type, EDM_STRING);
         check_text(is->json, slice_of(WANTED[i].json));
     }
-    assert_null(l.jobs.list[0].unset);
-    loading_done(&l);
-    load(&l, HEAD PARENT_WITH("{By: '${NOT_SET_HERE}'}") CHILDREN);
-    assert_string_equal(l.jobs.list[0].unset, "NOT_SET_HERE");
-    loading_done(&l);
+    assert_null(l->jobs.list[0].unset);
+    load(l, HEAD PARENT_WITH("{By: '${NOT_SET_HERE}'}") CHILDREN);
+    assert_string_equal(l->jobs.list[0].unset, "NOT_SET_HERE");
     loading_refused(
         HEAD PARENT_WITH("{By: '${WHO'}") CHILDREN, "write ${NAME}");
 }
@@ -309,10 +300,9 @@ TEST(a_rules_templates_are_checked_where_they_stand)
 
 /* A first-level rule is bound to the parent, in every pass with the same
  * values. */
-TEST(a_first_level_rule_may_read_the_parent)
+LOADING_TEST(a_first_level_rule_may_read_the_parent)
 {
-    struct loading l;
-    const struct cascade *cascade = load(&l,
+    const struct cascade *cascade = load(l,
         HEAD PARENT "  children:\n"
                     "    - {table: Blogs, partition_key: \"{Owner}\", "
                     "row_key_prefix: \"{RowKey}_{Kind}\"}\n"
@@ -326,7 +316,6 @@ TEST(a_first_level_rule_may_read_the_parent)
     assert_true(cascade->rules[0].reads_parent);
     assert_false(cascade->rules[1].reads_parent);
     assert_true(cascade->rules[2].reads_parent);
-    loading_done(&l);
     loading_refused(HEAD PARENT
         "  children: [{table: Blogs, partition_key: \"{Deleted}\"}]\n",
         "reads property Deleted of the parent, which the tombstone changes");
@@ -336,12 +325,11 @@ TEST(a_first_level_rule_may_read_the_parent)
     loading_refused(HEAD PARENT
         "  children: [{table: Blogs, partition_key: \"{TablewardRun}\"}]\n",
         "reads property TablewardRun of the parent");
-    load(&l, HEAD PARENT
+    load(l, HEAD PARENT
         "  children: [{table: Blogs, partition_key: \"{chanel}\"}]\n");
-    assert_true(loading_says(&l,
+    assert_true(loading_says(l,
         "reads property 'chanel' of the parent: did you mean the argument "
         "'channel'?"));
-    loading_done(&l);
 }
 
 LOADING_TEST(a_rule_may_say_that_its_table_is_optional)
@@ -371,20 +359,16 @@ TEST(a_mistake_in_a_nested_rule_is_told_and_survived)
         "no-table");
 }
 
-TEST(a_prefix_without_a_filter_is_warned_of)
+LOADING_TEST(a_prefix_without_a_filter_is_warned_of)
 {
-    struct loading l;
-
-    load(&l, HEAD PARENT "  children: [{table: Blogs, row_key_prefix: "
-                         "\"{channel}_\"}]\n");
-    assert_int_equal(l.problems.warnings, 1);
-    assert_true(loading_says(&l, "row_key_prefix without a filter"));
-    loading_done(&l);
-    load(&l,
+    load(l, HEAD PARENT "  children: [{table: Blogs, row_key_prefix: "
+                        "\"{channel}_\"}]\n");
+    assert_int_equal(l->problems.warnings, 1);
+    assert_true(loading_says(l, "row_key_prefix without a filter"));
+    load(l,
         HEAD PARENT "  children: [{table: Blogs, row_key_prefix: "
                     "\"{channel}_\", filter: \"Channel eq '{channel}'\"}]\n");
-    assert_int_equal(l.problems.warnings, 0);
-    loading_done(&l);
+    assert_int_equal(l->problems.warnings, 0);
 }
 
 TEST(rules_are_nested_eight_deep_at_most)
@@ -401,7 +385,7 @@ TEST(rules_are_nested_eight_deep_at_most)
             buf_add_text(&text, "}]");
         buf_add_text(&text, "\n");
         if (depth == 8) {
-            struct loading l;
+            struct loading l = {.names = {NULL}};
 
             load(&l, buf_text(&text));
             loading_done(&l);
@@ -447,7 +431,7 @@ static void expect_overlap(const char *children, const char *part)
     if (part) {
         loading_refused(text, part);
     } else {
-        struct loading l;
+        struct loading l = {.names = {NULL}};
 
         load(&l, text);
         loading_done(&l);
@@ -633,7 +617,7 @@ TEST(rules_that_show_that_they_end_may_reach_themselves)
 /* Expect a problem that exists only because of both jobs together. */
 static void refused_together(const char *text, const char *part)
 {
-    struct loading l;
+    struct loading l = {.names = {NULL}};
 
     loading_begin(&l, text);
     assert_true(l.problems.errors > 0);
@@ -644,10 +628,8 @@ static void refused_together(const char *text, const char *part)
 
 /* A run that read the destination first once found a moved entity in neither
  * table. */
-TEST(a_moves_source_is_read_before_its_destination)
+LOADING_TEST(a_moves_source_is_read_before_its_destination)
 {
-    struct loading l;
-
     refused_together(
         BESIDE(MOVE("Posts", "Old"), RULE("Old") ", " RULE("Posts")),
         "job archive-posts moves entities from Posts to Old, and this rule "
@@ -661,15 +643,12 @@ TEST(a_moves_source_is_read_before_its_destination)
             "[" RULE("Old") "]}, " RULE("Posts")),
         "reads Old before");
     loading_good(
-        &l, BESIDE(MOVE("Posts", "Old"), RULE("Posts") ", " RULE("Old")));
-    loading_done(&l);
-    loading_good(&l, BESIDE(MOVE("Posts", "Old"), RULE("Old")));
-    loading_done(&l);
+        l, BESIDE(MOVE("Posts", "Old"), RULE("Posts") ", " RULE("Old")));
+    loading_good(l, BESIDE(MOVE("Posts", "Old"), RULE("Old")));
     loading_good(
-        &l, BESIDE(MOVE("Posts", "Old"),
-                "{table: Posts, partition_key: \"{channel}\", children: "
-                "[" RULE("Old") "]}"));
-    loading_done(&l);
+        l, BESIDE(MOVE("Posts", "Old"),
+               "{table: Posts, partition_key: \"{channel}\", children: "
+               "[" RULE("Old") "]}"));
 }
 
 LOADING_TEST(a_move_within_one_table_is_warned_of)
@@ -684,12 +663,11 @@ LOADING_TEST(a_move_within_one_table_is_warned_of)
 
 /* ---- settle ---- */
 
-TEST(settle_is_a_duration_or_a_rising_list)
+LOADING_TEST(settle_is_a_duration_or_a_rising_list)
 {
     static const char *const BAD[] = {"{a: 5s}", "5 minutes", "169h", "[]",
         "[5s, 5s]", "[20m, 5s]", "[[5s]]", "[5s, later]", "[5s, 169h]",
         "[1s,2s,3s,4s,5s,6s,7s,8s,9s,10s,11s,12s,13s,14s,15s,16s,17s]"};
-    struct loading l;
     const struct cascade *cascade;
 
     for (size_t i = 0; TEST_EACH(i, BAD); i++) {
@@ -698,38 +676,32 @@ TEST(settle_is_a_duration_or_a_rising_list)
         loading_refused(text, "settle must be a duration of at most 7 days");
         mem_free(text);
     }
-    cascade = load(&l, HEAD PARENT CHILDREN "  settle: 168h\n");
+    cascade = load(l, HEAD PARENT CHILDREN "  settle: 168h\n");
     assert_int_equal(cascade->settle_count, 1);
     assert_int_equal(cascade->settle_ms[0], INT64_C(604800000));
-    loading_done(&l);
-    cascade = load(&l, HEAD PARENT CHILDREN "  settle: [0s, 5s, 20m]\n");
+    cascade = load(l, HEAD PARENT CHILDREN "  settle: [0s, 5s, 20m]\n");
     assert_int_equal(cascade->settle_count, 3);
     assert_int_equal(cascade->settle_ms[0], 0);
     assert_int_equal(cascade->settle_ms[2], 1200000);
-    loading_done(&l);
-    cascade = load(&l, HEAD PARENT CHILDREN);
+    cascade = load(l, HEAD PARENT CHILDREN);
     assert_int_equal(cascade->settle_count, 1);
     assert_int_equal(cascade->settle_ms[0], 5000);
-    loading_done(&l);
 }
 
-TEST(settle_knows_the_environment)
+LOADING_TEST(settle_knows_the_environment)
 {
-    struct loading l;
     const struct cascade *cascade;
 
     setenv("LATE", "20m", 1);
     setenv("HOLDS_NOTHING", "", 1);
     unsetenv("NOT_SET_HERE");
-    cascade = load(&l, HEAD PARENT CHILDREN
+    cascade = load(l, HEAD PARENT CHILDREN
         "  settle: [\"${NOT_SET_HERE:-5s}\", \"${LATE}\"]\n");
     assert_int_equal(cascade->settle_count, 2);
     assert_int_equal(cascade->settle_ms[0], 5000);
     assert_int_equal(cascade->settle_ms[1], 1200000);
-    loading_done(&l);
-    cascade = load(&l, HEAD PARENT CHILDREN "  settle: ${LATE}\n");
+    cascade = load(l, HEAD PARENT CHILDREN "  settle: ${LATE}\n");
     assert_int_equal(cascade->settle_ms[0], 1200000);
-    loading_done(&l);
     loading_refused(
         HEAD PARENT CHILDREN "  settle: ${HOLDS_NOTHING}\n", "settle must be");
     loading_refused(HEAD PARENT CHILDREN "  settle: ${NOT_SET_HERE}\n",
@@ -741,15 +713,11 @@ TEST(settle_knows_the_environment)
 
 /* With an empty folder the run would delete without an archive, so it is
  * refused. */
-TEST(an_archive_is_a_folder)
+LOADING_TEST(an_archive_is_a_folder)
 {
-    struct loading l;
-
     assert_string_equal(
-        load(&l, HEAD PARENT CHILDREN "  archive: gone\n")->archive, "gone");
-    loading_done(&l);
-    assert_null(load(&l, HEAD PARENT CHILDREN)->archive);
-    loading_done(&l);
+        load(l, HEAD PARENT CHILDREN "  archive: gone\n")->archive, "gone");
+    assert_null(load(l, HEAD PARENT CHILDREN)->archive);
     setenv("HOLDS_NOTHING", "", 1);
     loading_refused(HEAD PARENT CHILDREN "  archive: ''\n",
         "archive is empty: name a folder, or remove the key");
@@ -785,7 +753,7 @@ TEST(an_archive_is_of_one_store_s_tables)
 
 static void expect_explained(const char *text, const char *wanted)
 {
-    struct loading l;
+    struct loading l = {.names = {NULL}};
     struct buf to;
     const struct cascade *cascade = load(&l, text);
 

@@ -42,23 +42,19 @@ static void set_up_tables(struct hosted *h, const char *configuration)
 
 static bool never(struct run *run)
 {
-    (void)run;
     return false;
 }
 
 static const struct run_callbacks HOST = {.stopping = never};
 
-/* channel NULL: the argument is not given. */
-static enum tw_err verify(
-    struct hosted *h, const char *channel, struct job_verification *ret)
+static enum tw_err verify_args(struct hosted *h, const struct run_args *args,
+    struct store *ledger, struct job_verification *ret)
 {
     const struct job *job = &h->jobs.list[0];
-    struct slice name = slice_of("channel");
-    struct slice value = channel ? slice_of(channel) : (struct slice){0};
     struct run run = {.job = job->name,
-        .args = {1, &name, &value},
+        .args = *args,
         .request_pool = pool_client_new(h->request_pool, NULL),
-        .ledger = h->store,
+        .ledger = ledger,
         .ledger_table = "TablewardRuns",
         .callbacks = &HOST,
         .owner = h};
@@ -69,6 +65,16 @@ static enum tw_err verify(
     outcome = job->kind->verify(job, &h->stores, &run, ret, &h->err);
     pool_client_free(run.request_pool);
     return outcome;
+}
+
+/* channel NULL: the argument is not given. */
+static enum tw_err verify(
+    struct hosted *h, const char *channel, struct job_verification *ret)
+{
+    struct slice name = slice_of("channel");
+    struct slice value = channel ? slice_of(channel) : (struct slice){0};
+
+    return verify_args(h, &(struct run_args){1, &name, &value}, h->store, ret);
 }
 
 static void finds(struct hosted *h, const char *channel, int64_t tombstones,
@@ -199,7 +205,7 @@ HOSTED_TEST(what_cannot_be_read_backwards_wants_the_argument)
         "an entity belongs to: use `verify odd channel=VALUE`");
     arena_done(&found.arena);
     finds(h, "News", 0, 1, "Blogs news/b");
-    assert_int_equal(verify(h, "News", &found), TW_OK);
+    assert_ok(verify(h, "News", &found));
     assert_non_null(strstr(found.note, "read properties of the parent"));
     arena_done(&found.arena);
     hosted_put(h, "Channels", "News", "", NULL);
@@ -225,23 +231,11 @@ static const char TWO[] =
 static enum tw_err verify_two(struct hosted *h, const char *a, const char *ab,
     struct job_verification *ret)
 {
-    const struct job *job = &h->jobs.list[0];
     const struct slice names[] = {slice_of("a"), slice_of("ab")};
     const struct slice values[] = {a ? slice_of(a) : (struct slice){0},
         ab ? slice_of(ab) : (struct slice){0}};
-    struct run run = {.job = job->name,
-        .args = {2, names, values},
-        .request_pool = pool_client_new(h->request_pool, NULL),
-        .ledger = NULL,
-        .callbacks = &HOST,
-        .owner = h};
-    enum tw_err outcome;
 
-    *ret = (struct job_verification){.count = 0};
-    arena_init(&ret->arena);
-    outcome = job->kind->verify(job, &h->stores, &run, ret, &h->err);
-    pool_client_free(run.request_pool);
-    return outcome;
+    return verify_args(h, &(struct run_args){2, names, values}, NULL, ret);
 }
 
 static void two_finds(
@@ -326,7 +320,7 @@ HOSTED_TEST(the_first_five_of_many_are_shown)
 
     set_up_tables(h, ALL);
     hosted_fill(h, "Blogs", "Gone", 7);
-    assert_int_equal(verify(h, NULL, &found), TW_OK);
+    assert_ok(verify(h, NULL, &found));
     assert_int_equal(found.differences[1].count, 7);
     assert_string_equal(
         found.differences[1].first_keys[4], "Blogs Gone/b00004");
@@ -404,7 +398,6 @@ static int asked, stop_at;
 
 static bool stops(struct run *run)
 {
-    (void)run;
     return asked++ == stop_at;
 }
 

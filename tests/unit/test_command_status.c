@@ -16,7 +16,6 @@ static struct buf text;
 
 static int begin(void **state)
 {
-    (void)state;
     ledger_run_init(&run);
     run.job = slice_of("delete-channel");
     run.id = slice_of("r1");
@@ -29,7 +28,6 @@ static int begin(void **state)
 
 static int end(void **state)
 {
-    (void)state;
     ledger_run_done(&run);
     buf_done(&text);
     return 0;

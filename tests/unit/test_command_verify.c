@@ -68,7 +68,7 @@ TEST(programs_get_an_object)
 
     buf_init(&text, 10000);
     verification_add_json(&JOB, &DIFFERENT, &text);
-    assert_int_equal(json_parse(buf_slice(&text), 5, &json, NULL), TW_OK);
+    assert_ok(json_parse(buf_slice(&text), 5, &json, NULL));
     list = json_get(json, "Differences");
     assert_int_equal(json_count(list), 2);
     assert_true(json_int64(json_get(json_at(list, 0), "Count"), &count));
@@ -101,13 +101,12 @@ static int read_some(
         &l->jobs.list[0], words, other ? 2 : 1, &l->arena, ret);
 }
 
-TEST(arguments_may_be_missing)
+LOADING_TEST(arguments_may_be_missing)
 {
     struct run_args args = {0};
-    struct loading l;
 
-    loading_good(&l, PURGE);
-    assert_int_equal(read_some(&l, "last=z", "below=", &args), EXIT_DONE);
+    loading_good(l, PURGE);
+    assert_int_equal(read_some(l, "last=z", "below=", &args), EXIT_DONE);
     assert_int_equal(args.count, 3);
     assert_true(slice_is(args.names[0], "from"));
     assert_null(args.values[0].at);
@@ -115,22 +114,19 @@ TEST(arguments_may_be_missing)
     assert_int_equal(args.values[1].len, 0);
     assert_true(slice_is(args.values[2], "z"));
     assert_int_equal(
-        args_read_some(&l.jobs.list[0], NULL, 0, &l.arena, &args), EXIT_DONE);
+        args_read_some(&l->jobs.list[0], NULL, 0, &l->arena, &args), EXIT_DONE);
     assert_int_equal(args.count, 3);
     assert_null(args.values[2].at);
-    loading_done(&l);
 }
 
-TEST(wrong_arguments_are_refused_all_the_same)
+LOADING_TEST(wrong_arguments_are_refused_all_the_same)
 {
     static const char *const WRONG[][2] = {
         {"form=a", NULL}, {"from=a", "from=b"}, {"from=", NULL}, {"a", NULL}};
     struct run_args args = {0};
-    struct loading l;
 
-    loading_good(&l, PURGE);
+    loading_good(l, PURGE);
     for (size_t i = 0; i < 4; i++)
         assert_int_equal(
-            read_some(&l, WRONG[i][0], WRONG[i][1], &args), EXIT_USAGE_64);
-    loading_done(&l);
+            read_some(l, WRONG[i][0], WRONG[i][1], &args), EXIT_USAGE_64);
 }

@@ -71,12 +71,19 @@ static void drain(struct workbench *bench)
 {
     start_drain(bench);
     finish();
-    assert_int_equal(service.outcome, TW_OK);
+    assert_ok(service.outcome);
     assert_int_equal(workbench_count(bench, BENCH_QUEUE), 0);
     assert_int_equal(workbench_count(bench, BENCH_BOUND), 0);
 }
 
 /* ---- messages ---- */
+
+/* The message's own id, which is its run's, is in id. */
+static void put_named(struct workbench *bench, const char *queue,
+    const char *body, char id[QUEUE_ID_MAX])
+{
+    (void)snprintf(id, QUEUE_ID_MAX, "%s", workbench_put(bench, queue, body));
+}
 
 VIRTUAL_BENCH_TEST(a_drain_finishes_what_the_queues_hold)
 {
@@ -102,8 +109,7 @@ BENCH_TEST(without_an_id_the_message_s_own_is_the_run_s)
 {
     char id[QUEUE_ID_MAX];
 
-    (void)snprintf(
-        id, sizeof(id), "%s", workbench_put(bench, BENCH_BOUND, "Football"));
+    put_named(bench, BENCH_BOUND, "Football", id);
     drain(bench);
     assert_string_equal(workbench_state(bench, JOB, id), "succeeded");
 }
@@ -150,10 +156,10 @@ BENCH_TEST(an_id_with_other_arguments_is_poisoned)
 
     workbench_put(bench, BENCH_QUEUE, MESSAGE("r1"));
     drain(bench);
-    (void)snprintf(id, sizeof(id), "%s",
-        workbench_put(bench, BENCH_QUEUE,
-            "{\"job\":\"delete-channel\",\"args\":{\"channel\":\"Tennis\"},"
-            "\"id\":\"r1\"}"));
+    put_named(bench, BENCH_QUEUE,
+        "{\"job\":\"delete-channel\",\"args\":{\"channel\":\"Tennis\"},"
+        "\"id\":\"r1\"}",
+        id);
     drain(bench);
     assert_int_equal(service.result.poisoned, 1);
     assert_non_null(strstr(service.result.err.text, "other arguments"));
@@ -181,10 +187,8 @@ BENCH_TEST(a_run_that_the_ledger_has_spoilt_is_poisoned)
     char named[QUEUE_ID_MAX], own[QUEUE_ID_MAX];
 
     drain(bench); /* makes the ledger */
-    (void)snprintf(named, sizeof(named), "%s",
-        workbench_put(bench, BENCH_QUEUE, MESSAGE("r1")));
-    (void)snprintf(
-        own, sizeof(own), "%s", workbench_put(bench, BENCH_BOUND, "SURF"));
+    put_named(bench, BENCH_QUEUE, MESSAGE("r1"), named);
+    put_named(bench, BENCH_BOUND, "SURF", own);
     spoil_run(bench, "r1");
     spoil_run(bench, own);
     drain(bench);
@@ -211,14 +215,12 @@ BENCH_TEST(a_failed_run_can_be_retried_on_a_bound_queue)
     char id[QUEUE_ID_MAX];
 
     bench->script = fails_once;
-    (void)snprintf(
-        id, sizeof(id), "%s", workbench_put(bench, BENCH_BOUND, "Football"));
+    put_named(bench, BENCH_BOUND, "Football", id);
     drain(bench);
     assert_int_equal(service.result.failed, 1);
     assert_int_equal(workbench_count(bench, BENCH_BOUND "-poison"), 1);
-    assert_int_equal(control_retry(&bench->definition, slice_of(JOB),
-                         slice_of(id), &unserved, &err),
-        TW_OK);
+    assert_ok(control_retry(
+        &bench->definition, slice_of(JOB), slice_of(id), &unserved, &err));
     assert_int_equal(workbench_count(bench, BENCH_BOUND "-poison"), 0);
     assert_string_equal(workbench_state(bench, JOB, id), "queued");
     drain(bench);
@@ -273,9 +275,7 @@ static unsigned running(struct workbench *bench)
 {
     unsigned n;
 
-    platform_lock(&bench->lock);
-    n = bench->running;
-    platform_unlock(&bench->lock);
+    workbench_locked(bench, n = bench->running);
     return n;
 }
 
@@ -313,7 +313,7 @@ BENCH_TEST(a_stop_lets_go_of_everything_in_order)
     start(bench);
     workbench_wait(bench, one_running);
     stop();
-    assert_int_equal(service.outcome, TW_OK);
+    assert_ok(service.outcome);
     assert_true(service.result.stopped);
     run = workbench_stored(bench, JOB, "r1");
     assert_int_equal(run->state, LEDGER_QUEUED);
@@ -336,9 +336,8 @@ BENCH_TEST(a_cancelled_run_stops_and_its_message_goes)
     start_drain(bench);
     workbench_wait(bench, one_running);
     before = workbench_new_run(bench);
-    assert_int_equal(control_cancel(bench->wrapped.inner, slice_of(JOB),
-                         slice_of("r1"), before, &asked, &err),
-        TW_OK);
+    assert_ok(control_cancel(bench->wrapped.inner, slice_of(JOB),
+        slice_of("r1"), before, &asked, &err));
     assert_int_equal(before->state, LEDGER_RUNNING);
     finish();
     assert_int_equal(workbench_count(bench, BENCH_QUEUE), 0);
@@ -440,7 +439,7 @@ static void leave_orphan(
     run->owner = slice_of("somebody");
     run->epoch = run->attempt = 1;
     run->lease_until_ticks = lease_until_ticks;
-    assert_int_equal(workbench_store_run(bench, run), TW_OK);
+    assert_ok(workbench_store_run(bench, run));
 }
 
 BENCH_TEST(open_runs_that_nobody_works_on_are_taken_up)
@@ -474,7 +473,7 @@ static void leave_queued(struct workbench *bench, int64_t updated_ticks)
 
     run->queue = slice_of(BENCH_QUEUE);
     run->updated_ticks = updated_ticks;
-    assert_int_equal(workbench_store_run(bench, run), TW_OK);
+    assert_ok(workbench_store_run(bench, run));
 }
 
 static unsigned others_put;
@@ -536,17 +535,13 @@ static bool was_asked(struct workbench *bench)
 {
     bool created;
 
-    platform_lock(&bench->lock);
-    created = bench->calls[BENCH_CREATE] > 0;
-    platform_unlock(&bench->lock);
+    workbench_locked(bench, created = bench->calls[BENCH_CREATE] > 0);
     return created;
 }
 
 static void set_down(struct workbench *bench, bool down)
 {
-    platform_lock(&bench->lock);
-    bench->down = down;
-    platform_unlock(&bench->lock);
+    workbench_locked(bench, bench->down = down);
 }
 
 BENCH_TEST(an_outage_at_the_start_is_sat_out)
@@ -557,7 +552,7 @@ BENCH_TEST(an_outage_at_the_start_is_sat_out)
     workbench_wait(bench, was_asked);
     set_down(bench, false);
     finish();
-    assert_int_equal(service.outcome, TW_OK);
+    assert_ok(service.outcome);
     assert_string_equal(workbench_state(bench, JOB, "r1"), "succeeded");
 }
 
@@ -623,7 +618,7 @@ BENCH_TEST(who_may_not_create_uses_what_is_there)
     workbench_meets(bench, BENCH_CREATE, 1, UINT_MAX, BENCH_FORBID);
     start_drain(bench);
     finish();
-    assert_int_equal(service.outcome, TW_OK);
+    assert_ok(service.outcome);
     assert_int_equal(service.result.succeeded, 2);
 }
 
@@ -636,7 +631,6 @@ static struct setup_queue reload_queue;
 
 static struct definition *read_again(void *context)
 {
-    (void)context;
     reload_queue = (struct setup_queue){
         .name = "another", .poison_queue = "another-poison"};
     reload_setup = reload_bench->setup;
@@ -758,15 +752,12 @@ static bool five_run(struct workbench *bench)
 {
     bool five;
 
-    platform_lock(&bench->lock);
-    five = bench->running == 5;
-    platform_unlock(&bench->lock);
+    workbench_locked(bench, five = bench->running == 5);
     return five;
 }
 
 static bool is_reloaded(struct workbench *bench)
 {
-    (void)bench;
     return atomic_load(&reload_definition.references) > 1;
 }
 
@@ -848,9 +839,7 @@ BENCH_SCRIPT(counts_later_runs)
     if (attempt_number <= 2)
         return waits_for_gate(bench, run, attempt_number, err);
     for (int i = 0; i < 20; i++) {
-        platform_lock(&bench->lock);
-        running = bench->running;
-        platform_unlock(&bench->lock);
+        workbench_locked(bench, running = bench->running);
         if (running > atomic_load(&most_later))
             atomic_store(&most_later, running);
         (void)poll(NULL, 0, 1);
@@ -892,10 +881,9 @@ static bool new_timeouts_are_used(struct workbench *bench)
 {
     bool are;
 
-    platform_lock(&bench->lock);
-    are =
-        bench->hidden_s == 2 && bench->scan_max_ms == deadline_request_ms(2000);
-    platform_unlock(&bench->lock);
+    workbench_locked(
+        bench, are = bench->hidden_s == 2 &&
+                     bench->scan_max_ms == deadline_request_ms(2000));
     return are;
 }
 
@@ -923,9 +911,7 @@ static bool gate_open(struct workbench *bench)
 {
     bool open;
 
-    platform_lock(&bench->lock);
-    open = bench->gate > 0;
-    platform_unlock(&bench->lock);
+    workbench_locked(bench, open = bench->gate > 0);
     return open;
 }
 
@@ -1166,7 +1152,7 @@ VIRTUAL_BENCH_TEST(without_queues_the_worker_is_ready_and_takes_no_message)
               "configuration is empty; 0 of 2 slots busy");
     virtual_sleep(120000);
     stop();
-    assert_int_equal(service.outcome, TW_OK);
+    assert_ok(service.outcome);
     assert_int_equal(bench->calls[BENCH_QUEUE_GET], got);
     assert_int_equal(workbench_count(bench, BENCH_QUEUE), 1);
     manager_close();
@@ -1455,7 +1441,6 @@ static unsigned accepted_reloads, refused_reloads;
 
 static void count_reload(void *context, const struct definition *accepted)
 {
-    (void)context;
     accepted_reloads += accepted != NULL;
     refused_reloads += accepted == NULL;
 }
@@ -1624,16 +1609,14 @@ VIRTUAL_BENCH_TEST(a_wake_up_without_its_run_is_an_argument)
 {
     char id[QUEUE_ID_MAX];
 
-    (void)snprintf(id, sizeof(id), "%s",
-        workbench_put(bench, BENCH_BOUND, MESSAGE("nowhere")));
+    put_named(bench, BENCH_BOUND, MESSAGE("nowhere"), id);
     drain(bench);
     assert_string_equal(workbench_state(bench, JOB, id), "succeeded");
     assert_string_equal(workbench_state(bench, JOB, "nowhere"), "none");
     workbench_put(bench, BENCH_QUEUE,
         "{\"job\":\"delete-channel\",\"args\":{\"channel\":\"Tennis\"},"
         "\"id\":\"taken\"}");
-    (void)snprintf(id, sizeof(id), "%s",
-        workbench_put(bench, BENCH_BOUND, MESSAGE("taken")));
+    put_named(bench, BENCH_BOUND, MESSAGE("taken"), id);
     drain(bench);
     assert_string_equal(workbench_state(bench, JOB, "taken"), "succeeded");
     assert_string_equal(workbench_state(bench, JOB, id), "succeeded");
@@ -1665,8 +1648,7 @@ VIRTUAL_BENCH_TEST(a_queue_that_is_bound_since_wakes_the_runs_of_its_messages)
             id, sizeof(id), "%s", workbench_put(bench, BENCH_QUEUE, bodies[i]));
         if (i == 0)
             strcpy(id, "r1");
-        assert_int_equal(
-            workbench_store_run(bench, workbench_football(bench, id)), TW_OK);
+        assert_ok(workbench_store_run(bench, workbench_football(bench, id)));
         drain(bench);
         assert_string_equal(workbench_state(bench, JOB, id), "succeeded");
         assert_int_equal(bench->attempts, i + 1);
@@ -1700,7 +1682,7 @@ static void leave_run_of_gone_job(
     run->id = slice_of("r1");
     run->state = run_state;
     run->args = slice_of("{}");
-    assert_int_equal(workbench_store_run(bench, run), TW_OK);
+    assert_ok(workbench_store_run(bench, run));
 }
 
 static bool gone_job_waits(struct workbench *bench)
@@ -1872,10 +1854,10 @@ BENCH_TEST(a_drain_does_not_wait_for_what_is_held_or_paused)
     run->job = slice_of(JOB);
     run->id = slice_of("r2");
     run->state = LEDGER_PAUSED;
-    assert_int_equal(workbench_store_run(bench, run), TW_OK);
+    assert_ok(workbench_store_run(bench, run));
     start_drain(bench);
     finish();
-    assert_int_equal(service.outcome, TW_OK);
+    assert_ok(service.outcome);
     assert_int_equal(service.result.succeeded, 1);
     assert_int_equal(service.result.left, 2);
     assert_int_equal(workbench_count(bench, BENCH_QUEUE), 1);

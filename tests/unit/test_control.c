@@ -42,7 +42,7 @@ VIRTUAL_BENCH_TEST(enqueued_is_on_the_queue_and_in_the_ledger)
     struct err err;
     char id[129];
 
-    assert_int_equal(control_enqueue(bench->store, &order, id, &err), TW_OK);
+    assert_ok(control_enqueue(bench->store, &order, id, &err));
     assert_int_equal(strlen(id), 32);
     run = workbench_stored(bench, JOB, id);
     assert_int_equal(run->state, LEDGER_QUEUED);
@@ -52,9 +52,8 @@ VIRTUAL_BENCH_TEST(enqueued_is_on_the_queue_and_in_the_ledger)
     messages_init(&taken);
     arena_init(&arena);
     (void)workbench_take(bench, BENCH_QUEUE, &taken);
-    assert_int_equal(message_read(&bench->queues[0], &bench->jobs,
-                         taken.list[0].text, &arena, &request, &err),
-        TW_OK);
+    assert_ok(message_read(&bench->queues[0], &bench->jobs, taken.list[0].text,
+        &arena, &request, &err));
     assert_true(slice_is(request.id, id));
     assert_true(slice_is(request.args.values[0], "Football"));
     arena_done(&arena);
@@ -69,7 +68,7 @@ VIRTUAL_BENCH_TEST(on_a_bound_queue_the_body_is_the_argument)
     char id[129];
 
     bench->queues[1].base64 = true;
-    assert_int_equal(control_enqueue(bench->store, &order, id, &err), TW_OK);
+    assert_ok(control_enqueue(bench->store, &order, id, &err));
     messages_init(&taken);
     (void)workbench_take(bench, BENCH_BOUND, &taken);
     assert_true(slice_is(taken.list[0].text, "Rm9vdGJhbGw="));
@@ -146,17 +145,16 @@ VIRTUAL_BENCH_TEST(an_open_id_is_rung_again_and_another_one_is_not)
     struct err err;
     char id[129];
 
-    assert_int_equal(control_enqueue(bench->store, &order, id, &err), TW_OK);
-    assert_int_equal(control_enqueue(bench->store, &order, id, &err), TW_OK);
+    assert_ok(control_enqueue(bench->store, &order, id, &err));
+    assert_ok(control_enqueue(bench->store, &order, id, &err));
     assert_int_equal(workbench_count(bench, BENCH_QUEUE), 2);
     order = what(bench, 0, tennis, "r1");
     assert_int_equal(
         control_enqueue(bench->store, &order, id, &err), TW_CONFLICT);
     assert_non_null(strstr(err.text, "other arguments"));
     before = workbench_new_run(bench);
-    assert_int_equal(control_cancel(bench->store, slice_of(JOB), slice_of("r1"),
-                         before, &asked, &err),
-        TW_OK);
+    assert_ok(control_cancel(
+        bench->store, slice_of(JOB), slice_of("r1"), before, &asked, &err));
     order = what(bench, 0, football, "r1");
     assert_int_equal(
         control_enqueue(bench->store, &order, id, &err), TW_CONFLICT);
@@ -174,11 +172,10 @@ VIRTUAL_BENCH_TEST(a_delay_hides_message_and_run)
     char id[129];
 
     order.delay_s = 300;
-    assert_int_equal(control_enqueue(bench->store, &order, id, &err), TW_OK);
+    assert_ok(control_enqueue(bench->store, &order, id, &err));
     messages_init(&taken);
-    assert_int_equal(
-        store_queue_get(bench->store, &exchange, BENCH_QUEUE, 1, 30, &taken),
-        TW_OK);
+    assert_ok(
+        store_queue_get(bench->store, &exchange, BENCH_QUEUE, 1, 30, &taken));
     assert_int_equal(taken.count, 0);
     assert_int_equal(workbench_count(bench, BENCH_QUEUE), 1);
     messages_done(&taken);
@@ -196,24 +193,23 @@ VIRTUAL_BENCH_TEST(the_ledger_knows_how_long_a_message_is_hidden)
     char id[129];
 
     order.delay_s = 300;
-    assert_int_equal(control_enqueue(bench->store, &order, id, &err), TW_OK);
+    assert_ok(control_enqueue(bench->store, &order, id, &err));
     run = workbench_stored(bench, JOB, "r1");
     first_ticks = run->resumes_ticks;
     assert_true(run->message_until_ticks == first_ticks);
     order.delay_s = 5;
-    assert_int_equal(control_enqueue(bench->store, &order, id, &err), TW_OK);
+    assert_ok(control_enqueue(bench->store, &order, id, &err));
     run = workbench_stored(bench, JOB, "r1");
     assert_true(run->message_until_ticks == first_ticks);
     order.delay_s = 900;
-    assert_int_equal(control_enqueue(bench->store, &order, id, &err), TW_OK);
+    assert_ok(control_enqueue(bench->store, &order, id, &err));
     run = workbench_stored(bench, JOB, "r1");
     assert_true(run->message_until_ticks >= first_ticks + 600 * TICKS_PER_S);
     assert_true(run->resumes_ticks == first_ticks);
     run->message_until_ticks = 0;
-    assert_int_equal(workbench_store_run(bench, run), TW_OK);
-    assert_int_equal(control_pause(bench->store, slice_of(JOB), slice_of("r1"),
-                         before, &asked, &err),
-        TW_OK);
+    assert_ok(workbench_store_run(bench, run));
+    assert_ok(control_pause(
+        bench->store, slice_of(JOB), slice_of("r1"), before, &asked, &err));
     run = workbench_stored(bench, JOB, "r1");
     assert_true(run->message_until_ticks == first_ticks);
 }
@@ -225,7 +221,7 @@ VIRTUAL_BENCH_TEST(a_known_run_is_not_withdrawn)
     struct err err;
     char id[129];
 
-    assert_int_equal(control_enqueue(bench->store, &order, id, &err), TW_OK);
+    assert_ok(control_enqueue(bench->store, &order, id, &err));
     order.delay_s = 900;
     workbench_meets(bench, BENCH_PUT, 1, UINT_MAX, BENCH_REFUSE);
     assert_int_equal(
@@ -243,10 +239,9 @@ VIRTUAL_BENCH_TEST(cancel_says_what_it_met)
     assert_int_equal(control_cancel(bench->store, slice_of(JOB), slice_of("r1"),
                          before, &asked, &err),
         TW_NOT_FOUND);
-    assert_int_equal(control_enqueue(bench->store, &order, id, &err), TW_OK);
-    assert_int_equal(control_cancel(bench->store, slice_of(JOB), slice_of("r1"),
-                         before, &asked, &err),
-        TW_OK);
+    assert_ok(control_enqueue(bench->store, &order, id, &err));
+    assert_ok(control_cancel(
+        bench->store, slice_of(JOB), slice_of("r1"), before, &asked, &err));
     assert_int_equal(before->state, LEDGER_QUEUED);
     assert_int_equal(workbench_listed(bench, JOB, LEDGER_INDEX_OPEN), 0);
     assert_int_equal(control_cancel(bench->store, slice_of(JOB), slice_of("r1"),
@@ -264,9 +259,8 @@ static void leave_failed(struct workbench *bench)
 
     workbench_put(bench, BENCH_QUEUE "-poison", "another's");
     messages_init(&put);
-    assert_int_equal(store_queue_put(bench->wrapped.inner, &exchange,
-                         BENCH_QUEUE "-poison", slice_of("copy"), 0, &put),
-        TW_OK);
+    assert_ok(store_queue_put(bench->wrapped.inner, &exchange,
+        BENCH_QUEUE "-poison", slice_of("copy"), 0, &put));
     run = workbench_football(bench, "r1");
     run->state = LEDGER_FAILED;
     run->queue = slice_of(BENCH_QUEUE);
@@ -280,7 +274,7 @@ static void leave_failed(struct workbench *bench)
     run->poison_receipt = put.list[0].pop_receipt;
     run->ending = slice_of("5 failed no"); /* an older version has kept it */
     exchange = (struct exchange){0};
-    assert_int_equal(workbench_store_run(bench, run), TW_OK);
+    assert_ok(workbench_store_run(bench, run));
     messages_done(&put);
 }
 
@@ -291,9 +285,8 @@ VIRTUAL_BENCH_TEST(retry_keeps_checkpoint_and_time_of_request)
     struct err err;
 
     leave_failed(bench);
-    assert_int_equal(control_retry(&bench->definition, slice_of(JOB),
-                         slice_of("r1"), &unserved, &err),
-        TW_OK);
+    assert_ok(control_retry(
+        &bench->definition, slice_of(JOB), slice_of("r1"), &unserved, &err));
     run = workbench_stored(bench, JOB, "r1");
     assert_int_equal(run->state, LEDGER_QUEUED);
     assert_true(slice_is(run->checkpoint, "{\"at\":1}"));
@@ -358,8 +351,7 @@ VIRTUAL_BENCH_TEST(drop_takes_the_copy_and_leaves_the_reason)
     struct err err;
 
     leave_failed(bench);
-    assert_int_equal(
-        control_drop(bench->store, slice_of(JOB), slice_of("r1"), &err), TW_OK);
+    assert_ok(control_drop(bench->store, slice_of(JOB), slice_of("r1"), &err));
     assert_int_equal(workbench_count(bench, BENCH_QUEUE "-poison"), 1);
     run = workbench_stored(bench, JOB, "r1");
     assert_int_equal(run->state, LEDGER_CANCELLED);
@@ -374,8 +366,7 @@ VIRTUAL_BENCH_TEST(what_was_dropped_is_neither_retried_nor_dropped_again)
     struct err err;
 
     leave_failed(bench);
-    assert_int_equal(
-        control_drop(bench->store, slice_of(JOB), slice_of("r1"), &err), TW_OK);
+    assert_ok(control_drop(bench->store, slice_of(JOB), slice_of("r1"), &err));
     assert_int_equal(control_retry(&bench->definition, slice_of(JOB),
                          slice_of("r1"), &unserved, &err),
         TW_CONFLICT);
@@ -412,8 +403,7 @@ VIRTUAL_BENCH_TEST(a_drop_that_is_cut_off_can_be_asked_for_again)
         control_drop(bench->store, slice_of(JOB), slice_of("r1"), &err), TW_OK);
     assert_int_equal(workbench_count(bench, BENCH_QUEUE "-poison"), 1);
     bench->fault = NULL;
-    assert_int_equal(
-        control_drop(bench->store, slice_of(JOB), slice_of("r1"), &err), TW_OK);
+    assert_ok(control_drop(bench->store, slice_of(JOB), slice_of("r1"), &err));
     assert_int_equal(workbench_count(bench, BENCH_QUEUE "-poison"), 1);
 }
 
@@ -433,13 +423,11 @@ static void retry_unread(struct workbench *bench, const char *job,
     message.id = taken->list[0].id;
     message.pop_receipt = taken->list[0].pop_receipt;
     message.text = taken->list[0].text;
-    assert_int_equal(poison_message(bench->store, job, &bench->queues[0],
-                         &message, 60, "no", &err),
-        TW_OK);
+    assert_ok(poison_message(
+        bench->store, job, &bench->queues[0], &message, 60, "no", &err));
     assert_int_equal(workbench_count(bench, BENCH_QUEUE), 0);
-    assert_int_equal(control_retry(&bench->definition, slice_of(job),
-                         slice_of(id), &unserved, &err),
-        TW_OK);
+    assert_ok(control_retry(
+        &bench->definition, slice_of(job), slice_of(id), &unserved, &err));
     assert_int_equal(workbench_count(bench, BENCH_QUEUE "-poison"), 0);
     assert_string_equal(workbench_state(bench, job, id), "cancelled");
     (void)workbench_take(bench, BENCH_QUEUE, taken);
@@ -504,9 +492,8 @@ VIRTUAL_BENCH_TEST(a_poisoned_message_that_comes_again_only_goes)
     message.pop_receipt = taken.list[0].pop_receipt;
     message.text = taken.list[0].text;
     for (int i = 0; i < 2; i++)
-        assert_int_equal(poison_message(bench->store, LEDGER_UNREADABLE,
-                             &bench->queues[0], &message, 60, "not JSON", &err),
-            TW_OK);
+        assert_ok(poison_message(bench->store, LEDGER_UNREADABLE,
+            &bench->queues[0], &message, 60, "not JSON", &err));
     assert_int_equal(workbench_count(bench, BENCH_QUEUE "-poison"), 1);
     messages_done(&taken);
 }
@@ -523,14 +510,12 @@ VIRTUAL_BENCH_TEST(a_lost_answer_is_read_back)
 
     leave_failed(bench);
     bench->fault = loses_first_batch;
-    assert_int_equal(control_retry(&bench->definition, slice_of(JOB),
-                         slice_of("r1"), &unserved, &err),
-        TW_OK);
+    assert_ok(control_retry(
+        &bench->definition, slice_of(JOB), slice_of("r1"), &unserved, &err));
     assert_int_equal(workbench_count(bench, BENCH_QUEUE), 1);
     before = workbench_new_run(bench);
-    assert_int_equal(control_cancel(bench->store, slice_of(JOB), slice_of("r1"),
-                         before, &asked, &err),
-        TW_OK);
+    assert_ok(control_cancel(
+        bench->store, slice_of(JOB), slice_of("r1"), before, &asked, &err));
 }
 
 /* ---- what the store says on the way ---- */
@@ -572,7 +557,7 @@ VIRTUAL_BENCH_TEST(a_ledger_that_is_missing_is_made)
     struct err err;
 
     workbench_meets(bench, BENCH_BATCH, 1, 1, BENCH_GONE);
-    assert_int_equal(enqueue(bench, &err), TW_OK);
+    assert_ok(enqueue(bench, &err));
     assert_string_equal(workbench_state(bench, JOB, "r1"), "queued");
     assert_int_equal(workbench_count(bench, BENCH_QUEUE), 1);
 }
@@ -600,8 +585,7 @@ VIRTUAL_BENCH_TEST(a_queue_whose_making_had_no_answer_is_made_again)
         bench->queues[0].name = i == 0 ? "first" : "second";
         bench->fate_count = 0;
         workbench_meets(bench, BENCH_CREATE, 1, 1, FAULTS[i]);
-        assert_int_equal(
-            control_enqueue(bench->store, &order, id, &err), TW_OK);
+        assert_ok(control_enqueue(bench->store, &order, id, &err));
         assert_int_equal(workbench_count(bench, bench->queues[0].name), 1);
     }
 }
@@ -616,7 +600,7 @@ VIRTUAL_BENCH_TEST(what_is_refused_is_not_in_the_ledger)
     assert_string_equal(err.text, "the key is wrong");
     assert_false(is_there(bench, "r1"));
     assert_int_equal(workbench_listed(bench, JOB, LEDGER_INDEX_OPEN), 0);
-    assert_int_equal(enqueue(bench, &err), TW_OK);
+    assert_ok(enqueue(bench, &err));
     workbench_meets(bench, BENCH_PUT, 1, 1, BENCH_REFUSE);
     assert_int_equal(enqueue(bench, &err), TW_REFUSED);
     assert_string_equal(err.text, "the key is wrong");
@@ -661,10 +645,10 @@ VIRTUAL_BENCH_TEST(a_message_that_names_its_run_is_put_again)
     char id[129];
 
     workbench_meets(bench, BENCH_PUT, 2, 2, BENCH_LOSE_ANSWER);
-    assert_int_equal(enqueue(bench, &err), TW_OK);
+    assert_ok(enqueue(bench, &err));
     assert_int_equal(workbench_count(bench, BENCH_QUEUE), 2);
     bench->fate_count = 0;
-    assert_int_equal(control_enqueue(bench->store, &order, id, &err), TW_OK);
+    assert_ok(control_enqueue(bench->store, &order, id, &err));
     workbench_meets(bench, BENCH_PUT, 1, 1, BENCH_LOSE_ANSWER);
     assert_int_equal(
         control_enqueue(bench->store, &order, id, &err), TW_UNKNOWN);
@@ -689,12 +673,12 @@ VIRTUAL_BENCH_TEST(enqueue_waits_where_it_is_throttled)
 
     for (size_t i = 0; TEST_EACH(i, CALLS); i++)
         workbench_meets(bench, CALLS[i], 1, 5, BENCH_THROTTLE);
-    assert_int_equal(enqueue(bench, &err), TW_OK);
+    assert_ok(enqueue(bench, &err));
     assert_string_equal(workbench_state(bench, JOB, "r1"), "queued");
     assert_int_equal(workbench_count(bench, BENCH_QUEUE), 1);
     workbench_meets(bench, BENCH_GET, 1, 5, BENCH_THROTTLE);
     workbench_meets(bench, BENCH_BATCH, 1, 5, BENCH_THROTTLE);
-    assert_int_equal(cancel(bench, &err), TW_OK);
+    assert_ok(cancel(bench, &err));
     assert_string_equal(workbench_state(bench, JOB, "r1"), "cancelled");
 }
 
@@ -742,7 +726,7 @@ VIRTUAL_BENCH_TEST(an_entity_that_was_stored_without_an_answer_is_rung_for)
     struct err err;
 
     workbench_meets(bench, BENCH_BATCH, 1, 1, BENCH_LOSE_ANSWER);
-    assert_int_equal(enqueue(bench, &err), TW_OK);
+    assert_ok(enqueue(bench, &err));
     assert_int_equal(workbench_count(bench, BENCH_QUEUE), 1);
     assert_string_equal(workbench_state(bench, JOB, "r1"), "queued");
 }
@@ -792,7 +776,7 @@ VIRTUAL_BENCH_TEST(the_run_s_arguments_may_be_too_long_for_a_wake_up_message)
     run->id = slice_of("r1");
     run->state = LEDGER_PAUSED;
     run->args = buf_slice(&args);
-    assert_int_equal(workbench_store_run(bench, run), TW_OK);
+    assert_ok(workbench_store_run(bench, run));
     assert_int_equal(control_resume(&bench->definition, slice_of(JOB),
                          slice_of("r1"), &unserved, &err),
         TW_TOO_LARGE);
@@ -813,14 +797,14 @@ VIRTUAL_BENCH_TEST(a_bound_queue_s_entity_comes_after_its_message)
     assert_int_equal(control_enqueue(bench->store, &order, id, &err), TW_BUSY);
     assert_int_equal(bench->ledger_writes, 0);
     bench->fate_count = 0;
-    assert_int_equal(control_enqueue(bench->store, &order, id, &err), TW_OK);
+    assert_ok(control_enqueue(bench->store, &order, id, &err));
     messages_init(&taken);
     (void)workbench_take(bench, BENCH_BOUND, &taken);
     assert_true(slice_is(taken.list[0].text, "Football"));
     messages_done(&taken);
     assert_string_equal(workbench_state(bench, JOB, id), "queued");
     workbench_meets(bench, BENCH_BATCH, 1, 1, BENCH_FAIL);
-    assert_int_equal(control_enqueue(bench->store, &order, id, &err), TW_OK);
+    assert_ok(control_enqueue(bench->store, &order, id, &err));
     workbench_meets(bench, BENCH_BATCH, 1, 1, BENCH_REFUSE);
     assert_int_equal(
         control_enqueue(bench->store, &order, id, &err), TW_REFUSED);
@@ -830,9 +814,9 @@ VIRTUAL_BENCH_TEST(a_cancel_that_was_lost_is_made_again)
 {
     struct err err;
 
-    assert_int_equal(enqueue(bench, &err), TW_OK);
+    assert_ok(enqueue(bench, &err));
     workbench_meets(bench, BENCH_BATCH, 1, 1, BENCH_LOSE_REQUEST);
-    assert_int_equal(cancel(bench, &err), TW_OK);
+    assert_ok(cancel(bench, &err));
     assert_string_equal(workbench_state(bench, JOB, "r1"), "cancelled");
     assert_int_equal(workbench_listed(bench, JOB, LEDGER_INDEX_OPEN), 0);
 }
@@ -841,7 +825,7 @@ VIRTUAL_BENCH_TEST(a_cancel_of_which_nothing_is_known_says_so)
 {
     struct err err;
 
-    assert_int_equal(enqueue(bench, &err), TW_OK);
+    assert_ok(enqueue(bench, &err));
     workbench_meets(bench, BENCH_BATCH, 1, 1, BENCH_LOSE_REQUEST);
     workbench_meets(bench, BENCH_GET, 2, UINT_MAX, BENCH_FAIL);
     assert_int_equal(cancel(bench, &err), TW_BUSY);
@@ -852,7 +836,7 @@ VIRTUAL_BENCH_TEST(a_run_that_keeps_changing_is_said)
 {
     struct err err;
 
-    assert_int_equal(enqueue(bench, &err), TW_OK);
+    assert_ok(enqueue(bench, &err));
     workbench_meets(bench, BENCH_BATCH, ALWAYS, BENCH_CONFLICT);
     assert_int_equal(cancel(bench, &err), TW_BUSY);
     assert_non_null(strstr(err.text,
@@ -867,7 +851,7 @@ static void set_state(struct workbench *bench, enum ledger_state state)
 
     run->state = state;
     run->updated_ticks = TICKS_1970 + 5;
-    assert_int_equal(workbench_store_run(bench, run), TW_OK);
+    assert_ok(workbench_store_run(bench, run));
 }
 
 BENCH_BETWEEN(cancel_before_us)
@@ -883,7 +867,7 @@ VIRTUAL_BENCH_TEST(another_s_cancel_is_not_taken_for_ours)
 {
     struct err err;
 
-    assert_int_equal(enqueue(bench, &err), TW_OK);
+    assert_ok(enqueue(bench, &err));
     bench->between = cancel_before_us;
     workbench_meets(bench, BENCH_BATCH, 1, 1, BENCH_LOSE_REQUEST);
     assert_int_equal(cancel(bench, &err), TW_CONFLICT);
@@ -913,7 +897,7 @@ VIRTUAL_BENCH_TEST(a_failed_run_of_another_kind_is_not_retried)
     leave_failed(bench);
     run = workbench_stored(bench, JOB, "r1");
     run->kind = slice_of("copy");
-    assert_int_equal(workbench_store_run(bench, run), TW_OK);
+    assert_ok(workbench_store_run(bench, run));
     assert_int_equal(retry(bench, &err), TW_CONFLICT);
     assert_non_null(strstr(err.text, "is a scripted now, and was a copy"));
     assert_string_equal(workbench_state(bench, JOB, "r1"), "failed");
@@ -928,7 +912,7 @@ VIRTUAL_BENCH_TEST(of_two_retries_at_once_each_puts_a_message)
 
     leave_failed(bench);
     bench->between = queue_before_us;
-    assert_int_equal(retry(bench, &err), TW_OK);
+    assert_ok(retry(bench, &err));
     assert_int_equal(workbench_count(bench, BENCH_QUEUE), 1);
     assert_int_equal(workbench_count(bench, BENCH_QUEUE "-poison"), 1);
 }
@@ -962,7 +946,7 @@ VIRTUAL_BENCH_TEST(a_retry_that_put_no_message_is_repeated)
     assert_int_equal(retry(bench, &err), TW_BUSY);
     assert_non_null(strstr(err.text, "repeat the command"));
     bench->fate_count = 0;
-    assert_int_equal(retry(bench, &err), TW_OK);
+    assert_ok(retry(bench, &err));
     assert_string_equal(workbench_state(bench, JOB, "r1"), "queued");
     assert_int_equal(workbench_count(bench, BENCH_QUEUE), 1);
     assert_int_equal(workbench_count(bench, BENCH_QUEUE "-poison"), 1);
@@ -974,7 +958,7 @@ VIRTUAL_BENCH_TEST(a_queued_run_that_never_failed_is_not_retried)
     struct err err;
     char id[129];
 
-    assert_int_equal(control_enqueue(bench->store, &order, id, &err), TW_OK);
+    assert_ok(control_enqueue(bench->store, &order, id, &err));
     assert_int_equal(retry(bench, &err), TW_CONFLICT);
     assert_int_equal(workbench_count(bench, BENCH_QUEUE), 1);
 }
@@ -997,7 +981,7 @@ VIRTUAL_BENCH_TEST(deleting_a_copy_is_tried_twice)
 
     leave_failed(bench);
     workbench_meets(bench, BENCH_DELETE, 1, 1, BENCH_FAIL);
-    assert_int_equal(retry(bench, &err), TW_OK);
+    assert_ok(retry(bench, &err));
     assert_int_equal(workbench_count(bench, BENCH_QUEUE "-poison"), 1);
 }
 
@@ -1013,7 +997,7 @@ static void leave_without_copy(struct workbench *bench, const char *queue,
     run->args = slice_of(args);
     run->queue = slice_of(queue);
     run->poison_id = slice_of(poison_id);
-    assert_int_equal(workbench_store_run(bench, run), TW_OK);
+    assert_ok(workbench_store_run(bench, run));
 }
 
 #define ARGS "{\"channel\":\"Football\"}"
@@ -1024,7 +1008,7 @@ VIRTUAL_BENCH_TEST(a_run_that_no_message_began_gets_one_from_retry)
     struct err err;
 
     leave_without_copy(bench, "", "", ARGS);
-    assert_int_equal(retry(bench, &err), TW_OK);
+    assert_ok(retry(bench, &err));
     assert_string_equal(workbench_state(bench, JOB, "r1"), "queued");
     assert_int_equal(workbench_count(bench, BENCH_QUEUE) +
                          workbench_count(bench, BENCH_BOUND),
@@ -1049,7 +1033,7 @@ VIRTUAL_BENCH_TEST(a_copy_whose_receipt_is_not_known_stays)
     struct err err;
 
     leave_without_copy(bench, BENCH_QUEUE, "an-id", ARGS);
-    assert_int_equal(retry(bench, &err), TW_OK);
+    assert_ok(retry(bench, &err));
     assert_int_equal(bench->calls[BENCH_DELETE], 0);
     assert_int_equal(workbench_count(bench, BENCH_QUEUE), 1);
 }
@@ -1058,7 +1042,7 @@ VIRTUAL_BENCH_TEST(what_is_not_poisoned_is_not_dropped)
 {
     struct err err;
 
-    assert_int_equal(enqueue(bench, &err), TW_OK);
+    assert_ok(enqueue(bench, &err));
     assert_int_equal(
         control_drop(bench->store, slice_of(JOB), slice_of("r1"), &err),
         TW_CONFLICT);
@@ -1095,8 +1079,7 @@ VIRTUAL_BENCH_TEST(a_copy_whose_queue_is_gone_is_dropped)
 
     leave_failed(bench);
     workbench_meets(bench, BENCH_DELETE, 1, 1, BENCH_GONE);
-    assert_int_equal(
-        control_drop(bench->store, slice_of(JOB), slice_of("r1"), &err), TW_OK);
+    assert_ok(control_drop(bench->store, slice_of(JOB), slice_of("r1"), &err));
     assert_string_equal(workbench_state(bench, JOB, "r1"), "cancelled");
 }
 
@@ -1127,7 +1110,7 @@ VIRTUAL_BENCH_TEST(an_unreadable_message_that_cannot_be_put_back_stays)
     assert_string_equal(workbench_state(bench, JOB, "r1"), "poisoned");
     assert_int_equal(workbench_count(bench, BENCH_QUEUE "-poison"), 2);
     bench->fate_count = 0;
-    assert_int_equal(retry(bench, &err), TW_OK);
+    assert_ok(retry(bench, &err));
     assert_int_equal(workbench_count(bench, BENCH_QUEUE), 1);
     assert_string_equal(workbench_state(bench, JOB, "r1"), "cancelled");
 }
@@ -1140,7 +1123,7 @@ VIRTUAL_BENCH_TEST(an_unreadable_message_is_put_back_where_a_worker_is)
         "{\"job\":\"delete-channel\",\"args\":{\"channel\":\"Football\"}}");
 
     leave_without_copy(bench, "former", id, "");
-    assert_int_equal(retry(bench, &err), TW_OK);
+    assert_ok(retry(bench, &err));
     assert_int_equal(workbench_count(bench, BENCH_QUEUE), 1);
     assert_int_equal(workbench_count(bench, "former"), 0);
     assert_int_equal(workbench_count(bench, "former-poison"), 1);
@@ -1270,15 +1253,14 @@ static void leave_refused(struct workbench *bench,
     message.id = taken.list[0].id;
     message.pop_receipt = taken.list[0].pop_receipt;
     message.text = taken.list[0].text;
-    assert_int_equal(poison_message(bench->store, job, &bench->queues[0],
-                         &message, 60, "no", &err),
-        TW_OK);
+    assert_ok(poison_message(
+        bench->store, job, &bench->queues[0], &message, 60, "no", &err));
     messages_done(&taken);
     if (!rebinding->former)
         return;
     run = workbench_stored(bench, job, id);
     run->binding = (struct slice){0};
-    assert_int_equal(workbench_store_run(bench, run), TW_OK);
+    assert_ok(workbench_store_run(bench, run));
 }
 
 static void expect_retried(
@@ -1301,18 +1283,15 @@ static void expect_retried(
         workbench_count(bench, BENCH_QUEUE "-poison"), rebinding->to ? 0 : 1);
     if (!rebinding->to) {
         assert_non_null(strstr(err.text, rebinding->said));
-        assert_int_equal(
-            control_drop(bench->store, slice_of(job), slice_of(id), &err),
-            TW_OK);
+        assert_ok(
+            control_drop(bench->store, slice_of(job), slice_of(id), &err));
         return;
     }
     messages_init(&taken);
     (void)workbench_take(bench, rebinding->to, &taken);
     assert_true(slice_is(taken.list[0].text, rebinding->said));
-    assert_int_equal(
-        store_queue_delete(bench->store, &(struct exchange){0}, rebinding->to,
-            taken.list[0].id, taken.list[0].pop_receipt),
-        TW_OK);
+    assert_ok(store_queue_delete(bench->store, &(struct exchange){0},
+        rebinding->to, taken.list[0].id, taken.list[0].pop_receipt));
     messages_done(&taken);
 }
 
@@ -1350,7 +1329,7 @@ static void leave_run(struct workbench *bench, enum ledger_state run_state,
     run->resumes_ticks = run_state == LEDGER_WAITING
                              ? platform_wall_ticks() + 3600 * TICKS_PER_S
                              : 0;
-    assert_int_equal(workbench_store_run(bench, run), TW_OK);
+    assert_ok(workbench_store_run(bench, run));
 }
 
 typedef enum tw_err asking_function(struct store *store, struct slice job,
@@ -1482,12 +1461,12 @@ VIRTUAL_BENCH_TEST(the_owner_of_a_live_lease_is_asked)
     struct err err;
 
     leave_run(bench, LEDGER_RUNNING, "", true);
-    assert_int_equal(ask(bench, control_pause, &err), TW_OK);
+    assert_ok(ask(bench, control_pause, &err));
     assert_true(asked);
     assert_string_equal(workbench_state(bench, JOB, "r1"), "running");
     expect_control(bench, "pause");
-    assert_int_equal(ask(bench, control_pause, &err), TW_OK);
-    assert_int_equal(ask(bench, control_cancel, &err), TW_OK);
+    assert_ok(ask(bench, control_pause, &err));
+    assert_ok(ask(bench, control_cancel, &err));
     assert_true(asked);
     expect_control(bench, "cancel");
     /* To be cancelled is more than to be paused. */
@@ -1500,11 +1479,11 @@ VIRTUAL_BENCH_TEST(without_a_live_lease_it_is_done_at_once)
     struct err err;
 
     leave_run(bench, LEDGER_RUNNING, "", false);
-    assert_int_equal(ask(bench, control_pause, &err), TW_OK);
+    assert_ok(ask(bench, control_pause, &err));
     assert_false(asked);
     assert_string_equal(workbench_state(bench, JOB, "r1"), "paused");
-    assert_int_equal(ask(bench, control_pause, &err), TW_OK);
-    assert_int_equal(ask(bench, control_cancel, &err), TW_OK);
+    assert_ok(ask(bench, control_pause, &err));
+    assert_ok(ask(bench, control_cancel, &err));
     assert_string_equal(workbench_state(bench, JOB, "r1"), "cancelled");
     assert_int_equal(ask(bench, control_pause, &err), TW_CONFLICT);
     assert_int_equal(workbench_listed(bench, JOB, LEDGER_INDEX_ENDED), 1);
@@ -1515,7 +1494,7 @@ VIRTUAL_BENCH_TEST(a_paused_run_is_resumed_with_a_message)
     struct err err;
 
     leave_run(bench, LEDGER_PAUSED, "", false);
-    assert_int_equal(resume(bench, &err), TW_OK);
+    assert_ok(resume(bench, &err));
     assert_string_equal(workbench_state(bench, JOB, "r1"), "queued");
     assert_int_equal(messages(bench), 1);
 }
@@ -1531,13 +1510,13 @@ VIRTUAL_BENCH_TEST(the_time_of_a_pause_is_not_that_of_the_work)
     run->started_ticks = platform_wall_ticks() - 500 * TICKS_PER_S;
     run->updated_ticks = platform_wall_ticks() - 400 * TICKS_PER_S;
     run->idle_s = 7;
-    assert_int_equal(workbench_store_run(bench, run), TW_OK);
-    assert_int_equal(resume(bench, &err), TW_OK);
+    assert_ok(workbench_store_run(bench, run));
+    assert_ok(resume(bench, &err));
     run = workbench_stored(bench, JOB, "r1");
     assert_in_range(run->idle_s, 406, 408);
     /* It is queued now, and not paused. */
     virtual_sleep(50000);
-    assert_int_equal(ask(bench, control_pause, &err), TW_OK);
+    assert_ok(ask(bench, control_pause, &err));
     run = workbench_stored(bench, JOB, "r1");
     assert_in_range(run->idle_s, 406, 408);
 }
@@ -1552,7 +1531,7 @@ VIRTUAL_BENCH_TEST(a_resume_that_put_no_message_is_repeated)
     assert_non_null(strstr(err.text, "repeat the command"));
     assert_string_equal(workbench_state(bench, JOB, "r1"), "queued");
     bench->fate_count = 0;
-    assert_int_equal(resume(bench, &err), TW_OK);
+    assert_ok(resume(bench, &err));
     assert_string_equal(workbench_state(bench, JOB, "r1"), "queued");
     assert_int_equal(messages(bench), 1);
     bench->setup.queue_count = 0;
@@ -1566,9 +1545,8 @@ static void expect_hidden(struct workbench *bench)
     struct messages taken;
 
     messages_init(&taken);
-    assert_int_equal(
-        store_queue_get(bench->store, &exchange, BENCH_QUEUE, 1, 30, &taken),
-        TW_OK);
+    assert_ok(
+        store_queue_get(bench->store, &exchange, BENCH_QUEUE, 1, 30, &taken));
     assert_int_equal(taken.count, 0);
     messages_done(&taken);
 }
@@ -1581,22 +1559,22 @@ VIRTUAL_BENCH_TEST(a_run_that_was_to_begin_later_still_does_after_resume)
     char id[129];
 
     order.delay_s = 300;
-    assert_int_equal(control_enqueue(bench->store, &order, id, &err), TW_OK);
+    assert_ok(control_enqueue(bench->store, &order, id, &err));
     begins_ticks = workbench_stored(bench, JOB, "r1")->resumes_ticks;
     for (int i = 0; i < 2; i++) {
-        assert_int_equal(ask(bench, control_pause, &err), TW_OK);
+        assert_ok(ask(bench, control_pause, &err));
         virtual_sleep(10000);
-        assert_int_equal(resume(bench, &err), TW_OK);
-        assert_int_equal(resume(bench, &err), TW_OK);
+        assert_ok(resume(bench, &err));
+        assert_ok(resume(bench, &err));
         assert_true(
             workbench_stored(bench, JOB, "r1")->resumes_ticks == begins_ticks);
     }
     expect_hidden(bench);
     assert_int_equal(messages(bench), 5);
     /* Its time comes while it is paused. */
-    assert_int_equal(ask(bench, control_pause, &err), TW_OK);
+    assert_ok(ask(bench, control_pause, &err));
     virtual_sleep(300000);
-    assert_int_equal(resume(bench, &err), TW_OK);
+    assert_ok(resume(bench, &err));
     assert_true(workbench_stored(bench, JOB, "r1")->resumes_ticks == 0);
 }
 
@@ -1608,7 +1586,7 @@ VIRTUAL_BENCH_TEST(a_queued_run_that_is_being_cancelled_is_not_resumed)
 
     run->control = slice_of(LEDGER_CONTROL_CANCEL);
     run->attempt = 1;
-    assert_int_equal(workbench_store_run(bench, run), TW_OK);
+    assert_ok(workbench_store_run(bench, run));
     assert_int_equal(resume(bench, &err), TW_CONFLICT);
     assert_string_equal(err.text, "run delete-channel/r1 is being cancelled");
     assert_int_equal(retry(bench, &err), TW_CONFLICT);
@@ -1621,9 +1599,9 @@ VIRTUAL_BENCH_TEST(resume_of_a_run_at_work_changes_nothing)
     struct err err;
 
     leave_run(bench, LEDGER_RUNNING, "", true);
-    assert_int_equal(resume(bench, &err), TW_OK);
+    assert_ok(resume(bench, &err));
     assert_int_equal(messages(bench), 0);
-    assert_int_equal(ask(bench, control_cancel, &err), TW_OK);
+    assert_ok(ask(bench, control_cancel, &err));
     assert_int_equal(resume(bench, &err), TW_CONFLICT);
     expect_control(bench, LEDGER_CONTROL_CANCEL);
 }
@@ -1636,7 +1614,7 @@ VIRTUAL_BENCH_TEST(a_run_of_another_kind_is_not_resumed)
     leave_run(bench, LEDGER_PAUSED, "", false);
     run = workbench_stored(bench, JOB, "r1");
     run->kind = slice_of("copy");
-    assert_int_equal(workbench_store_run(bench, run), TW_OK);
+    assert_ok(workbench_store_run(bench, run));
     assert_int_equal(resume(bench, &err), TW_CONFLICT);
     assert_non_null(strstr(err.text, "is a scripted now, and was a copy"));
     assert_string_equal(workbench_state(bench, JOB, "r1"), "paused");
@@ -1660,8 +1638,8 @@ VIRTUAL_BENCH_TEST(a_pause_that_was_not_seen_yet_is_taken_back)
     struct err err;
 
     leave_run(bench, LEDGER_RUNNING, "", true);
-    assert_int_equal(ask(bench, control_pause, &err), TW_OK);
-    assert_int_equal(resume(bench, &err), TW_OK);
+    assert_ok(ask(bench, control_pause, &err));
+    assert_ok(resume(bench, &err));
     expect_control(bench, "");
     assert_int_equal(messages(bench), 0);
 }
@@ -1674,10 +1652,10 @@ VIRTUAL_BENCH_TEST(a_pause_that_a_dead_owner_never_saw_is_taken_back)
     struct err err;
 
     leave_run(bench, LEDGER_RUNNING, "", true);
-    assert_int_equal(ask(bench, control_pause, &err), TW_OK);
+    assert_ok(ask(bench, control_pause, &err));
     run = workbench_stored(bench, JOB, "r1");
     run->lease_until_ticks = platform_wall_ticks() - TICKS_PER_S;
-    assert_int_equal(workbench_store_run(bench, run), TW_OK);
+    assert_ok(workbench_store_run(bench, run));
     expect_control(bench, LEDGER_CONTROL_PAUSE);
     bench->setup.queue_count = 0;
     assert_int_equal(resume(bench, &err), TW_NOT_FOUND);
@@ -1685,11 +1663,11 @@ VIRTUAL_BENCH_TEST(a_pause_that_a_dead_owner_never_saw_is_taken_back)
     expect_control(bench, LEDGER_CONTROL_PAUSE);
     bench->setup.queue_count = 1;
     assert_int_equal(messages(bench), 0);
-    assert_int_equal(resume(bench, &err), TW_OK);
+    assert_ok(resume(bench, &err));
     expect_control(bench, "");
     assert_string_equal(workbench_state(bench, JOB, "r1"), "running");
     assert_int_equal(messages(bench), 1);
-    assert_int_equal(resume(bench, &err), TW_OK); /* as if no message was put */
+    assert_ok(resume(bench, &err)); /* as if no message was put */
     assert_int_equal(messages(bench), 2);
 }
 
@@ -1699,7 +1677,7 @@ VIRTUAL_BENCH_TEST(resume_accepts_a_changed_definition)
     struct err err;
 
     leave_run(bench, LEDGER_WAITING, LEDGER_WAITS_FOR_DEFINITION, false);
-    assert_int_equal(resume(bench, &err), TW_OK);
+    assert_ok(resume(bench, &err));
     run = workbench_stored(bench, JOB, "r1");
     assert_int_equal(run->state, LEDGER_QUEUED);
     assert_true(slice_is(run->definition, "?0123456789abcdef"));
@@ -1728,12 +1706,12 @@ VIRTUAL_BENCH_TEST(finish_wakes_a_run_between_its_rounds)
     struct err err;
 
     leave_run(bench, LEDGER_WAITING, LEDGER_WAITS_FOR_ROUND, false);
-    assert_int_equal(finish(bench, false, &err), TW_OK);
+    assert_ok(finish(bench, false, &err));
     run = workbench_stored(bench, JOB, "r1");
     assert_true(slice_is(run->finish, LEDGER_FINISH));
     assert_true(run->resumes_ticks <= platform_wall_ticks() + TICKS_PER_S);
     assert_int_equal(messages(bench), 1);
-    assert_int_equal(finish(bench, true, &err), TW_OK);
+    assert_ok(finish(bench, true, &err));
     run = workbench_stored(bench, JOB, "r1");
     assert_true(slice_is(run->finish, LEDGER_FINISH_NOW));
 }
@@ -1743,10 +1721,10 @@ VIRTUAL_BENCH_TEST(finish_of_a_running_one_is_a_request)
     struct err err;
 
     leave_run(bench, LEDGER_RUNNING, "", true);
-    assert_int_equal(finish(bench, false, &err), TW_OK);
+    assert_ok(finish(bench, false, &err));
     assert_string_equal(workbench_state(bench, JOB, "r1"), "running");
     assert_int_equal(messages(bench), 0);
-    assert_int_equal(ask(bench, control_cancel, &err), TW_OK);
+    assert_ok(ask(bench, control_cancel, &err));
 }
 
 VIRTUAL_BENCH_TEST(what_is_not_there_is_not_found)
@@ -1754,12 +1732,12 @@ VIRTUAL_BENCH_TEST(what_is_not_there_is_not_found)
     struct err err;
 
     leave_run(bench, LEDGER_RUNNING, "", false);
-    assert_int_equal(ask(bench, control_cancel, &err), TW_OK);
+    assert_ok(ask(bench, control_cancel, &err));
     assert_int_equal(finish(bench, false, &err), TW_CONFLICT);
     assert_int_equal(resume(bench, &err), TW_CONFLICT);
     assert_int_equal(control_resume(&bench->definition, slice_of(JOB),
                          slice_of("r2"), &unserved, &err),
         TW_NOT_FOUND);
     assert_false(unserved);
-    assert_int_equal(control_reopen(bench->store, slice_of(JOB), &err), TW_OK);
+    assert_ok(control_reopen(bench->store, slice_of(JOB), &err));
 }

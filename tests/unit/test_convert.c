@@ -626,7 +626,7 @@ SCRATCH_TEST(a_text_becomes_a_property)
             assert_true(slice_is(got.json, "old"));
             continue;
         }
-        assert_int_equal(code, TW_OK);
+        assert_ok(code);
         assert_true(slice_is(got.name, NAME));
         assert_int_equal(got.type, cases[i].to);
         assert_true(slice_is(got.json, cases[i].json));
@@ -963,8 +963,7 @@ SCRATCH_TEST(a_double_by_way_of_a_template_keeps_all_its_bits)
         struct buf text;
 
         buf_init(&text, 64);
-        assert_int_equal(
-            template_render(template, NULL, &entity, &text, &err), TW_OK);
+        assert_ok(template_render(template, NULL, &entity, &text, &err));
         if (convert_text(slice_of("D"), buf_slice(&text), EDM_DOUBLE, &scratch,
                 &got, &err) != TW_OK)
             fail_msg("%s: %s", doubles[i], err.text);

@@ -47,21 +47,7 @@ static const char JOBS[] =
     "  kind: copy\n"
     "  from: {table: Shoes}\n" TO_SIZE "  follow: true\n";
 
-static struct hosted h;
-
-static int set_up(void **state)
-{
-    (void)state;
-    hosted_begin(&h, JOBS, "Shoes");
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    hosted_done(&h);
-    return 0;
-}
+HOSTED_FIXTURE(JOBS, "Shoes")
 
 #define FIXTURE_TEST(name) TEST_IN(name, set_up, tear_down)
 

@@ -128,21 +128,7 @@ static const char JOBS[] = "by-size:\n"
                            "  from: {table: Shoes}\n"
                            "  to: {table: Shoes, row_key: \"size:{Size}\"}\n";
 
-static struct hosted h;
-
-static int set_up(void **state)
-{
-    (void)state;
-    hosted_begin(&h, JOBS, "Shoes");
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    hosted_done(&h);
-    return 0;
-}
+HOSTED_FIXTURE(JOBS, "Shoes")
 
 #define FIXTURE_TEST(name) TEST_IN(name, set_up, tear_down)
 
@@ -181,7 +167,7 @@ FIXTURE_TEST(a_dry_run_counts_the_copies_and_their_batches)
     struct job_estimate estimate;
 
     shoes(330);
-    assert_int_equal(hosted_estimate(&h, "by-size", "", &estimate), TW_OK);
+    assert_ok(hosted_estimate(&h, "by-size", "", &estimate));
     assert_int_equal(estimate.table_count, 2);
     assert_string_equal(estimate.tables[0].table, "Shoes");
     assert_int_equal(estimate.tables[0].entities, 330);
@@ -198,12 +184,12 @@ FIXTURE_TEST(a_second_dry_run_counts_what_is_left)
 
     shoes(30);
     succeeds("by-size");
-    assert_int_equal(hosted_estimate(&h, "by-size", "", &estimate), TW_OK);
+    assert_ok(hosted_estimate(&h, "by-size", "", &estimate));
     assert_int_equal(estimate.tables[1].entities, 0);
     assert_string_equal(estimate.note, "every copy is current");
     arena_done(&estimate.arena);
     hosted_replace(&h, "Shoes", "p", "k004", shoe_of(9));
-    assert_int_equal(hosted_estimate(&h, "by-size", "", &estimate), TW_OK);
+    assert_ok(hosted_estimate(&h, "by-size", "", &estimate));
     assert_int_equal(estimate.tables[1].entities, 1);
     assert_string_equal(estimate.tables[1].first_keys[0], "9/k004");
     arena_done(&estimate.arena);
@@ -213,7 +199,6 @@ FIXTURE_TEST(a_second_dry_run_counts_what_is_left)
 
 static bool go_on(struct run *run)
 {
-    (void)run;
     return false;
 }
 

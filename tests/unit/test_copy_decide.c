@@ -30,7 +30,6 @@ static const char JOBS[] =
 
 static int set_up(void **state)
 {
-    (void)state;
     scene_begin(JOBS, "Blogs");
     hosted_put(&h, "Blogs", "a", "1", "\"N\":1");
     hosted_put(&h, "Blogs", "a", "2", "\"N\":2");
@@ -56,9 +55,7 @@ static void run_once(const char *job)
 static void set_source(
     struct hosted *callbacks, const char *row_key, const char *properties)
 {
-    s.quiet = true;
-    hosted_replace(callbacks, "Blogs", "a", row_key, properties);
-    s.quiet = false;
+    scene_quietly(hosted_replace(callbacks, "Blogs", "a", row_key, properties));
 }
 
 static void remove_source(const char *row_key)
@@ -147,7 +144,6 @@ static void refuse_sources(struct hosted *callbacks)
 {
     struct script_event *event = script_call(&s, CALL_GET, "Blogs", 1, 99);
 
-    (void)callbacks;
     event->answer = TW_REFUSED;
     event->unsent = true;
 }
@@ -286,9 +282,7 @@ FIXTURE_TEST(an_edited_copy_of_another_source_is_skipped_if_the_job_says_so)
 {
     run_once("skips");
     remove_source("1");
-    s.quiet = true;
-    edit_copy(&h);
-    s.quiet = false;
+    scene_quietly(edit_copy(&h));
     set_source(&h, "2", "\"N\":1");
     run("skips", RUN_SUCCEEDED);
     scene_check_keys("Copies", "a/1 ");
@@ -363,9 +357,7 @@ FIXTURE_TEST(other_templates_with_the_same_keys_delete_nothing)
 /* The log has only the first edited copies; all of them are counted. */
 FIXTURE_TEST(all_edited_copies_are_counted)
 {
-    s.quiet = true;
-    hosted_fill(&h, "Blogs", "z", 130);
-    s.quiet = false;
+    scene_quietly(hosted_fill(&h, "Blogs", "z", 130));
     hosted_load(
         &h, "c: {kind: copy, from: {table: Blogs}, to: {table: Copies}}\n");
     run_once("c");
@@ -395,10 +387,8 @@ FIXTURE_TEST(a_dry_run_of_replace_counts_edited_copies)
     struct job_estimate estimate = {.table_count = 0};
 
     run_once("adopts");
-    s.quiet = true;
-    edit_copy(&h);
-    s.quiet = false;
-    assert_int_equal(hosted_estimate(&h, "adopts", "", &estimate), TW_OK);
+    scene_quietly(edit_copy(&h));
+    assert_ok(hosted_estimate(&h, "adopts", "", &estimate));
     assert_int_equal(estimate.tables[1].batches, 1);
     arena_done(&estimate.arena);
     run("adopts", RUN_SUCCEEDED);
@@ -411,7 +401,7 @@ FIXTURE_TEST(a_dry_run_of_nothing_says_so)
 
     remove_source("1");
     remove_source("2");
-    assert_int_equal(hosted_estimate(&h, "c", "", &estimate), TW_OK);
+    assert_ok(hosted_estimate(&h, "c", "", &estimate));
     assert_int_equal(estimate.tables[0].entities, 0);
     assert_non_null(estimate.note);
     arena_done(&estimate.arena);
@@ -422,7 +412,7 @@ static void verify_finds(const char *job, int64_t wanted)
     struct job_verification found = {.count = 0};
     int64_t count = 0;
 
-    assert_int_equal(hosted_verify(&h, job, "", &found), TW_OK);
+    assert_ok(hosted_verify(&h, job, "", &found));
     for (size_t i = 0; i < found.count; i++)
         count += found.differences[i].count;
     assert_int_equal(count, wanted);

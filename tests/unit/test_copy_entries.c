@@ -40,7 +40,6 @@ static struct hosted h;
 
 static int set_up(void **state)
 {
-    (void)state;
     hosted_begin(&h,
         "c: {kind: copy, from: {table: Blogs}, to: {table: One}}\n",
         "Blogs One Two");
@@ -49,7 +48,6 @@ static int set_up(void **state)
 
 static int tear_down(void **state)
 {
-    (void)state;
     hosted_done(&h);
     return 0;
 }
@@ -529,7 +527,7 @@ FIXTURE_TEST(a_dry_run_counts_former_copies)
     load(&ONE_X_ONE_Y, "fail");
     succeeds();
     load(&ONE_Y, "fail");
-    assert_int_equal(hosted_estimate(&h, "c", "", &estimate), TW_OK);
+    assert_ok(hosted_estimate(&h, "c", "", &estimate));
     assert_non_null(strstr(estimate.details, "8 copies exist of this job"));
     assert_non_null(
         strstr(estimate.details, "4 of them were made by earlier key"));

@@ -591,7 +591,7 @@ static void judge_orphans(struct storm *s)
 
     arena_init(&arena);
     page_init(&page);
-    assert_int_equal(store_scan(s->h.store, &exchange, &request, &page), TW_OK);
+    assert_ok(store_scan(s->h.store, &exchange, &request, &page));
     for (size_t i = 0; i < page.count; i++) {
         const struct entity *entity = &page.entities[i];
         char pk[32], rk[48];
@@ -628,7 +628,6 @@ static void one_storm(uint64_t seed, bool alone)
 {
     struct storm *s = mem_alloc(sizeof(*s));
 
-    (void)alone;
     storm_init(s, seed);
     for (unsigned i = 0; i < 2 && !s->complaint[0]; i++) {
         one_run(s, i == 0 ? "r1" : "r2");

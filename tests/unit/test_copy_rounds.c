@@ -54,14 +54,12 @@ FAULTY_CHOICE(choose)
 
 static void before(void *ctx, const struct batch *batch)
 {
-    (void)ctx;
     if (on_batch)
         on_batch(batch);
 }
 
 static int set_up(void **state)
 {
-    (void)state;
     hosted_begin(&h, JOBS, "Shoes BySize");
     faulty_init(&faulty, h.store);
     faulty.choose = choose;
@@ -77,7 +75,6 @@ static int set_up(void **state)
 
 static int tear_down(void **state)
 {
-    (void)state;
     faulty_done(&faulty);
     hosted_done(&h);
     return 0;
@@ -471,7 +468,7 @@ FIXTURE_TEST(an_entity_with_its_sources_etag_is_never_deleted)
     source.at = source_table_of(stores[1], "Shoes");
     entity_init(&operation.entity, &h.arena, slice_of("p"), slice_of("a"));
     source_stamp(&operation.entity, &source, &h.arena);
-    assert_int_equal(store_batch(h.store, &exchange, &batch, &result), TW_OK);
+    assert_ok(store_batch(h.store, &exchange, &batch, &result));
     h.accept_deletes = true;
     assert_int_equal(hosted_attempt(&h, "away", ""), RUN_FAILED);
     assert_non_null(strstr(h.failed_why, "the ETag of its source"));

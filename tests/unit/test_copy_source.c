@@ -237,8 +237,7 @@ BENCH_TEST(the_filter_selects_the_copies_of_one_job)
 
     buf_init(&text, 1024);
     source_filter(slice_of("by-month"), &text);
-    assert_int_equal(
-        filter_parse(buf_slice(&text), &b->arena, &filter, &err), TW_OK);
+    assert_ok(filter_parse(buf_slice(&text), &b->arena, &filter, &err));
     for (size_t i = 0; TEST_EACH(i, JOBS); i++) {
         b->source.job = slice_of(JOBS[i].job);
         source_stamp(&b->copy, &b->source, &b->arena);

@@ -165,7 +165,7 @@ TEST_FIXTURE(bench, struct bench, begin, done)
 BENCH_TEST(without_templates_it_has_the_keys_of_its_source)
 {
     target_of(b, NULL, NULL, NULL);
-    assert_int_equal(make(b, "\"A\":1"), TW_OK);
+    assert_ok(make(b, "\"A\":1"));
     check_text(b->copy.partition_key, slice_of("P"));
     check_text(b->copy.row_key, slice_of("R"));
 }
@@ -268,7 +268,7 @@ static enum tw_err make_large(struct bench *b, size_t count, size_t bytes)
     target_of(b, NULL, NULL, NULL);
     b->source = entity_of(b, "P", "R\"R", "W/\"e1\"", "");
     add_properties(&b->source, &b->arena, count, bytes);
-    assert_int_equal(entity_check(&b->source, &b->err), TW_OK);
+    assert_ok(entity_check(&b->source, &b->err));
     return copying_make(&b->target, &b->args, &b->source, RESERVED, &b->arena,
         &b->copy, &b->err);
 }
@@ -277,9 +277,9 @@ static enum tw_err make_large(struct bench *b, size_t count, size_t bytes)
  * copy. */
 BENCH_TEST(the_largest_entities_can_be_copied)
 {
-    assert_int_equal(make_large(b, 252, 1), TW_OK);
+    assert_ok(make_large(b, 252, 1));
     assert_int_equal(b->copy.property_count, 252);
-    assert_int_equal(make_large(b, 16, 32 * 1024 - 60), TW_OK);
+    assert_ok(make_large(b, 16, 32 * 1024 - 60));
 }
 
 BENCH_TEST(other_templates_are_another_text)

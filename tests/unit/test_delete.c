@@ -48,22 +48,9 @@ static const char JOBS[] = "purge:\n"
                            "  table: Nowhere\n"
                            "  all: true\n";
 
-static struct hosted h;
 static struct job_estimate estimate;
 
-static int set_up(void **state)
-{
-    (void)state;
-    hosted_begin(&h, JOBS, "Blogs Runs");
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    hosted_done(&h);
-    return 0;
-}
+HOSTED_FIXTURE(JOBS, "Blogs Runs")
 
 #define FIXTURE_TEST(name) TEST_IN(name, set_up, tear_down)
 
@@ -123,7 +110,6 @@ FIXTURE_TEST(a_job_says_what_it_deletes)
 static void note_table(
     void *ctx, size_t store, const char *table, enum job_access access)
 {
-    (void)access;
     assert_int_equal(store, 0);
     *(const char **)ctx = table;
 }
@@ -148,9 +134,9 @@ static enum tw_err accepted(const char *job, const char *argument)
 
 FIXTURE_TEST(an_argument_that_can_select_nothing_right_is_refused)
 {
-    assert_int_equal(accepted("month", "2024-05"), TW_OK);
+    assert_ok(accepted("month", "2024-05"));
     assert_int_equal(accepted("month", "a/b"), TW_INVALID);
-    assert_int_equal(accepted("before", "2024-01-01T00:00:00Z"), TW_OK);
+    assert_ok(accepted("before", "2024-01-01T00:00:00Z"));
     assert_int_equal(accepted("before", "yesterday"), TW_INVALID);
     assert_int_equal(accepted("prefixed", ""), TW_INVALID);
     assert_string_equal(
@@ -193,8 +179,7 @@ FIXTURE_TEST(a_range_is_in_the_order_of_the_service)
     put("p", "a\xf0\x90\x80\x80", 1);
     put("p", "a\xee\x80\x80", 1);
     put("p", "az", 1);
-    assert_int_equal(
-        hosted_estimate(&h, "rows", "a\xee\x80\x80", &estimate), TW_OK);
+    assert_ok(hosted_estimate(&h, "rows", "a\xee\x80\x80", &estimate));
     assert_int_equal(estimate.tables[0].entities, 3);
     arena_done(&estimate.arena);
     assert_int_equal(
@@ -245,8 +230,6 @@ static void before_batch(void *ctx, const struct batch *batch)
 {
     void (*once)(void) = meddle;
 
-    (void)ctx;
-    (void)batch;
     meddle = NULL;
     if (once)
         once();
@@ -457,7 +440,7 @@ FIXTURE_TEST(an_estimate_counts_and_touches_nothing)
     hosted_fill(&h, "Blogs", "p", 150);
     put("q", "1", 1);
     put("q", "2", 2);
-    assert_int_equal(hosted_estimate(&h, "purge", "", &estimate), TW_OK);
+    assert_ok(hosted_estimate(&h, "purge", "", &estimate));
     table = &estimate.tables[0];
     assert_int_equal(estimate.table_count, 1);
     assert_string_equal(table->table, "Blogs");
@@ -475,8 +458,7 @@ FIXTURE_TEST(an_estimate_says_where_a_range_spares_the_table)
 {
     put("2024-05_a", "1", 1);
     put("2024-06_a", "1", 1);
-    assert_int_equal(
-        hosted_estimate(&h, "month", "2024-05_", &estimate), TW_OK);
+    assert_ok(hosted_estimate(&h, "month", "2024-05_", &estimate));
     assert_false(estimate.tables[0].table_scan);
     assert_int_equal(estimate.tables[0].entities, 1);
     arena_done(&estimate.arena);

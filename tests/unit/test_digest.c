@@ -96,8 +96,7 @@ static void parse(struct entity *ret, struct arena *arena, const char *json)
 {
     struct err err;
 
-    assert_int_equal(
-        entity_parse(slice_of(json), true, arena, ret, NULL, &err), TW_OK);
+    assert_ok(entity_parse(slice_of(json), true, arena, ret, NULL, &err));
 }
 
 static struct digest digest_of_json(const char *json, const char *but)

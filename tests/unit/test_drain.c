@@ -19,7 +19,7 @@ static void stored(struct workbench *bench, const char *id,
         run->waits_for = slice_of(waits_for);
     if (finish)
         run->finish = slice_of(finish);
-    assert_int_equal(workbench_store_run(bench, run), TW_OK);
+    assert_ok(workbench_store_run(bench, run));
 }
 
 static enum tw_err left(struct workbench *bench, bool all, bool *ret_only,
@@ -39,7 +39,7 @@ static void check(struct workbench *bench, bool all, bool only, size_t count,
     bool alone;
 
     buf_init(&text, 65536);
-    assert_int_equal(left(bench, all, &alone, &found, &text), TW_OK);
+    assert_ok(left(bench, all, &alone, &found, &text));
     assert_string_equal(buf_text(&text), names);
     assert_int_equal(alone, only);
     assert_int_equal(found, count);

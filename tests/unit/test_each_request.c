@@ -102,7 +102,6 @@ static enum tw_err refuse_phase(struct hosted *callbacks, bool *ret_stored)
 {
     bool refused = act == NO_PHASE && phases == at;
 
-    (void)callbacks;
     phases++;
     met |= refused;
     *ret_stored = !refused;
@@ -401,7 +400,7 @@ static void refuse_each(
     unsigned count;
 
     begin(scene, NOTHING, UINT32_MAX);
-    assert_int_equal(read(scene), TW_OK);
+    assert_ok(read(scene));
     count = seen;
     finish();
     for (unsigned i = 0; i < count; i++) {
@@ -683,7 +682,6 @@ VERIFIED(DEFINE_VERIFIED)
 
 static int set_up(void **state)
 {
-    (void)state;
     log_set(LOG_ERROR, LOG_TEXT);
     return 0;
 }

@@ -6,6 +6,7 @@
  * place of libc's.
  */
 #include "tests/support/fixture.h"
+#include "tests/support/scratch.h"
 #include "tests/support/test.h"
 
 #include <errno.h>
@@ -576,7 +577,7 @@ TEST(a_write_that_comes_during_a_commit_is_made_after_it)
     while (syncs == before)
         sched_yield();
     began_ms = platform_boot_ms();
-    assert_int_equal(insert(&f, "second", "1"), TW_OK);
+    assert_ok(insert(&f, "second", "1"));
     assert_true(platform_boot_ms() - began_ms < DEADLINE_REQUEST_MAX_MS);
     platform_join(&first.thread);
     assert_true(first.good);
@@ -969,31 +970,26 @@ static struct slice identity_of(const char *path, struct arena *arena)
     return identity;
 }
 
-TEST(a_file_that_is_moved_stays_the_same_store)
+SCRATCH_TEST(a_file_that_is_moved_stays_the_same_store)
 {
-    struct arena arena;
     struct slice identity;
 
-    arena_init(&arena);
     remove_store();
-    identity = identity_of(PATH, &arena);
-    check_text(identity_of(PATH, &arena), identity);
+    identity = identity_of(PATH, &scratch);
+    check_text(identity_of(PATH, &scratch), identity);
     assert_int_equal(rename(PATH, "moved.db"), 0);
-    check_text(identity_of("moved.db", &arena), identity);
-    assert_false(slice_equal(identity_of(PATH, &arena), identity));
+    check_text(identity_of("moved.db", &scratch), identity);
+    assert_false(slice_equal(identity_of(PATH, &scratch), identity));
     assert_int_equal(unlink("moved.db"), 0);
     remove_store();
-    arena_done(&arena);
 }
 
-TEST(a_file_of_a_former_release_is_given_an_identity)
+SCRATCH_TEST(a_file_of_a_former_release_is_given_an_identity)
 {
-    struct arena arena;
     struct fixture f;
     sqlite3 *sqlite;
     struct slice identity;
 
-    arena_init(&arena);
     begin(&f);
     end(&f);
     assert_int_equal(sqlite3_open(PATH, &sqlite), SQLITE_OK);
@@ -1001,10 +997,9 @@ TEST(a_file_of_a_former_release_is_given_an_identity)
         sqlite3_exec(sqlite, "DROP TABLE identity", NULL, NULL, NULL),
         SQLITE_OK);
     sqlite3_close(sqlite);
-    identity = identity_of(PATH, &arena);
-    check_text(identity_of(PATH, &arena), identity);
+    identity = identity_of(PATH, &scratch);
+    check_text(identity_of(PATH, &scratch), identity);
     remove_store();
-    arena_done(&arena);
 }
 
 /* As an earlier release could write an entity: with a text that was cut inside
@@ -1031,7 +1026,7 @@ TEST(a_damaged_entity_comes_with_its_keys_where_asked)
     f.store = open_store(PATH);
     request.table = f.table;
     page_init(&page);
-    assert_int_equal(store_scan(f.store, &exchange, &request, &page), TW_OK);
+    assert_ok(store_scan(f.store, &exchange, &request, &page));
     assert_int_equal(page.count, 2);
     check_text(page.entities[1].row_key, slice_of("2"));
     assert_int_equal(page.entities[0].property_count, 1);

@@ -81,7 +81,7 @@ static struct store *open_store(const char *path)
 
     if (embedded_open("main", path, &store, &err) != TW_OK)
         fail_msg("%s", err.text);
-    assert_int_equal(store_queue_create(store, &exchange, QUEUE), TW_OK);
+    assert_ok(store_queue_create(store, &exchange, QUEUE));
     return store;
 }
 
@@ -92,7 +92,7 @@ static int64_t date_of(struct store *store)
     struct exchange exchange = {.deadline = NULL};
     int64_t count;
 
-    assert_int_equal(store_queue_count(store, &exchange, QUEUE, &count), TW_OK);
+    assert_ok(store_queue_count(store, &exchange, QUEUE, &count));
     return exchange.date_ticks;
 }
 
@@ -103,9 +103,8 @@ static int64_t put(struct store *store, int64_t hide_s, int64_t *ret_inserted)
     struct messages messages;
 
     messages_init(&messages);
-    assert_int_equal(store_queue_put(store, &exchange, QUEUE, slice_of("text"),
-                         hide_s, &messages),
-        TW_OK);
+    assert_ok(store_queue_put(
+        store, &exchange, QUEUE, slice_of("text"), hide_s, &messages));
     if (ret_inserted)
         *ret_inserted = messages.list[0].inserted_ticks;
     messages_done(&messages);
@@ -121,8 +120,7 @@ static size_t get(struct store *store)
     size_t count;
 
     messages_init(&messages);
-    assert_int_equal(
-        store_queue_get(store, &exchange, QUEUE, 32, 3600, &messages), TW_OK);
+    assert_ok(store_queue_get(store, &exchange, QUEUE, 32, 3600, &messages));
     count = messages.count;
     messages_done(&messages);
     return count;
@@ -145,14 +143,12 @@ static int64_t ticks(int64_t ms)
 
 static int set_up(void **state)
 {
-    (void)state;
     begin();
     return 0;
 }
 
 static int tear_down(void **state)
 {
-    (void)state;
     end();
     return 0;
 }

@@ -122,9 +122,9 @@ static void count_entities(const char *table)
     _exit((int)page.count);
 }
 
-/* Returns how many entities a process reads in the copy that may write neither
- * the copy nor its folder. */
-static int read_by_others(const char *table)
+/* Returns what act(arg) exits with in a process that may write neither the copy
+ * nor its folder. */
+static int by_others(void (*act)(const char *arg), const char *arg)
 {
     int status = 0;
     pid_t child;
@@ -133,9 +133,10 @@ static int read_by_others(const char *table)
     child = fork();
     assert_true(child >= 0);
     if (child == 0)
-        count_entities(table);
+        act(arg);
     assert_int_equal(waitpid(child, &status, 0), child);
     assert_true(WIFEXITED(status));
+    assert_int_equal(chmod(COPY_FOLDER, 0755), 0);
     return WEXITSTATUS(status);
 }
 
@@ -150,7 +151,7 @@ FIXTURE_TEST(a_copy_that_cannot_be_written_is_read)
     fixture_fill(f, "p", 7);
     store_close(f->store);
     copy_file("");
-    assert_int_equal(read_by_others(f->table), 7);
+    assert_int_equal(by_others(count_entities, f->table), 7);
     assert_exists(COPY "-wal", false);
     assert_exists(COPY "-shm", false);
 }
@@ -162,13 +163,12 @@ FIXTURE_TEST(a_copy_with_a_log_is_read_whole)
     fixture_fill(f, "p", 7);
     copy_file("");
     copy_file("-wal");
-    assert_int_equal(read_by_others(f->table), 7);
+    assert_int_equal(by_others(count_entities, f->table), 7);
     assert_exists(COPY "-wal", true);
     assert_exists(COPY "-shm", false);
     /* Only the log has the entities. */
-    assert_int_equal(chmod(COPY_FOLDER, 0755), 0);
     assert_int_equal(unlink(COPY "-wal"), 0);
-    assert_true(read_by_others(f->table) >= 100);
+    assert_true(by_others(count_entities, f->table) >= 100);
     store_close(f->store);
 }
 
@@ -190,24 +190,6 @@ static void open_copy(const char *expected)
     _exit((int)code);
 }
 
-/* Returns the outcome, as open_copy(), for a process that may write neither the
- * copy nor its folder. */
-static int refused_to_others(const char *expected)
-{
-    int status = 0;
-    pid_t child;
-
-    assert_int_equal(chmod(COPY_FOLDER, 0555), 0);
-    child = fork();
-    assert_true(child >= 0);
-    if (child == 0)
-        open_copy(expected);
-    assert_int_equal(waitpid(child, &status, 0), child);
-    assert_true(WIFEXITED(status));
-    assert_int_equal(chmod(COPY_FOLDER, 0755), 0);
-    return WEXITSTATUS(status);
-}
-
 FIXTURE_TEST(a_log_that_cannot_be_read_is_named)
 {
     fixture_init(f, open_store(PATH));
@@ -218,13 +200,13 @@ FIXTURE_TEST(a_log_that_cannot_be_read_is_named)
     if (geteuid() != 0)
         assert_int_not_equal(access(COPY "-wal", R_OK), 0);
     assert_int_equal(
-        refused_to_others(COPY "-wal: it cannot be read"), TW_FULL);
+        by_others(open_copy, COPY "-wal: it cannot be read"), TW_FULL);
     /* Nothing is missing without it when it is empty. */
     store_close(f->store);
     assert_int_equal(unlink(COPY), 0);
     copy_file("");
     assert_int_equal(truncate(COPY "-wal", 0), 0);
-    assert_int_equal(read_by_others(f->table), 7);
+    assert_int_equal(by_others(count_entities, f->table), 7);
 }
 
 /* Copies the file, which is not in WAL mode then, in the middle of a
@@ -255,7 +237,7 @@ FIXTURE_TEST(a_copy_with_a_rollback_journal_is_refused)
                           " FROM json_each('[1,2,3,4,5,6,7,8,9,10]')");
     assert_true(access(COPY "-journal", F_OK) == 0);
     assert_int_equal(
-        refused_to_others(COPY "-journal must be rolled back first"),
+        by_others(open_copy, COPY "-journal must be rolled back first"),
         TW_INVALID);
     /* The first command of a user who may write rolls the journal back. */
     assert_int_equal(chmod(COPY, 0644), 0);
@@ -265,7 +247,7 @@ FIXTURE_TEST(a_copy_with_a_rollback_journal_is_refused)
     store_close(f->store);
     assert_exists(COPY "-journal", false);
     assert_int_equal(chmod(COPY, 0444), 0);
-    assert_int_equal(read_by_others(f->table), 7);
+    assert_int_equal(by_others(count_entities, f->table), 7);
 }
 
 FIXTURE_TEST(an_empty_rollback_journal_is_ignored)
@@ -279,7 +261,7 @@ FIXTURE_TEST(an_empty_rollback_journal_is_ignored)
     fd = open(COPY "-journal", O_WRONLY | O_CREAT | O_CLOEXEC, 0444);
     assert_true(fd >= 0);
     (void)close(fd);
-    assert_int_equal(read_by_others(f->table), 7);
+    assert_int_equal(by_others(count_entities, f->table), 7);
 }
 
 FIXTURE_TEST(a_copy_with_all_files_is_read_whole)
@@ -289,7 +271,7 @@ FIXTURE_TEST(a_copy_with_all_files_is_read_whole)
     copy_file("");
     copy_file("-wal");
     copy_file("-shm");
-    assert_int_equal(read_by_others(f->table), 7);
+    assert_int_equal(by_others(count_entities, f->table), 7);
     store_close(f->store);
 }
 
@@ -316,8 +298,6 @@ static enum tw_err let_write(struct db *db, void *arg, struct err *err)
 {
     struct turns *turns = arg;
 
-    (void)db;
-    (void)err;
     give_turn(turns->from);
     wait_for_turn(turns->to);
     return TW_OK;
@@ -488,9 +468,9 @@ FIXTURE_TEST(a_copy_with_a_link_is_refused_to_readers)
     store_close(f->store);
     copy_file("");
     assert_int_equal(link(COPY, COPY_FOLDER "/link"), 0);
-    assert_int_equal(refused_to_others("2 hard links"), TW_INVALID);
+    assert_int_equal(by_others(open_copy, "2 hard links"), TW_INVALID);
     assert_int_equal(unlink(COPY_FOLDER "/link"), 0);
-    assert_int_equal(read_by_others(f->table), 0);
+    assert_int_equal(by_others(count_entities, f->table), 0);
 }
 
 FIXTURE_TEST(a_symbolic_link_is_no_second_name)
@@ -680,8 +660,8 @@ static void long_reader_init(struct long_reader *r)
     *r = (struct long_reader){.body = calloc(1, MIB)};
     assert_non_null(r->body);
     virtual_platform_use(&(struct virtual_options){.seed = 1});
-    assert_int_equal(db_open(PATH, DB_WRITER, &r->writer, &err), TW_OK);
-    assert_int_equal(db_open(PATH, DB_READER, &r->reader, &err), TW_OK);
+    assert_ok(db_open(PATH, DB_WRITER, &r->writer, &err));
+    assert_ok(db_open(PATH, DB_READER, &r->reader, &err));
     db_wait_until(r->writer, platform_boot_ms() + 10000);
 }
 
@@ -699,12 +679,10 @@ static void commit_body(struct long_reader *r)
     const struct slice body = {r->body, MIB};
     struct err err;
 
-    assert_int_equal(db_begin(r->writer, &err), TW_OK);
-    assert_int_equal(
-        db_run(r->writer, DB_BODY_ADD,
-            DB_VALUES(db_integer(++r->bodies), db_bytes(body)), NULL, &err),
-        TW_OK);
-    assert_int_equal(db_commit(r->writer, &err), TW_OK);
+    assert_ok(db_begin(r->writer, &err));
+    assert_ok(db_run(r->writer, DB_BODY_ADD,
+        DB_VALUES(db_integer(++r->bodies), db_bytes(body)), NULL, &err));
+    assert_ok(db_commit(r->writer, &err));
 }
 
 /* Calls db_tidy(), and returns how long it waited for others, in ms. */
@@ -723,8 +701,8 @@ static void begin_reading(struct long_reader *r)
     bool row = false;
     struct err err;
 
-    assert_int_equal(db_start(r->reader, DB_STAMP_READ, NULL, 0, &err), TW_OK);
-    assert_int_equal(db_next(r->reader, DB_STAMP_READ, &row, &err), TW_OK);
+    assert_ok(db_start(r->reader, DB_STAMP_READ, NULL, 0, &err));
+    assert_ok(db_next(r->reader, DB_STAMP_READ, &row, &err));
     assert_true(row);
 }
 
@@ -801,7 +779,7 @@ static void insert_big(struct fixture *f, unsigned from, unsigned below)
     for (unsigned i = from; i < below; i++)
         operations[count++] = fixture_operation(
             f, OPERATION_INSERT, "p", key_of(f, i), NULL, text);
-    assert_int_equal(fixture_send(f, operations, count), TW_OK);
+    assert_ok(fixture_send(f, operations, count));
     free(text);
 }
 
@@ -818,7 +796,7 @@ static void delete_some(struct fixture *f, unsigned from, unsigned below)
         operations[count++] = fixture_operation(f, OPERATION_DELETE, "p", key,
             arena_copy(&f->arena, entity->etag).at, "");
     }
-    assert_int_equal(fixture_send(f, operations, count), TW_OK);
+    assert_ok(fixture_send(f, operations, count));
 }
 
 /* Inserts BIG_COUNT entities, and deletes all but every tenth one, so that
@@ -848,7 +826,7 @@ static bool give_back_once(struct store *store)
     struct exchange exchange = {.deadline = NULL};
     bool more = false;
 
-    assert_int_equal(store_give_back(store, &exchange, &more), TW_OK);
+    assert_ok(store_give_back(store, &exchange, &more));
     return more;
 }
 

@@ -223,16 +223,14 @@ SCRATCH_TEST(reads_one_entity_after_another)
     struct slice text;
     size_t end;
 
-    assert_int_equal(
-        entity_read(reader, slice_of(first), true, &scratch, &one, &end, NULL),
-        TW_OK);
+    assert_ok(
+        entity_read(reader, slice_of(first), true, &scratch, &one, &end, NULL));
     assert_int_equal(end, strlen(first) - 2);
     assert_int_equal(entity_read(reader, slice_of("{\"a\":1"), true, &scratch,
                          &bad, NULL, NULL),
         TW_INVALID);
-    assert_int_equal(
-        entity_read(reader, slice_of(second), true, &scratch, &two, NULL, NULL),
-        TW_OK);
+    assert_ok(entity_read(
+        reader, slice_of(second), true, &scratch, &two, NULL, NULL));
     entity_reader_free(reader);
     entity_reader_free(NULL);
     assert_slice(one.partition_key, "p");
@@ -366,8 +364,7 @@ SCRATCH_TEST(wants_keys_where_they_are_needed)
     assert_int_equal(
         entity_parse(text, true, &scratch, &entity, NULL, &err), TW_INVALID);
     assert_non_null(strstr(err.text, "RowKey"));
-    assert_int_equal(
-        entity_parse(text, false, &scratch, &entity, NULL, &err), TW_OK);
+    assert_ok(entity_parse(text, false, &scratch, &entity, NULL, &err));
     assert_int_equal(entity_parse(slice_of("{\"RowKey\":\"r\"}"), true,
                          &scratch, &entity, NULL, &err),
         TW_INVALID);
@@ -384,8 +381,7 @@ SCRATCH_TEST(stops_after_the_first_object)
     struct entity entity;
     size_t end = 0;
 
-    assert_int_equal(
-        entity_parse(text, true, &scratch, &entity, &end, NULL), TW_OK);
+    assert_ok(entity_parse(text, true, &scratch, &entity, &end, NULL));
     assert_int_equal(text.at[end], ',');
 }
 
@@ -616,8 +612,7 @@ SCRATCH_TEST(knows_what_a_key_may_begin_with)
 
     memset(longest, 'k', 999);
     longest[999] = '\0';
-    assert_int_equal(
-        entity_check_key_prefix("RowKey", slice_of(longest), &err), TW_OK);
+    assert_ok(entity_check_key_prefix("RowKey", slice_of(longest), &err));
     assert_int_equal(
         entity_check_key_prefix("RowKey", slice_of("a/"), &err), TW_INVALID);
     assert_int_equal(
@@ -635,20 +630,20 @@ SCRATCH_TEST(knows_which_names_the_service_takes)
     char longest[257] = "";
 
     for (size_t i = 0; TEST_EACH(i, good); i++)
-        assert_int_equal(entity_check_name(slice_of(good[i]), NULL), TW_OK);
+        assert_ok(entity_check_name(slice_of(good[i]), NULL));
     for (size_t i = 0; TEST_EACH(i, bad); i++)
         assert_int_equal(entity_check_name(slice_of(bad[i]), NULL), TW_INVALID);
     memset(longest, 'n', 256);
     assert_int_equal(entity_check_name(slice_of(longest), NULL), TW_INVALID);
     longest[255] = '\0';
-    assert_int_equal(entity_check_name(slice_of(longest), NULL), TW_OK);
+    assert_ok(entity_check_name(slice_of(longest), NULL));
     longest[64] = '\0';
     assert_int_equal(entity_check_table(slice_of(longest), NULL), TW_INVALID);
     longest[63] = '\0';
-    assert_int_equal(entity_check_table(slice_of(longest), NULL), TW_OK);
+    assert_ok(entity_check_table(slice_of(longest), NULL));
     assert_int_equal(entity_check_table(slice_of("~abc"), NULL), TW_INVALID);
     assert_int_equal(entity_check_table(slice_of("[abc"), NULL), TW_INVALID);
-    assert_int_equal(entity_check_table(slice_of("Blogs"), NULL), TW_OK);
+    assert_ok(entity_check_table(slice_of("Blogs"), NULL));
     assert_int_equal(entity_check_table(slice_of("ab"), NULL), TW_INVALID);
     assert_int_equal(entity_check_table(slice_of("9ab"), NULL), TW_INVALID);
     assert_int_equal(entity_check_table(slice_of("a-b"), NULL), TW_INVALID);
@@ -671,7 +666,7 @@ SCRATCH_TEST(counts_sizes_as_the_service_does)
 
     entity_init(&entity, &scratch, slice_of("p"), slice_of("r"));
     set_letters(&entity, "s", 32 * 1024);
-    assert_int_equal(entity_check(&entity, &err), TW_OK);
+    assert_ok(entity_check(&entity, &err));
     set_letters(&entity, "s", 32 * 1024 + 1);
     assert_int_equal(entity_check(&entity, &err), TW_TOO_LARGE);
     assert_non_null(strstr(err.text, "'s'"));
@@ -684,10 +679,10 @@ SCRATCH_TEST(counts_sizes_as_the_service_does)
         snprintf(name, sizeof(name), "n%02d", i);
         set_letters(&entity, name, 32 * 1024);
     }
-    assert_int_equal(entity_check(&entity, &err), TW_OK);
+    assert_ok(entity_check(&entity, &err));
     set_letters(&entity, "z",
         (1024 * 1024 - 8 - 16 - 15 * (8 + 6 + 65536 + 4) - 8 - 2 - 4) / 2);
-    assert_int_equal(entity_check(&entity, &err), TW_OK);
+    assert_ok(entity_check(&entity, &err));
     set_letters(&entity, "s", 2);
     assert_int_equal(entity_check(&entity, &err), TW_TOO_LARGE);
     assert_true(entity_size(&entity) >= entity_json_bytes(&entity));
@@ -701,7 +696,7 @@ SCRATCH_TEST(refuses_half_a_character)
 
     entity_init(&entity, &scratch, slice_of("p"), slice_of("r"));
     entity_set_string(&entity, &scratch, "Error", slice_of("\xd0\x96"));
-    assert_int_equal(entity_check(&entity, &err), TW_OK);
+    assert_ok(entity_check(&entity, &err));
     entity_set_string(&entity, &scratch, "Error", slice_of("\xd0\x96\xd0"));
     assert_int_equal(entity_check(&entity, &err), TW_INVALID);
     assert_non_null(strstr(err.text, "'Error' is not valid UTF-8"));
@@ -717,7 +712,7 @@ SCRATCH_TEST(refuses_too_many_and_system_properties)
         snprintf(name, sizeof(name), "n%d", i);
         entity_set_int32(&entity, &scratch, name, i);
     }
-    assert_int_equal(entity_check(&entity, NULL), TW_OK);
+    assert_ok(entity_check(&entity, NULL));
     entity_set_int32(&entity, &scratch, "one", 1);
     assert_int_equal(entity_check(&entity, NULL), TW_INVALID);
     entity.property_count = 0;
@@ -771,8 +766,7 @@ TEST(an_entity_has_so_many_properties)
     struct err err;
     int64_t sum;
 
-    assert_int_equal(
-        read_properties(ENTITY_MAX_READ_PROPERTIES, &sum, &err), TW_OK);
+    assert_ok(read_properties(ENTITY_MAX_READ_PROPERTIES, &sum, &err));
     assert_int_equal(sum, 255 * 254 / 2);
     assert_int_equal(
         read_properties(ENTITY_MAX_READ_PROPERTIES + 1, &sum, &err),

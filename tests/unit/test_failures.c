@@ -14,7 +14,6 @@ static char base[FOLDER_BYTES];
 
 static int set_up(void **state)
 {
-    (void)state;
     test_folder(base);
     return 0;
 }

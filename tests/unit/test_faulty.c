@@ -40,7 +40,7 @@ static void scene_init(struct scene *s)
 
     memset(s, 0, sizeof(*s));
     s->inner = table_memory(tables);
-    assert_int_equal(store_queue_create(s->inner, &s->exchange, QUEUE), TW_OK);
+    assert_ok(store_queue_create(s->inner, &s->exchange, QUEUE));
     faulty_init(&s->faulty, s->inner);
     s->faulty.choose = next_fault;
     s->faulty.ctx = s;
@@ -143,8 +143,7 @@ static int64_t count_messages(struct scene *s)
 {
     int64_t count = -1;
 
-    assert_int_equal(
-        store_queue_count(s->inner, fresh(s), QUEUE, &count), TW_OK);
+    assert_ok(store_queue_count(s->inner, fresh(s), QUEUE, &count));
     return count;
 }
 
@@ -207,7 +206,7 @@ SCENE_TEST(a_delayed_answer_takes_its_time)
 
     s->faulty.delay_ms = 500;
     begun_ms = platform_boot_ms();
-    assert_int_equal(put(s, FAULT_DELAY), TW_OK);
+    assert_ok(put(s, FAULT_DELAY));
     assert_true(platform_boot_ms() - begun_ms >= 500);
 }
 
@@ -217,7 +216,7 @@ SCENE_TEST(a_late_batch_lands_after_the_next_requests)
     assert_int_equal(insert(s, FAULT_LATE, "a"), TW_UNKNOWN);
     assert_int_equal(get(s, FAULT_NONE, "a"), TW_NOT_FOUND);
     assert_int_equal(get(s, FAULT_NONE, "a"), TW_NOT_FOUND);
-    assert_int_equal(get(s, FAULT_NONE, "a"), TW_OK);
+    assert_ok(get(s, FAULT_NONE, "a"));
     assert_int_equal(s->faulty.changed_late, 1);
 }
 
@@ -236,10 +235,10 @@ SCENE_TEST(a_late_delete_with_a_stale_etag_changes_nothing)
 {
     table_put(s->inner, TABLE, "p", "a", "old", 0);
     table_put(s->inner, TABLE, "p", "b", "old", 0);
-    assert_int_equal(get(s, FAULT_NONE, "a"), TW_OK);
+    assert_ok(get(s, FAULT_NONE, "a"));
     assert_int_equal(delete_read(s, FAULT_LATE), TW_UNKNOWN);
     assert_true(table_write(s->inner, TABLE, "p", "a", "new"));
-    assert_int_equal(get(s, FAULT_NONE, "b"), TW_OK);
+    assert_ok(get(s, FAULT_NONE, "b"));
     assert_int_equal(s->faulty.landed, 1);
     assert_int_equal(s->faulty.changed_late, 0);
     assert_true(table_has(s->inner, TABLE, "p", "a", "new"));
@@ -257,11 +256,11 @@ SCENE_TEST(late_queue_calls_land_too)
 
     assert_int_equal(take(s, FAULT_LATE), TW_UNKNOWN);
     faulty_land(&s->faulty, INT64_MAX);
-    assert_int_equal(take(s, FAULT_NONE), TW_OK);
+    assert_ok(take(s, FAULT_NONE));
     assert_int_equal(s->messages.count, 0); /* hidden, and nobody has it */
 
-    assert_int_equal(put(s, FAULT_NONE), TW_OK);
-    assert_int_equal(take(s, FAULT_NONE), TW_OK);
+    assert_ok(put(s, FAULT_NONE));
+    assert_ok(take(s, FAULT_NONE));
     assert_int_equal(renew(s, FAULT_LATE), TW_UNKNOWN);
     faulty_land(&s->faulty, INT64_MAX);
     assert_int_equal(drop(s, FAULT_NONE), TW_CONFLICT);
@@ -271,13 +270,13 @@ SCENE_TEST(twice_is_answered_the_second_time_or_the_first)
 {
     assert_int_equal(insert(s, FAULT_TWICE, "a"), TW_CONFLICT);
     assert_true(has(s, "a"));
-    assert_int_equal(insert(s, FAULT_TWICE_UNSEEN, "b"), TW_OK);
-    assert_int_equal(put(s, FAULT_TWICE), TW_OK);
+    assert_ok(insert(s, FAULT_TWICE_UNSEEN, "b"));
+    assert_ok(put(s, FAULT_TWICE));
     assert_int_equal(count_messages(s), 2);
-    assert_int_equal(take(s, FAULT_NONE), TW_OK);
+    assert_ok(take(s, FAULT_NONE));
     assert_int_equal(renew(s, FAULT_TWICE), TW_CONFLICT);
-    assert_int_equal(take(s, FAULT_NONE), TW_OK);
-    assert_int_equal(drop(s, FAULT_TWICE_UNSEEN), TW_OK);
+    assert_ok(take(s, FAULT_NONE));
+    assert_ok(drop(s, FAULT_TWICE_UNSEEN));
     assert_int_equal(count_messages(s), 1);
 }
 
@@ -285,8 +284,8 @@ SCENE_TEST(a_lost_answer_brings_no_receipt)
 {
     char before[QUEUE_RECEIPT_MAX];
 
-    assert_int_equal(put(s, FAULT_NONE), TW_OK);
-    assert_int_equal(take(s, FAULT_NONE), TW_OK);
+    assert_ok(put(s, FAULT_NONE));
+    assert_ok(take(s, FAULT_NONE));
     memcpy(before, s->receipt, sizeof(before));
     assert_int_equal(renew(s, FAULT_LOSE_ANSWER), TW_UNKNOWN);
     assert_string_equal(s->receipt, before);
@@ -319,16 +318,16 @@ SCENE_TEST(one_key_of_a_batch_is_refused)
 SCENE_TEST(empty_and_short_pages_go_on)
 {
     table_fill(s->inner, TABLE, "p", 0, 3);
-    assert_int_equal(scan(s, FAULT_EMPTY_PAGE), TW_OK);
+    assert_ok(scan(s, FAULT_EMPTY_PAGE));
     assert_int_equal(s->page.count, 0);
     assert_true(s->page.next.more);
-    assert_int_equal(scan(s, FAULT_SHORT_PAGE), TW_OK);
+    assert_ok(scan(s, FAULT_SHORT_PAGE));
     assert_int_equal(s->page.count, 1);
     assert_true(s->page.next.more);
-    assert_int_equal(scan(s, FAULT_EMPTY_PAGE), TW_OK);
+    assert_ok(scan(s, FAULT_EMPTY_PAGE));
     assert_int_equal(s->page.count, 0);
     assert_true(s->page.next.more);
-    assert_int_equal(scan(s, FAULT_NONE), TW_OK);
+    assert_ok(scan(s, FAULT_NONE));
     assert_int_equal(s->page.count, 2);
     assert_false(s->page.next.more);
 }

@@ -29,14 +29,12 @@ static int set_up(void **state)
 {
     struct err err;
 
-    (void)state;
-    assert_int_equal(folder_create(FOLDER, &err), TW_OK);
+    assert_ok(folder_create(FOLDER, &err));
     return 0;
 }
 
 static int tear_down(void **state)
 {
-    (void)state;
     return system("rm -rf " FOLDER);
 }
 
@@ -96,8 +94,7 @@ FIXTURE_TEST(files_of_tables_are_found)
     write_file(FOLDER "/Blogs.jsonl.rejected", "");
     write_file(FOLDER "/ab.jsonl", "");
     write_file(FOLDER "/tables.jsonl", "");
-    assert_int_equal(
-        folder_read(&folder, FOLDER, note_other, others, &err), TW_OK);
+    assert_ok(folder_read(&folder, FOLDER, note_other, others, &err));
     assert_int_equal(folder.count, 3);
     assert_string_equal(folder.files[0].table, "abc");
     assert_string_equal(folder.files[0].path, FOLDER "/abc.jsonl");
@@ -123,14 +120,13 @@ FIXTURE_TEST(a_file_that_seems_to_hold_entities_is_named)
 
     write_file(FOLDER "/Blogs.jsonl.rejected", "");
     write_file(FOLDER "/notes.txt", "");
-    assert_int_equal(
-        folder_read(&folder, FOLDER, note_other, others, &err), TW_OK);
+    assert_ok(folder_read(&folder, FOLDER, note_other, others, &err));
     assert_null(folder.unknown);
     assert_string_equal(others, "notes.txt ");
     folder_done(&folder);
     for (size_t i = 0; i < 4; i++) {
         write_file(names[i], "");
-        assert_int_equal(folder_read(&folder, FOLDER, NULL, NULL, &err), TW_OK);
+        assert_ok(folder_read(&folder, FOLDER, NULL, NULL, &err));
         assert_string_equal(folder.unknown, names[i]);
         folder_done(&folder);
         assert_int_equal(unlink(names[i]), 0);
@@ -148,7 +144,7 @@ FIXTURE_TEST(an_unfinished_export_is_noticed)
         struct err err;
 
         write_file(names[i], "");
-        assert_int_equal(folder_read(&folder, FOLDER, NULL, NULL, &err), TW_OK);
+        assert_ok(folder_read(&folder, FOLDER, NULL, NULL, &err));
         assert_string_equal(folder.unfinished, names[i]);
         folder_done(&folder);
         assert_int_equal(unlink(names[i]), 0);
@@ -164,10 +160,8 @@ static struct folder_progress *complete_blogs(void)
     struct err err;
 
     write_file(BLOGS ".part", "new");
-    assert_int_equal(folder_progress_begin(progress, "Blogs", &err), TW_OK);
-    assert_int_equal(
-        folder_progress_complete(progress, "Blogs", BLOGS ".part", &err),
-        TW_OK);
+    assert_ok(folder_progress_begin(progress, "Blogs", &err));
+    assert_ok(folder_progress_complete(progress, "Blogs", BLOGS ".part", &err));
     return progress;
 }
 
@@ -179,7 +173,7 @@ FIXTURE_TEST(a_file_is_done_once_its_complete_part_was_renamed)
     write_file(BLOGS, "former");
     progress = begin("main", TW_OK);
     assert_false(is_done(progress, "Blogs", false));
-    assert_int_equal(folder_progress_begin(progress, "Blogs", &err), TW_OK);
+    assert_ok(folder_progress_begin(progress, "Blogs", &err));
     assert_false(is_done(progress, "Blogs", true));
     folder_progress_close(progress, false);
     progress = complete_blogs();
@@ -236,8 +230,8 @@ FIXTURE_TEST(parts_of_deleted_tables_are_removed)
     struct err err;
 
     dropped_of[0] = '\0';
-    assert_int_equal(folder_progress_begin(progress, "Blogs", &err), TW_OK);
-    assert_int_equal(folder_progress_begin(progress, "Channels", &err), TW_OK);
+    assert_ok(folder_progress_begin(progress, "Blogs", &err));
+    assert_ok(folder_progress_begin(progress, "Channels", &err));
     write_file(BLOGS ".e1-0123456789abcdef.part", "{");
     write_file(BLOGS ".e2-0123456789abcdef.part", "{");
     write_file(FOLDER "/Channels.jsonl.e1-0123456789abcdef.part", "{");
@@ -263,7 +257,7 @@ FIXTURE_TEST(a_part_of_a_line_is_cut_off)
     progress = begin("main", TW_OK);
     assert_false(is_done(progress, "Blogs", true));
     assert_false(is_done(progress, "Chan", false));
-    assert_int_equal(folder_progress_begin(progress, "Channels", &err), TW_OK);
+    assert_ok(folder_progress_begin(progress, "Channels", &err));
     folder_progress_close(progress, false);
     progress = begin("main", TW_OK);
     assert_false(is_done(progress, "Channels", true));
@@ -331,7 +325,7 @@ FIXTURE_TEST(an_export_without_an_id_leaves_its_progress)
         struct err err;
 
         (void)begin_without_id("main", TW_STOPPED);
-        assert_int_equal(folder_progress_begin(progress, "Blogs", &err), TW_OK);
+        assert_ok(folder_progress_begin(progress, "Blogs", &err));
         folder_progress_close(begin("main", TW_OK), true);
         assert_int_equal(access(WITHOUT_ID, F_OK), 0);
         folder_progress_close(progress, false);

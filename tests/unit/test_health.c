@@ -98,7 +98,7 @@ static void start(struct service *service, struct workbench *bench)
 static void stop(struct service *service)
 {
     service_stop(service);
-    assert_int_equal(service->outcome, TW_OK);
+    assert_ok(service->outcome);
 }
 
 /* Nothing happens for an hour, and still the loop has just made a turn. */
@@ -128,18 +128,14 @@ VIRTUAL_BENCH_TEST(an_outage_of_the_ledger_is_shown_while_it_lasts)
     virtual_sleep(5000);
     consumer_read_view(service.consumer, &view);
     assert_false(view.outage);
-    platform_lock(&bench->lock);
-    bench->down = true;
-    platform_unlock(&bench->lock);
+    workbench_locked(bench, bench->down = true);
     workbench_put(bench, BENCH_QUEUE, "{}");
     virtual_sleep(60000);
     consumer_read_view(service.consumer, &view);
     assert_int_equal(view.threads.queues_failing, 2);
     assert_true(consumer_queue_fails(service.consumer, BENCH_QUEUE));
     assert_false(consumer_queue_fails(service.consumer, "none"));
-    platform_lock(&bench->lock);
-    bench->down = false;
-    platform_unlock(&bench->lock);
+    workbench_locked(bench, bench->down = false);
     virtual_sleep(60000);
     consumer_read_view(service.consumer, &view);
     assert_int_equal(view.threads.queues_failing, 0);
@@ -168,7 +164,7 @@ VIRTUAL_BENCH_TEST(before_and_after_its_threads_a_consumer_can_be_looked_at)
     consumer_read_view(service.consumer, &view);
     assert_int_equal(view.stage, CONSUMER_STOPS);
     service_join(&service);
-    assert_int_equal(service.outcome, TW_OK);
+    assert_ok(service.outcome);
     consumer_read_view(service.consumer, &view);
     assert_int_equal(view.stage, CONSUMER_STOPS);
     service_free(&service);

@@ -13,7 +13,6 @@ static struct buf text;
 
 static int begin(void **state)
 {
-    (void)state;
     history = history_new();
     buf_init(&text, MAX_BYTES);
     return 0;
@@ -21,7 +20,6 @@ static int begin(void **state)
 
 static int end(void **state)
 {
-    (void)state;
     history_free(history);
     buf_done(&text);
     return 0;

@@ -34,7 +34,6 @@ static const char *const variables[] = {"AZURE_CLIENT_ID", "AZURE_TENANT_ID",
 
 static int setup(void **state)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof(variables) / sizeof(variables[0]); i++)
         unsetenv(variables[i]);
     return 0;
@@ -320,7 +319,7 @@ FIXTURE_TEST(who_it_is_can_be_told)
     struct identity *identity = NULL;
     struct err err = {""};
 
-    assert_int_equal(identity_new(&options, NULL, &identity, &err), TW_OK);
+    assert_ok(identity_new(&options, NULL, &identity, &err));
     assert_string_equal(identity_description(identity),
         "managed identity " CLIENT
         " of this machine (169.254.169.254 port 80)");
@@ -406,8 +405,8 @@ FIXTURE_TEST(requests_carry_the_token)
     struct bench bench;
 
     bench_open(&bench, &gives_token, 1, pages, 2);
-    assert_int_equal(list(&bench), TW_OK);
-    assert_int_equal(list(&bench), TW_OK);
+    assert_ok(list(&bench));
+    assert_ok(list(&bench));
     bench_end(&bench);
     assert_int_equal(http_script_requests(bench.tokens), 1);
     for (size_t i = 0; i < 2; i++) {
@@ -432,7 +431,7 @@ FIXTURE_TEST(a_request_whose_token_was_refused_is_sent_again_with_a_new_one)
         struct bench bench;
 
         bench_open(&bench, tokens, 2, pages, 2);
-        assert_int_equal(list(&bench), TW_OK);
+        assert_ok(list(&bench));
         assert_string_equal(bench.exchange.err.text, "");
         bench_end(&bench);
         carries(&bench, 0, TOKEN);

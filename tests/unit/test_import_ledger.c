@@ -19,7 +19,6 @@ static unsigned late_writes; /* writes of the process that ends, which are still
 
 static int set_up(void **state)
 {
-    (void)state;
     hosted_init(&h, "j: {kind: delete, table: Blogs, all: true}\n");
     client = pool_client_new(h.request_pool, NULL);
     return 0;
@@ -27,7 +26,6 @@ static int set_up(void **state)
 
 static int tear_down(void **state)
 {
-    (void)state;
     pool_client_free(client);
     hosted_done(&h);
     return 0;
@@ -40,7 +38,7 @@ static void save(struct import_ledger *ledger, uint64_t line)
     const struct import_counts counts = {.position = {.line = line}};
     struct err err;
 
-    assert_int_equal(import_ledger_save(ledger, &counts, &err), TW_OK);
+    assert_ok(import_ledger_save(ledger, &counts, &err));
 }
 
 static enum tw_err open_with(struct import_ledger *ledger, struct store *store,
@@ -61,8 +59,6 @@ static enum tw_err open_with(struct import_ledger *ledger, struct store *store,
  * the next one. */
 static void land(void *ctx, const struct batch *batch)
 {
-    (void)ctx;
-    (void)batch;
     if (late_writes == 0)
         return;
     late_writes--;
@@ -74,10 +70,10 @@ FIXTURE_TEST(an_import_continues_at_its_position)
     struct import_ledger next;
     struct import_position position;
 
-    assert_int_equal(open_with(&dying, h.store, ARGS, &position), TW_OK);
+    assert_ok(open_with(&dying, h.store, ARGS, &position));
     assert_int_equal(position.line, 0);
     save(&dying, 5);
-    assert_int_equal(open_with(&next, h.store, ARGS, &position), TW_OK);
+    assert_ok(open_with(&next, h.store, ARGS, &position));
     assert_int_equal(position.line, 5);
     import_ledger_done(&next);
     assert_int_equal(open_with(&next, h.store, "{}", &position), TW_CONFLICT);
@@ -91,13 +87,12 @@ FIXTURE_TEST(a_late_write_of_a_dead_process_is_respected)
     struct import_position position;
     struct faulty faulty;
 
-    assert_int_equal(open_with(&dying, h.store, ARGS, &position), TW_OK);
+    assert_ok(open_with(&dying, h.store, ARGS, &position));
     save(&dying, 5);
     faulty_init(&faulty, h.store);
     faulty.before = land;
     late_writes = 1;
-    assert_int_equal(
-        open_with(&next, &faulty.outer.store, ARGS, &position), TW_OK);
+    assert_ok(open_with(&next, &faulty.outer.store, ARGS, &position));
     assert_int_equal(position.line, 9);
     import_ledger_done(&next);
     import_ledger_done(&dying);
@@ -110,7 +105,7 @@ FIXTURE_TEST(a_process_that_keeps_writing_keeps_the_import)
     struct import_position position;
     struct faulty faulty;
 
-    assert_int_equal(open_with(&dying, h.store, ARGS, &position), TW_OK);
+    assert_ok(open_with(&dying, h.store, ARGS, &position));
     faulty_init(&faulty, h.store);
     faulty.before = land;
     late_writes = 100;
@@ -133,10 +128,9 @@ FIXTURE_TEST(counts_of_all_processes_are_added)
     struct err err;
 
     for (int process = 1; process <= 3; process++) {
-        assert_int_equal(open_with(&next, h.store, ARGS, &position), TW_OK);
-        assert_int_equal(import_ledger_save(&next, &counts, &err), TW_OK);
-        assert_int_equal(
-            import_ledger_end(&next, &counts, LEDGER_WAITING, "", &err), TW_OK);
+        assert_ok(open_with(&next, h.store, ARGS, &position));
+        assert_ok(import_ledger_save(&next, &counts, &err));
+        assert_ok(import_ledger_end(&next, &counts, LEDGER_WAITING, "", &err));
         assert_int_equal(next.run.read, 12 * process);
         assert_int_equal(next.run.written, 11 * process);
         assert_int_equal(next.run.skipped, 3 * process);

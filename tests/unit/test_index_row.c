@@ -4,6 +4,7 @@
 #include "jobs/copy/source.h"
 #include "jobs/index_row.h"
 #include "tests/support/fixture.h"
+#include "tests/support/scratch.h"
 #include "tests/support/test.h"
 #include "worker/store/store.h"
 
@@ -33,98 +34,77 @@ static struct entity copy_at(struct arena *arena, const struct store *store,
     return copy;
 }
 
-TEST(a_copy_in_the_table_of_its_source_is_an_index_row)
+SCRATCH_TEST(a_copy_in_the_table_of_its_source_is_an_index_row)
 {
-    struct arena arena;
     struct entity row;
 
-    arena_init(&arena);
-    row = copy_at(&arena, &MAIN, "Blogs", "P", "size:5");
+    row = copy_at(&scratch, &MAIN, "Blogs", "P", "size:5");
     assert_true(is_index_row(&row, &MAIN, "Blogs"));
     assert_true(is_index_row(&row, &MAIN, "BLOGS"));
     assert_false(is_index_row(&row, &MAIN, "Blogs2"));
-    arena_done(&arena);
 }
 
-TEST(an_index_row_that_was_imported_into_another_account_is_still_one)
+SCRATCH_TEST(an_index_row_that_was_imported_into_another_account_is_still_one)
 {
-    struct arena arena;
     struct entity row;
 
-    arena_init(&arena);
-    row = copy_at(&arena, &MAIN, "Blogs", "P", "size:5");
+    row = copy_at(&scratch, &MAIN, "Blogs", "P", "size:5");
     assert_true(is_index_row(&row, &OTHER, "Blogs"));
     assert_true(is_index_row(&row, &OTHER, "BLOGS"));
     assert_false(is_index_row(&row, &OTHER, "Blogs2"));
     row.row_key = slice_of("mine");
     assert_false(is_index_row(&row, &OTHER, "Blogs"));
-    arena_done(&arena);
 }
 
 /* A job that copies Blogs of MAIN to Blogs of OTHER made it. */
-TEST(a_copy_from_a_table_of_that_name_in_another_account_is_none)
+SCRATCH_TEST(a_copy_from_a_table_of_that_name_in_another_account_is_none)
 {
-    struct arena arena;
     struct entity copy;
 
-    arena_init(&arena);
-    copy = copy_at(&arena, &OTHER, "Blogs", "P", "R");
+    copy = copy_at(&scratch, &OTHER, "Blogs", "P", "R");
     assert_false(is_index_row(&copy, &OTHER, "Blogs"));
     assert_false(is_index_row(&copy, &MAIN, "Blogs"));
-    arena_done(&arena);
 }
 
-TEST(an_index_row_that_was_edited_is_still_one)
+SCRATCH_TEST(an_index_row_that_was_edited_is_still_one)
 {
-    struct arena arena;
     struct entity row;
 
-    arena_init(&arena);
-    row = copy_at(&arena, &MAIN, "Blogs", "P", "size:5");
-    entity_set_int32(&row, &arena, "Size", 6);
+    row = copy_at(&scratch, &MAIN, "Blogs", "P", "size:5");
+    entity_set_int32(&row, &scratch, "Size", 6);
     assert_true(is_index_row(&row, &MAIN, "Blogs"));
-    arena_done(&arena);
 }
 
-TEST(a_copy_of_an_index_row_under_other_keys_is_none)
+SCRATCH_TEST(a_copy_of_an_index_row_under_other_keys_is_none)
 {
-    struct arena arena;
     struct entity row;
 
-    arena_init(&arena);
-    row = copy_at(&arena, &MAIN, "Blogs", "P", "size:5");
+    row = copy_at(&scratch, &MAIN, "Blogs", "P", "size:5");
     row.row_key = slice_of("mine");
     assert_false(is_index_row(&row, &MAIN, "Blogs"));
-    row = copy_at(&arena, &MAIN, "Blogs", "P", "size:5");
+    row = copy_at(&scratch, &MAIN, "Blogs", "P", "size:5");
     row.partition_key = slice_of("Q");
     assert_false(is_index_row(&row, &MAIN, "Blogs"));
-    arena_done(&arena);
 }
 
-TEST(a_copy_in_another_table_is_none)
+SCRATCH_TEST(a_copy_in_another_table_is_none)
 {
-    struct arena arena;
     struct entity copy;
 
-    arena_init(&arena);
-    copy = copy_at(&arena, &MAIN, "BySize", "P", "size:5");
+    copy = copy_at(&scratch, &MAIN, "BySize", "P", "size:5");
     assert_false(is_index_row(&copy, &MAIN, "BySize"));
     assert_false(is_index_row(&copy, &MAIN, "Blogs"));
-    arena_done(&arena);
 }
 
-TEST(another_property_of_that_name_makes_none)
+SCRATCH_TEST(another_property_of_that_name_makes_none)
 {
-    struct arena arena;
     struct entity entity;
 
-    arena_init(&arena);
-    entity_init(&entity, &arena, slice_of("P"), slice_of("R"));
+    entity_init(&entity, &scratch, slice_of("P"), slice_of("R"));
     assert_false(is_index_row(&entity, &MAIN, "Blogs"));
-    entity_set_int32(&entity, &arena, INDEX_ROW_PROPERTY, 5);
+    entity_set_int32(&entity, &scratch, INDEX_ROW_PROPERTY, 5);
     assert_false(is_index_row(&entity, &MAIN, "Blogs"));
     entity_set_string(
-        &entity, &arena, INDEX_ROW_PROPERTY, slice_of("{\"job\":\"x\"}"));
+        &entity, &scratch, INDEX_ROW_PROPERTY, slice_of("{\"job\":\"x\"}"));
     assert_false(is_index_row(&entity, &MAIN, "Blogs"));
-    arena_done(&arena);
 }

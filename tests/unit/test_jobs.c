@@ -76,20 +76,17 @@ TEST(a_job_says_what_it_does)
 }
 
 /* Two upgrades of one table: each job alone would be valid. */
-TEST(a_kind_sees_all_jobs_once_they_are_read)
+LOADING_TEST(a_kind_sees_all_jobs_once_they_are_read)
 {
 #define UPGRADE(name, to)                                                      \
     name ": {kind: schema-upgrade, table: Blogs, version: {property: V, "      \
          "absent: 1}, versions: [{to: " to ", steps: [remove: {property: "     \
          "Old}]}]}\n"
-    struct loading l;
 
-    loading_begin(&l, UPGRADE("one", "2") UPGRADE("other", "3"));
-    assert_int_equal(l.problems.errors, 1);
-    assert_true(loading_says(&l, "one list of versions"));
-    loading_done(&l);
-    loading_good(&l, UPGRADE("one", "2") UPGRADE("same", "2"));
-    loading_done(&l);
+    loading_begin(l, UPGRADE("one", "2") UPGRADE("other", "3"));
+    assert_int_equal(l->problems.errors, 1);
+    assert_true(loading_says(l, "one list of versions"));
+    loading_good(l, UPGRADE("one", "2") UPGRADE("same", "2"));
 }
 
 TEST(an_argument_of_the_kind_cannot_be_declared)
@@ -115,36 +112,28 @@ TEST(a_move_has_one_destination)
         "`to` is a list, but a move has one destination");
 }
 
-TEST(two_following_jobs_of_one_table_are_refused)
+LOADING_TEST(two_following_jobs_of_one_table_are_refused)
 {
-    struct loading l;
-
     loading_begin(
-        &l, COPY("one", "Copies", "true") COPY("other", "copies", "true"));
-    assert_int_equal(l.problems.errors, 1);
-    assert_true(loading_says(&l,
-        "jobs one and other both have follow: true and write table Copies"));
-    loading_done(&l);
+        l, COPY("one", "Copies", "true") COPY("other", "copies", "true"));
+    assert_int_equal(l->problems.errors, 1);
+    assert_true(loading_says(
+        l, "jobs one and other both have follow: true and write table Copies"));
     loading_good(
-        &l, COPY("one", "Copies", "true") COPY("other", "Others", "true"));
-    assert_int_equal(l.problems.warnings, 0);
-    loading_done(&l);
+        l, COPY("one", "Copies", "true") COPY("other", "Others", "true"));
+    assert_int_equal(l->problems.warnings, 0);
 }
 
-TEST(a_job_that_waits_for_a_following_one_is_a_warning)
+LOADING_TEST(a_job_that_waits_for_a_following_one_is_a_warning)
 {
-    struct loading l;
-
     loading_good(
-        &l, COPY("once", "Copies", "false") COPY("always", "Copies", "true"));
-    assert_int_equal(l.problems.warnings, 1);
-    assert_true(loading_says(&l, "job always has follow: true: while a run of "
-                                 "it is open, runs of job once wait"));
-    loading_done(&l);
+        l, COPY("once", "Copies", "false") COPY("always", "Copies", "true"));
+    assert_int_equal(l->problems.warnings, 1);
+    assert_true(loading_says(l, "job always has follow: true: while a run of "
+                                "it is open, runs of job once wait"));
     loading_good(
-        &l, COPY("once", "Copies", "false") COPY("too", "Copies", "false"));
-    assert_int_equal(l.problems.warnings, 0);
-    loading_done(&l);
+        l, COPY("once", "Copies", "false") COPY("too", "Copies", "false"));
+    assert_int_equal(l->problems.warnings, 0);
 }
 
 /* ---- arguments ---- */
@@ -203,7 +192,7 @@ LOADING_TEST(an_argument_may_be_empty_where_the_job_says_so)
 
 static void hash_of(const char *text, char to[17])
 {
-    struct loading l;
+    struct loading l = {.names = {NULL}};
 
     loading_good(&l, text);
     memcpy(to, l.jobs.list[0].hash, 17);
@@ -284,16 +273,12 @@ TEST(nor_to_what_becomes_of_a_value_that_cannot_be_converted)
     assert_string_not_equal(hash, other);
 }
 
-TEST(any_kind_may_have_a_folder_of_failures)
+LOADING_TEST(any_kind_may_have_a_folder_of_failures)
 {
-    struct loading l;
-
-    loading_good(&l, "purge:\n  failures: failed\n" REST);
-    assert_string_equal(l.jobs.list[0].failures, "failed");
-    loading_done(&l);
-    loading_good(&l, "purge:\n" REST);
-    assert_null(l.jobs.list[0].failures);
-    loading_done(&l);
+    loading_good(l, "purge:\n  failures: failed\n" REST);
+    assert_string_equal(l->jobs.list[0].failures, "failed");
+    loading_good(l, "purge:\n" REST);
+    assert_null(l->jobs.list[0].failures);
 }
 
 TEST(the_table_of_kinds_is_complete)

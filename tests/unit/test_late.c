@@ -13,7 +13,6 @@ static unsigned asked;
 
 static bool stopping(struct run *run)
 {
-    (void)run;
     return asked++ >= 3 && stops;
 }
 
@@ -38,7 +37,7 @@ TEST(nothing_is_waited_for_where_nothing_is_late)
     struct err err;
 
     late_note(&late, &LOCAL);
-    assert_int_equal(late_wait(&late, &run, &err), TW_OK);
+    assert_ok(late_wait(&late, &run, &err));
     assert_int_equal(asked, 0);
 }
 
@@ -51,9 +50,9 @@ TEST(thirty_seconds_pass_after_the_last_one)
 
     late_note(&late, &REMOTE);
     late_note(&late, &LOCAL);
-    assert_int_equal(late_wait(&late, &run, &err), TW_OK);
+    assert_ok(late_wait(&late, &run, &err));
     assert_true(platform_boot_ms() - began_ms >= LATE_REQUEST_MS);
-    assert_int_equal(late_wait(&late, &run, &err), TW_OK);
+    assert_ok(late_wait(&late, &run, &err));
     assert_false(late.any);
 }
 

@@ -29,35 +29,29 @@ struct fixture {
     struct err err;
 };
 
-static int set_up(void **state)
+static void init(struct fixture *f)
 {
-    struct fixture *f = test_malloc(sizeof(*f));
-
     virtual_platform_use(&(struct virtual_options){.seed = 1,
         .boot_ms = 5000,
         .wall_ticks = TICKS_1970 + INT64_C(1000000) * TICKS_PER_S});
-    memset(f, 0, sizeof(*f));
     workbench_init(&f->bench);
     messages_init(&f->taken);
     f->wish = workbench_wish(&f->bench, "r1");
     lease_init(&f->lease, &f->wish);
-    *state = f;
-    return 0;
 }
 
-static int tear_down(void **state)
+static void done(struct fixture *f)
 {
-    struct fixture *f = *state;
-
     lease_done(&f->lease);
     messages_done(&f->taken);
     workbench_done(&f->bench);
     virtual_platform_end();
-    test_free(f);
-    return 0;
 }
 
-#define FIXTURE_TEST(name) TEST_WITH(name, set_up, tear_down, struct fixture *f)
+TEST_FIXTURE(fixture, struct fixture, init, done)
+
+#define FIXTURE_TEST(name)                                                     \
+    TEST_WITH(name, fixture_set_up, fixture_tear_down, struct fixture *f)
 
 static enum lease_outcome take(struct fixture *f)
 {
@@ -97,7 +91,7 @@ static void rewrite(struct fixture *f, enum ledger_state state,
     run->state = state;
     run->owner = ledger_text(run, slice_of(owner));
     run->epoch += epoch_more;
-    assert_int_equal(workbench_store_run(&f->bench, run), TW_OK);
+    assert_ok(workbench_store_run(&f->bench, run));
 }
 
 /* The run's entity as something that is no run; gone where json is NULL. */
@@ -269,9 +263,7 @@ FIXTURE_TEST(a_first_message_whose_answer_is_lost_is_recognised)
 
 static void pause_machine(struct fixture *f, int64_t ms)
 {
-    platform_lock(&f->bench.lock);
-    f->bench.paused_ms += ms;
-    platform_unlock(&f->bench.lock);
+    workbench_locked(&f->bench, f->bench.paused_ms += ms);
 }
 
 /* The Date that is known is from before a pause: what is written may be a lease
@@ -362,11 +354,11 @@ FIXTURE_TEST(a_checkpoint_that_is_not_used_is_told_of)
     assert_int_equal(take(f), LEASE_ACQUIRED);
     assert_false(f->lease.starts_over);
     f->lease.run.checkpoint = ledger_text(&f->lease.run, slice_of("{}"));
-    assert_int_equal(ledger_move(&f->lease.run, LEDGER_QUEUED, &f->err), TW_OK);
+    assert_ok(ledger_move(&f->lease.run, LEDGER_QUEUED, &f->err));
     assert_int_equal(lease_release(&f->lease, &f->err), LEASE_VALID);
     assert_int_equal(take(f), LEASE_ACQUIRED);
     assert_false(f->lease.starts_over);
-    assert_int_equal(ledger_move(&f->lease.run, LEDGER_QUEUED, &f->err), TW_OK);
+    assert_ok(ledger_move(&f->lease.run, LEDGER_QUEUED, &f->err));
     assert_int_equal(lease_release(&f->lease, &f->err), LEASE_VALID);
     memcpy(f->bench.job.hash, "fedcba9876543210", 16);
     assert_int_equal(take(f), LEASE_ACQUIRED);
@@ -528,7 +520,7 @@ FIXTURE_TEST(attempts_are_counted_up_to_the_end_of_numbers)
     run = read_run(f);
     run->attempt = run->epoch = run->silent = INT32_MAX;
     run->lease_until_ticks = TICKS_1970;
-    assert_int_equal(workbench_store_run(&f->bench, run), TW_OK);
+    assert_ok(workbench_store_run(&f->bench, run));
     for (int i = 0; i < 2; i++) {
         virtual_sleep(24 * 3600000);
         assert_int_equal(take(f), LEASE_ACQUIRED);
@@ -594,7 +586,7 @@ FIXTURE_TEST(a_message_renewal_that_fails_says_why)
     assert_int_equal(lease_renew_message(&f->lease, &f->err), TW_BUSY);
     assert_string_equal(f->err.text, "the store is down");
     assert_true(f->lease.has_message);
-    assert_int_equal(lease_renew_message(&f->lease, &f->err), TW_OK);
+    assert_ok(lease_renew_message(&f->lease, &f->err));
 }
 
 FIXTURE_TEST(a_message_lost_to_another_is_no_longer_waited_for)
@@ -637,7 +629,7 @@ FIXTURE_TEST(what_others_merge_meanwhile_stays)
     run = read_run(f);
     run->others = &note;
     run->other_count = 1;
-    assert_int_equal(workbench_store_run(&f->bench, run), TW_OK);
+    assert_ok(workbench_store_run(&f->bench, run));
     for (int i = 0; i < 2; i++)
         assert_int_equal(
             lease_write_run(&f->lease, NULL, &f->err), LEASE_VALID);
@@ -676,7 +668,7 @@ static void ask(struct fixture *f, const char *control, const char *finish)
 
     run->control = ledger_text(run, slice_of(control));
     run->finish = ledger_text(run, slice_of(finish));
-    assert_int_equal(workbench_store_run(&f->bench, run), TW_OK);
+    assert_ok(workbench_store_run(&f->bench, run));
 }
 
 FIXTURE_TEST(a_renewal_brings_what_people_ask)
@@ -715,9 +707,8 @@ FIXTURE_TEST(what_is_asked_decides_what_an_open_run_becomes)
         assert_int_equal(take(f), LEASE_ACQUIRED);
         run = workbench_stored(&f->bench, JOB, id);
         run->control = slice_of(cases[i].control);
-        assert_int_equal(workbench_store_run(&f->bench, run), TW_OK);
-        assert_int_equal(
-            ledger_move(&f->lease.run, cases[i].end, &f->err), TW_OK);
+        assert_ok(workbench_store_run(&f->bench, run));
+        assert_ok(ledger_move(&f->lease.run, cases[i].end, &f->err));
         assert_int_equal(lease_release(&f->lease, &f->err), LEASE_VALID);
         assert_int_equal(f->lease.run.state, cases[i].stored);
         run = workbench_stored(&f->bench, JOB, id);
@@ -752,12 +743,11 @@ FIXTURE_TEST(finish_waits_for_no_round)
         assert_int_equal(take(f), LEASE_ACQUIRED);
         run = workbench_stored(&f->bench, JOB, id);
         run->finish = slice_of(cases[i].finish);
-        assert_int_equal(workbench_store_run(&f->bench, run), TW_OK);
+        assert_ok(workbench_store_run(&f->bench, run));
         now = lease_now_ticks(&f->lease);
         later = now + 60 * TICKS_PER_S;
-        assert_int_equal(
-            ledger_wait(&f->lease.run, cases[i].waits_for, now, later, &f->err),
-            TW_OK);
+        assert_ok(ledger_wait(
+            &f->lease.run, cases[i].waits_for, now, later, &f->err));
         assert_int_equal(lease_release(&f->lease, &f->err), LEASE_VALID);
         assert_int_equal(f->lease.run.state, LEDGER_WAITING);
         if (cases[i].goes_on)
@@ -807,7 +797,7 @@ FIXTURE_TEST(whoever_resumes_it_knows_that_its_owner_crashed)
     rewrite(f, LEDGER_QUEUED, "", 0); /* `resume` */
     assert_int_equal(take(f), LEASE_ACQUIRED);
     assert_true(f->lease.previous_owner_crashed);
-    assert_int_equal(ledger_move(&f->lease.run, LEDGER_QUEUED, &f->err), TW_OK);
+    assert_ok(ledger_move(&f->lease.run, LEDGER_QUEUED, &f->err));
     assert_int_equal(lease_release(&f->lease, &f->err), LEASE_VALID);
     assert_int_equal(take(f), LEASE_ACQUIRED);
     assert_false(f->lease.previous_owner_crashed);
@@ -825,7 +815,7 @@ FIXTURE_TEST(what_a_newer_version_stored_is_left_alone)
     run->state = LEDGER_QUEUED;
     run->owner = slice_of("");
     run->format = LEDGER_FORMAT + 1;
-    assert_int_equal(workbench_store_run(&f->bench, run), TW_OK);
+    assert_ok(workbench_store_run(&f->bench, run));
     etag = run->etag;
     assert_int_equal(take(f), LEASE_REFUSED);
     assert_int_equal(lease_write_run(&f->lease, NULL, &f->err), LEASE_LOST);
@@ -845,7 +835,7 @@ static void attempt_begins(struct fixture *f)
     assert_int_equal(take(f), LEASE_ACQUIRED);
     f->lease.run.checkpoint = ledger_text(&f->lease.run, slice_of("{}"));
     f->lease.run.phase = ledger_text(&f->lease.run, slice_of("copying"));
-    assert_int_equal(ledger_move(&f->lease.run, LEDGER_QUEUED, &f->err), TW_OK);
+    assert_ok(ledger_move(&f->lease.run, LEDGER_QUEUED, &f->err));
     assert_int_equal(lease_release(&f->lease, &f->err), LEASE_VALID);
 }
 
@@ -929,7 +919,7 @@ FIXTURE_TEST(a_run_waits_while_its_job_is_of_another_kind)
     expect_held(f, "is a delete now, and was a scripted");
     run = read_run(f);
     bound_accept(run, true);
-    assert_int_equal(workbench_store_run(&f->bench, run), TW_OK);
+    assert_ok(workbench_store_run(&f->bench, run));
     expect_held(f, "is a delete now, and was a scripted");
     f->bench.kind.name = name;
     assert_int_equal(take(f), LEASE_ACQUIRED);
@@ -973,7 +963,7 @@ FIXTURE_TEST(a_run_that_no_attempt_began_waits_for_its_kind_too)
     struct ledger_run *run = workbench_football(&f->bench, "r1");
 
     run->kind = slice_of("copy");
-    assert_int_equal(workbench_store_run(&f->bench, run), TW_OK);
+    assert_ok(workbench_store_run(&f->bench, run));
     expect_held(f, "is a scripted now, and was a copy");
 }
 
@@ -989,11 +979,11 @@ FIXTURE_TEST(a_run_waits_while_its_job_is_in_another_account)
     expect_held(f, "is another account now");
     run = read_run(f);
     bound_accept(run, false); /* as `poison retry` does */
-    assert_int_equal(workbench_store_run(&f->bench, run), TW_OK);
+    assert_ok(workbench_store_run(&f->bench, run));
     expect_held(f, "is another account now");
     run = read_run(f);
     bound_accept(run, true); /* as `resume` does */
-    assert_int_equal(workbench_store_run(&f->bench, run), TW_OK);
+    assert_ok(workbench_store_run(&f->bench, run));
     assert_int_equal(take(f), LEASE_ACQUIRED);
     assert_true(f->lease.starts_over);
     assert_int_equal(f->lease.run.checkpoint.len, 0);
@@ -1011,7 +1001,7 @@ FIXTURE_TEST(an_accepted_definition_begins_with_the_first_round)
     bound_accept(run, true);
     bound_accept(run, true); /* once is enough */
     run->resumes_ticks = 0;
-    assert_int_equal(workbench_store_run(&f->bench, run), TW_OK);
+    assert_ok(workbench_store_run(&f->bench, run));
     assert_int_equal(take(f), LEASE_ACQUIRED);
     assert_true(f->lease.starts_over);
     assert_int_equal(f->lease.run.checkpoint.len, 0);
@@ -1034,7 +1024,7 @@ FIXTURE_TEST(a_time_of_request_after_the_insertion_is_the_insertion)
 /* As work.c does it. */
 static enum lease_status let_go(struct fixture *f, enum ledger_state state)
 {
-    assert_int_equal(ledger_move(&f->lease.run, state, &f->err), TW_OK);
+    assert_ok(ledger_move(&f->lease.run, state, &f->err));
     return lease_release(&f->lease, &f->err);
 }
 
@@ -1044,8 +1034,7 @@ FIXTURE_TEST(a_run_never_ends_before_it_has_begun)
     assert_int_equal(take(f), LEASE_ACQUIRED);
     virtual_step_clocks(0, -900, 0);
     assert_int_equal(lease_write_run(&f->lease, NULL, &f->err), LEASE_VALID);
-    assert_int_equal(
-        ledger_move(&f->lease.run, LEDGER_SUCCEEDED, &f->err), TW_OK);
+    assert_ok(ledger_move(&f->lease.run, LEDGER_SUCCEEDED, &f->err));
     assert_int_equal(lease_release(&f->lease, &f->err), LEASE_VALID);
     assert_true(f->lease.run.finished_ticks >= f->lease.run.started_ticks);
 }
@@ -1154,9 +1143,8 @@ static int64_t visible_in_s(struct fixture *f)
     messages_init(&got);
     for (;; waited_s++) {
         exchange = (struct exchange){0};
-        assert_int_equal(store_queue_get(f->bench.wrapped.inner, &exchange,
-                             BENCH_QUEUE, 1, 1, &got),
-            TW_OK);
+        assert_ok(store_queue_get(
+            f->bench.wrapped.inner, &exchange, BENCH_QUEUE, 1, 1, &got));
         if (got.count > 0)
             break;
         assert_true(waited_s < 110);
@@ -1273,7 +1261,7 @@ static void expect_copy(struct fixture *f, const char *text)
 FIXTURE_TEST(the_poison_queue_is_made_where_it_is_missing)
 {
     assert_int_equal(take(f), LEASE_ACQUIRED);
-    assert_int_equal(copy(f, slice_of("the body")), TW_OK);
+    assert_ok(copy(f, slice_of("the body")));
     assert_int_equal(f->bench.calls[BENCH_CREATE], 1);
     expect_copy(f, "the body");
 }
@@ -1291,7 +1279,7 @@ FIXTURE_TEST(a_poison_queue_that_cannot_be_made_is_said)
 FIXTURE_TEST(what_a_queue_cannot_carry_goes_as_base64)
 {
     assert_int_equal(take(f), LEASE_ACQUIRED);
-    assert_int_equal(copy(f, (struct slice){"a\x01z", 3}), TW_OK);
+    assert_ok(copy(f, (struct slice){"a\x01z", 3}));
     expect_copy(f, "YQF6");
 }
 
@@ -1300,7 +1288,7 @@ FIXTURE_TEST(a_copy_is_put_again_after_a_busy_answer)
     assert_int_equal(take(f), LEASE_ACQUIRED);
     workbench_meets(&f->bench, BENCH_PUT, 1, 1, BENCH_LOSE_REQUEST);
     workbench_meets(&f->bench, BENCH_PUT, 2, 2, BENCH_FAIL);
-    assert_int_equal(copy(f, slice_of("the body")), TW_OK);
+    assert_ok(copy(f, slice_of("the body")));
     expect_copy(f, "the body");
 }
 
@@ -1314,11 +1302,10 @@ static int64_t copies_beside(struct fixture *f, const char *text)
 
     (void)snprintf(id, sizeof(id), "%s",
         workbench_put(&f->bench, BENCH_QUEUE "-poison", text));
-    assert_int_equal(lease_put_poison_copy(&f->lease,
-                         &(struct poison_copy){slice_of(BENCH_QUEUE),
-                             slice_of(OF_R1 ",\"at\":null}"), true},
-                         &f->err),
-        TW_OK);
+    assert_ok(lease_put_poison_copy(&f->lease,
+        &(struct poison_copy){
+            slice_of(BENCH_QUEUE), slice_of(OF_R1 ",\"at\":null}"), true},
+        &f->err));
     if (workbench_count(&f->bench, BENCH_QUEUE "-poison") == 1) {
         assert_true(slice_is(f->lease.run.poison_id, id));
         assert_int_equal(f->lease.run.poison_receipt.len, 0);
@@ -1359,7 +1346,7 @@ FIXTURE_TEST(an_equal_body_alone_is_another_s)
 
     assert_int_equal(take(f), LEASE_ACQUIRED);
     workbench_put(&f->bench, BENCH_QUEUE "-poison", "Football");
-    assert_int_equal(lease_put_poison_copy(&f->lease, &copy, &f->err), TW_OK);
+    assert_ok(lease_put_poison_copy(&f->lease, &copy, &f->err));
     assert_int_equal(workbench_count(&f->bench, BENCH_QUEUE "-poison"), 2);
 }
 
@@ -1382,7 +1369,7 @@ FIXTURE_TEST(after_an_unknown_put_the_queue_is_looked_at)
     workbench_meets(&f->bench, BENCH_PUT, 2, 2, BENCH_LOSE_ANSWER);
     workbench_meets(&f->bench, BENCH_PEEK, 1, 1, BENCH_THROTTLE);
     workbench_meets(&f->bench, BENCH_PEEK, 2, 2, BENCH_LOSE_REQUEST);
-    assert_int_equal(copy(f, slice_of(OF_R1 "}")), TW_OK);
+    assert_ok(copy(f, slice_of(OF_R1 "}")));
     assert_int_equal(f->bench.calls[BENCH_PUT], 2);
     assert_int_equal(f->bench.calls[BENCH_PEEK], 3);
     assert_int_equal(workbench_count(&f->bench, BENCH_QUEUE "-poison"), 1);

@@ -45,10 +45,8 @@ BENCH_TEST(deadlines_count_from_the_sending)
     struct err err;
 
     take_with_message(bench, &lease);
-    platform_lock(&bench->lock);
-    bench->delay_ms = DELAY_MS;
-    platform_unlock(&bench->lock);
-    assert_int_equal(lease_write_run(&lease, NULL, &err), TW_OK);
+    workbench_locked(bench, bench->delay_ms = DELAY_MS);
+    assert_ok(lease_write_run(&lease, NULL, &err));
     assert_true(lease.deadline_ms <=
                 platform_boot_ms() - DELAY_MS + lease.visibility_timeout_ms);
     lease_done(&lease);
@@ -62,11 +60,11 @@ BENCH_TEST(the_deadline_is_the_ledgers)
     struct err err;
 
     take_with_message(bench, &lease);
-    assert_int_equal(lease_write_run(&lease, NULL, &err), TW_OK);
+    assert_ok(lease_write_run(&lease, NULL, &err));
     last_ms = lease.deadline_ms - lease.deadline.request_ms;
     workbench_meets(bench, BENCH_RENEW, 1, 1, BENCH_FAIL);
     assert_int_equal(lease_renew_message(&lease, &err), TW_BUSY);
-    assert_int_equal(lease_renew_message(&lease, &err), TW_OK);
+    assert_ok(lease_renew_message(&lease, &err));
     workbench_meets(bench, BENCH_RENEW, 1, 1, BENCH_CONFLICT);
     assert_int_equal(lease_renew_message(&lease, &err), TW_CONFLICT);
     assert_true(deadline_is_open(&lease.deadline, last_ms));
@@ -103,13 +101,11 @@ VIRTUAL_BENCH_TEST(the_clock_of_the_queue_service_is_not_used)
     date_ticks = lease.date_ticks;
     sent_ms = lease.date_sent_ms;
     virtual_sleep(10000);
-    assert_int_equal(lease_renew_message(&lease, &err), TW_OK);
+    assert_ok(lease_renew_message(&lease, &err));
     lease_hide_message_ms(&lease, 1000);
-    assert_int_equal(lease_put_poison_copy(&lease,
-                         &(struct poison_copy){
-                             slice_of(BENCH_QUEUE), slice_of("copy"), false},
-                         &err),
-        TW_OK);
+    assert_ok(lease_put_poison_copy(&lease,
+        &(struct poison_copy){slice_of(BENCH_QUEUE), slice_of("copy"), false},
+        &err));
     lease_delete_message(&lease);
     assert_true(lease.date_ticks == date_ticks);
     assert_true(lease.date_sent_ms == sent_ms);
@@ -153,13 +149,12 @@ static void let_go_by_another_epoch(struct workbench *bench)
     struct exchange exchange = {0};
     struct ledger_run *run = workbench_new_run(bench);
 
-    assert_int_equal(ledger_get(bench->wrapped.inner, &exchange,
-                         slice_of(bench->job.name), slice_of("r1"), run),
-        TW_OK);
+    assert_ok(ledger_get(bench->wrapped.inner, &exchange,
+        slice_of(bench->job.name), slice_of("r1"), run));
     run->epoch++;
     run->owner = (struct slice){0};
     run->state = LEDGER_QUEUED;
-    assert_int_equal(workbench_store_run(bench, run), TW_OK);
+    assert_ok(workbench_store_run(bench, run));
 }
 
 BENCH_TEST(what_another_epoch_let_go_is_not_ours)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The ledger: its entity, its states, its lists. */
+#include "tests/support/scratch.h"
 #include "tests/support/test.h"
 #include "tests/support/workbench.h"
 
@@ -26,7 +27,7 @@ static struct ledger_run stored_run(struct workbench *bench, const char *id)
 
     ledger_run_init(&run);
     fill(&run, id);
-    assert_int_equal(workbench_store_run(bench, &run), TW_OK);
+    assert_ok(workbench_store_run(bench, &run));
     return run;
 }
 
@@ -126,11 +127,9 @@ BENCH_TEST(a_scan_shows_runs_and_no_index_rows)
     page_init(&page);
     for (int with_job = 0; with_job < 2; with_job++) {
         exchange = (struct exchange){0};
-        assert_int_equal(
-            ledger_scan(bench->store, &exchange,
-                with_job ? slice_of(JOB) : (struct slice){0},
-                slice_of("State eq 'queued'"), (struct continuation){0}, &page),
-            TW_OK);
+        assert_ok(ledger_scan(bench->store, &exchange,
+            with_job ? slice_of(JOB) : (struct slice){0},
+            slice_of("State eq 'queued'"), (struct continuation){0}, &page));
         assert_int_equal(page.count, 2);
         assert_true(slice_is(page.entities[0].row_key, "r1"));
     }
@@ -172,8 +171,8 @@ TEST(an_ended_run_is_retried_or_dropped_at_most)
     assert_string_equal(err.text,
         "run delete-channel/r1 is queued: it cannot become succeeded");
     assert_int_equal(run.state, LEDGER_QUEUED);
-    assert_int_equal(ledger_move(&run, LEDGER_RUNNING, &err), TW_OK);
-    assert_int_equal(ledger_move(&run, LEDGER_SUCCEEDED, &err), TW_OK);
+    assert_ok(ledger_move(&run, LEDGER_RUNNING, &err));
+    assert_ok(ledger_move(&run, LEDGER_SUCCEEDED, &err));
     assert_true(ledger_state_ended(run.state));
     for (int to = LEDGER_QUEUED; to <= LEDGER_CANCELLED; to++)
         assert_true(ledger_may_move(LEDGER_SUCCEEDED, (enum ledger_state)to) ==
@@ -191,19 +190,16 @@ TEST(since_when_it_waits_is_kept_for_one_cause)
     struct err err;
 
     ledger_run_init(&run);
-    assert_int_equal(
-        ledger_wait(&run, LEDGER_WAITS_FOR_TURN, 100, 200, &err), TW_OK);
-    assert_int_equal(ledger_move(&run, LEDGER_RUNNING, &err), TW_OK);
-    assert_int_equal(
-        ledger_wait(&run, LEDGER_WAITS_FOR_TURN, 300, 400, &err), TW_OK);
+    assert_ok(ledger_wait(&run, LEDGER_WAITS_FOR_TURN, 100, 200, &err));
+    assert_ok(ledger_move(&run, LEDGER_RUNNING, &err));
+    assert_ok(ledger_wait(&run, LEDGER_WAITS_FOR_TURN, 300, 400, &err));
     assert_true(run.waits_since_ticks == 100);
     assert_true(run.resumes_ticks == 400);
     assert_false(ledger_is_held(&run));
-    assert_int_equal(
-        ledger_wait(&run, LEDGER_WAITS_FOR_DEFINITION, 500, 600, &err), TW_OK);
+    assert_ok(ledger_wait(&run, LEDGER_WAITS_FOR_DEFINITION, 500, 600, &err));
     assert_true(run.waits_since_ticks == 500);
     assert_true(ledger_is_held(&run));
-    assert_int_equal(ledger_move(&run, LEDGER_QUEUED, &err), TW_OK);
+    assert_ok(ledger_move(&run, LEDGER_QUEUED, &err));
     assert_true(run.waits_since_ticks == 0 && run.waits_for.len == 0);
     ledger_run_done(&run);
 }
@@ -231,7 +227,7 @@ TEST(a_note_has_each_sentence_once_and_an_end)
 
 /* ---- the index ---- */
 
-TEST(an_index_row_names_its_run)
+SCRATCH_TEST(an_index_row_names_its_run)
 {
     static const struct {
         enum ledger_state run_state;
@@ -245,10 +241,8 @@ TEST(an_index_row_names_its_run)
         {LEDGER_SUCCEEDED, LEDGER_INDEX_ENDED, "!ended!2026-11-22!r1"},
         {LEDGER_CANCELLED, LEDGER_INDEX_ENDED, "!ended!2026-11-22!r1"},
     };
-    struct arena arena;
     struct slice id;
 
-    arena_init(&arena);
     for (size_t i = 0; TEST_EACH(i, cases); i++) {
         struct ledger_run run;
         struct slice key;
@@ -258,7 +252,7 @@ TEST(an_index_row_names_its_run)
         run.state = cases[i].run_state;
         assert_true(
             text_ticks(slice_of("2026-11-22T23:59:59Z"), &run.finished_ticks));
-        key = ledger_index_key(&run, &arena);
+        key = ledger_index_key(&run, &scratch);
         assert_true(slice_is(key, cases[i].key));
         assert_int_equal(ledger_index_of(run.state), cases[i].index);
         assert_true(ledger_index_id(key, &id));
@@ -268,7 +262,6 @@ TEST(an_index_row_names_its_run)
     assert_false(ledger_index_id(slice_of("!open!"), &id));
     assert_false(ledger_index_id(slice_of("!ended!2026-11-22!"), &id));
     assert_false(ledger_index_id(slice_of("r1"), &id));
-    arena_done(&arena);
 }
 
 static void stored_as(struct workbench *bench, const char *job, const char *id,
@@ -281,7 +274,7 @@ static void stored_as(struct workbench *bench, const char *job, const char *id,
     run->state = run_state;
     if (day)
         assert_true(text_ticks(slice_of(day), &run->finished_ticks));
-    assert_int_equal(workbench_store_run(bench, run), TW_OK);
+    assert_ok(workbench_store_run(bench, run));
 }
 
 static size_t count_ended(
@@ -296,9 +289,8 @@ static size_t count_ended(
     size_t count;
 
     page_init(&page);
-    assert_int_equal(ledger_scan_index(bench->store, &exchange, &scan,
-                         (struct continuation){0}, &page),
-        TW_OK);
+    assert_ok(ledger_scan_index(
+        bench->store, &exchange, &scan, (struct continuation){0}, &page));
     count = page.count;
     page_done(&page);
     return count;
@@ -331,9 +323,8 @@ BENCH_TEST(a_row_tells_what_a_list_shows)
     arena_init(&arena);
     page_init(&page);
     stored_as(bench, JOB, "r1", LEDGER_POISONED, "2026-11-20T10:00:00Z");
-    assert_int_equal(ledger_scan_index(bench->store, &exchange, &scan,
-                         (struct continuation){0}, &page),
-        TW_OK);
+    assert_ok(ledger_scan_index(
+        bench->store, &exchange, &scan, (struct continuation){0}, &page));
     assert_true(ledger_index_row(&page.entities[0], &arena, &row));
     assert_true(slice_is(row.job, JOB));
     assert_true(slice_is(row.id, "r1"));
@@ -372,52 +363,46 @@ BENCH_TEST(the_jobs_that_have_runs_are_found_one_by_one)
     arena_done(&arena);
 }
 
-TEST(a_state_of_a_newer_version_is_shown_as_it_is)
+SCRATCH_TEST(a_state_of_a_newer_version_is_shown_as_it_is)
 {
     struct ledger_run run;
     struct entity entity;
-    struct arena arena;
     struct err err;
 
-    arena_init(&arena);
     ledger_run_init(&run);
-    entity_init(&entity, &arena, slice_of(JOB), slice_of("r1"));
-    entity_set_string(&entity, &arena, "State", slice_of("dreaming"));
-    assert_int_equal(ledger_parse(&entity, &run, &err), TW_OK);
+    entity_init(&entity, &scratch, slice_of(JOB), slice_of("r1"));
+    entity_set_string(&entity, &scratch, "State", slice_of("dreaming"));
+    assert_ok(ledger_parse(&entity, &run, &err));
     assert_true(run.newer);
     assert_true(slice_is(ledger_state_shown(&run), "dreaming"));
-    entity_set_string(&entity, &arena, "State", slice_of("queued"));
-    entity_set_int32(&entity, &arena, "Format", LEDGER_FORMAT + 1);
-    entity_set_int32(&entity, &arena, "Args", 5); /* another type there */
-    assert_int_equal(ledger_parse(&entity, &run, &err), TW_OK);
+    entity_set_string(&entity, &scratch, "State", slice_of("queued"));
+    entity_set_int32(&entity, &scratch, "Format", LEDGER_FORMAT + 1);
+    entity_set_int32(&entity, &scratch, "Args", 5); /* another type there */
+    assert_ok(ledger_parse(&entity, &run, &err));
     assert_true(run.newer);
-    entity_set_int32(&entity, &arena, "Format", LEDGER_FORMAT);
+    entity_set_int32(&entity, &scratch, "Format", LEDGER_FORMAT);
     assert_int_equal(ledger_parse(&entity, &run, &err), TW_INVALID);
     ledger_run_done(&run);
-    arena_done(&arena);
 }
 
 /* Whoever writes them there must not make ours overflow. */
-TEST(counters_of_others_are_held_within_bounds)
+SCRATCH_TEST(counters_of_others_are_held_within_bounds)
 {
     struct ledger_run run;
     struct entity entity;
-    struct arena arena;
     struct err err;
 
-    arena_init(&arena);
     ledger_run_init(&run);
-    entity_init(&entity, &arena, slice_of("job"), slice_of("id"));
-    entity_set_string(&entity, &arena, "State", slice_of("queued"));
-    entity_set_int64(&entity, &arena, "Transactions", INT64_MAX);
-    entity_set_int64(&entity, &arena, "EntitiesRead", INT64_MIN);
-    entity_set_int64(&entity, &arena, "EntitiesWritten", 7);
-    assert_int_equal(ledger_parse(&entity, &run, &err), TW_OK);
+    entity_init(&entity, &scratch, slice_of("job"), slice_of("id"));
+    entity_set_string(&entity, &scratch, "State", slice_of("queued"));
+    entity_set_int64(&entity, &scratch, "Transactions", INT64_MAX);
+    entity_set_int64(&entity, &scratch, "EntitiesRead", INT64_MIN);
+    entity_set_int64(&entity, &scratch, "EntitiesWritten", 7);
+    assert_ok(ledger_parse(&entity, &run, &err));
     assert_true(run.transactions == INT64_MAX / 4);
     assert_int_equal(run.read, 0);
     assert_int_equal(run.written, 7);
     ledger_run_done(&run);
-    arena_done(&arena);
 }
 
 TEST(an_error_is_cut_at_a_character)
@@ -493,9 +478,8 @@ BENCH_TEST(an_entity_without_an_id_is_shown_too)
     page_init(&page);
     entity_init(&entity, &arena, slice_of(JOB), slice_of(""));
     workbench_write(bench, OPERATION_INSERT, &entity);
-    assert_int_equal(ledger_scan(bench->store, &exchange, slice_of(""),
-                         slice_of(""), (struct continuation){0}, &page),
-        TW_OK);
+    assert_ok(ledger_scan(bench->store, &exchange, slice_of(""), slice_of(""),
+        (struct continuation){0}, &page));
     assert_int_equal(page.count, 1);
     page_done(&page);
     arena_done(&arena);
@@ -518,9 +502,8 @@ BENCH_TEST(a_damaged_row_is_shown_with_its_keys)
     entity_init(&entity, &arena, slice_of(JOB), slice_of("r1"));
     entity_set_int32(&entity, &arena, "State", 5);
     workbench_write(bench, OPERATION_INSERT, &entity);
-    assert_int_equal(ledger_scan(bench->store, &exchange, slice_of(""),
-                         slice_of(""), (struct continuation){0}, &page),
-        TW_OK);
+    assert_ok(ledger_scan(bench->store, &exchange, slice_of(""), slice_of(""),
+        (struct continuation){0}, &page));
     assert_int_equal(page.count, 1);
     ledger_parse_any(&page.entities[0], run);
     assert_int_equal(run->state, LEDGER_DAMAGED);
@@ -555,39 +538,34 @@ TEST(json_has_numbers_as_numbers)
     ledger_run_done(&run);
 }
 
-TEST(an_entity_that_is_no_run_is_refused)
+SCRATCH_TEST(an_entity_that_is_no_run_is_refused)
 {
-    struct arena arena;
     struct entity entity;
     struct ledger_run run;
     struct err err;
 
-    arena_init(&arena);
     ledger_run_init(&run);
-    entity_init(&entity, &arena, slice_of(JOB), slice_of("r1"));
+    entity_init(&entity, &scratch, slice_of(JOB), slice_of("r1"));
     assert_int_equal(ledger_parse(&entity, &run, &err), TW_INVALID);
-    entity_set_string(&entity, &arena, "Another", slice_of("thing"));
+    entity_set_string(&entity, &scratch, "Another", slice_of("thing"));
     assert_int_equal(ledger_parse(&entity, &run, &err), TW_INVALID);
     assert_non_null(strstr(err.text, "has no State"));
-    entity_set_string(&entity, &arena, "State", slice_of("queued"));
-    assert_int_equal(ledger_parse(&entity, &run, &err), TW_OK);
-    entity_set_string(&entity, &arena, "Epoch", slice_of("one"));
+    entity_set_string(&entity, &scratch, "State", slice_of("queued"));
+    assert_ok(ledger_parse(&entity, &run, &err));
+    entity_set_string(&entity, &scratch, "Epoch", slice_of("one"));
     assert_int_equal(ledger_parse(&entity, &run, &err), TW_INVALID);
     ledger_run_done(&run);
-    arena_done(&arena);
 }
 
 /* A key may hold what a terminal obeys. */
-TEST(a_refusal_shows_the_keys_and_no_control_characters)
+SCRATCH_TEST(a_refusal_shows_the_keys_and_no_control_characters)
 {
-    struct arena arena;
     struct entity entity;
     struct ledger_run run;
     struct err err;
 
-    arena_init(&arena);
     ledger_run_init(&run);
-    entity_init(&entity, &arena,
+    entity_init(&entity, &scratch,
         slice_of("delete\x7f"
                  "-it"),
         slice_of("r\x1b"
@@ -595,11 +573,10 @@ TEST(a_refusal_shows_the_keys_and_no_control_characters)
     assert_int_equal(ledger_parse(&entity, &run, &err), TW_INVALID);
     assert_non_null(strstr(err.text, "delete"));
     assert_null(strchr(err.text, 0x7f));
-    entity_set_string(&entity, &arena, "LeaseUntil", slice_of("no time"));
+    entity_set_string(&entity, &scratch, "LeaseUntil", slice_of("no time"));
     assert_int_equal(ledger_parse(&entity, &run, &err), TW_INVALID);
     assert_non_null(strstr(err.text, "LeaseUntil"));
     assert_null(strchr(err.text, 0x7f));
     assert_null(strchr(err.text, 0x1b));
     ledger_run_done(&run);
-    arena_done(&arena);
 }

@@ -25,7 +25,6 @@ static enum tw_err apply(
 {
     struct wish *wish = context;
 
-    (void)err;
     wish->applied++;
     run->state = wish->to;
     run->attempt += wish->attempt;
@@ -48,12 +47,13 @@ static enum tw_err change(struct workbench *bench, enum ledger_known known,
     return ledger_change(&asked, known, run, &err);
 }
 
-static void begin(struct workbench *bench, struct ledger_run *run)
+static struct ledger_run *begin(struct workbench *bench)
 {
     struct wish wish = {LEDGER_RUNNING, 1, 0};
+    struct ledger_run *run = workbench_new_run(bench);
 
-    ledger_run_init(run);
-    assert_int_equal(change(bench, LEDGER_ABSENT, &wish, run), TW_OK);
+    assert_ok(change(bench, LEDGER_ABSENT, &wish, run));
+    return run;
 }
 
 static void expect_lists(
@@ -87,42 +87,37 @@ BENCH_TEST(a_run_is_always_on_one_list)
         {LEDGER_RUNNING, 1, 0, 0},
         {LEDGER_SUCCEEDED, 0, 0, 1},
     };
-    struct ledger_run run;
+    struct ledger_run *run;
 
     /* By who knows the index row, and by who does not. */
     for (int known = 0; known < 2; known++) {
-        begin(bench, &run);
+        run = begin(bench);
         for (size_t i = 0; TEST_EACH(i, steps); i++) {
             struct wish wish = {steps[i].to, 0, 0};
 
-            assert_int_equal(
-                change(bench, known ? LEDGER_STORED : LEDGER_READ, &wish, &run),
-                TW_OK);
+            assert_ok(
+                change(bench, known ? LEDGER_STORED : LEDGER_READ, &wish, run));
             expect_lists(bench, steps[i].open, steps[i].failed, steps[i].ended);
         }
         {
             struct exchange exchange = {0};
 
-            assert_int_equal(
-                ledger_remove(bench->store, &exchange, &run), TW_OK);
+            assert_ok(ledger_remove(bench->store, &exchange, run));
         }
         expect_lists(bench, 0, 0, 0);
         assert_string_equal(workbench_state(bench, JOB, "r1"), "none");
-        ledger_run_done(&run);
     }
 }
 
 BENCH_TEST(a_state_that_may_not_follow_is_refused)
 {
     struct wish done = {LEDGER_SUCCEEDED, 0, 0}, again = {LEDGER_QUEUED, 0, 0};
-    struct ledger_run run;
+    struct ledger_run *run = begin(bench);
 
-    begin(bench, &run);
-    assert_int_equal(change(bench, LEDGER_STORED, &done, &run), TW_OK);
-    assert_int_equal(change(bench, LEDGER_STORED, &again, &run), TW_INVALID);
-    assert_int_equal(run.state, LEDGER_SUCCEEDED);
+    assert_ok(change(bench, LEDGER_STORED, &done, run));
+    assert_int_equal(change(bench, LEDGER_STORED, &again, run), TW_INVALID);
+    assert_int_equal(run->state, LEDGER_SUCCEEDED);
     assert_string_equal(workbench_state(bench, JOB, "r1"), "succeeded");
-    ledger_run_done(&run);
 }
 
 static void others_write(struct workbench *bench)
@@ -130,21 +125,19 @@ static void others_write(struct workbench *bench)
     struct ledger_run *run = workbench_stored(bench, JOB, "r1");
 
     run->attempt += 10;
-    assert_int_equal(workbench_store_run(bench, run), TW_OK);
+    assert_ok(workbench_store_run(bench, run));
 }
 
 BENCH_TEST(after_a_conflict_the_change_is_made_of_what_is_stored)
 {
     struct wish wish = {LEDGER_RUNNING, 1, 0};
-    struct ledger_run run;
+    struct ledger_run *run = begin(bench);
 
-    begin(bench, &run);
     others_write(bench);
-    assert_int_equal(change(bench, LEDGER_STORED, &wish, &run), TW_OK);
+    assert_ok(change(bench, LEDGER_STORED, &wish, run));
     assert_int_equal(attempts(bench), 12);
-    assert_int_equal(run.attempt, 12);
+    assert_int_equal(run->attempt, 12);
     assert_int_equal(wish.applied, 2);
-    ledger_run_done(&run);
 }
 
 /* Whose answer was lost reads whose write is stored, and makes it once. */
@@ -152,18 +145,16 @@ BENCH_TEST(an_unknown_outcome_is_resolved_by_reading)
 {
     static const enum bench_fault faults[] = {
         BENCH_LOSE_ANSWER, BENCH_LOSE_REQUEST};
-    struct ledger_run run;
+    struct ledger_run *run = begin(bench);
 
-    begin(bench, &run);
     for (int32_t i = 0; i < 2; i++) {
         struct wish wish = {LEDGER_RUNNING, 1, 0};
 
         workbench_meets(bench, BENCH_BATCH, 1, 1, faults[i]);
-        assert_int_equal(change(bench, LEDGER_STORED, &wish, &run), TW_OK);
+        assert_ok(change(bench, LEDGER_STORED, &wish, run));
         assert_int_equal(attempts(bench), 2 + i);
         assert_int_equal(wish.applied, 1 + i);
     }
-    ledger_run_done(&run);
 }
 
 BENCH_TEST(an_insert_whose_answer_was_lost_is_ours)
@@ -172,7 +163,7 @@ BENCH_TEST(an_insert_whose_answer_was_lost_is_ours)
     struct ledger_run *run = workbench_new_run(bench);
 
     workbench_meets(bench, BENCH_BATCH, 1, 1, BENCH_LOSE_ANSWER);
-    assert_int_equal(change(bench, LEDGER_ABSENT, &wish, run), TW_OK);
+    assert_ok(change(bench, LEDGER_ABSENT, &wish, run));
     assert_int_equal(attempts(bench), 1);
     expect_lists(bench, 1, 0, 0);
 }
@@ -180,13 +171,11 @@ BENCH_TEST(an_insert_whose_answer_was_lost_is_ours)
 BENCH_TEST(what_cannot_be_read_either_stays_unknown)
 {
     struct wish wish = {LEDGER_RUNNING, 1, 0};
-    struct ledger_run run;
+    struct ledger_run *run = begin(bench);
 
-    begin(bench, &run);
     workbench_meets(bench, BENCH_BATCH, 1, 1, BENCH_LOSE_ANSWER);
     workbench_meets(bench, BENCH_GET, 1, 1, BENCH_FAIL);
-    assert_int_equal(change(bench, LEDGER_STORED, &wish, &run), TW_UNKNOWN);
-    ledger_run_done(&run);
+    assert_int_equal(change(bench, LEDGER_STORED, &wish, run), TW_UNKNOWN);
 }
 
 /* The worker must not look for a write of before as if it were this one's. */
@@ -195,16 +184,14 @@ BENCH_TEST(a_change_that_sent_nothing_names_no_operation)
     struct wish wish = {LEDGER_RUNNING, 1, 0};
     struct ledger_change asked = {
         .store = bench->store, .apply = apply, .context = &wish};
-    struct ledger_run run;
     struct err err;
+    struct ledger_run *run = begin(bench);
 
-    begin(bench, &run);
-    assert_int_equal(ledger_change(&asked, LEDGER_STORED, &run, &err), TW_OK);
+    assert_ok(ledger_change(&asked, LEDGER_STORED, run, &err));
     assert_int_equal(strlen(asked.operation), LEDGER_OPERATION_MAX - 1);
     workbench_meets(bench, BENCH_GET, 1, 1, BENCH_FAIL);
-    assert_int_not_equal(ledger_change(&asked, LEDGER_READ, &run, &err), TW_OK);
+    assert_int_not_equal(ledger_change(&asked, LEDGER_READ, run, &err), TW_OK);
     assert_string_equal(asked.operation, "");
-    ledger_run_done(&run);
 }
 
 /* An attempt whose lease is over writes no ledger, however it asks. */
@@ -216,29 +203,25 @@ BENCH_TEST(after_the_deadline_nothing_is_written)
         .deadline = &deadline,
         .apply = apply,
         .context = &wish};
-    struct ledger_run run;
     struct err err;
+    struct ledger_run *run = begin(bench);
 
-    begin(bench, &run);
     deadline_init(&deadline, PLATFORM_NEVER, 0);
-    assert_int_equal(ledger_change(&asked, LEDGER_STORED, &run, &err), TW_OK);
+    assert_ok(ledger_change(&asked, LEDGER_STORED, run, &err));
     deadline_close(&deadline);
     assert_int_equal(
-        ledger_change(&asked, LEDGER_STORED, &run, &err), TW_STOPPED);
+        ledger_change(&asked, LEDGER_STORED, run, &err), TW_STOPPED);
     assert_int_equal(attempts(bench), 2);
-    ledger_run_done(&run);
 }
 
 BENCH_TEST(who_always_meets_others_gives_up)
 {
     struct wish wish = {LEDGER_RUNNING, 1, 0};
-    struct ledger_run run;
+    struct ledger_run *run = begin(bench);
 
-    begin(bench, &run);
     workbench_meets(bench, BENCH_BATCH, 1, UINT_MAX, BENCH_CONFLICT);
-    assert_int_equal(change(bench, LEDGER_STORED, &wish, &run), TW_BUSY);
+    assert_int_equal(change(bench, LEDGER_STORED, &wish, run), TW_BUSY);
     assert_int_equal(attempts(bench), 1);
-    ledger_run_done(&run);
 }
 
 static void put_row(struct workbench *bench, const char *key)
@@ -258,9 +241,8 @@ static void touch_row(struct workbench *bench, const char *key, bool remove)
     struct page page;
 
     page_init(&page);
-    assert_int_equal(store_get(bench->wrapped.inner, &exchange, LEDGER_TABLE,
-                         slice_of(JOB), slice_of(key), &page),
-        TW_OK);
+    assert_ok(store_get(bench->wrapped.inner, &exchange, LEDGER_TABLE,
+        slice_of(JOB), slice_of(key), &page));
     workbench_write(bench, remove ? OPERATION_DELETE : OPERATION_REPLACE,
         &page.entities[0]);
     page_done(&page);
@@ -269,41 +251,34 @@ static void touch_row(struct workbench *bench, const char *key, bool remove)
 /* Somebody deleted the run by hand, and its row stayed. */
 BENCH_TEST(a_row_that_was_left_hinders_no_run)
 {
-    struct ledger_run run;
-
     put_row(bench, "!open!r1");
-    begin(bench, &run);
+    (void)begin(bench);
     expect_lists(bench, 1, 0, 0);
-    ledger_run_done(&run);
 }
 
 BENCH_TEST(a_row_that_others_changed_or_took_away_is_no_conflict)
 {
     struct wish failed = {LEDGER_FAILED, 0, 0}, queued = {LEDGER_QUEUED, 0, 0};
-    struct ledger_run run;
+    struct ledger_run *run = begin(bench);
 
-    begin(bench, &run);
     touch_row(bench, "!open!r1", false);
-    assert_int_equal(change(bench, LEDGER_STORED, &failed, &run), TW_OK);
+    assert_ok(change(bench, LEDGER_STORED, &failed, run));
     expect_lists(bench, 0, 1, 0);
     touch_row(bench, "!failed!r1", true);
-    assert_int_equal(change(bench, LEDGER_STORED, &queued, &run), TW_OK);
+    assert_ok(change(bench, LEDGER_STORED, &queued, run));
     expect_lists(bench, 1, 0, 0);
-    ledger_run_done(&run);
 }
 
 BENCH_TEST(a_row_that_cannot_be_read_leaves_the_run_as_it_was)
 {
     struct wish wish = {LEDGER_FAILED, 0, 0};
-    struct ledger_run run;
+    struct ledger_run *run = begin(bench);
 
-    begin(bench, &run);
     touch_row(bench, "!open!r1", false);
     workbench_meets(bench, BENCH_GET, 1, 1, BENCH_FAIL);
-    assert_int_equal(change(bench, LEDGER_STORED, &wish, &run), TW_BUSY);
+    assert_int_equal(change(bench, LEDGER_STORED, &wish, run), TW_BUSY);
     assert_string_equal(workbench_state(bench, JOB, "r1"), "running");
     expect_lists(bench, 1, 0, 0);
-    ledger_run_done(&run);
 }
 
 BENCH_TEST(properties_of_others_are_kept)
@@ -311,39 +286,31 @@ BENCH_TEST(properties_of_others_are_kept)
     struct property other = {
         slice_of("Remark"), EDM_STRING, slice_of("\"hello\"")};
     struct wish wish = {LEDGER_WAITING, 0, 0};
-    struct ledger_run run, back;
+    struct ledger_run *run = begin(bench), *back;
 
-    begin(bench, &run);
-    run.others = &other;
-    run.other_count = 1;
-    assert_int_equal(workbench_store_run(bench, &run), TW_OK);
-    ledger_run_init(&back);
-    assert_int_equal(change(bench, LEDGER_READ, &wish, &back), TW_OK);
-    ledger_run_done(&back);
-    assert_true(workbench_run(bench, JOB, "r1", &back));
-    assert_int_equal(back.other_count, 1);
-    assert_true(slice_is(back.others[0].json, "\"hello\""));
-    ledger_run_done(&back);
-    ledger_run_done(&run);
+    run->others = &other;
+    run->other_count = 1;
+    assert_ok(workbench_store_run(bench, run));
+    assert_ok(change(bench, LEDGER_READ, &wish, workbench_new_run(bench)));
+    back = workbench_stored(bench, JOB, "r1");
+    assert_int_equal(back->other_count, 1);
+    assert_true(slice_is(back->others[0].json, "\"hello\""));
 }
 
 BENCH_TEST(a_newer_version_is_left_alone)
 {
     struct ledger_change asked = {.store = bench->store, .apply = apply};
     struct wish wish = {LEDGER_CANCELLED, 0, 0};
-    struct ledger_run run;
     struct err err;
+    struct ledger_run *run = begin(bench);
 
-    begin(bench, &run);
-    run.format = LEDGER_FORMAT + 1;
-    assert_int_equal(workbench_store_run(bench, &run), TW_OK);
+    run->format = LEDGER_FORMAT + 1;
+    assert_ok(workbench_store_run(bench, run));
     asked.context = &wish;
-    assert_int_equal(
-        ledger_change(&asked, LEDGER_READ, &run, &err), TW_INVALID);
+    assert_int_equal(ledger_change(&asked, LEDGER_READ, run, &err), TW_INVALID);
     assert_true(asked.left_alone);
     assert_int_equal(wish.applied, 0);
     assert_non_null(strstr(err.text, "newer version"));
-    ledger_run_done(&run);
 }
 
 /* Rule A5: the batch that ends the run closes its job, or none does. */
@@ -355,33 +322,28 @@ BENCH_TEST(the_end_of_a_run_closes_its_job_with_it)
         .context = &wish,
         .closes_job = true};
     struct exchange exchange = {0};
-    struct ledger_run run;
+    struct ledger_run *run;
     struct arena arena;
     struct slice id;
     bool closed;
     struct err err;
 
     arena_init(&arena);
-    begin(bench, &run);
+    run = begin(bench);
     workbench_meets(bench, BENCH_BATCH, 1, 1, BENCH_FAIL);
-    assert_int_equal(ledger_change(&asked, LEDGER_STORED, &run, &err), TW_BUSY);
-    assert_int_equal(ledger_is_closed(bench->store, &exchange, slice_of(JOB),
-                         &arena, &closed, &id),
-        TW_OK);
+    assert_int_equal(ledger_change(&asked, LEDGER_STORED, run, &err), TW_BUSY);
+    assert_ok(ledger_is_closed(
+        bench->store, &exchange, slice_of(JOB), &arena, &closed, &id));
     assert_false(closed);
-    assert_int_equal(ledger_change(&asked, LEDGER_STORED, &run, &err), TW_OK);
-    assert_int_equal(ledger_is_closed(bench->store, &exchange, slice_of(JOB),
-                         &arena, &closed, &id),
-        TW_OK);
+    assert_ok(ledger_change(&asked, LEDGER_STORED, run, &err));
+    assert_ok(ledger_is_closed(
+        bench->store, &exchange, slice_of(JOB), &arena, &closed, &id));
     assert_true(closed);
     assert_true(slice_is(id, "r1"));
     for (int i = 0; i < 2; i++) /* once is enough */
-        assert_int_equal(
-            ledger_reopen(bench->store, &exchange, slice_of(JOB)), TW_OK);
-    assert_int_equal(ledger_is_closed(bench->store, &exchange, slice_of(JOB),
-                         &arena, &closed, &id),
-        TW_OK);
+        assert_ok(ledger_reopen(bench->store, &exchange, slice_of(JOB)));
+    assert_ok(ledger_is_closed(
+        bench->store, &exchange, slice_of(JOB), &arena, &closed, &id));
     assert_false(closed);
-    ledger_run_done(&run);
     arena_done(&arena);
 }

@@ -20,7 +20,7 @@ static struct lines *open_text(const char *text, size_t len)
     assert_non_null(file);
     assert_int_equal(fwrite(text, 1, len, file), len);
     assert_int_equal(fclose(file), 0);
-    assert_int_equal(lines_open(FILE_NAME, NULL, &lines, &err), TW_OK);
+    assert_ok(lines_open(FILE_NAME, NULL, &lines, &err));
     return lines;
 }
 
@@ -30,7 +30,7 @@ static void expect_line(struct lines *lines, const char *text)
     struct err err;
     bool end;
 
-    assert_int_equal(lines_next(lines, &line, &end, &err), TW_OK);
+    assert_ok(lines_next(lines, &line, &end, &err));
     assert_false(end);
     assert_int_equal(line.len, strlen(text));
     assert_memory_equal(line.at, text, line.len);
@@ -42,7 +42,7 @@ static void expect_end(struct lines *lines)
     struct err err;
     bool end;
 
-    assert_int_equal(lines_next(lines, &line, &end, &err), TW_OK);
+    assert_ok(lines_next(lines, &line, &end, &err));
     assert_true(end);
 }
 
@@ -113,7 +113,7 @@ TEST(a_line_that_is_too_long_is_skipped)
     lines = open_text(text, len + 5);
     assert_int_equal(lines_next(lines, &line, &end, &err), TW_TOO_LARGE);
     assert_int_equal(lines_number(lines), 0);
-    assert_int_equal(lines_skip_long(lines, NULL, &err), TW_OK);
+    assert_ok(lines_skip_long(lines, NULL, &err));
     assert_int_equal(lines_number(lines), 1);
     expect_line(lines, "next");
     assert_int_equal(lines_number(lines), 2);
@@ -176,7 +176,7 @@ TEST(waiting_for_a_pipe_ends_when_stopped)
 
     assert_int_equal(pipe(ends), 0);
     snprintf(path, sizeof(path), "/dev/fd/%d", ends[0]);
-    assert_int_equal(lines_open(path, &stopped, &lines, &err), TW_OK);
+    assert_ok(lines_open(path, &stopped, &lines, &err));
     assert_int_equal(lines_share(lines), -1);
     assert_int_equal(write(ends[1], "one\ntw", 6), 6);
     expect_line(lines, "one");

@@ -137,8 +137,7 @@ FIXTURE_TEST(relative_paths_start_at_the_files_folder)
     char here[4096], wanted[5000];
 
     assert_non_null(getcwd(here, sizeof(here)));
-    assert_int_equal(
-        read_text(f, LOAD_SOME, "stores: {main: {embedded: t.db}}\n"), TW_OK);
+    assert_ok(read_text(f, LOAD_SOME, "stores: {main: {embedded: t.db}}\n"));
     snprintf(wanted, sizeof(wanted), "%s/t.db", here);
     assert_string_equal(f->load->configs[0]->path.at, wanted);
     assert_string_equal(f->load->folder, here);
@@ -147,8 +146,7 @@ FIXTURE_TEST(relative_paths_start_at_the_files_folder)
 FIXTURE_TEST(relative_paths_start_at_the_state_directory)
 {
     setenv("STATE_DIRECTORY", "/var/lib/one:/var/lib/two", 1);
-    assert_int_equal(
-        read_text(f, LOAD_SOME, "stores: {main: {embedded: t.db}}\n"), TW_OK);
+    assert_ok(read_text(f, LOAD_SOME, "stores: {main: {embedded: t.db}}\n"));
     assert_string_equal(f->load->configs[0]->path.at, "/var/lib/one/t.db");
 }
 
@@ -156,8 +154,7 @@ FIXTURE_TEST(relative_paths_start_at_the_state_directory)
 
 FIXTURE_TEST(all_parts_are_read)
 {
-    assert_int_equal(
-        read_text(f, LOAD_SOME, STORES "worker: {slots: 2}\n" JOBS), TW_OK);
+    assert_ok(read_text(f, LOAD_SOME, STORES "worker: {slots: 2}\n" JOBS));
     assert_int_equal(f->load->stores.count, 2);
     assert_string_equal(f->load->stores.names[1], "cloud");
     assert_int_equal(f->load->stores.by_default, 0);
@@ -169,8 +166,7 @@ FIXTURE_TEST(all_parts_are_read)
 
 FIXTURE_TEST(the_only_store_is_the_default_one)
 {
-    assert_int_equal(
-        read_text(f, LOAD_SOME, "stores: {main: {embedded: t.db}}\n"), TW_OK);
+    assert_ok(read_text(f, LOAD_SOME, "stores: {main: {embedded: t.db}}\n"));
     assert_int_equal(f->load->stores.by_default, 0);
 }
 
@@ -220,7 +216,7 @@ FIXTURE_TEST(a_configuration_without_stores_is_wrong)
 
 FIXTURE_TEST(a_variable_counts_where_it_is_wanted)
 {
-    assert_int_equal(read_text(f, LOAD_SOME, STORES JOBS), TW_OK);
+    assert_ok(read_text(f, LOAD_SOME, STORES JOBS));
     load_want_store(f->load, 0, &f->problems);
     load_want_job(f->load, &f->load->jobs.list[0], &f->problems);
     assert_int_equal(f->problems.errors, 0);
@@ -235,7 +231,7 @@ FIXTURE_TEST(a_variable_counts_where_it_is_wanted)
 
 FIXTURE_TEST(a_worker_wants_the_stores_of_all_jobs)
 {
-    assert_int_equal(read_text(f, LOAD_WORKER, STORES), TW_OK);
+    assert_ok(read_text(f, LOAD_WORKER, STORES));
     load_free(f->load);
     f->load = NULL;
     assert_int_equal(read_text(f, LOAD_WORKER, STORES JOBS), TW_INVALID);
@@ -245,14 +241,13 @@ FIXTURE_TEST(a_worker_wants_the_stores_of_all_jobs)
 FIXTURE_TEST(an_embedded_file_is_made_only_where_it_may)
 {
     (void)unlink("t.db");
-    assert_int_equal(
-        read_text(f, LOAD_SOME, "stores: {main: {embedded: t.db}}\n"), TW_OK);
+    assert_ok(read_text(f, LOAD_SOME, "stores: {main: {embedded: t.db}}\n"));
     assert_int_equal(load_store(f->load, 0, false, &f->err), TW_NOT_FOUND);
     assert_int_equal(access("t.db", F_OK), -1);
-    assert_int_equal(load_store(f->load, 0, true, &f->err), TW_OK);
+    assert_ok(load_store(f->load, 0, true, &f->err));
     assert_int_equal(access("t.db", F_OK), 0);
     assert_non_null(f->load->open[0]);
-    assert_int_equal(load_store(f->load, 0, false, &f->err), TW_OK);
+    assert_ok(load_store(f->load, 0, false, &f->err));
 }
 
 static void copy_file(const char *from, const char *to)
@@ -340,7 +335,7 @@ FIXTURE_TEST(a_connection_string_is_a_configuration)
     f->load = load_environment("UseDevelopmentStorage=true");
     assert_int_equal(f->load->stores.count, 1);
     assert_int_equal(f->load->stores.by_default, 0);
-    assert_int_equal(load_store(f->load, 0, false, &f->err), TW_OK);
+    assert_ok(load_store(f->load, 0, false, &f->err));
     assert_string_equal(f->load->open[0]->capabilities.kind, "azure");
 }
 
@@ -348,8 +343,8 @@ FIXTURE_TEST(the_last_reference_frees_everything)
 {
     struct definition *definition;
 
-    assert_int_equal(read_text(f, LOAD_WORKER, STORES), TW_OK);
-    assert_int_equal(load_store(f->load, 0, true, &f->err), TW_OK);
+    assert_ok(read_text(f, LOAD_WORKER, STORES));
+    assert_ok(load_store(f->load, 0, true, &f->err));
     definition = load_definition(f->load);
     f->load = NULL;
     assert_non_null(definition_store(definition));

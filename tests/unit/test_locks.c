@@ -59,7 +59,7 @@ static void store_run(struct workbench *bench, const char *job, const char *id,
     run.waits_for =
         slice_of(run_state == LEDGER_WAITING ? LEDGER_WAITS_FOR_TURN : "");
     run.resumes_ticks = run_state == LEDGER_WAITING ? platform_wall_ticks() : 0;
-    assert_int_equal(workbench_store_run(bench, &run), TW_OK);
+    assert_ok(workbench_store_run(bench, &run));
     ledger_run_done(&run);
 }
 
@@ -95,8 +95,7 @@ static size_t rows(struct workbench *bench, const char *prefix)
     size_t count = 0;
 
     page_init(&page);
-    assert_int_equal(
-        store_scan(bench->wrapped.inner, &exchange, &scan, &page), TW_OK);
+    assert_ok(store_scan(bench->wrapped.inner, &exchange, &scan, &page));
     for (size_t i = 0; i < page.count; i++)
         count += slice_begins(page.entities[i].row_key, slice_of(prefix));
     page_done(&page);
@@ -386,7 +385,7 @@ static void change_waiting(struct workbench *bench, enum ledger_state run_state,
     run->waits_for = slice_of(waits_for);
     run->resumes_ticks = run_state == LEDGER_WAITING ? then : 0;
     run->updated_ticks = then;
-    assert_int_equal(workbench_store_run(bench, run), TW_OK);
+    assert_ok(workbench_store_run(bench, run));
 }
 
 /* Rule L2 is for runs that come: others would block a table for ever. */
@@ -456,7 +455,7 @@ VIRTUAL_BENCH_TEST(the_cause_of_who_blocks_is_said)
     run->state = LEDGER_WAITING;
     run->waits_for = slice_of(LEDGER_WAITS_FOR_STORE);
     run->error = slice_of("store 'old' does not answer");
-    assert_int_equal(workbench_store_run(bench, run), TW_OK);
+    assert_ok(workbench_store_run(bench, run));
     assert_int_equal(take(bench, &b, "1", 2), LOCKS_BLOCKED);
     assert_non_null(strstr(last_err.text,
         "run a/1 has table Blogs and is waiting for store: store 'old' does "
@@ -495,8 +494,7 @@ static void change_lock(
 
     page_init(&page);
     arena_init(&arena);
-    assert_int_equal(
-        store_scan(bench->wrapped.inner, &exchange, &scan, &page), TW_OK);
+    assert_ok(store_scan(bench->wrapped.inner, &exchange, &scan, &page));
     assert_true(page.count > 0);
     entity_init(&entity, &arena, page.entities[0].partition_key,
         page.entities[0].row_key);
@@ -647,7 +645,6 @@ static void list_another_store(const struct job *job,
         void *ctx, size_t store, const char *table, enum job_access access),
     void *ctx)
 {
-    (void)job;
     each(ctx, 7, "Blogs", JOB_WRITES);
 }
 

@@ -152,7 +152,7 @@ TEST(no_input_breaks_a_json_line)
     log_info(nasty, "%s", nasty);
     end();
     assert_ptr_equal(strchr(logged, '\n'), logged + strlen(logged) - 1);
-    assert_int_equal(json_parse(slice_of(logged), 1, &json, NULL), TW_OK);
+    assert_ok(json_parse(slice_of(logged), 1, &json, NULL));
     assert_int_equal(json_count(json), 4);
     assert_true(slice_equal(json_string(json_get(json, "object")),
         json_string(json_get(json, "message"))));
@@ -170,7 +170,7 @@ TEST(a_long_message_is_cut_and_stays_valid)
     log_info("x", "%s", longer);
     end();
     free(longer);
-    assert_int_equal(json_parse(slice_of(logged), 1, &json, NULL), TW_OK);
+    assert_ok(json_parse(slice_of(logged), 1, &json, NULL));
     assert_non_null(strstr(logged, "\\\\x01...\"}\n"));
     json_free(json);
 }

@@ -94,29 +94,23 @@ TEST(each_request_of_a_store_is_counted_once)
     store->meter = meter_named("each");
     page_init(&page);
     messages_init(&messages);
-    assert_int_equal(store_create_table(store, &exchange, "Blogs"), TW_OK);
+    assert_ok(store_create_table(store, &exchange, "Blogs"));
     assert_int_equal(store_get(store, &exchange, "Blogs", slice_of("a"),
                          slice_of("b"), &page),
         TW_NOT_FOUND);
     assert_int_equal(store_get(store, &exchange, "No_Table", slice_of("a"),
                          slice_of("b"), &page),
         TW_INVALID);
-    assert_int_equal(store_scan(store, &exchange,
-                         &(struct scan_request){.table = "Blogs"}, &page),
-        TW_OK);
-    assert_int_equal(
-        store_list_tables(store, &exchange, (struct continuation){0}, &page),
-        TW_OK);
-    assert_int_equal(store_queue_create(store, &exchange, "work"), TW_OK);
-    assert_int_equal(
-        store_queue_put(store, &exchange, "work", slice_of("x"), 0, &messages),
-        TW_OK);
-    assert_int_equal(
-        store_queue_peek(store, &exchange, "work", 1, &messages), TW_OK);
-    assert_int_equal(
-        store_queue_count(store, &exchange, "work", &count), TW_OK);
-    assert_int_equal(
-        store_queue_get(store, &exchange, "work", 1, 60, &messages), TW_OK);
+    assert_ok(store_scan(
+        store, &exchange, &(struct scan_request){.table = "Blogs"}, &page));
+    assert_ok(
+        store_list_tables(store, &exchange, (struct continuation){0}, &page));
+    assert_ok(store_queue_create(store, &exchange, "work"));
+    assert_ok(
+        store_queue_put(store, &exchange, "work", slice_of("x"), 0, &messages));
+    assert_ok(store_queue_peek(store, &exchange, "work", 1, &messages));
+    assert_ok(store_queue_count(store, &exchange, "work", &count));
+    assert_ok(store_queue_get(store, &exchange, "work", 1, 60, &messages));
     assert_int_equal(outcomes(store->meter, METER_CREATE_TABLE, METER_OK), 1);
     assert_int_equal(outcomes(store->meter, METER_GET, METER_NOT_FOUND), 1);
     assert_int_equal(outcomes(store->meter, METER_GET, METER_INVALID), 0);

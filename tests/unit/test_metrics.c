@@ -47,7 +47,7 @@ static void stop(void)
 {
     consumer_stop(measured.service.consumer);
     service_join(&measured.service);
-    assert_int_equal(measured.service.outcome, TW_OK);
+    assert_ok(measured.service.outcome);
     metrics_free(measured.metrics);
     service_free(&measured.service);
     activity_free(measured.activity);
@@ -166,9 +166,7 @@ BENCH_SCRIPT(is_held)
 {
     bool goes_on;
 
-    platform_lock(&bench->lock);
-    goes_on = bench->gate > 0;
-    platform_unlock(&bench->lock);
+    workbench_locked(bench, goes_on = bench->gate > 0);
     if (goes_on)
         return RUN_SUCCEEDED;
     run->archive_full = true;
@@ -201,16 +199,12 @@ VIRTUAL_BENCH_TEST(a_lost_lease_is_counted)
     start(bench);
     workbench_put(bench, BENCH_QUEUE, MESSAGE("r1"));
     virtual_sleep(2000);
-    platform_lock(&bench->lock);
-    bench->down = true;
-    platform_unlock(&bench->lock);
+    workbench_locked(bench, bench->down = true);
     virtual_sleep(120000);
     shows("tableward_leases_lost_total{job_name=\"delete-channel\"}", 1);
     shows("tableward_ready", 0);
     shows("tableward_store_outage{store=\"main\"}", 1);
-    platform_lock(&bench->lock);
-    bench->down = false;
-    platform_unlock(&bench->lock);
+    workbench_locked(bench, bench->down = false);
     workbench_open_gate(bench);
     virtual_sleep(120000);
     shows("tableward_store_outage{store=\"main\"}", 0);
@@ -274,9 +268,7 @@ static unsigned samples_taken(struct workbench *bench)
 {
     unsigned calls;
 
-    platform_lock(&bench->lock);
-    calls = bench->calls[BENCH_OTHER];
-    platform_unlock(&bench->lock);
+    workbench_locked(bench, calls = bench->calls[BENCH_OTHER]);
     return calls / 4; /* a count of each queue and each poison queue */
 }
 
@@ -368,7 +360,6 @@ VIRTUAL_BENCH_TEST(time_outs_of_samples_open_no_breaker)
 
 static const char *has_archive(const struct job *job)
 {
-    (void)job;
     return "not/there/yet";
 }
 

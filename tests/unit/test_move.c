@@ -108,9 +108,7 @@ static enum tw_err act_on(
 
     snprintf(met_key, sizeof(met_key), "%.*s", SLICE_ARG(first->row_key));
     if (w.before) {
-        s.quiet = true;
-        w.before();
-        s.quiet = false;
+        scene_quietly(w.before());
     }
     if (w.act == CRASH_BEFORE)
         deadline_close(h.deadline);
@@ -118,9 +116,7 @@ static enum tw_err act_on(
         return unknown(exchange);
     outcome = request_send(inner, exchange, request);
     if (w.after) {
-        s.quiet = true;
-        w.after();
-        s.quiet = false;
+        scene_quietly(w.after());
     }
     if (w.act == CRASH_AFTER)
         deadline_close(h.deadline);
@@ -177,7 +173,6 @@ static void when(const char *table, enum operation_type type, unsigned at,
 
 static int set_up(void **state)
 {
-    (void)state;
     scene_begin(JOBS, "Blogs");
     inner = s.inner;
     memset(&w, 0, sizeof(w));
@@ -282,7 +277,7 @@ FIXTURE_TEST(keys_that_are_provably_others_may_be_in_one_table)
     };
 
     for (size_t i = 0; TEST_EACH(i, cases); i++) {
-        struct loading l;
+        struct loading l = {.names = {NULL}};
 
         loading_good(&l, cases[i]);
         loading_done(&l);
@@ -416,9 +411,9 @@ FIXTURE_TEST(one_file_under_two_names_loses_nothing)
     struct exchange exchange = {.deadline = NULL};
     struct err err;
 
-    assert_int_equal(embedded_open("main", path, &first, &err), TW_OK);
-    assert_int_equal(embedded_open("other", path, &second, &err), TW_OK);
-    assert_int_equal(store_create_table(first, &exchange, "Blogs"), TW_OK);
+    assert_ok(embedded_open("main", path, &first, &err));
+    assert_ok(embedded_open("other", path, &second, &err));
+    assert_ok(store_create_table(first, &exchange, "Blogs"));
     h.store = first;
     hosted_put(&h, "Blogs", "a", "1", "\"N\":1");
     two_stores(first, second);
@@ -700,9 +695,7 @@ FIXTURE_TEST(a_copy_that_is_not_read_back_as_it_was_sent_keeps_its_source)
     scene_check_is("OldBlogs", "a", "1", "{\"N\":7}");
     scene_check_reported(
         "its copy was changed by others before it was read back");
-    s.quiet = true;
-    delete_copy();
-    s.quiet = false;
+    scene_quietly(delete_copy());
     when("OldBlogs", OPERATION_INSERT, 1, NOTHING, NULL);
     w.after = delete_copy;
     run("all", RUN_FAILED);
@@ -724,7 +717,7 @@ static void read_intent(void)
     struct slice text;
 
     page_init(&page);
-    assert_int_equal(store_scan(inner, &exchange, &request, &page), TW_OK);
+    assert_ok(store_scan(inner, &exchange, &request, &page));
     assert_int_equal(page.count, 1);
     assert_true(property_text(
         entity_find(&page.entities[0], slice_of("State")), &page.arena, &text));
@@ -881,9 +874,7 @@ FIXTURE_TEST(after_a_crash_a_copy_without_its_source_stays_and_is_named)
     scene_put("Blogs", "a", "1", "\"N\":1");
     when("TablewardRuns", OPERATION_REPLACE, 1, CRASH_BEFORE, NULL);
     crash("all");
-    s.quiet = true;
-    delete_source();
-    s.quiet = false;
+    scene_quietly(delete_source());
     take_over("all", RUN_FAILED);
     scene_check_keys("OldBlogs", "a/1 ");
     scene_check_reported(
@@ -899,9 +890,7 @@ FIXTURE_TEST(after_a_crash_a_changed_source_and_its_copy_both_stay)
     scene_put("Blogs", "a", "1", "\"N\":1");
     when("TablewardRuns", OPERATION_REPLACE, 1, CRASH_BEFORE, NULL);
     crash("all");
-    s.quiet = true;
-    change_source();
-    s.quiet = false;
+    scene_quietly(change_source());
     take_over("all", RUN_FAILED);
     scene_check_is("Blogs", "a", "1", "{\"N\":9}");
     scene_check_is("OldBlogs", "a", "1", "{\"N\":1}");
@@ -916,9 +905,7 @@ FIXTURE_TEST(what_was_named_is_not_forgotten_by_the_next_attempt)
     scene_put("Blogs", "a", "1", "\"N\":1");
     when("TablewardRuns", OPERATION_REPLACE, 1, CRASH_BEFORE, NULL);
     crash("all");
-    s.quiet = true;
-    delete_source();
-    s.quiet = false;
+    scene_quietly(delete_source());
     when("TablewardRuns", OPERATION_DELETE, 1, CRASH_AFTER, NULL);
     assert_int_equal(hosted_attempt(&h, "all", "x"), RUN_LEASE_LOST);
     assert_non_null(strstr(h.checkpoint, "\"named\":1"));
@@ -952,12 +939,12 @@ static void edit_intent(const char *property, const char *value)
     struct page page;
 
     page_init(&page);
-    assert_int_equal(store_scan(inner, &exchange, &request, &page), TW_OK);
+    assert_ok(store_scan(inner, &exchange, &request, &page));
     assert_int_equal(page.count, 1);
     entity_copy(&operation.entity, &page.arena, &page.entities[0]);
     entity_set_string(
         &operation.entity, &page.arena, property, slice_of(value));
-    assert_int_equal(store_batch(inner, &exchange, &batch, &result), TW_OK);
+    assert_ok(store_batch(inner, &exchange, &batch, &result));
     page_done(&page);
 }
 
@@ -1251,9 +1238,7 @@ FIXTURE_TEST(a_copy_that_was_edited_after_a_crash_keeps_its_source)
     scene_put("Blogs", "a", "1", "\"N\":1");
     when("TablewardRuns", OPERATION_REPLACE, 1, CRASH_AFTER, NULL);
     crash("all");
-    s.quiet = true;
-    change_copy();
-    s.quiet = false;
+    scene_quietly(change_copy());
     take_over("all", RUN_FAILED);
     scene_check_is("Blogs", "a", "1", "{\"N\":1}");
     scene_check_is("OldBlogs", "a", "1", "{\"N\":7}");
@@ -1308,7 +1293,7 @@ FIXTURE_TEST(index_rows_are_passed_by)
     scene_put("Blogs", "a", "1", "\"N\":1");
     entity_init(&operation.entity, &h.arena, slice_of("a"), slice_of("size:1"));
     source_stamp(&operation.entity, &source, &h.arena);
-    assert_int_equal(store_batch(inner, &exchange, &batch, &result), TW_OK);
+    assert_ok(store_batch(inner, &exchange, &batch, &result));
     run("all", RUN_SUCCEEDED);
     scene_check_keys("Blogs", "a/size:1 ");
     scene_check_keys("OldBlogs", "a/1 ");
@@ -1363,9 +1348,7 @@ FIXTURE_TEST(a_take_over_waits_for_what_may_arrive_late)
 
 static void put_many(const char *partition_key, unsigned count)
 {
-    s.quiet = true;
-    hosted_fill(&h, "Blogs", partition_key, count);
-    s.quiet = false;
+    scene_quietly(hosted_fill(&h, "Blogs", partition_key, count));
 }
 
 /* Beside those to the ledger, a move needs at most these requests: its pages;
@@ -1421,9 +1404,7 @@ FIXTURE_TEST(an_attempt_continues_where_the_last_one_stopped)
     assert_int_equal(intents(), 0);
     h.stop_after = -1;
     assert_int_equal(hosted_attempt(&h, "all", "x"), RUN_SUCCEEDED);
-    s.quiet = true;
-    assert_int_equal(hosted_count(&h, "OldBlogs"), 2500);
-    s.quiet = false;
+    scene_quietly(assert_int_equal(hosted_count(&h, "OldBlogs"), 2500));
 }
 
 static void put_third(void)
@@ -1474,7 +1455,7 @@ FIXTURE_TEST(a_dry_run_counts_and_writes_nothing)
 
     put_many("a", 150);
     scene_put("Blogs", "b", "x", "\"T\":1");
-    assert_int_equal(hosted_estimate(&h, "key-of-n", "x", &estimate), TW_OK);
+    assert_ok(hosted_estimate(&h, "key-of-n", "x", &estimate));
     assert_int_equal(estimate.table_count, 2);
     assert_string_equal(estimate.tables[0].table, "Blogs");
     assert_int_equal(estimate.tables[0].entities, 150);
@@ -1501,8 +1482,7 @@ static struct job_verification verify(const char *name)
         .ledger_table = "TablewardRuns"};
 
     arena_init(&found.arena);
-    assert_int_equal(
-        job->kind->verify(job, &h.stores, &run, &found, &err), TW_OK);
+    assert_ok(job->kind->verify(job, &h.stores, &run, &found, &err));
     pool_client_free(run.request_pool);
     return found;
 }

@@ -102,10 +102,8 @@ static void begin(struct scene *scene)
     bench->job = scene->loading.jobs.list[0];
     bench->setup.max_attempts = 1000;
     bench->between = happen;
-    assert_int_equal(
-        store_create_table(bench->wrapped.inner, &exchange, "Here"), TW_OK);
-    assert_int_equal(
-        store_create_table(bench->wrapped.inner, &exchange, "There"), TW_OK);
+    assert_ok(store_create_table(bench->wrapped.inner, &exchange, "Here"));
+    assert_ok(store_create_table(bench->wrapped.inner, &exchange, "There"));
     table_fill(bench->wrapped.inner, "Here", "p", 0, ENTITIES);
 }
 
@@ -166,9 +164,8 @@ static bool has_intent(struct scene *scene)
     struct retry_call call = retry_call(NULL, 0, 0);
     bool open;
 
-    assert_int_equal(intent_is_open(scene->bench.wrapped.inner, LEDGER_TABLE,
-                         slice_of("mv"), slice_of(ID), &call, &open),
-        TW_OK);
+    assert_ok(intent_is_open(scene->bench.wrapped.inner, LEDGER_TABLE,
+        slice_of("mv"), slice_of(ID), &call, &open));
     return open;
 }
 
@@ -251,7 +248,7 @@ SCENE_TEST(a_paused_move_completes_its_load_first)
 SCENE_TEST(a_stopped_move_completes_its_load_before_it_is_cancelled)
 {
     leave_half(scene);
-    assert_int_equal(ask(scene, ASK_CANCEL), TW_OK);
+    assert_ok(ask(scene, ASK_CANCEL));
     assert_true(scene->asked);
     expect_state(scene, "queued");
     expect_control(scene, LEDGER_CONTROL_CANCEL);
@@ -263,7 +260,7 @@ SCENE_TEST(a_stopped_move_completes_its_load_before_it_is_cancelled)
 SCENE_TEST(a_stopped_move_completes_its_load_before_it_is_paused)
 {
     leave_half(scene);
-    assert_int_equal(ask(scene, ASK_PAUSE), TW_OK);
+    assert_ok(ask(scene, ASK_PAUSE));
     assert_true(scene->asked);
     assert_int_equal(attempt(scene), ATTEMPT_PAUSED);
     expect_state(scene, "paused");
@@ -278,7 +275,7 @@ SCENE_TEST(a_killed_move_completes_its_load_before_it_is_cancelled)
     expect_state(scene, "running");
     assert_true(has_intent(scene));
     virtual_sleep(120000);
-    assert_int_equal(ask(scene, ASK_CANCEL), TW_OK);
+    assert_ok(ask(scene, ASK_CANCEL));
     assert_true(scene->asked);
     assert_false(scene->alive); /* a wake-up message is needed */
     expect_state(scene, "running");
@@ -304,7 +301,7 @@ SCENE_TEST(a_move_without_an_open_load_is_cancelled_at_once)
 {
     scene->events[0] = (struct event){.at = WITHIN_LOAD, .ask = ASK_PAUSE};
     assert_int_equal(attempt(scene), ATTEMPT_PAUSED);
-    assert_int_equal(ask(scene, ASK_CANCEL), TW_OK);
+    assert_ok(ask(scene, ASK_CANCEL));
     assert_false(scene->asked);
     expect_state(scene, "cancelled");
     expect_whole(scene);
@@ -316,9 +313,8 @@ static void stop_command(struct scene *scene)
     struct err err;
     bool asked;
 
-    assert_int_equal(control_stop(scene->bench.wrapped.inner, slice_of("mv"),
-                         slice_of(ID), &asked, &err),
-        TW_OK);
+    assert_ok(control_stop(scene->bench.wrapped.inner, slice_of("mv"),
+        slice_of(ID), &asked, &err));
     assert_false(asked);
     expect_state(scene, "paused");
 }
@@ -327,10 +323,10 @@ SCENE_TEST(a_move_that_is_paused_within_a_load_is_queued_for_its_cancel)
 {
     leave_half(scene);
     stop_command(scene);
-    assert_int_equal(ask(scene, ASK_CANCEL), TW_OK);
+    assert_ok(ask(scene, ASK_CANCEL));
     assert_true(scene->asked);
     expect_state(scene, "queued");
-    assert_int_equal(ask(scene, ASK_CANCEL), TW_OK); /* repeated */
+    assert_ok(ask(scene, ASK_CANCEL)); /* repeated */
     assert_true(scene->asked);
     attempt_all(scene);
     expect_state(scene, "cancelled");
@@ -340,7 +336,7 @@ SCENE_TEST(a_move_that_is_paused_within_a_load_is_queued_for_its_cancel)
 SCENE_TEST(a_cancel_of_a_half_load_is_not_replaced_by_a_pause)
 {
     leave_half(scene);
-    assert_int_equal(ask(scene, ASK_CANCEL), TW_OK);
+    assert_ok(ask(scene, ASK_CANCEL));
     assert_int_equal(ask(scene, ASK_PAUSE), TW_CONFLICT);
     attempt_all(scene);
     expect_state(scene, "cancelled");
@@ -350,7 +346,7 @@ SCENE_TEST(a_cancel_of_a_half_load_is_not_replaced_by_a_pause)
 SCENE_TEST(an_outage_keeps_the_request_to_cancel_a_half_load)
 {
     leave_half(scene);
-    assert_int_equal(ask(scene, ASK_CANCEL), TW_OK);
+    assert_ok(ask(scene, ASK_CANCEL));
     workbench_meets(&scene->bench, BENCH_SCAN, 3, 9, BENCH_FAIL);
     (void)attempt(scene);
     expect_control(scene, LEDGER_CONTROL_CANCEL);
@@ -363,15 +359,15 @@ SCENE_TEST(an_outage_keeps_the_request_to_cancel_a_half_load)
 SCENE_TEST(a_cancel_that_is_repeated_in_a_long_outage_leaves_the_intent)
 {
     leave_half(scene);
-    assert_int_equal(ask(scene, ASK_CANCEL), TW_OK);
+    assert_ok(ask(scene, ASK_CANCEL));
     workbench_meets(&scene->bench, BENCH_SCAN, 3, 9, BENCH_FAIL);
     (void)attempt(scene);
     expect_state(scene, "waiting");
-    assert_int_equal(ask(scene, ASK_CANCEL), TW_OK);
+    assert_ok(ask(scene, ASK_CANCEL));
     assert_true(scene->asked);
     expect_state(scene, "waiting");
     virtual_sleep(INT64_C(601) * 1000);
-    assert_int_equal(ask(scene, ASK_CANCEL), TW_OK);
+    assert_ok(ask(scene, ASK_CANCEL));
     assert_false(scene->asked);
     expect_state(scene, "cancelled");
     assert_true(has_intent(scene));
@@ -401,7 +397,7 @@ SCENE_TEST(after_a_pause_that_is_taken_back_the_definition_is_judged_again)
     (void)snprintf(scene->bench.job.hash, sizeof(scene->bench.job.hash),
         "fedcba9876543210");
     scene->bench.definition.jobs = &scene->loading.jobs;
-    assert_int_equal(ask(scene, ASK_PAUSE), TW_OK);
+    assert_ok(ask(scene, ASK_PAUSE));
     scene->events[0] = (struct event){.at = 8, .ask = ASK_RESUME};
     assert_int_equal(attempt(scene), ATTEMPT_STOPPED);
     expect_state(scene, "queued");
@@ -419,7 +415,7 @@ SCENE_TEST(a_half_load_is_completed_also_under_a_changed_definition)
     leave_half(scene);
     (void)snprintf(scene->bench.job.hash, sizeof(scene->bench.job.hash),
         "fedcba9876543210");
-    assert_int_equal(ask(scene, ASK_PAUSE), TW_OK);
+    assert_ok(ask(scene, ASK_PAUSE));
     assert_int_equal(attempt(scene), ATTEMPT_PAUSED);
     expect_whole(scene);
     assert_false(slice_is(workbench_stored(&scene->bench, "mv", ID)->definition,
@@ -432,7 +428,7 @@ SCENE_TEST(a_half_load_is_completed_also_if_its_job_has_other_tables)
     scene->bench.job.settings = scene->loading.jobs.list[1].settings;
     (void)snprintf(scene->bench.job.hash, sizeof(scene->bench.job.hash),
         "fedcba9876543210");
-    assert_int_equal(ask(scene, ASK_CANCEL), TW_OK);
+    assert_ok(ask(scene, ASK_CANCEL));
     attempt_all(scene);
     expect_state(scene, "cancelled");
     expect_whole(scene);
@@ -446,7 +442,7 @@ SCENE_TEST(a_half_load_is_kept_while_its_job_is_of_another_kind)
     leave_half(scene);
     scene->bench.job.kind = &scene->bench.kind;
     scene->bench.kind.name = "delete";
-    assert_int_equal(ask(scene, ASK_CANCEL), TW_OK);
+    assert_ok(ask(scene, ASK_CANCEL));
     assert_int_equal(attempt(scene), ATTEMPT_DEFERRED);
     expect_control(scene, LEDGER_CONTROL_CANCEL);
     scene->bench.job = move;
@@ -524,7 +520,6 @@ static void stop_anywhere(unsigned at, unsigned then, bool dies, enum ask what)
 
 VIRTUAL_BENCH_TEST(a_load_is_whole_wherever_its_move_is_stopped_and_cancelled)
 {
-    (void)bench;
     for (unsigned at = 1; at < STEPS; at++)
         stop_anywhere(at, 1 + at * 5 % 9, at % 2 == 0,
             at % 3 == 0 ? ASK_PAUSE : ASK_CANCEL);

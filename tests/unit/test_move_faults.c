@@ -125,8 +125,7 @@ static void read_tables(
         struct exchange exchange = {.deadline = NULL};
 
         do {
-            assert_int_equal(
-                store_scan(s->inner, &exchange, &request, &page), TW_OK);
+            assert_ok(store_scan(s->inner, &exchange, &request, &page));
             for (size_t j = 0; j < page.count; j++)
                 each(s, TABLES[i], &page.entities[j]);
             request.from = page.next;
@@ -138,7 +137,6 @@ static void read_tables(
 static void count_value(
     struct storm *s, const char *table, const struct entity *entity)
 {
-    (void)table;
     s->is[value_of(entity)]++;
 }
 
@@ -216,7 +214,6 @@ static void make_entity(struct storm *s, struct entity *entity,
 {
     char key[8];
 
-    (void)s;
     snprintf(key, sizeof(key), "k%d", value % KEY_COUNT);
     entity_init(entity, arena, slice_of(partition_key), slice_of(row_key));
     entity_set_int32(entity, arena, "V", value);
@@ -423,7 +420,6 @@ static void print_batch(void *context, const struct batch *batch)
 {
     static const char *const TYPES[] = {"insert", "replace", "merge", "delete"};
 
-    (void)context;
     for (size_t i = 0; i < batch->count && i < 20; i++)
         print_message("    %s %s %.*s/%.*s\n", TYPES[batch->operations[i].type],
             batch->table, SLICE_ARG(batch->operations[i].entity.partition_key),
@@ -491,7 +487,6 @@ static void storm_done(struct storm *s)
 static void print_entity(
     struct storm *s, const char *table, const struct entity *entity)
 {
-    (void)s;
     print_message("    %s %.*s/%.*s %d\n", table,
         SLICE_ARG(entity->partition_key), SLICE_ARG(entity->row_key),
         value_of(entity));

@@ -25,7 +25,6 @@ static const char JOBS[] =
 
 static int set_up(void **state)
 {
-    (void)state;
     scene_begin(JOBS, "Blogs OldBlogs TablewardRuns");
     return 0;
 }
@@ -36,9 +35,7 @@ static unsigned count(const char *table)
 {
     unsigned number;
 
-    s.quiet = true;
-    number = hosted_count(&h, table);
-    s.quiet = false;
+    scene_quietly(number = hosted_count(&h, table));
     return number;
 }
 
@@ -68,7 +65,7 @@ static void read_rows(struct page *page)
         .partition_key = key_range_exact(slice_of(INTENTS_PARTITION))};
     struct exchange exchange = {.deadline = NULL};
 
-    assert_int_equal(store_scan(s.inner, &exchange, &request, page), TW_OK);
+    assert_ok(store_scan(s.inner, &exchange, &request, page));
 }
 
 static void write_row(enum operation_type type, const struct entity *entity)
@@ -149,7 +146,6 @@ static void remove_rows(struct hosted *callbacks)
 {
     struct page page;
 
-    (void)callbacks;
     page_init(&page);
     read_rows(&page);
     for (size_t i = 0; i < page.count; i++)
@@ -159,7 +155,6 @@ static void remove_rows(struct hosted *callbacks)
 
 static void touch_first_row(struct hosted *callbacks)
 {
-    (void)callbacks;
     edit_row(0, "Change", "00000000000000000000000000000000", NO_NUMBER);
 }
 
@@ -394,9 +389,7 @@ FIXTURE_TEST(an_intent_that_cannot_be_written_ends_the_attempt)
 /* Rule M7: neither table of the intent is a table of this move. */
 FIXTURE_TEST(an_intent_of_other_tables_stays)
 {
-    s.quiet = true;
-    hosted_table(&h, "Posts");
-    s.quiet = false;
+    scene_quietly(hosted_table(&h, "Posts"));
     leave_an_intent();
     hosted_forget(&h, "r2");
     scene_attempt("apart", "", RUN_SUCCEEDED);
@@ -408,9 +401,7 @@ FIXTURE_TEST(an_intent_of_other_tables_stays)
 /* The pairs are reported with the tables of their own move. */
 FIXTURE_TEST(what_another_move_left_is_named_where_it_is)
 {
-    s.quiet = true;
-    hosted_table(&h, "Older");
-    s.quiet = false;
+    scene_quietly(hosted_table(&h, "Older"));
     leave_an_intent();
     scene_replace("Blogs", "a", "1", "\"N\":9");
     hosted_forget(&h, "r2");
@@ -487,7 +478,6 @@ FIXTURE_TEST(an_intent_of_former_tables_stays_while_both_stores_are_there)
 
 static enum tw_err refuse_phase(struct hosted *callbacks, bool *ret_stored)
 {
-    (void)callbacks, (void)ret_stored;
     return TW_BUSY;
 }
 
@@ -536,9 +526,7 @@ FIXTURE_TEST(a_checkpoint_that_cannot_be_read_begins_the_move_anew)
 FIXTURE_TEST(a_store_without_order_is_read_from_its_beginning)
 {
     h.store->capabilities.ordered = false;
-    s.quiet = true;
-    hosted_fill(&h, "Blogs", "a", 2500);
-    s.quiet = false;
+    scene_quietly(hosted_fill(&h, "Blogs", "a", 2500));
     h.stop_after = 3;
     scene_attempt("all", "", RUN_STOPPED);
     assert_null(strstr(h.checkpoint, "\"done\""));
@@ -568,9 +556,7 @@ FIXTURE_TEST(copies_far_apart_in_their_partition_are_read_back)
 {
     struct script_event *asked;
 
-    s.quiet = true;
-    hosted_fill(&h, "OldBlogs", "a", 4500);
-    s.quiet = false;
+    scene_quietly(hosted_fill(&h, "OldBlogs", "a", 4500));
     scene_put("Blogs", "a", "a", "\"N\":1");
     scene_put("Blogs", "a", "c", "\"N\":1");
     asked = script_call(&s, CALL_GET, "OldBlogs", 99, 99);
@@ -587,9 +573,7 @@ FIXTURE_TEST(a_copy_far_apart_that_was_deleted_keeps_its_source)
         enum run_end end;
     } cases[] = {{TW_NOT_FOUND, RUN_FAILED}, {TW_REFUSED, RUN_OUTAGE}};
 
-    s.quiet = true;
-    hosted_fill(&h, "OldBlogs", "a", 4500);
-    s.quiet = false;
+    scene_quietly(hosted_fill(&h, "OldBlogs", "a", 4500));
     scene_put("Blogs", "a", "a", "\"N\":1");
     scene_put("Blogs", "a", "c", "\"N\":1");
     for (size_t i = 0; i < 2; i++) {
@@ -622,7 +606,7 @@ FIXTURE_TEST(a_dry_run_counts_what_cannot_be_moved)
     s.quiet = false;
     scene_put("Blogs", "a", "1", "\"T\":1");
     scene_put("Blogs", "a", "2", "\"T\":1");
-    assert_int_equal(hosted_estimate(&h, "key-of-n", "", &estimate), TW_OK);
+    assert_ok(hosted_estimate(&h, "key-of-n", "", &estimate));
     assert_int_equal(estimate.tables[PAIR_COPY].entities, 1100);
     assert_non_null(strstr(estimate.details, "2 entities cannot be moved"));
     arena_done(&estimate.arena);
@@ -638,12 +622,10 @@ FIXTURE_TEST(a_source_written_during_a_verification_is_no_difference)
 {
     struct job_verification found = {.count = 0};
 
-    s.quiet = true;
-    hosted_fill(&h, "Blogs", "a", 7);
-    s.quiet = false;
+    scene_quietly(hosted_fill(&h, "Blogs", "a", 7));
     virtual_sleep(10000);
     script_call(&s, CALL_SCAN, "Blogs", 1, 1)->after = put_a_new_one;
-    assert_int_equal(hosted_verify(&h, "all", "", &found), TW_OK);
+    assert_ok(hosted_verify(&h, "all", "", &found));
     assert_int_equal(found.differences[0].count, 7);
     assert_string_equal(found.differences[0].first_keys[4], "Blogs a/b00004");
     arena_done(&found.arena);
@@ -653,15 +635,13 @@ FIXTURE_TEST(a_verification_counts_the_intents_of_its_tables)
 {
     struct job_verification found = {.count = 0};
 
-    s.quiet = true;
-    hosted_table(&h, "Posts");
-    s.quiet = false;
+    scene_quietly(hosted_table(&h, "Posts"));
     leave_an_intent();
-    assert_int_equal(hosted_verify(&h, "apart", "", &found), TW_OK);
+    assert_ok(hosted_verify(&h, "apart", "", &found));
     assert_int_equal(found.differences[1].count, 0);
     arena_done(&found.arena);
     scene_remove("Blogs", "a", "1");
-    assert_int_equal(hosted_verify(&h, "all", "", &found), TW_OK);
+    assert_ok(hosted_verify(&h, "all", "", &found));
     assert_int_equal(found.differences[0].count, 0);
     assert_int_equal(found.differences[1].count, 1);
     arena_done(&found.arena);
@@ -699,7 +679,7 @@ FIXTURE_TEST(what_is_missing_in_a_job_is_reported)
 
 FIXTURE_TEST(properties_may_be_said_for_the_whole_job)
 {
-    struct loading l;
+    struct loading l = {.names = {NULL}};
 
     loading_good(&l, "m: {kind: move, from: {table: Blogs}, to: {table: B12}, "
                      "properties: {drop: [A]}}");

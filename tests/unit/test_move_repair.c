@@ -21,7 +21,6 @@ static const char JOBS[] =
 
 static int set_up(void **state)
 {
-    (void)state;
     scene_begin(JOBS, "Blogs OldBlogs TablewardRuns");
     hosted_put(&h, "Blogs", "a", "1", "\"N\":1");
     return 0;
@@ -65,9 +64,7 @@ static void delete_copy(struct hosted *callbacks)
 
 static void check_no_intent(void)
 {
-    s.quiet = true;
-    assert_string_equal(hosted_dump(&h, "TablewardRuns"), "");
-    s.quiet = false;
+    scene_quietly(assert_string_equal(hosted_dump(&h, "TablewardRuns"), ""));
 }
 
 /* Others change the source before its first delete is carried out. */
@@ -228,7 +225,6 @@ static void refuse_reads_of_the_source(struct hosted *callbacks)
 {
     struct script_event *event = script_call(&s, CALL_GET, "Blogs", 1, 99);
 
-    (void)callbacks;
     event->answer = TW_REFUSED;
     event->unsent = true;
 }

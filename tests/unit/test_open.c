@@ -24,29 +24,23 @@ struct fixture {
     char folder[1000];
 };
 
-static int setup(void **state)
+static void init(struct fixture *fixture)
 {
-    struct fixture *fixture = test_malloc(sizeof(*fixture));
-
     arena_init(&fixture->arena);
     problems_init(&fixture->problems);
     assert_non_null(getcwd(fixture->folder, sizeof(fixture->folder)));
-    *state = fixture;
-    return 0;
 }
 
-static int teardown(void **state)
+static void done(struct fixture *fixture)
 {
-    struct fixture *fixture = *state;
-
     problems_done(&fixture->problems);
     arena_done(&fixture->arena);
-    test_free(fixture);
-    return 0;
 }
 
+TEST_FIXTURE(fixture, struct fixture, init, done)
+
 #define FIXTURE_TEST(name)                                                     \
-    TEST_WITH(name, setup, teardown, struct fixture *fixture)
+    TEST_WITH(name, fixture_set_up, fixture_tear_down, struct fixture *fixture)
 
 static struct store_config *load(struct fixture *fixture, const char *text)
 {
@@ -148,15 +142,14 @@ static const struct {
 FIXTURE_TEST(a_wrong_entry_is_refused_at_its_place)
 {
     for (size_t i = 0; TEST_EACH(i, wrong); i++) {
-        struct fixture *one;
-
-        setup((void **)&one);
-        assert_null(load(one, wrong[i].text));
-        assert_int_equal(one->problems.errors, 1);
-        assert_string_equal(one->problems.list[0].text, wrong[i].problem);
-        assert_int_equal(one->problems.list[0].mark.line, wrong[i].line);
-        assert_int_equal(one->problems.list[0].mark.column, wrong[i].column);
-        teardown((void **)&one);
+        done(fixture);
+        init(fixture);
+        assert_null(load(fixture, wrong[i].text));
+        assert_int_equal(fixture->problems.errors, 1);
+        assert_string_equal(fixture->problems.list[0].text, wrong[i].problem);
+        assert_int_equal(fixture->problems.list[0].mark.line, wrong[i].line);
+        assert_int_equal(
+            fixture->problems.list[0].mark.column, wrong[i].column);
     }
 }
 

@@ -19,29 +19,23 @@ struct fixture {
     struct err err;
 };
 
-static int set_up(void **state)
+static void init(struct fixture *f)
 {
-    struct fixture *f = test_malloc(sizeof(*f));
-
-    memset(f, 0, sizeof(*f));
     workbench_init(&f->bench);
     orphans_init(&f->orphans, NULL, NULL);
     orphans_use(&f->orphans, &f->bench.definition);
-    *state = f;
-    return 0;
 }
 
-static int tear_down(void **state)
+static void done(struct fixture *f)
 {
-    struct fixture *f = *state;
-
     orphans_done(&f->orphans);
     workbench_done(&f->bench);
-    test_free(f);
-    return 0;
 }
 
-#define FIXTURE_TEST(name) TEST_WITH(name, set_up, tear_down, struct fixture *f)
+TEST_FIXTURE(fixture, struct fixture, init, done)
+
+#define FIXTURE_TEST(name)                                                     \
+    TEST_WITH(name, fixture_set_up, fixture_tear_down, struct fixture *f)
 
 /* An open run whose lease was over so many seconds ago. */
 static void leave_run(struct fixture *f, const char *id, int64_t ago_s)
@@ -50,7 +44,7 @@ static void leave_run(struct fixture *f, const char *id, int64_t ago_s)
 
     run->state = LEDGER_RUNNING;
     run->lease_until_ticks = platform_wall_ticks() - ago_s * TICKS_PER_S;
-    assert_int_equal(workbench_store_run(&f->bench, run), TW_OK);
+    assert_ok(workbench_store_run(&f->bench, run));
 }
 
 static enum walk_step first_of(struct fixture *f)

@@ -119,7 +119,7 @@ static void read_all(
     scene->first_pages = 0;
     parts = parts_open(scene->client, &spec, &scene->sample);
     for (;;) {
-        assert_int_equal(parts_next(parts, &page, &err), TW_OK);
+        assert_ok(parts_next(parts, &page, &err));
         if (!page)
             break;
         for (size_t i = 0; i < page->count; i++)

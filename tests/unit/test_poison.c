@@ -39,35 +39,29 @@ static void receive_again(struct fixture *f)
     f->message.dequeue_count = f->taken.list[0].dequeue_count;
 }
 
-static int set_up(void **state)
+static void init(struct fixture *f)
 {
-    struct fixture *f = test_malloc(sizeof(*f));
-
     virtual_platform_use(&(struct virtual_options){.seed = 1,
         .boot_ms = 5000,
         .wall_ticks = TICKS_1970 + INT64_C(1000000) * TICKS_PER_S});
-    memset(f, 0, sizeof(*f));
     workbench_init(&f->bench);
     messages_init(&f->taken);
     strcpy(f->id, workbench_put(&f->bench, BENCH_QUEUE, "not json"));
     f->message.queue = BENCH_QUEUE;
     receive(f);
-    *state = f;
-    return 0;
 }
 
-static int tear_down(void **state)
+static void done(struct fixture *f)
 {
-    struct fixture *f = *state;
-
     messages_done(&f->taken);
     workbench_done(&f->bench);
     virtual_platform_end();
-    test_free(f);
-    return 0;
 }
 
-#define FIXTURE_TEST(name) TEST_WITH(name, set_up, tear_down, struct fixture *f)
+TEST_FIXTURE(fixture, struct fixture, init, done)
+
+#define FIXTURE_TEST(name)                                                     \
+    TEST_WITH(name, fixture_set_up, fixture_tear_down, struct fixture *f)
 
 static enum tw_err poison(struct fixture *f, const char *job)
 {
@@ -99,7 +93,7 @@ static void expect_poisoned(struct fixture *f, const char *job)
 
 FIXTURE_TEST(it_leaves_a_copy_and_the_reason)
 {
-    assert_int_equal(poison(f, LEDGER_UNREADABLE), TW_OK);
+    assert_ok(poison(f, LEDGER_UNREADABLE));
     expect_poisoned(f, LEDGER_UNREADABLE);
 }
 
@@ -117,7 +111,7 @@ FIXTURE_TEST(a_ledger_that_is_busy_is_waited_for)
 {
     workbench_meets(&f->bench, BENCH_GET, 1, 1, BENCH_THROTTLE);
     workbench_meets(&f->bench, BENCH_BATCH, 1, 1, BENCH_THROTTLE);
-    assert_int_equal(poison(f, LEDGER_UNREADABLE), TW_OK);
+    assert_ok(poison(f, LEDGER_UNREADABLE));
     expect_poisoned(f, LEDGER_UNREADABLE);
 }
 
@@ -143,7 +137,7 @@ FIXTURE_TEST(a_message_that_comes_again_is_put_where_the_queue_answers)
         receive_again(f);
     }
     f->bench.fate_count = 0;
-    assert_int_equal(poison(f, LEDGER_UNREADABLE), TW_OK);
+    assert_ok(poison(f, LEDGER_UNREADABLE));
     assert_int_equal(workbench_count(&f->bench, BENCH_QUEUE), 0);
     assert_int_equal(workbench_count(&f->bench, BENCH_QUEUE "-poison"), 2);
 }
@@ -151,7 +145,7 @@ FIXTURE_TEST(a_message_that_comes_again_is_put_where_the_queue_answers)
 FIXTURE_TEST(a_ledger_that_is_missing_is_made)
 {
     workbench_meets(&f->bench, BENCH_BATCH, 1, 1, BENCH_GONE);
-    assert_int_equal(poison(f, LEDGER_UNREADABLE), TW_OK);
+    assert_ok(poison(f, LEDGER_UNREADABLE));
     expect_poisoned(f, LEDGER_UNREADABLE);
 }
 
@@ -166,7 +160,7 @@ FIXTURE_TEST(a_ledger_that_cannot_be_made_leaves_the_message)
 FIXTURE_TEST(a_reason_that_is_stored_without_an_answer_is_read_back)
 {
     workbench_meets(&f->bench, BENCH_BATCH, 1, 1, BENCH_LOSE_ANSWER);
-    assert_int_equal(poison(f, LEDGER_UNREADABLE), TW_OK);
+    assert_ok(poison(f, LEDGER_UNREADABLE));
     expect_poisoned(f, LEDGER_UNREADABLE);
 }
 
@@ -176,15 +170,15 @@ FIXTURE_TEST(a_reason_that_was_lost_comes_with_the_next_delivery)
     workbench_meets(&f->bench, BENCH_GET, 2, 2, BENCH_FAIL);
     assert_int_equal(poison(f, LEDGER_UNREADABLE), TW_UNKNOWN);
     expect_untouched(f);
-    assert_int_equal(poison(f, LEDGER_UNREADABLE), TW_OK);
+    assert_ok(poison(f, LEDGER_UNREADABLE));
     assert_int_equal(workbench_count(&f->bench, BENCH_QUEUE), 0);
 }
 
 FIXTURE_TEST(somebody_else_s_insert_is_as_good)
 {
-    assert_int_equal(poison(f, LEDGER_UNREADABLE), TW_OK);
+    assert_ok(poison(f, LEDGER_UNREADABLE));
     workbench_meets(&f->bench, BENCH_GET, 1, 1, BENCH_GONE);
-    assert_int_equal(poison(f, LEDGER_UNREADABLE), TW_OK);
+    assert_ok(poison(f, LEDGER_UNREADABLE));
     assert_string_equal(
         workbench_state(&f->bench, LEDGER_UNREADABLE, f->id), "poisoned");
 }
@@ -194,8 +188,8 @@ FIXTURE_TEST(a_run_that_has_the_id_keeps_it)
     struct ledger_run *run = workbench_football(&f->bench, f->id);
 
     run->queue = slice_of(BENCH_QUEUE);
-    assert_int_equal(workbench_store_run(&f->bench, run), TW_OK);
-    assert_int_equal(poison(f, JOB), TW_OK);
+    assert_ok(workbench_store_run(&f->bench, run));
+    assert_ok(poison(f, JOB));
     assert_string_equal(workbench_state(&f->bench, JOB, f->id), "queued");
     expect_poisoned(f, LEDGER_UNREADABLE);
 }
@@ -203,14 +197,14 @@ FIXTURE_TEST(a_run_that_has_the_id_keeps_it)
 FIXTURE_TEST(what_cannot_be_read_under_the_id_is_left_alone)
 {
     workbench_meets(&f->bench, BENCH_GET, 1, 1, BENCH_INVALID);
-    assert_int_equal(poison(f, JOB), TW_OK);
+    assert_ok(poison(f, JOB));
     assert_string_equal(workbench_state(&f->bench, JOB, f->id), "none");
     expect_poisoned(f, LEDGER_UNREADABLE);
 }
 
 FIXTURE_TEST(the_reason_stands_under_its_job_where_that_is_known)
 {
-    assert_int_equal(poison(f, JOB), TW_OK);
+    assert_ok(poison(f, JOB));
     expect_poisoned(f, JOB);
 }
 
@@ -226,16 +220,14 @@ BENCH_BETWEEN(another_is_faster)
     struct lease_message message = slow->message;
     struct err err;
 
-    (void)call, (void)n;
     bench->between = NULL;
     virtual_step_clocks(0, 61000, 61000);
     message.sent_ms = workbench_take(bench, BENCH_QUEUE, &taken_again);
     message.pop_receipt = taken_again.list[0].pop_receipt;
     message.dequeue_count = taken_again.list[0].dequeue_count;
     assert_int_equal(message.dequeue_count, 2);
-    assert_int_equal(poison_message(bench->wrapped.inner, LEDGER_UNREADABLE,
-                         &bench->queues[0], &message, 60, "not JSON", &err),
-        TW_OK);
+    assert_ok(poison_message(bench->wrapped.inner, LEDGER_UNREADABLE,
+        &bench->queues[0], &message, 60, "not JSON", &err));
 }
 
 BENCH_BETWEEN(pause_before_the_put)
@@ -280,7 +272,7 @@ FIXTURE_TEST(a_message_that_another_has_received_is_not_copied)
 FIXTURE_TEST(a_message_that_is_poisoned_late_is_renewed)
 {
     virtual_step_clocks(0, 70000, 70000);
-    assert_int_equal(poison(f, LEDGER_UNREADABLE), TW_OK);
+    assert_ok(poison(f, LEDGER_UNREADABLE));
     assert_int_equal(f->bench.calls[BENCH_RENEW], 1);
     expect_poisoned(f, LEDGER_UNREADABLE);
 }

@@ -93,9 +93,8 @@ static void put_next(void *arg)
 
         (void)snprintf(body, sizeof(body), BODY, i);
         messages_init(&put);
-        assert_int_equal(store_queue_put(putting->store, &exchange, "work",
-                             slice_of(body), 0, &put),
-            TW_OK);
+        assert_ok(store_queue_put(
+            putting->store, &exchange, "work", slice_of(body), 0, &put));
         messages_done(&put);
     }
 }
@@ -108,8 +107,7 @@ static void put_messages(int count)
     struct putting putting = {.count = count};
     struct err err;
 
-    assert_int_equal(
-        embedded_open("main", "t.db", &putting.store, &err), TW_OK);
+    assert_ok(embedded_open("main", "t.db", &putting.store, &err));
     for (int i = 0; i < 32; i++)
         platform_start(&threads[i], "put", put_next, &putting);
     for (int i = 0; i < 32; i++)

@@ -31,7 +31,7 @@ static struct store *open_file(
     struct store *store;
     struct err err;
 
-    assert_int_equal(embedded_open(name, path, &store, &err), TW_OK);
+    assert_ok(embedded_open(name, path, &store, &err));
     return store;
 }
 
@@ -122,7 +122,7 @@ FIXTURE_TEST(a_probe_leaves_no_entity)
     disguise(scene);
     (void)same(scene, scene->one, scene->other);
     page_init(&page);
-    assert_int_equal(store_scan(scene->one, &exchange, &request, &page), TW_OK);
+    assert_ok(store_scan(scene->one, &exchange, &request, &page));
     assert_int_equal(page.count, 0);
     page_done(&page);
 }

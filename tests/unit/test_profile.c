@@ -19,7 +19,6 @@ static struct buf output;
 
 static int set_up(void **state)
 {
-    (void)state;
     arena_init(&arena);
     buf_init(&output, (size_t)1 << 30);
     profile = profile_new(slice_of(VERSION));
@@ -28,7 +27,6 @@ static int set_up(void **state)
 
 static int tear_down(void **state)
 {
-    (void)state;
     profile_free(profile);
     buf_done(&output);
     arena_done(&arena);
@@ -62,7 +60,7 @@ static enum tw_err add(const char *properties)
 static void assert_added(const char *const *list, size_t count)
 {
     for (size_t i = 0; i < count; i++)
-        assert_int_equal(add(list[i]), TW_OK);
+        assert_ok(add(list[i]));
 }
 
 static const char *versions(void)
@@ -127,7 +125,7 @@ FIXTURE_TEST(every_type_is_counted)
     const struct json *list;
     struct json *all;
 
-    assert_int_equal(add(ALL_TYPES), TW_OK);
+    assert_ok(add(ALL_TYPES));
     all = json();
     list = json_get(all, "Properties");
     assert_int_equal(json_count(list), COUNT_OF(names));
@@ -253,7 +251,7 @@ FIXTURE_TEST(entities_without_a_version_stand_alone)
     const struct json *versions;
     struct json *all;
 
-    assert_int_equal(add("\"Other\":1"), TW_OK);
+    assert_ok(add("\"Other\":1"));
     all = json();
     versions = json_get(all, "Versions");
     assert_int_equal(json_count(versions), 1);
@@ -268,7 +266,7 @@ FIXTURE_TEST(without_a_version_none_is_counted)
 
     profile_free(profile);
     profile = profile_new((struct slice){NULL, 0});
-    assert_int_equal(add(PLAIN("1")), TW_OK);
+    assert_ok(add(PLAIN("1")));
     assert_string_equal(versions(), "");
     assert_null(strstr(text(), "(absent)"));
     assert_null(strstr(text(), "\nVERSION"));
@@ -292,7 +290,7 @@ FIXTURE_TEST(the_first_of_the_largest_is_named)
 
     list[2].row_key = slice_of("");
     for (size_t i = 0; TEST_EACH(i, list); i++)
-        assert_int_equal(profile_add(profile, &list[i], NULL), TW_OK);
+        assert_ok(profile_add(profile, &list[i], NULL));
     all = json();
     largest = json_get(all, "Largest");
     assert_true(slice_is(json_string(json_get(largest, "PartitionKey")), "p"));
@@ -315,7 +313,7 @@ FIXTURE_TEST(bytes_are_those_that_the_service_limits)
     entity_init(&entity, &arena, slice_of("p"), slice_of("r"));
     memset(value, 'x', 32 * 1024);
     for (int i = 0; entity_service_bytes(&entity) <= ENTITY_MAX_BYTES; i++) {
-        assert_int_equal(entity_check(&entity, &err), TW_OK);
+        assert_ok(entity_check(&entity, &err));
         snprintf(name, sizeof(name), "P%d", i);
         entity_set_string(&entity, &arena, name,
             (struct slice){value, i < 15 ? 32 * 1024 : 4000});
@@ -352,9 +350,9 @@ FIXTURE_TEST(thousands_of_names_stay_apart)
     struct json *read;
     char name[16];
 
-    assert_int_equal(profile_add(profile, &half, NULL), TW_OK);
-    assert_int_equal(profile_add(profile, &all, NULL), TW_OK);
-    assert_int_equal(profile_add(profile, &half, NULL), TW_OK);
+    assert_ok(profile_add(profile, &half, NULL));
+    assert_ok(profile_add(profile, &all, NULL));
+    assert_ok(profile_add(profile, &half, NULL));
     read = json();
     list = json_get(read, "Properties");
     assert_int_equal(json_count(list), 10000);
@@ -374,8 +372,8 @@ FIXTURE_TEST(one_name_more_than_a_schema_has_is_refused)
     struct entity more = wide_entity(PROFILE_MAX_PROPERTIES, 2);
     struct err err;
 
-    assert_int_equal(profile_add(profile, &full, &err), TW_OK);
-    assert_int_equal(profile_add(profile, &full, &err), TW_OK);
+    assert_ok(profile_add(profile, &full, &err));
+    assert_ok(profile_add(profile, &full, &err));
     assert_int_equal(profile_add(profile, &more, &err), TW_TOO_LARGE);
     assert_non_null(
         strstr(err.text, "more than 100000 different property names"));
@@ -389,10 +387,10 @@ FIXTURE_TEST(one_version_more_than_there_can_be_is_refused)
         struct entity entity = entity_of("p", "r", "");
 
         entity_set_int32(&entity, &arena, VERSION, i);
-        assert_int_equal(profile_add(profile, &entity, &err), TW_OK);
+        assert_ok(profile_add(profile, &entity, &err));
     }
-    assert_int_equal(add(""), TW_OK);
-    assert_int_equal(add(PLAIN("999")), TW_OK);
+    assert_ok(add(""));
+    assert_ok(add(PLAIN("999")));
     {
         struct entity entity = entity_of("p", "r", PLAIN("\"1\""));
 
@@ -421,7 +419,7 @@ static unsigned long allocations_of(size_t first, size_t count)
         entity_set_string(&entity, &arena, "Title", slice_of(key));
         entity_set_double(&entity, &arena, "Rating", (double)i);
         (void)mem_fail_after(most);
-        assert_int_equal(profile_add(profile, &entity, NULL), TW_OK);
+        assert_ok(profile_add(profile, &entity, NULL));
         used += most - mem_fail_after(0);
     }
     return used;
@@ -486,7 +484,7 @@ FIXTURE_TEST(no_control_character_is_shown)
 
     entity.partition_key = slice_of("p\x1b[2J");
     entity.row_key = slice_of("r\x7f");
-    assert_int_equal(profile_add(profile, &entity, NULL), TW_OK);
+    assert_ok(profile_add(profile, &entity, NULL));
     assert_non_null(
         strstr(text(), "PartitionKey 'p\\x1b[2J', RowKey 'r\\x7f'"));
     assert_non_null(strstr(text(), "\n'\\x1b[2J' "));

@@ -12,6 +12,8 @@
 #define DAYS (24 * 3600 * TICKS_PER_S)
 #define KEEP (3 * DAYS)
 
+static struct prune prune;
+
 static int set_up(void **state)
 {
     int64_t now_ticks;
@@ -19,12 +21,18 @@ static int set_up(void **state)
     assert_true(text_ticks(slice_of(NOW), &now_ticks));
     virtual_platform_use(&(struct virtual_options){
         .seed = 1, .boot_ms = 5000, .wall_ticks = now_ticks});
+    prune_init(&prune);
     return workbench_set_up(state);
 }
 
+static int tear_down(void **state)
+{
+    prune_done(&prune);
+    return workbench_tear_down_virtual(state);
+}
+
 #define FIXTURE_TEST(name)                                                     \
-    TEST_WITH(                                                                 \
-        name, set_up, workbench_tear_down_virtual, struct workbench *bench)
+    TEST_WITH(name, set_up, tear_down, struct workbench *bench)
 
 static void stored_as(struct workbench *bench, const char *job, const char *id,
     enum ledger_state run_state, const char *day)
@@ -36,17 +44,17 @@ static void stored_as(struct workbench *bench, const char *job, const char *id,
     run->state = run_state;
     if (day)
         assert_true(text_ticks(slice_of(day), &run->finished_ticks));
-    assert_int_equal(workbench_store_run(bench, run), TW_OK);
+    assert_ok(workbench_store_run(bench, run));
 }
 
-static enum walk_step pass(struct workbench *bench, struct prune *prune)
+static enum walk_step pass(struct workbench *bench)
 {
     enum walk_step step;
     struct err err;
 
-    prune_begin(prune, bench->store, NULL, platform_wall_ticks(), KEEP);
+    prune_begin(&prune, bench->store, NULL, platform_wall_ticks(), KEEP);
     do
-        step = prune_step(prune, &err);
+        step = prune_step(&prune, &err);
     while (step == WALK_MORE);
     return step;
 }
@@ -59,8 +67,6 @@ static void expect(struct workbench *bench, const char *job, const char *id,
 
 FIXTURE_TEST(what_ended_long_ago_leaves_and_failures_stay)
 {
-    struct prune prune;
-
     stored_as(bench, JOB, "a", LEDGER_SUCCEEDED, "2026-11-19T10:00:00Z");
     stored_as(bench, JOB, "b", LEDGER_SUCCEEDED, "2026-11-20T23:59:59Z");
     stored_as(bench, JOB, "c", LEDGER_SUCCEEDED, "2026-11-21T00:00:00Z");
@@ -68,8 +74,7 @@ FIXTURE_TEST(what_ended_long_ago_leaves_and_failures_stay)
     stored_as(bench, JOB, "e", LEDGER_POISONED, "2026-11-01T10:00:00Z");
     stored_as(bench, JOB, "f", LEDGER_PAUSED, NULL);
     stored_as(bench, "gone-job", "g", LEDGER_SUCCEEDED, "2026-11-01T10:00:00Z");
-    prune_init(&prune);
-    assert_int_equal(pass(bench, &prune), WALK_DONE);
+    assert_int_equal(pass(bench), WALK_DONE);
     assert_true(prune.pruned == 3);
     expect(bench, JOB, "a", "none");
     expect(bench, JOB, "b", "none");
@@ -83,7 +88,6 @@ FIXTURE_TEST(what_ended_long_ago_leaves_and_failures_stay)
     assert_int_equal(workbench_listed(bench, JOB, LEDGER_INDEX_OPEN), 1);
     assert_int_equal(
         workbench_listed(bench, "gone-job", LEDGER_INDEX_ENDED), 0);
-    prune_done(&prune);
 }
 
 /* ---- messages that may still come ---- */
@@ -99,13 +103,11 @@ static void stored_with_message(struct workbench *bench, const char *id,
     if (message_until)
         assert_true(
             text_ticks(slice_of(message_until), &run->message_until_ticks));
-    assert_int_equal(workbench_store_run(bench, run), TW_OK);
+    assert_ok(workbench_store_run(bench, run));
 }
 
 FIXTURE_TEST(a_run_stays_while_its_message_may_be_hidden)
 {
-    struct prune prune;
-
     /* Ended four days ago; the message may be hidden for seven. */
     stored_with_message(
         bench, "a", LEDGER_CANCELLED, "2026-11-20T10:00:00Z", NULL);
@@ -118,14 +120,12 @@ FIXTURE_TEST(a_run_stays_while_its_message_may_be_hidden)
         bench, "d", LEDGER_CANCELLED, "2026-11-17T11:00:00Z", NULL);
     stored_with_message(bench, "e", LEDGER_SUCCEEDED, "2026-11-20T10:00:00Z",
         "2026-11-24T11:00:00Z");
-    prune_init(&prune);
-    assert_int_equal(pass(bench, &prune), WALK_DONE);
+    assert_int_equal(pass(bench), WALK_DONE);
     expect(bench, JOB, "a", "cancelled");
     expect(bench, JOB, "b", "succeeded");
     expect(bench, JOB, "c", "none");
     expect(bench, JOB, "d", "none");
     expect(bench, JOB, "e", "none");
-    prune_done(&prune);
 }
 
 /* No worker was running for weeks: the message is visible, and the first pass
@@ -134,30 +134,25 @@ FIXTURE_TEST(a_run_whose_message_may_be_visible_stays_until_its_queue_is_empty)
 {
     struct exchange exchange = {0};
     struct messages taken;
-    struct prune prune;
 
     workbench_put(bench, BENCH_QUEUE, "another's");
     stored_with_message(
         bench, "a", LEDGER_CANCELLED, "2026-11-01T10:00:00Z", NULL);
     stored_with_message(
         bench, "b", LEDGER_CANCELLED, "2026-10-01T10:00:00Z", NULL);
-    prune_init(&prune);
-    assert_int_equal(pass(bench, &prune), WALK_DONE);
+    assert_int_equal(pass(bench), WALK_DONE);
     expect(bench, JOB, "a", "cancelled");
     expect(bench, JOB, "b", "none"); /* 30 days are enough */
     /* A message that a worker has received counts, too. */
     messages_init(&taken);
     (void)workbench_take(bench, BENCH_QUEUE, &taken);
-    assert_int_equal(pass(bench, &prune), WALK_DONE);
+    assert_int_equal(pass(bench), WALK_DONE);
     expect(bench, JOB, "a", "cancelled");
-    assert_int_equal(
-        store_queue_delete(bench->wrapped.inner, &exchange, BENCH_QUEUE,
-            taken.list[0].id, taken.list[0].pop_receipt),
-        TW_OK);
+    assert_ok(store_queue_delete(bench->wrapped.inner, &exchange, BENCH_QUEUE,
+        taken.list[0].id, taken.list[0].pop_receipt));
     messages_done(&taken);
-    assert_int_equal(pass(bench, &prune), WALK_DONE);
+    assert_int_equal(pass(bench), WALK_DONE);
     expect(bench, JOB, "a", "none");
-    prune_done(&prune);
 }
 
 /* ---- clocks ---- */
@@ -165,23 +160,19 @@ FIXTURE_TEST(a_run_whose_message_may_be_visible_stays_until_its_queue_is_empty)
 /* The ledger's own clock, which has dated the ends, does not follow. */
 FIXTURE_TEST(a_wrong_clock_of_this_machine_prunes_nothing)
 {
-    struct prune prune;
-
     stored_as(bench, JOB, "a", LEDGER_SUCCEEDED, "2026-11-20T23:59:59Z");
     stored_as(bench, JOB, "b", LEDGER_SUCCEEDED, "2026-11-21T00:00:00Z");
     stored_as(bench, JOB, "c", LEDGER_SUCCEEDED, NOW);
-    prune_init(&prune);
     virtual_step_clocks(0, 400 * DAYS / TICKS_PER_MS, 0);
-    assert_int_equal(pass(bench, &prune), WALK_DONE);
+    assert_int_equal(pass(bench), WALK_DONE);
     assert_int_equal(prune.pruned, 1);
     expect(bench, JOB, "a", "none");
     expect(bench, JOB, "b", "succeeded");
     expect(bench, JOB, "c", "succeeded");
     assert_int_equal(workbench_listed(bench, JOB, LEDGER_INDEX_ENDED), 2);
     virtual_step_clocks(0, -800 * DAYS / TICKS_PER_MS, 0);
-    assert_int_equal(pass(bench, &prune), WALK_DONE);
+    assert_int_equal(pass(bench), WALK_DONE);
     assert_int_equal(prune.pruned, 0);
-    prune_done(&prune);
 }
 
 static struct workbench *meddled;
@@ -195,43 +186,31 @@ BENCH_BETWEEN(meddle)
         return;
     bench->between = NULL;
     run = workbench_stored(meddled, JOB, "a");
-    assert_int_equal(workbench_store_run(meddled, run), TW_OK);
+    assert_ok(workbench_store_run(meddled, run));
 }
 
 FIXTURE_TEST(a_run_that_changes_meanwhile_stays)
 {
-    struct prune prune;
-
     stored_as(bench, JOB, "a", LEDGER_SUCCEEDED, "2026-11-19T10:00:00Z");
-    prune_init(&prune);
     meddled = bench;
     bench->between = meddle;
-    assert_int_equal(pass(bench, &prune), WALK_DONE);
+    assert_int_equal(pass(bench), WALK_DONE);
     expect(bench, JOB, "a", "succeeded");
-    assert_int_equal(pass(bench, &prune), WALK_DONE);
+    assert_int_equal(pass(bench), WALK_DONE);
     expect(bench, JOB, "a", "none");
-    prune_done(&prune);
 }
 
 FIXTURE_TEST(an_outage_gives_the_pass_up)
 {
-    struct prune prune;
-
     stored_as(bench, JOB, "a", LEDGER_SUCCEEDED, "2026-11-19T10:00:00Z");
-    prune_init(&prune);
     workbench_meets(bench, BENCH_SCAN, 2, 2, BENCH_FAIL);
-    assert_int_equal(pass(bench, &prune), WALK_FAILED);
+    assert_int_equal(pass(bench), WALK_FAILED);
     assert_false(prune.walk.under_way);
-    prune_done(&prune);
 }
 
 FIXTURE_TEST(without_a_ledger_there_is_nothing_to_prune)
 {
-    struct prune prune;
-
-    prune_init(&prune);
-    assert_int_equal(pass(bench, &prune), WALK_DONE);
-    prune_done(&prune);
+    assert_int_equal(pass(bench), WALK_DONE);
 }
 
 /* ---- what the index says, and the run does not ---- */
@@ -259,24 +238,19 @@ static void write_entity(struct workbench *bench, enum operation_type type,
 
 FIXTURE_TEST(a_row_without_its_run_goes)
 {
-    struct prune prune;
-
     stored_as(bench, JOB, "f", LEDGER_PAUSED, NULL);
     write_entity(bench, OPERATION_INSERT, "!ended!2026-11-01!x", "State", "");
     write_entity(bench, OPERATION_INSERT, "!ended!2026-11-01!f", "State", "");
-    prune_init(&prune);
-    assert_int_equal(pass(bench, &prune), WALK_DONE);
+    assert_int_equal(pass(bench), WALK_DONE);
     assert_int_equal(prune.pruned, 0);
     assert_int_equal(workbench_listed(bench, JOB, LEDGER_INDEX_ENDED), 0);
     expect(bench, JOB, "f", "paused"); /* it is on another list */
     assert_int_equal(workbench_listed(bench, JOB, LEDGER_INDEX_OPEN), 1);
-    prune_done(&prune);
 }
 
 /* Its run may be where only that version finds it. */
 FIXTURE_TEST(a_newer_version_s_index_row_stays)
 {
-    struct prune prune;
     struct entity entity;
     struct arena arena;
 
@@ -286,29 +260,23 @@ FIXTURE_TEST(a_newer_version_s_index_row_stays)
     entity_set_int32(&entity, &arena, "Format", LEDGER_FORMAT + 1);
     workbench_write(bench, OPERATION_INSERT, &entity);
     arena_done(&arena);
-    prune_init(&prune);
-    assert_int_equal(pass(bench, &prune), WALK_DONE);
+    assert_int_equal(pass(bench), WALK_DONE);
     assert_int_equal(workbench_listed(bench, JOB, LEDGER_INDEX_ENDED), 1);
-    prune_done(&prune);
 }
 
 /* A newer worker's run, one that cannot be read, and a row that names none. */
 FIXTURE_TEST(what_cannot_be_understood_stays)
 {
-    struct prune prune;
-
     stored_as(bench, JOB, "a", LEDGER_SUCCEEDED, LONG_AGO);
     stored_as(bench, JOB, "b", LEDGER_SUCCEEDED, LONG_AGO);
     stored_as(bench, JOB, "c", LEDGER_SUCCEEDED, LONG_AGO);
     write_entity(bench, OPERATION_MERGE, "a", "State", "sleeping");
     write_entity(bench, OPERATION_MERGE, "b", "Attempt", "many");
     write_entity(bench, OPERATION_INSERT, "!ended!2026-11-01!", "State", "");
-    prune_init(&prune);
-    assert_int_equal(pass(bench, &prune), WALK_DONE);
+    assert_int_equal(pass(bench), WALK_DONE);
     assert_int_equal(prune.pruned, 1);
     expect(bench, JOB, "c", "none");
     assert_int_equal(workbench_listed(bench, JOB, LEDGER_INDEX_ENDED), 3);
-    prune_done(&prune);
 }
 
 /* ---- outages ---- */
@@ -321,19 +289,16 @@ FIXTURE_TEST(an_outage_of_any_request_gives_the_pass_up)
     } cases[] = {{BENCH_SCAN, BENCH_FAIL}, {BENCH_GET, BENCH_FAIL},
         {BENCH_BATCH, BENCH_FAIL}, {BENCH_BATCH, BENCH_REFUSE},
         {BENCH_BATCH, BENCH_INVALID}};
-    struct prune prune;
 
     stored_as(bench, JOB, "a", LEDGER_SUCCEEDED, LONG_AGO);
-    prune_init(&prune);
     for (size_t i = 0; TEST_EACH(i, cases); i++) {
         workbench_meets(bench, cases[i].call, 1, 1, cases[i].fault);
-        assert_int_equal(pass(bench, &prune), WALK_FAILED);
+        assert_int_equal(pass(bench), WALK_FAILED);
         assert_false(prune.walk.under_way);
         expect(bench, JOB, "a", "succeeded");
     }
-    assert_int_equal(pass(bench, &prune), WALK_DONE);
+    assert_int_equal(pass(bench), WALK_DONE);
     expect(bench, JOB, "a", "none");
-    prune_done(&prune);
 }
 
 /* The next pass knows what became of it. */
@@ -341,28 +306,22 @@ FIXTURE_TEST(an_outcome_that_others_decide_is_left_to_the_next_pass)
 {
     static const enum bench_fault cases[] = {
         BENCH_CONFLICT, BENCH_GONE, BENCH_LOSE_REQUEST, BENCH_LOSE_ANSWER};
-    struct prune prune;
 
     stored_as(bench, JOB, "a", LEDGER_SUCCEEDED, LONG_AGO);
-    prune_init(&prune);
     for (size_t i = 0; TEST_EACH(i, cases); i++) {
         expect(bench, JOB, "a", "succeeded");
         workbench_meets(bench, BENCH_BATCH, 1, 1, cases[i]);
-        assert_int_equal(pass(bench, &prune), WALK_DONE);
+        assert_int_equal(pass(bench), WALK_DONE);
         assert_int_equal(prune.pruned, 0);
     }
     expect(bench, JOB, "a", "none");
-    prune_done(&prune);
 }
 
 FIXTURE_TEST(without_a_pass_there_is_no_step)
 {
-    struct prune prune;
     struct err err;
 
-    prune_init(&prune);
     assert_int_equal(prune_step(&prune, &err), WALK_DONE);
-    prune_done(&prune);
 }
 
 /* ---- index rows ---- */
@@ -411,9 +370,8 @@ FIXTURE_TEST(a_list_can_be_read_by_the_beginning_of_ids)
     stored_as(bench, JOB, "ac", LEDGER_QUEUED, NULL);
     stored_as(bench, JOB, "ab3", LEDGER_FAILED, LONG_AGO);
     page_init(&page);
-    assert_int_equal(ledger_scan_index(bench->store, &exchange, &scan,
-                         (struct continuation){0}, &page),
-        TW_OK);
+    assert_ok(ledger_scan_index(
+        bench->store, &exchange, &scan, (struct continuation){0}, &page));
     assert_int_equal(page.count, 2);
     page_done(&page);
 }

@@ -274,17 +274,27 @@ TEST(a_service_that_serves_nothing_is_hardly_asked)
 
 /* ---- one request after the other ---- */
 
+enum how { SERVED, REFUSED, NEITHER, SILENT };
+
+static void answered(struct rate *rate, int64_t sent_ms, int64_t now_ms,
+    unsigned expected, unsigned entities, enum how how)
+{
+    rate_answered(rate, &(struct rate_answer){.sent_ms = sent_ms,
+                            .now_ms = now_ms,
+                            .expected = expected,
+                            .entities = entities,
+                            .refused = how == REFUSED,
+                            .served = how == SERVED,
+                            .silent = how == SILENT});
+}
+
 /* One request, whose response comes at the same time. */
 static void ask(
     struct rate *rate, int64_t now_ms, unsigned entities, bool refused)
 {
     rate_send(rate, now_ms, entities);
-    rate_answered(rate, &(struct rate_answer){.sent_ms = now_ms,
-                            .now_ms = now_ms,
-                            .expected = entities,
-                            .entities = entities,
-                            .refused = refused,
-                            .served = !refused});
+    answered(
+        rate, now_ms, now_ms, entities, entities, refused ? REFUSED : SERVED);
 }
 
 TEST(begins_with_a_few_requests_at_once)
@@ -297,12 +307,7 @@ TEST(begins_with_a_few_requests_at_once)
         rate_send(&rate, 1000, 100);
     }
     assert_true(rate_free_ms(&rate, 1000) == INT64_MAX);
-    rate_answered(&rate, &(struct rate_answer){.sent_ms = 1000,
-                             .now_ms = 1010,
-                             .expected = 100,
-                             .entities = 100,
-                             .refused = false,
-                             .served = true});
+    answered(&rate, 1000, 1010, 100, 100, SERVED);
     assert_true(rate_free_ms(&rate, 1010) == 1010);
     rate_send(&rate, 1010, 100);
     assert_true(rate_free_ms(&rate, 1010) == 1010);
@@ -337,20 +342,13 @@ TEST(silence_halves_what_may_be_in_flight)
     for (int i = 0; i < 20; i++)
         rate_send(&rate, 1000, 1);
     assert_true(rate_free_ms(&rate, 1000) == 1000);
-    rate_answered(&rate,
-        &(struct rate_answer){
-            .sent_ms = 1000, .now_ms = 1001, .expected = 1, .silent = true});
+    answered(&rate, 1000, 1001, 1, 0, SILENT);
     assert_true(rate_free_ms(&rate, 1001) == INT64_MAX);
     for (int i = 0; i < 10; i++)
-        rate_answered(
-            &rate, &(struct rate_answer){
-                       .sent_ms = 1000, .now_ms = 1001, .expected = 1});
+        answered(&rate, 1000, 1001, 1, 0, NEITHER);
     assert_true(rate_free_ms(&rate, 1001) == 1001);
     for (int i = 0; i < 9; i++)
-        rate_answered(&rate, &(struct rate_answer){.sent_ms = 1000,
-                                 .now_ms = 1001,
-                                 .expected = 1,
-                                 .silent = true});
+        answered(&rate, 1000, 1001, 1, 0, SILENT);
     for (int i = 0; i < 4; i++) {
         assert_true(rate_free_ms(&rate, 1001) == 1001);
         rate_send(&rate, 1001, 1);
@@ -476,20 +474,10 @@ TEST(what_was_not_sent_takes_nothing)
     struct rate rate = limited_rate();
 
     rate_send(&rate, 1000, 1000);
-    rate_answered(&rate, &(struct rate_answer){.sent_ms = 1000,
-                             .now_ms = 1001,
-                             .expected = 1000,
-                             .entities = 0,
-                             .refused = false,
-                             .served = false});
+    answered(&rate, 1000, 1001, 1000, 0, NEITHER);
     assert_true(rate_free_ms(&rate, 1001) == 1001);
     rate_send(&rate, 1001, 1000);
-    rate_answered(&rate, &(struct rate_answer){.sent_ms = 1001,
-                             .now_ms = 1002,
-                             .expected = 1000,
-                             .entities = 10,
-                             .refused = false,
-                             .served = true});
+    answered(&rate, 1001, 1002, 1000, 10, SERVED);
     assert_true(rate_free_ms(&rate, 1002) < 1020);
 }
 
@@ -522,12 +510,7 @@ TEST(a_rate_falls_once_for_all_that_were_in_flight)
     for (int i = 0; i < 4; i++)
         rate_send(&rate, 1000, 10);
     for (int i = 0; i < 4; i++) {
-        rate_answered(&rate, &(struct rate_answer){.sent_ms = 1000,
-                                 .now_ms = 1010,
-                                 .expected = 10,
-                                 .entities = 10,
-                                 .refused = true,
-                                 .served = false});
+        answered(&rate, 1000, 1010, 10, 10, REFUSED);
         assert_true(rate.per_s > 999 && rate.per_s < 1001);
     }
 }

@@ -28,10 +28,9 @@ static int set_up(void **state)
     messages_init(&s.messages);
     table_put(s.store, TABLE, "p", "a", "one", 0);
     table_put(s.store, TABLE, "p", "b", "two", 0);
-    assert_int_equal(store_queue_create(s.store, &s.exchange, QUEUE), TW_OK);
-    assert_int_equal(store_queue_put(s.store, &s.exchange, QUEUE,
-                         slice_of("hello"), 0, &s.messages),
-        TW_OK);
+    assert_ok(store_queue_create(s.store, &s.exchange, QUEUE));
+    assert_ok(store_queue_put(
+        s.store, &s.exchange, QUEUE, slice_of("hello"), 0, &s.messages));
     s.store->read_only = true;
     *state = &s;
     return 0;
@@ -58,16 +57,13 @@ static void assert_untouched(struct scene *s)
     assert_int_equal(table_count(s->store, TABLE), 2);
     assert_true(table_has(s->store, TABLE, "p", "a", "one"));
     assert_true(table_has(s->store, TABLE, "p", "b", "two"));
-    assert_int_equal(store_list_tables(s->store, &s->exchange,
-                         (struct continuation){.more = false}, &s->page),
-        TW_OK);
+    assert_ok(store_list_tables(s->store, &s->exchange,
+        (struct continuation){.more = false}, &s->page));
     assert_int_equal(s->page.count, 1);
-    assert_int_equal(
-        store_queue_count(s->store, &s->exchange, QUEUE, &count), TW_OK);
+    assert_ok(store_queue_count(s->store, &s->exchange, QUEUE, &count));
     assert_int_equal(count, 1);
-    assert_int_equal(
-        store_queue_peek(s->store, &s->exchange, QUEUE, 32, &s->messages),
-        TW_OK);
+    assert_ok(
+        store_queue_peek(s->store, &s->exchange, QUEUE, 32, &s->messages));
     assert_int_equal(s->messages.count, 1);
     assert_true(slice_is(s->messages.list[0].text, "hello"));
     assert_int_equal(s->messages.list[0].dequeue_count, 0);
@@ -91,9 +87,8 @@ static void assert_refused(struct scene *s, enum tw_err code, const char *what)
 
 FIXTURE_TEST(tables_are_listed)
 {
-    assert_int_equal(store_list_tables(s->store, &s->exchange,
-                         (struct continuation){.more = false}, &s->page),
-        TW_OK);
+    assert_ok(store_list_tables(s->store, &s->exchange,
+        (struct continuation){.more = false}, &s->page));
     assert_int_equal(s->page.count, 1);
     assert_true(slice_is(s->page.entities[0].partition_key, TABLE));
 }
@@ -102,14 +97,12 @@ FIXTURE_TEST(pages_follow_one_another)
 {
     struct scan_request request = {.table = TABLE, .top = 1};
 
-    assert_int_equal(
-        store_scan(s->store, &s->exchange, &request, &s->page), TW_OK);
+    assert_ok(store_scan(s->store, &s->exchange, &request, &s->page));
     assert_int_equal(s->page.count, 1);
     assert_true(slice_is(s->page.entities[0].row_key, "a"));
     request.from = s->page.next;
     assert_true(request.from.more);
-    assert_int_equal(
-        store_scan(s->store, &s->exchange, &request, &s->page), TW_OK);
+    assert_ok(store_scan(s->store, &s->exchange, &request, &s->page));
     assert_int_equal(s->page.count, 1);
     assert_true(slice_is(s->page.entities[0].row_key, "b"));
     request.table = "Nothing";
@@ -120,9 +113,8 @@ FIXTURE_TEST(pages_follow_one_another)
 
 FIXTURE_TEST(an_entity_is_got)
 {
-    assert_int_equal(store_get(s->store, &s->exchange, TABLE, slice_of("p"),
-                         slice_of("b"), &s->page),
-        TW_OK);
+    assert_ok(store_get(
+        s->store, &s->exchange, TABLE, slice_of("p"), slice_of("b"), &s->page));
     assert_non_null(entity_find(&s->page.entities[0], slice_of("Value")));
     assert_true(s->page.entities[0].etag.len > 0);
     assert_int_equal(store_get(s->store, &s->exchange, TABLE, slice_of("p"),
@@ -134,13 +126,11 @@ FIXTURE_TEST(messages_are_peeked_and_counted)
 {
     int64_t count = 0;
 
-    assert_int_equal(
-        store_queue_peek(s->store, &s->exchange, QUEUE, 32, &s->messages),
-        TW_OK);
+    assert_ok(
+        store_queue_peek(s->store, &s->exchange, QUEUE, 32, &s->messages));
     assert_int_equal(s->messages.count, 1);
     assert_true(slice_is(s->messages.list[0].text, "hello"));
-    assert_int_equal(
-        store_queue_count(s->store, &s->exchange, QUEUE, &count), TW_OK);
+    assert_ok(store_queue_count(s->store, &s->exchange, QUEUE, &count));
     assert_int_equal(count, 1);
     assert_untouched(s);
 }
@@ -179,9 +169,8 @@ static void try_operation(
     arena_init(&arena);
     entity_init(&operation.entity, &arena, slice_of("p"), key);
     if (type != OPERATION_INSERT) {
-        assert_int_equal(store_get(s->store, &s->exchange, TABLE, slice_of("p"),
-                             key, &s->page),
-            TW_OK);
+        assert_ok(store_get(
+            s->store, &s->exchange, TABLE, slice_of("p"), key, &s->page));
         operation.entity.etag = arena_copy(&arena, s->page.entities[0].etag);
     }
     assert_refused(s, store_batch(s->store, &s->exchange, &batch, &result),
@@ -225,8 +214,7 @@ FIXTURE_TEST(no_message_is_renewed_or_deleted)
 
     messages_init(&taken);
     s->store->read_only = false;
-    assert_int_equal(
-        store_queue_get(s->store, &s->exchange, QUEUE, 1, 30, &taken), TW_OK);
+    assert_ok(store_queue_get(s->store, &s->exchange, QUEUE, 1, 30, &taken));
     s->store->read_only = true;
     id = taken.list[0].id;
     memcpy(
@@ -243,13 +231,10 @@ FIXTURE_TEST(no_message_is_renewed_or_deleted)
         TW_INVALID);
     assert_non_null(
         strstr(s->exchange.err.text, "a message cannot be deleted"));
-    assert_int_equal(
-        store_queue_peek(s->store, &s->exchange, QUEUE, 1, &s->messages),
-        TW_OK);
+    assert_ok(store_queue_peek(s->store, &s->exchange, QUEUE, 1, &s->messages));
     assert_int_equal(s->messages.count, 0);
     s->store->read_only = false;
-    assert_int_equal(store_queue_delete(
-                         s->store, &s->exchange, QUEUE, id, slice_of(receipt)),
-        TW_OK);
+    assert_ok(store_queue_delete(
+        s->store, &s->exchange, QUEUE, id, slice_of(receipt)));
     messages_done(&taken);
 }

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "tests/support/scratch.h"
 #include "tests/support/test.h"
 #include "worker/base/buf.h"
 #include "worker/transfer/lines.h"
@@ -66,8 +67,7 @@ static void assert_records(struct records *records, const char *wanted)
     arena_init(&arena);
     buf_init(&text, 65536);
     for (;;) {
-        assert_int_equal(
-            records_next(records, &arena, &record, &end, &err), TW_OK);
+        assert_ok(records_next(records, &arena, &record, &end, &err));
         if (end)
             break;
         buf_add_format(&text, "%d-%d ", (int)record.first, (int)record.last);
@@ -194,13 +194,13 @@ TEST(stored_lines_are_skipped)
     struct records *records = open_csv(HEADER "p,a,\"x\ny\"\np,b,x\np,c,x\n");
     struct err err;
 
-    assert_int_equal(records_skip(records, 4, &err), TW_OK);
+    assert_ok(records_skip(records, 4, &err));
     assert_records(records, "5-5 c;");
     records = open_csv(HEADER "p,a,x\n");
-    assert_int_equal(records_skip(records, 0, &err), TW_OK);
+    assert_ok(records_skip(records, 0, &err));
     assert_records(records, "2-2 a;");
     records = open_csv(HEADER "p,a,x\n");
-    assert_int_equal(records_skip(records, 9, &err), TW_OK);
+    assert_ok(records_skip(records, 9, &err));
     assert_records(records, "");
 }
 
@@ -217,10 +217,9 @@ static void check_digest(
 
     arena_init(&arena);
     while (!end && record.last < line)
-        assert_int_equal(
-            records_next(read, &arena, &record, &end, &err), TW_OK);
+        assert_ok(records_next(read, &arena, &record, &end, &err));
     skipped = open_slice(slice_of(text), format);
-    assert_int_equal(records_skip(skipped, line, &err), TW_OK);
+    assert_ok(records_skip(skipped, line, &err));
     assert_true(records_digest(read) > 0);
     assert_int_equal(records_digest(read), records_digest(skipped));
     records_close(read);
@@ -235,7 +234,7 @@ static int64_t digest_of(
     struct err err;
     int64_t digest;
 
-    assert_int_equal(records_skip(records, line, &err), TW_OK);
+    assert_ok(records_skip(records, line, &err));
     digest = records_digest(records);
     records_close(records);
     return digest;
@@ -288,7 +287,7 @@ static int64_t sync_rejects(struct rejects *rejects)
     int64_t bytes;
     struct err err;
 
-    assert_int_equal(rejects_sync(rejects, &bytes, &err), TW_OK);
+    assert_ok(rejects_sync(rejects, &bytes, &err));
     return bytes;
 }
 
@@ -326,7 +325,7 @@ TEST(a_rejects_file_of_somebody_else_is_unchanged)
     struct err err;
 
     put_file(REJECTED, slice_of("corrected\n"));
-    assert_int_equal(rejects_open(REJECTED, &rejects, &err), TW_OK);
+    assert_ok(rejects_open(REJECTED, &rejects, &err));
     assert_int_equal(
         rejects_begin(rejects, slice_of(HEADER), REJECTS_NEW, &err),
         TW_INVALID);
@@ -365,7 +364,7 @@ static bool is_edited(int64_t bytes, int64_t digest)
     struct err err;
     bool edited;
 
-    assert_int_equal(rejects_open(REJECTED, &rejects, &err), TW_OK);
+    assert_ok(rejects_open(REJECTED, &rejects, &err));
     edited = rejects_is_edited(rejects, bytes, digest);
     rejects_close(rejects);
     return edited;
@@ -411,7 +410,7 @@ TEST(a_rejects_file_that_another_import_writes_is_refused)
     assert_non_null(strstr(err.text, "another process is writing this file"));
     rejects_close(first);
     assert_file(REJECTED, "not flushed yet\n");
-    assert_int_equal(rejects_open(REJECTED, &second, &err), TW_OK);
+    assert_ok(rejects_open(REJECTED, &second, &err));
     rejects_close(second);
     assert_file(REJECTED, "not flushed yet\n");
 }
@@ -424,8 +423,8 @@ TEST(a_rejects_file_that_cannot_be_written_is_reported)
 
     assert_int_equal(rejects_open("nowhere/x", &rejects, &err), TW_INVALID);
     assert_non_null(strstr(err.text, "nowhere/x cannot be written"));
-    assert_int_equal(rejects_open("/dev/full", &rejects, &err), TW_OK);
-    assert_int_equal(rejects_begin(rejects, slice_of(""), 0, &err), TW_OK);
+    assert_ok(rejects_open("/dev/full", &rejects, &err));
+    assert_ok(rejects_begin(rejects, slice_of(""), 0, &err));
     rejects_add(rejects, slice_of("a"));
     assert_int_equal(rejects_sync(rejects, &bytes, &err), TW_FULL);
     rejects_close(rejects);
@@ -446,26 +445,23 @@ TEST(a_line_that_is_too_long_is_rejected_whole)
 
 /* A line over the limit within an open quote is written to the rejects file
  * after the lines before it, not when it is read ahead. */
-TEST(rejected_lines_keep_their_order)
+SCRATCH_TEST(rejected_lines_keep_their_order)
 {
     char *text = filled(HEADER "p,a,\"x\np,b,", LINES_MAX_BYTES, "\np,c,x\n");
     struct records *records = open_csv(text);
     struct rejects *rejects = open_rejects("", 0);
-    struct arena arena;
     struct record record;
     struct err err;
     bool end;
 
-    arena_init(&arena);
     records_keep_long(records, rejects_file(rejects));
-    assert_int_equal(records_next(records, &arena, &record, &end, &err), TW_OK);
+    assert_ok(records_next(records, &scratch, &record, &end, &err));
     assert_true(record.invalid && !record.too_long);
     assert_int_equal(sync_rejects(rejects), 0);
-    assert_int_equal(records_next(records, &arena, &record, &end, &err), TW_OK);
+    assert_ok(records_next(records, &scratch, &record, &end, &err));
     assert_true(record.too_long && record.first == 3);
     assert_int_equal(sync_rejects(rejects), LINES_MAX_BYTES + 5);
     assert_records(records, "4-4 c;");
     rejects_close(rejects);
-    arena_done(&arena);
     free(text);
 }

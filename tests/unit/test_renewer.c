@@ -122,9 +122,7 @@ static unsigned calls(struct workbench *bench, enum bench_call call)
 {
     unsigned n;
 
-    platform_lock(&bench->lock);
-    n = bench->calls[call];
-    platform_unlock(&bench->lock);
+    workbench_locked(bench, n = bench->calls[call]);
     return n;
 }
 
@@ -132,9 +130,7 @@ static unsigned writes(struct workbench *bench)
 {
     unsigned n;
 
-    platform_lock(&bench->lock);
-    n = bench->ledger_writes;
-    platform_unlock(&bench->lock);
+    workbench_locked(bench, n = bench->ledger_writes);
     return n;
 }
 
@@ -226,9 +222,8 @@ FIXTURE_TEST(a_phase_is_stored_before_the_call_returns)
 
     bench->setup.visibility_timeout_s = 60;
     hold(bench, false);
-    assert_int_equal(
-        renewal_phase(held.renewal, "parent", slice_of("{\"at\":3}"), &err),
-        TW_OK);
+    assert_ok(
+        renewal_phase(held.renewal, "parent", slice_of("{\"at\":3}"), &err));
     run = workbench_stored(bench, JOB, "r1");
     assert_true(slice_is(run->phase, "parent"));
     assert_true(slice_is(run->checkpoint, "{\"at\":3}"));
@@ -243,8 +238,7 @@ FIXTURE_TEST(a_phase_whose_answer_was_lost_is_stored_all_the_same)
 
     workbench_meets(bench, BENCH_BATCH, 2, 2, BENCH_LOSE_ANSWER);
     hold(bench, false);
-    assert_int_equal(
-        renewal_phase(held.renewal, "parent", slice_of("{}"), &err), TW_OK);
+    assert_ok(renewal_phase(held.renewal, "parent", slice_of("{}"), &err));
     assert_int_equal(let_go(), LEASE_VALID);
     done();
 }
@@ -255,12 +249,11 @@ static void meddle(struct workbench *bench, int32_t epochs)
     struct ledger_run *run = workbench_stored(bench, JOB, "r1");
 
     run->epoch += epochs;
-    assert_int_equal(workbench_store_run(bench, run), TW_OK);
+    assert_ok(workbench_store_run(bench, run));
 }
 
 static bool overtaken(struct workbench *bench)
 {
-    (void)bench;
     return renewal_status(now_held->renewal) == LEASE_LOST;
 }
 
@@ -285,15 +278,13 @@ FIXTURE_TEST(a_changed_etag_of_ours_is_an_echo)
 
     hold(bench, false);
     meddle(bench, 0);
-    assert_int_equal(
-        renewal_phase(held.renewal, "parent", slice_of("{}"), &err), TW_OK);
+    assert_ok(renewal_phase(held.renewal, "parent", slice_of("{}"), &err));
     assert_int_equal(let_go(), LEASE_VALID);
     done();
 }
 
 static bool cancelled(struct workbench *bench)
 {
-    (void)bench;
     return renewal_asked(now_held->renewal) == LEASE_ASKED_CANCEL;
 }
 
@@ -304,15 +295,14 @@ FIXTURE_TEST(a_cancelled_run_is_told_within_a_renewal)
 
     hold(bench, true);
     before = workbench_new_run(bench);
-    assert_int_equal(control_cancel(bench->wrapped.inner, slice_of(JOB),
-                         slice_of("r1"), before, &asked, &err),
-        TW_OK);
+    assert_ok(control_cancel(bench->wrapped.inner, slice_of(JOB),
+        slice_of("r1"), before, &asked, &err));
     assert_true(asked);
     workbench_wait(bench, cancelled);
     /* What is in flight may still complete: the lease is kept. */
     assert_true(deadline_is_open(&held.lease.deadline, platform_boot_ms()));
     assert_int_equal(let_go(), LEASE_VALID);
-    assert_int_equal(ledger_move(&held.lease.run, LEDGER_QUEUED, &err), TW_OK);
+    assert_ok(ledger_move(&held.lease.run, LEDGER_QUEUED, &err));
     assert_int_equal(lease_release(&held.lease, &err), LEASE_VALID);
     assert_string_equal(workbench_state(bench, JOB, "r1"), "cancelled");
     assert_int_equal(workbench_listed(bench, JOB, LEDGER_INDEX_OPEN), 0);
@@ -348,10 +338,8 @@ FIXTURE_TEST(a_log_that_takes_no_more_lines_holds_no_lock)
     log_set_level(LOG_INFO);
     from = fill_standard_error(&was);
     alarm(30);
-    assert_int_equal(
-        control_cancel(bench->wrapped.inner, slice_of(JOB), slice_of("r1"),
-            workbench_new_run(bench), &asked, &err),
-        TW_OK);
+    assert_ok(control_cancel(bench->wrapped.inner, slice_of(JOB),
+        slice_of("r1"), workbench_new_run(bench), &asked, &err));
     workbench_wait(bench, cancelled);
     alarm(0);
     assert_int_equal(dup2(was, STDERR_FILENO), STDERR_FILENO);
@@ -376,10 +364,8 @@ FIXTURE_TEST(a_lost_message_does_not_end_the_lease)
     hold(bench, true);
     /* Somebody else holds the message now. */
     memcpy(receipt, held.lease.pop_receipt, sizeof(receipt));
-    assert_int_equal(
-        store_queue_renew(bench->wrapped.inner, &exchange, BENCH_QUEUE,
-            slice_of(held.lease.message_id), receipt, 100),
-        TW_OK);
+    assert_ok(store_queue_renew(bench->wrapped.inner, &exchange, BENCH_QUEUE,
+        slice_of(held.lease.message_id), receipt, 100));
     workbench_wait(bench, message_gone);
     assert_true(deadline_is_open(&held.lease.deadline, platform_boot_ms()));
     assert_int_equal(let_go(), LEASE_VALID);
@@ -394,9 +380,7 @@ FIXTURE_TEST(cut_off_the_deadline_closes_and_stays_closed)
     int64_t deadline_ms;
 
     hold(bench, true);
-    platform_lock(&bench->lock);
-    bench->down = true;
-    platform_unlock(&bench->lock);
+    workbench_locked(bench, bench->down = true);
     deadline_ms = atomic_load(&held.lease.deadline.at_ms);
     workbench_wait(bench, overtaken);
     assert_true(platform_boot_ms() >= deadline_ms);
@@ -469,9 +453,8 @@ VIRTUAL_TEST(a_phase_that_is_refused_at_first_is_stored_later)
 
     hold(bench, false);
     workbench_meets(bench, BENCH_BATCH, 1, 2, BENCH_FAIL);
-    assert_int_equal(
-        renewal_phase(held.renewal, "parent", slice_of("{\"v\":1}"), &err),
-        TW_OK);
+    assert_ok(
+        renewal_phase(held.renewal, "parent", slice_of("{\"v\":1}"), &err));
     run = workbench_stored(bench, JOB, "r1");
     assert_true(slice_is(run->phase, "parent"));
     assert_true(slice_is(run->checkpoint, "{\"v\":1}"));
@@ -560,9 +543,7 @@ VIRTUAL_TEST(very_slow_answers_are_asked_for_all_the_time)
     int64_t lived_s = 0;
 
     hold(bench, false);
-    platform_lock(&bench->lock);
-    bench->delay_ms = 20000;
-    platform_unlock(&bench->lock);
+    workbench_locked(bench, bench->delay_ms = 20000);
     for (; lived_s < 600; lived_s++) {
         virtual_sleep(1000);
         assert_int_equal(renewal_status(held.renewal), LEASE_VALID);
@@ -639,8 +620,7 @@ VIRTUAL_TEST(a_phase_that_is_refused_is_soon_tried_again)
 
     hold(bench, false);
     workbench_meets(bench, BENCH_BATCH, 1, 1, BENCH_FAIL);
-    assert_int_equal(
-        renewal_phase(held.renewal, "parent", slice_of("{}"), &err), TW_OK);
+    assert_ok(renewal_phase(held.renewal, "parent", slice_of("{}"), &err));
     assert_true(platform_boot_ms() - began_ms < 3000);
     assert_int_equal(let_go(), LEASE_VALID);
     done();
@@ -678,7 +658,7 @@ VIRTUAL_TEST(throttled_requests_are_counted_in_the_ledger)
     struct pool_request task = {.send = busy_once, .repeatable = true};
 
     hold(bench, false);
-    assert_int_equal(request_pool_call(held.run.request_pool, &task), TW_OK);
+    assert_ok(request_pool_call(held.run.request_pool, &task));
     assert_int_equal(let_go(), LEASE_VALID);
     assert_int_equal(held.lease.run.throttled, 1);
     done();

@@ -55,7 +55,7 @@ TEST(long_arguments_are_cut_and_stay_json)
     (void)snprintf(text + len, sizeof(text) - (size_t)len, "}");
     args = args_of(text);
     assert_true(strlen(args) <= 4096);
-    assert_int_equal(json_parse(slice_of(args), 1, &json, NULL), TW_OK);
+    assert_ok(json_parse(slice_of(args), 1, &json, NULL));
     assert_true(json_count(json) > 15 && json_count(json) < 30);
     assert_int_equal(json_string(json_get(json, "n00")).len, 203);
     assert_non_null(strstr(args, "v...\",\"n01\":"));

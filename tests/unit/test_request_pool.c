@@ -256,7 +256,7 @@ static unsigned tries_of_unsent(struct scene *scene, bool reached)
 
     request_pool_reach_until(client, platform_boot_ms() + 2000);
     first.reached = true; /* a request to another service */
-    assert_int_equal(request_pool_call(client, &first.task), TW_OK);
+    assert_ok(request_pool_call(client, &first.task));
     job.reached = reached;
     job.answers[0] = TW_BUSY;
     job.answer_count = 1;
@@ -300,7 +300,7 @@ SCENE_TEST(a_stop_of_the_process_ends_what_waits_for_a_try)
     assert_int_equal(request_pool_call(scene->client, &late.task), TW_STOPPED);
     assert_int_equal(late.task.retry.tries, 1);
     late = job_of(scene, 'c');
-    assert_int_equal(request_pool_call(scene->client, &late.task), TW_OK);
+    assert_ok(request_pool_call(scene->client, &late.task));
     stop_forget();
 }
 
@@ -330,7 +330,7 @@ SCENE_TEST(who_hurries_waits_for_no_try)
     request_pool_hurry(scene->client, PLATFORM_NEVER);
     jobs[2] = JOB_ANSWERED(scene, 'd', TW_BUSY, TW_OK);
     jobs[2].hint_ms = 1;
-    assert_int_equal(request_pool_call(scene->client, &jobs[2].task), TW_OK);
+    assert_ok(request_pool_call(scene->client, &jobs[2].task));
     pool_client_free(other);
 }
 
@@ -354,7 +354,7 @@ SCENE_TEST(who_hurries_waits_for_no_response)
     assert_int_equal(request_pool_call(scene->client, &late.task), TW_STOPPED);
     assert_int_equal(scene->attempts, 2);
     request_pool_hurry(scene->client, PLATFORM_NEVER);
-    assert_int_equal(request_pool_call(scene->client, &late.task), TW_OK);
+    assert_ok(request_pool_call(scene->client, &late.task));
 }
 
 /* However often a run is throttled, it continues more slowly. */
@@ -367,7 +367,7 @@ SCENE_TEST(throttling_counts_as_no_failed_try)
     job.answers[7] = TW_OK;
     job.answer_count = 8;
     job.http_status = 503;
-    assert_int_equal(request_pool_call(scene->client, &job.task), TW_OK);
+    assert_ok(request_pool_call(scene->client, &job.task));
     assert_int_equal(job.task.retry.tries, 8);
     assert_int_equal(request_pool_throttled(scene->client), 7);
 }
@@ -424,11 +424,11 @@ static unsigned page_after(int http_status)
     job.answer_count = 7;
     job.http_status = http_status;
     job.task.store = &store;
-    assert_int_equal(request_pool_call(client, &job.task), TW_OK);
+    assert_ok(request_pool_call(client, &job.task));
     job = job_of(&scene, 's');
     job.task.store = &store;
     job.task.scans = true;
-    assert_int_equal(request_pool_call(client, &job.task), TW_OK);
+    assert_ok(request_pool_call(client, &job.task));
     pool_client_free(client);
     request_pool_free(request_pool);
     scene_done(&scene);
@@ -497,7 +497,7 @@ SCENE_TEST(a_silent_store_ends_the_waits_of_runs)
     assert_int_equal(jobs[1].task.last.sent_ms, 0);
     /* Any other task that may be tried now is tried before this one. */
     last = job_of(scene, 'l');
-    assert_int_equal(request_pool_call(person, &last.task), TW_OK);
+    assert_ok(request_pool_call(person, &last.task));
     assert_int_equal(scene->attempts, 3);
     assert_false(request_pool_done(person, &jobs[0].task));
     request_pool_cancel(person, &jobs[0].task);
@@ -509,7 +509,7 @@ SCENE_TEST(busy_may_pass)
 {
     struct job job = JOB_ANSWERED(scene, 'a', TW_BUSY, TW_BUSY, TW_OK);
 
-    assert_int_equal(request_pool_call(scene->client, &job.task), TW_OK);
+    assert_ok(request_pool_call(scene->client, &job.task));
     assert_int_equal(job.task.retry.tries, 3);
 }
 
@@ -520,7 +520,7 @@ SCENE_TEST(unknown_is_tried_again_for_reads_alone)
     assert_int_equal(request_pool_call(scene->client, &job.task), TW_UNKNOWN);
     assert_int_equal(job.task.retry.tries, 1);
     job.task.repeatable = true;
-    assert_int_equal(request_pool_call(scene->client, &job.task), TW_OK);
+    assert_ok(request_pool_call(scene->client, &job.task));
     assert_int_equal(job.task.retry.tries, 2);
 }
 
@@ -545,7 +545,7 @@ SCENE_TEST(waits_as_long_as_the_server_asks)
     struct job job = JOB_ANSWERED(scene, 'a', TW_BUSY, TW_OK);
 
     job.hint_ms = 9000;
-    assert_int_equal(request_pool_call(scene->client, &job.task), TW_OK);
+    assert_ok(request_pool_call(scene->client, &job.task));
     assert_true(job.started_ms[1] - job.started_ms[0] >= 9000);
 }
 
@@ -597,13 +597,13 @@ SCENE_TEST(a_try_that_is_due_waits_for_a_place)
     quick = job_of(scene, 'c');
     request_pool_submit(first, &busy.task);
     wait_for_exchanges(scene, 1);
-    assert_int_equal(request_pool_call(second, &quick.task),
-        TW_OK); /* first has its turn before */
+    assert_ok(
+        request_pool_call(second, &quick.task)); /* first has its turn before */
     late = fast_platform_late_waits();
-    assert_int_equal(request_pool_call(second, &slow.task), TW_OK);
+    assert_ok(request_pool_call(second, &slow.task));
     assert_true(fast_platform_late_waits() - late < 100);
     request_pool_wait(first, &busy.task);
-    assert_int_equal(busy.task.outcome, TW_OK);
+    assert_ok(busy.task.outcome);
     pool_client_free(first);
     pool_client_free(second);
 }
@@ -642,7 +642,7 @@ SCENE_TEST(one_after_another_needs_one_thread)
     for (size_t i = 0; i < 20; i++) {
         struct job job = job_of(scene, 'a');
 
-        assert_int_equal(request_pool_call(scene->client, &job.task), TW_OK);
+        assert_ok(request_pool_call(scene->client, &job.task));
         assert_true(pthread_equal(scene->threads[0], scene->threads[i]));
     }
 }
@@ -748,7 +748,7 @@ SCENE_TEST(cancelling_takes_one_task_back)
     assert_true(request_pool_done(scene->client, &waits.task));
     assert_int_equal(waits.task.outcome, TW_STOPPED);
     later = job_of(scene, 'b');
-    assert_int_equal(request_pool_call(scene->client, &later.task), TW_OK);
+    assert_ok(request_pool_call(scene->client, &later.task));
 }
 
 SCENE_TEST(nothing_starts_after_the_deadline)
@@ -758,7 +758,7 @@ SCENE_TEST(nothing_starts_after_the_deadline)
     deadline_init(&scene->deadline, PLATFORM_NEVER, 1000);
     scene_deadline(scene);
     job = job_of(scene, 'a');
-    assert_int_equal(request_pool_call(scene->client, &job.task), TW_OK);
+    assert_ok(request_pool_call(scene->client, &job.task));
     deadline_close(&scene->deadline);
     assert_int_equal(request_pool_call(scene->client, &job.task), TW_STOPPED);
     assert_int_equal(scene->attempts, 1);
@@ -793,7 +793,7 @@ SCENE_TEST(a_retry_waits_behind_a_deadline_that_is_moved)
     wait_for_exchanges(scene, 1);
     deadline_move(&scene->deadline, PLATFORM_NEVER);
     request_pool_wait(scene->client, &job.task);
-    assert_int_equal(job.task.outcome, TW_OK);
+    assert_ok(job.task.outcome);
     assert_int_equal(scene->attempts, 2);
     assert_true(platform_boot_ms() - begun_ms >= 60000);
 }
@@ -853,7 +853,7 @@ TEST(waits_for_a_renewal_while_the_lease_stands)
 
     for (int i = 0; i < 10 && code == TW_STOPPED; i++)
         code = call_before_a_renewal();
-    assert_int_equal(code, TW_OK);
+    assert_ok(code);
 }
 
 SCENE_TEST(nothing_starts_once_the_deadline_is_over)

@@ -54,9 +54,8 @@ static void begin(struct scene *scene)
 {
     struct err err;
 
-    assert_int_equal(rounds_begin(&scene->rounds, &scene->run,
-                         scene->hosted.store, "Blogs", &err),
-        TW_OK);
+    assert_ok(rounds_begin(
+        &scene->rounds, &scene->run, scene->hosted.store, "Blogs", &err));
 }
 
 /* Play one round of `took_ms`; returns what comes next. */
@@ -244,7 +243,7 @@ static void hand_over(struct scene *scene)
 
     buf_init(&text, 4096);
     rounds_write(&scene->rounds, &text);
-    assert_int_equal(json_parse(buf_slice(&text), 4, &json, NULL), TW_OK);
+    assert_ok(json_parse(buf_slice(&text), 4, &json, NULL));
     assert_true(rounds_read(&read, json));
     json_free(json);
     buf_done(&text);
@@ -289,7 +288,7 @@ FIXTURE_TEST(what_is_not_ours_is_not_read)
     for (size_t i = 0; TEST_EACH(i, texts); i++) {
         struct json *json;
 
-        assert_int_equal(json_parse(slice_of(texts[i]), 4, &json, NULL), TW_OK);
+        assert_ok(json_parse(slice_of(texts[i]), 4, &json, NULL));
         assert_false(rounds_read(&rounds, json));
         json_free(json);
     }

@@ -23,26 +23,21 @@ struct fixture {
     unsigned stored; /* runs so far, of store_ended() */
 };
 
-static int begin(void **state)
+static void init(struct fixture *f)
 {
-    struct fixture *f = test_calloc(1, sizeof(*f));
-
     workbench_init(&f->bench);
     f->now_ticks = platform_wall_ticks();
-    *state = f;
-    return 0;
 }
 
-static int end(void **state)
+static void done(struct fixture *f)
 {
-    struct fixture *f = *state;
-
     workbench_done(&f->bench);
-    test_free(f);
-    return 0;
 }
 
-#define FIXTURE_TEST(name) TEST_WITH(name, begin, end, struct fixture *f)
+TEST_FIXTURE(fixture, struct fixture, init, done)
+
+#define FIXTURE_TEST(name)                                                     \
+    TEST_WITH(name, fixture_set_up, fixture_tear_down, struct fixture *f)
 
 /* count more runs, old-00000 and on, that ended so long ago. */
 static void store_ended(struct fixture *f, unsigned count, int64_t ago_ticks)
@@ -61,7 +56,7 @@ static void store_ended(struct fixture *f, unsigned count, int64_t ago_ticks)
         run.queue = slice_of(BENCH_QUEUE);
         run.finished_ticks = f->now_ticks - ago_ticks;
         run.requested_ticks = run.finished_ticks - TICKS_PER_S;
-        assert_int_equal(workbench_store_run(&f->bench, &run), TW_OK);
+        assert_ok(workbench_store_run(&f->bench, &run));
         ledger_run_done(&run);
     }
 }
@@ -75,7 +70,7 @@ static void store_open(struct fixture *f, const char *id)
     run.id = slice_of(id);
     run.state = LEDGER_RUNNING;
     run.requested_ticks = f->now_ticks;
-    assert_int_equal(workbench_store_run(&f->bench, &run), TW_OK);
+    assert_ok(workbench_store_run(&f->bench, &run));
     ledger_run_done(&run);
 }
 
@@ -89,9 +84,7 @@ static unsigned calls(struct fixture *f, enum bench_call call)
 {
     unsigned count;
 
-    platform_lock(&f->bench.lock);
-    count = f->bench.calls[call];
-    platform_unlock(&f->bench.lock);
+    workbench_locked(&f->bench, count = f->bench.calls[call]);
     return count;
 }
 
@@ -105,10 +98,8 @@ static struct cost cost_of(
     struct runs runs = {.list = NULL};
     struct err err;
 
-    assert_int_equal(
-        id ? runs_find_prefix(&reader, slice_of(""), id, &runs, &err)
-           : runs_list(&reader, query, &runs, &err),
-        TW_OK);
+    assert_ok(id ? runs_find_prefix(&reader, slice_of(""), id, &runs, &err)
+                 : runs_list(&reader, query, &runs, &err));
     cost.gets = calls(f, BENCH_GET) - cost.gets;
     cost.scans = calls(f, BENCH_SCAN) - cost.scans;
     cost.runs = runs.count;
@@ -199,11 +190,9 @@ static struct cost cost_of_page(struct fixture *f)
     struct buf text;
 
     buf_init(&text, VIEW_MAX_BYTES);
-    assert_int_equal(
-        view_overview(view, &f->bench.definition, &text, &err), TW_OK);
-    assert_int_equal(view_runs(view, &f->bench.definition,
-                         &(struct view_page){.limit = VIEW_PAGE}, &text, &err),
-        TW_OK);
+    assert_ok(view_overview(view, &f->bench.definition, &text, &err));
+    assert_ok(view_runs(view, &f->bench.definition,
+        &(struct view_page){.limit = VIEW_PAGE}, &text, &err));
     buf_done(&text);
     view_free(view);
     cost.gets = calls(f, BENCH_GET) - cost.gets;
@@ -241,7 +230,6 @@ FIXTURE_TEST(an_id_that_no_run_can_have_is_refused)
 
 static bool any(const struct ledger_run *run)
 {
-    (void)run;
     return true;
 }
 

@@ -43,15 +43,13 @@ struct fixture {
     struct err err;
 };
 
-static int set_up(void **state)
+static void init(struct fixture *f)
 {
-    struct fixture *f = test_malloc(sizeof(*f));
     char folder[] = "same-host.XXXXXX";
 
     virtual_platform_use(&(struct virtual_options){.seed = 1,
         .boot_ms = 5000,
         .wall_ticks = TICKS_1970 + INT64_C(1000000) * TICKS_PER_S});
-    memset(f, 0, sizeof(*f));
     workbench_init(&f->bench);
     assert_non_null(mkdtemp(folder));
     f->bench.definition.lock_folder = mem_text(folder, strlen(folder));
@@ -60,14 +58,10 @@ static int set_up(void **state)
     assert_non_null(f->lock_file);
     assert_non_null(f->other.lock_file);
     messages_init(&f->other.taken);
-    *state = f;
-    return 0;
 }
 
-static int tear_down(void **state)
+static void done(struct fixture *f)
 {
-    struct fixture *f = *state;
-
     lease_done(&f->lease);
     messages_done(&f->other.taken);
     lock_file_close(f->other.lock_file);
@@ -75,11 +69,12 @@ static int tear_down(void **state)
     mem_free((char *)(uintptr_t)f->bench.definition.lock_folder);
     workbench_done(&f->bench);
     virtual_platform_end();
-    test_free(f);
-    return 0;
 }
 
-#define FIXTURE_TEST(name) TEST_WITH(name, set_up, tear_down, struct fixture *f)
+TEST_FIXTURE(fixture, struct fixture, init, done)
+
+#define FIXTURE_TEST(name)                                                     \
+    TEST_WITH(name, fixture_set_up, fixture_tear_down, struct fixture *f)
 
 /* ---- the other process ---- */
 
@@ -205,9 +200,8 @@ static void ask_to_cancel(struct fixture *f)
     struct ledger_run *before = workbench_new_run(&f->bench);
     bool asked;
 
-    assert_int_equal(control_cancel(f->bench.wrapped.inner, slice_of(JOB),
-                         slice_of("r1"), before, &asked, &f->err),
-        TW_OK);
+    assert_ok(control_cancel(f->bench.wrapped.inner, slice_of(JOB),
+        slice_of("r1"), before, &asked, &f->err));
     assert_true(asked);
 }
 
@@ -283,9 +277,8 @@ FIXTURE_TEST(what_the_dead_was_asked_is_done_at_once)
 
     other_claims(f, "r1");
     before = workbench_new_run(&f->bench);
-    assert_int_equal(control_cancel(f->bench.wrapped.inner, slice_of(JOB),
-                         slice_of("r1"), before, &asked, &f->err),
-        TW_OK);
+    assert_ok(control_cancel(f->bench.wrapped.inner, slice_of(JOB),
+        slice_of("r1"), before, &asked, &f->err));
     assert_true(asked);
     other_dies(f);
     assert_int_equal(take(f, f->lock_file), LEASE_RUN_ENDED);
@@ -300,8 +293,6 @@ struct found {
 
 static void note_found(void *context, struct slice job, struct slice id)
 {
-    (void)job;
-    (void)id;
     ((struct found *)context)->count++;
 }
 
@@ -317,8 +308,7 @@ static unsigned noted_by_the_dead(struct fixture *f)
 
 static void let_go(struct fixture *f)
 {
-    assert_int_equal(
-        ledger_move(&f->other.lease.run, LEDGER_QUEUED, &f->err), TW_OK);
+    assert_ok(ledger_move(&f->other.lease.run, LEDGER_QUEUED, &f->err));
     (void)lease_release(&f->other.lease, &f->err);
     lease_done(&f->other.lease);
 }
@@ -377,7 +367,7 @@ FIXTURE_TEST(an_overtaken_run_is_not_noted)
     run = workbench_stored(&f->bench, JOB, "r1");
     run->owner = slice_of("somebody");
     run->epoch++;
-    assert_int_equal(workbench_store_run(&f->bench, run), TW_OK);
+    assert_ok(workbench_store_run(&f->bench, run));
     assert_int_equal(
         lease_write_run(&f->other.lease, NULL, &f->err), LEASE_LOST);
     lease_done(&f->other.lease);
@@ -474,7 +464,7 @@ static void stop(struct service *service)
     consumer_stop(service->consumer);
     platform_join(&service->thread);
     consumer_free(service->consumer);
-    assert_int_equal(service->outcome, TW_OK);
+    assert_ok(service->outcome);
 }
 
 static bool r1_succeeded(struct workbench *bench)
@@ -630,7 +620,7 @@ FIXTURE_TEST(a_worker_that_stops_takes_nothing)
     consumer_stop(service.consumer);
     run_service(&service);
     consumer_free(service.consumer);
-    assert_int_equal(service.outcome, TW_OK);
+    assert_ok(service.outcome);
     assert_int_equal(f->bench.attempts, 0);
 }
 
@@ -649,7 +639,7 @@ static void run_single(
         .lock_file = lock_file};
     struct single *single = single_new(&options);
 
-    assert_int_equal(single_run(single, ret, &f->err), TW_OK);
+    assert_ok(single_run(single, ret, &f->err));
     single_free(single);
 }
 

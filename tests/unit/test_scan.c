@@ -100,7 +100,7 @@ SCENE_TEST(brings_every_entity_once)
     table_fill(scene->inner, "Blogs", "B", 0, 1001);
     spec = whole(scene);
     got = gather(scene, &spec);
-    assert_int_equal(got.code, TW_OK);
+    assert_ok(got.code);
     assert_int_equal(got.entities, 2501);
     assert_string_equal(got.first, "A/000000");
     assert_string_equal(got.last, "B/001000");
@@ -115,7 +115,7 @@ SCENE_TEST(an_empty_table_is_one_look)
 
     spec = whole(scene);
     got = gather(scene, &spec);
-    assert_int_equal(got.code, TW_OK);
+    assert_ok(got.code);
     assert_int_equal(got.entities, 0);
     assert_int_equal(scene->faulty.calls[CALL_SCAN], 1);
 }
@@ -192,7 +192,7 @@ SCENE_TEST(nothing_is_asked_where_nothing_is_left)
     spec.after_partition_key = slice_of("B");
     spec.after_row_key = slice_of("000005");
     got = gather(scene, &spec);
-    assert_int_equal(got.code, TW_OK);
+    assert_ok(got.code);
     assert_int_equal(got.entities, 0);
     assert_int_equal(scene->faulty.calls[CALL_SCAN], 0);
 }
@@ -222,7 +222,7 @@ SCENE_TEST(an_expired_token_is_replaced_by_the_last_key)
     table_fill(scene->inner, "Blogs", "B", 0, 1300);
     spec = whole(scene);
     got = gather(scene, &spec);
-    assert_int_equal(got.code, TW_OK);
+    assert_ok(got.code);
     assert_int_equal(got.entities, 2600);
     assert_string_equal(got.last, "B/001299");
 }
@@ -246,9 +246,9 @@ SCENE_TEST(an_expired_token_ends_a_scan_that_has_no_order)
  * token. */
 struct keeper {
     struct interposed outer; /* first member: cast to this struct */
-    atomic_uint scans;       /* so far; counted on threads of the request pool */
-    unsigned first, last;    /* the first-th to the last-th scan get the cached
-                                page */
+    atomic_uint scans;    /* so far; counted on threads of the request pool */
+    unsigned first, last; /* the first-th to the last-th scan get the cached
+                             page */
 };
 
 static enum tw_err keeper_meet(struct interposed *self,
@@ -294,7 +294,7 @@ TEST(a_page_that_came_again_is_not_taken)
 {
     struct harvest got = gather_kept(2, 3, 0);
 
-    assert_int_equal(got.code, TW_OK);
+    assert_ok(got.code);
     assert_int_equal(got.entities, 2500);
     got = gather_kept(2, UINT_MAX, 0);
     assert_int_equal(got.code, TW_BUSY);
@@ -328,7 +328,7 @@ SCENE_TEST(faults_lose_and_double_nothing)
     table_fill(scene->inner, "Blogs", "A", 0, 3000);
     spec = whole(scene);
     got = gather(scene, &spec);
-    assert_int_equal(got.code, TW_OK);
+    assert_ok(got.code);
     assert_int_equal(got.entities, 3000);
 }
 
@@ -342,7 +342,7 @@ SCENE_TEST(pages_shrink_until_they_come_and_grow_again)
     spec = whole(scene);
     spec.select = NULL;
     got = gather(scene, &spec);
-    assert_int_equal(got.code, TW_OK);
+    assert_ok(got.code);
     assert_int_equal(got.entities, 100);
     assert_int_equal(scene->faulty.tops[0], 128);
     assert_int_equal(scene->faulty.tops[1], 16);
@@ -377,7 +377,7 @@ SCENE_TEST(large_entities_come_a_few_at_a_time)
     spec = whole(scene);
     spec.select = NULL;
     got = gather(scene, &spec);
-    assert_int_equal(got.code, TW_OK);
+    assert_ok(got.code);
     assert_int_equal(got.entities, 12);
     assert_true(got.pages >= 2);
     assert_true(scene->faulty.tops[1] <= 5);
@@ -409,7 +409,7 @@ SCENE_TEST(a_page_under_way_is_given_up_at_close)
     scan = scan_open(scene->client, &spec);
     scan_close(scan);
     scan = scan_open(scene->client, &spec);
-    assert_int_equal(scan_next(scan, &page, &err), TW_OK);
+    assert_ok(scan_next(scan, &page, &err));
     assert_int_equal(page->count, 1000);
     scan_close(scan);
     scan_close(NULL);
@@ -509,7 +509,7 @@ static void read_slowly(struct slow_body *slow)
     spec = whole(&scene);
     spec.store = &slow->outer.store;
     got = gather(&scene, &spec);
-    assert_int_equal(got.code, TW_OK);
+    assert_ok(got.code);
     assert_int_equal(got.entities, 2600);
     platform_cond_done(&slow->came);
     platform_mutex_done(&slow->mutex);

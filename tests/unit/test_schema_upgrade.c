@@ -29,21 +29,7 @@
         "    - remove: {property: Legacy}\n"
 #define NEXT "  - {to: 3, steps: [remove: {property: Seen}]}\n"
 
-static struct hosted h;
-
-static int set_up(void **state)
-{
-    (void)state;
-    hosted_begin(&h, JOB, "Blogs TablewardRuns");
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    hosted_done(&h);
-    return 0;
-}
+HOSTED_FIXTURE(JOB, "Blogs TablewardRuns")
 
 #define FIXTURE_TEST(name) TEST_IN(name, set_up, tear_down)
 
@@ -157,7 +143,7 @@ FIXTURE_TEST(index_rows_are_skipped)
     entity_init(&operation.entity, &h.arena, slice_of("p"), slice_of("size:1"));
     entity_set_string(&operation.entity, &h.arena, "Text", slice_of("t"));
     source_stamp(&operation.entity, &source, &h.arena);
-    assert_int_equal(store_batch(h.store, &exchange, &batch, &result), TW_OK);
+    assert_ok(store_batch(h.store, &exchange, &batch, &result));
     assert_int_equal(run(NULL), RUN_SUCCEEDED);
     assert_int_equal(h.written, 1);
     assert_true(holds("size:1", "\"Text\":\"t\""));
@@ -172,7 +158,6 @@ static void add_another(struct hosted *hosted)
 {
     char row_key[16];
 
-    (void)hosted;
     (void)snprintf(row_key, sizeof(row_key), "0%04d", added++);
     put(row_key, AS_OLD);
 }
@@ -212,7 +197,6 @@ static void before_batch(void *ctx, const struct batch *batch)
 {
     void (*now)(void) = meddle;
 
-    (void)ctx;
     if (strcmp(batch->table, "Blogs") != 0 || !now)
         return;
     meddle = NULL;

@@ -189,10 +189,9 @@ static void load(struct fixture *f)
 {
     struct err err;
 
-    assert_int_equal(
-        load_read(CONFIGURATION, LOAD_SOME, &f->load, &f->problems, &err),
-        TW_OK);
-    assert_int_equal(load_store(f->load, 0, true, &err), TW_OK);
+    assert_ok(
+        load_read(CONFIGURATION, LOAD_SOME, &f->load, &f->problems, &err));
+    assert_ok(load_store(f->load, 0, true, &err));
 }
 
 static void unload(struct fixture *f)

@@ -22,7 +22,6 @@ static const struct template_scope scope = {arg_names, 2, true};
 
 static int set_up(void **state)
 {
-    (void)state;
     arena_init(&arena);
     problems_init(&problems);
     return 0;
@@ -30,7 +29,6 @@ static int set_up(void **state)
 
 static int tear_down(void **state)
 {
-    (void)state;
     problems_done(&problems);
     arena_done(&arena);
     return 0;
@@ -112,8 +110,7 @@ FIXTURE_TEST(a_prefix_that_is_longer_than_any_key_begins_none)
 
     memset(key, 'x', 512);
     key[512] = '\0';
-    assert_int_equal(
-        bind("{row_key_prefix: \"{a}_\"}", key, "", &selection, &err), TW_OK);
+    assert_ok(bind("{row_key_prefix: \"{a}_\"}", key, "", &selection, &err));
     entity_init(&entity, &arena, slice_of("P"), slice_of(key));
     assert_false(selection_matches(&selection, &entity));
     selection_spec(&selection, true, NULL, 0, &arena, &spec);
@@ -121,9 +118,8 @@ FIXTURE_TEST(a_prefix_that_is_longer_than_any_key_begins_none)
     memset(of_pairs, 0, sizeof(of_pairs));
     for (int i = 0; i < 300; i++)
         memcpy(of_pairs + 4 * i, "\xf0\x9f\x98\x80", 4);
-    assert_int_equal(
-        bind("{row_key_prefix: \"x{a}\"}", of_pairs, "", &selection, &err),
-        TW_OK);
+    assert_ok(
+        bind("{row_key_prefix: \"x{a}\"}", of_pairs, "", &selection, &err));
     selection_spec(&selection, true, NULL, 0, &arena, &spec);
     assert_int_equal(text_utf16_units(spec.row_key.from), 511);
     assert_int_equal(
@@ -168,17 +164,15 @@ FIXTURE_TEST(all_that_is_named_must_be_so)
     struct selection selection;
     struct err err;
 
-    assert_int_equal(bind("{partition_key: \"{a}\", row_key_prefix: "
-                          "\"{b}_\", filter: \"N gt 5\"}",
-                         "p", "r", &selection, &err),
-        TW_OK);
+    assert_ok(bind("{partition_key: \"{a}\", row_key_prefix: "
+                   "\"{b}_\", filter: \"N gt 5\"}",
+        "p", "r", &selection, &err));
     assert_true(matches(&selection, "p", "r_1", 6));
     assert_false(matches(&selection, "P", "r_1", 6));
     assert_false(matches(&selection, "p", "r1", 6));
     assert_false(matches(&selection, "p", "r_1", 5));
-    assert_int_equal(bind("{partition_key_prefix: \"{a}\", row_key: \"{b}\"}",
-                         "p", "r", &selection, &err),
-        TW_OK);
+    assert_ok(bind("{partition_key_prefix: \"{a}\", row_key: \"{b}\"}", "p",
+        "r", &selection, &err));
     assert_true(matches(&selection, "pq", "r", 0));
     assert_false(matches(&selection, "qp", "r", 0));
     assert_false(matches(&selection, "pq", "rr", 0));
@@ -189,20 +183,17 @@ FIXTURE_TEST(a_range_ends_before_its_bound)
     struct selection selection;
     struct err err;
 
-    assert_int_equal(bind("{partition_key_from: \"{a}\", partition_key_below: "
-                          "\"{b}\"}",
-                         "b", "d", &selection, &err),
-        TW_OK);
+    assert_ok(bind("{partition_key_from: \"{a}\", partition_key_below: "
+                   "\"{b}\"}",
+        "b", "d", &selection, &err));
     assert_false(matches(&selection, "azz", "", 0));
     assert_true(matches(&selection, "b", "", 0));
     assert_true(matches(&selection, "czz", "", 0));
     assert_false(matches(&selection, "d", "", 0));
-    assert_int_equal(
-        bind("{row_key_from: \"{a}\"}", "5", "", &selection, &err), TW_OK);
+    assert_ok(bind("{row_key_from: \"{a}\"}", "5", "", &selection, &err));
     assert_false(matches(&selection, "", "49", 0));
     assert_true(matches(&selection, "", "50", 0));
-    assert_int_equal(
-        bind("{row_key_below: \"{a}\"}", "5", "", &selection, &err), TW_OK);
+    assert_ok(bind("{row_key_below: \"{a}\"}", "5", "", &selection, &err));
     assert_true(matches(&selection, "", "49", 0));
     assert_false(matches(&selection, "", "5", 0));
 }
@@ -214,14 +205,12 @@ FIXTURE_TEST(a_range_is_in_the_order_of_the_service)
     struct selection selection;
     struct err err;
 
-    assert_int_equal(
-        bind("{row_key_from: \"{a}\"}", "a\xee\x80\x80", "", &selection, &err),
-        TW_OK);
+    assert_ok(
+        bind("{row_key_from: \"{a}\"}", "a\xee\x80\x80", "", &selection, &err));
     assert_false(matches(&selection, "", "a\xf0\x90\x80\x80", 0));
     assert_true(matches(&selection, "", "a\xee\x80\x80", 0));
-    assert_int_equal(
-        bind("{row_key_below: \"{a}\"}", "a\xee\x80\x80", "", &selection, &err),
-        TW_OK);
+    assert_ok(bind(
+        "{row_key_below: \"{a}\"}", "a\xee\x80\x80", "", &selection, &err));
     assert_true(matches(&selection, "", "a\xf0\x90\x80\x80", 0));
 }
 
@@ -232,7 +221,7 @@ static struct key_range row_range(const char *rule)
     struct scan_spec spec = {.select = NULL};
     struct err err;
 
-    assert_int_equal(bind(rule, "", "", &selection, &err), TW_OK);
+    assert_ok(bind(rule, "", "", &selection, &err));
     selection_spec(&selection, true, NULL, 0, &arena, &spec);
     return spec.row_key;
 }
@@ -309,15 +298,12 @@ FIXTURE_TEST(a_prefix_that_renders_empty_is_noticed)
     struct selection selection;
     struct err err;
 
-    assert_int_equal(
-        bind("{row_key_prefix: \"{a}\"}", "", "", &selection, &err), TW_OK);
+    assert_ok(bind("{row_key_prefix: \"{a}\"}", "", "", &selection, &err));
     assert_string_equal(selection.empty_prefix, "row_key_prefix");
-    assert_int_equal(
-        bind("{row_key_from: \"{a}\"}", "", "", &selection, &err), TW_OK);
+    assert_ok(bind("{row_key_from: \"{a}\"}", "", "", &selection, &err));
     assert_string_equal(selection.empty_prefix, "row_key_from");
-    assert_int_equal(bind("{row_key: \"{a}\", row_key_below: \"{a}\"}", "", "",
-                         &selection, &err),
-        TW_OK);
+    assert_ok(bind("{row_key: \"{a}\", row_key_below: \"{a}\"}", "", "",
+        &selection, &err));
     assert_null(selection.empty_prefix);
 }
 
@@ -362,15 +348,13 @@ FIXTURE_TEST(a_filter_that_renders_empty_is_noticed)
     struct err err;
 
     unsetenv("NOT_SET_HERE");
-    assert_int_equal(
-        bind("{filter: \"${NOT_SET_HERE} \"}", "", "", &selection, &err),
-        TW_OK);
+    assert_ok(bind("{filter: \"${NOT_SET_HERE} \"}", "", "", &selection, &err));
     assert_string_equal(selection.empty_prefix, "filter");
     assert_int_equal(
         accept("{filter: \"${NOT_SET_HERE} \"}", &err), TW_INVALID);
     assert_string_equal(
         err.text, "filter is empty here: it would select everything");
-    assert_int_equal(accept("{filter: \" N eq 1\"}", &err), TW_OK);
+    assert_ok(accept("{filter: \" N eq 1\"}", &err));
 }
 
 /* The keys, the properties that the filter reads and the extra names are
@@ -383,9 +367,8 @@ FIXTURE_TEST(a_scan_selects_each_name_once)
     struct scan_spec spec = {.select = NULL};
     struct err err;
 
-    assert_int_equal(bind("{filter: \"N gt 5 and RowKey ne 'x' and N lt 9\"}",
-                         "", "", &selection, &err),
-        TW_OK);
+    assert_ok(bind("{filter: \"N gt 5 and RowKey ne 'x' and N lt 9\"}", "", "",
+        &selection, &err));
     selection_spec(&selection, false, extra, 3, &arena, &spec);
     assert_int_equal(spec.select_count, 4);
     for (size_t i = 0; i < 4; i++)
@@ -411,7 +394,7 @@ FIXTURE_TEST(a_filter_that_stores_read_differently_is_not_sent)
         struct scan_spec spec = {.select_count = 7};
         struct err err;
 
-        assert_int_equal(bind(cases[i].rule, "", "", &selection, &err), TW_OK);
+        assert_ok(bind(cases[i].rule, "", "", &selection, &err));
         selection_spec_sure(&selection, &arena, &spec);
         assert_true(slice_is(spec.filter, cases[i].sent));
         assert_true(spec.row_key.exact);

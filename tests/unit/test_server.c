@@ -40,8 +40,6 @@ static void echo(void *context, const struct http_request *request,
 static void teapot(void *context, const struct http_request *request,
     struct http_response *response)
 {
-    (void)context;
-    (void)request;
     response->status = 418;
     response->content_type = "text/html; charset=utf-8";
     buf_add_text(&response->body, "<p>short");
@@ -58,7 +56,6 @@ static int set_up(void **state)
 {
     struct err err;
 
-    (void)state;
     return http_server_start("127.0.0.1:0", routes,
                sizeof(routes) / sizeof(routes[0]), &server, &err) == TW_OK
                ? 0
@@ -67,7 +64,6 @@ static int set_up(void **state)
 
 static int tear_down(void **state)
 {
-    (void)state;
     http_server_stop(server);
     return 0;
 }

@@ -11,28 +11,22 @@ struct fixture {
     struct problems problems;
 };
 
-static int setup(void **state)
+static void init(struct fixture *fixture)
 {
-    struct fixture *fixture = test_malloc(sizeof(*fixture));
-
     arena_init(&fixture->arena);
     problems_init(&fixture->problems);
-    *state = fixture;
-    return 0;
 }
 
-static int teardown(void **state)
+static void done(struct fixture *fixture)
 {
-    struct fixture *fixture = *state;
-
     problems_done(&fixture->problems);
     arena_done(&fixture->arena);
-    test_free(fixture);
-    return 0;
 }
 
+TEST_FIXTURE(fixture, struct fixture, init, done)
+
 #define FIXTURE_TEST(name)                                                     \
-    TEST_WITH(name, setup, teardown, struct fixture *fixture)
+    TEST_WITH(name, fixture_set_up, fixture_tear_down, struct fixture *fixture)
 
 static struct yaml_node *read_text(struct fixture *fixture, const char *text)
 {
@@ -223,15 +217,14 @@ FIXTURE_TEST(what_does_not_fit_is_said_with_what_would)
 {
     unsetenv("NOT_SET_HERE");
     for (size_t i = 0; TEST_EACH(i, wrong); i++) {
-        struct fixture *one;
         struct sample sample = {0};
 
-        setup((void **)&one);
-        assert_false(load(one, wrong[i].text, &sample));
-        assert_int_equal(one->problems.errors, 1);
+        done(fixture);
+        init(fixture);
+        assert_false(load(fixture, wrong[i].text, &sample));
+        assert_int_equal(fixture->problems.errors, 1);
         assert_problem(
-            one, 0, wrong[i].line, wrong[i].column, wrong[i].problem);
-        teardown((void **)&one);
+            fixture, 0, wrong[i].line, wrong[i].column, wrong[i].problem);
     }
 }
 
@@ -336,23 +329,22 @@ FIXTURE_TEST(variables_are_replaced_and_never_read_again)
     set_variables();
     for (size_t i = 0; TEST_EACH(i, texts); i++) {
         struct slice ret = {0};
-        struct fixture *one;
         struct yaml_node node = {.type = YAML_SCALAR, .quoted = true};
         bool good;
 
-        setup((void **)&one);
+        done(fixture);
+        init(fixture);
         node.text = slice_of(texts[i].text);
-        good = settings_text(&node, texts[i].is_template, &one->arena, &ret,
-            NULL, &one->problems);
+        good = settings_text(&node, texts[i].is_template, &fixture->arena, &ret,
+            NULL, &fixture->problems);
         if (texts[i].wanted == NULL) {
             assert_false(good);
-            assert_int_equal(one->problems.errors, 1);
+            assert_int_equal(fixture->problems.errors, 1);
             assert_null(ret.at);
         } else {
             assert_true(good);
             assert_string_equal(ret.at, texts[i].wanted);
         }
-        teardown((void **)&one);
     }
 }
 

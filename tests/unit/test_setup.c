@@ -31,28 +31,22 @@ struct loaded {
     struct setup setup;
 };
 
-static int set_up(void **state)
+static void init(struct loaded *loaded)
 {
-    struct loaded *loaded = test_malloc(sizeof(*loaded));
-
     arena_init(&loaded->arena);
     problems_init(&loaded->problems);
-    *state = loaded;
-    return 0;
 }
 
-static int tear_down(void **state)
+static void done(struct loaded *loaded)
 {
-    struct loaded *loaded = *state;
-
     problems_done(&loaded->problems);
     arena_done(&loaded->arena);
-    test_free(loaded);
-    return 0;
 }
 
+TEST_FIXTURE(fixture, struct loaded, init, done)
+
 #define FIXTURE_TEST(name)                                                     \
-    TEST_WITH(name, set_up, tear_down, struct loaded *loaded)
+    TEST_WITH(name, fixture_set_up, fixture_tear_down, struct loaded *loaded)
 
 static void load(
     struct loaded *loaded, const char *text, size_t stores, size_t by_default)
@@ -285,7 +279,7 @@ FIXTURE_TEST(several_stores_need_a_choice)
  * that say that the job would change the ledger. */
 static int ledger_problems(const char *text)
 {
-    struct loading l;
+    struct loading l = {.names = {NULL}};
     struct setup setup;
     int count = 0;
 
@@ -343,7 +337,6 @@ static unsigned released;
 
 static void release(struct definition *definition)
 {
-    (void)definition;
     released++;
 }
 

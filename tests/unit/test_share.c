@@ -90,7 +90,7 @@ static size_t scan_all(struct scene *scene, const struct scan_spec *spec,
     for (;;) {
         int share;
 
-        assert_int_equal(scan_next(scan, &page, &err), TW_OK);
+        assert_ok(scan_next(scan, &page, &err));
         if (!page)
             break;
         share = atomic_load(&scene->run.share);
@@ -184,7 +184,7 @@ static size_t scan_unknown(struct scene *scene)
     struct err err;
 
     do
-        assert_int_equal(scan_next(scan, &page, &err), TW_OK);
+        assert_ok(scan_next(scan, &page, &err));
     while (page);
     assert_int_equal(atomic_load(&scene->run.share), -1);
     requests = scene->faulty.calls[CALL_SCAN] - scan_pages(scan);
@@ -220,8 +220,6 @@ static unsigned searches;
 static enum fault refuse_third_search(
     void *ctx, enum store_call call, unsigned n)
 {
-    (void)ctx;
-    (void)n;
     if (call != CALL_SCAN || !pthread_equal(pthread_self(), searching))
         return FAULT_NONE;
     return ++searches == 3 ? FAULT_REFUSED : FAULT_NONE;

@@ -13,7 +13,6 @@
 
 static void log_signal(void *context, int number)
 {
-    (void)context;
     log_error("process", "got signal %d", number);
 }
 
@@ -57,7 +56,6 @@ TEST(a_stop_signal_ends_a_process_whose_log_takes_no_more_lines)
 
 static void note_signal(void *context, int number)
 {
-    (void)number;
     assert_int_equal(write(*(int *)context, "x", 1), 1);
 }
 

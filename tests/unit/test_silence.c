@@ -265,7 +265,6 @@ static enum tw_err get(struct store *store, struct exchange *exchange,
     bool silent = began_ms >= service->silent_from_ms &&
                   began_ms < service->silent_until_ms;
 
-    (void)table, (void)partition_key, (void)row_key, (void)ret;
     if (!silent || !service->unsent)
         exchange->sent_ms = began_ms;
     if (++service->in_flight > service->most)

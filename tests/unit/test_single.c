@@ -76,7 +76,7 @@ BENCH_TEST(it_runs_to_the_end_and_an_id_is_used_once)
     bench->gate = 1;
     bench->script = counts;
     run_once(&started, bench, football);
-    assert_int_equal(started.outcome, TW_OK);
+    assert_ok(started.outcome);
     assert_int_equal(started.result.state, LEDGER_SUCCEEDED);
     assert_false(started.result.already);
     run = workbench_stored(bench, JOB, "r1");
@@ -123,7 +123,7 @@ BENCH_TEST(failing_attempts_count_as_in_a_worker)
 {
     bench->script = stumbles;
     run_once(&started, bench, football);
-    assert_int_equal(started.outcome, TW_OK);
+    assert_ok(started.outcome);
     assert_int_equal(started.result.state, LEDGER_POISONED);
     assert_non_null(strstr(started.result.err.text, "archive folder"));
     assert_int_equal(bench->attempts, 2);
@@ -167,9 +167,7 @@ static bool one_running(struct workbench *bench)
 {
     bool running;
 
-    platform_lock(&bench->lock);
-    running = bench->running == 1;
-    platform_unlock(&bench->lock);
+    workbench_locked(bench, running = bench->running == 1);
     return running;
 }
 
@@ -200,7 +198,6 @@ static bool held_by_another(struct workbench *bench)
 {
     struct single_progress progress;
 
-    (void)bench;
     single_read_progress(watched, &progress);
     return progress.held_by_another;
 }
@@ -234,9 +231,8 @@ BENCH_TEST(a_cancelled_run_ends_cancelled)
     start(&started, bench, football);
     workbench_wait(bench, one_running);
     before = workbench_new_run(bench);
-    assert_int_equal(control_cancel(bench->wrapped.inner, slice_of(JOB),
-                         slice_of("r1"), before, &asked, &err),
-        TW_OK);
+    assert_ok(control_cancel(bench->wrapped.inner, slice_of(JOB),
+        slice_of("r1"), before, &asked, &err));
     finish(&started);
     assert_int_equal(started.result.state, LEDGER_CANCELLED);
 }
@@ -263,9 +259,8 @@ BENCH_TEST(a_run_cancelled_while_it_waits_ends_at_once)
     start(&started, bench, football);
     workbench_wait(bench, is_waiting);
     before = workbench_new_run(bench);
-    assert_int_equal(control_cancel(bench->wrapped.inner, slice_of(JOB),
-                         slice_of("r1"), before, &asked, &err),
-        TW_OK);
+    assert_ok(control_cancel(bench->wrapped.inner, slice_of(JOB),
+        slice_of("r1"), before, &asked, &err));
     finish(&started);
     assert_int_equal(started.result.state, LEDGER_CANCELLED);
     assert_int_equal(bench->attempts, 1);
@@ -282,9 +277,8 @@ VIRTUAL_BENCH_TEST(what_is_asked_while_it_waits_takes_effect_within_10_s)
     start(&started, bench, football);
     virtual_sleep(61000);
     asked_ms = platform_boot_ms();
-    assert_int_equal(control_cancel(bench->wrapped.inner, slice_of(JOB),
-                         slice_of("r1"), before, &asked, &err),
-        TW_OK);
+    assert_ok(control_cancel(bench->wrapped.inner, slice_of(JOB),
+        slice_of("r1"), before, &asked, &err));
     finish(&started);
     assert_int_equal(started.result.state, LEDGER_CANCELLED);
     assert_in_range(platform_boot_ms() - asked_ms, 0, 10000);
@@ -319,7 +313,7 @@ BENCH_TEST(what_would_never_work_is_said_before_the_first_claim)
 static void succeeds(struct workbench *bench)
 {
     run_once(&started, bench, football);
-    assert_int_equal(started.outcome, TW_OK);
+    assert_ok(started.outcome);
     assert_int_equal(started.result.state, LEDGER_SUCCEEDED);
 }
 
@@ -380,7 +374,7 @@ VIRTUAL_BENCH_TEST(stopped_in_an_outage_it_waits_no_longer)
     virtual_sleep(60000);
     single_stop(started.single);
     finish(&started);
-    assert_int_equal(started.outcome, TW_OK);
+    assert_ok(started.outcome);
     assert_true(started.result.stopped);
     assert_string_equal(workbench_state(bench, JOB, "r1"), "paused");
 }
@@ -440,7 +434,7 @@ VIRTUAL_BENCH_TEST(overtaken_it_ends_and_says_so)
 {
     bench->script = is_beaten;
     run_once(&started, bench, football);
-    assert_int_equal(started.outcome, TW_OK);
+    assert_ok(started.outcome);
     assert_true(started.result.overtaken);
     assert_false(started.result.stopped);
     assert_string_equal(workbench_state(bench, JOB, "r1"), "running");
@@ -461,7 +455,7 @@ VIRTUAL_BENCH_TEST(a_lease_that_nobody_took_is_taken_again)
 {
     bench->script = is_cut_off;
     run_once(&started, bench, football);
-    assert_int_equal(started.outcome, TW_OK);
+    assert_ok(started.outcome);
     assert_false(started.result.overtaken);
     assert_int_equal(started.result.state, LEDGER_SUCCEEDED);
     assert_string_equal(workbench_state(bench, JOB, "r1"), "succeeded");
@@ -505,7 +499,7 @@ VIRTUAL_BENCH_TEST(a_run_that_cannot_be_read_is_said)
 {
     spoil_run(bench);
     run_once(&started, bench, football);
-    assert_int_equal(started.outcome, TW_OK);
+    assert_ok(started.outcome);
     assert_true(started.result.unreadable);
     assert_non_null(strstr(started.result.err.text, "State"));
     assert_int_equal(bench->attempts, 0);
@@ -552,7 +546,7 @@ VIRTUAL_BENCH_TEST(who_stops_waiting_leaves_the_run_to_its_owner)
     virtual_sleep(10000);
     single_stop(second.single);
     finish(&second);
-    assert_int_equal(second.outcome, TW_OK);
+    assert_ok(second.outcome);
     assert_true(second.result.stopped);
     assert_true(second.result.elsewhere);
     assert_false(second.result.paused);

@@ -27,7 +27,6 @@ struct scene {
 
 static bool never_stopping(struct run *run)
 {
-    (void)run;
     return false;
 }
 
@@ -76,12 +75,6 @@ static enum write_decision leave(void *context, const struct operation *sent,
     const struct entity *now, struct arena *arena, struct operation *ret,
     struct err *err)
 {
-    (void)context;
-    (void)sent;
-    (void)now;
-    (void)arena;
-    (void)ret;
-    (void)err;
     return WRITE_NO_OP;
 }
 
@@ -120,10 +113,9 @@ static void flush(struct scene *scene)
 {
     struct err err;
 
-    assert_int_equal(
-        sorter_flush(scene->sorter, scene->batch_writer, &err), TW_OK);
+    assert_ok(sorter_flush(scene->sorter, scene->batch_writer, &err));
     assert_int_equal(sorter_count(scene->sorter), 0);
-    assert_int_equal(batch_writer_drain(scene->batch_writer, &err), TW_OK);
+    assert_ok(batch_writer_drain(scene->batch_writer, &err));
 }
 
 /* Add operations to 21 partitions in turn, with falling RowKeys. */
@@ -237,13 +229,11 @@ SCENE_TEST(an_entity_goes_as_it_came)
 
     arena_init(&arena);
     page_init(&page);
-    assert_int_equal(
-        entity_parse(slice_of(json), true, &arena, &entity, NULL, &err), TW_OK);
+    assert_ok(entity_parse(slice_of(json), true, &arena, &entity, NULL, &err));
     add(scene, "Blogs", OPERATION_INSERT, &entity);
     flush(scene);
-    assert_int_equal(store_get(scene->inner, &exchange, "Blogs", slice_of("A"),
-                         slice_of(""), &page),
-        TW_OK);
+    assert_ok(store_get(
+        scene->inner, &exchange, "Blogs", slice_of("A"), slice_of(""), &page));
     assert_int_equal(page.entities[0].property_count, entity.property_count);
     for (size_t i = 0; i < entity.property_count; i++) {
         const struct property *stored =
@@ -265,8 +255,7 @@ SCENE_TEST(a_delete_keeps_its_etag_and_who_asks)
 
     page_init(&page);
     table_fill(scene->inner, "Blogs", "A", 0, 200);
-    assert_int_equal(
-        store_scan(scene->inner, &exchange, &request, &page), TW_OK);
+    assert_ok(store_scan(scene->inner, &exchange, &request, &page));
     assert_true(table_write(scene->inner, "Blogs", "A", "000007", "changed"));
     assert_true(table_delete(scene->inner, "Blogs", "A", "000008"));
     for (size_t i = 0; i < page.count; i++)
@@ -333,9 +322,8 @@ static void make_room(struct scene *scene)
 {
     struct err err;
 
-    assert_int_equal(
-        sorter_make_room(scene->sorter, scene->batch_writer, &err), TW_OK);
-    assert_int_equal(batch_writer_drain(scene->batch_writer, &err), TW_OK);
+    assert_ok(sorter_make_room(scene->sorter, scene->batch_writer, &err));
+    assert_ok(batch_writer_drain(scene->batch_writer, &err));
 }
 
 /* The value of entity number i: the same beginning for all, `shared` bytes

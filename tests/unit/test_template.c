@@ -46,7 +46,6 @@ static const char sample[] =
 
 static int set_up(void **state)
 {
-    (void)state;
     arena_init(&arena);
     problems_init(&problems);
     return entity_parse(slice_of(sample), true, &arena, &entity, NULL, NULL);
@@ -54,7 +53,6 @@ static int set_up(void **state)
 
 static int tear_down(void **state)
 {
-    (void)state;
     problems_done(&problems);
     arena_done(&arena);
     return 0;
@@ -267,11 +265,10 @@ static struct slice text_of_spelling(
     struct slice ret;
     struct buf text;
 
-    assert_int_equal(entity_parse(line, true, &arena, &one, NULL, &err), TW_OK);
+    assert_ok(entity_parse(line, true, &arena, &one, NULL, &err));
     buf_init(&text, 4096);
-    assert_int_equal(
-        template_render(compile(template, false), &args, &one, &text, &err),
-        TW_OK);
+    assert_ok(
+        template_render(compile(template, false), &args, &one, &text, &err));
     ret = arena_copy(&arena, buf_slice(&text));
     buf_done(&text);
     return ret;
@@ -472,9 +469,8 @@ FIXTURE_TEST(what_is_too_long_for_its_place_overflows_there)
     struct buf text;
 
     buf_init(&text, 12);
-    assert_int_equal(template_render(compile("Blog eq '{RowKey}'", true), &args,
-                         &entity, &text, &err),
-        TW_OK);
+    assert_ok(template_render(
+        compile("Blog eq '{RowKey}'", true), &args, &entity, &text, &err));
     assert_true(text.overflow);
     buf_done(&text);
 }
@@ -559,10 +555,8 @@ FIXTURE_TEST(keeps_any_value_inside_its_literal)
         size_t count;
 
         buf_init(&text, 4096);
-        assert_int_equal(
-            template_render(template, &one, &entity, &text, NULL), TW_OK);
-        assert_int_equal(
-            filter_parse(buf_slice(&text), &arena, &filter, NULL), TW_OK);
+        assert_ok(template_render(template, &one, &entity, &text, NULL));
+        assert_ok(filter_parse(buf_slice(&text), &arena, &filter, NULL));
         filter_properties(filter, &count);
         assert_int_equal(count, 1);
         other.row_key = value[0];

@@ -43,7 +43,6 @@ static int set_up(void **state)
 {
     static const char *const tables[] = {"First", NULL};
 
-    (void)state;
     s = (struct scene){.store = table_memory(tables)};
     faulty_init(&s.faulty, s.store);
     s.request_pool = request_pool_new(4, 0);
@@ -53,7 +52,6 @@ static int set_up(void **state)
 
 static int tear_down(void **state)
 {
-    (void)state;
     pool_client_free(s.client);
     request_pool_free(s.request_pool);
     faulty_done(&s.faulty);
@@ -65,7 +63,6 @@ static int tear_down(void **state)
 
 static void report(void *context, const char *sentence)
 {
-    (void)context;
     (void)snprintf(s.reported, sizeof(s.reported), "%s", sentence);
 }
 
@@ -385,12 +382,11 @@ FIXTURE_TEST(selected_properties_are_the_columns)
         slice_of("Z"), slice_of("RowKey"), slice_of("A")};
 
     table_put(s.store, "First", "p", "r", "x", 0);
-    assert_int_equal(run_export(s.store, "First",
-                         &(struct export_options){.path = "select.csv",
-                             .format = RECORDS_CSV,
-                             .select = select,
-                             .select_count = 3}),
-        TW_OK);
+    assert_ok(run_export(s.store, "First",
+        &(struct export_options){.path = "select.csv",
+            .format = RECORDS_CSV,
+            .select = select,
+            .select_count = 3}));
     assert_file("select.csv", "PartitionKey,RowKey,A,A@type,Z,Z@type\n"
                               "p,r,,,,\n");
 }
@@ -486,7 +482,7 @@ FIXTURE_TEST(a_file_that_exists_is_replaced_only_with_force)
     assert_file("there.jsonl", "somebody else's\n");
     assert_no_file("there.jsonl.");
     options.force = true;
-    assert_int_equal(run_export(s.store, "First", &options), TW_OK);
+    assert_ok(run_export(s.store, "First", &options));
     assert_file("there.jsonl", "{\"PartitionKey\":\"p\",\"RowKey\":\"r\"}\n");
 }
 
@@ -512,7 +508,7 @@ FIXTURE_TEST(a_stopped_export_leaves_no_file)
     assert_int_equal(run_export(s.store, "First", &options), TW_STOPPED);
     assert_non_null(strstr(s.reported, "the same --id continues"));
     atomic_store(&s.stopped, false);
-    assert_int_equal(run_export(s.store, "First", &options), TW_OK);
+    assert_ok(run_export(s.store, "First", &options));
     assert_file("stop.jsonl", "{\"PartitionKey\":\"p\",\"RowKey\":\"r\"}\n");
 }
 
@@ -557,7 +553,7 @@ FIXTURE_TEST(a_part_is_complete_before_it_becomes_the_file)
     assert_int_equal(run_export(s.store, "First", &options), TW_FULL);
     assert_no_file("whole.jsonl");
     outcome = TW_OK;
-    assert_int_equal(run_export(s.store, "First", &options), TW_OK);
+    assert_ok(run_export(s.store, "First", &options));
     assert_file("whole.jsonl", "{\"PartitionKey\":\"p\",\"RowKey\":\"r\"}\n");
 }
 
@@ -582,11 +578,11 @@ FIXTURE_TEST(rejected_lines_are_counted_over_all_processes)
 
     write_file("rejects.jsonl",
         "no\n{\"PartitionKey\":\"p\",\"RowKey\":\"r\"}\nnor\n");
-    assert_int_equal(run_import(s.store, "First", &options), TW_OK);
+    assert_ok(run_import(s.store, "First", &options));
     assert_int_equal(s.result.written, 1);
     assert_int_equal(s.result.rejected, 2);
     assert_file("rejects.kept", "no\nnor\n");
-    assert_int_equal(run_import(s.store, "First", &options), TW_OK);
+    assert_ok(run_import(s.store, "First", &options));
     assert_true(s.result.repeated);
     assert_int_equal(s.result.rejected, 2);
 }
@@ -624,7 +620,7 @@ FIXTURE_TEST(corrected_lines_after_a_kill_are_not_lost)
     /* The lines that the killed process had written, of which the last one is
      * incomplete. */
     write_file("killed.kept", "nor\nno\nno");
-    assert_int_equal(run_import(s.store, "First", &options), TW_OK);
+    assert_ok(run_import(s.store, "First", &options));
     assert_int_equal(s.result.rejected, 2);
     assert_file("killed.kept", "no\nnor\n");
 }
@@ -656,14 +652,11 @@ static void import_lines(
     struct import_ledger ledger;
     bool done = false;
 
-    assert_int_equal(import_ledger_open(&ledger, &transfer, id, slice_of(args),
-                         &position, &done, &s.err),
-        TW_OK);
-    assert_int_equal(
-        state == LEDGER_RUNNING
-            ? import_ledger_save(&ledger, &counts, &s.err)
-            : import_ledger_end(&ledger, &counts, state, "", &s.err),
-        TW_OK);
+    assert_ok(import_ledger_open(
+        &ledger, &transfer, id, slice_of(args), &position, &done, &s.err));
+    assert_ok(state == LEDGER_RUNNING
+                  ? import_ledger_save(&ledger, &counts, &s.err)
+                  : import_ledger_end(&ledger, &counts, state, "", &s.err));
     import_ledger_done(&ledger);
     mem_free(args);
     write_file("again.jsonl", "{\"PartitionKey\":\"p\",\"RowKey\":\"1\"}\n"
@@ -684,7 +677,7 @@ FIXTURE_TEST(an_import_does_not_continue_in_a_table_that_was_deleted)
         assert_int_equal(import_again("Gone", "g1"), TW_CONFLICT);
         assert_non_null(strstr(s.err.text, "does not exist any more"));
     }
-    assert_int_equal(import_again("Gone", "g2"), TW_OK);
+    assert_ok(import_again("Gone", "g2"));
     assert_int_equal(s.result.written, 2);
 }
 
@@ -693,10 +686,10 @@ FIXTURE_TEST(an_import_does_not_continue_in_an_empty_table)
     import_lines("First", "e1", 1, LEDGER_RUNNING);
     assert_int_equal(import_again("First", "e1"), TW_CONFLICT);
     assert_non_null(strstr(s.err.text, "is empty"));
-    assert_int_equal(import_again("First", "e2"), TW_OK);
+    assert_ok(import_again("First", "e2"));
     assert_int_equal(s.result.written, 2);
     /* Now the table holds what the first id has stored. */
-    assert_int_equal(import_again("First", "e1"), TW_OK);
+    assert_ok(import_again("First", "e1"));
     assert_int_equal(s.result.written, 1);
 }
 
@@ -705,11 +698,11 @@ FIXTURE_TEST(an_import_does_not_continue_in_an_empty_table)
 FIXTURE_TEST(an_import_that_succeeded_misses_its_table)
 {
     import_lines("First", "s1", 2, LEDGER_SUCCEEDED);
-    assert_int_equal(import_again("First", "s1"), TW_OK);
+    assert_ok(import_again("First", "s1"));
     assert_true(s.result.repeated);
     import_lines("Gone", "s2", 2, LEDGER_SUCCEEDED);
     assert_int_equal(import_again("Gone", "s2"), TW_CONFLICT);
     import_lines("Gone", "s3", 0, LEDGER_SUCCEEDED);
-    assert_int_equal(import_again("Gone", "s3"), TW_OK);
+    assert_ok(import_again("Gone", "s3"));
     assert_true(s.result.repeated);
 }

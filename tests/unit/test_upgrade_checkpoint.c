@@ -3,10 +3,11 @@
 #include <string.h>
 
 #include "jobs/upgrade/checkpoint.h"
+#include "tests/support/scratch.h"
 #include "tests/support/test.h"
 #include "worker/base/mem.h"
 
-TEST(what_is_written_is_read)
+SCRATCH_TEST(what_is_written_is_read)
 {
     const struct upgrade_checkpoint written = {
         .rounds = {.number = 3,
@@ -25,10 +26,8 @@ TEST(what_is_written_is_read)
     };
     char *text = upgrade_checkpoint_write(&written);
     struct upgrade_checkpoint read;
-    struct arena arena;
 
-    arena_init(&arena);
-    upgrade_checkpoint_read(slice_of(text), &arena, &read);
+    upgrade_checkpoint_read(slice_of(text), &scratch, &read);
     assert_int_equal(read.rounds.number, 3);
     assert_int_equal(read.rounds.stage, ROUNDS_LAST);
     assert_true(read.rounds.under_way);
@@ -40,26 +39,22 @@ TEST(what_is_written_is_read)
     assert_int_equal(read.leftover, 2);
     assert_int_equal(read.failed, 3);
     assert_int_equal(read.skipped, 4);
-    arena_done(&arena);
     mem_free(text);
 }
 
-TEST(keys_that_do_not_fit_are_left_out)
+SCRATCH_TEST(keys_that_do_not_fit_are_left_out)
 {
     struct upgrade_checkpoint checkpoint = {.in_round = true, .selected = 7};
     char *key = mem_alloc(UPGRADE_CHECKPOINT_MAX_BYTES + 1), *text;
     struct upgrade_checkpoint read;
-    struct arena arena;
 
     memset(key, 'k', UPGRADE_CHECKPOINT_MAX_BYTES);
     checkpoint.partition_key = slice_of(key);
     checkpoint.row_key = slice_of("");
     text = upgrade_checkpoint_write(&checkpoint);
-    arena_init(&arena);
-    upgrade_checkpoint_read(slice_of(text), &arena, &read);
+    upgrade_checkpoint_read(slice_of(text), &scratch, &read);
     assert_false(read.in_round);
     assert_int_equal(read.selected, 7);
-    arena_done(&arena);
     mem_free(text);
     mem_free(key);
 }

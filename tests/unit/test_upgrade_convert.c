@@ -42,9 +42,8 @@ static void begin(struct bench *b, const char *on_error, const char *phase)
     hosted_init(&b->hosted, job);
     mem_free(job);
     arena_init(&b->arena);
-    assert_int_equal(
-        upgrade_convert_open(b->hosted.jobs.list, &args, &b->converter, &err),
-        TW_OK);
+    assert_ok(
+        upgrade_convert_open(b->hosted.jobs.list, &args, &b->converter, &err));
 }
 
 static void done(struct bench *b)

@@ -5,32 +5,17 @@
 #include "tests/support/hosted.h"
 #include "tests/support/test.h"
 
-static struct hosted h;
-
-static int set_up(void **state)
-{
-    (void)state;
-    hosted_begin(&h,
-        "blogs:\n"
-        "  kind: schema-upgrade\n"
-        "  table: Blogs\n"
-        "  version: {property: V, absent: 1}\n"
-        "  versions:\n"
-        "  - {to: 2, steps: [rename: {property: Text, to: Body}]}\n"
-        "  - to: 3\n"
-        "    steps:\n"
-        "    - retype: {property: Rating, to: Edm.Int32}\n"
-        "    - remove: {property: Legacy}\n",
-        "Blogs");
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    hosted_done(&h);
-    return 0;
-}
+HOSTED_FIXTURE("blogs:\n"
+               "  kind: schema-upgrade\n"
+               "  table: Blogs\n"
+               "  version: {property: V, absent: 1}\n"
+               "  versions:\n"
+               "  - {to: 2, steps: [rename: {property: Text, to: Body}]}\n"
+               "  - to: 3\n"
+               "    steps:\n"
+               "    - retype: {property: Rating, to: Edm.Int32}\n"
+               "    - remove: {property: Legacy}\n",
+    "Blogs")
 
 #define FIXTURE_TEST(name) TEST_IN(name, set_up, tear_down)
 
@@ -55,7 +40,7 @@ FIXTURE_TEST(each_step_says_what_it_would_change)
     put("4", "\"V\":9");
     put("5", "\"V\":3,\"Text\":\"left\"");
     put("6", "\"V\":3,\"Rating\":6");
-    assert_int_equal(hosted_estimate(&h, "blogs", "", &estimate), TW_OK);
+    assert_ok(hosted_estimate(&h, "blogs", "", &estimate));
     assert_int_equal(estimate.tables[0].entities, 2);
     assert_int_equal(estimate.tables[0].batches, 1);
     assert_int_equal(estimate.transactions, 3);
@@ -77,7 +62,7 @@ FIXTURE_TEST(a_phase_is_counted_as_it_runs)
 
     put("1", "\"Rating\":\"5\",\"Legacy\":1");
     h.kind_arg = "expand";
-    assert_int_equal(hosted_estimate(&h, "blogs", "", &estimate), TW_OK);
+    assert_ok(hosted_estimate(&h, "blogs", "", &estimate));
     says(&estimate, "phase expand:\n");
     assert_int_equal(estimate.tables[0].entities, 1);
     arena_done(&estimate.arena);

@@ -43,7 +43,6 @@ static const char JOBS[] =
 
 static int set_up(void **state)
 {
-    (void)state;
     scene_begin(JOBS, "Blogs Names Posts TablewardRuns");
     return 0;
 }
@@ -189,7 +188,7 @@ static void edit_expand_row(const char *properties)
     bool found = false;
 
     page_init(&page);
-    assert_int_equal(store_scan(s.inner, &exchange, &request, &page), TW_OK);
+    assert_ok(store_scan(s.inner, &exchange, &request, &page));
     s.quiet = true;
     for (size_t i = 0; i < page.count; i++) {
         struct slice key = page.entities[i].row_key;
@@ -261,9 +260,8 @@ FIXTURE_TEST(the_steps_of_a_table_are_known_in_whatever_way_it_is_named)
         h.store->capabilities.identity = cases[i].identity;
         h.store->capabilities.endpoint = cases[i].place;
         run("renamed", "all", RUN_SUCCEEDED);
-        s.quiet = true;
-        assert_int_equal(hosted_count(&h, "TablewardRuns"), cases[i].rows);
-        s.quiet = false;
+        scene_quietly(
+            assert_int_equal(hosted_count(&h, "TablewardRuns"), cases[i].rows));
     }
 }
 
@@ -374,7 +372,7 @@ FIXTURE_TEST(an_argument_that_makes_no_filter_fails_the_run)
     arena_done(&found.arena);
     assert_int_equal(job->kind->accept(job, &args, &err), TW_INVALID);
     values[0] = slice_of("1");
-    assert_int_equal(job->kind->accept(job, &args, &err), TW_OK);
+    assert_ok(job->kind->accept(job, &args, &err));
 }
 
 FIXTURE_TEST(an_argument_selects)
@@ -404,13 +402,13 @@ FIXTURE_TEST(verify_says_what_it_leaves_aside)
     scene_put("Blogs", "a", "1", B "\"R\":\"many\"");
     scene_put("Blogs", "a", "2", B "\"V\":9");
     scene_put("Blogs", "a", "3", "\"T\":\"c\"");
-    assert_int_equal(hosted_verify(&h, "u", "", &all), TW_OK);
+    assert_ok(hosted_verify(&h, "u", "", &all));
     assert_int_equal(all.read, 2);
     assert_non_null(strstr(all.note, "1 left below the newest version because "
                                      "of on_error: skip; 1 at versions"));
     arena_done(&all.arena);
     scene_remove("Blogs", "a", "1");
-    assert_int_equal(hosted_verify(&h, "u", "", &all), TW_OK);
+    assert_ok(hosted_verify(&h, "u", "", &all));
     assert_non_null(strstr(all.note, "0 left below"));
     arena_done(&all.arena);
 }
@@ -421,7 +419,7 @@ FIXTURE_TEST(verify_names_the_first_five_of_many)
 
     for (int i = 0; i < 7; i++)
         scene_put("Blogs", "a", (char[]){(char)('1' + i), '\0'}, B "\"V\":3");
-    assert_int_equal(hosted_verify(&h, "u", "", &all), TW_OK);
+    assert_ok(hosted_verify(&h, "u", "", &all));
     assert_int_equal(found(&all, "below"), 7);
     for (size_t i = 0; i < all.count; i++)
         if (all.differences[i].count == 7)
@@ -438,7 +436,7 @@ FIXTURE_TEST(verify_counts_what_a_run_would_name)
     int64_t count = 0;
 
     scene_put("Names", "a", "1", "\"Text\":\"x\",\"Body\":\"y\",\"V\":2");
-    assert_int_equal(hosted_verify(&h, "renamed", "", &all), TW_OK);
+    assert_ok(hosted_verify(&h, "renamed", "", &all));
     assert_int_equal(found(&all, "below"), 0);
     for (size_t i = 0; i < all.count; i++)
         count += all.differences[i].count;
@@ -458,7 +456,7 @@ FIXTURE_TEST(a_dry_run_shows_the_first_that_fail)
         snprintf(row_key, sizeof(row_key), "%02d", i);
         scene_put("Names", "a", row_key, "\"Text\":\"x\",\"Body\":\"y\"");
     }
-    assert_int_equal(hosted_estimate(&h, "renamed", "", &estimate), TW_OK);
+    assert_ok(hosted_estimate(&h, "renamed", "", &estimate));
     assert_non_null(strstr(estimate.details, "'a' / '00'"));
     assert_null(strstr(estimate.details, "'a' / '11'"));
     assert_null(strstr(estimate.details, "\n\n\n"));
@@ -559,9 +557,7 @@ FIXTURE_TEST(a_checkpoint_without_one_of_its_counts_is_a_new_run)
 FIXTURE_TEST(a_store_without_order_is_read_again_from_its_beginning)
 {
     h.store->capabilities.ordered = false;
-    s.quiet = true;
-    hosted_fill(&h, "Names", "a", 2500);
-    s.quiet = false;
+    scene_quietly(hosted_fill(&h, "Names", "a", 2500));
     h.kind_arg = "all";
     h.stop_after = 2;
     assert_int_equal(hosted_attempt(&h, "renamed", ""), RUN_STOPPED);

@@ -151,13 +151,12 @@ LOADING_TEST(a_value_may_come_from_the_environment)
 
 /* ---- steps together ---- */
 
-TEST(a_type_that_loses_something_wants_consent)
+LOADING_TEST(a_type_that_loses_something_wants_consent)
 {
     static const char steps[] =
         "    - add: {property: A, type: Edm.Double, value: 1.5}\n" SECOND
         "    - retype: {property: A, to: Edm.Int32%s}\n";
     char text[512];
-    struct loading l;
 
     snprintf(text, sizeof(text), steps, "");
     {
@@ -170,8 +169,7 @@ TEST(a_type_that_loses_something_wants_consent)
     {
         char *whole = mem_format("%s%s", HEAD, text);
 
-        loading_good(&l, whole);
-        loading_done(&l);
+        loading_good(l, whole);
         mem_free(whole);
     }
 }
@@ -184,7 +182,7 @@ static unsigned column_of(const char *template)
                             "\"%s\"}\n",
         HEAD, template);
     unsigned column = 0;
-    struct loading l;
+    struct loading l = {.names = {NULL}};
 
     loading_begin(&l, text);
     for (size_t i = 0; i < l.problems.count; i++)
@@ -223,7 +221,7 @@ TEST(what_is_gone_is_shown_where_it_is_read)
 
 #define OTHER "other:\n  kind: schema-upgrade\n  table: blogs\n"
 
-TEST(documents_of_one_table_differ_in_any_part)
+LOADING_TEST(documents_of_one_table_differ_in_any_part)
 {
     static const struct refusal bad[] = {
         {HEAD STEP OTHER "  version: {property: W, absent: 1}\n"
@@ -242,17 +240,14 @@ TEST(documents_of_one_table_differ_in_any_part)
             "  versions: [{to: 3, steps: [remove: {property: Old}]}]\n",
             "one list of versions"},
     };
-    struct loading l;
 
     for (size_t i = 0; TEST_EACH(i, bad); i++) {
-        loading_begin(&l, bad[i].text);
-        assert_true(loading_says(&l, bad[i].part));
-        loading_done(&l);
+        loading_begin(l, bad[i].text);
+        assert_true(loading_says(l, bad[i].part));
     }
-    loading_good(&l,
+    loading_good(l,
         "gone:\n  kind: delete\n  table: Blogs\n  partition_key: x\n" HEAD
             STEP);
-    loading_done(&l);
 }
 
 /* ---- what is explained ---- */
@@ -317,8 +312,7 @@ static enum tw_err examples(
 
     hosted_init(&h, job);
     seen.arena = &h.arena;
-    assert_int_equal(
-        upgrade_convert_open(h.jobs.list, &args, &converter, err), TW_OK);
+    assert_ok(upgrade_convert_open(h.jobs.list, &args, &converter, err));
     seen.converter = converter;
     outcome = upgrade_convert_vectors(converter, count, see, &seen, err);
     if (outcome == TW_OK)

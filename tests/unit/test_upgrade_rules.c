@@ -38,7 +38,7 @@ static const struct upgrade *good(struct loading *l, const char *text)
 
 static void refused(const char *text, const char *sentence)
 {
-    struct loading l;
+    struct loading l = {.names = {NULL}};
 
     loading_begin(&l, text);
     if (l.problems.errors == 0 || !loading_says(&l, sentence)) {
@@ -194,7 +194,7 @@ TEST(a_step_that_is_wrong_is_refused)
     all_refused(BAD, COUNT(BAD));
 }
 
-TEST(steps_that_do_not_go_together_are_refused)
+LOADING_TEST(steps_that_do_not_go_together_are_refused)
 {
     static const struct refusal BAD[] = {
         {HEAD "    - remove: {property: A}\n"
@@ -216,16 +216,13 @@ TEST(steps_that_do_not_go_together_are_refused)
               "    - retype: {property: A, to: Edm.Guid}\n",
             "an Edm.Int32 cannot become an Edm.Guid"},
     };
-    struct loading l;
 
     all_refused(BAD, COUNT(BAD));
-    good(&l, HEAD "    - rename: {property: A, to: B}\n" SECOND
-                  "    - rename: {property: B, to: A}\n");
-    loading_done(&l);
-    good(&l, HEAD "    - add: {property: A, type: Edm.Int32, value: 1}\n" SECOND
-                  "    - remove: {property: A}\n"
-                  "  - {to: 4, steps: [rename: {property: B, to: A}]}\n");
-    loading_done(&l);
+    good(l, HEAD "    - rename: {property: A, to: B}\n" SECOND
+                 "    - rename: {property: B, to: A}\n");
+    good(l, HEAD "    - add: {property: A, type: Edm.Int32, value: 1}\n" SECOND
+                 "    - remove: {property: A}\n"
+                 "  - {to: 4, steps: [rename: {property: B, to: A}]}\n");
 }
 
 /* Rule U6. */
@@ -252,7 +249,7 @@ LOADING_TEST(a_version_that_makes_and_removes_a_name_is_refused)
 }
 
 /* Otherwise each round would convert to both types again. */
-TEST(a_version_that_gives_a_property_two_types_is_refused)
+LOADING_TEST(a_version_that_gives_a_property_two_types_is_refused)
 {
     static const struct refusal BAD[] = {
         {HEAD "    - retype: {property: A, to: Edm.Int32, lossy: true}\n"
@@ -262,22 +259,19 @@ TEST(a_version_that_gives_a_property_two_types_is_refused)
               "    - set: {property: A, type: Edm.String, value: x}\n",
             "one version gives A two types"},
     };
-    struct loading l;
 
     all_refused(BAD, COUNT(BAD));
-    good(&l,
+    good(l,
         HEAD "    - retype: {property: A, to: Edm.Int32, lossy: true}\n" SECOND
              "    - retype: {property: A, to: Edm.String}\n");
-    loading_done(&l);
-    good(&l, HEAD "    - set: {property: A, type: Edm.String, value: '5'}\n"
-                  "    - retype: {property: A, to: Edm.Int32, lossy: true}\n"
-                  "    - set: {property: A, type: Edm.Int32, value: 6}\n");
-    loading_done(&l);
+    good(l, HEAD "    - set: {property: A, type: Edm.String, value: '5'}\n"
+                 "    - retype: {property: A, to: Edm.Int32, lossy: true}\n"
+                 "    - set: {property: A, type: Edm.Int32, value: 6}\n");
 }
 
 /* The renamed property has its own type, which the next round would convert;
  * with `on_error: null` the next round could remove the property. */
-TEST(a_retype_before_its_property_is_made_is_refused)
+LOADING_TEST(a_retype_before_its_property_is_made_is_refused)
 {
     static const struct refusal BAD[] = {
         {HEAD "    - retype: {property: B, to: Edm.Int32, on_error: null}\n"
@@ -287,19 +281,15 @@ TEST(a_retype_before_its_property_is_made_is_refused)
               "    - retype: {property: A, to: Edm.String, to_property: B}\n",
             "comes before the retype that creates B"},
     };
-    struct loading l;
 
     all_refused(BAD, COUNT(BAD));
-    good(&l, HEAD "    - rename: {property: A, to: B}\n"
-                  "    - retype: {property: B, to: Edm.Int32}\n");
-    loading_done(&l);
-    good(&l, HEAD "    - retype: {property: B, to: Edm.Int32}\n" SECOND
-                  "    - rename: {property: A, to: B}\n");
-    loading_done(&l);
-    good(&l,
+    good(l, HEAD "    - rename: {property: A, to: B}\n"
+                 "    - retype: {property: B, to: Edm.Int32}\n");
+    good(l, HEAD "    - retype: {property: B, to: Edm.Int32}\n" SECOND
+                 "    - rename: {property: A, to: B}\n");
+    good(l,
         HEAD "    - retype: {property: B, to: Edm.Int32}\n"
              "    - retype: {property: A, to: Edm.Int32, to_property: B}\n");
-    loading_done(&l);
 }
 
 /* ---- one document ---- */
@@ -335,7 +325,7 @@ TEST(a_digest_is_of_what_steps_do)
 
     for (size_t i = 0; TEST_EACH(i, CASES); i++) {
         char *text = mem_format(HEAD "    - retype: %s\n", CASES[i].step);
-        struct loading l;
+        struct loading l = {.names = {NULL}};
         const struct upgrade *upgrade = good(&l, text);
         const char *digest = upgrade->versions[0].digest;
 

@@ -93,9 +93,8 @@ static void read_one(struct storm *s, struct thing *thing, struct page *page)
 {
     struct exchange exchange = {.deadline = NULL};
 
-    assert_int_equal(store_get(inner(s), &exchange, "Blogs", slice_of("p"),
-                         slice_of(thing->row_key), page),
-        TW_OK);
+    assert_ok(store_get(inner(s), &exchange, "Blogs", slice_of("p"),
+        slice_of(thing->row_key), page));
     releases_read(s->releases, &page->entities[0], &thing->is);
 }
 
@@ -356,7 +355,6 @@ static void storm(uint64_t seed, bool alone)
 {
     struct storm *s = mem_alloc(sizeof(*s));
 
-    (void)alone;
     storm_init(s, seed);
     play(s);
     if (s->complaint[0])

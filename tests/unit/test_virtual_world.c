@@ -28,7 +28,6 @@ static void begin(uint64_t seed)
 
 static int end(void **state)
 {
-    (void)state;
     virtual_platform_end();
     return 0;
 }
@@ -215,14 +214,12 @@ static void spin(void *arg)
 {
     int64_t until_ms = platform_boot_ms() + 100;
 
-    (void)arg;
     while (platform_boot_ms() < until_ms)
         virtual_yield();
 }
 
 static void spin_for_ever(void *arg)
 {
-    (void)arg;
     for (;;)
         virtual_yield();
 }
@@ -501,13 +498,11 @@ TEST(a_thousand_worlds_leave_nothing_behind)
     !defined(__clang__)
     assert_true(resident_pages() - before < 512);
 #else
-    (void)before;
 #endif
 }
 
 static void yield_much(void *arg)
 {
-    (void)arg;
     for (int i = 0; i < 100000; i++)
         virtual_yield();
 }
@@ -566,7 +561,7 @@ static uint64_t run_drain(uint64_t seed)
             "{\"job\":\"delete-channel\",\"args\":{\"channel\":\"Surf\"}}");
     virtual_start(virtual_process("worker"), "worker", drain, drained);
     assert_int_equal(virtual_run(), VIRTUAL_DONE);
-    assert_int_equal(drained->outcome, TW_OK);
+    assert_ok(drained->outcome);
     assert_int_equal(drained->result.succeeded, 5);
     assert_int_equal(workbench_count(&drained->bench, BENCH_QUEUE), 0);
     workbench_done(&drained->bench);

@@ -12,28 +12,22 @@ struct fixture {
     struct problems problems;
 };
 
-static int setup(void **state)
+static void init(struct fixture *fixture)
 {
-    struct fixture *fixture = test_malloc(sizeof(*fixture));
-
     arena_init(&fixture->arena);
     problems_init(&fixture->problems);
-    *state = fixture;
-    return 0;
 }
 
-static int teardown(void **state)
+static void done(struct fixture *fixture)
 {
-    struct fixture *fixture = *state;
-
     problems_done(&fixture->problems);
     arena_done(&fixture->arena);
-    test_free(fixture);
-    return 0;
 }
 
+TEST_FIXTURE(fixture, struct fixture, init, done)
+
 #define FIXTURE_TEST(name)                                                     \
-    TEST_WITH(name, setup, teardown, struct fixture *fixture)
+    TEST_WITH(name, fixture_set_up, fixture_tear_down, struct fixture *fixture)
 
 static struct yaml_node *read_slice(struct fixture *fixture, struct slice text)
 {
@@ -174,15 +168,13 @@ static const struct {
 FIXTURE_TEST(what_ends_the_reading_is_said_once_at_its_place)
 {
     for (size_t i = 0; TEST_EACH(i, fatal); i++) {
-        struct fixture *one;
-
         print_message("%s\n", fatal[i].name);
-        setup((void **)&one);
-        assert_null(read_text(one, fatal[i].text));
-        assert_int_equal(one->problems.errors, 1);
+        done(fixture);
+        init(fixture);
+        assert_null(read_text(fixture, fatal[i].text));
+        assert_int_equal(fixture->problems.errors, 1);
         assert_problem(
-            one, 0, fatal[i].line, fatal[i].column, fatal[i].problem);
-        teardown((void **)&one);
+            fixture, 0, fatal[i].line, fatal[i].column, fatal[i].problem);
     }
 }
 
@@ -317,19 +309,18 @@ FIXTURE_TEST(any_bytes_give_a_tree_or_a_problem)
     unsigned random = 1;
 
     for (int round = 0; round < 20000; round++) {
-        struct fixture *one;
         struct yaml_node *root;
 
-        setup((void **)&one);
+        done(fixture);
+        init(fixture);
         for (size_t i = 0; i < sizeof(text); i++) {
             random = random * 1103515245 + 12345;
             text[i] = alphabet[(random >> 16) % (sizeof(alphabet) - 1)];
         }
-        root =
-            read_slice(one, (struct slice){text, (random >> 8) % sizeof(text)});
-        assert_true(root != NULL || one->problems.errors > 0);
+        root = read_slice(
+            fixture, (struct slice){text, (random >> 8) % sizeof(text)});
+        assert_true(root != NULL || fixture->problems.errors > 0);
         if (root == NULL)
-            assert_true(one->problems.list[0].mark.line >= 1);
-        teardown((void **)&one);
+            assert_true(fixture->problems.list[0].mark.line >= 1);
     }
 }
