@@ -233,7 +233,6 @@ static void row_written(
 
 void book_commit(struct book *book, const struct batch *batch, bool by_worker)
 {
-    (void)by_worker;
     for (size_t i = 0; i < batch->count; i++) {
         const struct operation *operation = &batch->operations[i];
         const struct entity *entity = &operation->entity;
@@ -300,7 +299,6 @@ bool book_any(struct book *book,
 
 void book_put(struct book *book, const char *queue, struct slice text)
 {
-    (void)text;
     if (strcmp(queue, SIM_QUEUE "-poison") != 0 &&
         strcmp(queue, SIM_BOUND "-poison") != 0)
         sim_complain(book->sim, "a worker puts into queue %s", queue);

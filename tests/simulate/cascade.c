@@ -553,7 +553,6 @@ static void run_moved(
     int channel = channel_named(s, slice_of(run->what));
     const struct thing *parent;
 
-    (void)was;
     if (!run->ended || channel == s->channel_count)
         return;
     if (run->now.state == LEDGER_CANCELLED) {
@@ -881,17 +880,6 @@ static void acts(void *state)
         sim_enqueue_garbage(s->sim);
 }
 
-static void front_ends(void *state)
-{
-    struct cascade_state *s = state;
-
-    front_start(&(struct front){.sim = s->sim,
-        .state = s,
-        .act = acts,
-        .acts = 20,
-        .pauses_ms = {50, 500, 2000, 5000}});
-}
-
 /* ---- the kind ---- */
 
 static void draw_settle(struct cascade_state *s)
@@ -1036,7 +1024,7 @@ const struct sim_kind sim_cascade = {
     .name = "cascade-delete",
     .begin = begin,
     .job = job,
-    .front_ends = front_ends,
+    .front = {.act = acts, .acts = 20, .pauses_ms = {50, 500, 2000, 5000}},
     .committed = committed,
     .run_moved = run_moved,
     .end = end,

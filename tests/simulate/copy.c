@@ -194,7 +194,6 @@ static void run_moved(
 {
     struct copy_state *s = state;
 
-    (void)was;
     if (run->ended && run->now.state == LEDGER_POISONED &&
         !slice_is(run->now.job, LEDGER_UNREADABLE))
         sim_complain(s->sim, "%s is poisoned: %.*s", run->key,
@@ -435,18 +434,6 @@ static void ask_last(void *state)
     sim_control_enqueue_job(s->sim, 1, "", "last1");
 }
 
-static void front_ends(void *state)
-{
-    struct copy_state *s = state;
-
-    front_start(&(struct front){.sim = s->sim,
-        .state = s,
-        .act = acts,
-        .last = ask_last,
-        .acts = 25,
-        .pauses_ms = {20, 200, 2000, 5000}});
-}
-
 /* ---- the kind ---- */
 
 static void *begin(struct sim *sim)
@@ -504,7 +491,6 @@ static char *job(void *state, unsigned n)
     const struct copy_state *s = state;
     struct buf text;
 
-    (void)n;
     buf_init(&text, 4096);
     add_job(s, 0, SIM_JOB, &text);
     add_job(s, 1, "second", &text);
@@ -516,7 +502,10 @@ const struct sim_kind sim_copy = {
     .plain = true,
     .begin = begin,
     .job = job,
-    .front_ends = front_ends,
+    .front = {.act = acts,
+        .last = ask_last,
+        .acts = 25,
+        .pauses_ms = {20, 200, 2000, 5000}},
     .committed = committed,
     .run_moved = run_moved,
     .end = end,

@@ -171,7 +171,6 @@ static void run_moved(
 {
     struct delete_state *s = state;
 
-    (void)was;
     if (!run->ended || slice_is(run->now.job, LEDGER_UNREADABLE))
         return;
     if (run->now.state == LEDGER_SUCCEEDED)
@@ -285,18 +284,6 @@ static void ask_last(void *state)
         sim_control_enqueue(s->sim, WHATS[i], i == 0 ? "last0" : "last1");
 }
 
-static void front_ends(void *state)
-{
-    struct delete_state *s = state;
-
-    front_start(&(struct front){.sim = s->sim,
-        .state = s,
-        .act = acts,
-        .last = ask_last,
-        .acts = 30,
-        .pauses_ms = {20, 200, 2000, 5000}});
-}
-
 /* ---- the kind ---- */
 
 static void *begin(struct sim *sim)
@@ -331,7 +318,6 @@ static char *job(void *state, unsigned n)
     const struct delete_state *s = state;
     struct buf text;
 
-    (void)n;
     buf_init(&text, 4096);
     buf_add_format(&text,
         SIM_JOB ":\n"
@@ -359,7 +345,10 @@ const struct sim_kind sim_delete = {
     .name = "delete",
     .begin = begin,
     .job = job,
-    .front_ends = front_ends,
+    .front = {.act = acts,
+        .last = ask_last,
+        .acts = 30,
+        .pauses_ms = {20, 200, 2000, 5000}},
     .committed = committed,
     .run_moved = run_moved,
     .end = end,

@@ -10,39 +10,37 @@
 #define FRONT_ENDS_MAX 3
 
 struct process {
-    const struct front *front;
+    struct sim *sim;
     unsigned acts;
 };
 
 static void work(void *arg)
 {
     const struct process *self = arg;
-    const struct front *front = self->front;
+    struct sim *sim = self->sim;
+    const struct front *front = &sim->kind->front;
     unsigned pause_ms = SIM_PICK(front->pauses_ms);
 
     for (unsigned i = 0; i < self->acts; i++) {
-        trouble_await_queues(&front->sim->troubles);
-        front->act(front->state);
+        trouble_await_queues(&sim->troubles);
+        front->act(sim->state);
         virtual_sleep((int64_t)sim_draw(pause_ms) + 1);
     }
-    if (front->sim->front_ends == 1 && front->last)
-        front->last(front->state);
-    front->sim->front_ends--;
+    if (sim->front_ends == 1 && front->last)
+        front->last(sim->state);
+    sim->front_ends--;
 }
 
-void front_start(const struct front *front)
+void front_start(struct sim *sim)
 {
-    struct arena *arena = &front->sim->arena;
-    struct front *kept = arena_alloc(arena, sizeof(*kept));
     unsigned count = 1 + sim_draw(FRONT_ENDS_MAX);
 
-    *kept = *front;
-    front->sim->front_ends = count;
+    sim->front_ends = count;
     for (unsigned i = 0; i < count; i++) {
-        struct process *self = arena_alloc(arena, sizeof(*self));
+        struct process *self = arena_alloc(&sim->arena, sizeof(*self));
         char name[16];
 
-        *self = (struct process){kept, 5 + sim_draw(front->acts)};
+        *self = (struct process){sim, 5 + sim_draw(sim->kind->front.acts)};
         (void)snprintf(name, sizeof(name), "front%u", i + 1);
         virtual_start(virtual_process(name), name, work, self);
     }

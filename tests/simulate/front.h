@@ -16,9 +16,8 @@ struct sim;
 
 #define FRONT_PAUSES 4
 
+/* The front ends of a kind, whose state they get. */
 struct front {
-    struct sim *sim;
-    void *state;              /* the kind's */
     void (*act)(void *state); /* one thing that a front end does */
 
     /* last (NULL: nothing): before the last of them goes home. */
@@ -28,8 +27,9 @@ struct front {
     unsigned pauses_ms[FRONT_PAUSES]; /* its pauses are shorter than one */
 };
 
-/* front_start: one or some of them. *front is copied. */
-void front_start(const struct front *front);
+/* front_start: one or some of those of the kind; each stops by itself in the
+ * end. */
+void front_start(struct sim *sim);
 
 /* front_thinks: less than most_ms, or just long enough for others. */
 void front_thinks(unsigned most_ms);

@@ -73,8 +73,6 @@ static void *load_begin(struct sim *sim)
 
 static char *load_job(void *state, unsigned n)
 {
-    (void)state;
-    (void)n;
     return mem_format(SIM_JOB ":\n"
                               "    kind: cascade-delete\n"
                               "    args: [" SIM_ARGUMENT "]\n"
@@ -103,8 +101,6 @@ static void load_front_ends(void *state)
 
 static void load_committed(void *state, const struct sim_commit *commit)
 {
-    (void)state;
-    (void)commit;
 }
 
 static void load_moved(
@@ -112,7 +108,6 @@ static void load_moved(
 {
     struct load *load = state;
 
-    (void)was;
     if (run->ended && run->now.state != LEDGER_SUCCEEDED)
         sim_complain(load->sim, "%s has ended %s", run->key,
             ledger_state_name(run->now.state));

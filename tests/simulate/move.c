@@ -51,7 +51,6 @@ struct move_state {
 
 static const char *from_of(const struct move_state *s, int move)
 {
-    (void)s;
     return TABLES[move];
 }
 
@@ -225,7 +224,6 @@ static void run_moved(
 {
     struct move_state *s = state;
 
-    (void)was;
     if (!run->ended || slice_is(run->now.job, LEDGER_UNREADABLE))
         return;
     if (run->now.state == LEDGER_POISONED)
@@ -341,18 +339,6 @@ static void ask_last(void *state)
     sim_control_enqueue_job(s->sim, 0, "", "last0");
 }
 
-static void front_ends(void *state)
-{
-    struct move_state *s = state;
-
-    front_start(&(struct front){.sim = s->sim,
-        .state = s,
-        .act = acts,
-        .last = ask_last,
-        .acts = 25,
-        .pauses_ms = {20, 200, 2000, 5000}});
-}
-
 /* ---- the kind ---- */
 
 static void *begin(struct sim *sim)
@@ -395,7 +381,6 @@ static char *job(void *state, unsigned n)
     const char *conflict = s->skip ? "skip" : "fail";
     struct buf text;
 
-    (void)n;
     buf_init(&text, 4096);
     buf_add_format(&text,
         SIM_JOB ": {kind: move, from: %s, to: %s, on_conflict: %s}\n"
@@ -424,7 +409,10 @@ const struct sim_kind sim_move = {
     .plain = true,
     .begin = begin,
     .job = job,
-    .front_ends = front_ends,
+    .front = {.act = acts,
+        .last = ask_last,
+        .acts = 25,
+        .pauses_ms = {20, 200, 2000, 5000}},
     .committed = committed,
     .run_moved = run_moved,
     .end = end,

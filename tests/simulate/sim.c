@@ -628,7 +628,10 @@ static void direct(void *arg)
 {
     struct sim *sim = arg;
 
-    sim->kind->front_ends(sim->state);
+    if (sim->kind->front_ends)
+        sim->kind->front_ends(sim->state);
+    else
+        front_start(sim);
     if (sim->script)
         play_script(sim);
     else

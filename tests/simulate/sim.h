@@ -19,6 +19,7 @@
 
 #include "jobs/job.h"
 #include "jobs/jobs.h"
+#include "tests/simulate/front.h"
 #include "tests/simulate/trouble.h"
 #include "tests/support/faulty.h"
 #include "tests/support/interpose.h"
@@ -82,7 +83,9 @@ struct sim_kind {
      * (mem_free). */
     char *(*job)(void *state, unsigned n);
 
-    /* front_ends: start them (front.h); each stops by itself in the end. */
+    struct front front;
+
+    /* front_ends: start others than these. NULL: there are none. */
     void (*front_ends)(void *state);
 
     /* committed: a batch on a table other than the ledger. */

@@ -173,7 +173,6 @@ static bool is_of_queues(const struct store_request *request)
 enum tw_err trouble_meets(struct troubles *troubles, const struct wire *wire,
     struct exchange *exchange, const struct store_request *request)
 {
-    (void)request;
     if (wire->data && trouble_lasts(troubles, TROUBLE_DATA_REFUSED))
         return err_fail(&exchange->err, TW_BUSY, "connection refused");
     if (!trouble_lasts(troubles, TROUBLE_DNS) ||
@@ -366,7 +365,6 @@ void trouble_add_beside_job(const struct troubles *troubles, struct buf *text)
 
 static bool has_ended(const void *ctx, const struct sim_run *run)
 {
-    (void)ctx;
     return slice_is(run->now.job, BESIDE_JOB) && run->ended;
 }
 
@@ -383,9 +381,6 @@ static void sleep_among_the_living(struct sim *sim, int64_t ms)
 static void seen_nothing(
     void *ctx, const char *table, const struct entity *entity)
 {
-    (void)ctx;
-    (void)table;
-    (void)entity;
 }
 
 void trouble_besiege(struct troubles *troubles)

@@ -140,7 +140,6 @@ static void judge_seen(
     struct upgrade_state *s = state;
     const struct thing *thing = find(s, seen);
 
-    (void)table;
     if (!thing || !slice_equal(thing->etag, seen->etag))
         sim_complain(s->sim, "%.*s/%.*s is not as it was stored last",
             SLICE_ARG(seen->partition_key), SLICE_ARG(seen->row_key));
@@ -193,7 +192,6 @@ static void run_moved(
     struct upgrade_state *s = state;
     enum ledger_state is = run->now.state;
 
-    (void)was;
     if (!run->ended || slice_is(run->now.job, LEDGER_UNREADABLE))
         return;
     if (is != LEDGER_SUCCEEDED && is != LEDGER_FAILED && is != LEDGER_CANCELLED)
@@ -240,18 +238,6 @@ static void ask_last(void *state)
     sim_control_enqueue_phase(s->sim, "x", LAST, "expand");
 }
 
-static void front_ends(void *state)
-{
-    struct upgrade_state *s = state;
-
-    front_start(&(struct front){.sim = s->sim,
-        .state = s,
-        .act = acts,
-        .last = ask_last,
-        .acts = 30,
-        .pauses_ms = {20, 200, 2000, 5000}});
-}
-
 /* ---- the world ---- */
 
 static void add_thing(struct upgrade_state *s, int number)
@@ -293,7 +279,6 @@ static char *job(void *state, unsigned n)
     const struct upgrade_state *s = state;
     const char *text = s->releases->lossy ? RELEASE_LOSSY : RELEASE_RENAME;
 
-    (void)n;
     return mem_format(
         SIM_JOB ":\n  args: [" SIM_ARGUMENT "]\n%s", strchr(text, '\n') + 1);
 }
@@ -325,7 +310,10 @@ const struct sim_kind sim_upgrade = {
     .more_args = ",\"phase\":\"expand\"",
     .begin = begin,
     .job = job,
-    .front_ends = front_ends,
+    .front = {.act = acts,
+        .last = ask_last,
+        .acts = 30,
+        .pauses_ms = {20, 200, 2000, 5000}},
     .committed = committed,
     .run_moved = run_moved,
     .end = end,
