@@ -140,8 +140,6 @@ static void begin_xml(struct http_exchange *exchange, int status)
 
 static void ignore_error(void *context, const char *format, ...)
 {
-    (void)context;
-    (void)format;
 }
 
 /* The text of QueueMessage/MessageText; false: there is none. */

@@ -162,7 +162,6 @@ static void *begin(void *arg, const char *uri, struct MHD_Connection *ours)
     struct http_exchange *exchange = mem_alloc(sizeof(*exchange));
     const struct door *door = arg;
 
-    (void)ours;
     exchange_init(exchange, door->service, slice_of(uri));
     exchange->arrived_us = bent_platform_us();
     exchange->worker = door->worker;
@@ -175,7 +174,6 @@ static enum MHD_Result keep_header(
     struct http_exchange *exchange = arg;
     struct pairs *headers = &exchange->headers;
 
-    (void)kind;
     if (headers->count < EXCHANGE_MAX_PAIRS)
         headers->list[headers->count++] =
             (struct pair){arena_copy(&exchange->arena, slice_of(name)),
@@ -210,8 +208,6 @@ static enum MHD_Result serve(void *arg, struct MHD_Connection *connection,
     const struct door *door = arg;
     struct http_exchange *exchange = *state;
 
-    (void)url;
-    (void)version;
     if (exchange->method == NULL) {
         exchange->method = arena_copy(&exchange->arena, slice_of(method)).at;
         (void)MHD_get_connection_values(
@@ -230,9 +226,6 @@ static enum MHD_Result serve(void *arg, struct MHD_Connection *connection,
 static void end(void *arg, struct MHD_Connection *connection, void **state,
     enum MHD_RequestTerminationCode code)
 {
-    (void)arg;
-    (void)connection;
-    (void)code;
     if (*state != NULL) {
         exchange_done(*state);
         mem_free(*state);

@@ -118,7 +118,6 @@ static void add_queue_date(const struct http_exchange *exchange, struct buf *to)
 static void table_string(
     const struct http_exchange *exchange, struct arena *arena, struct buf *to)
 {
-    (void)arena;
     buf_add_format(to, "%s\n", exchange->method);
     add_line(exchange, "Content-MD5", to);
     add_line(exchange, "Content-Type", to);
@@ -130,7 +129,6 @@ static void table_string(
 static void table_lite_string(
     const struct http_exchange *exchange, struct arena *arena, struct buf *to)
 {
-    (void)arena;
     buf_add_slice(to, date_of(exchange));
     buf_add_char(to, '\n');
     add_path_and_comp(exchange, to);

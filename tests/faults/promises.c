@@ -381,7 +381,6 @@ static int fill(void *context)
 {
     char name[16];
 
-    (void)context;
     for (unsigned i = 0; i < 200; i++) {
         (void)snprintf(name, sizeof name, "message %u", i);
         state_put(FILE_NAME, "others", name);

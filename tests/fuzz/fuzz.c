@@ -34,7 +34,6 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
     struct itimerspec when = {.it_interval.tv_sec = 1};
     timer_t timer;
 
-    (void)argc, (void)argv;
     if (seconds == NULL)
         return 0;
     when.it_value.tv_sec = atol(seconds);
@@ -235,7 +234,6 @@ static struct slice text_of(
 
 static bool any(uint32_t c)
 {
-    (void)c;
     return true;
 }
 

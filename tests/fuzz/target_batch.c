@@ -45,7 +45,6 @@ static void check_url(const struct batch *batch,
 {
     struct buf plain, expected;
 
-    (void)arena;
     buf_init(&plain, url.len);
     buf_init(&expected, 65536);
     buf_add_format(&expected, "%s/%s", style.origin, batch->table);

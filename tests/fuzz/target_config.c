@@ -112,7 +112,6 @@ static void count_table(
 {
     size_t *stores = context;
 
-    (void)access;
     FUZZ_CHECK(store <= *stores && table != NULL && table[0] != '\0');
 }
 

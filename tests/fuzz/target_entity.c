@@ -131,7 +131,6 @@ static void try_entity(struct slice text, struct arena *arena)
 static enum tw_err read_tables(
     struct slice body, bool need_keys, struct page *page, struct err *err)
 {
-    (void)need_keys;
     return odata_tables(body, page, err);
 }
 

@@ -15,7 +15,6 @@
 static enum tw_err accept_keys(
     const struct job *job, const struct run_args *args, struct err *err)
 {
-    (void)job;
     return args->count > 0
                ? entity_check_key("PartitionKey", args->values[0], err)
                : TW_OK;

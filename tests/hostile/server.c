@@ -256,7 +256,6 @@ static void *listen_for_ever(void *arg)
 {
     int socket;
 
-    (void)arg;
     while ((socket = accept4(server.listener, NULL, NULL, SOCK_CLOEXEC)) >= 0) {
         struct connection *connection = calloc(1, sizeof(*connection));
         pthread_t thread;
