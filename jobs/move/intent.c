@@ -30,13 +30,24 @@ static const char *const STATES[] = {"copying", "leaving"};
 
 /* ---- locations ---- */
 
-struct slice location_account(const struct store *store, struct arena *arena)
+static struct slice account_of(const struct store *store, struct arena *arena)
 {
     if (store->capabilities.identity)
         return arena_copy(arena, slice_of(store->capabilities.identity));
     if (store->capabilities.endpoint)
         return arena_copy(arena, slice_of(store->capabilities.endpoint));
     return arena_format(arena, "store %s", store->name);
+}
+
+struct location location_of(
+    const struct store *store, struct slice table, struct arena *arena)
+{
+    const char *name = store->capabilities.account_name;
+
+    return (struct location){.store = slice_of(store->name),
+        .account = account_of(store, arena),
+        .table = table,
+        .account_name = slice_of(name ? name : "")};
 }
 
 static bool same_text(struct slice a, struct slice b)

@@ -55,14 +55,16 @@ struct store;
  * configuration. */
 struct location {
     struct slice store;   /* the store's name, for messages */
-    struct slice account; /* location_account() of the store */
+    struct slice account; /* the identity of the store */
     struct slice table;
     struct slice account_name; /* the store's capabilities.account_name; empty:
                                   unknown */
 };
 
-/* location_account: the identity of the store; in arena. */
-struct slice location_account(const struct store *store, struct arena *arena);
+/* location_of: where table of store is. Texts are in arena, or borrowed from
+ * store and table. */
+struct location location_of(
+    const struct store *store, struct slice table, struct arena *arena);
 
 /* location_same: are a and b the same table? Compares names without case. */
 bool location_same(const struct location *a, const struct location *b);

@@ -23,12 +23,8 @@ void mover_set_ends(struct mover *m)
 
         m->ends.stores[side] = store;
         m->ends.tables[side] = table_refs[side]->table;
-        m->locations[side] = (struct location){slice_of(store->name),
-            location_account(store, &m->arena),
-            slice_of(table_refs[side]->table),
-            slice_of(store->capabilities.account_name
-                         ? store->capabilities.account_name
-                         : "")};
+        m->locations[side] =
+            location_of(store, slice_of(table_refs[side]->table), &m->arena);
     }
 }
 

@@ -26,11 +26,8 @@ struct search {
 
 static void compare_store(struct search *search, struct store *store)
 {
-    const char *name = store->capabilities.account_name;
-    const struct location is = {
-        .account = location_account(store, &search->arena),
-        .table = search->location->table,
-        .account_name = slice_of(name ? name : "")};
+    const struct location is =
+        location_of(store, search->location->table, &search->arena);
 
     if (!location_same(&is, search->location)) {
         if (location_may_be_same(&is, search->location))
