@@ -5,10 +5,9 @@
 #include "jobs/copy/source.h"
 #include "worker/base/arena.h"
 
-bool is_index_row(
-    const struct entity *entity, const struct store *store, const char *table)
+bool is_index_row(const struct entity *entity, const char *table)
 {
-    const struct source_table here = source_table_of(store, table);
+    const struct source_table here = {.table = slice_of(table)};
     struct source source;
     struct arena arena;
     bool is;

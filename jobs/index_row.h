@@ -10,22 +10,19 @@
 
 #include "worker/store/entity.h"
 
-struct store;
-
 /* The property that is_index_row() reads: a scan that selects properties must
  * select INDEX_ROW_PROPERTY too. */
 #define INDEX_ROW_PROPERTY "TablewardSource"
 
 /*
- * is_index_row: is entity, as read from table of store, an index row of that
- * table? True if TablewardSource of entity names one table, with the name of
- * this one, both as the table of the source and as the table of the copy, and
- * names the keys of entity as those of the copy. The account that it names does
- * not count: after an import into another account or store it is the former
- * one. A copy of an index row under other keys, or in a table of another name,
- * is an ordinary entity. Fast for an entity without TablewardSource.
+ * is_index_row: is entity, as read from the table of this name, an index row of
+ * that table? True if TablewardSource of entity names one table, with the name
+ * of this one, both as the table of the source and as the table of the copy,
+ * and names the keys of entity as those of the copy. The account that it names
+ * does not count: after an import into another account or store it is the
+ * former one. A copy of an index row under other keys, or in a table of another
+ * name, is an ordinary entity. Fast for an entity without TablewardSource.
  */
-bool is_index_row(
-    const struct entity *entity, const struct store *store, const char *table);
+bool is_index_row(const struct entity *entity, const char *table);
 
 #endif

@@ -1062,6 +1062,10 @@ jobs:
       - to: 3
         steps: [{retype: {property: R, to: Edm.Double}}]
   purge: {kind: delete, table: Blogs, all: true}
+  index:
+    kind: copy
+    from: {table: Blogs, row_key_below: "i:"}
+    to: {table: Blogs, row_key: "i:{RowKey}"}
 YAML
     cat >convert-in.jsonl <<'LINES'
 {"PartitionKey":"p","RowKey":"1","Kind":"blog","Text":"x","R":5}
@@ -1084,6 +1088,18 @@ LINES
     "$program" convert up --config convert.yaml <convert-out.jsonl >out 2>err ||
         fail "it is not at the newest version"
     cmp -s out convert-out.jsonl || fail "what is converted is converted again"
+    printf '%s\n' '{"PartitionKey":"p","RowKey":"1","Kind":"blog","Text":"x"}' |
+        "$program" import Blogs - --config convert.yaml 2>err ||
+        fail "the entity is not imported"
+    run 0 run index --yes --config convert.yaml
+    run 0 export Blogs convert-in.jsonl --force --config convert.yaml
+    "$program" convert up --config convert.yaml <convert-in.jsonl >out 2>err ||
+        fail "an index row is not converted"
+    prints '"RowKey":"1".*"Body":"x"'
+    grep '"RowKey":"i:1"' convert-in.jsonl >convert-row.jsonl
+    grep '"RowKey":"i:1"' out | cmp -s - convert-row.jsonl ||
+        fail "an index row is changed"
+    rm -rf convert.db*
     run 0 convert up --vectors 20 --config convert.yaml
     [ "$(grep -c '^{"before":{.*},"after":{.*"V":3[,}]' out)" -eq 20 ] ||
         fail "there are not 20 pairs"

@@ -129,7 +129,7 @@ void copy_work_done(struct copy_work *work)
 bool copy_is_selected(const struct copy_work *work, const struct entity *entity)
 {
     return selection_matches(&work->selection, entity) &&
-           !is_index_row(entity, work->from_store, work->rules->from.table);
+           !is_index_row(entity, work->rules->from.table);
 }
 
 static bool has_same_keys(const struct entity *a, const struct entity *b)

@@ -25,8 +25,7 @@
 bool carry_selects(const struct mover *m, const struct entity *entity)
 {
     return selection_matches(&m->selection, entity) &&
-           !is_index_row(entity, m->ends.stores[PAIR_SOURCE],
-               m->ends.tables[PAIR_SOURCE]);
+           !is_index_row(entity, m->ends.tables[PAIR_SOURCE]);
 }
 
 enum tw_err carry_make(const struct mover *m, const struct entity *source,

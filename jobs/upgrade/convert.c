@@ -3,6 +3,7 @@
 #include "jobs/upgrade/convert.h"
 
 #include "jobs/engine/selector.h"
+#include "jobs/index_row.h"
 #include "jobs/job.h"
 #include "jobs/upgrade/converter.h"
 #include "jobs/upgrade/rules.h"
@@ -44,7 +45,8 @@ enum upgrade_converted upgrade_convert(
     struct upgrade_result result;
 
     *ret = *entity;
-    if (!selection_matches(&converter->selection, entity))
+    if (!selection_matches(&converter->selection, entity) ||
+        is_index_row(entity, converter->how.upgrade->table_ref.table))
         return UPGRADE_PASSED;
     switch (upgrade_apply(&converter->how, entity, arena, &result, err)) {
     case UPGRADE_CHANGED:

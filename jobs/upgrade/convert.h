@@ -19,8 +19,10 @@ struct job;
 enum upgrade_converted {
     UPGRADE_CONVERTED, /* *ret is at the newest version (and equals entity if no
                           step changes it) */
-    UPGRADE_PASSED, /* the job does not select entity, or its `versions:` do not
-                       contain the entity's version: *ret equals entity */
+    UPGRADE_PASSED,    /* the job does not select entity, entity is an index row
+                          of the job's table (jobs/index_row.h), or the job's
+                          `versions:` do not contain the entity's version: *ret
+                          equals entity */
     UPGRADE_REFUSED, /* a step fails, or skips entity (on_error: skip); err has
                         the reason: "version 3, retype Rating: an Edm.String
                         that ..." */

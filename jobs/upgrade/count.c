@@ -100,7 +100,7 @@ static enum tw_err count_page(
         const struct entity *entity = &page->entities[i];
 
         if (!selection_matches(&count->selection, entity) ||
-            is_index_row(entity, count->store, count->upgrade->table_ref.table))
+            is_index_row(entity, count->upgrade->table_ref.table))
             continue;
         count_entity(count, entity);
         arena_clear(&count->scratch);

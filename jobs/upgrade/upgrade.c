@@ -172,7 +172,7 @@ static bool is_selected(
     const struct upgrade_run *u, const struct entity *entity)
 {
     return selection_matches(&u->selection, entity) &&
-           !is_index_row(entity, u->store, u->upgrade->table_ref.table);
+           !is_index_row(entity, u->upgrade->table_ref.table);
 }
 
 /* Is the stored entity equal to the one that was sent? */

@@ -121,8 +121,7 @@ static void check_page(struct verify *verify, const struct page *page)
         const struct entity *entity = &page->entities[i];
 
         if (!selection_matches(&verify->selection, entity) ||
-            is_index_row(
-                entity, verify->store, verify->upgrade->table_ref.table))
+            is_index_row(entity, verify->upgrade->table_ref.table))
             continue;
         verify->ret->read += !verify->confirms;
         check_entity(verify, entity);

@@ -39,21 +39,18 @@ SCRATCH_TEST(a_copy_in_the_table_of_its_source_is_an_index_row)
     struct entity row;
 
     row = copy_at(&scratch, &MAIN, "Blogs", "P", "size:5");
-    assert_true(is_index_row(&row, &MAIN, "Blogs"));
-    assert_true(is_index_row(&row, &MAIN, "BLOGS"));
-    assert_false(is_index_row(&row, &MAIN, "Blogs2"));
+    assert_true(is_index_row(&row, "Blogs"));
+    assert_true(is_index_row(&row, "BLOGS"));
+    assert_false(is_index_row(&row, "Blogs2"));
 }
 
-SCRATCH_TEST(an_index_row_that_was_imported_into_another_account_is_still_one)
+SCRATCH_TEST(an_index_row_under_another_key_is_none)
 {
     struct entity row;
 
     row = copy_at(&scratch, &MAIN, "Blogs", "P", "size:5");
-    assert_true(is_index_row(&row, &OTHER, "Blogs"));
-    assert_true(is_index_row(&row, &OTHER, "BLOGS"));
-    assert_false(is_index_row(&row, &OTHER, "Blogs2"));
     row.row_key = slice_of("mine");
-    assert_false(is_index_row(&row, &OTHER, "Blogs"));
+    assert_false(is_index_row(&row, "Blogs"));
 }
 
 /* A job that copies Blogs of MAIN to Blogs of OTHER made it. */
@@ -62,8 +59,7 @@ SCRATCH_TEST(a_copy_from_a_table_of_that_name_in_another_account_is_none)
     struct entity copy;
 
     copy = copy_at(&scratch, &OTHER, "Blogs", "P", "R");
-    assert_false(is_index_row(&copy, &OTHER, "Blogs"));
-    assert_false(is_index_row(&copy, &MAIN, "Blogs"));
+    assert_false(is_index_row(&copy, "Blogs"));
 }
 
 SCRATCH_TEST(an_index_row_that_was_edited_is_still_one)
@@ -72,7 +68,7 @@ SCRATCH_TEST(an_index_row_that_was_edited_is_still_one)
 
     row = copy_at(&scratch, &MAIN, "Blogs", "P", "size:5");
     entity_set_int32(&row, &scratch, "Size", 6);
-    assert_true(is_index_row(&row, &MAIN, "Blogs"));
+    assert_true(is_index_row(&row, "Blogs"));
 }
 
 SCRATCH_TEST(a_copy_of_an_index_row_under_other_keys_is_none)
@@ -81,10 +77,10 @@ SCRATCH_TEST(a_copy_of_an_index_row_under_other_keys_is_none)
 
     row = copy_at(&scratch, &MAIN, "Blogs", "P", "size:5");
     row.row_key = slice_of("mine");
-    assert_false(is_index_row(&row, &MAIN, "Blogs"));
+    assert_false(is_index_row(&row, "Blogs"));
     row = copy_at(&scratch, &MAIN, "Blogs", "P", "size:5");
     row.partition_key = slice_of("Q");
-    assert_false(is_index_row(&row, &MAIN, "Blogs"));
+    assert_false(is_index_row(&row, "Blogs"));
 }
 
 SCRATCH_TEST(a_copy_in_another_table_is_none)
@@ -92,8 +88,8 @@ SCRATCH_TEST(a_copy_in_another_table_is_none)
     struct entity copy;
 
     copy = copy_at(&scratch, &MAIN, "BySize", "P", "size:5");
-    assert_false(is_index_row(&copy, &MAIN, "BySize"));
-    assert_false(is_index_row(&copy, &MAIN, "Blogs"));
+    assert_false(is_index_row(&copy, "BySize"));
+    assert_false(is_index_row(&copy, "Blogs"));
 }
 
 SCRATCH_TEST(another_property_of_that_name_makes_none)
@@ -101,10 +97,10 @@ SCRATCH_TEST(another_property_of_that_name_makes_none)
     struct entity entity;
 
     entity_init(&entity, &scratch, slice_of("P"), slice_of("R"));
-    assert_false(is_index_row(&entity, &MAIN, "Blogs"));
+    assert_false(is_index_row(&entity, "Blogs"));
     entity_set_int32(&entity, &scratch, INDEX_ROW_PROPERTY, 5);
-    assert_false(is_index_row(&entity, &MAIN, "Blogs"));
+    assert_false(is_index_row(&entity, "Blogs"));
     entity_set_string(
         &entity, &scratch, INDEX_ROW_PROPERTY, slice_of("{\"job\":\"x\"}"));
-    assert_false(is_index_row(&entity, &MAIN, "Blogs"));
+    assert_false(is_index_row(&entity, "Blogs"));
 }

@@ -255,7 +255,8 @@ const struct command command_convert = {
     .details =
         "Reads entities as JSON Lines from standard input, applies the steps "
         "of the upgrade\njob, and writes them at the newest version. An entity "
-        "that the job does not select is\nunchanged. A line that fails is "
+        "that the job does not select, and\na copy that a copy job keeps in "
+        "the table of its sources, are unchanged. A line that\nfails is "
         "reported and omitted, and the exit code is 1.\n",
     .required = REQUIRED,
     .max_args = (size_t)-1,
