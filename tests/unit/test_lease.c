@@ -766,6 +766,84 @@ FIXTURE_TEST(a_paused_run_is_left_to_who_resumes_it)
     assert_int_equal(take(f), LEASE_ACQUIRED);
 }
 
+/* Store the run as an attempt, or a person, has left it. */
+static void leave_as(
+    struct fixture *f, enum ledger_state state, const char *waits_for)
+{
+    struct ledger_run *run = read_run(f);
+
+    run->state = state;
+    run->owner = (struct slice){0};
+    run->waits_for = ledger_text(run, slice_of(waits_for));
+    run->idle_s = 5;
+    assert_int_equal(workbench_store_run(&f->bench, run), TW_OK);
+}
+
+/* A rate of which the time without a worker is a part would be too low. */
+FIXTURE_TEST(time_without_an_attempt_is_not_that_of_the_work)
+{
+    static const struct {
+        enum ledger_state state;
+        const char *waits_for;
+        bool counts_as_work;
+    } cases[] = {
+        {LEDGER_WAITING, LEDGER_WAITS_FOR_STORE, false},
+        {LEDGER_WAITING, LEDGER_WAITS_FOR_ARCHIVE, false},
+        {LEDGER_WAITING, LEDGER_WAITS_FOR_DEFINITION, false},
+        {LEDGER_WAITING, LEDGER_WAITS_FOR_TURN, false},
+        {LEDGER_WAITING, LEDGER_WAITS_FOR_ROUND, false},
+        {LEDGER_WAITING, LEDGER_WAITS_FOR_SETTLE, false},
+        {LEDGER_WAITING, "", true}, /* a retry after a failure */
+        {LEDGER_QUEUED, "", false},
+        {LEDGER_PAUSED, "", false}, /* `tableward run --id` */
+    };
+
+    f->wish.resumes_paused = true;
+    assert_int_equal(take(f), LEASE_ACQUIRED);
+    for (size_t i = 0; TEST_EACH(i, cases); i++) {
+        int32_t idle_s = cases[i].counts_as_work ? 5 : 1005;
+
+        leave_as(f, cases[i].state, cases[i].waits_for);
+        virtual_sleep(1000000);
+        assert_int_equal(take(f), LEASE_ACQUIRED);
+        assert_in_range(f->lease.run.idle_s, idle_s - 2, idle_s + 2);
+        assert_int_equal(read_run(f)->idle_s, f->lease.run.idle_s);
+    }
+}
+
+/* The run did not begin before its first attempt. */
+FIXTURE_TEST(the_wait_for_the_first_attempt_is_no_time_of_the_run)
+{
+    struct ledger_run *run;
+
+    assert_int_equal(take(f), LEASE_ACQUIRED);
+    leave_as(f, LEDGER_QUEUED, "");
+    run = read_run(f);
+    run->started_ticks = 0;
+    run->idle_s = 0;
+    assert_int_equal(workbench_store_run(&f->bench, run), TW_OK);
+    virtual_sleep(1000000);
+    assert_int_equal(take(f), LEASE_ACQUIRED);
+    assert_int_equal(f->lease.run.idle_s, 0);
+}
+
+/* Its worker was killed 240 s ago. */
+FIXTURE_TEST(time_after_an_expired_lease_is_not_that_of_the_work)
+{
+    struct ledger_run *run;
+
+    assert_int_equal(take(f), LEASE_ACQUIRED);
+    virtual_sleep(4 * 60000);
+    assert_int_equal(take(f), LEASE_ACQUIRED);
+    assert_in_range(f->lease.run.idle_s, 175, 180);
+    /* The lease that was acquired then has expired, too. */
+    ask(f, LEDGER_CONTROL_CANCEL, "");
+    virtual_sleep(4 * 60000);
+    assert_int_equal(take(f), LEASE_RUN_ENDED);
+    run = read_run(f);
+    assert_in_range(run->idle_s, 350, 360);
+}
+
 /* The owner crashed before it saw what was asked. */
 FIXTURE_TEST(what_a_crashed_owner_was_asked_is_done)
 {
@@ -859,6 +937,26 @@ FIXTURE_TEST(a_table_job_waits_for_its_definition)
     assert_int_equal(take(f), LEASE_HELD);
     run = read_run(f);
     assert_true(run->resumes_ticks - run->updated_ticks == 300 * TICKS_PER_S);
+}
+
+/* Each delivery of its message finds it held, and stores the run. */
+FIXTURE_TEST(time_of_a_changed_definition_is_not_that_of_the_work)
+{
+    char hash[17];
+
+    attempt_begins(f);
+    memcpy(hash, f->bench.job.hash, sizeof(hash));
+    memcpy(f->bench.job.hash, "fedcba9876543210", 16);
+    virtual_sleep(100000);
+    assert_int_equal(take(f), LEASE_HELD);
+    assert_in_range(read_run(f)->idle_s, 98, 102);
+    virtual_sleep(1000000);
+    assert_int_equal(take(f), LEASE_HELD);
+    assert_in_range(read_run(f)->idle_s, 1096, 1104);
+    memcpy(f->bench.job.hash, hash, sizeof(hash));
+    virtual_sleep(1000000);
+    assert_int_equal(take(f), LEASE_ACQUIRED);
+    assert_in_range(f->lease.run.idle_s, 2094, 2106);
 }
 
 /* It was held with the crash unseen. */

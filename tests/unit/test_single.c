@@ -8,6 +8,7 @@
 #include "tests/support/virtual_platform.h"
 #include "worker/base/text.h"
 #include "worker/run/control.h"
+#include "worker/run/estimate.h"
 #include "worker/run/single.h"
 
 /* What control_cancel() says beside: not looked at here. */
@@ -190,6 +191,33 @@ BENCH_TEST(stopped_it_can_be_taken_up_again)
     run_once(&started, bench, football);
     assert_int_equal(started.result.state, LEDGER_SUCCEEDED);
     assert_int_equal(bench->attempts, 2);
+}
+
+BENCH_SCRIPT(is_stopped_once)
+{
+    (void)bench;
+    atomic_fetch_add(&run->counts.deleted, 10);
+    virtual_sleep(10000);
+    if (attempt_number > 1)
+        return RUN_SUCCEEDED;
+    single_stop(started.single);
+    return RUN_STOPPED;
+}
+
+/* `tableward run JOB --id ID`, an hour after the run was stopped. */
+VIRTUAL_BENCH_TEST(taken_up_again_its_pause_is_no_part_of_its_rate)
+{
+    struct ledger_run *run;
+
+    bench->script = is_stopped_once;
+    run_once(&started, bench, football);
+    assert_string_equal(workbench_state(bench, JOB, "r1"), "paused");
+    virtual_sleep(3600000);
+    run_once(&started, bench, football);
+    assert_int_equal(started.result.state, LEDGER_SUCCEEDED);
+    run = workbench_stored(bench, JOB, "r1");
+    assert_in_range(run->idle_s, 3598, 3602);
+    assert_true(estimate_run(run, platform_wall_ticks()).rate > 0.8);
 }
 
 static struct single *watched;

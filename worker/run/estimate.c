@@ -18,7 +18,8 @@ static bool has_share(const struct ledger_run *run)
 }
 
 /* The time from the start of the run to its end or last ledger update, without
- * the time for which it was paused or failed; 0: not started. */
+ * the time for which no attempt worked on it (ledger_note_idle()); 0: not
+ * started. */
 static int64_t worked_ticks(const struct ledger_run *run)
 {
     int64_t end_ticks =

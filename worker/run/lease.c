@@ -238,8 +238,10 @@ enum tw_err lease_hold_run(struct ledger_run *run, const char *waits_for,
     int64_t now_ticks, int64_t most_ticks, const char *why, struct err *err)
 {
     int64_t wait;
-    enum tw_err outcome = ledger_wait(run, waits_for, now_ticks, 0, err);
+    enum tw_err outcome;
 
+    ledger_note_idle(run, now_ticks);
+    outcome = ledger_wait(run, waits_for, now_ticks, 0, err);
     if (outcome != TW_OK)
         return outcome;
     if (most_ticks == 0 || most_ticks > HELD_MAX_TICKS)
@@ -399,8 +401,10 @@ static enum tw_err become_owner(
 {
     struct lease *lease = taking->lease;
     const struct lease_request *wish = taking->wish;
-    enum tw_err outcome = ledger_move(run, LEDGER_RUNNING, err);
+    enum tw_err outcome;
 
+    ledger_note_idle(run, lease_now_ticks(lease));
+    outcome = ledger_move(run, LEDGER_RUNNING, err);
     if (outcome != TW_OK)
         return outcome;
     /* Any try of this write may be the one that is stored. So the deadline
@@ -561,8 +565,10 @@ static enum ledger_state asked_state(const struct ledger_run *run)
 static enum tw_err apply_control(
     struct taking *taking, struct ledger_run *run, struct err *err)
 {
-    enum tw_err outcome = ledger_move(run, asked_state(run), err);
+    enum tw_err outcome;
 
+    ledger_note_idle(run, lease_now_ticks(taking->lease));
+    outcome = ledger_move(run, asked_state(run), err);
     if (outcome != TW_OK)
         return outcome;
     ledger_drop_owner(run);

@@ -311,14 +311,36 @@ void ledger_copy(struct ledger_run *to, const struct ledger_run *from)
     *to = copy;
 }
 
+/* Since when no attempt has worked on the run, for ledger_note_idle(); 0: an
+ * attempt works on it, it waits for a retry, or it has ended for good. */
+static int64_t idle_since_ticks(const struct ledger_run *run)
+{
+    switch (run->state) {
+    case LEDGER_QUEUED:
+    case LEDGER_PAUSED:
+    case LEDGER_FAILED:
+    case LEDGER_POISONED:
+        return run->updated_ticks;
+    case LEDGER_WAITING:
+        return run->waits_for.len > 0 ? run->updated_ticks : 0;
+    case LEDGER_RUNNING: /* its owner crashed if LeaseUntil is in the past */
+        if (run->lease_until_ticks == 0)
+            return 0;
+        return run->lease_until_ticks > run->updated_ticks
+                   ? run->lease_until_ticks
+                   : run->updated_ticks;
+    default:
+        return 0;
+    }
+}
+
 void ledger_note_idle(struct ledger_run *run, int64_t now_ticks)
 {
-    int64_t idle_s = (now_ticks - run->updated_ticks) / TICKS_PER_S;
+    int64_t since_ticks = idle_since_ticks(run);
+    int64_t idle_s = (now_ticks - since_ticks) / TICKS_PER_S;
     int32_t before = run->idle_s > 0 ? run->idle_s : 0;
 
-    if (run->started_ticks == 0 || run->updated_ticks == 0 || idle_s <= 0 ||
-        (run->state != LEDGER_PAUSED && run->state != LEDGER_FAILED &&
-            run->state != LEDGER_POISONED))
+    if (run->started_ticks == 0 || since_ticks == 0 || idle_s <= 0)
         return;
     run->idle_s =
         idle_s < INT32_MAX - before ? before + (int32_t)idle_s : INT32_MAX;

@@ -131,8 +131,9 @@ struct ledger_run {
     int32_t failed_logged; /* number of log lines about failed entities of the
                               run: LEDGER_FAILED_LOGGED_MAX at most, and one
                               more that says so; 0 is not stored */
-    int32_t idle_s; /* seconds since started_ticks during which the run was
-                       paused or failed; 0 is not stored */
+    int32_t idle_s; /* seconds since started_ticks during which no attempt
+                       worked on the run: see ledger_note_idle(). 0 is not
+                       stored */
 
     int64_t read, written, deleted, skipped, failed, transactions;
     int64_t behind; /* number of changed sources still to copy; -1: not known */
@@ -168,8 +169,20 @@ void ledger_copy(struct ledger_run *to, const struct ledger_run *from);
  */
 void ledger_take_over(struct ledger_run *to, const struct ledger_run *from);
 
-/* ledger_note_idle: call before a change of a run that no worker executes: if
- * the run is paused or failed, add the time since its last change to idle_s. */
+/*
+ * ledger_note_idle: call before a change that sets UpdatedAt or the state of a
+ * run whose lease the caller does not have. Adds to idle_s the time for which
+ * no attempt has worked on the run:
+ *
+ *   paused, failed, poisoned or queued  since its last change
+ *   waiting (WaitsFor is not empty)     since its last change: for a round, a
+ *                                       settle pass, a lock, a definition, a
+ *                                       store or an archive
+ *   running                             since its lease expired, if it has
+ *
+ * The wait before a retry (WaitsFor is empty) counts as work: the failures of
+ * the run cause it, and more of them may follow.
+ */
 void ledger_note_idle(struct ledger_run *run, int64_t now_ticks);
 
 /* ledger_expect_message: note that a message of run may be hidden until
