@@ -48,6 +48,10 @@
 
 #define PHASE_PARENT "parent"
 
+/* The share of a run whose first pass has ended, in thousandths: only what was
+ * added late, and the parent, are to be deleted. */
+#define SHARE_OF_PASS 999
+
 /* Context of the deletes of one page: what decide_leaf() needs if an entity of
  * the page has changed. */
 struct held {
@@ -325,6 +329,29 @@ static bool is_too_early(const struct cascade_attempt *c)
     return c->ahead_ticks == 0 || !c->parent_is_ours;
 }
 
+/* Does this walk begin a pass? If not, it resumes a pass that an earlier
+ * attempt began. */
+static bool is_whole(const struct cascade_attempt *c)
+{
+    return c->from->depth == 0;
+}
+
+/*
+ * Does this pass, which is about to walk, set the share of the run? Only the
+ * first pass does, if it deletes everything that it finds. Before the last
+ * settle pass the entities with child rules stay: how long their deletes will
+ * take is not known.
+ */
+static bool tells_share(const struct cascade_attempt *c)
+{
+    if (c->run->rounds + (is_whole(c) ? 1 : 0) != 1)
+        return false;
+    for (size_t i = 0; i < c->usable.rule_count && !c->last_settle; i++)
+        if (c->usable.rules[i].child_count > 0)
+            return false;
+    return true;
+}
+
 /*
  * Walk once and delete what the walk finds. Before the last settle pass
  * entities with child rules are not deleted, and do not set c->found.
@@ -340,17 +367,19 @@ static enum run_end walk_and_delete(struct cascade_attempt *c)
     };
     struct walk_plan plan = cascade_walk_plan(c, c->archive != NULL);
     struct walk_result result = {.failed = 0};
-    bool whole = c->from->depth == 0, stuck;
+    bool whole = is_whole(c), stuck;
     int64_t failed, deleted;
     enum tw_err outcome;
     enum run_end end;
 
     plan.from = c->from;
+    plan.tells_share = tells_share(c);
     plan.too_early = c->ahead && is_too_early(c);
     plan.first = c->ahead;
     c->ahead = NULL;
     c->left[0] = '\0';
-    c->run->rounds++;
+    if (whole)
+        c->run->rounds++;
     c->batch_writer = batch_writer_new(c->run, BATCHES_IN_FLIGHT);
     outcome = walk_run(&plan, &visitor, &result, c->err);
     if (outcome == TW_OK)
@@ -362,6 +391,8 @@ static enum run_end walk_and_delete(struct cascade_attempt *c)
     end_pass(c);
     c->found = c->last_settle ? result.found : deleted > 0;
     end = cascade_end_of(c, outcome);
+    if (end == RUN_CONTINUES && plan.tells_share && c->run->share >= 0)
+        c->run->share = SHARE_OF_PASS;
     if (end == RUN_CONTINUES && failed > 0)
         end = fail_for_entities(c, failed);
     if (end == RUN_CONTINUES)
@@ -411,6 +442,7 @@ static enum run_end make_pass(struct cascade_attempt *c)
 
         c->ahead_ticks =
             c->state.tombstone_ticks > 0 ? cascade_service_ticks(c) : 0;
+        plan.tells_share = tells_share(c);
         c->ahead = walk_read_ahead(&plan);
     }
     end = cascade_hold_parent(c);

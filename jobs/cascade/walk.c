@@ -78,6 +78,7 @@ struct walk {
     struct walk_path *path; /* current position of the walk */
     const struct visit
         *inside[CASCADE_MAX_DEPTH]; /* current visits, by level */
+    struct scan *top; /* scan of the first-level rule that is walked */
     struct walk_result result;
     struct err *err;
 };
@@ -371,6 +372,16 @@ static struct scan_spec make_spec(struct walk *walk, const struct visit *visit,
     return spec;
 }
 
+/* Does the scan of match, which belongs to visit, set the share of the run? It
+ * does if it is that of the last first-level rule: how many entities the later
+ * rules will find is not known before their scans. */
+static bool tells_share(const struct walk *walk, const struct visit *visit,
+    const struct match *match)
+{
+    return walk->plan->tells_share && visit->level == 0 &&
+           match == visit->matches[visit->rule_count - 1];
+}
+
 static struct scan *open_scan(struct walk *walk, const struct visit *visit,
     const struct match *match, const struct walk_key *after)
 {
@@ -380,6 +391,10 @@ static struct scan *open_scan(struct walk *walk, const struct visit *visit,
 
     arena_init(&arena);
     spec = make_spec(walk, visit, match, &arena);
+    if (visit && tells_share(walk, visit, match)) {
+        spec.tells_share = true;
+        spec.done_before = atomic_load(&walk->plan->run->counts.deleted);
+    }
     if (after && after->is_set) {
         spec.resumed = true;
         spec.after_partition_key = key_partition(after);
@@ -716,6 +731,8 @@ static enum tw_err visit_all(struct walk *walk, struct visits *visits)
         outcome = open_ahead(walk, visits, i);
         if (outcome == TW_OK && run_stopping(walk->plan->run))
             outcome = err_fail(walk->err, TW_STOPPED, "stopped");
+        if (outcome == TW_OK && visits->level == 0)
+            scan_note_share(walk->top, visits->entities[i]);
         if (outcome == TW_OK)
             outcome = visit_one(walk, visits, i);
         visit_close(&visits->ring[i % (visits->ahead + 1)]);
@@ -880,6 +897,8 @@ static enum tw_err visit_scan(struct walk *walk, struct visit *visit,
 
     if (!scan)
         scan = open_scan(walk, visit, match, resumed ? &resumed->done : NULL);
+    if (visit->level == 0)
+        walk->top = scan;
     do {
         page = NULL;
         outcome = scan_next(scan, &page, walk->err);
@@ -895,6 +914,8 @@ static enum tw_err visit_scan(struct walk *walk, struct visit *visit,
             walk->visitor->context, match->rule, scan_pages(scan), 1);
     scan_close(scan);
     visit->scans[index] = NULL;
+    if (visit->level == 0)
+        walk->top = NULL;
     return outcome;
 }
 

@@ -107,9 +107,12 @@ struct walk_plan {
     struct slice partition_key,
         row_key; /* keys of the parent, which is never its own child */
     const struct entity
-        *parent; /* first-level rules are bound to the parent's properties;
-                    NULL: only to partition_key and row_key. Borrowed */
-    bool whole;  /* read all properties of each entity, for an archive */
+        *parent;      /* first-level rules are bound to the parent's properties;
+                         NULL: only to partition_key and row_key. Borrowed */
+    bool whole;       /* read all properties of each entity, for an archive */
+    bool tells_share; /* set run->share (share.h) while the last first-level
+                         rule is walked: the share of the whole walk, which is
+                         the first one of the run */
     const struct walk_path *from; /* where to resume; NULL: walk everything */
     struct scan *first; /* scan of the first rule, from walk_read_ahead(); or
                            NULL. The walk closes the scan */

@@ -467,7 +467,7 @@ static enum tw_err receive(struct scan *scan, struct err *err)
             return fail(scan, outcome, err);
     }
     if (scan->share && scan->current->count > 0)
-        share_note(scan->share, scan->current);
+        share_note(scan->share, &scan->current->entities[0]);
     return TW_OK;
 }
 
@@ -591,6 +591,12 @@ bool scan_has_come(const struct scan *scan)
 {
     return !scan->first->under_way ||
            request_pool_done(scan->request_pool, &scan->first->task);
+}
+
+void scan_note_share(struct scan *scan, const struct entity *entity)
+{
+    if (scan->share)
+        share_note(scan->share, entity);
 }
 
 size_t scan_pages(const struct scan *scan)

@@ -46,7 +46,9 @@ struct scan_spec {
                        * pages, because a filter may match nothing in a thousand
                        * pages. NULL: the scan is never stopped */
     bool tells_share; /* scan_next() sets run->share (share.h), which then must
-                       * be the share of this scan */
+                       * be the share of this scan, and of done_before */
+    int64_t done_before; /* tells_share: number of entities that the run has
+                          * handled before this scan, outside its range */
 };
 
 /*
@@ -82,6 +84,10 @@ size_t scan_bytes(const struct scan *scan);
 /* scan_has_come: has the request for the next page ended? True also if no page
  * is requested. */
 bool scan_has_come(const struct scan *scan);
+
+/* scan_note_share: call before a long work on entity, which is of the page that
+ * scan_next() returned last. Sets run->share if spec.tells_share is true. */
+void scan_note_share(struct scan *scan, const struct entity *entity);
 
 /* scan_pages: number of pages received so far, empty ones included. */
 size_t scan_pages(const struct scan *scan);

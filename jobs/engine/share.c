@@ -9,6 +9,7 @@
 #include "jobs/engine/scan.h"
 #include "worker/base/buf.h"
 #include "worker/base/mem.h"
+#include "worker/base/platform.h"
 #include "worker/store/store.h"
 
 /* The characters that the search tries in a key. Keys with others are found by
@@ -27,6 +28,9 @@
 #define HEX_DIGITS 16
 #define RANKS 37
 #define THOUSAND 1000
+/* The part of the range in thousandths from which on the number of entities in
+ * the range is computed, for spec->done_before. */
+#define PART_KNOWN 20
 
 struct share {
     struct pool_client *request_pool;
@@ -36,9 +40,11 @@ struct share {
     bool known;      /* last is set */
     bool in_one;     /* the range has one partition: RowKeys are compared */
     size_t requests; /* made so far */
-    int begun;       /* the share at the first page: more than 0 if an earlier
-                        attempt made a part */
-    int reached;     /* the highest share so far */
+    int64_t began_ms, read_before; /* boot clock, and counts.read of the run,
+                                      when the scan began */
+    int begun;   /* the share at the first page: more than 0 if an earlier
+                    attempt made a part */
+    int reached; /* the highest share so far */
     struct slice first_partition, first_row; /* of the first page; owned */
     struct slice last;                       /* owned */
 };
@@ -265,7 +271,10 @@ struct share *share_new(
     share->request_pool = request_pool;
     share->spec = spec;
     share->begun = spec->resumed && before > 0 ? before : 0;
-    share->reached = share->begun;
+    share->reached =
+        spec->done_before > 0 && before > 0 ? before : share->begun;
+    share->began_ms = platform_boot_ms();
+    share->read_before = atomic_load(&spec->run->counts.read);
     share->asked = !spec->store->capabilities.ordered;
     return share;
 }
@@ -289,25 +298,50 @@ static void note_first(struct share *share, const struct entity *first)
     share->first_row = mem_slice(first->row_key);
 }
 
-void share_note(struct share *share, const struct page *page)
+/* Is the run large enough, or the scan so slow, that the requests for the last
+ * key do not matter? */
+static bool is_worth_it(const struct share *share)
 {
-    struct run *run = share->spec->run;
-    const struct entity *present = &page->entities[0];
+    return atomic_load(&share->spec->run->counts.read) >=
+               SHARE_AFTER_ENTITIES ||
+           platform_boot_ms() - share->began_ms >= SHARE_AFTER_MS;
+}
+
+/* The share of the run if part, in thousandths, of the scan's range is done;
+ * -1: not known yet. */
+static int share_of_run(const struct share *share, int part)
+{
+    double before = (double)share->spec->done_before;
+    double read = (double)(atomic_load(&share->spec->run->counts.read) -
+                           share->read_before);
+    double all;
+
+    if (share->begun > 0 || before <= 0)
+        return share->begun + part * (THOUSAND - share->begun) / THOUSAND;
+    if (part < PART_KNOWN || read <= 0)
+        return -1;
+    all = before + read * THOUSAND / part;
+    part = (int)((before + read) * THOUSAND / all);
+    return part < THOUSAND ? part : THOUSAND - 1;
+}
+
+void share_note(struct share *share, const struct entity *present)
+{
     int part;
 
     note_first(share, present);
-    if (!share->asked &&
-        atomic_load(&run->counts.read) >= SHARE_AFTER_ENTITIES) {
+    if (!share->asked && is_worth_it(share)) {
         share->asked = true;
         share->known = find_last(share, present);
     }
     if (!share->known)
         return;
     part = share_between(first_of(share), share->last, key_of(share, present));
+    if (part >= 0)
+        part = share_of_run(share, part);
     if (part < 0)
         return;
-    part = share->begun + part * (THOUSAND - share->begun) / THOUSAND;
     if (part > share->reached)
         share->reached = part;
-    atomic_store(&run->share, share->reached);
+    atomic_store(&share->spec->run->share, share->reached);
 }

@@ -7,20 +7,29 @@
  * range, and the present one. Of a resumed scan it is that of the earlier
  * attempt, and a part of the rest. The service sorts in one direction only, so
  * the last key is searched for, by some 20 requests for one entity each. So
- * only a run that has read many entities shows its share.
+ * only a run that has read many entities, or a scan that has lasted for a
+ * while, has a share.
+ *
+ * If the run has handled other entities before this scan (spec->done_before),
+ * the share is that of all entities: those, the ones that this scan has read,
+ * and the number that this scan will have read at its end, which is computed
+ * from the three keys.
  */
 #ifndef TW_JOBS_ENGINE_SHARE_H
 #define TW_JOBS_ENGINE_SHARE_H
 
 #include "worker/base/slice.h"
 
-struct page;
+struct entity;
 struct pool_client;
 struct scan_spec;
 struct share;
 
-/* So many entities the run must have read. */
+/* The last key is searched for when the run has read so many entities, or when
+ * the scan has lasted so long: in that time a service answers so many requests
+ * that 20 more do not matter. */
 #define SHARE_AFTER_ENTITIES 20000
+#define SHARE_AFTER_MS 30000
 /* The maximum number of requests for the last key. */
 #define SHARE_MAX_REQUESTS 48
 
@@ -31,12 +40,13 @@ struct share *share_new(
 void share_free(struct share *share); /* NULL: nothing */
 
 /*
- * share_note: the caller is going to work on page, the next one of the scan,
- * which has entities. Sets spec->run->share, which never falls during a scan,
- * and is never above 999. Makes the requests for the last key once. If they
- * fail, the share stays as it is.
+ * share_note: the caller is going to work on present, an entity of the scan:
+ * all entities before it are done. Call it at least for the first entity of
+ * each page. Sets spec->run->share, which never falls during a scan, and is
+ * never above 999. Makes the requests for the last key once. If they fail, the
+ * share stays as it is.
  */
-void share_note(struct share *share, const struct page *page);
+void share_note(struct share *share, const struct entity *present);
 
 /* share_between: where key is between first and last, in thousandths, 0 to 999;
  * -1: cannot be computed. A key is compared by the letters and digits behind

@@ -26,6 +26,7 @@ static bool host_stopping(struct run *run)
 {
     struct hosted *h = run->owner;
 
+    h->share = run->share;
     if (h->between)
         h->between(h);
     return h->stopping_calls++ == h->stop_after;
@@ -159,6 +160,7 @@ void hosted_forget(struct hosted *h, const char *id)
 {
     h->note[0] = '\0';
     h->passes = 0;
+    h->share = -1;
     mem_free(h->checkpoint);
     mem_free(h->phase);
     h->checkpoint = h->phase = NULL;
@@ -452,7 +454,7 @@ static struct run run_of(struct hosted *h, const struct job *job,
         .deadline = deadline,
         .counts = {.failed = h->failed},
         .rounds = h->passes,
-        .share = -1,
+        .share = h->share,
         .behind = -1,
         .parent_found = -1,
         .ledger = h->ledger ? h->ledger : h->store,

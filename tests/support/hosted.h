@@ -65,7 +65,7 @@ struct hosted {
     int64_t read, written, deleted, skipped, failed, stopping_calls;
     int64_t resumes_ticks, resumes_ms, caught_up_ticks, behind;
     bool closes_job;
-    int share; /* in thousandths; -1: not known */
+    int share; /* in thousandths; -1: not known. Also up to date in between() */
     enum run_waits_for waits_for;
     char failed_why[1024], failed_step[160];
     char note[4096]; /* the sentences of all attempts, a line each */

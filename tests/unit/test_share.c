@@ -12,6 +12,7 @@
 #include "tests/support/hosted.h"
 #include "tests/support/table.h"
 #include "tests/support/test.h"
+#include "tests/support/virtual_platform.h"
 #include "worker/store/request_pool.h"
 
 #define MANY 1000
@@ -199,6 +200,94 @@ SCENE_TEST(a_run_that_has_read_little_makes_no_request_for_it)
     assert_int_equal(scan_unknown(scene), 0);
 }
 
+/* A run with a low max_entities_per_second reads little, and takes long. */
+TEST(a_scan_that_lasts_has_a_share)
+{
+    struct scene scene = {.stopping = false};
+    const struct page *page;
+    struct scan_spec spec;
+    struct scan *scan;
+    struct err err;
+    size_t read = 0;
+    int before, after = -1;
+
+    virtual_platform_use(&(struct virtual_options){.seed = 1});
+    scene_init(&scene);
+    fill_partitions(&scene, "", "");
+    atomic_store(&scene.run.counts.read, 0);
+    spec = whole(&scene);
+    scan = scan_open(scene.client, &spec);
+    virtual_sleep(SHARE_AFTER_MS / 2);
+    while (read < MANY / 2 && scan_next(scan, &page, &err) == TW_OK && page)
+        read += page->count;
+    before = atomic_load(&scene.run.share);
+    virtual_sleep(SHARE_AFTER_MS / 2);
+    if (scan_next(scan, &page, &err) == TW_OK)
+        after = atomic_load(&scene.run.share);
+    scan_close(scan);
+    scene_done(&scene);
+    virtual_platform_end();
+    assert_int_equal(before, -1);
+    assert_in_range(after, 490, 560);
+}
+
+/* Other scans have found as many entities as this one will. */
+SCENE_TEST(what_was_done_before_is_a_part)
+{
+    struct scan_spec spec = whole(scene);
+    size_t seen = MANY, requests = 0;
+    const struct page *page;
+    struct scan *scan;
+    struct err err;
+    int last = 0;
+
+    fill_partitions(scene, "", "");
+    spec.done_before = MANY;
+    scan = scan_open(scene->client, &spec);
+    for (;;) {
+        int share;
+
+        assert_int_equal(scan_next(scan, &page, &err), TW_OK);
+        share = atomic_load(&scene->run.share);
+        if (!page)
+            break;
+        if (seen == MANY)
+            assert_int_equal(share, -1); /* how many will follow? */
+        else
+            assert_in_range(share, last, 999);
+        if (share >= 0 && abs(share - (int)(seen * 500 / MANY)) > 20)
+            fail_msg("%d at %zu", share, seen);
+        last = share < 0 ? 0 : share;
+        seen += page->count;
+        atomic_fetch_add(&scene->run.counts.read, (int64_t)page->count);
+        requests++;
+    }
+    assert_true(requests > 20 && last > 900);
+    scan_close(scan);
+}
+
+/* Its share is that of the earlier attempt, until more is done. */
+SCENE_TEST(what_was_done_before_is_no_more_than_it_was)
+{
+    struct scan_spec spec = whole(scene);
+    const struct page *page;
+    struct scan *scan;
+    struct err err;
+
+    fill_partitions(scene, "", "");
+    spec.done_before = MANY;
+    atomic_store(&scene->run.share, 700);
+    scan = scan_open(scene->client, &spec);
+    do {
+        assert_int_equal(scan_next(scan, &page, &err), TW_OK);
+        assert_in_range(atomic_load(&scene->run.share), 700, 999);
+        if (page)
+            atomic_fetch_add(&scene->run.counts.read, (int64_t)page->count);
+    } while (page);
+    assert_in_range(atomic_load(&scene->run.share), 900, 999);
+    scan_close(scan);
+}
+
 SCENE_TEST(a_store_without_key_order_has_no_share)
 {
     fill_partitions(scene, "", "");
@@ -262,7 +351,8 @@ TEST(a_share_is_between_two_keys)
             CASES[i].share);
 }
 
-/* Each kind of job that reads one table; a cascade reads many. */
+/* Each kind of job that reads one table; a cascade (test_cascade_share.c) reads
+ * many. */
 static const char JOBS[] =
     "copy: {kind: copy, from: {table: Blogs}, to: {table: Copies}}\n"
     "upgrade: {kind: schema-upgrade, table: Blogs,\n"

@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: MIT */
+/* Goal: a cascade says how far it is where that is known, and nothing where it
+ * is not; what it says never falls. */
+#include "tests/support/hosted.h"
+#include "tests/support/test.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "jobs/engine/share.h"
+
+#define MANY (SHARE_AFTER_ENTITIES + 4000)
+/* Entities of batches in flight, and of the page that is worked on. */
+#define UNDER_WAY 2600
+
+#define PARENT                                                                 \
+    "    kind: cascade-delete\n"                                               \
+    "    args: [channel]\n"                                                    \
+    "    parent: {table: Channels, partition_key: \"{channel}\", row_key: "    \
+    "\"\", tombstone: {Deleted: true}}\n"
+
+static const char JOBS[] =
+    "flat:\n" PARENT "    settle: 0s\n"
+    "    children: [{table: Blogs, partition_key: \"{channel}\"}]\n"
+    "counted:\n" PARENT "    settle: 0s\n    refuse_above: 1000000\n"
+    "    children: [{table: Blogs, partition_key: \"{channel}\"}]\n"
+    "settled:\n" PARENT "    settle: 10ms\n"
+    "    children: [{table: Blogs, partition_key: \"{channel}\"}]\n"
+    "two:\n" PARENT "    settle: 0s\n    children:\n"
+    "      - {table: Blogs, partition_key: \"{channel}\"}\n"
+    "      - {table: Comments, partition_key: \"{channel}\"}\n"
+    "tree:\n" PARENT "    settle: 0s\n    children:\n"
+    "      - table: Blogs\n"
+    "        partition_key: \"{channel}\"\n"
+    "        children: [{table: Comments, partition_key: \"{RowKey}\"}]\n"
+    "settled-tree:\n" PARENT "    settle: 200ms\n    children:\n"
+    "      - table: Blogs\n"
+    "        partition_key: \"{channel}\"\n"
+    "        children: [{table: Comments, partition_key: \"{RowKey}\"}]\n";
+
+/* The shares that a test has seen. */
+static struct {
+    int last, first;   /* -1: none */
+    unsigned distinct; /* number of values */
+    int stop_at;       /* the attempt is stopped at this share; 0: not */
+} seen;
+
+static void see(struct hosted *h)
+{
+    if (h->share < 0) {
+        assert_int_equal(seen.last, -1);
+        return;
+    }
+    assert_in_range(h->share, seen.last < 0 ? 0 : seen.last, 999);
+    if (seen.first < 0)
+        seen.first = h->share;
+    if (h->share != seen.last)
+        seen.distinct++;
+    seen.last = h->share;
+    if (seen.stop_at > 0 && h->share >= seen.stop_at)
+        h->stop_after = h->stopping_calls;
+}
+
+static void begin(struct hosted *h)
+{
+    hosted_begin(h, JOBS, "Channels Blogs Comments");
+    hosted_put(h, "Channels", "Foot", "", NULL);
+    h->between = see;
+    seen.last = seen.first = -1;
+    seen.distinct = 0;
+    seen.stop_at = 0;
+}
+
+static void run_to_the_end(struct hosted *h, const char *job)
+{
+    if (hosted_run(h, job, "Foot") != RUN_SUCCEEDED)
+        fail_msg("%s", h->err.text);
+    assert_int_equal(hosted_count(h, "Blogs"), 0);
+    assert_int_equal(hosted_count(h, "Comments"), 0);
+}
+
+HOSTED_TEST(the_children_of_one_parent_have_a_share)
+{
+    begin(h);
+    hosted_fill(h, "Blogs", "Foot", MANY);
+    run_to_the_end(h, "flat");
+    assert_in_range(seen.first, SHARE_AFTER_ENTITIES * 1000 / MANY - 100,
+        SHARE_AFTER_ENTITIES * 1000 / MANY + 20);
+    assert_true(seen.distinct >= 4);
+    assert_int_equal(h->share, 999);
+}
+
+/* The count of refuse_above reads everything before: that is no work. */
+HOSTED_TEST(entities_that_were_only_counted_are_not_done)
+{
+    begin(h);
+    hosted_fill(h, "Blogs", "Foot", MANY);
+    run_to_the_end(h, "counted");
+    assert_in_range(seen.first, 0, 60);
+    assert_true(seen.distinct >= 20);
+}
+
+/* After a stop the share is what was deleted, and goes on from there. */
+HOSTED_TEST(a_share_goes_on_where_it_was)
+{
+    int64_t deleted;
+    int share;
+
+    begin(h);
+    hosted_fill(h, "Blogs", "Foot", 2 * MANY);
+    seen.stop_at = 600;
+    assert_int_equal(hosted_attempt(h, "flat", "Foot"), RUN_STOPPED);
+    deleted = h->deleted;
+    share = h->share;
+    assert_true(deleted > SHARE_AFTER_ENTITIES && deleted < 2 * MANY);
+    assert_in_range(share, deleted * 1000 / (2 * MANY) - 20,
+        (deleted + UNDER_WAY) * 1000 / (2 * MANY) + 20);
+    assert_int_equal(h->passes, 1);
+    assert_true(share >= 600);
+    seen.stop_at = 0;
+    h->stop_after = -1;
+    run_to_the_end(h, "flat");
+    assert_int_equal(h->passes, 2);
+    assert_true(seen.distinct > 2);
+}
+
+/* How many entities the second rule finds is known when its scan begins. */
+HOSTED_TEST(the_last_of_two_rules_has_a_share)
+{
+    begin(h);
+    hosted_fill(h, "Blogs", "Foot", MANY);
+    hosted_fill(h, "Comments", "Foot", MANY);
+    run_to_the_end(h, "two");
+    assert_in_range(seen.first, 480, 560);
+    assert_true(seen.distinct >= 15);
+}
+
+/* 30 blogs, which are one page, with 1,000 comments each. */
+static void fill_tree(struct hosted *h)
+{
+    char key[16];
+
+    hosted_fill(h, "Blogs", "Foot", 30);
+    for (unsigned i = 0; i < 30; i++) {
+        (void)snprintf(key, sizeof(key), "b%05u", i);
+        hosted_fill(h, "Comments", key, 1000);
+    }
+}
+
+HOSTED_TEST(a_tree_has_the_share_of_its_first_level)
+{
+    begin(h);
+    fill_tree(h);
+    run_to_the_end(h, "tree");
+    assert_in_range(seen.first, 600, 700);
+    assert_true(seen.distinct >= 8);
+}
+
+/* How long the deletes of the blogs will take, after the settle pass, is not
+ * known while their comments are deleted. */
+HOSTED_TEST(a_tree_that_settles_has_no_share)
+{
+    begin(h);
+    fill_tree(h);
+    run_to_the_end(h, "settled-tree");
+    assert_int_equal(seen.distinct, 0);
+    assert_int_equal(h->share, -1);
+    assert_true(h->passes >= 2);
+}
+
+/* One that settles is done but for what comes late. */
+HOSTED_TEST(a_first_pass_ends_with_the_whole_share)
+{
+    begin(h);
+    hosted_fill(h, "Blogs", "Foot", MANY);
+    run_to_the_end(h, "settled");
+    assert_true(h->passes >= 2);
+    assert_int_equal(h->share, 999);
+}
