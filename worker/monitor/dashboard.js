@@ -412,8 +412,10 @@ function render_open(overview) {
 
 const reason_text = (run) => run.Error || 'no reason is known';
 
-// reason_of: one text for failures that differ in names and numbers only.
+// reason_of: one text for failures that differ in names, numbers and the ids
+// that the service gave to requests only.
 const reason_of = (run) => `${run.Job}: ` + reason_text(run)
+    .replace(/ \(request id [^)]*\)/g, '')
     .replace(/'[^']*'|"[^"]*"|\d+/g, '…');
 
 function create_reason() {

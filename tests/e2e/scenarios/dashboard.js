@@ -6,6 +6,7 @@
 'use strict';
 
 const assert = require('assert');
+const crypto = require('crypto');
 const fs = require('fs');
 const http = require('http');
 const path = require('path');
@@ -465,7 +466,8 @@ function many_runs() {
     if (i % 10 === 0)
       runs.push(...ledger_run(id, 'failed', 'failed', {
         times: {...times, FinishedAt: at(-60000)},
-        run: {Error: `entity 'blog ${i}' cannot be deleted`},
+        run: {Error: `entity 'blog ${i}' cannot be deleted ` +
+          `(request id ${crypto.randomUUID()})`},
       }));
     else if (i % 2 === 0)
       runs.push(...ledger_run(id, 'paused', 'open', {times}));
