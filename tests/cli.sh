@@ -1662,6 +1662,17 @@ a_run_of_a_renamed_queue_is_moved() {
     run 0 worker --drain --config new.yaml
     run 0 count Accounts --config new.yaml
     prints '^0$'
+    # A run that its worker still executes stays where it is.
+    run 0 enqueue purge who=an-na --id r2 --config old.yaml
+    cat >owned.jsonl <<'LINES'
+{"PartitionKey":"purge","RowKey":"r2","State":"running","Owner":"other","Control":"pause","LeaseUntil@odata.type":"Edm.DateTime","LeaseUntil":"2999-01-01T00:00:00Z"}
+LINES
+    run 0 import TablewardRuns owned.jsonl --on-conflict merge --config old.yaml
+    run 0 resume r2 --config new.yaml
+    prints '^r2 continues$'
+    [ ! -s err ] || fail "it speaks of a queue: $(cat err)"
+    run 0 status r2 --config new.yaml
+    prints '^queue +old$'
 }
 
 a_store_that_is_not_there_is_69() {

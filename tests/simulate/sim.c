@@ -350,7 +350,7 @@ static enum tw_err resume_run(
         .count = 1, .stores = list, .names = names};
     const struct definition definition = {
         .jobs = &sim->jobs[0], .stores = &stores, .setup = &setup};
-    bool unserved = false;
+    struct control_resumed resumed;
     enum tw_err code;
 
     trouble_need_queue(&sim->troubles, SIM_QUEUE);
@@ -358,7 +358,7 @@ static enum tw_err resume_run(
     sim->by_worker = false;
     sim->put_run = key;
     virtual_note("%s is to be resumed", key);
-    code = control_resume(&definition, slice_of(SIM_JOB), id, &unserved, err);
+    code = control_resume(&definition, slice_of(SIM_JOB), id, &resumed, err);
     virtual_unmask();
     return code;
 }

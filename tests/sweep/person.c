@@ -142,14 +142,14 @@ void person_come(struct person *person, unsigned request)
 
 void person_resume(struct person *person, const struct definition *definition)
 {
-    bool unserved = false;
+    struct control_resumed resumed;
     struct err err;
 
     if (!person->resumes)
         return;
     person->killer->words->resumed = true;
-    if (control_resume(definition, job_of(person), slice_of(SWEEP_ID),
-            &unserved, &err) != TW_OK)
+    if (control_resume(definition, job_of(person), slice_of(SWEEP_ID), &resumed,
+            &err) != TW_OK)
         complain(person, "resume: %s", err.text);
 }
 

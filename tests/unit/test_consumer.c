@@ -356,10 +356,11 @@ static void leave_paused(struct workbench *bench)
 
 static void resume(struct workbench *bench)
 {
+    struct control_resumed resumed;
     struct err err;
 
     assert_int_equal(control_resume(&bench->definition, slice_of(JOB),
-                         slice_of("r1"), &unserved, &err),
+                         slice_of("r1"), &resumed, &err),
         TW_OK);
 }
 

@@ -16,6 +16,7 @@
 static bool asked;
 
 static bool unserved;
+static struct control_resumed resumed;
 
 #define JOB "delete-channel"
 
@@ -113,7 +114,7 @@ VIRTUAL_BENCH_TEST(a_text_that_no_queue_carries_is_put_as_base64)
     run->state = LEDGER_PAUSED;
     assert_int_equal(workbench_store_run(bench, run), TW_OK);
     assert_int_equal(control_resume(&bench->definition, slice_of(JOB),
-                         slice_of("r1"), &unserved, &err),
+                         slice_of("r1"), &resumed, &err),
         TW_OK);
     expect_message_of_noncharacter(bench);
     run = workbench_stored(bench, JOB, "r1");
@@ -778,7 +779,7 @@ VIRTUAL_BENCH_TEST(the_run_s_arguments_may_be_too_long_for_a_wake_up_message)
     run->args = buf_slice(&args);
     assert_ok(workbench_store_run(bench, run));
     assert_int_equal(control_resume(&bench->definition, slice_of(JOB),
-                         slice_of("r1"), &unserved, &err),
+                         slice_of("r1"), &resumed, &err),
         TW_TOO_LARGE);
     assert_non_null(
         strstr(err.text, "is queued, but its arguments are too long"));
@@ -1364,7 +1365,7 @@ static int64_t messages(struct workbench *bench)
 static enum tw_err resume(struct workbench *bench, struct err *err)
 {
     return control_resume(
-        &bench->definition, slice_of(JOB), slice_of("r1"), &unserved, err);
+        &bench->definition, slice_of(JOB), slice_of("r1"), &resumed, err);
 }
 
 /* A run of a queue that is not served any more. */
@@ -1388,6 +1389,8 @@ VIRTUAL_BENCH_TEST(a_run_of_a_renamed_queue_is_moved)
 
     strand_run(bench, LEDGER_WAITING, LEDGER_WAITS_FOR_SETTLE, false);
     assert_int_equal(resume(bench, &err), TW_OK);
+    assert_non_null(resumed.moved_to);
+    assert_string_equal(resumed.moved_to->name, BENCH_BOUND);
     run = workbench_stored(bench, JOB, "r1");
     assert_int_equal(run->state, LEDGER_WAITING);
     assert_true(slice_is(run->queue, BENCH_BOUND));
@@ -1402,6 +1405,7 @@ VIRTUAL_BENCH_TEST(a_run_of_a_renamed_queue_is_moved)
     messages_done(&taken);
     /* On its new queue it waits as any other run. */
     assert_int_equal(resume(bench, &err), TW_CONFLICT);
+    assert_null(resumed.moved_to);
     assert_non_null(strstr(err.text, "is waiting"));
 }
 
@@ -1439,7 +1443,13 @@ VIRTUAL_BENCH_TEST(a_run_of_a_renamed_queue_is_left_to_its_live_owner)
     struct err err;
 
     strand_run(bench, LEDGER_RUNNING, "", true);
-    assert_int_equal(resume(bench, &err), TW_OK);
+    assert_int_equal(ask(bench, control_pause, &err), TW_OK);
+    expect_control(bench, LEDGER_CONTROL_PAUSE);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(resume(bench, &err), TW_OK);
+        assert_null(resumed.moved_to);
+        expect_control(bench, "");
+    }
     assert_true(slice_is(workbench_stored(bench, JOB, "r1")->queue, "old"));
     assert_int_equal(messages(bench), 0);
 }
@@ -1536,7 +1546,7 @@ VIRTUAL_BENCH_TEST(a_resume_that_put_no_message_is_repeated)
     assert_int_equal(messages(bench), 1);
     bench->setup.queue_count = 0;
     assert_int_equal(resume(bench, &err), TW_NOT_FOUND);
-    assert_true(unserved);
+    assert_true(resumed.unserved);
 }
 
 static void expect_hidden(struct workbench *bench)
@@ -1628,7 +1638,7 @@ VIRTUAL_BENCH_TEST(where_no_queue_serves_it_it_stays_paused)
     leave_run(bench, LEDGER_PAUSED, "", false);
     bench->setup.queue_count = 0;
     assert_int_equal(resume(bench, &err), TW_NOT_FOUND);
-    assert_true(unserved);
+    assert_true(resumed.unserved);
     assert_non_null(strstr(err.text, "run delete-channel --id r1"));
     assert_string_equal(workbench_state(bench, JOB, "r1"), "paused");
 }
@@ -1659,7 +1669,7 @@ VIRTUAL_BENCH_TEST(a_pause_that_a_dead_owner_never_saw_is_taken_back)
     expect_control(bench, LEDGER_CONTROL_PAUSE);
     bench->setup.queue_count = 0;
     assert_int_equal(resume(bench, &err), TW_NOT_FOUND);
-    assert_true(unserved);
+    assert_true(resumed.unserved);
     expect_control(bench, LEDGER_CONTROL_PAUSE);
     bench->setup.queue_count = 1;
     assert_int_equal(messages(bench), 0);
@@ -1736,8 +1746,8 @@ VIRTUAL_BENCH_TEST(what_is_not_there_is_not_found)
     assert_int_equal(finish(bench, false, &err), TW_CONFLICT);
     assert_int_equal(resume(bench, &err), TW_CONFLICT);
     assert_int_equal(control_resume(&bench->definition, slice_of(JOB),
-                         slice_of("r2"), &unserved, &err),
+                         slice_of("r2"), &resumed, &err),
         TW_NOT_FOUND);
-    assert_false(unserved);
+    assert_false(resumed.unserved);
     assert_ok(control_reopen(bench->store, slice_of(JOB), &err));
 }

@@ -54,13 +54,14 @@ static struct scene *scene_of(struct workbench *bench)
 
 static enum tw_err ask(struct scene *scene, enum ask what)
 {
+    struct control_resumed resumed;
     struct ledger_run was;
     struct err err;
     enum tw_err outcome;
 
     if (what == ASK_RESUME)
         return control_resume(&scene->bench.definition, slice_of("mv"),
-            slice_of(ID), &scene->asked, &err);
+            slice_of(ID), &resumed, &err);
     ledger_run_init(&was);
     outcome = (what == ASK_CANCEL ? control_cancel : control_pause)(
         scene->bench.wrapped.inner, slice_of("mv"), slice_of(ID), &was,

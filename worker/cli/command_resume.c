@@ -48,36 +48,26 @@ static void print_continues(const struct ledger_run *run)
         printf("%.*s continues\n", SLICE_ARG(run->id));
 }
 
-/* Say on which queue the run is, if its own queue is not served any more. */
-static void note_queue(const struct one_run *one)
-{
-    const struct setup_queue *queue = setup_queue_of_run(
-        &one->session.load->setup, one->job, one->run->queue);
-
-    if (queue && one->run->queue.len > 0 &&
-        !slice_is(one->run->queue, queue->name))
-        say_note("no worker of this configuration serves queue %.*s: the run "
-                 "is on queue %s now",
-            SLICE_ARG(one->run->queue), queue->name);
-}
-
 static int resume(struct one_run *one)
 {
-    bool unserved = false;
+    struct control_resumed resumed;
     struct err err;
     enum tw_err outcome = control_resume(load_lend(one->session.load),
-        one->run->job, one->run->id, &unserved, &err);
+        one->run->job, one->run->id, &resumed, &err);
 
-    if (outcome == TW_NOT_FOUND && unserved && one->job)
+    if (outcome == TW_NOT_FOUND && resumed.unserved && one->job)
         return end_unserved(one);
-    if (outcome == TW_NOT_FOUND && unserved) {
+    if (outcome == TW_NOT_FOUND && resumed.unserved) {
         say("%s", err.text);
         return EXIT_UNREACHABLE;
     }
     if (outcome != TW_OK)
         return print_failed(outcome, &err);
     print_continues(one->run);
-    note_queue(one);
+    if (resumed.moved_to)
+        say_note("no worker of this configuration serves queue %.*s: the run "
+                 "is on queue %s now",
+            SLICE_ARG(one->run->queue), resumed.moved_to->name);
     if (slice_is(one->run->waits_for, LEDGER_WAITS_FOR_DEFINITION))
         say_note(
             "it accepts the present definition of job %.*s, and begins with "

@@ -91,10 +91,16 @@ static enum tw_err pause(const struct definition *definition, struct slice job,
 static enum tw_err resume(const struct definition *definition, struct slice job,
     struct slice id, struct buf *done, struct err *err)
 {
-    bool unserved = false;
+    struct control_resumed resumed;
+    enum tw_err outcome = control_resume(definition, job, id, &resumed, err);
 
     buf_add_format(done, "Run %.*s continues.", SLICE_ARG(id));
-    return control_resume(definition, job, id, &unserved, err);
+    if (resumed.moved_to)
+        buf_add_format(done,
+            " It is on queue %s now, because its former queue "
+            "is not served.",
+            resumed.moved_to->name);
+    return outcome;
 }
 
 static enum tw_err cancel(const struct definition *definition, struct slice job,

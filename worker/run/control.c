@@ -901,7 +901,8 @@ static enum tw_err set_resumed(struct asking *asking, struct ledger_run *run,
 }
 
 enum tw_err control_resume(const struct definition *definition,
-    struct slice job, struct slice id, bool *ret_unserved, struct err *err)
+    struct slice job, struct slice id, struct control_resumed *ret,
+    struct err *err)
 {
     struct asking asking = {.change = set_resumed, .definition = definition};
     struct store *store = definition_store(definition);
@@ -916,7 +917,8 @@ enum tw_err control_resume(const struct definition *definition,
             err);
     if (outcome == TW_OK && asking.moved)
         (void)!delete_copy(store, &asking.before, &ignored);
-    *ret_unserved = asking.unserved;
+    *ret = (struct control_resumed){asking.unserved,
+        asking.moved ? queue_of(definition, &asking.run) : NULL};
     asking_done(&asking);
     return outcome;
 }

@@ -83,6 +83,14 @@ TW_MUST_USE enum tw_err control_stop(struct store *store, struct slice job,
 TW_MUST_USE enum tw_err control_wake(const struct definition *definition,
     const struct ledger_run *run, bool *ret_unserved, struct err *err);
 
+/* What control_resume() found, or did, beside its outcome. */
+struct control_resumed {
+    bool unserved;                      /* see TW_NOT_FOUND */
+    const struct setup_queue *moved_to; /* the queue that the run is on since
+                                           this call, of the definition's setup;
+                                           NULL: the run was not moved */
+};
+
 /*
  * control_resume: continue a paused run, or one that waits for its definition:
  * the run becomes `queued` and its wake-up message is put on the queue that
@@ -98,16 +106,19 @@ TW_MUST_USE enum tw_err control_wake(const struct definition *definition,
  * queue that serves its job, also while it waits for something else: it keeps
  * its state and ResumesAt, and its message is hidden until then.
  *
- * TW_NOT_FOUND  no such run (*ret_unserved false); or its job is not
- *               configured, or no queue serves the job (*ret_unserved true):
+ * TW_NOT_FOUND  no such run (ret->unserved false); or its job is not
+ *               configured, or no queue serves the job (ret->unserved true):
  *               nothing is changed. If only the queue is missing, `run JOB --id
  *               ID` can continue the run.
  * TW_CONFLICT   the run has ended, is being cancelled, or waits for something
  *               else than its definition on a queue that is served; or its job
- * has another kind now.
+ *               has another kind now.
+ *
+ * ret is set whatever the outcome is.
  */
 TW_MUST_USE enum tw_err control_resume(const struct definition *definition,
-    struct slice job, struct slice id, bool *ret_unserved, struct err *err);
+    struct slice job, struct slice id, struct control_resumed *ret,
+    struct err *err);
 
 /*
  * control_finish: ask a run of a job with `follow: true` to end after further
