@@ -1236,7 +1236,7 @@ a_run_is_paused_and_resumed() {
     run 1 pause later
     says 'has ended already: succeeded'
     run 64 finish later
-    says 'ends by itself'
+    says 'needs no finish: job .* has no `follow: true`, so its runs end by themselves'
     run 64 finish
     run 1 pause nobody
 }
@@ -1673,6 +1673,64 @@ LINES
     [ ! -s err ] || fail "it speaks of a queue: $(cat err)"
     run 0 status r2 --config new.yaml
     prints '^queue +old$'
+}
+
+following() {
+    cat >"$1" <<YAML
+stores: {main: {embedded: following.db}}
+worker: {queues: [$3], visibility_timeout: 2s}
+jobs:
+  keep: {kind: copy, from: {table: Accounts}, to: {table: Kept, row_key: "$2{RowKey}"}, follow: true}
+YAML
+}
+
+# It said of each that it makes its last rounds and ends.
+finish_says_what_must_happen_before() {
+    rm -f following.db*
+    following following.yaml x '{name: tableward}'
+    following changed.yaml y '{name: tableward}'
+    following renamed.yaml x '{name: new}'
+    run 0 import Accounts anna.jsonl --config following.yaml
+    run 0 enqueue keep --id r1 --config following.yaml
+    run 0 finish r1 --config following.yaml
+    prints '^r1 is queued: once a worker takes it, it makes its last rounds and ends$'
+    run 0 pause r1 --config following.yaml
+    run 0 finish r1 --now --config following.yaml
+    prints '^r1 is paused: once `tableward resume r1` continues it, it makes its last round and ends$'
+    run 0 resume r1 --config following.yaml
+    run 0 worker --drain --config following.yaml
+    run 0 status r1 --config following.yaml
+    prints '^state +succeeded'
+    # Held, or about to be: the worker has not seen the new definition yet.
+    rm -f following.db*
+    run 0 import Accounts anna.jsonl --config following.yaml
+    run 0 enqueue keep --id r2 --config following.yaml
+    run 75 worker --drain --config following.yaml
+    for _ in before after; do
+        run 0 finish r2 --config changed.yaml
+        prints '^r2 is held \(the definition of its job has changed: .* `resume`\): once it continues, it makes its last rounds and ends$'
+        run 75 worker --drain --config changed.yaml
+        run 0 status r2 --config changed.yaml
+        prints '^state +held: definition'
+    done
+    run 0 resume r2 --config following.yaml
+    "$program" worker --config following.yaml 2>err &
+    pid=$!
+    wait_for 'run keep/r2: succeeded' err
+    kill -TERM "$pid"
+    wait "$pid" || fail "SIGTERM ends the worker with $?"
+    # The message lies on a queue that is not served any more.
+    rm -f following.db*
+    run 0 import Accounts anna.jsonl --config following.yaml
+    run 0 enqueue keep --id r3 --config following.yaml
+    run 75 worker --drain --config following.yaml
+    run 0 finish r3 --config renamed.yaml
+    prints '^r3 makes its last rounds and ends$'
+    "$program" worker --config renamed.yaml 2>err &
+    pid=$!
+    wait_for 'run keep/r3: succeeded' err
+    kill -TERM "$pid"
+    wait "$pid" || fail "SIGTERM ends the worker with $?"
 }
 
 a_store_that_is_not_there_is_69() {
@@ -2345,6 +2403,7 @@ a_text_that_no_queue_carries_is_put_as_base64
 failed_runs_that_no_worker_can_take_are_not_forgotten a_refused_message_is_not_read_as_another_job_s
 open_runs_without_queue_or_job_are_named a_refused_message_is_not_read_as_another_job_s
 a_run_of_a_renamed_queue_is_moved a_refused_message_is_not_read_as_another_job_s
+finish_says_what_must_happen_before a_refused_message_is_not_read_as_another_job_s
 a_store_that_is_not_there_is_69 init_writes_what_works
 errors_are_json_lines_where_the_log_is tables_of_the_job
 signals_stop_and_reload_the_worker init_writes_what_works

@@ -1704,10 +1704,20 @@ VIRTUAL_BENCH_TEST(a_run_that_waits_for_anything_else_is_not_resumed)
     assert_string_equal(workbench_state(bench, JOB, "r1"), "waiting");
 }
 
+/* What the last finish() said. */
+static char finishing[1024];
+
 static enum tw_err finish(struct workbench *bench, bool now, struct err *err)
 {
-    return control_finish(
-        &bench->definition, slice_of(JOB), slice_of("r1"), now, err);
+    struct buf done;
+    enum tw_err outcome;
+
+    buf_init(&done, sizeof(finishing) - 1);
+    outcome = control_finish(
+        &bench->definition, slice_of(JOB), slice_of("r1"), now, &done, err);
+    (void)snprintf(finishing, sizeof(finishing), "%s", buf_text(&done));
+    buf_done(&done);
+    return outcome;
 }
 
 VIRTUAL_BENCH_TEST(finish_wakes_a_run_between_its_rounds)
@@ -1721,9 +1731,103 @@ VIRTUAL_BENCH_TEST(finish_wakes_a_run_between_its_rounds)
     assert_true(slice_is(run->finish, LEDGER_FINISH));
     assert_true(run->resumes_ticks <= platform_wall_ticks() + TICKS_PER_S);
     assert_int_equal(messages(bench), 1);
+    assert_string_equal(finishing, "makes its last rounds and ends");
     assert_ok(finish(bench, true, &err));
     run = workbench_stored(bench, JOB, "r1");
     assert_true(slice_is(run->finish, LEDGER_FINISH_NOW));
+    assert_string_equal(finishing, "makes its last round and ends");
+}
+
+/* `finish` said of each that it makes its last rounds and ends. */
+VIRTUAL_BENCH_TEST(finish_says_what_must_happen_before)
+{
+    static const struct {
+        enum ledger_state state;
+        const char *waits_for, *control, *error, *says;
+        int messages; /* that were put by this and the cases before */
+    } cases[] = {
+        {LEDGER_QUEUED, "", "", "",
+            "is queued: once a worker takes it, it makes", 0},
+        {LEDGER_PAUSED, "", "", "",
+            "is paused: once `tableward resume r1` continues it, it makes", 0},
+        {LEDGER_RUNNING, "", LEDGER_CONTROL_PAUSE, "",
+            "is being paused: once `tableward resume r1` continues it, it "
+            "makes",
+            0},
+        {LEDGER_WAITING, LEDGER_WAITS_FOR_TURN, "", "another run has the lock",
+            "waits for its turn: then it makes", 1},
+        {LEDGER_WAITING, LEDGER_WAITS_FOR_STORE, "", "the store is down",
+            "is held (the store is down): once it continues, it makes", 2},
+        {LEDGER_WAITING, LEDGER_WAITS_FOR_DEFINITION, "", "restore it",
+            "is held (restore it): once it continues, it makes", 3},
+    };
+    struct ledger_run *run;
+    struct err err;
+
+    leave_run(bench, LEDGER_QUEUED, "", false);
+    for (size_t i = 0; TEST_EACH(i, cases); i++) {
+        char expected[256];
+
+        run = workbench_stored(bench, JOB, "r1");
+        run->state = cases[i].state;
+        run->waits_for = slice_of(cases[i].waits_for);
+        run->control = slice_of(cases[i].control);
+        run->error = slice_of(cases[i].error);
+        assert_int_equal(workbench_store_run(bench, run), TW_OK);
+        assert_int_equal(finish(bench, false, &err), TW_OK);
+        (void)snprintf(expected, sizeof(expected),
+            "%s its last rounds and ends", cases[i].says);
+        assert_string_equal(finishing, expected);
+        run = workbench_stored(bench, JOB, "r1");
+        assert_int_equal(run->state, cases[i].state);
+        assert_true(slice_is(run->finish, LEDGER_FINISH));
+        assert_int_equal(messages(bench), cases[i].messages);
+    }
+}
+
+/* The worker that will take the run has not seen the change yet. */
+VIRTUAL_BENCH_TEST(finish_says_that_the_run_will_be_held)
+{
+    struct err err;
+
+    bench->kind.table_job = true;
+    memcpy(bench->job.hash, "fedcba9876543210", 16);
+    leave_run(bench, LEDGER_WAITING, LEDGER_WAITS_FOR_ROUND, false);
+    assert_int_equal(finish(bench, false, &err), TW_OK);
+    assert_non_null(strstr(finishing,
+        "is held (the definition of its job has changed: restore it, or accept "
+        "the new one with `resume`): once it continues, it makes"));
+}
+
+VIRTUAL_BENCH_TEST(where_no_queue_serves_it_finish_names_the_command)
+{
+    struct err err;
+
+    leave_run(bench, LEDGER_QUEUED, "", false);
+    bench->setup.queue_count = 0;
+    assert_int_equal(finish(bench, false, &err), TW_OK);
+    assert_non_null(strstr(
+        finishing, "start `tableward run delete-channel --id r1`: it makes"));
+}
+
+/* Its own message lies where no worker receives it. */
+VIRTUAL_BENCH_TEST(finish_wakes_a_run_of_a_renamed_queue)
+{
+    struct err err;
+
+    strand_run(bench, LEDGER_QUEUED, "", false);
+    assert_int_equal(finish(bench, false, &err), TW_OK);
+    assert_int_equal(workbench_count(bench, BENCH_BOUND), 1);
+}
+
+VIRTUAL_BENCH_TEST(a_run_that_is_being_cancelled_is_not_finished)
+{
+    struct err err;
+
+    leave_run(bench, LEDGER_RUNNING, "", true);
+    assert_int_equal(ask(bench, control_cancel, &err), TW_OK);
+    assert_int_equal(finish(bench, false, &err), TW_CONFLICT);
+    assert_non_null(strstr(err.text, "is being cancelled"));
 }
 
 VIRTUAL_BENCH_TEST(finish_of_a_running_one_is_a_request)

@@ -2,15 +2,30 @@
 /* `tableward finish ID [--now]`: ends a following run. */
 #include <stdio.h>
 
+#include "worker/base/buf.h"
+#include "worker/base/mem.h"
 #include "worker/cli/commands.h"
 #include "worker/cli/one_run.h"
 #include "worker/cli/say.h"
+#include "worker/run/bound.h"
 #include "worker/run/control.h"
+
+#define SENTENCE_MAX 65536
 
 static bool follows(const struct one_run *one)
 {
     return one->job && one->job->kind->follows &&
            one->job->kind->follows(one->job);
+}
+
+static int refuse_kind(const struct one_run *one)
+{
+    char *what = bound_kind_sentence(one->run, one->job);
+    int code = print_usage(
+        "run %.*s cannot be finished: %s", SLICE_ARG(one->run->id), what);
+
+    mem_free(what);
+    return code;
 }
 
 static int refuse(const struct one_run *one)
@@ -19,8 +34,10 @@ static int refuse(const struct one_run *one)
         return print_usage("run %.*s: job %.*s is not configured, so it cannot "
                            "be finished",
             SLICE_ARG(one->run->id), SLICE_ARG(one->run->job));
-    return print_usage("run %.*s ends by itself and needs no finish: job %s "
-                       "has no `follow: true`",
+    if (bound_kind_changed(one->run, one->job))
+        return refuse_kind(one);
+    return print_usage("run %.*s needs no finish: job %s has no `follow: "
+                       "true`, so its runs end by themselves",
         SLICE_ARG(one->run->id), one->job->name);
 }
 
@@ -34,6 +51,7 @@ static int end_ended(const struct ledger_run *run)
 static int finish(struct one_run *one, bool now)
 {
     const struct ledger_run *run = one->run;
+    struct buf done;
     struct err err;
     enum tw_err outcome;
 
@@ -41,17 +59,13 @@ static int finish(struct one_run *one, bool now)
         return refuse(one);
     if (ledger_state_ended(run->state))
         return end_ended(run);
+    buf_init(&done, SENTENCE_MAX);
     outcome = control_finish(
-        load_lend(one->session.load), run->job, run->id, now, &err);
-    if (outcome != TW_OK)
-        return print_failed(outcome, &err);
-    printf("%.*s makes its last round%s and ends\n", SLICE_ARG(run->id),
-        now ? "" : "s");
-    if (run->state == LEDGER_PAUSED)
-        say_note(
-            "the run is paused: first continue it with `tableward resume %.*s`",
-            SLICE_ARG(run->id));
-    return EXIT_DONE;
+        load_lend(one->session.load), run->job, run->id, now, &done, &err);
+    if (outcome == TW_OK)
+        printf("%.*s %s\n", SLICE_ARG(run->id), buf_text(&done));
+    buf_done(&done);
+    return outcome == TW_OK ? EXIT_DONE : print_failed(outcome, &err);
 }
 
 static int run(const struct invocation *invocation)
@@ -80,8 +94,9 @@ const struct command command_finish = {
     .summary = "ends a run with `follow: true` after its last rounds",
     .details = "The run makes further complete rounds until no entity has "
                "changed meanwhile, then it\nends. Later runs of a copy job are "
-               "then refused, except `run --reopen`. If several\njobs have a "
-               "run of that ID, write JOB/ID.\n",
+               "then refused, except `run --reopen`. A run that is\npaused or "
+               "held does so once it continues. If several jobs have a run of "
+               "that ID, write\nJOB/ID.\n",
     .required = REQUIRED,
     .max_args = 1,
     .options = OPTIONS,

@@ -126,13 +126,17 @@ static enum tw_err finish(const struct definition *definition, struct slice job,
     struct slice id, struct buf *done, struct err *err)
 {
     const struct job *found = jobs_find(definition->jobs, job);
+    enum tw_err outcome;
 
     if (!found || !found->kind->follows || !found->kind->follows(found))
         return err_fail(err, TW_CONFLICT,
-            "run %.*s ends by itself and needs no finish", SLICE_ARG(id));
-    buf_add_format(
-        done, "Run %.*s makes its last rounds and ends.", SLICE_ARG(id));
-    return control_finish(definition, job, id, false, err);
+            "run %.*s needs no finish: job %.*s has no `follow: true`, so its "
+            "runs end by themselves",
+            SLICE_ARG(id), SLICE_ARG(job));
+    buf_add_format(done, "Run %.*s ", SLICE_ARG(id));
+    outcome = control_finish(definition, job, id, false, done, err);
+    buf_add_char(done, '.');
+    return outcome;
 }
 
 static const struct change changes[] = {

@@ -926,29 +926,97 @@ enum tw_err control_resume(const struct definition *definition,
 static enum tw_err set_finishing(struct asking *asking, struct ledger_run *run,
     int64_t now_ticks, struct err *err)
 {
-    if (ledger_state_ended(run->state))
+    enum tw_err outcome;
+
+    if (ledger_state_ended(run->state) ||
+        slice_is(run->control, LEDGER_CONTROL_CANCEL))
         return refuse_state(run, err);
+    outcome = check_job(asking, run, err);
+    if (outcome != TW_OK)
+        return outcome;
     run->finish = ledger_text(
         run, slice_of(asking->now ? LEDGER_FINISH_NOW : LEDGER_FINISH));
     asking->asked = ledger_lease_is_live(run, now_ticks);
     if (run->state == LEDGER_WAITING &&
         slice_is(run->waits_for, LEDGER_WAITS_FOR_ROUND))
         resume_earlier(run, now_ticks);
+    asking->delay_s = run->state == LEDGER_QUEUED ? left_s(run, now_ticks) : 0;
     return TW_OK;
 }
 
-enum tw_err control_finish(const struct definition *definition,
-    struct slice job, struct slice id, bool now, struct err *err)
+/* Why the run is held until a person restores or accepts its definition. False:
+ * as far as can be told without its stores, it is not. */
+static bool is_held_for_definition(
+    const struct ledger_run *run, const struct job *job, struct err *why)
 {
-    struct asking asking = {.change = set_finishing, .now = now};
+    if (!ledger_waits_for_definition(run))
+        return bound_check(run, job, (struct slice){0}, why) != TW_OK;
+    (void)err_fail(why, TW_CONFLICT, "%.*s", SLICE_ARG(run->error));
+    return true;
+}
+
+/* Add what must happen before the run, which a person asked to finish, makes
+ * its last rounds; nothing if it makes them now. */
+static void add_what_is_first(const struct definition *definition,
+    const struct asking *asking, struct buf *to)
+{
+    const struct ledger_run *run = &asking->run;
+    const struct job *job = jobs_find(definition->jobs, run->job);
+    struct err why;
+
+    if (run->state == LEDGER_PAUSED ||
+        slice_is(run->control, LEDGER_CONTROL_PAUSE))
+        buf_add_format(to,
+            "is %s: once `tableward resume %.*s` continues it, it ",
+            run->state == LEDGER_PAUSED ? "paused" : "being paused",
+            SLICE_ARG(run->id));
+    else if (asking->asked)
+        return;
+    else if (is_held_for_definition(run, job, &why))
+        buf_add_format(to, "is held (%s): once it continues, it ", why.text);
+    else if (!queue_of(definition, run))
+        buf_add_format(to,
+            "continues only in a `tableward run`, because no queue serves job "
+            "%s; unless one has it, start `tableward run %s --id %.*s`: it ",
+            job->name, job->name, SLICE_ARG(run->id));
+    else if (ledger_is_held(run))
+        buf_add_format(to, "is held (%.*s): once it continues, it ",
+            SLICE_ARG(run->error));
+    else if (run->state == LEDGER_QUEUED)
+        buf_add_text(to, "is queued: once a worker takes it, it ");
+    else if (slice_is(run->waits_for, LEDGER_WAITS_FOR_TURN))
+        buf_add_text(to, "waits for its turn: then it ");
+}
+
+/* Does the run need a wake-up message to make its last rounds soon? Its own
+ * message comes when the run would have continued, or lies on a queue that is
+ * not served any more. */
+static bool needs_wake_up(
+    const struct definition *definition, const struct asking *asking)
+{
+    const struct ledger_run *run = &asking->run;
+
+    if (run->state == LEDGER_WAITING)
+        return queue_of(definition, run) != NULL;
+    return !asking->asked && run->state != LEDGER_PAUSED &&
+           queue_instead(definition, run) != NULL;
+}
+
+enum tw_err control_finish(const struct definition *definition,
+    struct slice job, struct slice id, bool now, struct buf *done,
+    struct err *err)
+{
+    struct asking asking = {
+        .change = set_finishing, .definition = definition, .now = now};
     enum tw_err outcome =
         change_run(definition_store(definition), job, id, &asking, err);
 
-    /* Without a wake-up message the run would continue only when its own
-     * message is delivered again. */
-    if (outcome == TW_OK && asking.run.state == LEDGER_WAITING &&
-        queue_of(definition, &asking.run))
-        outcome = wake(definition, &asking.run, 0, err);
+    if (outcome == TW_OK && needs_wake_up(definition, &asking))
+        outcome = wake(definition, &asking.run, asking.delay_s, err);
+    if (outcome == TW_OK) {
+        add_what_is_first(definition, &asking, done);
+        buf_add_format(done, "makes its last round%s and ends", now ? "" : "s");
+    }
     asking_done(&asking);
     return outcome;
 }

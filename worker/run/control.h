@@ -16,6 +16,7 @@
 #include <stdint.h>
 
 #include "jobs/job.h"
+#include "worker/base/buf.h"
 #include "worker/base/err.h"
 #include "worker/base/slice.h"
 #include "worker/run/ledger.h"
@@ -124,11 +125,20 @@ TW_MUST_USE enum tw_err control_resume(const struct definition *definition,
  * control_finish: ask a run of a job with `follow: true` to end after further
  * rounds, as many as it takes until nothing is left to copy; now: after one
  * round. If the run waits for its next round, ResumesAt becomes the present
- * time; any waiting run gets a wake-up message. TW_CONFLICT: the run has ended.
- * Call only for a job with `follow: true`.
+ * time; a run that waits, or whose queue is not served any more, gets a wake-up
+ * message. Call only for a configured job with `follow: true`.
+ *
+ * TW_OK        the ledger has the request. The run's id, a space and the text
+ *              that is added to done are a sentence without its full stop:
+ *              "makes its last rounds and ends", or what must happen before, as
+ *              in "is paused: once `tableward resume ID` continues it, it makes
+ *              its last rounds and ends".
+ * TW_CONFLICT  the run has ended, or is being cancelled; or its job has another
+ *              kind now. Nothing is changed.
  */
 TW_MUST_USE enum tw_err control_finish(const struct definition *definition,
-    struct slice job, struct slice id, bool now, struct err *err);
+    struct slice job, struct slice id, bool now, struct buf *done,
+    struct err *err);
 
 /*
  * control_retry: queue a failed or poisoned run again: id, checkpoint and
