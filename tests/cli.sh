@@ -1733,6 +1733,53 @@ finish_says_what_must_happen_before() {
     wait "$pid" || fail "SIGTERM ends the worker with $?"
 }
 
+accepting() {
+    rm -f accepting.db*
+    cat >accepting.yaml <<'YAML'
+stores: {main: {embedded: accepting.db}}
+worker: {queues: [{name: tableward}], visibility_timeout: 2s}
+jobs:
+  keep: {kind: copy, from: {table: Accounts}, to: {table: Kept}}
+  keep2: {kind: copy, from: {table: Accounts}, to: {table: Kept2}}
+  thin: {kind: delete, table: Accounts, partition_key: b}
+YAML
+    awk 'BEGIN { for (i = 0; i < 160; i++)
+        printf "{\"PartitionKey\":\"%s\",\"RowKey\":\"%d\"}\n",
+            i < 20 ? "a" : "b", i }' >accounts.jsonl
+    run 0 import Accounts accounts.jsonl --config accepting.yaml
+    run 0 run keep --yes --config accepting.yaml
+    run 0 run keep2 --yes --config accepting.yaml
+    run 0 run thin --yes --config accepting.yaml
+}
+
+# It was ignored, without a word.
+deletes_are_accepted_of_a_run_that_exists() {
+    accepting
+    run 1 run keep --yes --id r1 --config accepting.yaml
+    run 1 run keep --yes --id r1 --accept-deletes --config accepting.yaml
+    says '^tableward: --accept-deletes changes nothing for run r1, which has ended: leave --id out, to start another run$'
+    last_says 'run r1 is failed: 140 of 160 copies have no source'
+    run 0 poison retry r1 --config accepting.yaml
+    run 0 enqueue keep --id r1 --accept-deletes --config accepting.yaml
+    run 0 worker --drain --config accepting.yaml
+    run 0 count Kept --config accepting.yaml
+    prints '^20$'
+    run 0 enqueue keep2 --id r2 --config accepting.yaml
+    run 0 run keep2 --yes --id r2 --accept-deletes --config accepting.yaml
+    run 0 count Kept2 --config accepting.yaml
+    prints '^20$'
+    # An attempt that goes on does not learn of it.
+    run 0 enqueue keep --id r3 --config accepting.yaml
+    cat >owned.jsonl <<'LINES'
+{"PartitionKey":"keep","RowKey":"r3","State":"running","Owner":"other","LeaseUntil@odata.type":"Edm.DateTime","LeaseUntil":"2999-01-01T00:00:00Z"}
+LINES
+    run 0 import TablewardRuns owned.jsonl --on-conflict merge --config accepting.yaml
+    run 0 enqueue keep --id r3 --accept-deletes --config accepting.yaml
+    says 'run r3 is being executed: --accept-deletes counts from its next attempt on'
+    run 0 export TablewardRuns - --filter "RowKey eq 'r3'" --config accepting.yaml
+    prints '"AcceptDeletes":true'
+}
+
 a_store_that_is_not_there_is_69() {
     secret=c2VjcmV0LXNlY3JldA==
     end=http://127.0.0.1:9/devstoreaccount1
@@ -2404,6 +2451,7 @@ failed_runs_that_no_worker_can_take_are_not_forgotten a_refused_message_is_not_r
 open_runs_without_queue_or_job_are_named a_refused_message_is_not_read_as_another_job_s
 a_run_of_a_renamed_queue_is_moved a_refused_message_is_not_read_as_another_job_s
 finish_says_what_must_happen_before a_refused_message_is_not_read_as_another_job_s
+deletes_are_accepted_of_a_run_that_exists
 a_store_that_is_not_there_is_69 init_writes_what_works
 errors_are_json_lines_where_the_log_is tables_of_the_job
 signals_stop_and_reload_the_worker init_writes_what_works

@@ -139,6 +139,23 @@ VIRTUAL_BENCH_TEST(an_argument_that_no_queue_carries_is_refused)
     assert_int_equal(workbench_count(bench, BENCH_BOUND), 0);
 }
 
+VIRTUAL_BENCH_TEST(an_open_run_accepts_deletes_from_now_on)
+{
+    static const bool accepts[] = {false, true, false};
+    struct control_enqueue order = what(bench, 0, football, "r1");
+    struct err err;
+    char id[129];
+
+    for (size_t i = 0; TEST_EACH(i, accepts); i++) {
+        order.accept_deletes = accepts[i];
+        assert_int_equal(
+            control_enqueue(bench->store, &order, id, &err), TW_OK);
+        assert_int_equal(
+            workbench_stored(bench, JOB, "r1")->accept_deletes, i > 0);
+    }
+    assert_int_equal(workbench_count(bench, BENCH_QUEUE), 3);
+}
+
 VIRTUAL_BENCH_TEST(an_open_id_is_rung_again_and_another_one_is_not)
 {
     struct control_enqueue order = what(bench, 0, football, "r1");

@@ -683,6 +683,35 @@ FIXTURE_TEST(a_renewal_brings_what_people_ask)
     assert_int_equal(f->lease.asked, LEASE_ASKED_CANCEL);
 }
 
+/* A person accepted deletes in the meantime: the renewal does not undo it. */
+FIXTURE_TEST(a_renewal_keeps_the_accepted_deletes)
+{
+    struct ledger_run *run;
+
+    assert_int_equal(take(f), LEASE_ACQUIRED);
+    run = read_run(f);
+    run->accept_deletes = true;
+    assert_int_equal(workbench_store_run(&f->bench, run), TW_OK);
+    assert_int_equal(lease_write_run(&f->lease, NULL, &f->err), LEASE_VALID);
+    assert_true(read_run(f)->accept_deletes);
+}
+
+/* `--accept-deletes` for a run that existed was ignored. */
+FIXTURE_TEST(a_run_that_exists_accepts_deletes_from_now_on)
+{
+    static const bool asked[] = {false, true, false};
+
+    for (size_t i = 0; TEST_EACH(i, asked); i++) {
+        f->wish.accept_deletes = asked[i];
+        assert_int_equal(take(f), LEASE_ACQUIRED);
+        assert_int_equal(f->lease.run.accept_deletes, i > 0);
+        assert_int_equal(read_run(f)->accept_deletes, i > 0);
+        assert_int_equal(
+            ledger_move(&f->lease.run, LEDGER_QUEUED, &f->err), TW_OK);
+        assert_int_equal(lease_release(&f->lease, &f->err), LEASE_VALID);
+    }
+}
+
 /* Asked after the last renewal: an open run becomes what was asked for, one
  * that has just succeeded has succeeded. */
 FIXTURE_TEST(what_is_asked_decides_what_an_open_run_becomes)

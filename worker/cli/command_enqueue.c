@@ -93,14 +93,38 @@ struct known {
     struct store *store;
     struct slice job, id;
     struct ledger_run run;
+    int64_t now_ticks; /* the service's clock when run was read */
 };
 
 static enum tw_err get_known(void *context, struct exchange *exchange)
 {
     struct known *known = context;
+    enum tw_err outcome =
+        ledger_get(known->store, exchange, known->job, known->id, &known->run);
 
-    return ledger_get(
-        known->store, exchange, known->job, known->id, &known->run);
+    known->now_ticks = exchange->date_ticks;
+    return outcome;
+}
+
+/* Does an attempt of the run go on that was begun without --accept-deletes?
+ * That attempt does not learn of it. */
+static bool accepts_later(struct session *session, struct store *store,
+    const struct control_enqueue *what)
+{
+    struct known known = {
+        .store = store, .job = slice_of(what->job->name), .id = what->id};
+    struct err ignored; /* control_enqueue() meets it again */
+    bool later;
+
+    if (!what->accept_deletes || what->id.len == 0)
+        return false;
+    ledger_run_init(&known.run);
+    later = session_call(session, store, get_known, &known, true, &ignored) ==
+                TW_OK &&
+            !known.run.accept_deletes &&
+            ledger_lease_is_live(&known.run, known.now_ticks);
+    ledger_run_done(&known.run);
+    return later;
 }
 
 /* End the command, because a run already has the id: a success if that run
@@ -162,6 +186,7 @@ static int enqueue(struct session *session, struct store *store,
 {
     char id[QUEUE_ID_MAX + 1];
     struct err err;
+    bool later = accepts_later(session, store, what);
     enum tw_err code = control_enqueue(store, what, id, &err);
 
     if (code == TW_CONFLICT && what->id.len > 0)
@@ -171,6 +196,11 @@ static int enqueue(struct session *session, struct store *store,
         return print_failed(code, &err);
     }
     printf("%s\n", id);
+    if (later)
+        say_note("run %s is being executed: --accept-deletes counts from its "
+                 "next attempt on. If the present one refuses to delete, "
+                 "`tableward poison retry %s` starts the next",
+            id, id);
     return EXIT_DONE;
 }
 

@@ -219,6 +219,10 @@ static int end_as(struct single *single, const struct request *request,
     }
     if (result->state == LEDGER_SUCCEEDED)
         return end_succeeded(single, request, result);
+    if (result->already && request->accept_deletes)
+        say_note("--accept-deletes changes nothing for run %.*s, which has "
+                 "ended: leave --id out, to start another run",
+            SLICE_ARG(request->id));
     say("run %.*s is %s%s%s", SLICE_ARG(request->id),
         ledger_state_name(result->state), result->err.text[0] ? ": " : "",
         result->err.text);

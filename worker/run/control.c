@@ -169,7 +169,8 @@ struct entering {
 };
 
 /* Insert the run; if the run exists, check that it has the same arguments and
- * has not ended, and note how long its further message is hidden. */
+ * has not ended, note how long its further message is hidden, and let it accept
+ * deletes if that is asked for now. */
 static enum tw_err apply_entry(
     struct ledger_run *run, int64_t now_ticks, void *context, struct err *err)
 {
@@ -191,8 +192,10 @@ static enum tw_err apply_entry(
             ledger_state_name(run->state));
     entering->run->requested_ticks = run->requested_ticks;
     entering->known = true;
-    if (entering->run->message_until_ticks <= run->message_until_ticks)
+    if (entering->run->message_until_ticks <= run->message_until_ticks &&
+        (run->accept_deletes || !entering->run->accept_deletes))
         return TW_CONFLICT; /* nothing is written */
+    run->accept_deletes |= entering->run->accept_deletes;
     ledger_expect_message(run, entering->run->message_until_ticks);
     return TW_OK;
 }

@@ -31,7 +31,8 @@ struct control_enqueue {
     struct slice id;      /* run id; empty: a random id. Must be empty on a
                              bound queue: the message's own id is the run id */
     int64_t delay_s;      /* 0 .. 604800, until the message is visible */
-    bool accept_deletes;
+    bool accept_deletes;  /* an open run with this id gets it as well, from its
+                             next attempt on */
     struct slice traceparent;
 };
 

@@ -431,6 +431,8 @@ static enum tw_err become_owner(
     if (run->started_ticks == 0)
         run->started_ticks = run->updated_ticks;
     set_request(run, wish);
+    if (wish->accept_deletes)
+        run->accept_deletes = true; /* a person has asked for it since */
     /* A kind that is noted already is the job's (bound_check()), or the attempt
      * only stores the run's end. */
     if (run->kind.len == 0)

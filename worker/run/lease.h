@@ -66,7 +66,8 @@ struct lease_request {
     bool must_exist;     /* acquire only a run of the ledger; insert no run */
     bool resumes_paused; /* a paused run may be acquired: set by the `run`
                             command, not by workers */
-    bool accept_deletes;
+    bool accept_deletes; /* also for a run that exists; false: as the ledger has
+                            it */
     int64_t visibility_timeout_s, max_attempts;
     struct lock_file *lock_file; /* lock file of this process; NULL: none */
 };

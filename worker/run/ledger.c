@@ -364,6 +364,7 @@ void ledger_take_over(struct ledger_run *to, const struct ledger_run *from)
     next.newer = to->newer;
     next.control = to->control;
     next.finish = to->finish;
+    next.accept_deletes = from->accept_deletes || to->accept_deletes;
     next.others = to->others;
     next.other_count = to->other_count;
     ledger_expect_message(&next, to->message_until_ticks);

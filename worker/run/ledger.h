@@ -165,7 +165,8 @@ void ledger_copy(struct ledger_run *to, const struct ledger_run *from);
 /*
  * ledger_take_over: copy from into `to`. from is what the owner wants to store;
  * `to`, the run as stored, keeps what other processes may write: the ETags,
- * Control, Finish, a later MessageUntil and unknown properties.
+ * Control, Finish, AcceptDeletes if it is true, a later MessageUntil and
+ * unknown properties.
  */
 void ledger_take_over(struct ledger_run *to, const struct ledger_run *from);
 
