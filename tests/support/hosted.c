@@ -500,7 +500,7 @@ int64_t hosted_differences(struct hosted *h, const char *job, const char *what)
     struct job_verification found = {.count = 0};
     int64_t count = 0;
 
-    assert_int_equal(hosted_verify(h, job, "", &found), TW_OK);
+    assert_ok(hosted_verify(h, job, "", &found));
     for (size_t i = 0; i < found.count; i++)
         if (strstr(found.differences[i].what, what))
             count += found.differences[i].count;

@@ -231,15 +231,13 @@ static void leave_retried(struct workbench *bench)
 
     workbench_make_queue(bench, BENCH_QUEUE "-poison");
     messages_init(&put);
-    assert_int_equal(
-        store_queue_put(bench->wrapped.inner, &(struct exchange){0},
-            BENCH_QUEUE "-poison", slice_of("former"), 0, &put),
-        TW_OK);
+    assert_ok(store_queue_put(bench->wrapped.inner, &(struct exchange){0},
+        BENCH_QUEUE "-poison", slice_of("former"), 0, &put));
     run = workbench_football(bench, "r1");
     run->queue = slice_of(BENCH_QUEUE);
     run->poison_id = put.list[0].id;
     run->poison_receipt = put.list[0].pop_receipt;
-    assert_int_equal(workbench_store_run(bench, run), TW_OK);
+    assert_ok(workbench_store_run(bench, run));
     messages_done(&put);
 }
 

@@ -287,9 +287,8 @@ TEST(the_name_of_an_account_is_known_under_each_host)
     char *name;
 
     for (size_t i = 0; TEST_EACH(i, cases); i++) {
-        assert_int_equal(
-            account_parse(slice_of(cases[i].text), false, &account, &err),
-            TW_OK);
+        assert_ok(
+            account_parse(slice_of(cases[i].text), false, &account, &err));
         name = account_public_name(account);
         if (cases[i].name)
             assert_string_equal(name, cases[i].name);

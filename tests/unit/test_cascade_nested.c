@@ -386,7 +386,7 @@ HOSTED_TEST(of_a_given_channel_only_its_partition_is_read)
     hosted_fill(h, "Blogs", "G", 30);
     hosted_fill(h, "Comments", "G", 40);
     hosted_put(h, "Comments", "F", "b1_1", "\"Blog\":\"b1\"");
-    assert_int_equal(hosted_verify(h, "del", "F", &found), TW_OK);
+    assert_ok(hosted_verify(h, "del", "F", &found));
     assert_int_equal(found.read, 3); /* channel, blog and comment */
     arena_done(&found.arena);
 }

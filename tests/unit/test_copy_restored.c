@@ -27,7 +27,6 @@ static struct hosted h;
 
 static int set_up(void **state)
 {
-    (void)state;
     hosted_begin(&h,
         "c: {kind: copy, from: {table: Blogs}, to: {table: Blogs, "
         "row_key: \"i_{K}\"}}\n",
@@ -37,7 +36,6 @@ static int set_up(void **state)
 
 static int tear_down(void **state)
 {
-    (void)state;
     hosted_done(&h);
     return 0;
 }
@@ -252,7 +250,7 @@ FIXTURE_TEST(copies_from_a_table_of_that_name_are_sources)
     entity_init(&operation.entity, &h.arena, slice_of("a"), slice_of("0"));
     entity_set_int32(&operation.entity, &h.arena, "K", 5);
     source_stamp(&operation.entity, &source, &h.arena);
-    assert_int_equal(store_batch(h.store, &exchange, &batch, &result), TW_OK);
+    assert_ok(store_batch(h.store, &exchange, &batch, &result));
     succeeds();
     assert_int_equal(h.deleted, 0);
     check_row("i_5", "\"K\":5");

@@ -90,7 +90,7 @@ BENCH_TEST(a_run_of_a_queue_that_is_not_served_is_named)
     run->queue = slice_of("old");
     run->state = LEDGER_WAITING;
     run->waits_for = slice_of(LEDGER_WAITS_FOR_SETTLE);
-    assert_int_equal(workbench_store_run(bench, run), TW_OK);
+    assert_ok(workbench_store_run(bench, run));
     check(bench, false, true, 1,
         JOB "/a is waiting for settle: queue old is not in `queues`: restore "
             "it, or move the run to queue " BENCH_BOUND

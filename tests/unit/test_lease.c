@@ -1064,7 +1064,7 @@ FIXTURE_TEST(a_run_that_ends_keeps_its_kind)
     run->kind = slice_of("copy");
     run->ending = slice_of("5 failed no");
     run->epoch = 5;
-    assert_int_equal(workbench_store_run(&f->bench, run), TW_OK);
+    assert_ok(workbench_store_run(&f->bench, run));
     assert_int_equal(take(f), LEASE_ACQUIRED);
     assert_true(slice_is(f->lease.run.kind, "copy"));
 }
@@ -1078,7 +1078,7 @@ FIXTURE_TEST(a_paused_run_of_another_kind_stays_paused)
     run = read_run(f);
     run->state = LEDGER_PAUSED;
     run->kind = slice_of("copy");
-    assert_int_equal(workbench_store_run(&f->bench, run), TW_OK);
+    assert_ok(workbench_store_run(&f->bench, run));
     f->wish.resumes_paused = true;
     assert_int_equal(take(f), LEASE_REFUSED);
     assert_non_null(strstr(f->err.text, "is a scripted now, and was a copy"));

@@ -273,18 +273,16 @@ FIXTURE_TEST(a_copy_of_an_embedded_file_is_refused_beside_it)
 
     for (size_t i = 0; i < 3; i++)
         (void)unlink(files[i]);
-    assert_int_equal(
-        read_text(f, LOAD_SOME,
-            "default_store: main\n"
-            "stores: {main: {embedded: t.db}, copy: {embedded: copy.db}, "
-            "path: {embedded: path.db}}\n"),
-        TW_OK);
-    assert_int_equal(load_store(f->load, 0, true, &f->err), TW_OK);
+    assert_ok(read_text(f, LOAD_SOME,
+        "default_store: main\n"
+        "stores: {main: {embedded: t.db}, copy: {embedded: copy.db}, "
+        "path: {embedded: path.db}}\n"));
+    assert_ok(load_store(f->load, 0, true, &f->err));
     store_close(f->load->open[0]); /* moves the log into the file */
     f->load->open[0] = NULL;
     copy_file("t.db", "copy.db");
     assert_int_equal(symlink("t.db", "path.db"), 0);
-    assert_int_equal(load_store(f->load, 1, false, &f->err), TW_OK);
+    assert_ok(load_store(f->load, 1, false, &f->err));
     assert_int_equal(load_store(f->load, 0, false, &f->err), TW_INVALID);
     assert_non_null(strstr(f->err.text, "/t.db and "));
     assert_non_null(strstr(f->err.text, "/copy.db (store copy) have the same "
@@ -292,8 +290,8 @@ FIXTURE_TEST(a_copy_of_an_embedded_file_is_refused_beside_it)
     assert_null(f->load->open[0]);
     store_close(f->load->open[1]);
     f->load->open[1] = NULL;
-    assert_int_equal(load_store(f->load, 0, false, &f->err), TW_OK);
-    assert_int_equal(load_store(f->load, 2, false, &f->err), TW_OK);
+    assert_ok(load_store(f->load, 0, false, &f->err));
+    assert_ok(load_store(f->load, 2, false, &f->err));
     assert_int_equal(load_store(f->load, 1, false, &f->err), TW_INVALID);
     for (size_t i = 0; i < 3; i++)
         (void)unlink(files[i]);
@@ -307,22 +305,21 @@ FIXTURE_TEST(a_store_that_no_job_uses_is_opened_when_it_is_asked_for)
 
     (void)unlink("t.db");
     (void)unlink("copy.db");
-    assert_int_equal(read_text(f, LOAD_SOME,
-                         "default_store: main\n"
-                         "stores: {main: {embedded: t.db}, copy: {embedded: "
-                         "copy.db}}\n"),
-        TW_OK);
+    assert_ok(read_text(f, LOAD_SOME,
+        "default_store: main\n"
+        "stores: {main: {embedded: t.db}, copy: {embedded: "
+        "copy.db}}\n"));
     all = &f->load->stores;
     assert_int_equal(all->open(all->owner, 0, &first, &f->err), TW_NOT_FOUND);
     assert_int_equal(access("t.db", F_OK), -1);
-    assert_int_equal(load_store(f->load, 0, true, &f->err), TW_OK);
-    assert_int_equal(all->open(all->owner, 0, &first, &f->err), TW_OK);
+    assert_ok(load_store(f->load, 0, true, &f->err));
+    assert_ok(all->open(all->owner, 0, &first, &f->err));
     assert_ptr_equal(first, f->load->open[0]);
     store_close(first); /* moves the log into the file */
     f->load->open[0] = NULL;
     copy_file("t.db", "copy.db");
-    assert_int_equal(all->open(all->owner, 0, &first, &f->err), TW_OK);
-    assert_int_equal(all->open(all->owner, 0, &again, &f->err), TW_OK);
+    assert_ok(all->open(all->owner, 0, &first, &f->err));
+    assert_ok(all->open(all->owner, 0, &again, &f->err));
     assert_ptr_equal(first, again);
     assert_null(f->load->open[0]);
     assert_int_equal(all->open(all->owner, 1, &again, &f->err), TW_INVALID);

@@ -129,7 +129,7 @@ static void leave_run_without_job(
     run->state = LEDGER_RUNNING;
     run->owner = slice_of("somebody");
     run->lease_until_ticks = platform_wall_ticks() - ago_s * TICKS_PER_S;
-    assert_int_equal(workbench_store_run(&f->bench, run), TW_OK);
+    assert_ok(workbench_store_run(&f->bench, run));
 }
 
 static const char *waits_for(struct fixture *f, const char *id)

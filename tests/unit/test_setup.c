@@ -12,7 +12,6 @@ static void no_tables(const struct job *job,
         void *ctx, size_t store, const char *table, enum job_access access),
     void *ctx)
 {
-    (void)job, (void)each, (void)ctx;
 }
 
 static const struct kind kind = {.name = "scripted", .tables = no_tables};

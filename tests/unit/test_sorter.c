@@ -372,9 +372,8 @@ static void check_sharing(struct scene *scene, unsigned i, size_t shared)
     page_init(&page);
     (void)snprintf(row_key, sizeof row_key, "%06u", i);
     (void)snprintf(name, sizeof name, "Only%u", i % 40);
-    assert_int_equal(store_get(scene->inner, &exchange, "Blogs", slice_of("A"),
-                         slice_of(row_key), &page),
-        TW_OK);
+    assert_ok(store_get(scene->inner, &exchange, "Blogs", slice_of("A"),
+        slice_of(row_key), &page));
     entity = &page.entities[0];
     value = entity_find(entity, slice_of("Value"));
     number = entity_find(entity, slice_of("Number"));
