@@ -167,6 +167,31 @@ SCENE_TEST(a_tombstone_in_an_outage_deletes_nothing)
     assert_int_equal(hosted_count(&s->h, "Blogs"), 3);
 }
 
+/* There is no parent: the run inserts one that is a tombstone. */
+SCENE_TEST(a_parents_table_that_is_dropped_fails_the_run)
+{
+    begin(s, HEAD PARENT BLOGS);
+    hosted_fill(&s->h, "Blogs", "News", 3);
+    meets(s, CALL_BATCH, "Channels", ALWAYS, TW_NOT_FOUND);
+    assert_int_equal(attempt(s), RUN_FAILED);
+    assert_string_equal(s->h.err.text,
+        "table Channels does not exist in store front: create it, then retry");
+    assert_int_equal(hosted_count(&s->h, "Blogs"), 3);
+}
+
+/* It was there when the run checked its tables. */
+SCENE_TEST(a_childs_table_that_is_dropped_later_fails_the_run)
+{
+    begin(s, HEAD PARENT BLOGS);
+    put_channel(s, NULL);
+    meets(s, CALL_SCAN, "Blogs", 2, UINT_MAX, TW_NOT_FOUND);
+    assert_int_equal(attempt(s), RUN_FAILED);
+    assert_string_equal(s->h.err.text,
+        "table Blogs does not exist in store main: create it, or remove its "
+        "rule from the job, then retry");
+    assert_string_equal(hosted_dump(&s->h, "Channels"), "News/News ");
+}
+
 static void remove_parent(struct scene *s)
 {
     s->between = NULL;

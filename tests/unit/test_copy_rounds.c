@@ -178,6 +178,37 @@ FIXTURE_TEST(a_source_that_changes_after_its_repair_is_behind)
     assert_int_equal(h.behind, 0);
 }
 
+static unsigned refused_scan, scan_number;
+
+FAULTY_CHOICE(refuse_one_scan)
+{
+    return call == CALL_SCAN && scan_number++ == refused_scan ? FAULT_REFUSED
+                                                              : FAULT_NONE;
+}
+
+/* Each page in turn, up to those that count the sources behind. */
+FIXTURE_TEST(a_page_that_is_refused_ends_the_attempt)
+{
+    enum run_end end = RUN_OUTAGE;
+
+    faulty.choose = refuse_one_scan;
+    shoe("a", 1);
+    for (refused_scan = 0; end != RUN_SUCCEEDED; refused_scan++) {
+        new_run("r");
+        hosted_replace(&h, "Shoes", "p", "a", shoe_of(1));
+        scan_number = 0;
+        on_batch = change_each_time;
+        end = hosted_attempt(&h, "by-size", "");
+        assert_int_equal(
+            end, scan_number > refused_scan ? RUN_OUTAGE : RUN_SUCCEEDED);
+        on_batch = NULL;
+        scan_number = refused_scan + 1; /* no other is refused */
+        succeeds("by-size");
+        assert_int_equal(hosted_count(&h, "BySize"), 1);
+    }
+    assert_true(refused_scan > 3);
+}
+
 /* A round that reads only newer sources would not find that (rule A1). */
 FIXTURE_TEST(a_copy_that_somebody_deletes_meanwhile_is_made_again)
 {

@@ -315,6 +315,24 @@ BENCH_TEST(what_the_service_would_not_store_fails)
     fails(b, UPGRADE_ALL, "version 2", "252");
 }
 
+/* Twenty times 60,000 bytes are more than an entity may hold. */
+BENCH_TEST(a_rendered_text_that_is_too_long_fails)
+{
+    char *text;
+
+    begin(b, "  versions:\n"
+             "  - to: 2\n"
+             "    steps:\n"
+             "    - set: {property: L, type: Edm.String, value: \""
+             "{A}{A}{A}{A}{A}{A}{A}{A}{A}{A}{A}{A}{A}{A}{A}{A}{A}{A}{A}{A}"
+             "\"}\n");
+    text = mem_format("\"A\":\"%060000d\"", 7);
+    merge(b, text);
+    mem_free(text);
+    fails(b, UPGRADE_ALL, "version 2, set L", "longer than 1 MiB");
+    has(b, "L", NULL);
+}
+
 BENCH_TEST(one_property_may_become_two)
 {
     begin(b, "  versions:\n"
