@@ -22,7 +22,9 @@ unit-build: $(UNIT_TESTS) $(SIMULATE)
 WANTED_TESTS := $(if $(TESTS),$(addprefix $(OUT)/tests/test_,$(TESTS)),\
     $(UNIT_TESTS))
 unit: $(WANTED_TESTS)   ## unit tests alone (TESTS="a b": only those)
-	@UNIT_LIMIT_S=$(if $(SANITIZER),1200,300) tests/run-unit $^
+	@UNIT_LIMIT_S=$(if $(SANITIZER),1200,300) \
+	    $(if $(SANITIZER),UNITS_AT_ONCE=$${UNITS_AT_ONCE:-$$(nproc)}) \
+	    tests/run-unit $^
 
 # ---- azsim: Azure's services for tests ----
 
