@@ -71,12 +71,7 @@ deps:   ## installs what building needs, where it is missing
 test:   ## unit, conformance and end-to-end tests; installs what they need
 	@CC='$(CC)' tests/deps build test
 	@$(MAKE) --no-print-directory all unit-build azsim-build hostile-build
-	@AZSIM=$(OUT)/azsim tests/with-azurite $(MAKE) --no-print-directory unit
-	@tests/in-folder $(OUT)/hostile $(PROGRAM)
-	@AZSIM=$(OUT)/azsim tests/azsim/run
-	@TABLEWARD=$(PROGRAM) tests/with-azurite tests/readme
-	@tests/in-folder tests/cli.sh $(PROGRAM)
-	@tests/in-folder tests/files.sh $(PROGRAM)
+	@$(MAKE) --no-print-directory $(TEST_PARTS_AT_ONCE) $(TEST_PARTS)
 	@TABLEWARD=$(PROGRAM) tests/run-e2e $(E2E)
 
 check: test   ## the same as test

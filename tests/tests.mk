@@ -19,12 +19,42 @@ $(OUT)/tests/%: $(OBJ)/tests/unit/%.o $(SUPPORT_OBJECTS) $(LIBRARY)
 
 unit-build: $(UNIT_TESTS) $(SIMULATE)
 
+# One program for each processor under a sanitizer, or run-unit's own number.
+UNIT_LIMITS = UNIT_LIMIT_S=$(if $(SANITIZER),1200,300) \
+    $(if $(SANITIZER),UNITS_AT_ONCE=$${UNITS_AT_ONCE:-$$(nproc)})
+
 WANTED_TESTS := $(if $(TESTS),$(addprefix $(OUT)/tests/test_,$(TESTS)),\
     $(UNIT_TESTS))
 unit: $(WANTED_TESTS)   ## unit tests alone (TESTS="a b": only those)
-	@UNIT_LIMIT_S=$(if $(SANITIZER),1200,300) \
-	    $(if $(SANITIZER),UNITS_AT_ONCE=$${UNITS_AT_ONCE:-$$(nproc)}) \
-	    tests/run-unit $^
+	@$(UNIT_LIMITS) tests/run-unit $^
+
+# ---- the parts of `make test` that come before the end-to-end tests ----
+
+# They share nothing but the programs, and wait more than they compute: several
+# run at a time, the longest first, and the output of each is printed when it has
+# ended. Under a sanitizer they compute more than they wait.
+TEST_PARTS := $(addprefix test-,unit cli hostile azsim readme files)
+TEST_PARTS_AT_ONCE := $(if $(SANITIZER),-j1,-j3 --output-sync=target)
+
+test-unit: $(WANTED_TESTS)
+	@AZSIM=$(OUT)/azsim $(UNIT_LIMITS) tests/with-azurite tests/run-unit $^
+
+test-cli: $(PROGRAM)
+	@tests/in-folder tests/cli.sh $(PROGRAM)
+
+test-hostile: $(PROGRAM) $(OUT)/hostile
+	@tests/in-folder $(OUT)/hostile $(PROGRAM)
+
+test-azsim: $(OUT)/azsim
+	@AZSIM=$(OUT)/azsim tests/azsim/run
+
+test-readme: $(PROGRAM)
+	@TABLEWARD=$(PROGRAM) tests/with-azurite tests/readme
+
+test-files: $(PROGRAM)
+	@tests/in-folder tests/files.sh $(PROGRAM)
+
+.PHONY: $(TEST_PARTS)
 
 # ---- azsim: Azure's services for tests ----
 
