@@ -15,20 +15,21 @@ struct arena {
     size_t block_bytes;         /* minimum size of a block; 0: 4 KiB */
 };
 
-/* arena_init: blocks of 4 KiB. arena_init_small: blocks of 0.5 KiB, for objects
- * with an arena each, of which thousands exist at the same time. */
+/* arena_init: make an empty arena with blocks of 4 KiB. arena_init_small: the
+ * same with blocks of 0.5 KiB, for objects that have an arena each and of which
+ * thousands exist at the same time. */
 void arena_init(struct arena *arena);
 void arena_init_small(struct arena *arena);
 void arena_done(struct arena *arena); /* frees all; arena is empty */
-void arena_wipe(
-    struct arena *arena); /* the same; overwrites the memory before */
+void arena_wipe(struct arena *arena); /* overwrites all memory, then frees it */
 void arena_clear(struct arena *arena); /* keeps one block for reuse    */
 
-/* arena_alloc: zeroed, aligned for any object. Borrowed from the arena. */
+/* arena_alloc: allocate bytes of zeroed memory, aligned for any object.
+ * Borrowed from the arena. */
 void *arena_alloc(struct arena *arena, size_t bytes)
     __attribute__((returns_nonnull));
 
-/* arena_copy: a copy of slice, with a NUL after its last byte. */
+/* arena_copy: copy slice into the arena, with a NUL after its last byte. */
 struct slice arena_copy(struct arena *arena, struct slice slice);
 
 /* arena_format: format a text as printf does. Borrowed from the arena. */

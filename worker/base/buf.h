@@ -19,9 +19,9 @@ struct buf {
 };
 
 /*
- * buf_init: an empty buffer of at most max bytes. An addition that does not fit
- * sets overflow and is dropped whole, and all later additions are dropped too:
- * a caller may add many times and check overflow once.
+ * buf_init: make buf empty, for at most max bytes. An addition that does not
+ * fit sets overflow and is dropped whole, and all later additions are dropped
+ * too: a caller may add many times and check overflow once.
  */
 void buf_init(struct buf *buf, size_t max);
 void buf_done(struct buf *buf);  /* frees; then only buf_init() is valid */
@@ -45,10 +45,11 @@ void buf_add_format(struct buf *buf, const char *format, ...) TW_PRINTF(2, 3);
  */
 bool buf_keep(struct buf *buf, size_t before, size_t more);
 
-/* buf_slice: the content; borrowed until the next change of buf. */
+/* buf_slice: return the content; borrowed until the next change of buf. */
 struct slice buf_slice(const struct buf *buf);
 
-/* buf_text: the content as a NUL-terminated text; "" if nothing was added. */
+/* buf_text: return the content as a NUL-terminated text, "" if nothing was
+ * added; borrowed like that of buf_slice(). */
 const char *buf_text(const struct buf *buf);
 
 /* buf_take: move the content out of buf, as a NUL-terminated text. Owned; buf

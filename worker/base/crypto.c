@@ -184,7 +184,8 @@ struct crypto_roots *crypto_roots_new(void)
     roots->store = X509_STORE_new();
     must(roots->store != NULL &&
          X509_STORE_set_default_paths(roots->store) == 1);
-    /* Same flags as libcurl: a certificate in the folder is itself trusted. */
+    /* libcurl sets the same flags. With them a certificate among the roots is
+     * trusted even if it is not self-signed. */
     must(X509_STORE_set_flags(roots->store,
              X509_V_FLAG_TRUSTED_FIRST | X509_V_FLAG_PARTIAL_CHAIN) == 1);
     return roots;

@@ -19,8 +19,8 @@ void crypto_sha256(struct slice data, unsigned char to[CRYPTO_SHA256_BYTES]);
  * one key. */
 struct crypto_hmac_key;
 
-/* crypto_hmac_key_new: copies key. Owned. crypto_hmac_key_free wipes the copy;
- * NULL: nothing. */
+/* crypto_hmac_key_new: copies the bytes of `key`. The caller owns the result.
+ * crypto_hmac_key_free: wipes and frees it; does nothing if given NULL. */
 struct crypto_hmac_key *crypto_hmac_key_new(struct slice key);
 void crypto_hmac_key_free(struct crypto_hmac_key *key);
 void crypto_hmac(const struct crypto_hmac_key *key, struct slice data,
@@ -29,12 +29,12 @@ void crypto_hmac(const struct crypto_hmac_key *key, struct slice data,
 /* crypto_base64: add data as base64 with padding, in one line. */
 void crypto_base64(struct buf *to, struct slice data);
 
-/* crypto_is_base64: is text strict base64: with padding, without blanks, unused
- * bits zero? */
+/* crypto_is_base64: is text strict base64, with padding, without blanks and
+ * with zeros as unused bits? */
 bool crypto_is_base64(struct slice text);
 
-/* crypto_unbase64: add the decoded bytes. False: text is invalid base64, and
- * `to` is unchanged. */
+/* crypto_unbase64: add the bytes that text encodes to `to`. False: text is
+ * invalid base64, and `to` is unchanged. */
 bool crypto_unbase64(struct buf *to, struct slice text);
 
 /*
@@ -44,13 +44,14 @@ bool crypto_unbase64(struct buf *to, struct slice text);
  */
 struct crypto_roots;
 
-/* crypto_roots_new: owned. crypto_roots_free: NULL: nothing; connections that
- * use the roots may still be open. */
+/* crypto_roots_new: reads the certificates. The caller owns the result.
+ * crypto_roots_free: does nothing if given NULL; may be called while
+ * connections that use the roots are open. */
 struct crypto_roots *crypto_roots_new(void);
 void crypto_roots_free(struct crypto_roots *roots);
 
-/* crypto_roots_lend: let a connection trust these roots and no others; ssl_ctx
- * is its SSL_CTX of OpenSSL. */
+/* crypto_roots_lend: let a connection trust these roots and no others. ssl_ctx
+ * is the connection's SSL_CTX of OpenSSL. */
 void crypto_roots_lend(struct crypto_roots *roots, void *ssl_ctx);
 
 /* crypto_is_equal: are the len bytes of both equal? Takes the same time

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Small files that are read whole (keys, tokens), and which file a path
+/* Reads small files whole (keys, tokens), and checks which file a path
  * names. */
 #ifndef TW_BASE_FILE_H
 #define TW_BASE_FILE_H
@@ -9,7 +9,8 @@
 #include <sys/types.h>
 
 /* file_read_and_close: read at most room bytes of fd into `to`, and close fd.
- * Returns the number of bytes, or -1 and errno; fd < 0: -1, errno unchanged. */
+ * Returns the number of bytes; -1: failed, and errno has the cause. If fd is
+ * negative because open() failed, returns -1 and keeps the errno of open(). */
 ssize_t file_read_and_close(int fd, char *to, size_t room);
 
 /* file_is_regular: does path name a regular file, perhaps through a symbolic

@@ -84,7 +84,7 @@ static int hex_unit(const char *at, const char *end)
     return unit;
 }
 
-/* A string as scanned. */
+/* A string that was scanned and not decoded. */
 struct string {
     struct slice raw; /* text of the string, with both quotes */
     bool escaped, has_nul;
@@ -351,7 +351,8 @@ static char decode_short(char c)
     }
 }
 
-/* Copy up to the next backslash, or end. Up to eight bytes behind *ret_to are
+/* Copy the bytes before the next backslash, or before `end` if there is no
+ * backslash. Up to eight bytes behind *ret_to are
  * overwritten with garbage. Returns the end of the copied input. Call only if
  * the output is not longer than the input so far, so that the garbage fits. */
 static const char *copy_plain(const char *at, const char *end, char **ret_to)
@@ -535,8 +536,9 @@ struct annotations {
     size_t count;
 };
 
-/* The index at which the last member of the list is kept: its present index, or
- * that of the earlier annotation with the same name. */
+/* The index at which the last member of the list is to be kept: that of an
+ * earlier annotation with the same name or, if there is none, its present
+ * index. */
 static size_t place_of_last(
     struct annotations *annotations, const struct json_members *members)
 {
@@ -640,7 +642,7 @@ void json_members_done(struct json_members *members)
     json_members_init(members);
 }
 
-/* A scan of text, at its start. */
+/* Begin a scan at the start of text. */
 static struct scan scan_of(
     struct slice text, size_t max_values, struct arena *arena, struct err *err)
 {
@@ -677,7 +679,7 @@ enum tw_err json_flat_object(struct slice text, const char *annotation,
     return code;
 }
 
-/* The index of name, found by binary search, or count. */
+/* Find name by binary search. Returns its index; names->count: not found. */
 static size_t search(
     const struct names *names, const uint32_t *sorted, struct slice name)
 {

@@ -8,7 +8,8 @@
  * Refused: anything that is not strict JSON (RFC 8259), invalid UTF-8,
  * duplicate names, nesting beyond the caller's limit, more values than the
  * limits below, trailing bytes, a NUL in a name. These limits bound the memory
- * that any input can take: a value of two bytes, "1,", takes some 250. Lone
+ * that any input can take: a value of two bytes, "1,", takes some 250 bytes of
+ * memory. Lone
  * surrogates in escapes are decoded as U+FFFD; raw keeps them.
  */
 #ifndef TW_BASE_JSON_H
@@ -87,7 +88,8 @@ TW_MUST_USE enum tw_err json_flat_object(struct slice text,
     const char *annotation, struct arena *arena, struct json_members *members,
     size_t *ret_end, struct err *err);
 
-/* json_members_find: the index of the member of that name, or count. */
+/* json_members_find: return the index of the member with that name;
+ * members->count: there is none. */
 size_t json_members_find(const struct json_members *members, struct slice name);
 
 /* json_member_text: the decoded text of a JSON_STRING, NULs included. A slice
@@ -104,10 +106,10 @@ bool json_unquote(struct slice raw, struct arena *arena, struct slice *ret);
 struct json; /* a parsed value; its children are borrowed from it */
 
 /*
- * json_parse: a whole text. max_depth counts nested arrays and objects; 1
- * allows a flat object. On failure err has the byte offset. Owned, for
- * json_free(). text is borrowed for the life of *ret: names and strings without
- * escapes point into text.
+ * json_parse: parse a whole text. max_depth counts nested arrays and objects; 1
+ * allows a flat object. On failure err has the byte offset. The caller owns
+ * *ret, and frees it with json_free(). text is borrowed for the life of *ret,
+ * because names and strings without escapes point into text.
  */
 TW_MUST_USE enum tw_err json_parse(
     struct slice text, unsigned max_depth, struct json **ret, struct err *err);

@@ -76,7 +76,7 @@ void log_set_level(enum log_level level)
     atomic_store(&shown_level, (int)level);
 }
 
-/* The index of name, or -1. */
+/* The index of name in names; -1: it is not there. */
 static int named(const char *const *names, int count, const char *name)
 {
     for (int i = 0; i < count; i++)

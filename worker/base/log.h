@@ -31,7 +31,7 @@ void log_set(enum log_level level, enum log_format format);
 /* log_set_level: like log_set(), but the format is unchanged. */
 void log_set_level(enum log_level level);
 
-/* The names of the levels, by enum log_level, and NULL. */
+/* The names of the levels, in the order of enum log_level, ended by NULL. */
 extern const char *const log_level_names[];
 
 /* log_level_named, log_format_named: parse a name; false: unknown. */
@@ -74,8 +74,9 @@ void log_line(enum log_level level, const char *object, const char *format, ...)
     TW_PRINTF(3, 4);
 
 /*
- * log_run_line: a line about a run. numbers: further fields of a JSON line,
- * ended by a NULL name; NULL: none. The message must say them too, for people.
+ * log_run_line: write a line about a run. numbers: further fields of a JSON
+ * line, ended by a NULL name; NULL: none. The message must contain the numbers
+ * too, because a text line has only the message.
  */
 void log_run_line(enum log_level level, const struct log_run *run,
     const struct log_number *numbers, const char *format, ...) TW_PRINTF(4, 5);

@@ -8,9 +8,9 @@
  *
  * If MEM_HAS_LIBRARIES is defined, allocations of all libraries fail the same
  * way: the program defines malloc and its family itself, in place of the C
- * library's. MEM_HAS_LIBRARIES is defined with glibc, with two exceptions:
- * sanitizers, which have a malloc of their own, and a static program, whose C
- * library needs its own malloc: build a static program with -DMEM_OURS_ALONE.
+ * library's. MEM_HAS_LIBRARIES is defined with glibc, except for sanitizers,
+ * which have a malloc of their own, and for a static program, whose C library
+ * needs its own malloc. A static program must be built with -DMEM_OURS_ALONE.
  * Without MEM_HAS_LIBRARIES, modules call mem_exhausted() when their library
  * reports a failed allocation.
  */
@@ -60,12 +60,12 @@ void *mem_array(size_t count, size_t size) __attribute__((returns_nonnull));
 /* mem_resize: resize a block as realloc() does; new bytes are not zeroed. */
 void *mem_resize(void *at, size_t bytes) __attribute__((returns_nonnull));
 
-/* mem_text: a NUL-terminated copy of len bytes of text. Owned. */
+/* mem_text: copy len bytes of text, and add a NUL. Owned. */
 char *mem_text(const char *text, size_t len) __attribute__((returns_nonnull));
 
-/* mem_slice: an owned copy of text, with a NUL that len does not count.
- * mem_free_slice: free such a copy and make *text empty; an empty one: nothing.
- */
+/* mem_slice: copy text, and add a NUL that len does not count. Owned.
+ * mem_free_slice: free such a copy and make *text empty; does nothing if *text
+ * is empty already. */
 struct slice mem_slice(struct slice text);
 void mem_free_slice(struct slice *text);
 
@@ -73,7 +73,7 @@ void mem_free_slice(struct slice *text);
 char *mem_format(const char *format, ...)
     __attribute__((returns_nonnull, format(printf, 1, 2)));
 
-void mem_free(void *at); /* NULL: nothing */
+void mem_free(void *at); /* does nothing if `at` is NULL */
 
 /* mem_free_wiped, mem_resize_wiped: as mem_free() and mem_resize(); the bytes
  * that are given up are overwritten. Without glibc they are not. */
@@ -85,10 +85,10 @@ void *mem_resize_wiped(void *at, size_t bytes) __attribute__((returns_nonnull));
 void mem_exhausted(void) __attribute__((noreturn));
 
 /*
- * mem_wipe_moved: until the call with `on` false (calls nest), each block that
- * is moved by resizing is overwritten at its old place, also blocks of
- * libraries. For growing texts that hold secrets. Any thread may call it; it
- * applies to all threads. No-op without MEM_HAS_LIBRARIES.
+ * mem_wipe_moved: with `on` true, begin to overwrite the old place of each
+ * block that resizing moves, blocks of libraries included; with `on` false, end
+ * this. Calls nest. For growing texts that hold secrets. Any thread may call
+ * this function; it applies to all threads. No-op without MEM_HAS_LIBRARIES.
  */
 void mem_wipe_moved(bool on);
 

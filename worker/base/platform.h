@@ -55,9 +55,9 @@ struct platform_ops {
  * Borrowed for the life of the process. NULL: the real platform. */
 void platform_use(const struct platform_ops *ops);
 
-/* platform_boot_id: identifies the boot of the kernel from which
- * platform_boot_ms() counts: 36 hexadecimal digits and '-', equal in all
- * containers, different after each boot. "": unknown. Static. */
+/* platform_boot_id: return the id of the boot of the kernel from which
+ * platform_boot_ms() counts, as 36 hexadecimal digits and '-'. The id is equal
+ * in all containers, and different after each boot. "": unknown. Static. */
 const char *platform_boot_id(void);
 
 /* platform_boot_ms: milliseconds since boot, on CLOCK_BOOTTIME, which advances

@@ -43,7 +43,7 @@ static struct slice take(struct slice *text, size_t n)
 {
     struct slice taken = {text->at, n};
 
-    if (n > 0) /* at may be NULL if n is 0 */
+    if (n > 0) /* text->at may be NULL if n is 0 */
         text->at += n;
     text->len -= n;
     return taken;

@@ -35,8 +35,8 @@ bool text_duration_ms(struct slice text, int64_t *ret_ms);
 bool text_size_bytes(struct slice text, int64_t *ret_bytes);
 
 /* text_ticks: parse 2024-01-01T00:00:00Z with 0 to 7 fractional digits; instead
- * of Z an offset +hh:mm is accepted, because messages may have one in `at`;
- * years 1 to 9999. */
+ * of Z an offset +hh:mm is accepted, because the member `at` of a message may
+ * have one; years 1 to 9999. */
 bool text_ticks(struct slice text, int64_t *ret_ticks);
 
 /* Size of a buffer for any time that the functions below write. */
@@ -128,18 +128,19 @@ const char *text_nearest(
  * `to` is at least 2 * count + 1. */
 void text_hex(char *to, const unsigned char *bytes, size_t count);
 
-/* text_is_guid: 8-4-4-4-12 hex digits, lower or upper case? */
+/* text_is_guid: is text 8-4-4-4-12 hex digits, in lower or upper case? */
 bool text_is_guid(struct slice text);
 
-/* text_is_run_id: 1 to 128 of A-Z a-z 0-9 . _ -, not beginning with a dot? */
+/* text_is_run_id: is text 1 to 128 characters of A-Z a-z 0-9 . _ -, not
+ * beginning with a dot? */
 bool text_is_run_id(struct slice text);
 
 /* text_random_id: write 32 lower-case hex digits: a random UUID without its
- * hyphens. to holds 33 bytes. */
+ * hyphens. `to` holds 33 bytes. */
 void text_random_id(char *to);
 
-/* text_random_uuid: write a UUID of version 4, 8-4-4-4-12 hex digits. to holds
- * TEXT_UUID_MAX bytes. */
+/* text_random_uuid: write a UUID of version 4, 8-4-4-4-12 hex digits. `to`
+ * holds TEXT_UUID_MAX bytes. */
 #define TEXT_UUID_MAX 37
 void text_random_uuid(char *to);
 
