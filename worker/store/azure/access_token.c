@@ -43,7 +43,8 @@ struct access_token {
                                        was received yet */
     uint64_t number; /* how many tokens were received, which is the number of
                         the token in current */
-    int64_t expires_ms, renew_ms; /* times of the token in current */
+    int64_t expires_ms, renew_ms; /* when the token in current expires, and when
+                                     it is to be renewed */
     uint64_t replacing; /* the number of a refused token that is to be replaced;
                            0: none */
     int64_t replaced_ms; /* when the last replacement was asked for; 0: never */
@@ -81,7 +82,7 @@ void access_token_free(struct access_token *token)
     mem_free(token);
 }
 
-/* ---- the thread; lock held in all of it but the request ---- */
+/* ---- the thread; the lock is held except during a request ---- */
 
 static bool is_valid(const struct access_token *token, int64_t now_ms)
 {
@@ -157,7 +158,8 @@ static int64_t next_wait(
                                    (uint64_t)(wait_ms > 0 ? wait_ms : 1));
 }
 
-/* Without a valid token the callers report the failure. */
+/* Logs the failure of a renewal while the old token is still valid. Once no
+ * token is valid, the callers fail and report the failure themselves. */
 static void note_renewal_failed(
     struct access_token *token, int64_t now_ms, struct line *ret_line)
 {
@@ -237,7 +239,8 @@ static void body(void *arg)
 
 /* ---- callers; lock held ---- */
 
-/* TW_CONFLICT: the refused token is itself a recent replacement. */
+/* Asks the thread to replace the refused token. TW_CONFLICT: a token was
+ * replaced only recently, so the refused token is its replacement. */
 static enum tw_err ask_to_replace(struct access_token *token, uint64_t refused)
 {
     int64_t now_ms = platform_boot_ms();
@@ -254,7 +257,9 @@ static enum tw_err ask_to_replace(struct access_token *token, uint64_t refused)
     return TW_OK;
 }
 
-/* Have tries failed so that a waiting caller fails with their outcome? */
+/* Should a waiting caller fail now, with the outcome of the last failed try?
+ * Not while a try is in flight or due and, after TW_BUSY, not before tries have
+ * failed for ACCESS_TOKEN_PATIENCE_MS. */
 static bool has_failed(const struct access_token *token, int64_t now_ms)
 {
     if (token->failed == TW_OK || token->fetching || now_ms >= token->next_ms)
@@ -315,7 +320,8 @@ static enum tw_err last_failure(
     return token->failed;
 }
 
-/* TW_OK: there is a valid token other than the refused one. */
+/* Waits for a valid token. TW_OK: there is one, and it is not the refused one.
+ */
 static enum tw_err await(struct access_token *token, uint64_t refused,
     const struct access_token_wait *wait, struct err *err)
 {

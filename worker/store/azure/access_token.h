@@ -58,12 +58,13 @@ struct access_token_source {
 
 struct access_token;
 
-/* access_token_new: source and what it points to are borrowed. Owned. Any
- * thread may call the functions below. */
+/* access_token_new: keep the tokens of source; the first one is requested when
+ * a caller needs it. source and what it points to are borrowed. The caller owns
+ * the result. Any thread may call the functions below. */
 struct access_token *access_token_new(const struct access_token_source *source);
 
 /* access_token_free: ends the thread and wipes the token. Call when no other
- * call is in flight. NULL: nothing. */
+ * call is in flight. Does nothing if given NULL. */
 void access_token_free(struct access_token *token);
 
 /* How long one caller waits for a token. */
@@ -82,8 +83,8 @@ struct access_token_wait {
  * TW_BUSY     no valid token, and none comes now: err says why.
  * TW_REFUSED  the token server refuses.
  * TW_STOPPED  the deadline has closed.
- * TW_CONFLICT only with refused: it has just been replaced, so a further one
- *             would be refused too; err is unchanged.
+ * TW_CONFLICT the refused token had itself just replaced a refused one, so a
+ *             further token would be refused too; err is unchanged.
  */
 TW_MUST_USE enum tw_err access_token_add(struct access_token *token,
     uint64_t refused, const struct access_token_wait *wait, struct buf *to,

@@ -213,8 +213,8 @@ static enum tw_err read_credentials(struct account *account,
     return read_key(account, parts[PART_KEY], err);
 }
 
-/* <protocol>://<account>.{table|queue}.<suffix>; empty: the account's name is
- * unknown. */
+/* Returns <protocol>://<account>.{table|queue}.<suffix>; empty: the account's
+ * name is unknown. */
 static char *derive_endpoint(const struct account *account,
     const struct slice parts[PART_COUNT], const char *service)
 {
@@ -267,7 +267,8 @@ static enum tw_err make_endpoints(struct account *account,
         account, parts, PART_QUEUE, "queue", http, &account->queue, err);
 }
 
-/* UseDevelopmentStorage=true means the emulator's whole string. */
+/* UseDevelopmentStorage=true stands for the emulator's endpoints, account and
+ * key. */
 static enum tw_err use_development(
     struct slice parts[PART_COUNT], struct err *err)
 {
@@ -303,8 +304,8 @@ static enum tw_err read_string(
     return code == TW_OK ? use_development(parts, err) : code;
 }
 
-/* Makes account *ret if `code`, the outcome of filling it, is TW_OK; else frees
- * it. */
+/* code: the outcome of filling account. If it is TW_OK, stores account in *ret;
+ * otherwise frees account. Returns code. */
 static enum tw_err account_give(
     enum tw_err code, struct account *account, struct account **ret)
 {
@@ -353,9 +354,9 @@ enum tw_err account_parse_endpoints(
     return account_give(code, account, ret);
 }
 
-/* The account's secondary endpoint has the tables of the primary one:
- * "name-secondary" cannot be another account, because account names have no
- * hyphen. */
+/* Removes "-secondary", because the account's secondary endpoint has the tables
+ * of the primary one. "name-secondary" cannot be another account, because
+ * account names have no hyphen. */
 static void drop_secondary(char *identity)
 {
     const char secondary[] = "-secondary";

@@ -18,7 +18,7 @@
 
 struct account {
     _Atomic unsigned
-        holders; /* beside the one that parsed it: account_hold() */
+        holders; /* number of account_hold() calls without account_free() */
     char *name;  /* NULL: unknown; a connection string with a SAS need not have
                     it */
     struct crypto_hmac_key *key; /* NULL: another credential is used */
@@ -29,10 +29,10 @@ struct account {
 };
 
 /*
- * account_parse: parse `Key=Value;...`, keys in any case, also
- * UseDevelopmentStorage=true. A table endpoint, given or derived from the
- * account's name, is required; so is a key or a SAS. http is allowed for
- * loopback only, unless allow_http. Owned, for account_free().
+ * account_parse: parse `Key=Value;...`, also UseDevelopmentStorage=true. The
+ * case of keys is ignored. A table endpoint, given or derived from the
+ * account's name, is required; so is a key or a SAS. Unless allow_http, http is
+ * allowed for loopback only. The caller owns *ret: call account_free().
  *
  * TW_INVALID: err names the part that is wrong or missing, never a key or a
  * signature.
@@ -49,16 +49,17 @@ TW_MUST_USE enum tw_err account_parse_endpoints(
     struct slice connection_string, struct account **ret, struct err *err);
 
 /*
- * account_identity: "host[:port][/path]" of the table endpoint in lower case:
- * equal for every spelling of the address, for primary and secondary endpoint,
- * and for every credential; unique to the account. Owned.
+ * account_identity: return "host[:port][/path]" of the table endpoint in lower
+ * case. This text is unique to the account, and equal for every spelling of the
+ * address, for primary and secondary endpoint, and for every credential. Owned.
  */
 char *account_identity(const struct account *account);
 
 /*
- * account_public_name: the account's name in lower case: AccountName, else the
- * first label of a host like "NAME.table.core.windows.net". NULL: unknown (a
- * SAS with another host). Owned.
+ * account_public_name: return the account's name in lower case. It is
+ * AccountName or, without that, the first label of a host like
+ * "NAME.table.core.windows.net". NULL: unknown (a SAS with another host).
+ * Owned.
  */
 char *account_public_name(const struct account *account);
 
@@ -66,9 +67,9 @@ char *account_public_name(const struct account *account);
  * that only their credentials may differ? */
 bool account_same_services(const struct account *a, const struct account *b);
 
-/* account_hold: one more holder, who calls account_free(), too; returns
- * account. account_free: the last holder's call frees, and wipes the secrets.
- * NULL: does nothing. */
+/* account_hold: add a holder, who must call account_free() too; returns
+ * account. account_free: the call of the last holder wipes the secrets and
+ * frees account; does nothing if given NULL. */
 struct account *account_hold(struct account *account);
 void account_free(struct account *account);
 

@@ -22,13 +22,14 @@ struct answer_error {
 };
 
 /*
- * answer_read_error: the code from the header (x-ms-error-code), else from the
- * body, JSON or XML; the message from the body.
+ * answer_read_error: read the error code from the header (x-ms-error-code), or
+ * else from the body (JSON or XML), and the message from the body.
  */
 void answer_read_error(
     const struct http_answer *answer, struct answer_error *ret);
 
-/* answer_body_error: code and message from a body alone (a part of a batch). */
+/* answer_body_error: read code and message from a body without a header (a part
+ * of a batch). */
 void answer_body_error(struct slice body, struct answer_error *ret);
 
 /*
@@ -52,12 +53,13 @@ const char *answer_token_advice(int status, const char *code, bool queue);
  * version of the service. */
 bool answer_is_token_refused(int status, const char *code);
 
-/* answer_date_ticks: the Date field; 0 if the field is missing or implausible
- * (before 2000, after 9000): leases are computed from it. */
+/* answer_date_ticks: read the Date field, from which leases are computed; 0 if
+ * the field is missing or implausible (before 2000, after 9000). */
 int64_t answer_date_ticks(const struct http_answer *answer);
 
-/* answer_retry_after_ms: x-ms-retry-after-ms, retry-after-ms or Retry-After
- * (seconds or a date), at most an hour; -1 if there is none. */
+/* answer_retry_after_ms: read x-ms-retry-after-ms, retry-after-ms or
+ * Retry-After (seconds or a date). Returns at most an hour; -1: there is none
+ * of these fields. */
 int64_t answer_retry_after_ms(const struct http_answer *answer);
 
 #endif

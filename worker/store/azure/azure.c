@@ -193,9 +193,9 @@ static void add_header(
     headers->list[headers->count++] = (struct http_header){name, value};
 }
 
-/* A value that no other request has, because the response must repeat it. If
- * the run has a traceparent, it is put before that value, so that the service's
- * logs show the trace of the request. */
+/* Makes a value that no other request has: the response must repeat it. If the
+ * run has a traceparent, the value begins with the traceparent, so that the
+ * service's logs show the trace of the request. */
 static void make_request_id(const struct call *call, struct headers *headers)
 {
     const char *trace = call->exchange->traceparent;
@@ -431,7 +431,8 @@ static bool shows_message(const struct call *call)
            call->answer.status != 403;
 }
 
-/* "; the clock here is 20 minutes fast" */
+/* Adds "; the clock of this machine is 20 minutes fast" if the clock is the
+ * probable cause of a 403. */
 static void add_clock(const struct call *call, struct buf *sentence)
 {
     int64_t off = call->exchange->date_ticks - platform_wall_ticks();
@@ -491,8 +492,8 @@ static enum tw_err refuse(struct call *call, int status, const char *code,
     return outcome;
 }
 
-/* Call for an invalid 2xx response, with the reason in exchange->err.
- * TW_UNKNOWN for a change, which may have been applied; TW_BUSY for a read,
+/* Call for an invalid 2xx response, with the reason in exchange->err. Returns
+ * TW_UNKNOWN for a change, which may have been applied, and TW_BUSY for a read,
  * which may be retried. */
 static enum tw_err garbled(struct call *call)
 {
@@ -678,7 +679,7 @@ static struct slice keep_body(struct call *call, struct page *page)
     return buf_slice(&page->body);
 }
 
-/* The continuation from the response's header fields, copied into the page's
+/* Copies the continuation from the response's header fields into the page's
  * arena. */
 static struct continuation read_continuation(
     struct call *call, struct page *page, const char *first, const char *second)
@@ -750,7 +751,7 @@ static enum tw_err azure_scan(struct store *store, struct exchange *exchange,
     return code;
 }
 
-/* The response must be the requested entity. */
+/* Reads the entity of the response, which must be the requested one. */
 static enum tw_err read_asked(struct call *call, struct slice partition_key,
     struct slice row_key, struct page *page)
 {

@@ -19,8 +19,8 @@ struct endpoint {
 
 /* The hosts, beside loopback, to which plain http is allowed. */
 enum endpoint_http {
-    ENDPOINT_HTTP_NONE,  /* none; the error says that allow_http would allow all
-                          */
+    ENDPOINT_HTTP_NONE,  /* none; the error text proposes allow_http, which
+                            would allow all */
     ENDPOINT_HTTP_ALL,   /* all */
     ENDPOINT_HTTP_TOKEN, /* none, because an access token, or the secret that is
                             exchanged for one, is sent there */
@@ -35,7 +35,7 @@ enum endpoint_http {
 TW_MUST_USE enum tw_err endpoint_read(struct slice url, const char *what,
     enum endpoint_http http, struct endpoint *ret, struct err *err);
 
-/* endpoint_done: frees; all zero: nothing. */
+/* endpoint_done: frees the texts; does nothing if endpoint is all zero. */
 void endpoint_done(struct endpoint *endpoint);
 
 /* endpoint_port: the start of the port, ':' included, in "host:port" or

@@ -396,7 +396,7 @@ static int check_progress(void *arg, curl_off_t to_come, curl_off_t came,
     return transfer->ends || transfer->given_up;
 }
 
-/* The fields may hold an access token. */
+/* Overwrites the fields first, because one may hold an access token. */
 static void free_headers(struct curl_slist *list)
 {
     for (struct curl_slist *line = list; line != NULL; line = line->next)
@@ -523,7 +523,8 @@ static void set_callbacks(CURL *handle, struct transfer *transfer)
     curl_easy_setopt(handle, CURLOPT_XFERINFODATA, transfer);
 }
 
-/* "Unsupported proxy syntax in 'http://user:password@...'" */
+/* Does message quote the address of a proxy, which may hold a password?
+ * "Unsupported proxy syntax in 'http://user:password@...'" */
 static bool quotes_proxy(const char *message)
 {
     return strcasestr(message, "proxy") != NULL &&

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * One HTTP request and its response: exactly one exchange. http.c does not
- * interpret the response (answer.h does), and alone uses libcurl.
+ * Makes exactly one exchange, an HTTP request and its response. The response is
+ * interpreted by answer.h. Only http.c uses libcurl.
  */
 #ifndef TW_STORE_AZURE_HTTP_H
 #define TW_STORE_AZURE_HTTP_H
@@ -85,8 +85,8 @@ struct slice http_answer_field(
 
 struct http; /* a set of connections that are kept alive */
 
-/* http_new: owned, for http_free(). Call http_free() when no call is in flight.
- */
+/* http_new: make a set without connections. The caller owns the result, and
+ * calls http_free() when no call is in flight. */
 struct http *http_new(void);
 void http_free(struct http *http);
 
@@ -104,8 +104,8 @@ void http_free(struct http *http);
  * or folded lines), and those that state their length twice.
  *
  * TW_OK         a complete response has come, with any status.
- * TW_BUSY       nothing was sent: no address, no connection, no TLS, or it was
- *               given up before.
+ * TW_BUSY       nothing was sent: no address, no connection, no TLS, or the
+ *               request was given up before it was sent.
  * TW_STOPPED    nothing was sent: the deadline was closed.
  * TW_UNKNOWN    the request may have been sent; no complete response came.
  * TW_TOO_LARGE  the response is larger than max_answer_bytes.

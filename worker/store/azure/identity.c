@@ -67,9 +67,9 @@ struct identity {
 /* What to check if the token server refuses. */
 static const char *const advice[] = {
     [SOURCE_IMDS] = "check that an identity is assigned to this machine, and "
-                    "that client_id (or " VARIABLE_CLIENT ") is one of its",
+                    "that client_id (or " VARIABLE_CLIENT ") names it",
     [SOURCE_APP] = "check that an identity is assigned to this app, and that "
-                   "client_id (or " VARIABLE_CLIENT ") is one of its",
+                   "client_id (or " VARIABLE_CLIENT ") names it",
     [SOURCE_WORKLOAD] =
         "check the federated credential of the identity (issuer, subject, "
         "audience), and " VARIABLE_CLIENT " and " VARIABLE_TENANT,
@@ -77,7 +77,7 @@ static const char *const advice[] = {
 
 /* ---- the environment ---- */
 
-/* NULL: unset or empty. */
+/* Returns the value of an environment variable; NULL: it is unset or empty. */
 static const char *variable(const char *name)
 {
     const char *value = getenv(name);
@@ -287,7 +287,7 @@ static void add_argument(struct buf *to, const char *name, const char *value)
     text_percent_encode(to, slice_of(value));
 }
 
-/* A GET request, whose parameters are all in the URL. */
+/* Makes a GET request, whose parameters are all in the URL. */
 static void make_managed(struct request *request)
 {
     const struct identity *identity = request->identity;
@@ -329,7 +329,7 @@ static enum tw_err read_assertion(struct request *request, struct err *err)
     return TW_OK;
 }
 
-/* A POST request with a form. */
+/* Makes a POST request with a form. */
 static enum tw_err make_workload(struct request *request, struct err *err)
 {
     const struct identity *identity = request->identity;
@@ -365,8 +365,8 @@ static enum tw_err send(struct request *request, struct err *err)
         .method = identity->source == SOURCE_WORKLOAD ? "POST" : "GET",
         .url = buf_text(&request->url),
         .peer = identity->endpoint.peer,
-        /* The address of IMDS is this machine's own: a proxy would ask for its
-         * own machine's token. */
+        /* IMDS has the same address on every machine, so a proxy would ask the
+         * IMDS of the proxy's machine. */
         .no_proxy =
             identity->source != SOURCE_WORKLOAD || identity->endpoint.loopback,
         .headers = request->headers,

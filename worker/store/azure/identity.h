@@ -37,22 +37,22 @@ struct identity_options {
 };
 
 /*
- * identity_new: read the environment; sends nothing. http is borrowed. Owned,
- * for identity_free().
+ * identity_new: read the environment; sends nothing. http is borrowed. The
+ * caller owns *ret: call identity_free().
  *
  * TW_INVALID: a variable is missing or wrong; err names it, and never shows a
  * secret.
  */
 TW_MUST_USE enum tw_err identity_new(const struct identity_options *options,
     struct http *http, struct identity **ret, struct err *err);
-void identity_free(struct identity *identity); /* NULL: nothing */
+void identity_free(struct identity *identity); /* NULL: does nothing */
 
-/* identity_description: "managed identity of this machine (169.254.169.254 port
- * 80)", for messages. Lives as long as identity. */
+/* identity_description: describe identity for messages, as "managed identity of
+ * this machine (169.254.169.254 port 80)". Lives as long as identity. */
 const char *identity_description(const struct identity *identity);
 
-/* identity_fetch: for access_token_source.fetch; context is the struct
- * identity. */
+/* identity_fetch: request a token as access_token_source.fetch says. context is
+ * the struct identity. */
 TW_MUST_USE enum tw_err identity_fetch(void *context,
     const _Atomic bool *closing, struct identity_answer *ret,
     int64_t *ret_sent_ms, int64_t *ret_retry_ms, struct err *err);

@@ -45,7 +45,7 @@ static struct slice text_of(const struct json *object, const char *name)
     return json_string(value);
 }
 
-/* Servers write numbers as numbers or as texts. */
+/* Reads a number, which some servers write as a JSON string. */
 static bool number_of(const struct json *object, const char *name, int64_t *ret)
 {
     const struct json *value = json_get(object, name);

@@ -30,20 +30,21 @@ struct identity_answer {
 };
 
 /*
- * identity_answer_read: the content of a response with that status and body. If
- * the content has both expires_in and expires_on, expires_in is used, because
- * it does not depend on this machine's clock, wall_ticks.
+ * identity_answer_read: read a response with that status and body. If the body
+ * has both expires_in and expires_on, expires_in is used, because it does not
+ * depend on this machine's clock, wall_ticks.
  *
  * TW_BUSY     the server cannot respond now (404, 410, 408, 429, 5xx), or a 200
  *             cannot be used.
- * TW_REFUSED  it refuses (any other status).
+ * TW_REFUSED  the server refuses (any other status).
  * err names the status and the server's own reason, escaped; it has no part of
  * a token.
  */
 TW_MUST_USE enum tw_err identity_answer_read(int status, struct slice body,
     int64_t wall_ticks, struct identity_answer *ret, struct err *err);
 
-/* identity_answer_done: wipes and frees the token. All zero: nothing. */
+/* identity_answer_done: wipes and frees the token. Does nothing if answer is
+ * all zero. */
 void identity_answer_done(struct identity_answer *answer);
 
 #endif

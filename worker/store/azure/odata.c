@@ -122,9 +122,9 @@ static void add_select(struct buf *to, const struct scan_request *request)
 }
 
 /* Adds the continuation tokens of the last response. Azurite's token for an
- * empty PartitionKey is empty, and for a NextRowKey alone Azurite returns no
- * entities, as if the scan had ended: so the empty NextPartitionKey is sent
- * too. */
+ * empty PartitionKey is empty. If only NextRowKey were sent, Azurite would
+ * return no entities, as if the scan had ended. So the empty NextPartitionKey
+ * is sent too. */
 static void add_continuation(struct buf *to, const struct continuation *from,
     const char *first, const char *second)
 {
@@ -172,7 +172,7 @@ static void skip_blanks(struct walk *walk)
         walk->at++;
 }
 
-/* True: c was next, and is skipped. */
+/* Skips c if c is the next character; false: it is not. */
 static bool pass(struct walk *walk, char c)
 {
     skip_blanks(walk);
@@ -402,9 +402,9 @@ static bool is_whole(struct walk *walk)
     return walk->at == walk->end;
 }
 
-/* Call when the next element could not be read. If the page was truncated, or
- * was not sent by the service, this failure shows nothing about the entity:
- * TW_UNKNOWN. */
+/* Call when the next element could not be read. Returns TW_UNKNOWN if the page
+ * was truncated, or was not sent by the service, because the failure then shows
+ * nothing about the entity. */
 static enum tw_err judge_element(struct reading *reading, enum tw_err code)
 {
     struct walk walk = {reading->body.at, reading->body.at + reading->body.len};
@@ -467,7 +467,7 @@ static enum tw_err pass_beside(struct reading *reading, unsigned count)
                : fail_page(reading, &reading->walk);
 }
 
-/* True: "value": was next, and is skipped. */
+/* Skips "value": if that is next; false: it is not. */
 static bool pass_value(struct walk *walk)
 {
     struct walk ahead = *walk;

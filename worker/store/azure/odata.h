@@ -46,9 +46,8 @@ void odata_add_tables_query(struct buf *to, const struct continuation *from);
  * odata_page: read {"value":[...]} into page, which is empty and holds body.
  * need_keys: as in entity_parse().
  *
- * TW_UNKNOWN  the body is not a complete page: truncated, or something else, or
- *             an entity lacks a required key, or there are more than
- *             PAGE_MAX_ENTITIES.
+ * TW_UNKNOWN  the body is truncated, or is not a page, or has an entity without
+ *             a required key, or has more than PAGE_MAX_ENTITIES entities.
  * TW_INVALID  the page is complete, but an entity in it is not valid.
  */
 TW_MUST_USE enum tw_err odata_page(
@@ -65,8 +64,8 @@ TW_MUST_USE enum tw_err odata_entity(
     struct slice body, bool need_keys, struct page *page, struct err *err);
 
 /*
- * odata_error: code and message of {"odata.error":{"code":...,"message":
- * {"value":...}}}, copied into arena. False: the body has another form.
+ * odata_error: copy code and message of {"odata.error":{"code":...,"message":
+ * {"value":...}}} into arena. False: the body has another form.
  */
 bool odata_error(struct slice body, struct arena *arena, struct slice *ret_code,
     struct slice *ret_message);

@@ -23,8 +23,8 @@
 void queue_xml_init(void);
 
 /*
- * queue_xml_write: add the body that puts a message whose text is valid XML
- * characters (store_queue_put() checks this):
+ * queue_xml_write: add the body that puts a message. text must consist of valid
+ * XML characters (store_queue_put() checks this):
  *
  *   <QueueMessage><MessageText>a &lt; b</MessageText></QueueMessage>
  */
@@ -39,7 +39,7 @@ TW_MUST_USE enum tw_err queue_xml_messages(
     struct slice body, struct messages *ret, struct err *err);
 
 /*
- * queue_xml_error: code and message of an error body, <Error><Code>,
+ * queue_xml_error: copy code and message of an error body, <Error><Code>,
  * <error><code> or <m:error><m:code>, into arena. False: the body has another
  * form.
  */

@@ -19,9 +19,9 @@ void redact(char *text, struct slice secret);
  * as written there and without percent-encoding. NULL: does nothing. */
 void redact_sas(char *text, const char *sas);
 
-/* redact_signature: the secret in the value of an Authorization header: the
- * signature in "SharedKey acct:lmc...=", the token in "Bearer TOKEN"; empty if
- * there is none. */
+/* redact_signature: return the secret in the value of an Authorization header,
+ * which is the signature in "SharedKey acct:lmc...=", or the token in "Bearer
+ * TOKEN"; empty if there is none. */
 struct slice redact_signature(struct slice authorization);
 
 #endif

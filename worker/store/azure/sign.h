@@ -32,8 +32,8 @@ struct sign_request {
 };
 
 /*
- * sign_string: add the string-to-sign, without a line end after it, for
- * instance of a table request:
+ * sign_string: add the string-to-sign, without a line end after it. For a table
+ * request it is for instance:
  *
  *   GET\n\n\nMon, 01 Jan 2024 00:00:00 GMT\n/acct/Tables
  */
