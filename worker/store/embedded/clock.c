@@ -38,11 +38,12 @@ static int64_t made_up(int64_t ahead_ticks, int64_t passed_ticks)
     return ahead_ticks < least ? least : ahead_ticks;
 }
 
-/* The time if the stored moment is of another boot, or of a boot without an id:
- * the wall clock, or the file's last time if that is later. Two containers on
- * one kernel may have different boot ids; then this function applies whenever
- * one container reads what the other wrote. So the clock continues from the
- * file's last time, by the wall clock's advance since then, an hour at most. */
+/* The clock's time if the stored moment is of another boot, or of a boot
+ * without an id. It is the wall clock's time or, if that is later, the file's
+ * last time plus the advance of the wall clock since then, an hour at most.
+ * Without that advance the clock could stand still between two containers of
+ * one kernel that have different boot ids, because this function applies
+ * whenever one container reads what the other wrote. */
 static int64_t ticks_elsewhere(const struct clock *clock, int64_t wall_ticks)
 {
     int64_t since_ticks = wall_ticks - clock->ahead_ticks - clock->ticks;

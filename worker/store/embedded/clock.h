@@ -9,18 +9,19 @@
  * - During one boot the store's clock runs with CLOCK_BOOTTIME, which NTP slews
  *   like the wall clock. If the store's clock and the wall clock differ
  *   nevertheless, the wall clock was stepped.
- * - Ahead of the wall clock: it runs an eighth slower. A wait is longer by as
- *   much, and a difference of two days is gone after sixteen.
- * - Behind: it runs a 4096th faster, which takes less from a lease of an hour
- *   than the 3 s that each lease exceeds its owner's deadline (run/lease.h).
- *   After an hour without a write it runs an eighth faster: an owner writes its
- *   lease every few seconds, so no owner is alive except a suspended one with a
- *   visibility timeout above an hour.
- * - After a reboot, or on another machine: at the wall clock, or, if that is
- *   later, at the file's last time plus up to an hour of the time since. The
- *   rule for a reboot also applies if a boot has no id, or if two containers on
- *   one kernel have different ids: there a forward step of the wall clock ends
- *   leases.
+ * - While it is ahead of the wall clock, it runs an eighth slower. A wait is
+ *   longer by as much, and a difference of two days is gone after sixteen.
+ * - While it is behind the wall clock, it runs a 4096th faster. This shortens a
+ *   lease of an hour by less than the 3 s by which each lease outlasts its
+ *   owner's deadline (run/lease.h). After an hour without a write the clock
+ *   runs an eighth faster, because an owner writes its lease every few seconds.
+ *   So no owner is alive then, except a suspended one with a visibility timeout
+ *   above an hour.
+ * - After a reboot, or on another machine, it begins with the time of the wall
+ *   clock or, if that is later, with the file's last time plus the time since,
+ *   an hour at most. The same applies if a boot has no id, or if two containers
+ *   on one kernel have different ids. In these two cases a forward step of the
+ *   wall clock ends leases.
  */
 #ifndef TW_STORE_EMBEDDED_CLOCK_H
 #define TW_STORE_EMBEDDED_CLOCK_H
@@ -41,8 +42,8 @@ struct clock {
 /* clock_counts: is the stored moment of this boot? */
 bool clock_counts(const struct clock *clock);
 
-/* clock_ticks: the clock's current time. Call after the stored moment was read
- * from the file. */
+/* clock_ticks: return the clock's current time. Call after the stored moment
+ * was read from the file. */
 int64_t clock_ticks(const struct clock *clock);
 
 /* clock_set: set the stored moment to the current time. */

@@ -43,12 +43,12 @@
 #define OPEN_WAIT_MS 10000
 #define NAP_MAX_MS 20
 
-/* In pages of 4 KiB: a log of LOG_PAGES is moved into the file by db_tidy(). If
- * it has LOG_PAGES_MAX, db_tidy() also makes the log start again at its
- * beginning, for which it must wait until no reader needs the log. All other
- * writers wait meanwhile, so this is tried only after the whole log was moved,
- * which a long reader such as a backup prevents, and for RESTART_WAIT_MS at
- * most. */
+/* Lengths in pages of 4 KiB. When the log has LOG_PAGES, db_tidy() moves it
+ * into the file. When the log has LOG_PAGES_MAX, db_tidy() also makes the log
+ * start again at its beginning. For that it must wait until no reader needs the
+ * log, and all other writers wait meanwhile. So it waits for RESTART_WAIT_MS at
+ * most, and only if the whole log could be moved: a part cannot be moved while
+ * a long reader, such as a backup, is active. */
 #define LOG_PAGES 1000
 #define LOG_PAGES_MAX (8 * LOG_PAGES)
 #define RESTART_WAIT_MS 50
@@ -83,7 +83,8 @@ struct db {
     int log_pages;     /* length of the log after the last commit, in pages */
     int restart_pages; /* the length, in pages, from which db_tidy() tries to
                           restart the log again */
-    bool shortened;    /* the file is shortened when the log is moved into it */
+    bool shortened;    /* db_give_back() has cut pages off, which shortens the
+                          file only when the log is moved into it */
     struct file_state state; /* DB_READ_ONLY: the files when this was opened */
     struct buf keys[2];      /* keys of the current row: db_column_key() */
     struct platform_mutex nap_lock;
@@ -266,7 +267,8 @@ static enum tw_err fail(struct db *db, int result, struct err *err)
 
 /* ---- opening ---- */
 
-/* Called by SQLite while another process holds a lock; 0: give up. */
+/* SQLite calls this while another process holds a lock. Returns 0 to give up.
+ */
 static int wait_for_others(void *arg, int times)
 {
     struct db *db = arg;
@@ -359,8 +361,8 @@ static void write_uri(struct buf *to, const char *name, const char *parameter)
     buf_add_format(to, "?%s", parameter);
 }
 
-/* For a file that no process has open, without a log: opens it as immutable,
- * because SQLite would otherwise create a log even to read. */
+/* Opens a file that has no log and that no process has open. It is opened as
+ * immutable, because SQLite would otherwise create a log even to read. */
 static int open_immutable(struct db *db, const char *name)
 {
     struct buf uri;
@@ -374,11 +376,11 @@ static int open_immutable(struct db *db, const char *name)
     return result;
 }
 
-/* For a file that no process has open, with the log of a process that was
- * killed. SQLite normally keeps the index of the log in FILE-shm, and takes
- * locks, which needs the right to write. In exclusive mode it keeps the index
- * in memory, and "unix-none" takes no locks: db_is_current() detects writers
- * instead. */
+/* Opens a file that no process has open, beside which is the log of a process
+ * that was killed. SQLite normally keeps the index of the log in FILE-shm, and
+ * takes locks, which needs the right to write. In exclusive mode it keeps the
+ * index in memory, and "unix-none" takes no locks. db_is_current() detects
+ * writers instead. */
 static int open_alone(struct db *db, const char *name)
 {
     int result = sqlite3_open_v2(
@@ -390,10 +392,10 @@ static int open_alone(struct db *db, const char *name)
     return result;
 }
 
-/* Refuses a file whose content is not complete without a file beside it that
- * this process cannot use. Neither open_immutable() nor open_alone() rolls a
- * journal back, and open_immutable() does not read the log. If other processes
- * have the file open, SQLite checks its journal. */
+/* Refuses a file that is incomplete without its log or its journal, if this
+ * process cannot use that log or journal. open_immutable() does not read the
+ * log, and neither open_immutable() nor open_alone() rolls a journal back. If
+ * other processes have the file open, SQLite checks its journal. */
 static enum tw_err check_beside(struct db *db, struct err *err)
 {
     const struct file_state *state = &db->state;
@@ -784,8 +786,8 @@ static enum tw_err check_read_only(
     return identities > 0 ? read_identity(db, err) : TW_OK;
 }
 
-/* Before SQLite is first used: disables its memory statistics, which need a
- * lock that all connections share. */
+/* Call before SQLite is first used. Disables SQLite's memory statistics, which
+ * need a lock that all connections share. */
 static void spare_counting(void)
 {
     static atomic_flag done = ATOMIC_FLAG_INIT;
@@ -864,8 +866,8 @@ enum tw_err db_open(
 }
 
 /* Move the log into the file as far as readers permit; other writers need not
- * wait meanwhile. Returns the length of the log in pages; -1: a part of it had
- * to stay in the log. */
+ * wait meanwhile. Returns the length of the log in pages; -1: a part of the log
+ * could not be moved. */
 static int move_log(struct db *db)
 {
     int pages = 0, moved = -1;
@@ -1143,7 +1145,8 @@ void db_end(struct db *db, enum db_sql sql)
 {
     if (!db->statements[sql])
         return;
-    (void)sqlite3_reset(db->statements[sql]); /* repeats the last result */
+    (void)sqlite3_reset(
+        db->statements[sql]); /* returns the last result once more */
     sqlite3_clear_bindings(db->statements[sql]);
 }
 

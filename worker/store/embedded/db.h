@@ -25,14 +25,15 @@ struct db;
 enum db_role { DB_READER, DB_WRITER, DB_READ_ONLY };
 
 /*
- * db_open: path is borrowed. A file that the writer creates is readable by its
- * owner alone. Owned.
+ * db_open: open the file at path (borrowed). A file that the writer creates is
+ * readable by its owner alone. The caller owns *ret.
  *
  * TW_FULL: the file cannot be created, read or written. TW_INVALID: the file is
  * not a tableward file, or has a newer version, or has several names
- * (file_names.h; not checked for a DB_READER); or only a writer can make it
- * readable (DB_READ_ONLY): it has an older version, which must be converted, or
- * a rollback journal beside it. TW_BUSY: another process kept the file locked.
+ * (file_names.h; not checked for a DB_READER). For DB_READ_ONLY also: only a
+ * writer can make the file readable, because it has an older version, which
+ * must be converted, or a rollback journal beside it. TW_BUSY: another process
+ * kept the file locked.
  */
 TW_MUST_USE enum tw_err db_open(
     const char *path, enum db_role role, struct db **ret, struct err *err);
@@ -51,9 +52,10 @@ void db_wait_until(struct db *db, int64_t until_ms);
  * is needed. */
 bool db_is_current(const struct db *db);
 
-/* db_identity: the file's identity, generated at random when a writer first
- * opened it; moving or renaming keeps it. NULL: db is a DB_READER, or a store
- * in memory, or the file has none. Lives as long as db. */
+/* db_identity: return the file's identity, generated at random when a writer
+ * first opened the file. Moving or renaming the file keeps the identity. NULL:
+ * db is a DB_READER, or a store in memory, or the file has no identity. Lives
+ * as long as db. */
 const char *db_identity(const struct db *db);
 
 /*
@@ -78,8 +80,8 @@ TW_MUST_USE enum tw_err db_part_begin(struct db *db, struct err *err);
 TW_MUST_USE enum tw_err db_part_keep(struct db *db, struct err *err);
 TW_MUST_USE enum tw_err db_part_undo(struct db *db, struct err *err);
 
-/* db_stamp: a new number, which is never returned twice for this file: for
- * ETags and pop receipts. Call in a transaction. */
+/* db_stamp: return a number for an ETag or a pop receipt; no number is returned
+ * twice for this file. Call in a transaction. */
 int64_t db_stamp(struct db *db);
 
 /*
@@ -96,15 +98,15 @@ int64_t db_now_ticks(const struct db *db);
 void db_tidy(struct db *db);
 
 /*
- * db_spare_pages: how many free pages of the file to give back to the file
- * system: 0 unless there are many. goes_on: some pages were given back just
- * before, so a smaller number of free pages is reason to continue. Always 0 for
- * a file that an earlier release created, which keeps its free pages for later
- * entities.
+ * db_spare_pages: set *ret to the number of free pages of the file that should
+ * be given back to the file system; 0: there are too few free pages. goes_on:
+ * some pages were given back just before, so fewer free pages suffice to
+ * continue. Always 0 for a file that an earlier release created, which keeps
+ * its free pages for later entities.
  *
- * db_give_back: cut at most `pages` free pages off the end of the file: at
- * least one, at most 4 MiB, and for some milliseconds at most. Call in a
- * transaction of the writer.
+ * db_give_back: cut at most `pages` free pages off the end of the file. Cuts at
+ * least one page and at most 4 MiB, and begins with no further page after some
+ * milliseconds. Call in a transaction of the writer.
  */
 TW_MUST_USE enum tw_err db_spare_pages(
     struct db *db, bool goes_on, int64_t *ret, struct err *err);
@@ -200,16 +202,17 @@ static inline struct db_value db_text(struct slice text)
     (struct db_value[]){__VA_ARGS__},                                          \
         sizeof((struct db_value[]){__VA_ARGS__}) / sizeof(struct db_value)
 
-/* db_run: a statement without rows. *ret_changed (may be NULL): number of
- * changed rows. */
+/* db_run: execute a statement that returns no rows. *ret_changed (may be NULL):
+ * number of changed rows. */
 TW_MUST_USE enum tw_err db_run(struct db *db, enum db_sql sql,
     const struct db_value *values, size_t count, int *ret_changed,
     struct err *err);
 
 /*
- * A statement with rows: db_start, then db_next while *ret_row is true, then
- * db_end, also after errors. The statement borrows its values until db_end. The
- * bytes of its columns live until the next db_next or db_end.
+ * To execute a statement that returns rows, call db_start, then db_next while
+ * *ret_row is true, then db_end, also after errors. The statement borrows its
+ * values until db_end. The bytes of its columns live until the next db_next or
+ * db_end.
  */
 TW_MUST_USE enum tw_err db_start(struct db *db, enum db_sql sql,
     const struct db_value *values, size_t count, struct err *err);
@@ -219,11 +222,11 @@ void db_end(struct db *db, enum db_sql sql);
 
 int64_t db_column_integer(struct db *db, enum db_sql sql, int column);
 struct slice db_column_bytes(struct db *db, enum db_sql sql, int column);
-/* db_column_key: a key that was stored with db_key(). A row may have two such
- * columns, side by side; both keys live until the next row. */
+/* db_column_key: read a key that was stored with db_key(). A row may have two
+ * such columns, side by side; both keys live until the next row. */
 struct slice db_column_key(struct db *db, enum db_sql sql, int column);
 
-/* db_find: the integer in the first column of the first row; TW_NOT_FOUND
+/* db_find: read the integer in the first column of the first row; TW_NOT_FOUND
  * (without an error text) if there is no row. */
 TW_MUST_USE enum tw_err db_find(struct db *db, enum db_sql sql,
     const struct db_value *values, size_t count, int64_t *ret, struct err *err);

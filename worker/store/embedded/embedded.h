@@ -28,7 +28,7 @@ TW_MUST_USE enum tw_err embedded_open(
 TW_MUST_USE enum tw_err embedded_open_to_read(
     const char *name, const char *path, struct store **ret, struct err *err);
 
-/* embedded_pool: the connections of store, which owns them. */
+/* embedded_pool: return the connections of store, which owns them. */
 struct pool *embedded_pool(struct store *store);
 
 #endif

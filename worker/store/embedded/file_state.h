@@ -34,7 +34,7 @@ struct file_state {
     bool is_shared;                       /* FILE-wal and FILE-shm exist */
 };
 
-/* file_state_read: the present state of the store at path, which may be a
+/* file_state_read: read the present state of the store at path, which may be a
  * symbolic link. */
 void file_state_read(const char *path, struct file_state *ret);
 

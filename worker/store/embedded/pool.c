@@ -132,7 +132,7 @@ const char *pool_identity(const struct pool *pool)
     return pool->identity[0] ? pool->identity : NULL;
 }
 
-/* ---- both ways ---- */
+/* ---- reading and writing ---- */
 
 static enum tw_err too_long(struct pool *pool, struct exchange *exchange)
 {
@@ -187,8 +187,8 @@ static enum tw_err borrow_writer(
     return code;
 }
 
-/* Lock held. The caller stops being the leader: the first queued request leads
- * next. */
+/* Lock held. The caller stops being the leader, and the caller of the first
+ * queued request becomes the leader. */
 static void lead_no_more(struct pool *pool)
 {
     struct request *first = pool->queued;
@@ -222,7 +222,7 @@ static void return_reader(struct pool *pool, struct db *db)
     platform_unlock(&pool->lock);
 }
 
-/* An idle reader, or a new one below READERS_MAX. */
+/* Lends an idle reader or, if there are fewer than READERS_MAX, a new one. */
 static enum tw_err borrow_reader(struct pool *pool, int64_t until_ms,
     struct exchange *exchange, struct db **ret)
 {
@@ -378,8 +378,8 @@ static void give_up(
     request->done = true;
 }
 
-/* A caller may free its request as soon as this function has released the
- * request's lock. */
+/* Wakes the callers of requests, which are done. A caller may free its request
+ * as soon as this function has released the request's lock. */
 static void tell(struct request *requests)
 {
     struct request *next;

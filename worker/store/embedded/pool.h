@@ -14,9 +14,9 @@ struct pool;
 struct watch;
 
 /*
- * pool_open: path is borrowed. only_reads: the caller writes nothing; if the
- * file cannot be written, it is opened with DB_READ_ONLY. Outcomes as of
- * db_open(). Owned.
+ * pool_open: open the file at path (borrowed). only_reads: the caller writes
+ * nothing; if the file cannot be written, it is opened with DB_READ_ONLY.
+ * Returns what db_open() returned. The caller owns *ret.
  */
 TW_MUST_USE enum tw_err pool_open(
     const char *path, bool only_reads, struct pool **ret, struct err *err);
@@ -26,7 +26,7 @@ void pool_close(struct pool *pool); /* NULL: does nothing */
  * must not be called. */
 bool pool_is_read_only(const struct pool *pool);
 
-/* pool_identity: the file's db_identity(). Lives as long as pool. */
+/* pool_identity: return the file's db_identity(). Lives as long as pool. */
 const char *pool_identity(const struct pool *pool);
 
 /* pool_watch: watch the file as store_watch() says. NULL also for a store in

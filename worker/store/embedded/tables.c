@@ -253,8 +253,8 @@ static enum tw_err read_row(
     return TW_OK;
 }
 
-/* The properties of a row, from this column or, if they are stored as a body,
- * from the next one. */
+/* Reads the properties of a row from this column or, if they are stored as a
+ * body, from the next column. */
 static struct slice properties_of(struct db *db, enum db_sql sql, int column)
 {
     struct slice properties = db_column_bytes(db, sql, column);
@@ -415,7 +415,8 @@ static void find_bounds(struct scanning *scanning)
     }
 }
 
-/* A token holds the keys of the first row that was not read. */
+/* Lets the scan begin at the keys in `from`, which are those of the first row
+ * that was not read. */
 static enum tw_err continue_from(
     struct scanning *scanning, struct continuation from, struct err *err)
 {
