@@ -42,8 +42,9 @@ struct breaker {
     char cause[BREAKER_CAUSE_MAX];
 };
 
-/* breaker_wait_ms: time until a request at now_ms (boot clock) may be sent; 0:
- * now, and if the breaker is open that request is the probe. */
+/* breaker_wait_ms: return how long a request at now_ms (boot clock) must wait
+ * before it may be sent; 0: send it now. If the breaker is open that request is
+ * the probe. */
 int64_t breaker_wait_ms(struct breaker *breaker, int64_t now_ms);
 
 /* breaker_is_away: does the service not respond (the breaker is open), or did
@@ -58,13 +59,13 @@ bool breaker_reached(struct breaker *breaker, int64_t sent_ms);
  * request was sent before the first of the failures, the failures still count.
  * refused: the response refused the credentials, which does not open the
  * breaker. breaker_fail: record that a request sent at sent_ms (0: not sent)
- * got no response; cause: a sentence, truncated if too long. True: the breaker
- * is open now. */
+ * got no response; cause: a sentence, truncated if too long. Returns whether
+ * the breaker is open now. */
 void breaker_respond(struct breaker *breaker, int64_t sent_ms, bool refused);
 bool breaker_fail(struct breaker *breaker, int64_t now_ms, int64_t sent_ms,
     const char *cause);
 
-/* breaker_cause: the cause of the last failure. */
+/* breaker_cause: copy the cause of the last failure to ret. */
 void breaker_cause(struct breaker *breaker, char ret[BREAKER_CAUSE_MAX]);
 
 #endif

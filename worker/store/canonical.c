@@ -18,7 +18,7 @@ struct unescaping {
     struct buf *to;
 };
 
-/* Four hex digits, already checked by the JSON reader. */
+/* The value of four hex digits, which the JSON reader has checked. */
 static uint32_t hex4(const char *at)
 {
     const char digits[] = {at[0], at[1], at[2], at[3], '\0'};
@@ -231,8 +231,8 @@ static void round_to(double value, int count, struct canonical_digits *ret)
     ret->point = (int)strtol(strchr(text, 'e') + 1, NULL, 10) + 1;
 }
 
-/* Is the next number with the same number of digits equal to value? A last
- * digit of 9 would become 0, which is a number with fewer digits. */
+/* Adds 1 to the last digit. Do the digits then read back as value? False also
+ * if the last digit is 9: the sum would be a number with fewer digits. */
 static bool is_next(double value, struct canonical_digits *digits)
 {
     char *last = &digits->at[digits->count - 1];
@@ -259,7 +259,8 @@ void canonical_digits(double value, struct canonical_digits *ret)
     }
 }
 
-/* The format of JavaScript: an exponent below 1e-6 and from 1e21 on. */
+/* Formats as JavaScript does: with an exponent if the number is below 1e-6, or
+ * is 1e21 or more. */
 static void lay_out(
     const struct canonical_digits *digits, char *to, size_t room)
 {

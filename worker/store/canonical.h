@@ -14,21 +14,23 @@
 #include "worker/store/entity.h"
 
 /*
- * canonical_entity: from, with its properties ordered by the bytes of their
- * names, and each value in one spelling: integers without leading zeros, the
- * shortest Double that reads back the same, times without trailing zeros, Guids
- * in lower case, texts with as few escapes as JSON allows. Nothing is lost:
- * each value is property_equal() to the original, and an unpaired surrogate is
- * kept. *ret borrows from arena and from.
+ * canonical_entity: make *ret of `from`, with its properties ordered by the
+ * bytes of their names, and each value in one spelling: integers without
+ * leading zeros, the shortest Double that reads back the same, times without
+ * trailing zeros, Guids in lower case, texts with as few escapes as JSON
+ * allows. Nothing is lost, because each value is property_equal() to the
+ * original, and an unpaired surrogate is kept. *ret borrows from `arena` and
+ * `from`.
  */
 void canonical_entity(
     const struct entity *from, struct arena *arena, struct entity *ret);
 
 /*
- * canonical_text: the one text of a value, however it was written when
- * received: templates render it, hash() reads it, `retype` to an Edm.String
- * stores it. jobs/conversions.md lists the text of each type. Lives in arena or
- * in property->json. False: the value is malformed.
+ * canonical_text: write a value as text, always the same for equal values,
+ * however the received JSON was written. Templates render this text, hash()
+ * reads it, `retype` to an Edm.String stores it. jobs/conversions.md lists the
+ * text of each type. *ret lives in arena or in property->json. False: the value
+ * is malformed.
  */
 bool canonical_text(
     const struct property *property, struct arena *arena, struct slice *ret);
@@ -43,15 +45,15 @@ struct canonical_digits {
     int count, point;
 };
 
-/* canonical_digits: the fewest digits that read back as value. value must be
- * finite and not negative. */
+/* canonical_digits: find the fewest digits that read back as value. value must
+ * be finite and not negative. */
 void canonical_digits(double value, struct canonical_digits *ret);
 
 /*
- * canonical_double: the text of a Double, written into `to`
- * (CANONICAL_DOUBLE_MAX bytes) and returned: the fewest digits that read back
- * the same, formatted as JavaScript does, -0 for a negative zero; NaN,
- * Infinity, -Infinity.
+ * canonical_double: write a Double as text to `to` (CANONICAL_DOUBLE_MAX
+ * bytes), and return `to`. The text is NaN, Infinity, -Infinity, -0 for a
+ * negative zero, or the fewest digits that read back the same, formatted as
+ * JavaScript does.
  */
 const char *canonical_double(double value, char *to);
 

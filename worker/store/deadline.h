@@ -21,9 +21,9 @@ struct deadline {
     struct lease_clock *clock; /* borrowed; NULL: none */
     bool renews; /* this deadline is for lease renewals: it is open even while
                     the clock is in doubt */
-    bool brief;  /* request_ms is shorter than the requests of runs may take: a
-                    request that had no response within request_ms is no
-                    failure of its service (breaker.h) */
+    bool brief;  /* request_ms is shorter than the requests of runs may take, so
+                    a missing response within request_ms does not count as a
+                    failure of the service (breaker.h) */
 };
 
 /* Maximum duration of a request that no lease bounds: the service's own limit
@@ -31,11 +31,13 @@ struct deadline {
 #define DEADLINE_REQUEST_MAX_MS 35000
 #define DEADLINE_REQUEST_MIN_MS 1000
 
-/* deadline_init: an open deadline. request_ms is clamped to 1 s .. 35 s. */
+/* deadline_init: begin with an open deadline. request_ms is clamped to 1 s ..
+ * 35 s. */
 void deadline_init(
     struct deadline *deadline, int64_t deadline_ms, int64_t request_ms);
 
-/* deadline_request_ms: a quarter of the visibility timeout, 1 s .. 35 s. */
+/* deadline_request_ms: return a quarter of the visibility timeout, clamped to
+ * 1 s .. 35 s. */
 int64_t deadline_request_ms(int64_t visibility_timeout_ms);
 
 /* deadline_move: set an earlier or later deadline. Only the renewer calls it.
@@ -62,8 +64,8 @@ bool deadline_is_open(const struct deadline *deadline, int64_t now_ms);
  */
 bool deadline_may_reopen(const struct deadline *deadline, int64_t now_ms);
 
-/* deadline_timeout_ms: maximum duration of a request that starts now; for NULL
- * DEADLINE_REQUEST_MAX_MS. */
+/* deadline_timeout_ms: return the maximum duration of a request that starts
+ * now; for NULL it is DEADLINE_REQUEST_MAX_MS. */
 int64_t deadline_timeout_ms(const struct deadline *deadline);
 
 #endif

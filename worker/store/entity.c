@@ -832,9 +832,10 @@ static size_t string_units(struct slice json)
     return units;
 }
 
-/* The size the service counts for a value.
- * Source: Understanding the Table service data model; a String is its length
- * and two bytes a unit, a Binary its length and its bytes. */
+/* The size the service counts for a value: two bytes for each UTF-16 unit of a
+ * String, the bytes of a Binary. property_bytes() adds the four bytes that the
+ * service counts for the length of a String or Binary.
+ * Source: Understanding the Table service data model. */
 static size_t value_bytes(const struct property *property, struct arena *arena)
 {
     struct slice text;

@@ -84,8 +84,8 @@ TW_MUST_USE enum tw_err entity_parse(struct slice text, bool need_keys,
 /*
  * entity_read: like entity_parse(), with a reader, which keeps its memory from
  * one entity to the next, so that a page's thousand entities need no allocation
- * each. A reader is owned, for entity_reader_free(), and used by one thread at
- * a time; no entity borrows from it.
+ * each. The caller of entity_reader_new() owns the reader, and one thread at a
+ * time may use it; no entity borrows from it.
  */
 struct entity_reader;
 struct entity_reader *entity_reader_new(void);
@@ -105,7 +105,7 @@ void entity_write(const struct entity *entity, struct buf *to);
  * are no properties. */
 void entity_write_properties(const struct entity *entity, struct buf *to);
 
-/* entity_find: the property of that name, or NULL. Keys are fields, not
+/* entity_find: return the property of that name, or NULL. Keys are fields, not
  * properties. */
 const struct property *entity_find(
     const struct entity *entity, struct slice name);
@@ -114,12 +114,12 @@ const struct property *entity_find(
 bool property_boolean(const struct property *property, bool *ret);
 bool property_int32(const struct property *property, int32_t *ret);
 bool property_int64(const struct property *property, int64_t *ret);
-/* property_integer: Int32 or Int64. */
+/* property_integer: read an Int32 or Int64. */
 bool property_integer(const struct property *property, int64_t *ret);
 bool property_double(const struct property *property, double *ret);
 bool property_ticks(const struct property *property, int64_t *ret_ticks);
-/* property_text: a String's text, or a Guid's, DateTime's or Binary's as
- * written; decoded into arena. */
+/* property_text: decode the text of a String, or of a Guid, DateTime or Binary
+ * as it is written in JSON, into arena. */
 bool property_text(
     const struct property *property, struct arena *arena, struct slice *ret);
 
@@ -128,15 +128,16 @@ bool property_text(
 bool property_peek_text(
     const struct property *property, struct arena *arena, struct slice *ret);
 
-/* property_equal: same type and same value (DateTime by ticks, Guid without
- * case, Binary and String by bytes, Double by bits, NaN equals NaN). */
+/* property_equal: do a and b have the same type and the same value? DateTimes
+ * are compared by ticks, Guids without case, Binaries and Strings by bytes,
+ * Doubles by bits; NaN equals NaN. */
 bool property_equal(const struct property *a, const struct property *b);
 
 /* entity_has_all: does entity have all properties of wanted with the same
  * values? Keys and further properties are ignored. */
 bool entity_has_all(const struct entity *entity, const struct entity *wanted);
 
-/* entity_without: entity without the property `name`. Only the list of
+/* entity_without: return entity without the property `name`. Only the list of
  * properties is new, in arena; everything in it is borrowed from entity. */
 struct entity entity_without(
     const struct entity *entity, struct slice name, struct arena *arena);
@@ -162,7 +163,7 @@ void entity_set_datetime(struct entity *entity, struct arena *arena,
 void entity_set(struct entity *entity, struct arena *arena,
     const struct property *property);
 
-/* entity_copy: a deep copy into arena. */
+/* entity_copy: make a deep copy in arena. */
 void entity_copy(
     struct entity *to, struct arena *arena, const struct entity *from);
 
@@ -170,13 +171,14 @@ void entity_copy(
 void entity_add_keys(
     struct buf *to, struct slice partition_key, struct slice row_key);
 
-/* entity_size: approximate bytes in memory; for budgets. */
+/* entity_size: estimate the bytes that entity takes in memory; for budgets. */
 size_t entity_size(const struct entity *entity);
 
-/* entity_json_bytes: lower bound of the JSON bytes sent for entity. Cheap. */
+/* entity_json_bytes: return a lower bound of the JSON bytes sent for entity.
+ * Cheap. */
 size_t entity_json_bytes(const struct entity *entity);
 
-/* entity_service_bytes: the size of entity as the service counts it; the
+/* entity_service_bytes: return the size of entity as the service counts it; the
  * service's limit is 1 MiB. */
 size_t entity_service_bytes(const struct entity *entity);
 

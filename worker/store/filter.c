@@ -50,7 +50,7 @@ struct parser {
     struct err *err;
 };
 
-/* Sets at to the position of the error. */
+/* Fails with the text `what`, and sets in->at to the position of the error. */
 static enum tw_err fail(struct parser *in, size_t at, const char *what)
 {
     in->at = at;

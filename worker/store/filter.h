@@ -7,7 +7,8 @@
  * binary'0aff'.
  *
  * Type strict: a comparison with a constant of another type, or of a property
- * that the entity lacks, is false, even with ne; then `not (p ge 5)` is true.
+ * that the entity lacks, is false, even with ne. So `not (p ge 5)` is true for
+ * an entity without p.
  * Strings are ordered by UTF-16 units, times by ticks, false before true; NaN
  * differs from everything, itself too.
  *
@@ -43,15 +44,15 @@ TW_MUST_USE enum tw_err filter_parse(struct slice text, struct arena *arena,
 TW_MUST_USE enum tw_err filter_check(
     struct slice text, size_t *ret_offset, struct err *err);
 
-/* filter_matches: NULL matches everything. */
+/* filter_matches: does filter match entity? NULL matches everything. */
 bool filter_matches(const struct filter *filter, const struct entity *entity);
 
-/* filter_properties: the property names in filter, each once; borrowed from
- * filter. */
+/* filter_properties: return the property names in filter, each once; borrowed
+ * from filter. */
 const struct slice *filter_properties(
     const struct filter *filter, size_t *ret_count);
 
-/* filter_comparisons: the number of comparisons. */
+/* filter_comparisons: return the number of comparisons in filter. */
 size_t filter_comparisons(const struct filter *filter);
 
 /*
@@ -72,10 +73,10 @@ struct filter_equality {
 };
 
 /*
- * filter_equalities: the comparisons with eq and a String that are true for
- * each entity that filter matches: they are joined to the rest of the filter by
- * `and` only, perhaps within parentheses. Returns their number. ret has room
- * for FILTER_MAX_COMPARISONS; the slices are borrowed from filter.
+ * filter_equalities: write to ret the comparisons with eq and a String that are
+ * true for each entity that filter matches, because only `and` joins them to
+ * the rest of the filter, perhaps within parentheses. Returns their number. ret
+ * has room for FILTER_MAX_COMPARISONS; the slices are borrowed from filter.
  */
 size_t filter_equalities(
     const struct filter *filter, struct filter_equality *ret);

@@ -11,8 +11,8 @@
  * over.
  *
  * Clocks also drift, those with a quartz by less than 1 in 1,000. So a bound
- * grows by 1 in 1,024 of the time since its response. It is stored as its value
- * at boot time 0, so that bounds of different times can be compared.
+ * grows by 1 in 1,024 of the time since its response. A bound is stored as its
+ * value at boot time 0, so that bounds of different times can be compared.
  */
 #include "worker/store/lease_clock.h"
 
@@ -49,7 +49,8 @@ void lease_clock_init(struct lease_clock *clock, const struct store *ledger,
     }
 }
 
-/* NULL: all entries are used by other stores. */
+/* The number kept for store, which gets an unused entry at its first call.
+ * NULL: all entries are used by other stores. */
 static _Atomic int64_t *ahead_of(
     struct lease_clock *clock, const struct store *store)
 {

@@ -68,10 +68,10 @@ void lease_clock_init(struct lease_clock *clock, const struct store *ledger,
 void lease_clock_note(struct lease_clock *clock, const struct store *store,
     const struct lease_response *response);
 
-/* lease_clock_ledger_ms: an upper bound of the ledger's clock at boot time
- * at_ms, in milliseconds, from the ledger's responses since its last jump; the
- * clock of one server may exceed the bound by the servers' difference of 2 s.
- * 0: no response yet. */
+/* lease_clock_ledger_ms: return an upper bound of the ledger's clock at boot
+ * time at_ms, in milliseconds, computed from the ledger's responses since its
+ * last jump. The clock of one server may exceed the bound by the servers'
+ * difference of 2 s. 0: no response yet. */
 int64_t lease_clock_ledger_ms(const struct lease_clock *clock, int64_t at_ms);
 
 /* lease_clock_take: call when the lease is acquired and LeaseUntil is stored.

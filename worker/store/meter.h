@@ -69,16 +69,16 @@ struct meter {
     struct meter *next;
 };
 
-/* meter_named: the meter of the store of this name. Never freed. */
+/* meter_named: return the meter of the store of this name. Never freed. */
 struct meter *meter_named(const char *store);
 
-/* meter_add: count a request that took took_ms and ended with outcome. meter
- * NULL: nothing. */
+/* meter_add: count a request that took took_ms and ended with outcome. Does
+ * nothing if meter is NULL. */
 void meter_add(struct meter *meter, enum meter_operation operation,
     const struct exchange *exchange, enum tw_err outcome, int64_t took_ms);
 
-/* meter_operation_name: "scan", "queue_get", ... meter_outcome_name: "ok",
- * "not_found", ... Static. */
+/* meter_operation_name: return "scan", "queue_get", ... meter_outcome_name:
+ * return "ok", "not_found", ... Static. */
 const char *meter_operation_name(enum meter_operation operation);
 const char *meter_outcome_name(enum meter_outcome outcome);
 

@@ -69,9 +69,10 @@ TW_MUST_USE enum tw_err store_open_to_read(
 
 /*
  * store_check: check the connection string of an azure store, and the file of
- * its credential, as store_open() does. Not checked are an identity, and a file
- * that does not exist or that this user may not read: *ret_unread is its path,
- * else NULL. TW_INVALID: store_open() would refuse them.
+ * its credential, as store_open() does. An identity is not checked. A file that
+ * does not exist, or that this user may not read, is not checked either:
+ * *ret_unread is its path, else NULL. TW_INVALID: store_open() would refuse the
+ * connection string or the file.
  */
 TW_MUST_USE enum tw_err store_check(const struct store_config *config,
     const char **ret_unread, struct err *err);

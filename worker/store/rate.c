@@ -12,8 +12,8 @@
  * compensate for a thread that woke late. The service itself allows a second's
  * worth at once. */
 #define BURST_S 0.25
-/* More saved tokens than this time's worth mean that the bottleneck is
- * elsewhere. */
+/* If more tokens are saved than the rate gives in this time, the rate is not
+ * what limits the requests. */
 #define SPARE_S 0.1
 #define LEAST_PER_S 10.0
 /* Minimum of a first estimate, which is based on few requests. */
@@ -64,13 +64,13 @@
  * bucket is still in debt. */
 #define FALL_EARLY 0.97
 
-/* A limit is taken not to exist if it is measured below this share of its first
- * estimate. */
+/* If a limit is measured below this share of its first estimate, it is assumed
+ * not to exist. */
 #define REFUTED (1.0 / 4)
 #define REFUTED_MOST 3
 
-/* If this share of recent responses is refused at a measured rate, the limit
- * has changed. */
+/* If the service refuses this share of recent requests although they keep to
+ * the limit that was measured, its limit has changed. */
 #define OVERDONE 0.4
 #define OVERDONE_LEAST 16
 /* Mask of the last 8 responses. If all were refused, the service serves nothing
@@ -95,7 +95,8 @@ static double tokens_at(const struct rate *rate, int64_t now_ms)
     return tokens < rate->per_s * BURST_S ? tokens : rate->per_s * BURST_S;
 }
 
-/* How long, since tokens was computed, there were no spare tokens, in ms. */
+/* For how many milliseconds there were no spare tokens, since tokens was last
+ * computed. */
 static double busy_ms(const struct rate *rate, int64_t now_ms)
 {
     double since_ms = (double)(now_ms - rate->filled_ms);
@@ -185,10 +186,14 @@ static void note_served(struct rate *rate, const struct rate_answer *answer)
 }
 
 /*
- * The limit at the first refusals. The service's bucket is empty: since it was
- * last full it served a second's worth and the inflow. The bucket was full at
- * one of the recorded ticks, or the limit is higher still. Half of the largest
- * request is subtracted: the last one may have exceeded what was left.
+ * Estimates the limit at the first refusals, when the service's token bucket is
+ * empty. Since the bucket was last full, the service has served a full bucket
+ * (one second at the limit) and what flowed in since. So for each recorded tick
+ * the entities served since that tick are divided by the time since, plus one
+ * second. The greatest result is that of the tick at which the bucket was full;
+ * if there was no such tick, the limit is higher than the result. Half of the
+ * largest request is subtracted, because the last request may have exceeded
+ * what was left in the bucket.
  */
 static double first_limit(struct rate *rate, int64_t now_ms)
 {
@@ -215,8 +220,8 @@ static void note_refusal(struct rate *rate)
     rate->refusals[at].total = rate->total;
 }
 
-/* The limit, from what was served since the oldest recorded refusal. False: too
- * little was served. */
+/* Measures the limit by what was served since the oldest recorded refusal.
+ * False: too little was served. */
 static bool measure_limit(const struct rate *rate, double *ret)
 {
     unsigned oldest = rate->refusal_count < RATE_REFUSALS

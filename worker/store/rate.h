@@ -73,7 +73,7 @@ struct rate {
     unsigned refusal_count;
 };
 
-/* rate_init: an open rate. */
+/* rate_init: begin with an open rate. */
 void rate_init(struct rate *rate);
 
 /* rate_init_like: begin with the limit of `other`, which rate is expected to
@@ -81,8 +81,8 @@ void rate_init(struct rate *rate);
 void rate_init_like(
     struct rate *rate, const struct rate *other, int64_t now_ms);
 
-/* rate_free_ms: the time when a request may start (boot clock); now_ms: at
- * once. INT64_MAX: only after a request in flight has ended. */
+/* rate_free_ms: return when a request may start (boot clock); now_ms: at once;
+ * INT64_MAX: only after a request in flight has ended. */
 int64_t rate_free_ms(const struct rate *rate, int64_t now_ms);
 
 /* rate_send: count a request that starts; entities: the expected number. */
@@ -94,14 +94,16 @@ struct rate_answer {
     unsigned expected;       /* number of entities, as given to rate_send() */
     unsigned entities;       /* number actually read or written */
     bool refused; /* throttled; the expected entities count as sent */
-    bool served;  /* neither refused nor served: the rate does not change */
+    bool served;  /* if neither refused nor served is set, the rate does not
+                     change */
     bool silent;  /* no response: too many may be in flight */
 };
 void rate_answered(struct rate *rate, const struct rate_answer *answer);
 
-/* rate_page: maximum number of entities that one page should request: half a
- * second's worth of a limited rate; 128 and the number served so far at the
- * start of an open rate; 0: no limit. */
+/* rate_page: return how many entities one page should request at most; 0: no
+ * limit. While the rate is limited, this is half of the entities that it allows
+ * in a second. While it is open, it is 128 plus the number served so far, and
+ * no limit once that would exceed 1,000. */
 unsigned rate_page(const struct rate *rate);
 
 #endif

@@ -21,8 +21,8 @@ struct rate_account;
 struct rate_limiter *rate_limiter_new(void); /* owned */
 void rate_limiter_free(struct rate_limiter *limiter);
 
-/* rate_limiter_account: the account of store, the same under any configured
- * name. Lives as long as limiter. */
+/* rate_limiter_account: return the account of store, which is the same under
+ * any configured name. Lives as long as limiter. */
 struct rate_account *rate_limiter_account(
     struct rate_limiter *limiter, const struct store *store);
 
@@ -32,7 +32,7 @@ struct rate_key {
     uint64_t partition; /* hash of table and PartitionKey; 0: none or several */
 };
 
-/* rate_limiter_partition: the hash of a partition, never 0. */
+/* rate_limiter_partition: return the hash of a partition, never 0. */
 uint64_t rate_limiter_partition(const char *table, struct slice partition_key);
 
 /* As in rate.h, applied to the rates of account and partition together. */
@@ -44,9 +44,9 @@ void rate_limiter_send(struct rate_limiter *limiter, struct rate_key key,
 void rate_limiter_answered(struct rate_limiter *limiter, struct rate_key key,
     const struct rate_answer *answer);
 
-/* rate_limiter_rate: the rate, in entities a second, to which store's account
- * is limited; with of_partition, that of the partition of this account which
- * was refused last. < 0: no limit is known. */
+/* rate_limiter_rate: return the rate, in entities a second, to which store's
+ * account is limited; if of_partition, the rate of that partition of the
+ * account which was refused last. < 0: no limit is known. */
 double rate_limiter_rate(
     struct rate_limiter *limiter, const struct store *store, bool of_partition);
 

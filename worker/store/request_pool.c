@@ -69,8 +69,8 @@ struct pool_client {
     int64_t requests, throttled;
     bool indeterminate; /* a write may still be applied later */
     int64_t hurry_ms;   /* see request_pool_hurry(); PLATFORM_NEVER: no hurry */
-    _Atomic bool hung;  /* in that hurry a request was given up: the client's
-                   others end  unsent */
+    _Atomic bool hung;  /* during that hurry a request was given up, so later
+                           tasks of the client end unsent */
     int64_t reach_until_ms; /* see request_pool_reach_until(); PLATFORM_NEVER:
                                no limit */
     bool stopped;
@@ -149,7 +149,8 @@ static void finish(struct pool_request *task, enum tw_err outcome)
     platform_wake_all(&client->changed);
 }
 
-/* Keeps the error text of the last try, if there was one. */
+/* Ends the task with TW_STOPPED and the text `why`, followed by the error text
+ * of the last try, if there was one. */
 static void finish_stopped(struct pool_request *task, const char *why)
 {
     if (task->retry.tries == 0)
@@ -402,7 +403,8 @@ static const struct pool_request *first_in_silence(
     return first;
 }
 
-/* Lock held. */
+/* Is task to be given up, because its store is silent? comes: a part of the
+ * response has arrived. Lock held. */
 static bool gives_up_in_silence(
     struct pool_request *task, bool comes, int64_t now_ms)
 {
@@ -581,7 +583,8 @@ static void work(struct pool_thread *pool_thread)
     dispatch(request_pool);
 }
 
-/* Lock held. */
+/* Lets an idle thread sleep until it is woken or, if it is the timer, until the
+ * next task is due. Lock held; released meanwhile. */
 static void rest(struct pool_thread *pool_thread)
 {
     struct request_pool *request_pool = pool_thread->request_pool;
@@ -622,7 +625,7 @@ static struct pool_thread *start_pool_thread(struct request_pool *request_pool)
 }
 
 /* Hands task to its caller, to an idle request thread or to a new one. Call
- * when fewer tasks than threads are allowed are in flight. */
+ * only while fewer tasks are in flight than the pool allows. */
 static void give(struct request_pool *request_pool, struct pool_request *task)
 {
     struct pool_thread *pool_thread = request_pool->idle;

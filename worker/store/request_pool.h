@@ -78,30 +78,31 @@ struct pool_request {
 };
 
 /*
- * request_pool_new: at most count tasks in flight (1..256) and as many threads.
- * max_entities_per_second: 0 for no ceiling; see request_pool_spend(). Owned.
- * Free all clients before request_pool_free(), which ends the threads.
+ * request_pool_new: make a pool that has at most count (1..256) tasks in flight
+ * and as many threads. max_entities_per_second: 0 for no ceiling; see
+ * request_pool_spend(). Owned. Free all clients before request_pool_free(),
+ * which ends the threads.
  */
 #define REQUEST_POOL_MAX 256
 struct request_pool *request_pool_new(
     unsigned count, int64_t max_entities_per_second);
 
-/* request_pool_set_count: at most count (1..256) tasks in flight from now on.
- * Tasks in flight go on. */
+/* request_pool_set_count: allow at most count (1..256) tasks in flight from now
+ * on. Tasks that are in flight continue. */
 void request_pool_set_count(struct request_pool *request_pool, unsigned count);
 void request_pool_free(struct request_pool *request_pool);
 
 /*
- * pool_client_new: a client, through which one run (or command) submits its
- * tasks. deadline is borrowed; NULL: none. Owned; pool_client_free() ends tasks
- * that have not started (TW_STOPPED) and waits for those in flight.
+ * pool_client_new: make a client, through which one run (or command) submits
+ * its tasks. deadline is borrowed; NULL: none. Owned; pool_client_free() ends
+ * tasks that have not started (TW_STOPPED) and waits for those in flight.
  */
 struct pool_client *pool_client_new(
     struct request_pool *request_pool, const struct deadline *deadline);
 void pool_client_free(struct pool_client *client);
 
-/* request_pool_reach_until: while no request could be sent to a service, no
- * further try begins after until_ms (boot clock): a person waits, and the
+/* request_pool_reach_until: begin no further try after until_ms (boot clock)
+ * while no request could be sent to a service, because a person waits, and the
  * address is probably wrong. A service that was reached gets the usual time. */
 void request_pool_reach_until(struct pool_client *client, int64_t until_ms);
 
@@ -118,13 +119,14 @@ void request_pool_watch_silence(
 bool request_pool_is_silent(
     struct request_pool *request_pool, const struct store *store);
 
-/* request_pool_rate: the limit that the rate limiter applies to the account of
- * store, or to the partition that was refused last, entities a second; < 0: no
- * limit is known. */
+/* request_pool_rate: return the limit, in entities a second, that the rate
+ * limiter applies to the account of store or, if of_partition, to that
+ * partition of it which was refused last; < 0: no limit is known. */
 double request_pool_rate(struct request_pool *request_pool,
     const struct store *store, bool of_partition);
 
-/* request_pool_submit: returns at once; task is borrowed until it is done. */
+/* request_pool_submit: put task into the client's list, and return at once.
+ * task is borrowed until it is done. */
 void request_pool_submit(struct pool_client *client, struct pool_request *task);
 
 /*
@@ -174,12 +176,12 @@ void request_pool_stop(struct pool_client *client);
  */
 void request_pool_hurry(struct pool_client *client, int64_t wait_ms);
 
-/* request_pool_requests: number of requests that the client has sent so far
+/* request_pool_requests: return how many requests the client has sent so far
  * (Transactions). */
 int64_t request_pool_requests(const struct pool_client *client);
 
-/* request_pool_throttled: number of tries of the client to which the service
- * responded 429 or 503. */
+/* request_pool_throttled: return how many tries of the client the service
+ * answered with 429 or 503. */
 int64_t request_pool_throttled(const struct pool_client *client);
 
 /* request_pool_is_indeterminate: did a write of the client have an
@@ -199,13 +201,13 @@ void pool_client_of(struct pool_client *client, const char *job,
 void request_pool_set_ceiling(struct request_pool *request_pool,
     const char *job, int64_t max_entities_per_second);
 
-/* pool_client_ceiling: the entities a second that the client may send at
- * present: the lower one of the ceilings of its job and of all jobs together;
- * 0: no limit. */
+/* pool_client_ceiling: return how many entities a second the client may send at
+ * present, which is the lower one of the ceilings of its job and of all jobs
+ * together; 0: no limit. */
 int64_t pool_client_ceiling(const struct pool_client *client);
 
-/* pool_client_trace: call before the first task, for the client of a run with a
- * traceparent (borrowed; NULL: none): each request carries it. */
+/* pool_client_trace: let each request of the client carry the traceparent of
+ * its run (borrowed; NULL: none). Call before the first task. */
 void pool_client_trace(struct pool_client *client, const char *traceparent);
 
 /*

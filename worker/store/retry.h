@@ -27,10 +27,10 @@
 #define RETRY_RESPONDED_FACTOR 8
 
 /*
- * retry_backoff_ms: wait before try number tries+1 (tries >= 1): a random time
- * below a limit that is multiplied with each try. responded: the last try had a
- * response. random: uniform 64 bits. hint_ms: the service's Retry-After, -1:
- * none; it has priority, but is limited to a minute.
+ * retry_backoff_ms: return how long to wait before try number tries+1 (tries >=
+ * 1), a random time below a limit that is multiplied with each try. responded:
+ * the last try had a response. random: uniform 64 bits. hint_ms: the service's
+ * Retry-After; -1: none. It has priority, but is limited to a minute.
  */
 int64_t retry_backoff_ms(
     unsigned tries, bool responded, uint64_t random, int64_t hint_ms);
@@ -55,7 +55,7 @@ void retry_begin(struct retry *retry);
  * another try allowed? */
 bool retry_may_follow(struct retry *retry, const struct exchange *last);
 
-/* retry_delay_ms: wait before the next try, >= 0. */
+/* retry_delay_ms: return how long to wait before the next try, >= 0. */
 int64_t retry_delay_ms(const struct retry *retry, const struct exchange *last);
 
 /* How long a thread waits for one call to succeed. */
@@ -67,9 +67,9 @@ struct retry_limits {
 
 /*
  * retry_wait: for a caller that makes the call on its own thread, without
- * retry_begin(). Call when a try has ended with `last`: waits until the next
- * try may start. False, at once: no tries left, no time left, or the process
- * ends.
+ * retry_begin(). Call it when a try has ended with `last`. It waits until the
+ * next try may start, and returns true. It returns false at once if no tries or
+ * no time are left, or the process ends.
  */
 bool retry_wait(struct retry *retry, const struct exchange *last,
     const struct retry_limits *limits);

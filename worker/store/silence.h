@@ -53,7 +53,8 @@
 /* All zero: nothing is known. All times are on platform_boot_ms(). */
 struct silence {
     unsigned in_flight;
-    int64_t quiet_ms;     /* start of the time in flight without a response */
+    int64_t quiet_ms;     /* since when requests have been in flight without a
+                             response */
     int64_t responded_ms; /* time of the last response; 0: none */
     int64_t slowest_ms;   /* slowest response time; older responses count
                              less */
@@ -67,8 +68,8 @@ struct silence {
 /* What the end of a request shows about the store; UNTOLD: nothing. */
 enum silence_end { SILENCE_RESPONSE, SILENCE_NO_RESPONSE, SILENCE_UNTOLD };
 
-/* silence_wait_ms: time until the next request may be sent, or is refused; 0:
- * now. */
+/* silence_wait_ms: return the time until the next request may be sent or is
+ * refused; 0: now. */
 int64_t silence_wait_ms(const struct silence *silence, int64_t now_ms);
 
 /* silence_refuses: is a request refused now? *ret: for how long the store has
@@ -85,8 +86,8 @@ void silence_end(struct silence *silence, int64_t now_ms, int64_t left_ms,
 void silence_move(struct silence *silence, int64_t now_ms);
 
 /* silence_note_served: call when a response has come; served: the request was
- * served. silence_is_useless: has no request been served for SILENCE_USELESS
- * responses and SILENCE_LATELY_MS? */
+ * served. silence_is_useless: has the store served no request for
+ * SILENCE_LATELY_MS and at least SILENCE_USELESS responses? */
 void silence_note_served(struct silence *silence, int64_t now_ms, bool served);
 bool silence_is_useless(const struct silence *silence, int64_t now_ms);
 

@@ -89,10 +89,11 @@ static size_t last_code_point_bytes(struct slice text)
 }
 
 /*
- * The code point that follows c in both orders, 0: none. Surrogates are not
- * code points. U+10000 follows U+D7FF (as UTF-16 it begins with D800) in both.
- * Nothing follows U+FFFF in both: all code points above begin with a surrogate,
- * which is less.
+ * Texts have two orders: by code point, and by UTF-16 unit. Returns a code
+ * point that is greater than c in both orders; 0: there is none. Surrogates are
+ * not code points, so after U+D7FF comes U+10000, which begins with D800 in
+ * UTF-16. U+FFFF has none: each greater code point begins with a surrogate in
+ * UTF-16, which is less than FFFF.
  */
 static uint32_t next_code_point(uint32_t c)
 {
@@ -102,10 +103,11 @@ static uint32_t next_code_point(uint32_t c)
 }
 
 /*
- * Finds a key above all keys that begin with prefix: the last code point of
- * prefix that has a follower is replaced by that follower, and what comes after
- * it is dropped. False: there is no such key. The two keys then differ first in
- * that code point, in the same direction in both orders.
+ * Finds a key above all keys that begin with prefix, in both orders. The last
+ * code point of prefix for which next_code_point() returns one is replaced by
+ * that one, and all after it are dropped. So the new key and such a key differ
+ * first in that code point, in the same direction in both orders. False: there
+ * is no such key.
  */
 static bool bound_above(
     struct slice prefix, struct arena *arena, struct slice *ret)
@@ -145,9 +147,9 @@ struct key_range key_range_prefix(struct slice prefix, struct arena *arena)
 }
 
 /*
- * The part before the first code point whose rank differs between the two
- * orders (U+E000 and more; surrogates are not code points). Texts that differ
- * within that part differ in the same direction in both orders.
+ * The start of text, up to the first code point whose rank differs between the
+ * two orders (U+E000 and more; surrogates are not code points). Texts that
+ * differ within it differ in the same direction in both orders.
  */
 static struct slice agreed(struct slice text)
 {

@@ -63,7 +63,7 @@ struct exchange {
     bool (*gives_up)(void *context, bool comes);
     void *context;
     bool hurried;   /* set by gives_up: given up because the run stops, which
-                       shows   nothing about the service */
+                       shows nothing about the service */
     struct err err; /* the error text, unless the outcome is TW_OK */
 };
 
@@ -110,16 +110,16 @@ struct key_range {
     struct slice from, below; /* the range: from <= key < below */
 };
 
-/* key_range_exact: only key. key_range_prefix: a range that contains all keys
- * that begin with prefix, in UTF-16 and in code point order. The range may
- * contain other keys: the caller tests each key. An upper bound that must be
- * built lives in arena. */
+/* key_range_exact: make a range of only `key`. key_range_prefix: make a range
+ * that contains all keys that begin with prefix, in UTF-16 and in code point
+ * order. The range may contain other keys, so the caller tests each key. An
+ * upper bound that must be built lives in arena. */
 struct key_range key_range_exact(struct slice key);
 struct key_range key_range_prefix(struct slice prefix, struct arena *arena);
-/* key_range_between: a range that contains all keys with from <= key < below in
- * UTF-16 order, which is the service's, even if a store sorts by code points.
- * The range may contain other keys: the caller tests each key. NULL: no bound.
- */
+/* key_range_between: make a range that contains all keys with from <= key <
+ * below in UTF-16 order, which is the service's, even if a store sorts by code
+ * points. The range may contain other keys, so the caller tests each key. NULL:
+ * no bound. */
 struct key_range key_range_between(
     const struct slice *from, const struct slice *below, struct arena *arena);
 /* key_range_has: is key in range, in UTF-16 order? */
@@ -251,8 +251,8 @@ struct store {
                                   */
 };
 
-/* store_last_date: the newest response with a Date that any thread got from the
- * table service; false: no such response yet. */
+/* store_last_date: get the newest response with a Date that any thread got from
+ * the table service; false: no such response yet. */
 bool store_last_date(struct store *store, struct lease_response *ret);
 
 /* store_same: do both stores have the same tables? */
@@ -300,21 +300,23 @@ struct store_ops {
 TW_MUST_USE enum tw_err store_create_table(
     struct store *store, struct exchange *exchange, const char *table);
 
-/* store_list_tables: one page; each name is the partition_key of an entity. */
+/* store_list_tables: read one page of the names of tables; each name is the
+ * partition_key of an entity. */
 TW_MUST_USE enum tw_err store_list_tables(struct store *store,
     struct exchange *exchange, struct continuation from, struct page *ret);
 
 /*
- * store_scan: one page. ret's former content is discarded. request->from may
- * point into ret. TW_NOT_FOUND: the table does not exist. TW_BUSY also if the
- * page's continuation repeats an earlier one, so that the scan would never end.
+ * store_scan: read one page of entities. ret's former content is discarded.
+ * request->from may point into ret. TW_NOT_FOUND: the table does not exist.
+ * TW_BUSY also if the page's continuation repeats an earlier one, so that the
+ * scan would never end.
  */
 TW_MUST_USE enum tw_err store_scan(struct store *store,
     struct exchange *exchange, const struct scan_request *request,
     struct page *ret);
 
 /*
- * store_get: one entity with all its properties as ret->entities[0].
+ * store_get: read one entity with all its properties into ret->entities[0].
  * TW_NOT_FOUND: the entity or the table does not exist, and ret->count is 0;
  * exchange->err names a table that does not exist.
  */
@@ -343,10 +345,10 @@ TW_MUST_USE enum tw_err store_batch(struct store *store,
     struct batch_result *ret);
 
 /*
- * store_give_back: give unused space of the store's file back to the file
- * system, a little at a time: other threads and processes that write wait some
- * milliseconds. *ret_more: more space can be given back, call again soon. False
- * for a store without a file, or with little unused space.
+ * store_give_back: give a little of the unused space of the store's file back
+ * to the file system. Meanwhile other threads and processes that write wait,
+ * for some milliseconds. *ret_more: more space can be given back, call again
+ * soon; false for a store without a file, or with little unused space.
  */
 TW_MUST_USE enum tw_err store_give_back(
     struct store *store, struct exchange *exchange, bool *ret_more);
@@ -364,7 +366,7 @@ TW_MUST_USE enum tw_err store_queue_put(struct store *store,
     struct exchange *exchange, const char *queue, struct slice text,
     int64_t hide_s, struct messages *ret);
 
-/* store_queue_get: up to count (1..32) messages, hidden for
+/* store_queue_get: get up to count (1..32) messages, and hide them for
  * visibility_timeout_s (1..604800). TW_OK without messages: no message is
  * visible. */
 TW_MUST_USE enum tw_err store_queue_get(struct store *store,
@@ -381,24 +383,26 @@ TW_MUST_USE enum tw_err store_queue_renew(struct store *store,
     struct exchange *exchange, const char *queue, struct slice id,
     char *pop_receipt, int64_t hide_s);
 
-/* store_queue_delete: TW_CONFLICT as for store_queue_renew(). */
+/* store_queue_delete: delete the message. TW_CONFLICT as for
+ * store_queue_renew(). */
 TW_MUST_USE enum tw_err store_queue_delete(struct store *store,
     struct exchange *exchange, const char *queue, struct slice id,
     struct slice pop_receipt);
 
-/* store_queue_peek: the first visible messages; nothing is hidden. */
+/* store_queue_peek: read up to count visible messages, and hide none. */
 TW_MUST_USE enum tw_err store_queue_peek(struct store *store,
     struct exchange *exchange, const char *queue, unsigned count,
     struct messages *ret);
 
-/* store_queue_count: number of messages, hidden ones included; never too
- * low. */
+/* store_queue_count: count the messages, hidden ones included; the result is
+ * never too low. */
 TW_MUST_USE enum tw_err store_queue_count(struct store *store,
     struct exchange *exchange, const char *queue, int64_t *ret);
 
-/* store_account: text that differs between accounts, and between files of
- * embedded stores, whatever the configuration calls the store: the identity; if
- * it is unknown the endpoint, or else the store's name. Borrowed from store. */
+/* store_account: return a text that differs between accounts, and between files
+ * of embedded stores, whatever the configuration calls the store. It is the
+ * identity or, if that is unknown, the endpoint, or else the store's name.
+ * Borrowed from store. */
 const char *store_account(const struct store *store);
 
 /*
