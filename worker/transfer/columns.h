@@ -12,15 +12,15 @@
 struct columns;
 
 struct columns *columns_new(void);          /* owned */
-void columns_free(struct columns *columns); /* NULL: nothing */
+void columns_free(struct columns *columns); /* NULL: does nothing */
 
-/* columns_add: name is copied; TW_OK also if the name was added before.
+/* columns_add: add name, which is copied. TW_OK also if it was added before.
  * TW_INVALID: name cannot be the name of a column, or there are
  * CSV_MAX_PROPERTIES names already. */
 TW_MUST_USE enum tw_err columns_add(
     struct columns *columns, struct slice name, struct err *err);
 
-/* columns_names: all names, ordered by bytes; borrowed until the next
+/* columns_names: return all names, ordered by bytes; borrowed until the next
  * columns_add(). */
 const struct slice *columns_names(struct columns *columns, size_t *ret_count);
 

@@ -70,7 +70,7 @@ static struct slice unquoted(struct slice text, struct arena *arena)
     return (struct slice){at, len};
 }
 
-/* The quoted field at *at; *at is moved behind the closing quote. */
+/* Take the quoted field at *at, and move *at behind the closing quote. */
 static struct slice take_quoted(
     struct slice record, size_t *at, struct arena *arena)
 {
@@ -431,9 +431,9 @@ void csv_write_header(const struct slice *names, size_t count, struct buf *to)
     buf_add_char(to, '\n');
 }
 
-/* Does json contain a lone surrogate? Only a JSON escape can express one, and a
- * canonical text has no other escapes from \ud800 to \udfff, because it writes
- * whole pairs as UTF-8. */
+/* Does json contain a lone surrogate? It does if it has an escape from \ud800
+ * to \udfff, because only an escape can express a lone surrogate, and a
+ * canonical text has whole pairs as UTF-8. */
 static bool has_lone_surrogate(struct slice json)
 {
     const char *at = json.at, *end = json.at + json.len;

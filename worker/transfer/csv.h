@@ -41,7 +41,8 @@ struct csv_state {
 
 enum csv_verdict {
     CSV_WHOLE,   /* the record ends with the line */
-    CSV_OPEN,    /* the record continues on the next line */
+    CSV_OPEN,    /* the line ends within quotes: the record continues on the
+                    next line */
     CSV_INVALID, /* the record's quotes break RFC 4180 */
 };
 
@@ -49,9 +50,9 @@ enum csv_verdict {
 enum csv_verdict csv_line(struct csv_state *state, struct slice line);
 
 /*
- * csv_split: the fields of a record for which csv_line() returned CSV_WHOLE,
- * newlines in fields unchanged. A carriage return at the record's end belongs
- * to no field. Fields that had to be copied live in arena.
+ * csv_split: split a record for which csv_line() returned CSV_WHOLE into its
+ * fields. Newlines in fields are unchanged. A carriage return at the record's
+ * end belongs to no field. Fields that had to be copied live in arena.
  */
 const struct slice *csv_split(
     struct slice record, struct arena *arena, size_t *ret_count);
@@ -81,8 +82,8 @@ struct csv_header {
 TW_MUST_USE enum tw_err csv_header(const struct slice *fields, size_t count,
     struct arena *arena, struct csv_header *ret, struct err *err);
 
-/* csv_entity: the entity of a record, without an ETag. *ret lives in arena and
- * points into the header and the fields. TW_INVALID, TW_TOO_LARGE: no store
+/* csv_entity: make the entity of a record, without an ETag. *ret lives in arena
+ * and points into the header and the fields. TW_INVALID, TW_TOO_LARGE: no store
  * accepts the entity; err names the property and never its value. */
 TW_MUST_USE enum tw_err csv_entity(const struct csv_header *header,
     const struct slice *fields, size_t count, struct arena *arena,
@@ -90,8 +91,8 @@ TW_MUST_USE enum tw_err csv_entity(const struct csv_header *header,
 
 /* ---- writing ---- */
 
-/* csv_write_header: the header of these property names, each with its column
- * @type, and a newline. */
+/* csv_write_header: append the header of these property names, each with its
+ * column @type, and a newline. */
 void csv_write_header(const struct slice *names, size_t count, struct buf *to);
 
 /*

@@ -34,7 +34,8 @@ struct export
     struct export_file file;
     bool opened;             /* export_file_open() was called for file */
     struct arena last_arena; /* memory of the entity in `last` */
-    struct entity last;      /* keys of the last entity in an existing part */
+    struct entity last;      /* keys of the last entity in an existing partial
+                                file */
     bool continues;          /* the scan begins after the keys of last */
 
     struct columns *columns;   /* CSV: names of the columns so far; else NULL */
@@ -98,8 +99,9 @@ static enum tw_err read_last(struct export *export, struct err *err)
     return TW_OK;
 }
 
-/* Sets the file that export_abort() removes: the part. If the export has an id,
- * none: the part stays, so that the export can be continued. */
+/* Sets the file that export_abort() removes, which is the partial file. If the
+ * export has an id, the partial file stays, so that the export can be
+ * continued. */
 static void set_temporary(struct export *export)
 {
     const char *part = export->options.id ? NULL : export->file.part;

@@ -35,31 +35,33 @@ struct export_options {
 
 struct export;
 
-/* export_new: owned. export_free: removes an incomplete file, unless it is the
- * part of an export with an id: then the path of the part is reported. NULL:
- * nothing. */
+/* export_new: make an export; export_run() begins it. The caller owns the
+ * result. export_free: if the export is not complete, removes its partial file
+ * or, if the export has an id, reports the path of that file. Does nothing if
+ * given NULL. */
 struct export *export_new(
     const struct transfer *transfer, const struct export_options *options);
 void export_free(struct export *export);
 
 /*
- * export_run: call once. TW_OK: the file is complete. TW_NOT_FOUND: there is no
- * such table, or it was deleted during the export; then no part stays, because
- * a later table of this name is another one. TW_CONFLICT: as for
- * export_file_open(). TW_INVALID: the file cannot be written, or an entity
- * cannot be written in this format. TW_STOPPED, TW_FULL. All other codes are
- * outcomes of the store.
+ * export_run: export the table. Call once. TW_OK: the file is complete.
+ * TW_NOT_FOUND: there is no such table, or it was deleted during the export. In
+ * that case no partial file stays, because a later table of this name is
+ * another one. TW_CONFLICT: as for export_file_open(). TW_INVALID: the file
+ * cannot be written, or an entity cannot be written in this format. TW_STOPPED:
+ * a stop signal has come, or another process writes the file. TW_FULL: the disk
+ * is full. All other codes are outcomes of the store.
  */
 TW_MUST_USE enum tw_err export_run(struct export *export, struct err *err);
 
-/* export_count: entities in the file so far. export_is_collecting: is the
- * export still in the first scan, which only collects property names? From any
- * thread. */
+/* export_count: return how many entities are in the file so far.
+ * export_is_collecting: is the export still in the first scan, which only
+ * collects property names? Any thread may call both. */
 int64_t export_count(const struct export *export);
 bool export_is_collecting(const struct export *export);
 
-/* export_abort: remove the file that export_free() would remove. From any
- * thread, before the process ends without export_free(). */
+/* export_abort: remove the file that export_free() would remove. Any thread may
+ * call it before the process ends without export_free(). */
 void export_abort(struct export *export);
 
 #endif

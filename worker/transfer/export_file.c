@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Writes a part beside its target, and continues one of an earlier process. */
+/* Writes a partial file beside its target, and continues that of an earlier
+ * process. */
 #include "worker/transfer/export_file.h"
 
 #include <dirent.h>
@@ -20,7 +21,7 @@
 #define PART ".part"
 #define HASH_DIGITS 16
 
-/* The number of bytes of an existing part that are read at once. */
+/* The number of bytes of an existing partial file that are read at once. */
 #define READ_BYTES ((size_t)256 * 1024)
 
 static enum tw_err fail_write(
@@ -69,7 +70,7 @@ static const char *name_of(const char *path)
     return slash ? slash + 1 : path;
 }
 
-/* ---- a part of another export with the same id ---- */
+/* ---- the partial file of another export with the same id ---- */
 
 bool export_file_is_part(const char *name, const char *of, const char *id)
 {
@@ -84,7 +85,8 @@ bool export_file_is_part(const char *name, const char *of, const char *id)
     return is_part;
 }
 
-/* Refuse the id if a part of a different export with this id exists. */
+/* Refuse the id if the partial file of a different export with this id exists.
+ */
 static enum tw_err refuse_other(
     const struct export_file *file, const char *id, struct err *err)
 {
@@ -97,9 +99,9 @@ static enum tw_err refuse_other(
         if (export_file_is_part(entry->d_name, name_of(file->target), id) &&
             strcmp(entry->d_name, name_of(file->part)) != 0)
             outcome = err_fail(err, TW_CONFLICT,
-                "id %s belongs to another export: %s%s has another store, "
-                "account, table, --filter or --select; finish that export, or "
-                "remove its part",
+                "id %s belongs to another export: %s%s was begun with another "
+                "store, account, table, --filter or --select; finish that "
+                "export, or remove this partial file",
                 id, folder, entry->d_name);
     if (list)
         closedir(list);
@@ -120,7 +122,7 @@ static char *part_with_id(
     return mem_format("%s.%s-%s" PART, path, options->id, hash);
 }
 
-/* Give the part the mode of the file that the part will replace. */
+/* Give the partial file the mode of the file that it will replace. */
 static void keep_mode(const struct export_file *file, int fd)
 {
     const mode_t who = S_IRWXU | S_IRWXG | S_IRWXO;
@@ -162,9 +164,9 @@ static enum tw_err open_new(struct export_file *file, struct err *err)
 
 /* ---- continuing ---- */
 
-/* The whole lines of a part, after which an export continues. They end before
- * the first NUL: an export writes no NUL, so a NUL shows that data was lost in
- * a power failure. */
+/* The whole lines of a partial file, after which an export continues. They end
+ * before the first NUL. An export writes no NUL, so a NUL shows that data was
+ * lost in a power failure. */
 struct whole {
     int64_t lines;
     off_t end, begin_of_last;
@@ -183,7 +185,7 @@ static void add_block(
     }
 }
 
-/* Finds the whole lines of the part. -1: see errno. */
+/* Finds the whole lines of the partial file. -1: see errno. */
 static int find_whole(int fd, struct whole *ret)
 {
     char *block = mem_alloc(READ_BYTES);
@@ -229,7 +231,8 @@ static enum tw_err continue_part(
 {
     struct whole whole = {0};
 
-    /* Another process may have renamed the part after it was opened here. */
+    /* Another process may have renamed the partial file after this process has
+     * opened it. */
     if (flock(fd, LOCK_EX | LOCK_NB) != 0 || !file_has_path(fd, file->part))
         return err_fail(err, TW_STOPPED,
             "%s: another process is writing this file", file->part);
@@ -332,7 +335,7 @@ static int rename_part(const struct export_file *file)
     return failed;
 }
 
-/* Renames the part before the file is closed, because closing releases the
+/* Renames the partial file before it is closed, because closing releases the
  * lock. */
 static enum tw_err replace_file(struct export_file *file, struct err *err)
 {

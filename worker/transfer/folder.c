@@ -203,14 +203,14 @@ enum tw_err folder_create(const char *path, struct err *err)
 
 struct begun {
     const char *table;
-    bool complete; /* the part was complete, with this size and time: */
+    bool complete; /* the partial file was complete, with this size and time: */
     int64_t size, changed_ns;
 };
 
 struct folder_progress {
-    char *folder, *id; /* id: NULL: none */
+    char *folder, *id; /* id NULL: the export has no id */
     char *path;
-    char *without_id; /* path of the file of an export without an id */
+    char *without_id; /* path of the progress file of an export without an id */
     FILE *file;
     struct arena arena;
     struct begun *list; /* owned */
@@ -239,8 +239,8 @@ static struct begun *find(
     return NULL;
 }
 
-/* Stores a copy of *begun as the entry of the table, in place of an earlier
- * one. begun->table is not used. */
+/* Stores a copy of *begun for the table, in place of an earlier one.
+ * begun->table is not used. */
 static void add_begun(struct folder_progress *progress, struct slice table,
     const struct begun *begun)
 {
@@ -342,8 +342,9 @@ static enum tw_err begin_progress(struct folder_progress *progress,
     return outcome;
 }
 
-/* The first line of the file tells the store. The name alone would not: the
- * configuration may use it for another account tomorrow. */
+/* The first line of the progress file, which identifies the store. The store's
+ * name alone would not, because a changed configuration may use it for another
+ * account. */
 static char *first_line(const struct store *store)
 {
     unsigned char sum[CRYPTO_SHA256_BYTES];
@@ -433,8 +434,8 @@ enum tw_err folder_progress_complete(struct folder_progress *progress,
     return outcome;
 }
 
-/* If the file `name` is a part of the file of a table: that table. Otherwise
- * NULL. */
+/* Returns the table for which this export wrote the partial file `name`; NULL:
+ * the file is no such partial file. */
 static const char *table_of_part(
     const struct folder_progress *progress, const char *name)
 {
@@ -480,9 +481,10 @@ void folder_progress_drop_deleted(const struct folder_progress *progress,
         closedir(list);
 }
 
-/* This export has written the files of all tables of the store, also those that
- * an interrupted export without an id has not written. If that export is still
- * in progress, its file stays: the lock shows it. */
+/* Removes the progress file of an interrupted export without an id. This export
+ * has written the files of all tables of the store, also those that the other
+ * export has not written. If the other export is still in progress, as the lock
+ * of its progress file shows, that file stays. */
 static void remove_without_id(const struct folder_progress *progress)
 {
     int fd = open(progress->without_id, O_RDWR | O_CLOEXEC);

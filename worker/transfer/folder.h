@@ -3,20 +3,20 @@
  * The folder of `export --all` and `import --all`: one file for each table,
  * TABLE.jsonl or TABLE.csv.
  *
- * An export keeps a progress file in the folder until it is complete, so that
- * an import of all tables refuses a folder in which tables are missing:
- * export-ID.progress, or export-@STORE.progress for an export without an id,
- * which cannot be continued. It holds the store's name, then two lines for each
- * table, one before its file is begun, and one when its part is complete,
- * before the part is renamed to the file:
+ * Until an export is complete, it keeps a progress file in the folder, so that
+ * an import of all tables refuses a folder in which tables are missing. The
+ * file is export-ID.progress, or export-@STORE.progress for an export without
+ * an id, which cannot be continued. It holds the store's name, then two lines
+ * for each table: one is written before the table's file is begun, and one when
+ * its partial file (export_file.h) is complete, before that is renamed:
  *
  *   store main
  *   Blogs
  *   Blogs 1048576 1764133440123456789    size, and time of the last change, ns
  *
  * So a table's file is complete if it has the size and the time of the last
- * such line. Any other file at its path is not this export's, or was changed
- * since: the table is exported again.
+ * such line. If not, the file is not this export's, or was changed since, and
+ * the table is exported again.
  */
 #ifndef TW_TRANSFER_FOLDER_H
 #define TW_TRANSFER_FOLDER_H
@@ -57,7 +57,7 @@ TW_MUST_USE enum tw_err folder_read(struct folder *folder, const char *path,
     struct err *err);
 void folder_done(struct folder *folder);
 
-/* folder_path: the path of a table's file. In arena. */
+/* folder_path: make the path of a table's file, in arena. */
 const char *folder_path(const char *folder, const char *table,
     enum records_format format, struct arena *arena);
 
@@ -71,11 +71,12 @@ struct folder_progress;
 struct store;
 
 /*
- * folder_progress_open: id is valid for text_is_run_id(), or NULL: none.
+ * folder_progress_open: create the progress file, or open and lock that of an
+ * interrupted export. id is valid for text_is_run_id(), or NULL: none.
  * TW_CONFLICT: the id belongs to an export of another store, or of another
  * account that the configuration calls by the same name. TW_STOPPED: another
  * process exports with this id, or the same store without an id. TW_INVALID,
- * TW_FULL: the file cannot be written. Owned.
+ * TW_FULL: the file cannot be written. The caller owns *ret.
  */
 TW_MUST_USE enum tw_err folder_progress_open(const char *folder, const char *id,
     const struct store *store, struct folder_progress **ret, struct err *err);
@@ -86,24 +87,25 @@ bool folder_progress_begun(const struct folder_progress *progress,
     const char *table, const char *path, bool *ret_done);
 
 /* folder_progress_begin: call before the table's file is begun.
- * folder_progress_complete: call when its part is complete, before the part is
- * renamed. Both: TW_INVALID, TW_FULL. */
+ * folder_progress_complete: call when its partial file is complete, before that
+ * is renamed; part: its path. Both return TW_INVALID or TW_FULL if the progress
+ * file cannot be written. */
 TW_MUST_USE enum tw_err folder_progress_begin(
     struct folder_progress *progress, const char *table, struct err *err);
 TW_MUST_USE enum tw_err folder_progress_complete(
     struct folder_progress *progress, const char *table, const char *part,
     struct err *err);
 
-/* folder_progress_drop_deleted: remove the parts that this export has left of
- * tables that are not among the names: these tables were deleted since. Calls
- * dropped for each part, before it is removed. */
+/* folder_progress_drop_deleted: remove the partial files that this export has
+ * left of tables that are not among the names, because these tables were
+ * deleted since. Calls dropped() for each partial file before it is removed. */
 void folder_progress_drop_deleted(const struct folder_progress *progress,
     const char *const *names, size_t count,
     void (*dropped)(const char *table, const char *part));
 
 /* folder_progress_close: removes the progress file if the export is complete or
- * has not begun; if it is complete, also the one that an export of the same
- * store without an id has left. NULL: nothing. */
+ * has not begun. If the export is complete, also removes the progress file that
+ * an export of the same store without an id has left. NULL: does nothing. */
 void folder_progress_close(struct folder_progress *progress, bool complete);
 
 #endif

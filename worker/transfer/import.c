@@ -70,7 +70,7 @@ struct import {
     struct sent *sent; /* all records in flight */
     struct pending_keys pending;
     int64_t submit_ms; /* when the sorter is flushed at the latest */
-    struct err why;    /* reason of the last failure in the batch writer */
+    struct err why;    /* why the batch writer last reported a failed record */
 
     struct import_ledger ledger;
     bool with_ledger;
@@ -165,10 +165,11 @@ static enum tw_err find_content(
                : outcome;
 }
 
-/* Refuse to continue an import whose table no longer holds what the id has
- * stored there: the lines up to the position would be skipped, and would be
- * missing from the new table. An import that has succeeded is refused only if
- * the table is missing, because its entities may have been deleted since. */
+/* Refuse to continue an import whose table no longer holds what an earlier
+ * process with this id has stored there. Otherwise the lines up to the position
+ * would be skipped, and would be missing from the new table. An import that has
+ * succeeded is refused only if the table is missing, because its entities may
+ * have been deleted since. */
 static enum tw_err check_content(
     const struct import *import, enum table_content content, struct err *err)
 {
@@ -188,8 +189,9 @@ static enum tw_err check_content(
         empty ? "is empty" : "does not exist any more");
 }
 
-/* The table is created after the check: in the other order, a process killed in
- * between would hide from the next one that the table was missing. */
+/* The table is created after the check. In the other order, a process that is
+ * killed in between would have created the table, and the next process could
+ * not find out that the table was missing. */
 static enum tw_err ensure_table(struct import *import, struct err *err)
 {
     enum table_content content;
@@ -233,9 +235,9 @@ static int64_t hash_path(const char *path)
     return (int64_t)(hash_mix(hash) >> 1 | 1);
 }
 
-/* The ledger gets a hash of the rejects file's path before the first rejected
- * line is written to the file. If this process is killed, the next one knows by
- * the hash that the file belongs to this id. */
+/* Stores a hash of the rejects file's path in the ledger before the first
+ * rejected line is written to the file. If this process is killed, the next one
+ * knows by the hash that the file belongs to this id. */
 static enum tw_err begin_new_rejects(
     struct import *import, int64_t path, struct err *err)
 {
@@ -326,8 +328,9 @@ static void reject(struct import *import, uint64_t number, const char *why)
     import->rejected++;
 }
 
-/* Keeps the reason. The batch writer calls on_settled() next, which reports the
- * reason with the line number. */
+/* Keeps the reason why the batch writer could not store a record. The batch
+ * writer calls on_settled() next, which reports the reason with the line
+ * number. */
 static void on_failed(void *context, const struct run_failure *failure)
 {
     struct import *import = context;
@@ -460,8 +463,9 @@ static enum tw_err confirm_rejects(struct import *import, struct err *err)
     return outcome;
 }
 
-/* The ledger counts only the lines up to its position, because a process that
- * continues reads all later lines again. */
+/* Sets the counts that the ledger will store, for the lines up to `line`. Later
+ * lines are not counted, because a process that continues the import reads them
+ * again. */
 static void set_confirmed(struct import *import, uint64_t line)
 {
     const struct run_counts *counts = &import->local.run.counts;
@@ -475,8 +479,8 @@ static void set_confirmed(struct import *import, uint64_t line)
     confirmed->rejected = import->rejected;
 }
 
-/* Send all records and wait: after TW_OK all records up to line are stored,
- * skipped or rejected. */
+/* Send all records and wait for the outcomes. TW_OK: all records up to `line`
+ * are stored, skipped or rejected. */
 static enum tw_err confirm(
     struct import *import, uint64_t line, struct err *err)
 {

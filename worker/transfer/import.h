@@ -34,21 +34,23 @@ struct import_options {
 
 struct import_result {
     int64_t written, skipped; /* numbers of entities, by this process */
-    int64_t rejected;         /* number of rejected lines, by all processes with
-                                 the id */
+    int64_t rejected;         /* number of lines that all processes with the id
+                                 have rejected */
     bool repeated;            /* the id succeeded before, so nothing was done */
 };
 
 struct import;
 
-/* import_new: owned. Copies *transfer. Only `client` of the copy changes later,
- * to the result of restart(). */
+/* import_new: make an import; import_run() begins it. Copies *transfer; later
+ * only `client` of that copy changes, to the result of restart(). The caller
+ * owns the result. */
 struct import *import_new(
     const struct transfer *transfer, const struct import_options *options);
-void import_free(struct import *import); /* NULL: nothing */
+void import_free(struct import *import); /* NULL: does nothing */
 
 /*
- * import_run: call once. TW_OK: each record is stored, skipped or rejected.
+ * import_run: import the file. Call once. TW_OK: each record is stored, skipped
+ * or rejected.
  * TW_INVALID: a record is invalid (without skip_errors; err is about the first
  * one), or a file cannot be used. TW_CONFLICT: the id belongs to another
  * import, or the table was deleted or emptied since the id stored lines in it.
@@ -61,8 +63,8 @@ TW_MUST_USE enum tw_err import_run(struct import *import, struct err *err);
 /* import_result: call after import_run(). */
 struct import_result import_result(const struct import *import);
 
-/* import_progress: the number of entities done; *ret_share: thousandths of the
- * file that are read, as records_share(). From any thread. */
+/* import_progress: return the number of entities done. *ret_share: thousandths
+ * of the file that are read, as records_share(). Any thread may call it. */
 int64_t import_progress(struct import *import, int *ret_share);
 
 #endif

@@ -147,7 +147,8 @@ static enum tw_err begin(struct import_ledger *ledger, struct slice id,
     return write_run(ledger, err);
 }
 
-/* The member `name` if it is a positive integer; else 0. */
+/* Returns the value of the member `name` if it is a positive integer; else 0.
+ */
 static int64_t number_of(const struct json *object, const char *name)
 {
     const struct json *member = json_get(object, name);

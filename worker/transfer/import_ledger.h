@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The ledger entity of an import with --id: PartitionKey "-import", RowKey the
- * id, in the store of the imported table. Its Checkpoint is
+ * The ledger entity of an import with --id. It is in the store of the imported
+ * table, its PartitionKey is "-import", and its RowKey is the id. Its
+ * Checkpoint holds a struct import_position:
  *
  *   {"line":N,"digest":D,"rejected_bytes":B,
  *    "rejects_path":P,"rejects_size":S,"rejects_digest":R}
  *
- * see struct import_position. An import has no lease: if two processes have one
- * id, the write of one of them is refused, and that process ends. A process
- * that starts retries a refused write a few times, because the cause may be a
- * late request of a process that has ended.
+ * An import has no lease. If two processes have the same id, the write of one
+ * of them is refused, and that process ends. A process that starts retries a
+ * refused write a few times, because the cause may be a late request of a
+ * process that has ended.
  */
 #ifndef TW_TRANSFER_IMPORT_LEDGER_H
 #define TW_TRANSFER_IMPORT_LEDGER_H
@@ -66,11 +67,12 @@ TW_MUST_USE enum tw_err import_ledger_open(struct import_ledger *ledger,
     const struct transfer *transfer, const char *id, struct slice args,
     struct import_position *ret, bool *ret_done, struct err *err);
 
-/* import_ledger_position: parse a Checkpoint; all 0: empty or invalid. */
+/* import_ledger_position: parse a Checkpoint; all members of the result are 0
+ * if the Checkpoint is empty or invalid. */
 struct import_position import_ledger_position(struct slice checkpoint);
 
-/* import_ledger_save: store the position and the counts of this process, added
- * to those of earlier ones. TW_STOPPED: another process has taken over the
+/* import_ledger_save: store the position, and the counts of this process added
+ * to those of earlier processes. TW_STOPPED: another process has taken over the
  * id. */
 TW_MUST_USE enum tw_err import_ledger_save(struct import_ledger *ledger,
     const struct import_counts *counts, struct err *err);

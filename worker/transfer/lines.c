@@ -99,8 +99,8 @@ static void make_room(struct lines *lines)
     lines->buffer = mem_resize(lines->buffer, lines->room);
 }
 
-/* Wait for input by poll() with a timeout, so that `stopped` is checked:
- * signals are blocked, so no signal interrupts read(). */
+/* Wait for input by poll() with a timeout, so that `stopped` is checked.
+ * Signals are blocked, so no signal would interrupt a read() that waits. */
 static enum tw_err wait_for_more(const struct lines *lines, struct err *err)
 {
     struct pollfd poll_fd = {.fd = lines->fd, .events = POLLIN};
@@ -132,9 +132,9 @@ static enum tw_err read_more(struct lines *lines, struct err *err)
     return TW_OK;
 }
 
-/* Read until the next line is in the buffer. *ret_len: its length without the
- * newline, or over LINES_MAX_BYTES for a line that is too long, which is not
- * read to its end. */
+/* Read until the next line is in the buffer. *ret_len: the length of the line
+ * without its newline. A line that is too long is not read to its end, and
+ * *ret_len is over LINES_MAX_BYTES. */
 static enum tw_err find_newline(
     struct lines *lines, size_t *ret_len, struct err *err)
 {

@@ -17,37 +17,38 @@
 
 struct lines;
 
-/* lines_open: open the file at path, or standard input for "-". Setting
- * *stopped (stopped may be NULL) ends the wait for a pipe or a terminal;
- * borrowed. TW_INVALID: the file cannot be read; err says why. Owned. */
+/* lines_open: open the file at path, or standard input for "-". stopped is
+ * borrowed and may be NULL: setting *stopped ends a wait for input from a pipe
+ * or a terminal. TW_INVALID: the file cannot be read; err says why. The caller
+ * owns *ret. */
 TW_MUST_USE enum tw_err lines_open(const char *path,
     const _Atomic bool *stopped, struct lines **ret, struct err *err);
-void lines_close(struct lines *lines); /* NULL: nothing */
+void lines_close(struct lines *lines); /* NULL: does nothing */
 
 /*
- * lines_next: the next line, without its newline; borrowed until the next call.
- * *ret_end (then *ret is not set): end of file. TW_TOO_LARGE: the line is
- * longer than LINES_MAX_BYTES; call lines_skip_long() next. TW_INVALID: the
- * file cannot be read, or begins with the byte order mark of UTF-16.
- * TW_STOPPED: *stopped was set during a wait.
+ * lines_next: read the next line. *ret: the line without its newline, borrowed
+ * until the next call; not set if *ret_end, which is true at the end of the
+ * file. TW_TOO_LARGE: the line is longer than LINES_MAX_BYTES; call
+ * lines_skip_long() next. TW_INVALID: the file cannot be read, or begins with
+ * the byte order mark of UTF-16. TW_STOPPED: *stopped was set during a wait.
  */
 TW_MUST_USE enum tw_err lines_next(
     struct lines *lines, struct slice *ret, bool *ret_end, struct err *err);
 
 /*
- * lines_skip_long: read to the end of the line that was too long. The whole
- * line and a newline are written to `to`, which the caller checks for write
- * errors; NULL: they are dropped. TW_INVALID, TW_STOPPED as above.
+ * lines_skip_long: read to the end of the line that was too long, and write the
+ * whole line and a newline to `to`, which the caller checks for write errors.
+ * `to` NULL: drop the line. TW_INVALID, TW_STOPPED: as for lines_next().
  */
 TW_MUST_USE enum tw_err lines_skip_long(
     struct lines *lines, FILE *to, struct err *err);
 
-/* lines_number: the number, from 1, of the last line that lines_next()
+/* lines_number: return the number, from 1, of the last line that lines_next()
  * returned. */
 uint64_t lines_number(const struct lines *lines);
 
-/* lines_share: thousandths of the file that are read; -1: unknown. May be
- * called from another thread. */
+/* lines_share: return how many thousandths of the file are read; -1: unknown.
+ * May be called from another thread. */
 int lines_share(const struct lines *lines);
 
 #endif

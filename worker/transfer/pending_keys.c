@@ -8,7 +8,7 @@
 
 static uint64_t hash_keys(const struct entity *entity)
 {
-    const struct slice nul = {"", 1}; /* which no key contains */
+    const struct slice nul = {"", 1}; /* no key contains a NUL */
     uint64_t hash = hash_slice(HASH_BEGIN, entity->partition_key);
 
     hash = hash_slice(hash_slice(hash, nul), entity->row_key);

@@ -18,9 +18,9 @@ struct records {
     struct lines *lines;
     enum records_format format;
 
-    /* CSV: `held` has the lines that were read to find the end of a record. The
-     * lines before offset `from` were returned already, and `number` is the
-     * number of the last of these. */
+    /* CSV only: `held` has the lines that were read to find the end of a
+     * record. The lines before offset `from` were returned already, and
+     * `number` is the number of the last of these lines. */
     struct buf held;
     size_t from;
     uint64_t number;
@@ -56,8 +56,8 @@ void records_keep_long(struct records *records, FILE *to)
     records->long_lines = to;
 }
 
-/* raw is one or several lines, without the last newline. For a line that is too
- * long, raw is empty. */
+/* Adds raw to the digest. raw is one or several lines, without the last
+ * newline; it is empty for a line that is too long. */
 static void add_to_digest(struct records *records, struct slice raw)
 {
     records->hash = hash_slice(records->hash, raw);
@@ -111,7 +111,7 @@ static enum tw_err next_line(struct records *records, struct arena *arena,
     return TW_OK;
 }
 
-/* ---- CSV: lines that are held ---- */
+/* ---- CSV: lines that were read and not yet returned ---- */
 
 static size_t held_bytes(const struct records *records)
 {
@@ -176,7 +176,7 @@ struct span {
     bool invalid;
 };
 
-/* An invalid record ends with its first line. */
+/* Returns the span of an invalid record, which ends with its first line. */
 static struct span first_line(const struct records *records, struct err *why)
 {
     err_fail(why, TW_INVALID,
@@ -232,8 +232,8 @@ static enum tw_err next_long_line(
     return lines_skip_long(records->lines, records->long_lines, err);
 }
 
-/* The next record, not yet split into cells. At the end of the file ret->first
- * is 0. */
+/* Find the next record; it is not yet split into cells. At the end of the file
+ * ret->first is 0. */
 static enum tw_err next_span(
     struct records *records, struct record *ret, struct err *err)
 {
@@ -325,7 +325,7 @@ static enum tw_err read_header(
     return TW_OK;
 }
 
-/* ---- either ---- */
+/* ---- both formats ---- */
 
 enum tw_err records_open(const char *path, enum records_format format,
     const _Atomic bool *stopped, struct records **ret, struct err *err)

@@ -19,8 +19,9 @@
 #include "worker/base/slice.h"
 #include "worker/store/entity.h"
 
-/* Maximum length of a CSV record: enough for an entity of 1 MiB, whose texts
- * have every quote doubled or are base64, and for the commas of all columns. */
+/* Maximum length of a CSV record: enough for the commas of all columns, and for
+ * an entity of 1 MiB whose values are base64, or have only quotes, which are
+ * doubled. */
 #define RECORDS_MAX_BYTES (4 * 1024 * 1024)
 
 enum records_format {
@@ -31,17 +32,18 @@ enum records_format {
 struct records;
 
 /*
- * records_open: path and stopped as in lines_open(). Reads the header of a CSV
- * file. TW_INVALID: the file cannot be read, or its header is invalid; err has
- * the line number. TW_STOPPED. Owned.
+ * records_open: open the file, and read the header of a CSV file. path and
+ * stopped as in lines_open(). TW_INVALID: the file cannot be read, or its
+ * header is invalid; err has the line number. TW_STOPPED: as for lines_next().
+ * The caller owns *ret.
  */
 TW_MUST_USE enum tw_err records_open(const char *path,
     enum records_format format, const _Atomic bool *stopped,
     struct records **ret, struct err *err);
-void records_close(struct records *records); /* NULL: nothing */
+void records_close(struct records *records); /* NULL: does nothing */
 
-/* records_header: the CSV header as written in the file, with its newline;
- * empty for JSON Lines. Borrowed. */
+/* records_header: return the CSV header as written in the file, with its
+ * newline; empty for JSON Lines. Borrowed. */
 struct slice records_header(const struct records *records);
 
 /* records_keep_long: make records_next() write lines that are too long to this
@@ -67,14 +69,15 @@ struct record {
 };
 
 /*
- * records_next: the next record. *ret_end (then *ret is not set): end of file.
- * TW_INVALID: the file cannot be read. TW_STOPPED.
+ * records_next: read the next record into *ret, or set *ret_end at the end of
+ * the file. TW_INVALID: the file cannot be read. TW_STOPPED: as for
+ * lines_next().
  */
 TW_MUST_USE enum tw_err records_next(struct records *records,
     struct arena *arena, struct record *ret, bool *ret_end, struct err *err);
 
-/* records_digest: a digest of all lines up to the last one that records_next()
- * returned or records_skip() skipped; above 0. */
+/* records_digest: return a digest of all lines up to the last one that
+ * records_next() returned or records_skip() skipped; above 0. */
 int64_t records_digest(const struct records *records);
 
 /* records_share: see lines_share(). */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* The file only grows, except that rejects_begin() truncates the file to the
  * size in the ledger. The file is locked while it is open. Otherwise another
- * import could find it empty, because its content is not flushed yet, and
- * remove it. */
+ * import could find the file empty, because the content is not flushed yet, and
+ * remove the file. */
 #include "worker/transfer/rejects.h"
 
 #include <errno.h>
@@ -39,8 +39,8 @@ static enum tw_err cannot_write(
         "%s cannot be written: %s", rejects->path, strerror(cause));
 }
 
-/* Truncate the file to `bytes`, which an earlier process wrote; write the
- * header if the file is then empty. -1: see errno. */
+/* Truncate the file to `bytes` bytes, which an earlier process wrote. If the
+ * file is then empty, write the header. -1: see errno. */
 static int truncate_to(struct rejects *rejects, int64_t bytes)
 {
     struct stat is;
@@ -94,7 +94,7 @@ static enum tw_err lock(const struct rejects *rejects, struct err *err)
     locked = flock(fileno(rejects->file), LOCK_EX | LOCK_NB) == 0;
     if (!locked && errno != EWOULDBLOCK)
         return cannot_write(rejects, errno, err);
-    /* Another import may have removed the file after it was opened here. */
+    /* Another import may have removed the file after this process opened it. */
     if (locked && file_has_path(fileno(rejects->file), rejects->path))
         return TW_OK;
     return err_fail(err, TW_STOPPED,
@@ -221,8 +221,8 @@ static bool is_empty(const struct rejects *rejects)
            is.st_size <= (off_t)rejects->header.len;
 }
 
-/* Removes the file, if that is due, before closing it, because closing releases
- * the lock. */
+/* A file without rejected lines is removed before it is closed, because closing
+ * releases the lock. */
 void rejects_close(struct rejects *rejects)
 {
     if (!rejects)

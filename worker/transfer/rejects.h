@@ -21,9 +21,9 @@ struct rejects;
 
 /*
  * rejects_open: create the file, or open an existing one unchanged, and lock it
- * against other imports. path is borrowed. TW_INVALID, or TW_FULL if the disk
- * is full: the file cannot be written; TW_STOPPED: another process writes it.
- * Owned.
+ * against other imports. path is borrowed. TW_FULL: the disk is full.
+ * TW_INVALID: the file cannot be written for another reason. TW_STOPPED:
+ * another process writes the file. The caller owns *ret.
  */
 TW_MUST_USE enum tw_err rejects_open(
     const char *path, struct rejects **ret, struct err *err);
@@ -37,11 +37,12 @@ TW_MUST_USE enum tw_err rejects_open(
 bool rejects_is_edited(struct rejects *rejects, int64_t bytes, int64_t digest);
 
 /*
- * rejects_begin: call before anything is added. bytes: the size that an earlier
- * process recorded in the ledger; the file is truncated to it. 0: the file is
- * truncated and header, which may be empty, is written. REJECTS_NEW: the file
- * must be empty, and header is written. header is borrowed. TW_INVALID,
- * TW_FULL: the file cannot be written, or is not empty.
+ * rejects_begin: prepare the file; call before anything is added. bytes: the
+ * size that an earlier process recorded in the ledger, to which the file is
+ * truncated. bytes 0: the file is emptied, and header (which may be empty) is
+ * written. bytes REJECTS_NEW: the file must be empty, and header is written.
+ * header is borrowed. TW_FULL: the disk is full. TW_INVALID: the file cannot be
+ * written for another reason, or is not empty although bytes is REJECTS_NEW.
  */
 TW_MUST_USE enum tw_err rejects_begin(struct rejects *rejects,
     struct slice header, int64_t bytes, struct err *err);
@@ -49,7 +50,8 @@ TW_MUST_USE enum tw_err rejects_begin(struct rejects *rejects,
 /* rejects_add: add a record and a newline. rejects_sync() reports errors. */
 void rejects_add(struct rejects *rejects, struct slice raw);
 
-/* rejects_file: the stream of the file, for records_keep_long(). Borrowed. */
+/* rejects_file: return the stream of the file, for records_keep_long().
+ * Borrowed. */
 FILE *rejects_file(struct rejects *rejects);
 
 /* rejects_sync: write the file to disk; *ret_bytes: its size. If a write
@@ -57,12 +59,12 @@ FILE *rejects_file(struct rejects *rejects);
 TW_MUST_USE enum tw_err rejects_sync(
     struct rejects *rejects, int64_t *ret_bytes, struct err *err);
 
-/* rejects_digest: a digest, above 0, of the first `bytes` bytes, which must be
- * on disk. 0: the file is shorter, or not a regular file. */
+/* rejects_digest: return a digest, above 0, of the first `bytes` bytes, which
+ * must be on disk. 0: the file is shorter, or not a regular file. */
 int64_t rejects_digest(struct rejects *rejects, int64_t bytes);
 
-/* rejects_close: also removes the file if no line was rejected, unless it
- * existed before the import. NULL: nothing. */
+/* rejects_close: also removes the file if no line was rejected, unless the file
+ * existed before the import. NULL: does nothing. */
 void rejects_close(struct rejects *rejects);
 
 #endif

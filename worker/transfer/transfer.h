@@ -33,7 +33,8 @@ struct transfer {
 void transfer_report(const struct transfer *transfer, const char *format, ...)
     TW_PRINTF(2, 3);
 
-/* transfer_stopped: TW_STOPPED with a sentence if a stop signal has come. */
+/* transfer_stopped: returns TW_STOPPED and sets err if a stop signal has come,
+ * else TW_OK. */
 TW_MUST_USE enum tw_err transfer_stopped(
     const struct transfer *transfer, struct err *err);
 
