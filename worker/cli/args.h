@@ -18,9 +18,9 @@ int args_read(const struct job *job, const char *const *words, size_t count,
     struct arena *arena, struct run_args *ret);
 
 /*
- * args_read_some: parse as args_read(), but arguments may be missing; the value
- * of a missing argument has `at` NULL. For `verify`, whose kind reports the
- * arguments that it requires.
+ * args_read_some: parse as args_read(), but accept missing arguments; the value
+ * of a missing argument has `at` NULL. For `verify`, because the kind of the
+ * job reports the arguments that its verification requires.
  */
 int args_read_some(const struct job *job, const char *const *words,
     size_t count, struct arena *arena, struct run_args *ret);

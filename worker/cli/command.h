@@ -105,18 +105,19 @@ struct invocation {
     size_t arg_count;
 };
 
-/* command_list: all commands, in the order of the help. Static. */
+/* command_list: return all commands, in the order of the help. Static. */
 const struct command *const *command_list(size_t *ret_count);
 
-/* command_option_form: how option is written. Static. */
+/* command_option_form: return how option is written. Static. */
 const struct option_form *command_option_form(enum option option);
 
-/* command_option_choices: the values that option accepts, for shells that offer
- * them. NULL-terminated and static; NULL: they are not a fixed list. */
+/* command_option_choices: return the values that option accepts, for the
+ * completion of command lines. NULL-terminated and static; NULL: option has no
+ * fixed list of values. */
 const char *const *command_option_choices(enum option option);
 
-/* command_common_options: the options that every command takes, in the order
- * of the help. Static; an entry without help is the end. */
+/* command_common_options: return the options that every command takes, in the
+ * order of the help. Static; ended by an option without help. */
 const struct command_option *command_common_options(void);
 
 /* command_help: print the help of command, or of the program if command is
@@ -127,7 +128,8 @@ void command_help(const struct command *command);
  * was probably meant, or NULL. */
 const struct command *command_named(const char *name, const char **ret_near);
 
-/* command_main: read options, find the command, run it. An exit code. */
+/* command_main: read options, find the command, run it. Returns its exit code.
+ */
 int command_main(int argc, char **argv);
 
 #endif

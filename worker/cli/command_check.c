@@ -28,8 +28,9 @@ static void print_well(const struct load *load)
     buf_done(&line);
 }
 
-/* `systemctl reload` runs `check` first: it must fail if the worker would
- * refuse the configuration for its credentials. */
+/* Adds a problem for each credential for which the worker would refuse the
+ * configuration. `systemctl reload` runs `check` first, so `check` must fail
+ * then. */
 static void check_credentials(struct session *session)
 {
     const struct load *load = session->load;
@@ -49,7 +50,7 @@ static void check_credentials(struct session *session)
     }
 }
 
-/* Have a and b one AccountName and different endpoints? */
+/* Do a and b have the same AccountName and different endpoints? */
 static bool may_be_one(const struct store *a, const struct store *b)
 {
     const struct store_capabilities *first = &a->capabilities,
@@ -60,8 +61,8 @@ static bool may_be_one(const struct store *a, const struct store *b)
            strcmp(store_account(a), store_account(b)) != 0;
 }
 
-/* Warns of each store that may be the account of an earlier one under another
- * host. A store that cannot be opened has been reported. */
+/* Warns of each store that may be the account of an earlier store under another
+ * host name. A store that cannot be opened has been reported. */
 static void warn_of_one_account(struct session *session)
 {
     struct load *load = session->load;
@@ -79,9 +80,10 @@ static void warn_of_one_account(struct session *session)
         if (first < i)
             problems_warn(&session->problems, load->configs[i]->mark,
                 "stores %s and %s have one AccountName, %s, and different "
-                "endpoints: table jobs of both take turns, but copies that "
-                "were made under one endpoint are foreign under the other; if "
-                "they are one account, give both the same endpoint",
+                "endpoints: table jobs of both take turns, but a copy job "
+                "takes its own copies for foreign entities if it made them "
+                "under the other endpoint; if the stores are one account, give "
+                "both the same endpoint",
                 load->stores.names[first], load->stores.names[i],
                 open[i]->capabilities.account_name);
     }

@@ -127,8 +127,9 @@ static bool accepts_later(struct session *session, struct store *store,
     return later;
 }
 
-/* End the command, because a run already has the id: a success if that run
- * succeeded with the same arguments; otherwise `refused` is printed. */
+/* End the command, because a run already has the id. The command succeeds if
+ * that run succeeded with the same arguments; otherwise `refused` is printed.
+ */
 static int end_known(const struct known *known, struct slice args_json,
     const struct err *refused)
 {
@@ -165,9 +166,9 @@ static int look_at_known(struct session *session, struct store *store,
     return code;
 }
 
-/* Open the store of queue and ledger; print the path of its file if that is
- * new: a shell without the service's $STATE_DIRECTORY creates another file
- * than the one that the worker reads. */
+/* Open the store of queue and ledger. If this created its file, print the path,
+ * because in a shell without the service's $STATE_DIRECTORY it may not be the
+ * file that the worker reads. */
 static int open_ledger(struct session *session, struct store **ret)
 {
     const struct load *load = session->load;

@@ -227,8 +227,8 @@ static int export_one(struct export_all *all, const char *table)
     return end_with(&all->command, outcome, &err);
 }
 
-/* The ledger first: then no exported run claims progress that the exported
- * tables do not contain. */
+/* Exports the ledger first, so that no exported run claims progress that the
+ * exported tables do not contain. */
 static int export_each(struct export_all *all)
 {
     int code = EXIT_DONE;
@@ -322,7 +322,8 @@ static const struct command_option OPTIONS[] = {
     {OPTION_FORMAT, "json or csv; default: csv if FILE ends in .csv"},
     {OPTION_FORCE, "replace existing files"},
     {OPTION_ID,
-        "keep the part of an interrupted export; the same id continues it"},
+        "keep the partial file of an interrupted export; the same id continues "
+        "it"},
     {OPTION_STORE, "the store; default: the default store"},
     {OPTION_COUNT, NULL},
 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* `tableward finish ID [--now]`: ends a following run. */
+/* `tableward finish ID [--now]`: ends a run with `follow: true`. */
 #include <stdio.h>
 
 #include "worker/base/buf.h"

@@ -60,8 +60,9 @@ static void add_first_line(struct buf *line, struct slice error)
     buf_add_text(line, end ? " ..." : "");
 }
 
-/* run: the newest of the runs that ended for one reason. id: that of one of
- * them. more: how many others there are. */
+/* Print one line for the runs that ended for the same reason. run: the newest
+ * of them. id: the id of one of them. more: how many there are beside that one.
+ */
 static void list_line(
     const struct ledger_run *run, struct slice id, size_t more)
 {
@@ -238,7 +239,7 @@ static int act_on_found(
     return poison->action->act(poison, run);
 }
 
-/* ---- list: runs that ended for one reason are one line ---- */
+/* ---- list: one line for all runs that ended for the same reason ---- */
 
 /* A run and the reason of its error (reason.h). */
 struct reasoned {
@@ -246,15 +247,17 @@ struct reasoned {
     struct slice reason;
 };
 
-/* Runs of one job that ended in one state for one reason. `show` can print only
- * the first messages of a poison queue: most likely that of the oldest run. */
+/* Runs of one job that ended in one state for one reason. The line of a group
+ * has the id of the oldest run, because `show` can print only the first
+ * messages of a poison queue, which are most likely those of the oldest runs.
+ */
 struct group {
     const struct ledger_run *newest, *oldest;
     size_t count;
 };
 
-/* Order by job, state and reason, which make a group, then by the place in the
- * list: newest first. */
+/* Order by job, state and reason, so that each group is contiguous, and within
+ * a group as in the list, which has the newest run first. */
 static int compare_reasons(const void *a, const void *b)
 {
     const struct reasoned *one = a, *other = b;
@@ -282,7 +285,7 @@ static int compare_newest(const void *a, const void *b)
     return (one->newest > other->newest) - (one->newest < other->newest);
 }
 
-/* The runs, sorted with compare_reasons(). Owned: mem_free(). */
+/* Sort the runs with compare_reasons(). Owned: mem_free(). */
 static struct reasoned *sort_by_reason(
     const struct runs *runs, struct arena *arena)
 {
@@ -301,7 +304,7 @@ static struct reasoned *sort_by_reason(
     return sorted;
 }
 
-/* The groups of runs; the group with the newest run is the first. Owned:
+/* Make the groups of runs; the group with the newest run is the first. Owned:
  * mem_free(). */
 static struct group *make_groups(const struct runs *runs, size_t *ret_count)
 {
@@ -472,8 +475,7 @@ static int act_on_copies(struct poison *poison, struct left *left)
     return exit_code;
 }
 
-/* Act on all runs, which are listed newest first: the oldest are acted on
- * first. */
+/* Act on all runs, the oldest first; runs has the newest first. */
 static int act_on_many(struct poison *poison, const struct runs *runs)
 {
     const struct ledger_run **list = mem_array(runs->count + 1, sizeof(*list));
@@ -653,8 +655,8 @@ static const struct command_option OPTIONS[] = {
     {OPTION_JOB, "only runs of this job"},
     {OPTION_SINCE, "only runs that ended within this time, such as 2d"},
     {OPTION_ALL,
-        "retry, drop: all runs that the other options select; list: one line "
-        "for each run, not for each reason"},
+        "with retry and drop, all runs that the other options select; with "
+        "list, one line for each run, not for each reason"},
     {OPTION_JSON, "list and show: one array of objects, for programs"},
     {OPTION_COUNT, NULL},
 };
@@ -665,14 +667,14 @@ const struct command command_poison = {
     .summary =
         "shows failed and poisoned runs, queues them again, or drops them",
     .details =
-        "list prints one line for all runs of a job that ended for the same "
-        "reason: when the\nnewest ended, and the id of the oldest, whose "
-        "message show can print. Invalid messages,\nsuch as those of an "
-        "unknown job, are listed under the job named \"-\". retry keeps the\n"
-        "checkpoint and the time of the request, and puts a message on a queue "
-        "that serves the\njob. drop deletes the copy in the poison queue and "
-        "cancels the run for good; the ledger\nkeeps the reason of the "
-        "failure. If several jobs have a run of that ID, write JOB/ID.\n",
+        "`list` prints one line for all runs of a job that ended for the same "
+        "reason: when the\nnewest ended, and the id of the oldest; `show` can "
+        "print the message of that run.\nInvalid messages, such as those of an "
+        "unknown job, are listed under the job named \"-\".\n`retry` keeps the "
+        "checkpoint and the time of the request, and puts a message on a\n"
+        "queue that serves the job. `drop` deletes the message from the poison "
+        "queue and cancels\nthe run for good; the ledger keeps the reason of "
+        "the failure. If several jobs have a\nrun of that ID, write JOB/ID.\n",
     .required = REQUIRED,
     .max_args = 2,
     .options = OPTIONS,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* `tableward resume ID`: a paused run continues. */
+/* `tableward resume ID`: continues a paused run. */
 #include <stdio.h>
 
 #include "worker/base/buf.h"

@@ -42,8 +42,8 @@ static bool is_given(const struct query *query, enum option option)
 
 /* ---- printing ---- */
 
-/* Add each run in detail: several runs may have the given id, or an id that
- * begins with it. */
+/* Add each run in detail. There may be several, because several runs may have
+ * the given id, or an id that begins with the given text. */
 static void add_each(const struct runs *runs, int64_t now_ticks, struct buf *to)
 {
     for (size_t i = 0; i < runs->count; i++) {
@@ -94,8 +94,8 @@ static enum tw_err read_runs(
     return runs_list(&reader, &query->runs, ret, err);
 }
 
-/* Show why no worker can take the run, unless the run has an error. As JSON the
- * properties stay those of the ledger. */
+/* Put the reason why no worker can take the run into run->error, unless the run
+ * has an error. With --json the properties stay those of the ledger. */
 static void show_unserved(const struct query *query, struct ledger_run *run)
 {
     const struct load *load = query->session->load;
@@ -276,8 +276,8 @@ static int show_once(struct query *query)
 #define CLEAR_AND_CUT_LINES "\033[H\033[2J\033[?7l"
 #define WRAP_LINES "\033[?7h"
 
-/* The limit, or less: the number of runs that fit on the screen, below the
- * lines of the queues. 0: no limit. */
+/* Lowers limit (0: no limit) to the number of runs that fit on the screen below
+ * the lines of the queues. */
 static size_t fit_screen(const struct query *query, size_t limit)
 {
     size_t others = query->session->load->setup.queue_count + OTHER_LINES +
@@ -291,10 +291,10 @@ static size_t fit_screen(const struct query *query, size_t limit)
     return limit == 0 || limit > room ? room : limit;
 }
 
-/* Is the screen drawn again after a call that ended with code? Yes if --failing
- * found something, and during an outage; but not if the store could not be
- * reached the first time, because its address or its credentials may be
- * wrong. */
+/* Is the screen drawn again after a call that ended with code? Yes after a
+ * success, if --failing found something, and during an outage; but not if the
+ * store could not be reached the first time, because its address or its
+ * credentials may be wrong. */
 static bool goes_on(const struct query *query, int code, bool was_shown)
 {
     return code == EXIT_DONE ||
@@ -485,8 +485,8 @@ static const struct command_option OPTIONS[] = {
     {OPTION_JOB, "only runs of this job"},
     {OPTION_STATE, "only runs in these states, such as failed,paused"},
     {OPTION_SINCE, "show succeeded and cancelled runs only if they ended "
-                   "within this time; default: 1d; with --failing: failed and "
-                   "poisoned runs; default: all"},
+                   "within this time (default: 1d); with --failing, failed "
+                   "and poisoned runs (default: all)"},
     {OPTION_LIMIT, "at most this many runs, newest first; default: 50; 0: all"},
     {OPTION_WATCH, "repeat every two seconds, until stopped"},
     {OPTION_QUEUES, "only the queues"},
@@ -506,10 +506,10 @@ const struct command command_status = {
         "Shows runs that have not ended, failed runs, and runs that ended in "
         "the last 24\nhours. With ID, or the beginning of an ID, shows "
         "everything about that run. Invalid\nmessages are listed under the "
-        "job named \"-\", imports with --id under "
-        "\"" IMPORT_LEDGER_JOB
-        "\". SHARE and LEFT are known in the first round of a run that has "
-        "read\n20,000 entities, except of a cascade.\n",
+        "job named \"-\", imports with --id under the job\n"
+        "named \"" IMPORT_LEDGER_JOB
+        "\". SHARE and LEFT are known in the first round of a run that has\n"
+        "read 20,000 entities, except of a cascade.\n",
     .max_args = 1,
     .only_reads = true,
     .options = OPTIONS,

@@ -33,7 +33,7 @@ static void look(void *context, struct progress_state *ret)
     ret->done = atomic_load((_Atomic int64_t *)context);
 }
 
-/* *ret: the number of entities of command.table. */
+/* Count the entities of command.table. */
 static enum tw_err count_table(
     struct tables *tables, int64_t *ret, struct err *err)
 {
@@ -158,7 +158,7 @@ static int run(const struct invocation *invocation)
 
 static const struct command_option OPTIONS[] = {
     {OPTION_COUNT_ENTITIES,
-        "count the entities of an Azure store too: reads all of them"},
+        "count the entities of an Azure store too, by reading all of them"},
     {OPTION_JSON, "one array of objects, for programs"},
     {OPTION_STORE, "the store; default: the default store"},
     {OPTION_COUNT, NULL},

@@ -149,12 +149,12 @@ const struct command command_verify = {
     .details =
         "Reads only. A second read confirms each difference. Prints counts and "
         "the first keys;\nexit code 1 if there is a difference.\n\n"
-        "A cascade: a child shows its parent if an argument, or a key or "
-        "property of the\nentity above, is alone in a key (or, once in a rule, "
-        "at the beginning of one), or is\ncompared with eq in the filter. If "
-        "a rule does not show an argument, verify needs\nNAME=VALUE (exit "
-        "code 64). If it does not show the entity above, the result names "
-        "it\nas not verified.\n",
+        "For a cascade, each rule must show the parent of a child: the rule "
+        "has an argument, or a\nkey or property of the entity above, alone in "
+        "a key, or at the beginning of one of its\nkeys, or compared with eq "
+        "in the filter. If a rule does not show an argument, verify\nneeds "
+        "NAME=VALUE (without it, exit code 64). If a rule does not show the "
+        "entity above,\nthe result names the rule as not verified.\n",
     .required = REQUIRED,
     .max_args = (size_t)-1,
     .only_reads = true,

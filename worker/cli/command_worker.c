@@ -98,8 +98,9 @@ static bool same_text(const char *a, const char *b)
     return a && b ? strcmp(a, b) == 0 : a == b;
 }
 
-/* The worker keeps its old address: whether it can listen on the new address
- * would be known only after it gave up the old address. */
+/* Warns that `listen` was changed, because the worker keeps its old address. It
+ * would know only after giving up the old address whether it can listen on the
+ * new one. */
 static void warn_of_listen(
     const struct service *service, const struct setup *setup)
 {
@@ -215,8 +216,9 @@ static int read_configuration(
     return EXIT_DONE;
 }
 
-/* A folder that cannot be written, or a full disk, is an outage: log it, and
- * try again. *ret_stopped: a signal came first. */
+/* Opens the stores. A folder that cannot be written, or a full disk, counts as
+ * an outage, so it is logged and opening is tried again. *ret_stopped: a stop
+ * signal came first. */
 static int open_stores(struct service *service, bool *ret_stopped)
 {
     int64_t wait_ms = REOPEN_MIN_MS;
@@ -279,8 +281,8 @@ static int end_of_drain(const struct consumer_result *result)
     if (bad == 0 && result->left == 0)
         return EXIT_DONE;
     if (bad == 0) {
-        say("%" PRId64 " open run%s left: held, paused, following, or without "
-            "a job or queue of this configuration; "
+        say("%" PRId64 " open run%s left: held, paused, with `follow: true`, "
+            "or without a job or queue of this configuration; "
             "`tableward status` names %s",
             result->left, result->left == 1 ? " is" : "s are",
             result->left == 1 ? "it" : "them");

@@ -11,7 +11,7 @@ struct session;
  * dry_run: print, for each table, the number of entities with the first five
  * keys, and the batches; then billed transactions, estimated cost, and time at
  * the service's published targets. The job's stores must be open; calls
- * session_request_pool(). An exit code.
+ * session_request_pool(). Returns an exit code.
  */
 int dry_run(struct session *session, const struct job *job,
     const struct run_args *args);

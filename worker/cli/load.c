@@ -334,8 +334,8 @@ static void want_used(
             load->setup.unset);
 }
 
-/* The text of the configuration, and the values read from it, may hold secrets:
- * all of this memory is overwritten before it is freed. */
+/* The text of the configuration, and the values read from it, may hold secrets,
+ * so all of this memory is overwritten before it is freed. */
 static void wipe_text(struct buf *text)
 {
     if (text->at != NULL)
@@ -485,8 +485,8 @@ bool load_is_new(const struct load *load, size_t store)
            errno == ENOENT;
 }
 
-/* Are a and b two files of one identity? Two paths of one file have one
- * endpoint. */
+/* Are a and b two different files with the same identity? Two paths of one file
+ * are the same endpoint. */
 static bool is_copy(const struct store *a, const struct store *b)
 {
     const struct store_capabilities *first = &a->capabilities,
@@ -498,9 +498,9 @@ static bool is_copy(const struct store *a, const struct store *b)
            strcmp(first->endpoint, second->endpoint) != 0;
 }
 
-/* Refuses an embedded store whose file is a copy of another open store's file,
- * or the reverse: locks, intents and the marks of copies name a file by its
- * identity, so a run could change entities of the wrong file. */
+/* Refuses an embedded store if its file and the file of another open store are
+ * copies of each other. Locks, intents and the marks of copies name a file by
+ * its identity, so a run could change entities of the wrong file. */
 static enum tw_err refuse_copy(const struct load *load, size_t store,
     const struct store *opened, struct err *err)
 {

@@ -45,9 +45,9 @@ struct load {
 };
 
 /*
- * load_find: the path of the configuration: named (--config, may be NULL), else
- * $TABLEWARD_CONFIG, else ./tableward.yaml, else /etc/tableward/tableward.yaml.
- * NULL: neither of the last two exists.
+ * load_find: find the path of the configuration. It is `named` (the value of
+ * --config, or NULL), else $TABLEWARD_CONFIG, else ./tableward.yaml, else
+ * /etc/tableward/tableward.yaml. NULL: neither of the last two exists.
  */
 const char *load_find(const char *named);
 
@@ -68,11 +68,11 @@ enum load_use {
 TW_MUST_USE enum tw_err load_read(const char *path, enum load_use use,
     struct load **ret, struct problems *problems, struct err *err);
 
-/* load_environment: a configuration without a file, with one store, named
+/* load_environment: make a configuration without a file, with one store, named
  * `azure`, from a connection string. Owned. */
 struct load *load_environment(const char *connection_string);
 
-/* load_free: also closes the open stores. NULL: nothing. */
+/* load_free: also closes the open stores. NULL: does nothing. */
 void load_free(struct load *load);
 
 /* load_want_store, load_want_job: add a problem, once, for each environment
@@ -106,16 +106,17 @@ TW_MUST_USE enum tw_err load_job_stores(struct load *load,
  * standard input is redirected from. */
 bool load_keeps(const struct load *load, const char *path);
 
-/* load_store_named: the index of the store; stores.count: unknown name. */
+/* load_store_named: return the index of the store of that name; stores.count:
+ * the name is unknown. */
 size_t load_store_named(const struct load *load, const char *name);
 const char *load_store_nearest(const struct load *load, const char *name);
 
-/* load_lend: the definition, for commands that change runs. Borrowed from load,
- * without a reference. Any thread. */
+/* load_lend: return the definition, for commands that change runs. Borrowed
+ * from load, without a reference. Any thread may call it. */
 const struct definition *load_lend(const struct load *load);
 
-/* load_definition: the definition for a worker, with one reference; dropping
- * the last reference frees load. */
+/* load_definition: make the definition for a worker, with one reference;
+ * dropping the last reference frees load. */
 struct definition *load_definition(struct load *load);
 
 /* The keys of the configuration's top level. */

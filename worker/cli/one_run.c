@@ -83,13 +83,14 @@ static enum tw_err read_run(void *context, struct exchange *exchange)
         reading->one->store, exchange, run->job, run->id, reading->run);
 }
 
-/* to: the requested state. */
+/* Print that no worker can bring the run to the requested state `to`, because
+ * its job is not configured. */
 static int end_unconfigured(const struct ledger_run *run, const char *to)
 {
-    say("run %.*s stays open, and is to be %s: a load of it may be half done, "
-        "with entities in both tables. No worker can complete the load, "
-        "because job %.*s is not in the configuration: put the job back, and "
-        "let a worker take the run",
+    say("run %.*s cannot be %s yet: a load of it may be half done, with "
+        "entities in both tables. No worker can complete the load, because job "
+        "%.*s is not in the configuration: put the job back, and let a worker "
+        "take the run",
         SLICE_ARG(run->id), to, SLICE_ARG(run->job));
     return EXIT_STOPPED;
 }
@@ -167,7 +168,8 @@ static int wait_for_owner(struct one_run *one, const struct one_run_ask *ask)
     return code;
 }
 
-/* No queue serves the run, so that only `run` completes the half load. */
+/* Print the command that continues the run. No queue serves the run, so only
+ * the command `run` can complete the load that is half done. */
 static int end_unserved(const struct one_run *one, const char *state)
 {
     struct buf command;

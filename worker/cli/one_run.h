@@ -62,10 +62,10 @@ struct one_run_ask {
 };
 
 /* one_run_ask: make the request, wait for the owner if there is one, and print
- * the result. An exit code. */
+ * the result. Returns an exit code. */
 int one_run_ask(struct one_run *one, const struct one_run_ask *ask);
 
-/* one_run_say_ended: print how run has ended. EXIT_FAILED. */
+/* one_run_say_ended: print how run has ended. Returns EXIT_FAILED. */
 int one_run_say_ended(const struct ledger_run *run);
 
 /* one_run_add_command: add `tableward run JOB NAME=VALUE ... --id ID`, with

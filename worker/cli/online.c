@@ -384,8 +384,8 @@ static bool find_folder(char *path, struct stat *ret)
 }
 
 /* Check the right to create files in the folder or, if the folder is missing,
- * to create it. Nothing is created: it would belong to the user who runs the
- * check. */
+ * to create the folder. Nothing is created, because it would belong to the user
+ * who runs the check. */
 static void check_folder(struct online *online, const struct job *job,
     const char *key, const char *folder)
 {

@@ -18,14 +18,15 @@ struct progress_state {
 };
 
 /*
- * progress_start: object is the subject of the log lines, verb says what was
- * done with the entities ("deleted"); both borrowed. `look`, which fills *ret,
- * is called on the progress thread. Owned.
+ * progress_start: start to print the progress. object is the subject of the log
+ * lines, verb says what was done with the entities ("deleted"); both borrowed.
+ * The progress thread calls `look`, which fills *ret. The caller owns the
+ * result.
  */
 struct progress *progress_start(const char *object, const char *verb,
     void (*look)(void *context, struct progress_state *ret), void *context);
 
-/* progress_end: erase the line and end the thread. NULL: nothing. */
+/* progress_end: erase the line and end the thread. NULL: does nothing. */
 void progress_end(struct progress *progress);
 
 #endif

@@ -13,8 +13,8 @@ static bool is_digit(char c)
     return c >= '0' && c <= '9';
 }
 
-/* The length of what text begins with, up to and including the first `end` that
- * is not its first byte; 0: there is none. */
+/* The length of text up to and including the first `end` after its first byte;
+ * 0: there is no such `end`. */
 static size_t len_to(struct slice text, char end)
 {
     const char *at =

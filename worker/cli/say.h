@@ -24,11 +24,11 @@ struct problems;
 void say(const char *format, ...) TW_PRINTF(1, 2);
 void say_note(const char *format, ...) TW_PRINTF(1, 2);
 
-/* print_usage: print "tableward: ..."; EXIT_USAGE_64. */
+/* print_usage: print "tableward: ..."; returns EXIT_USAGE_64. */
 int print_usage(const char *format, ...) TW_PRINTF(1, 2);
 
 /* print_unknown: print "unknown KIND 'word', did you mean 'near'?" (near may be
- * NULL); EXIT_USAGE_64. */
+ * NULL); returns EXIT_USAGE_64. */
 int print_unknown(const char *kind, const char *word, const char *near);
 
 /* print_failed: print the text of err; returns print_exit(code). */
@@ -38,12 +38,13 @@ int print_failed(enum tw_err code, const struct err *err);
  * --log-format json as JSON lines. */
 void print_problems(const struct problems *problems);
 
-/* print_exit: the exit code for an outcome of a store: 69 if the store cannot
- * be reached or refuses, 75 if the command was stopped (also if no response
- * came because the process must end) or the disk is full, 1 for all others. */
+/* print_exit: return the exit code for an outcome of a store. It is 69 if the
+ * store cannot be reached or refuses, 75 if the command was stopped (also if no
+ * response came because the process must end) or the disk is full, and 1 for
+ * all others. */
 int print_exit(enum tw_err code);
 
-/* log_no_store: print that no store is set for queues and ledger;
+/* log_no_store: print that no store is set for queues and ledger; returns
  * EXIT_CONFIG_78. */
 int log_no_store(void);
 

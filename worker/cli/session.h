@@ -110,8 +110,9 @@ void session_local_run(struct session *session, const char *name,
  * verify. */
 void session_read_only(struct session *session);
 
-/* session_name_store: as store_explain(), for the outcome of a kind, which
- * does not tell which store of the job failed. */
+/* session_name_store: call store_explain() for the open store that failed last.
+ * For the outcome of a kind, which does not tell which store of the job failed.
+ */
 void session_name_store(
     const struct session *session, enum tw_err code, struct err *err);
 
@@ -125,15 +126,16 @@ TW_MUST_USE enum tw_err session_call(struct session *session,
     enum tw_err (*call)(void *context, struct exchange *exchange),
     void *context, bool repeatable, struct err *err);
 
-/* session_reader: for reading runs from the ledger in store. Call after
+/* session_reader: make a reader of the runs in the ledger of store. Call after
  * session_request_pool(). */
 struct runs_reader session_reader(
     const struct session *session, struct store *store);
 
-/* session_stopped: print that the command was stopped; EXIT_STOPPED. */
+/* session_stopped: print that the command was stopped; returns EXIT_STOPPED. */
 int session_stopped(void);
 
-/* session_wait: sleep for ms. True: ended early by a stop signal. */
+/* session_wait: sleep for ms milliseconds. Returns true, perhaps earlier, if a
+ * stop signal has come. */
 bool session_wait(struct session *session, int64_t ms);
 
 #endif

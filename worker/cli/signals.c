@@ -24,8 +24,9 @@
 #include "worker/cli/command.h"
 
 #define PATIENCE 3
-/* When the guard ends the process, after the stop signal. A little later than
- * STOP_END_MS, so that the line about it is written if it can be. */
+/* Time from the stop signal until the guard ends the process. It is a little
+ * longer than STOP_END_MS, so that the first thread can log a line about the
+ * end before, unless it blocks. */
 #define GUARD_MS (STOP_END_MS + 150)
 
 struct signals {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Signals as calls on a thread of their own: all threads block SIGINT, SIGTERM
- * and SIGHUP, and one waits for them, so that handlers may take locks. SIGINT
+ * Turns signals into calls on a thread of their own, so that what handles a
+ * signal may take locks. All threads block SIGINT, SIGTERM and SIGHUP, and that
+ * thread waits for them. SIGINT
  * and SIGTERM ask the process to end (stop.h), and the process ends within 5 s:
  * work that is still in progress is abandoned with exit code 75, which is
  * always safe. A second signal is passed on like the first; a third SIGINT ends
@@ -29,7 +30,7 @@ struct signals *signals_start(
     void (*on)(void *context, int number), void *context);
 
 /* signals_stop: end the thread that calls on(); the signals remain blocked.
- * NULL: nothing. */
+ * NULL: does nothing. */
 void signals_stop(struct signals *signals);
 
 /*

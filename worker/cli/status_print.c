@@ -239,8 +239,8 @@ static void add_progress_cell(const struct ledger_run *run, enum column column,
         print_age(to, now_ticks - run->updated_ticks);
 }
 
-/* Add the error. Without one: for a running run that is throttled, how many of
- * its requests were refused; else the note. */
+/* Add the error. If there is none, add how many requests were refused, if the
+ * run is running and throttled, or else the note. */
 static void add_reason(const struct ledger_run *run, struct buf *to)
 {
     bool throttled = run->state == LEDGER_RUNNING && run->throttled > 0;

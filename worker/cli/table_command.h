@@ -40,7 +40,7 @@ struct table_command {
 
 /*
  * table_command_open: read the configuration, the table's name, --filter,
- * --select and --store, and start the request pool. An exit code; call
+ * --select and --store, and start the request pool. Returns an exit code; call
  * table_command_close() in any case. After this call the process ends with 75
  * at most 5 s after a stop signal. table_command_open_all: the same for a
  * command about all tables of the store.
@@ -51,8 +51,8 @@ int table_command_open_all(struct table_command *command,
     const struct invocation *invocation, bool may_create);
 void table_command_close(struct table_command *command);
 
-/* table_command_list: the names of all tables of the store, in the order of
- * strcmp(); they live as long as command. Outcomes of the store. */
+/* table_command_list: list the names of all tables of the store, in the order
+ * of strcmp(); they live as long as command. Returns the store's outcome. */
 TW_MUST_USE enum tw_err table_command_list(struct table_command *command,
     const char *const **ret, size_t *ret_count, struct err *err);
 
@@ -60,24 +60,25 @@ TW_MUST_USE enum tw_err table_command_list(struct table_command *command,
 void table_command_on_abort(
     struct table_command *command, void (*abort)(void *context), void *context);
 
-/* table_command_transfer: the resources for an import or an export; valid as
+/* table_command_transfer: return what an import or an export needs; valid as
  * long as command. */
 struct transfer table_command_transfer(struct table_command *command);
 
-/* table_command_format: the format of the file: --format, else by the end of
- * path, which may be NULL. An exit code. */
+/* table_command_format: find the format of the file. It is the value of
+ * --format; without --format the end of path (may be NULL) decides. Returns an
+ * exit code. */
 int table_command_format(const struct table_command *command, const char *path,
     enum records_format *ret);
 
-/* table_command_choice: the index of an option's value in choices
- * (NULL-terminated); *ret is unchanged if the option is not given. An exit
- * code. */
+/* table_command_choice: find the index of an option's value in choices
+ * (NULL-terminated); *ret is unchanged if the option is not given. Returns an
+ * exit code. */
 int table_command_choice(const struct invocation *invocation,
     enum option option, const char *name, const char *const *choices, int *ret);
 
 /* table_command_check_file: refuse path if it is the file of a store or of the
- * configuration. "-": the file that standard input is redirected from. An exit
- * code. */
+ * configuration. "-": the file that standard input is redirected from. Returns
+ * an exit code. */
 int table_command_check_file(
     const struct table_command *command, const char *path);
 
@@ -85,7 +86,8 @@ int table_command_check_file(
  * properties of select. */
 struct scan *table_command_scan(struct table_command *command);
 
-/* table_command_failed: report an outcome other than TW_OK; an exit code. */
+/* table_command_failed: report an outcome other than TW_OK; returns an exit
+ * code. */
 int table_command_failed(
     struct table_command *command, enum tw_err outcome, struct err *err);
 

@@ -8,7 +8,7 @@
 #include "jobs/job.h"
 #include "worker/base/buf.h"
 
-/* verification_count: the number of all differences. */
+/* verification_count: return the number of all differences. */
 int64_t verification_count(const struct job_verification *verification);
 
 /* verification_add_text: one line if there is no difference; else a line for
