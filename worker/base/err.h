@@ -34,7 +34,8 @@ enum tw_err {
                 cannot be written, until a person acts */
 };
 
-/* err_name: the name of a code for logs, "ok", "not found", ... Static. */
+/* err_name: return the name of a code for logs, "ok", "not found", ... Static.
+ */
 const char *err_name(enum tw_err code);
 
 /*

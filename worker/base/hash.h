@@ -15,13 +15,13 @@
 
 #define HASH_BEGIN UINT64_C(14695981039346656037)
 
-/* hash_bytes, hash_slice: the hash of earlier bytes and these. hash: the hash
- * of the earlier bytes; HASH_BEGIN: there are none. */
+/* hash_bytes, hash_slice: return the hash of earlier bytes followed by these.
+ * hash: the hash of the earlier bytes; HASH_BEGIN: there are none. */
 uint64_t hash_bytes(uint64_t hash, const void *bytes, size_t len);
 uint64_t hash_slice(uint64_t hash, struct slice text);
 
-/* hash_mix: the last step of SplitMix64: each bit of the result depends on all
- * bits of hash. */
+/* hash_mix: do the last step of SplitMix64, so that each bit of the result
+ * depends on all bits of hash. */
 uint64_t hash_mix(uint64_t hash);
 
 #endif

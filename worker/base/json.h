@@ -92,8 +92,8 @@ TW_MUST_USE enum tw_err json_flat_object(struct slice text,
  * members->count: there is none. */
 size_t json_members_find(const struct json_members *members, struct slice name);
 
-/* json_member_text: the decoded text of a JSON_STRING, NULs included. A slice
- * of raw if it has no escapes, else allocated in arena. */
+/* json_member_text: return the decoded text of a JSON_STRING, NULs included. It
+ * is a slice of raw if raw has no escapes, else allocated in arena. */
 struct slice json_member_text(
     const struct json_member *member, struct arena *arena);
 
@@ -123,14 +123,15 @@ struct slice json_string(const struct json *json); /* value must be a
 bool json_boolean(const struct json *json);        /* value must be a
                                                       JSON_BOOLEAN */
 
-/* json_int64: true for a number without point or exponent, in range. */
+/* json_int64: read a number without point or exponent into *ret. False: json is
+ * another value, or out of range. */
 bool json_int64(const struct json *json, int64_t *ret);
 
 size_t json_count(const struct json *json); /* number of items or members */
 const struct json *json_at(const struct json *array, size_t index);
 const struct json *json_get(const struct json *object, const char *name);
-/* json_name: the name of the index-th member of object, in the order of the
- * text. */
+/* json_name: return the name of the index-th member of object, in the order of
+ * the text. */
 struct slice json_name(const struct json *object, size_t index);
 const struct json *json_value(const struct json *object, size_t index);
 

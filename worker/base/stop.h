@@ -39,11 +39,11 @@ void stop_hook_remove(struct stop_hook *hook);
 
 bool stop_is_asked(void);
 
-/* stop_until_ms: the time (platform_boot_ms()) at which a request that began at
- * begun_ms is cut off; PLATFORM_NEVER: no signal has come. */
+/* stop_until_ms: return the time (platform_boot_ms()) at which a request that
+ * began at begun_ms is cut off; PLATFORM_NEVER: no signal has come. */
 int64_t stop_until_ms(int64_t begun_ms);
 
-/* stop_end_ms: the time (platform_boot_ms()) at which the process ends;
+/* stop_end_ms: return the time (platform_boot_ms()) at which the process ends;
  * PLATFORM_NEVER: no signal has come. */
 int64_t stop_end_ms(void);
 

@@ -46,8 +46,8 @@ bool text_ticks(struct slice text, int64_t *ret_ticks);
  * digits, to `to`, which holds TEXT_TIME_MAX bytes. Returns `to`. */
 const char *text_from_ticks(int64_t ticks, char *to);
 
-/* text_http_date: the same in the form Mon, 01 Jan 2024 00:00:00 GMT (RFC
- * 1123). */
+/* text_http_date: like text_from_ticks(), in the form Mon, 01 Jan 2024 00:00:00
+ * GMT (RFC 1123). */
 const char *text_http_date(int64_t ticks, char *to);
 bool text_parse_http_date(struct slice text, int64_t *ret_ticks);
 
@@ -61,14 +61,14 @@ struct text_date text_date_of(int64_t ticks);
  * accepted. */
 bool text_is_utf8(struct slice text);
 
-/* text_utf16_units: the length of a valid UTF-8 text in UTF-16 units. */
+/* text_utf16_units: return the length of a valid UTF-8 text in UTF-16 units. */
 size_t text_utf16_units(struct slice text);
 
 /* text_utf16_compare: compare by UTF-16 units, as the service orders keys. */
 int text_utf16_compare(struct slice a, struct slice b);
 
-/* text_decode: the code point at the start of text, which must be valid UTF-8
- * and not empty. *ret_len: its length in bytes. */
+/* text_decode: return the code point at the start of text, which must be valid
+ * UTF-8 and not empty. *ret_len: the length of the code point in bytes. */
 uint32_t text_decode(struct slice text, size_t *ret_len);
 
 /* text_put: write a code point (not a surrogate) as UTF-8, and return its
@@ -97,10 +97,10 @@ bool text_is_hidden(uint32_t code_point);
 void text_visible(struct buf *to, struct slice text);
 
 /*
- * text_cut: the longest prefix of text that has at most max_bytes bytes and
- * ends at a character boundary. Texts are only cut by this function, because a
- * store refuses half a character, and import cannot read a file that contains
- * one.
+ * text_cut: return the longest prefix of text that has at most max_bytes bytes
+ * and ends at a character boundary. Texts are only cut by this function,
+ * because a store refuses half a character, and import cannot read a file that
+ * contains one.
  */
 struct slice text_cut(struct slice text, size_t max_bytes);
 
@@ -117,9 +117,9 @@ void text_repair(struct buf *to, struct slice text);
 void text_quote(struct buf *to, struct slice text);
 
 /*
- * text_nearest: the name in names[0..count-1] that a person who wrote `word`
- * probably meant; NULL: no name is near. A name is near if the edit distance is
- * at most a third of the length of `word`, or 1.
+ * text_nearest: return the name in names[0..count-1] that a person who wrote
+ * `word` probably meant; NULL: no name is near. A name is near if the edit
+ * distance is at most a third of the length of `word`, or 1.
  */
 const char *text_nearest(
     struct slice word, const char *const *names, size_t count);

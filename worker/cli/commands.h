@@ -29,8 +29,9 @@ extern const struct command command_tables;
 extern const struct command command_version;
 extern const struct command command_help_command;
 
-/* command_help_sections: the tables of keys of a configuration, in the order of
- * `help config`; those of the kinds of job are in jobs_kinds(). Static. */
+/* command_help_sections: return the tables of keys of a configuration, in the
+ * order of `help config`. The tables of the kinds of job are in jobs_kinds().
+ * Static. */
 const struct settings_section *const *command_help_sections(size_t *ret_count);
 
 #endif

@@ -110,9 +110,9 @@ void session_local_run(struct session *session, const char *name,
  * verify. */
 void session_read_only(struct session *session);
 
-/* session_name_store: call store_explain() for the open store that failed last.
- * For the outcome of a kind, which does not tell which store of the job failed.
- */
+/* session_name_store: for the outcome of a kind, which does not tell which
+ * store of the job failed. If a store could not be reached or refuses, call
+ * store_explain() for the first open store whose last request failed. */
 void session_name_store(
     const struct session *session, enum tw_err code, struct err *err);
 

@@ -11,16 +11,17 @@
 /* verification_count: return the number of all differences. */
 int64_t verification_count(const struct job_verification *verification);
 
-/* verification_add_text: one line if there is no difference; else a line for
- * each kind of difference, followed by the first differences of that kind. */
+/* verification_add_text: add one line if there is no difference; else a line
+ * for each kind of difference, followed by the first differences of that kind.
+ */
 void verification_add_text(const struct job *job,
     const struct job_verification *verification, struct buf *to);
 
 /*
- * verification_add_json: {"Job":...,"Kind":...,"EntitiesRead":n,
+ * verification_add_json: add {"Job":...,"Kind":...,"EntitiesRead":n,
  * "Differences":[{"What":...,"Count":n,"First":[...]}],"Note":...} and a line
- * end. Differences that were not found are included with Count 0. Note: only if
- * there is one.
+ * end. Kinds of difference that were not found are included with Count 0. Note
+ * is left out if verification has none.
  */
 void verification_add_json(const struct job *job,
     const struct job_verification *verification, struct buf *to);

@@ -41,9 +41,10 @@ TW_MUST_USE enum tw_err account_parse(struct slice connection_string,
     bool allow_http, struct account **ret, struct err *err);
 
 /*
- * account_parse_endpoints: the same without a credential (key and sas are
- * NULL), for requests that carry an access token: http is allowed for loopback
- * only. TW_INVALID also for a string with a key or SAS, and for Cosmos DB.
+ * account_parse_endpoints: like account_parse(), but for requests that carry an
+ * access token: the string has no credential, key and sas are NULL, and http is
+ * allowed for loopback only. TW_INVALID also for a string with a key or SAS,
+ * and for Cosmos DB.
  */
 TW_MUST_USE enum tw_err account_parse_endpoints(
     struct slice connection_string, struct account **ret, struct err *err);

@@ -33,19 +33,19 @@ void answer_read_error(
 void answer_body_error(struct slice body, struct answer_error *ret);
 
 /*
- * answer_outcome: the outcome for status and code. write: the request changes
- * something, so after a server error its outcome is indeterminate (except 503
- * ServerBusy: nothing was done). For a read a server error is TW_BUSY, and so
- * is a 4xx without an error code, unless the status alone already determines
- * another outcome. Statuses 2xx are TW_OK.
+ * answer_outcome: find the outcome for status and code. write: the request
+ * changes something, so after a server error its outcome is indeterminate
+ * (except 503 ServerBusy: nothing was done). For a read a server error is
+ * TW_BUSY, and so is a 4xx without an error code, unless the status alone
+ * already determines another outcome. Statuses 2xx are TW_OK.
  */
 enum tw_err answer_outcome(int status, const char *code, bool write);
 
-/* answer_advice: what a person should check; NULL: no advice. */
+/* answer_advice: return what a person should check; NULL: no advice. */
 const char *answer_advice(int status, const char *code);
 
-/* answer_token_advice: the same for a request with an access token, to the
- * queue or the table service. */
+/* answer_token_advice: like answer_advice(), for a request with an access token
+ * to the queue service (queue) or the table service. */
 const char *answer_token_advice(int status, const char *code, bool queue);
 
 /* answer_is_token_refused: did the service refuse the access token itself, as

@@ -38,7 +38,7 @@ TW_MUST_USE enum tw_err endpoint_read(struct slice url, const char *what,
 /* endpoint_done: frees the texts; does nothing if endpoint is all zero. */
 void endpoint_done(struct endpoint *endpoint);
 
-/* endpoint_port: the start of the port, ':' included, in "host:port" or
+/* endpoint_port: find the start of the port, ':' included, in "host:port" or
  * "[::1]:port"; NULL: no port. */
 const char *endpoint_port(const char *authority);
 

@@ -78,8 +78,8 @@ void http_answer_add(
  */
 void http_answer_line(struct http_answer *answer, struct slice line);
 
-/* http_answer_field: the value of the field with that name, in any case; empty
- * if there is none. */
+/* http_answer_field: return the value of the field with that name, whose case
+ * is ignored; empty if there is none. */
 struct slice http_answer_field(
     const struct http_answer *answer, const char *name);
 

@@ -87,7 +87,8 @@ int64_t db_stamp(struct db *db);
 /*
  * The file's clock (clock.h). db_read_clock: read the clock, as db_begin does.
  * After db_stamp(), db_commit stores the clock with the last stamp.
- * db_now_ticks: the current time of the clock, computed from the last read.
+ * db_now_ticks: return the current time of the clock, computed from what was
+ * last read.
  */
 TW_MUST_USE enum tw_err db_read_clock(struct db *db, struct err *err);
 int64_t db_now_ticks(const struct db *db);

@@ -38,8 +38,8 @@ struct file_state {
  * symbolic link. */
 void file_state_read(const char *path, struct file_state *ret);
 
-/* file_state_equal: true: no process has opened the store for writing between
- * the reading of both. */
+/* file_state_equal: are a and b equal? Then no process has opened the store for
+ * writing between the reading of a and b. */
 bool file_state_equal(const struct file_state *a, const struct file_state *b);
 
 #endif
