@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * What a worker's attempts are doing and have done, for its metrics: runs in
- * progress, runs ended, entities, lost leases, held runs. A run counts its own
- * entities: its counts are read when activity_jobs() is called, and when the
- * work of its kind ends. Names are those of configured jobs and stores, so that
- * the memory is bounded; ids of runs are kept as hashes only. Any thread may
- * call any function. NULL as the activity: nothing is counted.
+ * progress, runs ended, entities, lost leases, held runs. Each run counts its
+ * own entities; its counts are read in activity_jobs() and activity_end().
+ * Names are those of configured jobs and stores, so that the memory is bounded;
+ * ids of runs are kept as hashes only. Any thread may call any function. The
+ * functions that count do nothing if activity is NULL.
  */
 #ifndef TW_RUN_ACTIVITY_H
 #define TW_RUN_ACTIVITY_H
@@ -25,22 +25,23 @@ void activity_free(struct activity *activity);
 /* activity_add_job: let activity_jobs() return the job, even before it runs. */
 void activity_add_job(struct activity *activity, const char *job);
 
-/* activity_begin: a kind begins to work on run, which is borrowed until
+/* activity_begin: call when a kind begins to work on run. run is borrowed until
  * activity_end(). */
 void activity_begin(struct activity *activity, const struct run *run);
 void activity_end(struct activity *activity, const struct run *run);
 
-/* activity_run_ended: a run of job has ended with state. */
+/* activity_run_ended: count a run of job that has ended with state. */
 void activity_run_ended(
     struct activity *activity, const char *job, enum ledger_state state);
 
-/* activity_lease_lost: an attempt has ended because its lease was lost or has
- * expired. */
+/* activity_lease_lost: count an attempt at a run of job that has ended because
+ * its lease was lost or has expired. */
 void activity_lease_lost(struct activity *activity, const char *job);
 
-/* activity_held: the run is held, or waits for its turn, until until_ms (boot
- * clock): waits_for is the run's WaitsFor, store the store that the run waits
- * for. activity_not_held: this worker no longer counts the run as held. */
+/* activity_held: count the run as held, or as waiting for its turn, until
+ * until_ms (boot clock). waits_for: the run's WaitsFor; store: the name of the
+ * store that the run waits for. activity_not_held: stop counting the run as
+ * held. */
 void activity_held(struct activity *activity, struct slice job, struct slice id,
     const char *store, struct slice waits_for, int64_t until_ms);
 void activity_not_held(
@@ -69,13 +70,13 @@ struct activity_job {
     const char *name;
     int64_t in_progress;
     int64_t ended[ACTIVITY_RESULTS];
-    int64_t entities[ACTIVITY_ENTITIES]; /* counts of entities; no call returns
-                                            less than an earlier one */
+    int64_t entities[ACTIVITY_ENTITIES]; /* counts of entities, which never
+                                            fall */
     int64_t leases_lost;
 };
 
-/* activity_jobs: the jobs, in the order in which they became known. Owned
- * array; the names live as long as activity. */
+/* activity_jobs: return the jobs with their counts, in the order in which the
+ * jobs became known. Owned array; the names live as long as activity. */
 struct activity_job *activity_jobs(
     struct activity *activity, size_t *ret_count);
 
@@ -86,10 +87,9 @@ struct activity_hold {
     int64_t count;
 };
 
-/* activity_holds: numbers of runs that this worker knows to be held, by store
- * and cause. A pair of store and cause that has ever occurred is returned even
- * if no run is held for it now. Owned array; the texts live as long as
- * activity. */
+/* activity_holds: return how many runs this worker knows to be held, for each
+ * pair of store and cause. A pair that has occurred once is returned even if no
+ * run is held for it now. Owned array; the texts live as long as activity. */
 struct activity_hold *activity_holds(
     struct activity *activity, size_t *ret_count);
 

@@ -85,17 +85,17 @@ struct attempt_result {
 /*
  * attempt_run: acquire the lease of the run that wish names, let the kind of
  * the run's job work under definition, release the lease. args: from
- * message_args(); NULL: the arguments in the ledger are used (orphans, wake-up
- * messages); if they no longer fit the job, the run is poisoned. Hides or
- * deletes the message, or copies it to the poison queue, depending on the
- * outcome. Logs the run's start and end for the operator.
+ * message_args(), or NULL for an orphan or a wake-up message: then the
+ * arguments in the ledger are used, and if these no longer fit the job, the run
+ * is poisoned. Hides or deletes the message, or copies it to the poison queue,
+ * depending on the outcome. Logs the run's start and end for the operator.
  */
 void attempt_run(const struct attempt_environment *environment,
     const struct definition *definition, const struct lease_request *wish,
     const struct run_args *args, struct attempt_result *ret);
 
-/* attempt_retry_ms: the wait before the next attempt after this number of
- * failures in a row: 1 s, 2 s, 4 s, ..., at most an hour. */
+/* attempt_retry_ms: return how long to wait before the next attempt, after this
+ * number of failures in a row: 1 s, 2 s, 4 s, ..., at most an hour. */
 int64_t attempt_retry_ms(int64_t failures);
 
 #endif

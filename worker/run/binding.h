@@ -15,13 +15,14 @@
 #include "worker/run/ledger.h"
 #include "worker/run/setup.h"
 
-/* binding_text: the Binding of queue: "none" for a queue without a job, else
- * "JOB text" or "JOB base64". Owned by the caller. */
+/* binding_text: compose the value of Binding for queue: "none" for a queue
+ * without a job, else "JOB text" or "JOB base64". Owned by the caller. */
 char *binding_text(const struct setup_queue *queue);
 
 /*
- * binding_queue_of_copy: the queue of the present configuration that may take
- * the body of a refused message again. run: the message's ledger entity.
+ * binding_queue_of_copy: find the queue of the present configuration into which
+ * the body of a refused message may be put again. run: the message's ledger
+ * entity. The queue depends on where the message was refused:
  *
  *   refused on a queue without a job: its own queue, if it still has no job;
  *   else the first queue without a job, if the body is a request there.
@@ -31,12 +32,12 @@ char *binding_text(const struct setup_queue *queue);
  *   not base64 may also go to a queue whose encoding is text now. If there is
  *   no such queue, a body that is a JSON request goes to a queue without a job.
  *
- * Versions before Binding did not note the binding. Then a body that is a JSON
- * object with "job" counts as refused on a queue without a job. Any other body
- * under the name of a job was refused on a queue bound to this job, and may
- * only go to its own queue, if it is bound to the job. Any other body under
- * LEDGER_UNREADABLE counts as refused on a queue without a job, so that it goes
- * to no bound queue.
+ * An entity that an older version wrote has no Binding. Then a body that is a
+ * JSON object with "job" counts as refused on a queue without a job. Any other
+ * body whose entity is under the name of a job was refused on a queue bound to
+ * this job, and may only go to its own queue, if that is still bound to the
+ * job. Any other body whose entity is under LEDGER_UNREADABLE counts as refused
+ * on a queue without a job, so that it goes to no bound queue.
  *
  * NULL: there is no such queue, and err says what to configure.
  */

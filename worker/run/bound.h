@@ -33,13 +33,14 @@ struct job;
 struct job_stores;
 struct ledger_run;
 
-/* bound_accounts: the ACCOUNTs of the job's stores, with the dot; empty if one
- * of them is not known yet. In arena. */
+/* bound_accounts: compose the end of Definition for the job: a dot, then the
+ * ACCOUNT of each of its stores, without spaces. Empty if one of the accounts
+ * is not known yet. Lives in arena. */
 struct slice bound_accounts(const struct job *job,
     const struct job_stores *stores, struct arena *arena);
 
 /* bound_definition_changed: has the job another HASH than the run? False for a
- * run that is not bound. Accepted or not. */
+ * run that is not bound. True even if a person has accepted the change. */
 bool bound_definition_changed(
     const struct ledger_run *run, const struct job *job);
 
@@ -47,7 +48,8 @@ bool bound_definition_changed(
  * bound_accounts_changed: is the job in another account than the run? With an
  * unchanged HASH the accounts must be the same ones, in the same order; a
  * changed definition may use more of them, or fewer. False if the accounts of
- * one side are not known. Accepted or not.
+ * the job or of the run are not known. True even if a person has accepted the
+ * change.
  */
 bool bound_accounts_changed(
     const struct ledger_run *run, const struct job *job, struct slice accounts);
@@ -56,21 +58,22 @@ bool bound_accounts_changed(
  * enqueued with? */
 bool bound_kind_changed(const struct ledger_run *run, const struct job *job);
 
-/* bound_kind_sentence: what has changed, for messages; call if
- * bound_kind_changed(). Owned. */
+/* bound_kind_sentence: compose a sentence that names the kind of the job and
+ * the kind of the run. Call if bound_kind_changed(). Owned. */
 char *bound_kind_sentence(const struct ledger_run *run, const struct job *job);
 
 /*
- * bound_check: may an attempt of the run go on with this job? TW_CONFLICT: not
- * before a person has restored the definition, or accepted the new one; err
- * says which. table_job of the job's kind decides whether another HASH needs to
- * be accepted.
+ * bound_check: may an attempt of the run go on with this job? TW_OK: yes.
+ * TW_CONFLICT: not before a person has restored what has changed or, if err
+ * says so, accepted the change. Another HASH needs to be accepted only for a
+ * table job (table_job of the job's kind).
  */
 TW_MUST_USE enum tw_err bound_check(const struct ledger_run *run,
     const struct job *job, struct slice accounts, struct err *err);
 
-/* bound_accept: the run's next attempt accepts another HASH, and with
- * `accounts` other accounts too. Call before the run is `queued` again. */
+/* bound_accept: let the run's next attempt accept another HASH, and if
+ * `accounts` is true also other accounts. Call before the run is `queued`
+ * again. */
 void bound_accept(struct ledger_run *run, bool accounts);
 
 /* bound_set: bind the run to the job. Accounts that are not known (empty) leave

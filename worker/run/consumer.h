@@ -50,9 +50,9 @@ struct consumer_options {
      * configuration is refused. Called on the consumer's thread. If reload is
      * NULL, the configuration is never reloaded.
      * reloaded: called after each reload(), on the same thread. accepted: the
-     * definition that the consumer will use from now on; NULL: reload() or the
-     * consumer has refused the new one; the one that refuses it logs why.
-     * reloaded may be NULL.
+     * definition that the consumer will use from now on. NULL: the new
+     * definition was refused, by reload() or by the consumer, and the reason
+     * was logged. reloaded may be NULL.
      */
     struct definition *(*reload)(void *context);
     void (*reloaded)(void *context, const struct definition *accepted);
@@ -62,8 +62,7 @@ struct consumer_options {
 struct consumer_result {
     int64_t succeeded, failed, poisoned; /* numbers of runs and messages of this
                                             worker that ended so */
-    int64_t left;   /* open runs that a drain did not wait for: held or paused
-                       runs, and following runs between two rounds */
+    int64_t left;   /* open runs that a drain did not wait for (drain.h) */
     bool stopped;   /* consumer_stop() ended consumer_run() */
     struct err err; /* reason of the last failed or poisoned run or message */
 };
@@ -75,9 +74,8 @@ void consumer_free(struct consumer *consumer);
 
 /*
  * consumer_run: serve until stopped, or (drain) until every served queue holds
- * no message, visible or hidden, and no worker thread is busy. A drain does not
- * wait for runs that are held, paused or following, or that no worker of the
- * configuration can take (unserved.h); it logs their names.
+ * no message, visible or hidden, and no worker thread is busy. A drain logs the
+ * names of the runs that it does not wait for (drain.h).
  *
  * TW_OK         stopped or drained; ret has the counts of the runs.
  * TW_REFUSED    at the start, the store refuses the credentials; see err.
@@ -122,7 +120,8 @@ struct consumer_view {
 };
 void consumer_read_view(struct consumer *consumer, struct consumer_view *ret);
 
-/* consumer_definition: the newest configuration, with one more reference. */
+/* consumer_definition: return the newest definition. The caller gets a
+ * reference of its own, for definition_drop(). */
 struct definition *consumer_definition(struct consumer *consumer);
 
 /* consumer_queue_fails: does the served queue of this name have an outage? */
@@ -131,9 +130,10 @@ bool consumer_queue_fails(struct consumer *consumer, const char *queue);
 /* consumer_is_away: does the store not respond, or refuse the credentials? */
 bool consumer_is_away(struct consumer *consumer, const struct store *store);
 
-/* consumer_rate: the limit, in entities a second, that the service has shown by
- * throttling (429, 503): of the store's account, or with of_partition of the
- * partition that was throttled last; < 0: no limit is known. */
+/* consumer_rate: return the limit, in entities a second, that the service has
+ * shown by throttling (429, 503). This is the limit of the store's account or,
+ * if of_partition is true, of the partition that was throttled last. < 0: no
+ * limit is known. */
 double consumer_rate(
     struct consumer *consumer, const struct store *store, bool of_partition);
 

@@ -6,8 +6,10 @@
  *
  * If an owner's lease is valid, cancel, pause and finish store a request: the
  * owner sees it with its next renewal, at most 5 s later, and acts on it.
- * Without a valid lease these three commands change the run at once; but if a
- * load of a move is half done, cancel and pause ask the next owner.
+ * Without a valid lease these three commands change the run at once. The
+ * exception is a run of which a load is half done: cancel and pause then store
+ * the request in the ledger, and the next owner completes the load before
+ * acting on the request.
  */
 #ifndef TW_RUN_CONTROL_H
 #define TW_RUN_CONTROL_H
@@ -37,8 +39,9 @@ struct control_enqueue {
 };
 
 /*
- * control_enqueue: put the message, and a ledger entity `queued`; creates queue
- * and ledger if they are missing. ret_id (129 bytes) gets the run id.
+ * control_enqueue: put the message on the queue, and the run, in state
+ * `queued`, into the ledger. Creates queue and ledger if they are missing.
+ * ret_id (129 bytes) gets the run id.
  *
  * TW_OK        the message is on the queue. An open run with the same id and
  *              arguments gets another wake-up message.
@@ -46,8 +49,8 @@ struct control_enqueue {
  * TW_TOO_LARGE the message is over 64 KiB.
  * TW_UNKNOWN   queue and ledger may have the run. On a queue without a job err
  *              names the id with which the caller can enqueue the run again.
- * others       the store's outcome: neither queue nor ledger has the run, if
- *              err does not say otherwise. On a bound queue TW_REFUSED and
+ * others       the store's outcome: neither queue nor ledger has the run,
+ *              unless err says otherwise. On a bound queue TW_REFUSED and
  *              TW_FORBIDDEN may come from the ledger; then the message is on
  *              the queue.
  */
@@ -55,15 +58,21 @@ TW_MUST_USE enum tw_err control_enqueue(struct store *store,
     const struct control_enqueue *what, char *ret_id, struct err *err);
 
 /*
- * control_cancel: set `cancelled`; if the lease of an owner is valid, ask the
- * owner instead (*ret_asked). If no lease is valid, but a load of the run is
- * half done (open_load of struct kind), the next owner is asked: it completes
- * the load, then the run is `cancelled`; a paused run becomes `queued`. If the
- * run was asked to cancel before, and has been held, or has waited for its
- * turn, for ten minutes, it is cancelled at once: the intent of the load stays
- * for the next move of these tables. ret (init'ed) is the run before the
- * change; if no owner is alive, its owner is empty. TW_NOT_FOUND: no such run;
- * TW_CONFLICT: the run has ended already, and ret has its state.
+ * control_cancel: set `cancelled`, or store a request for the owner of the run
+ * (*ret_asked is then true):
+ *
+ *   The lease of an owner is valid: the request is for this owner.
+ *
+ *   No lease is valid, and a load of the run is half done (open_load of struct
+ *   kind): the request is for the next owner, which completes the load before
+ *   the run becomes `cancelled`. A paused run becomes `queued`, so that it gets
+ *   an owner. But if cancelling was requested before, and the run has been
+ *   held, or has waited for its turn, for ten minutes, it is cancelled at once.
+ *   The intent of the load then stays for the next move of these tables.
+ *
+ * ret (init'ed) is the run before the change; if no owner is alive, ret->owner
+ * is empty. TW_NOT_FOUND: no such run. TW_CONFLICT: the run has ended already,
+ * and ret has its state.
  */
 TW_MUST_USE enum tw_err control_cancel(struct store *store, struct slice job,
     struct slice id, struct ledger_run *ret, bool *ret_asked, struct err *err);
@@ -74,14 +83,14 @@ TW_MUST_USE enum tw_err control_pause(struct store *store, struct slice job,
     struct slice id, struct ledger_run *ret, bool *ret_asked, struct err *err);
 
 /* control_stop: pause a run whose `run` command was stopped. Like
- * control_pause(), but a run without an owner is paused at once, even if a load
- * of it is half done: the next attempt completes the load. */
+ * control_pause(), but a run without an owner is paused at once, even if one of
+ * its loads is half done: the next attempt completes that load. */
 TW_MUST_USE enum tw_err control_stop(struct store *store, struct slice job,
     struct slice id, bool *ret_asked, struct err *err);
 
 /* control_wake: put a wake-up message for run. Call after control_cancel() or
- * control_pause() has asked the next owner of a run that was not `running`.
- * TW_NOT_FOUND with *ret_unserved: no queue serves the run. */
+ * control_pause() has stored a request for the next owner of a run that was not
+ * `running`. TW_NOT_FOUND with *ret_unserved: no queue serves the run. */
 TW_MUST_USE enum tw_err control_wake(const struct definition *definition,
     const struct ledger_run *run, bool *ret_unserved, struct err *err);
 
@@ -112,9 +121,9 @@ struct control_resumed {
  *               configured, or no queue serves the job (ret->unserved true):
  *               nothing is changed. If only the queue is missing, `run JOB --id
  *               ID` can continue the run.
- * TW_CONFLICT   the run has ended, is being cancelled, or waits for something
- *               else than its definition on a queue that is served; or its job
- *               has another kind now.
+ * TW_CONFLICT   the run has ended or is being cancelled; or its queue is
+ *               served, and the run waits for something else than its
+ *               definition; or its job has another kind now.
  *
  * ret is set whatever the outcome is.
  */
@@ -123,17 +132,17 @@ TW_MUST_USE enum tw_err control_resume(const struct definition *definition,
     struct err *err);
 
 /*
- * control_finish: ask a run of a job with `follow: true` to end after further
- * rounds, as many as it takes until nothing is left to copy; now: after one
- * round. If the run waits for its next round, ResumesAt becomes the present
- * time; a run that waits, or whose queue is not served any more, gets a wake-up
+ * control_finish: ask a run of a job with `follow: true` to end. The run makes
+ * further rounds until nothing is left to copy or, if now is true, one round
+ * more. If the run waits for its next round, ResumesAt becomes the present
+ * time. A run that waits, or whose queue is not served any more, gets a wake-up
  * message. Call only for a configured job with `follow: true`.
  *
- * TW_OK        the ledger has the request. The run's id, a space and the text
- *              that is added to done are a sentence without its full stop:
- *              "makes its last rounds and ends", or what must happen before, as
- *              in "is paused: once `tableward resume ID` continues it, it makes
- *              its last rounds and ends".
+ * TW_OK        the ledger has the request. Adds to done what follows the run's
+ *              id in a sentence, without its full stop: "makes its last rounds
+ *              and ends", or what must happen before, as in "is paused: once
+ *              `tableward resume ID` continues it, it makes its last rounds and
+ *              ends".
  * TW_CONFLICT  the run has ended, or is being cancelled; or its job has another
  *              kind now. Nothing is changed.
  */
@@ -153,23 +162,25 @@ TW_MUST_USE enum tw_err control_finish(const struct definition *definition,
  * continue the run, `run JOB --id ID`, and the copy stays until an attempt has
  * ended the run.
  *
- * The entity of an unreadable message has no run to retry: instead the copy of
- * the message (searched for among the first 32 messages of the poison queue) is
- * put on the queue that binding_queue_of_copy() chooses, its own if this is
- * bound as before, and the entity becomes `cancelled`. TW_NOT_FOUND with
- * *ret_unserved: no queue reads the message as before; nothing is changed, and
- * err says what to configure. TW_INVALID: the copy is not found. To repeat the
- * same request, on a queue without a job a JSON body without a time gets the
- * time of the original message and, if the entity is under LEDGER_UNREADABLE, a
- * body without an id gets the id of the original message. Any other body is put
- * back unchanged, as a new request.
+ * The entity of an unreadable message has no run to retry. Instead the message
+ * is put back: its copy is searched for among the first 32 messages of the
+ * poison queue and put on the queue that binding_queue_of_copy() chooses, its
+ * own if this is bound as before; the entity becomes `cancelled`. TW_NOT_FOUND
+ * with *ret_unserved: no queue reads the message as before; nothing is changed,
+ * and err says what to configure. TW_INVALID: the copy is not found.
+ *
+ * A JSON body that is put back on a queue without a job is to be the same
+ * request as before: if the body has no time, it gets the time of the original
+ * message; if it has no id, and the entity is under LEDGER_UNREADABLE, it gets
+ * the id of the original message. Any other body is put back unchanged, as a
+ * new request.
  */
 TW_MUST_USE enum tw_err control_retry(const struct definition *definition,
     struct slice job, struct slice id, bool *ret_unserved, struct err *err);
 
-/* control_was_retried: is the run `queued` although it was begun, or poisoned,
- * before? Then a former control_retry() stored this state, but may have failed
- * before it put the message: call control_retry() again. */
+/* control_was_retried: is the run `queued`, and had it an attempt or a copy in
+ * the poison queue before? Then an earlier control_retry() may have stored
+ * `queued` and failed before it put the message: call control_retry() again. */
 bool control_was_retried(const struct ledger_run *run);
 
 /* control_reopen: let workers accept runs of a job again after `finish` has

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What a drain does not wait for: runs that are held or paused, following runs
- * between two rounds, and runs that a newer version of tableward has written.
- * The messages of these runs may remain hidden on the queue.
+ * The runs that a drain does not wait for: those that are held or paused, those
+ * of a job with `follow` between two rounds, those that no worker of the
+ * configuration can take (unserved.h), and those that a newer version of
+ * tableward has written. The messages of these runs may remain hidden on the
+ * queue.
  */
 #ifndef TW_RUN_DRAIN_H
 #define TW_RUN_DRAIN_H
@@ -20,9 +22,9 @@ struct definition;
  * drain_left: read the open runs of all jobs in the ledger (imports are no
  * jobs). *ret_count: number of runs that the drain does not wait for. names:
  * cleared, then filled with these runs as "JOB/ID is STATE for CAUSE", with the
- * reason if unserved_is(), separated by commas. *ret_only: the drain waits for
- * no open run. all: read all runs, and do not stop at the first run that the
- * drain waits for.
+ * reason if unserved_is(), separated by commas. *ret_only: true if no open run
+ * is left that the drain waits for. all: true to read all runs; false to stop
+ * at the first run that the drain waits for.
  */
 TW_MUST_USE enum tw_err drain_left(const struct definition *definition,
     const struct deadline *deadline, bool all, bool *ret_only,

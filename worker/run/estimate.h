@@ -18,7 +18,7 @@ struct estimate {
                      worker may take the run over */
 };
 
-/* estimate_run: now_ticks: the present time. */
+/* estimate_run: compute the estimate for run at the present time, now_ticks. */
 struct estimate estimate_run(const struct ledger_run *run, int64_t now_ticks);
 
 #endif

@@ -12,7 +12,7 @@ struct job_stores;
 /*
  * give_back_some: give a part of the unused space of each open store back,
  * which takes some milliseconds per store. A store that fails is tried again at
- * the next call. Returns after how many milliseconds to call again.
+ * the next call. Returns how many milliseconds to wait before the next call.
  */
 int64_t give_back_some(
     const struct job_stores *stores, const struct deadline *deadline);

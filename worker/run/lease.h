@@ -63,7 +63,8 @@ struct lease_request {
                                 time */
     struct slice traceparent;
     const struct lease_message *message; /* NULL: none */
-    bool must_exist;     /* acquire only a run of the ledger; insert no run */
+    bool must_exist;     /* do not insert the run if the ledger does not have
+                            it */
     bool resumes_paused; /* a paused run may be acquired: set by the `run`
                             command, not by workers */
     bool accept_deletes; /* also for a run that exists; false: as the ledger has
@@ -102,14 +103,14 @@ struct lease {
     bool starts_over; /* the checkpoint was dropped, because it was made
                          under another definition */
     bool binds; /* this attempt was the first to bind the run to a definition */
-    bool only_load; /* a person has asked to cancel or pause the run before this
-                       attempt: the attempt may complete a load, and no more,
-                       even if the person takes the request back */
+    bool only_load; /* before this attempt a person asked to cancel or pause the
+                       run, so the attempt may only complete a load, even if
+                       the person takes the request back */
     bool closes_job; /* the write that ends the run closes its job (rule A5) */
     enum lease_asked asked; /* what a person asks of the owner */
     bool load_open; /* the run may have a load that is not complete (load_open
-                       of struct run): the run is neither cancelled nor paused
-                       with this lease's release */
+                       of struct run). Then lease_release() neither cancels nor
+                       pauses the run */
     char end_operation[17]; /* Operation of a release whose outcome is
                                indeterminate; empty: none */
     bool newly_held;        /* lease_acquire() was the first to find a changed
@@ -198,10 +199,13 @@ enum lease_status lease_write_run(
  * lease_release: call when the state of lease->run is no longer `running`.
  * Stores lease->run without Owner and with LeaseUntil now. Retries until the
  * outcome is known or the lease expires. LEASE_VALID: stored, and lease->run is
- * as stored: if a person asked to cancel or pause an open run, its state is
- * `cancelled` or `paused`, unless lease->load_open is set: then the request
- * remains in the ledger, and the next owner completes the load first; if a
- * person asked it to finish, the run does not wait for its next round.
+ * the run as stored, which follows a request that a person made meanwhile for
+ * an open run:
+ *
+ *   cancel, pause   the state is `cancelled` or `paused`. But if
+ *                   lease->load_open is set, the request stays in the ledger,
+ *                   and the next owner completes the load before acting on it
+ *   finish          the run does not wait for its next round
  */
 enum lease_status lease_release(struct lease *lease, struct err *err);
 
@@ -258,8 +262,8 @@ enum tw_err lease_put_poison_copy(
     struct lease *lease, const struct poison_copy *copy, struct err *err);
 
 /*
- * lease_hold_run: make run a held run, which waits for waits_for (definition,
- * store or archive, LEDGER_WAITS_FOR_*), and `why` is its Error. Until the next
+ * lease_hold_run: make run a held run. waits_for (LEDGER_WAITS_FOR_DEFINITION,
+ * _STORE or _ARCHIVE) becomes its WaitsFor, `why` its Error. Until the next
  * retry the run waits for as long as it has been held so far, at least 5 s, at
  * most 5 min and at most most_ticks (0: no such limit). Sends no request.
  */
@@ -267,15 +271,16 @@ TW_MUST_USE enum tw_err lease_hold_run(struct ledger_run *run,
     const char *waits_for, int64_t now_ticks, int64_t most_ticks,
     const char *why, struct err *err);
 
-/* lease_hold_without_job: lease_hold_run() for the definition of a job that is
- * not in the configuration. */
+/* lease_hold_without_job: call lease_hold_run() for a run whose job is not in
+ * the configuration; the run then waits for its definition. */
 TW_MUST_USE enum tw_err lease_hold_without_job(
     struct ledger_run *run, int64_t now_ticks, struct err *err);
 
-/* lease_now_ticks: a lower bound of the service's clock, in ticks. */
+/* lease_now_ticks: return a lower bound of the service's clock, in ticks. */
 int64_t lease_now_ticks(const struct lease *lease);
 
-/* lease_boot_ms: the boot time at which the service's clock reaches ticks. */
+/* lease_boot_ms: return the boot time at which the service's clock reaches
+ * ticks. */
 int64_t lease_boot_ms(const struct lease *lease, int64_t ticks);
 
 #endif

@@ -32,7 +32,8 @@
 #define LEDGER_TABLE "TablewardRuns"
 #define LEDGER_UNREADABLE "-"    /* PartitionKey of messages without a job */
 #define LEDGER_IMPORTS "-import" /* PartitionKey of imports */
-/* First byte of RowKeys (index rows) and PartitionKeys that are not runs. */
+/* First byte of the RowKeys of index rows, and of the PartitionKeys of
+ * partitions that hold no runs. */
 #define LEDGER_OWN_MARK '!'
 /* The highest Format that this version knows. An entity with a higher Format
  * was written by a newer version, and is left unchanged. */
@@ -40,8 +41,8 @@
 
 /* The service's limit on one String property, in UTF-16 units. */
 #define LEDGER_MAX_TEXT_UNITS 32768
-/* Maximum number of bytes of Error, which is cut, and of Note, to which no
- * sentence is added that would exceed the maximum. */
+/* Maximum numbers of bytes of Error and of Note. A longer Error is cut. A
+ * sentence that would make Note longer is not added. */
 #define LEDGER_MAX_ERROR_BYTES 8192
 #define LEDGER_MAX_NOTE_BYTES 4096
 
@@ -54,12 +55,13 @@ enum ledger_state {
     LEDGER_FAILED,    /* ended; the poison queue gets a copy of its message */
     LEDGER_POISONED,  /* ended; the poison queue gets a copy of its message */
     LEDGER_CANCELLED, /* ended by `cancel` or `drop` */
-    LEDGER_NEWER,     /* State that only a newer version knows: state_name */
-    LEDGER_DAMAGED,   /* entity that cannot be read as a run; never stored */
+    LEDGER_NEWER,     /* a State that only a newer version knows; state_name has
+                         its name */
+    LEDGER_DAMAGED,   /* the entity cannot be read as a run; never stored */
 };
 
-/* ledger_state_name: "queued", "running", ... ledger_state_named: find the
- * state of this name; false: no such state. */
+/* ledger_state_name: return the name of state: "queued", "running", ...
+ * ledger_state_named: find the state of this name; false: no such state. */
 const char *ledger_state_name(enum ledger_state state);
 bool ledger_state_named(struct slice name, enum ledger_state *ret);
 
@@ -76,7 +78,7 @@ bool ledger_state_ended(enum ledger_state state);
 #define LEDGER_WAITS_FOR_ARCHIVE "archive"
 
 /* Values of Control, a request to the run's owner, and of Finish, a request to
- * a following run to end. */
+ * a run of a job with `follow` to end. */
 #define LEDGER_CONTROL_CANCEL "cancel"
 #define LEDGER_CONTROL_PAUSE "pause"
 #define LEDGER_FINISH "finish"
@@ -129,8 +131,9 @@ struct ledger_run {
                           progress or ended in order */
     int32_t throttled; /* number of responses with status 429 or 503 */
     int32_t failed_logged; /* number of log lines about failed entities of the
-                              run: LEDGER_FAILED_LOGGED_MAX at most, and one
-                              more that says so; 0 is not stored */
+                              run. After LEDGER_FAILED_LOGGED_MAX of them one
+                              more says that this is the maximum. 0 is not
+                              stored */
     int32_t idle_s; /* seconds since started_ticks during which no attempt
                        worked on the run: see ledger_note_idle(). 0 is not
                        stored */
@@ -151,22 +154,23 @@ struct ledger_run {
     size_t other_count;
 };
 
-/* ledger_run_init: an empty run, `queued`; ledger_run_done frees. */
+/* ledger_run_init: make run an empty run in state `queued`. ledger_run_done:
+ * free its memory. */
 void ledger_run_init(struct ledger_run *run);
 void ledger_run_done(struct ledger_run *run);
 
 /* ledger_text: copy text into run's arena, for a field of run. */
 struct slice ledger_text(struct ledger_run *run, struct slice text);
 
-/* ledger_copy: make `to` a deep copy of from. `to` is init'ed, and not the same
- * struct. */
+/* ledger_copy: make `to` a deep copy of `from`. `to` is init'ed, and not the
+ * same struct as `from`. */
 void ledger_copy(struct ledger_run *to, const struct ledger_run *from);
 
 /*
- * ledger_take_over: copy from into `to`. from is what the owner wants to store;
- * `to`, the run as stored, keeps what other processes may write: the ETags,
- * Control, Finish, AcceptDeletes if it is true, a later MessageUntil and
- * unknown properties.
+ * ledger_take_over: copy `from`, which is what the owner wants to store, into
+ * `to`, which is the run as stored. `to` keeps what other processes may write:
+ * the ETags, Control, Finish, AcceptDeletes if it is true, a later MessageUntil
+ * and unknown properties.
  */
 void ledger_take_over(struct ledger_run *to, const struct ledger_run *from);
 
@@ -225,8 +229,8 @@ TW_MUST_USE enum tw_err ledger_wait(struct ledger_run *run,
     const char *waits_for, int64_t now_ticks, int64_t until_ticks,
     struct err *err);
 
-/* ledger_state_shown: the state's name. If only a newer version knows the
- * state: its name as stored. */
+/* ledger_state_shown: return the name of run's state. If only a newer version
+ * knows the state, this is its name as stored. */
 struct slice ledger_state_shown(const struct ledger_run *run);
 
 /* ledger_is_held: does the run wait for a store, archive or definition? */
@@ -303,15 +307,15 @@ enum ledger_index {
     LEDGER_INDEX_ENDED,
 };
 
-/* ledger_index_of: the list that contains the runs of this state. */
+/* ledger_index_of: return the list that contains the runs of this state. */
 enum ledger_index ledger_index_of(enum ledger_state state);
 
-/* ledger_index_key: the RowKey of run's index row; lives in arena. */
+/* ledger_index_key: compose the RowKey of run's index row. Lives in arena. */
 struct slice ledger_index_key(
     const struct ledger_run *run, struct arena *arena);
 
-/* ledger_index_id: the run id in an index row's RowKey. False: not
- * the RowKey of an index row. */
+/* ledger_index_id: find the run id in the RowKey of an index row. False:
+ * row_key is not that of an index row. */
 bool ledger_index_id(struct slice row_key, struct slice *ret_id);
 
 /* What an index row holds about its run. Texts live in the row's arena. */
@@ -342,15 +346,15 @@ struct ledger_index_scan {
     unsigned top;           /* maximum number of rows in a page; 0: 1000 */
 };
 
-/* ledger_scan_index: one page of index rows, for ledger_index_row(). */
+/* ledger_scan_index: read one page of index rows, for ledger_index_row(). */
 TW_MUST_USE enum tw_err ledger_scan_index(struct store *store,
     struct exchange *exchange, const struct ledger_index_scan *scan,
     struct continuation from, struct page *ret);
 
 /*
- * ledger_next_job: of the jobs that have runs in the ledger, the first whose
- * name is after `after` in order of names (empty: the first of all). The job
- * may be one that is not configured. ret: the job's name, copied into arena.
+ * ledger_next_job: find the next job that has runs in the ledger: in order of
+ * names, the first one after `after` (empty: the first of all). The job may be
+ * one that is not configured. ret: the job's name, copied into arena.
  * TW_NOT_FOUND: no further job. Makes one request, and further ones only while
  * the service returns empty pages.
  */
@@ -358,7 +362,8 @@ TW_MUST_USE enum tw_err ledger_next_job(struct store *store,
     struct exchange *exchange, struct slice after, struct arena *arena,
     struct slice *ret);
 
-/* ledger_day: write yyyy-mm-dd of ticks, 11 bytes, to `to`. Returns to. */
+/* ledger_day: write the day of ticks as yyyy-mm-dd, with a NUL, to `to`, which
+ * has room for LEDGER_DAY_MAX bytes. Returns `to`. */
 #define LEDGER_DAY_MAX 11
 const char *ledger_day(int64_t ticks, char *to);
 
@@ -366,8 +371,9 @@ const char *ledger_day(int64_t ticks, char *to);
 
 /*
  * ledger_scan: read one page of runs into ret; parse ret->entities with
- * ledger_parse(). Leaves out index rows and partitions that are not jobs. job
- * empty: runs of all jobs. from: as for store_scan(). filter: OData over ledger
+ * ledger_parse(). Leaves out index rows and partitions that are not jobs. job:
+ * the job of the runs; empty: runs of all jobs. from: the continuation of the
+ * page before, as for store_scan(). filter: an OData filter of ledger
  * properties, or empty. An entity that cannot be read as a run is returned even
  * if filter does not select it: see ledger_parse_any(). This reads every run;
  * for lists use the index.

@@ -35,9 +35,10 @@ struct ledger_change {
     const struct deadline *deadline; /* borrowed; NULL: no deadline */
 
     /*
-     * apply: change run (as stored; without an ETag: not stored yet) into what
-     * to store. now_ticks: the service's clock. Any outcome but TW_OK: nothing
-     * is written, ledger_change() returns it, and run is as stored again. apply
+     * apply: change run, which is the run as stored (without an ETag it is not
+     * stored yet), into the run to store. now_ticks: the service's clock.
+     * TW_OK: write the run. Any other outcome: nothing is written,
+     * ledger_change() returns this outcome, and run is as stored again. apply
      * may be called more than once.
      */
     enum tw_err (*apply)(struct ledger_run *run, int64_t now_ticks,
@@ -61,8 +62,8 @@ struct ledger_change {
     bool of_run; /* the failure is due to this run (left_alone, damaged,
                     apply()'s outcome, a run that cannot be stored or keeps
                     changing), not to the store */
-    /* Operation of the last write that was sent. After TW_UNKNOWN a later read
-     * shows whether that write was stored: then the run has this Operation. */
+    /* Operation of the last write that was sent. After TW_UNKNOWN, a run that
+     * is read later and has this Operation shows that the write was stored. */
     char operation[LEDGER_OPERATION_MAX];
 };
 
@@ -93,8 +94,8 @@ TW_MUST_USE enum tw_err ledger_remove(struct store *store,
 
 #define LEDGER_CLOSED "!closed"
 
-/* ledger_is_closed: *ret: has `finish` closed the job? *ret_id (in arena): id
- * of the run that closed the job. */
+/* ledger_is_closed: set *ret to true if `finish` has closed the job, and then
+ * *ret_id (in arena) to the id of the run that closed the job. */
 TW_MUST_USE enum tw_err ledger_is_closed(struct store *store,
     struct exchange *exchange, struct slice job, struct arena *arena, bool *ret,
     struct slice *ret_id);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The lock file of a process shows other processes of the same host that it has
- * died. The kernel releases the lock when the last thread of the process has
- * ended, however it ends, and not before: a process that is suspended, or has
- * lost a lease, keeps the lock. So a process that gets the lock of the file
- * named by an Owner in the ledger knows that this owner sends no more requests.
- * Requests that the owner had sent may still arrive (rule A4).
+ * By the lock file of a process, other processes of the same host see that the
+ * process has died. The kernel releases the lock when the last thread of the
+ * process has ended, for whatever reason, and not before: a process that is
+ * suspended, or has lost a lease, keeps it. So a process that gets the lock of
+ * the file named by an Owner in the ledger knows that this owner sends no more
+ * requests. Requests that the owner had sent may still arrive (rule A4).
  *
  * An Owner names the file by boot id, device, inode and name:
  *
@@ -20,18 +20,20 @@
  *   NAME            random, 32 hexadecimal digits, never reused: inode numbers
  *                   are reused
  *
- * The name is part of Owner, not a property of its own: an older version, which
- * does not know lock files, removes it when it takes over the run.
+ * The name is part of Owner, not a property of its own, because an older
+ * version, which does not know lock files, then removes the name when it takes
+ * over the run.
  *
- * A file is locked before it gets its name: if a file with a name of this form
- * is not locked, its owner is dead. The file also lists the runs that its
+ * A file is locked before it gets its name, so if a file with a name of this
+ * form is not locked, its owner is dead. The file also lists the runs that its
  * process may own, so that no process has to search the ledger for these runs.
  *
- * Only file systems whose locks this kernel alone keeps are used, no network
- * file system. Without a lock file everything else works: other workers wait
- * until the lease expires.
+ * A lock file is only put on a file system whose locks are kept by this kernel
+ * alone, never on a network file system. Without a lock file everything else
+ * works, but other workers wait until the lease expires.
  *
- * Every function may be called from any thread, and with NULL: no lock file.
+ * Every function may be called from any thread. NULL instead of a lock file
+ * means that this process has none.
  */
 #ifndef TW_RUN_LOCK_FILE_H
 #define TW_RUN_LOCK_FILE_H
@@ -82,8 +84,9 @@ bool lock_file_is_dead(struct lock_file *lock_file, struct slice owner);
 size_t lock_file_note(
     struct lock_file *lock_file, struct slice job, struct slice id);
 
-/* lock_file_forget: call when this process will not own the run of note `place`
- * any more from until_ms on (platform_boot_ms(); 0: now). */
+/* lock_file_forget: call when this process will no longer own a run from
+ * until_ms on (platform_boot_ms(); 0: from now on). place: the index of the
+ * run's note. */
 void lock_file_forget(
     struct lock_file *lock_file, size_t place, int64_t until_ms);
 

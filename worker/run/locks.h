@@ -25,26 +25,33 @@
  * wants, takes no lock and waits. Otherwise one batch inserts all its locks and
  * deletes its wants.
  *
- * Correctness. Two runs never lock one table: a table's lock is one entity,
- * and an insert requires that it is absent; a lock is replaced only with the
- * ETag read, and only after its run was read as ended or deleted. No deadlock:
- * a waiting run has no lock, so a run with locks waits for no other; and the
- * oldest waiting run (RequestedAt, then job and id: a total order) is blocked
- * only by runs with locks. No starvation: once the oldest run has written its
- * wants, no younger run takes one of its tables; a younger run that had read
- * the partition before may still take one, once. After a batch of unknown
- * outcome, which took all locks or none, the partition is read again; if the
- * batch arrives when the run already waits, the run blocks other runs only
- * until its next try, when it finds its locks. A crash after the batch leaves
- * locks of an open run, which finds them as its own; a crash after the run's
- * end leaves locks of an ended run, which are free. An ended run can be
- * reopened (`retry`) after another run has read it as ended: so a run that
- * finds its own locks writes them again, and the other run's batch, with the
- * former ETag, is refused.
+ * Correctness.
  *
- * A want is ignored if its run cannot take locks soon: the run has ended, is
- * paused, waits for something else than its turn or the retry after a failed
- * attempt, or its ResumesAt (or UpdatedAt) passed ten minutes ago.
+ * Two runs never lock one table, because a table's lock is one entity, whose
+ * insert requires that it is absent, and which is replaced only with the ETag
+ * read, after its run was read as ended or deleted.
+ *
+ * There is no deadlock, because a waiting run has no lock, so that a run with
+ * locks waits for no other; and the oldest waiting run is blocked only by runs
+ * with locks. (The order is total: RequestedAt, then job and id.)
+ *
+ * There is no starvation, because no younger run takes a table of the oldest
+ * run once that has written its wants. Only a younger run that had read the
+ * partition before may still take one, once.
+ *
+ * A batch of unknown outcome took all locks or none. The partition is read
+ * again; if the batch arrives when the run already waits, the run blocks other
+ * runs only until its next try, when it finds its locks.
+ *
+ * A crash after the batch leaves locks of an open run, which finds them as its
+ * own. A crash after the run's end leaves locks of an ended run, which are
+ * free. But an ended run can be reopened (`retry`) after another run has read
+ * it as ended. So a run that finds its own locks writes them again, and the
+ * batch of the other run, with the former ETag, is refused.
+ *
+ * A want is ignored if its run cannot take locks soon, because it has ended, is
+ * paused, or waits for something else than its turn or the retry after a failed
+ * attempt, or because its ResumesAt (or UpdatedAt) passed ten minutes ago.
  */
 #ifndef TW_RUN_LOCKS_H
 #define TW_RUN_LOCKS_H
@@ -73,14 +80,14 @@ struct locks_request {
 enum locks_outcome {
     LOCKS_TAKEN,   /* the run has all its locks */
     LOCKS_BLOCKED, /* no lock is taken, the run's wants are written; err names
-                      the blocking run and what that run waits for */
+                      the blocking run, and what the blocking run waits for */
     LOCKS_OUTAGE,  /* the store failed, or the locks kept changing; err has the
                       cause */
 };
 
-/* locks_take: take all locks of the run. *ret_taken_over: one of the locks was
- * that of an ended run, which had not released it: the last requests of that
- * run may still arrive (rule A4). */
+/* locks_take: take all locks of the run. *ret_taken_over: true if one of the
+ * locks was that of an ended run, which had not released it. Then the last
+ * requests of the ended run may still arrive (rule A4). */
 enum locks_outcome locks_take(
     const struct locks_request *request, bool *ret_taken_over, struct err *err);
 

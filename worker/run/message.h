@@ -10,8 +10,9 @@
  *    "accept_deletes": false}
  *
  * On a bound queue the whole body is the job's one argument, as text, or as
- * base64 if the queue's `encoding` says so. Only a message whose run is in the
- * ledger is not: it was put by tableward, or came while the queue had no job.
+ * base64 if the queue's `encoding` says so. The exception is a JSON message
+ * whose run is in the ledger, because tableward put it, or because it came
+ * while the queue had no job: it is the wake-up message of that run.
  */
 #ifndef TW_RUN_MESSAGE_H
 #define TW_RUN_MESSAGE_H
@@ -45,11 +46,11 @@ struct request {
                                  TW_INVALID, except on a bound queue (below) */
 
     /*
-     * Bound queues only: job, id and arguments of a body that is also a JSON
-     * message, for a job of the configuration or (wake_up_job NULL) for
-     * unknown_job. If the ledger has the run with this job, this id (empty: the
-     * message's own id) and these arguments, the message is only that run's
-     * wake-up message.
+     * Bound queues only. If the body is also a JSON message, these are its job,
+     * id and arguments; wake_up_job is NULL if the configuration does not have
+     * the job (then unknown_job has its name). If the ledger has a run with
+     * this job, id (empty: the message's own id) and arguments, the message
+     * only wakes up that run.
      */
     const struct job *wake_up_job;
     struct slice wake_up_id;
@@ -66,12 +67,13 @@ TW_MUST_USE enum tw_err message_read(const struct setup_queue *queue,
     struct request *ret, struct err *err);
 
 /*
- * message_args: put named values into the job's order and check them: each
- * declared argument is given once, and no other; values are valid UTF-8, empty
- * only if the job allows this, and short enough for the ledger; no key that is
- * made of them is one that the service forbids (not checked while a variable of
- * the job is unset, because keys cannot be made then). For messages and for
- * NAME=VALUE of the command line. ret lives in arena; values are copied.
+ * message_args: put the arguments of a message, or NAME=VALUE of the command
+ * line, into the job's order, and check them. Each declared argument is given
+ * once, and no other. Values are valid UTF-8, empty only if the job allows
+ * this, and short enough for the ledger. The keys that the job makes of them
+ * are allowed by the service; this is not checked while a variable of the job
+ * is unset, because the keys cannot be made then. ret lives in arena; values
+ * are copied.
  */
 TW_MUST_USE enum tw_err message_args(const struct job *job,
     const struct slice *names, const struct slice *values, size_t count,
@@ -86,8 +88,8 @@ TW_MUST_USE enum tw_err message_args_parse(const struct job *job,
     struct slice args_json, struct arena *arena, struct run_args *ret,
     struct err *err);
 
-/* message_args_same: do two Args hold the same names and values, in any order?
- * False if one of them is not a JSON object. */
+/* message_args_same: do the Args `a` and `b` hold the same names and values, in
+ * any order? False if one of them is not a JSON object. */
 bool message_args_same(struct slice a, struct slice b);
 
 /*
@@ -101,8 +103,8 @@ bool message_is_of(struct slice body, struct slice job, struct slice id,
 /* message_has_job: is body a JSON object, plain or base64, with "job"? */
 bool message_has_job(struct slice body);
 
-/* message_is_traceparent: is text of the form "00-" 32 hex "-" 16 hex "-" 2
- * hex, in lower case? */
+/* message_is_traceparent: is text "00-", 32 hexadecimal digits, "-", 16
+ * hexadecimal digits, "-" and 2 hexadecimal digits, in lower case? */
 bool message_is_traceparent(struct slice text);
 
 /* message_compose: append the JSON message of a run, as enqueue and retry put

@@ -6,8 +6,8 @@
  * visibility timeouts ago and it is not paused; the worker then continues it
  * without a message. A run whose owner was a process of this host that has died
  * (lock_file.h) is continued at once, without a pass: that process's lock file
- * names the run. A step makes one request at most, so that the consumer can
- * poll between steps; only to hold a run (below) it makes a few.
+ * names the run. A step makes one request at most (a few if it holds a run, see
+ * below), so that the consumer can do other things between steps.
  *
  * An orphan whose job is not configured is held for its definition, unless it
  * has a queue that this worker does not serve. And a pass counts the runs that
@@ -82,11 +82,11 @@ bool orphans_is(const struct ledger_run *run, int64_t now_ticks,
 
 /*
  * orphans_may_be_queued: may the message of orphans->run, an orphan in state
- * `queued`, still wait on queue to be received? Peeks at the first messages. A
- * queue is about first in, first out: if one of them was put after the run had
- * become an orphan, or if there are none, the message of the run was put
- * earlier and is not on the queue any more, or was never put. True also if the
- * queue cannot be read.
+ * `queued`, still wait on queue to be received? Peeks at the first messages of
+ * the queue, whose order is about first in, first out. False if the queue is
+ * empty, or one of these messages was put after the run had become an orphan:
+ * then the run's own message was received, or never put. True also if the queue
+ * cannot be read.
  */
 bool orphans_may_be_queued(const struct orphans *orphans, const char *queue);
 

@@ -39,11 +39,11 @@ struct outage_past {
     int64_t lasted_s, ended_ticks;
 };
 
-/* outage_note_end: set *past to an outage that ends now, after lasted_s. -1:
- * there was no outage, and *past is unchanged. */
+/* outage_note_end: set *past to an outage that ends now, after lasted_s
+ * seconds. If lasted_s is -1, there was no outage, and *past is unchanged. */
 void outage_note_end(struct outage_past *past, int64_t lasted_s);
 
-/* outage_later: the outage that ended later. */
+/* outage_later: return `one` or `other`, whichever ended later. */
 const struct outage_past *outage_later(
     const struct outage_past *one, const struct outage_past *other);
 

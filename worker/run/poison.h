@@ -17,9 +17,10 @@ struct store;
 
 /*
  * poison_message: move a message of queue to the poison queue. job: the job's
- * name, or LEDGER_UNREADABLE. The ledger notes how queue is bound, because
- * `poison retry` needs it (binding.h). TW_OK: done, and the reason is logged.
- * Any other outcome: the message is delivered again.
+ * name, or LEDGER_UNREADABLE. reason: why the message is invalid. The ledger
+ * notes how queue is bound, because `poison retry` needs this (binding.h).
+ * TW_OK: done, and the reason is logged. Any other outcome: the message is
+ * delivered again.
  */
 TW_MUST_USE enum tw_err poison_message(struct store *store, const char *job,
     const struct setup_queue *queue, const struct lease_message *message,

@@ -2,13 +2,16 @@
 /*
  * Pruning deletes runs that succeeded or were cancelled longer than `keep_runs`
  * ago from the ledger, with their index rows. Failed runs are kept until an
- * operator drops them. A run whose message may still come (it was cancelled
- * first, or MessageUntil is after its end) is kept for longer, because a
- * message whose run is not in the ledger begins a run: until that message must
- * be visible, which is 7 days after a cancel, and then until its queue is
- * empty, 30 days at most. A pass reads the index rows job after job (also of
- * jobs that are no longer configured), the oldest day first, and makes one step
- * for each run.
+ * operator drops them.
+ *
+ * A message whose run is not in the ledger begins a run. So a run whose message
+ * may still come, because the run was cancelled or its MessageUntil is after
+ * its end, is kept for longer: until the message is visible at the latest
+ * (MessageUntil, or 7 days after a cancel), and then until its queue is empty,
+ * but for 30 days at most.
+ *
+ * A pass reads the index rows job after job (also of jobs that are no longer
+ * configured), the oldest day first, and makes one step for each run.
  */
 #ifndef TW_RUN_PRUNE_H
 #define TW_RUN_PRUNE_H
@@ -32,9 +35,10 @@ void prune_init(struct prune *prune);
 void prune_done(struct prune *prune);
 
 /*
- * prune_begin: start a pass over runs that ended before the day of keep_ticks
- * ago. A run is deleted only if it is that old both by now_ticks, this
- * machine's clock, and by the ledger's clock, because one clock may be wrong.
+ * prune_begin: start a pass over runs that ended before the day that was
+ * keep_ticks ago. A run is deleted only if it is that old both by now_ticks,
+ * this machine's clock, and by the ledger's clock, because one of the clocks
+ * may be wrong.
  * store and deadline are borrowed until the end of the pass.
  */
 void prune_begin(struct prune *prune, struct store *store,

@@ -11,20 +11,20 @@
 
 /*
  * queue_ensure: create the queue unless it exists. TW_OK: the queue exists.
- * call (begun by the caller) limits how long a busy service is retried;
- * call->exchange is the last request. waits_for_deletion: a queue that is being
- * deleted (409) is retried too; its name stays locked for half a minute or
- * more.
+ * call: the caller begins it; it limits how long a busy service is retried, and
+ * afterwards call->exchange holds the last request and its response.
+ * waits_for_deletion: retry also while the queue is being deleted (409), which
+ * locks its name for half a minute or more.
  *
  * Source: Create Queue: 204 if the same queue exists.
  */
 TW_MUST_USE enum tw_err queue_ensure(struct store *store, const char *queue,
     struct retry_call *call, bool waits_for_deletion);
 
-/* queue_put: as store_queue_put(), but a text that cannot be sent as XML,
- * because of a character such as U+FFFF, is put as base64. Only for a text
- * whose readers take both. exchange, begun by the caller, is the last request.
- */
+/* queue_put: like store_queue_put(), but put a text that cannot be sent as XML,
+ * because of a character such as U+FFFF, as base64. Only for a text whose
+ * readers take both forms. exchange: the caller begins it; afterwards it holds
+ * the last request and its response. */
 TW_MUST_USE enum tw_err queue_put(struct store *store,
     struct exchange *exchange, const char *queue, struct slice text,
     int64_t hide_s, struct messages *ret);

@@ -34,15 +34,15 @@ struct renewal; /* the renewals of one run, from renewal_start() to
 struct renewer;
 
 /*
- * renewer_new: a renewer for this many concurrent runs. One thread for each
- * four runs writes the ledger, and one thread renews the messages. The first
- * renewal starts the threads. Owned; renewer_free() requires that no renewal is
- * left.
+ * renewer_new: create a renewer for this many concurrent runs. One thread for
+ * each four runs writes the ledger, and one thread renews the messages. The
+ * first renewal starts the threads. Owned; call renewer_free() only when every
+ * renewal has been stopped.
  */
 struct renewer *renewer_new(size_t runs);
 
-/* renewer_set_runs: from now on for this many runs (SETUP_SLOTS_MAX at most).
- * Adds the threads that are missing; keeps threads that are no longer
+/* renewer_set_runs: change the number of concurrent runs, SETUP_SLOTS_MAX at
+ * most. Adds the threads that are missing; keeps threads that are no longer
  * needed. */
 void renewer_set_runs(struct renewer *renewer, size_t runs);
 
@@ -72,32 +72,34 @@ TW_MUST_USE enum tw_err renewal_phase(struct renewal *renewal,
     const char *phase, struct slice checkpoint, struct err *err);
 
 /*
- * renewal_failed: report a failed entity in one line; the ledger keeps the
- * run's first ten lines. Returns how many lines of failed entities the log has
- * of the run, before this one is logged (ledger_run.failed_logged), and counts
- * this one. Any thread.
+ * renewal_failed: report a failed entity in one line. The ledger keeps the
+ * run's first ten lines. Returns how many failed entities of the run were
+ * logged before this one (ledger_run.failed_logged), and then adds this one to
+ * that number. Any thread.
  */
 int renewal_failed(struct renewal *renewal, const char *line);
 
-/* renewal_note: implements run_callbacks.note: add to the ledger's Note. */
+/* renewal_note: implements run_callbacks.note. Adds sentence to the ledger's
+ * Note. */
 void renewal_note(struct renewal *renewal, const char *sentence);
 
-/* renewal_asked: what a person has asked of this run's owner. Any thread. */
+/* renewal_asked: return what a person has asked of this run's owner. Any
+ * thread. */
 enum lease_asked renewal_asked(struct renewal *renewal);
 
-/* renewal_forget_failed: drop all lines of renewal_failed(), and those in the
- * ledger: the kind will report the failed entities again. */
+/* renewal_forget_failed: call when the kind will report all failed entities
+ * again. Drops all lines of renewal_failed(), and those in the ledger. */
 void renewal_forget_failed(struct renewal *renewal);
 
-/* renewal_status: LEASE_VALID until the lease is lost or expires. Any thread.
- */
+/* renewal_status: return LEASE_VALID until the lease is lost or expires, then
+ * LEASE_LOST. Any thread. */
 enum lease_status renewal_status(struct renewal *renewal);
 
 /*
  * renewal_stop: wait for the renewer's requests in flight and give lease back.
  * lease->run then has all values that the attempt handed over, stored or not.
- * *ret_progress: the attempt made progress. Returns renewal_status(). Frees
- * renewal.
+ * *ret_progress: true if the attempt made progress. Returns renewal_status().
+ * Frees renewal.
  */
 enum lease_status renewal_stop(struct renewal *renewal, bool *ret_progress);
 

@@ -19,14 +19,15 @@
 #define REPORT_EVERY_MS INT64_C(60000)
 
 /*
- * report_args: args_json, a run's Args, for the args of struct log_run: a JSON
- * object in which each value is cut to 200 bytes, and arguments beyond 4 KiB
- * are left out. Lives in arena. NULL: args_json is not an object, or is empty.
+ * report_args: shorten args_json, a run's Args, for the member `args` of struct
+ * log_run. Returns a JSON object in which each value is cut to 200 bytes, and
+ * arguments beyond 4 KiB are left out. Lives in arena. NULL: args_json is not
+ * an object, or is empty.
  */
 const char *report_args(struct slice args_json, struct arena *arena);
 
-/* report_counts: duration_ms and the run's counts for log_run_line(), ended by
- * a NULL name. */
+/* report_counts: write duration_ms and the run's counts to ret, for
+ * log_run_line(). The list is ended by an element whose name is NULL. */
 #define REPORT_COUNTS 9
 void report_counts(const struct ledger_run *run, int64_t duration_ms,
     struct log_number ret[REPORT_COUNTS]);
@@ -41,7 +42,7 @@ struct report {
                                     when the attempt began */
 };
 
-/* report_begin: the attempt begins at now_ms (boot clock). */
+/* report_begin: call when the attempt begins, at now_ms (boot clock). */
 void report_begin(
     struct report *report, const struct ledger_run *run, int64_t now_ms);
 

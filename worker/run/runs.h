@@ -58,11 +58,11 @@ struct runs_rows {
 #define RUNS_STATE(state) (1u << (unsigned)(state))
 
 /*
- * runs_list: the runs that query selects, newest request first. Reads the index
- * rows of the lists that query selects, and then only the runs that are
- * returned. A run that cannot be read is returned as LEDGER_DAMAGED,
- * with its keys. A missing ledger has no runs. ret is zeroed by the caller;
- * call runs_done() in any case.
+ * runs_list: read the runs that query selects, newest request first. Reads the
+ * index rows of the lists that hold such runs, and then only the runs that are
+ * returned. A run that cannot be read is returned as LEDGER_DAMAGED, with its
+ * keys. A missing ledger has no runs. ret is zeroed by the caller; call
+ * runs_done() in any case.
  */
 TW_MUST_USE enum tw_err runs_list(const struct runs_reader *reader,
     const struct runs_query *query, struct runs *ret, struct err *err);
@@ -75,16 +75,16 @@ void runs_done(struct runs *runs);
  *
  * ret of runs_read_rows() is zeroed by the caller; call runs_rows_done() in any
  * case. runs_fetch() reads the runs of list (count rows), leaves out those that
- * query does not want, and stops at query->limit; the runs are appended to ret,
- * in the order of the rows.
+ * query does not select, and stops at query->limit; the runs are appended to
+ * ret, in the order of the rows.
  */
 TW_MUST_USE enum tw_err runs_read_rows(const struct runs_reader *reader,
     const struct runs_query *query, struct runs_rows *ret, struct err *err);
 void runs_rows_done(struct runs_rows *rows);
 
-/* runs_compare_rows: below 0 if one is before other in a list. A row without
- * RequestedAt is before all others: its run may be damaged, and a limit of the
- * list must not hide it. */
+/* runs_compare_rows: return a number below 0 if the row `one` is before `other`
+ * in a list. A row without RequestedAt is before all others, because its run
+ * may be damaged, and a limit of the list must not hide such a run. */
 int runs_compare_rows(
     const struct ledger_row *one, const struct ledger_row *other);
 
@@ -94,16 +94,16 @@ TW_MUST_USE enum tw_err runs_fetch(const struct runs_reader *reader,
     struct runs *ret, struct err *err);
 
 /*
- * runs_find: the runs with this id, of all configured jobs; if there is none,
- * of all jobs that have runs in the ledger. If job is not empty, or id is
- * "JOB/ID", only a run of that job. ret is zeroed by the caller; call
+ * runs_find: find the runs with this id of all configured jobs or, if there is
+ * none, of all jobs that have runs in the ledger. If job is not empty, or id is
+ * "JOB/ID", find only a run of this job. ret is zeroed by the caller; call
  * runs_done() in any case. TW_NOT_FOUND: no such run exists, and err says so.
  */
 TW_MUST_USE enum tw_err runs_find(const struct runs_reader *reader,
     struct slice job, const char *id, struct runs *ret, struct err *err);
 
-/* runs_find_prefix: as runs_find(); if there is no run with this id, the runs
- * whose ids begin with id, at most RUNS_PREFIX_MAX. */
+/* runs_find_prefix: like runs_find(), but if there is no run with this id, find
+ * the runs whose ids begin with id, at most RUNS_PREFIX_MAX. */
 #define RUNS_PREFIX_MAX 50
 TW_MUST_USE enum tw_err runs_find_prefix(const struct runs_reader *reader,
     struct slice job, const char *id, struct runs *ret, struct err *err);
@@ -117,15 +117,16 @@ TW_MUST_USE enum tw_err runs_pick(const struct runs *runs,
     bool (*wanted)(const struct ledger_run *run), const struct ledger_run **ret,
     struct err *err);
 
-/* runs_peek: the first messages of the poison queue of queue, at most
+/* runs_peek: read the first messages of the poison queue of queue, at most
  * QUEUE_MAX_GET; further ones cannot be peeked. ret is init'ed. */
 TW_MUST_USE enum tw_err runs_peek(const struct runs_reader *reader,
     struct slice queue, struct messages *ret, struct err *err);
 
 /*
- * runs_message: the body of the run's message in the poison queue, copied into
- * arena. *ret_queue: the poison queue's name, in arena. TW_NOT_FOUND: the run
- * has no such message, or it is not among the first (runs_peek()).
+ * runs_message: find the copy of the run's message in the poison queue.
+ * *ret_text: its body, *ret_queue: the poison queue's name; both live in arena.
+ * TW_NOT_FOUND: the run has no such copy, or it is not among the first messages
+ * (runs_peek()).
  */
 TW_MUST_USE enum tw_err runs_message(const struct runs_reader *reader,
     const struct ledger_run *run, struct arena *arena, struct slice *ret_queue,

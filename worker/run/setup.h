@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * `worker:` of the configuration: which queues are served, where the ledger is,
- * how many runs at once. And the definition: one loaded configuration, which
- * lives as long as any run that was started with this configuration.
+ * how many runs execute at once. And struct definition: one loaded
+ * configuration, which lives as long as any run that was started with it.
  */
 #ifndef TW_RUN_SETUP_H
 #define TW_RUN_SETUP_H
@@ -64,38 +64,41 @@ struct setup {
 };
 
 /*
- * setup_load: read `worker:` (NULL: the defaults: one queue, "tableward", and
- * the default store). Every mistake is added to problems, and every job that
- * would change the ledger's table; valid settings are set anyway. ret lives in
- * arena and refers to jobs, which must outlive ret.
+ * setup_load: read `worker:` from node. If node is NULL, the defaults apply:
+ * one queue, "tableward", and the default store. Every mistake, and every job
+ * that would change the ledger's table, is added to problems; valid settings
+ * are set anyway. ret lives in arena and refers to jobs, which must outlive
+ * ret.
  */
 void setup_load(const struct yaml_node *node, const struct job_stores *stores,
     const struct jobs *jobs, struct arena *arena, struct setup *ret,
     struct problems *problems);
 
-/* setup_queue_for: the queue that `enqueue` takes for job: the queue bound to
- * job, else the first unbound queue; NULL: no queue serves job. */
+/* setup_queue_for: find the queue on which `enqueue` puts a message for job:
+ * the queue bound to job, else the first unbound queue. NULL: no queue serves
+ * job. */
 const struct setup_queue *setup_queue_for(
     const struct setup *setup, const struct job *job);
 
 /*
- * setup_queue_of_run: the queue for a wake-up message of a run of job: the
- * run's own queue if it is still served (and not bound to another job), else
- * setup_queue_for(). NULL: no queue serves the run.
+ * setup_queue_of_run: find the queue for a wake-up message of a run of job.
+ * This is queue, the run's own, if it is still served and not bound to another
+ * job; else setup_queue_for() finds it. NULL: no queue serves the run.
  */
 const struct setup_queue *setup_queue_of_run(
     const struct setup *setup, const struct job *job, struct slice queue);
 
 /*
- * setup_queue_of_orphan: the queue by which this worker serves a run of `job`
- * that has no message. queue: the queue of the run; the result is that queue,
- * or NULL if this worker does not serve it: then other workers continue the
- * run. Empty (the command `tableward run` began the run): setup_queue_for().
+ * setup_queue_of_orphan: find the queue by which this worker serves a run of
+ * `job` that has no message. queue: the queue of the run. The result is this
+ * queue, or NULL if this worker does not serve it; then other workers continue
+ * the run. If queue is empty, because the command `tableward run` began the
+ * run, setup_queue_for() finds the result.
  */
 const struct setup_queue *setup_queue_of_orphan(
     const struct setup *setup, const struct job *job, struct slice queue);
 
-/* setup_queue_named: the served queue of this name; NULL: none. */
+/* setup_queue_named: find the served queue of this name; NULL: none. */
 const struct setup_queue *setup_queue_named(
     const struct setup *setup, struct slice name);
 
@@ -123,24 +126,26 @@ struct lock_file;
  * does. */
 struct lock_file *definition_lock_file(const struct definition *definition);
 
-/* definition_path: path if it is absolute; a relative path is below the folder
- * of the configuration's relative paths. Owned. */
+/* definition_path: return a copy of path if it is absolute; else put the folder
+ * of the configuration's relative paths before it. Owned. */
 char *definition_path(const struct definition *definition, const char *path);
 
-/* definition_hold: one more reference; returns definition. */
+/* definition_hold: take one more reference; returns definition.
+ * definition_drop: give a reference back; does nothing if given NULL. */
 struct definition *definition_hold(struct definition *definition);
-void definition_drop(struct definition *definition); /* NULL: nothing */
+void definition_drop(struct definition *definition);
 
 /*
  * definition_share_credentials: call when definition replaces former, before
- * another thread uses definition: runs that were started with former, or with
- * one before it, use the credentials of definition for each store that has the
- * same name and account.
+ * another thread uses definition. Runs that were started with former, or with
+ * an earlier definition, then use the credentials of the new one for each store
+ * that has the same name and account.
  */
 void definition_share_credentials(
     const struct definition *definition, const struct definition *former);
 
-/* definition_store: the store of queues and ledger; NULL: not configured. */
+/* definition_store: return the store of queues and ledger; NULL: not
+ * configured. */
 struct store *definition_store(const struct definition *definition);
 
 /* The keys of `worker:`. */

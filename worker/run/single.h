@@ -2,9 +2,9 @@
 /*
  * Executes one run at once, without a queue: what `tableward run` does after
  * its questions. The run has a lease that is renewed, as a run of a worker has.
- * single_run() waits for a cascade's `settle`, and while another process has
- * the lease; counts failed attempts as a worker does; and retries during an
- * outage.
+ * single_run() waits for a cascade's `settle`, and as long as another process
+ * has the lease. It counts failed attempts as a worker does, and retries during
+ * an outage.
  */
 #ifndef TW_RUN_SINGLE_H
 #define TW_RUN_SINGLE_H
@@ -63,10 +63,10 @@ struct single *single_new(const struct single_options *options);
 void single_free(struct single *single);
 
 /*
- * single_run: execute the run. TW_OK: ret says how the run ended. TW_REFUSED:
- * the store refuses the credentials; TW_BUSY: the store cannot be reached; both
- * only before the first attempt. TW_CONFLICT: the ledger has a run with this id
- * and other arguments. TW_INVALID: no store is configured for the ledger.
+ * single_run: execute the run. TW_OK: ret says how the run ended. TW_CONFLICT:
+ * the ledger has a run with this id and other arguments. TW_INVALID: no store
+ * is configured for the ledger. Only before the first attempt: TW_REFUSED, if
+ * the store refuses the credentials; TW_BUSY, if it cannot be reached.
  */
 TW_MUST_USE enum tw_err single_run(
     struct single *single, struct single_result *ret, struct err *err);
@@ -75,7 +75,7 @@ TW_MUST_USE enum tw_err single_run(
  * thread, but not from a signal handler. */
 void single_stop(struct single *single);
 
-/* single_read_progress: the present progress. Call from any thread. */
+/* single_read_progress: write the present progress to ret. Any thread. */
 void single_read_progress(struct single *single, struct single_progress *ret);
 
 #endif

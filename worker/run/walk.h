@@ -34,7 +34,7 @@ struct walk {
 enum walk_step {
     WALK_MORE,  /* the pass is not over: step again */
     WALK_FOUND, /* row and id are set; then step again */
-    WALK_DONE,  /* the pass is over                             */
+    WALK_DONE,  /* the pass is over */
     WALK_FAILED /* an outage ended the pass; err has the cause */
 };
 
@@ -51,7 +51,8 @@ void walk_begin(struct walk *walk, struct store *store,
  * makes no request. */
 enum walk_step walk_step(struct walk *walk, struct err *err);
 
-/* walk_give_up: end the pass with exchange's error. Returns WALK_FAILED. */
+/* walk_give_up: end the pass, with the error of exchange in err. Returns
+ * WALK_FAILED. */
 enum walk_step walk_give_up(
     struct walk *walk, const struct exchange *exchange, struct err *err);
 

@@ -8,11 +8,11 @@
  * occupies one thread and delays no other queue.
  *
  * A queue that cannot be read or created is polled again after 1 s, doubling to
- * 10 s. An empty response doubles the interval, from poll.min to poll.max;
- * while a run waits that a person may resume or finish, to 8 s at most. When a
- * message that an attempt has hidden becomes visible, every queue without an
- * outage is polled at once, and its interval begins again at poll.min. `slots:`
- * of a queue limits the queue's concurrent runs.
+ * 10 s. An empty response doubles the interval, from poll.min to poll.max, but
+ * to 8 s at most while there is a waiting run that a person may resume or
+ * finish. When a message that an attempt has hidden becomes visible, every
+ * queue without an outage is polled at once, and its interval begins again at
+ * poll.min. `slots:` of a queue limits the queue's concurrent runs.
  */
 #ifndef TW_RUN_WORKER_THREADS_H
 #define TW_RUN_WORKER_THREADS_H
@@ -45,8 +45,8 @@ struct worker_threads_options {
 };
 
 /*
- * worker_threads_new: as many worker threads as definition's `slots:`, not
- * started yet and paused. Takes a reference to definition. Owned.
+ * worker_threads_new: prepare as many worker threads as definition's `slots:`.
+ * They are not started yet, and paused. Takes a reference to definition. Owned.
  */
 struct worker_threads *worker_threads_new(
     const struct worker_threads_options *options,
@@ -72,9 +72,10 @@ void worker_threads_start(struct worker_threads *threads);
 void worker_threads_pause(struct worker_threads *threads, bool pause);
 
 /* worker_threads_reload: serve the queues of a new configuration from now on.
- * Takes a reference to definition. With more slots further threads start; with
- * fewer, running tasks continue, and no task is taken until enough have
- * ended. Call on the thread that called worker_threads_start(). */
+ * Takes a reference to definition. If there are more slots, further threads
+ * start. If there are fewer, running tasks continue, and no further task is
+ * taken until enough of them have ended. Call on the thread that called
+ * worker_threads_start(). */
 void worker_threads_reload(
     struct worker_threads *threads, struct definition *definition);
 
