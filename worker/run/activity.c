@@ -17,8 +17,8 @@
 /* Maximum number of held runs that are remembered, each with the store and the
  * cause that hold it. */
 #define HELD_MAX 8192
-/* A held run is forgotten this long after its until_ms: another worker has
- * continued it, or it was cancelled. */
+/* A held run is forgotten this long after its until_ms, because another worker
+ * has then continued it, or it was cancelled. */
 #define HELD_GRACE_MS 60000
 
 struct job {
@@ -233,7 +233,7 @@ static const char *store_named(struct activity *activity, const char *name)
     return activity->stores[activity->store_count++];
 }
 
-/* "other": a cause that only a newer version knows. */
+/* Returns "other" for a cause that only a newer version knows. */
 static const char *cause_of(struct slice waits_for)
 {
     static const char *const causes[] = {LEDGER_WAITS_FOR_STORE,

@@ -255,8 +255,8 @@ static void log_ended(
     va_end(args);
 }
 
-/* The state of the run is not in the ledger. what: the failure, for the log;
- * result->err has its cause. */
+/* End an attempt that could not store the state of the run in the ledger. what:
+ * the failure, for the log; result->err has the cause of the failure. */
 static void end_unwritten(struct attempt *attempt, const char *what)
 {
     attempt->result->end = ATTEMPT_OUTAGE;
@@ -274,8 +274,9 @@ static void end_unwritten(struct attempt *attempt, const char *what)
 /*
  * A late request is one without a response that may still be carried out (rule
  * A4). A run that succeeded has waited for its late requests. Any other run
- * that may have late requests keeps its locks: the next run that needs a lock
- * finds that its owner has ended, and waits until no late request can arrive.
+ * that may have late requests keeps its locks, so that the next run that needs
+ * such a lock finds that the run with the lock has ended, and waits until no
+ * late request can arrive.
  */
 static bool may_release_locks(const struct attempt *attempt)
 {
@@ -302,9 +303,9 @@ static void set_ended(struct attempt *attempt)
     release_locks(attempt);
 }
 
-/* The deadline is closed: nothing is written any more. result->lease_expired:
- * the lease has expired by this machine's clock, or by the Dates of the
- * ledger's responses. */
+/* End an attempt whose deadline is closed, without another write. Sets
+ * result->lease_expired to true if the lease has expired by this machine's
+ * clock, or by the Dates of the ledger's responses. */
 static void end_lease_expired(struct attempt *attempt)
 {
     const struct lease *lease = &attempt->lease;
@@ -329,8 +330,8 @@ static void end_as_asked(struct attempt *attempt)
     }
 }
 
-/* End the attempt after a write of the run's end, or of Ending, that is not
- * stored: its status is not LEASE_VALID. */
+/* End the attempt after a write of the run's end, or of Ending, that was not
+ * stored. status: the result of the write, other than LEASE_VALID. */
 static void end_not_stored(struct attempt *attempt, enum lease_status status)
 {
     if (status == LEASE_LOST) {
@@ -367,8 +368,8 @@ static bool move_and_store(struct attempt *attempt, enum ledger_state state)
 
 /*
  * Delete the copy that the run's message had in the poison queue before
- * `retry`, unless `retry` has deleted it: it keeps the copy of a run that no
- * queue serves. id, receipt: PoisonId and PoisonReceipt from before this
+ * `retry`, unless `retry` has deleted it (`retry` keeps the copy of a run that
+ * no queue serves). id, receipt: PoisonId and PoisonReceipt from before this
  * attempt's own copy.
  */
 static void delete_former_copy(
@@ -400,7 +401,8 @@ static void end_succeeded(struct attempt *attempt)
         (int)run->attempt, (double)duration_ms(attempt) / 1000);
 }
 
-/* A person stopped the `run` command: workers must not continue the run. */
+/* Pause the run, because a person stopped the `run` command, and workers must
+ * not continue the run. */
 static void end_paused(struct attempt *attempt)
 {
     if (!move_and_store(attempt, LEDGER_PAUSED))
@@ -625,7 +627,7 @@ static void end_with_copy(struct attempt *attempt, enum ledger_state state,
 }
 
 /* End the run as failed or poisoned. The reason is stored in Ending before the
- * copy is put into the poison queue: an attempt that follows a crash then knows
+ * copy is put into the poison queue, so that an attempt after a crash knows
  * that the work is over, and that the copy may exist. */
 static void end_badly(
     struct attempt *attempt, enum ledger_state state, const char *reason)
@@ -677,8 +679,9 @@ static const char *const waits[] = {
     [RUN_WAITS_FOR_ROUND] = LEDGER_WAITS_FOR_ROUND,
 };
 
-/* When the waiting run resumes, on the ledger's clock. A wait on another
- * store's clock is converted, plus 1 s because Date is cut to whole seconds. */
+/* Returns when the waiting run resumes, on the ledger's clock. A wait on
+ * another store's clock is converted, plus 1 s because Date is cut to whole
+ * seconds. */
 static int64_t resumes_at(const struct attempt *attempt)
 {
     const struct run *run = &attempt->run;
@@ -879,7 +882,8 @@ static void (*const ends_without_lease[])(struct attempt *) = {
 #define TURN_MIN_TICKS (2 * TICKS_PER_S)
 #define TURN_MAX_TICKS (30 * TICKS_PER_S)
 
-/* Another run has a lock that this run needs: the run waits for its turn. */
+/* Let the run wait for its turn, because another run has a lock that this run
+ * needs. */
 static void end_blocked(struct attempt *attempt)
 {
     struct ledger_run *run = &attempt->lease.run;
@@ -902,8 +906,9 @@ static void end_blocked(struct attempt *attempt)
         log_run_info(&attempt->log, "%s", attempt->err.text);
 }
 
-/* Rule A5: the job of a finished copy accepts no more runs. RUN_CONTINUES: the
- * job is open. RUN_FAILED, RUN_OUTAGE: attempt->err has the cause. */
+/* Check that the job accepts runs: not after `finish` has closed it (rule A5).
+ * RUN_CONTINUES: it accepts runs. RUN_FAILED: it is closed. RUN_OUTAGE: the
+ * ledger cannot be read. In the last two cases attempt->err has the cause. */
 static enum run_end check_open(struct attempt *attempt)
 {
     struct retry_call call = retry_call(&attempt->lease.own, RETRY_BUSY_MS, 0);
@@ -928,9 +933,9 @@ static enum run_end check_open(struct attempt *attempt)
     return RUN_FAILED;
 }
 
-/* Take the run's locks (rules L1, L2). RUN_CONTINUES: taken. RUN_WAITING:
- * another run has one of them. RUN_OUTAGE: the ledger cannot be used. In the
- * last two cases attempt->err has the cause. */
+/* Take the run's locks (rules L1, L2). RUN_CONTINUES: all are taken.
+ * RUN_WAITING: another run has one of them. RUN_OUTAGE: the ledger cannot be
+ * used. In the last two cases attempt->err has the cause. */
 static enum run_end take_locks(struct attempt *attempt)
 {
     const struct ledger_run *run = &attempt->lease.run;

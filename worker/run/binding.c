@@ -39,9 +39,9 @@ char *binding_text(const struct setup_queue *queue)
                : mem_format("%s", BINDING_NONE);
 }
 
-/* The binding that an entity without Binding implies: see binding.h. A message
- * of a queue without a job is stored under a job's name only if its body has
- * "job". */
+/* Returns the binding that an entity without Binding implies, as binding.h
+ * says. A message of a queue without a job is stored under a job's name only if
+ * its body has "job". */
 static struct binding implied_binding(
     const struct ledger_run *run, struct slice body)
 {
@@ -52,8 +52,9 @@ static struct binding implied_binding(
     return binding;
 }
 
-/* A Binding that is damaged, or that only a newer version knows, has a job or
- * an encoding that no queue has. */
+/* Returns how the queue of run was bound. A Binding that is damaged, or that
+ * only a newer version knows, results in a job or an encoding that no queue
+ * has. */
 static struct binding binding_of(
     const struct ledger_run *run, struct slice body)
 {
@@ -126,9 +127,9 @@ static bool is_request(const struct definition *definition,
     return readable;
 }
 
-/* The queue without a job that takes the body as a JSON request. NULL: there is
- * none; why says why the body is no request, or is empty if no queue is without
- * a job. */
+/* Find the queue without a job that takes the body as a JSON request. NULL:
+ * there is none; why then says why the body is no request, or is empty if every
+ * queue has a job. */
 static const struct setup_queue *find_without_job(
     const struct refused *refused, struct err *why)
 {
@@ -165,7 +166,7 @@ static char *reason_of_bound(const struct refused *refused)
         SLICE_ARG(was->encoding), SLICE_ARG(queue));
 }
 
-/* why: of find_without_job(). */
+/* why: as find_without_job() has set it. */
 static char *reason_of_json(
     const struct refused *refused, const struct err *why)
 {

@@ -22,7 +22,7 @@
 struct bound {
     char mark;             /* 0: none */
     struct slice hash;     /* empty: the run is not bound */
-    struct slice accounts; /* with the dot; empty: not known */
+    struct slice accounts; /* begins with the dot; empty: not known */
 };
 
 static struct bound bound_of(const struct ledger_run *run)
@@ -63,7 +63,7 @@ static void store_definition(
 
 struct collecting {
     const struct job_stores *stores;
-    struct buf digests; /* without the dot */
+    struct buf digests; /* of the accounts, joined; without the dot */
     bool unknown;
 };
 
@@ -117,7 +117,7 @@ struct slice bound_accounts(
     return accounts;
 }
 
-/* Is each digest of `digests` in others? Both are accounts, with the dot. */
+/* Is each digest of `digests` in `others`? Both begin with the dot. */
 static bool are_among(struct slice digests, struct slice others)
 {
     struct slice list = {others.at + 1, others.len - 1};

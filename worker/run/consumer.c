@@ -119,9 +119,10 @@ struct consumer {
     struct consumer_view view; /* written by show(), except the member
                                   `threads` */
 
-    /* Held while a thread other than the consumer's uses threads or
-     * request_pool, so that they are not freed meanwhile; taken before any
-     * other lock. Both pointers are NULL before and after they exist. */
+    /* This lock is held while a thread other than the consumer's uses `threads`
+     * or request_pool, so that these are not freed meanwhile. It is taken
+     * before any other lock. Both pointers are NULL as long as there is nothing
+     * to point to. */
     struct platform_mutex view_lock;
 };
 
@@ -186,8 +187,8 @@ static void take_report(void *context, const struct task_report *report)
     if (report->result.end == ATTEMPT_DEFERRED && report->orphan)
         consumer->orphan_later_ms =
             sooner(consumer->orphan_later_ms, report->result.until_ms);
-    /* What cannot be used with a former configuration says nothing of the
-     * ledger of this one. */
+    /* An attempt that began under a former configuration may have used another
+     * ledger than the present one. */
     if (report->result.end == ATTEMPT_OUTAGE && !report->former) {
         consumer->attempt_failed = true;
         consumer->attempt_err = report->result.err;
@@ -439,7 +440,7 @@ static void watch_store(struct consumer *consumer)
         store_watch(definition_store(consumer->definition), ask_now, consumer);
 }
 
-/* How messages of queue are read, for log lines. Owned. */
+/* Compose how messages of queue are read, for log lines. Owned. */
 static char *reading_of(const struct setup_queue *queue)
 {
     return queue->job
@@ -487,7 +488,7 @@ static void take_definition(
     platform_lock(&consumer->lock);
     former = consumer->definition;
     consumer->definition = definition;
-    consumer->attempt_failed = false; /* of an attempt with the former one */
+    consumer->attempt_failed = false; /* the attempt used the former ledger */
     platform_unlock(&consumer->lock);
     definition_drop(former);
     set_ceilings(consumer);
@@ -731,10 +732,11 @@ static void prune_runs(struct consumer *consumer)
 
 /*
  * Call if each queue has only hidden messages or none. Reads the open runs of
- * the ledger. empty: no queue has any message, so the drain is complete; else
- * it is complete only if it waits for none of the open runs. True: the drain is
- * complete, and the log names the runs that it does not wait for. False also if
- * the ledger cannot be read, which begins an outage.
+ * the ledger. empty: true if no queue has any message; the drain is then
+ * complete. If it is false, the drain is complete only if it waits for none of
+ * the open runs. True: the drain is complete, and the log names the runs that
+ * it does not wait for. False also if the ledger cannot be read, which begins
+ * an outage.
  */
 static bool check_open_runs(struct consumer *consumer, bool empty)
 {
@@ -849,7 +851,7 @@ static void give_space_back(struct consumer *consumer)
 
 /* ---- the loop ---- */
 
-/* An outage that is over is shown until the next one is over. */
+/* Add the last outage that is over. It is shown until another one is over. */
 static void add_past(const struct outage_past *past, struct buf *to)
 {
     char ended[TEXT_TIME_MAX];
@@ -875,7 +877,8 @@ static void add_failed(struct consumer *consumer, struct buf *to)
             failed, poisoned);
 }
 
-/* A ledger or a queue that does not work is shown with its present cause. */
+/* Add the state of the worker. An outage of the ledger or of a queue is shown
+ * with its present cause. */
 static void add_status(struct consumer *consumer,
     const struct worker_threads_view *view, struct buf *to)
 {

@@ -19,8 +19,8 @@
 #include "worker/store/retry.h"
 #include "worker/store/store.h"
 
-/* How long a command retries requests to a busy service: not longer, because a
- * person or a front end waits for the command. */
+/* How long a command retries requests to a busy service. A person or a front
+ * end waits for the command, so it must not retry for longer. */
 #define CALL_MAX_MS 30000
 /* The longest time for which a queue hides a message. */
 #define HIDE_MAX_S INT64_C(604800)
@@ -70,8 +70,9 @@ static enum tw_err create_queue(
     return told(outcome, &call.exchange, err);
 }
 
-/* Retry a put? If its outcome is unknown, only if the message names its run's
- * id: then two messages do no harm, because both wake the same run. */
+/* Should the put be retried? If its outcome is unknown, it is retried only if
+ * the message names its run's id, because two such messages do no harm: both
+ * wake the same run. */
 static bool put_again(
     const struct order *order, struct retry_call *call, enum tw_err outcome)
 {
@@ -111,9 +112,9 @@ static enum tw_err put_message(struct store *store, const struct order *order,
 
 /*
  * Get the service's clock from the response to a read of a missing entity.
- * Without a response the function fails, and does not use this machine's clock:
- * if RequestedAt is too early, a cascade takes the parent for one that was
- * created after the request, and skips it.
+ * Without a response the function fails. It does not use this machine's clock,
+ * because if RequestedAt is too early, a cascade takes the parent for one that
+ * was created after the request, and skips it.
  */
 static enum tw_err service_now(
     struct store *store, int64_t *ret_ticks, struct err *err)
@@ -168,9 +169,9 @@ struct entering {
                    arguments */
 };
 
-/* Insert the run; if the run exists, check that it has the same arguments and
- * has not ended, note how long its further message is hidden, and let it accept
- * deletes if that is asked for now. */
+/* Insert the run. If the run exists, check that it has the same arguments and
+ * has not ended, note until when the message of this request is hidden, and let
+ * the run accept deletes if this request asks for that. */
 static enum tw_err apply_entry(
     struct ledger_run *run, int64_t now_ticks, void *context, struct err *err)
 {
@@ -280,8 +281,8 @@ static enum tw_err put_new(struct store *store,
     return outcome;
 }
 
-/* Writes the ledger before the message: the worker that receives the message
- * needs RequestedAt. */
+/* Writes the ledger before the message, because the worker that receives the
+ * message needs RequestedAt. */
 static enum tw_err enqueue_json(struct store *store,
     const struct control_enqueue *what, struct slice id, struct err *err)
 {
@@ -401,10 +402,10 @@ struct asking {
     int64_t delay_s; /* set by change: hide the run's message for so long */
 };
 
-/* Is the run `queued`, and not to be cancelled? Then a former `resume` or
- * `retry` may have failed after it had stored this state and before it put the
- * message. The command is repeated: it puts the message, which does no harm if
- * there is one. */
+/* Is the run `queued`, without a request to cancel it? Then an earlier `resume`
+ * or `retry` may have failed after it had stored this state and before it put
+ * the message. A repeated command puts the message, which does no harm if the
+ * run has one already. */
 static bool may_lack_message(const struct ledger_run *run)
 {
     return run->state == LEDGER_QUEUED &&
@@ -476,9 +477,9 @@ static char *poison_queue_of(const struct ledger_run *run)
 }
 
 /* Delete the copy of the run's message from the poison queue. TW_OK also if the
- * copy does not exist any more, or another client has received it since, which
- * makes the pop receipt invalid: then it stays in the poison queue, and nothing
- * else is affected. */
+ * copy does not exist any more, or if another client has received it since,
+ * which makes the pop receipt invalid. In the latter case the copy stays in the
+ * poison queue, and nothing else is affected. */
 static enum tw_err delete_copy(
     struct store *store, const struct ledger_run *run, struct err *err)
 {
@@ -511,16 +512,17 @@ static enum tw_err ask_owner(
     return TW_OK;
 }
 
-/* Let the run continue at until_ticks, earlier than ResumesAt. The message of
- * the run stays hidden until the former ResumesAt. */
+/* Set ResumesAt to until_ticks, which is earlier. The message of the run stays
+ * hidden until the former ResumesAt. */
 static void resume_earlier(struct ledger_run *run, int64_t until_ticks)
 {
     ledger_expect_message(run, run->resumes_ticks);
     run->resumes_ticks = until_ticks;
 }
 
-/* Change the run's state at once. Call only if no lease of an owner is valid. A
- * paused run that has not begun yet keeps the time at which it is to begin. */
+/* Cancel or pause the run at once (`to`). Call only if no lease of an owner is
+ * valid. A run that is paused before its first attempt keeps the time at which
+ * it is to begin. */
 static enum tw_err put_aside(struct ledger_run *run, enum ledger_state to,
     int64_t now_ticks, struct err *err)
 {
@@ -552,8 +554,9 @@ static enum tw_err find_open_load(struct asking *asking,
     return told(outcome, &call.exchange, err);
 }
 
-/* The run has no owner, and a load of it is half done: ask the next owner, who
- * completes the load first. */
+/* Call if the run has no owner, and one of its loads is half done. Stores the
+ * request `control` in the ledger for the next owner, which completes the load
+ * before acting on the request. */
 static enum tw_err ask_next_owner(struct asking *asking, struct ledger_run *run,
     const char *control, int64_t now_ticks, struct err *err)
 {
@@ -680,7 +683,7 @@ enum tw_err control_stop(struct store *store, struct slice job, struct slice id,
 
 /* ---- resume, finish ---- */
 
-/* The queue for a run's wake-up message; NULL: no queue serves it. */
+/* Find the queue for a run's wake-up message; NULL: no queue serves the run. */
 static const struct setup_queue *queue_of(
     const struct definition *definition, const struct ledger_run *run)
 {
@@ -771,9 +774,9 @@ enum tw_err control_wake(const struct definition *definition,
     return outcome;
 }
 
-/* The owner has not acted on the pause yet, or the pause was taken back before.
- * A live owner then simply continues; if the owner has died, the run gets a
- * wake-up message. */
+/* Take back a pause on which the owner has not acted yet, or which was taken
+ * back before. A live owner then continues its work. If the owner has died, the
+ * run gets a wake-up message. */
 static enum tw_err take_back_pause(struct asking *asking,
     struct ledger_run *run, int64_t now_ticks, struct err *err)
 {
@@ -786,7 +789,7 @@ static enum tw_err take_back_pause(struct asking *asking,
     return TW_OK;
 }
 
-/* Seconds until the run is to begin, as `enqueue --delay` asked. */
+/* Returns how many seconds are left until the run is to begin (ResumesAt). */
 static int64_t left_s(const struct ledger_run *run, int64_t now_ticks)
 {
     int64_t left = run->resumes_ticks - now_ticks;
@@ -823,9 +826,9 @@ static enum tw_err check_job(
     return TW_CONFLICT;
 }
 
-/* The queue that serves the run's job, if the run's own queue is not served any
- * more, so that no worker receives the run's message. NULL: its own is, or no
- * queue serves the job. */
+/* If the run's own queue is not served any more, so that no worker receives the
+ * run's message, find the queue that serves the run's job. NULL: the run's own
+ * queue is served, or no queue serves the job. */
 static const struct setup_queue *queue_instead(
     const struct definition *definition, const struct ledger_run *run)
 {
@@ -836,8 +839,8 @@ static const struct setup_queue *queue_instead(
                : NULL;
 }
 
-/* Move the run, which has no owner, to the queue that serves its job instead of
- * its own, if there is one. */
+/* If the queue of the run is not served any more, move the run, which has no
+ * owner, to the queue that serves its job, if there is one. */
 static void use_served_queue(struct asking *asking, struct ledger_run *run)
 {
     const struct setup_queue *queue = queue_instead(asking->definition, run);
@@ -858,7 +861,8 @@ static bool may_be_moved(const struct asking *asking,
            !slice_is(run->control, LEDGER_CONTROL_CANCEL);
 }
 
-/* The run keeps its state and the time until which it waits. */
+/* Move the run to the queue that serves its job. The run keeps its state and
+ * the time until which it waits. */
 static enum tw_err move_run(
     struct asking *asking, struct ledger_run *run, int64_t now_ticks)
 {
@@ -1049,7 +1053,8 @@ bool control_was_retried(const struct ledger_run *run)
            (run->attempt > 0 || run->poison_id.len > 0);
 }
 
-/* Read a run; with `retried` also a run that control_was_retried(). Call
+/* Read a failed or poisoned run or, if `retried` is true, a run for which
+ * control_was_retried() is true. Any other run is refused. Call
  * ledger_run_done(ret) after any outcome. */
 static enum tw_err read_poisoned(struct store *store, struct slice job,
     struct slice id, bool retried, struct ledger_run *ret, struct err *err)
@@ -1090,9 +1095,9 @@ static enum tw_err set_queued_again(struct asking *asking,
     bound_accept(run, false);
     run->failures = run->silent = run->failed_logged = 0;
     run->error = run->failed_entities = (struct slice){0};
-    /* PoisonId and PoisonReceipt are kept: a repeated `retry` deletes the
-     * present copy by them; and if the run ends badly again, the search for its
-     * new copy must skip the present copy. */
+    /* PoisonId and PoisonReceipt are kept, because a repeated `retry` deletes
+     * the present copy by them; and if the run ends badly again, the search for
+     * its new copy must skip the present copy. */
     run->owner = run->control = (struct slice){0};
     run->finished_ticks = run->resumes_ticks = 0;
     run->lease_until_ticks = now_ticks;
@@ -1114,8 +1119,8 @@ static enum tw_err retry_run(const struct definition *definition,
         outcome = wake(definition, &asking.run, 0, err);
     else if (outcome == TW_OK)
         outcome = refuse_unserved(&asking, &asking.run, err);
-    /* Without a message on a queue, the attempt that ends the run deletes the
-     * copy. */
+    /* If no message could be put on a queue, the copy is kept until the attempt
+     * that ends the run deletes it. */
     if (outcome == TW_OK)
         (void)!delete_copy(store, &asking.before, &ignored);
     *ret_unserved = asking.unserved;
@@ -1157,7 +1162,7 @@ static enum tw_err find_copy(struct store *store, const struct ledger_run *run,
  * as it is, because the whole body is the argument. On a queue without a job
  * the time of the request is added and, if the entity is under
  * LEDGER_UNREADABLE, the entity's id as the id of the run. An entity under a
- * job's name keeps this id occupied: that run gets a new id.
+ * job's name keeps its id occupied, so in that case the run gets a new id.
  */
 static void retell(const struct ledger_run *run,
     const struct setup_queue *queue, struct slice copy, struct buf *to)
@@ -1171,7 +1176,8 @@ static void retell(const struct ledger_run *run,
             run->requested_ticks, to);
 }
 
-/* Put the message of the copy on the queue that reads it as before. */
+/* Put the message that `copy` is a copy of on the queue that reads it as
+ * before. */
 static enum tw_err put_back(const struct definition *definition,
     const struct ledger_run *run, struct slice copy, bool *ret_unserved,
     struct err *err)
@@ -1198,7 +1204,8 @@ static enum tw_err put_back(const struct definition *definition,
     return outcome;
 }
 
-/* Put the message of the copy back into a queue, then cancel the entity. */
+/* Put the message that the poison queue has a copy of back into a queue, then
+ * set the state of its ledger entity to `cancelled`. */
 static enum tw_err retry_unreadable(const struct definition *definition,
     const struct ledger_run *run, bool *ret_unserved, struct err *err)
 {

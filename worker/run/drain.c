@@ -27,7 +27,8 @@ static bool is_left(const struct ledger_run *run)
                run->finish.len == 0);
 }
 
-/* unserved: no worker of this configuration can take the run. */
+/* Add run to the names of the runs that are not waited for. unserved: true if
+ * no worker of this configuration can take the run. */
 static void add_name(
     struct search *search, const struct ledger_run *run, bool unserved)
 {

@@ -9,17 +9,17 @@ static int64_t done_of(const struct ledger_run *run)
     return run->deleted + run->written;
 }
 
-/* The share is that of the first round: what later rounds have to do is not
- * known. */
+/* Is the share of the run known? Only in the first round, because it is not
+ * known how much later rounds have to do, and after the end of the run. */
 static bool has_share(const struct ledger_run *run)
 {
     return run->share >= 0 && run->share <= 1 &&
            (run->rounds <= 1 || run->finished_ticks > 0);
 }
 
-/* The time from the start of the run to its end or last ledger update, without
- * the time for which no attempt worked on it (ledger_note_idle()); 0: not
- * started. */
+/* Returns the time from the start of the run to its end or last ledger update,
+ * without the time for which no attempt worked on it (ledger_note_idle()); 0:
+ * not started. */
 static int64_t worked_ticks(const struct ledger_run *run)
 {
     int64_t end_ticks =
@@ -34,7 +34,7 @@ static int64_t worked_ticks(const struct ledger_run *run)
     return end_ticks > begin_ticks ? end_ticks - begin_ticks : 0;
 }
 
-/* The average speed in entities a second; -1: unknown. */
+/* Returns the average speed in entities a second; -1: unknown. */
 static double rate_of(const struct ledger_run *run)
 {
     int64_t ticks = worked_ticks(run);
@@ -51,8 +51,8 @@ static bool is_expired(const struct ledger_run *run, int64_t now_ticks)
 }
 
 /*
- * The estimated time to the end of the run at its average speed; -1: unknown.
- * It is unknown after the first round, and if the lease has expired.
+ * Returns the estimated time to the end of the run at its average speed; -1:
+ * unknown, as after the first round, and if the lease has expired.
  */
 static int64_t left_ticks(const struct ledger_run *run, int64_t now_ticks)
 {

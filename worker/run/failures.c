@@ -73,7 +73,7 @@ static bool make_folders(char *path)
     return mkdir(path, FOLDER_MODE) == 0 || errno == EEXIST;
 }
 
-/* A crash may have cut off the last line: end it with a newline. */
+/* End the last line with a newline if a crash has cut it off. */
 static bool end_torn_line(int at)
 {
     off_t size = lseek(at, 0, SEEK_END);

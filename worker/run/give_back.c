@@ -8,8 +8,8 @@
 #include "jobs/job.h"
 #include "worker/store/store.h"
 
-/* The wait before the next step, so that other processes can write in between;
- * and the wait while there is nothing to give back. */
+/* STEP_MS: the wait before the next step, so that other processes can write in
+ * between. CHECK_MS: the wait while there is nothing to give back. */
 #define STEP_MS 50
 #define CHECK_MS 60000
 
