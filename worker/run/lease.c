@@ -79,10 +79,10 @@ int64_t lease_boot_ms(const struct lease *lease, int64_t ticks)
     return platform_boot_ms() + (left_ms > 0 ? left_ms : 0);
 }
 
-/* An upper bound of the service's clock at boot time at_ms, plus the visibility
- * timeout: see lease.h. If the machine was paused since the last response to a
- * request of this lease, a later response of the ledger's store gives a higher
- * bound. */
+/* Returns an upper bound of the service's clock at boot time at_ms, plus the
+ * visibility timeout: see lease.h. If the machine was paused since the last
+ * response to a request of this lease, a later response of the ledger's store
+ * gives a higher bound. */
 static int64_t lease_until(const struct lease *lease, int64_t at_ms)
 {
     int64_t now = lease->date_ticks + DATE_TICKS +
@@ -421,7 +421,8 @@ static enum tw_err become_owner(
                                    such value */
     run->owner = ledger_text(run, slice_of(lease->owner));
     if (run->control.len > 0)
-        run->ending = (struct slice){0}; /* completes a load, then obeys */
+        run->ending = (struct slice){0}; /* the attempt completes a load, then
+                                            obeys Control */
     raise_epoch(run);
     count_one(&run->attempt);
     count_one(&run->silent);
@@ -433,8 +434,8 @@ static enum tw_err become_owner(
     set_request(run, wish);
     if (wish->accept_deletes)
         run->accept_deletes = true; /* a person has asked for it since */
-    /* A kind that is noted already is the job's (bound_check()), or the attempt
-     * only stores the run's end. */
+    /* If the run has a kind already, it is that of the job (bound_check()), or
+     * the attempt only stores the run's end. */
     if (run->kind.len == 0)
         run->kind = ledger_text(run, slice_of(wish->job->kind->name));
     if (wish->message)
@@ -457,8 +458,8 @@ static bool is_spaced(
            (run->control.len == 0 || may_have_load(run, wish->job));
 }
 
-/* Until when the run may not be acquired; 0: it may be acquired now. The lease
- * of an owner whose process has died is ignored, but not the wait of
+/* Returns until when the run may not be acquired; 0: it may be acquired now.
+ * The lease of an owner whose process has died is ignored, but not the wait of
  * CRASHED_SPACING. */
 static int64_t held_until(const struct lease *lease,
     const struct lease_request *wish, const struct ledger_run *run)
@@ -478,13 +479,14 @@ static int64_t held_until(const struct lease *lease,
 }
 
 /*
- * When the message of a run that may not be acquired becomes visible again.
- * While the owner lives, the message may be a second message of its run; such a
- * message is deleted only after the run's end. So it is hidden for as long as
- * the run has taken so far: the second message of a run that took a second is
- * deleted after a few seconds, not only after a whole lease. If a crashed run
- * waits for CRASHED_SPACING, its message becomes visible every
- * CRASHED_READ_TICKS, so that a worker sees a `pause` or `cancel` in Control.
+ * Returns when the message of a run that may not be acquired is to become
+ * visible again. While the owner lives, the message may be a second message of
+ * the run; such a message is deleted only after the run's end. So the message
+ * is hidden for as long as the run has taken so far: the second message of a
+ * run that took a second is then deleted after a few seconds, not only after a
+ * whole lease. If a crashed run waits for CRASHED_SPACING, its message becomes
+ * visible every CRASHED_READ_TICKS, so that a worker sees a `pause` or `cancel`
+ * in Control.
  */
 static int64_t visible_at(const struct lease *lease,
     const struct lease_request *wish, const struct ledger_run *run)
@@ -508,9 +510,9 @@ static int64_t visible_at(const struct lease *lease,
 
 /*
  * Must the run wait until a person restores the definition, or accepts the
- * changed one? why says which. A run with a valid Ending does no more work. A
- * run that obeys Control only completes a load, as the former definition began
- * it.
+ * changed one? why gets the reason. A run with a valid Ending need not wait,
+ * because it does no more work. A run that obeys Control needs only the former
+ * kind and accounts, because it only completes a load that it has begun.
  */
 static bool waits_for_definition(const struct taking *taking,
     const struct ledger_run *run, bool obeys, struct err *why)
@@ -527,8 +529,9 @@ static bool waits_for_definition(const struct taking *taking,
     return bound_check(run, wish->job, wish->accounts, why) != TW_OK;
 }
 
-/* LEASE_ACQUIRED: run, as just read, may be acquired. Else the reason why not,
- * with lease->until_ticks for LEASE_HELD. */
+/* Decide whether run, as just read, may be acquired. LEASE_ACQUIRED: it may.
+ * Any other result is the reason why it may not; for LEASE_HELD
+ * lease->until_ticks is set. */
 static enum lease_outcome check_acquirable(
     struct taking *taking, const struct ledger_run *run, struct err *err)
 {
@@ -554,7 +557,7 @@ static enum lease_outcome check_acquirable(
     return lease->until_ticks != 0 ? LEASE_HELD : LEASE_ACQUIRED;
 }
 
-/* The state that a person has asked for in Control. */
+/* Returns the state that a person has asked for in Control. */
 static enum ledger_state asked_state(const struct ledger_run *run)
 {
     return slice_is(run->control, LEDGER_CONTROL_CANCEL) ? LEDGER_CANCELLED
@@ -562,8 +565,8 @@ static enum ledger_state asked_state(const struct ledger_run *run)
 }
 
 /* Cancel or pause the run, as a person asked of an owner that crashed before it
- * obeyed. Not for a run that may have an open load: the attempt completes the
- * load first. */
+ * obeyed. Do not call for a run that may have an open load, because an attempt
+ * must complete the load first. */
 static enum tw_err apply_control(
     struct taking *taking, struct ledger_run *run, struct err *err)
 {
@@ -586,8 +589,9 @@ static enum tw_err apply_control(
     return TW_OK;
 }
 
-/* The change of lease_acquire(): decide by the run as the ledger has it now
- * (without an ETag: not at all), then make the lease its owner. */
+/* The change of lease_acquire(): decide whether run may be acquired, then make
+ * the lease its owner. run is the run as the ledger has it now; without an ETag
+ * it is not in the ledger. */
 static enum tw_err apply_acquire(
     struct ledger_run *run, int64_t now_ticks, void *context, struct err *err)
 {
@@ -606,7 +610,8 @@ static enum tw_err apply_acquire(
     if (run->etag.len == 0)
         begin_run(run, wish);
     if (waits_for_definition(taking, run, obeys, &why)) {
-        if (run->state == LEDGER_PAUSED) { /* `run` asks for it; it stays so */
+        if (run->state == LEDGER_PAUSED) { /* the `run` command wants to acquire
+                                              a paused run: it stays paused */
             taking->outcome = LEASE_REFUSED;
             return err_fail(err, TW_CONFLICT, "%s", why.text);
         }
@@ -634,9 +639,9 @@ static enum lease_outcome leave_alone(
     return LEASE_HELD;
 }
 
-/* The outcome of lease_acquire() after ledger_change() failed, other than by a
- * decision of check_acquirable(). A problem of one run is not LEASE_OUTAGE,
- * because an outage delays other runs. */
+/* Returns the outcome of lease_acquire() after ledger_change() failed for
+ * another reason than a decision of check_acquirable(). A problem of one run is
+ * not LEASE_OUTAGE, because an outage delays other runs. */
 static enum lease_outcome not_taken(struct lease *lease,
     const struct ledger_change *change, enum tw_err outcome,
     enum tw_err *ret_outcome, struct err *err)
@@ -653,8 +658,8 @@ static enum lease_outcome not_taken(struct lease *lease,
     return change->of_run ? LEASE_REFUSED : LEASE_OUTAGE;
 }
 
-/* How long lease_acquire() retries while the service is busy or does not
- * respond: for at most a third of the lease, because the first try may have
+/* Returns how long lease_acquire() retries while the service is busy or does
+ * not respond: for at most a third of the lease, because the first try may have
  * acquired the lease. Without retries one lost response would be an outage of
  * the ledger, and all worker threads would stop receiving. */
 static struct retry_limits take_limits(const struct lease *lease)
@@ -832,9 +837,9 @@ enum lease_status lease_store_ending(struct lease *lease,
 
 /* ---- releasing ---- */
 
-/* Now, but not before StartedAt: the service's clock is known only
- * approximately (Date is cut to whole seconds and ages in transit), and no run
- * may end before its start. */
+/* Returns the present time or StartedAt, whichever is later, because no run may
+ * end before its start, and the service's clock is known only approximately
+ * (Date is cut to whole seconds and ages in transit). */
 static int64_t now_or_start(const struct lease *lease)
 {
     int64_t now_ticks = lease_now_ticks(lease);
@@ -886,7 +891,7 @@ static enum tw_err apply_end(
     run->owner = (struct slice){0};
     if (!keeps_control(lease, run))
         run->control = (struct slice){0};
-    else if (run->state == LEDGER_PAUSED) /* workers leave a paused run alone */
+    else if (run->state == LEDGER_PAUSED) /* workers acquire no paused run */
         outcome = ledger_move(run, LEDGER_QUEUED, err);
     /* A cancel or pause asked since the last renewal decides the state of an
      * open run. */
@@ -1033,9 +1038,9 @@ static void note_copy(struct lease *lease, const struct message *message)
     lease->run.poison_receipt = ledger_text(&lease->run, message->pop_receipt);
 }
 
-/* Is the message a copy of this run's message, and not the copy of before a
- * `retry` (poison_id), which the `retry` deletes? A body that names no run is
- * not accepted: it may be another run's. */
+/* Is the message a copy of this run's message? The copy that was there before a
+ * `retry` (poison_id) does not count, because `retry` deletes it. Nor does a
+ * body that names no run, because it may be another run's. */
 static bool is_copy(const struct lease *lease, const struct poison_copy *copy,
     const struct message *message)
 {
@@ -1050,8 +1055,9 @@ static bool is_copy(const struct lease *lease, const struct poison_copy *copy,
            message_is_of(message->text, run->job, run->id, args);
 }
 
-/* TW_OK: the poison queue has responded; *ret_found: the copy is among its
- * first messages. An error that the put would meet, too, counts as TW_OK. */
+/* Peek the poison queue. TW_OK: it has responded; *ret_found: true if the copy
+ * is among its first messages. An error that the put would meet, too, counts as
+ * TW_OK. */
 static enum tw_err find_copy(struct lease *lease, struct exchange *exchange,
     const char *poison_queue, const struct poison_copy *copy, bool *ret_found)
 {
@@ -1074,9 +1080,9 @@ static enum tw_err find_copy(struct lease *lease, struct exchange *exchange,
                : TW_OK;
 }
 
-/* How long the put of the copy is retried. The rest of the lease is kept for
- * storing the run as held and for hiding the run's message, because the queue
- * service may not respond to the hiding either. */
+/* Returns how long the put of the copy is retried. The remaining time of the
+ * lease is kept for storing the run as held and for hiding the run's message,
+ * because the queue service may not respond to the hiding either. */
 static struct retry_limits copy_limits(const struct lease *lease)
 {
     int64_t now_ms = platform_boot_ms();
@@ -1086,8 +1092,8 @@ static struct retry_limits copy_limits(const struct lease *lease)
         now_ms + lease->visibility_timeout_ms / 4};
 }
 
-/* One try to put the copy. *may_be_there: a copy may be in the queue; set after
- * an indeterminate outcome. */
+/* Try once to put the copy. *may_be_there: true if a copy may be in the queue;
+ * set to true after an indeterminate outcome. */
 static enum tw_err put_unless_there(struct lease *lease,
     struct exchange *exchange, const char *poison_queue,
     const struct poison_copy *copy, bool *may_be_there)

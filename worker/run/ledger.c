@@ -87,7 +87,8 @@ enum tw_err ledger_move(
     if (ledger_state_ended(run->state) || ledger_state_ended(to))
         run->ending = (struct slice){0};
     run->state = to;
-    /* A running run keeps WaitsFor: the next wait may be for the same thing. */
+    /* A running run keeps WaitsFor, because its next wait may be for the same
+     * thing. */
     if (to != LEDGER_WAITING && to != LEDGER_RUNNING) {
         run->waits_for = (struct slice){0};
         run->waits_since_ticks = 0;
@@ -228,7 +229,8 @@ static const struct field fields[] = {
 };
 #define FIELD_COUNT (sizeof(fields) / sizeof(fields[0]))
 
-/* The member of run for field; field->type determines the member's C type. */
+/* Returns the member of run for field; field->type determines the member's C
+ * type. */
 static void *field_at(struct ledger_run *run, const struct field *field)
 {
     return (char *)run + field->offset;

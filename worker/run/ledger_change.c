@@ -27,11 +27,12 @@ struct row {
 
 struct writing {
     struct store *store;
-    const struct ledger_run *was; /* the run as stored; without an ETag: it is
+    const struct ledger_run *was; /* the run as stored; without an ETag it is
                                      not stored yet */
     struct ledger_run *is;        /* run to store; NULL: delete the run */
-    struct row old_row, new_row; /* index rows to delete, write; no key: none */
-    struct row closed; /* `!closed`, inserted if missing; no key: none */
+    struct row old_row, new_row;  /* the index row to delete, and the one to
+                                     write; without a key: none */
+    struct row closed; /* `!closed`, inserted if missing; without a key: none */
     struct arena arena;
 
     struct operation operations[OPERATIONS_MAX];

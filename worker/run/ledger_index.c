@@ -127,7 +127,8 @@ bool ledger_index_row(
     return true;
 }
 
-/* The keys of one list, of some of its days, or of ids with one prefix. */
+/* Returns the range of the keys of one list, of some of its days, or of ids
+ * with one prefix. */
 static struct key_range range_of(
     const struct ledger_index_scan *scan, struct arena *arena)
 {

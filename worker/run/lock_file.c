@@ -288,7 +288,8 @@ static int try_file(int folder, const char *name, char *identity)
     return -1;
 }
 
-/* BOOT/DEVICE/INODE/NAME of an Owner; empty: the Owner names no file. */
+/* Returns BOOT/DEVICE/INODE/NAME of an Owner; empty: the Owner names no file.
+ */
 static struct slice identity_of(struct slice owner)
 {
     if (owner.len <= RANDOM_LEN + 1 || owner.len >= LOCK_FILE_OWNER_MAX ||

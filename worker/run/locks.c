@@ -50,14 +50,16 @@ struct locking {
     size_t row_count, row_room;
     int64_t now_ticks; /* the present time by the service's clock */
     bool takes_over;
-    bool holds; /* the run has a lock. It gives way to no want: the run that
-                 * wants would wait for that lock, and both for ever */
+    bool
+        holds; /* the run has a lock. Then it waits for no want, because the
+                * run of the want would wait for this lock, and both for ever */
     struct err *err;
 };
 
 /* ---- keys ---- */
 
-/* An ACCOUNT, escaped to characters that a key may have. */
+/* Compose the ACCOUNT of a store, with the characters escaped that a key must
+ * not have. */
 static struct slice account_of(struct slice name, struct arena *arena)
 {
     unsigned char digest[CRYPTO_SHA256_BYTES];
@@ -162,7 +164,8 @@ static struct slice text_of(
     return text;
 }
 
-/* ACCOUNT!TABLE of a RowKey: between its first and its third '!'. */
+/* Returns the ACCOUNT!TABLE of a RowKey: the text between its first and its
+ * third '!'. */
 static struct slice key_in(struct slice row_key)
 {
     struct slice key = {row_key.at + 5, row_key.len - 5};
@@ -256,8 +259,8 @@ static void set_strange(
               "entity");
 }
 
-/* Read the run of a row. *ret_open: the run exists and has not
- * ended. */
+/* Read the run of a row. *ret_open: true if the run exists and has not ended.
+ */
 static enum tw_err read_run(struct locking *l, const struct row *row,
     struct ledger_run *ret, bool *ret_open)
 {
@@ -281,7 +284,7 @@ static enum tw_err read_run(struct locking *l, const struct row *row,
     return outcome;
 }
 
-/* Set err: which run blocks, and what blocks that run. */
+/* Set err to a text that says which run blocks, and what blocks that run. */
 static void set_blocked(struct locking *l, const struct need *need,
     const struct row *row, const struct ledger_run *run)
 {
@@ -425,7 +428,7 @@ static enum tw_err send(struct store *store, const struct deadline *deadline,
     return outcome;
 }
 
-/* Add deletes of the run's wants and, with locks_too, of its locks. */
+/* Add deletes of the run's wants and, if locks_too is true, of its locks. */
 static size_t add_deletes(struct locking *l, struct operation *operations,
     size_t count, bool locks_too)
 {
@@ -495,8 +498,8 @@ static void write_wants(struct locking *l)
 
 /* ---- take and release ---- */
 
-/* True: *ret is the outcome. False: other runs have changed the locks: try
- * again. */
+/* Try once to take the locks. True: *ret is the outcome. False: other runs have
+ * changed the locks, so the caller tries again. */
 static bool try_once(struct locking *l, enum locks_outcome *ret)
 {
     bool blocked = false;
@@ -543,7 +546,8 @@ enum locks_outcome locks_take(
     return outcome;
 }
 
-/* False: the locks have changed, or may have: try again. */
+/* Try once to release the locks. False: other runs have changed the locks, or
+ * may have, so the caller tries again. */
 static bool release_once(
     struct locking *l, struct store *store, const struct deadline *deadline)
 {

@@ -63,8 +63,8 @@ static enum tw_err check_value(
     return TW_OK;
 }
 
-/* The name to suggest instead of an unknown name: the only declared argument of
- * the job, unless it is given, too. */
+/* Returns the name to suggest instead of an unknown name: the only declared
+ * argument of the job, unless it is given, too. */
 static const char *meant(
     const struct job *job, const struct slice *names, size_t count)
 {
@@ -178,7 +178,7 @@ static struct slice args_json(const struct run_args *args, struct arena *arena)
     return copy;
 }
 
-/* The UTF-16 unit of a \uXXXX at `at`; 0: there is none. */
+/* Returns the UTF-16 unit of a \uXXXX at `at`; 0: there is no \uXXXX. */
 static unsigned escaped_unit(const char *at, size_t len)
 {
     unsigned unit = 0;
@@ -217,7 +217,7 @@ static bool has_lone_surrogate(struct slice raw)
     return false;
 }
 
-/* Read arguments from a JSON object of strings (NULL: none). */
+/* Read arguments from a JSON object of strings. object NULL: there are none. */
 static enum tw_err args_from_json(const struct job *job,
     const struct json *object, struct arena *arena, struct run_args *ret,
     struct err *err)
@@ -358,7 +358,8 @@ static bool has_args(const struct json *message, struct slice args_json)
            message_args_same(args ? json_raw(args) : slice_of("{}"), args_json);
 }
 
-/* The JSON message in body, plain or base64; NULL: body has none. Owned. */
+/* Find the JSON message in body, plain or base64; NULL: body has none. Owned.
+ */
 static struct json *message_in(struct slice body, struct arena *arena)
 {
     struct json *message = NULL;
@@ -400,7 +401,7 @@ bool message_has_job(struct slice body)
     return has;
 }
 
-/* An optional member that is a string; null counts as absent. */
+/* Read an optional member that is a string; null counts as absent. */
 static enum tw_err optional_text(const struct json *message, const char *name,
     struct arena *arena, struct slice *ret, bool *ret_given, struct err *err)
 {

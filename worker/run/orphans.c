@@ -72,7 +72,7 @@ int64_t orphans_patience_ms(int64_t visibility_timeout_s)
     return PATIENCE * visibility_timeout_s * 1000;
 }
 
-/* When run, unchanged since, becomes an orphan. */
+/* Returns when run becomes an orphan, if it stays unchanged until then. */
 static int64_t orphan_at(
     const struct ledger_run *run, int64_t visibility_timeout_s)
 {
@@ -215,9 +215,11 @@ static void hold_run(struct orphans *orphans)
 
 /* ---- one step ---- */
 
-/* Skips a run that cannot be read, and a run whose id is invalid: ids become
- * file names. in_pass: the pass has reached the run; a run that a dead process
- * noted is counted when the pass reaches it. */
+/* Read the run. WALK_FOUND: it is an orphan of a configured job. Holds an
+ * orphan whose job is not configured. Skips a run that cannot be read, and a
+ * run whose id is invalid, because ids become file names. in_pass: true if the
+ * pass has reached the run; false if a dead process noted it, then the pass
+ * counts it later. */
 static enum walk_step read_run(struct orphans *orphans, struct slice job,
     struct slice id, bool in_pass, struct err *err)
 {

@@ -10,8 +10,8 @@
 #include "worker/store/retry.h"
 #include "worker/store/store.h"
 
-/* Set lease->run to the entity that stores the reason: a run that has ended
- * without an attempt. */
+/* Make lease->run a run that has ended without an attempt. Its ledger entity
+ * stores why the message was poisoned. */
 static void set_run(struct lease *lease, const char *job,
     const struct setup_queue *queue, const struct lease_message *message,
     const char *reason)
@@ -128,7 +128,7 @@ static enum tw_err put_copy(
 }
 
 /* Does the ledger have another run with this id, or an entity that cannot be
- * read? outcome and state: of read_state(). */
+ * read? outcome and state: the results of read_state(). */
 static bool is_taken(enum tw_err outcome, enum ledger_state state)
 {
     return outcome == TW_INVALID ||

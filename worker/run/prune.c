@@ -8,10 +8,11 @@
 #include "worker/store/retry.h"
 
 /* How long a message can be hidden. A run that was cancelled before its message
- * came may have one that is hidden for so long. */
+ * came may have a message that is hidden for so long. */
 #define HIDDEN_MAX (7 * 24 * 3600 * TICKS_PER_S)
-/* How long after its message must have become visible a run is kept while its
- * queue has messages: as long as no worker may serve the queue. */
+/* How long a run is kept while its queue has messages, from the time at which
+ * its own message must have become visible: no worker may have served the queue
+ * for so long. */
 #define UNSERVED_MAX (30 * 24 * 3600 * TICKS_PER_S)
 
 void prune_init(struct prune *prune)
@@ -92,8 +93,8 @@ static bool is_kept(
            day_number(date_ticks - prune->keep_ticks);
 }
 
-/* Until when a message of the ended run may be hidden; 0: the run's end has
- * deleted its message, and the ledger knows of no other. */
+/* Returns until when a message of the ended run may be hidden; 0: its message
+ * was deleted when it ended, and the ledger knows of no other. */
 static int64_t hidden_until(const struct ledger_run *run)
 {
     int64_t until = run->message_until_ticks;
@@ -105,12 +106,12 @@ static int64_t hidden_until(const struct ledger_run *run)
 }
 
 /*
- * May a message of the run still come? A worker that gets it deletes it because
- * the ledger says that the run has ended; without the run in the ledger it
- * would execute the run. The message may have become visible while no worker
- * was running, so its time alone does not show that it was deleted: the run
- * is kept until its queue has no message, or for UNSERVED_MAX. TW_OK sets
- * *ret.
+ * May a message of the run still come? A worker that gets the message deletes
+ * it, because the ledger says that the run has ended; if the run was not in the
+ * ledger, the worker would execute the run. The message may have become visible
+ * while no worker was running, so its time alone does not show that it was
+ * deleted. So the run is kept until its queue has no message, or for
+ * UNSERVED_MAX. *ret is set if TW_OK is returned.
  */
 static enum tw_err expects_message(struct prune *prune,
     struct exchange *exchange, const struct ledger_run *run, bool *ret)

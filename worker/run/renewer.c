@@ -84,7 +84,8 @@ struct renewal {
                             the ledger */
     int failed_logged;   /* failed_logged of struct ledger_run, with the lines
                             logged since the last write */
-    bool forget_failed;  /* the next write removes the lines in the ledger */
+    bool forget_failed;  /* the next write removes the failed entities' lines
+                            from the ledger */
     struct buf notes;    /* sentences for the next write, each with a NUL */
     enum lease_asked asked;
     bool logs_progress;
@@ -181,8 +182,8 @@ static int64_t ledger_due_ms(const struct renewal *renewal)
     return later_of(ledger->sent_ms + interval_ms(renewal), ledger->retry_ms);
 }
 
-/* When the part is due. PLATFORM_NEVER: a thread is sending the part now, the
- * lease is lost, or the part is not renewed any more. */
+/* Returns when the part is due. PLATFORM_NEVER: a thread is sending the part
+ * now, the lease is lost, or the part is not renewed any more. */
 static int64_t due_ms(const struct renewal *renewal, enum part part)
 {
     if (renewal->parts[part].busy || renewal->status != LEASE_VALID)
@@ -337,7 +338,7 @@ static void answer_phase(
 }
 
 /* Lock held. Obey what a person has asked of this run since the last ledger
- * write. True: the run is to stop, and that is to be logged. */
+ * write. True: the run must stop, and the caller logs this. */
 static bool take_asked(struct renewal *renewal)
 {
     const struct lease *lease = renewal->lease;
@@ -354,7 +355,8 @@ static bool take_asked(struct renewal *renewal)
     return news && lease->asked != LEASE_ASKED_NOTHING;
 }
 
-/* Lock held. True: as take_asked(). */
+/* Lock held. Note the result of a ledger write. True: the run must stop, and
+ * the caller logs this. */
 static bool take_answer(struct renewal *renewal, enum lease_status status,
     int64_t sent_ms, const struct err *err)
 {
@@ -422,8 +424,8 @@ static void renew_ledger(struct renewal *renewal)
 
 /* ---- the threads ---- */
 
-/* Lock held. The renewal whose part is due first; *ret_due_ms: when the part is
- * due. NULL: no part will be due. */
+/* Lock held. Find the renewal whose part is due first; *ret_due_ms: when the
+ * part is due. NULL: no part will be due. */
 static struct renewal *next_renewal(
     struct renewer *renewer, enum part part, int64_t *ret_due_ms)
 {
@@ -470,8 +472,8 @@ static void renew(struct renewal *renewal, enum part part)
     wake_watchers(renewal);
 }
 
-/* Lock held. Without a watcher, self becomes the watcher and waits until at_ms;
- * otherwise self waits until woken. */
+/* Lock held. If there is no watcher, self becomes the watcher and waits until
+ * at_ms; otherwise self waits until another thread wakes it. */
 static void wait_idle(struct renewer_thread *self, int64_t at_ms)
 {
     struct renewer *renewer = self->renewer;

@@ -368,8 +368,8 @@ static size_t lesser(size_t a, size_t b)
     return a < b ? a : b;
 }
 
-/* How many of the rows that are left are read next: not more than are missing,
- * if every run is wanted. */
+/* Returns how many of the rows that are left are read next. If query selects
+ * every run, these are not more than the list still lacks. */
 static size_t next_rows(
     const struct runs_query *query, const struct runs *runs, size_t left)
 {
@@ -434,8 +434,8 @@ static enum tw_err get_run(void *context, struct exchange *exchange)
         finding->id, finding->run);
 }
 
-/* Add the run of job with the searched id. TW_OK also if the job has no such
- * run. */
+/* Add the run of job that has the id that is searched for. TW_OK also if the
+ * job has no such run. */
 static enum tw_err find_in(void *context, struct slice job, struct err *err)
 {
     struct finding *finding = context;

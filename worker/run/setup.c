@@ -225,7 +225,7 @@ static void load_store(struct setup_loader *loader,
 struct job_checked {
     const struct job *job;
     struct problems *problems;
-    bool refused; /* a problem was added: one for each job */
+    bool refused; /* a problem was added: at most one for each job */
 };
 
 static void check_job_table(

@@ -282,7 +282,7 @@ static enum tw_err attempts(struct single *single,
  * The command was stopped between two attempts, or before the run's end was
  * stored: pause the run, so that workers skip it. If that cannot be stored, a
  * worker continues the run, as after a kill. Do not call if another process has
- * the lease: that process would obey the pause.
+ * the lease, because that process would obey the pause.
  */
 static bool pause_run(struct single *single, struct store *store)
 {

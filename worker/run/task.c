@@ -72,8 +72,8 @@ static void delete_message(
     lease_done(&lease);
 }
 
-/* How long a message is hidden if it cannot be moved to the poison queue:
- * longer at each delivery. */
+/* Returns how long a message is hidden if it cannot be moved to the poison
+ * queue: longer at each delivery. */
 static int64_t hide_ms(const struct lease_message *message)
 {
     int64_t most = HOLD_MAX_MS / HELD_MIN_MS;
@@ -84,8 +84,8 @@ static int64_t hide_ms(const struct lease_message *message)
 
 /* Move the message to the poison queue. If its copy cannot be put there, or the
  * reason cannot be stored in the ledger, the message is hidden and moved at a
- * later delivery. Perhaps only the poison queue fails, so no other message must
- * wait. */
+ * later delivery. Other messages are not delayed, because perhaps only the
+ * poison queue fails. */
 static void poison(const struct doing *doing,
     const struct lease_message *message, const struct job *job,
     const char *reason, struct task_report *report)

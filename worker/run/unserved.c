@@ -13,7 +13,7 @@ bool unserved_is_job(struct slice partition_key)
            partition_key.at[0] <= 'z';
 }
 
-/* Does a process have the run, or may one have it? */
+/* Does a process own the run, or may one own it? */
 static bool may_have_owner(
     const struct setup *setup, const struct ledger_run *run, int64_t now_ticks)
 {
@@ -37,7 +37,8 @@ bool unserved_is(const struct jobs *jobs, const struct setup *setup,
            !setup_queue_of_orphan(setup, job, run->queue);
 }
 
-/* The run's queue is not served, or is bound to another job. */
+/* Append the reason of a run whose queue is not served, or is bound to another
+ * job. */
 static void add_queue_reason(const struct setup *setup, const struct job *job,
     const struct ledger_run *run, struct buf *to)
 {

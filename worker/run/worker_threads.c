@@ -110,8 +110,8 @@ static size_t free_threads(const struct worker_threads *threads)
     return threads->count > taken ? threads->count - taken : 0;
 }
 
-/* How many more runs the queue may have. Queues are compared by name, so that
- * runs that began before a reload count too. */
+/* Returns how many more runs the queue may have. Queues are compared by name,
+ * so that runs that began before a reload count too. */
 static size_t room_of(
     const struct worker_threads *threads, const struct setup_queue *queue)
 {
@@ -129,9 +129,9 @@ static size_t room_of(
     return queue->slots > taken ? queue->slots - taken : 0;
 }
 
-/* How many messages to ask of the queue. With several queues one worker thread
- * is left free, to poll the other queues if this queue does not respond. A
- * queue with an outage is asked for one message, so that its poll keeps only
+/* Returns how many messages to ask of the queue. With several queues one worker
+ * thread is left free, to poll the other queues if this queue does not respond.
+ * A queue with an outage is asked for one message, so that its poll keeps only
  * one thread. */
 static size_t messages_to_ask_for(
     const struct worker_threads *threads, size_t index)
@@ -172,8 +172,8 @@ static void begin_asking(
     threads->turn = index + 1;
 }
 
-/* Make all queues without an outage due now; short_waits: restart the backoff
- * of each, too. */
+/* Make all queues without an outage due now. short_waits: true to begin the
+ * interval of each at poll.min again. */
 static void make_due(struct worker_threads *threads, bool short_waits)
 {
     for (size_t i = 0; i < setup_of(threads)->queue_count; i++) {
@@ -187,7 +187,8 @@ static void make_due(struct worker_threads *threads, bool short_waits)
     }
 }
 
-/* The longest interval between two polls of a queue without an outage. */
+/* Returns the longest interval between two polls of a queue without an outage.
+ */
 static int64_t longest_wait_ms(const struct worker_threads *threads)
 {
     int64_t most_ms = setup_of(threads)->poll_max_ms;
