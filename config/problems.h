@@ -35,15 +35,16 @@ struct problems {
 void problems_init(struct problems *problems);
 void problems_done(struct problems *problems);
 
-/* Add an error or a warning. It is printed as "file:line:column: text". */
+/* problems_add: add an error. problems_warn: add a warning. Both are printed as
+ * "file:line:column: text". */
 void problems_add(struct problems *problems, struct mark mark,
     const char *format, ...) TW_PRINTF(3, 4);
 void problems_warn(struct problems *problems, struct mark mark,
     const char *format, ...) TW_PRINTF(3, 4);
 
-/* problems_print: one a line, by file, line and column; warnings begin with
- * "warning: " after the position; a last line counts the problems that were not
- * kept. */
+/* problems_print: print the problems, one a line, sorted by file, line and
+ * column. The text of a warning begins with "warning: ". A last line counts the
+ * problems that are not in the list. */
 void problems_print(const struct problems *problems, FILE *to);
 
 #endif

@@ -374,8 +374,8 @@ static size_t count_choices(const struct setting *setting)
     return count;
 }
 
-/* Add which values setting accepts. example: such a value, which is added too;
- * NULL: none. */
+/* Add which values setting accepts, and if example is not NULL, this example of
+ * a value. */
 static void add_kind_of_value(
     struct buf *to, const struct setting *setting, const char *example)
 {

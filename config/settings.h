@@ -59,33 +59,37 @@ struct settings_section {
         map, table, sizeof(table) / sizeof((table)[0])                         \
     }
 
-/* settings_describe: add the valid values: "a whole number, 1 to 256; default:
- * 16". For a list, a map or a template, whose values setting->help describes,
- * only the default or "required" is added, if there is one. */
+/* settings_describe: add a text that says which values are valid, such as "a
+ * whole number, 1 to 256; default: 16". For a list, a map or a template, whose
+ * values setting->help describes, only the default or "required" is added, if
+ * there is one. */
 void settings_describe(const struct setting *setting, struct buf *to);
 
 /*
- * settings_load: read map (a YAML_MAP, else a problem is added) into `into` by
- * table[0..count-1]. map NULL: a map without keys. what names the map in
- * messages ("worker", "job delete-channel"). Texts, durations, sizes and
- * choices are strings: ${NAME} in them is replaced; an unset variable is a
- * problem. False: problems were added; the fields of valid keys are set
- * nevertheless. Texts live in arena, with a NUL after their last byte.
+ * settings_load: read map into the struct `into`, as table[0..count-1]
+ * describes. map NULL counts as a map without keys; a node that is not a
+ * YAML_MAP is a problem. what names the map in messages ("worker", "job
+ * delete-channel"). In texts, durations, sizes and choices ${NAME} is replaced
+ * by the environment variable; an unset variable is a problem. False: problems
+ * were added; the fields of valid keys are set nevertheless. Texts live in
+ * arena, with a NUL after their last byte.
  */
 bool settings_load(const struct yaml_node *map, const char *what,
     const struct setting *table, size_t count, struct arena *arena, void *into,
     struct problems *problems);
 
 /*
- * settings_text: the text of a scalar with ${NAME} and ${NAME:-default}
- * replaced from the environment; the default is used if the variable is unset
- * or empty. A `$` before any character but `{` is literal. With is_template,
- * braces from the environment or from a default are doubled, so that they are
- * not read as a template. An unset variable is a problem if `unset` is NULL.
- * Else *unset becomes the name of the first unset variable, and the command
- * that needs the value reports the problem; *unset is unchanged if all
- * variables are set. False: a problem was added (the node is a list, a map or
- * null, or ${ is not closed).
+ * settings_text: read the text of a scalar into *ret, with ${NAME} and
+ * ${NAME:-default} replaced from the environment; the default is used if the
+ * variable is unset or empty. A `$` before any character but `{` is literal. If
+ * is_template is true, braces from the environment or from a default are
+ * doubled, so that they are not read as a template.
+ *
+ * An unset variable is a problem if `unset` is NULL. If it is not NULL, *unset
+ * becomes the name of the first unset variable, and the command that needs the
+ * value reports the problem; *unset is unchanged if all variables are set.
+ * False: a problem was added (an unset variable; or the node is a list, a map
+ * or null; or ${ is not closed).
  */
 bool settings_text(const struct yaml_node *scalar, bool is_template,
     struct arena *arena, struct slice *ret, const char **unset,
@@ -98,7 +102,7 @@ bool settings_text(const struct yaml_node *scalar, bool is_template,
 void settings_wrong(struct problems *problems, const struct yaml_node *node,
     const char *what, const char *wants);
 
-/* settings_is_null: the value is empty, null or ~. */
+/* settings_is_null: is the value empty, null or ~? */
 bool settings_is_null(const struct yaml_node *node);
 
 /* settings_unknown: add "unknown KIND 'word', did you mean 'near'?", or, if no

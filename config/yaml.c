@@ -86,7 +86,7 @@ static struct mark mark_at_offset(const struct reader *reader, size_t offset)
     return mark;
 }
 
-/* Line number `line` of the text, from 0. */
+/* Returns the line of the text that has the number `line`, counted from 0. */
 static struct slice line_at(const struct reader *reader, size_t line)
 {
     const char *at = reader->text.at, *end = at + reader->text.len, *stop;
@@ -104,8 +104,8 @@ static struct slice line_at(const struct reader *reader, size_t line)
     return (struct slice){at, (size_t)((stop ? stop : end) - at)};
 }
 
-/* A hint for each of two frequent mistakes that libyaml's error text does not
- * name; "": neither was made. */
+/* Returns a hint if the line has one of two frequent mistakes that libyaml's
+ * error text does not name; else "". */
 static const char *hint_at(const struct reader *reader, size_t line)
 {
     struct slice text = line_at(reader, line);
@@ -152,7 +152,7 @@ static bool next(struct reader *reader)
 
 /* ---- what is refused ---- */
 
-/* The offset of the first byte that is not part of valid UTF-8. */
+/* Returns the offset of the first byte that is not part of valid UTF-8. */
 static size_t first_bad_byte(struct slice text)
 {
     size_t begin = 0;
@@ -323,7 +323,7 @@ static struct yaml_node *read_key(struct reader *reader)
     return NULL;
 }
 
-/* Read the children up to the end event; with_keys: a key precedes each
+/* Read the children up to the end event. with_keys: true if a key precedes each
  * item. */
 static bool read_children(struct reader *reader, unsigned depth, bool with_keys,
     yaml_event_type_t end, struct children *children)
@@ -392,7 +392,7 @@ static struct yaml_node *read_node(struct reader *reader, unsigned depth)
     }
 }
 
-/* A file with comments only, or a lone `---`, sets nothing. */
+/* Returns an empty map, for a file that has only comments or a lone `---`. */
 static struct yaml_node *empty_map(struct reader *reader)
 {
     struct yaml_node *map = new_node(reader, YAML_MAP);

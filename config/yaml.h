@@ -28,18 +28,19 @@ struct yaml_node {
 };
 
 /*
- * yaml_read: parse text; messages name it `file`. Nodes live in arena. NULL:
- * parsing ended at a problem (a syntax error, an alias, an anchor, a second
- * document, more than 64 levels, bytes that are not UTF-8). Otherwise a tree,
- * also if there are other problems, so that the caller can report problems of
- * the content too. Duplicate keys, tags and NUL characters are added to
- * problems but do not end the parsing: the tree is valid only if
- * problems->errors did not grow. An empty text is an empty map.
+ * yaml_read: parse text; messages use `file` as its name. Nodes live in arena.
+ * NULL: parsing ended at a problem (a syntax error, an alias, an anchor, a
+ * second document, more than 64 levels, bytes that are not UTF-8). Duplicate
+ * keys, tags and NUL characters are added to problems but do not end the
+ * parsing, so that the caller can report problems of the content too. So a tree
+ * is valid only if problems->errors did not grow. An empty text is an empty
+ * map.
  */
 struct yaml_node *yaml_read(const char *file, struct slice text,
     struct arena *arena, struct problems *problems);
 
-/* yaml_get: the value of key in a map, or NULL (also if map is not a map). */
+/* yaml_get: find the value of key in map. NULL: there is no such key, or map is
+ * not a YAML_MAP. */
 struct yaml_node *yaml_get(const struct yaml_node *map, const char *key);
 
 #endif

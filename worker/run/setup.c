@@ -182,7 +182,7 @@ static const struct setting queue_table[] = {
 };
 
 const struct settings_section setup_queue_section =
-    SETTINGS_SECTION("worker: queues: each one", queue_table);
+    SETTINGS_SECTION("worker: queues: each entry", queue_table);
 
 #define TABLE_SIZE(table) (sizeof(table) / sizeof((table)[0]))
 
