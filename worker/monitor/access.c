@@ -22,7 +22,8 @@
 
 /* ---- names ---- */
 
-/* The host of HOST, HOST:PORT, [HOST] or [HOST]:PORT, without brackets. */
+/* Returns the host of HOST, HOST:PORT, [HOST] or [HOST]:PORT, without brackets.
+ */
 static struct slice host_of(const char *authority)
 {
     const char *end;

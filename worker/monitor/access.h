@@ -25,17 +25,18 @@ struct http_request;
 #define ACCESS_TOKEN_MIN 16
 
 /*
- * access_to_read: 200 if the request's Host is localhost or an IP address (a
- * name could be made to resolve to another machine), and no header of a browser
- * says that another site sends the request. Otherwise the status of the
- * refusal, and err says what is wrong.
+ * access_to_read: return 200 if the request's Host is localhost or an IP
+ * address (a name could be made to resolve to another machine), and no header
+ * of a browser says that another site sends the request. Otherwise return the
+ * status of the refusal; err says what is wrong.
  */
 unsigned access_to_read(const struct http_request *request, struct err *err);
 
 /*
- * access_to_change: 200 if access_to_read() allows the request, and it has the
- * token of admin_token_file in `Authorization: Bearer TOKEN`. The file is read
- * each time. Otherwise the status of the refusal, and err says what is wrong.
+ * access_to_change: return 200 if access_to_read() allows the request, and the
+ * request has the token of admin_token_file in `Authorization: Bearer TOKEN`.
+ * Otherwise return the status of the refusal; err says what is wrong. The file
+ * is read each time.
  */
 unsigned access_to_change(const struct http_request *request,
     const struct definition *definition, struct err *err);

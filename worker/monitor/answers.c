@@ -59,7 +59,7 @@ static struct entry *next_question(struct answers *answers)
     return next;
 }
 
-/* How long an answer that took took_ms to find is given again. */
+/* Returns for how long an answer is given again that took took_ms to find. */
 static int64_t fresh_ms(const struct answers_options *options, int64_t took_ms)
 {
     int64_t fresh = options->share * took_ms;
@@ -126,7 +126,7 @@ static void body(void *arg)
 
 /* ---- askers; lock held ---- */
 
-/* The entry whose question begins with the first len bytes of question. */
+/* Find the entry whose question begins with the first len bytes of question. */
 static struct entry *find(
     struct answers *answers, const char *question, size_t len)
 {
@@ -147,7 +147,7 @@ static void empty(struct entry *entry)
     *entry = (struct entry){.stage = STAGE_FREE};
 }
 
-/* An entry for another question; NULL: all entries wait for an answer. */
+/* Find an entry for another question; NULL: all entries wait for an answer. */
 static struct entry *place(struct answers *answers)
 {
     struct entry *oldest = NULL;

@@ -50,22 +50,24 @@ struct answers;
 
 /* answers_new: starts the thread. options are copied. Owned. */
 struct answers *answers_new(const struct answers_options *options);
-/* answers_free: waits for the end of the answer() under way. NULL: nothing. */
+/* answers_free: waits for the end of the answer() under way. Does nothing if
+ * given NULL. */
 void answers_free(struct answers *answers);
 
 /*
- * answers_ask: ANSWERS_READY: *ret_status and the text in body get the answer.
- * If no answer is ready, the module's thread is made to find one. answers_look:
- * the same for the kept question that begins with `beginning`, but no answer is
- * looked for. Neither waits. One thread calls both.
+ * answers_ask: ask for the answer to question. If it is not ready, the module's
+ * thread will find it. answers_look: look up the kept question that begins with
+ * `beginning`, without making the thread find an answer. If either returns
+ * ANSWERS_READY, *ret_status has the status of the answer, and its text was
+ * added to body. Neither waits. One thread calls both.
  */
 enum answers_state answers_ask(struct answers *answers, const char *question,
     unsigned *ret_status, struct buf *body);
 enum answers_state answers_look(struct answers *answers, const char *beginning,
     unsigned *ret_status, struct buf *body);
 
-/* answers_forget: never give an answer again that is known now or being looked
- * for. Call after a change that such an answer does not show. */
+/* answers_forget: forget all answers, also one that the thread is looking for.
+ * Call after a change that these answers do not show. */
 void answers_forget(struct answers *answers);
 
 #endif

@@ -29,9 +29,9 @@
 #define OBJECT "dashboard"
 #define JSON_TYPE "application/json; charset=utf-8"
 
-/* A reading is used again for READ_FRESH_MS, or for READ_SHARE times as long
- * as it took, so that readings take a tenth of the time at most; for
- * READ_OLD_MS at most. */
+/* A reading is used again for READ_FRESH_MS or, if that is longer, for
+ * READ_SHARE times as long as it took, so that readings take a tenth of the
+ * time at most; but never for longer than READ_OLD_MS. */
 #define READ_FRESH_MS 1500
 #define READ_SHARE 10
 #define READ_OLD_MS 15000
@@ -71,7 +71,7 @@ static void fail(
     add_error(&response->body, why);
 }
 
-/* May the request be answered? If not, it is refused. */
+/* May the request be answered? If not, response gets the refusal. */
 static bool may_read(
     const struct http_request *request, struct http_response *response)
 {
@@ -388,8 +388,8 @@ static void get_run(void *context, const struct http_request *request,
 
 /* ---- handlers: changes ---- */
 
-/* May the request change something? If not, it is refused, and that is logged:
- * somebody may be guessing the token. */
+/* May the request change something? If not, response gets the refusal, which is
+ * logged, because somebody may be guessing the token. */
 static bool may_change(struct api *api, const struct http_request *request,
     struct http_response *response)
 {

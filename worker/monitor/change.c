@@ -35,8 +35,8 @@ static enum tw_err drop(const struct definition *definition, struct slice job,
     return control_drop(definition_store(definition), job, id, err);
 }
 
-/* If the next owner was asked, because a load of a move is half done: wake a
- * worker, unless no queue serves the run. */
+/* Wake a worker if the request is stored for the next owner, because a load of
+ * a move is half done. Without a queue that serves the run nothing is done. */
 static enum tw_err wake_next_owner(const struct definition *definition,
     const struct ledger_run *was, bool asked, struct err *err)
 {
@@ -58,8 +58,9 @@ static const char *how_soon(
                : "within 10 s";
 }
 
-/* Add that the run is `done` now, or that its worker was asked for it: then the
- * run `will` when the worker sees the request. */
+/* Add a sentence about a change of the run. done: what the run is now, such as
+ * "paused"; will: if its worker was only asked, what the run does when the
+ * worker sees the request, such as "stops". */
 static void add_outcome(struct buf *to, const struct definition *definition,
     struct slice job, struct slice id, bool asked, const char *will,
     const char *done)

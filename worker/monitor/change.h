@@ -11,8 +11,8 @@
 struct change;
 struct definition;
 
-/* change_named: retry, drop, pause, resume, cancel, finish; NULL: no such
- * change. Static. */
+/* change_named: find the change of this name: retry, drop, pause, resume,
+ * cancel or finish. NULL: there is no such change. Static. */
 const struct change *change_named(struct slice name);
 
 /*

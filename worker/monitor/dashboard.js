@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// The dashboard: asks the worker for what it shows every few seconds, and puts
-// every text into the page as text, never as HTML. Lists are changed row by
-// row, so that focus, selection and opened details stay where they are.
+// The dashboard: every few seconds, asks the worker for the data to show, and
+// puts every text into the page as text, never as HTML. Lists are changed row
+// by row, so that focus, selection and opened details stay where they are.
 'use strict';
 
 const EVERY_MS = 3000;
@@ -20,8 +20,8 @@ const page = {
 
 // ---- texts ----
 
-// visible: text, its control characters, changes of direction and the like
-// written as \uXXXX.
+// visible: return text with control characters, changes of the writing
+// direction and the like replaced by \uXXXX.
 function visible(text, lines = false) {
   return String(text).replace(/[\p{C}\u2028\u2029]/gu, (c) =>
     lines && c === '\n' ? c :
@@ -45,7 +45,8 @@ const speed_of = (rate) => rate >= 10 || rate === 0 ?
   number(Math.round(rate)) : rate.toFixed(1);
 const rate_of = (rate) => `${speed_of(rate)}/s`;
 
-// arguments_of: channel=Football, as on the command line.
+// arguments_of: return the arguments of a run as on the command line, such as
+// channel=Football.
 function arguments_of(run) {
   try {
     return Object.entries(JSON.parse(run.Args || '{}'))
@@ -66,7 +67,7 @@ const class_of = (run) => run.Held ? 'held' : run.Expired ? 'expired' : run.Stat
 
 // ---- elements ----
 
-// element: h('p', {class: 'soft'}, 'text', child, ...).
+// h: create an element: h('p', {class: 'soft'}, 'text', child, ...).
 function h(name, attributes = {}, ...children) {
   const element = document.createElement(name);
   for (const [key, value] of Object.entries(attributes))
@@ -127,7 +128,8 @@ function say(text, bad = false) {
 
 const sleep = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
 
-// answer_of: the answer's JSON; an Error with the reason if it failed.
+// answer_of: return the JSON of a response; throw an Error with the reason if
+// the request failed.
 async function answer_of(response) {
   let body = {};
   try {
@@ -139,8 +141,9 @@ async function answer_of(response) {
   throw Object.assign(new Error(body.Error), {status: response.status});
 }
 
-// get: the worker responds with 202 until it has found the answer, which takes
-// some milliseconds or, with a slow store, seconds.
+// get: request path until the answer has come, and return its JSON. The worker
+// responds with 202 until it has found the answer, which takes some milliseconds
+// or, with a slow store, seconds.
 async function get(path) {
   const until = Date.now() + PATIENCE_MS;
   let wait_ms = PENDING_MIN_MS;
@@ -194,8 +197,8 @@ const QUESTIONS = {
 };
 
 // confirmed: can the change be taken back, or has the person agreed to it? The
-// event `close` comes some time after a dialog was closed: so wait until that of
-// an earlier question has come.
+// event `close` comes some time after a dialog was closed, so first wait until
+// the event of an earlier question has come.
 async function confirmed(name, runs) {
   if (!QUESTIONS[name]) return true;
   while (page.asked) await page.asked;
@@ -241,7 +244,7 @@ const changes_of = (run) =>
   ['queued', 'running', 'waiting'].includes(run.State) ?
     [...(run.Follows && !run.Finish ? ['finish'] : []), 'pause', 'cancel'] : [];
 
-// render_actions: the buttons for what can be done with a run.
+// render_actions: show the buttons for what can be done with a run.
 function render_actions(element, run) {
   const names = page.token ? changes_of(run) : [];
   element.run = run;
@@ -412,8 +415,8 @@ function render_open(overview) {
 
 const reason_text = (run) => run.Error || 'no reason is known';
 
-// reason_of: one text for failures that differ in names, numbers and the ids
-// that the service gave to requests only.
+// reason_of: return one text for failures that differ only in names, numbers
+// and the ids that the service gave to requests.
 const reason_of = (run) => `${run.Job}: ` + reason_text(run)
     .replace(/ \(request id [^)]*\)/g, '')
     .replace(/'[^']*'|"[^"]*"|\d+/g, '…');
@@ -516,7 +519,7 @@ function s(name, attributes, text) {
   return element;
 }
 
-// ceiling: a round number that is not below n.
+// ceiling: return a round number that is not below n.
 function ceiling(n) {
   const power = 10 ** Math.floor(Math.log10(Math.max(n, 1)));
   return [1, 2, 5, 10].map((m) => m * power).find((m) => m >= n);
@@ -631,7 +634,7 @@ function render_runs(left) {
       `${number(page.runs.length)} are shown, up to ${number(left)} are older.`);
 }
 
-// load_runs: the first page, or the one after those that are shown.
+// load_runs: load the first page, or the one after those that are shown.
 async function load_runs(older = false) {
   const query = new URLSearchParams({limit: PAGE});
   if ($('filter-state').value) query.set('state', $('filter-state').value);

@@ -27,8 +27,8 @@ struct exposition_label {
 void exposition_family(
     struct buf *to, const char *name, const char *type, const char *help);
 
-/* exposition_sample: add a sample; suffix: "", or "_bucket", "_sum" or "_count"
- * of a histogram. exposition_count: the same with a whole number. */
+/* exposition_sample: add a sample. suffix: "", or for a histogram "_bucket",
+ * "_sum" or "_count". exposition_count: the same with a whole number. */
 void exposition_sample(struct buf *to, const char *name, const char *suffix,
     const struct exposition_label *labels, size_t count, double value);
 void exposition_count(struct buf *to, const char *name, const char *suffix,

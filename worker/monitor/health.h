@@ -16,8 +16,9 @@
 #include "worker/monitor/server.h"
 #include "worker/run/consumer.h"
 
-/* How often the loop must show progress; and the longest time without progress
- * of a live worker that has no watchdog (WatchdogSec of the unit). */
+/* HEALTH_HEARTBEAT_MS: how often the loop must show progress. HEALTH_LIMIT_MS:
+ * the longest time without progress of a live worker that has no watchdog
+ * (WatchdogSec of the unit). */
 #define HEALTH_HEARTBEAT_MS INT64_C(15000)
 #define HEALTH_LIMIT_MS INT64_C(120000)
 
@@ -27,9 +28,9 @@ struct health {
 };
 
 /*
- * health_is_alive, health_is_ready: judge a state of the consumer at now_ms
- * (boot clock); queue_count: number of queues that are served. Both add one
- * sentence to why, also if the result is true.
+ * health_is_alive, health_is_ready: is the worker alive, is it ready, at now_ms
+ * (boot clock)? view: the state of its consumer; queue_count: number of queues
+ * that are served. Both add one sentence to why, even if the result is true.
  */
 bool health_is_alive(const struct consumer_view *view, int64_t now_ms,
     int64_t limit_ms, struct buf *why);

@@ -22,12 +22,13 @@ struct history_totals {
 
 struct history;
 
-/* history_new: an empty history. Owned. */
+/* history_new: create an empty history. Owned. */
 struct history *history_new(void);
-void history_free(struct history *history); /* NULL: nothing */
+void history_free(struct history *history); /* does nothing if given NULL */
 
-/* history_add: end an interval. boot_ms and wall_ticks: now, by the platform's
- * clocks. The first call only begins an interval. */
+/* history_add: end an interval and begin the next one. boot_ms and wall_ticks:
+ * the present time, by the platform's two clocks. The first call only begins an
+ * interval. */
 void history_add(struct history *history, const struct history_totals *totals,
     int64_t boot_ms, int64_t wall_ticks);
 

@@ -18,13 +18,14 @@ struct activity;
 struct consumer;
 struct metrics;
 
-/* metrics_new: both are borrowed until metrics_free(). */
+/* metrics_new: create the metrics of consumer and activity, which are borrowed
+ * until metrics_free(). Owned. */
 struct metrics *metrics_new(
     struct consumer *consumer, struct activity *activity);
-void metrics_free(struct metrics *metrics); /* NULL: nothing */
+void metrics_free(struct metrics *metrics); /* does nothing if given NULL */
 
-/* metrics_note_reload: the configuration was read again, and accepted or
- * refused. Any thread. */
+/* metrics_note_reload: call when the configuration was read again. accepted:
+ * false if it was refused. Any thread. */
 void metrics_note_reload(struct metrics *metrics, bool accepted);
 
 /* metrics_write: add all metrics to `to`, in Prometheus' text format. */

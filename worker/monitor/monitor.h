@@ -35,13 +35,13 @@ struct monitor_options {
 TW_MUST_USE enum tw_err monitor_start(const struct monitor_options *options,
     struct monitor **ret, struct err *err);
 
-/* monitor_port: the port on which the monitor listens. */
+/* monitor_port: return the port on which the monitor listens. */
 unsigned monitor_port(const struct monitor *monitor);
 
-/* monitor_note_reload: the configuration was read again, and accepted or
- * refused. NULL: nothing. Any thread. */
+/* monitor_note_reload: call when the configuration was read again. accepted:
+ * false if it was refused. Does nothing if monitor is NULL. Any thread. */
 void monitor_note_reload(struct monitor *monitor, bool accepted);
 
-void monitor_stop(struct monitor *monitor); /* NULL: nothing */
+void monitor_stop(struct monitor *monitor); /* does nothing if given NULL */
 
 #endif

@@ -14,7 +14,7 @@ struct page_file {
     struct slice text;
 };
 
-/* page_files: the files. Static. */
+/* page_files: write the files to `to`. Their texts are static. */
 #define PAGE_FILES 4
 void page_files(struct page_file to[PAGE_FILES]);
 

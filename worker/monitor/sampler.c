@@ -83,7 +83,8 @@ static struct exchange *begin(struct reading *reading)
     return &reading->exchange;
 }
 
-/* A missing queue is empty: a poison queue exists from its first message. */
+/* Read the number of messages of queue. A missing queue counts as empty,
+ * because a poison queue may not exist before its first message. */
 static enum tw_err read_count(
     struct reading *reading, const char *queue, int64_t *ret)
 {
@@ -96,7 +97,8 @@ static enum tw_err read_count(
     return TW_OK;
 }
 
-/* Now by the store's own clock, which dates the messages. */
+/* Returns the present time by the store's own clock, which dates the messages.
+ */
 static int64_t now_ticks(const struct reading *reading)
 {
     return reading->store->capabilities.local ||
@@ -105,8 +107,8 @@ static int64_t now_ticks(const struct reading *reading)
                : reading->exchange.date_ticks;
 }
 
-/* *ret_ms: the age of the oldest message, 1 ms at least; 0 means that no
- * message is visible. */
+/* Read the age of the oldest visible message of queue into *ret_ms, 1 ms at
+ * least. If no message is visible, *ret_ms is unchanged. */
 static enum tw_err read_oldest(
     struct reading *reading, const char *queue, int64_t *ret_ms)
 {
@@ -162,8 +164,8 @@ static void read_queues(struct sampler *sampler,
 
 /* ---- archives ---- */
 
-/* Cut the last part off path: a folder that does not exist yet will be in the
- * file system of the folder above it. False: path is "/". */
+/* Cut the last part off path, because a folder that does not exist yet will be
+ * in the file system of the folder above it. False: path is "/". */
 static bool cut_last_part(char *path)
 {
     char *slash = strrchr(path, '/');

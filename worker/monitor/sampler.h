@@ -42,13 +42,15 @@ struct samples {
     int64_t taken_ms; /* boot clock; 0: never */
 };
 
-/* sampler_new: consumer is borrowed. sampler_free waits for a request under
- * way, which is given up within a second. */
+/* sampler_new: create a sampler for the queues and archives of consumer, which
+ * is borrowed. Owned. sampler_free: waits for a request under way, which is
+ * given up within a second. Does nothing if given NULL. */
 struct sampler *sampler_new(struct consumer *consumer);
-void sampler_free(struct sampler *sampler); /* NULL: nothing */
+void sampler_free(struct sampler *sampler);
 
-/* sampler_look: a copy of the last samples, empty at first; asks the thread to
- * take newer ones. Never waits for a request. Owned: samples_done(). */
+/* sampler_look: write a copy of the last samples to ret (none at first), and
+ * ask the thread to take newer ones. Never waits for a request. Free ret with
+ * samples_done(). */
 void sampler_look(struct sampler *sampler, struct samples *ret);
 void samples_done(struct samples *samples);
 

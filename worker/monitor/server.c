@@ -259,7 +259,7 @@ static bool is_served_method(const char *method)
 }
 
 /* Does the request announce, by its Content-Length, a body larger than
- * BODY_MAX? A chunked body announces no length: its bytes are counted when
+ * BODY_MAX? A chunked body announces no length, so its bytes are counted when
  * they come. */
 static bool announces_too_much(struct MHD_Connection *connection)
 {
@@ -269,8 +269,8 @@ static bool announces_too_much(struct MHD_Connection *connection)
     return length && strtoull(length, NULL, 10) > BODY_MAX;
 }
 
-/* The head of a request has come. A response that is queued now is sent without
- * reading the body, and the connection is closed. */
+/* Begin a request whose head has come. A response that is queued here is sent
+ * without reading the body, and the connection is closed. */
 static enum MHD_Result begin(
     struct MHD_Connection *connection, const char *method, void **state)
 {
@@ -387,8 +387,8 @@ static size_t count_connections(const struct http_server *server)
     return count;
 }
 
-/* Shuts down the connections that take too long: the library then reads the
- * end of their input and closes them. True: there are connections. */
+/* Shuts down the connections that take too long. The library then reads the end
+ * of their input and closes them. True: there are open connections. */
 static bool close_late(struct http_server *server)
 {
     size_t count = count_connections(server);
@@ -409,7 +409,8 @@ static bool close_late(struct http_server *server)
 
 /* ---- the thread ---- */
 
-/* How long the thread may wait, ms; -1: until a descriptor is ready. */
+/* Returns how many milliseconds the thread may wait; -1: until a descriptor is
+ * ready. */
 static int wait_ms(struct http_server *server)
 {
     bool any = close_late(server);
@@ -422,7 +423,7 @@ static int wait_ms(struct http_server *server)
 }
 
 /* Let the library do what is due. After there were too many connections, the
- * library accepts new connections only at the beginning of MHD_run(): so
+ * library accepts new connections only at the beginning of MHD_run(). So
  * MHD_run() is called again if connections have ended. */
 static void run_daemon(struct http_server *server)
 {
@@ -459,7 +460,7 @@ static enum tw_err bind_failed(
         what, strerror(errno));
 }
 
-/* A listening socket, or -1 with err. */
+/* Open a socket that listens on address; text is the address for messages. */
 static enum tw_err listen_on(const char *text, const struct address *address,
     int *ret_fd, struct err *err)
 {

@@ -26,8 +26,9 @@ struct http_request {
                          below */
 };
 
-/* http_request_header: the header's value, NULL if it is absent.
- * http_request_query: the query argument's value, decoded; NULL if absent. */
+/* http_request_header: return the value of the header `name`.
+ * http_request_query: return the value of the query argument `name`, decoded.
+ * Both return NULL if it is absent. */
 const char *http_request_header(
     const struct http_request *request, const char *name);
 const char *http_request_query(
@@ -41,7 +42,7 @@ struct http_response {
 
 struct http_route {
     const char *method; /* GET also answers HEAD */
-    const char *path;   /* exact */
+    const char *path;   /* the whole path of the URLs */
     void (*handle)(void *context, const struct http_request *request,
         struct http_response *response);
     void *context; /* borrowed */
@@ -55,12 +56,12 @@ struct http_server;
  * Every response has Cache-Control: no-store, X-Content-Type-Options: nosniff,
  * a Content-Security-Policy that allows nothing but the page itself, and
  * Referrer-Policy: no-referrer.
- * http_server_port: the port that it listens on. */
+ * http_server_port: return the port on which the server listens. */
 enum tw_err http_server_start(const char *address,
     const struct http_route *routes, size_t count, struct http_server **ret,
     struct err *err);
 unsigned http_server_port(const struct http_server *server);
-/* http_server_stop: NULL: nothing. */
+/* http_server_stop: end the server. Does nothing if given NULL. */
 void http_server_stop(struct http_server *server);
 
 #endif

@@ -24,8 +24,8 @@
 /* A reading ends, and a request of it ends, after this time at the latest. */
 #define READING_MS 8000
 #define REQUEST_MS 3000
-/* How long index rows are used again: several pages may be cut from the same
- * rows. */
+/* How long index rows are used again, because several pages may be made from
+ * the same rows. */
 #define ROWS_FRESH_MS 1500
 /* Runs that ended longer ago are not listed. */
 #define SINCE_TICKS (INT64_C(86400) * TICKS_PER_S)
@@ -128,8 +128,8 @@ static void begin(struct reading *reading, struct view *view,
     platform_unlock(&view->lock);
 }
 
-/* End the reading. TW_STOPPED: instead of "the deadline has passed", err says
- * that the store has not responded. */
+/* End the reading. If outcome is TW_STOPPED, err says that the store has not
+ * responded, instead of "the deadline has passed". */
 static void end(struct reading *reading, enum tw_err outcome, struct err *err)
 {
     if (outcome == TW_STOPPED)
@@ -142,7 +142,7 @@ static void end(struct reading *reading, enum tw_err outcome, struct err *err)
     pool_client_free(reading->reader.client);
 }
 
-/* The rows of a list, at most fresh_ms old. Borrowed. */
+/* Get the rows of a list, at most fresh_ms old. *ret is borrowed. */
 static enum tw_err read_list(struct reading *reading, int which,
     int64_t fresh_ms, const struct runs_rows **ret, struct err *err)
 {
@@ -342,8 +342,8 @@ enum tw_err view_overview(struct view *view,
 
 /* ---- pages of runs ---- */
 
-/* The cursor of a page: RequestedAt in ticks, the job and the id of its last
- * row. */
+/* Parse the cursor of a page (`Next`), which has RequestedAt in ticks, the job
+ * and the id of the page's last row. */
 static bool read_cursor(struct slice text, struct ledger_row *ret)
 {
     const char *space = memchr(text.at, ' ', text.len);
@@ -470,7 +470,8 @@ enum tw_err view_runs(struct view *view, const struct definition *definition,
     enum tw_err outcome;
 
     if (page->before.len > 0 && !read_cursor(page->before, &paging.before))
-        return err_fail(err, TW_INVALID, "`before` is not the Next of a page");
+        return err_fail(err, TW_INVALID,
+            "`before` must be the value of `Next` in an earlier page");
     begin(&reading, view, definition);
     outcome = collect_rows(&reading, &paging, err);
     if (outcome == TW_OK)
@@ -493,8 +494,8 @@ static void add_text(struct buf *to, const char *name, struct slice text)
     buf_done(&repaired);
 }
 
-/* Add the run's message. If it cannot be read, MessageError says why, and the
- * run is shown all the same. */
+/* Add the run's message. If the message cannot be read, MessageError says why,
+ * and the run is shown without it. */
 static void add_message(
     struct reading *reading, const struct ledger_run *run, struct buf *to)
 {

@@ -25,12 +25,13 @@ struct view;
 /* Maximum size of a JSON text. */
 #define VIEW_MAX_BYTES ((size_t)4 * 1024 * 1024)
 
-/* view_new: owned. Not thread-safe, except for view_stop(). */
+/* view_new: create a view. Owned. Only view_stop() may be called while another
+ * thread uses the view. */
 struct view *view_new(void);
-void view_free(struct view *view); /* NULL: nothing */
+void view_free(struct view *view); /* does nothing if given NULL */
 
-/* view_stop: any thread: ends the reading under way soon, and all later ones at
- * once. */
+/* view_stop: end the reading under way soon, and all later ones at once. Any
+ * thread. */
 void view_stop(struct view *view);
 
 /*
@@ -48,23 +49,24 @@ struct view_page {
     struct slice job;    /* empty: every job */
     size_t limit;        /* maximum number of runs of the page, 1 ..
                             VIEW_PAGE_MAX */
-    struct slice before; /* Next of the page before; empty: the newest runs */
+    struct slice before; /* value of `Next` of the page before; empty: the
+                            newest runs */
 };
 
 /*
  * view_runs: add one object: Runs, newest first, and Next, which selects the
  * next page (absent: there are no more runs). A page may have fewer runs than
  * limit, because at most some thousand runs are read for it. TW_INVALID:
- * page->before is not the Next of a page.
+ * page->before is not the value of `Next` of any page.
  */
 TW_MUST_USE enum tw_err view_runs(struct view *view,
     const struct definition *definition, const struct view_page *page,
     struct buf *to, struct err *err);
 
-/* view_run: add one object, the run with whole texts; for a failed or poisoned
- * run also PoisonQueue, and Message, the body of its message in that queue, or
- * MessageError, why the body cannot be read (only the first 32 messages can).
- */
+/* view_run: add one object: the run, with whole texts. A failed or poisoned run
+ * also has PoisonQueue, and Message: the body of its message in that queue. If
+ * the body cannot be read (only the first 32 messages of a queue can), it has
+ * MessageError instead: the reason. */
 TW_MUST_USE enum tw_err view_run(struct view *view,
     const struct definition *definition, struct slice job, struct slice id,
     struct buf *to, struct err *err);
