@@ -3,16 +3,20 @@
 # The part of the completions that bash and zsh share; fish runs the functions
 # from _tableward_ask on in sh.
 #
-# What only the program knows (jobs, their arguments, runs) it is asked. Each
-# answer is bounded in time and size, and is empty if the program fails: without
-# a configuration, or while its store does not respond. Only words of characters
-# that have no meaning in a shell are offered.
+# The functions ask the program for what only the program knows: jobs, their
+# arguments, runs. Each answer is bounded in time and size, and is empty if the
+# program fails, because there is no configuration, or because the store does
+# not respond. Only words of characters that have no meaning in a shell are
+# offered.
 
 # _tableward_read_line WORD ...: read the words after `tableward` and before the
-# one that is being typed. Sets variables that the caller has declared: `command`;
-# its first `argument`; `position`, that of the argument that is being typed, from
-# 1; `option`, whose value is being typed (empty: none); `_tableward_config`;
-# `word`, which the function uses.
+# one that is being typed. Sets variables that the caller has declared:
+#   command             the command
+#   argument            its first argument
+#   position            position of the argument that is being typed, from 1
+#   option              the option whose value is being typed; empty: none
+#   _tableward_config   the value of --config
+#   word                scratch
 _tableward_read_line() {
     command='' argument='' position=1 option='' _tableward_config=''
     for word in "$@"; do
@@ -36,8 +40,8 @@ _tableward_read_line() {
     done
 }
 
-# _tableward_sorts: the sorts of word that may be typed now, one a line, after
-# _tableward_read_line.
+# _tableward_sorts: print the sorts of word that may be typed now, one a line.
+# Call after _tableward_read_line.
 _tableward_sorts() {
     if [ -n "$option" ]; then
         _tableward_value "$option"
@@ -48,8 +52,8 @@ _tableward_sorts() {
     fi
 }
 
-# _tableward_offer SORT: candidates, a word a line; a tab and a description may
-# follow it. SORT is a word of _tableward_words.
+# _tableward_offer SORT: print the candidates, one word a line; a tab and a
+# description may follow a word. SORT is a word of _tableward_words.
 _tableward_offer() {
     case $1 in
     JOB) _tableward_jobs ;;
@@ -63,10 +67,10 @@ _tableward_offer() {
     esac
 }
 
-# The configuration that the line names, else the program's default, except
-# ./tableward.yaml: who presses Tab in a folder of somebody else must not make the
-# program send requests to stores that a file there names, with secrets of the
-# environment.
+# Print which configuration to use: the one that the line names, else the
+# program's default, except ./tableward.yaml, because pressing Tab in a folder of
+# somebody else must not make the program send requests to stores that a file
+# there names, with secrets of the environment.
 _tableward_configuration() {
     case $_tableward_config in
     '') printf '%s\n' "${TABLEWARD_CONFIG:-/etc/tableward/tableward.yaml}" ;;
@@ -75,7 +79,7 @@ _tableward_configuration() {
     esac
 }
 
-# _tableward_ask ARGUMENT ...: what the program prints.
+# _tableward_ask ARGUMENT ...: print what the program prints for these arguments.
 _tableward_ask() {
     timeout -k 1 2 tableward "$@" --config "$(_tableward_configuration)" \
         </dev/null 2>/dev/null | head -c 1000000
@@ -90,7 +94,8 @@ _tableward_jobs() {
     }'
 }
 
-# _tableward_arguments JOB: "channel=", or each value of one with a list.
+# _tableward_arguments JOB: print each argument of the job, as "channel=" or, if
+# the argument has a list of values, with each of them.
 _tableward_arguments() {
     _tableward_ask jobs | awk -v job="$1" '$1 == job && !seen++ {
         for (i = 2; i <= NF && $i !~ /^\(/; i++) {
@@ -107,7 +112,8 @@ _tableward_arguments() {
     }'
 }
 
-# _tableward_runs COMMAND [WORD]: the ids of runs that it may be about.
+# _tableward_runs COMMAND [WORD]: print the ids of runs to which the command may
+# apply. WORD: its first argument, such as `list` of `poison`.
 _tableward_runs() {
     case $1 in
     pause | cancel | finish)

@@ -1,8 +1,8 @@
 
 # shellcheck shell=bash
 
-# _tableward_keep PREFIX: add those candidates on standard input to COMPREPLY
-# that begin with `current`, each with PREFIX before it.
+# _tableward_keep PREFIX: read candidates from standard input, and add those that
+# begin with `current` to COMPREPLY, each with PREFIX before it.
 _tableward_keep() {
     local line word
     while IFS= read -r line; do
@@ -14,8 +14,8 @@ _tableward_keep() {
     done
 }
 
-# Bash breaks words at `=` and replaces only the part after the last one: cut
-# the part before it off each reply.
+# Bash breaks words at `=` and replaces only what follows the last `=`, so cut
+# what precedes it off each reply.
 _tableward_cut_at_equals() {
     local typed=$1 i
     [[ $typed == *=* && $COMP_WORDBREAKS == *=* ]] || return 0

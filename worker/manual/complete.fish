@@ -1,11 +1,11 @@
 
-# _tableward_sh FUNCTION ARGUMENT ...: run a function of the shared part in sh.
+# _tableward_sh FUNCTION ARGUMENT ...: run a function of ask.sh in sh.
 function _tableward_sh --no-scope-shadowing
     _tableward_config="$config" sh -c "$_tableward_functions"\n'"$@"' sh $argv 2>/dev/null
 end
 
-# _tableward_offer SORT COMMAND [ARGUMENT]: candidates, a word with a
-# description after a tab each; SORT is a word of _tableward_words.
+# _tableward_offer SORT COMMAND [ARGUMENT]: print the candidates, one word a
+# line, each with a description after a tab. SORT is a word of _tableward_words.
 function _tableward_offer --no-scope-shadowing
     switch "$argv[1]"
         case JOB

@@ -1,7 +1,8 @@
 
 # Completions of tableward for zsh; the first line of the file is for compinit.
 
-# _tableward_add LINE ...: offer candidates, lines of _tableward_offer.
+# _tableward_add LINE ...: offer the candidates in the lines, as _tableward_offer
+# prints them.
 _tableward_add() {
     local line word
     local -a described open

@@ -22,7 +22,7 @@ static const struct term ENVIRONMENT[] = {
     {"STATE_DIRECTORY", NULL,
         "The folder at which relative paths of the configuration start; "
         "without it the folder of the configuration. systemd sets it for the "
-        "service: commands in a shell need the same value, or they use other "
+        "service. Commands in a shell need the same value, or they use other "
         "files."},
     {"CREDENTIALS_DIRECTORY", NULL,
         "Set by systemd: the folder of the credentials that the unit loads. "
@@ -32,7 +32,8 @@ static const struct term ENVIRONMENT[] = {
         "messages are received, STATUS=, RELOADING=1, STOPPING=1 and "
         "WATCHDOG=1. See sd_notify(3)."},
     {"WATCHDOG_USEC", NULL,
-        "`worker`: how often the service manager wants to hear WATCHDOG=1."},
+        "`worker`: the time, in microseconds, within which the service manager "
+        "expects WATCHDOG=1 again."},
     {NULL, NULL, NULL},
 };
 
@@ -87,8 +88,8 @@ static const char *const EXAMPLES =
     "  sudo STATE_DIRECTORY=/var/lib/tableward \\\n"
     "      CREDENTIALS_DIRECTORY=/etc/tableward tableward status\n"
     "\n"
-    "For monitoring: prints nothing and exits with 0, unless a run has failed, "
-    "is poisoned or held, or a queue is late:\n"
+    "For monitoring, a command that prints nothing and exits with 0, unless a "
+    "run has failed, is poisoned or held, or a queue is late:\n"
     "\n"
     "  tableward status --failing --older 30m\n";
 
@@ -145,9 +146,9 @@ static void print_common_options(void)
     const struct command_option *option = command_common_options();
 
     roff_section("OPTIONS");
-    roff_text("Every command takes these; options may be anywhere on the "
-              "line, as `--name value` or `--name=value`, and `--` ends "
-              "them.");
+    roff_text("Every command takes these options. Options may be anywhere on "
+              "the line, as `--name value` or `--name=value`; what follows "
+              "`--` is no option.");
     for (; option->help; option++)
         print_option(option);
 }

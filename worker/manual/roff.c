@@ -12,9 +12,10 @@
  * count, but with them no line is longer than 80 bytes. */
 #define WIDTH 60
 
-/* Print one character of text. `line_begins`: at the beginning of a line a dot
- * or an apostrophe would be a request. A hyphen that is not escaped would be
- * printed as a typographical one, which cannot be pasted into a shell. */
+/* Print one character of text, escaped. line_begins: true at the beginning of a
+ * line, where a dot or an apostrophe would be a request. A hyphen that is not
+ * escaped would be printed as a typographical one, which cannot be pasted into
+ * a shell. */
 static void print_char(char c, bool line_begins)
 {
     if (line_begins && (c == '.' || c == '\''))
@@ -42,7 +43,7 @@ static void print_line(struct slice line)
     putchar('\n');
 }
 
-/* Text that is quoted as one word of a request. */
+/* Print text in quotes, as one word of a request. */
 static void print_quoted(const char *text)
 {
     putchar('"');
@@ -59,8 +60,8 @@ void roff_begin(const char *name, int section, const char *date)
     printf(".\\\" Made by the build from the program's own tables.\n");
     printf(".TH %s %d %s \"tableward %s\" \"%s\"\n", name, section, date,
         TABLEWARD_VERSION, section == 1 ? "User Commands" : "File Formats");
-    /* Paragraphs are not hyphenated and have ragged right margins: names of
-     * keys and options stay whole. */
+    /* Paragraphs are not hyphenated and have ragged right margins, so that
+     * names of keys and options stay whole. */
     printf(".nh\n.ad l\n");
 }
 

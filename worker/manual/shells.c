@@ -66,7 +66,7 @@ static void print_quoted(const struct shell *shell, const char *text)
             putchar(*text);
 }
 
-/* One word, with its description after a tab; NULL: none. */
+/* Print one word, with its description after a tab; description NULL: none. */
 static void print_word(
     const struct shell *shell, const char *word, const char *description)
 {
