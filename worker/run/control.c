@@ -1176,8 +1176,8 @@ static void retell(const struct ledger_run *run,
             run->requested_ticks, to);
 }
 
-/* Put the message that `copy` is a copy of on the queue that reads it as
- * before. */
+/* Put a refused message back on a queue that reads it as before. copy: the body
+ * of its copy in the poison queue. */
 static enum tw_err put_back(const struct definition *definition,
     const struct ledger_run *run, struct slice copy, bool *ret_unserved,
     struct err *err)

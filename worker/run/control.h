@@ -178,9 +178,10 @@ TW_MUST_USE enum tw_err control_finish(const struct definition *definition,
 TW_MUST_USE enum tw_err control_retry(const struct definition *definition,
     struct slice job, struct slice id, bool *ret_unserved, struct err *err);
 
-/* control_was_retried: is the run `queued`, and had it an attempt or a copy in
- * the poison queue before? Then an earlier control_retry() may have stored
- * `queued` and failed before it put the message: call control_retry() again. */
+/* control_was_retried: is the run `queued`, and did it have an attempt or a
+ * copy in the poison queue before? Then an earlier control_retry() may have
+ * stored `queued` and failed before it put the message: call control_retry()
+ * again. */
 bool control_was_retried(const struct ledger_run *run);
 
 /* control_reopen: let workers accept runs of a job again after `finish` has

@@ -9,8 +9,8 @@ static int64_t done_of(const struct ledger_run *run)
     return run->deleted + run->written;
 }
 
-/* Is the share of the run known? Only in the first round, because it is not
- * known how much later rounds have to do, and after the end of the run. */
+/* Is the share of the run known? Only in the first round and after the end of
+ * the run, because it is not known how much later rounds have to do. */
 static bool has_share(const struct ledger_run *run)
 {
     return run->share >= 0 && run->share <= 1 &&

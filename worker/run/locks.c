@@ -50,9 +50,9 @@ struct locking {
     size_t row_count, row_room;
     int64_t now_ticks; /* the present time by the service's clock */
     bool takes_over;
-    bool
-        holds; /* the run has a lock. Then it waits for no want, because the
-                * run of the want would wait for this lock, and both for ever */
+    /* The run has a lock. Then it waits for no want, because the run of the
+     * want would wait for this lock, and both for ever. */
+    bool holds;
     struct err *err;
 };
 
@@ -254,7 +254,7 @@ static void set_strange(
         need->table, LOCKS_PARTITION, SLICE_ARG(row->row_key), LEDGER_TABLE,
         row->is_newer
             ? "was written by a newer version: let that version finish its runs"
-            : "does not say which run has the lock: when no copy, move or "
+            : "does not say which run has the lock; if no copy, move or "
               "schema-upgrade of this table is running, delete this lock "
               "entity");
 }

@@ -36,8 +36,8 @@
  * with locks. (The order is total: RequestedAt, then job and id.)
  *
  * There is no starvation, because no younger run takes a table of the oldest
- * run once that has written its wants. Only a younger run that had read the
- * partition before may still take one, once.
+ * run after the oldest run has written its wants. Only a younger run that had
+ * read the partition before may still take a table, once.
  *
  * A batch of unknown outcome took all locks or none. The partition is read
  * again; if the batch arrives when the run already waits, the run blocks other

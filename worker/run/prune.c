@@ -10,9 +10,9 @@
 /* How long a message can be hidden. A run that was cancelled before its message
  * came may have a message that is hidden for so long. */
 #define HIDDEN_MAX (7 * 24 * 3600 * TICKS_PER_S)
-/* How long a run is kept while its queue has messages, from the time at which
- * its own message must have become visible: no worker may have served the queue
- * for so long. */
+/* How long a run is kept while its queue has messages, counted from the time at
+ * which its own message must be visible. The message may still be there,
+ * because perhaps no worker has served the queue since. */
 #define UNSERVED_MAX (30 * 24 * 3600 * TICKS_PER_S)
 
 void prune_init(struct prune *prune)

@@ -6,8 +6,8 @@
  *
  * A message whose run is not in the ledger begins a run. So a run whose message
  * may still come, because the run was cancelled or its MessageUntil is after
- * its end, is kept for longer: until the message is visible at the latest
- * (MessageUntil, or 7 days after a cancel), and then until its queue is empty,
+ * its end, is kept for longer: until the message must be visible (at
+ * MessageUntil, or 7 days after a cancel), and then until its queue is empty,
  * but for 30 days at most.
  *
  * A pass reads the index rows job after job (also of jobs that are no longer
