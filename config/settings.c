@@ -91,7 +91,8 @@ static void add_names(
     }
 }
 
-/* where: text after the kind in the message: " in job x", or "". */
+/* where: the text that follows the kind in the message, such as " in job x";
+ * may be empty. */
 static void report_unknown(struct problems *problems, struct mark mark,
     const char *kind, struct slice word, const char *where,
     const char *const *names, size_t count)
@@ -587,8 +588,8 @@ static void report_unknown_keys(const struct yaml_node *map, const char *what,
     mem_free(names);
 }
 
-/* A fallback is parsed like text of the file, so that a text has one meaning in
- * both. */
+/* Set the field of an absent key. Its fallback is parsed like text of the file,
+ * so that a text has one meaning in both. */
 static void use_fallback(
     const struct setting *setting, struct arena *arena, void *field)
 {

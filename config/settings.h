@@ -53,7 +53,8 @@ struct settings_section {
     size_t count;
 };
 
-/* SETTINGS_SECTION: the initialiser for a table that is an array. */
+/* SETTINGS_SECTION: initialise a struct settings_section with a table that is
+ * an array. */
 #define SETTINGS_SECTION(map, table)                                           \
     {                                                                          \
         map, table, sizeof(table) / sizeof((table)[0])                         \

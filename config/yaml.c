@@ -41,8 +41,8 @@ static struct yaml_node *read_node(struct reader *reader, unsigned depth);
 
 /* ---- secrets ---- */
 
-/* The text may hold a connection string, so libyaml's copies of it are
- * overwritten before they are freed. */
+/* Overwrite libyaml's copies of the text before they are freed, because the
+ * text may hold a connection string. */
 static void wipe_event(yaml_event_t *event)
 {
     if (event->type == YAML_SCALAR_EVENT)
@@ -120,8 +120,9 @@ static const char *hint_at(const struct reader *reader, size_t line)
     return "";
 }
 
-/* problem_mark: the position at which libyaml noticed the error; context_mark:
- * the start of the construct that contains the error. */
+/* Add libyaml's error to the problems. libyaml noticed the error at
+ * problem_mark; the construct that contains the error starts at context_mark.
+ */
 static void report_syntax(struct reader *reader)
 {
     const yaml_parser_t *parser = &reader->parser;

@@ -211,7 +211,8 @@ static bool is_ip_address(const char *name, size_t len)
 }
 
 /*
- * A page of any web site can make a browser send requests to 127.0.0.1 under a
+ * Is the request's Host one under which this server may be asked? A page of any
+ * web site can make a browser send requests to 127.0.0.1 under a
  * name of that site, which the site's owner lets resolve to 127.0.0.1 (DNS
  * rebinding), and could then read the responses. So on a loopback address only
  * requests to an IP address or to localhost are served.
@@ -348,8 +349,8 @@ static void note_connection(void *context, struct MHD_Connection *connection,
             .fd = fd, .used = true, .since_ms = platform_boot_ms()};
 }
 
-/* The library frees a request's head without overwriting it, so the token is
- * overwritten where it lies: in the connection's pool. */
+/* Overwrite the token where it lies in the connection's pool, because the
+ * library frees a request's head without overwriting it. */
 static enum MHD_Result wipe_token(
     void *context, enum MHD_ValueKind kind, const char *name, const char *value)
 {

@@ -35,10 +35,17 @@ void view_free(struct view *view); /* does nothing if given NULL */
 void view_stop(struct view *view);
 
 /*
- * view_overview: add one object: Store, the names of configured Jobs, Queues,
- * Counts of Open, Failed and (in the last day) Ended runs, the oldest Open
- * runs, which workers take first, and the newest Failed ones. Any outcome but
- * TW_OK: err says why, for a person.
+ * view_overview: add one object:
+ *
+ *   Store    name of the store
+ *   Jobs     names of the configured jobs
+ *   Queues   the served queues, as queues_add_json() describes them
+ *   Counts   numbers of runs: Open, Failed, and Ended (in the last day); Cut is
+ *            true if there are more than were read (VIEW_MAX_ROWS)
+ *   Open     the oldest open runs, which workers take first
+ *   Failed   the newest failed runs
+ *
+ * Any outcome but TW_OK: err has the cause, for a person.
  */
 TW_MUST_USE enum tw_err view_overview(struct view *view,
     const struct definition *definition, struct buf *to, struct err *err);

@@ -229,8 +229,9 @@ static void set_run(struct attempt *attempt, const struct run_args *args)
  * set_ended() and set_deferred() do what several of them have in common.
  */
 
-/* The duration of the run, from its start to its end by the ledger's clock. If
- * this attempt was the only one, its own measurement is more precise. */
+/* Returns the duration of the run, from its start to its end by the ledger's
+ * clock. If this attempt was the only one, its own measurement is used, which
+ * is more precise. */
 static int64_t duration_ms(const struct attempt *attempt)
 {
     const struct ledger_run *run = &attempt->lease.run;
@@ -443,7 +444,7 @@ static void stop_waiting(struct attempt *attempt)
     run->waits_for = (struct slice){0};
 }
 
-/* A run that is held again for the same cause, without progress, keeps its
+/* If the run is held again for the same cause, without progress, keep its
  * WaitsSince. */
 static void keep_held_since(struct attempt *attempt, const char *waits_for)
 {
@@ -957,8 +958,8 @@ static enum run_end take_locks(struct attempt *attempt)
     return RUN_OUTAGE;
 }
 
-/* The steps of a table job before its kind runs. True: the kind may run. False:
- * the attempt has ended. */
+/* Make the steps of a table job before its kind runs. True: the kind may run.
+ * False: the attempt has ended. */
 static bool begin_table_job(struct attempt *attempt)
 {
     enum run_end end = check_open(attempt);

@@ -37,7 +37,7 @@ struct attempt_environment {
     struct activity *activity;   /* counts the attempts' runs; NULL: none */
     /* stopping: should attempts stop and release their leases? Any thread. */
     bool (*stopping)(void *context);
-    /* watch: for progress lines: called with the run when its kind starts, and
+    /* watch: called for progress lines, with the run when its kind starts, and
      * with NULL when the kind has ended. The run's counts may be read until the
      * next call. NULL: no calls. */
     void (*watch)(void *context, struct run *run);
@@ -68,8 +68,8 @@ struct attempt_result {
     uint64_t run; /* a hash of job and id; 0: no attempt was made */
     enum ledger_state state;
     bool already;
-    bool held; /* ATTEMPT_DEFERRED: another owner has the run; false: the run
-                  waits */
+    bool held; /* ATTEMPT_DEFERRED: true if another owner has the run, false if
+                  the run waits */
     bool for_cause; /* ATTEMPT_DEFERRED: a store, an archive, a definition or
                        another run delays the run; err has the cause */
     bool lease_expired; /* ATTEMPT_LEASE_LOST: the lease expired; another

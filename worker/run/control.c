@@ -1072,7 +1072,8 @@ static enum tw_err read_poisoned(struct store *store, struct slice job,
     return told(outcome, &call.exchange, err);
 }
 
-/* The entity of a message that never became a run has no arguments. */
+/* Is this the entity of a message that never became a run? Such an entity has
+ * no arguments. */
 static bool is_unreadable(const struct ledger_run *run)
 {
     return run->args.len == 0;

@@ -103,8 +103,8 @@ struct control_resumed {
 };
 
 /*
- * control_resume: continue a paused run, or one that waits for its definition:
- * the run becomes `queued` and its wake-up message is put on the queue that
+ * control_resume: continue a paused run, or one that waits for its definition.
+ * The run becomes `queued`, and its wake-up message is put on the queue that
  * setup_queue_of_run() chooses. A run that waits for its definition accepts the
  * present definition: the checkpoint is dropped, the first round begins again.
  * If the owner has not acted on a `pause` yet, the request is removed, also if
@@ -113,14 +113,15 @@ struct control_resumed {
  * it. If an owner executes the run, nothing is changed. A run that was paused
  * before the time at which it is to begin (ResumesAt) begins at that time.
  *
- * An open run without an owner whose queue is not served any more moves to the
- * queue that serves its job, also while it waits for something else: it keeps
- * its state and ResumesAt, and its message is hidden until then.
+ * If the queue of an open run without an owner is not served any more, the run
+ * moves to the queue that serves its job, even if it waits for something else
+ * than its definition. It then keeps its state and ResumesAt, and its message
+ * is hidden until ResumesAt.
  *
- * TW_NOT_FOUND  no such run (ret->unserved false); or its job is not
- *               configured, or no queue serves the job (ret->unserved true):
- *               nothing is changed. If only the queue is missing, `run JOB --id
- *               ID` can continue the run.
+ * TW_NOT_FOUND  ret->unserved false: there is no such run. ret->unserved true:
+ *               the run's job is not configured, or no queue serves it; nothing
+ *               is changed. If only the queue is missing, `run JOB --id ID` can
+ *               continue the run.
  * TW_CONFLICT   the run has ended or is being cancelled; or its queue is
  *               served, and the run waits for something else than its
  *               definition; or its job has another kind now.
@@ -151,16 +152,19 @@ TW_MUST_USE enum tw_err control_finish(const struct definition *definition,
     struct err *err);
 
 /*
- * control_retry: queue a failed or poisoned run again: id, checkpoint and
- * RequestedAt are kept, Failures and Error are cleared, a changed definition is
- * accepted. Then the run's wake-up message is put on the queue that
- * setup_queue_of_run() chooses, and the copy of its message is deleted from the
- * poison queue. For a run that control_was_retried() only the last two steps
- * are repeated. TW_CONFLICT: the run is neither failed nor poisoned.
- * TW_NOT_FOUND with *ret_unserved: the job is not configured, and nothing is
- * changed; or the run is queued, but no queue serves it: err has the command to
- * continue the run, `run JOB --id ID`, and the copy stays until an attempt has
- * ended the run.
+ * control_retry: queue a failed or poisoned run again. The run keeps its id,
+ * checkpoint and RequestedAt, Failures and Error are cleared, and a changed
+ * definition is accepted. Then the run's wake-up message is put on the queue
+ * that setup_queue_of_run() chooses, and the copy of its message is deleted
+ * from the poison queue. If control_was_retried() is true for the run, only the
+ * last two steps are repeated.
+ *
+ * TW_CONFLICT   the run is neither failed nor poisoned.
+ * TW_NOT_FOUND  *ret_unserved false: there is no such run. *ret_unserved true:
+ *               either the job is not configured, and nothing is changed; or
+ *               the run is `queued` now, but no queue serves it. Then err has
+ *               the command that continues the run, `run JOB --id ID`, and the
+ *               copy stays until an attempt has ended the run.
  *
  * The entity of an unreadable message has no run to retry. Instead the message
  * is put back: its copy is searched for among the first 32 messages of the

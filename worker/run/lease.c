@@ -690,9 +690,9 @@ static bool use_last_date(struct lease *lease)
 }
 
 /* A run whose id is the message's id cannot be in the ledger before the
- * message's first delivery. A run whose id is in the message's body may be:
- * `enqueue` and `retry` write a run to the ledger before they put its
- * message. */
+ * message's first delivery. A run whose id is in the message's body may be in
+ * the ledger, because `enqueue` and `retry` write a run to the ledger before
+ * they put its message. */
 static enum ledger_known what_is_known(
     struct lease *lease, const struct lease_request *wish)
 {

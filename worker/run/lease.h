@@ -254,9 +254,9 @@ struct poison_copy {
  * lease_put_poison_copy: put the copy into the poison queue of copy->queue, and
  * note the copy's id and pop receipt in lease->run. If the queue may have a
  * copy already (may_be_there, or a put had an indeterminate outcome), the queue
- * is peeked before each put: no copy is put until the queue responds, and none
- * if the peek finds a copy that names the run (message_is_of()): the id of that
- * copy is noted, with an empty receipt.
+ * is peeked before each put, and no copy is put until the queue responds. If
+ * the peek finds a copy that names the run (message_is_of()), no other copy is
+ * put, and the id of the one that was found is noted, with an empty receipt.
  */
 enum tw_err lease_put_poison_copy(
     struct lease *lease, const struct poison_copy *copy, struct err *err);

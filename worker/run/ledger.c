@@ -492,8 +492,8 @@ static bool take_state(struct ledger_run *run, const struct property *property)
     return true;
 }
 
-/* The keys may be any text that another program has written: entity_add_keys()
- * quotes them. */
+/* Set err to why the entity is no run. Its keys may be any text that another
+ * program has written, so entity_add_keys() quotes them. */
 static enum tw_err cannot_read(const struct entity *entity,
     const struct property *property, struct err *err)
 {

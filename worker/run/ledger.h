@@ -3,14 +3,14 @@
  * The ledger: one entity for each run, in the table TablewardRuns of the
  * queues' store. PartitionKey: the job's name ("-" for a message that could not
  * be read); RowKey: the run id. Each run has one index row, changed in the same
- * batch as the run:
+ * batch as the run, so that lists, orphan scans and pruning read only what they
+ * need:
  *
  *   !open!ID        the run has not ended
  *   !failed!ID      failed, poisoned
  *   !ended!DAY!ID   succeeded, cancelled; DAY: yyyy-mm-dd of FinishedAt
  *
- * so that lists, orphan scans and pruning read only what they need.
- * PartitionKeys that begin with '!' are not names of jobs: these partitions
+ * PartitionKeys that begin with '!' are not names of jobs. These partitions
  * hold locks (locks.h) and entities that kinds of jobs store here.
  *
  * This module reads; ledger_change.h is the only code that writes a run.
@@ -352,8 +352,8 @@ TW_MUST_USE enum tw_err ledger_scan_index(struct store *store,
     struct continuation from, struct page *ret);
 
 /*
- * ledger_next_job: find the next job that has runs in the ledger: in order of
- * names, the first one after `after` (empty: the first of all). The job may be
+ * ledger_next_job: find the next job that has runs in the ledger, the first one
+ * after `after` in order of names (`after` empty: the first of all). It may be
  * one that is not configured. ret: the job's name, copied into arena.
  * TW_NOT_FOUND: no further job. Makes one request, and further ones only while
  * the service returns empty pages.

@@ -12,13 +12,13 @@
  *   RANDOM@BOOT/DEVICE/INODE/NAME
  *
  *   RANDOM          of the attempt, 32 hexadecimal digits
- *   BOOT            differs on another host with the same folder, a copy of
- *                   this host, and after a reboot: locks taken there are
- *                   not visible here
+ *   BOOT            differs on another host with the same folder, on a copy of
+ *                   this host, and after a reboot, because locks that were
+ *                   taken there or before are not visible here
  *   DEVICE, INODE   differ in a copy of the folder. While the owner lives its
  *                   file is open, and no other file gets its inode number
- *   NAME            random, 32 hexadecimal digits, never reused: inode numbers
- *                   are reused
+ *   NAME            random, 32 hexadecimal digits, never reused, because inode
+ *                   numbers are reused
  *
  * The name is part of Owner, not a property of its own, because an older
  * version, which does not know lock files, then removes the name when it takes

@@ -122,8 +122,9 @@ static void add_key(struct locking *l, struct slice account, const char *table)
     l->needs[l->need_count++] = (struct need){.key = key, .table = table};
 }
 
-/* The key with the store's identity is the only one that former versions, which
- * may be at work on the same ledger, take and respect. */
+/* Add the locks that a table needs. The key with the store's identity is the
+ * only one that older versions, which may use the same ledger, take and
+ * respect. */
 static void add_need(
     void *context, size_t store, const char *table, enum job_access access)
 {

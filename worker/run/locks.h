@@ -15,15 +15,16 @@
  *
  * ACCOUNT identifies the store (two names of one store in the configuration
  * give one ACCOUNT); TABLE is in lower case. A table of an Azure account whose
- * AccountName is known has a second lock, with `account.NAME` as ACCOUNT: one
- * account may have several hosts, and the first lock, of the host, does not
- * show that these have the same tables. Two accounts of different services may
- * have one name (an emulator's, Cosmos DB's); then their table jobs wait for
- * each other without need. To take its locks a run scans
- * the partition. It is blocked if another open run has locked one of its
- * tables, or an older run waits for one of them (L2). A blocked run writes its
- * wants, takes no lock and waits. Otherwise one batch inserts all its locks and
- * deletes its wants.
+ * AccountName is known has a second lock, with `account.NAME` as ACCOUNT,
+ * because one account may have several hosts, and the first lock, of the host,
+ * does not show that these have the same tables. Two accounts of different
+ * services may have one name (an emulator's, Cosmos DB's); then their table
+ * jobs wait for each other without need.
+ *
+ * To take its locks a run scans the partition. The run is blocked if another
+ * open run has locked one of its tables, or an older run waits for one of them
+ * (L2). A blocked run writes its wants, takes no lock and waits. If the run is
+ * not blocked, one batch inserts all its locks and deletes its wants.
  *
  * Correctness.
  *

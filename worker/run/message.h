@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Reads and composes queue messages. Pure: bytes in, a request or a reason out.
+ * Reads and composes queue messages. No function here sends a request to a
+ * store.
  *
  * On a queue without a bound job the body is a JSON object, plain or base64,
  * distinguished by its first character that is not white space:

@@ -72,7 +72,8 @@ bool orphans_find_dead(struct orphans *orphans);
  */
 enum walk_step orphans_step(struct orphans *orphans, struct err *err);
 
-/* orphans_patience_ms: how long a run must be unchanged to be an orphan. */
+/* orphans_patience_ms: return how long a run must be unchanged to be an orphan.
+ */
 int64_t orphans_patience_ms(int64_t visibility_timeout_s);
 
 /* orphans_is: is run an orphan? now_ticks: the service's clock when run was

@@ -118,10 +118,10 @@ struct renewer {
 /* ---- schedule ---- */
 
 /*
- * The interval between two ledger writes: a third of the visibility timeout, at
- * most LEDGER_MAX_MS. The interval is shorter if writes are slow: even if the
- * next write fails and only its second try succeeds, the deadline must leave
- * time for a request of the run.
+ * Returns the interval between two ledger writes: a third of the visibility
+ * timeout, at most LEDGER_MAX_MS. The interval is shorter if writes are slow,
+ * because even if the next write fails and only its second try succeeds, the
+ * deadline must leave time for a request of the run.
  */
 static int64_t interval_ms(const struct renewal *renewal)
 {

@@ -38,10 +38,10 @@ struct runs_query {
     struct slice job;     /* job of the runs; empty: every job */
     unsigned states;      /* states of the runs, bits of RUNS_STATE(); 0: any */
     struct slice queue;   /* queue of the runs; empty: any */
-    int64_t since_ticks;  /* succeeded and cancelled runs: earliest FinishedAt;
+    int64_t since_ticks;  /* earliest FinishedAt of succeeded and cancelled
+                             runs; 0: any */
+    int64_t failed_ticks; /* earliest FinishedAt of failed and poisoned runs;
                              0: any */
-    int64_t failed_ticks; /* failed and poisoned runs: earliest FinishedAt; 0:
-                             any */
     size_t limit;         /* maximum number of runs, newest first; 0: all */
     bool no_imports;      /* imports are left out */
     size_t most_rows;     /* maximum number of index rows read; 0: all */

@@ -246,9 +246,10 @@ static void check_job_table(
 }
 
 /*
- * A job that changes the ledger deletes its own lease, the locks of table jobs
- * and the intents of moves. It is refused in every store: two stores may be one
- * account, and another store may have the ledger of another deployment.
+ * Refuse jobs that change the ledger, because such a job would delete its own
+ * lease, the locks of table jobs and the intents of moves. The table's name is
+ * refused in every store, because two stores may be one account, and another
+ * store may have the ledger of another deployment.
  */
 static void refuse_jobs_on_ledger(const struct setup_loader *loader)
 {

@@ -32,16 +32,17 @@ struct store;
 struct setup_queue {
     const char *name;
     const char *poison_queue; /* name-poison */
-    const struct job *job;    /* bound queue: the whole body is this job's
-                                 one argument; NULL: JSON messages, any job */
+    const struct job *job;    /* bound queue: the job whose one argument is the
+                                 whole body; NULL: the queue takes JSON messages
+                                 for any job */
     bool base64;              /* bound queue: the body is base64, not text */
     size_t slots; /* maximum number of runs of this queue at once; 0: no
                      limit */
 };
 
 struct setup {
-    size_t store; /* the store of queues and ledger: its index in struct
-                     job_stores; the count of job_stores: not configured */
+    size_t store; /* index, in struct job_stores, of the store of queues and
+                     ledger; if none is configured, the number of stores */
     struct setup_queue *queues;
     size_t queue_count; /* 0: `queues: []`, the worker receives no messages */
     int64_t slots, requests;
@@ -54,11 +55,11 @@ struct setup {
     int64_t keep_runs_ms; /* how long succeeded and cancelled runs are kept; 0:
                              for ever */
     const char *listen;   /* valid for address_parse(); NULL: no server */
-    const char *admin_token_file; /* as configured: resolve the path with
+    const char *admin_token_file; /* the path as configured, to be resolved with
                                      definition_path(); NULL: none */
     const char *unset;            /* name of an environment variable that
-                                     admin_token_file needs and that is not set; NULL:
-                                     none */
+                                     admin_token_file needs and that is not
+                                     set; NULL: none */
     struct mark unset_mark;   /* where admin_token_file names this variable */
     enum log_level log_level; /* used by `worker` without --log-level */
 };

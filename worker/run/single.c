@@ -279,10 +279,10 @@ static enum tw_err attempts(struct single *single,
 }
 
 /*
- * The command was stopped between two attempts, or before the run's end was
- * stored: pause the run, so that workers skip it. If that cannot be stored, a
- * worker continues the run, as after a kill. Do not call if another process has
- * the lease, because that process would obey the pause.
+ * Call if the command was stopped between two attempts, or before the run's end
+ * was stored. Pauses the run, so that workers skip it. If the pause cannot be
+ * stored, a worker continues the run, as after a kill. Do not call if another
+ * process has the lease, because that process would obey the pause.
  */
 static bool pause_run(struct single *single, struct store *store)
 {

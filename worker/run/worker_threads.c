@@ -93,8 +93,8 @@ static const struct setup *setup_of(const struct worker_threads *threads)
     return threads->definition->setup;
 }
 
-/* Number of threads that are not busy, not reserved, and not kept for the
- * messages of a poll. */
+/* Returns the number of threads that are not busy, not reserved, and not kept
+ * for the messages of a poll. */
 static size_t free_threads(const struct worker_threads *threads)
 {
     size_t taken = threads->reserved;
@@ -340,8 +340,8 @@ static void unlock_after_end(struct worker_threads *threads, bool changed)
 
 /* ---- one Get ---- */
 
-/* An empty response doubles the wait before the next poll. After a response
- * with messages the queue is polled again at once. */
+/* Set when the queue is polled next. An empty response doubles the wait; after
+ * a response with messages the queue is polled again at once. */
 static void set_next_poll(
     const struct worker_threads *threads, struct poll *poll, bool empty)
 {
