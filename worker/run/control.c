@@ -951,8 +951,9 @@ static enum tw_err set_finishing(struct asking *asking, struct ledger_run *run,
     return TW_OK;
 }
 
-/* Why the run is held until a person restores or accepts its definition. False:
- * as far as can be told without its stores, it is not. */
+/* Is the run held until a person restores or accepts its definition? why gets
+ * the reason. A changed account of its stores is not noticed here, because the
+ * stores are not opened. */
 static bool is_held_for_definition(
     const struct ledger_run *run, const struct job *job, struct err *why)
 {
@@ -962,8 +963,8 @@ static bool is_held_for_definition(
     return true;
 }
 
-/* Add what must happen before the run, which a person asked to finish, makes
- * its last rounds; nothing if it makes them now. */
+/* Add what must happen before a run that a person asked to finish makes its
+ * last rounds. Adds nothing if the run makes them now. */
 static void add_what_is_first(const struct definition *definition,
     const struct asking *asking, struct buf *to)
 {
@@ -984,7 +985,8 @@ static void add_what_is_first(const struct definition *definition,
     else if (!queue_of(definition, run))
         buf_add_format(to,
             "continues only in a `tableward run`, because no queue serves job "
-            "%s; unless one has it, start `tableward run %s --id %.*s`: it ",
+            "%s; if no such command executes it, start `tableward run %s --id "
+            "%.*s`: it ",
             job->name, job->name, SLICE_ARG(run->id));
     else if (ledger_is_held(run))
         buf_add_format(to, "is held (%.*s): once it continues, it ",
@@ -996,8 +998,8 @@ static void add_what_is_first(const struct definition *definition,
 }
 
 /* Does the run need a wake-up message to make its last rounds soon? Its own
- * message comes when the run would have continued, or lies on a queue that is
- * not served any more. */
+ * message comes only when the run would have continued without the request, or
+ * is on a queue that is not served any more. */
 static bool needs_wake_up(
     const struct definition *definition, const struct asking *asking)
 {

@@ -33,8 +33,8 @@ struct control_enqueue {
     struct slice id;      /* run id; empty: a random id. Must be empty on a
                              bound queue: the message's own id is the run id */
     int64_t delay_s;      /* 0 .. 604800, until the message is visible */
-    bool accept_deletes;  /* an open run with this id gets it as well, from its
-                             next attempt on */
+    bool accept_deletes;  /* also set for an open run that has this id; applies
+                             from its next attempt on */
     struct slice traceparent;
 };
 
@@ -97,9 +97,9 @@ TW_MUST_USE enum tw_err control_wake(const struct definition *definition,
 /* What control_resume() found, or did, beside its outcome. */
 struct control_resumed {
     bool unserved;                      /* see TW_NOT_FOUND */
-    const struct setup_queue *moved_to; /* the queue that the run is on since
-                                           this call, of the definition's setup;
-                                           NULL: the run was not moved */
+    const struct setup_queue *moved_to; /* the queue, of the definition's setup,
+                                           to which the run was moved; NULL: the
+                                           run was not moved */
 };
 
 /*

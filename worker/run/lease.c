@@ -433,7 +433,7 @@ static enum tw_err become_owner(
         run->started_ticks = run->updated_ticks;
     set_request(run, wish);
     if (wish->accept_deletes)
-        run->accept_deletes = true; /* a person has asked for it since */
+        run->accept_deletes = true; /* asked for after the run was stored */
     /* If the run has a kind already, it is that of the job (bound_check()), or
      * the attempt only stores the run's end. */
     if (run->kind.len == 0)

@@ -67,8 +67,8 @@ struct lease_request {
                             it */
     bool resumes_paused; /* a paused run may be acquired: set by the `run`
                             command, not by workers */
-    bool accept_deletes; /* also for a run that exists; false: as the ledger has
-                            it */
+    bool accept_deletes; /* true: the run accepts deletes, even if it was stored
+                            without; false: as the ledger has it */
     int64_t visibility_timeout_s, max_attempts;
     struct lock_file *lock_file; /* lock file of this process; NULL: none */
 };

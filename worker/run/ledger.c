@@ -313,8 +313,8 @@ void ledger_copy(struct ledger_run *to, const struct ledger_run *from)
     *to = copy;
 }
 
-/* Since when no attempt has worked on the run, for ledger_note_idle(); 0: an
- * attempt works on it, it waits for a retry, or it has ended for good. */
+/* Returns since when no attempt has worked on the run, for ledger_note_idle();
+ * 0: an attempt works on it, it waits for a retry, or it has ended for good. */
 static int64_t idle_since_ticks(const struct ledger_run *run)
 {
     switch (run->state) {
