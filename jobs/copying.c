@@ -74,7 +74,8 @@ static void keep_properties(struct work *work)
     }
 }
 
-/* Apply all renames at the same time: {A: B, B: A} exchanges two names. */
+/* Apply all renames at the same time, so that {A: B, B: A} exchanges two names.
+ */
 static enum tw_err rename_properties(struct work *work)
 {
     const struct copying_shape *shape = &work->target->shape;

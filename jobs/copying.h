@@ -44,11 +44,11 @@ struct copying_set {
                                       * {..}; else NULL */
 };
 
-/* The map `properties:` of a target. All zero: a copy has all properties of the
- * source, unchanged. */
+/* The map `properties:` of a target. If all members are zero, a copy has all
+ * properties of the source, unchanged. */
 struct copying_shape {
-    struct slice *keep, *drop; /* names of source properties; keep empty: all
-                                * are kept */
+    struct slice *keep, *drop; /* names of source properties; if keep is empty,
+                                * all are kept */
     size_t keep_count, drop_count;
     struct copying_rename *renames; /* new names of kept properties */
     size_t rename_count;
@@ -66,21 +66,22 @@ struct copying_target {
 };
 
 /*
- * copying_load_shape: read the node of `properties:` (NULL: a copy has all
- * properties; a list: the names to keep). False: a problem was added: a name
- * that the service forbids, that is a key, or that is `reserved` (the name of a
- * property that tableward sets; empty: none); two properties with the same new
- * name; a property in both keep and drop; a rename of a property that is not
- * kept; a constant of `set:` that has no valid value of its type.
+ * copying_load_shape: read node, the value of `properties:`, into *ret. NULL: a
+ * copy has all properties. A list has the names to keep. `reserved` is the name
+ * of a property that tableward sets itself; empty: there is none. Returns false
+ * if it added a problem, for a name that the service forbids, that is a key, or
+ * that is reserved; two properties with the same new name; a property in both
+ * keep and drop; a rename of a property that is not kept; a constant of `set:`
+ * that has no valid value of its type.
  */
 bool copying_load_shape(const struct yaml_node *node, struct slice reserved,
     struct job_loader *loader, struct copying_shape *ret);
 
 /* Defaults for the map of a target. */
 struct copying_defaults {
-    const struct table_ref *table_ref; /* table of all copies: the map then has
-                                        * neither store nor table. NULL: the map
-                                        * names both */
+    const struct table_ref *table_ref; /* table of all copies; the map then must
+                                          not name a store or table. NULL: the
+                                          map names them */
     const struct copying_shape *shape; /* shape if the map has no
                                         * `properties:` */
     struct slice reserved;             /* property name that the map may not
@@ -110,7 +111,7 @@ bool copying_same_keys(
 void copying_explain(const struct copying_target *target, struct buf *to);
 
 /* copying_add_templates: append the templates of PartitionKey and RowKey,
- * joined by '/'. If a template changes, the appended text changes. */
+ * joined by '/', so that the appended text changes whenever a template does. */
 void copying_add_templates(const struct copying_target *target, struct buf *to);
 
 /*

@@ -108,8 +108,8 @@ static bool load_name(struct shape_loader *in, const struct yaml_node *node,
     return check_name(in, node->text, node->mark);
 }
 
-/* False: a problem was added, because node has more entries than an entity has
- * properties. */
+/* If node has more entries than an entity can have properties, add a problem
+ * and return false. */
 static bool check_count(
     struct shape_loader *in, const struct yaml_node *node, const char *key)
 {
@@ -139,7 +139,8 @@ static void load_names(struct shape_loader *in, const struct yaml_node *node,
             ++*ret_count;
 }
 
-/* False: a problem was added. wants: what node should be, for the problem. */
+/* Is node a valid map? If not, add a problem, which says what node should be
+ * (`wants`). */
 static bool check_map(struct shape_loader *in, const struct yaml_node *node,
     const char *key, const char *wants)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Finds jobs that would wait for a following run. */
+/* Finds jobs whose runs would wait for a run of a job with `follow: true`. */
 #include "jobs/following.h"
 
 #include <strings.h>
@@ -8,7 +8,8 @@
 
 struct looking {
     const struct job *other;
-    size_t store; /* store index of a table that the first job writes */
+    size_t store; /* index of the store of `table`, which the job compared with
+                     `other` writes */
     const char *table;
     const char *shared; /* a table that both jobs write; NULL: none */
 };
@@ -35,7 +36,7 @@ static void compare_tables(
     looking->other->kind->tables(looking->other, compare_table, looking);
 }
 
-/* The name of a table that both jobs write; NULL: there is none. */
+/* Returns the name of a table that both jobs write, or NULL. */
 static const char *shared_table(const struct job *job, const struct job *other)
 {
     struct looking looking = {.other = other};

@@ -34,11 +34,12 @@ struct job_stores {
     size_t by_default; /* index of the default store; equal to count: none */
 
     /*
-     * open: open the store at index, which no job of the configuration uses, so
-     * that stores[index] is NULL: *ret is borrowed like the others, and later
-     * calls give the same one. TW_NOT_FOUND: the file of an embedded store does
-     * not exist. The other outcomes are those of store_open(). Any thread may
-     * call. NULL: there are no stores but those in stores[].
+     * open: open the store at index, if stores[index] is NULL because no job of
+     * the configuration uses that store. *ret is borrowed like the stores of
+     * stores[], and later calls return the same store. TW_NOT_FOUND: the file
+     * of an embedded store does not exist. The other outcomes are those of
+     * store_open(). Any thread may call. If open is NULL, only the stores in
+     * stores[] can be used.
      */
     enum tw_err (*open)(
         void *owner, size_t index, struct store **ret, struct err *err);
@@ -62,7 +63,8 @@ struct job_loader {
 /* The result of a dry run for one table. */
 struct job_estimate_table {
     const char *table;
-    bool table_scan; /* the selector limits no partitions: a table scan */
+    bool table_scan; /* the selector limits no partitions, so that the whole
+                        table is scanned */
     bool incomplete; /* counting stopped at a limit: each count is printed with
                       * "at least" */
     int64_t entities, batches, pages;
@@ -130,17 +132,17 @@ struct kind {
                             `jobs` */
     bool destructive;    /* `run` asks for confirmation */
     bool has_parent;     /* jobs of the kind delete the children of a parent */
-    bool table_job;      /* jobs of the kind rewrite whole tables: a table may
-                          * have only one open run that writes to it (locks L1
-                          * to L4) */
+    bool table_job;      /* jobs of the kind rewrite whole tables, so a table
+                          * may have only one open run that writes to it (locks
+                          * L1 to L4) */
     bool ends_load;      /* a run completes its current load before it is
                           * cancelled or paused, even if the store is busy for
                           * long (M8) */
     /*
-     * open_load (NULL unless ends_load): *ret: has an attempt of run `id` of
-     * `job` begun a load that no attempt has completed? Reads the rows of the
-     * kind in the ledger's table. call: how long to retry; after an outcome
-     * other than TW_OK call->exchange has the reason.
+     * open_load (NULL unless ends_load): set *ret to whether an attempt of run
+     * `id` of `job` has begun a load that no attempt has completed. Reads the
+     * rows of the kind in the ledger's table. call says how long to retry;
+     * after an outcome other than TW_OK call->exchange has the reason.
      */
     enum tw_err (*open_load)(struct store *ledger, const char *ledger_table,
         struct slice job, struct slice id, struct retry_call *call, bool *ret);
@@ -152,25 +154,25 @@ struct kind {
 
     /*
      * load: read node (the job's whole map; kind and args are already read)
-     * into settings in the loader's arena. NULL: a problem was added. Settings
-     * refer to stores by index.
+     * into settings in the loader's arena, and return them, or NULL if a
+     * problem was added. Settings refer to stores by index.
      */
     void *(*load)(const struct yaml_node *node, struct job_loader *loader);
 
     /*
      * link (NULL: none): store in the settings what the kind must know of the
-     * other jobs. Called once, when all jobs are read; jobs has those without a
-     * mistake. The stored data lives in arena.
+     * other jobs. Called once, when all jobs are read; `jobs` has the jobs
+     * without a mistake. The stored data lives in arena.
      */
     void (*link)(const struct job *job, const struct jobs *jobs,
         struct arena *arena, struct problems *problems);
 
     /*
      * accept (NULL: accepts all): may a run have these arguments? Uses only the
-     * arguments and makes no requests. Not TW_OK: a run with them can never
-     * succeed (a forbidden key, for example); err says why. Called before a run
-     * is added to the ledger, but not if the job needs an environment variable
-     * that is not set.
+     * arguments and makes no requests. Any outcome but TW_OK means that a run
+     * with these arguments can never succeed (because of a forbidden key, for
+     * example); err says why. Called before a run is added to the ledger, but
+     * not if the job needs an environment variable that is not set.
      */
     enum tw_err (*accept)(
         const struct job *job, const struct run_args *args, struct err *err);
@@ -183,8 +185,8 @@ struct kind {
      * folder, as configured. Returns NULL if the job has none. */
     const char *(*archive)(const struct job *job);
 
-    /* tables: call each(ctx, store index, table name, access) for every table
-     * that the job reads or writes, perhaps more than once. */
+    /* tables: call each(ctx, store index, table name, access) at least once for
+     * every table that the job reads or writes. */
     void (*tables)(const struct job *job,
         void (*each)(
             void *ctx, size_t store, const char *table, enum job_access access),
@@ -196,7 +198,8 @@ struct kind {
      * confirmed it. An argument that was not given has a value whose `at` is
      * NULL; accept was not called for run->args. run->ledger may only be read,
      * and is NULL if there is no ledger yet. TW_CONFLICT: an argument is needed
-     * that was not given; err names it. ret as for estimate.
+     * that was not given; err names it. As for estimate, the caller initialises
+     * and releases *ret.
      */
     enum tw_err (*verify)(const struct job *job,
         const struct job_stores *stores, struct run *run,
@@ -214,8 +217,8 @@ struct kind {
         const struct job_stores *stores, struct run *run,
         struct job_estimate *ret, struct err *err);
 
-    /* run: make one attempt, on the worker thread. err says why, except for
-     * RUN_SUCCEEDED and RUN_WAITING. */
+    /* run: make one attempt, on the worker thread, and return how it ended. err
+     * has the reason, except after RUN_SUCCEEDED and RUN_WAITING. */
     enum run_end (*run)(const struct job *job, const struct job_stores *stores,
         struct run *run, struct err *err);
 };
@@ -223,8 +226,9 @@ struct kind {
 struct job_arg {
     struct slice name;
     bool allow_empty;
-    const struct kind_arg *implied; /* NULL: the job declares the argument, and
-                                     * every run must give it */
+    const struct kind_arg *implied; /* the argument, if the kind has it for all
+                                       its jobs; NULL: the job declares it, and
+                                       every run must give it */
 };
 
 struct job {
@@ -237,19 +241,20 @@ struct job {
     char hash[17];        /* hash of the settings that decide what a run
                            * changes, in hex; a checkpoint with another hash is
                            * not used */
-    const char *unset;    /* an environment variable that is needed and not set;
-                           * NULL: none */
+    const char *unset;    /* name of an environment variable that the job needs
+                           * and that is not set; NULL: none */
     const char *failures; /* folder of failed entities; NULL: none */
     int64_t max_entities_per_second; /* limit for all runs of the job together;
                                       * 0: only the worker's limit applies */
     void *settings;                  /* what kind->load() returned */
 };
 
-/* job_arg_index: the index of the argument of that name; job->arg_count: the
- * job has no such argument. */
+/* job_arg_index: returns the index of the argument `name`, or job->arg_count if
+ * the job has no such argument. */
 size_t job_arg_index(const struct job *job, struct slice name);
 
-/* job_declared_args: the number of arguments that every run must give. */
+/* job_declared_args: returns the number of arguments that every run must give.
+ */
 size_t job_declared_args(const struct job *job);
 
 #endif

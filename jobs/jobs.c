@@ -222,9 +222,10 @@ static void canonical_map(
     buf_add_char(to, ';');
 }
 
-/* A run is bound to what an environment variable held, not to its name. A
- * variable that is not set counts by its name. Mistakes are reported by the
- * loader of the kind. */
+/* Append a text with the values of the environment variables that it names, not
+ * with their names, because a run depends on the values. If a variable is not
+ * set, append the text as it is written. Mistakes are reported by the loader of
+ * the kind. */
 static void canonical_scalar(const struct yaml_node *node, struct buf *to)
 {
     struct slice text = node->text;
@@ -243,8 +244,8 @@ static void canonical_scalar(const struct yaml_node *node, struct buf *to)
     arena_done(&arena);
 }
 
-/* Append a text of node. Two nodes have equal texts only if their contents are
- * equal, free keys aside. */
+/* Append a text that stands for node. Two nodes have equal texts only if they
+ * are equal after all free keys are removed. */
 static void canonical(
     const struct yaml_node *node, bool top, bool step, struct buf *to)
 {
@@ -361,7 +362,8 @@ static struct yaml_node *part_of(
     return part;
 }
 
-/* The job's map without the common keys, for its kind. */
+/* Returns the job's map without the keys that every kind has, for the loader of
+ * the kind. */
 static const struct yaml_node *without_common(
     const struct yaml_node *node, struct arena *arena)
 {
@@ -424,7 +426,7 @@ static bool load_job(const struct yaml_node *name, const struct yaml_node *node,
     return problems->errors == errors && job->settings;
 }
 
-/* Call kind->link() for each job, then check the following jobs. */
+/* Call kind->link() for each job, then check the jobs with `follow: true`. */
 static void link_jobs(
     const struct jobs *jobs, struct arena *arena, struct problems *problems)
 {

@@ -22,22 +22,24 @@ struct jobs {
 };
 
 /*
- * jobs_load: read `jobs:` (NULL: no jobs). Every mistake is added to problems;
- * every job without a mistake is added to the list. Lives in arena.
+ * jobs_load: read node, the value of `jobs:` (NULL: there are no jobs), into
+ * *ret, which lives in arena. Every mistake is added to problems; every job
+ * without a mistake is added to ret->list.
  */
 void jobs_load(const struct yaml_node *node, const struct job_stores *stores,
     struct arena *arena, struct jobs *ret, struct problems *problems);
 
-/* jobs_find: the job of that name; NULL: there is none. */
+/* jobs_find: returns the job of that name, or NULL if there is none. */
 const struct job *jobs_find(const struct jobs *jobs, struct slice name);
 
-/* jobs_nearest: the most similar name of a job, or NULL. */
+/* jobs_nearest: returns the name of a job that is most similar to `name`, or
+ * NULL. */
 const char *jobs_nearest(const struct jobs *jobs, struct slice name);
 
-/* jobs_kinds: the list of all kinds, with *ret_count entries. Static. */
+/* jobs_kinds: returns the static list of all kinds, with *ret_count entries. */
 const struct kind *const *jobs_kinds(size_t *ret_count);
 
-/* jobs_kind: the kind of that name, or NULL. Static. */
+/* jobs_kind: returns the kind of that name, which is static, or NULL. */
 const struct kind *jobs_kind(struct slice name);
 
 /* The configuration keys that jobs of any kind may have. */

@@ -79,9 +79,9 @@ static const struct former_key {
         "the phase is an argument of a run (`run JOB phase=expand`); remove "
         "this key"},
     {"copies", NULL, OF_COPIES,
-        "write to: with the same list, and table: in each entry"},
+        "write `to:` with the same list, and `table:` in each entry"},
     {"args", NULL, OF_COPY,
-        "a copy takes no arguments: write what it selects into from:"},
+        "a copy takes no arguments: write what it selects into `from:`"},
     {"store", NULL, OF_COPIES, IN_FROM},
     {"table", NULL, OF_COPIES, IN_FROM},
     {"filter", NULL, OF_COPIES, IN_FROM},
@@ -109,8 +109,8 @@ static int bit_of(const char *kind)
     return 0;
 }
 
-/* The former key that matches the member of the job's map at index `member`, or
- * NULL. */
+/* Returns the former key that matches the member of the job's map at index
+ * `member`, or NULL. */
 static const struct former_key *find_key(
     const struct yaml_node *job, size_t member, int kind)
 {
@@ -136,7 +136,7 @@ static void report_key(const struct former_key *former, struct mark mark,
         former->instead);
 }
 
-/* A copy of map whose lists of keys and items may be changed. */
+/* Returns a copy of map whose lists of keys and items may be changed. */
 static struct yaml_node *copy_map(
     const struct yaml_node *map, struct arena *arena)
 {
@@ -188,8 +188,8 @@ static void check_version(
     static const struct {
         const char *key, *instead;
     } FORMER[] = {
-        {"from", "write absent: 1, the version of an entity without the "
-                 "property"},
+        {"from", "write `absent: 1` (absent is the version of an entity without "
+                 "the property)"},
         {"to", "write it in versions: [{to: 2, steps: [...]}]"},
     };
 

@@ -11,16 +11,16 @@
 #include "worker/base/arena.h"
 
 /*
- * retired_kind: the present name of the kind, if job (a map) names its kind by
- * a former name; a problem is then added at that line. NULL: `kind` is missing
- * or no former name. Static.
+ * retired_kind: if job (a map) names its kind by a former name, add a problem
+ * at that line and return the present name, which is static. Returns NULL if
+ * `kind` is missing or has a name that is not a former one.
  */
 const char *retired_kind(
     const struct yaml_node *job, struct problems *problems);
 
 /*
  * retired_keys: add a problem for each former key or value in job, at its line.
- * kind: the job's kind, by its present name. Returns a copy of the job without
+ * kind is the present name of the job's kind. Returns a copy of the job without
  * the former keys, so that the kind reports only other mistakes. Lives in
  * arena.
  */

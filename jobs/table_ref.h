@@ -19,9 +19,10 @@ struct table_ref {
 };
 
 /*
- * table_ref_load: store and table are the texts of the keys `store` and `table`
- * of map; store.at is NULL if map has no key `store`: the default store. False:
- * a problem was added at the line of the wrong key.
+ * table_ref_load: find the table that map names. store and table are the texts
+ * of the keys `store` and `table` of map. If map has no key `store`, store.at
+ * is NULL, and the table is that of the default store. False: a problem was
+ * added at the line of the wrong key.
  */
 bool table_ref_load(const struct yaml_node *map, struct slice store,
     struct slice table, const struct job_loader *loader, struct table_ref *ret);
@@ -31,8 +32,8 @@ bool table_ref_load(const struct yaml_node *map, struct slice store,
  * and a valid table never do. */
 bool table_ref_same(const struct table_ref *a, const struct table_ref *b);
 
-/* table_ref_mark: the position of the value of `key` in map; if the key is
- * absent, the position of map. */
+/* table_ref_mark: returns the position of the value of `key` in map or, if the
+ * key is absent, the position of map. */
 struct mark table_ref_mark(const struct yaml_node *map, const char *key);
 
 #endif

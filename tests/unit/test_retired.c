@@ -62,7 +62,7 @@ TEST(a_former_key_is_named_with_what_replaces_it)
         {"copy", "provenance: From", "provenance", "TablewardSource"},
         {"copy", "verify: false", "verify", "tableward verify JOB"},
         {"move", "max_passes: 3", "max_passes", "ends by itself"},
-        {"copy", "copies: [{row_key: x}]", "copies", "write to:"},
+        {"copy", "copies: [{row_key: x}]", "copies", "write `to:`"},
         {"copy", "table: Footwear", "table", "from: {table: "},
         {"copy", "row_key_below: a", "row_key_below", "from: {table: "},
         {"copy", "args: [a]", "args", "no arguments"},
