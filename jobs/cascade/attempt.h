@@ -43,7 +43,8 @@ struct cascade_attempt {
     struct cascade_checkpoint state; /* what the checkpoint stores */
     struct walk_path *from;          /* path at which this pass resumes */
 
-    int64_t read_ms;    /* boot clock at state.began_ticks */
+    int64_t read_ms;    /* CLOCK_BOOTTIME of this machine when the service's
+                           clock was state.began_ticks */
     bool found;         /* this pass found something, so that another one must
                            follow at once, if a settle pass was due */
     bool last_settle;   /* this is the last settle pass: it may delete entities
@@ -64,27 +65,31 @@ struct cascade_attempt {
                         because something is under it */
 };
 
-/* cascade_parent: the parent as last read; NULL: there was none. */
+/* cascade_parent: returns the parent as last read, or NULL if it did not exist.
+ */
 const struct entity *cascade_parent(const struct cascade_attempt *c);
 
 struct store *cascade_parent_store(const struct cascade_attempt *c);
 
-/* cascade_service_ticks: the service's clock now, computed from the time at
- * which the pass began; never ahead of the service's actual clock. */
+/* cascade_service_ticks: returns what the service's clock shows now, computed
+ * from the time at which the pass began. The result is never ahead of the
+ * service's actual clock. */
 int64_t cascade_service_ticks(const struct cascade_attempt *c);
 
-/* cascade_walk_plan: a plan with the rules of c->usable. whole: read whole
- * entities; false: only the keys and the properties that rules read. */
+/* cascade_walk_plan: returns a plan with the rules of c->usable. If whole is
+ * true, the walk reads whole entities, else only the keys and the properties
+ * that rules read. */
 struct walk_plan cascade_walk_plan(const struct cascade_attempt *c, bool whole);
 
-/* cascade_end_of: run_end_of(), but RUN_FAILED for TW_INVALID, TW_NOT_FOUND and
- * TW_TOO_LARGE: no later attempt can repair these. */
+/* cascade_end_of: returns RUN_FAILED for TW_INVALID, TW_NOT_FOUND and
+ * TW_TOO_LARGE, which no later attempt can repair, else what run_end_of()
+ * returns. */
 enum run_end cascade_end_of(
     const struct cascade_attempt *c, enum tw_err outcome);
 
-/* cascade_archive_outcome: returns outcome, which is that of the archive, and
- * sets run->archive_full to whether outcome is TW_FULL (the archive's disk is
- * full). */
+/* cascade_archive_outcome: sets run->archive_full to whether outcome, the
+ * result of a call of the archive, is TW_FULL (the archive's disk is full), and
+ * returns outcome. */
 enum tw_err cascade_archive_outcome(
     const struct cascade_attempt *c, enum tw_err outcome);
 

@@ -64,8 +64,8 @@ struct held {
 
 /* ---- settle ---- */
 
-/* When settle pass `index` is due. If the tombstone's time was cut to whole
- * seconds, round up to the next second, so that the full settle time has
+/* Returns when settle pass `index` is due. If the tombstone's time was cut to
+ * whole seconds, round up to the next second, so that the full settle time has
  * passed. */
 static int64_t due_ticks(const struct cascade_attempt *c, size_t index)
 {
@@ -92,14 +92,14 @@ static bool is_last_settle_at(const struct cascade_attempt *c, int64_t ticks)
            ticks >= c->state.not_before_ticks;
 }
 
-/* The number of settle passes that were due when this pass began: this one pass
- * counts as all of them. */
+/* Returns the number of settle passes that were due when this pass began. This
+ * one pass counts as all of them. */
 static size_t settles_due(const struct cascade_attempt *c)
 {
     return settles_due_at(c, c->state.began_ticks);
 }
 
-/* When the next settle pass may begin. */
+/* Returns when the next settle pass may begin. */
 static int64_t next_settle_ticks(const struct cascade_attempt *c)
 {
     size_t due = settles_due(c);
@@ -157,8 +157,8 @@ static struct held *hold_match(struct cascade_attempt *c, struct match *match)
     return held;
 }
 
-/* Save the newest path before which everything is deleted, and queue the new
- * path: it is saved once the deletes before it are completed. */
+/* Save the newest path before which everything is deleted. Queue `path`, which
+ * is saved once the deletes before it are completed. */
 static void reached(void *context, const struct walk_path *path)
 {
     struct cascade_attempt *c = context;
@@ -304,8 +304,8 @@ static enum run_end fail_for_entities(struct cascade_attempt *c, int64_t failed)
     return RUN_FAILED;
 }
 
-/* stuck: this pass deleted nothing, because every entity left has another
- * entity under it. After too many such passes the run fails. */
+/* If stuck is true, this pass deleted nothing, because every remaining entity
+ * has another entity under it. After too many such passes the run fails. */
 static enum run_end check_circle(struct cascade_attempt *c, bool stuck)
 {
     c->stuck = stuck ? c->stuck + 1 : 0;
@@ -402,11 +402,12 @@ static enum run_end walk_and_delete(struct cascade_attempt *c)
 
 /*
  * May the first page of a pass be requested before the parent is read? Before
- * the tombstone only if the first rule has no children: a leaf is deleted with
- * the ETag that was read, but the children of an entity that no longer belongs
- * to the parent would be deleted. After the tombstone only if the last settle
- * pass is due already. Never with an archive: whole entities are too large to
- * be read in vain.
+ * the tombstone is written, only if the first rule has no children. A leaf is
+ * safe, because it is deleted with the ETag that was read. An entity with
+ * children may leave the parent after it was read, and its children would be
+ * deleted nevertheless. After the tombstone is written, only if the last settle
+ * pass is due already. Never with an archive, because whole entities are too
+ * large to be read in vain.
  */
 static bool may_read_ahead(const struct cascade_attempt *c)
 {
@@ -418,7 +419,7 @@ static bool may_read_ahead(const struct cascade_attempt *c)
 }
 
 /* Set the beginning of the pass back to ticks, because the pass uses data that
- * was read then. ticks 0: unknown; the beginning stays. */
+ * was read then. If ticks is 0 (unknown), the beginning stays. */
 static void set_began(struct cascade_attempt *c, int64_t ticks)
 {
     if (ticks == 0 || ticks >= c->state.began_ticks)
@@ -456,7 +457,8 @@ static enum run_end make_pass(struct cascade_attempt *c)
         set_began(c, c->ahead_ticks);
     c->last_settle = is_last_settle_at(c, c->state.began_ticks);
     if (c->from->depth == 0) {
-        /* The pass finds the failed entities again. */
+        /* Forget the failed entities of earlier passes, because this pass finds
+         * them again. */
         c->run->callbacks->forget_failed(c->run, 0);
         cascade_save(c, NULL, false);
     }

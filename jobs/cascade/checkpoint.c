@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The checkpoint of a cascade between attempts:
+ * The checkpoint of a cascade between attempts. T is a time in ticks. "laid" is
+ * tombstone_ticks of struct cascade_checkpoint, "found" its parent_found; the
+ * other members have the names of its members:
  *
  *   {"version":1,"laid":T,"began":T,"not_before":T,"found":true,
  *    "crashed":true,"values":"HEX","path":[...]}
@@ -41,7 +43,8 @@ char *cascade_checkpoint_write(
 
         buf_add_text(&text, ",\"path\":");
         walk_path_write(path, &text);
-        /* Omit a path whose keys are too long: the pass then starts over. */
+        /* If the keys of the path are too long, omit the path. The next attempt
+         * then begins the pass again. */
         (void)buf_keep(&text, before, sizeof("}") - 1);
     }
     buf_add_char(&text, '}');

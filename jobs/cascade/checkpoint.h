@@ -22,18 +22,18 @@ struct cascade_checkpoint {
                                  was not written yet */
     int64_t began_ticks;      /* when the current pass began */
     int64_t not_before_ticks; /* earliest start of the last settle pass */
-    int parent_found; /* the parent existed before the tombstone: 1; it did not:
-                         0; unknown: -1 */
-    bool crashed;     /* an attempt crashed: counts may be too low */
+    int parent_found;         /* 1: the parent existed before the tombstone was
+                                 written; 0: it did not; -1: unknown */
+    bool crashed;             /* an attempt crashed: counts may be too low */
     char values[CASCADE_DIGEST_MAX]; /* digest of the parent's values that
                                         first-level rules read; "": unknown, or
                                         they read none */
 };
 
 /*
- * cascade_checkpoint_write: returns checkpoint and path as JSON. path: where
- * the pass resumes (NULL: at the beginning of the pass); a path that does not
- * fit is omitted. Owned.
+ * cascade_checkpoint_write: returns checkpoint and path as JSON, owned by the
+ * caller. path is where the pass resumes; NULL: it begins again. A path that
+ * does not fit is omitted.
  */
 char *cascade_checkpoint_write(
     const struct cascade_checkpoint *checkpoint, const struct walk_path *path);

@@ -37,36 +37,39 @@
  * begins with a value whose end is not certain ("a_b_1": a, or a_b). */
 #define BLOCK_REFERENCES (2 * BLOCK_CHILDREN)
 
-/* More than all texts of one entity. */
+/* Larger than all texts of one entity together. */
 #define DIGEST_TEXT_MAX ((size_t)16 * 1024 * 1024)
 
-/* The index of "the rule above" a first-level rule: the cascade's parent is
- * above it. */
+/* The index of the rule above a first-level rule. There is no such rule,
+ * because the cascade's parent is above. */
 #define ROOT ((size_t)-1)
 
 /* Where the entities of a rule show the values that the rule reads. */
 struct reading {
-    bool is_possible;       /* each value is shown */
-    struct source *args;    /* by index of the argument. TOLD_BY_NOTHING: the
-                             * rule does not read it, or it was given */
+    bool is_possible;       /* the entities show each of the values */
+    struct source *args;    /* args[i]: where argument i is shown.
+                               TOLD_BY_NOTHING: the rule does not read the
+                               argument, or the run was given its value */
     struct slice *reads;    /* names of the keys and properties that the rule
                              * reads of the entity above */
     struct source *sources; /* sources[i]: where reads[i] is shown */
     size_t read_count;
     const struct source *prefix; /* the source that is TOLD_BY_PREFIX, of which
                                   * there may be one; NULL: none */
-    size_t prefix_least;         /* least length of the value of that source: an
-                                  * argument is not empty, a key may be */
+    size_t prefix_least;         /* minimum length of the value of that source:
+                                    1 for an argument, 0 for a key, which may
+                                    be empty */
 };
 
 struct level {
     const struct rule *rule;
     size_t above;         /* index of the rule above; ROOT: none */
-    struct reading asked; /* given arguments have the given value, all other
-                           * values are shown: for the entities to check */
-    struct reading any;   /* all values are shown, also those of given
-                           * arguments: for entities that may be parents, and for
-                           * other rules with the same table */
+    struct reading asked; /* for the entities to check: given arguments have
+                             their given values, the entities show all other
+                             values */
+    struct reading any;   /* for entities that may be parents, and for other
+                             rules with the same table: the entities show all
+                             values, also those of given arguments */
     bool leaves_out;      /* an entity was left out, because another rule that
                            * cannot be read backwards may find it */
     bool has_partition;   /* the entities to check have this PartitionKey */
@@ -94,8 +97,8 @@ struct block {
 
 struct nested {
     const struct nested_check *check;
-    struct level *levels; /* first-level rules first; all before their
-                           * children */
+    struct level *levels; /* one per rule, first-level rules first, each rule
+                             before its child rules */
     size_t level_count, first_count;
     struct slice *values; /* values[i]: the value of argument i, given or shown
                            * by the present entity */
@@ -215,8 +218,8 @@ static bool parent_reads_arg(const struct nested *n, size_t arg)
            template_reads_arg(n->check->cascade->row_key, arg);
 }
 
-/* Find the sources of the arguments that the rule needs. False: one is not
- * shown. */
+/* Find out where the entities of the rule show the arguments that the rule
+ * needs. False: they do not show the argument *ret_missing. */
 static bool read_args(struct nested *n, const struct level *level, bool asked,
     struct reading *reading, struct slice *ret_missing)
 {
@@ -235,7 +238,9 @@ static bool read_args(struct nested *n, const struct level *level, bool asked,
     return true;
 }
 
-/* The values that the rule reads of the entity above. */
+/* Find out where the entities of the rule show the values that the rule reads
+ * of the entity above. False: they do not show one of these, or there are none.
+ */
 static bool read_entity(
     struct nested *n, const struct level *level, struct reading *reading)
 {
@@ -269,7 +274,7 @@ static bool is_whole(const struct template *key)
     return whole;
 }
 
-/* May key be that of a parent? */
+/* Can the template `key` give this text? */
 static bool may_be_key(const struct template *key, struct slice text)
 {
     bool whole;
@@ -284,8 +289,8 @@ static bool is_in_parents_table(const struct nested *n, const struct rule *rule)
         n->check->cascade->store, n->check->cascade->table);
 }
 
-/* The parent of a cascade is under no rule's entity, whatever the rule
- * selects. */
+/* May entity be the parent of a cascade? Such an entity is never a child, even
+ * if a rule selects it. */
 static bool may_be_parent(const struct nested *n, const struct rule *rule,
     const struct entity *entity)
 {
@@ -295,7 +300,8 @@ static bool may_be_parent(const struct nested *n, const struct rule *rule,
            may_be_key(n->check->cascade->row_key, entity->row_key);
 }
 
-/* Can entities of the rule's table be told from parents? */
+/* Can entities of the rule's table be distinguished from parents of a cascade?
+ */
 static bool tells_parents(const struct nested *n, const struct level *level)
 {
     const struct cascade *cascade = n->check->cascade;
@@ -347,7 +353,8 @@ static void digest_end(struct buf *text, unsigned char *ret)
     buf_done(text);
 }
 
-/* The value of a source; prefix_len: length of the one that is TOLD_BY_PREFIX.
+/* *ret: the value that entity shows by source. If source is TOLD_BY_PREFIX, the
+ * value is the first prefix_len bytes of the key.
  */
 static bool shown(const struct source *source, const struct entity *entity,
     size_t prefix_len, struct arena *arena, struct slice *ret)
@@ -445,8 +452,8 @@ static bool is_found(struct nested *n, const struct level *level,
     return found;
 }
 
-/* Does a value of this length, at the beginning of the key, have the rule's
- * text behind it? */
+/* If the value is the first len bytes of the key, is it followed by the text
+ * that the rule's template has after the value? */
 static bool is_prefix(
     const struct source *source, const struct entity *entity, size_t len)
 {
@@ -457,7 +464,7 @@ static bool is_prefix(
 }
 
 /* Call each() for each entity above under which the rule would find entity,
- * until each() returns true. Returns true if it did. */
+ * until a call returns true. Returns true if one did. */
 static bool each_found(struct nested *n, size_t at,
     const struct reading *reading, const struct entity *entity,
     bool (*each)(void *ctx, size_t level, const unsigned char *digest),
@@ -510,8 +517,8 @@ static void block_done(struct block *block)
     arena_done(&block->arena);
 }
 
-/* Make room for one more in an array of count elements, whose room is the next
- * power of two. */
+/* Make room for one more element in an array that has count elements, and
+ * memory for the next power of two. */
 static void *grown(void *list, size_t count, size_t bytes)
 {
     return count & (count - 1)
@@ -590,8 +597,9 @@ static enum tw_err stopped(struct nested *n)
                                        : TW_OK;
 }
 
-/* Call each() for each entity of the rule's table; of_partition: of the
- * partition to be checked. A missing optional table is empty. */
+/* Call each() for every entity of the rule's table or, if of_partition is true,
+ * only for those of the partition to be checked. If an optional table is
+ * missing, it counts as empty. */
 static enum tw_err read_table(struct nested *n, const struct level *level,
     bool of_partition,
     enum tw_err (*each)(void *ctx, const struct entity *entity), void *ctx)
@@ -673,8 +681,8 @@ static bool is_of_partition(const struct nested *n, const struct level *level)
 /* For each rule that has references in block (first-level rules have none: they
  * come before all others, see add_entity()), read the table of the rule above,
  * and mark the children that have a parent. verified: index of the rule that is
- * being checked; if only one partition of it is, its references lie in that
- * partition. */
+ * being checked. If only one partition of that rule is checked, its references
+ * lie in that partition. */
 static enum tw_err resolve(
     struct nested *n, size_t verified, struct block *block)
 {
@@ -783,8 +791,8 @@ static enum tw_err collect(void *ctx, const struct entity *entity)
 
 /* ---- which partitions ---- */
 
-/* If the given arguments show the PartitionKey of the rule's entities, only
- * that partition is asked for. */
+/* If the given arguments determine the PartitionKey of the rule's entities,
+ * only that partition is checked. */
 static void find_partition(struct nested *n, struct level *level)
 {
     const struct template *key =

@@ -32,16 +32,18 @@ struct nested_check {
  * rule would find under an entity of the rule above it, if there were such an
  * entity, and that no other rule for the same table finds.
  *
- * The keys and properties that the rule reads of the entity above must each be
- * shown by the entity: alone in a key, in a comparison with eq, or one at the
- * beginning of a key. Any other rule is added to `unread`; so is a rule some of
- * whose entities a rule that cannot be read backwards may find too. If the rule
- * above cannot be read backwards, each entity of its table counts as selected.
+ * An entity must show each key and property that the rule reads of the entity
+ * above: alone in a key or in a comparison with eq; one of them may also be the
+ * beginning of a key. A rule whose entities do not show these is added to
+ * `unread`. A rule is also added if a rule that cannot be read backwards may
+ * find some of its entities. If the rule above cannot be read backwards, each
+ * entity of its table counts as selected.
  *
- * Cost: the rule's table is read once, and the table of the rule above once for
- * each 100,000 entities of it, fewer if their keys are long (twice if one of
- * them has no parent). If given arguments determine the PartitionKey of the
- * rule's entities, only that partition is read.
+ * Cost: the rule's table is read once. For each 100,000 entities of the rule's
+ * table (fewer if their keys are long) the table of the rule above is read
+ * once, or twice if one of these entities has no parent. If given arguments
+ * determine the PartitionKey of the rule's entities, only that partition is
+ * read.
  *
  * TW_CONFLICT: an argument cannot be derived from a rule; err names the rule
  * and the argument.

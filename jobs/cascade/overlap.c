@@ -22,8 +22,8 @@ struct family {
 };
 
 /*
- * A rule below b that finds children which no rule below a finds; NULL: there
- * is none. If a child rule of a equals one of b, the rules below these two are
+ * Returns a rule below b that finds children which no rule below a finds, or
+ * NULL. If a child rule of a equals one of b, the rules below these two are
  * compared in the same way.
  */
 static const struct rule *unseen(const struct rule *a, const struct rule *b);

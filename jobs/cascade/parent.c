@@ -30,7 +30,8 @@ enum tombstone_owner {
     TOMBSTONE_NONE,        /* the parent does not exist */
     TOMBSTONE_OURS,        /* the parent carries this run's tombstone */
     TOMBSTONE_OF_OTHER,    /* the parent carries another run's tombstone */
-    TOMBSTONE_OWNER_ENDED, /* the parent carries no tombstone with an owner */
+    TOMBSTONE_OWNER_ENDED, /* the parent carries no tombstone, or one without
+                              an owner */
 };
 
 /* *ret: the parent's value of TablewardRun, whether or not the parent has the
@@ -92,7 +93,7 @@ static bool is_bare(const struct cascade_attempt *c)
            c->cascade->tombstone->property_count + 1;
 }
 
-/* *ret: the parent was created after the run was requested. */
+/* Set *ret to whether the parent was created after the run was requested. */
 static enum tw_err is_newer(struct cascade_attempt *c, bool *ret)
 {
     const struct property *created;
@@ -135,8 +136,8 @@ static void expect_late_insert(struct cascade_attempt *c)
  * Call when the parent exists without this run's tombstone. While a late insert
  * of the tombstone may still be applied, the run must not end or delete the
  * parent: a tombstone that is applied after that would never be removed. So the
- * attempt ends as RUN_WAITING. The end of the attempt stores what
- * expect_late_insert() saved, before anything is written.
+ * attempt ends as RUN_WAITING. The time that expect_late_insert() saved is
+ * stored in the ledger when the attempt ends.
  */
 static enum run_end wait_for_late_insert(struct cascade_attempt *c)
 {
@@ -169,8 +170,8 @@ void cascade_choose_rules(struct cascade_attempt *c)
     c->usable.rule_count = count;
 }
 
-/* One digest of the values that first-level rules read; "" if they read none,
- * or if there was no parent. */
+/* *ret: one digest of all values that first-level rules read; "" if they read
+ * none, or if there was no parent. */
 static void digest_values(const struct cascade_attempt *c, char *ret)
 {
     const struct entity *parent = cascade_parent(c);

@@ -25,13 +25,15 @@ enum run_end cascade_delete_parent(struct cascade_attempt *c);
  * read. */
 enum tw_err cascade_read_parent(struct cascade_attempt *c, int64_t *ret_ticks);
 
-/* cascade_read_values: records the values of the parent that this run's rules
- * are bound to. Call before the tombstone is written. found: the parent existed
- * before any tombstone. */
+/* cascade_read_values: stores in c->state whether the parent existed before any
+ * tombstone (found), and a digest of the values that this run's rules read of
+ * the parent. Then calls cascade_choose_rules(). Call before the tombstone is
+ * written. */
 void cascade_read_values(struct cascade_attempt *c, bool found);
 
-/* cascade_choose_rules: sets c->usable: all rules, or without those that read
- * properties of the parent if c->state.parent_found is 0. */
+/* cascade_choose_rules: sets c->usable to all rules or, if
+ * c->state.parent_found is 0, to the rules that read no properties of the
+ * parent. */
 void cascade_choose_rules(struct cascade_attempt *c);
 
 #endif

@@ -22,7 +22,8 @@ static bool is_checked(const struct rule *rules, size_t count,
     return false;
 }
 
-/* Read an empty range: TW_NOT_FOUND if the table does not exist. */
+/* Check that the table exists, by reading an empty range. TW_NOT_FOUND: it does
+ * not exist. */
 static enum tw_err check_table(struct cascade_attempt *c, size_t store,
     const char *table, const char *advice)
 {

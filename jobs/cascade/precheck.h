@@ -6,20 +6,20 @@
 #include "jobs/cascade/attempt.h"
 
 /*
- * cascade_check_first: RUN_CONTINUES: the first-level rules can be bound to the
- * parent as last read, and the tables of the parent and of all rules exist,
- * except tables of optional rules. Otherwise the attempt ends before anything
- * is written; c->err names the rule or the table. Once this run has written its
- * tombstone, nothing is checked.
+ * cascade_check_first: check that the first-level rules can be bound to the
+ * parent as last read, and that the tables of the parent and of all rules
+ * exist, except tables of optional rules. RUN_CONTINUES: they do, or this run
+ * has already written its tombstone, and nothing is checked. Otherwise the
+ * attempt ends before anything is written; c->err names the rule or the table.
  */
 enum run_end cascade_check_first(struct cascade_attempt *c);
 
 /*
- * cascade_count_first: RUN_CONTINUES: the rules find no more entities than
- * refuse_above allows; otherwise the run fails before anything is written. A
- * job without refuse_above sends no request. Once this run has written its
- * tombstone, nothing is counted: earlier attempts may have deleted entities, so
- * a count would be too low.
+ * cascade_count_first: check that the rules find no more entities than
+ * refuse_above allows. RUN_CONTINUES: they do not; otherwise the run fails
+ * before anything is written. For a job without refuse_above no request is
+ * sent. Once this run has written its tombstone, nothing is counted: earlier
+ * attempts may have deleted entities, so a count would be too low.
  */
 enum run_end cascade_count_first(struct cascade_attempt *c);
 

@@ -8,9 +8,9 @@
  * wasted if it served only one entity, because it saved no request. */
 #define WASTED_MAX 2
 
-/* Limit of the number of pages that are read only to get from one span to the
- * next, beyond the number of entities that an open scan served. Above this
- * limit one scan per entity is cheaper. */
+/* The number of pages that are read only to get from one span to the next may
+ * exceed `helped` (the number of entities for which no scan had to be opened)
+ * by this much. Beyond that limit one scan per entity is cheaper. */
 #define GAP_MAX_PAGES 2
 
 struct range_scan {
@@ -55,8 +55,8 @@ static bool is_everything(const struct key_range *range)
     return !range->has_from && !range->has_below;
 }
 
-/* key with a blank appended. Keys contain no character below the blank, so the
- * result is the least key after key. */
+/* Returns key with a space appended. Keys contain no character below the space,
+ * so the result is the least key that is greater than key. */
 static struct slice just_above(struct slice key, struct arena *arena)
 {
     return arena_format(arena, "%.*s ", SLICE_ARG(key));
@@ -174,9 +174,9 @@ static enum tw_err next_page(struct range_scan *ranges, struct err *err)
     return ranges->failed;
 }
 
-/* Skip the entities before span, and read further pages if necessary. *ret: the
- * scan is at an entity of span or after span, or the scan has ended; false: too
- * many pages were read. */
+/* Skip the entities before span, and read further pages if necessary. *ret
+ * becomes true when the scan is at an entity of span or after span, or has
+ * ended; false: too many pages were read. */
 static enum tw_err pass_by(struct range_scan *ranges, const struct span *span,
     bool *ret, struct err *err)
 {

@@ -35,15 +35,16 @@ struct span {
 };
 
 /*
- * span_of: the key ranges of spec as one span. SPAN_NONE also if a bound
- * contains a character that the stores sort differently (U+E000 and above).
- * Borrows from spec and arena.
+ * span_of: returns the key ranges of spec as one span. Returns SPAN_NONE also
+ * if a bound contains a character that the stores sort differently (U+E000 and
+ * above). Borrows from spec and arena.
  */
 struct span span_of(const struct scan_spec *spec, struct arena *arena);
 
 struct range_scan;
 
-/* range_scan_new: sends no request. Owned. */
+/* range_scan_new: returns a range scan, owned by the caller. Sends no request.
+ */
 struct range_scan *range_scan_new(struct pool_client *request_pool);
 
 /* range_scan_free: ranges may be NULL. */
@@ -56,10 +57,10 @@ bool range_scan_is_useful(const struct range_scan *ranges);
 void range_scan_give_up(struct range_scan *ranges);
 
 /*
- * range_scan_seek: move the open scan to span. *ret: true: the scan will return
- * all of span; continue with range_scan_next(). False: use range_scan_open() or
- * a separate scan. Outcomes as scan_next(); a failure is returned again by
- * later calls.
+ * range_scan_seek: move the open scan to span. If *ret becomes true, the scan
+ * will return all of span: continue with range_scan_next(). If false, use
+ * range_scan_open() or a separate scan. Outcomes as scan_next(); a failure is
+ * returned again by later calls.
  */
 TW_MUST_USE enum tw_err range_scan_seek(struct range_scan *ranges,
     const struct span *span, bool *ret, struct err *err);
@@ -74,15 +75,16 @@ bool range_scan_open(struct range_scan *ranges, struct scan_spec *spec,
     const struct span *span, const struct span *last);
 
 /*
- * range_scan_next: the next entities of span, in *ret and *ret_count (0: the
- * end of span), borrowed until the next call. Outcomes as scan_next().
+ * range_scan_next: return the next entities of span in *ret, borrowed until the
+ * next call, and their number in *ret_count (0: the end of span). Outcomes as
+ * scan_next().
  */
 TW_MUST_USE enum tw_err range_scan_next(struct range_scan *ranges,
     const struct span *span, struct entity **ret, size_t *ret_count,
     struct err *err);
 
-/* range_scan_pages, range_scan_scans: number of pages received and of scans
- * opened so far. */
+/* range_scan_pages and range_scan_scans return the number of pages received and
+ * of scans opened so far. */
 size_t range_scan_pages(const struct range_scan *ranges);
 size_t range_scan_scans(const struct range_scan *ranges);
 

@@ -361,7 +361,8 @@ static void names_add(void *ctx, struct slice name)
     names->list[names->count++] = name;
 }
 
-/* The properties that the templates of rules read of the entity above them. */
+/* Returns the names of the properties that the templates of rules read of the
+ * entity above. */
 static const struct slice *collect_needs(const struct rule *rules, size_t count,
     struct arena *arena, size_t *ret_count)
 {
@@ -415,7 +416,8 @@ static bool load_rule(const struct yaml_node *node, unsigned depth,
     return good;
 }
 
-/* NULL: problems were added, and *ret_count is not set. */
+/* Returns the rules that the list node has, or NULL if problems were added;
+ * *ret_count is then not set. */
 static struct rule *load_rules(const struct yaml_node *node, unsigned depth,
     struct job_loader *loader, size_t *ret_count)
 {
@@ -518,8 +520,8 @@ static bool wrong_settle(
     return false;
 }
 
-/* node: the value of `settle`; item: one duration of that list, or node itself
- * if the value is no list. */
+/* node is the value of `settle`. item is one duration of it if node is a list,
+ * else node itself. */
 static bool add_settle(const struct yaml_node *node,
     const struct yaml_node *item, struct job_loader *loader,
     struct cascade *cascade)
@@ -553,7 +555,7 @@ static bool load_settle(const struct yaml_node *node, struct job_loader *loader,
     return true;
 }
 
-/* A rule for a table of this name in another store, or NULL. */
+/* Returns a rule for a table of this name in another store, or NULL. */
 static const struct rule *namesake(
     const struct rule *rules, size_t count, size_t store, const char *table)
 {
@@ -568,8 +570,8 @@ static const struct rule *namesake(
     return found;
 }
 
-/* As namesake(), for the table of any of `rules` or of any rule below
- * `rules`. */
+/* Returns what namesake() finds for the table of any rule of `rules`, or of any
+ * rule below these. */
 static const struct rule *any_namesake(
     const struct cascade *cascade, const struct rule *rules, size_t count)
 {

@@ -27,19 +27,22 @@ struct source {
     struct slice property;
 };
 
-/* source_of_arg: the source of argument `arg` in the entities of rule. */
+/* source_of_arg: returns which part of the entities of rule shows argument
+ * `arg`. */
 struct source source_of_arg(const struct rule *rule, int arg);
 
-/* source_of_read: the source of `read`, a key or property of the entity above,
- * in the entities of rule. */
+/* source_of_read: returns which part of the entities of rule shows `read`, a
+ * key or property of the entity above. */
 struct source source_of_read(const struct rule *rule, struct slice read);
 
-/* source_key: the key that is or begins with the value. */
+/* source_key: returns the key of entity that is the value, or begins with it.
+ */
 struct slice source_key(
     const struct source *source, const struct entity *entity);
 
-/* source_value: the value that entity shows, in arena or in entity; not for
- * TOLD_BY_PREFIX. False: entity has no such property, or not as a String. */
+/* source_value: *ret becomes the value that entity shows, which lives in arena
+ * or in entity. source may not be TOLD_BY_PREFIX. False: entity does not have
+ * the property, or its type is not String. */
 bool source_value(const struct source *source, const struct entity *entity,
     struct arena *arena, struct slice *ret);
 

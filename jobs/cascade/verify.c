@@ -73,7 +73,8 @@ static bool is_given(const struct verifying *v, size_t arg)
     return v->run->args.values[arg].at != NULL;
 }
 
-/* TW_OK: v->page has the entity, or is empty if it does not exist. */
+/* Read the entity with these keys into v->page. TW_OK also if it does not
+ * exist; v->page is then empty. */
 static enum tw_err read_one(struct verifying *v, size_t store,
     const char *table, const struct entity *keys)
 {
@@ -121,7 +122,8 @@ static enum tw_err is_open(struct verifying *v, struct slice owner, bool *ret)
     return TW_OK;
 }
 
-/* The owner of parent's tombstone, in arena; false: no tombstone. */
+/* *ret: the owner of parent's tombstone, in arena. False: parent has no
+ * tombstone. */
 static bool owner_of(const struct verifying *v, const struct entity *parent,
     struct arena *arena, struct slice *ret)
 {
@@ -262,9 +264,9 @@ static enum tw_err parent_exists(
     return TW_OK;
 }
 
-/* *ret: whether entity is a child by rule with the current values of v->args,
- * and whether its parent exists. again: read the parent, even if the cache
- * has it. */
+/* Find out whether entity is a child by rule with the current values of
+ * v->args, and whether its parent exists. If again is true, read the parent
+ * even if the cache has it. */
 static enum tw_err judge(struct verifying *v, const struct rule *rule,
     const struct entity *entity, bool again, enum verdict *ret)
 {

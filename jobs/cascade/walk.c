@@ -345,10 +345,10 @@ static size_t read_by_others(const struct walk *walk, const struct visit *visit,
     return count;
 }
 
-/* Describe the scan of match; the names of the properties to read are allocated
- * in arena. visit: the visit that match belongs to: the scan then reads also
- * what other rules need of the entities. NULL: only what the rule of match
- * needs. */
+/* Describe the scan of match. The names of the properties to read are allocated
+ * in arena. If visit (to which match belongs) is given, the scan also reads the
+ * properties that other rules need of the entities; if it is NULL, only those
+ * that the rule of match needs. */
 static struct scan_spec make_spec(struct walk *walk, const struct visit *visit,
     const struct match *match, struct arena *arena)
 {
@@ -416,8 +416,8 @@ static void visit_close(struct visit *visit)
     *visit = (struct visit){.rule_count = 0};
 }
 
-/* A prefix or filter that renders empty would select everything: fail the
- * run. */
+/* Fail the run if a prefix or filter renders empty, because it would select
+ * everything. */
 static enum tw_err check_empty(const struct match *match, struct err *err)
 {
     struct buf keys;
@@ -436,7 +436,7 @@ static enum tw_err check_empty(const struct match *match, struct err *err)
     return TW_INVALID;
 }
 
-/* Entry `level` of plan->from; NULL: plan->from has none. */
+/* Returns entry `level` of plan->from, or NULL if plan->from has none. */
 static const struct walk_level *resumed_level(
     const struct walk *walk, unsigned level)
 {
@@ -447,10 +447,10 @@ static const struct walk_level *resumed_level(
 
 /*
  * Make the visit of entity `index` of visits, and bind the child rules to that
- * entity; visits NULL: the visit of the parent, with the first-level rules.
- * resumed as in struct visit. If a rule cannot be bound to the entity, failed()
- * is called, and visit->bound stays false; at the root the run fails instead.
- * Whatever the outcome, the caller must close visit.
+ * entity. If visits is NULL, make the visit of the parent, with the first-level
+ * rules. resumed: as in struct visit. If a rule cannot be bound to the entity,
+ * failed() is called, and visit->bound stays false; at the root the run fails
+ * instead. Whatever the outcome, the caller must close visit.
  */
 static enum tw_err visit_open(struct walk *walk, struct visit *visit,
     struct visits *visits, size_t index, const struct walk_level *resumed)
@@ -503,8 +503,8 @@ static void visit_read_ahead(struct walk *walk, struct visit *visit)
 
 /* ---- children of many entities, read as one range ---- */
 
-/* The last entity of the page whose children may be read in the same range scan
- * as the children of entity `index`. */
+/* Returns the last entity of the page whose children may be read in the same
+ * range scan as the children of entity `index`. */
 static const struct entity *last_beside(
     const struct visits *visits, size_t index, const struct span *span)
 {
@@ -552,8 +552,9 @@ static bool open_range(struct walk *walk, const struct visit *visit,
     return opened;
 }
 
-/* *ret: the children that rule `index` finds are read from the range scan; they
- * are those in *span, which borrows from arena. */
+/* Move the range scan of rule `index` to the children of the visited entity.
+ * *ret: are they to be read from the range scan? If so, they are those in
+ * *span, which borrows from arena. */
 static enum tw_err seek_range(struct walk *walk, const struct visit *visit,
     size_t index, struct arena *arena, struct span *span, bool *ret)
 {
@@ -580,8 +581,8 @@ static enum tw_err visit_walk(struct walk *walk, struct visit *visit);
 
 /* ---- a page of entities that have child rules ---- */
 
-/* The level in plan->from (the path to resume at) directly below entity. NULL:
- * the path does not lead through entity, or ends at it. */
+/* Returns the level in plan->from (the path to resume at) directly below
+ * entity, or NULL if the path does not lead through entity, or ends at it. */
 static const struct walk_level *resumed_below(const struct walk *walk,
     const struct visits *visits, const struct entity *entity)
 {
@@ -626,8 +627,8 @@ static bool page_finds(const struct match *match, const struct match *path,
     return false;
 }
 
-/* *ret: rule finds an entity under entity. True also if rule cannot be bound:
- * the visit of rule reports that. */
+/* Set *ret to whether rule finds an entity under entity. True also if rule
+ * cannot be bound, which the visit of rule reports. */
 static enum tw_err rule_finds(struct walk *walk, const struct rule *rule,
     const struct entity *entity, struct match *owner, const struct match *path,
     bool *ret)
@@ -655,9 +656,9 @@ static enum tw_err rule_finds(struct walk *walk, const struct rule *rule,
 }
 
 /*
- * *ret: another rule that finds entity too, at this level or above, finds
- * children under entity. Then entity must not be deleted: without entity that
- * rule could no longer find these children.
+ * Set *ret to whether another rule that also finds entity, at this level or
+ * above, finds children under entity. If so, entity must not be deleted,
+ * because without entity that rule could no longer find these children.
  */
 static enum tw_err others_find(struct walk *walk, const struct visits *visits,
     const struct entity *entity, bool *ret)
@@ -805,8 +806,8 @@ static enum tw_err visit_page(struct walk *walk, struct match *match,
 
 /*
  * Does a rule with children, at this level or above, find an entity that the
- * leaf rule of match found? Then the rule with children must delete the entity:
- * the leaf rule would delete it at once, and the entity's children could no
+ * leaf rule of match found? If so, the rule with children must delete the
+ * entity. The leaf rule would delete it at once, and its children could no
  * longer be found.
  */
 static bool is_acquired(const struct walk *walk, unsigned level,
@@ -852,8 +853,8 @@ static enum tw_err walk_page(struct walk *walk, struct match *match,
     return TW_OK;
 }
 
-/* The outcome of a rule's scan. An optional table that is missing has no
- * children. */
+/* Returns the outcome of a rule's scan: TW_OK instead of TW_NOT_FOUND if the
+ * missing table is optional, because such a table has no children. */
 static enum tw_err scan_ended(
     struct walk *walk, const struct match *match, enum tw_err outcome)
 {

@@ -45,11 +45,12 @@ struct walk_path {
     size_t depth; /* levels in use; 0: the beginning */
 };
 
-/* walk_path_new: a path at the beginning of the walk. Owned; mem_free(). The
- * struct is large, so keys are not initialised before they are used. */
+/* walk_path_new: returns a path at the beginning of the walk. Owned by the
+ * caller, who releases it with mem_free(). The struct is large, so keys are not
+ * initialised before they are used. */
 struct walk_path *walk_path_new(void);
 
-/* walk_path_write: append path as JSON. walk_path_read: parse such JSON. False:
+/* walk_path_write: append path as JSON. walk_path_read: parse such JSON; false:
  * json is invalid, and *path is at the beginning. */
 void walk_path_write(const struct walk_path *path, struct buf *to);
 bool walk_path_read(const struct json *json, struct walk_path *path);
@@ -133,7 +134,8 @@ TW_MUST_USE enum tw_err walk_check(
 
 /*
  * walk_read_ahead: request the first page of the first rule now, for a later
- * walk of the same plan. Owned; scan_close(). NULL: there is no rule, a rule
+ * walk of the same plan. Returns the scan, owned by the caller, who gives it to
+ * the walk or calls scan_close(). Returns NULL if there is no rule, a rule
  * reads properties of the parent, or a rule cannot be bound.
  */
 struct scan *walk_read_ahead(const struct walk_plan *plan);
@@ -142,9 +144,10 @@ struct scan *walk_read_ahead(const struct walk_plan *plan);
  * walk_run: walk the whole tree on the calling thread, rule by rule and page by
  * page. The entities of a page that the rule finds are handed to
  * visitor->leaves(), or, if the rule has children, to visitor->emptied() after
- * everything under them was walked. An entity that a rule with children finds
- * too is left to that rule. visitor->reached() is called after each page, and
- * after each entity whose children were walked. *ret is set on TW_OK.
+ * everything under them was walked. If a leaf rule and a rule with children
+ * find the same entity, only the rule with children handles it.
+ * visitor->reached() is called after each page, and after each entity whose
+ * children were walked. *ret is set on TW_OK.
  *
  * TW_INVALID    a rule cannot be bound for this run; err has the reason.
  * TW_NOT_FOUND  a table is missing; err names it.

@@ -368,8 +368,8 @@ static enum tw_err delete_all(struct delete_run *d)
     return outcome;
 }
 
-/* Drop the checkpoint: an operator may repair the cause and retry the run,
- * which then begins with the first key again. */
+/* Drop the checkpoint, so that the run begins with the first key again if an
+ * operator repairs the cause and retries it. */
 static enum run_end fails(struct delete_run *d)
 {
     save_nothing(d);
