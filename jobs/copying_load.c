@@ -288,7 +288,7 @@ static void load_typed(struct shape_loader *in, struct copying_set *set,
     struct typed_map map = {.value = NULL};
     struct job_loader *loader = in->loader;
 
-    in->good = settings_load(node, "a value of set", TYPED_KEYS,
+    in->good = settings_load(node, "a value of `set`", TYPED_KEYS,
                    COUNT(TYPED_KEYS), loader->arena, &map, loader->problems) &&
                in->good;
     if (!map.type.at || !map.value)

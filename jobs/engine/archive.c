@@ -4,9 +4,9 @@
  * memory; archive_sync() writes them and makes them durable, once for many
  * entities.
  *
- * A line is appended only to a file that ends with a complete line. The
- * incomplete last line that a crash left is cut off when the file is opened
- * again; one that a full disk caused is cut off at once.
+ * A line is appended only to a file that ends with a complete line. If a crash
+ * leaves an incomplete last line, this line is cut off when the file is opened
+ * again; if a full disk causes one, it is cut off at once.
  */
 #include "jobs/engine/archive.h"
 
@@ -30,8 +30,9 @@
 #define FOLDER_MODE 0700
 #define FILE_MODE 0600
 
-/* GATHER_BYTES: from this size on, gathered lines are written to the file.
- * LINE_MAX_BYTES: limit of one line; an entity in JSON may have a few MiB. */
+/* GATHER_BYTES: lines are gathered in memory until they have this size, then
+ * written to the file. LINE_MAX_BYTES: limit of one line; an entity in JSON may
+ * have a few MiB. */
 #define GATHER_BYTES (256 * 1024)
 #define LINE_MAX_BYTES (16 * 1024 * 1024)
 
@@ -96,8 +97,8 @@ static void sync_or_end(int at, const char *path)
     _exit(EXIT_TAKE_UP_AGAIN);
 }
 
-/* write_all: write len bytes. False: errno has the reason; a part of the bytes
- * may have been written. */
+/* Write len bytes. False: errno has the reason, and some of the bytes may have
+ * been written. */
 static bool write_all(int at, const char *from, size_t len)
 {
     while (len > 0) {
@@ -117,7 +118,7 @@ static bool write_all(int at, const char *from, size_t len)
 
 static enum tw_err open_folder(const char *path, int *ret, struct err *err);
 
-/* make_folder: create path and all missing folders above path; durable. */
+/* Create path and all missing folders above path, and make them durable. */
 static enum tw_err make_folder(const char *path, struct err *err)
 {
     const char *name = strrchr(path, '/');
@@ -165,8 +166,8 @@ static enum tw_err refuse_link(const char *path, struct err *err)
         path);
 }
 
-/* open_below: open the folder `name` in the folder with descriptor `at`; create
- * `name` if missing. path: the path of `name`, for messages. */
+/* Open the folder `name` in the folder with descriptor `at`; create `name` if
+ * missing. path is the path of `name`, for messages. */
 static enum tw_err open_below(
     int at, const char *name, const char *path, int *ret, struct err *err)
 {
@@ -194,9 +195,9 @@ static enum tw_err open_below(
 
 /* ---- the run's own folder ---- */
 
-/* Does the folder have a file with archived lines? True also if it cannot be
- * listed: a folder that is put aside without need is found again, but two runs
- * in one folder are not told apart any more. */
+/* Does the folder have a file with archived lines? True also if the folder
+ * cannot be listed. A folder that is renamed without need can still be found;
+ * the lines of two runs in one folder could not be told apart. */
 static bool may_have_lines(int folder)
 {
     int at = openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -214,8 +215,8 @@ static bool may_have_lines(int folder)
     return found;
 }
 
-/* Read the folder's REQUESTED_AT to `to`, which has room for TEXT_TIME_MAX
- * bytes; empty if there is none. */
+/* Read the folder's file REQUESTED_AT into `to`, which has room for
+ * TEXT_TIME_MAX bytes. If there is no such file, `to` becomes empty. */
 static enum tw_err read_requested_at(
     const struct archive *archive, char *to, struct err *err)
 {
@@ -230,8 +231,8 @@ static enum tw_err read_requested_at(
     return code;
 }
 
-/* Written under another name first: a part of the time would be another
- * run's. */
+/* Write the file under another name first, and rename it: half of a time could
+ * be taken for the time of another run. */
 static enum tw_err write_requested_at(
     const struct archive *archive, const char *text, struct err *err)
 {
@@ -254,9 +255,9 @@ static enum tw_err write_requested_at(
     return code;
 }
 
-/* Rename the run's folder, which is a former run's, to ID~1, or to the next
- * name that is free. (No run id has a '~'.) of_job: descriptor of the job's
- * folder. */
+/* Rename the folder with the run's id, which belongs to a former run, to ID~1,
+ * or to the next free name. (No run id has a '~'.) of_job is the descriptor of
+ * the job's folder. */
 static enum tw_err put_former_aside(
     const struct archive *archive, int of_job, struct err *err)
 {
@@ -287,7 +288,8 @@ static enum tw_err put_former_aside(
  * been used before, by a run that has ended and that the ledger has forgotten
  * since (keep_runs). The two runs differ in RequestedAt. A folder without the
  * file REQUESTED_AT was written by a version of this program that did not write
- * that file: in the first attempt of a run, its files are a former run's.
+ * that file; if this is the first attempt of the run, such a folder belongs to
+ * a former run.
  */
 static enum tw_err open_run_folder(
     struct archive *archive, int of_job, struct err *err)
@@ -335,7 +337,8 @@ static enum tw_err open_own_folder(struct archive *archive, struct err *err)
 
 /* ---- files ---- */
 
-/* The length of the whole lines of the file; -1: errno has the reason. */
+/* Returns the length of all complete lines of the file, or -1; errno then has
+ * the reason. */
 static off_t whole_lines(int at, off_t size)
 {
     char block[LOOK_BYTES];
@@ -357,7 +360,7 @@ static off_t whole_lines(int at, off_t size)
     return 0;
 }
 
-/* Cut off a line that a crash has torn. */
+/* Cut off an incomplete last line, which a crash has left. */
 static bool cut_torn_line(int at, off_t *ret_size)
 {
     struct stat info;
@@ -428,8 +431,8 @@ static enum tw_err write_lines(struct file *file, struct err *err)
     if (!write_all(file->at, file->lines.at, file->lines.len)) {
         enum tw_err code = fail(err, "write", file->path);
 
-        /* A failed ftruncate() is tolerable: opening the file again cuts off
-         * the torn line too. */
+        /* A failed ftruncate() does no harm, because the incomplete line is
+         * also cut off when the file is opened again. */
         if (ftruncate(file->at, file->size) != 0)
             err_prefix(err, "the last line of the file is incomplete");
         return code;

@@ -10,8 +10,8 @@
  *
  * A run id may be used again once the ledger has forgotten its run. The folder
  * of such a former run is renamed to RUN~1 (RUN~2, ...) when the new run
- * archives its first entity: an import of the new run's files must not restore
- * what the former run deleted.
+ * archives its first entity, so that an import of the new run's files does not
+ * restore what the former run deleted.
  */
 #ifndef TW_JOBS_ENGINE_ARCHIVE_H
 #define TW_JOBS_ENGINE_ARCHIVE_H
@@ -27,15 +27,17 @@ struct archive;
 struct archive_run {
     const char *job, *id;
     int32_t epoch;
-    int64_t requested_ticks; /* RequestedAt: differs between runs of one id */
+    int64_t requested_ticks; /* RequestedAt, which differs between runs with
+                                the same id */
 };
 
 /*
- * archive_open: folder is an absolute path; it is created if missing. The run's
- * own folder below it (mode 0700) is created when the first entity is added.
- * TW_FULL: the folder cannot be created or written now, but a retry may
- * succeed. TW_FORBIDDEN: the folder cannot be created or written, and a retry
- * cannot help. err has path and reason. Owned.
+ * archive_open: open the archive in folder, an absolute path, which is created
+ * if missing. The run's own folder below it (mode 0700) is created when the
+ * first entity is added. TW_FULL: the folder cannot be created or written now,
+ * but a retry may succeed. TW_FORBIDDEN: the folder cannot be created or
+ * written, and a retry cannot help. err has path and reason. *ret is owned by
+ * the caller.
  */
 TW_MUST_USE enum tw_err archive_open(const char *folder,
     const struct archive_run *run, struct archive **ret, struct err *err);
@@ -49,7 +51,7 @@ TW_MUST_USE enum tw_err archive_add(struct archive *archive, const char *table,
  * fsync ends the process, because the lost data cannot be determined. */
 TW_MUST_USE enum tw_err archive_sync(struct archive *archive, struct err *err);
 
-/* archive_close: NULL is allowed. */
+/* archive_close: close the archive; does nothing if given NULL. */
 void archive_close(struct archive *archive);
 
 #endif

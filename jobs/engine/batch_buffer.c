@@ -76,8 +76,8 @@ bool batch_buffer_takes(
 }
 
 /* Does the batch have an entry with that RowKey? Operations are mostly added in
- * the order of their keys: the last key is then the greatest, and one
- * comparison is enough. */
+ * the order of their keys. The last key is then the greatest, so one comparison
+ * is enough. */
 static bool has_key(
     const struct batch_buffer *batch_buffer, struct slice row_key)
 {

@@ -73,8 +73,8 @@ struct batch_buffer {
                             * are in progress (RESOLVING_MAX) */
 };
 
-/* batch_buffer_new: an empty batch for the table and PartitionKey of item.
- * Owned. */
+/* batch_buffer_new: returns an empty batch for the table and PartitionKey of
+ * item, owned by the caller. */
 struct batch_buffer *batch_buffer_new(const struct batch_item *item);
 void batch_buffer_free(struct batch_buffer *batch_buffer);
 
@@ -94,7 +94,7 @@ bool batch_buffer_has_room(
 void batch_buffer_add(struct batch_buffer *batch_buffer,
     const struct batch_item *item, uint64_t sequence);
 
-/* batch_buffer_find: the entry with that RowKey, or NULL. */
+/* batch_buffer_find: returns the entry with that RowKey, or NULL. */
 struct batch_buffer_entry *batch_buffer_find(
     const struct batch_buffer *batch_buffer, struct slice row_key);
 
@@ -108,11 +108,12 @@ void batch_buffer_change(struct batch_buffer *batch_buffer,
 void batch_buffer_store(struct batch_buffer *batch_buffer,
     struct batch_buffer_entry *entry, enum entry_state fate, struct slice etag);
 
-/* batch_buffer_doubt: mark all entries as indeterminate: the outcome of the
- * request that carried them is unknown. */
+/* batch_buffer_doubt: mark all entries as indeterminate, because the outcome of
+ * the request that carried them is unknown. */
 void batch_buffer_doubt(struct batch_buffer *batch_buffer);
 
-/* batch_buffer_fail: mark entry as failed for good; why is copied. */
+/* batch_buffer_fail: mark entry as failed for good, for the reason `why`
+ * (copied). */
 void batch_buffer_fail(struct batch_buffer *batch_buffer,
     struct batch_buffer_entry *entry, const char *why);
 
@@ -121,7 +122,7 @@ void batch_buffer_fail(struct batch_buffer *batch_buffer,
 void batch_buffer_compact(struct batch_buffer *batch_buffer);
 
 /* batch_buffer_split: move the second half of the entries into a new batch and
- * return that batch. Owned. */
+ * return that batch, owned by the caller. */
 struct batch_buffer *batch_buffer_split(struct batch_buffer *batch_buffer);
 
 /* batch_buffer_submit: hand the batch to the request pool, which borrows it

@@ -249,8 +249,9 @@ static void settle_entry(
     settle_sequence(batch_writer, entry->sequence);
 }
 
-/* Put the rest of a batch in front of all ready batches; while
- * batch_writer_finish() runs, free it instead. Takes ownership of the batch. */
+/* Put a batch with its remaining operations in front of all ready batches or,
+ * while batch_writer_finish() runs, free the batch. Takes ownership of the
+ * batch. */
 static void send_again(
     struct batch_writer *batch_writer, struct batch_buffer *batch_buffer)
 {
@@ -402,8 +403,8 @@ static bool reads_enough(const struct batch_writer *batch_writer)
 }
 
 /* Must the thread wait for the re-read of this batch? True also after several
- * refusals: other writers change the entities all the time, so the time between
- * read and write must be short. */
+ * refusals, because other writers change the entities all the time, so the time
+ * between read and write must be short. */
 static bool must_resolve(const struct batch_writer *batch_writer,
     const struct batch_buffer *batch_buffer)
 {
@@ -411,9 +412,9 @@ static bool must_resolve(const struct batch_writer *batch_writer,
            batch_buffer->rounds >= ROUNDS_BEFORE_SPLIT;
 }
 
-/* Handle the re-read if it has ended or the thread must wait for it; drop the
- * batch if it may not be re-read; else put the batch back into under_way. Takes
- * ownership of the batch. */
+/* If the re-read has ended, or the thread must wait for it, handle its result.
+ * If the batch may not be re-read, drop the batch. Otherwise put the batch back
+ * into under_way. Takes ownership of the batch. */
 static void continue_resolving(
     struct batch_writer *batch_writer, struct batch_buffer *batch_buffer)
 {
@@ -516,8 +517,9 @@ static void on_end(
     }
 }
 
-/* Handle all batches whose request or re-read has ended, until there are none
- * left: the end of a re-read may let a waiting batch begin its own re-read. */
+/* Handle all batches whose request or re-read has ended. Repeat this until
+ * there are no more of them, because after the end of a re-read a waiting batch
+ * may begin its own re-read. */
 static void reap(struct batch_writer *batch_writer)
 {
     bool any;
@@ -551,11 +553,11 @@ static bool may_send(const struct batch_writer *batch_writer,
 }
 
 /*
- * Does max_entities_per_second allow the batch? False: not yet; the call has
- * waited a moment, and handled the batches that ended, so that the run's counts
- * grow meanwhile. Another batch may then be the first ready one. If the run
- * must stop, the batch writer is broken: the next attempt sends what was not
- * sent.
+ * Does max_entities_per_second allow the batch now? If not, the call waits a
+ * moment, handles the batches that have ended, so that the run's counts grow
+ * meanwhile, and returns false. Another batch may then be the first ready one.
+ * If the run must stop, the call breaks the batch writer; the next attempt
+ * sends what was not sent.
  */
 static bool spend(
     struct batch_writer *batch_writer, const struct batch_buffer *batch_buffer)
@@ -572,9 +574,9 @@ static bool spend(
 
 /* What the caller of send_ready() does next. */
 enum after_send {
-    CALLER_CONTINUES, /* other work, while the batches are under way */
-    CALLER_WAITS,     /* nothing but wait for the responses: a single batch is
-                         then sent on the caller's thread */
+    CALLER_CONTINUES, /* does other work while the batches are under way */
+    CALLER_WAITS,     /* only waits for the responses, so a single batch is
+                         sent on the caller's thread */
 };
 
 /* Send as many ready batches as the limits allow. */
@@ -628,7 +630,7 @@ static struct batch_buffer *find_open(
     return batch_buffer;
 }
 
-/* The batch that item joins: an open one, or a new one. */
+/* Returns the batch to which item is added: an open one, or a new one. */
 static struct batch_buffer *batch_buffer_for(
     struct batch_writer *batch_writer, const struct batch_item *item)
 {

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A batch writer sends a kind's operations to the store: grouped by table and
- * PartitionKey, in batches of at most 100 operations and the store's size
- * limit, several batches in flight. If a batch is refused, or its outcome is
- * unknown, the batch writer re-reads the entities and the kind decides again.
- * So every operation ends as done, no-op, skipped or failed.
+ * A batch writer sends a kind's operations to the store. It groups them by
+ * table and PartitionKey into batches of at most 100 operations and at most the
+ * size that the store allows, and keeps several batches in flight. If a batch
+ * is refused, or its outcome is unknown, the batch writer re-reads the entities
+ * and the kind decides again. So every operation ends as done, no-op, skipped
+ * or failed.
  *
  * Operations are added in the order of the scan. Each gets a sequence number.
  * All operations up to the low-water mark are completed; a checkpoint may cover
@@ -70,10 +71,10 @@ struct batch_item {
     /*
      * decide: called if the entity's current state is not the one that was
      * read, or if the outcome is unknown. now is the entity with all its
-     * properties; NULL: it does not exist. decide is not called if a delete or
-     * an insert finds no entity, or if the ETag is unchanged. For WRITE_SEND,
-     * decide fills *ret; its texts live in arena or in now. context is
-     * item->context.
+     * properties, or NULL if the entity does not exist. decide is not called if
+     * a delete or an insert finds no entity, or if the ETag is unchanged. For
+     * WRITE_SEND, decide fills *ret; its texts live in arena or in now. context
+     * is item->context.
      *
      * A merge or a replace of an entity that does not exist any more is decided
      * with now = NULL: return WRITE_SKIP, WRITE_NO_OP or WRITE_FAIL, or send an
@@ -94,19 +95,19 @@ struct batch_item {
 };
 
 /*
- * batch_writer_new: a batch writer for run that keeps at most in_flight batches
- * in flight (the request pool may allow fewer). Owned.
+ * batch_writer_new: returns a batch writer for run that keeps at most in_flight
+ * batches in flight (the request pool may allow fewer). Owned by the caller.
  */
 struct batch_writer *batch_writer_new(struct run *run, unsigned in_flight);
 
 /*
  * batch_writer_add: add an operation to the open batch of its table and
- * partition. A batch is sent when it is full, or too many batches are open;
- * the rest is sent by batch_writer_seal() or batch_writer_drain(). May wait
- * until there is room. The sequence number of the operation is then
+ * partition. A batch is sent when it is full or too many batches are open;
+ * batch_writer_seal() and batch_writer_drain() send the others. May wait until
+ * there is room. The sequence number of the operation is then
  * batch_writer_sequence(); the first is 1. Any outcome but TW_OK is that of a
- * batch that failed for good (the request pool's final outcome; TW_STOPPED):
- * the batch writer is broken and takes no more operations;
+ * batch that failed for good (the request pool's final outcome, or TW_STOPPED).
+ * The batch writer is then broken and takes no more operations;
  * batch_writer_finish() can still be called.
  */
 TW_MUST_USE enum tw_err batch_writer_add(struct batch_writer *batch_writer,
@@ -120,8 +121,8 @@ TW_MUST_USE enum tw_err batch_writer_add(struct batch_writer *batch_writer,
 TW_MUST_USE enum tw_err batch_writer_seal(
     struct batch_writer *batch_writer, struct err *err);
 
-/* batch_writer_drain: batch_writer_seal, then wait until every operation is
- * completed. */
+/* batch_writer_drain: call batch_writer_seal(), then wait until every operation
+ * is completed. */
 TW_MUST_USE enum tw_err batch_writer_drain(
     struct batch_writer *batch_writer, struct err *err);
 
@@ -129,20 +130,20 @@ TW_MUST_USE enum tw_err batch_writer_drain(
  * that were not sent. */
 void batch_writer_finish(struct batch_writer *batch_writer);
 
-/* batch_writer_sequence: the newest sequence number. */
+/* batch_writer_sequence: returns the newest sequence number. */
 uint64_t batch_writer_sequence(const struct batch_writer *batch_writer);
 
-/* batch_writer_low_water: the low-water mark: all operations up to this
- * sequence number are completed. Handles first the responses that have arrived
+/* batch_writer_low_water: returns the low-water mark; all operations up to this
+ * sequence number are completed. First handles the responses that have arrived
  * (so operations may be completed or fail), and sends ready batches. */
 uint64_t batch_writer_low_water(struct batch_writer *batch_writer);
 
-/* batch_writer_failed: number of operations of this batch writer with the end
- * WRITE_FAILED. */
+/* batch_writer_failed: returns the number of operations of this batch writer
+ * with the end WRITE_FAILED. */
 int64_t batch_writer_failed(const struct batch_writer *batch_writer);
 
-/* batch_writer_done: number of operations of this batch writer with the end
- * WRITTEN or WRITE_OF_ABSENT. */
+/* batch_writer_done: returns the number of operations of this batch writer with
+ * the end WRITTEN or WRITE_OF_ABSENT. */
 int64_t batch_writer_done(const struct batch_writer *batch_writer);
 
 /* batch_writer_is_indeterminate: has any request of this batch writer had an
@@ -150,7 +151,8 @@ int64_t batch_writer_done(const struct batch_writer *batch_writer);
  * late, even operations that the batch writer has dropped. */
 bool batch_writer_is_indeterminate(const struct batch_writer *batch_writer);
 
-/* batch_writer_free: calls batch_writer_finish first. NULL is allowed. */
+/* batch_writer_free: calls batch_writer_finish() first. Does nothing if given
+ * NULL. */
 void batch_writer_free(struct batch_writer *batch_writer);
 
 #endif

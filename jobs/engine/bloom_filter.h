@@ -16,7 +16,8 @@
 
 struct bloom_filter;
 
-/* bloom_filter_new: an empty set. Owned. bloom_filter_free: NULL is allowed. */
+/* bloom_filter_new: returns an empty set, owned by the caller.
+ * bloom_filter_free: does nothing if given NULL. */
 struct bloom_filter *bloom_filter_new(void);
 void bloom_filter_free(struct bloom_filter *set);
 

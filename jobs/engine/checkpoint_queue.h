@@ -38,8 +38,8 @@ void checkpoint_queue_save(struct checkpoint_queue *checkpoint_queue,
     struct run *run, uint64_t low_water);
 
 /* checkpoint_queue_take: drop all checkpoints whose sequence is at most
- * low_water, and return the last of the dropped ones. Owned; NULL: no
- * checkpoint was dropped. */
+ * low_water, and return the last of these, owned by the caller, or NULL if
+ * there was none. */
 char *checkpoint_queue_take(
     struct checkpoint_queue *checkpoint_queue, uint64_t low_water);
 

@@ -33,8 +33,8 @@ struct passage {
 
 /* ---- outcomes ---- */
 
-/* Report that the value cannot be converted. why continues the message after
- * "an Edm.X". */
+/* Report that the value cannot be converted. `why` continues a message that
+ * begins with "an Edm.X ". */
 static enum convert_worth refuse(struct passage *on, const char *why)
 {
     err_fail(on->err, TW_INVALID, "an %s %s", edm_type_name(on->from), why);
@@ -142,8 +142,8 @@ static enum convert_worth integer_to_double(struct passage *on)
     double value = (double)on->whole;
 
     put_double(on, value);
-    /* A cast of INT64_END, to which the largest integers are rounded, would
-     * overflow. */
+    /* The largest integers are rounded to INT64_END, and a cast of INT64_END to
+     * int64_t would overflow. */
     if (value >= INT64_END || (int64_t)value != on->whole)
         return lose(on, "its last digits are lost");
     return CONVERT_EXACT;
@@ -302,8 +302,8 @@ static enum convert_worth text_to_integer(struct passage *on)
     return CONVERT_EXACT;
 }
 
-/* The exponent of a JSON number. An exponent beyond +-INT_MAX / 2 becomes
- * INT_MAX / 2, which no Double has. */
+/* Returns the exponent of a JSON number. For an exponent beyond +-INT_MAX / 2
+ * the result is INT_MAX / 2, which no Double has. */
 static int exponent_of(struct slice text)
 {
     int64_t exponent;
@@ -328,7 +328,8 @@ static void add_digit(struct canonical_digits *digits, int index, char digit)
                             : CANONICAL_DOUBLE_DIGITS + 1;
 }
 
-/* The digits of a JSON number, without the zeros before and after them. */
+/* *ret becomes the digits of a JSON number, without the zeros before and after
+ * them. */
 static void digits_of(struct slice text, struct canonical_digits *ret)
 {
     bool in_fraction = false;
@@ -457,7 +458,7 @@ static const struct {
             [EDM_BOOLEAN] = SAME,
             [EDM_DATETIME] = NEVER("a truth value is not a time"),
             [EDM_DOUBLE] = EXACT(NUMBER_OF_BOOLEAN, integer_to_double),
-            [EDM_GUID] = NEVER("a truth value is not an identifier"),
+            [EDM_GUID] = NEVER("a truth value is not a Guid"),
             [EDM_INT32] = EXACT(NUMBER_OF_BOOLEAN, integer_to_integer),
             [EDM_INT64] = EXACT(NUMBER_OF_BOOLEAN, integer_to_integer),
             [EDM_STRING] = EXACT("true or false", boolean_to_text),
@@ -468,7 +469,7 @@ static const struct {
             [EDM_BOOLEAN] = NEVER("a time is not a truth value"),
             [EDM_DATETIME] = SAME,
             [EDM_DOUBLE] = NEVER("ticks have more digits than a Double"),
-            [EDM_GUID] = NEVER("a time is not an identifier"),
+            [EDM_GUID] = NEVER("a time is not a Guid"),
             [EDM_INT32] = NEVER("ticks need 64 bits"),
             [EDM_INT64] = EXACT(
                 "ticks since 0001-01-01, as .NET has them", integer_to_integer),
@@ -483,7 +484,7 @@ static const struct {
                 LOSSY(ONE_OR_ZERO "; -0 loses its sign", double_to_boolean),
             [EDM_DATETIME] = NEVER("ticks have more digits than a Double"),
             [EDM_DOUBLE] = SAME,
-            [EDM_GUID] = NEVER("a number is not an identifier"),
+            [EDM_GUID] = NEVER("a number is not a Guid"),
             [EDM_INT32] = LOSSY(CUT, double_to_integer),
             [EDM_INT64] = LOSSY(CUT, double_to_integer),
             [EDM_STRING] =
@@ -494,12 +495,12 @@ static const struct {
     [EDM_GUID] =
         {
             [EDM_BINARY] = NEVER(ORDER),
-            [EDM_BOOLEAN] = NEVER("an identifier is not a truth value"),
-            [EDM_DATETIME] = NEVER("an identifier is not a time"),
-            [EDM_DOUBLE] = NEVER("an identifier is not a number"),
+            [EDM_BOOLEAN] = NEVER("a Guid is not a truth value"),
+            [EDM_DATETIME] = NEVER("a Guid is not a time"),
+            [EDM_DOUBLE] = NEVER("a Guid is not a number"),
             [EDM_GUID] = SAME,
-            [EDM_INT32] = NEVER("an identifier is not a number"),
-            [EDM_INT64] = NEVER("an identifier is not a number"),
+            [EDM_INT32] = NEVER("a Guid is not a number"),
+            [EDM_INT64] = NEVER("a Guid is not a number"),
             [EDM_STRING] = EXACT(
                 "8-4-4-4-12 hexadecimal digits in lower case", text_to_guid),
         },
@@ -509,7 +510,7 @@ static const struct {
             [EDM_BOOLEAN] = EXACT(ONE_OR_ZERO, integer_to_boolean),
             [EDM_DATETIME] = NEVER("ticks need 64 bits"),
             [EDM_DOUBLE] = EXACT("the same number", integer_to_double),
-            [EDM_GUID] = NEVER("a number is not an identifier"),
+            [EDM_GUID] = NEVER("a number is not a Guid"),
             [EDM_INT32] = SAME,
             [EDM_INT64] = EXACT("the same number", integer_to_integer),
             [EDM_STRING] = EXACT(DECIMAL, integer_to_integer),
@@ -525,7 +526,7 @@ static const struct {
                 LOSSY("the nearest Double; beyond 2^53 some integers have no "
                       "exact Double",
                     integer_to_double),
-            [EDM_GUID] = NEVER("a number is not an identifier"),
+            [EDM_GUID] = NEVER("a number is not a Guid"),
             [EDM_INT32] =
                 EXACT("the same number; a number out of range is refused",
                     integer_to_integer),

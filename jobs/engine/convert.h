@@ -18,9 +18,9 @@
 #define CONVERT_TYPES 8 /* number of values of enum edm_type */
 
 enum convert_worth {
-    CONVERT_EXACT,      /* nothing is lost: converted back, the value is the
-                         * same, except that a text may have its usual spelling
-                         * (true for True, 1000 for 1e3) */
+    CONVERT_EXACT,      /* nothing is lost: if the result is converted back,
+                           the value is the same, except that a text may have
+                           another spelling (true for True, 1000 for 1e3) */
     CONVERT_LOSSY,      /* part of the value is lost, at least for some
                          * values */
     CONVERT_IMPOSSIBLE, /* the target type cannot represent the value */
@@ -35,7 +35,8 @@ struct convert_way {
                                * since 0001-01-01" */
 };
 
-/* convert_way: the conversion from one type to another. Static. */
+/* convert_way: returns the conversion from one type to another, which is
+ * static. */
 const struct convert_way *convert_way(enum edm_type from, enum edm_type to);
 
 /*
@@ -53,10 +54,10 @@ enum convert_worth convert_property(const struct property *from,
     struct err *err);
 
 /*
- * convert_text: make a property of that name and type from text: a value of the
- * configuration or the result of a template. Converts as from an Edm.String,
- * but also refuses a lossy conversion. The name is borrowed, the value lives in
- * arena. TW_INVALID: err says why, without the text.
+ * convert_text: make a property of that name and type from text, which is a
+ * value of the configuration or the result of a template. Converts as from an
+ * Edm.String, but also refuses a lossy conversion. The name is borrowed, the
+ * value lives in arena. TW_INVALID: err says why, without the text.
  */
 TW_MUST_USE enum tw_err convert_text(struct slice name, struct slice text,
     enum edm_type to, struct arena *arena, struct property *ret,

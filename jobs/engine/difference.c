@@ -26,7 +26,7 @@ static bool is_zero(const struct digest *digest)
     return digest->low == 0 && digest->high == 0;
 }
 
-/* -digest, modulo 2^128. */
+/* Returns -digest modulo 2^128. */
 static struct digest negated(struct digest digest)
 {
     return (struct digest){

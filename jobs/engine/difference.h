@@ -18,13 +18,13 @@
 
 struct difference;
 
-/* difference_new: all buckets are zero. Owned. difference_free: NULL is
- * allowed. */
+/* difference_new: returns a difference whose buckets are all zero, owned by the
+ * caller. difference_free: does nothing if given NULL. */
 struct difference *difference_new(void);
 void difference_free(struct difference *difference);
 
-/* difference_expect: an entity with these keys and this digest should exist.
- * difference_found: an entity with these keys and this digest exists. The two
+/* difference_expect: record that an entity with these keys and this digest
+ * should exist. difference_found: record that such an entity exists. The two
  * calls with equal arguments cancel each other. */
 void difference_expect(struct difference *difference,
     struct slice partition_key, struct slice row_key, struct digest digest);

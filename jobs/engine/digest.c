@@ -37,13 +37,13 @@ static const char type_letters[] = {
     [EDM_STRING] = 's',
 };
 
-/* The bytes of a piece's length, and the most bytes of a property besides its
- * name and its JSON text. */
+/* PIECE_BYTES: size of the length of a piece. PROPERTY_BYTES: maximum number of
+ * bytes of a property besides its name and its JSON text. */
 #define PIECE_BYTES 4
 #define PROPERTY_BYTES (PIECE_BYTES + 2 + PIECE_BYTES + 8)
 
-/* An upper limit of the digested bytes of entity: a decoded text is never
- * longer than its JSON. */
+/* Returns an upper limit of the number of digested bytes of entity. It counts
+ * the JSON of a text, because a decoded text is never longer. */
 static size_t most_bytes(const struct entity *entity)
 {
     size_t bytes =
@@ -135,8 +135,8 @@ static int compare_names(const void *left, const void *right)
     return slice_compare(a->name, b->name);
 }
 
-/* Up to this number of properties, sort_few() is used: qsort() is slow for few
- * elements, and most entities have few properties. */
+/* Up to this number of properties sort_few() is used, because qsort() is slow
+ * for few elements, and most entities have few properties. */
 #define FEW 24
 
 static void sort_few(const struct property **list, size_t count)
@@ -152,7 +152,7 @@ static void sort_few(const struct property **list, size_t count)
     }
 }
 
-/* All properties except `but`, sorted by name. */
+/* Returns all properties except `but`, sorted by name. */
 static const struct property **sort_properties(const struct entity *entity,
     struct slice but, struct arena *arena, size_t *ret_count)
 {

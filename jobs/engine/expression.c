@@ -17,8 +17,8 @@
  * expression written in one line has far fewer of both. */
 #define MAX_DEPTH 64
 #define MAX_NODES 1000
-/* Limit, in bytes, of the visible text of an expression in messages, which are
- * cut to fewer bytes anyway. */
+/* Limit, in bytes, of the text of an expression for messages
+ * (expression->source). The messages are cut to fewer bytes anyway. */
 #define VISIBLE_MAX_BYTES (64 * 1024)
 /* Limit, in bytes, of a text that replace() makes. No property has a longer
  * text. */
@@ -457,7 +457,7 @@ static const char *apply_trim(
 }
 
 /* *end becomes the offset after the first `count` characters of text. False:
- * text has fewer characters; *end is then text.len. */
+ * text has fewer characters, and *end becomes text.len. */
 static bool skip_characters(struct slice text, int64_t count, size_t *end)
 {
     size_t len;
@@ -603,8 +603,8 @@ static enum tw_err evaluate_if(
 
 /* ---- parsing ---- */
 
-/* The position of the byte at offset; if a line break comes before that byte,
- * the position of the whole text. */
+/* Returns the position of the byte at offset or, if a line break comes before
+ * that byte, the position of the whole text. */
 static struct mark mark_at(const struct expression_reader *in, size_t offset)
 {
     struct mark mark = in->mark;
@@ -672,8 +672,8 @@ static struct slice take_word(struct expression_reader *in)
     return (struct slice){in->text.at + start, in->at - start};
 }
 
-/* Returns a new node that begins at offset. NULL: the expression has too many
- * nodes; a problem was added. */
+/* Returns a new node that begins at offset, or NULL if the expression has too
+ * many nodes; a problem was then added. */
 static struct expression *new_node(struct expression_reader *in, size_t offset)
 {
     struct expression *node;
@@ -707,8 +707,8 @@ static const struct expression *finish(
     return node;
 }
 
-/* False: operand is known to have another kind than wanted; a problem was
- * added. */
+/* If operand is known to have another kind than wanted, add a problem and
+ * return false. */
 static bool check_kind(const struct expression_reader *in,
     const struct expression *operand, enum value_kind wanted, const char *who)
 {
@@ -951,7 +951,7 @@ static const struct expression *read_primary(struct expression_reader *in)
     return NULL;
 }
 
-/* Parse the operand x after a leading minus sign. The node is that of 0 - x. */
+/* Parse the operand x after a leading minus sign. Returns the node of 0 - x. */
 static const struct expression *read_negative(struct expression_reader *in)
 {
     struct expression *node = new_node(in, in->at - 1);
@@ -987,8 +987,8 @@ static const struct arithmetic *take_sign(
     return NULL;
 }
 
-/* Parse operands joined by the signs of `table`; equal precedence, from left to
- * right. */
+/* Parse operands joined by the signs of `table`, which have equal precedence
+ * and are applied from left to right. */
 static const struct expression *read_chain(struct expression_reader *in,
     const struct arithmetic *table, size_t count,
     const struct expression *(*operand)(struct expression_reader *))

@@ -38,11 +38,12 @@ struct value {
     struct slice text; /* the canonical text of VALUE_TEXT and VALUE_DOUBLE */
 };
 
-/* value_text: the canonical text of a value (worker/store/canonical.h); lives
- * in arena or in value. */
+/* value_text: returns the canonical text of a value (worker/store/canonical.h),
+ * which lives in arena or in value. */
 struct slice value_text(const struct value *value, struct arena *arena);
 
-/* value_kind_name: "a text", "an integer", ..., for messages. Static. */
+/* value_kind_name: returns "a text", "an integer", ..., for messages. Static.
+ */
 const char *value_kind_name(enum value_kind kind);
 
 /* A text with expressions in it, and the position of the parser. */
@@ -68,7 +69,8 @@ struct expression; /* lives in the reader's arena; immutable */
 
 /*
  * expression_read: parse the expression that begins at in->at and move in->at
- * behind the expression. NULL: a problem was added, and in->at is undefined.
+ * behind the expression. Returns NULL if a problem was added; in->at is then
+ * undefined.
  */
 const struct expression *expression_read(struct expression_reader *in);
 
@@ -79,23 +81,24 @@ const struct expression *expression_read(struct expression_reader *in);
 void expression_problem(const struct expression_reader *in, size_t offset,
     const char *format, ...) TW_PRINTF(3, 4);
 
-/* expression_function_name: the name of the index-th function that an
- * expression may call; NULL: there are no more functions. Static. */
+/* expression_function_name: returns the name of the index-th function that an
+ * expression may call, or NULL if there are no more functions. Static. */
 const char *expression_function_name(size_t index);
 
-/* expression_kind: the kind of the expression's value; VALUE_UNKNOWN: the kind
- * is known only when the value is computed. */
+/* expression_kind: returns the kind of the expression's value, or VALUE_UNKNOWN
+ * if the kind is known only when the value is computed. */
 enum value_kind expression_kind(const struct expression *expression);
 
-/* expression_source: the source text of the expression, for messages. */
+/* expression_source: returns the source text of the expression, for messages.
+ */
 struct slice expression_source(const struct expression *expression);
 
-/* expression_arg: the index of the argument, if the expression is a single
- * argument; else -1. */
+/* expression_arg: returns the index of the argument if the expression is a
+ * single argument, else -1. */
 int expression_arg(const struct expression *expression);
 
-/* expression_property: the name, if the expression is a single property or key
- * of the entity; else empty. */
+/* expression_property: returns the name if the expression is a single property
+ * or key of the entity, else an empty slice. */
 struct slice expression_property(const struct expression *expression);
 
 /*

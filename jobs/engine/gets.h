@@ -42,7 +42,7 @@ void gets_add(struct gets *gets, struct store *store, const char *table,
 TW_MUST_USE enum tw_err gets_read(
     struct gets *gets, struct pool_client *request_pool, struct err *err);
 
-/* gets_done: free the pages; the list is empty again. */
+/* gets_done: free what was read, and empty the list. */
 void gets_done(struct gets *gets);
 
 #endif

@@ -10,7 +10,7 @@
 #include "worker/store/filter.h"
 #include "worker/store/store.h"
 
-/* Distance of the sampled keys at the beginning, in entities: a part with fewer
+/* Distance of the sampled keys at the beginning, in entities. A part with fewer
  * entities is not worth a request. */
 #define FIRST_EVERY 64
 
@@ -30,7 +30,7 @@ void parts_sample_clear(struct parts_sample *sample)
     *sample = (struct parts_sample){.count = 0};
 }
 
-/* Double the distance between sampled keys: remove every other key. */
+/* Double the distance between the sampled keys, by removing every other key. */
 static void thin_out(struct parts_sample *sample)
 {
     size_t count = 0;
@@ -101,8 +101,9 @@ static size_t choose_bounds(const struct parts_sample *sample,
     return count;
 }
 
-/* The number of comparisons of a part's filter without those of PartitionKeys,
- * which the bounds of the part replace. */
+/* Returns the number of comparisons in the filter of the request for a part,
+ * without the comparisons of PartitionKeys, which the bounds of the part
+ * replace. */
 static size_t comparisons_of(const struct scan_spec *spec)
 {
     const struct key_range *row = &spec->row_key;
@@ -118,7 +119,8 @@ static size_t comparisons_of(const struct scan_spec *spec)
     return count;
 }
 
-/* Does the filter have room for both bounds of a part? */
+/* May the table be read in parts? Only if the scan does not resume, and the
+ * filter has room for both bounds of a part. */
 static bool may_part(const struct scan_spec *spec)
 {
     return !spec->resumed && comparisons_of(spec) + 2 <= FILTER_MAX_COMPARISONS;

@@ -17,8 +17,8 @@
 #define PARTS_MAX 3
 #define PARTS_SAMPLE_KEYS 64
 
-/* A sample of PartitionKeys: the key of one in `every` entities. All zero:
- * empty. parts_sample_clear() frees the keys. */
+/* A sample of PartitionKeys, with the key of one in `every` entities. A sample
+ * whose members are all zero is empty. parts_sample_clear() frees the keys. */
 struct parts_sample {
     struct slice keys[PARTS_SAMPLE_KEYS]; /* the texts are owned */
     size_t count;

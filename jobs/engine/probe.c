@@ -10,7 +10,8 @@
 #include "worker/base/text.h"
 #include "worker/store/store.h"
 
-/* Tries of the insert: after an unknown outcome, another key is tried. */
+/* Maximum number of inserts. After an unknown outcome, another key is inserted.
+ */
 #define TRIES 5
 
 #define PARTITION "probe"

@@ -82,8 +82,8 @@ static uint64_t hash_of(struct slice key)
     return hash ^ hash >> 32;
 }
 
-/* The slot of the key; if the table does not have the key, the free slot for
- * it. */
+/* Returns the slot of the key or, if the table does not have the key, the free
+ * slot for it. */
 static uint32_t *slot_of(
     const struct table *table, struct slice key, uint64_t hash)
 {
@@ -99,7 +99,7 @@ static uint32_t *slot_of(
     return &table->slots[at];
 }
 
-/* Double the slots; at most half of them are used. */
+/* Double the number of slots, of which at most half are used. */
 static void grow(struct table *table)
 {
     mem_free(table->slots);
@@ -114,8 +114,8 @@ static void grow(struct table *table)
     }
 }
 
-/* The counts of key, which is added if missing. NULL: the key is missing, and
- * the table has max keys already. */
+/* Returns the counts of key, which is added if missing, or NULL if key is
+ * missing and the table has max keys already. */
 static int64_t *counts_of(struct table *table, struct slice key, size_t max)
 {
     uint64_t hash = hash_of(key);
@@ -143,7 +143,8 @@ static int compare_keys(const void *a, const void *b)
         (*(const struct type_counts *const *)b)->key);
 }
 
-/* All entries in the order of their keys. Owned. */
+/* Returns all entries in the order of their keys, in a list owned by the
+ * caller. */
 static const struct type_counts **in_order(const struct table *table)
 {
     const struct type_counts **list =
@@ -383,7 +384,7 @@ static void add_count(struct buf *to, size_t width, struct slice name,
     add_line(to, width, name, type, number);
 }
 
-/* The largest width of the title and of all names, in UTF-16 units. */
+/* Returns the largest width of the title and of all names, in UTF-16 units. */
 static size_t widest(const struct table *table,
     void (*add_name)(struct buf *to, struct slice key), const char *title)
 {

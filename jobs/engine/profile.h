@@ -23,8 +23,9 @@
 
 struct profile;
 
-/* profile_new: version is the name of the property that holds an entity's
- * version, copied; empty: versions are not counted. Owned. */
+/* profile_new: returns an empty profile, owned by the caller. version (copied)
+ * is the name of the property that holds an entity's version; if it is empty,
+ * versions are not counted. */
 struct profile *profile_new(struct slice version);
 void profile_free(struct profile *profile); /* NULL is allowed */
 

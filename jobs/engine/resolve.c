@@ -115,8 +115,8 @@ static bool is_unchanged(const struct operation *sent, const struct entity *now)
            slice_equal(sent->entity.etag, now->etag);
 }
 
-/* Decide on entry, or let the kind decide. now: the whole entity as it is
- * stored; NULL: the entity does not exist. */
+/* Decide on entry, or let the kind decide. now is the whole entity as it is
+ * stored, or NULL if it does not exist. */
 static void meet(struct resolving *r, struct batch_buffer_entry *entry,
     const struct entity *now)
 {
@@ -132,8 +132,8 @@ static void meet(struct resolving *r, struct batch_buffer_entry *entry,
         ask_kind(r, entry, now);
 }
 
-/* Handle a table that does not exist: no delete is needed; for any other
- * operation the outcome is TW_NOT_FOUND. */
+/* Handle a table that does not exist. Deletes are then not needed; if the batch
+ * has any other operation, the outcome is TW_NOT_FOUND. */
 static enum tw_err meet_no_table(struct resolving *r, struct err *err)
 {
     struct batch_buffer *batch_buffer = r->batch_buffer;
@@ -214,8 +214,9 @@ static enum tw_err read_each(
 /* ---- the range ---- */
 
 /*
- * The least and the greatest RowKey of the batch. False if these differ between
- * the two orders in which stores sort keys (UTF-16 units, code points).
+ * Find the least and the greatest RowKey of the batch. False if these differ
+ * between the two orders in which stores sort keys (by UTF-16 code units, by
+ * code points).
  */
 static bool bounds(const struct batch_buffer *batch_buffer,
     struct slice *ret_least, struct slice *ret_most)
@@ -284,8 +285,8 @@ static size_t meet_page(struct resolving *r, const struct page *page)
 
 /*
  * Read the pages from the least to the greatest RowKey until every entry is
- * found, RANGE_PAGES_MAX at most. *ret_whole: true if the range was read to its
- * end, so that entities that were not found do not exist.
+ * found, RANGE_PAGES_MAX at most. *ret_whole becomes true if the range was read
+ * to its end, so that entities that were not found do not exist.
  */
 static enum tw_err read_pages(
     struct resolving *r, bool *ret_whole, struct err *err)
@@ -373,7 +374,8 @@ static enum tw_err read_range(struct resolving *r, struct err *err)
 
 /* ---- the batch ---- */
 
-/* The index of the refused operation; batch_buffer->count: unknown. */
+/* Returns the index of the refused operation, or batch_buffer->count if it is
+ * unknown. */
 static size_t named_of(const struct batch_buffer *batch_buffer)
 {
     if (batch_buffer->task.outcome == TW_UNKNOWN)
@@ -393,7 +395,7 @@ static bool is_sent_again(const struct batch_buffer *batch_buffer, size_t named)
            batch_buffer->entries[0].item.operation.type == OPERATION_INSERT;
 }
 
-/* Is the batch a single delete whose entity was not found? Then nothing is
+/* Is the batch a single delete whose entity was not found? If so, nothing is
  * re-read. (In a batch of several operations, the index of the refused one may
  * be wrong.) */
 static bool is_gone(const struct resolving *r)
@@ -406,8 +408,8 @@ static bool is_gone(const struct resolving *r)
                OPERATION_DELETE;
 }
 
-/* Is the refused operation an insert with TW_NOT_FOUND? Only the table can be
- * missing then. */
+/* Is the refused operation an insert that ended with TW_NOT_FOUND? If so, only
+ * the table can be missing. */
 static bool misses_table(const struct resolving *r)
 {
     const struct batch_buffer *batch_buffer = r->batch_buffer;

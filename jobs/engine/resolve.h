@@ -19,13 +19,14 @@ struct run;
 /*
  * resolve_begin: request the first re-read for batch_buffer (borrowed). Call
  * after the batch ended with TW_CONFLICT, TW_NOT_FOUND or TW_UNKNOWN. Never
- * blocks. The result is owned; resolve_end() or resolve_free() frees it.
+ * blocks. The caller owns the result and frees it with resolve_end() or
+ * resolve_free().
  */
 struct resolving *resolve_begin(
     struct run *run, struct batch_buffer *batch_buffer);
 
-/* resolve_bytes: the memory that the request in flight may take, in bytes, as
- * part of the budget of all requests of all runs. */
+/* resolve_bytes: returns how many bytes of memory the request in flight may
+ * take, as part of the budget of all requests of all runs. */
 size_t resolve_bytes(const struct resolving *resolving);
 
 /* resolve_is_ready: has the first response arrived, or is none needed? If so,
@@ -38,14 +39,14 @@ bool resolve_is_ready(const struct resolving *resolving);
  * Any other outcome: a read failed, or a table to be written does not exist;
  * the states are then invalid.
  *
- * Reads a single refused operation's entity by one request, and the entities of
- * a whole batch by a few requests if their RowKeys lie close together;
- * otherwise by one request for each operation.
+ * If only one operation was refused, its entity is read by one request.
+ * Otherwise the entities of the whole batch are read: by a few requests if
+ * their RowKeys lie close together, else by one request for each operation.
  */
 TW_MUST_USE enum tw_err resolve_end(
     struct resolving *resolving, struct err *err);
 
-/* resolve_free: cancel the re-read. NULL is allowed. */
+/* resolve_free: cancel the re-read. Does nothing if given NULL. */
 void resolve_free(struct resolving *resolving);
 
 #endif

@@ -13,8 +13,8 @@
 
 /* A round that takes less than this, in ms, is followed by the last round. */
 #define SHORT_ROUND_MS INT64_C(60000)
-/* The time between the beginnings of two rounds of a following run, if the
- * earlier one found no difference. */
+/* The time between the beginnings of two rounds of a run with `follow: true` (a
+ * following run), if the earlier round found no difference. */
 #define FOLLOW_PAUSE_TICKS (60 * TICKS_PER_S)
 /* The longest time between two full rounds of a following run. */
 #define FOLLOW_FULL_TICKS (3600 * TICKS_PER_S)
@@ -29,8 +29,8 @@ int64_t rounds_margin(int64_t ticks)
 
 /* ---- beginning a round ---- */
 
-/* Read the service's clock: the Date of the response to a get. The get asks for
- * keys '!', which no entity of the table has. */
+/* Read the service's clock, which is the Date of the response to a get. The get
+ * asks for keys '!', which no entity of the table has. */
 static enum tw_err read_clock(struct run *run, struct store *store,
     const char *table, int64_t *ret_ticks, struct err *err)
 {
@@ -109,7 +109,8 @@ bool rounds_counts_behind(const struct rounds *rounds)
     return rounds->found > 0 && rounds->stage >= ROUNDS_LAST;
 }
 
-/* What follows after a round of a following run that has caught up. */
+/* Returns what comes after a round of a following run in the stage ROUNDS_LAST
+ * or ROUNDS_FOLLOWING. */
 static enum rounds_next follow_on(struct rounds *rounds, struct run *run)
 {
     rounds->stage = ROUNDS_FOLLOWING;
@@ -165,8 +166,8 @@ enum rounds_next rounds_end(
 /* ---- the checkpoint ---- */
 
 /*
- * The names in the checkpoint of the fields of type int64_t; stage, under_way
- * and full are written separately.
+ * The names that the fields of type int64_t have in the checkpoint. stage,
+ * under_way and full are written separately.
  */
 static const struct {
     const char *name;

@@ -49,7 +49,8 @@ struct rounds {
     /* Set by the kind before anything else. */
     bool follow;
 
-    /* The current round. number counts the rounds; 0: no round has begun. */
+    /* The current round. number is 1 for the first round, and 0 before it has
+     * begun. */
     int64_t number;
     enum rounds_stage stage;
     bool under_way;      /* the round has begun (rounds_begin()) and not ended
@@ -60,7 +61,7 @@ struct rounds {
                           * false */
     int64_t began_ticks; /* the service's clock before the round's first
                           * request */
-    int64_t found;       /* differences that the round repaired */
+    int64_t found;       /* number of differences that the round repaired */
 
     /* Values that later rounds use too. */
     int64_t took_ms;    /* duration of the previous round; -1: there was none */
@@ -91,9 +92,9 @@ TW_MUST_USE enum tw_err rounds_begin(struct rounds *rounds, struct run *run,
 
 /*
  * rounds_end: end the round. Call when everything is read and every repair is
- * stored. behind: how many entities repaired by the round have changed again
- * since (A2). Sets run->behind and run->caught_up_ticks: the service's clock
- * when the round began, less 5 s.
+ * stored. behind is the number of entities that were repaired by the round and
+ * have changed again since (A2). Sets run->behind to it, and
+ * run->caught_up_ticks to the service's clock when the round began, less 5 s.
  */
 enum rounds_next rounds_end(
     struct rounds *rounds, struct run *run, int64_t behind);
@@ -102,11 +103,13 @@ enum rounds_next rounds_end(
  * after this round? If the round repaired nothing, no entity is behind. */
 bool rounds_counts_behind(const struct rounds *rounds);
 
-/* rounds_margin: ticks less 5 s, because clocks may differ (A3); at least 0. */
+/* rounds_margin: returns ticks less 5 s, because clocks may differ (A3); at
+ * least 0. */
 int64_t rounds_margin(int64_t ticks);
 
-/* rounds_write: append rounds as a JSON object. rounds_read: false: json is
- * NULL or not such an object; rounds is then unchanged. */
+/* rounds_write: append rounds as a JSON object. rounds_read: read such an
+ * object; false if json is NULL or not such an object, and rounds is then
+ * unchanged. */
 void rounds_write(const struct rounds *rounds, struct buf *to);
 bool rounds_read(struct rounds *rounds, const struct json *json);
 

@@ -22,8 +22,8 @@ struct pool_client;
 struct run;
 struct store;
 
-/* How an attempt at a run ends. Steps of an attempt return in the same enum
- * that the attempt has not ended. */
+/* How an attempt at a run ends. The steps of an attempt return this enum too;
+ * RUN_CONTINUES and RUN_REPEATS mean that the attempt has not ended. */
 enum run_end {
     RUN_SUCCEEDED,  /* nothing is left to do                                  */
     RUN_WAITING,    /* the run waits until run->resumes_ticks; the worker thread
@@ -54,7 +54,8 @@ struct run_counts {
     _Atomic int64_t read, written, deleted, skipped, failed;
 };
 
-/* The value of `finish` that an operator has set for a following run. */
+/* What an operator has requested as `finish` of a following run: a run with
+ * `follow: true`, which makes round after round until `finish`. */
 enum run_finish {
     RUN_NOT_FINISHING,
     RUN_FINISHING,     /* the run repeats rounds until nothing is behind, then
@@ -62,7 +63,7 @@ enum run_finish {
     RUN_FINISHING_NOW, /* the run makes one more round, then ends */
 };
 
-/* The reason why a run waits, for the ledger's WaitsFor. */
+/* What a run waits for, as the ledger's WaitsFor stores it. */
 enum run_waits_for {
     RUN_WAITS_FOR_NOTHING,
     RUN_WAITS_FOR_SETTLE, /* a cascade waits for its verification pass or for a
@@ -81,9 +82,8 @@ struct run_failure {
 
 struct run_callbacks {
     /* stopping: must the attempt end as RUN_STOPPED, once the requests in
-     * flight are completed? While run->in_load is set, a requested pause or
-     * cancel is no reason; the loss of the lease and the end of the process
-     * are. */
+     * flight are completed? True if the lease is lost or the process is to end,
+     * and, unless run->in_load is set, if a pause or cancel was requested. */
     bool (*stopping)(struct run *run);
 
     /*
@@ -113,8 +113,9 @@ struct run_callbacks {
      */
     void (*failed)(struct run *run, const struct run_failure *failure);
 
-    /* note: add a sentence to the ledger's Note: information about a run that
-     * did not fail. A sentence that the Note already has is not added again. */
+    /* note: add a sentence with information about a run that did not fail to
+     * the ledger's Note. A sentence that the Note already has is not added
+     * again. */
     void (*note)(struct run *run, const char *sentence);
 
     /*
@@ -128,9 +129,8 @@ struct run_callbacks {
 struct run {
     const char *job; /* name of the job */
     const char *id;
-    const struct log_run *log; /* the run, as log lines name it; set by the
-                                  host; NULL: log lines have only the object
-                                  "run" */
+    const struct log_run *log; /* how log lines name the run; set by the host.
+                                  NULL: log lines name only the object "run" */
     struct run_args args;
     int64_t requested_ticks; /* RequestedAt of the ledger */
     bool queued;             /* the run has a message; false: `tableward run` */
@@ -177,25 +177,26 @@ struct run {
                           * by the host for a run that was attempted before; the
                           * kind keeps it up to date. While true, the run is
                           * neither paused nor cancelled */
-    bool in_load;        /* set by a kind with ends_load while it carries out
-                          * steps of a load: a requested pause or cancel does
-                          * not make run_stopping() true (M8) */
+    bool in_load;        /* true while a kind with ends_load carries out steps
+                            of a load; run_stopping() then ignores a requested
+                            pause or cancel (M8). Set by the kind */
     bool accept_deletes; /* --accept-deletes, or the message's accept_deletes */
     _Atomic int finish;  /* an enum run_finish; set by the host at any time */
-    bool closes_job;     /* set by the kind before RUN_SUCCEEDED: the batch that
-                            ends the run also closes its job (A5) */
+    bool closes_job;     /* set by the kind before RUN_SUCCEEDED, if the batch
+                            that writes the run's end into the ledger must also
+                            close the job, which then accepts no more runs (A5) */
 
     int64_t resumes_ticks; /* when a RUN_WAITING run continues, by the clock of
                             * run_wait()'s store; set by run_wait() */
-    int64_t resumes_ms;    /* when the run continues, on platform_boot_ms(); 0:
-                            * resumes_ticks decides, which is then by the
-                            * ledger's clock */
+    int64_t resumes_ms;    /* when the run continues, by platform_boot_ms(); 0:
+                              resumes_ticks decides, which is then a time of
+                              the ledger's clock */
     enum run_waits_for waits_for; /* reason of RUN_WAITING; set by the kind */
     bool archive_full; /* set by the kind before RUN_OUTAGE if an operator must
                         * free disk space for the archive */
     bool store_closed; /* set by the kind before RUN_OUTAGE if a store of the
-                        * configuration cannot be opened: the run is held for
-                        * this store */
+                          configuration cannot be opened; the run is held until
+                          that store can be opened */
 
     /* For a progress line: the completed share of the key range, in
      * thousandths; -1: not known. */
@@ -208,8 +209,8 @@ struct run {
 /* run_stopping: calls callbacks->stopping. */
 bool run_stopping(struct run *run);
 
-/* run_log: the run for log_run_info() and its like; borrowed for the run's
- * life. */
+/* run_log: returns how log_run_info() and its like name the run; borrowed for
+ * the run's life. */
 const struct log_run *run_log(const struct run *run);
 
 /*
@@ -222,8 +223,8 @@ void run_wait(struct run *run, const struct store *store, int64_t now_ticks,
     int64_t until_ticks);
 
 /*
- * run_end_of: how an attempt ends after the final outcome of a step (the
- * retries of the request pool are over):
+ * run_end_of: returns how an attempt ends after the final outcome of a step
+ * (when the request pool makes no more retries):
  *
  *   TW_OK                                     RUN_CONTINUES
  *   TW_BUSY, TW_UNKNOWN, TW_REFUSED, TW_FULL  RUN_OUTAGE

@@ -36,8 +36,8 @@
 #define FIRST_TOP 128
 
 /* TOP_FALL: the factor by which `top` falls after a response that was too
- * large. TOP_RISE: the factor by which `top` may rise from page to page;
- * TOP_RISE_CAREFUL instead of TOP_RISE, once a response has been too large. */
+ * large. TOP_RISE: the factor by which `top` may rise from page to page.
+ * TOP_RISE_CAREFUL replaces TOP_RISE once a response has been too large. */
 #define TOP_FALL 8
 #define TOP_RISE 10
 #define TOP_RISE_CAREFUL 2
@@ -129,7 +129,7 @@ static bool is_before(struct slice a, struct slice b)
     return slice_compare(a, b) < 0 && text_utf16_compare(a, b) < 0;
 }
 
-/* *ret becomes range without the keys up to `after`. False: no key remains. */
+/* *ret becomes range without all keys up to `after`. False: no keys remain. */
 static bool range_after(
     const struct key_range *range, struct slice after, struct key_range *ret)
 {
@@ -218,7 +218,8 @@ static enum tw_err send_page(
         request.table);
 }
 
-/* Estimated memory of a page in flight, for the request pool's budget. */
+/* Returns the estimated memory of a page in flight, for the request pool's
+ * budget. */
 static size_t expected_bytes(const struct scan *scan)
 {
     size_t bytes = scan->mean_bytes * scan->top + 64 * 1024;
@@ -230,8 +231,8 @@ static size_t expected_bytes(const struct scan *scan)
     return bytes < ANSWER_MAX_BYTES ? bytes : ANSWER_MAX_BYTES;
 }
 
-/* The partition of a request for the rate limiter; 0: the page may have
- * entities of many partitions. */
+/* Returns the partition of a request for the rate limiter, or 0 if the page may
+ * have entities of many partitions. */
 static uint64_t partition_of(
     const struct scan *scan, const struct scan_request *request)
 {
@@ -293,8 +294,8 @@ static void ask_from(struct scan *scan, struct continuation from)
 }
 
 /* Request the page after the next one early, if the run's thread waits. Called
- * on the thread that makes first's request, when the header of the response has
- * arrived. */
+ * on the thread that makes the request of `first`, when the header of the
+ * response has arrived. */
 static void follow(void *context, const struct continuation *next)
 {
     struct asking *asking = context;
@@ -338,7 +339,7 @@ static void weigh(struct scan *scan, const struct page *page)
     scan->mean_bytes = bytes / page->count + 1;
 }
 
-/* The requested page has arrived: it becomes the current one. */
+/* Make the requested page, which has arrived, the current one. */
 static void take_page(struct scan *scan)
 {
     struct page *page = scan->first->page;

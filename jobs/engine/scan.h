@@ -52,8 +52,8 @@ struct scan_spec {
 };
 
 /*
- * scan_open: copies everything in spec except the store, which is borrowed.
- * Requests the first page at once. Owned.
+ * scan_open: begin a scan and request its first page at once. Copies everything
+ * in spec except the store, which is borrowed. The caller owns the scan.
  */
 struct scan *scan_open(
     struct pool_client *request_pool, const struct scan_spec *spec);
@@ -77,8 +77,8 @@ void scan_drop_page(struct scan *scan);
  * the page. */
 TW_MUST_USE enum tw_err scan_wait(struct scan *scan);
 
-/* scan_bytes: the memory that the requested page may take, in bytes, as part of
- * the budget of all requests; 0: no page is requested. */
+/* scan_bytes: returns how many bytes of memory the requested page may take, as
+ * part of the budget of all requests, or 0 if no page is requested. */
 size_t scan_bytes(const struct scan *scan);
 
 /* scan_has_come: has the request for the next page ended? True also if no page
@@ -89,14 +89,16 @@ bool scan_has_come(const struct scan *scan);
  * scan_next() returned last. Sets run->share if spec.tells_share is true. */
 void scan_note_share(struct scan *scan, const struct entity *entity);
 
-/* scan_pages: number of pages received so far, empty ones included. */
+/* scan_pages: returns the number of pages received so far, empty ones included.
+ */
 size_t scan_pages(const struct scan *scan);
 
 /* scan_give_up: give up the requests in flight; the scan can then only be
  * closed. */
 void scan_give_up(struct scan *scan);
 
-/* scan_close: waits for the requests in flight. NULL is allowed. */
+/* scan_close: wait for the requests in flight, and free the scan. Does nothing
+ * if given NULL. */
 void scan_close(struct scan *scan);
 
 #endif

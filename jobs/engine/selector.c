@@ -15,8 +15,8 @@
 #define KEY_MAX_BYTES 4096
 
 /* How a key of an entity is compared with a selector's text.
- * SELECTOR_PARTITION_KEY or SELECTOR_ROW_KEY plus the relation is the enum
- * selector_key. */
+ * SELECTOR_PARTITION_KEY or SELECTOR_ROW_KEY plus a relation gives a value of
+ * enum selector_key. */
 enum relation { EXACT, PREFIX, FROM, BELOW, RELATIONS };
 
 static const char *const RELATION_WORDS[RELATIONS] = {
@@ -66,9 +66,9 @@ static const struct template *load_key(const struct yaml_node *node,
     return template_compile(text, template_mark(node), scope, arena, problems);
 }
 
-/* An empty filter is refused: perhaps an environment variable in the filter is
- * empty. If a variable is not set, the filter's text is not known yet, and this
- * check is skipped. */
+/* An empty filter is refused, because it may be empty only because of an
+ * environment variable that is empty. If a variable is not set, the filter's
+ * text is not known yet, and this check is skipped. */
 static const struct template *load_filter(const struct yaml_node *node,
     const struct template_scope *scope, struct arena *arena, const char **unset,
     struct problems *problems)
@@ -235,7 +235,8 @@ static bool all_keys_disjoint(
     return false;
 }
 
-/* Do both filters demand that one property is a text, but not the same one? */
+/* Do both filters require the same property to be equal to a constant text, but
+ * to different ones? */
 static bool filters_disjoint(const struct template *a, const struct template *b)
 {
     const struct template_equality *ones, *others;
@@ -445,8 +446,8 @@ static bool is_so(enum relation relation, struct slice key, struct slice text)
     return false;
 }
 
-/* Does key match all its relations? first: SELECTOR_PARTITION_KEY or
- * SELECTOR_ROW_KEY. */
+/* Does key satisfy all relations of its kind? first says which kind of key it
+ * is: SELECTOR_PARTITION_KEY or SELECTOR_ROW_KEY. */
 static bool key_matches(const struct selection *selection,
     enum selector_key first, struct slice key)
 {
@@ -472,8 +473,8 @@ static const struct slice *text_of(
     return selection->has[key] ? &selection->keys[key] : NULL;
 }
 
-/* The intersection of a and b. Every selected entity is in both ranges, so also
- * in the intersection, which has fewer entities to read. */
+/* Returns the intersection of a and b. Every selected entity is in both ranges,
+ * so only their intersection need be read. */
 static struct key_range narrower(struct key_range a, struct key_range b)
 {
     if (!a.has_from || (b.has_from && text_utf16_compare(b.from, a.from) > 0)) {

@@ -82,9 +82,9 @@ struct selector_nodes {
  * selector_load: compile the templates of nodes in scope. False: a problem was
  * added. *unset becomes the name of an environment variable that a text needs
  * and that is not set. A filter that is empty although all variables are set is
- * a problem: to select everything, the filter must be left out. Warns about a
- * prefix without a filter, because longer keys with the same beginning are
- * selected too.
+ * a problem, because a filter that is to select everything must be left out.
+ * Warns about a prefix without a filter, because longer keys with the same
+ * beginning are selected too.
  */
 bool selector_load(const struct selector_nodes *nodes,
     const struct template_scope *scope, struct arena *arena,
@@ -124,7 +124,8 @@ enum selector_growth {
 };
 
 /* selector_growth: compare the length of a key of every selected entity with
- * that of the parent. first: SELECTOR_PARTITION_KEY or SELECTOR_ROW_KEY. */
+ * the length of the parent's key. first says which key: SELECTOR_PARTITION_KEY
+ * or SELECTOR_ROW_KEY. */
 enum selector_growth selector_growth(
     const struct selector *selector, enum selector_key first);
 
@@ -136,9 +137,10 @@ bool selector_disjoint(const struct selector *a, const struct selector *b);
 /*
  * selector_property_is: is a property of each selected entity equal to this
  * argument, because of a comparison such as Channel eq '{channel}' in the
- * filter? Comparisons within `or` or `not` do not count. arg: index of the
- * argument; -1: not an argument, but `read`, a property or key of the entity
- * that the templates read. *ret_property: the name of that property, or
+ * filter? Comparisons within `or` or `not` do not count. arg is the index of
+ * the argument; if arg is -1, the property is compared not with an argument but
+ * with `read`, a property or key of the entity that the templates read.
+ * *ret_property becomes the name of the property of the selected entities, or
  * PartitionKey or RowKey; set only if true is returned.
  */
 bool selector_property_is(const struct selector *selector, int arg,
@@ -167,8 +169,8 @@ struct selection {
 
 /*
  * selection_bind: render the templates. entity is the parent, or NULL.
- * TW_INVALID: err says which key or filter cannot be rendered, or is one that
- * the service forbids.
+ * TW_INVALID: err says which key or filter cannot be rendered, or is forbidden
+ * by the service.
  */
 TW_MUST_USE enum tw_err selection_bind(const struct selector *selector,
     const struct run_args *args, const struct entity *entity,
@@ -181,7 +183,7 @@ TW_MUST_USE enum tw_err selection_of_run(const struct selector *selector,
     const struct run_args *args, struct arena *arena, struct selection *ret,
     struct err *err);
 
-/* selector_accept: the outcome that selection_of_run() would have. */
+/* selector_accept: returns the outcome that selection_of_run() would have. */
 TW_MUST_USE enum tw_err selector_accept(const struct selector *selector,
     const struct run_args *args, struct err *err);
 

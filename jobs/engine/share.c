@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Searches the last key of a range, and interpolates. */
+/* Searches for the last key of a range, and finds out where another key is
+ * between the first and the last one. */
 #include "jobs/engine/share.h"
 
 #include <string.h>
@@ -12,14 +13,15 @@
 #include "worker/base/platform.h"
 #include "worker/store/store.h"
 
-/* The characters that the search tries in a key. Keys with others are found by
- * chance only: the share is then too high, and is cut. */
+/* The characters that the search tries in a key. If the last key has others,
+ * the search may end at an earlier key; the share is then too high, and is
+ * limited to 999. */
 #define CHAR_FIRST 0x20
 #define CHAR_LAST 0x7e
-/* How many characters of a key count, from the first one in which the first and
- * the last key differ. */
+/* Number of characters of a key that are compared, beginning where the first
+ * and the last key differ. */
 #define CHARS_COMPARED 5
-/* How many of these are searched for in the last key. */
+/* Number of these characters that are searched for in the last key. */
 #define CHARS_SEARCHED 3
 /* The number of ranks: of decimal and hexadecimal digits, and of all
  * characters.
@@ -36,16 +38,18 @@ struct share {
     struct pool_client *request_pool;
     const struct scan_spec *spec;
     bool noted;      /* the first_... are set */
-    bool asked;      /* the requests were made, or cannot be made */
+    bool asked;      /* the requests for the last key were made, or cannot be
+                        made */
     bool known;      /* last is set */
     bool in_one;     /* the range has one partition: RowKeys are compared */
-    size_t requests; /* made so far */
+    size_t requests; /* number of requests made so far */
     int64_t began_ms, read_before; /* boot clock, and counts.read of the run,
                                       when the scan began */
-    int begun;   /* the share at the first page: more than 0 if an earlier
-                    attempt made a part */
+    int begun;   /* the share at the first page; more than 0 if an earlier
+                    attempt has read some entities */
     int reached; /* the highest share so far */
-    struct slice first_partition, first_row; /* of the first page; owned */
+    struct slice first_partition, first_row; /* first keys of the first page;
+                                                owned */
     struct slice last;                       /* owned */
 };
 
@@ -56,9 +60,9 @@ static bool is_digit(char c)
     return c >= '0' && c <= '9';
 }
 
-/* The rank of a character. Upper and lower case have one rank, because keys
- * rarely mix them; so have characters between digits and letters, because keys
- * rarely have many of them. */
+/* Returns the rank of a character. An upper and a lower case letter have the
+ * same rank, because keys rarely mix them. All characters between digits and
+ * letters also share a rank, because keys rarely have many of them. */
 static int rank(char c)
 {
     if (is_digit(c))
@@ -81,8 +85,8 @@ static size_t common_len(struct slice a, struct slice b)
     return len;
 }
 
-/* The number of ranks of the characters that are likely where c is: decimal
- * digits, hexadecimal digits or all. */
+/* Returns the number of ranks of the characters that other keys probably have
+ * in the place of c: decimal digits, hexadecimal digits or all characters. */
 static int base_of(char c)
 {
     if (is_digit(c))
@@ -105,7 +109,8 @@ int share_between(struct slice first, struct slice last, struct slice key)
 
     if (common_len(first, key) < from)
         return -1;
-    /* Each key becomes a number, whose digits are the ranks. */
+    /* Turn each key into a number whose digits are the ranks of its characters.
+     */
     for (size_t at = from; at < from + CHARS_COMPARED; at++) {
         int base = DIGITS;
 
@@ -158,10 +163,11 @@ static struct scan_request request_from(
     return request;
 }
 
-/* Find the first key that is not before from, which is in the range. The job's
- * own filter is left out: with it a request would take long if few entities
- * match. *ret is replaced if there is such a key. False: a request failed, or
- * there were too many. */
+/* Find the first key that is not before `from`, a key within the range. The
+ * job's own filter is not used, because a request with it takes long if few
+ * entities match. If there is such a key, *ret_found becomes true, and *ret is
+ * replaced by the key. False: a request failed, or too many requests were made.
+ */
 static bool find_key(
     struct share *share, struct slice from, bool *ret_found, struct slice *ret)
 {
@@ -191,8 +197,8 @@ static bool find_key(
     return good;
 }
 
-/* Is there a key that begins with the first `len` characters of last, then has
- * c or a later character? If so, it becomes last. */
+/* Is there a key that begins with the first `len` characters of share->last,
+ * then has c or a later character? If so, it becomes share->last. */
 static bool find_later(struct share *share, size_t len, int c, bool *ret_found)
 {
     struct buf from;
@@ -206,7 +212,8 @@ static bool find_later(struct share *share, size_t len, int c, bool *ret_found)
     return good;
 }
 
-/* The character of last at the index; one before all others: last ends there.
+/* Returns the character of share->last at index `at` or, if share->last ends
+ * there, a character before all others.
  */
 static int char_at(const struct share *share, size_t at)
 {
@@ -214,14 +221,16 @@ static int char_at(const struct share *share, size_t at)
                                 : CHAR_FIRST - 1;
 }
 
-/* Make the character of last at the index, which is its length at most, the
- * last one that any key has there, if the characters before it are. */
+/* Among the keys that have the same first `at` characters as share->last, find
+ * one whose next character is the last in order, and make it share->last. `at`
+ * is at most the length of share->last. */
 static bool raise_char(struct share *share, size_t at)
 {
     int below = CHAR_LAST + 1, c = char_at(share, at) + 1;
     bool found;
 
-    /* The character that follows is tried first: often there is none. */
+    /* The next higher character is tried first, because often no key has a
+     * higher one. */
     while (c < below) {
         if (!find_later(share, at, c, &found))
             return false;
@@ -233,8 +242,8 @@ static bool raise_char(struct share *share, size_t at)
     return true;
 }
 
-/* Search the last key of the range of PartitionKeys, or of RowKeys, from a key
- * that exists. */
+/* Search for the last key of the range (of PartitionKeys or of RowKeys),
+ * beginning at the key of present, which exists. */
 static bool search_last(struct share *share, const struct entity *present)
 {
     mem_free_slice(&share->last);
@@ -248,7 +257,8 @@ static bool search_last(struct share *share, const struct entity *present)
     return true;
 }
 
-/* If there is one partition only, RowKeys are compared. */
+/* Find the last PartitionKey or, if there is only one partition, the last
+ * RowKey. */
 static bool find_last(struct share *share, const struct entity *present)
 {
     share->in_one = share->spec->partition_key.exact;

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * How far a scan has come in the range of its keys: the share of a run that
- * `status`, the log and the dashboard show.
+ * Computes how far a scan has come in the range of its keys. This is the share
+ * of a run that `status`, the log and the dashboard show.
  *
  * The share is computed from three keys: the first and the last key of the
- * range, and the present one. Of a resumed scan it is that of the earlier
- * attempt, and a part of the rest. The service sorts in one direction only, so
- * the last key is searched for, by some 20 requests for one entity each. So
- * only a run that has read many entities, or a scan that has lasted for a
- * while, has a share.
+ * range, and the present one. If the scan resumes, it begins with the share of
+ * the earlier attempt. The service sorts in one direction only, so the last key
+ * is searched for, by some 20 requests for one entity each. Therefore only a
+ * run that has read many entities, or a scan that has lasted for a while, has a
+ * share.
  *
  * If the run has handled other entities before this scan (spec->done_before),
  * the share is that of all entities: those, the ones that this scan has read,
@@ -25,32 +25,32 @@ struct pool_client;
 struct scan_spec;
 struct share;
 
-/* The last key is searched for when the run has read so many entities, or when
- * the scan has lasted so long: in that time a service answers so many requests
- * that 20 more do not matter. */
+/* The last key is searched for when the run has read SHARE_AFTER_ENTITIES
+ * entities, or when the scan has lasted SHARE_AFTER_MS. In that time a service
+ * answers so many requests that 20 more do not matter. */
 #define SHARE_AFTER_ENTITIES 20000
 #define SHARE_AFTER_MS 30000
-/* The maximum number of requests for the last key. */
+/* The maximum number of requests that search for the last key. */
 #define SHARE_MAX_REQUESTS 48
 
-/* share_new: for a scan of spec, which is borrowed until share_free(), and must
- * have a run. Owned. */
+/* share_new: returns the share of a scan of spec, owned by the caller. spec is
+ * borrowed until share_free(), and spec->run may not be NULL. */
 struct share *share_new(
     struct pool_client *request_pool, const struct scan_spec *spec);
-void share_free(struct share *share); /* NULL: nothing */
+void share_free(struct share *share); /* NULL is allowed */
 
 /*
- * share_note: the caller is going to work on present, an entity of the scan:
- * all entities before it are done. Call it at least for the first entity of
- * each page. Sets spec->run->share, which never falls during a scan, and is
- * never above 999. Makes the requests for the last key once. If they fail, the
+ * share_note: set spec->run->share to the share at present, an entity of the
+ * scan. All entities before it must be done. Call share_note() at least for the
+ * first entity of each page. The share never falls during a scan, and is never
+ * above 999. The requests for the last key are made once. If they fail, the
  * share stays as it is.
  */
 void share_note(struct share *share, const struct entity *present);
 
-/* share_between: where key is between first and last, in thousandths, 0 to 999;
- * -1: cannot be computed. A key is compared by the letters and digits behind
- * what first and last have in common. */
+/* share_between: returns where key is between first and last, in thousandths (0
+ * to 999), or -1 if this cannot be computed. The keys are compared by the
+ * letters and digits after the beginning that first and last have in common. */
 int share_between(struct slice first, struct slice last, struct slice key);
 
 #endif

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Each operation is stored as one compact piece: the more operations fit into
- * the sorter, the fuller the batches are. Operations that differ only in their
- * keys and values share a shape, which has everything else: the table, the
- * callbacks, and the names and types of the properties. A shape also has the
- * beginning of each value of its first operation, and a piece has only the rest
- * of each value, from the first byte that differs: the copies of one job begin
- * their provenance with the same 200 bytes. The pieces lie in one block, which
- * is allocated only while the sorter has operations.
+ * Each operation is stored as one compact piece, because the batches are the
+ * fuller, the more operations fit into the sorter. Operations that differ only
+ * in their keys and values share a shape, which has everything else: the table,
+ * the callbacks, and the names and types of the properties. A shape also has
+ * the beginning of each value of its first operation, and a piece has only the
+ * rest of each value, from the first byte that differs. This saves much:
+ * TablewardSource begins with the same 200 bytes in all copies of one job. The
+ * pieces lie in one block, which is allocated only while the sorter has
+ * operations.
  */
 #include "jobs/engine/sorter.h"
 
@@ -26,29 +27,31 @@
 #define LARGE_BYTES (16 * 1024)
 
 /* The largest number of partitions whose batches are left open after a flush.
- * With more partitions, each batch is sealed: a partition then probably has no
- * operations in the next flush, so an open batch would only occupy memory. */
+ * If there are more partitions, each batch is sealed, because a partition then
+ * probably has no operations in the next flush, and an open batch would only
+ * occupy memory. */
 #define PARTITIONS_KEPT_OPEN 32
 
-/* Number of shapes that a new operation is compared with: those of the newest
- * operations. */
+/* Number of shapes that a new operation is compared with: the shapes of the
+ * newest operations. */
 #define SHAPES_KNOWN 16
 
-/* The bytes of a value that a shape has at most. */
+/* Maximum number of bytes of a value that a shape stores. */
 #define SHAPE_VALUE_BYTES 512
 
-/* A longer value shares nothing with its shape: little would be saved, and the
- * value would have to be put together, in as much memory again, when it is
- * handed over. */
+/* A longer value is stored whole, without its shape. Little would be saved, and
+ * the value would have to be put together in as much memory again when the
+ * operation is handed over. */
 #define SHARING_MAX_BYTES 2048
 
 /*
- * The part of the operations, and of their bytes, that makes room: one in
- * ROOM_PART. The smaller it is, the fuller are the batches: partitions of n
- * operations are handed over when the sorter has n / 2 a partition on average,
- * because it has partitions of all sizes up to n. With half of the operations
- * n is only 1.5 times the average. A small part also keeps fewer batches under
- * way at once. But the partitions are listed each time.
+ * sorter_make_room() hands over one in ROOM_PART of all operations, or of their
+ * bytes. The smaller this part is, the fuller are the batches. If it is small,
+ * the partitions that are handed over have about twice as many operations as
+ * the average partition, because the sorter has partitions of all sizes up to
+ * theirs. If half of the operations were handed over, it would be only 1.5
+ * times the average. With a small part, fewer batches are also under way at
+ * once. But the partitions are listed more often.
  */
 #define ROOM_PART 8
 
@@ -63,7 +66,7 @@
 struct shape {
     size_t users; /* number of pieces with this shape, and 1 more while the
                    * shape is known */
-    size_t bytes; /* of the whole allocation */
+    size_t bytes; /* size of the whole allocation */
     struct store *store;
     const char *table;
     enum write_decision (*decide)(void *context, const struct operation *sent,
@@ -72,8 +75,9 @@ struct shape {
     void (*settled)(void *context, const struct batch_writer_settled *how);
     enum operation_type type;
     size_t property_count;
-    struct property properties[]; /* json: the beginning of a value. The texts
-                                   * follow in the same allocation */
+    struct property properties[]; /* `json` of each has only the beginning of a
+                                     value. The texts follow in the same
+                                     allocation */
 };
 
 /* A piece: a stored item. `bytes` has PartitionKey, RowKey, and the length and
@@ -99,7 +103,7 @@ struct sorter {
     size_t count, sorted; /* the first `sorted` pieces are in order */
     struct shape *known[SHAPES_KNOWN]; /* the most recently used first */
     size_t known_count;
-    size_t shape_bytes; /* of all shapes that are known or in use */
+    size_t shape_bytes; /* memory of all shapes that are known or in use */
     uint64_t added;
     uint64_t oldest; /* the least number of the stored operations; equal to
                       * `added` if there are none */
@@ -122,7 +126,8 @@ static void put_slice(char **at, struct slice slice)
     put(at, slice.at, slice.len);
 }
 
-/* Seven bits a byte, the low ones first; the last byte is less than 128. */
+/* Write a number with seven bits in each byte, the low bits first. Only the
+ * last byte is less than 128. */
 static void put_number(char **at, size_t number)
 {
     for (; number >= 0x80; number >>= 7)
@@ -152,7 +157,8 @@ static size_t take_number(const char **at)
     return number;
 }
 
-/* The number of bytes with which both texts begin. */
+/* Returns the number of bytes at the beginning that are the same in both texts.
+ */
 static size_t shared_bytes(struct slice a, struct slice b)
 {
     size_t len = a.len < b.len ? a.len : b.len, shared = 0;
@@ -260,7 +266,7 @@ static struct shape *add_shape(
     return shape;
 }
 
-/* The shape of item, with one user more. */
+/* Returns the shape of item, and counts one more user of it. */
 static struct shape *shape_for(
     struct sorter *sorter, const struct batch_item *item)
 {
@@ -289,7 +295,7 @@ static void forget_shapes(struct sorter *sorter)
 
 /* ---- adding ---- */
 
-/* An upper limit of the size of a piece. */
+/* Returns an upper limit of the size of the piece of operation. */
 static size_t most_bytes(const struct operation *operation)
 {
     const struct entity *entity = &operation->entity;
@@ -303,7 +309,7 @@ static size_t most_bytes(const struct operation *operation)
     return bytes;
 }
 
-/* Memory for a piece of at most `bytes` bytes. */
+/* Returns memory for a piece of at most `bytes` bytes. */
 static struct held *held_alloc(struct sorter *sorter, size_t bytes)
 {
     if (bytes > LARGE_BYTES)
@@ -324,7 +330,7 @@ static void put_value(
     put(at, value.at + shared, value.len - shared);
 }
 
-/* Writes the piece; its size is then known. */
+/* Writes the piece, and sets held->size. */
 static void fold(struct held *held, struct shape *shape, uint64_t number,
     const struct batch_item *item)
 {
@@ -443,7 +449,8 @@ static void merge(struct held **held, size_t first, size_t count)
     mem_free(fresh);
 }
 
-/* Most pieces are in order since the previous flush. */
+/* Sort only the new pieces, and merge them with the others, which are in order
+ * since the previous flush. */
 static void sort_pieces(struct sorter *sorter)
 {
     size_t first = sorter->sorted;
@@ -473,8 +480,8 @@ static struct slice take_value(
 }
 
 /*
- * The operation as it was added. Its list of properties is allocated in arena;
- * its texts are borrowed from held, its shape and arena.
+ * Returns the operation as it was added. Its list of properties is allocated in
+ * arena; its texts are borrowed from held, its shape and arena.
  */
 static struct operation unfold(const struct held *held, struct arena *arena)
 {
@@ -535,8 +542,8 @@ static bool is_old(const struct sorter *sorter, const struct held *held)
     return sorter->added - held->number >= SORTER_MAX_AGE;
 }
 
-/* The groups of the sorted operations, in the order of their partitions.
- * Owned. */
+/* Returns the groups of the sorted operations, in the order of their
+ * partitions, in a list owned by the caller. */
 static struct group *list_groups(const struct sorter *sorter, size_t *ret_count)
 {
     struct group *groups = NULL;
@@ -557,9 +564,9 @@ static struct group *list_groups(const struct sorter *sorter, size_t *ret_count)
     return groups;
 }
 
-/* The number of operations of group to flush: only whole batches, because the
- * rest may become a full batch later; all operations, if the group is old or
- * has fewer than one batch. */
+/* Returns how many operations of group to flush: only whole batches, because
+ * the others may become a full batch later; but all operations if the group is
+ * old or has fewer than one batch. */
 static size_t wanted(const struct group *group)
 {
     if (group->old || group->count < BATCH_MAX_OPERATIONS)
@@ -567,7 +574,7 @@ static size_t wanted(const struct group *group)
     return group->count - group->count % BATCH_MAX_OPERATIONS;
 }
 
-/* Order: old groups first, then groups by falling number of operations. */
+/* Order old groups first, then groups by falling number of operations. */
 static int compare_groups(const void *left, const void *right)
 {
     const struct group *a = *(struct group *const *)left;
@@ -670,7 +677,7 @@ static void empty(struct sorter *sorter)
     arena_done(&sorter->large);
 }
 
-/* Remove the places of the pieces that were handed over; all others stay in
+/* Remove from sorter->held the pieces that were handed over; all others stay in
  * order. */
 static void close_places(struct sorter *sorter)
 {

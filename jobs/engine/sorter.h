@@ -27,25 +27,26 @@
 struct sorter;
 
 /*
- * sorter_new: an empty sorter. Owned. sorter_free: drops the operations that
- * were not handed over; NULL is allowed.
+ * sorter_new: returns an empty sorter, owned by the caller. sorter_free: drops
+ * the operations that were not handed over; does nothing if given NULL.
  */
 struct sorter *sorter_new(void);
 void sorter_free(struct sorter *sorter);
 
-/* sorter_add: the operation is copied. Context and table of item are borrowed
- * until the batch writer has completed the operation, or the operation is
- * dropped. */
+/* sorter_add: add a copy of the operation. Context and table of item are
+ * borrowed until the batch writer has completed the operation, or the operation
+ * is dropped. */
 void sorter_add(struct sorter *sorter, const struct batch_item *item);
 
 /* sorter_is_full: must the caller call sorter_make_room() before it adds
- * another operation? sorter_count: the number of operations in the sorter. */
+ * another operation? sorter_count: returns the number of operations in the
+ * sorter. */
 bool sorter_is_full(const struct sorter *sorter);
 size_t sorter_count(const struct sorter *sorter);
 
-/* sorter_added: how many operations were added so far. sorter_oldest: the
- * number of operations before the oldest one in the sorter: all of them have
- * been handed over. */
+/* sorter_added: returns how many operations were added so far. sorter_oldest:
+ * returns how many operations were added before the oldest one in the sorter;
+ * all of these have been handed over. */
 uint64_t sorter_added(const struct sorter *sorter);
 uint64_t sorter_oldest(const struct sorter *sorter);
 
@@ -55,9 +56,9 @@ uint64_t sorter_oldest(const struct sorter *sorter);
  * If the batch writer takes no more operations, its outcome is returned, and
  * the remaining operations are dropped.
  *
- * sorter_make_room: hand over at least an eighth of the operations, in the same
- * way: those of the partitions with the most operations, in full batches where
- * possible.
+ * sorter_make_room: hand over at least an eighth of the operations in the same
+ * way, beginning with the partitions that have the most operations, in full
+ * batches if possible.
  */
 TW_MUST_USE enum tw_err sorter_flush(
     struct sorter *sorter, struct batch_writer *batch_writer, struct err *err);

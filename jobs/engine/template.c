@@ -36,7 +36,8 @@ struct template
     const struct slice *properties;
     size_t property_count;
     bool reads_entity, reads_key[2];
-    const bool *reads_args;               /* by argument; NULL: none is read */
+    const bool *reads_args;               /* reads_args[i]: argument i is read;
+                                             NULL: none is read */
     struct template_equality *equalities; /* only of a filter */
     size_t equality_count;
 };
@@ -246,8 +247,8 @@ const struct template *template_compile(struct slice text, struct mark mark,
  * The text of a filter with sample values in place of {..}. `offsets` has, for
  * each byte of text, the offset of the corresponding byte of the template, for
  * the position of problems. Text within quotes is added when the quotes close,
- * because the sample value depends on what stands before them: that of
- * datetime'{x}' is a time.
+ * because the sample value depends on the word before the quotes: in
+ * datetime'{x}' it is a time.
  */
 struct sample {
     struct buf text;
@@ -284,7 +285,7 @@ static bool ends_with_word(struct slice text, const char *word)
     return strchr(" ()", before) != NULL;
 }
 
-/* The text to put between the quotes that have just closed. */
+/* Returns the text to put between the quotes that have just closed. */
 static struct slice quoted_sample(const struct sample *sample)
 {
     static const struct {
@@ -365,8 +366,8 @@ static bool has_braces(
     return false;
 }
 
-/* The {..} that is everything between the quotes at begin and end-1; NULL:
- * there is other text. */
+/* Returns the {..} that is everything between the quotes at begin and end-1, or
+ * NULL if there is other text. */
 static const struct expression *lone_expression(
     const struct template *template, size_t begin, size_t end)
 {
@@ -380,8 +381,8 @@ static const struct expression *lone_expression(
     return NULL;
 }
 
-/* Keep what the comparison, of the filter with sample values, says of the
- * template. */
+/* from is a comparison in the filter with sample values. Store it as an
+ * equality of the template. */
 static void keep_equality(struct template *template, struct arena *arena,
     const struct sample *sample, const struct filter_equality *from)
 {
@@ -615,8 +616,8 @@ static enum tw_err render_piece(const struct template *template,
     return result;
 }
 
-/* Check a rendered filter: a value may be invalid at its position, as in
- * datetime'{x}'. */
+/* Check a rendered filter, because a value may be invalid at its position, as
+ * in datetime'{x}'. */
 static enum tw_err check_rendered(const struct template *template,
     const struct buf *to, size_t start, struct err *err)
 {
@@ -762,8 +763,8 @@ const struct template_equality *template_equalities(
     return template->equalities;
 }
 
-/* The {..} that is followed by literal text and nothing else; NULL: the
- * template is another one. */
+/* If the template consists of one {..} and literal text after it, returns the
+ * {..}, else NULL. */
 static const struct expression *leading_expression(
     const struct template *template, struct slice *ret_rest)
 {
@@ -776,7 +777,7 @@ static const struct expression *leading_expression(
     return pieces[0].expression;
 }
 
-/* The {..} that is the whole template, or NULL. */
+/* Returns the {..} that is the whole template, or NULL. */
 static const struct expression *whole_expression(
     const struct template *template)
 {

@@ -38,16 +38,16 @@ struct template_scope {
 };
 
 /*
- * template_mark: the position of a scalar's first character, after an opening
- * quote.
+ * template_mark: returns the position of a scalar's first character, after an
+ * opening quote.
  */
 struct mark template_mark(const struct yaml_node *scalar);
 
 /*
  * template_compile: compile text, whose first character is at mark. Call after
- * environment variables are replaced. NULL: every mistake was added to problems
- * with its position; an unknown name is reported with the most similar known
- * one.
+ * environment variables are replaced. Returns NULL if there are mistakes; each
+ * was added to problems with its position, an unknown name with the most
+ * similar known one.
  */
 const struct template *template_compile(struct slice text, struct mark mark,
     const struct template_scope *scope, struct arena *arena,
@@ -58,8 +58,8 @@ const struct template *template_compile(struct slice text, struct mark mark,
  * renders as one quoted literal, its quotes doubled; a bare {x} must render as
  * a number, true or false (an Int64 gets its L, a Double its point). The syntax
  * of the filter is checked here, with sample values, and again at each
- * rendering, with the real values: a value may be invalid at its position, as
- * in datetime'{x}'.
+ * rendering, with the real values, because a value may be invalid at its
+ * position, as in datetime'{x}'.
  */
 const struct template *template_compile_filter(struct slice text,
     struct mark mark, const struct template_scope *scope, struct arena *arena,
@@ -78,14 +78,14 @@ TW_MUST_USE enum tw_err template_render(const struct template *template,
 /*
  * template_render_key: render a template without an entity as a key, which
  * lives in arena. TW_INVALID also if the service forbids the key, or the key is
- * too long. which: name of the key for err, such as "PartitionKey".
+ * too long. `which` is the name of the key for err, such as "PartitionKey".
  */
 TW_MUST_USE enum tw_err template_render_key(const struct template *template,
     const struct run_args *args, const char *which, struct arena *arena,
     struct slice *ret, struct err *err);
 
-/* template_properties: the properties that the template reads, each once,
- * without PartitionKey and RowKey; borrowed. */
+/* template_properties: returns the names of the properties that the template
+ * reads, each once, without PartitionKey and RowKey; borrowed. */
 const struct slice *template_properties(
     const struct template *template, size_t *ret_count);
 
@@ -93,17 +93,17 @@ const struct slice *template_properties(
  * entity? */
 bool template_reads_entity(const struct template *template);
 
-/* template_reads_key: does the template read the PartitionKey (row_key: the
- * RowKey) of the entity? */
+/* template_reads_key: does the template read the RowKey (if row_key is true) or
+ * the PartitionKey (if not) of the entity? */
 bool template_reads_key(const struct template *template, bool row_key);
 
 /* template_reads_arg: does the template read the argument with this index? */
 bool template_reads_arg(const struct template *template, size_t arg);
 
-/* template_values: the number of {..}. */
+/* template_values: returns the number of {..}. */
 size_t template_values(const struct template *template);
 
-/* template_source: the text that the template was compiled from. */
+/* template_source: returns the text that the template was compiled from. */
 struct slice template_source(const struct template *template);
 
 /* template_is_constant: true if the template has no {..}. */
@@ -111,25 +111,27 @@ bool template_is_constant(const struct template *template);
 
 /*
  * template_holds: does every result contain the whole value of property or key
- * `name`, as in "{name}" or "c{name}_"? *ret_longer: the template has literal
- * text too, so that the result is longer than that value.
+ * `name`, as in "{name}" or "c{name}_"? *ret_longer becomes true if the
+ * template has literal text too, so that the result is longer than that value.
  */
 bool template_holds(
     const struct template *template, const char *name, bool *ret_longer);
 
-/* template_beginning: the literal text that every result begins with; may be
- * empty. *ret_whole: true if every result is exactly that text. Borrowed. */
+/* template_beginning: returns the literal text that every result begins with;
+ * borrowed, may be empty. *ret_whole becomes true if every result is exactly
+ * that text. */
 struct slice template_beginning(
     const struct template *template, bool *ret_whole);
 
-/* template_leading_arg: the index of the argument, if the template is one
- * {argument} followed by literal text (*ret_rest); else -1. */
+/* template_leading_arg: returns the index of the argument if the template is
+ * one {argument} followed by literal text (*ret_rest), else -1. */
 int template_leading_arg(
     const struct template *template, struct slice *ret_rest);
 
-/* template_lone_property: the name, if the template is exactly one {property}
- * or key of the entity; else empty. template_leading_property: the same, if
- * literal text (*ret_rest) follows. */
+/* template_lone_property: returns the name if the template is exactly one
+ * {property} or key of the entity, else an empty slice.
+ * template_leading_property: the same for such a template with literal text
+ * (*ret_rest) after it. */
 struct slice template_lone_property(const struct template *template);
 struct slice template_leading_property(
     const struct template *template, struct slice *ret_rest);
@@ -143,18 +145,21 @@ struct template_equality {
     struct slice text;
     int arg;           /* index of the argument, if the text between the
                         * quotes is one {argument}; else -1 */
-    struct slice read; /* the name, if it is one {property} or key of the
-                        * entity that the template reads; else empty */
+    struct slice read; /* the name, if the text between the quotes is one
+                          {property} or key of the entity that the template
+                          reads; else empty */
 };
 
-/* template_equalities: those comparisons of a template that was compiled with
- * template_compile_filter(). Comparisons within `or` or `not` are none of them.
+/* template_equalities: returns all such comparisons of a template that was
+ * compiled with template_compile_filter(). A comparison within `or` or `not` is
+ * not one of them.
  */
 const struct template_equality *template_equalities(
     const struct template *template, size_t *ret_count);
 
-/* template_lone_arg: the index of the argument, if the template is exactly one
- * {argument}; else -1. Used to find the value of that argument in an entity. */
+/* template_lone_arg: returns the index of the argument if the template is
+ * exactly one {argument}, else -1. Used to find the value of that argument in
+ * an entity. */
 int template_lone_arg(const struct template *template);
 
 #endif
