@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Backward: from the job's own copies to their sources.
+ * The backward step of a round: reads the job's own copies, and deletes those
+ * whose sources no longer make them.
  *
  * A filter on TablewardSource selects the copies of this job in each
  * destination. Without --accept-deletes a first scan only counts the copies to
@@ -26,7 +27,7 @@
 #include "worker/store/store.h"
 
 /* Without --accept-deletes a round deletes at most DELETES_MAX copies, or a
- * tenth of the job's own copies if that is more (rule C6). */
+ * tenth of the job's own copies if a tenth is more (rule C6). */
 #define DELETES_MAX 100
 
 /* Maximum edited copies reported in the log, per round. */
@@ -137,7 +138,8 @@ static enum tw_err delete_copy(
         work->at.former += copy_needs_consent(is);
     }
     if (b->holds && work->at.deletes > DELETES_MAX) {
-        /* Too many to keep in the sorter: a second scan sends all deletes. */
+        /* There are too many deletes to keep in the sorter, so a second scan
+         * sends all of them. */
         sorter_free(work->sorter);
         work->sorter = sorter_new();
         b->holds = false;
@@ -154,8 +156,8 @@ static bool has_etag_of_source(const struct entity *copy,
            (source && slice_equal(copy->etag, source->etag));
 }
 
-/* Decides about one own copy. source: the entity at the source keys in `is`;
- * NULL: none exists. */
+/* Decides about one own copy. source is the entity at the source keys in `is`,
+ * or NULL if none exists. */
 static enum tw_err judge(struct backward *b, const struct entity *copy,
     const struct source *is, const struct entity *source)
 {
@@ -185,8 +187,9 @@ static enum tw_err judge(struct backward *b, const struct entity *copy,
     return TW_OK;
 }
 
-/* Reads the sources of up to GETS_MAX own copies, from page->entities[*at] on,
- * and decides about each copy. Advances *at. */
+/* Reads the sources of up to GETS_MAX own copies, beginning with
+ * page->entities[*at], and decides about each copy. Sets *at to the index of
+ * the next copy. */
 static enum tw_err judge_some(
     struct backward *b, const struct page *page, size_t *at)
 {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Finds a job's own copies; deletes own copies without a source. */
+/* Finds the copies that a job has made (its own copies), and deletes those
+ * without a source. */
 #ifndef TW_JOBS_COPY_BACKWARD_H
 #define TW_JOBS_COPY_BACKWARD_H
 
@@ -9,14 +10,15 @@
 
 struct copy_work;
 
-/* copy_own: the step COPY_OWN. Adds every own copy to the comparison; counts
- * and reports the edited copies that it leaves unchanged (rule C3). */
+/* copy_own: make the step COPY_OWN. Adds every own copy to the comparison.
+ * Counts and reports the edited copies that the job leaves unchanged (rule C3).
+ */
 TW_MUST_USE enum tw_err copy_own(struct copy_work *work);
 
 /*
- * copy_backward: the step COPY_BACKWARD. TW_INVALID: rule C6 refuses the
- * deletes; err has the reason, and no copy was deleted. TW_NOT_FOUND:
- * the source table does not exist (rule C7).
+ * copy_backward: make the step COPY_BACKWARD. TW_INVALID: rule C6 refuses the
+ * deletes; err has the reason, and no copy was deleted. TW_NOT_FOUND: the
+ * source table does not exist (rule C7).
  */
 TW_MUST_USE enum tw_err copy_backward(struct copy_work *work);
 

@@ -6,7 +6,7 @@
  *    "compared":1234,"own":0,"deletes":0,"former":0,"checked":false,
  *    "late":false,"done":["pk","rk"]}
  *
- * done: all writes of the step up to these keys are stored; absent at the
+ * done: the keys up to which all writes of the step are stored; absent at the
  * beginning of a step. The other members are those of struct copy_progress.
  */
 #include "jobs/copy/checkpoint.h"

@@ -11,14 +11,14 @@
 struct copy_progress;
 struct rounds;
 
-/* copy_checkpoint_write: returns the checkpoint as JSON with a final NUL.
- * Owned. */
+/* copy_checkpoint_write: returns the checkpoint as JSON with a final NUL, owned
+ * by the caller. */
 char *copy_checkpoint_write(
     const struct rounds *rounds, const struct copy_progress *at);
 
-/* copy_checkpoint_read: parse a checkpoint. False: text is empty, or this
- * version of tableward cannot read it; rounds and at are then unchanged. The
- * keys in at live in arena. */
+/* copy_checkpoint_read: parse a checkpoint into *rounds and *at. The keys in
+ * *at live in arena. False: text is empty, or this version of tableward cannot
+ * read it; *rounds and *at are then unchanged. */
 bool copy_checkpoint_read(struct slice text, struct arena *arena,
     struct rounds *rounds, struct copy_progress *at);
 

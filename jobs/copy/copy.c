@@ -31,10 +31,10 @@
  * comparison. */
 #define RESTARTS_MAX 3
 
-/* A run with `follow: true` makes a full round every hour. It makes one earlier
- * if the last comparison took at most CHEAP_COMPARISON_MS, and at least
- * COMPARISON_PART times that duration has passed since the last full round
- * began. */
+/* A run with `follow: true` makes a full round every hour. It makes a full
+ * round earlier if the last comparison took at most CHEAP_COMPARISON_MS, and at
+ * least COMPARISON_PART times that duration has passed since the last full
+ * round began. */
 #define CHEAP_COMPARISON_MS 2000
 #define COMPARISON_PART 20
 
@@ -60,7 +60,8 @@ static const struct step {
 
 #define STEP_COUNT (sizeof(STEPS) / sizeof(STEPS[0]))
 
-/* The row of the present step; NULL: the present mode has no such step. */
+/* Returns the row of the present step, or NULL if the present mode has no such
+ * step. */
 static const struct step *step_of(const struct copy_work *work)
 {
     for (size_t i = 0; i < STEP_COUNT; i++)
@@ -110,8 +111,8 @@ static void begin_steps(struct copy_work *work, enum copy_mode mode)
     work->selected = 0;
     if (mode == COPY_SEND_NEWER)
         return;
-    /* This round reads every source: it reports all failed and edited copies
-     * again. */
+    /* Forget the reports of earlier rounds, because this round reads every
+     * source and reports all failed and edited copies again. */
     work->run->callbacks->forget_failed(work->run, 0);
     atomic_store(&work->run->counts.skipped, 0);
     work->edited = 0;
@@ -129,7 +130,8 @@ static void resume(struct copy_work *work)
     if (!step_of(work))
         begin_steps(work, work->at.mode);
     if (resumes && work->rounds.under_way && work->at.mode == COPY_COMPARE) {
-        /* The comparison was lost with the previous attempt. */
+        /* The comparison was in the memory of the previous attempt, and is
+         * lost. */
         work->at.restarts++;
         begin_steps(
             work, work->at.restarts < RESTARTS_MAX ? COPY_COMPARE : COPY_EACH);
@@ -292,7 +294,8 @@ static void note_rest(struct copy_work *work)
     work->run->callbacks->note(work->run, sentence);
 }
 
-/* Resets the checkpoint: after `retry` the run reads everything again. */
+/* Resets the checkpoint, so that the run reads everything again after `retry`.
+ */
 static enum run_end fail(struct copy_work *work)
 {
     work->rounds = (struct rounds){.follow = work->rules->follow};

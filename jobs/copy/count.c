@@ -34,7 +34,8 @@ struct estimating {
     struct operation_position *positions; /* array with room for
                                              SORTER_MAX_OPERATIONS positions */
     size_t position_count;
-    int64_t own, former; /* own copies; those of them that are former copies */
+    int64_t own, former; /* number of own copies, and of the former copies
+                            among them */
     bool only_differing; /* true in the second scan of the sources, which counts
                             only the copies whose bucket differs */
 };
@@ -52,8 +53,8 @@ static int compare_positions(const void *left, const void *right)
     return 0;
 }
 
-/* In job_estimate.tables the source is the first table; the destinations
- * follow. */
+/* In job_estimate.tables the source is the first table; the destinations come
+ * after it. */
 static struct job_estimate_table *shown_of(struct estimating *e, size_t table)
 {
     return &e->ret->tables[1 + table];
@@ -157,8 +158,8 @@ static enum tw_err count_all(struct estimating *e, bool any_own)
     return outcome;
 }
 
-/* Assumes two full rounds: each reads the sources, and the second also reads
- * the new copies. */
+/* Estimates a run of two full rounds, of which each reads the sources, and the
+ * second also reads the new copies. */
 static void sum_up(struct estimating *e)
 {
     struct job_estimate *ret = e->ret;
@@ -201,7 +202,8 @@ static enum tw_err estimate(struct copy_work *work, struct job_estimate *ret)
     ret->tables[0].table_scan = selector_scans_table(&work->rules->selector);
     for (size_t i = 0; i < work->table_count; i++)
         shown_of(&e, i)->table = work->tables[i].table;
-    /* A dry run deletes nothing: it accepts copies of former key templates. */
+    /* Accept copies of former key templates, because a dry run deletes nothing.
+     */
     work->run->accept_deletes = true;
     outcome = copy_check_for_own(work, &any_own);
     work->run->accept_deletes = accepts;

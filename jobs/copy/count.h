@@ -5,7 +5,7 @@
 
 #include "jobs/job.h"
 
-/* copy_estimate: see struct kind. */
+/* copy_estimate: makes the dry run; see estimate of struct kind. */
 TW_MUST_USE enum tw_err copy_estimate(const struct job *job,
     const struct job_stores *stores, struct run *run, struct job_estimate *ret,
     struct err *err);

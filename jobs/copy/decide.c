@@ -29,14 +29,15 @@ static enum write_decision write_copy(struct decision *d)
     return WRITE_SEND;
 }
 
-/* Decides no-op. The source then does not count as repaired by this round. */
+/* Decides that nothing is written. The source then does not count as repaired
+ * by this round. */
 static enum write_decision keep(struct decision *d)
 {
     repaired_drop(&d->work->repaired, d->mine.partition_key, d->mine.row_key);
     return WRITE_NO_OP;
 }
 
-/* Call if no copy will be written: the absent copy must not count as a
+/* Call if no copy will be written, so that the absent copy does not count as a
  * difference. */
 static void expect_no_more(struct decision *d)
 {

@@ -7,9 +7,9 @@
 #include "jobs/engine/batch_writer.h"
 
 /*
- * copy_decide_write: context: the struct copy_work. Called when the insert or
- * replace of a copy was refused or had an unknown outcome. `now` is the entity
- * at the keys of the copy.
+ * copy_decide_write: decides about a copy. context is the struct copy_work.
+ * Called when the insert or replace of a copy was refused or had an unknown
+ * outcome. `now` is the entity at the keys of the copy.
  *
  *   now                                     decision
  *   nothing                                 insert
@@ -35,10 +35,10 @@ enum write_decision copy_decide_write(void *context,
     const struct operation *sent, const struct entity *now, struct arena *arena,
     struct operation *ret, struct err *err);
 
-/* copy_decide_delete: context: the struct copy_table. Called when an own copy
- * without a source was changed before its delete. Sends the delete again only
- * if `now` is still an own copy without a source, and neither edited (C3; index
- * rows excepted) nor possibly its source (C5). */
+/* copy_decide_delete: decides about a delete. context is the struct copy_table.
+ * Called when an own copy without a source was changed before its delete. Sends
+ * the delete again only if `now` is still an own copy without a source, and
+ * neither edited (C3; index rows excepted) nor possibly its source (C5). */
 enum write_decision copy_decide_delete(void *context,
     const struct operation *sent, const struct entity *now, struct arena *arena,
     struct operation *ret, struct err *err);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Forward: from the sources to their copies.
+ * The forward step of a round: reads the sources, and writes their copies.
  *
  * The sorter gathers operations and hands them over by destination partition,
  * so that batches are full even if key templates scatter the copies.
@@ -18,9 +18,9 @@
 
 /* ---- the scan ---- */
 
-/* Opens a scan of sources with a Timestamp of at least since_ticks; 0: of all
- * sources. A checkpoint has one position only, so a scan with checkpoints has
- * one part. */
+/* Opens a scan of the sources with a Timestamp of at least since_ticks, or of
+ * all sources if since_ticks is 0. A checkpoint has one position only, so a
+ * scan with checkpoints has one part. */
 static struct parts *open_parts(struct copy_work *work, int64_t since_ticks)
 {
     bool at_once = work->at.mode == COPY_COMPARE && since_ticks == 0;

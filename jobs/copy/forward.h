@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Scans the sources of a copy and sends their copies. */
+/* Scans the sources of a copy job and sends their copies. */
 #ifndef TW_JOBS_COPY_FORWARD_H
 #define TW_JOBS_COPY_FORWARD_H
 
@@ -10,8 +10,8 @@
 struct copy_work;
 
 /*
- * copy_forward: the step COPY_FORWARD, or COPY_REPAIR. TW_NOT_FOUND: the source
- * table does not exist (rule C7).
+ * copy_forward: make the step COPY_FORWARD, or COPY_REPAIR. TW_NOT_FOUND: the
+ * source table does not exist (rule C7).
  */
 TW_MUST_USE enum tw_err copy_forward(struct copy_work *work);
 

@@ -20,7 +20,7 @@ static uint64_t hash_etag(struct slice etag)
     return hash_mix(hash_slice(HASH_BEGIN, etag));
 }
 
-/* The slot of these keys, or the free slot for them. */
+/* Returns the slot of these keys, or the free slot for them. */
 static size_t find(const struct repaired *repaired, uint64_t keys)
 {
     size_t at = (size_t)(keys % REPAIRED_MAX);
@@ -53,8 +53,8 @@ void repaired_add(struct repaired *repaired, struct slice partition_key,
     repaired->entries[at].etag = hash_etag(etag);
 }
 
-/* The slot is not freed, because linear probing may have passed over the slot.
- * An ETag hash of 0 means that the source is never behind. */
+/* The slot keeps its keys, because linear probing for other keys may have
+ * passed over it. An ETag hash of 0 means that the source is never behind. */
 void repaired_drop(
     struct repaired *repaired, struct slice partition_key, struct slice row_key)
 {

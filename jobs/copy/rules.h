@@ -33,8 +33,8 @@ struct copy_rules {
     bool follow;
 };
 
-/* copy_rules_load: read the job from node. NULL: problems were added to
- * loader->problems. */
+/* copy_rules_load: read the job from node. Returns NULL if problems were added
+ * to loader->problems. */
 struct copy_rules *copy_rules_load(
     const struct yaml_node *node, struct job_loader *loader);
 
@@ -42,7 +42,7 @@ struct copy_rules *copy_rules_load(
 void copy_rules_explain(const struct copy_rules *rules, struct buf *to);
 
 /* copy_rules_is_index: is this target in the table of its source? Compares the
- * names of the configuration. */
+ * names of stores and tables in the configuration. */
 bool copy_rules_is_index(
     const struct copy_rules *rules, const struct copying_target *target);
 

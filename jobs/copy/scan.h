@@ -18,13 +18,14 @@ struct copy_visitor {
     void *ctx;
 
     /* source: called by copy_scan_sources() for each selected source, once for
-     * each entry of `to:`. entry: index of the entry. copy: the copy that the
-     * entry makes of source; NULL: it cannot be made; why has the reason. */
+     * each entry of `to:`. entry is the index of the entry. copy is the copy
+     * that the entry makes of source; if it cannot be made, copy is NULL, and
+     * why has the reason. */
     enum tw_err (*source)(void *ctx, const struct entity *source, size_t entry,
         const struct entity *copy, const char *why);
 
-    /* own: called by copy_scan_own() for each own copy. table: index into
-     * struct copy_work.tables; is: TablewardSource of copy. */
+    /* own: called by copy_scan_own() for each own copy. table is an index into
+     * struct copy_work.tables; `is` is TablewardSource of copy. */
     enum tw_err (*own)(void *ctx, size_t table, const struct entity *copy,
         const struct source *is);
 };
@@ -34,8 +35,8 @@ struct copy_visitor {
 TW_MUST_USE enum tw_err copy_scan_sources(struct copy_work *work,
     const struct copy_visitor *visitor, int64_t *ret_pages);
 
-/* copy_scan_own: scan the own copies; ret_pages as above. A missing destination
- * table counts as empty. */
+/* copy_scan_own: scan the own copies; ret_pages as for copy_scan_sources(). A
+ * missing destination table counts as empty. */
 TW_MUST_USE enum tw_err copy_scan_own(struct copy_work *work,
     const struct copy_visitor *visitor, int64_t *ret_pages);
 

@@ -181,8 +181,9 @@ bool source_read(
 
 /* ---- comparing ---- */
 
-/* A quotation mark inside a string of JSON has a backslash before it, so the
- * first BY is the beginning of the member `by`. */
+/* Inside a string of JSON a quotation mark has a backslash before it, so the
+ * first place where the text BY is found is the beginning of the member `by`.
+ */
 struct slice source_without_entry(struct slice text)
 {
     static const char BY[] = ",\"by\":";

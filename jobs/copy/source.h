@@ -7,12 +7,12 @@
  *    "own":["pk","rk"],"key":["pk","rk"],"etag":"W/\"...\"",
  *    "digest":"32 hex digits"}
  *
- * job: the job's name. to: index in the job's `to:` of the entry that made the
- * copy, when it was written (jobs/copy/work.h says what the index is for). by:
- * a digest of the key templates of that entry. from, at: account and table of
- * the source and of the copy. own: keys of the copy. key, etag: keys and ETag
- * of the source that was copied. digest: digest of the copy as it was written,
- * without TablewardSource.
+ * job: the job's name. to: the index that the entry which made the copy had in
+ * the job's `to:` when the copy was written (jobs/copy/work.h says what the
+ * index is for). by: a digest of the key templates of that entry. from, at:
+ * account and table of the source and of the copy. own: keys of the copy. key,
+ * etag: keys and ETag of the source that was copied. digest: digest of the copy
+ * as it was written, without TablewardSource.
  *
  * The job comes first, so that a range of this text selects the copies of one
  * job (source_filter()). An application that copies an entity with all its
@@ -47,22 +47,23 @@ struct source {
     struct source_table from, at;
     struct slice own_partition_key, own_row_key; /* keys of the copy */
     struct slice partition_key, row_key, etag; /* keys and ETag of the source */
-    struct slice digest; /* digest of the copy; computed by source_stamp() */
+    struct slice digest; /* digest of the copy, computed by source_stamp() */
     bool restored;       /* set by copy_is_own() (jobs/copy/work.h) only */
     struct slice head;   /* result of source_head(), made once for many copies;
                             empty: source_stamp() calls source_head() */
 };
 
-/* source_table_of: account and name of a table in store. The texts are borrowed
- * from store and table. */
+/* source_table_of: returns account and name of a table in store. The texts are
+ * borrowed from store and table. */
 struct source_table source_table_of(
     const struct store *store, const char *table);
 
 bool source_table_equal(
     const struct source_table *a, const struct source_table *b);
 
-/* source_head: the beginning of the property that all copies of this job,
- * entry and location share, escaped as a JSON string. Made in arena. */
+/* source_head: returns the beginning of the property, which is the same for all
+ * copies of this job, entry and location, escaped as a JSON string. Made in
+ * arena. */
 struct slice source_head(const struct source *source, struct arena *arena);
 
 /*
@@ -77,8 +78,8 @@ void source_stamp(
 bool source_read(
     const struct entity *entity, struct arena *arena, struct source *ret);
 
-/* source_without_entry: the part of the text of TablewardSource that follows
- * the index of the entry; the whole text if source_stamp() did not write it.
+/* source_without_entry: returns the part of the text of TablewardSource after
+ * the index of the entry, or the whole text if source_stamp() did not write it.
  * Borrowed from text. */
 struct slice source_without_entry(struct slice text);
 
@@ -88,16 +89,17 @@ bool source_is_at(const struct source *source, const struct entity *entity,
 
 /*
  * source_is_index_row: is entity, with this TablewardSource, an index row of
- * table `at`? `from` and `at` of source name one table, which has the name of
- * `at`, and `own` has the keys of entity. The account in source may be another
- * one: after an import into another account or store, index rows still name the
- * account in which they were written. A copy from a table of the same name in
- * another account is no index row: its `from` and `at` differ.
+ * table `at`? It is if the members `from` and `at` of TablewardSource are the
+ * same table, this table has the name of the table `at`, and `own` has the keys
+ * of entity. The account in source may be another one, because after an import
+ * into another account or store, index rows still name the account in which
+ * they were written. A copy from a table of the same name in another account is
+ * no index row, because `from` and `at` of its TablewardSource differ.
  */
 bool source_is_index_row(const struct source *source,
     const struct entity *entity, const struct source_table *at);
 
-/* source_is_intact: does copy still have the digest in source? False: copy was
+/* source_is_intact: does copy still have the digest in source? If not, copy was
  * edited after it was written. */
 bool source_is_intact(const struct source *source, const struct entity *copy);
 

@@ -56,8 +56,8 @@ static void count(struct verifying *v, int which, const char *table,
     difference->count++;
 }
 
-/* Reads the entity at the keys of `entity` into page. *ret_found: the entity as
- * it is now; NULL: none exists. */
+/* Reads the entity at the keys of `entity` into page. *ret_found becomes the
+ * entity as it is now, or NULL if none exists. */
 static enum tw_err read_again(struct verifying *v, struct store *store,
     const char *table, const struct entity *entity, struct page *page,
     const struct entity **ret_found)
@@ -71,8 +71,8 @@ static enum tw_err read_again(struct verifying *v, struct store *store,
 
 /* ---- forward ---- */
 
-/* Returns the kind of difference at the keys of a copy; -1: no difference.
- * found: the current entity; NULL: none exists. */
+/* Returns the kind of difference at the keys of a copy, or -1 if there is none.
+ * found is the current entity, or NULL if none exists. */
 static int judge(struct verifying *v, size_t table, const struct entity *copy,
     const struct entity *found)
 {
@@ -143,7 +143,8 @@ static enum tw_err on_source(void *ctx, const struct entity *source,
 
 /* ---- backward ---- */
 
-/* Sets *ret to the kind of difference of an own copy; -1: none. */
+/* Sets *ret to the kind of difference of an own copy, or to -1 if there is
+ * none. */
 static enum tw_err judge_own(
     struct verifying *v, const struct source *is, struct arena *arena, int *ret)
 {

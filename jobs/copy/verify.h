@@ -5,7 +5,7 @@
 
 #include "jobs/job.h"
 
-/* copy_verify: see struct kind. */
+/* copy_verify: compares both sides; see verify of struct kind. */
 TW_MUST_USE enum tw_err copy_verify(const struct job *job,
     const struct job_stores *stores, struct run *run,
     struct job_verification *ret, struct err *err);

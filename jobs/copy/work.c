@@ -22,8 +22,8 @@
 /* ---- the locations ---- */
 
 /* May this table be the source table, under another name of its store (rule
- * C5)? False for embedded stores: their identity is known, and rule C5 cannot
- * use their ETags, because different entities may have equal ETags. */
+ * C5)? Returns false for embedded stores. Their identity is known, and rule C5
+ * cannot use their ETags, because different entities may have equal ETags. */
 static bool may_be_index(
     const struct copy_work *work, const struct store *store, const char *table)
 {
@@ -171,7 +171,8 @@ static bool has_made(const struct copy_work *work, int64_t entry, size_t table,
            slice_is(is->by, work->entries[entry].by);
 }
 
-/* The entry that made an own copy in this table; see work.h. */
+/* Returns the index of the entry that made an own copy in this table; see
+ * work.h. */
 static int64_t entry_of(
     const struct copy_work *work, size_t table, const struct source *is)
 {
@@ -191,7 +192,7 @@ static bool is_restored(const struct copy_table *table,
            !source_table_equal(&is->at, &table->at);
 }
 
-/* Rule C1: if one of these conditions is false, the entity is foreign. */
+/* Rule C1: the entity is foreign unless all of these conditions are true. */
 bool copy_is_own(const struct copy_work *work, size_t table,
     const struct entity *entity, struct arena *arena, struct source *ret)
 {
@@ -243,8 +244,10 @@ static enum copy_source_state state_for_entry(const struct copy_work *work,
     return state_of_source;
 }
 
-/* COPY_HAS_KEY if an entry of the table makes the copy; else COPY_UNCLEAR if
- * that is unclear for one of them. */
+/* Returns the state of the source of a former copy: COPY_HAS_KEY if an entry of
+ * `to:` for this table makes a copy with the key of the former copy; otherwise
+ * COPY_UNCLEAR if the copy of one of these entries cannot be made; otherwise
+ * COPY_HAS_OTHER. */
 static enum copy_source_state state_for_former(const struct copy_work *work,
     const struct source *is, const struct entity *source)
 {
@@ -362,8 +365,8 @@ static void save_reached(struct copy_work *work)
     checkpoint_queue_save(checkpoint_queue, work->run, low_water);
 }
 
-/* Waits for batches in flight and saves their checkpoint, also after an
- * error. */
+/* Also after an error, waits for the batches in flight and saves their
+ * checkpoint. */
 enum tw_err copy_end_step(struct copy_work *work, enum tw_err outcome)
 {
     if (outcome == TW_OK)

@@ -15,12 +15,12 @@
  *             its source; delete the copy unless its source is still selected
  *             and still makes a copy with this key
  *
- * Which entry of `to:` made an own copy: the entry with the table that the copy
- * lies in and the key templates of which the copy has the digest. The index in
- * TablewardSource only decides between two entries that have both in common,
- * through two names of one account. A copy that no entry made is a former copy
- * (COPY_FORMER). What goes wrong with simpler rules, for a job that had
- * `to: [One x, Two y]`:
+ * Which entry of `to:` made an own copy? The entry whose table is that of the
+ * copy, and whose key templates have the digest that is stored in the copy
+ * (`by`). The index in TablewardSource only decides between two entries with
+ * the same table and the same key templates, which are possible if an account
+ * has two names. A copy that no entry made is a former copy (COPY_FORMER). What
+ * goes wrong with simpler rules, for a job that had `to: [One x, Two y]`:
  *
  *   - By the index alone. After `to: [Two y]` the copies in Two (index 1) are
  *     foreign: they are not updated, and not deleted with their sources. After
@@ -46,11 +46,13 @@
  * Index rows that an import has brought from another account or store are own
  * copies too, although TablewardSource names that account (source.restored).
  * They are never current, so that a run writes them again, with this account.
- * Deleting one, or replacing it by the copy of another source, needs
- * --accept-deletes, as for a former copy: perhaps its source was not imported.
+ * Only a run with --accept-deletes deletes such a row, or replaces it by the
+ * copy of another source, as for a former copy, because its source may not have
+ * been imported.
  *
- * An entry that is removed and added again finds its copies: the digest is of
- * the templates only. A table that `to:` no longer names is not read.
+ * An entry that is removed and added again finds its copies, because the digest
+ * depends on its key templates only. A table that `to:` no longer names is not
+ * read.
  *
  * Without a difference, repair and backward do not run. If the destinations
  * hold no own copy, the first round of a run copies every source and compares
@@ -86,10 +88,10 @@ struct sorter;
 #define COPY_BY_CHARACTERS 8
 
 enum copy_mode {
-    COPY_SEND_ALL,   /* copy every source: no own copy existed before */
+    COPY_SEND_ALL,   /* copy every source, because no own copy existed before */
     COPY_SEND_NEWER, /* copy sources that changed since the previous round */
-    COPY_COMPARE,    /* a full round */
-    COPY_EACH,       /* a full round without a comparison */
+    COPY_COMPARE,    /* make a full round with a comparison */
+    COPY_EACH,       /* make a full round without a comparison */
 };
 
 enum copy_step {
@@ -106,7 +108,8 @@ struct copy_table {
     struct store *store;
     const char *table;
     struct source_table at;
-    struct parts_sample copies; /* PartitionKeys of copies that were made */
+    struct parts_sample copies; /* a sample of the PartitionKeys of copies that
+                                   were made */
     bool is_index;              /* this table is the source table */
     bool may_be_index; /* this table has the name of the source table, in a
                           store that may be the same account (rule C5) */
@@ -124,19 +127,20 @@ struct copy_entry {
 struct copy_progress {
     enum copy_mode mode;
     enum copy_step step;
-    bool resumes; /* continue the step after partition_key and row_key
-                     (COPY_BACKWARD: of table number `table`) */
+    bool resumes; /* continue the step after partition_key and row_key (in
+                     COPY_BACKWARD, in table number `table`) */
     size_t table;
     struct slice partition_key, row_key;
     int64_t restarts;    /* number of interrupted comparisons of the round */
     int64_t compared_ms; /* duration of the last comparison; 0: unknown */
     bool late; /* a request sent before this checkpoint may still arrive */
 
-    /* Rule C6 in this round: too many deletes are refused. */
-    bool checked;    /* the number of deletes is counted and allowed */
+    /* What rule C6, which refuses too many deletes, counts in this round. */
+    bool checked;    /* the deletes were counted, and are not too many */
     int64_t own;     /* number of own copies */
     int64_t deletes; /* number of own copies to delete */
-    int64_t former;  /* of `deletes`: copies that copy_needs_consent() */
+    int64_t former;  /* number of those of `deletes` for which
+                        copy_needs_consent() is true */
 };
 
 struct copy_work {
@@ -159,9 +163,11 @@ struct copy_work {
     struct rounds rounds;
     struct copy_progress at;
     struct late late;
-    struct difference *difference; /* the comparison; NULL: none in progress */
+    struct difference *difference; /* the comparison; NULL: no comparison is in
+                                      progress */
     struct repaired repaired;
-    struct parts_sample sources; /* PartitionKeys of sources that were read */
+    struct parts_sample sources; /* a sample of the PartitionKeys of sources
+                                    that were read */
     int64_t selected;            /* number of selected sources in this round */
     int64_t edited; /* number of edited copies left unchanged in this round */
     char first_edited[256];
@@ -222,8 +228,9 @@ bool copy_is_own(const struct copy_work *work, size_t table,
 bool copy_needs_consent(const struct source *is);
 
 /* copy_is_of_same: is the own copy, whose copy_is_own() gave `is`, the one that
- * a copy with the source `mine` replaces? A former copy has no entry: it is, if
- * it has the same source. */
+ * a copy with the source `mine` replaces? Their sources must be the same, and
+ * their entries too, unless the own copy is a former copy, which has no entry.
+ */
 bool copy_is_of_same(const struct source *is, const struct source *mine);
 
 /* The state of the source of an own copy. */
@@ -237,9 +244,9 @@ enum copy_source_state {
                      the source */
 };
 
-/* copy_source_state: the state of the source of an own copy. is: the result of
- * copy_is_own() for the copy. source: the entity at the source keys in `is`;
- * NULL: none exists. */
+/* copy_source_state: returns the state of the source of an own copy. `is` is
+ * the result of copy_is_own() for the copy. source is the entity at the source
+ * keys in `is`, or NULL if none exists. */
 enum copy_source_state copy_source_state(struct copy_work *work,
     const struct source *is, const struct entity *source);
 
@@ -250,13 +257,13 @@ TW_MUST_USE enum tw_err copy_read_source(struct copy_work *work,
     const struct source *is, enum copy_source_state *ret,
     struct slice *ret_etag, struct arena *arena, struct err *err);
 
-/* copy_digest: the digest of a copy's TablewardSource without the index of the
- * entry, for difference.h; edited true: another digest, so that the bucket of
- * the copy differs. */
+/* copy_digest: returns the digest of a copy's TablewardSource without the index
+ * of the entry, for difference.h. If edited is true, the result is another
+ * digest, so that the bucket of the copy differs. */
 struct digest copy_digest(const struct entity *copy, bool edited);
 
 /* copy_keeps_edits: is an edited copy in this table left unchanged (rule C3)?
- * False: the copy is restored, because it is an index row or on_conflict is
+ * If not, the copy is restored, because it is an index row or on_conflict is
  * `replace`. */
 bool copy_keeps_edits(const struct copy_work *work, size_t table);
 
@@ -265,8 +272,8 @@ void copy_name_source(
     struct copy_work *work, const struct entity *source, const char *why);
 
 /* copy_begin_step: create the batch writer and the sorter of a step.
- * copy_end_step: drain and free both; returns outcome or, if outcome is TW_OK,
- * the first error of the remaining writes. */
+ * copy_end_step: drain and free both, and return outcome or, if outcome is
+ * TW_OK, the first error of the remaining writes. */
 void copy_begin_step(struct copy_work *work);
 TW_MUST_USE enum tw_err copy_end_step(
     struct copy_work *work, enum tw_err outcome);
@@ -280,7 +287,7 @@ TW_MUST_USE enum tw_err copy_send(
 TW_MUST_USE enum tw_err copy_flush(struct copy_work *work);
 
 /* copy_save: save a checkpoint with the present work->rounds and work->at.
- * progress: as for save() of struct run_callbacks. */
+ * progress is that of save() of struct run_callbacks. */
 void copy_save(struct copy_work *work, bool progress);
 
 /* copy_save_late: call at the end of an attempt. If requests may still arrive,

@@ -107,8 +107,8 @@ static enum tw_err open_destination(
     return outcome == TW_OK ? read_clock(m, ret_ticks, err) : outcome;
 }
 
-/* Fails if source and destination are one table, under two store names of the
- * configuration, and destination keys may be selected keys. */
+/* Fails if source and destination are the same table, under two store names of
+ * the configuration, and a destination key may also be a selected key. */
 static enum tw_err check_location(struct mover *m, struct err *err)
 {
     struct store *source = m->ends.stores[PAIR_SOURCE],
@@ -135,9 +135,9 @@ bool carry_is_recent(const struct intent *intent, const struct found *found)
            found->ticks + CLOCK_MARGIN_TICKS >= intent->since_ticks;
 }
 
-/* decide(): stores the current entity in the pair. settled() then decides the
- * state of the pair, because only settled() knows whether an outcome was
- * unknown. */
+/* The callback decide(): stores the current entity in the pair. settled() then
+ * decides the state of the pair, because only settled() knows whether an
+ * outcome was unknown. */
 static enum write_decision keep_found(void *context,
     const struct operation *sent, const struct entity *now, struct arena *arena,
     struct operation *ret, struct err *err)
@@ -147,7 +147,7 @@ static enum write_decision keep_found(void *context,
     return WRITE_NO_OP;
 }
 
-/* The carried load that a pair belongs to. */
+/* Returns the load in progress to which a pair belongs. */
 static struct carried *carried_of(const struct pair *pair)
 {
     struct mover *m = pair->mover;

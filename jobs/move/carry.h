@@ -29,13 +29,13 @@
 TW_MUST_USE enum tw_err carry_begin(
     struct mover *m, struct carried *carried, struct err *err);
 
-/* carry_finish: wait for the deletes of m->leaving (no-op if NULL), repair
- * pairs whose source has changed or is absent, remove the intent and save the
- * checkpoint. */
+/* carry_finish: wait for the deletes of m->leaving (does nothing if it is
+ * NULL), repair pairs whose source has changed or is absent, remove the intent
+ * and save the checkpoint. */
 TW_MUST_USE enum tw_err carry_finish(struct mover *m, struct err *err);
 
 /* carry_leave: store the intent as `leaving` with the confirmed pairs and send
- * the deletes of their sources; a no-op without confirmed pairs. */
+ * the deletes of their sources. Does nothing if no pair is confirmed. */
 TW_MUST_USE enum tw_err carry_leave(
     struct mover *m, struct carried *carried, struct err *err);
 
@@ -59,8 +59,8 @@ TW_MUST_USE enum tw_err carry_make(const struct mover *m,
  * M10)? */
 bool carry_selects(const struct mover *m, const struct entity *entity);
 
-/* carry_complain: report a source that is not moved. A no-op before the last
- * round, because every round finds such a source again. */
+/* carry_complain: report a source that is not moved. Does nothing before the
+ * last round, because every round finds such a source again. */
 void carry_complain(struct mover *m, const struct keys *keys, struct slice etag,
     const char *why);
 

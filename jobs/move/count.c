@@ -13,8 +13,8 @@
 #include "worker/base/text.h"
 #include "worker/store/store.h"
 
-/* Further requests of each load: read the destination's clock; store, change
- * and remove the intent. */
+/* Number of other requests of each load: to read the destination's clock, and
+ * to store, change and remove the intent. */
 #define REQUESTS_PER_LOAD 4
 
 #define FIRST_KEYS                                                             \
@@ -63,8 +63,8 @@ struct estimating {
     struct mover m;
     struct job_estimate *ret;
     struct counting sources;
-    uint64_t partitions[LOAD_MAX_PAIRS]; /* hashes of the partitions that the
-                                            copies of a load are in */
+    uint64_t partitions[LOAD_MAX_PAIRS]; /* hashes of the partitions of a
+                                            load's copies */
     size_t count;
     size_t limit; /* maximum number of pairs of a load */
     int64_t loads, unmade;

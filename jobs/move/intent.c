@@ -124,7 +124,8 @@ static size_t add_pairs(struct buf *to, const struct load *load, bool leaving)
     return count;
 }
 
-/* Takes the text before `end` off *text. False: *text has no `end`. */
+/* *ret becomes the text before the first `end` in *text; *text becomes the text
+ * after it. False: *text has no `end`. */
 static bool take_field(struct slice *text, char end, struct slice *ret)
 {
     const char *at = text->len > 0 ? memchr(text->at, end, text->len) : NULL;
@@ -213,7 +214,7 @@ static void describe(
     entity_set_string(row, arena, "Digest", slice_of(digest));
 }
 
-/* Bytes of the next chunk, which ends at the end of a line. */
+/* Returns the size of the next chunk, which ends at the end of a line. */
 static size_t chunk_bytes(struct slice list)
 {
     size_t bytes = list.len < CHUNK_MAX_BYTES ? list.len : CHUNK_MAX_BYTES;
@@ -378,9 +379,9 @@ static enum tw_err read_stored(
     return TW_OK;
 }
 
-/* Call if a write was refused or its outcome is unknown: finds out which rows
- * are stored. If an insert has left no row, waits until it can no longer
- * arrive: otherwise it could arrive after the intent was removed. */
+/* Finds out which rows are stored. Call if a write was refused or its outcome
+ * is unknown. If an insert has left no row, waits until the insert can no
+ * longer arrive, because it could arrive after the intent was removed. */
 static enum tw_err resolve_outcome(
     struct change *change, enum tw_err sent, enum stored *ret, struct err *err)
 {
@@ -425,7 +426,8 @@ static enum tw_err apply(struct change *change, struct err *err)
         TRIES_MAX);
 }
 
-/* Stores the intent with the pairs of load; load NULL: removes the intent. */
+/* Stores the intent with the pairs of load or, if load is NULL, removes the
+ * intent. */
 static enum tw_err write_intent(struct intent *intent, struct run *run,
     struct late *late, const struct load *load, struct err *err)
 {
@@ -609,8 +611,8 @@ static bool is_newer(const struct entity *row, int32_t *ret_format)
            *ret_format > INTENT_FORMAT;
 }
 
-/* Only the newer version knows what the pairs mean and which sources to
- * delete. */
+/* Refuses an intent of a newer version, because only that version knows what
+ * the pairs mean and which sources to delete. */
 static enum tw_err refuse_newer(const struct run *run, struct slice row_key,
     int32_t format, struct err *err)
 {
@@ -694,8 +696,8 @@ enum tw_err intent_each(struct run *run, struct load *load,
 
 /* ---- the intents of one run, outside an attempt ---- */
 
-/* One page; a read whose outcome is unknown has changed nothing, and is
- * retried. */
+/* Reads one page. A read with an unknown outcome is retried, because it has
+ * changed nothing. */
 static enum tw_err read_page(struct store *ledger,
     const struct scan_request *request, struct retry_call *call,
     struct page *page)

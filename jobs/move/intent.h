@@ -61,8 +61,8 @@ struct location {
                                   unknown */
 };
 
-/* location_of: where table of store is. Texts are in arena, or borrowed from
- * store and table. */
+/* location_of: returns where `table` of store is. Texts are in arena, or
+ * borrowed from store and table. */
 struct location location_of(
     const struct store *store, struct slice table, struct arena *arena);
 
@@ -70,10 +70,11 @@ struct location location_of(
 bool location_same(const struct location *a, const struct location *b);
 
 /*
- * location_may_be_same: the same, or tables of one name in accounts of one
- * AccountName, whose hosts differ? Two services may have accounts of one name:
- * then the locations are different tables. So this may decide which intents are
- * taken over, and not where an entity is.
+ * location_may_be_same: are a and b the same table, or tables of the same name
+ * in accounts with the same AccountName but different hosts? In the second case
+ * they may be different tables, because two services may have accounts of the
+ * same name. So the result may decide which intents are taken over, but not
+ * where an entity is.
  */
 bool location_may_be_same(const struct location *a, const struct location *b);
 
@@ -87,7 +88,7 @@ struct intent {
     char row_key[24]; /* HASH-SLOT */
     char id[33];      /* Load */
     char change[33];
-    size_t chunks; /* number of stored rows; 0: intent not stored */
+    size_t chunks; /* number of stored rows; 0: the intent is not stored */
     char etags[INTENT_MAX_CHUNKS][ETAG_MAX];
 };
 
@@ -102,7 +103,7 @@ void intent_name(struct intent *intent, unsigned slot);
  *
  * After an unknown outcome the rows are read. If an insert with an unknown
  * outcome has left no row, the function also waits until the insert can no
- * longer arrive: otherwise it could arrive after the intent was removed.
+ * longer arrive, because it could arrive after the intent was removed.
  * TW_CONFLICT: another attempt has changed the intent, or has stored an intent
  * with the same keys; the caller must do nothing more for this load.
  */
@@ -125,8 +126,8 @@ TW_MUST_USE enum tw_err intent_each(struct run *run, struct load *load,
         void *ctx, struct intent *intent, struct load *load, struct err *err),
     void *ctx, struct err *err);
 
-/* intent_is_open: the function open_load of struct kind: has the run stored an
- * intent that is not removed? */
+/* intent_is_open: open_load of struct kind. Has the run stored an intent that
+ * is not removed? */
 TW_MUST_USE enum tw_err intent_is_open(struct store *ledger,
     const char *ledger_table, struct slice job, struct slice id,
     struct retry_call *call, bool *ret);

@@ -75,7 +75,7 @@ void move_load_clear(struct load *load)
     load->has_large = false;
 }
 
-/* A pair is two entities: one is inserted, one is deleted. */
+/* A pair counts as two entities, because one is inserted and one is deleted. */
 size_t move_load_limit(int64_t per_s)
 {
     int64_t pairs = (per_s + 1) / 2;
@@ -168,13 +168,13 @@ struct pair *move_load_add(struct load *load, const struct keys *source,
 
 static const unsigned state_moves[] = {
     [PAIR_READ] = TO(PAIR_COPIED) | TO(PAIR_LEFT) |
-                  /* a takeover first notes how it found the source */
+                  /* a takeover first sets the state that it found */
                   TO(PAIR_READ) | TO(PAIR_CHANGED) | TO(PAIR_ABSENT),
     [PAIR_COPIED] =
         TO(PAIR_DONE) | TO(PAIR_CHANGED) | TO(PAIR_ABSENT) | TO(PAIR_LEFT),
     [PAIR_CHANGED] = TO(PAIR_DONE) | TO(PAIR_LEFT),
     [PAIR_ABSENT] = TO(PAIR_LEFT),
-    [PAIR_LEFT] = TO(PAIR_LEFT), /* to change the reason */
+    [PAIR_LEFT] = TO(PAIR_LEFT), /* the reason may be changed */
     [PAIR_DONE] = 0,
 };
 
@@ -363,8 +363,8 @@ static enum tw_err read_one(const struct range *range, size_t at,
 }
 
 /* Reads until all keys are found, the range ends, or IDLE_PAGES_MAX pages have
- * none of the keys. *ret_whole: the range was read to its end, so keys that
- * were not found have no entity. */
+ * none of the keys. *ret_whole becomes true if the range was read to its end,
+ * so that keys that were not found have no entity. */
 static enum tw_err read_pages(
     struct range *range, bool *ret_whole, struct err *err)
 {

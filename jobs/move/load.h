@@ -33,9 +33,12 @@ enum pair_side { PAIR_SOURCE, PAIR_COPY };
 enum pair_state {
     PAIR_READ,    /* source was read; its copy must be inserted */
     PAIR_COPIED,  /* copy is the run's own (M2) or accepted (M9) */
-    PAIR_LEFT,    /* pair is given up; `why`: reason to report, or NULL */
-    PAIR_CHANGED, /* a definite 412: the source has another ETag now */
-    PAIR_ABSENT,  /* a definite 404: another client deleted the source */
+    PAIR_LEFT,    /* pair is given up; `why` has the reason to report, or is
+                     NULL */
+    PAIR_CHANGED, /* a 412 (in a takeover: a read) has shown that the source
+                     has another ETag now */
+    PAIR_ABSENT,  /* a 404 (in a takeover: a read) has shown that the source
+                     does not exist */
     PAIR_DONE,    /* source is deleted */
     PAIR_ANY,     /* argument of move_load_sort(): pairs in any state */
 };
@@ -44,7 +47,7 @@ enum pair_state {
 struct found {
     bool there;
     bool equal;    /* digest of the entity equals pair->digest */
-    int64_t ticks; /* Timestamp of the entity; 0: none */
+    int64_t ticks; /* Timestamp of the entity; 0: it has none */
     char etag[ETAG_MAX];
 };
 
@@ -58,14 +61,14 @@ struct pair {
     const struct entity *copy; /* entity to insert; NULL: already sent, or the
                                   pair was taken over */
     enum pair_state state;
-    /* The copy is not provably the run's own: an insert had an unknown outcome,
-     * the copy was accepted, or the pair was taken over. Then nothing more is
-     * written at the destination (rule M4). */
+    /* The copy is not provably the run's own, because an insert had an unknown
+     * outcome, the copy was accepted, or the pair was taken over. If true,
+     * nothing more is written at the destination (rule M4). */
     bool indeterminate;
 
     bool delete_indeterminate; /* this or an earlier attempt may have deleted
-                                  the source: if the source is absent, the pair
-                                  is done (rule M5) */
+                                  the source; so if the source is absent, the
+                                  pair is done (rule M5) */
     bool conflict;   /* another entity is at the destination key of the pair */
     bool named;      /* the pair is already reported */
     const char *why; /* reason to report; static or in the load's arena */
@@ -86,7 +89,8 @@ struct load {
     struct pair *pairs;  /* array of LOAD_MAX_PAIRS pairs, owned */
     struct pair **order; /* result of move_load_sort(), owned */
     size_t count;
-    uint16_t slots[LOAD_SLOTS]; /* index + 1 of a pair, by destination key */
+    uint16_t slots[LOAD_SLOTS]; /* hash table by destination key: index of a
+                                   pair + 1, or 0 */
 };
 
 /* move_load_init: make an empty load. move_load_done: free its memory.
@@ -97,9 +101,10 @@ void move_load_done(struct load *load);
 void move_load_clear(struct load *load);
 void move_load_drop_bodies(struct load *load);
 
-/* move_load_limit: maximum number of pairs of a load under
- * max_entities_per_second (0: no limit): so many that a load takes a second,
- * because a move that is to be paused or cancelled first completes two loads.
+/* move_load_limit: returns the maximum number of pairs of a load under
+ * max_entities_per_second (per_s; 0: no limit). A load then takes about a
+ * second, because a move that is to be paused or cancelled first completes two
+ * loads.
  */
 size_t move_load_limit(int64_t per_s);
 
@@ -107,13 +112,13 @@ size_t move_load_limit(int64_t per_s);
  * memory or intent size? */
 bool move_load_is_full(const struct load *load, size_t limit);
 
-/* move_load_find: the pair with this destination key, or NULL. */
+/* move_load_find: returns the pair with this destination key, or NULL. */
 struct pair *move_load_find(
     const struct load *load, struct slice partition_key, struct slice row_key);
 
 /* move_load_add: add a pair. Call if move_load_find() finds no pair with the
- * keys copy_keys at the destination. copy must live in load->bodies; NULL for a
- * pair read from an intent. */
+ * keys copy_keys at the destination. copy must live in load->bodies, and is
+ * NULL for a pair read from an intent. */
 struct pair *move_load_add(struct load *load, const struct keys *source,
     struct slice source_etag, const struct keys *copy_keys,
     const struct entity *copy);
@@ -127,7 +132,7 @@ size_t move_load_sort(
  * possible changes; any other fails an assertion. */
 void pair_set_state(struct pair *pair, enum pair_state state);
 
-/* move_load_count: the number of pairs in this state. */
+/* move_load_count: returns the number of pairs in this state. */
 size_t move_load_count(const struct load *load, enum pair_state state);
 
 /*
@@ -141,7 +146,7 @@ TW_MUST_USE enum tw_err move_load_read(struct load *load, size_t count,
     enum pair_side side, struct run *run, struct store *store,
     const char *table, struct err *err);
 
-/* found_set: set pair->found from entity; NULL: no entity exists. */
+/* found_set: set pair->found from entity, which is NULL if no entity exists. */
 void found_set(struct pair *pair, const struct entity *entity);
 
 /* etag_copy: copy etag to `to`, with a NUL. False: etag is longer than any

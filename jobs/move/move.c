@@ -72,8 +72,8 @@ static bool is_same(const struct keys *a, const struct keys *b)
            slice_equal(a->row_key, b->row_key);
 }
 
-/* The pair with the keys of copy in the load being filled, or in the load whose
- * deletes are in flight; NULL: none. */
+/* Returns the pair with the keys of copy in the load being filled, or in the
+ * load whose deletes are in flight, or NULL. */
 static struct pair *find_pair(const struct mover *m, const struct entity *copy)
 {
     struct pair *pair =
@@ -142,9 +142,9 @@ static void gather_entity(struct mover *m, const struct entity *source)
     arena_done(&scratch);
 }
 
-/* Moves the gathered load. done: the last source read, so that every source up
- * to `done` is in this load or in an earlier one. NULL: the round has read all
- * sources. */
+/* Moves the gathered load. done is the last source that was read; every source
+ * up to it is in this load or in an earlier one. If done is NULL, the round has
+ * read all sources. */
 static enum tw_err move_gathered(
     struct mover *m, const struct entity *done, struct err *err)
 {
@@ -190,7 +190,8 @@ static enum tw_err gather_page(
 
 /* ---- rounds ---- */
 
-/* Opens a scan of the sources written since since_ticks; 0: of all sources. */
+/* Opens a scan of the sources written since since_ticks, or of all sources if
+ * since_ticks is 0. */
 static struct scan *open_scan(struct mover *m, int64_t since_ticks)
 {
     struct scan_spec spec = {.store = m->ends.stores[PAIR_SOURCE],
@@ -357,7 +358,8 @@ static void end(struct mover *m)
     arena_done(&m->arena);
 }
 
-/* Resets the checkpoint: after `retry` the run reads everything again. */
+/* Resets the checkpoint, so that the run reads everything again after `retry`.
+ */
 static enum run_end fail(struct mover *m)
 {
     mover_forget(m);

@@ -44,7 +44,7 @@ static struct digest digest_keys(const struct keys *keys, struct slice etag)
     return digest;
 }
 
-/* The slot of digest, or the free slot for digest. */
+/* Returns the slot of digest, or the free slot for digest. */
 static struct digest *find_known(const struct mover *m, struct digest digest)
 {
     size_t at = digest.low % (2 * KNOWN_MAX);

@@ -32,9 +32,9 @@ struct carried {
     struct batch_writer *deletes; /* deletes in flight; NULL: none */
     bool open; /* this attempt has stored the intent and not removed it, or the
                   outcome of storing it is not known */
-    struct keys done; /* keys of the last source read for the load: the scan's
-                         position once the load is completed. No texts: the load
-                         is the last of its round */
+    struct keys done; /* keys of the last source read for the load, from which
+                         the scan continues once the load is completed. NULL
+                         texts: the load is the last of its round */
 };
 
 #define KNOWN_MAX 4096 /* maximum number of sources in mover.known */
@@ -88,15 +88,15 @@ struct mover {
 void mover_set_ends(struct mover *m);
 
 /* mover_know: remember that a source with these keys and this ETag is reported;
- * etag empty: the source with any ETag. mover_knows: was mover_know() called
- * with the same keys and etag? */
+ * if etag is empty, with any ETag. mover_knows: was mover_know() called with
+ * the same keys and etag? */
 void mover_know(struct mover *m, const struct keys *keys, struct slice etag);
 bool mover_knows(
     const struct mover *m, const struct keys *keys, struct slice etag);
 
 /* mover_fill: remember that a copy is at these keys of the destination.
- * mover_has_filled: are these keys remembered? False after other keys took
- * their slot. */
+ * mover_has_filled: are these keys remembered? Not if other keys have taken
+ * their slot since. */
 void mover_fill(struct mover *m, const struct keys *keys);
 bool mover_has_filled(const struct mover *m, const struct keys *keys);
 
@@ -112,8 +112,9 @@ void mover_name(struct mover *m, const struct ends *ends, struct pair *pair);
 TW_MUST_USE enum tw_err mover_name_all(struct mover *m, const struct ends *ends,
     struct load *load, struct err *err);
 
-/* mover_save: save the checkpoint. done: the new position: all sources up to
- * these keys are completed; NULL: the position is unchanged. */
+/* mover_save: save the checkpoint. done is the new position, which means that
+ * all sources up to these keys are completed. If done is NULL, the position is
+ * unchanged. */
 void mover_save(struct mover *m, const struct keys *done);
 
 /* mover_read_checkpoint: read rounds, named and the position. False: the run

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: MIT */
-/* Repairs a pair with single requests: the copy follows its source. */
+/* Repairs a pair with single requests, so that the copy matches its source
+ * again. */
 #include "jobs/move/repair.h"
 
 #include "jobs/engine/call.h"
 #include "jobs/move/carry.h"
 #include "worker/store/store.h"
 
-/* Maximum changes of one source that its copy follows. After more changes the
- * copy is deleted, and the next round moves the source. */
+/* Maximum number of changes of one source after which its copy is written
+ * again. After more changes the copy is deleted, and the next round moves the
+ * source. */
 #define FOLLOW_MAX 5
 
 /* Maximum tries of one write while its outcome is unknown. */
@@ -57,7 +59,8 @@ static bool found_has(const struct pair *pair, const char *etag)
     return pair->found.there && strcmp(pair->found.etag, etag) == 0;
 }
 
-/* One write with the known ETag. ret_etag (may be NULL): the new ETag. */
+/* Makes one write with the known ETag. ret_etag (may be NULL) becomes the new
+ * ETag. */
 static enum tw_err write_side(struct repair *r, enum pair_side side,
     enum operation_type type, const struct entity *entity, char *ret_etag)
 {
@@ -179,8 +182,8 @@ static bool make_copy(struct repair *r, const struct entity *source,
            slice_equal(ret->row_key, keys->row_key);
 }
 
-/* Replaces the copy by a copy of the current source. *ret true: the source may
- * be deleted; false: nothing more is done for the pair. */
+/* Replaces the copy by a copy of the current source. *ret becomes true if the
+ * source may be deleted, false if nothing more is to be done for the pair. */
 static enum tw_err copy_again(
     struct repair *r, const struct entity *source, bool *ret)
 {
@@ -261,8 +264,8 @@ static enum tw_err follow_source(struct repair *r)
     return again ? delete_copy(r, true) : TW_OK;
 }
 
-/* A copy may be written again only if its insert was answered with 201 and
- * never had an unknown outcome. After a delete with an unknown outcome, only an
+/* A copy may be written again only if its insert got the response 201 and never
+ * had an unknown outcome. After a delete with an unknown outcome, only an
  * absent source is a certain result (rules M4, M5). */
 enum tw_err repair_pair(struct mover *m, struct carried *carried,
     struct pair *pair, struct err *err)

@@ -62,13 +62,14 @@ struct range {
     struct slice text;
 };
 
-/* A list of ranges; a key must be in each of them. */
+/* A list of ranges. A key is in the list if it is in each of them. */
 struct ranges {
     struct range list[4];
     size_t count;
 };
 
-/* The text of a template before its first {..}, with {{ and }} unescaped. */
+/* Returns the text of a template before its first {..}, with {{ and }}
+ * unescaped. */
 static struct slice literal_of(
     const struct template *template, struct arena *arena)
 {
@@ -95,8 +96,8 @@ static void add_range(struct ranges *ranges, int relation, struct slice text)
     ranges->list[ranges->count++].text = text;
 }
 
-/* The ranges that contain every selected key, whatever the arguments of a run
- * are. first: SELECTOR_PARTITION_KEY or SELECTOR_ROW_KEY. */
+/* Returns ranges that contain every selected key, whatever the arguments of a
+ * run are. first says which key: SELECTOR_PARTITION_KEY or SELECTOR_ROW_KEY. */
 static struct ranges selected_ranges(const struct selector *selector,
     enum selector_key first, struct arena *arena)
 {

@@ -14,13 +14,15 @@ struct search {
     const struct mover *m;
     const struct location *location;
     struct arena arena;
-    struct store *found;  /* NULL: none so far */
+    struct store *found;  /* the store with the account of the location; NULL:
+                             not found so far */
     struct store *second; /* another store with the same account, which is
                              not the same file or endpoint; NULL: none */
     struct store *alike;  /* a store with another host and the AccountName of
                              the location; NULL: none */
-    enum tw_err failed;   /* why a store could not be opened, with cause;
-                             TW_OK: all that were tried are open */
+    enum tw_err failed;   /* outcome for a store that could not be opened, with
+                             `cause`; TW_OK: all stores that were tried are
+                             open */
     struct err cause;
 };
 
@@ -40,9 +42,9 @@ static void compare_store(struct search *search, struct store *store)
         search->second = store;
 }
 
-/* Compares store number i, and opens it first if no job uses it. A file that
- * does not exist is not the one that was in use, unless the store has the name
- * that the intent has. */
+/* Compares store number i, and opens it first if no job uses it. If the file of
+ * an embedded store does not exist, the store cannot be the one of the intent,
+ * unless it has the name that the intent names (is_named). */
 static void try_store(struct search *search, size_t i, bool is_named)
 {
     const struct job_stores *stores = search->m->stores;
@@ -60,8 +62,8 @@ static void try_store(struct search *search, size_t i, bool is_named)
     search->cause = err;
 }
 
-/* The store with the name that the intent has comes first, then those that are
- * open; others are opened only if these do not have the account. */
+/* Try the store that the intent names, then the stores that are already open.
+ * Open other stores only if none of these has the account. */
 static void try_stores(struct search *search)
 {
     const struct job_stores *stores = search->m->stores;
@@ -93,8 +95,9 @@ static enum tw_err refuse_two(const struct search *search, struct err *err)
         SLICE_ARG(location->store));
 }
 
-/* Only requests can show whether two hosts have the same tables, and to take
- * another account for the intent's would give up what is half moved. */
+/* Fail, because only requests can show whether two hosts have the same tables.
+ * If the wrong account were taken for that of the intent, entities that are
+ * half moved would be given up. */
 static enum tw_err refuse_alike(const struct search *search, struct err *err)
 {
     const struct location *location = search->location;
@@ -110,8 +113,9 @@ static enum tw_err refuse_alike(const struct search *search, struct err *err)
         search->alike->name, search->m->run->ledger_table, INTENTS_PARTITION);
 }
 
-/* TW_BUSY: a store cannot be opened, and may be the one; the run is then held
- * for it. *ret NULL: no store of the configuration has this account. */
+/* Find the store with the account of the location. *ret becomes NULL if no
+ * store of the configuration has this account. TW_BUSY: a store that may have
+ * it cannot be opened; the run is then held until that store can be opened. */
 static enum tw_err find_store(const struct mover *m,
     const struct location *location, struct store **ret, struct err *err)
 {
@@ -136,7 +140,7 @@ static enum tw_err find_store(const struct mover *m,
     return outcome;
 }
 
-/* Sets ret[2], by enum pair_side. */
+/* Sets ret[side] to the store of each side (enum pair_side). */
 static enum tw_err find_stores(const struct mover *m,
     const struct intent *intent, struct store **ret, struct err *err)
 {
@@ -160,8 +164,9 @@ static bool shares_table(const struct mover *m, const struct intent *intent)
     return false;
 }
 
-/* An open run takes its own intent over, perhaps once the former configuration
- * is restored, for which the run is held. */
+/* *ret: has the run that stored the intent ended? An open run takes its own
+ * intent over, perhaps only after it was held until the former configuration
+ * was restored. */
 static enum tw_err has_ended(const struct mover *m, const struct intent *intent,
     bool *ret, struct err *err)
 {
@@ -195,8 +200,9 @@ static bool is_own(const struct mover *m, const struct intent *intent)
            slice_is(intent->run, m->run->id);
 }
 
-/* The run's own intents are taken over even if the job's definition has other
- * tables now: the run may have to be cancelled or paused. */
+/* *ret: must this attempt take the intent over? The run's own intents are taken
+ * over even if the job's definition has other tables now, because the run may
+ * have to be cancelled or paused. */
 static enum tw_err is_taken(const struct mover *m, const struct intent *intent,
     bool *ret, struct err *err)
 {
@@ -212,7 +218,7 @@ static bool has_etag(const struct pair *pair, enum pair_side side)
            strcmp(pair->found.etag, pair->etags[side]) == 0;
 }
 
-/* Is the entity at the keys of the copy the copy that the run inserted (rule
+/* Is the entity at the keys of the copy the one that the run inserted (rule
  * M2)? An intent in state `leaving` has the ETag of that copy. */
 static bool is_own_copy(const struct intent *intent, const struct pair *pair)
 {
@@ -297,8 +303,8 @@ static enum tw_err judge_pairs(
 
 /* ---- one intent ---- */
 
-/* Rule M8: a store of the intent is no longer configured, so all pairs are
- * reported. */
+/* Rule M8: report all pairs, because a store of the intent is no longer
+ * configured. */
 static void abandon_pairs(struct carried *carried)
 {
     struct load *load = &carried->load;
@@ -403,7 +409,8 @@ static enum tw_err take_over_all(struct mover *m, struct err *err)
     m->may_be_late |= m->run->previous_owner_crashed;
     if (outcome == TW_OK && (m->takes_over || m->may_be_late))
         outcome = wait_for_late(m, err);
-    if (outcome == TW_OK && m->may_be_late) /* an intent may have arrived */
+    if (outcome == TW_OK && m->may_be_late) /* read the intents again, because
+                                               one may have arrived meanwhile */
         outcome = find_intents(m, err);
     if (outcome == TW_OK && m->takes_over)
         outcome = intent_each(m->run, &m->carried[0].load, take_over, m, err);

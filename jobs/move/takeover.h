@@ -19,10 +19,11 @@
  * Nothing is inserted, replaced or deleted at the destination (rule M6).
  *
  * The stores of an intent are looked for among all stores of the configuration,
- * by the account that the intent names. While one of them cannot be opened, the
- * intent stays and the run is held; while one of them has its AccountName and
- * another endpoint, the intent stays and the run fails. Only if none has the
- * account, the pairs are reported and the intent is removed (rule M8).
+ * by the account that the intent names. If a store that may have the account
+ * cannot be opened, the intent stays and the run is held. If a store has the
+ * AccountName of the intent and another endpoint, the intent stays and the run
+ * fails. Only if no store has the account, the pairs are reported and the
+ * intent is removed (rule M8).
  */
 #ifndef TW_JOBS_MOVE_TAKEOVER_H
 #define TW_JOBS_MOVE_TAKEOVER_H
@@ -41,9 +42,10 @@ TW_MUST_USE enum tw_err takeover_all(struct mover *m, struct err *err);
  * takeover_concerns: is a table of the intent a table of this move? Or does the
  * intent belong to the same job, has its run ended, and is one of its stores no
  * longer configured?
- * Stores that no job uses are opened to find out. TW_BUSY: one of them cannot
- * be opened (run->store_closed). TW_INVALID: two stores have the identity of
- * the intent's store, or none has, and one has its AccountName.
+ * To find out, stores that no job uses are opened too. TW_BUSY: one of these
+ * cannot be opened (run->store_closed). TW_INVALID: two stores have the
+ * identity of the intent's store, or no store has it and one has its
+ * AccountName.
  */
 TW_MUST_USE enum tw_err takeover_concerns(const struct mover *m,
     const struct intent *intent, bool *ret, struct err *err);
