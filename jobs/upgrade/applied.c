@@ -29,7 +29,8 @@ struct row {
 
 /* ---- names ---- */
 
-/* Table names are case-insensitive: digest them in lower case. */
+/* Digest the table's name in lower case, because table names are
+ * case-insensitive. */
 static void digest_table(struct applied *applied)
 {
     char *text = mem_format(
@@ -148,11 +149,12 @@ static enum tw_err refuse_changed(const struct upgrade_version *version,
 }
 
 /*
- * Compare where entities have their version (`version:` of the job) with what
- * stored, the row of a version, says. If another property were read, every
- * entity would seem to be at `absent`, and the steps would be carried out again
- * over what applications have written since. The rows of former versions of
- * this program do not say it.
+ * Compare `version:` of the job, which says where entities have their version,
+ * with the same information in `stored`, the row of a version. If another
+ * property were read, every entity would seem to be at the version `absent`,
+ * and the steps would be carried out again over what applications have written
+ * since. Rows that former versions of tableward wrote do not have this
+ * information.
  */
 static enum tw_err check_where(const struct upgrade *upgrade,
     const struct entity *stored, struct arena *arena, struct err *err)
@@ -172,8 +174,8 @@ static enum tw_err check_where(const struct upgrade *upgrade,
         upgrade->table_ref.table, SLICE_ARG(name), was, SLICE_ARG(name), was);
 }
 
-/* Call when row is read: compare its digest, if the row exists, with the digest
- * of the version's present steps. */
+/* If the row exists, compare its digest with the digest of the version's
+ * present steps. Call after row is read. */
 static enum tw_err check_version(struct applied *applied, size_t index,
     const struct row *row, struct err *err)
 {

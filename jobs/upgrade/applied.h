@@ -4,13 +4,14 @@
  * (rule U8), in the ledger's partition `!steps`:
  *
  *   a digest of the steps of each version, stored before the steps change the
- *   first entity: changed steps under an old number are refused, because it is
- *   unknown which entities have the old and which the new steps. With it, the
- *   version property and `absent`: another value of these is refused too;
+ * first entity. Changed steps under an old number are refused, because it is
+ * unknown which entities have the old and which the new steps. The name of the
+ * version property and `absent` are stored in the same row, and other values of
+ * these are refused too;
  *
  *   the number of entities that were written during the last round of the last
- *   expand and are not converted (Behind, rule A2): `contract` is refused until
- *   an expand has ended with none.
+ * expand and are not converted (Behind, rule A2). `contract` is refused until
+ * an expand has ended with none.
  */
 #ifndef TW_JOBS_UPGRADE_APPLIED_H
 #define TW_JOBS_UPGRADE_APPLIED_H
@@ -37,7 +38,8 @@ struct applied {
                                          known to be stored */
 };
 
-/* applied_init: store: the table's store. All pointers are borrowed. */
+/* applied_init: prepare *applied for the job's table, in store. All pointers
+ * are borrowed. */
 void applied_init(struct applied *applied, const struct upgrade *upgrade,
     const struct store *store, struct run *run);
 

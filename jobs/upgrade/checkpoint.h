@@ -28,8 +28,8 @@ struct upgrade_checkpoint {
     int64_t failed, skipped;
 };
 
-/* upgrade_checkpoint_write: returns checkpoint as JSON. Keys that do not fit
- * are omitted, and the round then starts over. Owned. */
+/* upgrade_checkpoint_write: returns checkpoint as JSON, owned by the caller.
+ * Keys that do not fit are omitted, and the round then starts over. */
 char *upgrade_checkpoint_write(const struct upgrade_checkpoint *checkpoint);
 
 /* upgrade_checkpoint_read: parse the JSON of upgrade_checkpoint_write(); keys

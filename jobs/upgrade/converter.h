@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The converter, which convert.c and vectors.c share. */
+/* struct upgrade_converter, for convert.c and vectors.c only. */
 #ifndef TW_JOBS_UPGRADE_CONVERTER_H
 #define TW_JOBS_UPGRADE_CONVERTER_H
 

@@ -29,10 +29,10 @@ struct count {
     struct selection selection;
     struct profile *profile;
     struct counting counting;
-    struct upgrade_tally one,
-        all; /* counts of one entity; sums over all changed entities */
-    struct arena scratch; /* memory of one entity */
-    struct buf failed;    /* lines about the first failed entities */
+    struct upgrade_tally one, all; /* counts of one entity, and sums of the
+                                      counts of all changed entities */
+    struct arena scratch;          /* memory of one entity */
+    struct buf failed;             /* lines about the first failed entities */
     int64_t outside, leftover, skipped, failed_count;
 };
 
@@ -181,7 +181,7 @@ static void finish(struct count *count)
         details.len--;
     estimate->details = arena_copy(&estimate->arena, buf_slice(&details)).at;
     buf_done(&details);
-    /* A run makes at least two rounds: assume two. */
+    /* Assume two rounds, the minimum of a run. */
     estimate->transactions = shown->pages * 2 + shown->batches;
     estimate->read = atomic_load(&count->run->counts.read) * 2;
 }

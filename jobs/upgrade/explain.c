@@ -52,8 +52,8 @@ static void explain_step(const struct upgrade_step *step, struct buf *to)
     buf_add_char(to, '\n');
 }
 
-/* Explain a step of an older version, without a note about expand: the phases
- * expand and contract divide the steps of the newest version only. */
+/* Explain a step of an older version, without a note about expand, because the
+ * phases expand and contract divide the steps of the newest version only. */
 static void explain_old_step(const struct upgrade_step *step, struct buf *to)
 {
     struct upgrade_step plain = *step;

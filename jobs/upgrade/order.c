@@ -40,8 +40,8 @@ static bool takes(const struct upgrade_step *step, struct slice name)
            is_same(step->property, name);
 }
 
-/* Does step make `name` absent after the step's version? Within its version a
- * retype with to_property keeps the old property. */
+/* Is the property `name` absent after all steps of the step's version, because
+ * of step? (Until then, a retype with to_property keeps the old property.) */
 static bool ends(const struct upgrade_step *step, struct slice name)
 {
     return upgrade_step_ends(step) && is_same(step->property, name);
@@ -61,8 +61,8 @@ static bool has_taken(
 
 #define GONE "%.*s no longer exists here: the %s in line %u removes it"
 
-/* The last step before step i that removed name; NULL: there is none, or a step
- * between the two made name again. */
+/* Returns the last step before step i that removed `name`, or NULL if there is
+ * none, or a step between the two made `name` again. */
 static const struct upgrade_step *taken_before(
     const struct order *order, size_t i, struct slice name)
 {
@@ -90,7 +90,8 @@ static bool is_word_at(struct slice text, size_t at, struct slice word)
            (end == text.len || !is_name_byte(text.at[end]));
 }
 
-/* Position at which a template first reads name: in braces, outside quotes. */
+/* Returns the position at which a template first reads `name`, in braces and
+ * outside quotes. */
 static size_t read_at(struct slice template, struct slice name)
 {
     bool inside = false, quoted = false;
@@ -152,9 +153,9 @@ static void check_reads(struct order *order, size_t i)
 
 /* ---- properties that exist already ---- */
 
-/* The other step that makes the property `name`, which step i makes: a step of
- * the same version, or a step of an older version if no step in between removed
- * the property. NULL: none. */
+/* Step i makes the property `name`. Returns another step that makes it too: a
+ * step of the same version, or a step of an older version if no step in between
+ * removed the property. Returns NULL if there is none. */
 static const struct upgrade_step *maker_of(
     const struct order *order, size_t i, struct slice name)
 {
@@ -195,7 +196,8 @@ static void check_onto(struct order *order, size_t i)
     order->good = false;
 }
 
-/* Rule U6: between expand and contract a property cannot be old and new at
+/* Rule U6: refuse a property that is both made and removed by one version,
+ * because between expand and contract it would be an old and a new property at
  * once. */
 static void check_made_and_taken(struct order *order, size_t i)
 {
@@ -222,7 +224,8 @@ static void check_made_and_taken(struct order *order, size_t i)
 
 /* ---- types ---- */
 
-/* The type that the steps before step i gave name; false: unknown. */
+/* *ret becomes the type that the steps before step i gave `name`. False: the
+ * type is unknown. */
 static bool known_type(
     const struct order *order, size_t i, struct slice name, enum edm_type *ret)
 {
@@ -294,8 +297,8 @@ static void check_one_type(struct order *order, size_t i)
     }
 }
 
-/* As check_one_type(), for the type that a rename or a to_property gives the
- * new property. */
+/* Like check_one_type(), check the type that a rename or a to_property gives
+ * the new property. */
 static void check_type_brought(struct order *order, size_t i)
 {
     const struct upgrade_step *step = order->list[i].step;

@@ -9,8 +9,8 @@
 #include "jobs/upgrade/rules.h"
 
 /*
- * upgrade_order_check: call when all steps of upgrade are read. False: problems
- * were added. Refused are, each with its position:
+ * upgrade_order_check: check all steps of upgrade, after they are read. False:
+ * problems were added, each with its position. The following is refused:
  *
  *   a step or a template that reads what an earlier step removed;
  *   a rename or a to_property onto a property that another step adds, sets

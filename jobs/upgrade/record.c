@@ -128,7 +128,7 @@ struct property record_property(
     return scratch_entity.properties[0];
 }
 
-/* The index of step's pair; record->count: none. */
+/* Returns the index of the pair of step, or record->count if there is none. */
 static size_t find(const struct record *record, const struct upgrade_step *step)
 {
     size_t i = 0;

@@ -43,16 +43,18 @@ struct record {
 bool record_read(
     const struct entity *entity, struct arena *arena, struct record *ret);
 
-/* record_property: record as a property of an entity; lives in arena. */
+/* record_property: returns record as a property of an entity, which lives in
+ * arena. */
 struct property record_property(
     const struct record *record, struct arena *arena);
 
-/* record_find: the pair of step, or NULL. */
+/* record_find: returns the pair of step, or NULL. */
 const struct record_pair *record_find(
     const struct record *record, const struct upgrade_step *step);
 
-/* record_put: set the pair of step, with the digests of old_value and new_value
- * (NULL: absent). An existing pair of step is replaced. */
+/* record_put: store a pair for step, with the digests of old_value and
+ * new_value (each NULL if the property is absent). An existing pair of step is
+ * replaced. */
 void record_put(struct record *record, const struct upgrade_step *step,
     const struct property *old_value, const struct property *new_value);
 

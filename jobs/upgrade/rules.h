@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The configuration of a schema-upgrade job: which entities of a table it
- * selects, and its document of versions: for each version the steps that bring
- * an entity from the previous version to this version.
+ * selects, and its document of versions. The document has, for each version,
+ * the steps that bring an entity from the previous version to this version.
  */
 #ifndef TW_JOBS_UPGRADE_RULES_H
 #define TW_JOBS_UPGRADE_RULES_H
@@ -83,9 +83,9 @@ struct upgrade_step {
     bool typed;        /* the step names a type, which is in edm */
     const struct template *value; /* value that add or set gives the property */
     const struct property *constant; /* value without {..}, or NULL */
-    struct slice
-        to; /* new name, of a rename or of a retype's to_property; empty: none
-               (a retype is in place). If set, expand retains `property` */
+    struct slice to; /* new name that a rename or a retype's to_property gives;
+                        empty: none (a retype is then in place). If there is
+                        one, expand retains `property` */
     bool lossy;
     enum upgrade_on_error on_error;
 };
@@ -127,22 +127,24 @@ struct upgrade *upgrade_rules_load(
 void upgrade_rules_link(const struct job *job, const struct jobs *jobs,
     struct arena *arena, struct problems *problems);
 
-/* upgrade_rules_phase: the phase that args set; UPGRADE_ALL by default. */
+/* upgrade_rules_phase: returns the phase that args set, or UPGRADE_ALL if they
+ * set none. */
 enum upgrade_phase upgrade_rules_phase(const struct run_args *args);
 const char *upgrade_phase_name(enum upgrade_phase phase);
 
 /*
- * upgrade_rules_level: *ret: how many versions of the document an entity at
- * version `number` has reached: 0 to version_count. False: the document does
- * not contain that version.
+ * upgrade_rules_level: set *ret to the number of versions of the document that
+ * an entity at version `number` has reached, 0 to version_count. False: the
+ * document does not contain that version.
  */
 bool upgrade_rules_level(
     const struct upgrade *upgrade, int64_t number, size_t *ret);
 
-/* upgrade_rules_newest: the number of the last version. */
+/* upgrade_rules_newest: returns the number of the last version. */
 int64_t upgrade_rules_newest(const struct upgrade *upgrade);
 
-/* upgrade_step_name: "add", "rename", ... */
+/* upgrade_step_name: returns the name of a type of step: "add", "rename", ...
+ */
 const char *upgrade_step_name(enum upgrade_step_type type);
 
 /* upgrade_step_retains: does expand keep the step's old property beside a new

@@ -13,7 +13,7 @@
 #define SENTENCE_MAX 2048
 #define DIGESTED_MAX_BYTES ((size_t)16 * 1024 * 1024)
 
-/* The keys of all types of steps. */
+/* The keys that steps may have, of all types. */
 struct step_map {
     struct slice property, type, to, to_property;
     struct yaml_node *value, *on_error;
@@ -196,7 +196,8 @@ static bool load_constant(const struct step_loader *in)
     return true;
 }
 
-/* is_whole: the step's property name and type are valid. */
+/* Read the value of a step. is_whole says whether the step's property name and
+ * type are valid. */
 static bool load_value(const struct step_loader *in, bool is_whole)
 {
     struct job_loader *loader = in->loader;
@@ -251,7 +252,8 @@ static bool load_rename(const struct step_loader *in)
     return load_new_name(in, "to", in->map.to) && good;
 }
 
-/* An unquoted `null` is the choice null here, not an absent value. */
+/* Read on_error. Here an unquoted `null` is the choice null, not an absent
+ * value. */
 static bool load_on_error(const struct step_loader *in)
 {
     static const char *const WORDS[] = {[UPGRADE_FAIL] = "fail",
@@ -388,8 +390,9 @@ bool upgrade_step_makes(const struct upgrade_step *step, struct slice name)
 
 /* ---- the whole ---- */
 
-/* Set version->digest, of one line per step: what the step does to an entity,
- * but not what happens to a value that cannot be converted (rule U8). */
+/* Set version->digest to the digest of one line per step, which says what the
+ * step does to an entity, but not what happens to a value that cannot be
+ * converted (rule U8). */
 static void digest_steps(struct upgrade_version *version)
 {
     struct digest digest;

@@ -14,9 +14,9 @@ struct settings_section;
 struct job_loader;
 
 /*
- * step_rules_load: fill the steps of ret and their digest. version: the name of
- * the version property (empty: that name is invalid). False: problems were
- * added.
+ * step_rules_load: read the steps from node into *ret, with their digest.
+ * version is the name of the version property; it is empty if that name is
+ * invalid. False: problems were added.
  */
 bool step_rules_load(const struct yaml_node *node, struct slice version,
     struct job_loader *loader, struct upgrade_version *ret);

@@ -77,7 +77,7 @@ static void take(struct work *work, struct slice name)
     work->changed = true;
 }
 
-/* Set `name` to value; NULL: remove the property. */
+/* Set `name` to value or, if value is NULL, remove the property. */
 static void put_as(
     struct work *work, struct slice name, const struct property *value)
 {
@@ -92,8 +92,8 @@ static void put_as(
     put(work, &named);
 }
 
-/* A copy of property (NULL: absent). Needed because take() moves the properties
- * in the list. */
+/* Returns a copy of property, or NULL if property is NULL (absent). The copy is
+ * needed because take() moves the properties in the list. */
 static const struct property *copy_of(
     struct work *work, const struct property *property)
 {
@@ -164,7 +164,7 @@ static bool is_in_place(const struct upgrade_step *step, struct slice name)
 }
 
 /*
- * Convert *value (NULL: absent), the value of the old property of `pair`, to
+ * Convert *value, the value of the old property of `pair` (NULL: absent), to
  * the value of the new property. Carries out these steps of work->version, from
  * step `from` on: in-place retypes of the old property, the pair's own step if
  * it is a retype, and then in-place retypes of the new property.
@@ -191,8 +191,8 @@ static enum end convert_pair(struct work *work, size_t from,
 /* ---- differences ---- */
 
 /* Call when old and new value were both written, or when it is unknown which of
- * them was written last. Decides by on_difference. *ret_old: the old value
- * wins. */
+ * them was written last. Decides by on_difference. *ret_old becomes true if the
+ * old value is to be converted again. */
 static enum end decide_difference(struct work *work,
     const struct upgrade_step *step, const char *why, bool *ret_old)
 {
@@ -231,7 +231,7 @@ static enum tw_err render(
     return outcome;
 }
 
-/* overwrites: true for `set`, false for `add`. */
+/* Carry out `set` (overwrites is true) or `add` (false). */
 static enum end run_put(
     struct work *work, const struct upgrade_step *step, bool overwrites)
 {
@@ -436,7 +436,7 @@ static enum end differ(struct work *work, struct pair *pair, const char *why)
     return GOES_ON;
 }
 
-/* *ret: the new value equals the converted old value. */
+/* *ret: does the new value equal the converted old value? */
 static enum end compare(struct work *work, const struct pair *pair, bool *ret)
 {
     const struct property *becomes = pair->old_value;
@@ -500,8 +500,8 @@ static struct pair pair_of(struct work *work, const struct record *record,
 }
 
 /* Settle all pairs of work->version. *ret receives the pairs to record.
- * *ret_fills: a new value was absent, because a release of the application that
- * does not know the version replaced the entity. */
+ * *ret_fills becomes true if a new value was absent, which means that a release
+ * of the application that does not know the version replaced the entity. */
 static enum end settle_pairs(struct work *work, const struct record *record,
     struct record *ret, bool *ret_fills)
 {
@@ -537,8 +537,9 @@ static bool ends_in(const struct upgrade_version *version, struct slice name)
 
 /*
  * Retype in place again what an older release of the application has written
- * with the old type. fills: some steps were not carried out on the current
- * properties (rule U2), so carry out `add` and `set` for absent properties too.
+ * with the old type. If fills is true, some steps were not carried out on the
+ * current properties (rule U2), so also carry out `add` and `set` for absent
+ * properties.
  */
 static enum end settle_others(struct work *work, bool fills)
 {
@@ -560,7 +561,8 @@ static enum end settle_others(struct work *work, bool fills)
     return GOES_ON;
 }
 
-/* put() compares the JSON text: an equal record changes nothing. */
+/* Store record in the entity. An equal record changes nothing, because put()
+ * compares the JSON texts. */
 static void keep_record(struct work *work, struct record *record)
 {
     struct property property;
@@ -578,8 +580,9 @@ static void keep_record(struct work *work, struct record *record)
 
 /*
  * For a version that the entity has reached: settle each pair of old and new
- * property, and repeat retypes in place. retains: keep the old properties
- * (expand); else remove them and the record, as contract does (rule U5).
+ * property, and repeat retypes in place. If retains is true, keep the old
+ * properties (expand); if not, remove them and the record, as contract does
+ * (rule U5).
  */
 static enum end settle_version(struct work *work,
     const struct upgrade_version *version, const struct record *record,
@@ -629,9 +632,9 @@ static void read_number(struct work *work)
     work->has_number = !is || whole_number(is, &work->number);
 }
 
-/* *ret: how many versions the entity has reached; by rule U2 the entity is at
- * least at the version of its record. False: the document does not contain the
- * entity's version. */
+/* Set *ret to the number of versions that the entity has reached. By rule U2
+ * this is at least the version of its record. False: the document does not
+ * contain the entity's version. */
 static bool find_level(const struct work *work, size_t *ret)
 {
     int64_t number = work->number;
@@ -650,8 +653,9 @@ static bool names_version(
     return work->has_record && work->record.version == version->number;
 }
 
-/* If the record is of an older version than the entity, settle its pairs: a
- * release of the application has advanced the entity's version. */
+/* If the record is of an older version than the entity, a release of the
+ * application has advanced the entity's version: settle the pairs of the
+ * record. */
 static enum end settle_left(struct work *work, size_t level)
 {
     size_t left;
@@ -779,7 +783,7 @@ enum upgrade_outcome upgrade_apply(const struct upgrade_how *how,
 
 /* ---- properties that should be absent ---- */
 
-/* Does a step after step i of version v name the property? Then that step
+/* Does a step after step i of version v name the property? If so, that step
  * decides whether the property may exist. */
 static bool is_named_later(
     const struct upgrade *upgrade, size_t v, size_t i, struct slice name)

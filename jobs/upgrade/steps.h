@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Applies the steps of an upgrade to one entity: pure functions. A round, a dry
- * run, `verify` and `convert` get the same result for the same entity.
+ * Applies the steps of an upgrade to one entity, by pure functions. So a round,
+ * a dry run, `verify` and `convert` get the same result for the same entity.
  */
 #ifndef TW_JOBS_UPGRADE_STEPS_H
 #define TW_JOBS_UPGRADE_STEPS_H
@@ -21,7 +21,8 @@ enum upgrade_outcome {
                           and ETag of entity */
     UPGRADE_UNCHANGED, /* the steps change nothing */
     UPGRADE_OUTSIDE,   /* the document does not contain the entity's version */
-    UPGRADE_SKIPPED,   /* on_error: skip; err has the reason */
+    UPGRADE_SKIPPED,   /* a step with `on_error: skip` failed; err has the
+                          reason */
     UPGRADE_FAILED,    /* err has the reason: "version 3, retype Rating: an
                           Edm.String that is no number" */
 };
@@ -33,13 +34,13 @@ struct upgrade_tally {
 };
 
 struct upgrade_result {
-    struct entity entity; /* UPGRADE_CHANGED: lives in arena, or borrows from
-                             the entity that was read */
+    struct entity entity; /* only after UPGRADE_CHANGED; lives in arena, or
+                             borrows from the entity that was read */
     bool is_below;        /* entity was below the newest version */
-    size_t first; /* UPGRADE_CHANGED: only steps of versions[first] and of later
-                     versions may have changed entity */
-    char step[160]; /* UPGRADE_SKIPPED, UPGRADE_FAILED: the step, as "version 3,
-                       retype Rating" */
+    size_t first;   /* only after UPGRADE_CHANGED: index of the first version
+                       whose steps may have changed entity */
+    char step[160]; /* only after UPGRADE_SKIPPED and UPGRADE_FAILED: the step,
+                       such as "version 3, retype Rating" */
 };
 
 /* The input of upgrade_apply() beside the entity. */
@@ -59,19 +60,20 @@ struct upgrade_how {
  * UPGRADE_FAILED.
  *
  * In phase `all` an entity that expand brought to the newest version keeps its
- * old properties: only `contract` removes them.
+ * old properties, because only `contract` removes them.
  */
 enum upgrade_outcome upgrade_apply(const struct upgrade_how *how,
     const struct entity *entity, struct arena *arena,
     struct upgrade_result *ret, struct err *err);
 
 /*
- * upgrade_leftover: entity is at the newest version. Find a property of it that
- * a step of an older version removed, or that has another type than a retype of
- * an older version gives, if no later step names the property. A release of the
- * application that is two versions behind wrote such a property; an upgrade
- * reports it and leaves it unchanged. Returns the step of the older version,
- * and that version in *ret_version; NULL: none.
+ * upgrade_leftover: find a property of entity, which is at the newest version,
+ * that a step of an older version removed, or that has another type than a
+ * retype of an older version gives. The property does not count if a later step
+ * names it. A release of the application that is two versions behind wrote such
+ * a property; an upgrade reports it and leaves it unchanged. Returns the step
+ * of the older version, and that version in *ret_version, or NULL if there is
+ * no such property.
  */
 const struct upgrade_step *upgrade_leftover(const struct upgrade *upgrade,
     const struct entity *entity, int64_t *ret_version);

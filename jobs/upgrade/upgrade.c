@@ -6,11 +6,11 @@
  * Meanwhile, releases of the application read and write entities in old and new
  * shapes. So no decision depends on a filter of the service, because such a
  * filter never matches an entity that lacks the property. And no entity is
- * changed in two writes: it gets all steps that it lacks and the new version in
- * one replace with the ETag that was read. The value of a property and its
- * recorded digest (record.h) show whether the property was written since
- * expand. Rounds (jobs/engine/rounds.h) repeat until only the latest changes of
- * writers are not converted.
+ * changed in two writes: one replace, with the ETag that was read, carries out
+ * all steps that the entity lacks and sets the new version. The value of a
+ * property and its recorded digest (record.h) show whether the property was
+ * written since expand. Rounds (jobs/engine/rounds.h) repeat until only the
+ * latest changes of writers are not converted.
  *
  * The entity itself holds its version. So an attempt may stop anywhere, and the
  * next one continues; the checkpoint only saves reading again. The rules A1 to
@@ -75,7 +75,8 @@ static void save(struct upgrade_run *u, bool progress)
     mem_free(text);
 }
 
-/* Reset the checkpoint: after `retry` the run reads everything again. */
+/* Reset the checkpoint, so that the run reads everything again after `retry`.
+ */
 static enum run_end fail(struct upgrade_run *u)
 {
     u->at = (struct upgrade_checkpoint){.in_round = false};
@@ -92,7 +93,8 @@ static enum run_end end_of(struct upgrade_run *u, enum tw_err outcome)
 }
 
 /*
- * Reset the counts: a full round finds all failed and skipped entities again.
+ * Reset the counts, because a full round finds all failed and skipped entities
+ * again.
  */
 static void begin_counts(struct upgrade_run *u)
 {
@@ -183,8 +185,8 @@ static bool is_same_entity(const struct entity *now, const struct entity *sent)
 }
 
 /* Store the digests of the steps before the steps are carried out (rule U8).
- * After one failure every later call returns the same outcome: no entity is
- * written any more, and the round starts over. */
+ * After one failure every later call returns the same outcome, so that no
+ * entity is written any more, and the round starts over. */
 static enum tw_err note_steps(
     struct upgrade_run *u, const struct upgrade_result *result)
 {
@@ -198,8 +200,8 @@ static enum tw_err note_steps(
     return u->noting;
 }
 
-/* Another write came first, or the response was lost: decide again from the
- * current entity. */
+/* Decide again from the current entity, because another write came first, or
+ * the response was lost. */
 static enum write_decision decide(void *context, const struct operation *sent,
     const struct entity *now, struct arena *arena, struct operation *ret,
     struct err *err)
@@ -278,8 +280,9 @@ static enum tw_err upgrade_one(
 
 /* ---- reading ---- */
 
-/* Opens a scan of the entities written since since_ticks; 0: of all entities.
- * resumes: begins after the keys in u->at. */
+/* Opens a scan of the entities written since since_ticks, or of all entities if
+ * since_ticks is 0. If resumes is true, the scan begins after the keys in
+ * u->at. */
 static struct scan *open_scan(
     struct upgrade_run *u, int64_t since_ticks, bool resumes)
 {
@@ -358,9 +361,9 @@ static enum tw_err read_all(struct upgrade_run *u)
 }
 
 /* Carry out one round. Complete the batches in flight and save the progress,
- * whatever the outcome. If note_steps() failed, decide() may have left an
- * entity unchanged although the checkpoint has passed it: the round starts
- * over. */
+ * whatever the outcome. If note_steps() failed, the round starts over, because
+ * decide() may have left an entity unchanged that lies before the position in
+ * the checkpoint. */
 static enum tw_err walk(struct upgrade_run *u)
 {
     enum tw_err outcome;
@@ -402,7 +405,8 @@ static void count_page(
 }
 
 /* Count the entities that were written since the round began and that the steps
- * would change: the application wrote them after the scan had passed. */
+ * would change. The application wrote them after the scan had passed their
+ * keys. */
 static enum tw_err count_behind(struct upgrade_run *u, int64_t *ret)
 {
     struct scan *scan;
@@ -601,7 +605,8 @@ static void schema_upgrade_tables(const struct job *job,
     each(ctx, upgrade->table_ref.store, upgrade->table_ref.table, JOB_WRITES);
 }
 
-/* Refuse arguments with which the filter is invalid: no run can succeed. */
+/* Refuse arguments with which the filter is invalid, because no run with them
+ * can succeed. */
 static enum tw_err schema_upgrade_accept(
     const struct job *job, const struct run_args *args, struct err *err)
 {

@@ -32,7 +32,8 @@ struct made {
     uint64_t random; /* state of the random numbers of draw() */
 };
 
-/* xorshift64: the same sequence in every release. */
+/* Returns a random number below `below`, by xorshift64, so that the sequence is
+ * the same in every release. */
 static uint64_t draw(struct made *made, uint64_t below)
 {
     made->random ^= made->random << 13;
@@ -82,8 +83,9 @@ static struct property sample(
     return (struct property){name, type, sample_json(made, type)};
 }
 
-/* A value of a random type that can be converted to `type`, made by converting
- * a value of `type` to that type; a value of `type` if that is not exact. */
+/* Returns a value that can be converted to `type`: a value of `type` that is
+ * converted to a random type or, if this conversion is not exact, the value of
+ * `type` itself. */
 static struct property sample_source(
     struct made *made, struct slice name, enum edm_type type)
 {
@@ -161,7 +163,7 @@ static bool is_name_byte(char c)
            (c >= '0' && c <= '9') || c == '_';
 }
 
-/* Length in bytes of the literal at the beginning of text. */
+/* Returns the length in bytes of the literal at the beginning of text. */
 static size_t literal_bytes(struct slice text)
 {
     bool quoted = false;
@@ -196,7 +198,9 @@ static void set_text(struct made *made, const char *name, struct slice literal)
     buf_done(&text);
 }
 
-/* A literal of another type is ignored: the filter then selects no example. */
+/* Set the property or key `name` to the value of a literal. A literal of a type
+ * other than String, Boolean and Int32 is ignored, and the filter then selects
+ * no example. */
 static void set_literal(
     struct made *made, const char *name, struct slice literal)
 {
@@ -242,8 +246,8 @@ static void add_for_filter(struct made *made)
 
 /* ---- one pair ---- */
 
-/* Adds the version property, unless `absent` gives the entity that version too:
- * then the property may be left out. */
+/* Adds the version property. If `absent` gives the entity the same version, the
+ * property may be left out. */
 static void add_version(struct made *made)
 {
     const struct upgrade *upgrade = made->upgrade;
@@ -275,9 +279,9 @@ static void make_up(struct made *made, size_t n)
     add_version(made);
 }
 
-/* The lowest level (upgrade_rules_level()) of a generated entity. It is 0 only
- * if upgrade->absent, the version of an entity without a version property, is
- * below all versions. */
+/* Returns the lowest level (upgrade_rules_level()) of a generated entity. It is
+ * 0 only if upgrade->absent, the version of an entity without a version
+ * property, is below all versions. */
 static size_t lowest_level(const struct upgrade *upgrade)
 {
     size_t level = 0;

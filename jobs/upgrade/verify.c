@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * `verify` of an upgrade reads twice: the first reading remembers which
- * entities differ, the second reports those that still differ. So an entity
- * that a round changes between the two readings is not reported.
+ * `verify` of an upgrade reads the table twice. The first reading remembers
+ * which entities differ, and the second reports those of them that still
+ * differ. So an entity that a round changes between the two readings is not
+ * reported.
  */
 #include "jobs/upgrade/verify.h"
 
@@ -55,7 +56,8 @@ struct verify {
 
 /* ---- one entity ---- */
 
-/* A skipped entity is no difference: a run leaves it unchanged. */
+/* Returns how entity differs. A skipped entity is no difference, because a run
+ * leaves it unchanged. */
 static enum difference judge(struct verify *verify, const struct entity *entity)
 {
     struct upgrade_result result;
