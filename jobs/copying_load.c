@@ -407,7 +407,7 @@ const struct settings_section copying_target_section =
 
 #define LOCATION_KEYS 2
 
-/* Appends to `to` the literal text of a template: everything outside {..}. */
+/* Appends the literal text of a template, which is everything outside {..}. */
 static void add_literals(struct slice source, struct buf *to)
 {
     bool inside = false, quoted = false;
@@ -427,8 +427,8 @@ static void add_literals(struct slice source, struct buf *to)
     }
 }
 
-/* Check a key's literal text: a character that the service forbids would make
- * every copy fail. */
+/* Check a key's literal text, because a character that the service forbids
+ * would make every copy fail. */
 static bool check_literals(const struct template *template, const char *name,
     struct mark mark, struct problems *problems)
 {

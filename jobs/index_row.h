@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Index rows: copies that a copy job keeps in the table of their sources. Index
- * rows belong to that job: no other job moves, upgrades or copies them.
+ * rows belong to that job, and no other job moves, upgrades or copies them.
  */
 #ifndef TW_JOBS_INDEX_ROW_H
 #define TW_JOBS_INDEX_ROW_H
@@ -10,8 +10,8 @@
 
 #include "worker/store/entity.h"
 
-/* The property that is_index_row() reads: a scan that selects properties must
- * select INDEX_ROW_PROPERTY too. */
+/* The property that is_index_row() reads. A scan that selects properties must
+ * also select this one. */
 #define INDEX_ROW_PROPERTY "TablewardSource"
 
 /*

@@ -65,8 +65,8 @@ struct job_estimate_table {
     const char *table;
     bool table_scan; /* the selector limits no partitions, so that the whole
                         table is scanned */
-    bool incomplete; /* counting stopped at a limit: each count is printed with
-                      * "at least" */
+    bool incomplete; /* counting stopped at a limit, so each count is printed
+                        with "at least" */
     int64_t entities, batches, pages;
     const char *first_keys[5]; /* keys of the first entities as
                                   "PartitionKey/RowKey", for people */
@@ -88,8 +88,8 @@ struct job_estimate {
 
 enum job_access {
     JOB_READS,
-    JOB_MAKES,  /* as JOB_WRITES; if the table is missing, the job creates it or
-                 * has nothing to do */
+    JOB_MAKES,  /* like JOB_WRITES, but if the table is missing, the job
+                   creates it or has nothing to do */
     JOB_WRITES, /* writes to the table, empties it or deletes from it; a table
                  * job locks it */
 };

@@ -180,7 +180,7 @@ size_t job_declared_args(const struct job *job)
 /* ---- the definition's hash ---- */
 
 /*
- * Keys of a job that are not part of the hash: they do not decide which
+ * Keys of a job that are not part of the hash, because they do not decide which
  * entities change and into what, but set limits, locations of files, or when a
  * run ends. Changing them does not invalidate a run's checkpoint.
  */

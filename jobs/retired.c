@@ -188,8 +188,9 @@ static void check_version(
     static const struct {
         const char *key, *instead;
     } FORMER[] = {
-        {"from", "write `absent: 1` (absent is the version of an entity without "
-                 "the property)"},
+        {"from",
+            "write `absent: 1` (absent is the version of an entity without "
+            "the property)"},
         {"to", "write it in versions: [{to: 2, steps: [...]}]"},
     };
 

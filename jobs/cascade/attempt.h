@@ -47,14 +47,14 @@ struct cascade_attempt {
                            clock was state.began_ticks */
     bool found;         /* this pass found something, so that another one must
                            follow at once, if a settle pass was due */
-    bool last_settle;   /* this is the last settle pass: it may delete entities
-                         with child rules */
+    bool last_settle;   /* this is the last settle pass, which may delete
+                           entities with child rules */
     bool checked;       /* all tables were found to exist */
     bool counted;       /* refuse_above has been checked */
     struct scan *ahead; /* scan of this pass, opened before the parent was read;
                            NULL: none */
-    int64_t ahead_ticks; /* service's clock when `ahead` was opened; 0: opened
-                            before the tombstone was written */
+    int64_t ahead_ticks; /* service's clock when `ahead` was opened; 0: `ahead`
+                            was opened before the tombstone was written */
     struct batch_writer *batch_writer;
     struct archive *archive;
     /* Checkpoints that wait for leaf deletes. */
@@ -95,8 +95,8 @@ enum tw_err cascade_archive_outcome(
 
 /* cascade_save: hands c->state and path (as in cascade_checkpoint_write()) to
  * the run as its checkpoint (run_callbacks.save). The checkpoint is stored in
- * the ledger within a few seconds, or at the end of the attempt. progress: the
- * run has advanced. */
+ * the ledger within a few seconds, or at the end of the attempt. progress is
+ * true if the run has advanced. */
 void cascade_save(
     struct cascade_attempt *c, const struct walk_path *path, bool progress);
 

@@ -18,7 +18,7 @@
  *   delete the parent  after a last settle pass that found nothing
  *
  * Every attempt decides by the entities that it reads, and every change carries
- * the ETag that was read. So an attempt may stop anywhere: the next attempt
+ * the ETag that was read. So an attempt may stop anywhere, and the next attempt
  * reads the current state and continues.
  */
 #include "jobs/cascade/cascade.h"
@@ -42,7 +42,7 @@
 #define BATCHES_IN_FLIGHT 16
 
 /* The run fails after this many complete last settle passes in a row that find
- * entities but delete none: late children would not prevent every delete, so
+ * entities but delete none. Late children would not prevent every delete, so
  * the entities must be under one another in a cycle. */
 #define STUCK_PASSES 3
 
@@ -188,10 +188,11 @@ static enum tw_err archive_page(struct cascade_attempt *c, const char *table,
 }
 
 /*
- * A leaf changed since it was read: delete the leaf if it still matches its
- * rule. If a rule with children may now find the leaf, skip it: the next settle
- * pass decides. The current state is archived too; if that fails, the leaf is
- * not deleted, and the next settle pass reports the failure.
+ * Decide about a leaf that changed since it was read. Delete the leaf if it
+ * still matches its rule. If a rule with children may now find the leaf, skip
+ * it, because the next settle pass decides. The current state is archived too;
+ * if that fails, the leaf is not deleted, and the next settle pass reports the
+ * failure.
  */
 static enum write_decision decide_leaf(void *context,
     const struct operation *sent, const struct entity *now, struct arena *arena,
@@ -211,8 +212,9 @@ static enum write_decision decide_leaf(void *context,
     return WRITE_SEND;
 }
 
-/* An entity with child rules changed since it was read: its child rules may
- * find other children now. The next settle pass visits the entity again. */
+/* Decide about an entity with child rules that changed since it was read. Skip
+ * it, because its child rules may find other children now; the next settle pass
+ * visits the entity again. */
 static enum write_decision decide_emptied(void *context,
     const struct operation *sent, const struct entity *now, struct arena *arena,
     struct operation *ret, struct err *err)
@@ -254,8 +256,8 @@ static enum tw_err delete_page(void *context, struct match *match,
     return outcome;
 }
 
-/* Delete entities with child rules only in the last settle pass: before it,
- * writers may still add children. */
+/* Delete entities with child rules only in the last settle pass, because
+ * writers may still add children before it. */
 static enum tw_err delete_emptied(void *context, struct match *match,
     const struct entity *const *entities, size_t count, struct err *err)
 {
@@ -609,8 +611,8 @@ static const char *cascade_delete_archive(const struct job *job)
     return cascade->archive;
 }
 
-/* Refuse arguments that render an invalid key or filter: with them no run can
- * succeed. */
+/* Refuse arguments that render an invalid key or filter, because no run with
+ * them can succeed. */
 static enum tw_err cascade_delete_accept(
     const struct job *job, const struct run_args *args, struct err *err)
 {

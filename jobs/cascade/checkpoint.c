@@ -16,8 +16,8 @@
 #include "worker/base/text.h"
 
 #define VERSION 1
-/* The upper bound of times in a checkpoint: a settle time that is added must
- * still give a valid time. */
+/* The upper bound of times in a checkpoint. It ensures that a time is still
+ * valid after a settle time is added. */
 #define LATEST_TICKS (TICKS_MAX - 366 * INT64_C(86400) * TICKS_PER_S)
 
 char *cascade_checkpoint_write(

@@ -26,8 +26,8 @@ struct cascade_checkpoint {
                                  written; 0: it did not; -1: unknown */
     bool crashed;             /* an attempt crashed: counts may be too low */
     char values[CASCADE_DIGEST_MAX]; /* digest of the parent's values that
-                                        first-level rules read; "": unknown, or
-                                        they read none */
+                                        first-level rules read; "" if it is
+                                        unknown, or the rules read none */
 };
 
 /*

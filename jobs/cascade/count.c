@@ -159,8 +159,8 @@ static void count_pages(
 
 /* ---- the passes of a run ---- */
 
-/* The number of the last settle pass: the first pass that deletes entities with
- * child rules. */
+/* Returns the number of the last settle pass, which is the first pass that
+ * deletes entities with child rules. */
 static int64_t last_settle_pass(
     const struct cascade *cascade, const struct count *count)
 {
@@ -208,9 +208,9 @@ static int64_t plan_passes(const struct cascade *cascade, struct count *count)
 }
 
 /*
- * The number of pages that a run reads for one rule in a pass: all pages of the
- * rule while its entities exist; after that one empty page for each scan; no
- * page once the entities of the rule above are deleted.
+ * Returns the number of pages that a run reads for one rule in a pass. While
+ * the rule's entities exist, these are all its pages; after that, one empty
+ * page for each scan; and none once the entities of the rule above are deleted.
  */
 static int64_t reads_in(
     const struct count *count, const struct counted_rule *rule, int64_t pass)
@@ -233,8 +233,9 @@ static void add_reads(struct count *count, int64_t passes, bool counts_first)
     }
 }
 
-/* Number of requests: reads and deletes of all passes, settle passes included,
- * and the requests for the parent and for the check of the tables. */
+/* Returns the number of requests of a run: reads and deletes of all passes,
+ * settle passes included, and the requests for the parent and for the check of
+ * the tables. */
 static int64_t transactions(const struct cascade *cascade, struct count *count)
 {
     const struct job_estimate *estimate = count->estimate;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A nested rule is checked backwards: from an entity of its table to the entity
+ * A nested rule is checked backwards, from an entity of its table to the entity
  * above. The values that an entity shows of the entity above (a RowKey, for
  * example) need not be enough for a point read. So the check works in blocks:
  *
@@ -639,8 +639,8 @@ struct marking {
 };
 
 /* Mark the children of `above`, an entity of the table of the rule above, as
- * children with a parent. (No entity is its own parent: add_entity() leaves out
- * what the rule above may find.) */
+ * children with a parent. (No entity becomes its own parent, because
+ * add_entity() leaves out what the rule above may find.) */
 static enum tw_err mark_children(void *ctx, const struct entity *above)
 {
     struct marking *marking = ctx;
@@ -678,11 +678,11 @@ static bool is_of_partition(const struct nested *n, const struct level *level)
            key && slice_is(template_lone_property(key), "PartitionKey");
 }
 
-/* For each rule that has references in block (first-level rules have none: they
- * come before all others, see add_entity()), read the table of the rule above,
- * and mark the children that have a parent. verified: index of the rule that is
- * being checked. If only one partition of that rule is checked, its references
- * lie in that partition. */
+/* For each rule that has references in block, read the table of the rule above,
+ * and mark the children that have a parent. (First-level rules have no
+ * references, because they come before all others; see add_entity().) verified:
+ * index of the rule that is being checked. If only one partition of that rule
+ * is checked, its references lie in that partition. */
 static enum tw_err resolve(
     struct nested *n, size_t verified, struct block *block)
 {

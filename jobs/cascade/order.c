@@ -71,8 +71,8 @@ static const struct rule *rule_for(
     return found;
 }
 
-/* Warn of a move within one table: whether a pass can miss a moved entity
- * depends on the order of its keys, which is unknown here. */
+/* Warn of a move within one table, because a pass may miss a moved entity,
+ * depending on the order of its old and new keys, which is unknown here. */
 static void warn_of_one_table(
     struct beside *beside, const struct cascade *cascade)
 {

@@ -9,8 +9,8 @@ struct jobs;
 struct problems;
 
 /*
- * cascade_order_check: see struct kind, link. Checks rule L4 of jobs/GUIDE.md:
- * a move inserts at its destination before it deletes at its source. A pass
+ * cascade_order_check: see struct kind, link. Checks rule L4 of jobs/GUIDE.md.
+ * A move inserts at its destination before it deletes at its source. A pass
  * that reads the destination first, then the source, may find a moved entity in
  * neither table, and the run would delete the parent but not that entity. So
  * the rules for the source must come first.

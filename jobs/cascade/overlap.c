@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Detects two rules that may find the same entity, of which one lacks child
- * rules that the other has: that rule would delete the entity before the
- * children that only the other rule finds. */
+ * rules that the other has. The rule that lacks them would delete the entity
+ * before the children that only the other rule finds. */
 #include "jobs/cascade/overlap.h"
 
 #include <stddef.h>
@@ -62,8 +62,8 @@ static bool has_rule(const struct family *family, const struct rule *other)
  * find every entity of rule that `other` can find elsewhere? Yes for a rule at
  * the root, because it is bound once for the whole walk. For a sibling of rule,
  * which is bound again under each parent entity, the selectors are compared.
- * For a rule in between, yes is assumed: its templates read another entity than
- * those of rule, so the two cannot be compared (for example a rule for
+ * For a rule in between, yes is assumed, because its templates and those of
+ * `rule` read different entities and cannot be compared (for example a rule for
  * comments, above a rule for replies to them).
  */
 static bool is_asked(const struct family *family, const struct rule *rule,

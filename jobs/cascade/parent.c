@@ -22,8 +22,8 @@
 /* Interval of checks whether another run still owns the parent. */
 #define OTHER_RUN_MS 5000
 
-/* Time after which a request without a response can no longer be applied: the
- * service ends every request after 30 s. */
+/* Time after which a request without a response can no longer be applied,
+ * because the service ends every request after 30 s. */
 #define LATE_WRITE_MS 30000
 
 enum tombstone_owner {
@@ -116,9 +116,10 @@ static enum tw_err is_newer(struct cascade_attempt *c, bool *ret)
 
 /*
  * An insert without a response, or one of a crashed attempt, may still be
- * applied: the last settle pass waits until the insert can no longer be
- * applied. A later attempt must wait too, so the time is saved at once, without
- * a path: the time at which the pass began is not known here.
+ * applied, so the last settle pass waits until the insert can no longer be
+ * applied. A later attempt must wait too, so the time is saved at once. The
+ * checkpoint has no path, because the time at which the pass began is not known
+ * here.
  */
 static void expect_late_insert(struct cascade_attempt *c)
 {
@@ -135,9 +136,9 @@ static void expect_late_insert(struct cascade_attempt *c)
 /*
  * Call when the parent exists without this run's tombstone. While a late insert
  * of the tombstone may still be applied, the run must not end or delete the
- * parent: a tombstone that is applied after that would never be removed. So the
- * attempt ends as RUN_WAITING. The time that expect_late_insert() saved is
- * stored in the ledger when the attempt ends.
+ * parent, because a tombstone that is applied after that would never be
+ * removed. So the attempt ends as RUN_WAITING. The time that
+ * expect_late_insert() saved is stored in the ledger when the attempt ends.
  */
 static enum run_end wait_for_late_insert(struct cascade_attempt *c)
 {
@@ -264,11 +265,11 @@ static void note_absent(struct cascade_attempt *c)
 /* ---- the tombstone ---- */
 
 /*
- * Archive the parent before the tombstone changes it, without TablewardRun: a
- * restored parent must not belong to a run. The parent may still have the
- * tombstone of another run that has ended: if that run inserted the parent,
+ * Archive the parent before the tombstone changes it. TablewardRun is left out,
+ * because a restored parent must not belong to a run. The parent may still have
+ * the tombstone of another run that has ended. If that run inserted the parent,
  * there is nothing to archive; if it merged its tombstone into an existing
- * parent, only its own archive has the original state.
+ * parent, only the archive of that run has the original state.
  */
 static enum run_end archive_parent(struct cascade_attempt *c)
 {
@@ -292,8 +293,8 @@ static enum run_end archive_parent(struct cascade_attempt *c)
     return run_end_of(c->run, cascade_archive_outcome(c, outcome));
 }
 
-/* Call when the parent carries another run's tombstone: while that run is open,
- * this attempt ends as RUN_WAITING. */
+/* The parent carries the tombstone of another run, owner (JOB/ID). Returns
+ * RUN_WAITING if that run is still open, RUN_CONTINUES if it is not. */
 static enum run_end leave_to_other(
     struct cascade_attempt *c, struct slice owner)
 {
@@ -320,7 +321,7 @@ static enum run_end leave_to_other(
  * Call when the parent carries no tombstone and the checkpoint says that this
  * run has written none. If a pass has begun (rounds > 0), the run had written a
  * tombstone, and the checkpoint was dropped because the job's definition
- * changed: the run fails.
+ * changed. In that case the run fails.
  */
 static enum run_end check_never_began(struct cascade_attempt *c)
 {
@@ -343,8 +344,8 @@ static enum run_end give_way(struct cascade_attempt *c)
     return RUN_SUCCEEDED;
 }
 
-/* End the run at a parent that was created after the request: it is a new
- * parent with the same keys. */
+/* End the run if the parent was created after the request, because it is then a
+ * new parent with the same keys. */
 static enum run_end leave_newer(struct cascade_attempt *c)
 {
     bool newer;
@@ -377,9 +378,10 @@ static enum run_end check_may_mark(struct cascade_attempt *c,
     return end;
 }
 
-/* All that must hold before this run writes its tombstone, in this order: the
- * parent may be deleted by this run, the rules can be bound to its values, the
- * tables exist, refuse_above is not exceeded, and the parent is archived. */
+/* Check, in this order, what must be true before this run writes its tombstone:
+ * the parent may be deleted by this run, the rules can be bound to its values,
+ * the tables exist, refuse_above is not exceeded, and the parent is archived.
+ */
 static enum run_end check_before_tombstone(struct cascade_attempt *c,
     enum tombstone_owner tombstone_owner, struct slice owner)
 {
@@ -524,7 +526,7 @@ static enum run_end fail_marked_otherwise(struct cascade_attempt *c)
 }
 
 /* RUN_REPEATS: the parent changed after the read, or the outcome is unknown. A
- * parent that the last pass read and did not write is not read again: the
+ * parent that the last pass read and did not write is not read again, and the
  * delete carries the ETag of that read. */
 static enum run_end delete_once(struct cascade_attempt *c)
 {

@@ -6,16 +6,16 @@
 #include "jobs/cascade/attempt.h"
 
 /*
- * cascade_hold_parent: the first step of every pass. Reads the parent. If it
- * does not carry this run's tombstone, makes all checks that come before the
+ * cascade_hold_parent: makes the first step of every pass. Reads the parent. If
+ * it does not carry this run's tombstone, makes all checks that come before the
  * tombstone, and writes the tombstone. RUN_CONTINUES: the parent carries this
  * run's tombstone, c->parent is what was read, and c->state.began_ticks is the
  * service's clock at the read (at the write, if this call wrote the tombstone).
  */
 enum run_end cascade_hold_parent(struct cascade_attempt *c);
 
-/* cascade_delete_parent: the last step of a run; after a crash an attempt may
- * begin with it. Deletes the parent if it carries this run's tombstone; a
+/* cascade_delete_parent: makes the last step of a run; after a crash an attempt
+ * may begin with it. Deletes the parent if it carries this run's tombstone; a
  * parent that was deleted or created again is left as it is. RUN_SUCCEEDED in
  * all these cases; never RUN_CONTINUES. */
 enum run_end cascade_delete_parent(struct cascade_attempt *c);

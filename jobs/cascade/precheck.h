@@ -18,8 +18,8 @@ enum run_end cascade_check_first(struct cascade_attempt *c);
  * cascade_count_first: check that the rules find no more entities than
  * refuse_above allows. RUN_CONTINUES: they do not; otherwise the run fails
  * before anything is written. For a job without refuse_above no request is
- * sent. Once this run has written its tombstone, nothing is counted: earlier
- * attempts may have deleted entities, so a count would be too low.
+ * sent. Once this run has written its tombstone, nothing is counted, because
+ * earlier attempts may have deleted entities, and a count would be too low.
  */
 enum run_end cascade_count_first(struct cascade_attempt *c);
 

@@ -19,7 +19,8 @@ struct range_scan {
     struct arena arena;
     struct span span; /* range of the open scan; in arena */
     struct slice low; /* keys below this were skipped or returned; in arena */
-    bool at_end;      /* no key is left: a span without an end was returned */
+    bool at_end;      /* no keys remain, because a span without an end was
+                         returned */
     const struct page *page;
     size_t at;       /* first entity of page that was not skipped or returned */
     bool ended;      /* the scan has no further page */
@@ -269,8 +270,8 @@ bool range_scan_open(struct range_scan *ranges, struct scan_spec *spec,
     return true;
 }
 
-/* Call when all of span was returned: the scan can serve only spans that begin
- * at or after the end of span. */
+/* Call when all of span was returned. After that the scan can serve only spans
+ * that begin at or after the end of span. */
 static void finish(struct range_scan *ranges, const struct span *span)
 {
     ranges->at_end = !span->ends;

@@ -243,8 +243,8 @@ static const struct entity *load_tombstone(
     return good ? tombstone : NULL;
 }
 
-/* Check that `created` names a property with the time of creation: not the time
- * of the last write or of the tombstone. */
+/* Check that `created` may name a property with the time of creation, and does
+ * not name one with the time of the last write or of the tombstone. */
 static enum tw_err check_created(
     struct slice name, const struct entity *tombstone, struct err *err)
 {
@@ -587,8 +587,8 @@ static const struct rule *any_namesake(
     return found;
 }
 
-/* Refuse an archive for two tables of one name: an archive identifies a table
- * by its name only. */
+/* Refuse an archive if two tables have the same name, because an archive
+ * identifies a table by its name only. */
 static bool check_archived(
     const struct cascade *cascade, struct problems *problems)
 {

@@ -299,9 +299,9 @@ static enum tw_err judge(struct verifying *v, const struct rule *rule,
     return outcome;
 }
 
-/* As judge(), if argument `arg` is derived from the beginning of a key: try
- * values from the longest to the shortest, and use the first value whose parent
- * exists. */
+/* Does what judge() does, for an argument `arg` that is derived from the
+ * beginning of a key. Tries values from the longest to the shortest, and uses
+ * the first value whose parent exists. */
 static enum tw_err judge_prefixes(struct verifying *v, const struct rule *rule,
     const struct entity *entity, size_t arg, bool again, enum verdict *ret)
 {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Walks a tree of rules depth first. An entity whose rule has children is
- * visited: the child rules are bound to it, and their scans are opened. The
- * scans of the next few visits are opened ahead, so that a thousand small
- * visits do not wait for one another. Visits are still processed in order, so
- * one path describes how far the walk has come.
+ * visited, which means that the child rules are bound to it and their scans are
+ * opened. The scans of the next few visits are opened ahead, so that a thousand
+ * small visits do not wait for one another. Visits are still processed in
+ * order, so one path describes how far the walk has come.
  */
 #include "jobs/cascade/walk.h"
 
@@ -616,7 +616,7 @@ static enum tw_err open_ahead(
 /* ---- entities that several rules with children find ---- */
 
 /* Does match find an entity of page? An entity that path is under does not
- * count: such an entity is deleted after the entities that path found. */
+ * count, because it is deleted after the entities that path found. */
 static bool page_finds(const struct match *match, const struct match *path,
     const struct page *page)
 {
@@ -787,7 +787,8 @@ static enum tw_err visit_page(struct walk *walk, struct match *match,
         .count = count,
         .level = level,
         .resumed = resumed,
-        /* Whole entities need much memory: open only the current visit. */
+        /* Open only the current visit if whole entities are read, because they
+           need much memory. */
         .ahead = whole(walk) ? 0 : SCANS_AHEAD / match->rule->child_count,
     };
     enum tw_err outcome;

@@ -71,17 +71,18 @@ void match_release(struct match *match); /* match may be NULL */
  * TW_OK ends the walk with that outcome.
  */
 struct walk_visitor {
-    /* leaves: entities of one page whose rule has no children. */
+    /* leaves: called with the entities of one page whose rule has no children.
+     */
     enum tw_err (*leaves)(void *context, struct match *match,
         const struct entity *const *entities, size_t count, struct err *err);
 
-    /* emptied: entities of one page whose rule has children, under which the
-     * walk found nothing. */
+    /* emptied: called with those entities of one page whose rule has children,
+     * and under which the walk found nothing. */
     enum tw_err (*emptied)(void *context, struct match *match,
         const struct entity *const *entities, size_t count, struct err *err);
 
-    /* met: an entity whose rule has children, if something is or may be under
-     * the entity. May be NULL. */
+    /* met: called for an entity whose rule has children, if something is or may
+     * be under the entity. May be NULL. */
     void (*met)(
         void *context, struct match *match, const struct entity *entity);
 
@@ -93,8 +94,8 @@ struct walk_visitor {
      */
     void (*reached)(void *context, const struct walk_path *path);
 
-    /* pages: number of pages that were read for a rule, and of scans that read
-     * them. May be NULL. */
+    /* pages: called with the number of pages that were read for a rule, and of
+     * scans that read them. May be NULL. */
     void (*pages)(
         void *context, const struct rule *rule, size_t pages, size_t scans);
 
@@ -108,17 +109,18 @@ struct walk_plan {
     struct slice partition_key,
         row_key; /* keys of the parent, which is never its own child */
     const struct entity
-        *parent;      /* first-level rules are bound to the parent's properties;
-                         NULL: only to partition_key and row_key. Borrowed */
+        *parent;      /* the parent, to whose properties first-level rules are
+                         bound; if it is NULL, they are bound only to
+                         partition_key and row_key. Borrowed */
     bool whole;       /* read all properties of each entity, for an archive */
-    bool tells_share; /* set run->share (share.h) while the last first-level
-                         rule is walked: the share of the whole walk, which is
-                         the first one of the run */
+    bool tells_share; /* set run->share (share.h) to the share of the whole
+                         walk, while the last first-level rule is walked. Only
+                         for the first walk of the run */
     const struct walk_path *from; /* where to resume; NULL: walk everything */
     struct scan *first; /* scan of the first rule, from walk_read_ahead(); or
                            NULL. The walk closes the scan */
     bool too_early;     /* the first page of `first` may be older than the
-                           tombstone: this walk always reports `found` */
+                           tombstone, so this walk always reports `found` */
 };
 
 struct walk_result {

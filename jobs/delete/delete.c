@@ -5,11 +5,12 @@
  *
  * One scan over the selection deletes each entity with the ETag that was read.
  * An entity that changed meanwhile is read again, and deleted only if it is
- * still selected. An entity that is written behind the scan is not deleted: the
- * run deletes the entities that existed when the scan read their keys.
+ * still selected. An entity that is written behind the scan is not deleted,
+ * because the run deletes the entities that existed when the scan read their
+ * keys.
  *
  * The checkpoint, {"version":1,"done":["pk","rk"]}, has the keys up to which
- * everything selected is deleted: the next attempt reads only the keys after
+ * everything selected is deleted; the next attempt reads only the keys after
  * these. It is never beyond an entity that could not be deleted, so the next
  * attempt reads that entity again and reports it.
  */
@@ -70,7 +71,7 @@ static const struct setting JOB_KEYS[] = {
 const struct settings_section delete_job_section =
     SETTINGS_SECTION("a delete job", JOB_KEYS);
 
-/* Check that the job has either a selection or `all: true`: without this check,
+/* Check that the job has either a selection or `all: true`. Without this check,
  * a job whose selection was forgotten would delete the whole table. False: a
  * problem was added. */
 static bool check_selection(const struct yaml_node *node,
@@ -293,8 +294,8 @@ static void save(struct delete_run *d)
         checkpoint_queue_save(&d->checkpoint_queue, d->run, low_water);
 }
 
-/* An entity changed since it was read: delete the entity only if it is still
- * selected. */
+/* Decide about an entity that changed since it was read: delete it only if it
+ * is still selected. */
 static enum write_decision decide(void *context, const struct operation *sent,
     const struct entity *now, struct arena *arena, struct operation *ret,
     struct err *err)

@@ -162,7 +162,7 @@ struct parts *parts_open(struct pool_client *request_pool,
     return parts;
 }
 
-/* Reads one page of each part in turn: while the caller works on a page, the
+/* Reads one page of each part in turn. While the caller works on a page, the
  * next pages of all parts are in flight. */
 enum tw_err parts_next(
     struct parts *parts, const struct page **ret, struct err *err)

@@ -16,7 +16,7 @@
 #include "worker/base/slice.h"
 #include "worker/store/entity.h"
 
-/* The largest number of property names, and of versions, in a profile: a table
+/* The largest number of property names, and of versions, in a profile. A table
  * with more of them has no schema that could be reported. */
 #define PROFILE_MAX_PROPERTIES 100000
 #define PROFILE_MAX_VERSIONS 1000

@@ -8,11 +8,11 @@
  * is read instead: after SINGLES_MAX single gets; if the response reports no
  * operation; or if the refused operation is the first of the batch and an
  * insert, because after a crash the entities of all inserts of a repeated batch
- * may exist. If the batch has only deletes, keys and ETags of the range are
- * read: a missing entity needs no delete, a delete with an unchanged ETag is
- * sent again, and only changed entities are read whole.
+ * may exist. If the batch has only deletes, only keys and ETags of the range
+ * are read at first. A missing entity needs no delete, a delete with an
+ * unchanged ETag is sent again, and only changed entities are read whole.
  *
- * The first request does not block the run: resolve_begin() submits it. All
+ * The first request, which resolve_begin() submits, does not block the run. All
  * other requests, which are rare, are made by resolve_end(), after the first
  * response has arrived.
  */
@@ -317,9 +317,9 @@ static struct scan *open_range(
         .store = r->batch_buffer->store,
         .table = r->batch_buffer->table,
         .partition_key = key_range_exact(r->batch_buffer->partition_key),
-        /* most + "!" is before nearly all longer keys that begin with most:
-         * only a space and the characters that are forbidden in keys come
-         * before '!'. */
+        /* most + "!" is before nearly all longer keys that begin with most,
+           because only a space and the characters that are forbidden in keys
+           come before '!'. */
         .row_key = {.has_from = true,
             .has_below = true,
             .from = least,

@@ -18,8 +18,8 @@
 #define FOLLOW_PAUSE_TICKS (60 * TICKS_PER_S)
 /* The longest time between two full rounds of a following run. */
 #define FOLLOW_FULL_TICKS (3600 * TICKS_PER_S)
-/* Safety margin for comparing a Date with a Timestamp (A3): the clocks of a
- * service may differ by up to 2 s, and a Date is cut to whole seconds. */
+/* Safety margin for comparing a Date with a Timestamp (A3), because the clocks
+ * of a service may differ by up to 2 s, and a Date is cut to whole seconds. */
 #define CLOCK_MARGIN_TICKS (5 * TICKS_PER_S)
 
 int64_t rounds_margin(int64_t ticks)

@@ -56,7 +56,7 @@ struct rounds {
     bool under_way;      /* the round has begun (rounds_begin()) and not ended
                           * (rounds_end()) */
     bool full;           /* the round reads all entities; false: only those
-                          * since since_ticks */
+                            written since since_ticks */
     int64_t since_ticks; /* least Timestamp of the entities to read, if full is
                           * false */
     int64_t began_ticks; /* the service's clock before the round's first

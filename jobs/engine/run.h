@@ -2,7 +2,7 @@
 /*
  * A run as its kind sees it: its arguments, its state and the functions that
  * the kind may call. Queues, the ledger's rows and leases are hidden from a
- * kind: the host of the run (a worker thread, the run command, a test)
+ * kind; the host of the run (a worker thread, the run command, a test)
  * implements struct run_callbacks. A5 below is a rule of jobs/GUIDE.md.
  */
 #ifndef TW_JOBS_ENGINE_RUN_H
@@ -25,20 +25,20 @@ struct store;
 /* How an attempt at a run ends. The steps of an attempt return this enum too;
  * RUN_CONTINUES and RUN_REPEATS mean that the attempt has not ended. */
 enum run_end {
-    RUN_SUCCEEDED,  /* nothing is left to do                                  */
+    RUN_SUCCEEDED,  /* nothing remains to be done */
     RUN_WAITING,    /* the run waits until run->resumes_ticks; the worker thread
                      * is free */
     RUN_FAILED,     /* a retry cannot help; err says why */
     RUN_TRY_AGAIN,  /* a fault of the job or its data; a retry may succeed.
                      * Counts as a failure unless the attempt made progress */
-    RUN_OUTAGE,     /* a fault of the service or of this machine: never counts
-                     * as a failure */
+    RUN_OUTAGE,     /* a fault of the service or of this machine, which never
+                       counts as a failure */
     RUN_STOPPED,    /* run_stopping() was true; all requests in flight have
                      * ended */
     RUN_LEASE_LOST, /* the deadline is closed: no further request was sent */
 
     /* Returned by steps inside a kind, never by the kind itself. */
-    RUN_CONTINUES, /* the attempt has not ended: make the next step */
+    RUN_CONTINUES, /* the attempt has not ended; make the next step */
     RUN_REPEATS,   /* the same step must be made again */
 };
 
@@ -159,12 +159,12 @@ struct run {
     _Atomic int64_t caught_up_ticks; /* the ledger's CaughtUpTo: changes
                                         before this time are handled; 0: not
                                         known yet */
-    _Atomic int parent_found;        /* ParentFound of a cascade: 1: the parent
-                                        existed; 0: it did not; -1: not known yet */
+    _Atomic int parent_found; /* ParentFound of a cascade: 1 if the parent
+                                 existed, 0 if not; -1: not known yet */
 
     /*
-     * Where a kind stores entities of its own beside the ledger (intents of a
-     * move, digests of an upgrade's steps): partitions of ledger_table whose
+     * A kind stores entities of its own beside the ledger (intents of a move,
+     * digests of an upgrade's steps), in partitions of ledger_table whose
      * PartitionKey begins with '!'. Requests for these partitions are made
      * through request_pool.
      */
@@ -172,11 +172,12 @@ struct run {
     const char *ledger_table; /* "TablewardRuns" */
 
     bool ends_load;      /* copy of struct kind's ends_load */
-    bool load_open;      /* of a kind with ends_load: an attempt of this run may
-                          * have begun a load that no attempt has completed. Set
-                          * by the host for a run that was attempted before; the
-                          * kind keeps it up to date. While true, the run is
-                          * neither paused nor cancelled */
+    bool load_open;      /* only of a kind with ends_load: an attempt of this
+                            run may have begun a load that no attempt has
+                            completed. Set by the host for a run that was
+                            attempted before; the kind keeps it up to date.
+                            While true, the run is neither paused nor
+                            cancelled */
     bool in_load;        /* true while a kind with ends_load carries out steps
                             of a load; run_stopping() then ignores a requested
                             pause or cancel (M8). Set by the kind */
@@ -184,7 +185,8 @@ struct run {
     _Atomic int finish;  /* an enum run_finish; set by the host at any time */
     bool closes_job;     /* set by the kind before RUN_SUCCEEDED, if the batch
                             that writes the run's end into the ledger must also
-                            close the job, which then accepts no more runs (A5) */
+                            close the job, which then accepts no more runs
+                            (A5) */
 
     int64_t resumes_ticks; /* when a RUN_WAITING run continues, by the clock of
                             * run_wait()'s store; set by run_wait() */
@@ -198,8 +200,8 @@ struct run {
                           configuration cannot be opened; the run is held until
                           that store can be opened */
 
-    /* For a progress line: the completed share of the key range, in
-     * thousandths; -1: not known. */
+    /* The completed share of the key range, for progress lines, in thousandths;
+     * -1: not known. */
     _Atomic int share;
 
     const struct run_callbacks *callbacks;

@@ -6,9 +6,9 @@
  * or has fewer than 1,000 entities.
  *
  * A resumed scan continues after a key and not from a continuation token, which
- * expires: the scan reads the rest of that key's partition, then all partitions
- * after it, as two cheap ranges. On a store whose scans are not in key order, a
- * resumed scan starts at the beginning.
+ * expires. The scan then reads the rest of that key's partition, then all
+ * partitions after it, as two cheap ranges. On a store whose scans are not in
+ * key order, a resumed scan starts at the beginning.
  */
 #ifndef TW_JOBS_ENGINE_SCAN_H
 #define TW_JOBS_ENGINE_SCAN_H

@@ -41,7 +41,7 @@ struct share {
     bool asked;      /* the requests for the last key were made, or cannot be
                         made */
     bool known;      /* last is set */
-    bool in_one;     /* the range has one partition: RowKeys are compared */
+    bool in_one;     /* the range has one partition, so RowKeys are compared */
     size_t requests; /* number of requests made so far */
     int64_t began_ms, read_before; /* boot clock, and counts.read of the run,
                                       when the scan began */

@@ -107,7 +107,7 @@ struct sorter {
     uint64_t added;
     uint64_t oldest; /* the least number of the stored operations; equal to
                       * `added` if there are none */
-    bool pouring;    /* operations are being handed over: none may be added */
+    bool pouring; /* operations are being handed over, and none may be added */
 };
 
 /* ---- texts ---- */

@@ -139,7 +139,8 @@ struct slice template_leading_property(
 /* A comparison `property eq '...'` of a filter that is true for each entity
  * that the filter matches. The slices are borrowed from the template. */
 struct template_equality {
-    struct slice property; /* as it is written in the filter */
+    struct slice property; /* name of the property, as it is written in the
+                              filter */
     bool is_constant;      /* there is no {..} between the quotes: the property
                             * is `text` */
     struct slice text;

@@ -12,7 +12,7 @@
  * A batch writer sends inserts and deletes. After a refused batch or an unknown
  * outcome the batch writer reads the current entities and calls the callback
  * decide(), which only stores the entity in its pair. The callback settled()
- * then decides the state of the pair: rules M2 to M5 depend on
+ * then decides the state of the pair, because rules M2 to M5 depend on
  * batch_writer_settled.indeterminate, which decide() does not receive.
  */
 #ifndef TW_JOBS_MOVE_CARRY_H

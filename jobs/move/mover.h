@@ -23,8 +23,8 @@ struct ends {
     const char *tables[2];
 };
 
-/* A load in progress. There may be two loads: the deletes of one load overlap
- * the inserts of the next load. */
+/* A load in progress. There may be two loads, because the deletes of one load
+ * overlap the inserts of the next load. */
 struct carried {
     struct load load;
     struct intent intent;
@@ -64,9 +64,9 @@ struct mover {
     bool resumes;
     struct keys done; /* keys of the last completed source; owned texts */
 
-    /* named: number of reported entities that no later round finds again. Saved
-     * in the checkpoint, because such entities make the run fail. named_stored:
-     * value of `named` in the ledger. */
+    /* named is the number of reported entities that no later round finds again.
+     * It is saved in the checkpoint, because such entities make the run fail.
+     * named_stored is the value of `named` in the ledger. */
     int64_t named, named_stored;
 
     /* Digests of the first KNOWN_MAX sources that this attempt has reported or
@@ -121,8 +121,9 @@ void mover_save(struct mover *m, const struct keys *done);
  * has no checkpoint with progress, and begins with its first round. */
 bool mover_read_checkpoint(struct mover *m);
 
-/* mover_forget_position: the next scan begins at the first key. mover_forget:
- * reset the checkpoint, so that the run, or its retry, starts over. */
+/* mover_forget_position: let the next scan begin at the first key.
+ * mover_forget: reset the checkpoint, so that the run, or its retry, starts
+ * over. */
 void mover_forget_position(struct mover *m);
 void mover_forget(struct mover *m);
 

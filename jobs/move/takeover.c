@@ -259,8 +259,8 @@ static void judge_pair(const struct intent *intent, struct pair *pair)
         pair_set_state(pair, PAIR_LEFT);
         /* If the intent is `leaving`, the interrupted attempt has deleted the
          * source (rule M5). Another move cannot have carried the source to
-         * another place, as long as each store of the account has the same
-         * host or a known AccountName: then the locks exclude that move, or it
+         * another place, if each store of the account has the same host or a
+         * known AccountName, because the locks then exclude that move, or it
          * has taken over this intent first (rule M7). */
         if (own && !intent->leaving)
             pair->why = "the source was deleted while a move was interrupted: "

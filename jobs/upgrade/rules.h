@@ -61,8 +61,8 @@ enum upgrade_step_type {
 
 /* What happens to an entity whose value cannot be converted. */
 enum upgrade_on_error {
-    UPGRADE_FAIL, /* the entity is unchanged, and the run ends failed        */
-    UPGRADE_SKIP, /* the entity is unchanged and counted                     */
+    UPGRADE_FAIL, /* the entity is unchanged, and the run fails at its end */
+    UPGRADE_SKIP, /* the entity is unchanged and counted as skipped */
     UPGRADE_NULL, /* the property is removed, because a table stores null as
                      absence */
 };

@@ -718,7 +718,7 @@ static size_t count_steps(const struct upgrade *upgrade)
     return count;
 }
 
-/* Copy the property list, with room for more: each step may add one property
+/* Copy the property list, with room for more properties. Each step may add one
  * and retain another; the record and the version add two. */
 static void begin(struct work *work, const struct entity *entity)
 {
