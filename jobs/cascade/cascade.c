@@ -48,8 +48,8 @@
 
 #define PHASE_PARENT "parent"
 
-/* The share of a run whose first pass has ended, in thousandths: only what was
- * added late, and the parent, are to be deleted. */
+/* The share, in thousandths, of a run whose first pass has ended. Only children
+ * that were added late, and the parent, remain to be deleted. */
 #define SHARE_OF_PASS 999
 
 /* Context of the deletes of one page: what decide_leaf() needs if an entity of
@@ -341,8 +341,8 @@ static bool is_whole(const struct cascade_attempt *c)
 /*
  * Does this pass, which is about to walk, set the share of the run? Only the
  * first pass does, if it deletes everything that it finds. Before the last
- * settle pass the entities with child rules stay: how long their deletes will
- * take is not known.
+ * settle pass the entities with child rules stay, and it is not known how long
+ * their deletes will take.
  */
 static bool tells_share(const struct cascade_attempt *c)
 {

@@ -373,8 +373,8 @@ static struct scan_spec make_spec(struct walk *walk, const struct visit *visit,
 }
 
 /* Does the scan of match, which belongs to visit, set the share of the run? It
- * does if it is that of the last first-level rule: how many entities the later
- * rules will find is not known before their scans. */
+ * does if it is the scan of the last first-level rule, because it is not known
+ * before the scans of later rules how many entities they will find. */
 static bool tells_share(const struct walk *walk, const struct visit *visit,
     const struct match *match)
 {

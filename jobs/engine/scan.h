@@ -47,8 +47,9 @@ struct scan_spec {
                        * pages. NULL: the scan is never stopped */
     bool tells_share; /* scan_next() sets run->share (share.h), which then must
                        * be the share of this scan, and of done_before */
-    int64_t done_before; /* tells_share: number of entities that the run has
-                          * handled before this scan, outside its range */
+    int64_t done_before; /* only with tells_share: number of entities that the
+                          * run has handled before this scan, outside its
+                          * range */
 };
 
 /*

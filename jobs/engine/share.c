@@ -30,8 +30,8 @@
 #define HEX_DIGITS 16
 #define RANKS 37
 #define THOUSAND 1000
-/* The part of the range in thousandths from which on the number of entities in
- * the range is computed, for spec->done_before. */
+/* Once this part of the range, in thousandths, is done, the number of entities
+ * in the range is computed (for spec->done_before). */
 #define PART_KNOWN 20
 
 struct share {
@@ -317,8 +317,8 @@ static bool is_worth_it(const struct share *share)
            platform_boot_ms() - share->began_ms >= SHARE_AFTER_MS;
 }
 
-/* The share of the run if part, in thousandths, of the scan's range is done;
- * -1: not known yet. */
+/* Returns the share of the run if `part`, in thousandths, of the scan's range
+ * is done, or -1 if it is not known yet. */
 static int share_of_run(const struct share *share, int part)
 {
     double before = (double)share->spec->done_before;
