@@ -25,6 +25,16 @@ struct batch_writer;
 struct held;
 struct scan;
 
+/* How far the first pass is. Its walk is ahead of its deletes, by the
+ * operations in the batch writer. */
+struct cascade_share {
+    int begun;  /* run->share when the walk began, in thousandths; unknown: 0 */
+    int walked; /* the share of what the walk has read; -1: unknown */
+    int noted;  /* `walked` when `sequence` operations had been added */
+    uint64_t sequence;
+    uint64_t settled; /* number of operations completed in this walk */
+};
+
 struct cascade_attempt {
     const struct cascade *cascade;
     const struct job_stores *stores;
@@ -56,6 +66,7 @@ struct cascade_attempt {
     int64_t ahead_ticks; /* service's clock when `ahead` was opened; 0: `ahead`
                             was opened before the tombstone was written */
     struct batch_writer *batch_writer;
+    struct cascade_share share;
     struct archive *archive;
     /* Checkpoints that wait for leaf deletes. */
     struct checkpoint_queue checkpoint_queue;

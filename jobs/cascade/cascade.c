@@ -157,6 +157,36 @@ static struct held *hold_match(struct cascade_attempt *c, struct match *match)
     return held;
 }
 
+/* ---- the share ---- */
+
+/* Set run->share, which never falls, from the part of the walk that is read and
+ * the number of its operations that are completed. */
+static void set_share(struct cascade_attempt *c)
+{
+    const struct cascade_share *share = &c->share;
+    uint64_t done =
+        share->settled < share->sequence ? share->settled : share->sequence;
+    int now;
+
+    if (share->noted < 0 || share->sequence == 0)
+        return;
+    now = share->begun + (int)((uint64_t)(share->noted - share->begun) * done /
+                               share->sequence);
+    if (now > c->run->share)
+        c->run->share = now;
+}
+
+static void count_settled(void *context, const struct batch_writer_settled *how)
+{
+    const struct held *held = context;
+
+    (void)how;
+    held->c->share.settled++;
+    set_share(held->c);
+}
+
+/* ---- deletes ---- */
+
 /* Save the newest path before which everything is deleted. Queue `path`, which
  * is saved once the deletes before it are completed. */
 static void reached(void *context, const struct walk_path *path)
@@ -169,6 +199,9 @@ static void reached(void *context, const struct walk_path *path)
     checkpoint_queue_add(&c->checkpoint_queue,
         batch_writer_sequence(c->batch_writer),
         cascade_checkpoint_write(&c->state, path));
+    c->share.noted = c->share.walked;
+    c->share.sequence = batch_writer_sequence(c->batch_writer);
+    set_share(c);
 }
 
 /* Archive the entities of a page and sync to disk. Call before the first delete
@@ -242,6 +275,7 @@ static enum tw_err delete_page(void *context, struct match *match,
         .operation = {.type = OPERATION_DELETE},
         .decide = rule->child_count == 0 ? decide_leaf : decide_emptied,
         .context = held,
+        .settled = count_settled,
     };
     enum tw_err outcome = archive_page(c, rule->table, entities, count, err);
 
@@ -375,7 +409,10 @@ static enum run_end walk_and_delete(struct cascade_attempt *c)
     enum run_end end;
 
     plan.from = c->from;
-    plan.tells_share = tells_share(c);
+    plan.share = tells_share(c) ? &c->share.walked : NULL;
+    c->share = (struct cascade_share){.walked = -1,
+        .noted = -1,
+        .begun = c->run->share > 0 ? c->run->share : 0};
     plan.too_early = c->ahead && is_too_early(c);
     plan.first = c->ahead;
     c->ahead = NULL;
@@ -393,7 +430,7 @@ static enum run_end walk_and_delete(struct cascade_attempt *c)
     end_pass(c);
     c->found = c->last_settle ? result.found : deleted > 0;
     end = cascade_end_of(c, outcome);
-    if (end == RUN_CONTINUES && plan.tells_share && c->run->share >= 0)
+    if (end == RUN_CONTINUES && plan.share && c->run->share >= 0)
         c->run->share = SHARE_OF_PASS;
     if (end == RUN_CONTINUES && failed > 0)
         end = fail_for_entities(c, failed);
@@ -445,7 +482,7 @@ static enum run_end make_pass(struct cascade_attempt *c)
 
         c->ahead_ticks =
             c->state.tombstone_ticks > 0 ? cascade_service_ticks(c) : 0;
-        plan.tells_share = tells_share(c);
+        plan.share = tells_share(c) ? &c->share.walked : NULL;
         c->ahead = walk_read_ahead(&plan);
     }
     end = cascade_hold_parent(c);

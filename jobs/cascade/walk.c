@@ -378,7 +378,7 @@ static struct scan_spec make_spec(struct walk *walk, const struct visit *visit,
 static bool tells_share(const struct walk *walk, const struct visit *visit,
     const struct match *match)
 {
-    return walk->plan->tells_share && visit->level == 0 &&
+    return walk->plan->share && visit->level == 0 &&
            match == visit->matches[visit->rule_count - 1];
 }
 
@@ -393,6 +393,7 @@ static struct scan *open_scan(struct walk *walk, const struct visit *visit,
     spec = make_spec(walk, visit, match, &arena);
     if (visit && tells_share(walk, visit, match)) {
         spec.tells_share = true;
+        spec.share = walk->plan->share;
         spec.done_before = atomic_load(&walk->plan->run->counts.deleted);
     }
     if (after && after->is_set) {
@@ -686,6 +687,18 @@ static enum tw_err others_find(struct walk *walk, const struct visits *visits,
     return outcome;
 }
 
+/* The walk has handled all entities of a level up to entity. */
+static void reach(
+    struct walk *walk, unsigned level, const struct entity *entity)
+{
+    key_set(&walk->path->levels[level].done, entity->partition_key,
+        entity->row_key);
+    if (level == 0)
+        scan_note_share(walk->top, entity);
+    if (walk->visitor->reached)
+        walk->visitor->reached(walk->visitor->context, walk->path);
+}
+
 static enum tw_err visit_one(
     struct walk *walk, struct visits *visits, size_t index)
 {
@@ -717,9 +730,7 @@ static enum tw_err visit_one(
         walk->visitor->met(walk->visitor->context, visits->match, entity);
     walk->path->depth = visits->level + 1;
     here->inside.is_set = false;
-    key_set(&here->done, entity->partition_key, entity->row_key);
-    if (walk->visitor->reached)
-        walk->visitor->reached(walk->visitor->context, walk->path);
+    reach(walk, visits->level, entity);
     return TW_OK;
 }
 
@@ -732,8 +743,6 @@ static enum tw_err visit_all(struct walk *walk, struct visits *visits)
         outcome = open_ahead(walk, visits, i);
         if (outcome == TW_OK && run_stopping(walk->plan->run))
             outcome = err_fail(walk->err, TW_STOPPED, "stopped");
-        if (outcome == TW_OK && visits->level == 0)
-            scan_note_share(walk->top, visits->entities[i]);
         if (outcome == TW_OK)
             outcome = visit_one(walk, visits, i);
         visit_close(&visits->ring[i % (visits->ahead + 1)]);
@@ -848,9 +857,7 @@ static enum tw_err walk_page(struct walk *walk, struct match *match,
     mem_free(mine);
     if (outcome != TW_OK)
         return outcome;
-    key_set(&here->done, last->partition_key, last->row_key);
-    if (walk->visitor->reached)
-        walk->visitor->reached(walk->visitor->context, walk->path);
+    reach(walk, level, last);
     return TW_OK;
 }
 

@@ -109,13 +109,13 @@ struct walk_plan {
     struct slice partition_key,
         row_key; /* keys of the parent, which is never its own child */
     const struct entity
-        *parent;      /* the parent, to whose properties first-level rules are
-                         bound; if it is NULL, they are bound only to
-                         partition_key and row_key. Borrowed */
-    bool whole;       /* read all properties of each entity, for an archive */
-    bool tells_share; /* set run->share (share.h) to the share of the whole
-                         walk, while the last first-level rule is walked. Only
-                         for the first walk of the run */
+        *parent; /* first-level rules are bound to the parent's properties;
+                    NULL: only to partition_key and row_key. Borrowed */
+    bool whole;  /* read all properties of each entity, for an archive */
+    int *share;  /* receives the part of the walk that is read, in
+                    thousandths, while the last first-level rule is walked
+                    (share.h); it is up to date in visitor->reached().
+                    NULL: not wanted. Borrowed */
     const struct walk_path *from; /* where to resume; NULL: walk everything */
     struct scan *first; /* scan of the first rule, from walk_read_ahead(); or
                            NULL. The walk closes the scan */

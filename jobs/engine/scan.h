@@ -47,9 +47,10 @@ struct scan_spec {
                        * pages. NULL: the scan is never stopped */
     bool tells_share; /* scan_next() sets run->share (share.h), which then must
                        * be the share of this scan, and of done_before */
-    int64_t done_before; /* only with tells_share: number of entities that the
-                          * run has handled before this scan, outside its
-                          * range */
+    int *share; /* tells_share: set instead of run->share; NULL: run->share.
+                 * Borrowed until scan_close() */
+    int64_t done_before; /* tells_share: number of entities that the run has
+                          * handled before this scan, outside its range */
 };
 
 /*
@@ -86,8 +87,9 @@ size_t scan_bytes(const struct scan *scan);
  * is requested. */
 bool scan_has_come(const struct scan *scan);
 
-/* scan_note_share: call before a long work on entity, which is of the page that
- * scan_next() returned last. Sets run->share if spec.tells_share is true. */
+/* scan_note_share: the caller has worked on entity, of the page that
+ * scan_next() returned last, and on all entities before it. Sets the share as
+ * scan_next() does, if spec.tells_share is true. */
 void scan_note_share(struct scan *scan, const struct entity *entity);
 
 /* scan_pages: returns the number of pages received so far, empty ones included.

@@ -353,5 +353,8 @@ void share_note(struct share *share, const struct entity *present)
         return;
     if (part > share->reached)
         share->reached = part;
-    atomic_store(&share->spec->run->share, share->reached);
+    if (share->spec->share)
+        *share->spec->share = share->reached;
+    else
+        atomic_store(&share->spec->run->share, share->reached);
 }

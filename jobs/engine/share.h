@@ -40,11 +40,11 @@ struct share *share_new(
 void share_free(struct share *share); /* NULL is allowed */
 
 /*
- * share_note: set spec->run->share to the share at present, an entity of the
- * scan. All entities before it must be done. Call share_note() at least for the
- * first entity of each page. The share never falls during a scan, and is never
- * above 999. The requests for the last key are made once. If they fail, the
- * share stays as it is.
+ * share_note: the caller has come to present, an entity of the scan: all
+ * entities before it are done. Call it at least for the first entity of each
+ * page. Sets spec->run->share, or *spec->share if that is not NULL. The share
+ * never falls during a scan, and is never above 999. Makes the requests for the
+ * last key once. If they fail, the share stays as it is.
  */
 void share_note(struct share *share, const struct entity *present);
 

@@ -82,10 +82,10 @@ static void run_to_the_end(struct hosted *h, const char *job)
 HOSTED_TEST(the_children_of_one_parent_have_a_share)
 {
     begin(h);
-    hosted_fill(h, "Blogs", "Foot", MANY);
+    hosted_fill(h, "Blogs", "Foot", 2 * MANY);
     run_to_the_end(h, "flat");
-    assert_in_range(seen.first, SHARE_AFTER_ENTITIES * 1000 / MANY - 100,
-        SHARE_AFTER_ENTITIES * 1000 / MANY + 20);
+    assert_in_range(seen.first, SHARE_AFTER_ENTITIES * 500 / MANY - 100,
+        SHARE_AFTER_ENTITIES * 500 / MANY + 100);
     assert_true(seen.distinct >= 4);
     assert_int_equal(h->share, 999);
 }
@@ -96,8 +96,8 @@ HOSTED_TEST(entities_that_were_only_counted_are_not_done)
     begin(h);
     hosted_fill(h, "Blogs", "Foot", MANY);
     run_to_the_end(h, "counted");
-    assert_in_range(seen.first, 0, 60);
-    assert_true(seen.distinct >= 20);
+    assert_in_range(seen.first, 0, 200);
+    assert_true(seen.distinct >= 4);
 }
 
 /* After a stop the share is what was deleted, and goes on from there. */
@@ -113,8 +113,8 @@ HOSTED_TEST(a_share_goes_on_where_it_was)
     deleted = h->deleted;
     share = h->share;
     assert_true(deleted > SHARE_AFTER_ENTITIES && deleted < 2 * MANY);
-    assert_in_range(share, deleted * 1000 / (2 * MANY) - 20,
-        (deleted + UNDER_WAY) * 1000 / (2 * MANY) + 20);
+    assert_in_range(share, (deleted - UNDER_WAY) * 1000 / (2 * MANY) - 20,
+        deleted * 1000 / (2 * MANY) + 10);
     assert_int_equal(h->passes, 1);
     assert_true(share >= 600);
     seen.stop_at = 0;
@@ -131,11 +131,11 @@ HOSTED_TEST(the_last_of_two_rules_has_a_share)
     hosted_fill(h, "Blogs", "Foot", MANY);
     hosted_fill(h, "Comments", "Foot", MANY);
     run_to_the_end(h, "two");
-    assert_in_range(seen.first, 480, 560);
-    assert_true(seen.distinct >= 15);
+    assert_in_range(seen.first, 400, 600);
+    assert_true(seen.distinct >= 4);
 }
 
-/* 30 blogs, which are one page, with 1,000 comments each. */
+/* 30 blogs, which are one page, with 1,000 comments each: 30,030 entities. */
 static void fill_tree(struct hosted *h)
 {
     char key[16];
@@ -152,8 +152,32 @@ HOSTED_TEST(a_tree_has_the_share_of_its_first_level)
     begin(h);
     fill_tree(h);
     run_to_the_end(h, "tree");
-    assert_in_range(seen.first, 600, 700);
-    assert_true(seen.distinct >= 8);
+    assert_in_range(seen.first, 500, 800);
+    assert_true(seen.distinct >= 4);
+}
+
+/* The share that is shown when it changes is of what is deleted, and not of
+ * what is read. */
+static void see_deleted(struct hosted *h)
+{
+    int before = seen.last;
+    unsigned left;
+
+    see(h);
+    if (h->share == before)
+        return;
+    left = hosted_count(h, "Blogs") + hosted_count(h, "Comments");
+    if (h->share > (int)((30030 - left) * 1000 / 30030) + 5)
+        fail_msg("%d with %u of 30030 left", h->share, left);
+}
+
+HOSTED_TEST(what_is_under_way_is_not_done)
+{
+    begin(h);
+    fill_tree(h);
+    h->between = see_deleted;
+    run_to_the_end(h, "tree");
+    assert_true(seen.distinct >= 4);
 }
 
 /* How long the deletes of the blogs will take, after the settle pass, is not
