@@ -168,7 +168,7 @@ static void set_share(struct cascade_attempt *c)
         share->settled < share->sequence ? share->settled : share->sequence;
     int now;
 
-    if (share->noted < 0 || share->sequence == 0)
+    if (share->noted < share->begun || share->sequence == 0)
         return;
     now = share->begun + (int)((uint64_t)(share->noted - share->begun) * done /
                                share->sequence);
