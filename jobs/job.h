@@ -84,6 +84,8 @@ struct job_estimate {
                             none */
     const char *note;    /* sentence for people, such as "the parent does not
                           * exist"; NULL: none */
+    const char *refused; /* why a run would be refused, although its tables
+                          * exist; NULL: it would not */
 };
 
 enum job_access {

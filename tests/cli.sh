@@ -1752,6 +1752,47 @@ YAML
     run 0 run thin --yes --config accepting.yaml
 }
 
+# refused_alike REASON JOB OPTION ...: a dry run says in which words the run is
+# refused; run.err has the last line of the run.
+refused_alike() {
+    reason=$1
+    shift
+    run 1 run "$@" --yes
+    last_says "$reason"
+    tail -n 1 err >run.err
+    run 0 run "$@" --dry-run
+    prints '^dry run: nothing was written$'
+    sed -n 's/^the run would be refused: //p' out >why
+    [ -s why ] || fail "it does not say that the run would be refused"
+    grep -qF "$(cat why)" run.err || fail "the run is refused for another reason"
+}
+
+# It said nothing, and the run was refused.
+a_dry_run_says_that_the_run_would_be_refused() {
+    accepting
+    refused_alike '140 of 160 copies have no source' keep --config accepting.yaml
+    run 0 run keep --dry-run --accept-deletes --config accepting.yaml
+    grep -q refused out && fail "the accepted deletes would be refused"
+    run 0 count Kept --config accepting.yaml
+    prints '^160$'
+    sed 's/{table: Kept}/{table: Kept, row_key: "x{RowKey}"}/' accepting.yaml >former.yaml
+    refused_alike 'copies made by earlier key templates' keep --config former.yaml
+    run 0 run keep --dry-run --accept-deletes --config former.yaml
+    grep -q refused out && fail "former copies would be refused"
+    # A job that `finish` has closed.
+    rm -f following.db*
+    following following.yaml x '{name: tableward}'
+    run 0 import Accounts anna.jsonl --config following.yaml
+    run 0 run keep --dry-run --config following.yaml
+    grep -q refused out && fail "a job without a run is closed"
+    run 0 enqueue keep --id r1 --config following.yaml
+    run 0 finish r1 --config following.yaml
+    run 0 worker --drain --config following.yaml
+    refused_alike 'job keep was closed by the `finish` of run r1' keep --config following.yaml
+    run 0 run keep --dry-run --reopen --config following.yaml
+    grep -q refused out && fail "a job that is opened again would be refused"
+}
+
 # It was ignored, without a word.
 deletes_are_accepted_of_a_run_that_exists() {
     accepting
@@ -2452,6 +2493,7 @@ open_runs_without_queue_or_job_are_named a_refused_message_is_not_read_as_anothe
 a_run_of_a_renamed_queue_is_moved a_refused_message_is_not_read_as_another_job_s
 finish_says_what_must_happen_before a_refused_message_is_not_read_as_another_job_s
 deletes_are_accepted_of_a_run_that_exists
+a_dry_run_says_that_the_run_would_be_refused a_refused_message_is_not_read_as_another_job_s
 a_store_that_is_not_there_is_69 init_writes_what_works
 errors_are_json_lines_where_the_log_is tables_of_the_job
 signals_stop_and_reload_the_worker init_writes_what_works

@@ -41,6 +41,7 @@ struct backward {
     bool counts;  /* count the copies to delete */
     bool holds;   /* keep the deletes in the sorter until the scan has ended */
     bool deletes; /* send the deletes page by page */
+    bool quiet;   /* a dry run: report no single copy */
 };
 
 /* ---- scanning ---- */
@@ -170,7 +171,7 @@ static enum tw_err judge(struct backward *b, const struct entity *copy,
              state_of_source == COPY_HAS_KEY || state_of_source == COPY_UNCLEAR,
          was_named = work->difference && copy_keeps_edits(work, b->table);
 
-    if (stays && b->counts && !was_named &&
+    if (stays && b->counts && !b->quiet && !was_named &&
         (!has_source || copy_keeps_edits(work, b->table)))
         name_edited(b, copy);
     if (has_source || stays)
@@ -178,7 +179,7 @@ static enum tw_err judge(struct backward *b, const struct entity *copy,
     if (!work->tables[b->table].may_be_index ||
         !has_etag_of_source(copy, is, source))
         return delete_copy(b, copy, is);
-    if (b->counts)
+    if (b->counts && !b->quiet)
         work->run->callbacks->failed(work->run,
             &(struct run_failure){work->tables[b->table].table,
                 copy->partition_key, copy->row_key, "delete",
@@ -293,8 +294,12 @@ static enum tw_err scan_tables(struct backward *b)
 
     copy_begin_step(b->work);
     b->table = b->work->at.resumes ? b->work->at.table : 0;
-    for (; b->table < b->work->table_count && outcome == TW_OK; b->table++)
+    for (; b->table < b->work->table_count && outcome == TW_OK; b->table++) {
         outcome = scan_table(b);
+        if (outcome == TW_NOT_FOUND && b->quiet &&
+            !b->work->tables[b->table].is_index)
+            outcome = TW_OK; /* a dry run creates no tables */
+    }
     if (outcome == TW_OK && b->counts && !b->deletes)
         outcome = brake(b->work);
     return copy_end_step(b->work, outcome);
@@ -338,6 +343,14 @@ enum tw_err copy_backward(struct copy_work *work)
     copy_save(work, true);
     b.counts = false;
     b.deletes = true;
+    return scan_tables(&b);
+}
+
+enum tw_err copy_check_deletes(struct copy_work *work)
+{
+    struct backward b = {.work = work, .counts = true, .quiet = true};
+
+    work->at = (struct copy_progress){.mode = COPY_COMPARE};
     return scan_tables(&b);
 }
 

@@ -23,6 +23,14 @@ TW_MUST_USE enum tw_err copy_own(struct copy_work *work);
 TW_MUST_USE enum tw_err copy_backward(struct copy_work *work);
 
 /*
+ * copy_check_deletes: would rule C6 refuse the deletes of copy_backward()? For
+ * a dry run, after the sources and the own copies were compared: counts the
+ * copies to delete, deletes none, and reports none. Copies that the run would
+ * write before are not counted. TW_INVALID: it would; err has the reason.
+ */
+TW_MUST_USE enum tw_err copy_check_deletes(struct copy_work *work);
+
+/*
  * copy_check_for_own: set *ret to true if a destination already has copies of
  * this job. Reads one page of each destination. TW_INVALID: one of the copies
  * read is a former copy that was not edited, and the run does not accept

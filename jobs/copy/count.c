@@ -136,6 +136,26 @@ static enum tw_err on_own(
     return TW_OK;
 }
 
+/* The outcome of a check of rule C6: a refusal is a result of the dry run, and
+ * no failure of it. */
+static enum tw_err note_refusal(struct estimating *e, enum tw_err outcome)
+{
+    if (outcome != TW_INVALID)
+        return outcome;
+    e->ret->refused =
+        arena_copy(&e->ret->arena, slice_of(e->work->err->text)).at;
+    return TW_OK;
+}
+
+/* Would a run delete too many copies? Call once both sides were compared. */
+static enum tw_err check_deletes(struct estimating *e)
+{
+    if (e->work->run->accept_deletes || e->ret->refused ||
+        difference_is_none(e->work->difference))
+        return TW_OK;
+    return note_refusal(e, copy_check_deletes(e->work));
+}
+
 /* Without own copies one scan of the sources is enough. */
 static enum tw_err count_all(struct estimating *e, bool any_own)
 {
@@ -150,6 +170,8 @@ static enum tw_err count_all(struct estimating *e, bool any_own)
     outcome = copy_scan_sources(e->work, &visitor, &tables[0].pages);
     if (outcome == TW_OK && any_own)
         outcome = copy_scan_own(e->work, &visitor, &own_pages);
+    if (outcome == TW_OK && any_own)
+        outcome = check_deletes(e);
     e->only_differing = true;
     if (outcome == TW_OK && any_own && !difference_is_none(e->work->difference))
         outcome = copy_scan_sources(e->work, &visitor, NULL);
@@ -189,10 +211,26 @@ static void sum_up(struct estimating *e)
         ret->note = "every copy is current";
 }
 
+/* Are there own copies, and would a run refuse former ones among them? The dry
+ * run counts on after such a refusal. */
+static enum tw_err check_for_own(struct estimating *e, bool *ret_any)
+{
+    struct run *run = e->work->run;
+    bool accepts = run->accept_deletes;
+    enum tw_err outcome = note_refusal(e, copy_check_for_own(e->work, ret_any));
+
+    if (outcome != TW_OK || !e->ret->refused)
+        return outcome;
+    run->accept_deletes = true;
+    outcome = copy_check_for_own(e->work, ret_any);
+    run->accept_deletes = accepts;
+    return outcome;
+}
+
 static enum tw_err estimate(struct copy_work *work, struct job_estimate *ret)
 {
     struct estimating e = {.work = work, .ret = ret};
-    bool any_own = false, accepts = work->run->accept_deletes;
+    bool any_own = false;
     enum tw_err outcome;
 
     ret->table_count = 1 + work->table_count;
@@ -202,11 +240,7 @@ static enum tw_err estimate(struct copy_work *work, struct job_estimate *ret)
     ret->tables[0].table_scan = selector_scans_table(&work->rules->selector);
     for (size_t i = 0; i < work->table_count; i++)
         shown_of(&e, i)->table = work->tables[i].table;
-    /* Accept copies of former key templates, because a dry run deletes nothing.
-     */
-    work->run->accept_deletes = true;
-    outcome = copy_check_for_own(work, &any_own);
-    work->run->accept_deletes = accepts;
+    outcome = check_for_own(&e, &any_own);
     if (outcome != TW_OK)
         return outcome;
     e.positions = mem_array(SORTER_MAX_OPERATIONS, sizeof(*e.positions));

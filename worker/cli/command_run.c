@@ -302,18 +302,54 @@ static int reopen(struct store *store, const struct request *request)
     return print_failed(outcome, &err);
 }
 
-/* Open the stores of job, and the ledger's store into *ret (ret NULL: not
- * needed). */
+/* Open the stores of job, and the ledger's store into *ret. */
 static int open_stores(
     struct session *session, const struct job *job, struct store **ret)
 {
     struct signals *signals = signals_start(end_at_once, NULL);
     int code = session_want_job(session, job);
 
-    if (code == EXIT_DONE && ret)
+    if (code == EXIT_DONE)
         code = session_ledger(session, true, ret);
     signals_stop(signals);
     return code;
+}
+
+/* ---- a dry run ---- */
+
+/* The ledger's store, in which a dry run looks up whether the job is closed.
+ * NULL: the run would not be refused for it, or the store cannot be opened,
+ * which is no reason to make no dry run. */
+static struct store *open_ledger_to_read(
+    struct session *session, const struct request *request)
+{
+    const struct load *load = session->load;
+    size_t number = load->setup.store;
+    struct store *ledger = NULL;
+
+    if (request->reopen || !request->job->kind->table_job ||
+        number >= load->stores.count || load_is_new(load, number))
+        return NULL;
+    if (session_ledger(session, false, &ledger) != EXIT_DONE)
+        say_note("it is unknown whether `finish` has closed job %s",
+            request->job->name);
+    return ledger;
+}
+
+static int try_run(struct session *session, const struct request *request)
+{
+    struct dry_run what = {.job = request->job,
+        .args = request->args,
+        .accept_deletes = request->accept_deletes};
+    struct signals *signals = signals_start(end_at_once, NULL);
+    int code;
+
+    session_only_reads(session);
+    code = session_want_job(session, request->job);
+    if (code == EXIT_DONE)
+        what.ledger = open_ledger_to_read(session, request);
+    signals_stop(signals);
+    return code == EXIT_DONE ? dry_run(session, &what) : code;
 }
 
 static int run_or_try(struct session *session,
@@ -322,13 +358,8 @@ static int run_or_try(struct session *session,
     struct store *store;
     int code;
 
-    if (invocation->values[OPTION_DRY_RUN]) {
-        session_only_reads(session);
-        code = open_stores(session, request->job, NULL);
-        return code == EXIT_DONE
-                   ? dry_run(session, request->job, &request->args)
-                   : code;
-    }
+    if (invocation->values[OPTION_DRY_RUN])
+        return try_run(session, request);
     code = ask(request, invocation->values[OPTION_YES] != NULL);
     if (code == EXIT_DONE)
         code = open_stores(session, request->job, &store);

@@ -12,7 +12,9 @@
 #include "worker/cli/progress.h"
 #include "worker/cli/say.h"
 #include "worker/cli/session.h"
+#include "worker/run/ledger_change.h"
 #include "worker/run/local_run.h"
+#include "worker/store/store.h"
 
 /* The service's published maximum rates of an account and of a partition, in
  * entities a second. */
@@ -93,6 +95,8 @@ static void print_estimate(
     print_sums(estimate, price_per_10k, &line);
     if (estimate->note)
         printf("%s\n", estimate->note);
+    if (estimate->refused)
+        printf("the run would be refused: %s\n", estimate->refused);
     printf("dry run: nothing was written\n");
     buf_done(&line);
 }
@@ -125,19 +129,57 @@ static int estimate(struct session *session, const struct job *job,
     return code == TW_OK ? EXIT_DONE : print_failed(code, &err);
 }
 
-int dry_run(
-    struct session *session, const struct job *job, const struct run_args *args)
+/* ---- a job that `finish` has closed ---- */
+
+struct checking {
+    struct store *ledger;
+    struct slice job;
+    struct err err; /* why the job accepts no run */
+};
+
+static enum tw_err check_open(void *context, struct exchange *exchange)
+{
+    struct checking *checking = context;
+
+    return ledger_check_open(
+        checking->ledger, exchange, checking->job, &checking->err);
+}
+
+/* Would the run be refused because its job is closed? */
+static int find_closed(struct session *session, const struct dry_run *what,
+    struct job_estimate *ret)
+{
+    struct checking checking = {
+        .ledger = what->ledger, .job = slice_of(what->job->name)};
+    struct err err;
+    enum tw_err outcome =
+        session_call(session, what->ledger, check_open, &checking, true, &err);
+
+    if (atomic_load(&session->stopped))
+        return session_stopped();
+    if (outcome == TW_CONFLICT)
+        ret->refused = arena_copy(&ret->arena, slice_of(checking.err.text)).at;
+    else if (outcome != TW_OK)
+        say_note("it is unknown whether `finish` has closed job %s: %s",
+            what->job->name, err.text);
+    return EXIT_DONE;
+}
+
+int dry_run(struct session *session, const struct dry_run *what)
 {
     struct job_estimate result = {.table_count = 0};
-    char *object = mem_format("dry run %s", job->name);
+    char *object = mem_format("dry run %s", what->job->name);
     struct local_run local;
     int code;
 
     session_request_pool(session);
-    session_local_run(session, job->name, object, &local);
-    local.run.args = *args;
+    session_local_run(session, what->job->name, object, &local);
+    local.run.args = what->args;
+    local.run.accept_deletes = what->accept_deletes;
     arena_init(&result.arena);
-    code = estimate(session, job, &local.run, &result);
+    code = estimate(session, what->job, &local.run, &result);
+    if (code == EXIT_DONE && what->ledger)
+        code = find_closed(session, what, &result);
     if (code == EXIT_DONE)
         print_estimate(&result, session->load->setup.price_per_10k);
     arena_done(&result.arena);

@@ -3,17 +3,29 @@
 #ifndef TW_CLI_DRY_RUN_H
 #define TW_CLI_DRY_RUN_H
 
+#include <stdbool.h>
+
+#include "jobs/engine/run.h"
+
 struct job;
-struct run_args;
 struct session;
+struct store;
+
+struct dry_run {
+    const struct job *job;
+    struct run_args args;
+    struct store *ledger; /* the ledger's store; NULL: whether `finish` has
+                             closed the job is not looked up */
+    bool accept_deletes;
+};
 
 /*
  * dry_run: print, for each table, the number of entities with the first five
  * keys, and the batches; then billed transactions, estimated cost, and time at
- * the service's published targets. The job's stores must be open; calls
- * session_request_pool(). Returns an exit code.
+ * the service's published targets; then why the run would be refused, if it
+ * would. The job's stores must be open; calls session_request_pool(). Returns an
+ * exit code: EXIT_DONE also if the run would be refused.
  */
-int dry_run(struct session *session, const struct job *job,
-    const struct run_args *args);
+int dry_run(struct session *session, const struct dry_run *what);
 
 #endif

@@ -913,25 +913,18 @@ static void end_blocked(struct attempt *attempt)
 static enum run_end check_open(struct attempt *attempt)
 {
     struct retry_call call = retry_call(&attempt->lease.own, RETRY_BUSY_MS, 0);
-    struct slice by = {0};
-    bool closed = false;
     enum tw_err outcome;
 
     do
-        outcome = ledger_is_closed(attempt->wish->store, &call.exchange,
-            attempt->lease.run.job, &attempt->arena, &closed, &by);
+        outcome = ledger_check_open(attempt->wish->store, &call.exchange,
+            attempt->lease.run.job, &attempt->err);
     while (retry_call_again(&call, outcome));
-    if (outcome != TW_OK) {
-        (void)err_fail(&attempt->err, outcome, "%s", call.exchange.err.text);
-        return RUN_OUTAGE;
-    }
-    if (!closed)
+    if (outcome == TW_OK)
         return RUN_CONTINUES;
-    (void)err_fail(&attempt->err, TW_CONFLICT,
-        "job %s was closed by the `finish` of run %.*s: `run --reopen` "
-        "opens it again",
-        attempt->wish->job->name, SLICE_ARG(by));
-    return RUN_FAILED;
+    if (outcome == TW_CONFLICT)
+        return RUN_FAILED;
+    (void)err_fail(&attempt->err, outcome, "%s", call.exchange.err.text);
+    return RUN_OUTAGE;
 }
 
 /* Take the run's locks (rules L1, L2). RUN_CONTINUES: all are taken.

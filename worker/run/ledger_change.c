@@ -538,6 +538,25 @@ enum tw_err ledger_is_closed(struct store *store, struct exchange *exchange,
     return outcome;
 }
 
+enum tw_err ledger_check_open(struct store *store, struct exchange *exchange,
+    struct slice job, struct err *err)
+{
+    bool closed = false;
+    struct slice by = {0};
+    struct arena arena;
+    enum tw_err outcome;
+
+    arena_init(&arena);
+    outcome = ledger_is_closed(store, exchange, job, &arena, &closed, &by);
+    if (outcome == TW_OK && closed)
+        outcome = err_fail(err, TW_CONFLICT,
+            "job %.*s was closed by the `finish` of run %.*s: `run --reopen` "
+            "opens it again",
+            SLICE_ARG(job), SLICE_ARG(by));
+    arena_done(&arena);
+    return outcome;
+}
+
 enum tw_err ledger_reopen(
     struct store *store, struct exchange *exchange, struct slice job)
 {

@@ -100,6 +100,12 @@ TW_MUST_USE enum tw_err ledger_is_closed(struct store *store,
     struct exchange *exchange, struct slice job, struct arena *arena, bool *ret,
     struct slice *ret_id);
 
+/* ledger_check_open: may the job have another run? TW_CONFLICT: `finish` has
+ * closed the job; err says which run it was, and what opens the job again. Any
+ * other failure is the store's, and err is unchanged. */
+TW_MUST_USE enum tw_err ledger_check_open(struct store *store,
+    struct exchange *exchange, struct slice job, struct err *err);
+
 /* ledger_reopen: delete the job's `!closed` row. TW_OK also if the job has no
  * such row. */
 TW_MUST_USE enum tw_err ledger_reopen(
