@@ -540,6 +540,55 @@ FIXTURE_TEST(a_tenth_of_the_copies_is_not_deleted_without_consent)
     assert_int_equal(hosted_count(&h, "BySize"), 199);
 }
 
+/* What a dry run says of a refusal is what the run says. */
+static void estimate_says(const char *job, const char *refused)
+{
+    struct job_estimate estimate;
+
+    assert_int_equal(hosted_estimate(&h, job, "", &estimate), TW_OK);
+    if (refused) {
+        assert_non_null(estimate.refused);
+        assert_non_null(strstr(estimate.refused, refused));
+    } else {
+        assert_null(estimate.refused);
+    }
+    arena_done(&estimate.arena);
+}
+
+FIXTURE_TEST(a_dry_run_says_what_needs_consent)
+{
+    many_shoes(300);
+    estimate_says("all-by-size", NULL);
+    succeeds("all-by-size");
+    estimate_says("all-by-size", NULL);
+    remove_shoes(0, 100);
+    estimate_says("all-by-size", NULL);
+    remove_shoes(100, 101);
+    estimate_says("all-by-size", "101 of 300 copies have no source and");
+    fails("all-by-size", "101 of 300 copies have no source and");
+    h.accept_deletes = true;
+    estimate_says("all-by-size", NULL);
+    assert_int_equal(hosted_count(&h, "BySize"), 300);
+}
+
+/* One of the destinations does not exist yet: a dry run creates none. */
+FIXTURE_TEST(a_dry_run_with_a_new_destination_says_what_needs_consent)
+{
+    static const char JOB[] = "two:\n  kind: copy\n  from: {table: Shoes}\n"
+                              "  to: [{table: BySize, partition_key: a}%s]\n";
+    char *before = mem_format(JOB, ""),
+         *after = mem_format(JOB, ", {table: Other, partition_key: b}");
+
+    many_shoes(200);
+    hosted_load(&h, before);
+    succeeds("two");
+    remove_shoes(0, 150);
+    hosted_load(&h, after);
+    estimate_says("two", "150 of 200 copies have no source and");
+    mem_free(before);
+    mem_free(after);
+}
+
 FIXTURE_TEST(a_hundred_deletes_need_no_consent)
 {
     many_shoes(120);
@@ -566,6 +615,7 @@ FIXTURE_TEST(other_key_templates_need_consent)
     hosted_load(&h, "by-size:\n  kind: copy\n  from: {table: Shoes}\n"
                     "  to: {table: BySize, partition_key: \"s{Size}\", "
                     "row_key: \"{RowKey}\"}\n");
+    estimate_says("by-size", "earlier key templates");
     fails("by-size", "--accept-deletes");
     check_table("BySize", "1/a ");
     h.accept_deletes = true;
