@@ -113,14 +113,26 @@ static void count_entity(
     count->total++;
 }
 
-static enum tw_err check_limit(const struct count *count, struct err *err)
+static enum tw_err check_limit(
+    const struct count *count, int64_t limit, struct err *err)
 {
-    if (count->limit < 0 || count->total <= count->limit)
+    if (limit < 0 || count->total <= limit)
         return TW_OK;
     return err_fail(err, TW_TOO_LARGE,
         "there are more than %lld entities to delete (refuse_above); "
         "nothing was deleted: raise refuse_above, or check the arguments",
-        (long long)count->limit);
+        (long long)limit);
+}
+
+/* Would a run, which counts up to refuse_above before its first write, be
+ * refused? */
+static void note_refusal(const struct count *count, int64_t refuse_above)
+{
+    struct job_estimate *ret = count->estimate;
+    struct err why;
+
+    if (check_limit(count, refuse_above, &why) != TW_OK)
+        ret->refused = arena_copy(&ret->arena, slice_of(why.text)).at;
 }
 
 static enum tw_err count_page(void *context, struct match *match,
@@ -132,7 +144,7 @@ static enum tw_err count_page(void *context, struct match *match,
 
     for (size_t i = 0; i < entity_count; i++)
         count_entity(count, rule, entities[i]);
-    outcome = check_limit(count, err);
+    outcome = check_limit(count, count->limit, err);
     if (outcome != TW_OK)
         shown_of(count, rule)->incomplete = true;
     return outcome;
@@ -273,7 +285,9 @@ enum tw_err cascade_count(const struct walk_plan *plan, int64_t limit,
     add_tables(&count, cascade->rules, cascade->rule_count);
     outcome = walk_run(plan, &visitor, &result, err);
     if (outcome == TW_OK)
-        outcome = check_limit(&count, err);
+        outcome = check_limit(&count, limit, err);
+    if (outcome == TW_OK)
+        note_refusal(&count, cascade->refuse_above);
     ret->transactions = transactions(cascade, &count);
     mem_free(count.rules);
     mem_free(count.tables);

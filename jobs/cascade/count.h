@@ -16,6 +16,7 @@
  *
  * limit  maximum number of entities; -1: no limit. Beyond the limit the walk
  *        ends with TW_TOO_LARGE: err has the reason, ret the counts so far.
+ *        With -1 ret->refused tells whether refuse_above would refuse a run.
  * Other outcomes as walk_run().
  */
 TW_MUST_USE enum tw_err cascade_count(const struct walk_plan *plan,

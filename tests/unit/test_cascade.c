@@ -285,6 +285,20 @@ HOSTED_TEST(waits_while_another_run_holds_the_parent)
     assert_string_equal(hosted_dump(h, "Channels"), "");
 }
 
+/* Does a dry run say that the run would be refused, as the run says it? */
+static bool estimate_refuses(struct hosted *h, const char *why)
+{
+    struct job_estimate estimate;
+    bool refuses;
+
+    assert_int_equal(hosted_estimate(h, "limited", "News", &estimate), TW_OK);
+    refuses = estimate.refused != NULL;
+    if (refuses)
+        assert_string_equal(estimate.refused, why);
+    arena_done(&estimate.arena);
+    return refuses;
+}
+
 HOSTED_TEST(refuses_more_than_allowed_before_writing_anything)
 {
     static const char LIMITED[] =
@@ -300,8 +314,10 @@ HOSTED_TEST(refuses_more_than_allowed_before_writing_anything)
     hosted_fill(h, "Blogs", "News", 11);
     assert_int_equal(hosted_run(h, "limited", "News"), RUN_FAILED);
     assert_non_null(strstr(h->err.text, "more than 10"));
+    assert_true(estimate_refuses(h, h->err.text));
     assert_int_equal(hosted_count(h, "Blogs"), 11);
     hosted_remove(h, "Blogs", "News", "b00000");
+    assert_false(estimate_refuses(h, ""));
     assert_int_equal(hosted_run(h, "limited", "News"), RUN_SUCCEEDED);
     assert_int_equal(hosted_count(h, "Blogs"), 0);
 }
