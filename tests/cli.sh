@@ -1706,6 +1706,9 @@ finish_says_what_must_happen_before() {
     run 0 import Accounts anna.jsonl --config following.yaml
     run 0 enqueue keep --id r2 --config following.yaml
     run 75 worker --drain --config following.yaml
+    sed 's/kind: copy.*/kind: delete, table: Accounts, all: true}/' following.yaml >delete.yaml
+    run 64 finish r2 --config delete.yaml
+    last_says 'run r2 cannot be finished: job keep is a delete now, and was a copy when this run was requested'
     for _ in before after; do
         run 0 finish r2 --config changed.yaml
         prints '^r2 is held \(the definition of its job has changed: .* `resume`\): once it continues, it makes its last rounds and ends$'
@@ -1721,7 +1724,9 @@ finish_says_what_must_happen_before() {
     wait "$pid" || fail "SIGTERM ends the worker with $?"
     # The message lies on a queue that is not served any more.
     rm -f following.db*
-    run 0 import Accounts anna.jsonl --config following.yaml
+    run 0 import Accounts anna.jsonl --id imported --config following.yaml
+    run 64 finish imported --config following.yaml
+    last_says 'imported is an import, which ends by itself'
     run 0 enqueue keep --id r3 --config following.yaml
     run 75 worker --drain --config following.yaml
     run 0 finish r3 --config renamed.yaml

@@ -9,6 +9,7 @@
 #include "worker/cli/say.h"
 #include "worker/run/bound.h"
 #include "worker/run/control.h"
+#include "worker/transfer/import_ledger.h"
 
 #define SENTENCE_MAX 65536
 
@@ -30,6 +31,9 @@ static int refuse_kind(const struct one_run *one)
 
 static int refuse(const struct one_run *one)
 {
+    if (slice_is(one->run->job, IMPORT_LEDGER_JOB))
+        return print_usage(
+            "%.*s is an import, which ends by itself", SLICE_ARG(one->run->id));
     if (!one->job)
         return print_usage("run %.*s: job %.*s is not configured, so it cannot "
                            "be finished",
