@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * /livez and /readyz. A worker is alive while its loop makes progress, as for
- * the service manager's watchdog: a process that is not alive should be killed.
- * A worker is ready while it takes messages: one that is not ready should be
+ * the service manager's watchdog. A process that is not alive should be killed.
+ * A worker is ready while it receives messages. One that is not ready should be
  * left alone, because a restart does not end an outage.
  */
 #ifndef TW_MONITOR_HEALTH_H

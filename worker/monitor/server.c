@@ -33,7 +33,7 @@
 #include "worker/base/platform.h"
 
 #define BODY_MAX ((size_t)64 * 1024)
-/* Maximum size of a response: the metrics of hundreds of stores fit. */
+/* Maximum size of a response; the metrics of hundreds of stores fit into it. */
 #define RESPONSE_MAX ((size_t)16 * 1024 * 1024)
 #define CONNECTIONS_MAX 64
 #define CONNECTION_BYTES ((size_t)16 * 1024)

@@ -533,7 +533,7 @@ static void end_outage(struct attempt *attempt)
 }
 
 /* Write the run's wake-up message to `to`. If the message is too long for a
- * queue, leave out the arguments: `poison retry` finds them in the ledger. */
+ * queue, leave out the arguments, which `poison retry` finds in the ledger. */
 static void compose_wake_up(const struct ledger_run *run, struct buf *to)
 {
     struct slice args = run->args;
@@ -578,7 +578,7 @@ static enum tw_err put_copy(struct attempt *attempt, bool may_be_there)
     outcome = lease_put_poison_copy(lease, &copy, &err);
     buf_done(&wake_up);
     /* The run's Queue in the ledger is not a valid queue name, so no copy can
-     * be put: the run ends without a copy. */
+     * be put, and the run ends without one. */
     if (outcome == TW_INVALID)
         return TW_OK;
     if (outcome != TW_OK)
@@ -601,7 +601,7 @@ static void set_error(struct attempt *attempt, const char *reason)
     buf_done(&text);
 }
 
-/* Put the copy into the poison queue, write the ledger, delete the message: in
+/* Put the copy into the poison queue, write the ledger, delete the message, in
  * this order. If the copy cannot be put, the run is held, and the next attempt
  * repeats only these steps, because Ending shows that the work is over. */
 static void end_with_copy(struct attempt *attempt, enum ledger_state state,
@@ -907,9 +907,9 @@ static void end_blocked(struct attempt *attempt)
         log_run_info(&attempt->log, "%s", attempt->err.text);
 }
 
-/* Check that the job accepts runs: not after `finish` has closed it (rule A5).
- * RUN_CONTINUES: it accepts runs. RUN_FAILED: it is closed. RUN_OUTAGE: the
- * ledger cannot be read. In the last two cases attempt->err has the cause. */
+/* Has `finish` closed the job, so that it accepts no more runs (rule A5)?
+ * RUN_CONTINUES: no. RUN_FAILED: yes. RUN_OUTAGE: the ledger cannot be read. In
+ * the last two cases attempt->err has the cause. */
 static enum run_end check_open(struct attempt *attempt)
 {
     struct retry_call call = retry_call(&attempt->lease.own, RETRY_BUSY_MS, 0);

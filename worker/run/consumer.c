@@ -625,8 +625,8 @@ static void step_orphans(struct consumer *consumer)
     worker_threads_release(consumer->threads);
 }
 
-/* Make a pass due soon after the first waiting orphan is due: the orphan has no
- * hidden message, so only a pass finds its run. */
+/* Make a pass due soon after the first waiting orphan is due, because the
+ * orphan has no hidden message, so that only a pass finds its run. */
 static void expect_orphan(struct consumer *consumer)
 {
     int64_t timeout_s = consumer->definition->setup->visibility_timeout_s;
@@ -682,7 +682,7 @@ static void search_orphans(struct consumer *consumer)
     step_orphans(consumer);
 }
 
-/* Call at the start, before any message is received: give runs of processes
+/* Call at the start, before any message is received. Gives runs of processes
  * that died to worker threads. */
 static void take_from_the_dead(struct consumer *consumer)
 {

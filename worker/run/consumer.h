@@ -7,7 +7,7 @@
  * Threads: consumer_run() is the consumer's thread. It owns the worker threads
  * (worker_threads.h), the renewer (renewer.h) and the request pool. Any other
  * thread may call consumer_stop() and consumer_reload(), but no signal handler
- * may, because they take a lock: wait for signals with sigwait.
+ * may, because they take a lock; wait for signals with sigwait.
  */
 #ifndef TW_RUN_CONSUMER_H
 #define TW_RUN_CONSUMER_H

@@ -235,8 +235,8 @@ static enum tw_err enter_run(struct store *store, struct ledger_run *run,
     return outcome == TW_CONFLICT && entering.known ? TW_OK : outcome;
 }
 
-/* Delete the entity of a run whose message could not be put: enqueue fails, so
- * no worker may find the entity and execute the run. */
+/* Delete the entity of a run whose message could not be put. enqueue fails
+ * then, so no worker may find the entity and execute the run. */
 static void withdraw(
     struct store *store, const struct ledger_run *stored, struct err *err)
 {
@@ -537,8 +537,8 @@ static enum tw_err put_aside(struct ledger_run *run, enum ledger_state to,
 }
 
 /* Must an attempt complete a load of the run, before the run is cancelled or
- * paused? Call only if no lease of an owner is valid: a worker that acquires
- * the run afterwards changes its ETag. */
+ * paused? Call only if no lease of an owner is valid. A worker that acquires
+ * the run afterwards changes its ETag, and then the change is decided again. */
 static enum tw_err find_open_load(struct asking *asking,
     const struct ledger_run *run, bool *ret, struct err *err)
 {
@@ -1257,8 +1257,9 @@ static enum tw_err set_dropped(struct asking *asking, struct ledger_run *run,
     return ledger_move(run, LEDGER_CANCELLED, err);
 }
 
-/* The copy is deleted first: after a crash in between, `drop` can be repeated,
- * because the ledger still has the id of the copy. */
+/* The copy is deleted before the ledger is changed, so that `drop` can be
+ * repeated after a crash in between: the ledger then still has the id of the
+ * copy. */
 enum tw_err control_drop(
     struct store *store, struct slice job, struct slice id, struct err *err)
 {

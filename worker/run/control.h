@@ -184,7 +184,7 @@ TW_MUST_USE enum tw_err control_retry(const struct definition *definition,
 
 /* control_was_retried: is the run `queued`, and did it have an attempt or a
  * copy in the poison queue before? Then an earlier control_retry() may have
- * stored `queued` and failed before it put the message: call control_retry()
+ * stored `queued` and failed before it put the message, so call control_retry()
  * again. */
 bool control_was_retried(const struct ledger_run *run);
 

@@ -48,7 +48,7 @@ static void add_name(
     search->left++;
 }
 
-/* Skip a run that was deleted or cannot be read: no worker runs it. */
+/* Skip a run that was deleted or cannot be read, because no worker runs it. */
 static enum walk_step read_run(struct search *search, struct err *err)
 {
     struct retry_call call =

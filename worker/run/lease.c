@@ -310,8 +310,8 @@ static bool cut_word(struct slice *rest, struct slice *ret_word)
     return true;
 }
 
-/* Add one, up to INT32_MAX: a stored count may have any value. If Epoch cannot
- * rise, only Owner distinguishes the attempts. */
+/* Add one, up to INT32_MAX, because a stored count may have any value. If Epoch
+ * cannot rise, only Owner distinguishes the attempts. */
 static void count_one(int32_t *count)
 {
     if (*count < INT32_MAX)
@@ -381,8 +381,8 @@ static void note_asked(struct lease *lease, const struct ledger_run *stored)
 }
 
 /* May an earlier attempt of the run have left a load that is not complete? Not
- * if the run has only waited for its locks: then it has no definition. Uses the
- * kind in the ledger, because the job may be of another kind now. */
+ * if the run has only waited for its locks, because it then has no definition.
+ * Uses the kind in the ledger, because the job may be of another kind now. */
 static bool may_have_load(const struct ledger_run *run, const struct job *job)
 {
     const struct kind *kind =
@@ -905,8 +905,8 @@ static enum tw_err apply_end(
     }
     if (ledger_state_ended(run->state))
         run->finished_ticks = now_or_start(lease);
-    /* A person asked for `finish` while the attempt ended to wait for its next
-     * round: do not wait. */
+    /* If a person asked for `finish` while the attempt ended to wait for the
+     * next round, the run does not wait. */
     if (run->state == LEDGER_WAITING && run->finish.len > 0 &&
         slice_is(run->waits_for, LEDGER_WAITS_FOR_ROUND))
         run->resumes_ticks = lease->run.updated_ticks;

@@ -36,8 +36,8 @@
 /* Longest time that a message is hidden because its run is held (see
  * lease_hold_run()) or cannot be changed. */
 #define HOLD_MAX_MS INT64_C(300000)
-/* How much later than asked a message may become visible: the queue service
- * hides for whole seconds, so the time is rounded up. */
+/* How much later than asked a message may become visible, because the queue
+ * service hides for whole seconds, and the time is rounded up. */
 #define HIDE_ROUNDED_MS 1050
 
 struct job;

@@ -353,8 +353,8 @@ TW_MUST_USE enum tw_err ledger_scan_index(struct store *store,
 
 /*
  * ledger_next_job: find the next job that has runs in the ledger, the first one
- * after `after` in order of names (`after` empty: the first of all). It may be
- * one that is not configured. ret: the job's name, copied into arena.
+ * after `after` in order of names (`after` empty: the first of all). The job
+ * may be one that is not configured. ret: the job's name, copied into arena.
  * TW_NOT_FOUND: no further job. Makes one request, and further ones only while
  * the service returns empty pages.
  */

@@ -9,7 +9,7 @@
 #include "worker/base/text.h"
 #include "worker/run/ledger.h"
 
-/* Lower bound of keys that do not begin with '!': '"' follows '!' in the order
+/* Lower bound of keys that do not begin with '!'. '"' follows '!' in the order
  * of keys, and no run id and no name of a job begins with a lower character. */
 #define AFTER_OWN_MARK "\""
 

@@ -29,8 +29,8 @@ static enum tw_err phase(
         err, TW_INVALID, "phase %s: no ledger keeps this run", name);
 }
 
-/* No other run counts as open: a local run writes no tombstones, so it has no
- * use for the answer. */
+/* No other run counts as open, because a local run writes no tombstones and has
+ * no use for the answer. */
 static enum tw_err is_open(struct run *run, struct slice job, struct slice id,
     bool *ret, struct err *err)
 {

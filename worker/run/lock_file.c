@@ -33,10 +33,10 @@
 #define NAME_LEN 32
 #define RANDOM_LEN 32
 #define BOOT_ID_LEN 36
-/* Name prefix of a file until it is locked: no owner's file has this prefix. */
+/* Name prefix of a file until it is locked. No owner's file has this prefix. */
 #define NEW_PREFIX "new-"
-/* Maximum number of tries to create a file: other processes may delete the
- * folder or the new file between two steps. */
+/* Maximum number of tries to create a file, because other processes may delete
+ * the folder or the new file between two steps. */
 #define OPEN_TRIES 5
 
 /* Maximum number of lock files in the folder that a scan reads. */

@@ -60,8 +60,8 @@ struct lock_file *lock_file_open(const char *folder, int64_t keep_ms);
 
 /*
  * lock_file_close: call when no thread will send another request. Deletes the
- * file, and the folder if it is empty. Keeps a file that still lists runs: the
- * process could not release their leases.
+ * file, and the folder if it is empty. Keeps a file that still lists runs,
+ * because the process could not release their leases.
  */
 void lock_file_close(struct lock_file *lock_file);
 

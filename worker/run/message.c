@@ -97,8 +97,8 @@ static enum tw_err place_value(const struct job *job, struct slice name,
 
 /*
  * Check all arguments together. kind->accept is called only if every variable
- * of the job is set: a process that enqueues may lack a variable that the
- * worker has, and a worker reports an unset variable before it executes the
+ * of the job is set, because a process that enqueues may lack a variable that
+ * the worker has, and a worker reports an unset variable before it executes the
  * job.
  */
 static enum tw_err check_args(
@@ -535,8 +535,8 @@ static enum tw_err read_accept_deletes(
     return TW_OK;
 }
 
-/* Read id and arguments of a message for an unknown job: if the job was removed
- * from the configuration, the ledger may have this run. */
+/* Read id and arguments of a message for an unknown job, because if the job was
+ * removed from the configuration, the ledger may have this run. */
 static void read_run_of_unknown(
     const struct json *message, struct arena *arena, struct request *ret)
 {
@@ -593,9 +593,9 @@ static enum tw_err read_json(const struct jobs *jobs, struct slice body,
 /* ---- bound queues ---- */
 
 /*
- * Set wake_up_* if the body is also a JSON message, for any job: the queue may
- * have been bound to another job, or to none, when the message was put. Only
- * the ledger can tell such a message from an argument.
+ * Set wake_up_* if the body is also a JSON message, for any job, because the
+ * queue may have been bound to another job, or to none, when the message was
+ * put. Only the ledger can tell such a message from an argument.
  */
 static void read_wake_up(const struct jobs *jobs, struct slice body,
     struct arena *arena, struct request *ret)

@@ -93,9 +93,9 @@ static enum tw_err insert(struct lease *lease, struct err *err)
 
 /*
  * Make sure that the message is still hidden for this worker before its copy is
- * put: once it is visible again, another worker may receive and copy it, too.
- * This can happen after a suspension of this machine. The renewal fails if
- * another worker has received the message.
+ * put, because once it is visible again, another worker may receive and copy
+ * it, too. This can happen after a suspension of this machine. The renewal
+ * fails if another worker has received the message.
  */
 static enum tw_err keep_message(struct lease *lease, struct err *err)
 {
@@ -137,7 +137,7 @@ static bool is_taken(enum tw_err outcome, enum ledger_state state)
 
 /*
  * Put the copy, then store the reason in the ledger. If the ledger has the
- * reason already, nothing is done: the caller only deletes the message. If
+ * reason already, nothing is done, and the caller only deletes the message. If
  * another run has this id, the reason is stored under "-".
  */
 static enum tw_err copy_and_tell(

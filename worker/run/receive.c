@@ -72,7 +72,7 @@ enum tw_err receive_messages(const struct definition *definition,
     while (retry_call_again(&call, outcome));
     *ret_sent_ms = call.exchange.sent_ms;
     if (outcome == TW_NOT_FOUND) {
-        /* The queue was deleted: the next call creates the queue. */
+        /* The queue was deleted, so let the next call create it. */
         seen->queue = false;
         ret->count = 0;
         return TW_OK;

@@ -33,7 +33,7 @@
  * a person has asked to cancel or pause the run, so that this takes effect
  * within 10 s. */
 #define LEDGER_MAX_MS 5000
-/* After a person has asked to cancel or pause the run: how long its requests
+/* How long, after a person has asked to cancel or pause the run, its requests
  * that the service refuses are still retried, and those without a response are
  * waited for. */
 #define HURRY_MS 3000

@@ -12,9 +12,9 @@
  * If responses are slow the renewer writes earlier, so that between two
  * renewals the deadline always leaves time for the run's own requests.
  *
- * A separate thread renews the message at a third of the visibility timeout: a
- * queue service that does not respond delays no lease. A message renewal that
- * fails has no effect on the attempt.
+ * A separate thread renews the message at a third of the visibility timeout, so
+ * that a queue service that does not respond delays no lease. A message renewal
+ * that fails has no effect on the attempt.
  */
 #ifndef TW_RUN_RENEWER_H
 #define TW_RUN_RENEWER_H

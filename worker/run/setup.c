@@ -387,8 +387,8 @@ static void load_queue(
     add_queue(loader, raw.name, queue);
 }
 
-/* Refuse to serve the poison queue of a served queue: the worker would receive
- * the copies that it puts there. */
+/* Refuse to serve the poison queue of a served queue, because the worker would
+ * receive the copies that it puts there. */
 static void check_poison_queues(
     struct setup_loader *loader, const struct yaml_node *node)
 {

@@ -124,8 +124,8 @@ static bool wait_until(
 static bool pass_time(struct single *single, const struct attempt_result *work)
 {
     const struct setup *setup = single->options.definition->setup;
-    /* Attempts are made before until_ms, too: an owner may release its lease
-     * early, and a person may cancel, pause or finish a waiting run. */
+    /* Attempts are made before until_ms, too, because an owner may release its
+     * lease early, and a person may cancel, pause or finish a waiting run. */
     int64_t most_ms =
         work->held ? 1000 : setup->visibility_timeout_s * 1000 / 3;
 
