@@ -21,7 +21,7 @@ struct buf {
 /*
  * buf_init: make buf empty, for at most max bytes. An addition that does not
  * fit sets overflow and is dropped whole, and all later additions are dropped
- * too: a caller may add many times and check overflow once.
+ * too. So a caller may add many times and check overflow once.
  */
 void buf_init(struct buf *buf, size_t max);
 void buf_done(struct buf *buf);  /* frees; then only buf_init() is valid */

@@ -39,7 +39,7 @@ bool crypto_unbase64(struct buf *to, struct slice text);
 
 /*
  * The certificates that this machine trusts, as OpenSSL finds them
- * (SSL_CERT_FILE and SSL_CERT_DIR included): one set for all connections,
+ * (SSL_CERT_FILE and SSL_CERT_DIR included). One set serves all connections,
  * because each copy takes more than a megabyte. Any thread.
  */
 struct crypto_roots;

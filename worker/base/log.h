@@ -40,8 +40,8 @@ bool log_format_named(const char *name, enum log_format *ret);
 
 bool log_shows(enum log_level level);
 
-/* log_is_json: is LOG_JSON the format? log_priority: the text that begins each
- * line of this level: "<4>" for the journal, else "". */
+/* log_is_json: is LOG_JSON the format? log_priority: return the text that
+ * begins each line of this level, such as "<4>" for the journal, else "". */
 bool log_is_json(void);
 const char *log_priority(enum log_level level);
 

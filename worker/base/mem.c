@@ -37,7 +37,7 @@ void mem_exhausted(void)
     static const char line[] =
         "tableward: out of memory; every run can be continued\n";
 
-    /* A failed write is ignored: there is nowhere to report it. */
+    /* A failed write is ignored, because there is nowhere to report it. */
     if (write(STDERR_FILENO, line, sizeof(line) - 1) < 0)
         _exit(EXIT_AGAIN);
     _exit(EXIT_AGAIN);

@@ -7,12 +7,12 @@
  * them.
  *
  * If MEM_HAS_LIBRARIES is defined, allocations of all libraries fail the same
- * way: the program defines malloc and its family itself, in place of the C
- * library's. MEM_HAS_LIBRARIES is defined with glibc, except for sanitizers,
- * which have a malloc of their own, and for a static program, whose C library
- * needs its own malloc. A static program must be built with -DMEM_OURS_ALONE.
- * Without MEM_HAS_LIBRARIES, modules call mem_exhausted() when their library
- * reports a failed allocation.
+ * way, because the program defines malloc and its family itself, in place of
+ * the C library's. MEM_HAS_LIBRARIES is defined with glibc, except for
+ * sanitizers, which have a malloc of their own, and for a static program, whose
+ * C library needs its own malloc. A static program must be built with
+ * -DMEM_OURS_ALONE. Without MEM_HAS_LIBRARIES, modules call mem_exhausted()
+ * when their library reports a failed allocation.
  */
 #ifndef TW_BASE_MEM_H
 #define TW_BASE_MEM_H

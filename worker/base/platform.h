@@ -85,7 +85,7 @@ void platform_cond_done(struct platform_cond *cond);
 /*
  * platform_wait: with mutex held, wait for platform_wake_all() or until
  * platform_boot_ms() is until_ms (PLATFORM_NEVER: no limit). False: until_ms is
- * reached. Spurious wakeups occur: callers check their condition in a loop.
+ * reached. Spurious wakeups occur, so callers check their condition in a loop.
  * mutex is released and acquired again even if until_ms has already passed.
  */
 bool platform_wait(
@@ -105,7 +105,8 @@ void platform_join(struct platform_thread *thread);
  * platform_block_pipe: block SIGPIPE in this thread, for a library that writes
  * to sockets with write(2). True: SIGPIPE was not blocked before, and the
  * caller must call platform_let_pipe(), which discards a pending SIGPIPE and
- * unblocks it. Not part of platform_ops: a virtual platform uses this code too.
+ * unblocks it. Not part of platform_ops, because a virtual platform uses this
+ * code too.
  */
 bool platform_block_pipe(void);
 void platform_let_pipe(void);

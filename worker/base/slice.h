@@ -36,7 +36,8 @@ static inline bool slice_begins(struct slice a, struct slice prefix)
            (prefix.len == 0 || memcmp(a.at, prefix.at, prefix.len) == 0);
 }
 
-/* slice_compare: by bytes, which for UTF-8 is the order of code points. */
+/* slice_compare: compare by bytes, which for UTF-8 is the order of code points.
+ */
 static inline int slice_compare(struct slice a, struct slice b)
 {
     size_t shared = a.len < b.len ? a.len : b.len;

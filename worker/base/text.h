@@ -57,8 +57,8 @@ struct text_date {
 };
 struct text_date text_date_of(int64_t ticks);
 
-/* text_is_utf8: is text well-formed: no surrogates, at most U+10FFFF? NUL is
- * accepted. */
+/* text_is_utf8: is text well-formed UTF-8, without surrogates and up to
+ * U+10FFFF? NUL is accepted. */
 bool text_is_utf8(struct slice text);
 
 /* text_utf16_units: return the length of a valid UTF-8 text in UTF-16 units. */
@@ -135,8 +135,8 @@ bool text_is_guid(struct slice text);
  * beginning with a dot? */
 bool text_is_run_id(struct slice text);
 
-/* text_random_id: write 32 lower-case hex digits: a random UUID without its
- * hyphens. `to` holds 33 bytes. */
+/* text_random_id: write 32 lower-case hex digits, which are a random UUID
+ * without its hyphens. `to` holds 33 bytes. */
 void text_random_id(char *to);
 
 /* text_random_uuid: write a UUID of version 4, 8-4-4-4-12 hex digits. `to`
