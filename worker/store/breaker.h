@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The circuit breaker of one service of a store. The breaker opens when
- * consecutive requests get no response at all: then one request a second passes
- * as a probe, from any caller, and all others fail at once. The first response
- * closes the breaker. An error response of the service (503, 500) is a
- * response. A refused connection or an unknown host name is stronger evidence
- * than a missing response: four in a row open the breaker. A time-out of a
- * request whose limit is shorter than those of runs (deadline.h: brief) is not
- * counted. Any thread may call any function.
+ * consecutive requests get no response at all. While it is open, one request a
+ * second passes as a probe, from any caller, and all others fail at once. The
+ * first response closes the breaker. An error response of the service (503,
+ * 500) is a response. A refused connection or an unknown host name is stronger
+ * evidence than a missing response, so four in a row open the breaker. A
+ * time-out of a request whose limit is shorter than those of runs (deadline.h:
+ * brief) is not counted. Any thread may call any function.
  */
 #ifndef TW_STORE_BREAKER_H
 #define TW_STORE_BREAKER_H

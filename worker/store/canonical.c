@@ -81,7 +81,7 @@ static void add_letter(struct unescaping *in)
     skip(in, 2);
 }
 
-/* Call with a string that the JSON reader has accepted: its escapes are
+/* Call with a string that the JSON reader has accepted, so that its escapes are
  * complete. */
 static struct slice plain_text(struct slice json, struct arena *arena)
 {
@@ -112,8 +112,8 @@ static struct slice plain_text(struct slice json, struct arena *arena)
 
 /* ---- other values ---- */
 
-/* Nearly all values have the canonical spelling already: the functions below
- * return them unchanged. */
+/* Nearly all values have the canonical spelling already, and the functions
+ * below return them unchanged. */
 static struct slice plain_int32(struct slice json)
 {
     return slice_is(json, "-0") ? slice_of("0") : json;
@@ -232,7 +232,8 @@ static void round_to(double value, int count, struct canonical_digits *ret)
 }
 
 /* Adds 1 to the last digit. Do the digits then read back as value? False also
- * if the last digit is 9: the sum would be a number with fewer digits. */
+ * if the last digit is 9, because the sum would be a number with fewer digits.
+ */
 static bool is_next(double value, struct canonical_digits *digits)
 {
     char *last = &digits->at[digits->count - 1];

@@ -19,8 +19,8 @@ struct deadline {
                               attempt was given up */
     int64_t request_ms;    /* maximum duration of one request */
     struct lease_clock *clock; /* borrowed; NULL: none */
-    bool renews; /* this deadline is for lease renewals: it is open even while
-                    the clock is in doubt */
+    bool renews; /* this deadline is for lease renewals, so it is open even
+                    while the clock is in doubt */
     bool brief;  /* request_ms is shorter than the requests of runs may take, so
                     a missing response within request_ms does not count as a
                     failure of the service (breaker.h) */

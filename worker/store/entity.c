@@ -808,7 +808,8 @@ size_t entity_size(const struct entity *entity)
            entity->property_count * sizeof(struct property);
 }
 
-/* The UTF-16 units of a JSON string's text: an escape is one unit. */
+/* The number of UTF-16 units of a JSON string's text; an escape counts as one.
+ */
 static size_t string_units(struct slice json)
 {
     struct slice rest = unquoted(json);

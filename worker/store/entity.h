@@ -30,8 +30,8 @@ enum edm_type {
     EDM_STRING,
 };
 
-/* edm_type_name: "Edm.Int64" for EDM_INT64. edm_type_named: the type with that
- * name; false: the name is unknown. */
+/* edm_type_name: return the name of a type, such as "Edm.Int64".
+ * edm_type_named: find the type with that name; false: the name is unknown. */
 const char *edm_type_name(enum edm_type type);
 bool edm_type_named(struct slice name, enum edm_type *ret);
 
@@ -202,7 +202,7 @@ TW_MUST_USE enum tw_err entity_check_key(
     const char *which, struct slice key, struct err *err);
 
 /* entity_check_key_prefix: like entity_check_key(), for a prefix of keys. A
- * prefix may have any length: one that is longer than a key matches nothing. */
+ * prefix may have any length; one that is longer than a key matches nothing. */
 TW_MUST_USE enum tw_err entity_check_key_prefix(
     const char *which, struct slice prefix, struct err *err);
 

@@ -136,8 +136,8 @@ struct lease_mark lease_clock_mark(const struct lease_clock *clock)
         .date_ticks = atomic_load(&clock->date_ticks)};
 }
 
-/* Forgets a Date from before the renewal: it shows nothing about the renewed
- * lease, because the ledger's clock may have been set back. */
+/* Forgets a Date from before the renewal, because it may be later than the
+ * renewed LeaseUntil if the ledger's clock has been set back. */
 void lease_clock_renew(struct lease_clock *clock, const struct lease_mark *mark,
     int64_t until_ticks)
 {

@@ -6,16 +6,16 @@
  * notices such a pause; the first response after it does:
  *
  *   over      The ledger's service shows LeaseUntil or later. Another worker
- *             may own the run: no further request starts for it. A service
+ *             may own the run, so no further request starts for it. A service
  *             with a steady clock shows this only after the deadline, however
  *             wrong its clock is.
  *   in doubt  The clock of any store has advanced further than the local one.
  *             That store may belong to another account than the ledger's, and
  *             its clock may be wrong by any amount, so each clock is compared
  *             only with itself. No request starts until a renewal that was
- *             sent after the jump has been stored: only the ledger shows which
- *             worker owns the run. A store whose clock steps costs one renewal
- *             for each step.
+ *             sent after the jump has been stored, because only the ledger
+ *             shows which worker owns the run. A store whose clock steps costs
+ *             one renewal for each step.
  *
  * Two responses of one store have Dates D1 and D2 (whole seconds), their
  * requests were sent at s1 and s2, the responses arrived at a1 and a2. If the

@@ -244,7 +244,7 @@ static void check_account(const struct loading *loading,
 }
 
 /* Exactly one kind of credential must be given. With identity, a connection
- * string is allowed too: it only names the endpoints. */
+ * string is allowed too, because it only names the endpoints. */
 static void check_way(const struct loading *loading,
     const struct yaml_node *map, const struct azure_nodes *nodes)
 {

@@ -60,8 +60,8 @@
  * one measurement lowers the rate. */
 #define MEASURED_REQUESTS 4
 #define FALL_MOST 0.5
-/* Factor of the rate if too little was served to measure a limit: the service's
- * bucket is still in debt. */
+/* Factor of the rate if too little was served to measure a limit, because the
+ * service's bucket is still in debt. */
 #define FALL_EARLY 0.97
 
 /* If a limit is measured below this share of its first estimate, it is assumed

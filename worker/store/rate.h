@@ -6,17 +6,17 @@
  *
  * Open: no limit. The allowed number of requests in flight doubles with each
  * round trip, and halves with each request without a response. Single refusals
- * do not limit the rate: some services refuse at random at any rate, and a
- * slower client would gain nothing. The rate becomes limited when a sequence of
- * responses has six more refusals than served requests.
+ * do not limit the rate, because some services refuse at random at any rate, so
+ * that a slower client would gain nothing. The rate becomes limited when a
+ * sequence of responses has six more refusals than served requests.
  *
  * Limited: at a refusal the service's own bucket is empty. So what the service
  * served between two refusals flowed into that bucket meanwhile, and the limit
  * is that amount divided by the time. Each refusal sets the rate to this limit;
  * between refusals each served request raises it a little. A refusal that is
  * too early for such a limit counts as random, and the rate rises faster. If
- * the measured limit is far below its first estimate, there is no limit: the
- * service refuses the same share at any rate. The rate becomes open again, and
+ * the measured limit is far below its first estimate, the service has no limit,
+ * but refuses the same share at any rate. The rate then becomes open again, and
  * it takes twice as many refusals to limit it.
  *
  * Source: Azure's "Scalability and performance targets for Table storage":

@@ -6,12 +6,12 @@
  * event that may let a task start (a submit, the end of an exchange, a due
  * time) calls dispatch(), which takes startable tasks, client by client, and
  * gives each to an idle request thread or, while there are fewer threads than
- * configured, to a new one. The most recently idle thread is used first: its
- * connection is open, and no more threads exist than were ever needed at once.
- * A task whose caller waits for it (request_pool_call()) is given back to the
- * caller, who makes the exchange: this saves two thread switches. If tasks wait
- * for a time, one idle request thread, the timer, sleeps until the first of
- * them is due.
+ * configured, to a new one. The most recently idle thread is used first,
+ * because its connection is open, and no more threads exist than were ever
+ * needed at once. A task whose caller waits for it (request_pool_call()) is
+ * given back to the caller, who makes the exchange, which saves two thread
+ * switches. If tasks wait for a time, one idle request thread, the timer,
+ * sleeps until the first of them is due.
  *
  * One lock, request_pool->mutex, guards every field below and the private
  * fields of each task; it is never held during an exchange.
@@ -121,7 +121,7 @@ static void append(struct pool_client *client, struct pool_request *task)
     client->last = task;
 }
 
-/* False: the task is not in the client's list. */
+/* Removes task from the client's list; false: it is not there. */
 static bool unlink_task(struct pool_client *client, struct pool_request *task)
 {
     struct pool_request **at = &client->first, *before = NULL;
@@ -201,7 +201,7 @@ static int64_t free_ms(struct request_pool *request_pool,
         task->watched ? silence_wait_ms(&task->store->silence, now_ms) : 0;
     int64_t quiet_ms;
 
-    /* A refused task need not wait: it is not sent. */
+    /* A refused task need not wait, because it is not sent. */
     if (task->watched &&
         silence_refuses(&task->store->silence, now_ms, &quiet_ms))
         return now_ms;
@@ -212,8 +212,8 @@ static int64_t free_ms(struct request_pool *request_pool,
 
 /*
  * The first task of client that may start now. *blocked: the memory budget does
- * not allow this task; then no other task may start, or large tasks would
- * starve.
+ * not allow this task. In that case no other task may start, because large
+ * tasks would starve otherwise.
  */
 static struct pool_request *startable(
     struct pool_client *client, int64_t now_ms, bool *blocked)
@@ -291,7 +291,7 @@ static bool is_refused(const struct exchange *last)
     return retry_is_throttled(last) || last->http_status == 500;
 }
 
-/* Does not use the status: an embedded store has none. */
+/* Does not use the status, because an embedded store has none. */
 static bool is_served(const struct exchange *last, enum tw_err outcome)
 {
     return last->sent_ms != 0 && !is_refused(last) && outcome != TW_BUSY &&

@@ -109,10 +109,10 @@ void request_pool_reach_until(struct pool_client *client, int64_t until_ms);
 /*
  * request_pool_watch_silence: call for the client of a run that occupies a
  * worker thread. A silent store occupies one worker thread of all such clients
- * together (silence.h): further requests to it are refused (TW_BUSY,
- * breaker_open) or given up. Tables of `ledger` (borrowed) are exempt: without
- * them no worker thread can work. request_pool_is_silent: are requests to the
- * store refused now because it is silent or useless?
+ * together (silence.h), because further requests to it are refused (TW_BUSY,
+ * breaker_open) or given up. Tables of `ledger` (borrowed) are exempt, because
+ * without them no worker thread can work. request_pool_is_silent: are requests
+ * to the store refused now because it is silent or useless?
  */
 void request_pool_watch_silence(
     struct pool_client *client, const struct store *ledger);
@@ -167,7 +167,7 @@ void request_pool_stop(struct pool_client *client);
 /*
  * request_pool_hurry: call when the run stops soon; tasks in flight may still
  * succeed. No task of the client waits for its next try longer than wait_ms
- * from now: each task is then tried once more and, if that fails, ends
+ * from now. Each task is then tried once more and, if that fails, ends
  * (TW_STOPPED). Requests that are in flight after that time are given up,
  * within about a second; the outcome of a write is then indeterminate, and
  * later tasks of the client end unsent (TW_STOPPED). Without this call a

@@ -3,7 +3,7 @@
  * When a storage call that was not carried out is retried: one policy for all
  * callers of a store. The wait before the next try is random below a growing
  * limit, or what the service asks for. A throttled try (429, 503) does not
- * count: the service is up and will serve later.
+ * count, because the service is up and will serve later.
  */
 #ifndef TW_STORE_RETRY_H
 #define TW_STORE_RETRY_H
@@ -21,8 +21,9 @@
 #define RETRY_FACTOR 2
 #define RETRY_CAP_MS 6400
 /* Limit of the first wait after a try with a response, and its factor for each
- * further try. The first retries are early: a service that responds may refuse
- * at random, and a scan with one request in flight waits for the next try. */
+ * further try. The first retries are early, because a service that responds may
+ * refuse at random, and a scan with one request in flight waits for the next
+ * try. */
 #define RETRY_RESPONDED_BASE_MS 8
 #define RETRY_RESPONDED_FACTOR 8
 
@@ -45,7 +46,7 @@ struct retry {
 bool retry_is_throttled(const struct exchange *last);
 
 /* retry_is_locked: is the queue or table being deleted? Its name stays locked
- * for half a minute or more: too long for a thread to wait. */
+ * for half a minute or more, which is too long for a thread to wait. */
 bool retry_is_locked(const struct exchange *last);
 
 /* retry_begin: count the start of one more try. */
@@ -93,8 +94,8 @@ struct retry_call {
  * that the service does not serve them. */
 #define RETRY_BUSY_MS 10000
 
-/* How long a command retries if nothing responds: a person waits, and the
- * address is probably wrong. */
+/* How long a command retries if nothing responds. It is short, because a person
+ * waits, and the address is probably wrong. */
 #define RETRY_UNANSWERED_MS 2000
 
 /* retry_call: retry for at most busy_ms, or unanswered_ms after a try without a

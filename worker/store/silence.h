@@ -10,19 +10,19 @@
  *   most a second.
  * - A store is silent when no response has come for ten seconds, and for a
  *   second since a request was sent, and for three times its slowest response
- *   time: a slow store is not silent. Further requests are refused. Requests in
- *   flight are given up, except one (request_pool.c), which may take its whole
- *   time.
+ *   time, because a slow store is not silent. Further requests are refused.
+ *   Requests in flight are given up, except one (request_pool.c), which may
+ *   take its whole time.
  * - When the last request in flight ended without a response, requests are
  *   refused for as long as that request took, at least five seconds. So a
  *   silent store occupies half of one worker thread if many runs need the
  *   store, less if few do.
  *
  * The first response ends all of this. A refused or reset connection is not
- * silence: the circuit breaker counts such failures.
+ * silence; the circuit breaker counts such failures.
  *
  * If a store responds but serves nothing (busy, errors, a proxy that cannot
- * reach it) for ten responses and ten seconds, runs cannot use it: after each
+ * reach it) for ten responses and ten seconds, runs cannot use it. After each
  * such response requests are refused for five seconds, until a request is
  * served.
  */

@@ -690,8 +690,8 @@ enum tw_err store_queue_create(
         store->ops->queue_create(store, exchange, queue));
 }
 
-/* The service uses XML 1.0: it cannot represent most control characters and two
- * non-characters, not even escaped. */
+/* The service uses XML 1.0, which cannot represent most control characters and
+ * two non-characters, not even escaped. */
 static bool xml_carries(struct slice text)
 {
     size_t len;

@@ -21,8 +21,8 @@
 /* Interval at which a waiting caller checks whether to give up. */
 #define CHECK_MS 1000
 /* A renewal is due when 1 / RENEW_PART of the lifetime is left, but not sooner
- * than RENEW_MIN_MS after the last renewal: some servers keep a token and
- * return the same one again, with less and less time left. */
+ * than RENEW_MIN_MS after the last renewal, because some servers keep a token
+ * and return the same one again, with less and less time left. */
 #define RENEW_PART 3
 #define RENEW_MIN_MS 1000
 #define BACKOFF_FACTOR 2

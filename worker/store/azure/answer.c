@@ -70,13 +70,13 @@ static const struct rule {
     {413, 0, NULL, TW_TOO_LARGE, TW_TOO_LARGE, NULL},
     {429, 0, NULL, TW_BUSY, TW_BUSY, NULL},
     {414, 0, NULL, TW_INVALID, TW_INVALID, "the filter is too long"},
-    /* Every error of the service has a code: an error without a code comes from
-       a proxy. */
+    /* Every error of the service has a code, so an error without a code comes
+     * from a proxy. */
     {400, 499, "", TW_BUSY, TW_INVALID, NULL},
     {400, 499, NULL, TW_INVALID, TW_INVALID, NULL},
     {501, 0, NULL, TW_INVALID, TW_INVALID, "check the endpoint"},
-    /* Only the service's own code proves that nothing was done: a proxy may
-     * respond 503 after it has forwarded the request. */
+    /* Only the service's own code proves that nothing was done, because a proxy
+     * may respond 503 after it has forwarded the request. */
     {503, 0, "ServerBusy", TW_BUSY, TW_BUSY, NULL},
     {505, 0, NULL, TW_INVALID, TW_INVALID, "check the endpoint"},
     {500, 599, NULL, TW_BUSY, TW_UNKNOWN, NULL},

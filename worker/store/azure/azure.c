@@ -193,9 +193,9 @@ static void add_header(
     headers->list[headers->count++] = (struct http_header){name, value};
 }
 
-/* Makes a value that no other request has: the response must repeat it. If the
- * run has a traceparent, the value begins with the traceparent, so that the
- * service's logs show the trace of the request. */
+/* Makes a value that no other request has, so that a response that repeats it
+ * belongs to this request. If the run has a traceparent, the value begins with
+ * the traceparent, so that the service's logs show the trace of the request. */
 static void make_request_id(const struct call *call, struct headers *headers)
 {
     const char *trace = call->exchange->traceparent;
@@ -506,8 +506,8 @@ static enum tw_err garbled(struct call *call)
 
 /*
  * True for a 404 without a code, which the service does not send, and for
- * ResourceNotFound if the request names no table or entity: then the account
- * does not exist. Such a 404 shows nothing about what is stored.
+ * ResourceNotFound if the request names no table or entity, which means that
+ * the account does not exist. Such a 404 shows nothing about what is stored.
  */
 static bool is_wrong_address(const struct call *call)
 {
@@ -546,7 +546,7 @@ static bool repeats_signature(const struct call *call)
  * Checks that a 2xx response comes from the service. The service responds 200
  * to every read and to no change, so the status of a change distinguishes the
  * service from, for instance, a login page even if the body is not read. Azure
- * and Azurite put x-ms-version into every success (Cosmos DB does not): if this
+ * and Azurite put x-ms-version into every success (Cosmos DB does not). If this
  * field is missing, a page's continuation may be missing too, and a scan would
  * end early.
  */
@@ -873,9 +873,9 @@ static enum tw_err judge_parts(
     return call_named(call, code);
 }
 
-/* A batch of one operation is also sent as POST, not as PUT or DELETE: a proxy
- * must not repeat a POST by itself, and might repeat a DELETE, whose second
- * response is 404 (RFC 9110, 9.2.2). */
+/* A batch of one operation is also sent as POST, not as PUT or DELETE, because
+ * a proxy must not repeat a POST by itself, but might repeat a DELETE, whose
+ * second response is 404 (RFC 9110, 9.2.2). */
 static enum tw_err azure_batch(struct store *store, struct exchange *exchange,
     const struct batch *batch, struct batch_result *ret)
 {

@@ -57,12 +57,13 @@ size_t batch_failed_index(char *message, size_t count);
 
 /* What a response shows about a batch of count operations. */
 struct batch_answer {
-    bool applied; /* all operations were applied: there is one part for each
-                     operation, and all are 2xx */
-    bool refused; /* exactly one part, not 2xx: nothing was applied. If both are
-                     false the response is invalid */
-    int status;   /* HTTP status of the refused part */
-    char code[64];     /* error code of the refused part, or "" */
+    bool applied;  /* all operations were applied: there is one part for each
+                      operation, and all are 2xx */
+    bool refused;  /* nothing was applied: there is exactly one part, and it is
+                      not 2xx. If neither applied nor refused is set, the
+                      response is invalid */
+    int status;    /* HTTP status of the refused part */
+    char code[64]; /* error code of the refused part, or "" */
     char message[512]; /* error message without the leading index */
     size_t failed;     /* index of the operation that failed; count: unknown */
 };

@@ -4,7 +4,7 @@
  *
  * libcurl sends a request again by itself when a reused connection closes
  * before the first byte of the response, POST and DELETE included. libcurl
- * calls the pre-request callback before each sending: a second call within one
+ * calls the pre-request callback before each sending. A second call within one
  * transfer means such a resend, and the callback refuses it.
  *
  * Handles, each with its own connections, form a stack: the most recently used
@@ -466,8 +466,8 @@ static void set_transport(
         curl_easy_setopt(handle, CURLOPT_PROXY, "");
 }
 
-/* libcurl calls this for TLS connections only: with http alone the roots, a
- * megabyte, are never read. */
+/* libcurl calls this for TLS connections only, so that with http alone the
+ * roots, a megabyte, are never read. */
 static CURLcode lend_roots(CURL *handle, void *ssl_ctx, void *arg)
 {
     struct http *http = arg;

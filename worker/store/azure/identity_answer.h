@@ -16,7 +16,8 @@
 #include "worker/base/err.h"
 #include "worker/base/slice.h"
 
-/* The largest token: the service refuses requests whose fields are larger. */
+/* The size of the largest token. The service refuses requests whose fields are
+ * larger. */
 #define IDENTITY_TOKEN_MAX 16384
 
 /* Maximum lifetime. A longer lifetime, which no server promises, is cut to this

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Builds URLs and queries, reads pages. A page may have many megabytes: it is
- * read in one pass, entity by entity, and never becomes a tree. Only if an
+ * Builds URLs and queries, reads pages. A page may have many megabytes, so it
+ * is read in one pass, entity by entity, and never becomes a tree. Only if an
  * entity cannot be read is the page scanned again, to find out whether it was
  * truncated.
  */
@@ -306,7 +306,7 @@ static bool take_member(
     return ret_value->at != NULL;
 }
 
-/* Every entity has both keys: an object without them was not sent by the
+/* Every entity has both keys, so an object without them was not sent by the
  * service. */
 static bool is_entity(struct slice object)
 {

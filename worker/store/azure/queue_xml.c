@@ -103,8 +103,8 @@ static bool skip_between(
     return true;
 }
 
-/* Skips to the end of a tag, counting its attributes: a quoted value may
- * contain the characters that end a tag. */
+/* Skips to the end of a tag, and counts its attributes. Quoted values are
+ * skipped, because they may contain the characters that end a tag. */
 static void count_tag(struct budget *budget)
 {
     struct slice *rest = &budget->rest;

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Removes this store's credentials from texts: the message of a service or
- * proxy may quote the address or a header of the request. Pure.
+ * Removes this store's credentials from texts, because the message of a service
+ * or proxy may quote the address or a header of the request. Pure.
  */
 #ifndef TW_STORE_AZURE_REDACT_H
 #define TW_STORE_AZURE_REDACT_H
 
 #include "worker/base/slice.h"
 
-/* The shortest piece of a secret that is found: a message may be truncated. */
+/* The length of the shortest piece of a secret that is found. A text may hold
+ * only a piece, because a message may be truncated. */
 #define REDACT_MIN 12
 
 /* redact: overwrite with * every part of text that matches REDACT_MIN or more

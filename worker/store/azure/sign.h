@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Shared Key: proves that the sender of a request knows the account's key.
- * Pure: the caller supplies the date.
+ * Signs requests with Shared Key, which proves that the sender knows the
+ * account's key. Pure, because the caller supplies the date.
  *
  * Source: Azure Storage REST, "Authorize with Shared Key".
  */

@@ -36,7 +36,7 @@
 #define IDENTITY_LEN DB_IDENTITY_MAX /* length of a text_random_id() */
 #define KEY_MAX_BYTES 65536
 
-/* Maximum of a stored time, the start of the year 9000: no real clock shows a
+/* Maximum of a stored time, the start of the year 9000. No real clock shows a
  * later time, and sums do not overflow. */
 #define TICKS_9000 INT64_C(2839752864000000000)
 
@@ -88,7 +88,8 @@ struct db {
     struct file_state state; /* DB_READ_ONLY: the files when this was opened */
     struct buf keys[2];      /* keys of the current row: db_column_key() */
     struct platform_mutex nap_lock;
-    struct platform_cond nap; /* never signalled: waiting for it is a pause */
+    struct platform_cond
+        nap; /* never signalled; waiting for it makes a pause */
 };
 
 /* Columns for struct clock, written with each stamp. */
@@ -100,10 +101,10 @@ struct db {
 
 /*
  * Keys are BLOBs, which SQLite compares as memcmp() does. write_key() gives
- * them a form for which that is the service's order. WITHOUT ROWID: an entity
- * is stored in the tree of its keys, and a partition is read sequentially.
- * SQLite reads the whole record for each comparison of a key, so long
- * properties are stored outside the tree, as a body.
+ * them a form for which that is the service's order. WITHOUT ROWID is used so
+ * that an entity is stored in the tree of its keys, and a partition is read
+ * sequentially. SQLite reads the whole record for each comparison of a key, so
+ * long properties are stored outside the tree, as a body.
  */
 static const char SCHEMA[] =
     "CREATE TABLE tables ("
@@ -231,7 +232,7 @@ static _Noreturn void end_process(const char *path, const char *what)
 }
 
 /* After a failed fsync the kernel may have dropped pages and consider them
- * clean: only a new process, which reads the log again, finds out what is
+ * clean, so only a new process, which reads the log again, finds out what is
  * stored. */
 static void end_if_indeterminate(const char *path, int result)
 {
@@ -576,7 +577,7 @@ static enum tw_err check_ours(
 }
 
 /* Calls check_ours() in one read transaction, so that it reads a single state
- * of the file: a process that is creating the file commits version numbers and
+ * of the file. A process that is creating the file commits version numbers and
  * tables together. */
 static enum tw_err check_ours_at_once(
     struct db *db, bool *ret_empty, bool *ret_convert, struct err *err)
@@ -797,8 +798,9 @@ static void spare_counting(void)
 }
 
 /* The steps that only a writer makes, after the file was found to be
- * tableward's. use_log() is called for an existing file too: a copy made by
- * VACUUM INTO is not in WAL mode, and writers would block readers. */
+ * tableward's. use_log() is called for an existing file too, because a copy
+ * made by VACUUM INTO is not in WAL mode, so that writers would block readers.
+ */
 static enum tw_err make_usable(
     struct db *db, bool empty, bool convert, struct err *err)
 {

@@ -11,9 +11,9 @@ struct store;
 /*
  * embedded_open: open or create the file at path (":memory:": a store in
  * memory, which is gone when it is closed). Several processes may open the
- * file, by one name: a file that has several hard links, or that is a mount
- * point itself, is refused (file_names.h). name and path are borrowed; *ret is
- * owned by the caller.
+ * file, but only by one name, so a file that has several hard links, or that is
+ * a mount point itself, is refused (file_names.h). name and path are borrowed;
+ * *ret is owned by the caller.
  *
  * TW_FULL: the file cannot be created or written; err has the path and the
  * reason. TW_INVALID: the file is not a tableward file, has a newer version, or

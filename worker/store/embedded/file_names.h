@@ -5,8 +5,8 @@
  * SQLite derives the names of the write-ahead log and of the shared memory,
  * FILE-wal and FILE-shm, from the path by which a process opens FILE. Two
  * processes that open one file by different paths use different logs, do not
- * see each other's commits, and overwrite each other's pages: the store is
- * destroyed. SQLite resolves symbolic links first, so these are harmless. Two
+ * see each other's commits, and overwrite each other's pages, which destroys
+ * the store. SQLite resolves symbolic links first, so these are harmless. Two
  * kinds of names remain:
  *
  * - A hard link. The file's link count is then more than 1.
@@ -33,8 +33,8 @@
 
 /*
  * file_names_check: call before SQLite opens the file at path, which may be a
- * symbolic link. Does not open the file: closing it would release SQLite's
- * locks.
+ * symbolic link. Does not open the file, because closing it would release
+ * SQLite's locks.
  *
  * TW_OK: the file has one name, as far as the kernel tells, or it does not
  * exist, or SQLite is going to report what is wrong. TW_INVALID: the file has

@@ -20,7 +20,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Which content a file has: the stamp changes with every write. */
+/* Identifies the content of a file, because it changes with every write. */
 struct file_stamp {
     bool exists;
     uint64_t device, inode;

@@ -252,8 +252,8 @@ static enum tw_err borrow_reader(struct pool *pool, int64_t until_ms,
 }
 
 /* Returns the connection to the pool. If the connection is no longer current,
- * what was read from it is not reliable: it is closed, and the outcome is
- * TW_BUSY. */
+ * what was read from it is not reliable; the connection is closed, and the
+ * outcome is TW_BUSY. */
 static enum tw_err end_reading(struct pool *pool, struct exchange *exchange,
     struct db *db, enum tw_err code)
 {
@@ -296,8 +296,8 @@ enum tw_err pool_read(struct pool *pool, struct exchange *exchange,
 
 /* ---- writing ---- */
 
-/* True: the outcome ends the whole transaction, not only the part: SQLite has
- * rolled the transaction back, or the caller must do so. */
+/* Does the outcome end the whole transaction, and not only the part? If it
+ * does, SQLite has rolled the transaction back, or the caller must do so. */
 static bool ends_all(enum tw_err code)
 {
     return code == TW_FULL || code == TW_BUSY;
@@ -393,8 +393,9 @@ static void tell(struct request *requests)
     }
 }
 
-/* Lock held on entry and return, released meanwhile. Call with own queued; own
- * is done on return. */
+/* Lock held on entry and return, released meanwhile. Runs all queued requests
+ * in one transaction. own, the caller's request, must be queued; it is done on
+ * return. */
 static void lead(struct pool *pool, struct request *own, int64_t until_ms)
 {
     struct request *requests = NULL;

@@ -243,7 +243,7 @@ enum tw_err queues_get(struct store *store, struct exchange *exchange,
         .count = count,
         .visibility_timeout_s = visibility_timeout_s,
         .ret = ret};
-    /* An idle worker polls, so peek first: an empty queue then blocks no
+    /* An idle worker polls, so peek first, so that an empty queue blocks no
      * writers. */
     enum tw_err code = queues_peek(store, exchange, queue, 1, ret);
 

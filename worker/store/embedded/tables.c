@@ -41,7 +41,7 @@
 #define ETAG_MAX 32
 #define KEY_ROOM (ENTITY_MAX_KEY_UNITS * 3 + 1)
 
-/* A key above all others: this byte does not occur in UTF-8. */
+/* A key above all others, because this byte does not occur in UTF-8. */
 static const struct slice ABOVE_ALL = {"\xff", 1};
 static const struct slice NOTHING = {"", 0};
 
