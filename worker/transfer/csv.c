@@ -446,7 +446,8 @@ static bool has_lone_surrogate(struct slice json)
     return false;
 }
 
-/* The text of the cell: the JSON of the value, without the quotes of JSON. */
+/* The text of the cell: of a String the text, of other types the JSON of the
+ * value without its quotes. */
 static struct slice text_of(
     const struct property *property, struct arena *arena)
 {

@@ -30,7 +30,8 @@ static const char *const ENDS[] = {".jsonl", ".csv"};
 #define PROGRESS_BEGIN "export-"
 #define WITHOUT_ID "@" /* is in no id */
 #define PROGRESS_END ".progress"
-/* A line: a name of 63 letters, and a hash or two numbers. */
+/* Maximum size of a line, which has a name of at most 63 letters, and a hash or
+ * two numbers. */
 #define LINE_MAX_BYTES 256
 #define HASH_DIGITS 32
 #define NS_PER_S INT64_C(1000000000)

@@ -85,9 +85,9 @@ struct import {
 
 /* ---- files ---- */
 
-/* The rejects file is locked before this process takes over the id: if another
- * process, perhaps with the same id, still writes the file, this process ends
- * here, and the other process keeps the id. */
+/* The rejects file is locked before this process takes over the id. So if
+ * another process, perhaps with the same id, still writes the file, this
+ * process ends here, and the other process keeps the id. */
 static enum tw_err open_files(struct import *import, struct err *err)
 {
     const struct import_options *options = &import->options;
@@ -141,8 +141,8 @@ enum table_content {
 };
 
 /* A SAS may allow inserts, but neither reads nor the creation of tables. So
- * TW_FORBIDDEN is no failure here: the first batch shows whether inserts are
- * allowed. */
+ * TW_FORBIDDEN is no failure here, because the first batch shows whether
+ * inserts are allowed. */
 static enum tw_err find_content(
     struct transfer *transfer, enum table_content *ret, struct err *err)
 {

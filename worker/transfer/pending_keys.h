@@ -2,8 +2,8 @@
 /*
  * The keys of the records that an import has sent and not yet confirmed. Two
  * records of one key must not be in flight together, because the service might
- * apply the later one first. The set holds hashes: a collision costs a wait,
- * not correctness.
+ * apply the later one first. The set holds hashes, because a collision costs
+ * only a wait.
  */
 #ifndef TW_TRANSFER_PENDING_KEYS_H
 #define TW_TRANSFER_PENDING_KEYS_H
