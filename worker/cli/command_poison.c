@@ -94,7 +94,7 @@ static int list_one(struct poison *poison, const struct ledger_run *run)
 }
 
 /* Add the body of the run's message in the poison queue. Only the first 32
- * messages can be peeked: the body of a later one is not added. */
+ * messages can be peeked, so the body of a later message is not added. */
 static void add_message(
     struct poison *poison, const struct ledger_run *run, struct buf *to)
 {
@@ -340,7 +340,8 @@ static void list_groups(const struct runs *runs)
 
 /* ---- retry and drop of many runs ---- */
 
-/* How many runs are acted on at once: each needs several requests in turn. */
+/* How many runs are acted on at the same time. Each needs several requests in
+ * turn. */
 #define AT_ONCE 16
 
 /* Runs that several threads act on. */
@@ -448,7 +449,7 @@ static size_t take_first(struct poison *poison, struct slice queue,
 /*
  * Act on runs whose bodies may be in a poison queue only. Only the first 32
  * messages of a queue can be peeked. So the runs whose copies are among these
- * messages are acted on first: this removes the copies, so that the next
+ * messages are acted on first, which removes the copies, so that the next
  * messages can be peeked.
  */
 static int act_on_copies(struct poison *poison, struct left *left)
@@ -465,7 +466,7 @@ static int act_on_copies(struct poison *poison, struct left *left)
             continue;
         }
         count = take_first(poison, left->runs[i]->queue, left, first);
-        if (count == 0) { /* no copy can be peeked: the action reports this */
+        if (count == 0) { /* no copy can be peeked, which the action reports */
             first[count++] = left->runs[i];
             left->done[i] = true;
         }

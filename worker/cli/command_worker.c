@@ -369,8 +369,8 @@ static int serve(struct service *service, bool drain)
     if (exit_code == EXIT_DONE)
         exit_code = run_consumer(service, consumer, definition, drain);
     monitor_stop(service->monitor);
-    /* The signal thread is stopped last: it ends the process if the steps above
-     * take too long. */
+    /* The signal thread is stopped last, because it ends the process if the
+     * steps above take too long. */
     signals_stop(service->signals);
     service->signals = NULL;
     consumer_free(consumer);

@@ -106,8 +106,9 @@ static enum tw_err read_file(const char *path, struct buf *to, struct err *err)
 }
 
 /*
- * The folder for relative paths: the first folder in $STATE_DIRECTORY, a list
- * with colons; without the variable, the absolute folder of the file at path.
+ * The folder for relative paths. It is the first folder in $STATE_DIRECTORY,
+ * whose folders are separated by colons; without that variable, it is the
+ * absolute folder of the file at path.
  */
 static const char *base_folder(const char *path, struct arena *arena)
 {

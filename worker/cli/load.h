@@ -87,8 +87,8 @@ void load_want_job(
  * load_store: open the store, unless it is open already. may_create false:
  * TW_NOT_FOUND if the file of an embedded store does not exist. TW_INVALID also
  * if its file and the file of another open store are different files with the
- * same identity: one is a copy of the other. All other outcomes are those of
- * store_open().
+ * same identity, because one is a copy of the other. All other outcomes are
+ * those of store_open().
  */
 TW_MUST_USE enum tw_err load_store(
     struct load *load, size_t store, bool may_create, struct err *err);

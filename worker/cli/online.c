@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Rights are tested without changing anything. One entity is read from each
- * table. Update and delete are tried on an entity that cannot exist: a service
- * that grants the right responds "not found". The right to insert cannot be
- * tested this way.
+ * table. Update and delete are tried on an entity that cannot exist, because a
+ * service that grants the right responds "not found" to them. The right to
+ * insert cannot be tested this way.
  */
 #include "worker/cli/online.h"
 
@@ -133,7 +133,7 @@ static enum tw_err delete_message(void *context, struct exchange *exchange)
 
 /* ---- results ---- */
 
-/* Set the exit code, unless a higher one is set: a store that cannot be
+/* Set the exit code, unless a higher one is set, so that a store that cannot be
  * reached (69) overrides a missing table (1). */
 static void fails(struct online *online, int exit_code)
 {

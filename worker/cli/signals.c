@@ -5,9 +5,9 @@
  * receives the signal.
  *
  * After a stop signal a second thread, the guard, ends the process if the first
- * one has not done so: the first one calls on() and logs, and both may block,
- * for instance if no process reads standard error. The guard neither logs nor
- * takes a lock that is held while something is logged.
+ * one has not done so. The first one may not, because it calls on() and logs,
+ * which may block, for instance if no process reads standard error. The guard
+ * neither logs nor takes a lock that is held while something is logged.
  */
 #include "worker/cli/signals.h"
 
@@ -49,8 +49,8 @@ _Noreturn void signals_exit_now(int code)
         (void)syscall(SYS_exit_group, code);
 }
 
-/* Wait for the next signal. Returns 0 at stop_end_ms(): the process must end
- * now. */
+/* Wait for the next signal. Returns 0 at stop_end_ms(), when the process must
+ * end. */
 static int next_signal(const sigset_t *set)
 {
     int64_t end_ms = stop_end_ms(), left_ms;

@@ -35,8 +35,9 @@ void signals_stop(struct signals *signals);
 
 /*
  * signals_exit_now: end the process at once, without flushing streams or taking
- * locks. Not _exit(): the sanitizers' version flushes standard output, and a
- * thread that blocks in a write to a pipe holds that stream's lock.
+ * locks. Does not call _exit(), because the sanitizers' version flushes
+ * standard output, and a thread that blocks in a write to a pipe holds that
+ * stream's lock.
  */
 _Noreturn void signals_exit_now(int code);
 

@@ -20,8 +20,8 @@ void status_add_run(
 void status_add_table(
     const struct runs *runs, int64_t now_ticks, struct buf *to);
 
-/* status_print_queues: print one line for each queue, on standard output;
- * late_ticks >= 0: only queues for which queues_is_late() is true. */
+/* status_print_queues: print one line for each queue, on standard output; if
+ * late_ticks >= 0, only for queues for which queues_is_late() is true. */
 void status_print_queues(
     const struct queues *queues, int64_t now_ticks, int64_t late_ticks);
 
