@@ -72,7 +72,7 @@ test:   ## unit, conformance and end-to-end tests; installs what they need
 	@CC='$(CC)' tests/deps build test
 	@$(MAKE) --no-print-directory all unit-build azsim-build hostile-build
 	@$(MAKE) --no-print-directory $(TEST_PARTS_AT_ONCE) $(TEST_PARTS)
-	@TABLEWARD=$(PROGRAM) tests/run-e2e $(E2E)
+	@$(if $(SANITIZER),E2E_AT_ONCE=3) TABLEWARD=$(PROGRAM) tests/run-e2e $(E2E)
 
 check: test   ## the same as test
 
