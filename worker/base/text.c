@@ -93,7 +93,8 @@ bool text_int64(struct slice text, int64_t min, int64_t max, int64_t *ret)
     return true;
 }
 
-/* -? (0 | [1-9][0-9]*) (. [0-9]+)? ([eE] [+-]? [0-9]+)? */
+/* Is text -? (0 | [1-9][0-9]*) (. [0-9]+)? ([eE] [+-]? [0-9]+)? without blanks?
+ */
 static bool is_json_number(struct slice text)
 {
     take_char(&text, '-');
