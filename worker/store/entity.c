@@ -290,9 +290,9 @@ static enum tw_err find_type(
     return TW_OK;
 }
 
-/* The value as received. But a number, time, GUID or base64 that was written
- * with escapes is stored without the escapes, because it is parsed in place. No
- * character of such a value needs an escape. */
+/* Reads a value as it was received. But a number, time, GUID or base64 that was
+ * written with escapes is stored without the escapes, because it is parsed in
+ * place. No character of such a value needs an escape. */
 static enum tw_err read_property(
     const struct reading *in, size_t index, struct property *ret)
 {

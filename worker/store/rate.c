@@ -8,9 +8,9 @@
 
 #define MS_PER_S 1000.0
 
-/* Maximum of saved tokens, as a time at the current rate: saved tokens
- * compensate for a thread that woke late. The service itself allows a second's
- * worth at once. */
+/* Maximum of saved tokens, as a time at the current rate. Saved tokens
+ * compensate for a thread that woke late. The service itself allows the
+ * entities of a whole second at once. */
 #define BURST_S 0.25
 /* If more tokens are saved than the rate gives in this time, the rate is not
  * what limits the requests. */

@@ -52,8 +52,8 @@ bool retry_is_locked(const struct exchange *last);
 /* retry_begin: count the start of one more try. */
 void retry_begin(struct retry *retry);
 
-/* retry_may_follow: call once after each try, which ended with `last`: is
- * another try allowed? */
+/* retry_may_follow: may another try follow the one that ended with `last`? Call
+ * once after each try. */
 bool retry_may_follow(struct retry *retry, const struct exchange *last);
 
 /* retry_delay_ms: return how long to wait before the next try, >= 0. */

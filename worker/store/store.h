@@ -434,8 +434,8 @@ void store_close(struct store *store);
  * ASCII, not "*". */
 TW_MUST_USE enum tw_err store_check_etag(struct slice etag, struct err *err);
 
-/* store_check_queue: TW_OK for a valid queue name: 3-63 of a-z 0-9 -,
- * alphanumeric ends, no --. */
+/* store_check_queue: TW_OK for a valid queue name, which is 3 to 63 of a-z, 0-9
+ * and -, beginning and ending with a letter or digit, without --. */
 TW_MUST_USE enum tw_err store_check_queue(struct slice name, struct err *err);
 
 #endif

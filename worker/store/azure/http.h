@@ -73,8 +73,9 @@ void http_answer_add(
 
 /*
  * http_answer_line: add one received line of a response's head, line end
- * included. A status line starts a new response (after a 100 Continue): earlier
- * fields are discarded. A line that is not a field, or holds a NUL, is ignored.
+ * included. A status line starts a new response (after a 100 Continue), so
+ * earlier fields are discarded. A line that is not a field, or holds a NUL, is
+ * ignored.
  */
 void http_answer_line(struct http_answer *answer, struct slice line);
 

@@ -132,7 +132,8 @@ static enum tw_err read_app(struct identity *identity, struct err *err)
         return err_fail(err, TW_INVALID,
             VARIABLE_ENDPOINT " is set, but not " VARIABLE_HEADER
                               ": App Service and Container Apps set both, and "
-                              "no other service that sets it is supported");
+                              "no other service that sets " VARIABLE_ENDPOINT
+                              " is supported");
     if (!is_printable(header) || strlen(header) > HEADER_MAX)
         return err_fail(
             err, TW_INVALID, VARIABLE_HEADER " has blanks or is too long");

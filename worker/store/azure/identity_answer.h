@@ -35,8 +35,8 @@ struct identity_answer {
  * has both expires_in and expires_on, expires_in is used, because it does not
  * depend on this machine's clock, wall_ticks.
  *
- * TW_BUSY     the server cannot respond now (404, 410, 408, 429, 5xx), or a 200
- *             cannot be used.
+ * TW_BUSY     the server has no token now (404, 410, 408, 429, 5xx), or its
+ *             response with status 200 cannot be used.
  * TW_REFUSED  the server refuses (any other status).
  * err names the status and the server's own reason, escaped; it has no part of
  * a token.

@@ -185,8 +185,8 @@ static inline struct db_value db_bytes(struct slice bytes)
     return (struct db_value){.type = DB_BYTES, .bytes = bytes};
 }
 
-/* A PartitionKey or RowKey: stored in a form that sorts in the service's order,
- * UTF-16 ordinal. */
+/* A PartitionKey or RowKey, which is stored in a form that sorts in the
+ * service's order, by UTF-16 units. */
 static inline struct db_value db_key(struct slice key)
 {
     return (struct db_value){.type = DB_KEY, .bytes = key};
