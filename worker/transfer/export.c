@@ -22,7 +22,7 @@
 #include "worker/transfer/export_file.h"
 #include "worker/transfer/lines.h"
 
-/* The size of collected text at which it is written to the file. */
+/* When the collected text has this size, it is written to the file. */
 #define WRITE_BYTES ((size_t)256 * 1024)
 #define WHAT_MAX ((size_t)256 * 1024)
 
