@@ -8,10 +8,10 @@
 
 /*
  * reason_add: add the first line of the error of a run, without what differs
- * between runs that ended for the same reason: the service's id of the request
- * is left out, and every number becomes 0. The lines below the first one are
- * left out, because they name entities. Names in quotation marks stay as they
- * are, because they may be the reason, as in: unknown job 'job2'.
+ * between runs that ended for the same reason. So the service's id of the
+ * request is left out, and every number becomes 0. The lines below the first
+ * one are left out, because they name entities. Names in quotation marks stay
+ * as they are, because they may be the reason, as in: unknown job 'job2'.
  */
 void reason_add(struct slice error, struct buf *to);
 
