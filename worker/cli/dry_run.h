@@ -23,8 +23,8 @@ struct dry_run {
  * dry_run: print, for each table, the number of entities with the first five
  * keys, and the batches; then billed transactions, estimated cost, and time at
  * the service's published targets; then why the run would be refused, if it
- * would. The job's stores must be open; calls session_request_pool(). Returns an
- * exit code: EXIT_DONE also if the run would be refused.
+ * would. The job's stores must be open; calls session_request_pool(). Returns
+ * an exit code: EXIT_DONE also if the run would be refused.
  */
 int dry_run(struct session *session, const struct dry_run *what);
 
