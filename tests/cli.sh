@@ -1123,7 +1123,7 @@ YAML
     run 78 check --config former.yaml
     says "^former.yaml:4:13: kind 'migrate' is a former name: .*kind: move"
     says "^former.yaml:4:22: 'mode' is a former key"
-    says "^former.yaml:5:34: 'copies' is a former key: write to:"
+    says "^former.yaml:5:34: 'copies' is a former key: write .to:. with"
     says "^former.yaml:6:41: 'steps' is a former key: .*versions:"
     says "^former.yaml:6:52: 'phase' is a former key: .*run JOB phase=expand"
     says "^former.yaml:7:30: 'from' is a former key of version: .*absent: 1"
