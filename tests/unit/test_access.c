@@ -7,6 +7,7 @@
 
 #include "tests/support/fake_request.h"
 #include "tests/support/test.h"
+#include "tests/support/text_file.h"
 #include "worker/monitor/access.h"
 #include "worker/run/setup.h"
 
@@ -16,19 +17,10 @@ static struct setup setup;
 static struct definition definition = {.setup = &setup, .archive_folder = "."};
 static struct err err;
 
-static void write_token(const char *text)
-{
-    FILE *file = fopen(TOKEN_FILE, "w");
-
-    assert_non_null(file);
-    fputs(text, file);
-    fclose(file);
-}
-
 static int begin(void **state)
 {
     setup.admin_token_file = TOKEN_FILE;
-    write_token(FAKE_TOKEN "\n");
+    text_file_write(TOKEN_FILE, FAKE_TOKEN "\n");
     return 0;
 }
 
@@ -128,7 +120,7 @@ FIXTURE_TEST(only_the_whole_token_is_right)
 
 FIXTURE_TEST(a_new_token_counts_at_once)
 {
-    write_token("another-token-of-a-test");
+    text_file_write(TOKEN_FILE, "another-token-of-a-test");
     assert_int_equal(change(&fake_good), 401);
     assert_int_equal(
         change_with("Authorization", "Bearer another-token-of-a-test"), 200);
@@ -138,12 +130,12 @@ FIXTURE_TEST(without_a_usable_token_nothing_is_changed)
 {
     static char large[5000];
 
-    write_token("");
+    text_file_write(TOKEN_FILE, "");
     assert_int_equal(change_with("Authorization", "Bearer "), 503);
-    write_token("short");
+    text_file_write(TOKEN_FILE, "short");
     assert_int_equal(change_with("Authorization", "Bearer short"), 503);
     memset(large, 'x', sizeof(large) - 1);
-    write_token(large);
+    text_file_write(TOKEN_FILE, large);
     assert_int_equal(change(&fake_good), 503);
     assert_int_equal(unlink(TOKEN_FILE), 0);
     assert_int_equal(change(&fake_good), 503);

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "tests/support/fake_request.h"
+#include "tests/support/text_file.h"
 #include "worker/base/json.h"
 #include "worker/base/text.h"
 #include "worker/monitor/api.h"
@@ -38,13 +39,8 @@ static void totals(void *context, struct history_totals *ret)
 
 static void init(struct fixture *f)
 {
-    FILE *file;
-
     workbench_init(&f->bench);
-    file = fopen("token", "w");
-    assert_non_null(file);
-    fputs(FAKE_TOKEN, file);
-    fclose(file);
+    text_file_write("token", FAKE_TOKEN);
     f->bench.setup.admin_token_file = "token";
     atomic_init(&f->bench.definition.references, 1);
     f->api = api_new(&(struct api_options){.started_with = &f->bench.definition,

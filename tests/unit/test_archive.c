@@ -14,6 +14,7 @@
 #include "jobs/engine/archive.h"
 #include "tests/support/scratch.h"
 #include "tests/support/test.h"
+#include "tests/support/text_file.h"
 #include "worker/base/mem.h"
 
 /* Each test has a folder of its own, below the working directory. */
@@ -29,19 +30,6 @@ static const char *path_of(const char *folder, const char *file)
 {
     return arena_format(&scratch, "%s/delete-channel/run-1/%s", folder, file)
         .at;
-}
-
-static char *read_file(const char *path)
-{
-    static char text[65536];
-    FILE *file = fopen(path, "re");
-    size_t got;
-
-    assert_non_null(file);
-    got = fread(text, 1, sizeof text - 1, file);
-    text[got] = '\0';
-    (void)fclose(file);
-    return text;
 }
 
 static const struct archive_run RUN = {
@@ -92,8 +80,8 @@ SCRATCH_TEST(writes_a_line_an_entity_and_a_file_a_table)
     add(archive, "Comments", "c");
     add(archive, "Blogs", "b");
     assert_ok(archive_sync(archive, &err));
-    assert_string_equal(read_file(blogs), LINE("a") LINE("b"));
-    assert_string_equal(read_file(comments), LINE("c"));
+    text_file_check(blogs, LINE("a") LINE("b"));
+    text_file_check(comments, LINE("c"));
     archive_close(archive);
 }
 
@@ -126,7 +114,7 @@ SCRATCH_TEST(appends_when_opened_again)
         assert_ok(archive_sync(archive, &err));
         archive_close(archive);
     }
-    assert_string_equal(read_file(blogs), LINE("a") LINE("b"));
+    text_file_check(blogs, LINE("a") LINE("b"));
 }
 
 /* One attempt of `run` archives one entity. */
@@ -160,12 +148,10 @@ SCRATCH_TEST(a_run_with_the_id_of_a_former_run_has_a_folder_of_its_own)
     archive_one(folder, &summer, "b");
     archive_one(folder, &autumn, "c");
     archive_one(folder, &again, "d");
-    assert_string_equal(
-        read_file(path_of(folder, "../run-1~1/1-Blogs.jsonl")), LINE("a"));
-    assert_string_equal(
-        read_file(path_of(folder, "../run-1~2/1-Blogs.jsonl")), LINE("b"));
-    assert_string_equal(read_file(path_of(folder, "1-Blogs.jsonl")), LINE("c"));
-    assert_string_equal(read_file(path_of(folder, "2-Blogs.jsonl")), LINE("d"));
+    text_file_check(path_of(folder, "../run-1~1/1-Blogs.jsonl"), LINE("a"));
+    text_file_check(path_of(folder, "../run-1~2/1-Blogs.jsonl"), LINE("b"));
+    text_file_check(path_of(folder, "1-Blogs.jsonl"), LINE("c"));
+    text_file_check(path_of(folder, "2-Blogs.jsonl"), LINE("d"));
 }
 
 /* On this machine the former run had two attempts, and the new run has its
@@ -177,9 +163,8 @@ SCRATCH_TEST(a_later_attempt_knows_the_folder_of_a_former_run)
 
     archive_one(folder, &spring, "a");
     archive_one(folder, &autumn, "b");
-    assert_string_equal(
-        read_file(path_of(folder, "../run-1~1/2-Blogs.jsonl")), LINE("a"));
-    assert_string_equal(read_file(path_of(folder, "2-Blogs.jsonl")), LINE("b"));
+    text_file_check(path_of(folder, "../run-1~1/2-Blogs.jsonl"), LINE("a"));
+    text_file_check(path_of(folder, "2-Blogs.jsonl"), LINE("b"));
 }
 
 /* Versions before this one did not write the time of the request. */
@@ -193,12 +178,11 @@ SCRATCH_TEST(a_folder_without_the_time_of_its_request_is_continued_or_kept)
     archive_one(folder, &first, "a");
     assert_int_equal(unlink(time), 0);
     archive_one(folder, &second, "b");
-    assert_string_equal(read_file(path_of(folder, "1-Blogs.jsonl")), LINE("a"));
+    text_file_check(path_of(folder, "1-Blogs.jsonl"), LINE("a"));
     assert_int_equal(unlink(time), 0);
     archive_one(folder, &other, "c");
-    assert_string_equal(
-        read_file(path_of(folder, "../run-1~1/2-Blogs.jsonl")), LINE("b"));
-    assert_string_equal(read_file(path_of(folder, "1-Blogs.jsonl")), LINE("c"));
+    text_file_check(path_of(folder, "../run-1~1/2-Blogs.jsonl"), LINE("b"));
+    text_file_check(path_of(folder, "1-Blogs.jsonl"), LINE("c"));
 }
 
 static void tear(const char *path, const char *text, size_t times)
@@ -230,7 +214,7 @@ SCRATCH_TEST(a_torn_last_line_is_cut_off)
         add(archive, "Blogs", "b");
         assert_ok(archive_sync(archive, &err));
         archive_close(archive);
-        assert_string_equal(read_file(blogs), LINE("a") LINE("b"));
+        text_file_check(blogs, LINE("a") LINE("b"));
     }
 }
 
@@ -246,7 +230,7 @@ SCRATCH_TEST(a_file_that_is_all_torn_begins_anew)
     add(archive, "Blogs", "a");
     assert_ok(archive_sync(archive, &err));
     archive_close(archive);
-    assert_string_equal(read_file(blogs), LINE("a"));
+    text_file_check(blogs, LINE("a"));
 }
 
 SCRATCH_TEST(says_what_cannot_be_made)
@@ -290,9 +274,9 @@ SCRATCH_TEST(a_full_disk_is_said_and_loses_no_line)
     assert_int_equal(archive_sync(archive, &err), TW_FULL);
     assert_non_null(strstr(err.text, "3-Blogs.jsonl"));
     limit_files(RLIM_INFINITY);
-    assert_string_equal(read_file(blogs), LINE("a"));
+    text_file_check(blogs, LINE("a"));
     assert_ok(archive_sync(archive, &err));
-    assert_string_equal(read_file(blogs), LINE("a") LINE("b"));
+    text_file_check(blogs, LINE("a") LINE("b"));
     archive_close(archive);
 }
 
@@ -437,7 +421,7 @@ SCRATCH_TEST(the_folder_itself_may_be_a_link)
     add(archive, "Blogs", "a");
     assert_ok(archive_sync(archive, &err));
     archive_close(archive);
-    assert_string_equal(read_file(blogs), LINE("a"));
+    text_file_check(blogs, LINE("a"));
 }
 
 static enum tw_err try_to_add(

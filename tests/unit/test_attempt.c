@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* One attempt: what it claims, and what each end writes and where. */
 #include "tests/support/test.h"
+#include "tests/support/text_file.h"
 #include "tests/support/workbench.h"
 
 #include <limits.h>
@@ -2100,18 +2101,12 @@ VIRTUAL_BENCH_TEST(what_fails_is_in_the_job_s_failures_too)
     static const char WANTED[] =
         "{\"table\":\"Blogs\",\"PartitionKey\":\"p\",\"RowKey\":\"r\","
         "\"reason\":\"cannot be converted\"}\n";
-    char line[200] = "";
-    FILE *file;
 
     bench->job.failures = "failures";
     bench->script = fails;
     assert_int_equal(attempt_id(bench, "r1", false).end, ATTEMPT_RUN_ENDED);
     bench->job.failures = NULL;
-    file = fopen("failures/" JOB "-r1.jsonl", "r");
-    assert_non_null(file);
-    assert_non_null(fgets(line, sizeof(line), file));
-    assert_string_equal(line, WANTED);
-    (void)fclose(file);
+    text_file_check("failures/" JOB "-r1.jsonl", WANTED);
 }
 
 VIRTUAL_BENCH_TEST(what_the_kind_tells_is_in_the_ledger)

@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "tests/support/interpose.h"
+#include "tests/support/text_file.h"
 #include "tests/support/virtual_platform.h"
 #include "worker/base/mem.h"
 #include "worker/base/text.h"
@@ -609,10 +610,8 @@ SCENE_TEST(an_archive_that_cannot_be_made_stops_before_anything)
 {
     begin(s, HEAD PARENT KEPT BLOGS);
     char *path = mem_format("%s/kept", s->h.folder);
-    FILE *file = fopen(path, "we"); /* a file where a folder should be */
 
-    assert_non_null(file);
-    (void)fclose(file);
+    text_file_write(path, ""); /* a file where a folder should be */
     put_channel(s, NULL);
     expect_archive_in_the_way(s);
     mem_free(path);

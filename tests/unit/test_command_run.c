@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "tests/support/test.h"
+#include "tests/support/text_file.h"
 #include "worker/cli/command.h"
 #include "worker/cli/say.h"
 
@@ -25,15 +26,6 @@ static int run_line(const char *const *words)
     run_line((const char *const[]){                                            \
         __VA_ARGS__, "--config", "run.yaml", "--log-level", "error", NULL})
 
-static void write_file(const char *name, const char *text)
-{
-    FILE *file = fopen(name, "w");
-
-    assert_non_null(file);
-    assert_true(fputs(text, file) >= 0);
-    assert_int_equal(fclose(file), 0);
-}
-
 #define CONFIG(partition_key)                                                  \
     "stores: {main: {embedded: run.db}}\n"                                     \
     "jobs:\n"                                                                  \
@@ -45,11 +37,11 @@ static void write_file(const char *name, const char *text)
 /* Rule C6: yes to a run is no yes to its deletes. */
 TEST(yes_does_not_accept_deletes)
 {
-    write_file("shoes.csv", "PartitionKey,RowKey,Size\np,a,1\n");
-    write_file("run.yaml", CONFIG("{Size}"));
+    text_file_write("shoes.csv", "PartitionKey,RowKey,Size\np,a,1\n");
+    text_file_write("run.yaml", CONFIG("{Size}"));
     assert_int_equal(RUN("import", "Shoes", "shoes.csv"), EXIT_DONE);
     assert_int_equal(RUN("run", "by-size", "--yes"), EXIT_DONE);
-    write_file("run.yaml", CONFIG("s{Size}"));
+    text_file_write("run.yaml", CONFIG("s{Size}"));
     assert_int_equal(RUN("run", "by-size", "--yes"), EXIT_FAILED);
     assert_int_equal(
         RUN("run", "by-size", "--yes", "--accept-deletes"), EXIT_DONE);

@@ -9,21 +9,13 @@
 #include <unistd.h>
 
 #include "tests/support/test.h"
+#include "tests/support/text_file.h"
 #include "worker/store/store.h"
 #include "worker/transfer/folder.h"
 
 #define FOLDER "folder"
 #define PROGRESS FOLDER "/export-e1.progress"
 #define BLOGS FOLDER "/Blogs.jsonl"
-
-static void write_file(const char *path, const char *text)
-{
-    FILE *file = fopen(path, "w");
-
-    assert_non_null(file);
-    assert_true(fputs(text, file) >= 0);
-    assert_int_equal(fclose(file), 0);
-}
 
 static int set_up(void **state)
 {
@@ -88,12 +80,12 @@ FIXTURE_TEST(files_of_tables_are_found)
     struct folder folder;
     struct err err;
 
-    write_file(FOLDER "/b1234.CSV", "");
-    write_file(BLOGS, "");
-    write_file(FOLDER "/abc.jsonl", "");
-    write_file(FOLDER "/Blogs.jsonl.rejected", "");
-    write_file(FOLDER "/ab.jsonl", "");
-    write_file(FOLDER "/tables.jsonl", "");
+    text_file_write(FOLDER "/b1234.CSV", "");
+    text_file_write(BLOGS, "");
+    text_file_write(FOLDER "/abc.jsonl", "");
+    text_file_write(FOLDER "/Blogs.jsonl.rejected", "");
+    text_file_write(FOLDER "/ab.jsonl", "");
+    text_file_write(FOLDER "/tables.jsonl", "");
     assert_ok(folder_read(&folder, FOLDER, note_other, others, &err));
     assert_int_equal(folder.count, 3);
     assert_string_equal(folder.files[0].table, "abc");
@@ -118,14 +110,14 @@ FIXTURE_TEST(a_file_that_seems_to_hold_entities_is_named)
     struct folder folder;
     struct err err;
 
-    write_file(FOLDER "/Blogs.jsonl.rejected", "");
-    write_file(FOLDER "/notes.txt", "");
+    text_file_write(FOLDER "/Blogs.jsonl.rejected", "");
+    text_file_write(FOLDER "/notes.txt", "");
     assert_ok(folder_read(&folder, FOLDER, note_other, others, &err));
     assert_null(folder.unknown);
     assert_string_equal(others, "notes.txt ");
     folder_done(&folder);
     for (size_t i = 0; i < 4; i++) {
-        write_file(names[i], "");
+        text_file_write(names[i], "");
         assert_ok(folder_read(&folder, FOLDER, NULL, NULL, &err));
         assert_string_equal(folder.unknown, names[i]);
         folder_done(&folder);
@@ -143,7 +135,7 @@ FIXTURE_TEST(an_unfinished_export_is_noticed)
         struct folder folder;
         struct err err;
 
-        write_file(names[i], "");
+        text_file_write(names[i], "");
         assert_ok(folder_read(&folder, FOLDER, NULL, NULL, &err));
         assert_string_equal(folder.unfinished, names[i]);
         folder_done(&folder);
@@ -159,7 +151,7 @@ static struct folder_progress *complete_blogs(void)
     struct folder_progress *progress = begin("main", TW_OK);
     struct err err;
 
-    write_file(BLOGS ".part", "new");
+    text_file_write(BLOGS ".part", "new");
     assert_ok(folder_progress_begin(progress, "Blogs", &err));
     assert_ok(folder_progress_complete(progress, "Blogs", BLOGS ".part", &err));
     return progress;
@@ -170,7 +162,7 @@ FIXTURE_TEST(a_file_is_done_once_its_complete_part_was_renamed)
     struct folder_progress *progress;
     struct err err;
 
-    write_file(BLOGS, "former");
+    text_file_write(BLOGS, "former");
     progress = begin("main", TW_OK);
     assert_false(is_done(progress, "Blogs", false));
     assert_ok(folder_progress_begin(progress, "Blogs", &err));
@@ -201,10 +193,10 @@ FIXTURE_TEST(a_file_of_somebody_else_is_not_done)
     progress = begin("main", TW_OK);
     assert_int_equal(stat(BLOGS ".part", &is), 0);
     times[0] = times[1] = is.st_mtim;
-    write_file(BLOGS, "older");
+    text_file_write(BLOGS, "older");
     assert_int_equal(utimensat(AT_FDCWD, BLOGS, times, 0), 0);
     assert_false(is_done(progress, "Blogs", true));
-    write_file(BLOGS, "old");
+    text_file_write(BLOGS, "old");
     times[0] = times[1] = (struct timespec){.tv_sec = 1};
     assert_int_equal(utimensat(AT_FDCWD, BLOGS, times, 0), 0);
     assert_false(is_done(progress, "Blogs", true));
@@ -232,10 +224,10 @@ FIXTURE_TEST(parts_of_deleted_tables_are_removed)
     dropped_of[0] = '\0';
     assert_ok(folder_progress_begin(progress, "Blogs", &err));
     assert_ok(folder_progress_begin(progress, "Channels", &err));
-    write_file(BLOGS ".e1-0123456789abcdef.part", "{");
-    write_file(BLOGS ".e2-0123456789abcdef.part", "{");
-    write_file(FOLDER "/Channels.jsonl.e1-0123456789abcdef.part", "{");
-    write_file(FOLDER "/Other.jsonl.e1-0123456789abcdef.part", "{");
+    text_file_write(BLOGS ".e1-0123456789abcdef.part", "{");
+    text_file_write(BLOGS ".e2-0123456789abcdef.part", "{");
+    text_file_write(FOLDER "/Channels.jsonl.e1-0123456789abcdef.part", "{");
+    text_file_write(FOLDER "/Other.jsonl.e1-0123456789abcdef.part", "{");
     folder_progress_drop_deleted(progress, NAMES, 1, note_dropped);
     assert_string_equal(
         dropped_of, "Blogs: " BLOGS ".e1-0123456789abcdef.part;");
@@ -253,7 +245,7 @@ FIXTURE_TEST(a_part_of_a_line_is_cut_off)
     struct folder_progress *progress;
     struct err err;
 
-    write_file(PROGRESS, FIRST_LINE "Blogs\nChan");
+    text_file_write(PROGRESS, FIRST_LINE "Blogs\nChan");
     progress = begin("main", TW_OK);
     assert_false(is_done(progress, "Blogs", true));
     assert_false(is_done(progress, "Chan", false));
@@ -269,8 +261,8 @@ FIXTURE_TEST(a_line_of_a_former_version_is_a_file_that_was_begun)
 {
     struct folder_progress *progress;
 
-    write_file(BLOGS, "former");
-    write_file(PROGRESS, FIRST_LINE "Blogs 6\n");
+    text_file_write(BLOGS, "former");
+    text_file_write(PROGRESS, FIRST_LINE "Blogs 6\n");
     progress = begin("main", TW_OK);
     assert_false(is_done(progress, "Blogs", true));
     folder_progress_close(progress, false);
@@ -278,7 +270,7 @@ FIXTURE_TEST(a_line_of_a_former_version_is_a_file_that_was_begun)
 
 FIXTURE_TEST(progress_of_another_store_is_refused)
 {
-    write_file(PROGRESS, FIRST_LINE "Blogs 0\n");
+    text_file_write(PROGRESS, FIRST_LINE "Blogs 0\n");
     (void)begin("other", TW_CONFLICT);
     (void)begin_in_account("b", "main", TW_CONFLICT);
     (void)begin("mai", TW_CONFLICT);
@@ -344,7 +336,7 @@ FIXTURE_TEST(a_file_is_no_folder)
 {
     struct err err;
 
-    write_file(BLOGS, "");
+    text_file_write(BLOGS, "");
     assert_int_equal(folder_create(BLOGS, &err), TW_CONFLICT);
     assert_int_equal(folder_create("no/such/folder", &err), TW_INVALID);
 }

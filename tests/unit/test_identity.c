@@ -11,6 +11,7 @@
 
 #include "tests/support/http_script.h"
 #include "tests/support/test.h"
+#include "tests/support/text_file.h"
 #include "worker/base/buf.h"
 #include "worker/store/azure/azure.h"
 #include "worker/store/azure/http.h"
@@ -40,15 +41,6 @@ static int setup(void **state)
 }
 
 #define FIXTURE_TEST(name) TEST_IN(name, setup, NULL)
-
-static void write_file(const char *path, const char *text)
-{
-    FILE *to = fopen(path, "w");
-
-    assert_non_null(to);
-    assert_true(fputs(text, to) >= 0);
-    assert_int_equal(fclose(to), 0);
-}
 
 /* NAME=http://127.0.0.1:PORT + path */
 static void set_address(
@@ -151,7 +143,7 @@ static void set_workload(const struct http_script *script)
     setenv("AZURE_TENANT_ID", "tenant.example", 1);
     setenv("AZURE_CLIENT_ID", CLIENT, 1);
     setenv("AZURE_FEDERATED_TOKEN_FILE", "assertion", 1);
-    write_file("assertion", ASSERTION "\n");
+    text_file_write("assertion", ASSERTION "\n");
 }
 
 FIXTURE_TEST(a_workload_exchanges_the_token_of_its_cluster)
@@ -264,7 +256,7 @@ FIXTURE_TEST(a_file_without_a_token_is_named)
 
         set_workload(script);
         if (i < 3)
-            write_file("assertion", content[i]);
+            text_file_write("assertion", content[i]);
         else
             unlink("assertion");
         fetch(IDENTITY_WORKLOAD, script, &fetched);

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "tests/support/test.h"
+#include "tests/support/text_file.h"
 #include "worker/base/mem.h"
 #include "worker/transfer/lines.h"
 
@@ -15,11 +16,8 @@ static struct lines *open_text(const char *text, size_t len)
 {
     struct lines *lines;
     struct err err;
-    FILE *file = fopen(FILE_NAME, "w");
 
-    assert_non_null(file);
-    assert_int_equal(fwrite(text, 1, len, file), len);
-    assert_int_equal(fclose(file), 0);
+    text_file_write_bytes(FILE_NAME, text, len);
     assert_ok(lines_open(FILE_NAME, NULL, &lines, &err));
     return lines;
 }

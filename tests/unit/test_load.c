@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "tests/support/test.h"
+#include "tests/support/text_file.h"
 #include "worker/cli/load.h"
 #include "worker/store/store.h"
 
@@ -67,19 +68,10 @@ static int tear_down(void **state)
 
 #define FIXTURE_TEST(name) TEST_WITH(name, set_up, tear_down, struct fixture *f)
 
-static void write_file(const char *path, const char *text)
-{
-    FILE *file = fopen(path, "w");
-
-    assert_non_null(file);
-    assert_true(fputs(text, file) >= 0);
-    assert_int_equal(fclose(file), 0);
-}
-
 static enum tw_err read_text(
     struct fixture *fixture, enum load_use use, const char *text)
 {
-    write_file(FILE_NAME, text);
+    text_file_write(FILE_NAME, text);
     return load_read(
         FILE_NAME, use, &fixture->load, &fixture->problems, &fixture->err);
 }
@@ -100,7 +92,7 @@ static void expect_problem(
 
 FIXTURE_TEST(the_named_file_comes_before_all_others)
 {
-    write_file("tableward.yaml", "");
+    text_file_write("tableward.yaml", "");
     assert_string_equal(load_find(NULL), "tableward.yaml");
     setenv("TABLEWARD_CONFIG", "other.yaml", 1);
     assert_string_equal(load_find(NULL), "other.yaml");
@@ -124,7 +116,7 @@ FIXTURE_TEST(a_file_that_cannot_be_read_is_one_sentence)
 
 FIXTURE_TEST(a_file_larger_than_a_configuration_is_refused)
 {
-    write_file(FILE_NAME, "# large\n");
+    text_file_write(FILE_NAME, "# large\n");
     assert_int_equal(truncate(FILE_NAME, 64 * 1024 * 1024), 0);
     assert_int_equal(
         load_read(FILE_NAME, LOAD_SOME, &f->load, &f->problems, &f->err),

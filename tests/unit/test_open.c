@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "tests/support/test.h"
+#include "tests/support/text_file.h"
 #include "worker/store/open.h"
 #include "worker/store/store.h"
 
@@ -50,15 +51,6 @@ static struct store_config *load(struct fixture *fixture, const char *text)
     assert_non_null(node);
     return store_config_load(
         "cloud", node, fixture->folder, &fixture->arena, &fixture->problems);
-}
-
-static void write_file(const char *path, const void *bytes, size_t len)
-{
-    FILE *to = fopen(path, "w");
-
-    assert_non_null(to);
-    assert_int_equal(fwrite(bytes, 1, len, to), len);
-    assert_int_equal(fclose(to), 0);
 }
 
 FIXTURE_TEST(relative_paths_start_at_the_folder)
@@ -211,9 +203,9 @@ FIXTURE_TEST(every_way_to_name_credentials_opens)
         ";EndpointSuffix=core.windows.net \r\n";
     struct err err;
 
-    write_file("whole", cloud, sizeof(cloud) - 1);
-    write_file("key", KEY "\n", strlen(KEY) + 1);
-    write_file("sas", "?" SAS "\n", strlen(SAS) + 2);
+    text_file_write("whole", cloud);
+    text_file_write("key", KEY "\n");
+    text_file_write("sas", "?" SAS "\n");
     setenv("EMULATOR", "UseDevelopmentStorage=true", 1);
     assert_string_equal(
         try_open(fixture, "azure: {connection_string_file: whole}\n", &err),
@@ -272,8 +264,8 @@ FIXTURE_TEST(an_identity_opens_with_an_account_or_with_endpoints)
 
 FIXTURE_TEST(an_account_of_another_cloud_has_its_suffix)
 {
-    write_file("key", KEY, strlen(KEY));
-    write_file("sas", SAS, strlen(SAS));
+    text_file_write("key", KEY);
+    text_file_write("sas", SAS);
     check_open(fixture,
         "azure: {account: abc, key_file: key, endpoint_suffix: "
         "core.usgovcloudapi.net}\n",
@@ -292,11 +284,11 @@ FIXTURE_TEST(a_file_that_is_no_credential_is_named_but_not_shown)
     struct err err;
 
     memset(large, 'a', sizeof(large));
-    write_file("large", large, sizeof(large));
-    write_file("empty", " \n", 2);
-    write_file("two", "secretone\nsecrettwo\n", 20);
-    write_file("nul", "secret\0x", 8);
-    write_file("both", "AccountName=abc;AccountKey=c2VjcmV0", 35);
+    text_file_write_bytes("large", large, sizeof(large));
+    text_file_write("empty", " \n");
+    text_file_write("two", "secretone\nsecrettwo\n");
+    text_file_write_bytes("nul", "secret\0x", 8);
+    text_file_write("both", "AccountName=abc;AccountKey=c2VjcmV0");
     assert_non_null(strstr(
         try_open(fixture, "azure: {connection_string_file: gone}\n", &err),
         "/gone: No such file"));

@@ -8,6 +8,7 @@
 
 #include "tests/support/scratch.h"
 #include "tests/support/test.h"
+#include "tests/support/text_file.h"
 #include "worker/base/buf.h"
 #include "worker/transfer/lines.h"
 #include "worker/transfer/records.h"
@@ -17,32 +18,12 @@
 #define REJECTED "rejected.txt"
 #define HEADER "PartitionKey,RowKey,X\n"
 
-static void put_file(const char *name, struct slice text)
-{
-    FILE *file = fopen(name, "w");
-
-    assert_non_null(file);
-    assert_int_equal(fwrite(text.at, 1, text.len, file), text.len);
-    assert_int_equal(fclose(file), 0);
-}
-
-static void assert_file(const char *name, const char *wanted)
-{
-    char text[4096] = {0};
-    FILE *file = fopen(name, "r");
-
-    assert_non_null(file);
-    assert_true(fread(text, 1, sizeof(text) - 1, file) < sizeof(text) - 1);
-    assert_int_equal(fclose(file), 0);
-    assert_string_equal(text, wanted);
-}
-
 static struct records *open_slice(struct slice text, enum records_format format)
 {
     struct records *records;
     struct err err;
 
-    put_file(FILE_NAME, text);
+    text_file_write_bytes(FILE_NAME, text.at, text.len);
     if (records_open(FILE_NAME, format, NULL, &records, &err) != TW_OK)
         fail_msg("%s", err.text);
     return records;
@@ -113,7 +94,7 @@ TEST(a_header_may_take_several_lines_to_read)
     struct records *records;
     struct err err;
 
-    put_file(FILE_NAME, slice_of("PartitionKey,RowKey,\"X\nY\"\np,a,x\n"));
+    text_file_write(FILE_NAME, "PartitionKey,RowKey,\"X\nY\"\np,a,x\n");
     assert_int_equal(
         records_open(FILE_NAME, RECORDS_CSV, NULL, &records, &err), TW_INVALID);
     assert_non_null(strstr(err.text, FILE_NAME ":1: "));
@@ -136,11 +117,11 @@ TEST(a_file_without_a_header_is_refused)
     struct records *records;
     struct err err;
 
-    put_file(FILE_NAME, slice_of(""));
+    text_file_write(FILE_NAME, "");
     assert_int_equal(
         records_open(FILE_NAME, RECORDS_CSV, NULL, &records, &err), TW_INVALID);
     assert_non_null(strstr(err.text, "has no header"));
-    put_file(FILE_NAME, slice_of("a\"b\n"));
+    text_file_write(FILE_NAME, "a\"b\n");
     assert_int_equal(
         records_open(FILE_NAME, RECORDS_CSV, NULL, &records, &err), TW_INVALID);
     assert_non_null(strstr(err.text, FILE_NAME ":1: "));
@@ -295,17 +276,17 @@ TEST(rejected_lines_are_kept_after_the_header)
 {
     struct rejects *rejects;
 
-    put_file(REJECTED, slice_of("not known to be written\n"));
+    text_file_write(REJECTED, "not known to be written\n");
     rejects = open_rejects(HEADER, 0);
     rejects_add(rejects, slice_of("a"));
     assert_int_equal(sync_rejects(rejects), sizeof(HEADER) - 1 + 2);
     rejects_add(rejects, slice_of("b"));
     rejects_close(rejects);
-    assert_file(REJECTED, HEADER "a\nb\n");
+    text_file_check(REJECTED, HEADER "a\nb\n");
     rejects = open_rejects(HEADER, sizeof(HEADER) - 1 + 2);
     rejects_add(rejects, slice_of("c"));
     rejects_close(rejects);
-    assert_file(REJECTED, HEADER "a\nc\n");
+    text_file_check(REJECTED, HEADER "a\nc\n");
 }
 
 TEST(a_rejects_file_that_is_gone_is_created_again)
@@ -316,7 +297,7 @@ TEST(a_rejects_file_that_is_gone_is_created_again)
     rejects = open_rejects(HEADER, 100);
     rejects_add(rejects, slice_of("a"));
     rejects_close(rejects);
-    assert_file(REJECTED, HEADER "a\n");
+    text_file_check(REJECTED, HEADER "a\n");
 }
 
 TEST(a_rejects_file_of_somebody_else_is_unchanged)
@@ -324,27 +305,27 @@ TEST(a_rejects_file_of_somebody_else_is_unchanged)
     struct rejects *rejects;
     struct err err;
 
-    put_file(REJECTED, slice_of("corrected\n"));
+    text_file_write(REJECTED, "corrected\n");
     assert_ok(rejects_open(REJECTED, &rejects, &err));
     assert_int_equal(
         rejects_begin(rejects, slice_of(HEADER), REJECTS_NEW, &err),
         TW_INVALID);
     assert_non_null(strstr(err.text, REJECTED " exists and is not empty"));
     rejects_close(rejects);
-    assert_file(REJECTED, "corrected\n");
+    text_file_check(REJECTED, "corrected\n");
 }
 
 TEST(an_empty_rejects_file_is_used_and_not_removed)
 {
     struct rejects *rejects;
 
-    put_file(REJECTED, slice_of(""));
+    text_file_write(REJECTED, "");
     rejects_close(open_rejects("", REJECTS_NEW));
-    assert_file(REJECTED, "");
+    text_file_check(REJECTED, "");
     rejects = open_rejects(HEADER, REJECTS_NEW);
     rejects_add(rejects, slice_of("a"));
     rejects_close(rejects);
-    assert_file(REJECTED, HEADER "a\n");
+    text_file_check(REJECTED, HEADER "a\n");
 }
 
 TEST(without_rejected_lines_there_is_no_rejects_file)
@@ -352,7 +333,7 @@ TEST(without_rejected_lines_there_is_no_rejects_file)
     (void)unlink(REJECTED);
     rejects_close(open_rejects(HEADER, REJECTS_NEW));
     assert_int_not_equal(access(REJECTED, F_OK), 0);
-    put_file(REJECTED, slice_of("not known to be written\n"));
+    text_file_write(REJECTED, "not known to be written\n");
     rejects_close(open_rejects("", 0));
     assert_int_not_equal(access(REJECTED, F_OK), 0);
     rejects_close(NULL);
@@ -386,13 +367,13 @@ TEST(an_edited_rejects_file_is_detected)
     assert_int_equal(rejects_digest(rejects, bytes), digest);
     rejects_close(rejects);
     assert_false(is_edited(bytes, digest));
-    put_file(REJECTED, slice_of("a\nb\nand what was not recorded"));
+    text_file_write(REJECTED, "a\nb\nand what was not recorded");
     assert_false(is_edited(bytes, digest));
     for (size_t i = 0; TEST_EACH(i, EDITED); i++) {
-        put_file(REJECTED, slice_of(EDITED[i]));
+        text_file_write(REJECTED, EDITED[i]);
         assert_true(is_edited(bytes, digest));
         assert_false(is_edited(bytes, 0));
-        assert_file(REJECTED, EDITED[i]);
+        text_file_check(REJECTED, EDITED[i]);
     }
     (void)unlink(REJECTED);
     assert_false(is_edited(bytes, digest));
@@ -409,10 +390,10 @@ TEST(a_rejects_file_that_another_import_writes_is_refused)
     assert_int_equal(rejects_open(REJECTED, &second, &err), TW_STOPPED);
     assert_non_null(strstr(err.text, "another process is writing this file"));
     rejects_close(first);
-    assert_file(REJECTED, "not flushed yet\n");
+    text_file_check(REJECTED, "not flushed yet\n");
     assert_ok(rejects_open(REJECTED, &second, &err));
     rejects_close(second);
-    assert_file(REJECTED, "not flushed yet\n");
+    text_file_check(REJECTED, "not flushed yet\n");
 }
 
 TEST(a_rejects_file_that_cannot_be_written_is_reported)

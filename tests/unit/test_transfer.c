@@ -12,6 +12,7 @@
 #include "tests/support/fixture.h"
 #include "tests/support/table.h"
 #include "tests/support/test.h"
+#include "tests/support/text_file.h"
 #include "worker/base/buf.h"
 #include "worker/base/mem.h"
 #include "worker/base/platform.h"
@@ -123,44 +124,11 @@ static void import_as(
 
 /* ---- files ---- */
 
-static char *read_file(const char *path)
-{
-    FILE *file = fopen(path, "r");
-    char *text;
-    long len;
-
-    assert_non_null(file);
-    assert_int_equal(fseek(file, 0, SEEK_END), 0);
-    len = ftell(file);
-    rewind(file);
-    text = mem_alloc((size_t)len + 1);
-    assert_int_equal(fread(text, 1, (size_t)len, file), len);
-    assert_int_equal(fclose(file), 0);
-    return text;
-}
-
-static void write_file(const char *path, const char *text)
-{
-    FILE *file = fopen(path, "w");
-
-    assert_non_null(file);
-    assert_true(fputs(text, file) >= 0);
-    assert_int_equal(fclose(file), 0);
-}
-
-static void assert_file(const char *path, const char *wanted)
-{
-    char *text = read_file(path);
-
-    assert_string_equal(text, wanted);
-    mem_free(text);
-}
-
 static void assert_same_files(const char *a, const char *b)
 {
-    char *wanted = read_file(a);
+    char *wanted = text_file_read(a);
 
-    assert_file(b, wanted);
+    text_file_check(b, wanted);
     mem_free(wanted);
 }
 
@@ -363,17 +331,17 @@ FIXTURE_TEST(a_service_returns_what_was_exported_from_a_file)
 
 FIXTURE_TEST(a_csv_file_has_a_type_for_each_value)
 {
-    write_file("some.jsonl",
+    text_file_write("some.jsonl",
         "{\"PartitionKey\":\"p\",\"RowKey\":\"1\",\"B\":\"a, \\\"b\\\"\\n\","
         "\"A\":5}\n"
         "{\"PartitionKey\":\"p\",\"RowKey\":\" 2\",\"B\":\"\"}\n"
         "{\"PartitionKey\":\"p\",\"RowKey\":\"3\"}\n");
     import_as(s.store, "First", "some.jsonl", RECORDS_JSON_LINES);
     export_as(s.store, "First", "some.csv", RECORDS_CSV);
-    assert_file("some.csv", "PartitionKey,RowKey,A,A@type,B,B@type\n"
-                            "p,\" 2\",,,,String\n"
-                            "p,1,5,Int32,\"a, \"\"b\"\"\n\",String\n"
-                            "p,3,,,,\n");
+    text_file_check("some.csv", "PartitionKey,RowKey,A,A@type,B,B@type\n"
+                                "p,\" 2\",,,,String\n"
+                                "p,1,5,Int32,\"a, \"\"b\"\"\n\",String\n"
+                                "p,3,,,,\n");
 }
 
 FIXTURE_TEST(selected_properties_are_the_columns)
@@ -387,15 +355,15 @@ FIXTURE_TEST(selected_properties_are_the_columns)
             .format = RECORDS_CSV,
             .select = select,
             .select_count = 3}));
-    assert_file("select.csv", "PartitionKey,RowKey,A,A@type,Z,Z@type\n"
-                              "p,r,,,,\n");
+    text_file_check("select.csv", "PartitionKey,RowKey,A,A@type,Z,Z@type\n"
+                                  "p,r,,,,\n");
 }
 
 /* ---- what fails an export ---- */
 
 static void put_line(const char *line)
 {
-    write_file("line.jsonl", line);
+    text_file_write("line.jsonl", line);
     import_as(s.store, "First", "line.jsonl", RECORDS_JSON_LINES);
 }
 
@@ -464,7 +432,7 @@ FIXTURE_TEST(a_csv_file_has_at_most_10000_properties)
 FAULTY_CHOICE(create_file)
 {
     if (call == CALL_SCAN && n == 0)
-        write_file("there.jsonl", "somebody else's\n");
+        text_file_write("there.jsonl", "somebody else's\n");
     return FAULT_NONE;
 }
 
@@ -476,14 +444,15 @@ FIXTURE_TEST(a_file_that_exists_is_replaced_only_with_force)
     s.faulty.choose = create_file;
     assert_int_equal(
         run_export(&s.faulty.outer.store, "First", &options), TW_CONFLICT);
-    assert_file("there.jsonl", "somebody else's\n");
+    text_file_check("there.jsonl", "somebody else's\n");
     assert_int_equal(run_export(s.store, "First", &options), TW_CONFLICT);
     assert_string_equal(s.err.text, "there.jsonl exists: --force replaces it");
-    assert_file("there.jsonl", "somebody else's\n");
+    text_file_check("there.jsonl", "somebody else's\n");
     assert_no_file("there.jsonl.");
     options.force = true;
     assert_ok(run_export(s.store, "First", &options));
-    assert_file("there.jsonl", "{\"PartitionKey\":\"p\",\"RowKey\":\"r\"}\n");
+    text_file_check(
+        "there.jsonl", "{\"PartitionKey\":\"p\",\"RowKey\":\"r\"}\n");
 }
 
 FIXTURE_TEST(a_new_file_is_readable_by_its_owner_alone)
@@ -509,7 +478,8 @@ FIXTURE_TEST(a_stopped_export_leaves_no_file)
     assert_non_null(strstr(s.reported, "the same --id continues"));
     atomic_store(&s.stopped, false);
     assert_ok(run_export(s.store, "First", &options));
-    assert_file("stop.jsonl", "{\"PartitionKey\":\"p\",\"RowKey\":\"r\"}\n");
+    text_file_check(
+        "stop.jsonl", "{\"PartitionKey\":\"p\",\"RowKey\":\"r\"}\n");
 }
 
 /* The table was deleted, so the entities of a later table of that name would
@@ -538,7 +508,7 @@ static enum tw_err look_at_part(
 {
     const enum tw_err *outcome = context;
 
-    assert_file(part, "{\"PartitionKey\":\"p\",\"RowKey\":\"r\"}\n");
+    text_file_check(part, "{\"PartitionKey\":\"p\",\"RowKey\":\"r\"}\n");
     assert_int_equal(access("whole.jsonl", F_OK), -1);
     return *outcome == TW_OK ? TW_OK : err_fail(err, *outcome, "not yet");
 }
@@ -554,7 +524,8 @@ FIXTURE_TEST(a_part_is_complete_before_it_becomes_the_file)
     assert_no_file("whole.jsonl");
     outcome = TW_OK;
     assert_ok(run_export(s.store, "First", &options));
-    assert_file("whole.jsonl", "{\"PartitionKey\":\"p\",\"RowKey\":\"r\"}\n");
+    text_file_check(
+        "whole.jsonl", "{\"PartitionKey\":\"p\",\"RowKey\":\"r\"}\n");
 }
 
 FIXTURE_TEST(an_id_does_not_continue_csv)
@@ -576,12 +547,12 @@ FIXTURE_TEST(rejected_lines_are_counted_over_all_processes)
         .rejects_path = "rejects.kept",
         .id = "i1"};
 
-    write_file("rejects.jsonl",
+    text_file_write("rejects.jsonl",
         "no\n{\"PartitionKey\":\"p\",\"RowKey\":\"r\"}\nnor\n");
     assert_ok(run_import(s.store, "First", &options));
     assert_int_equal(s.result.written, 1);
     assert_int_equal(s.result.rejected, 2);
-    assert_file("rejects.kept", "no\nnor\n");
+    text_file_check("rejects.kept", "no\nnor\n");
     assert_ok(run_import(s.store, "First", &options));
     assert_true(s.result.repeated);
     assert_int_equal(s.result.rejected, 2);
@@ -608,26 +579,26 @@ FIXTURE_TEST(corrected_lines_after_a_kill_are_not_lost)
         .rejects_path = "killed.kept",
         .id = "k1"};
 
-    write_file(
+    text_file_write(
         "killed.jsonl", "no\n{\"PartitionKey\":\"p\",\"RowKey\":\"r\"}\nnor\n");
     interrupt(&options);
-    write_file(
+    text_file_write(
         "killed.kept", "no\n{\"PartitionKey\":\"p\",\"RowKey\":\"s\"}\n");
     assert_int_equal(run_import(s.store, "First", &options), TW_INVALID);
     assert_non_null(strstr(s.err.text, "killed.kept was edited"));
-    assert_file(
+    text_file_check(
         "killed.kept", "no\n{\"PartitionKey\":\"p\",\"RowKey\":\"s\"}\n");
     /* The lines that the killed process had written, of which the last one is
      * incomplete. */
-    write_file("killed.kept", "nor\nno\nno");
+    text_file_write("killed.kept", "nor\nno\nno");
     assert_ok(run_import(s.store, "First", &options));
     assert_int_equal(s.result.rejected, 2);
-    assert_file("killed.kept", "no\nnor\n");
+    text_file_check("killed.kept", "no\nnor\n");
 }
 
 FIXTURE_TEST(the_first_invalid_line_ends_an_import)
 {
-    write_file(
+    text_file_write(
         "bad.jsonl", "{\"PartitionKey\":\"p\",\"RowKey\":\"r\"}\nno\nnor\n");
     assert_int_equal(run_import(s.store, "First",
                          &(struct import_options){.path = "bad.jsonl"}),
@@ -659,8 +630,9 @@ static void import_lines(
                   : import_ledger_end(&ledger, &counts, state, "", &s.err));
     import_ledger_done(&ledger);
     mem_free(args);
-    write_file("again.jsonl", "{\"PartitionKey\":\"p\",\"RowKey\":\"1\"}\n"
-                              "{\"PartitionKey\":\"p\",\"RowKey\":\"2\"}\n");
+    text_file_write("again.jsonl",
+        "{\"PartitionKey\":\"p\",\"RowKey\":\"1\"}\n"
+        "{\"PartitionKey\":\"p\",\"RowKey\":\"2\"}\n");
 }
 
 static enum tw_err import_again(const char *table, const char *id)
