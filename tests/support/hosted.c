@@ -29,7 +29,7 @@ static bool host_stopping(struct run *run)
     h->share = run->share;
     if (h->between)
         h->between(h);
-    return h->stopping_calls++ == h->stop_after;
+    return h->stopping_calls++ >= h->stop_after && h->stop_after >= 0;
 }
 
 static void host_save(struct run *run, struct slice checkpoint, bool progress)

@@ -40,7 +40,8 @@ struct hosted {
     const char *id;           /* run id, "r1" */
     const char *kind_arg;     /* value of the kind's own argument, such as
                                  "expand"; NULL: the run leaves it out */
-    int64_t stop_after;       /* stopping() says yes at this call; -1: never */
+    int64_t stop_after;       /* stopping() says yes from this call on, counted
+                                 from 0; -1: never */
     bool other_open;          /* what is_open() answers ... */
     enum tw_err open_outcome; /* ... with this outcome */
     bool previous_owner_crashed;
