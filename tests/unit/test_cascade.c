@@ -291,7 +291,7 @@ static bool estimate_refuses(struct hosted *h, const char *why)
     struct job_estimate estimate;
     bool refuses;
 
-    assert_int_equal(hosted_estimate(h, "limited", "News", &estimate), TW_OK);
+    assert_ok(hosted_estimate(h, "limited", "News", &estimate));
     refuses = estimate.refused != NULL;
     if (refuses)
         assert_string_equal(estimate.refused, why);

@@ -351,7 +351,7 @@ static void leave_paused(struct workbench *bench)
     struct ledger_run *run = workbench_football(bench, "r1");
 
     run->state = LEDGER_PAUSED;
-    assert_int_equal(workbench_store_run(bench, run), TW_OK);
+    assert_ok(workbench_store_run(bench, run));
 }
 
 static void resume(struct workbench *bench)
@@ -359,9 +359,8 @@ static void resume(struct workbench *bench)
     struct control_resumed resumed;
     struct err err;
 
-    assert_int_equal(control_resume(&bench->definition, slice_of(JOB),
-                         slice_of("r1"), &resumed, &err),
-        TW_OK);
+    assert_ok(control_resume(
+        &bench->definition, slice_of(JOB), slice_of("r1"), &resumed, &err));
 }
 
 /* Sleeps until `condition`, at most most_s. */
@@ -400,9 +399,8 @@ VIRTUAL_BENCH_TEST(a_resumed_run_that_this_worker_paused_continues_within_10_s)
     start(bench);
     sleep_until(bench, one_running, 10);
     before = workbench_new_run(bench);
-    assert_int_equal(control_pause(bench->wrapped.inner, slice_of(JOB),
-                         slice_of("r1"), before, &asked, &err),
-        TW_OK);
+    assert_ok(control_pause(bench->wrapped.inner, slice_of(JOB), slice_of("r1"),
+        before, &asked, &err));
     sleep_until(bench, first_is_paused, 10);
     virtual_sleep(300000);
     workbench_open_gate(bench);

@@ -92,9 +92,8 @@ static void expect_message_of_noncharacter(struct workbench *bench)
     arena_init(&arena);
     (void)workbench_take(bench, BENCH_QUEUE, &taken);
     assert_int_equal(taken.count, 1);
-    assert_int_equal(message_read(&bench->queues[0], &bench->jobs,
-                         taken.list[0].text, &arena, &request, &err),
-        TW_OK);
+    assert_ok(message_read(&bench->queues[0], &bench->jobs, taken.list[0].text,
+        &arena, &request, &err));
     assert_true(slice_is(request.id, "r1"));
     assert_true(slice_equal(request.args.values[0], noncharacter[0]));
     arena_done(&arena);
@@ -108,21 +107,19 @@ VIRTUAL_BENCH_TEST(a_text_that_no_queue_carries_is_put_as_base64)
     struct err err = {""};
     char id[129];
 
-    assert_int_equal(control_enqueue(bench->store, &order, id, &err), TW_OK);
+    assert_ok(control_enqueue(bench->store, &order, id, &err));
     expect_message_of_noncharacter(bench);
     run = workbench_stored(bench, JOB, "r1");
     run->state = LEDGER_PAUSED;
-    assert_int_equal(workbench_store_run(bench, run), TW_OK);
-    assert_int_equal(control_resume(&bench->definition, slice_of(JOB),
-                         slice_of("r1"), &resumed, &err),
-        TW_OK);
+    assert_ok(workbench_store_run(bench, run));
+    assert_ok(control_resume(
+        &bench->definition, slice_of(JOB), slice_of("r1"), &resumed, &err));
     expect_message_of_noncharacter(bench);
     run = workbench_stored(bench, JOB, "r1");
     run->state = LEDGER_FAILED;
-    assert_int_equal(workbench_store_run(bench, run), TW_OK);
-    assert_int_equal(control_retry(&bench->definition, slice_of(JOB),
-                         slice_of("r1"), &unserved, &err),
-        TW_OK);
+    assert_ok(workbench_store_run(bench, run));
+    assert_ok(control_retry(
+        &bench->definition, slice_of(JOB), slice_of("r1"), &unserved, &err));
     expect_message_of_noncharacter(bench);
 }
 
@@ -148,8 +145,7 @@ VIRTUAL_BENCH_TEST(an_open_run_accepts_deletes_from_now_on)
 
     for (size_t i = 0; TEST_EACH(i, accepts); i++) {
         order.accept_deletes = accepts[i];
-        assert_int_equal(
-            control_enqueue(bench->store, &order, id, &err), TW_OK);
+        assert_ok(control_enqueue(bench->store, &order, id, &err));
         assert_int_equal(
             workbench_stored(bench, JOB, "r1")->accept_deletes, i > 0);
     }
@@ -357,9 +353,8 @@ VIRTUAL_BENCH_TEST(a_retried_run_that_no_queue_serves_keeps_its_copy)
     assert_true(unserved);
     assert_string_equal(workbench_state(bench, JOB, "r1"), "queued");
     assert_int_equal(workbench_count(bench, BENCH_QUEUE "-poison"), 2);
-    assert_int_equal(control_cancel(bench->store, slice_of(JOB), slice_of("r1"),
-                         before, &asked, &err),
-        TW_OK);
+    assert_ok(control_cancel(
+        bench->store, slice_of(JOB), slice_of("r1"), before, &asked, &err));
     assert_int_equal(workbench_count(bench, BENCH_QUEUE "-poison"), 1);
 }
 
@@ -1394,7 +1389,7 @@ static void strand_run(struct workbench *bench, enum ledger_state run_state,
     leave_run(bench, run_state, waits_for, live);
     run = workbench_stored(bench, JOB, "r1");
     run->queue = slice_of("old");
-    assert_int_equal(workbench_store_run(bench, run), TW_OK);
+    assert_ok(workbench_store_run(bench, run));
 }
 
 /* `resume` said "is waiting", and the parent stayed half deleted. */
@@ -1405,7 +1400,7 @@ VIRTUAL_BENCH_TEST(a_run_of_a_renamed_queue_is_moved)
     struct err err;
 
     strand_run(bench, LEDGER_WAITING, LEDGER_WAITS_FOR_SETTLE, false);
-    assert_int_equal(resume(bench, &err), TW_OK);
+    assert_ok(resume(bench, &err));
     assert_non_null(resumed.moved_to);
     assert_string_equal(resumed.moved_to->name, BENCH_BOUND);
     run = workbench_stored(bench, JOB, "r1");
@@ -1415,9 +1410,8 @@ VIRTUAL_BENCH_TEST(a_run_of_a_renamed_queue_is_moved)
     assert_true(run->message_until_ticks >= run->resumes_ticks);
     assert_int_equal(workbench_count(bench, BENCH_BOUND), 1);
     messages_init(&taken);
-    assert_int_equal(store_queue_get(bench->store, &(struct exchange){0},
-                         BENCH_BOUND, 1, 30, &taken),
-        TW_OK);
+    assert_ok(store_queue_get(
+        bench->store, &(struct exchange){0}, BENCH_BOUND, 1, 30, &taken));
     assert_int_equal(taken.count, 0); /* hidden until the run continues */
     messages_done(&taken);
     /* On its new queue it waits as any other run. */
@@ -1446,8 +1440,8 @@ VIRTUAL_BENCH_TEST(a_run_of_a_renamed_queue_is_moved_in_each_state)
         run->state = states[i].before;
         run->waits_for = slice_of(states[i].waits_for);
         run->queue = slice_of("old");
-        assert_int_equal(workbench_store_run(bench, run), TW_OK);
-        assert_int_equal(resume(bench, &err), TW_OK);
+        assert_ok(workbench_store_run(bench, run));
+        assert_ok(resume(bench, &err));
         run = workbench_stored(bench, JOB, "r1");
         assert_int_equal(run->state, states[i].after);
         assert_true(slice_is(run->queue, BENCH_BOUND));
@@ -1460,10 +1454,10 @@ VIRTUAL_BENCH_TEST(a_run_of_a_renamed_queue_is_left_to_its_live_owner)
     struct err err;
 
     strand_run(bench, LEDGER_RUNNING, "", true);
-    assert_int_equal(ask(bench, control_pause, &err), TW_OK);
+    assert_ok(ask(bench, control_pause, &err));
     expect_control(bench, LEDGER_CONTROL_PAUSE);
     for (int i = 0; i < 2; i++) {
-        assert_int_equal(resume(bench, &err), TW_OK);
+        assert_ok(resume(bench, &err));
         assert_null(resumed.moved_to);
         expect_control(bench, "");
     }
@@ -1790,8 +1784,8 @@ VIRTUAL_BENCH_TEST(finish_says_what_must_happen_before)
         run->waits_for = slice_of(cases[i].waits_for);
         run->control = slice_of(cases[i].control);
         run->error = slice_of(cases[i].error);
-        assert_int_equal(workbench_store_run(bench, run), TW_OK);
-        assert_int_equal(finish(bench, false, &err), TW_OK);
+        assert_ok(workbench_store_run(bench, run));
+        assert_ok(finish(bench, false, &err));
         (void)snprintf(expected, sizeof(expected),
             "%s its last rounds and ends", cases[i].says);
         assert_string_equal(finishing, expected);
@@ -1810,7 +1804,7 @@ VIRTUAL_BENCH_TEST(finish_says_that_the_run_will_be_held)
     bench->kind.table_job = true;
     memcpy(bench->job.hash, "fedcba9876543210", 16);
     leave_run(bench, LEDGER_WAITING, LEDGER_WAITS_FOR_ROUND, false);
-    assert_int_equal(finish(bench, false, &err), TW_OK);
+    assert_ok(finish(bench, false, &err));
     assert_non_null(strstr(finishing,
         "is held (the definition of its job has changed: restore it, or accept "
         "the new one with `resume`): once it continues, it makes"));
@@ -1822,7 +1816,7 @@ VIRTUAL_BENCH_TEST(where_no_queue_serves_it_finish_names_the_command)
 
     leave_run(bench, LEDGER_QUEUED, "", false);
     bench->setup.queue_count = 0;
-    assert_int_equal(finish(bench, false, &err), TW_OK);
+    assert_ok(finish(bench, false, &err));
     assert_non_null(strstr(
         finishing, "start `tableward run delete-channel --id r1`: it makes"));
 }
@@ -1833,7 +1827,7 @@ VIRTUAL_BENCH_TEST(finish_wakes_a_run_of_a_renamed_queue)
     struct err err;
 
     strand_run(bench, LEDGER_QUEUED, "", false);
-    assert_int_equal(finish(bench, false, &err), TW_OK);
+    assert_ok(finish(bench, false, &err));
     assert_int_equal(workbench_count(bench, BENCH_BOUND), 1);
 }
 
@@ -1842,7 +1836,7 @@ VIRTUAL_BENCH_TEST(a_run_that_is_being_cancelled_is_not_finished)
     struct err err;
 
     leave_run(bench, LEDGER_RUNNING, "", true);
-    assert_int_equal(ask(bench, control_cancel, &err), TW_OK);
+    assert_ok(ask(bench, control_cancel, &err));
     assert_int_equal(finish(bench, false, &err), TW_CONFLICT);
     assert_non_null(strstr(err.text, "is being cancelled"));
 }

@@ -545,7 +545,7 @@ static void estimate_says(const char *job, const char *refused)
 {
     struct job_estimate estimate;
 
-    assert_int_equal(hosted_estimate(&h, job, "", &estimate), TW_OK);
+    assert_ok(hosted_estimate(&h, job, "", &estimate));
     if (refused) {
         assert_non_null(estimate.refused);
         assert_non_null(strstr(estimate.refused, refused));

@@ -691,7 +691,7 @@ FIXTURE_TEST(a_renewal_keeps_the_accepted_deletes)
     assert_int_equal(take(f), LEASE_ACQUIRED);
     run = read_run(f);
     run->accept_deletes = true;
-    assert_int_equal(workbench_store_run(&f->bench, run), TW_OK);
+    assert_ok(workbench_store_run(&f->bench, run));
     assert_int_equal(lease_write_run(&f->lease, NULL, &f->err), LEASE_VALID);
     assert_true(read_run(f)->accept_deletes);
 }
@@ -706,8 +706,7 @@ FIXTURE_TEST(a_run_that_exists_accepts_deletes_from_now_on)
         assert_int_equal(take(f), LEASE_ACQUIRED);
         assert_int_equal(f->lease.run.accept_deletes, i > 0);
         assert_int_equal(read_run(f)->accept_deletes, i > 0);
-        assert_int_equal(
-            ledger_move(&f->lease.run, LEDGER_QUEUED, &f->err), TW_OK);
+        assert_ok(ledger_move(&f->lease.run, LEDGER_QUEUED, &f->err));
         assert_int_equal(lease_release(&f->lease, &f->err), LEASE_VALID);
     }
 }
@@ -805,7 +804,7 @@ static void leave_as(
     run->owner = (struct slice){0};
     run->waits_for = ledger_text(run, slice_of(waits_for));
     run->idle_s = 5;
-    assert_int_equal(workbench_store_run(&f->bench, run), TW_OK);
+    assert_ok(workbench_store_run(&f->bench, run));
 }
 
 /* A rate of which the time without a worker is a part would be too low. */
@@ -850,7 +849,7 @@ FIXTURE_TEST(the_wait_for_the_first_attempt_is_no_time_of_the_run)
     run = read_run(f);
     run->started_ticks = 0;
     run->idle_s = 0;
-    assert_int_equal(workbench_store_run(&f->bench, run), TW_OK);
+    assert_ok(workbench_store_run(&f->bench, run));
     virtual_sleep(1000000);
     assert_int_equal(take(f), LEASE_ACQUIRED);
     assert_int_equal(f->lease.run.idle_s, 0);

@@ -247,7 +247,7 @@ SCENE_TEST(what_was_done_before_is_a_part)
     for (;;) {
         int share;
 
-        assert_int_equal(scan_next(scan, &page, &err), TW_OK);
+        assert_ok(scan_next(scan, &page, &err));
         share = atomic_load(&scene->run.share);
         if (!page)
             break;
@@ -279,7 +279,7 @@ SCENE_TEST(what_was_done_before_is_no_more_than_it_was)
     atomic_store(&scene->run.share, 700);
     scan = scan_open(scene->client, &spec);
     do {
-        assert_int_equal(scan_next(scan, &page, &err), TW_OK);
+        assert_ok(scan_next(scan, &page, &err));
         assert_in_range(atomic_load(&scene->run.share), 700, 999);
         if (page)
             atomic_fetch_add(&scene->run.counts.read, (int64_t)page->count);

@@ -195,7 +195,6 @@ BENCH_TEST(stopped_it_can_be_taken_up_again)
 
 BENCH_SCRIPT(is_stopped_once)
 {
-    (void)bench;
     atomic_fetch_add(&run->counts.deleted, 10);
     virtual_sleep(10000);
     if (attempt_number > 1)
