@@ -31,8 +31,9 @@ void problems_done(struct problems *problems)
     problems_init(problems);
 }
 
-/* The file name is copied, because problems outlive the tree. The sentence is
- * cut to the size of a struct err. */
+/* Add a problem to the list. Its file name is copied, because problems outlive
+ * the tree that mark.file belongs to. A sentence that is longer than a struct
+ * err is cut. */
 TW_PRINTF(4, 0)
 static void keep(struct problems *problems, struct mark mark, bool warning,
     const char *format, va_list arguments)

@@ -229,12 +229,12 @@ a_file_that_seems_to_be_a_table_is_not_left_out() {
         touch "left/$name"
         run 64 --config left.yaml import --all left
         says "left/$name is not imported: its name is not TABLE.jsonl"
-        last_says "left/$name seems to hold entities that would be missing: uncompress"
+        last_says "left/$name seems to contain entities, which this import would leave out: uncompress"
         rm "left/$name"
     done
     mkdir left/Folder.jsonl
     run 64 --config left.yaml import --all left
-    last_says 'left/Folder.jsonl seems to hold entities'
+    last_says 'left/Folder.jsonl seems to contain entities'
     rmdir left/Folder.jsonl
     run 0 --config left.yaml tables
     grep -q Channels out && fail "an import that is refused imports a table"

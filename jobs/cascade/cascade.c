@@ -159,8 +159,8 @@ static struct held *hold_match(struct cascade_attempt *c, struct match *match)
 
 /* ---- the share ---- */
 
-/* Set run->share, which never falls, from the part of the walk that is read and
- * the number of its operations that are completed. */
+/* Set run->share from two numbers: the share of the walk that has been read,
+ * and the part of its operations that are completed. run->share never falls. */
 static void set_share(struct cascade_attempt *c)
 {
     const struct cascade_share *share = &c->share;

@@ -106,11 +106,12 @@ static bool check_rule(
         grows(graph, at, SELECTOR_ROW_KEY))
         return true;
     problems_add(problems, rule->mark,
-        "this rule can find entities of %s under one another, in other "
-        "partitions: if they form a cycle, none can be deleted first. Make a "
-        "key longer at each level (row_key_prefix: \"{RowKey}_\"), or write "
-        "rules for this table that never find the same entity (literal "
-        "prefixes, or Type eq '...' in both filters)",
+        "under an entity of %s this rule can find further entities of that "
+        "table, in other partitions: if such entities form a cycle, none can "
+        "be deleted first. Either make a key longer at each level "
+        "(row_key_prefix: \"{RowKey}_\"), or split the rule into two or more "
+        "rules of which no two can find the same entity (by literal prefixes, "
+        "or by Type eq '...' in each filter)",
         rule->table);
     return false;
 }

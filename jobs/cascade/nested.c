@@ -353,8 +353,8 @@ static void digest_end(struct buf *text, unsigned char *ret)
     buf_done(text);
 }
 
-/* *ret: the value that entity shows by source. If source is TOLD_BY_PREFIX, the
- * value is the first prefix_len bytes of the key.
+/* *ret: the value that source reads from entity. If source is TOLD_BY_PREFIX,
+ * the value is the first prefix_len bytes of the key. False: entity lacks it.
  */
 static bool shown(const struct source *source, const struct entity *entity,
     size_t prefix_len, struct arena *arena, struct slice *ret)
@@ -365,8 +365,8 @@ static bool shown(const struct source *source, const struct entity *entity,
     return true;
 }
 
-/* Set n->values, and the keys and properties of `above`, to what entity shows.
- * False: entity does not show one of them. */
+/* Set n->values, and the keys and properties of `above`, to the values that can
+ * be read from entity. False: one of them cannot be determined. */
 static bool fill(struct nested *n, const struct level *level,
     const struct reading *reading, const struct entity *entity,
     size_t prefix_len, struct arena *arena, struct entity *above)
@@ -430,8 +430,9 @@ static bool digest_of(const struct reading *reading, const struct entity *above,
     return good;
 }
 
-/* Would the rule find entity under the entity above that it shows? *ret: digest
- * of the values that the rule reads of the entity above. */
+/* Would the rule find entity under the entity above whose keys and properties
+ * fill() reads from entity? *ret: digest of those values of the entity above
+ * that the rule reads. */
 static bool is_found(struct nested *n, const struct level *level,
     const struct reading *reading, const struct entity *entity,
     size_t prefix_len, unsigned char *ret)

@@ -28,22 +28,24 @@ struct nested_check {
 };
 
 /*
- * nested_verify: for each rule below another rule, look for entities that the
- * rule would find under an entity of the rule above it, if there were such an
- * entity, and that no other rule for the same table finds.
+ * nested_verify: look for orphans of each rule that has a rule above it. An
+ * orphan is an entity of the rule's table under these conditions: the rule
+ * would find it if a certain entity above it existed, that entity does not
+ * exist, and no other rule for the same table finds the orphan.
  *
- * An entity must show each key and property that the rule reads of the entity
- * above: alone in a key or in a comparison with eq; one of them may also be the
- * beginning of a key. A rule whose entities do not show these is added to
- * `unread`. A rule is also added if a rule that cannot be read backwards may
- * find some of its entities. If the rule above cannot be read backwards, each
- * entity of its table counts as selected.
+ * A rule can be read backwards if each key and property that it reads of the
+ * entity above can be taken from an entity that the rule finds: because it is a
+ * whole key of this entity, or is compared with a property of this entity by
+ * eq. One of them may also be only the beginning of a key. A rule that cannot
+ * be read backwards is added to `unread`. So is a rule if another rule that
+ * cannot be read backwards may find some of its entities. If the rule above
+ * cannot be read backwards, each entity of its table counts as found by it.
  *
- * Cost: the rule's table is read once. For each 100,000 entities of the rule's
- * table (fewer if their keys are long) the table of the rule above is read
- * once, or twice if one of these entities has no parent. If given arguments
- * determine the PartitionKey of the rule's entities, only that partition is
- * read.
+ * Cost: the rule's table is read once. The table of the rule above is read once
+ * for each 100,000 entities of the rule's table (for fewer if their keys are
+ * long), and once more if one of these entities has no parent. If given
+ * arguments determine the PartitionKey of the rule's entities, only that
+ * partition is read.
  *
  * TW_CONFLICT: an argument cannot be derived from a rule; err names the rule
  * and the argument.

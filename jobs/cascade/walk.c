@@ -447,11 +447,12 @@ static const struct walk_level *resumed_level(
 }
 
 /*
- * Make the visit of entity `index` of visits, and bind the child rules to that
- * entity. If visits is NULL, make the visit of the parent, with the first-level
- * rules. resumed: as in struct visit. If a rule cannot be bound to the entity,
- * failed() is called, and visit->bound stays false; at the root the run fails
- * instead. Whatever the outcome, the caller must close visit.
+ * Make the visit of the entity that has the number `index` in visits, and bind
+ * the child rules to that entity. If visits is NULL, make the visit of the
+ * cascade's parent, with the first-level rules. resumed: as in struct visit. If
+ * a rule cannot be bound to the entity, failed() is called, and visit->bound
+ * stays false; at the root the run fails instead. Whatever the outcome, the
+ * caller must close visit.
  */
 static enum tw_err visit_open(struct walk *walk, struct visit *visit,
     struct visits *visits, size_t index, const struct walk_level *resumed)

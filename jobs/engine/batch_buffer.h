@@ -103,8 +103,8 @@ struct batch_buffer_entry *batch_buffer_find(
 void batch_buffer_change(struct batch_buffer *batch_buffer,
     struct batch_buffer_entry *entry, const struct operation *operation);
 
-/* batch_buffer_store: set the state of entry and the ETag (copied) of the
- * entity as it is stored now. */
+/* batch_buffer_store: set the state of entry to `fate`, and its ETag to `etag`
+ * (copied), which the stored entity has now. */
 void batch_buffer_store(struct batch_buffer *batch_buffer,
     struct batch_buffer_entry *entry, enum entry_state fate, struct slice etag);
 

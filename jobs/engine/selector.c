@@ -62,7 +62,8 @@ static const struct template *load_key(const struct yaml_node *node,
 
     if (!settings_text(node, true, arena, &text, unset, problems))
         return NULL;
-    /* cppcheck-suppress CastIntegerToAddressAtReturn; template is a C name */
+    /* cppcheck-suppress CastIntegerToAddressAtReturn; `template` is a keyword
+     * in C++ only */
     return template_compile(text, template_mark(node), scope, arena, problems);
 }
 
@@ -86,7 +87,8 @@ static const struct template *load_filter(const struct yaml_node *node,
             "write a condition");
         return NULL;
     }
-    /* cppcheck-suppress CastIntegerToAddressAtReturn; template is a C name */
+    /* cppcheck-suppress CastIntegerToAddressAtReturn; `template` is a keyword
+     * in C++ only */
     return template_compile_filter(
         text, template_mark(node), scope, arena, problems);
 }

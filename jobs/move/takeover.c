@@ -103,12 +103,12 @@ static enum tw_err refuse_alike(const struct search *search, struct err *err)
     const struct location *location = search->location;
 
     return err_fail(err, TW_INVALID,
-        "a move was interrupted whose store %.*s had the endpoint %.*s, which "
-        "no store has now, and store %s has the same AccountName and another "
-        "endpoint: nothing was changed. Add a store with the former endpoint "
-        "until that move is completed; or, if it is another account, compare "
-        "the entities of the intents in %s (PartitionKey %s), then delete "
-        "these intents",
+        "an interrupted move used store %.*s at endpoint %.*s. No store has "
+        "this endpoint now, but store %s has the same AccountName: nothing was "
+        "changed. If that is the same account, add a store with the former "
+        "endpoint until the interrupted move is completed. If it is another "
+        "account, compare the entities that the intents in %s (PartitionKey "
+        "%s) name, then delete these intents",
         SLICE_ARG(location->store), SLICE_ARG(location->account),
         search->alike->name, search->m->run->ledger_table, INTENTS_PARTITION);
 }
@@ -258,10 +258,10 @@ static void judge_pair(const struct intent *intent, struct pair *pair)
     case PAIR_ABSENT:
         pair_set_state(pair, PAIR_LEFT);
         /* If the intent is `leaving`, the interrupted attempt has deleted the
-         * source (rule M5). Another move cannot have carried the source to
-         * another place, if each store of the account has the same host or a
-         * known AccountName, because the locks then exclude that move, or it
-         * has taken over this intent first (rule M7). */
+         * source (rule M5). No other move can have carried the source
+         * elsewhere: the locks exclude such a move (rule L1), or it has taken
+         * over this intent first (rule M7). Excepted is a move that uses
+         * another host of an account whose AccountName is not known. */
         if (own && !intent->leaving)
             pair->why = "the source was deleted while a move was interrupted: "
                         "its copy stays";

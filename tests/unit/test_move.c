@@ -1138,7 +1138,7 @@ FIXTURE_TEST(an_intent_of_a_former_endpoint_of_the_account_stays)
     edit_intent("SourceAccount", "acct.private.example");
     take_over("all", RUN_FAILED);
     assert_non_null(strstr(h.err.text,
-        "had the endpoint acct.private.example, which no store has now"));
+        "at endpoint acct.private.example. No store has this endpoint now"));
     assert_string_equal(reports, "");
     assert_int_equal(intents(), 1);
     w.outer.store.capabilities.account_name = NULL;

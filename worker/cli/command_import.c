@@ -220,9 +220,10 @@ static int check_folder(const char *path, const struct folder *folder)
                            "--force if it had none, or remove the file",
             folder->unfinished);
     if (folder->unknown)
-        return print_usage("%s seems to hold entities that would be missing: "
-                           "uncompress it or name it TABLE.jsonl or TABLE.csv, "
-                           "or take it out of the folder",
+        return print_usage("%s seems to contain entities, which this import "
+                           "would leave out: uncompress it, rename it to "
+                           "TABLE.jsonl or TABLE.csv, or move it out of the "
+                           "folder",
             folder->unknown);
     for (size_t i = 1; i < folder->count; i++)
         if (strcasecmp(folder->files[i - 1].table, folder->files[i].table) == 0)

@@ -25,9 +25,10 @@ struct entry {
                                questions */
     uint64_t used;          /* value of answers.turns when the question was last
                                asked */
-    int64_t until_ms;       /* STAGE_READY: until when the answer is given */
-    int64_t first_until_ms; /* STAGE_READY: until when the answer is given to
-                               the first who asks */
+    int64_t until_ms;       /* STAGE_READY: until then, all who ask get this
+                               answer */
+    int64_t first_until_ms; /* STAGE_READY: until then, the first who asks gets
+                               this answer; 0: somebody has asked */
     struct answer answer;
 };
 

@@ -24,8 +24,8 @@
 /* A reading ends, and a request of it ends, after this time at the latest. */
 #define READING_MS 8000
 #define REQUEST_MS 3000
-/* How long index rows are used again, because several pages may be made from
- * the same rows. */
+/* For so long the ledger index rows that were read are used again, because
+ * several pages may be made from the same rows. */
 #define ROWS_FRESH_MS 1500
 /* Runs that ended longer ago are not listed. */
 #define SINCE_TICKS (INT64_C(86400) * TICKS_PER_S)

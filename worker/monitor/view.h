@@ -17,7 +17,7 @@
 struct definition;
 struct view;
 
-/* Maximum number of index rows read from each of the three lists. */
+/* Maximum number of ledger index rows read from each of the three lists. */
 #define VIEW_MAX_ROWS 20000
 /* Maximum and default number of runs of a page. */
 #define VIEW_PAGE_MAX 200

@@ -368,10 +368,10 @@ static bool move_and_store(struct attempt *attempt, enum ledger_state state)
 }
 
 /*
- * Delete the copy that the run's message had in the poison queue before
- * `retry`, unless `retry` has deleted it (`retry` keeps the copy of a run that
- * no queue serves). id, receipt: PoisonId and PoisonReceipt from before this
- * attempt's own copy.
+ * Delete the poison copy that the run had before a `retry`. (`retry` itself
+ * deletes it, except if no queue serves the run.) id, receipt: PoisonId and
+ * PoisonReceipt of that copy; empty: there was none, or its receipt is not
+ * known.
  */
 static void delete_former_copy(
     struct attempt *attempt, struct slice id, struct slice receipt)
@@ -548,8 +548,8 @@ static void compose_wake_up(const struct ledger_run *run, struct buf *to)
     }
 }
 
-/* Must a copy be put into the poison queue? A run that the `run` command
- * created has no queue and needs no copy. */
+/* Must a poison copy be put? A run that the `run` command created has no queue
+ * and needs no poison copy. */
 static bool wants_copy(const struct attempt *attempt)
 {
     return attempt->lease.run.queue.len > 0;
@@ -577,8 +577,8 @@ static enum tw_err put_copy(struct attempt *attempt, bool may_be_there)
     copy.text = buf_slice(&wake_up);
     outcome = lease_put_poison_copy(lease, &copy, &err);
     buf_done(&wake_up);
-    /* The run's Queue in the ledger is not a valid queue name, so no copy can
-     * be put, and the run ends without one. */
+    /* The run's Queue in the ledger is not a valid queue name, so no poison
+     * copy can be put, and the run ends without one. */
     if (outcome == TW_INVALID)
         return TW_OK;
     if (outcome != TW_OK)
@@ -601,9 +601,9 @@ static void set_error(struct attempt *attempt, const char *reason)
     buf_done(&text);
 }
 
-/* Put the copy into the poison queue, write the ledger, delete the message, in
- * this order. If the copy cannot be put, the run is held, and the next attempt
- * repeats only these steps, because Ending shows that the work is over. */
+/* Put the poison copy, write the ledger, delete the message, in this order. If
+ * the poison copy cannot be put, the run is held, and the next attempt repeats
+ * only these steps, because Ending shows that the work is over. */
 static void end_with_copy(struct attempt *attempt, enum ledger_state state,
     const char *reason, bool may_be_there)
 {
@@ -628,8 +628,8 @@ static void end_with_copy(struct attempt *attempt, enum ledger_state state,
 }
 
 /* End the run as failed or poisoned. The reason is stored in Ending before the
- * copy is put into the poison queue, so that an attempt after a crash knows
- * that the work is over, and that the copy may exist. */
+ * poison copy is put, so that an attempt after a crash knows that the work is
+ * over, and that the poison copy may exist. */
 static void end_badly(
     struct attempt *attempt, enum ledger_state state, const char *reason)
 {

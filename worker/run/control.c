@@ -386,8 +386,8 @@ struct asking {
         int64_t now_ticks, struct err *err);
     struct ledger_run run, before; /* the run as stored after the change, and
                                       before the change */
-    bool asked; /* set by change: run has a request to the owner, who makes the
-                   change */
+    bool asked; /* set by `change`: the run has an owner, so the request is
+                   stored in the ledger, and the owner makes the change */
     bool now;   /* control_finish(): end after one more round */
     bool at_once;        /* control_stop(): pause also within a load */
     bool without_owner;  /* set by change: no owner is alive, so that the next
@@ -469,17 +469,16 @@ static enum tw_err is_so_already(struct asking *asking)
     return TW_CONFLICT;
 }
 
-/* ---- copies in the poison queue ---- */
+/* ---- poison copies ---- */
 
 static char *poison_queue_of(const struct ledger_run *run)
 {
     return mem_format("%.*s%s", SLICE_ARG(run->queue), SETUP_POISON_SUFFIX);
 }
 
-/* Delete the copy of the run's message from the poison queue. TW_OK also if the
- * copy does not exist any more, or if another client has received it since,
- * which makes the pop receipt invalid. In the latter case the copy stays in the
- * poison queue, and nothing else is affected. */
+/* Delete the run's poison copy. TW_OK also if it does not exist any more, or if
+ * another client has received it since, which makes the pop receipt invalid. In
+ * the latter case the poison copy stays, and nothing else is affected. */
 static enum tw_err delete_copy(
     struct store *store, const struct ledger_run *run, struct err *err)
 {
@@ -573,7 +572,8 @@ static enum tw_err ask_next_owner(struct asking *asking, struct ledger_run *run,
 }
 
 /* Was the run asked to cancel before, and has it been held, or waited for its
- * turn, for a long time? Then its attempts do not get as far as its load. */
+ * turn, for a long time? Such a run cannot complete its load, because its
+ * attempts end before they reach it. */
 static bool is_stuck(const struct ledger_run *run, int64_t now_ticks)
 {
     return run->state == LEDGER_WAITING &&
@@ -636,7 +636,7 @@ static enum tw_err ask(struct store *store, struct slice job, struct slice id,
 {
     enum tw_err outcome = change_run(store, job, id, asking, err);
     const struct ledger_run *run = &asking->run;
-    struct err ignored; /* the run is cancelled even if the copy stays */
+    struct err ignored; /* the run is cancelled even if its poison copy stays */
 
     /* If an attempt was made, its locks are kept, because its requests may
      * still arrive (rule A4). */
@@ -913,7 +913,7 @@ enum tw_err control_resume(const struct definition *definition,
 {
     struct asking asking = {.change = set_resumed, .definition = definition};
     struct store *store = definition_store(definition);
-    struct err ignored; /* the run continues even if the copy stays */
+    struct err ignored; /* the run continues even if its poison copy stays */
     enum tw_err outcome = change_run(store, job, id, &asking, err);
 
     if (outcome == TW_OK && !asking.asked)
@@ -1099,8 +1099,8 @@ static enum tw_err set_queued_again(struct asking *asking,
     run->failures = run->silent = run->failed_logged = 0;
     run->error = run->failed_entities = (struct slice){0};
     /* PoisonId and PoisonReceipt are kept, because a repeated `retry` deletes
-     * the present copy by them; and if the run ends badly again, the search for
-     * its new copy must skip the present copy. */
+     * the present poison copy by them. And if the run ends badly again, the
+     * search for its new poison copy must skip the present one. */
     run->owner = run->control = (struct slice){0};
     run->finished_ticks = run->resumes_ticks = 0;
     run->lease_until_ticks = now_ticks;
@@ -1115,15 +1115,15 @@ static enum tw_err retry_run(const struct definition *definition,
     struct store *store = definition_store(definition);
     struct asking asking = {
         .change = set_queued_again, .definition = definition};
-    struct err ignored; /* the run is queued even if the copy stays */
+    struct err ignored; /* the run is queued even if its poison copy stays */
     enum tw_err outcome = change_run(store, job, id, &asking, err);
 
     if (outcome == TW_OK && queue_of(definition, &asking.run))
         outcome = wake(definition, &asking.run, 0, err);
     else if (outcome == TW_OK)
         outcome = refuse_unserved(&asking, &asking.run, err);
-    /* If no message could be put on a queue, the copy is kept until the attempt
-     * that ends the run deletes it. */
+    /* If no message could be put on a queue, the poison copy is kept until the
+     * attempt that ends the run deletes it. */
     if (outcome == TW_OK)
         (void)!delete_copy(store, &asking.before, &ignored);
     *ret_unserved = asking.unserved;
@@ -1131,8 +1131,8 @@ static enum tw_err retry_run(const struct definition *definition,
     return outcome;
 }
 
-/* Find an unreadable message's copy among the first messages of the poison
- * queue. */
+/* Find the poison copy of an unreadable message among the first messages of the
+ * poison queue. */
 static enum tw_err find_copy(struct store *store, const struct ledger_run *run,
     struct messages *copies, size_t *ret_index, struct err *err)
 {
@@ -1161,11 +1161,12 @@ static enum tw_err find_copy(struct store *store, const struct ledger_run *run,
 }
 
 /*
- * Append the message to put on queue for the copy. A bound queue takes the copy
- * as it is, because the whole body is the argument. On a queue without a job
- * the time of the request is added and, if the entity is under
- * LEDGER_UNREADABLE, the entity's id as the id of the run. An entity under a
- * job's name keeps its id occupied, so in that case the run gets a new id.
+ * Append the message that is put on queue in place of the poison copy, whose
+ * text is `copy`. On a bound queue that is the same text, because the whole
+ * body is the argument and nothing can be added. On a queue without a job the
+ * time of the request is added. If the entity is under LEDGER_UNREADABLE, its
+ * id is added as the id of the run. If the entity is under a job's name, it
+ * occupies this id, so the run gets a new one.
  */
 static void retell(const struct ledger_run *run,
     const struct setup_queue *queue, struct slice copy, struct buf *to)
@@ -1180,7 +1181,7 @@ static void retell(const struct ledger_run *run,
 }
 
 /* Put a refused message back on a queue that reads it as before. copy: the body
- * of its copy in the poison queue. */
+ * of its poison copy. */
 static enum tw_err put_back(const struct definition *definition,
     const struct ledger_run *run, struct slice copy, bool *ret_unserved,
     struct err *err)
@@ -1207,8 +1208,8 @@ static enum tw_err put_back(const struct definition *definition,
     return outcome;
 }
 
-/* Put the message that the poison queue has a copy of back into a queue, then
- * set the state of its ledger entity to `cancelled`. */
+/* Put an unreadable message back on a queue, with the body of its poison copy,
+ * then set the state of its ledger entity to `cancelled`. */
 static enum tw_err retry_unreadable(const struct definition *definition,
     const struct ledger_run *run, bool *ret_unserved, struct err *err)
 {
@@ -1257,9 +1258,9 @@ static enum tw_err set_dropped(struct asking *asking, struct ledger_run *run,
     return ledger_move(run, LEDGER_CANCELLED, err);
 }
 
-/* The copy is deleted before the ledger is changed, so that `drop` can be
- * repeated after a crash in between: the ledger then still has the id of the
- * copy. */
+/* The poison copy is deleted before the ledger is changed. After a crash in
+ * between, the ledger still has the id of the poison copy, so `drop` can be
+ * repeated. */
 enum tw_err control_drop(
     struct store *store, struct slice job, struct slice id, struct err *err)
 {

@@ -155,23 +155,24 @@ TW_MUST_USE enum tw_err control_finish(const struct definition *definition,
  * control_retry: queue a failed or poisoned run again. The run keeps its id,
  * checkpoint and RequestedAt, Failures and Error are cleared, and a changed
  * definition is accepted. Then the run's wake-up message is put on the queue
- * that setup_queue_of_run() chooses, and the copy of its message is deleted
- * from the poison queue. If control_was_retried() is true for the run, only the
- * last two steps are repeated.
+ * that setup_queue_of_run() chooses, and the poison copy is deleted. If
+ * control_was_retried() is true for the run, only the last two steps are
+ * repeated.
  *
  * TW_CONFLICT   the run is neither failed nor poisoned.
  * TW_NOT_FOUND  *ret_unserved false: there is no such run. *ret_unserved true:
  *               either the job is not configured, and nothing is changed; or
  *               the run is `queued` now, but no queue serves it. Then err has
  *               the command that continues the run, `run JOB --id ID`, and the
- *               copy stays until an attempt has ended the run.
+ *               poison copy stays until an attempt has ended the run.
  *
  * The entity of an unreadable message has no run to retry. Instead the message
- * is put back: its copy is searched for among the first 32 messages of the
- * poison queue and put on the queue that binding_queue_of_copy() chooses, its
- * own if this is bound as before; the entity becomes `cancelled`. TW_NOT_FOUND
- * with *ret_unserved: no queue reads the message as before; nothing is changed,
- * and err says what to configure. TW_INVALID: the copy is not found.
+ * is put back: its poison copy is searched for among the first 32 messages of
+ * the poison queue and put on the queue that binding_queue_of_copy() chooses,
+ * its own if this is bound as before; the entity becomes `cancelled`.
+ * TW_NOT_FOUND with *ret_unserved: no queue reads the message as before;
+ * nothing is changed, and err says what to configure. TW_INVALID: the poison
+ * copy is not found.
  *
  * A JSON body that is put back on a queue without a job is to be the same
  * request as before: if the body has no time, it gets the time of the original
@@ -183,9 +184,8 @@ TW_MUST_USE enum tw_err control_retry(const struct definition *definition,
     struct slice job, struct slice id, bool *ret_unserved, struct err *err);
 
 /* control_was_retried: is the run `queued`, and did it have an attempt or a
- * copy in the poison queue before? Then an earlier control_retry() may have
- * stored `queued` and failed before it put the message, so call control_retry()
- * again. */
+ * poison copy before? Then an earlier control_retry() may have stored `queued`
+ * and failed before it put the message, so call control_retry() again. */
 bool control_was_retried(const struct ledger_run *run);
 
 /* control_reopen: let workers accept runs of a job again after `finish` has
@@ -194,10 +194,9 @@ TW_MUST_USE enum tw_err control_reopen(
     struct store *store, struct slice job, struct err *err);
 
 /*
- * control_drop: give up a failed or poisoned run: delete the copy of its
- * message from the poison queue, and set `cancelled`; keeps Error and
- * FinishedAt. TW_CONFLICT: the run is neither failed nor poisoned, perhaps
- * because it was dropped before.
+ * control_drop: give up a failed or poisoned run: delete its poison copy, and
+ * set `cancelled`; keeps Error and FinishedAt. TW_CONFLICT: the run is neither
+ * failed nor poisoned, perhaps because it was dropped before.
  */
 TW_MUST_USE enum tw_err control_drop(
     struct store *store, struct slice job, struct slice id, struct err *err);

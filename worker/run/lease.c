@@ -201,7 +201,8 @@ struct taking {
     struct lease *lease; /* must be first, for note_request() */
     const struct lease_request *wish;
     enum lease_outcome outcome;
-    int64_t sent_ms; /* when the first try was sent; any try may be stored */
+    int64_t sent_ms; /* when the first try was sent. The deadlines count from
+                        then, because any of the tries may be the stored one */
 };
 
 /* Fill in a run that is not in the ledger yet. */
@@ -768,7 +769,8 @@ struct keeping {
     struct lease *lease; /* must be first, for note_request() */
     bool lost;
     bool stored;     /* an earlier try stored the release, or none is needed */
-    int64_t sent_ms; /* when the first try was sent; any try may be stored */
+    int64_t sent_ms; /* when the first try was sent. The deadlines count from
+                        then, because any of the tries may be the stored one */
 };
 
 static enum tw_err apply_renewal(
@@ -1038,9 +1040,9 @@ static void note_copy(struct lease *lease, const struct message *message)
     lease->run.poison_receipt = ledger_text(&lease->run, message->pop_receipt);
 }
 
-/* Is the message a copy of this run's message? The copy that was there before a
- * `retry` (poison_id) does not count, because `retry` deletes it. Nor does a
- * body that names no run, because it may be another run's. */
+/* Is the message a poison copy of this run? The poison copy that was there
+ * before a `retry` (poison_id) does not count, because `retry` deletes it. Nor
+ * does a body that names no run, because it may be another run's. */
 static bool is_copy(const struct lease *lease, const struct poison_copy *copy,
     const struct message *message)
 {
@@ -1055,9 +1057,9 @@ static bool is_copy(const struct lease *lease, const struct poison_copy *copy,
            message_is_of(message->text, run->job, run->id, args);
 }
 
-/* Peek the poison queue. TW_OK: it has responded; *ret_found: true if the copy
- * is among its first messages. An error that the put would meet, too, counts as
- * TW_OK. */
+/* Peek the poison queue. TW_OK: it has responded; *ret_found: true if the
+ * poison copy is among its first messages. An error that the put would meet,
+ * too, counts as TW_OK. */
 static enum tw_err find_copy(struct lease *lease, struct exchange *exchange,
     const char *poison_queue, const struct poison_copy *copy, bool *ret_found)
 {
@@ -1080,9 +1082,9 @@ static enum tw_err find_copy(struct lease *lease, struct exchange *exchange,
                : TW_OK;
 }
 
-/* Returns how long the put of the copy is retried. The remaining time of the
- * lease is kept for storing the run as held and for hiding the run's message,
- * because the queue service may not respond to the hiding either. */
+/* Returns how long the put of the poison copy is retried. The remaining time of
+ * the lease is kept for storing the run as held and for hiding the run's
+ * message, because the queue service may not respond to the hiding either. */
 static struct retry_limits copy_limits(const struct lease *lease)
 {
     int64_t now_ms = platform_boot_ms();
@@ -1092,8 +1094,8 @@ static struct retry_limits copy_limits(const struct lease *lease)
         now_ms + lease->visibility_timeout_ms / 4};
 }
 
-/* Try once to put the copy. *may_be_there: true if a copy may be in the queue;
- * set to true after an indeterminate outcome. */
+/* Try once to put the poison copy. *may_be_there: true if it may be in the
+ * poison queue; set to true after an indeterminate outcome. */
 static enum tw_err put_unless_there(struct lease *lease,
     struct exchange *exchange, const char *poison_queue,
     const struct poison_copy *copy, bool *may_be_there)

@@ -223,16 +223,16 @@ void lease_hide_message_ms(struct lease *lease, int64_t wait_ms);
  * ended. */
 void lease_delete_message(struct lease *lease);
 
-/* lease_delete_poison_copy: delete the copy with this id and pop receipt from
- * the poison queue of the run's queue. Best effort. */
+/* lease_delete_poison_copy: delete the poison copy with this id and pop
+ * receipt. Best effort. */
 void lease_delete_poison_copy(
     struct lease *lease, struct slice id, struct slice receipt);
 
 /*
  * lease_store_ending: call before the poison copy is put. Stores that the run
  * will end with state (failed or poisoned) and this reason. A later owner then
- * puts the copy and does not repeat the work. Retries until the outcome is
- * known or the lease expires. LEASE_VALID: stored.
+ * puts the poison copy and does not repeat the work. Retries until the outcome
+ * is known or the lease expires. LEASE_VALID: stored.
  */
 enum lease_status lease_store_ending(struct lease *lease,
     enum ledger_state state, const char *reason, struct err *err);
@@ -246,17 +246,18 @@ bool lease_ending(const struct ledger_run *run, enum ledger_state *ret_state,
 struct poison_copy {
     struct slice queue;
     struct slice text; /* the message's body, or a composed wake-up message */
-    bool may_be_there; /* the queue may have the copy already, from an earlier
-                          attempt */
+    bool may_be_there; /* the poison queue may have this poison copy already,
+                          from an earlier attempt */
 };
 
 /*
- * lease_put_poison_copy: put the copy into the poison queue of copy->queue, and
- * note the copy's id and pop receipt in lease->run. If the queue may have a
- * copy already (may_be_there, or a put had an indeterminate outcome), the queue
- * is peeked before each put, and no copy is put until the queue responds. If
- * the peek finds a copy that names the run (message_is_of()), no other copy is
- * put, and the id of the one that was found is noted, with an empty receipt.
+ * lease_put_poison_copy: put the poison copy into the poison queue of
+ * copy->queue, and note its id and pop receipt in lease->run. The poison queue
+ * may have it already (may_be_there, or a put had an indeterminate outcome).
+ * Then the poison queue is peeked before each put, and nothing is put until it
+ * responds. If the peek finds a poison copy that names the run
+ * (message_is_of()), no other one is put, and the id of the found one is noted,
+ * with an empty receipt.
  */
 enum tw_err lease_put_poison_copy(
     struct lease *lease, const struct poison_copy *copy, struct err *err);

@@ -2,9 +2,9 @@
 /*
  * The ledger: one entity for each run, in the table TablewardRuns of the
  * queues' store. PartitionKey: the job's name ("-" for a message that could not
- * be read); RowKey: the run id. Each run has one index row, changed in the same
- * batch as the run, so that lists, orphan scans and pruning read only what they
- * need:
+ * be read); RowKey: the run id. Each run has one ledger index row, changed in
+ * the same batch as the run, so that lists, orphan scans and pruning read only
+ * what they need. Its RowKey:
  *
  *   !open!ID        the run has not ended
  *   !failed!ID      failed, poisoned
@@ -32,7 +32,7 @@
 #define LEDGER_TABLE "TablewardRuns"
 #define LEDGER_UNREADABLE "-"    /* PartitionKey of messages without a job */
 #define LEDGER_IMPORTS "-import" /* PartitionKey of imports */
-/* First byte of the RowKeys of index rows, and of the PartitionKeys of
+/* First byte of the RowKeys of ledger index rows, and of the PartitionKeys of
  * partitions that hold no runs. */
 #define LEDGER_OWN_MARK '!'
 /* The highest Format that this version knows. An entity with a higher Format
@@ -52,8 +52,8 @@ enum ledger_state {
     LEDGER_WAITING,   /* waits until ResumesAt, for WaitsFor */
     LEDGER_PAUSED,    /* paused by a person until `resume`; no message */
     LEDGER_SUCCEEDED, /* ended */
-    LEDGER_FAILED,    /* ended; the poison queue gets a copy of its message */
-    LEDGER_POISONED,  /* ended; the poison queue gets a copy of its message */
+    LEDGER_FAILED,    /* ended; a poison copy is put before the end */
+    LEDGER_POISONED,  /* ended; a poison copy is put before the end */
     LEDGER_CANCELLED, /* ended by `cancel` or `drop` */
     LEDGER_NEWER,     /* a State that only a newer version knows; state_name has
                          its name */
@@ -92,7 +92,8 @@ struct ledger_run {
     struct arena arena;
     struct slice job, id;    /* PartitionKey, RowKey */
     struct slice etag;       /* empty: the run is not stored yet */
-    struct slice index_etag; /* ETag of the run's index row; empty: not known */
+    struct slice index_etag; /* ETag of the run's ledger index row; empty: not
+                                known */
 
     enum ledger_state state; /* changed by ledger_move() only */
     struct slice state_name; /* State as stored, for LEDGER_NEWER */
@@ -117,18 +118,17 @@ struct ledger_run {
     struct slice finish;    /* LEDGER_FINISH, LEDGER_FINISH_NOW, or empty */
     struct slice operation; /* random id of the last write */
     struct slice traceparent;
-    struct slice poison_id, /* id of the copy in the poison queue; after a
-                               retry, id of the copy that was there before the
-                               retry */
-        poison_receipt;     /* pop receipt of the copy; empty: not known */
+    struct slice poison_id, /* id of the poison copy; after a retry, id of the
+                               poison copy that was there before the retry */
+        poison_receipt;     /* its pop receipt; empty: not known */
     struct slice binding;   /* of a message that was refused: how its queue was
                                bound (binding.h) */
     struct slice ending; /* state and reason with which the run will end, once
-                            the copy is in the poison queue: lease_ending() */
+                            its poison copy is put: lease_ending() */
 
     int32_t attempt, failures, rounds, epoch;
     int32_t silent;    /* number of attempts since the last attempt that made
-                          progress or ended in order */
+                          progress or released its lease */
     int32_t throttled; /* number of responses with status 429 or 503 */
     int32_t failed_logged; /* number of log lines about failed entities of the
                               run. After LEDGER_FAILED_LOGGED_MAX of them one
@@ -299,7 +299,7 @@ TW_MUST_USE enum tw_err ledger_get(struct store *store,
     struct exchange *exchange, struct slice job, struct slice id,
     struct ledger_run *ret);
 
-/* ---- index rows ---- */
+/* ---- ledger index rows ---- */
 
 enum ledger_index {
     LEDGER_INDEX_OPEN,
@@ -310,15 +310,16 @@ enum ledger_index {
 /* ledger_index_of: return the list that contains the runs of this state. */
 enum ledger_index ledger_index_of(enum ledger_state state);
 
-/* ledger_index_key: compose the RowKey of run's index row. Lives in arena. */
+/* ledger_index_key: compose the RowKey of run's ledger index row. Lives in
+ * arena. */
 struct slice ledger_index_key(
     const struct ledger_run *run, struct arena *arena);
 
-/* ledger_index_id: find the run id in the RowKey of an index row. False:
- * row_key is not that of an index row. */
+/* ledger_index_id: find the run id in the RowKey of a ledger index row. False:
+ * row_key is not that of a ledger index row. */
 bool ledger_index_id(struct slice row_key, struct slice *ret_id);
 
-/* What an index row holds about its run. Texts live in the row's arena. */
+/* What a ledger index row holds about its run. Texts live in an arena. */
 struct ledger_row {
     struct slice job, id;
     enum ledger_state state; /* state of the run when the row was written; an
@@ -328,8 +329,8 @@ struct ledger_row {
 };
 
 /*
- * ledger_index_row: read an index row. False: entity is not an index row. Texts
- * live in arena.
+ * ledger_index_row: read a ledger index row. False: entity is no such row.
+ * Texts live in arena.
  */
 bool ledger_index_row(
     const struct entity *entity, struct arena *arena, struct ledger_row *ret);
@@ -346,7 +347,8 @@ struct ledger_index_scan {
     unsigned top;           /* maximum number of rows in a page; 0: 1000 */
 };
 
-/* ledger_scan_index: read one page of index rows, for ledger_index_row(). */
+/* ledger_scan_index: read one page of ledger index rows, for
+ * ledger_index_row(). */
 TW_MUST_USE enum tw_err ledger_scan_index(struct store *store,
     struct exchange *exchange, const struct ledger_index_scan *scan,
     struct continuation from, struct page *ret);
@@ -371,12 +373,12 @@ const char *ledger_day(int64_t ticks, char *to);
 
 /*
  * ledger_scan: read one page of runs into ret; parse ret->entities with
- * ledger_parse(). Leaves out index rows and partitions that are not jobs. job:
- * the job of the runs; empty: runs of all jobs. from: the continuation of the
- * page before, as for store_scan(). filter: an OData filter of ledger
- * properties, or empty. An entity that cannot be read as a run is returned even
- * if filter does not select it: see ledger_parse_any(). This reads every run;
- * for lists use the index.
+ * ledger_parse(). Leaves out ledger index rows, and partitions that are not
+ * jobs. job: the job of the runs; empty: runs of all jobs. from: the
+ * continuation of the page before, as for store_scan(). filter: an OData filter
+ * of ledger properties, or empty. An entity that cannot be read as a run is
+ * returned even if filter does not select it: see ledger_parse_any(). This
+ * reads every run; for lists use the index.
  */
 TW_MUST_USE enum tw_err ledger_scan(struct store *store,
     struct exchange *exchange, struct slice job, struct slice filter,

@@ -7,18 +7,18 @@
 #include "worker/base/text.h"
 
 /* Maximum number of tries: CHANGE_ROUNDS to change a run that other processes
- * write at the same time, INDEX_ROUNDS to write a batch whose index rows had
- * been changed. */
+ * write at the same time, INDEX_ROUNDS to write a batch whose ledger index rows
+ * had been changed. */
 #define CHANGE_ROUNDS 8
 #define INDEX_ROUNDS 3
 #define OPERATION_ID_CHARS (LEDGER_OPERATION_MAX - 1)
-/* Maximum number of operations in a batch: the run, two index rows, `!closed`.
- */
+/* Maximum number of operations in a batch: the run's entity, two ledger index
+ * rows, and the row `!closed` of the job. */
 #define OPERATIONS_MAX 4
 
 /* ---- one batch ---- */
 
-/* An index row, or the `!closed` row, that the batch changes. */
+/* A ledger index row, or the `!closed` row, that the batch changes. */
 struct row {
     struct slice key;
     char etag[96];
@@ -30,8 +30,8 @@ struct writing {
     const struct ledger_run *was; /* the run as stored; without an ETag it is
                                      not stored yet */
     struct ledger_run *is;        /* run to store; NULL: delete the run */
-    struct row old_row, new_row;  /* the index row to delete, and the one to
-                                     write; without a key: none */
+    struct row old_row, new_row;  /* the ledger index row to delete, and the one
+                                     to write; without a key: none */
     struct row closed; /* `!closed`, inserted if missing; without a key: none */
     struct arena arena;
 
@@ -57,8 +57,8 @@ static struct operation *add_operation(
     return operation;
 }
 
-/* Set the properties of the index row that a list shows, so that a list need
- * not read the run's entity. */
+/* Set those properties of the ledger index row that a list shows, so that a
+ * list need not read the run's entity. */
 static void set_row_properties(
     struct writing *w, const struct ledger_run *run, struct entity *row)
 {
@@ -166,7 +166,7 @@ static void take_results(struct writing *w)
             is->index_etag = ledger_text(is, slice_of(w->result.etags[i]));
 }
 
-/* If the batch failed because another process has changed an index row or
+/* If the batch failed because another process has changed a ledger index row or
  * `!closed`, mark this row, so that it is read before the next batch. True: a
  * row is marked. */
 static bool mark_changed_row(struct writing *w, enum tw_err outcome)
@@ -179,7 +179,7 @@ static bool mark_changed_row(struct writing *w, enum tw_err outcome)
     return true;
 }
 
-/* Find which index row to delete and which to insert. */
+/* Find which ledger index row to delete and which to insert. */
 static void plan_rows(struct writing *w)
 {
     struct slice old = {0}, new = {0};

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The conditional write of the ledger: the only code that writes a run's entity
- * and its index row. ledger_change() reads the run (or uses what the caller
- * knows), calls apply(), and writes with the ETag. After an unknown outcome
- * ledger_change() reads the run: the property Operation shows which write is
- * stored. After a conflict, which another process's write causes,
+ * and its ledger index row. ledger_change() reads the run (or uses what the
+ * caller knows), calls apply(), and writes with the ETag. After an unknown
+ * outcome ledger_change() reads the run: the property Operation shows which
+ * write is stored. After a conflict, which another process's write causes,
  * ledger_change() reads the run and calls apply() again.
  *
  * ledger_change() refuses, and writes nothing, if the stored state may not
@@ -83,9 +83,10 @@ TW_MUST_USE enum tw_err ledger_change(struct ledger_change *change,
     enum ledger_known known, struct ledger_run *run, struct err *err);
 
 /*
- * ledger_remove: delete the run, if its stored ETag is run->etag, and its index
- * row. TW_CONFLICT, TW_NOT_FOUND: the run has changed or is gone; nothing is
- * deleted. One request, and more if run->index_etag is empty or out of date.
+ * ledger_remove: delete the run, if its stored ETag is run->etag, and its
+ * ledger index row. TW_CONFLICT, TW_NOT_FOUND: the run has changed or is gone;
+ * nothing is deleted. One request, and more if run->index_etag is empty or out
+ * of date.
  */
 TW_MUST_USE enum tw_err ledger_remove(struct store *store,
     struct exchange *exchange, const struct ledger_run *run);

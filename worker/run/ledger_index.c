@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Lists of runs: the index rows, the jobs that have runs, and whole scans.
- * Index rows of one list have RowKeys with one prefix, so a list is one range
- * of one partition.
+ * Lists of runs: the ledger index rows, the jobs that have runs, and whole
+ * scans. The RowKeys of all ledger index rows of one list have the same prefix,
+ * so a list is one range of one partition.
  */
 #include <stdio.h>
 

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Orphans: open runs without a valid lease and without a message. A pass reads
- * the index rows of every job's open runs, and each run that has such a row. A
- * run is an orphan if its LeaseUntil, UpdatedAt and ResumesAt passed two
- * visibility timeouts ago and it is not paused; the worker then continues it
- * without a message. A run whose owner was a process of this host that has died
- * (lock_file.h) is continued at once, without a pass, because that process's
- * lock file names the run. A step makes one request at most (a few if it holds
- * a run, see below), so that the consumer can do other things between steps.
+ * the ledger index rows of every job's open runs, and the entities of these
+ * runs. A run is an orphan if its LeaseUntil, UpdatedAt and ResumesAt passed
+ * two visibility timeouts ago and it is not paused; the worker then continues
+ * it without a message. A run whose owner was a process of this host that has
+ * died (lock_file.h) is continued at once, without a pass, because that
+ * process's lock file names the run. A step makes one request at most (a few if
+ * it holds a run, see below), so that the consumer can do other things between
+ * steps.
  *
  * An orphan whose job is not configured is held for its definition, unless it
  * has a queue that this worker does not serve. And a pass counts the runs that

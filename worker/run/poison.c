@@ -88,14 +88,14 @@ static enum tw_err insert(struct lease *lease, struct err *err)
 }
 
 /* Once 1/LATE_SHARE of the visibility timeout is over, the message is renewed
- * before its copy is put. */
+ * before its poison copy is put. */
 #define LATE_SHARE 4
 
 /*
- * Make sure that the message is still hidden for this worker before its copy is
- * put, because once it is visible again, another worker may receive and copy
- * it, too. This can happen after a suspension of this machine. The renewal
- * fails if another worker has received the message.
+ * Make sure that the message is still hidden for this worker before its poison
+ * copy is put. After a suspension of this machine the message may be visible
+ * again, and another worker may receive it and put a second poison copy. The
+ * renewal fails if another worker has received the message.
  */
 static enum tw_err keep_message(struct lease *lease, struct err *err)
 {
@@ -136,9 +136,9 @@ static bool is_taken(enum tw_err outcome, enum ledger_state state)
 }
 
 /*
- * Put the copy, then store the reason in the ledger. If the ledger has the
- * reason already, nothing is done, and the caller only deletes the message. If
- * another run has this id, the reason is stored under "-".
+ * Put the poison copy, then store the reason in the ledger. If the ledger has
+ * the reason already, nothing is done, and the caller only deletes the message.
+ * If another run has this id, the reason is stored under "-".
  */
 static enum tw_err copy_and_tell(
     struct lease *lease, const struct lease_message *message, struct err *err)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * An invalid message leaves its queue at once: the worker puts a copy into the
- * poison queue, stores the reason in the ledger (PartitionKey: the job, or "-"
- * if it is not known; RowKey: the message's id), then deletes the message.
+ * An invalid message leaves its queue at once: the worker puts a poison copy,
+ * stores the reason in the ledger (PartitionKey: the job, or "-" if it is not
+ * known; RowKey: the message's id), then deletes the message.
  */
 #ifndef TW_RUN_POISON_H
 #define TW_RUN_POISON_H

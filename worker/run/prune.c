@@ -43,7 +43,7 @@ static struct exchange begin_attempt(const struct prune *prune)
         .deadline = prune->walk.deadline, .retry_after_ms = -1};
 }
 
-/* Delete an index row whose run does not exist or is on another list. */
+/* Delete a ledger index row whose run does not exist or is on another list. */
 static enum tw_err delete_row(
     struct prune *prune, struct exchange *exchange, const struct entity *row)
 {

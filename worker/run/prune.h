@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Pruning deletes runs that succeeded or were cancelled longer than `keep_runs`
- * ago from the ledger, with their index rows. Failed runs are kept until an
- * operator drops them.
+ * ago from the ledger, with their ledger index rows. Failed runs are kept until
+ * an operator drops them.
  *
  * A message whose run is not in the ledger begins a run. So a run whose message
  * may still come, because the run was cancelled or its MessageUntil is after
@@ -10,8 +10,8 @@
  * MessageUntil, or 7 days after a cancel), and then until its queue is empty,
  * but for 30 days at most.
  *
- * A pass reads the index rows job after job (also of jobs that are no longer
- * configured), the oldest day first, and makes one step for each run.
+ * A pass reads the ledger index rows job after job (also of jobs that are no
+ * longer configured), the oldest day first, and makes one step for each run.
  */
 #ifndef TW_RUN_PRUNE_H
 #define TW_RUN_PRUNE_H

@@ -104,7 +104,7 @@ static enum tw_err each_job(const struct runs_reader *reader,
     return outcome == TW_NOT_FOUND ? TW_OK : outcome;
 }
 
-/* ---- lists: index rows first ---- */
+/* ---- lists: ledger index rows first ---- */
 
 struct listing {
     const struct runs_reader *reader;
@@ -314,7 +314,7 @@ static bool is_wanted(
 }
 
 /* Wait until the run is read, then move it into runs, or free it. A run that is
- * not found has been pruned after its index row was read. */
+ * not found has been pruned after its ledger index row was read. */
 static enum tw_err fetch_end(struct fetch *fetch,
     const struct runs_reader *reader, const struct runs_query *query,
     struct runs *runs, struct err *err)

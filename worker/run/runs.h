@@ -44,10 +44,10 @@ struct runs_query {
                              0: any */
     size_t limit;         /* maximum number of runs, newest first; 0: all */
     bool no_imports;      /* imports are left out */
-    size_t most_rows;     /* maximum number of index rows read; 0: all */
+    size_t most_rows;     /* maximum number of ledger index rows read; 0: all */
 };
 
-/* The index rows of a list, newest request first. */
+/* The ledger index rows of a list, newest request first. */
 struct runs_rows {
     struct arena arena; /* memory of the rows' texts */
     struct ledger_row *list;
@@ -59,10 +59,10 @@ struct runs_rows {
 
 /*
  * runs_list: read the runs that query selects, newest request first. Reads the
- * index rows of the lists that hold such runs, and then only the runs that are
- * returned. A run that cannot be read is returned as LEDGER_DAMAGED, with its
- * keys. A missing ledger has no runs. ret is zeroed by the caller; call
- * runs_done() in any case.
+ * ledger index rows of the lists that hold such runs, and then only the runs
+ * that are returned. A run that cannot be read is returned as LEDGER_DAMAGED,
+ * with its keys. A missing ledger has no runs. ret is zeroed by the caller;
+ * call runs_done() in any case.
  */
 TW_MUST_USE enum tw_err runs_list(const struct runs_reader *reader,
     const struct runs_query *query, struct runs *ret, struct err *err);
@@ -123,10 +123,9 @@ TW_MUST_USE enum tw_err runs_peek(const struct runs_reader *reader,
     struct slice queue, struct messages *ret, struct err *err);
 
 /*
- * runs_message: find the copy of the run's message in the poison queue.
- * *ret_text: its body, *ret_queue: the poison queue's name; both live in arena.
- * TW_NOT_FOUND: the run has no such copy, or it is not among the first messages
- * (runs_peek()).
+ * runs_message: find the run's poison copy. *ret_text: its body, *ret_queue:
+ * the poison queue's name; both live in arena. TW_NOT_FOUND: the run has no
+ * poison copy, or it is not among the first messages (runs_peek()).
  */
 TW_MUST_USE enum tw_err runs_message(const struct runs_reader *reader,
     const struct ledger_run *run, struct arena *arena, struct slice *ret_queue,

@@ -388,7 +388,7 @@ static void load_queue(
 }
 
 /* Refuse to serve the poison queue of a served queue, because the worker would
- * receive the copies that it puts there. */
+ * receive the poison copies that it puts there. */
 static void check_poison_queues(
     struct setup_loader *loader, const struct yaml_node *node)
 {

@@ -82,9 +82,9 @@ static int64_t hide_ms(const struct lease_message *message)
     return HELD_MIN_MS * (count < 1 ? 1 : count < most ? count : most);
 }
 
-/* Move the message to the poison queue. If its copy cannot be put there, or the
- * reason cannot be stored in the ledger, the message is hidden and moved at a
- * later delivery. Other messages are not delayed, because perhaps only the
+/* Move the message to the poison queue. If its poison copy cannot be put, or
+ * the reason cannot be stored in the ledger, the message is hidden and moved at
+ * a later delivery. Other messages are not delayed, because perhaps only the
  * poison queue fails. */
 static void poison(const struct doing *doing,
     const struct lease_message *message, const struct job *job,

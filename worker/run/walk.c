@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A pass over index rows, in steps of one request. */
+/* A pass over ledger index rows, in steps of one request. */
 #include "worker/run/walk.h"
 
 #include "worker/store/retry.h"

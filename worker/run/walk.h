@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A pass over the ledger's index rows of one list (open, failed or ended runs),
+ * A pass over the ledger index rows of one list (open, failed or ended runs),
  * job after job. Used for pruning, for the search for orphans and by a drain. A
  * step makes one request at most, so that the consumer can poll between steps.
  */

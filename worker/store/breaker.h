@@ -51,8 +51,9 @@ int64_t breaker_wait_ms(struct breaker *breaker, int64_t now_ms);
  * it refuse the credentials? */
 bool breaker_is_away(const struct breaker *breaker);
 
-/* breaker_reached: was a request sent to the service, now (sent_ms, 0: not
- * sent) or before? */
+/* breaker_reached: note that a request was sent at sent_ms (0: it was not
+ * sent). Returns true if this or any earlier request was sent to the service.
+ */
 bool breaker_reached(struct breaker *breaker, int64_t sent_ms);
 
 /* breaker_respond: record a response to a request sent at sent_ms. If that

@@ -114,7 +114,7 @@ static int compare_files(const void *a, const void *b)
 
 struct reading {
     struct folder *folder;
-    struct folder_file *files; /* owned; count as in folder */
+    struct folder_file *files; /* owned; their number is folder->count */
     const char *path;
     void (*other)(void *context, const char *path);
     void *context;

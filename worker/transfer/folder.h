@@ -43,7 +43,7 @@ struct folder {
     const char *unfinished; /* path of a file that an interrupted export left;
                                NULL: none */
     const char *unknown;    /* path of a file that is not the file of a table,
-                               but seems to hold entities, as Blogs.jsonl.gz
+                               but seems to contain entities, as Blogs.jsonl.gz
                                does; NULL: none */
 };
 

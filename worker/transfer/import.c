@@ -274,8 +274,9 @@ static enum tw_err continue_rejects(
 
     if (is_edited(import))
         return err_fail(err, TW_INVALID,
-            "%s was edited since this import was interrupted: import its "
-            "corrected lines, and remove it",
+            "%s was edited since this import was interrupted: first import "
+            "that file, with its corrected lines, then delete it and "
+            "continue this import",
             import->options.rejects_path);
     position->rejects_path = path;
     position->rejects_size = position->rejected_bytes;

@@ -41,9 +41,9 @@ struct import_result {
 
 struct import;
 
-/* import_new: make an import; import_run() begins it. Copies *transfer; later
- * only `client` of that copy changes, to the result of restart(). The caller
- * owns the result. */
+/* import_new: make an import, which import_run() begins. Keeps a copy of
+ * *transfer, in which only `client` changes later: it becomes the client that
+ * restart() returns. The caller owns the import. */
 struct import *import_new(
     const struct transfer *transfer, const struct import_options *options);
 void import_free(struct import *import); /* NULL: does nothing */
