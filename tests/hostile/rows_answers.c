@@ -34,7 +34,8 @@
     .command = "import Blogs in.jsonl",                                        \
     .files = {{"in.jsonl", {.before = "{" KEYS ",\"A\":1}\n"}}}
 
-/* A message of ours is put: the ledger's entity and its index row before. */
+/* A message of ours is put: the run's entity and its ledger index row
+ * before. */
 #define CLOUD(credentials)                                                     \
     "stores:\n  cloud: {azure: {connection_string: \"DefaultEndpointsProtocol" \
     "=http;AccountName=acct;" credentials                                      \

@@ -224,8 +224,8 @@ size_t workbench_listed(
     struct workbench *bench, const char *job, enum ledger_index index);
 
 /* workbench_store_run: store run as it is, past the bench: its first write, or
- * (with an ETag) over what is stored, the index row left as it is. run gets its
- * ETags. TW_CONFLICT: it is there already, or not as it was. */
+ * (with an ETag) over what is stored. The ledger index row stays as it is. run
+ * gets its ETags. TW_CONFLICT: it is there already, or not as it was. */
 enum tw_err workbench_store_run(
     struct workbench *bench, struct ledger_run *run);
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The one conditional write: conflicts, unknown outcomes, index rows. */
+/* The one conditional write: conflicts, unknown outcomes, ledger
+ * index rows. */
 #include "tests/support/test.h"
 #include "tests/support/workbench.h"
 
@@ -89,7 +90,7 @@ BENCH_TEST(a_run_is_always_on_one_list)
     };
     struct ledger_run *run;
 
-    /* By who knows the index row, and by who does not. */
+    /* By a caller that knows the ledger index row, and by one that does not. */
     for (int known = 0; known < 2; known++) {
         run = begin(bench);
         for (size_t i = 0; TEST_EACH(i, steps); i++) {

@@ -324,7 +324,7 @@ FIXTURE_TEST(without_a_pass_there_is_no_step)
     assert_int_equal(prune_step(&prune, &err), WALK_DONE);
 }
 
-/* ---- index rows ---- */
+/* ---- ledger index rows ---- */
 
 FIXTURE_TEST(an_index_row_may_lack_what_it_tells)
 {

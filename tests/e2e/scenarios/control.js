@@ -311,7 +311,7 @@ const READINGS = [
   ['status', 'first'], ['status', 'fir'], ['status', 'old-000'],
 ];
 
-// ended_like: run `first` and its index row as a worker has written them, once more
+// ended_like: run `first` and its ledger index row as a worker has written them, once more
 // for each id, at the same time three days before; as import takes them.
 async function ended_like(suite, from, to) {
   const {out} = await suite.program.ok(

@@ -135,7 +135,7 @@ function add_dead_store(suite) {
   suite.program.configure(suite.configuration);
 }
 
-// ledger_run: a run, and its index row, as a worker of another machine or an
+// ledger_run: a run, and its ledger index row, as a worker of another machine or an
 // earlier one has written them.
 function ledger_run(id, state, list, more = {}) {
   const times = Object.entries(

@@ -17,7 +17,7 @@ const SHAPES = [
 ];
 
 // What a worker asks of the ledger at its start, whatever there is to do: the
-// index rows of open runs, for each job. Counted once, and no attempt's.
+// ledger index rows of open runs, for each job. Counted once, and no attempt's.
 async function start_cost(suite) {
   const worker = suite.worker();
   const end = await suite.program.end(worker);
@@ -72,7 +72,7 @@ async function requests(suite) {
       assert.ok(data.length <= most, `${data.length} requests to the data ` +
           `tables, at most ${most}: ${summary(data)}`);
       const renewals = made.filter((r) => r.kind === 'renew').length;
-      // Each of these passes reads the name and the index rows of every job in
+      // Each of these passes reads the name and the ledger index rows of every job in
       // the ledger.
       const pruning = 2 * (i + 1), orphans = 2 * (i + 1);
       const waits = settles.map((time) => parseInt(time, 10)).filter((s) => s);
