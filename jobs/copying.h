@@ -69,10 +69,10 @@ struct copying_target {
  * copying_load_shape: read node, the value of `properties:`, into *ret. NULL: a
  * copy has all properties. A list has the names to keep. `reserved` is the name
  * of a property that tableward sets itself; empty: there is none. Returns false
- * if it added a problem, for a name that the service forbids, that is a key, or
- * that is reserved; two properties with the same new name; a property in both
- * keep and drop; a rename of a property that is not kept; a constant of `set:`
- * that has no valid value of its type.
+ * if it added a problem. These are problems: a name that is forbidden by the
+ * service, is a key, or is reserved; two properties with the same new name; a
+ * property in both keep and drop; a rename of a property that is not kept; a
+ * constant of `set:` whose value is invalid for its type.
  */
 bool copying_load_shape(const struct yaml_node *node, struct slice reserved,
     struct job_loader *loader, struct copying_shape *ret);
@@ -116,11 +116,11 @@ void copying_add_templates(const struct copying_target *target, struct buf *to);
 
 /*
  * copying_make: make the copy of source, in arena, without the property named
- * `without` (empty: no property is left out). TW_INVALID: err says, without
- * naming the source, which template read a property that is missing or of the
- * wrong type, which key is too long or forbidden by the service, or which
- * rename collides with an existing property. TW_TOO_LARGE: the copy is too
- * large for the service.
+ * `without` (empty: no property is left out). TW_INVALID: a template reads a
+ * property that is missing or of the wrong type, or a key is too long or
+ * forbidden by the service, or a rename collides with an existing property. err
+ * says which, without naming the source. TW_TOO_LARGE: the copy is too large
+ * for the service.
  */
 TW_MUST_USE enum tw_err copying_make(const struct copying_target *target,
     const struct run_args *args, const struct entity *source,

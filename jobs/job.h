@@ -170,11 +170,11 @@ struct kind {
         struct arena *arena, struct problems *problems);
 
     /*
-     * accept (NULL: accepts all): may a run have these arguments? Uses only the
-     * arguments and makes no requests. Any outcome but TW_OK means that a run
-     * with these arguments can never succeed (because of a forbidden key, for
-     * example); err says why. Called before a run is added to the ledger, but
-     * not if the job needs an environment variable that is not set.
+     * accept (NULL: accepts all): may a run have these arguments? Makes no
+     * requests. Any outcome but TW_OK: a run with these arguments can never
+     * succeed, for example because they make a forbidden key; err says why.
+     * Called before a run is added to the ledger, but not if the job needs an
+     * environment variable that is not set.
      */
     enum tw_err (*accept)(
         const struct job *job, const struct run_args *args, struct err *err);

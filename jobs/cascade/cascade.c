@@ -440,13 +440,13 @@ static enum run_end walk_and_delete(struct cascade_attempt *c)
 }
 
 /*
- * May the first page of a pass be requested before the parent is read? Before
- * the tombstone is written, only if the first rule has no children. A leaf is
- * safe, because it is deleted with the ETag that was read. An entity with
- * children may leave the parent after it was read, and its children would be
- * deleted nevertheless. After the tombstone is written, only if the last settle
- * pass is due already. Never with an archive, because whole entities are too
- * large to be read in vain.
+ * May the first page of a pass be requested before the parent is read? With an
+ * archive: no, because whole entities are too large to be read in vain. After
+ * the tombstone is written: only if the last settle pass is due already. Before
+ * it is written: only if the first rule has no child rules. The entities that
+ * such a rule finds are safe, because they are deleted with the ETag that was
+ * read. An entity with children could leave the parent after it was read, and
+ * its children would be deleted nevertheless.
  */
 static bool may_read_ahead(const struct cascade_attempt *c)
 {

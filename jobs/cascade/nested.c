@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A nested rule is checked backwards, from an entity of its table to the entity
- * above. The values that an entity shows of the entity above (a RowKey, for
- * example) need not be enough for a point read. So the check works in blocks:
+ * above. An entity has some values of the entity above, its RowKey for example,
+ * but perhaps not all that a point read needs. So the check works in blocks:
  *
  * 1. Collect entities of the rule's table, each with a reference: a digest of
- *    the values that it shows.
+ *    the values that it has of the entity above.
  * 2. Read the table of the rule above once. Each entity there whose values have
  *    the digest of a reference is the parent of the referring entity.
  * 3. Read the entities without a parent again, one by one, and do 2. again.
  * 4. Report the entities that still have no parent.
  *
- * If several rules have the same table, an entity has a reference by each rule
- * that may find it; one parent is enough.
+ * If several rules have the same table, an entity has one reference for each
+ * rule that may find it, and one parent is enough.
  */
 #include "jobs/cascade/nested.h"
 

@@ -268,8 +268,8 @@ static void note_absent(struct cascade_attempt *c)
  * Archive the parent before the tombstone changes it. TablewardRun is left out,
  * because a restored parent must not belong to a run. The parent may still have
  * the tombstone of another run that has ended. If that run inserted the parent,
- * there is nothing to archive; if it merged its tombstone into an existing
- * parent, only the archive of that run has the original state.
+ * there is nothing to archive. If that run merged its tombstone into an
+ * existing parent, only its own archive has the original state.
  */
 static enum run_end archive_parent(struct cascade_attempt *c)
 {

@@ -6,11 +6,12 @@
 #include "jobs/cascade/attempt.h"
 
 /*
- * cascade_hold_parent: makes the first step of every pass. Reads the parent. If
- * it does not carry this run's tombstone, makes all checks that come before the
- * tombstone, and writes the tombstone. RUN_CONTINUES: the parent carries this
- * run's tombstone, c->parent is what was read, and c->state.began_ticks is the
- * service's clock at the read (at the write, if this call wrote the tombstone).
+ * cascade_hold_parent: the first step of every pass. Reads the parent. If the
+ * parent does not carry this run's tombstone, makes all checks that come before
+ * the tombstone, and writes the tombstone. RUN_CONTINUES: the parent carries
+ * this run's tombstone, c->parent is what was read, and c->state.began_ticks is
+ * the service's clock at the read (at the write, if this call wrote the
+ * tombstone).
  */
 enum run_end cascade_hold_parent(struct cascade_attempt *c);
 

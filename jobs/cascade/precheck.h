@@ -8,18 +8,18 @@
 /*
  * cascade_check_first: check that the first-level rules can be bound to the
  * parent as last read, and that the tables of the parent and of all rules
- * exist, except tables of optional rules. RUN_CONTINUES: they do, or this run
- * has already written its tombstone, and nothing is checked. Otherwise the
+ * exist, except tables of optional rules. Checks nothing if this run has
+ * already written its tombstone. RUN_CONTINUES: nothing is wrong. Otherwise the
  * attempt ends before anything is written; c->err names the rule or the table.
  */
 enum run_end cascade_check_first(struct cascade_attempt *c);
 
 /*
  * cascade_count_first: check that the rules find no more entities than
- * refuse_above allows. RUN_CONTINUES: they do not; otherwise the run fails
- * before anything is written. For a job without refuse_above no request is
- * sent. Once this run has written its tombstone, nothing is counted, because
- * earlier attempts may have deleted entities, and a count would be too low.
+ * refuse_above allows. RUN_CONTINUES: they do not. Otherwise the run fails
+ * before anything is written. Sends no request if the job has no refuse_above.
+ * Counts nothing once this run has written its tombstone, because earlier
+ * attempts may have deleted entities, and a count would be too low.
  */
 enum run_end cascade_count_first(struct cascade_attempt *c);
 

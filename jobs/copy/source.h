@@ -89,12 +89,13 @@ bool source_is_at(const struct source *source, const struct entity *entity,
 
 /*
  * source_is_index_row: is entity, with this TablewardSource, an index row of
- * table `at`? It is if the members `from` and `at` of TablewardSource are the
- * same table, this table has the name of the table `at`, and `own` has the keys
- * of entity. The account in source may be another one, because after an import
- * into another account or store, index rows still name the account in which
- * they were written. A copy from a table of the same name in another account is
- * no index row, because `from` and `at` of its TablewardSource differ.
+ * table `at`? It is if the members `from` and `at` of TablewardSource name the
+ * same table, the name of this table is that of the parameter `at`, and the
+ * member `own` has the keys of entity. The account in source may be another
+ * one, because after an import into another account or store, index rows still
+ * name the account in which they were written. A copy from a table of the same
+ * name in another account is no index row, because `from` and `at` of its
+ * TablewardSource differ.
  */
 bool source_is_index_row(const struct source *source,
     const struct entity *entity, const struct source_table *at);

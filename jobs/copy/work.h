@@ -46,9 +46,9 @@
  * Index rows that an import has brought from another account or store are own
  * copies too, although TablewardSource names that account (source.restored).
  * They are never current, so that a run writes them again, with this account.
- * Only a run with --accept-deletes deletes such a row, or replaces it by the
- * copy of another source, as for a former copy, because its source may not have
- * been imported.
+ * The source of such a row may not have been imported. So only a run with
+ * --accept-deletes deletes the row, or replaces it by the copy of another
+ * source. The same holds for a former copy.
  *
  * An entry that is removed and added again finds its copies, because the digest
  * depends on its key templates only. A table that `to:` no longer names is not

@@ -5,14 +5,14 @@
  *
  * One scan over the selection deletes each entity with the ETag that was read.
  * An entity that changed meanwhile is read again, and deleted only if it is
- * still selected. An entity that is written behind the scan is not deleted,
- * because the run deletes the entities that existed when the scan read their
- * keys.
+ * still selected. An entity that is inserted at keys which the scan has already
+ * passed is not deleted, because the run deletes only entities that existed
+ * when the scan read their keys.
  *
  * The checkpoint, {"version":1,"done":["pk","rk"]}, has the keys up to which
  * everything selected is deleted; the next attempt reads only the keys after
- * these. It is never beyond an entity that could not be deleted, so the next
- * attempt reads that entity again and reports it.
+ * these. These keys are never after those of an entity that could not be
+ * deleted, so the next attempt reads that entity again and reports it.
  */
 #include "jobs/delete/delete.h"
 

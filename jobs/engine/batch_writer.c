@@ -554,10 +554,10 @@ static bool may_send(const struct batch_writer *batch_writer,
 
 /*
  * Does max_entities_per_second allow the batch now? If not, the call waits a
- * moment, handles the batches that have ended, so that the run's counts grow
- * meanwhile, and returns false. Another batch may then be the first ready one.
- * If the run must stop, the call breaks the batch writer; the next attempt
- * sends what was not sent.
+ * moment and handles the batches that have ended, so that the run's counts grow
+ * meanwhile. Then it returns false, and another batch may be the first ready
+ * one. If the run must stop, the call breaks the batch writer, and the next
+ * attempt sends the batches that were not sent.
  */
 static bool spend(
     struct batch_writer *batch_writer, const struct batch_buffer *batch_buffer)

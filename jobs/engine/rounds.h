@@ -8,8 +8,8 @@
  *   catching up reads what has changed since the previous round began; repeated
  *               until a round takes under a minute, or more than half as long
  *               as the round before
- *   last        reads everything: a round that asks for newer entities only
- *               does not find out that another program deleted a copy
+ *   last        reads everything, because a round that asks only for newer
+ *               entities does not notice that another program deleted a copy
  *   following   (follow: true) reads what has changed, and everything once an
  *               hour; the next round begins at once if this round found
  *               differences, else a minute after this round began

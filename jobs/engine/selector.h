@@ -135,13 +135,12 @@ enum selector_growth selector_growth(
 bool selector_disjoint(const struct selector *a, const struct selector *b);
 
 /*
- * selector_property_is: is a property of each selected entity equal to this
- * argument, because of a comparison such as Channel eq '{channel}' in the
- * filter? Comparisons within `or` or `not` do not count. arg is the index of
- * the argument; if arg is -1, the property is compared not with an argument but
+ * selector_property_is: does the filter require that a property or key of each
+ * selected entity is equal to an argument, as Channel eq '{channel}' does? arg
+ * is the index of the argument. If arg is -1, look instead for a comparison
  * with `read`, a property or key of the entity that the templates read.
- * *ret_property becomes the name of the property of the selected entities, or
- * PartitionKey or RowKey; set only if true is returned.
+ * Comparisons within `or` or `not` do not count. True: *ret_property is the
+ * name of the property, or PartitionKey or RowKey.
  */
 bool selector_property_is(const struct selector *selector, int arg,
     struct slice read, struct slice *ret_property);

@@ -11,9 +11,9 @@
  * share.
  *
  * If the run has handled other entities before this scan (spec->done_before),
- * the share is that of all entities: those, the ones that this scan has read,
- * and the number that this scan will have read at its end, which is computed
- * from the three keys.
+ * these count too. The share is then the number of all entities handled so far,
+ * divided by the number at the end of this scan, which is computed from the
+ * three keys.
  */
 #ifndef TW_JOBS_ENGINE_SHARE_H
 #define TW_JOBS_ENGINE_SHARE_H

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Each operation is stored as one compact piece, because the batches are the
- * fuller, the more operations fit into the sorter. Operations that differ only
- * in their keys and values share a shape, which has everything else: the table,
- * the callbacks, and the names and types of the properties. A shape also has
- * the beginning of each value of its first operation, and a piece has only the
- * rest of each value, from the first byte that differs. This saves much:
+ * Each operation is stored as one compact piece, because batches get fuller if
+ * more operations fit into the sorter. Operations that differ only in their
+ * keys and values share a shape, which has everything else: the table, the
+ * callbacks, and the names and types of the properties. A shape also has the
+ * beginning of each value of its first operation, and a piece has only the rest
+ * of each value, from the first byte that differs. This saves much:
  * TablewardSource begins with the same 200 bytes in all copies of one job. The
  * pieces lie in one block, which is allocated only while the sorter has
  * operations.
@@ -45,13 +45,13 @@
 #define SHARING_MAX_BYTES 2048
 
 /*
- * sorter_make_room() hands over one in ROOM_PART of all operations, or of their
- * bytes. The smaller this part is, the fuller are the batches. If it is small,
- * the partitions that are handed over have about twice as many operations as
- * the average partition, because the sorter has partitions of all sizes up to
- * theirs. If half of the operations were handed over, it would be only 1.5
- * times the average. With a small part, fewer batches are also under way at
- * once. But the partitions are listed more often.
+ * sorter_make_room() hands over 1/ROOM_PART of all operations and of their
+ * bytes, beginning with the largest partitions. The smaller this share is, the
+ * fuller are the batches. With a small share, the partitions that are handed
+ * over have about twice as many operations as the average partition, because
+ * the sorter has partitions of all sizes up to theirs. With a half, they would
+ * have only 1.5 times as many. A small share also means that fewer batches are
+ * under way at once, but that the partitions are listed more often.
  */
 #define ROOM_PART 8
 

@@ -73,8 +73,8 @@ bool location_same(const struct location *a, const struct location *b);
  * location_may_be_same: are a and b the same table, or tables of the same name
  * in accounts with the same AccountName but different hosts? In the second case
  * they may be different tables, because two services may have accounts of the
- * same name. So the result may decide which intents are taken over, but not
- * where an entity is.
+ * same name. So the caller may use the result to choose the intents to take
+ * over, but not to find an entity.
  */
 bool location_may_be_same(const struct location *a, const struct location *b);
 
@@ -101,8 +101,8 @@ void intent_name(struct intent *intent, unsigned slot);
  * replace the stored intent by one in state `leaving` that lists the pairs in
  * state PAIR_COPIED. intent_remove: delete the stored intent.
  *
- * After an unknown outcome the rows are read. If an insert with an unknown
- * outcome has left no row, the function also waits until the insert can no
+ * After an unknown outcome the rows are read. If an insert had an unknown
+ * outcome and there is no row, the function also waits until the insert can no
  * longer arrive, because it could arrive after the intent was removed.
  * TW_CONFLICT: another attempt has changed the intent, or has stored an intent
  * with the same keys; the caller must do nothing more for this load.

@@ -39,12 +39,12 @@
 TW_MUST_USE enum tw_err takeover_all(struct mover *m, struct err *err);
 
 /*
- * takeover_concerns: is a table of the intent a table of this move? Or does the
- * intent belong to the same job, has its run ended, and is one of its stores no
- * longer configured?
- * To find out, stores that no job uses are opened too. TW_BUSY: one of these
- * cannot be opened (run->store_closed). TW_INVALID: two stores have the
- * identity of the intent's store, or no store has it and one has its
+ * takeover_concerns: must this move take over the intent? Yes if a table of the
+ * intent is a table of this move. Yes also if the intent belongs to the same
+ * job, the run that stored it has ended, and one of its stores is no longer
+ * configured. To find out, stores that no job uses are opened too. TW_BUSY: one
+ * of these cannot be opened (run->store_closed). TW_INVALID: two stores have
+ * the identity of the intent's store, or no store has it and one has its
  * AccountName.
  */
 TW_MUST_USE enum tw_err takeover_concerns(const struct mover *m,

@@ -149,12 +149,12 @@ static enum tw_err refuse_changed(const struct upgrade_version *version,
 }
 
 /*
- * Compare `version:` of the job, which says where entities have their version,
- * with the same information in `stored`, the row of a version. If another
- * property were read, every entity would seem to be at the version `absent`,
- * and the steps would be carried out again over what applications have written
- * since. Rows that former versions of tableward wrote do not have this
- * information.
+ * Compare `version:` of the job (the property that has an entity's version, and
+ * the version of an entity without this property) with the values in `stored`,
+ * the row of a version. If another property were read, every entity would seem
+ * to be at the version `absent`, and the steps would be carried out again over
+ * values that applications have written since. Rows that former versions of
+ * tableward wrote do not have this information.
  */
 static enum tw_err check_where(const struct upgrade *upgrade,
     const struct entity *stored, struct arena *arena, struct err *err)

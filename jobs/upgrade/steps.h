@@ -54,9 +54,9 @@ struct upgrade_how {
 /*
  * upgrade_apply: carry out all steps that the entity lacks, in order, and set
  * the newest version, as one change; rules U1 to U5. Before an entity leaves a
- * version, that version's pairs of old and new properties are settled, as
- * `contract` does, so that only one of the two values remains. A result that
- * the service would not store (252 properties, 1 MiB, 64 KiB) gives
+ * version, the pairs of old and new properties of that version are settled as
+ * `contract` settles them, so that only one of the two values remains. A result
+ * that the service would not store (252 properties, 1 MiB, 64 KiB) gives
  * UPGRADE_FAILED.
  *
  * In phase `all` an entity that expand brought to the newest version keeps its
@@ -67,13 +67,12 @@ enum upgrade_outcome upgrade_apply(const struct upgrade_how *how,
     struct upgrade_result *ret, struct err *err);
 
 /*
- * upgrade_leftover: find a property of entity, which is at the newest version,
- * that a step of an older version removed, or that has another type than a
- * retype of an older version gives. The property does not count if a later step
- * names it. A release of the application that is two versions behind wrote such
- * a property; an upgrade reports it and leaves it unchanged. Returns the step
- * of the older version, and that version in *ret_version, or NULL if there is
- * no such property.
+ * upgrade_leftover: find a property that only a release of the application two
+ * versions behind can have written. entity is at the newest version. A step of
+ * an older version removed the property, or a retype of an older version gives
+ * it another type, and no later step names it. An upgrade reports such a
+ * property and leaves it unchanged. Returns the step of the older version, and
+ * that version in *ret_version, or NULL if there is no such property.
  */
 const struct upgrade_step *upgrade_leftover(const struct upgrade *upgrade,
     const struct entity *entity, int64_t *ret_version);

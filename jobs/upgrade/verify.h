@@ -15,7 +15,7 @@ struct store;
  * the newest version, and entities at the newest version that differ from what
  * rename, retype and remove make in the phase of run->args. What add and set
  * make is not compared, because the application may change it (rule U9). A
- * difference counts if a second reading finds it too.
+ * difference counts only if a second reading finds it too.
  */
 TW_MUST_USE enum tw_err upgrade_verify(const struct upgrade *upgrade,
     struct store *store, struct run *run, struct job_verification *ret,
