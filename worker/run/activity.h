@@ -2,10 +2,10 @@
 /*
  * What a worker's attempts are doing and have done, for its metrics: runs in
  * progress, runs ended, entities, lost leases, held runs. Each run counts its
- * own entities; its counts are read in activity_jobs() and activity_end().
- * Names are those of configured jobs and stores, so that the memory is bounded;
- * ids of runs are kept as hashes only. Any thread may call any function. The
- * functions that count do nothing if activity is NULL.
+ * own entities; these counts are read in activity_jobs() and activity_end().
+ * The memory is bounded, because names are those of configured jobs and stores,
+ * and ids of runs are kept as hashes only. Any thread may call any function.
+ * The functions that count do nothing if activity is NULL.
  */
 #ifndef TW_RUN_ACTIVITY_H
 #define TW_RUN_ACTIVITY_H

@@ -275,9 +275,9 @@ static void end_unwritten(struct attempt *attempt, const char *what)
 /*
  * A late request is one without a response that may still be carried out (rule
  * A4). A run that succeeded has waited for its late requests. Any other run
- * that may have late requests keeps its locks, so that the next run that needs
- * such a lock finds that the run with the lock has ended, and waits until no
- * late request can arrive.
+ * that may have late requests keeps its locks. The next run that needs such a
+ * lock then finds that its owner has ended, and waits until no late request can
+ * arrive.
  */
 static bool may_release_locks(const struct attempt *attempt)
 {

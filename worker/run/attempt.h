@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * One attempt at one run, from acquiring the lease to its release. A worker
- * thread makes an attempt for a message or an orphan, the command `tableward
+ * thread makes an attempt for a message or an orphan; the command `tableward
  * run` makes one without a message. Runs on the calling thread.
  *
  *   acquire lease -> start renewal -> kind -> stop renewal -> ledger -> message
@@ -85,9 +85,9 @@ struct attempt_result {
 /*
  * attempt_run: acquire the lease of the run that wish names, let the kind of
  * the run's job work under definition, release the lease. args: from
- * message_args(), or NULL for an orphan or a wake-up message: then the
- * arguments in the ledger are used, and if these no longer fit the job, the run
- * is poisoned. Hides or deletes the message, or copies it to the poison queue,
+ * message_args(). For an orphan or a wake-up message args is NULL. Then the
+ * arguments in the ledger are used; if they no longer fit the job, the run is
+ * poisoned. Hides or deletes the message, or copies it to the poison queue,
  * depending on the outcome. Logs the run's start and end for the operator.
  */
 void attempt_run(const struct attempt_environment *environment,

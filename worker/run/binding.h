@@ -27,10 +27,10 @@ char *binding_text(const struct setup_queue *queue);
  *   refused on a queue without a job: its own queue, if it still has no job;
  *   else the first queue without a job, if the body is a request there.
  *
- *   refused on a bound queue: its own queue, else another one, if it is bound
- *   to the same job with the same encoding. Text that was refused because it is
- *   not base64 may also go to a queue whose encoding is text now. If there is
- *   no such queue, a body that is a JSON request goes to a queue without a job.
+ *   refused on a bound queue: a queue that is bound to the same job with the
+ *   same encoding, its own one first. Text that was refused because it is not
+ *   base64 may also go to a queue whose encoding is text now. If there is no
+ *   such queue, a body that is a JSON request goes to a queue without a job.
  *
  * An entity that an older version wrote has no Binding. Then a body that is a
  * JSON object with "job" counts as refused on a queue without a job. Any other

@@ -731,12 +731,12 @@ static void prune_runs(struct consumer *consumer)
 /* ---- draining ---- */
 
 /*
- * Call if each queue has only hidden messages or none. Reads the open runs of
- * the ledger. empty: true if no queue has any message; the drain is then
- * complete. If it is false, the drain is complete only if it waits for none of
- * the open runs. True: the drain is complete, and the log names the runs that
- * it does not wait for. False also if the ledger cannot be read, which begins
- * an outage.
+ * Is the drain complete? Call if each queue has only hidden messages or none.
+ * Reads the open runs of the ledger. If no queue has any message (`empty` is
+ * true), the drain is complete. Otherwise it is complete only if there are open
+ * runs and it waits for none of them. If it is complete, the log names the runs
+ * that it does not wait for. False also if the ledger cannot be read, which
+ * begins an outage.
  */
 static bool check_open_runs(struct consumer *consumer, bool empty)
 {

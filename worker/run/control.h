@@ -106,12 +106,12 @@ struct control_resumed {
  * control_resume: continue a paused run, or one that waits for its definition.
  * The run becomes `queued`, and its wake-up message is put on the queue that
  * setup_queue_of_run() chooses. A run that waits for its definition accepts the
- * present definition: the checkpoint is dropped, the first round begins again.
- * If the owner has not acted on a `pause` yet, the request is removed, also if
- * the owner has died. If the run is `queued` or its owner died, only the
- * message is put, because an earlier control_resume() may have failed to put
- * it. If an owner executes the run, nothing is changed. A run that was paused
- * before the time at which it is to begin (ResumesAt) begins at that time.
+ * present definition: its checkpoint is dropped, and its first round begins
+ * again. A `pause` that the owner has not acted on yet is removed, also if the
+ * owner has died. If the run is `queued` or its owner died, only the message is
+ * put, because an earlier control_resume() may have failed to put it. If an
+ * owner executes the run, nothing is changed. If the run was paused before the
+ * time at which it is to begin (ResumesAt), it begins at that time.
  *
  * If the queue of an open run without an owner is not served any more, the run
  * moves to the queue that serves its job, even if it waits for something else
@@ -134,8 +134,8 @@ TW_MUST_USE enum tw_err control_resume(const struct definition *definition,
 
 /*
  * control_finish: ask a run of a job with `follow: true` to end. The run makes
- * further rounds until nothing is left to copy or, if now is true, one round
- * more. If the run waits for its next round, ResumesAt becomes the present
+ * further rounds until nothing is left to copy. If `now` is true it makes only
+ * one more. If the run waits for its next round, ResumesAt becomes the present
  * time. A run that waits, or whose queue is not served any more, gets a wake-up
  * message. Call only for a configured job with `follow: true`.
  *
@@ -167,16 +167,16 @@ TW_MUST_USE enum tw_err control_finish(const struct definition *definition,
  *               poison copy stays until an attempt has ended the run.
  *
  * The entity of an unreadable message has no run to retry. Instead the message
- * is put back: its poison copy is searched for among the first 32 messages of
- * the poison queue and put on the queue that binding_queue_of_copy() chooses,
- * its own if this is bound as before; the entity becomes `cancelled`.
- * TW_NOT_FOUND with *ret_unserved: no queue reads the message as before;
- * nothing is changed, and err says what to configure. TW_INVALID: the poison
- * copy is not found.
+ * is put back. Its poison copy is searched for among the first 32 messages of
+ * the poison queue. The body is put on the queue that binding_queue_of_copy()
+ * chooses: its own if this is bound as before. Then the entity becomes
+ * `cancelled`. TW_NOT_FOUND with *ret_unserved: no queue reads the message as
+ * before; nothing is changed, and err says what to configure. TW_INVALID: the
+ * poison copy is not found.
  *
- * A JSON body that is put back on a queue without a job is to be the same
- * request as before: if the body has no time, it gets the time of the original
- * message; if it has no id, and the entity is under LEDGER_UNREADABLE, it gets
+ * A JSON body that is put back on a queue without a job must be the same
+ * request as before. If the body has no time, it gets the time of the original
+ * message. If it has no id, and the entity is under LEDGER_UNREADABLE, it gets
  * the id of the original message. Any other body is put back unchanged, as a
  * new request.
  */

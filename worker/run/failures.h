@@ -7,8 +7,8 @@
  *    "step":"retype Rating","reason":"..."}
  *
  * Every attempt and round in which the entity fails appends a line. A write
- * error is logged once and does not end the run. Then the run's report still
- * has the count, and the ledger and the log have the first failed entities.
+ * error is logged once and does not end the run: the run's report still has the
+ * number of failed entities, and the ledger and the log have the first of them.
  */
 #ifndef TW_RUN_FAILURES_H
 #define TW_RUN_FAILURES_H

@@ -482,10 +482,10 @@ static int64_t held_until(const struct lease *lease,
 /*
  * Returns when the message of a run that may not be acquired is to become
  * visible again. While the owner lives, the message may be a second message of
- * the run; such a message is deleted only after the run's end. So the message
- * is hidden for as long as the run has taken so far: the second message of a
- * run that took a second is then deleted after a few seconds, not only after a
- * whole lease. If a crashed run waits for CRASHED_SPACING, its message becomes
+ * the run, which is deleted only after the run's end. So the message is hidden
+ * for as long as the run has taken so far. If the run takes a second, its
+ * second message is then deleted after a few seconds, not only after a whole
+ * lease. If a crashed run waits for CRASHED_SPACING, its message becomes
  * visible every CRASHED_READ_TICKS, so that a worker sees a `pause` or `cancel`
  * in Control.
  */

@@ -11,13 +11,14 @@
  * it. Two renewer threads may use the parts marked L (ledger) and M (message)
  * at the same time. Other threads read only the deadline, which is atomic.
  *
- * Clocks. A response of the ledger with Date D (whole seconds) to a request
- * sent at boot time s proves that at boot time b the clock of any server of the
- * table service shows at most D + 3 s + (b - s): 1 s for the fraction that Date
- * cuts off, 2 s by which its servers differ. So a LeaseUntil of D + 3 s + (b -
- * s) + visibility timeout expires on no server before boot time b + visibility
- * timeout. That is the deadline of a write sent at b. The boot time stops while
- * a hypervisor pauses this machine: see lease_clock.h.
+ * Clocks. A request is sent at boot time t, and the response of the ledger has
+ * Date D (whole seconds). This proves that at a later boot time b the clock of
+ * any server of the table service shows at most D + 3 s + (b - t): 1 s for the
+ * fraction that Date cuts off, and 2 s by which its servers differ. So a
+ * LeaseUntil of D + 3 s + (b - t) + visibility timeout expires on no server
+ * before boot time b + visibility timeout. That is the deadline of a write sent
+ * at b. The boot time stops while a hypervisor pauses this machine: see
+ * lease_clock.h.
  */
 #ifndef TW_RUN_LEASE_H
 #define TW_RUN_LEASE_H
@@ -158,13 +159,13 @@ void lease_done(struct lease *lease);
 /*
  * lease_acquire: acquire the lease with a conditional write of the run's
  * entity: Epoch + 1, a new Owner, LeaseUntil. This takes two requests if the
- * run is free; one if the message names no run id, is delivered for the first
- * time, and the ledger's Date is known. LEASE_ACQUIRED: lease->run is the run
- * as stored, in state `running`, and both deadlines are set. The lease of an
- * owner that is known to be dead (lock_file.h) is ignored. *ret_outcome: for
- * LEASE_OUTAGE the outcome of the store's request; for LEASE_REFUSED TW_INVALID
- * if the run's entity in the ledger cannot be used, else TW_CONFLICT. Retries
- * while the service is busy, for at most 10 s.
+ * run is free. It takes one if the message names no run id, is delivered for
+ * the first time, and the ledger's Date is known. LEASE_ACQUIRED: lease->run is
+ * the run as stored, in state `running`, and both deadlines are set. The lease
+ * of an owner that is known to be dead (lock_file.h) is ignored. *ret_outcome:
+ * for LEASE_OUTAGE the outcome of the store's request; for LEASE_REFUSED
+ * TW_INVALID if the run's entity in the ledger cannot be used, else
+ * TW_CONFLICT. Retries while the service is busy, for at most 10 s.
  */
 enum lease_outcome lease_acquire(struct lease *lease,
     const struct lease_request *wish, enum tw_err *ret_outcome,

@@ -2,10 +2,11 @@
 /*
  * By the lock file of a process, other processes of the same host see that the
  * process has died. The kernel releases the lock when the last thread of the
- * process has ended, for whatever reason, and not before: a process that is
- * suspended, or has lost a lease, keeps it. So a process that gets the lock of
- * the file named by an Owner in the ledger knows that this owner sends no more
- * requests. Requests that the owner had sent may still arrive (rule A4).
+ * process has ended, for whatever reason, and not before. A process that is
+ * suspended, or has lost a lease, keeps its lock. So if a process gets the lock
+ * of the file that an Owner in the ledger names, it knows that this owner sends
+ * no more requests. Requests that the owner had sent may still arrive (rule
+ * A4).
  *
  * An Owner names the file by boot id, device, inode and name:
  *
@@ -20,9 +21,9 @@
  *   NAME            random, 32 hexadecimal digits, never reused, because inode
  *                   numbers are reused
  *
- * The name is part of Owner, not a property of its own, because an older
- * version, which does not know lock files, then removes the name when it takes
- * over the run.
+ * The name is part of Owner and not a property of its own. So when an older
+ * version, which does not know lock files, takes over the run, it removes the
+ * name too.
  *
  * A file is locked before it gets its name, so if a file with a name of this
  * form is not locked, its owner is dead. The file also lists the runs that its

@@ -14,12 +14,12 @@
  * A lock that a newer version wrote, or without Job or Run, is never free.
  *
  * ACCOUNT identifies the store (two names of one store in the configuration
- * give one ACCOUNT); TABLE is in lower case. A table of an Azure account whose
- * AccountName is known has a second lock, with `account.NAME` as ACCOUNT,
- * because one account may have several hosts, and the first lock, of the host,
- * does not show that these have the same tables. Two accounts of different
- * services may have one name (an emulator's, Cosmos DB's); then their table
- * jobs wait for each other without need.
+ * give one ACCOUNT); TABLE is in lower case. The first lock of a table does not
+ * show that two hosts of one account have the same tables. So a table of an
+ * Azure account whose AccountName is known has a second lock, with
+ * `account.NAME` as ACCOUNT. Two accounts of different services may have one
+ * name (an emulator's, Cosmos DB's); then their table jobs wait for each other
+ * without need.
  *
  * To take its locks a run scans the partition. The run is blocked if another
  * open run has locked one of its tables, or an older run waits for one of them
@@ -28,21 +28,21 @@
  *
  * Correctness.
  *
- * Two runs never lock one table, because a table's lock is one entity, whose
- * insert requires that it is absent, and which is replaced only with the ETag
- * read, after its run was read as ended or deleted.
+ * Two runs never lock one table, because a table's lock is one entity. Its
+ * insert requires that it is absent. It is replaced only after its run was read
+ * as ended or deleted, and only with the ETag that was read.
  *
- * There is no deadlock, because a waiting run has no lock, so that a run with
- * locks waits for no other; and the oldest waiting run is blocked only by runs
- * with locks. (The order is total: RequestedAt, then job and id.)
+ * There is no deadlock. A waiting run has no lock, so a run with locks waits
+ * for no other run. The oldest waiting run is blocked only by runs with locks.
+ * (The order is total: RequestedAt, then job and id.)
  *
  * There is no starvation, because no younger run takes a table of the oldest
  * run after the oldest run has written its wants. Only a younger run that had
  * read the partition before may still take a table, once.
  *
  * A batch of unknown outcome took all locks or none. The partition is read
- * again; if the batch arrives when the run already waits, the run blocks other
- * runs only until its next try, when it finds its locks.
+ * again. If the batch arrives only when the run already waits, the run blocks
+ * other runs until its next try, when it finds its locks.
  *
  * A crash after the batch leaves locks of an open run, which finds them as its
  * own. A crash after the run's end leaves locks of an ended run, which are
@@ -50,9 +50,10 @@
  * it as ended. So a run that finds its own locks writes them again, and the
  * batch of the other run, with the former ETag, is refused.
  *
- * A want is ignored if its run cannot take locks soon, because it has ended, is
- * paused, or waits for something else than its turn or the retry after a failed
- * attempt, or because its ResumesAt (or UpdatedAt) passed ten minutes ago.
+ * A want is ignored if its run cannot take locks soon. This is so if the run
+ * has ended, is paused, or waits for something else than its turn or the retry
+ * after a failed attempt, or if its ResumesAt (or UpdatedAt) passed ten minutes
+ * ago.
  */
 #ifndef TW_RUN_LOCKS_H
 #define TW_RUN_LOCKS_H

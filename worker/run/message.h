@@ -12,8 +12,9 @@
  *
  * On a bound queue the whole body is the job's one argument, as text, or as
  * base64 if the queue's `encoding` says so. The exception is a JSON message
- * whose run is in the ledger, because tableward put it, or because it came
- * while the queue had no job: it is the wake-up message of that run.
+ * whose run is in the ledger, because tableward has put the message, or because
+ * it came while the queue had no job. Such a message is a wake-up message of
+ * that run.
  */
 #ifndef TW_RUN_MESSAGE_H
 #define TW_RUN_MESSAGE_H
@@ -69,12 +70,12 @@ TW_MUST_USE enum tw_err message_read(const struct setup_queue *queue,
 
 /*
  * message_args: put the arguments of a message, or NAME=VALUE of the command
- * line, into the job's order, and check them. Each declared argument is given
- * once, and no other. Values are valid UTF-8, empty only if the job allows
- * this, and short enough for the ledger. The keys that the job makes of them
- * are allowed by the service; this is not checked while a variable of the job
- * is unset, because the keys cannot be made then. ret lives in arena; values
- * are copied.
+ * line, into the job's order, and check them. Each declared argument must be
+ * given once, and no other. Values must be valid UTF-8, short enough for the
+ * ledger, and not empty unless the job allows this. The service must allow the
+ * keys that the job makes of them; this is not checked while a variable of the
+ * job is unset, because the keys cannot be made then. ret lives in arena;
+ * values are copied.
  */
 TW_MUST_USE enum tw_err message_args(const struct job *job,
     const struct slice *names, const struct slice *values, size_t count,
@@ -116,10 +117,10 @@ void message_compose(struct slice job, struct slice args_json, struct slice id,
 
 /*
  * message_retell: write to `to`, which must be empty, the body of a new message
- * that repeats the request in body. A JSON object, plain or base64, with a
- * "job" but without an id or a time gets id or the time at_ticks (id empty,
- * at_ticks 0: not added). Any other body, and one that would become too long
- * for a queue, is copied unchanged.
+ * that repeats the request in body. If the body is a JSON object, plain or
+ * base64, with a "job": without an id it gets `id` (unless that is empty), and
+ * without a time it gets at_ticks (unless that is 0). Any other body, and one
+ * that would become too long for a queue, is copied unchanged.
  */
 void message_retell(
     struct slice body, struct slice id, int64_t at_ticks, struct buf *to);

@@ -218,8 +218,8 @@ static void hold_run(struct orphans *orphans)
 /* Read the run. WALK_FOUND: it is an orphan of a configured job. Holds an
  * orphan whose job is not configured. Skips a run that cannot be read, and a
  * run whose id is invalid, because ids become file names. in_pass: true if the
- * pass has reached the run; false if a dead process noted it, then the pass
- * counts it later. */
+ * pass has reached the run. False if the lock file of a dead process names it;
+ * the pass then counts it later. */
 static enum walk_step read_run(struct orphans *orphans, struct slice job,
     struct slice id, bool in_pass, struct err *err)
 {

@@ -11,7 +11,7 @@
  * steps.
  *
  * An orphan whose job is not configured is held for its definition, unless it
- * has a queue that this worker does not serve. And a pass counts the runs that
+ * has a queue that this worker does not serve. A pass also counts the runs that
  * no worker of this configuration can take (unserved.h), and finds out whether
  * a person may resume or finish any run.
  */
@@ -86,9 +86,9 @@ bool orphans_is(const struct ledger_run *run, int64_t now_ticks,
  * orphans_may_be_queued: may the message of orphans->run, an orphan in state
  * `queued`, still wait on queue to be received? Peeks at the first messages of
  * the queue, whose order is about first in, first out. False if the queue is
- * empty, or one of these messages was put after the run had become an orphan:
- * then the run's own message was received, or never put. True also if the queue
- * cannot be read.
+ * empty, or if one of these messages was put after the run had become an
+ * orphan, because the run's own message was then received before, or never put.
+ * True also if the queue cannot be read.
  */
 bool orphans_may_be_queued(const struct orphans *orphans, const char *queue);
 

@@ -106,11 +106,11 @@ static int64_t hidden_until(const struct ledger_run *run)
 }
 
 /*
- * May a message of the run still come? A worker that gets the message deletes
- * it, because the ledger says that the run has ended; if the run was not in the
- * ledger, the worker would execute the run. The message may have become visible
- * while no worker was running, so its time alone does not show that it was
- * deleted. So the run is kept until its queue has no message, or for
+ * May a message of the run still come? A worker that receives it deletes it,
+ * because the ledger says that the run has ended. Without the run in the
+ * ledger, the worker would execute the run again. The message may have become
+ * visible while no worker was running, so its time alone does not show that it
+ * was deleted. So the run is kept until its queue has no message, or for
  * UNSERVED_MAX. *ret is set if TW_OK is returned.
  */
 static enum tw_err expects_message(struct prune *prune,

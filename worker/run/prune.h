@@ -5,10 +5,10 @@
  * an operator drops them.
  *
  * A message whose run is not in the ledger begins a run. So a run whose message
- * may still come, because the run was cancelled or its MessageUntil is after
- * its end, is kept for longer: until the message must be visible (at
- * MessageUntil, or 7 days after a cancel), and then until its queue is empty,
- * but for 30 days at most.
+ * may still come is kept for longer. This is a run that was cancelled, or whose
+ * MessageUntil is after its end. It is kept until the message must be visible
+ * (at MessageUntil, or 7 days after a cancel), and then until its queue is
+ * empty, but for 30 days at most.
  *
  * A pass reads the ledger index rows job after job (also of jobs that are no
  * longer configured), the oldest day first, and makes one step for each run.

@@ -2,10 +2,10 @@
 /*
  * One lock guards the list of renewals and all that attempts hand over. A
  * thread takes the renewal that is due first, marks it busy, unlocks, sends,
- * and locks again. While a renewal's ledger part is busy, only that thread uses
- * the lease's ledger part; while its message part is busy, only the message
- * thread uses the lease's message part. An attempt that waits until its phase
- * is stored makes the ledger write itself.
+ * and locks again. While the ledger part of a renewal is busy, only that thread
+ * uses the ledger part of the lease. While its message part is busy, only the
+ * message thread uses the message part of the lease. An attempt that waits
+ * until its phase is stored makes the ledger write itself.
  *
  * One idle thread of each part is the watcher: it waits for the renewal that is
  * due first; all other idle threads wait without a time limit. So the start of

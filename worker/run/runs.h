@@ -70,8 +70,9 @@ void runs_done(struct runs *runs);
 
 /*
  * runs_read_rows, runs_fetch: the two steps of runs_list(), for a caller that
- * keeps the rows. The lists of the index (enum ledger_index) that hold the
- * states of query are read, so a row may have another state of the same list.
+ * keeps the rows. The lists (enum ledger_index) that contain the states of
+ * query are read, so a row may belong to a run in another state of the same
+ * list.
  *
  * ret of runs_read_rows() is zeroed by the caller; call runs_rows_done() in any
  * case. runs_fetch() reads the runs of list (count rows), leaves out those that

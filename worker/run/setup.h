@@ -67,9 +67,9 @@ struct setup {
 /*
  * setup_load: read `worker:` from node. If node is NULL, the defaults apply:
  * one queue, "tableward", and the default store. Every mistake, and every job
- * that would change the ledger's table, is added to problems; valid settings
- * are set anyway. ret lives in arena and refers to jobs, which must outlive
- * ret.
+ * that would change the ledger's table, is added to problems. Settings that are
+ * valid are set nevertheless. ret lives in arena and refers to jobs, which must
+ * outlive ret.
  */
 void setup_load(const struct yaml_node *node, const struct job_stores *stores,
     const struct jobs *jobs, struct arena *arena, struct setup *ret,
@@ -91,10 +91,10 @@ const struct setup_queue *setup_queue_of_run(
 
 /*
  * setup_queue_of_orphan: find the queue by which this worker serves a run of
- * `job` that has no message. queue: the queue of the run. The result is this
- * queue, or NULL if this worker does not serve it; then other workers continue
- * the run. If queue is empty, because the command `tableward run` began the
- * run, setup_queue_for() finds the result.
+ * `job` that has no message. queue: the queue of the run. Returns this queue.
+ * NULL: this worker does not serve it, so other workers continue the run. If
+ * `queue` is empty, because the command `tableward run` began the run,
+ * setup_queue_for() finds the result.
  */
 const struct setup_queue *setup_queue_of_orphan(
     const struct setup *setup, const struct job *job, struct slice queue);

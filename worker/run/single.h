@@ -2,9 +2,9 @@
 /*
  * Executes one run at once, without a queue: what `tableward run` does after
  * its questions. The run has a lease that is renewed, as a run of a worker has.
- * single_run() waits for a cascade's `settle`, and as long as another process
- * has the lease. It counts failed attempts as a worker does, and retries during
- * an outage.
+ * single_run() waits for a cascade's `settle`, and while another process has
+ * the lease. It counts failed attempts as a worker does, and retries during an
+ * outage.
  */
 #ifndef TW_RUN_SINGLE_H
 #define TW_RUN_SINGLE_H

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Worker threads: a fixed number (`slots:`), each runs one attempt at a time.
- * The idle threads take turns: one of them receives messages, as many as
- * threads are idle (32 at most), keeps the first message and hands the others
- * to idle threads; then another idle thread waits until the next queue is due.
- * So a message changes threads at most once, and a queue that does not respond
+ * The idle threads take turns. One of them receives as many messages as threads
+ * are idle (32 at most), keeps the first one and hands the others to idle
+ * threads. Then another idle thread waits until the next queue is due. So a
+ * message changes threads at most once, and a queue that does not respond
  * occupies one thread and delays no other queue.
  *
  * A queue that cannot be read or created is polled again after 1 s, doubling to
- * 10 s. An empty response doubles the interval, from poll.min to poll.max, but
- * to 8 s at most while there is a waiting run that a person may resume or
- * finish. When a message that an attempt has hidden becomes visible, every
- * queue without an outage is polled at once, and its interval begins again at
- * poll.min. `slots:` of a queue limits the queue's concurrent runs.
+ * 10 s. An empty response doubles the interval, from poll.min up to poll.max.
+ * While there is a waiting run that a person may resume or finish, the interval
+ * is 8 s at most. When a message that an attempt has hidden becomes visible,
+ * every queue without an outage is polled at once, and its interval begins
+ * again at poll.min. `slots:` of a queue limits the queue's concurrent runs.
  */
 #ifndef TW_RUN_WORKER_THREADS_H
 #define TW_RUN_WORKER_THREADS_H
