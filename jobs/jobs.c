@@ -180,9 +180,9 @@ size_t job_declared_args(const struct job *job)
 /* ---- the definition's hash ---- */
 
 /*
- * Keys of a job that are not part of the hash, because they do not decide which
- * entities change and into what, but set limits, locations of files, or when a
- * run ends. Changing them does not invalidate a run's checkpoint.
+ * Keys of a job that are not part of the hash. They set limits, locations of
+ * files, or when a run ends, and do not decide which entities change and into
+ * what. Changing them does not invalidate a run's checkpoint.
  */
 static const char *const FREE_KEYS[] = {
     "archive",

@@ -3,9 +3,9 @@
  * cascade-delete: deletes a parent and everything under it, and no other
  * entity.
  *
- * The tombstone is the lock. The run merges the tombstone, with the run's own
- * name, into the parent before it deletes anything, so that writers add no more
- * children and no other run works on the same parent. Then:
+ * The tombstone is the lock. Before the run deletes anything, it merges the
+ * tombstone, with the run's own name, into the parent. So writers add no more
+ * children, and no other run works on the same parent. Then:
  *
  *   hold the parent    at the beginning of every pass, read the parent and
  *                      check that it still carries this run's tombstone

@@ -710,8 +710,8 @@ static enum tw_err resolve(
 /*
  * Add entity to block, with its references, if the rule `at` may find it. Leave
  * the entity out if an earlier rule may find it too, because the check of that
- * rule reports it; or if a rule that cannot be read backwards may find it,
- * because it may have a parent by that rule.
+ * rule reports it. Leave it out also if a rule that cannot be read backwards
+ * may find it, because it may have a parent by that rule.
  */
 static void add_entity(struct nested *n, size_t at, const struct entity *entity,
     struct block *block)

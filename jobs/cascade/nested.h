@@ -33,13 +33,13 @@ struct nested_check {
  * would find it if a certain entity above it existed, that entity does not
  * exist, and no other rule for the same table finds the orphan.
  *
- * A rule can be read backwards if each key and property that it reads of the
- * entity above can be taken from an entity that the rule finds: because it is a
- * whole key of this entity, or is compared with a property of this entity by
- * eq. One of them may also be only the beginning of a key. A rule that cannot
- * be read backwards is added to `unread`. So is a rule if another rule that
- * cannot be read backwards may find some of its entities. If the rule above
- * cannot be read backwards, each entity of its table counts as found by it.
+ * A rule can be read backwards if an entity that it finds has each value that
+ * the rule reads of the entity above: as a whole key, or as a property that the
+ * filter compares with this value by eq. One of these values may also be only
+ * the beginning of a key. A rule that cannot be read backwards is added to
+ * `unread`. So is a rule if another rule that cannot be read backwards may find
+ * some of its entities. If the rule above cannot be read backwards, each entity
+ * of its table counts as found by it.
  *
  * Cost: the rule's table is read once. The table of the rule above is read once
  * for each 100,000 entities of the rule's table (for fewer if their keys are

@@ -378,9 +378,10 @@ static enum run_end check_may_mark(struct cascade_attempt *c,
     return end;
 }
 
-/* Check, in this order, what must be true before this run writes its tombstone:
- * the parent may be deleted by this run, the rules can be bound to its values,
- * the tables exist, refuse_above is not exceeded, and the parent is archived.
+/* Do what must come before this run writes its tombstone, in this order: check
+ * that this run may delete the parent, that the rules can be bound to its
+ * values, that the tables exist, and that refuse_above is not exceeded. Then
+ * archive the parent.
  */
 static enum run_end check_before_tombstone(struct cascade_attempt *c,
     enum tombstone_owner tombstone_owner, struct slice owner)

@@ -8,7 +8,7 @@
  * wasted if it served only one entity, because it saved no request. */
 #define WASTED_MAX 2
 
-/* The number of pages that are read only to get from one span to the next may
+/* Some pages are read only to get from one span to the next. Their number may
  * exceed `helped` (the number of entities for which no scan had to be opened)
  * by this much. Beyond that limit one scan per entity is cheaper. */
 #define GAP_MAX_PAGES 2

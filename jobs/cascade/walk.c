@@ -346,9 +346,9 @@ static size_t read_by_others(const struct walk *walk, const struct visit *visit,
 }
 
 /* Describe the scan of match. The names of the properties to read are allocated
- * in arena. If visit (to which match belongs) is given, the scan also reads the
- * properties that other rules need of the entities; if it is NULL, only those
- * that the rule of match needs. */
+ * in arena. The scan reads the properties that the rule of match needs. If
+ * visit is not NULL, match belongs to it, and the scan also reads the
+ * properties that other rules need of the entities. */
 static struct scan_spec make_spec(struct walk *walk, const struct visit *visit,
     const struct match *match, struct arena *arena)
 {
@@ -929,9 +929,9 @@ static enum tw_err visit_scan(struct walk *walk, struct visit *visit,
     return outcome;
 }
 
-/* Walk the children that rule `index` finds under the visited entity: in the
- * range scan that the entities of its page share, if that is possible, else by
- * a scan of their own. */
+/* Walk the children that rule `index` finds under the visited entity. They are
+ * read by the range scan that the entities of its page share, if that is
+ * possible, else by a scan of their own. */
 static enum tw_err visit_range_or_scan(
     struct walk *walk, struct visit *visit, size_t index)
 {

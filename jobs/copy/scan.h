@@ -19,7 +19,7 @@ struct copy_visitor {
 
     /* source: called by copy_scan_sources() for each selected source, once for
      * each entry of `to:`. entry is the index of the entry. copy is the copy
-     * that the entry makes of source; if it cannot be made, copy is NULL, and
+     * that the entry makes of source. If none can be made, copy is NULL, and
      * why has the reason. */
     enum tw_err (*source)(void *ctx, const struct entity *source, size_t entry,
         const struct entity *copy, const char *why);

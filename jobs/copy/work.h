@@ -31,11 +31,12 @@
  *   - A former copy is foreign. After `to: [One x, One y]` has become
  *     `to: [One y]`, nothing ever deletes or reports the copies that x made.
  *   - A former copy counts as stale although its source still makes a copy with
- *     this key. If x is written in another way that gives the same keys, and a
- *     second source gets the key of a former copy, then the copy of the second
- *     source replaces it (rule C2), and the first source is reported. So the
- *     source of a former copy has the key if any entry of the table makes a
- *     copy with this key. The forward step writes such a copy again.
+ *     this key. Let x be written in another way that gives the same keys, and
+ *     let a second source get the key of a former copy. Then the copy of the
+ *     second source replaces the former copy (rule C2), and the first source is
+ *     reported. So the source of a former copy has the key if any entry of the
+ *     table makes a copy with this key. The forward step writes such a copy
+ *     again.
  *   - A former copy is replaced as a stale copy is. After `to: [One x]` has
  *     become `to: [One z]`, z may give another source the key of the former
  *     copy, which is then lost without --accept-deletes (rule C6).

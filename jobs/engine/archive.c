@@ -287,9 +287,8 @@ static enum tw_err put_former_aside(
  * Open the run's folder below the folder of its job, of_job. The id may have
  * been used before, by a run that has ended and that the ledger has forgotten
  * since (keep_runs). The two runs differ in RequestedAt. A folder without the
- * file REQUESTED_AT was written by a version of this program that did not write
- * that file; if this is the first attempt of the run, such a folder belongs to
- * a former run.
+ * file REQUESTED_AT was written by an older version of this program. If this is
+ * the first attempt of the run, such a folder belongs to a former run.
  */
 static enum tw_err open_run_folder(
     struct archive *archive, int of_job, struct err *err)

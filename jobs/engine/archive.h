@@ -8,10 +8,10 @@
  * same keys the last one is valid. FOLDER may be a symbolic link; the folders
  * and files below it may not.
  *
- * A run id may be used again once the ledger has forgotten its run. The folder
- * of such a former run is renamed to RUN~1 (RUN~2, ...) when the new run
- * archives its first entity, so that an import of the new run's files does not
- * restore what the former run deleted.
+ * A run id may be used again once the ledger has forgotten its run. When the
+ * new run archives its first entity, the folder of the former run is renamed to
+ * RUN~1 (RUN~2, ...). So an import of the new run's files does not restore what
+ * the former run deleted.
  */
 #ifndef TW_JOBS_ENGINE_ARCHIVE_H
 #define TW_JOBS_ENGINE_ARCHIVE_H

@@ -88,8 +88,9 @@ struct batch_item {
     /*
      * settled (may be NULL): called once when the operation is completed, on
      * the run's thread, within a function of the batch writer. settled may not
-     * call this batch writer, but may add to another one. It is not called for
-     * operations that batch_writer_finish() or a broken batch writer drops.
+     * call this batch writer, but may add operations to another one. It is not
+     * called for operations that batch_writer_finish() or a broken batch writer
+     * drops.
      */
     void (*settled)(void *context, const struct batch_writer_settled *how);
 };

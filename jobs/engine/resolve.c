@@ -6,11 +6,12 @@
  * The response reports a refused operation by its index, so one get reads the
  * entity that caused the conflict. In three cases the range of the whole batch
  * is read instead: after SINGLES_MAX single gets; if the response reports no
- * operation; or if the refused operation is the first of the batch and an
- * insert, because after a crash the entities of all inserts of a repeated batch
- * may exist. If the batch has only deletes, only keys and ETags of the range
- * are read at first. A missing entity needs no delete, a delete with an
- * unchanged ETag is sent again, and only changed entities are read whole.
+ * operation; and if the refused operation is the first of the batch and an
+ * insert. In the last case a crashed attempt may have sent the same batch, so
+ * the entities of all its inserts may exist. If the batch has only deletes,
+ * only keys and ETags of the range are read at first. A missing entity needs no
+ * delete, a delete with an unchanged ETag is sent again, and only changed
+ * entities are read whole.
  *
  * The first request, which resolve_begin() submits, does not block the run. All
  * other requests, which are rare, are made by resolve_end(), after the first

@@ -9,11 +9,11 @@
  * to its retry may have another token. So an early page is used only if it was
  * requested with the token that the page before has.
  *
- * The number of entities to request (`top`) depends on their measured size,
- * because an entity may have a few hundred bytes or a megabyte, and a service
- * that does not limit its responses in bytes would send a gigabyte for a
- * thousand entities. So `top` falls after a response that was too large, and
- * rises again while entities are small.
+ * The number of entities to request (`top`) depends on their measured size. An
+ * entity may have a few hundred bytes or a megabyte, and a service that does
+ * not limit its responses in bytes would send a gigabyte for a thousand
+ * entities. So `top` falls after a response that was too large, and rises again
+ * while entities are small.
  */
 #include "jobs/engine/scan.h"
 

@@ -81,9 +81,9 @@ struct shape {
 };
 
 /* A piece: a stored item. `bytes` has PartitionKey, RowKey, and the length and
- * text of the ETag, then for each property of the shape two numbers and a text:
- * how many bytes the value shares with the shape, the length of the rest, and
- * the rest. */
+ * text of the ETag. Then for each property of the shape two numbers and a text
+ * follow: how many bytes the value shares with the shape, the length of the
+ * rest, and the rest. */
 struct held {
     struct shape *shape;
     void *context;
@@ -564,9 +564,9 @@ static struct group *list_groups(const struct sorter *sorter, size_t *ret_count)
     return groups;
 }
 
-/* Returns how many operations of group to flush: only whole batches, because
- * the others may become a full batch later; but all operations if the group is
- * old or has fewer than one batch. */
+/* Returns how many operations of group to flush. If the group is old or has
+ * less than a full batch: all. Otherwise only full batches, because the other
+ * operations may become a full batch later. */
 static size_t wanted(const struct group *group)
 {
     if (group->old || group->count < BATCH_MAX_OPERATIONS)

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A sorter gathers operations before they are added to a batch writer, and
- * hands them over sorted by table, PartitionKey and RowKey, so that operations
- * scattered over many partitions make full batches too. The sorter is bounded
- * in operations and in bytes, so that memory does not grow with the work. When
- * it is full, it hands over the partitions with the most operations and keeps
- * all others.
+ * hands them over sorted by table, PartitionKey and RowKey. So operations that
+ * are scattered over many partitions make full batches too. The sorter is
+ * bounded in operations and in bytes, so that memory does not grow with the
+ * work. When it is full, it hands over the partitions with the most operations
+ * and keeps all others.
  */
 #ifndef TW_JOBS_ENGINE_SORTER_H
 #define TW_JOBS_ENGINE_SORTER_H

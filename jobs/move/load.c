@@ -299,10 +299,10 @@ static void open_range(struct range *range, struct run *run,
 
     arena_init(&arena);
     if (range->count > 1)
-        /* The range ends below the last key with a '!' appended. Of the keys
-         * that begin with the last key, this includes the key itself and those
-         * that continue with a blank, the only character below '!' that the
-         * service allows in a key. */
+        /* The range ends below the last key with a '!' appended. This range
+         * includes the last key itself and all keys that continue it with a
+         * blank, the only character below '!' that the service allows in a key.
+         */
         spec.row_key = (struct key_range){.has_from = true,
             .has_below = true,
             .from = first->row_key,

@@ -387,8 +387,8 @@ static int act_at_once(
     return atomic_load(&crew.exit_code);
 }
 
-/* Runs to act on, sorted by the ids of their copies in the poison queue
- * (PoisonId). done[i]: runs[i] was acted on, or is now. */
+/* Runs to act on, sorted by the ids of their poison copies (PoisonId). done[i]:
+ * runs[i] was acted on, or is now. */
 struct left {
     const struct ledger_run **runs;
     bool *done;

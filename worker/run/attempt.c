@@ -226,7 +226,7 @@ static void set_run(struct attempt *attempt, const struct run_args *args)
  *
  * Each end_*() is one way to end: it stores the run's state if the lease allows
  * that, hides or deletes the message, sets attempt->result, and logs the end.
- * set_ended() and set_deferred() do what several of them have in common.
+ * set_ended() and set_deferred() are their common steps.
  */
 
 /* Returns the duration of the run, from its start to its end by the ledger's
@@ -512,8 +512,8 @@ static void end_held(struct attempt *attempt, const char *waits_for)
 
 /* Call after an error of the service or of this machine that is no failure of
  * the job. If a store does not respond or cannot be opened, or the disk of the
- * archive is full, the run is held; otherwise the error may be over, and the
- * run is retried soon. */
+ * archive is full, the run is held. Otherwise the cause may be gone already, so
+ * the run is retried soon. */
 static void end_outage(struct attempt *attempt)
 {
     int64_t hide_ms = attempt->wish->message ? OUTAGE_HIDE_MS : RUN_AGAIN_MS;

@@ -170,8 +170,8 @@ struct entering {
 };
 
 /* Insert the run. If the run exists, check that it has the same arguments and
- * has not ended, note until when the message of this request is hidden, and let
- * the run accept deletes if this request asks for that. */
+ * has not ended. Note until when the message of this request is hidden. Let the
+ * run accept deletes if this request asks for that. */
 static enum tw_err apply_entry(
     struct ledger_run *run, int64_t now_ticks, void *context, struct err *err)
 {

@@ -7,9 +7,8 @@
  * If an owner's lease is valid, cancel, pause and finish store a request: the
  * owner sees it with its next renewal, at most 5 s later, and acts on it.
  * Without a valid lease these three commands change the run at once. The
- * exception is a run of which a load is half done: cancel and pause then store
- * the request in the ledger, and the next owner completes the load before
- * acting on the request.
+ * exception is a run with a half done load: cancel and pause store a request
+ * for the next owner, which completes the load before it acts on the request.
  */
 #ifndef TW_RUN_CONTROL_H
 #define TW_RUN_CONTROL_H
@@ -64,11 +63,11 @@ TW_MUST_USE enum tw_err control_enqueue(struct store *store,
  *   The lease of an owner is valid: the request is for this owner.
  *
  *   No lease is valid, and a load of the run is half done (open_load of struct
- *   kind): the request is for the next owner, which completes the load before
- *   the run becomes `cancelled`. A paused run becomes `queued`, so that it gets
- *   an owner. But if cancelling was requested before, and the run has been
- *   held, or has waited for its turn, for ten minutes, it is cancelled at once.
- *   The intent of the load then stays for the next move of these tables.
+ *   kind): the request is for the next owner. It completes the load, then the
+ *   run becomes `cancelled`. A paused run becomes `queued`, so that it gets an
+ *   owner. But if cancelling was requested before, and the run has been held,
+ *   or has waited for its turn, for ten minutes, it is cancelled at once. The
+ *   intent of the load then stays for the next move of these tables.
  *
  * ret (init'ed) is the run before the change; if no owner is alive, ret->owner
  * is empty. TW_NOT_FOUND: no such run. TW_CONFLICT: the run has ended already,

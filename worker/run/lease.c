@@ -839,9 +839,9 @@ enum lease_status lease_store_ending(struct lease *lease,
 
 /* ---- releasing ---- */
 
-/* Returns the present time or StartedAt, whichever is later, because no run may
- * end before its start, and the service's clock is known only approximately
- * (Date is cut to whole seconds and ages in transit). */
+/* Returns the present time or StartedAt, whichever is later. The service's
+ * clock is known only approximately (Date is cut to whole seconds and ages in
+ * transit), and no run may end before its start. */
 static int64_t now_or_start(const struct lease *lease)
 {
     int64_t now_ticks = lease_now_ticks(lease);

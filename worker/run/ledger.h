@@ -378,7 +378,7 @@ const char *ledger_day(int64_t ticks, char *to);
  * continuation of the page before, as for store_scan(). filter: an OData filter
  * of ledger properties, or empty. An entity that cannot be read as a run is
  * returned even if filter does not select it: see ledger_parse_any(). This
- * reads every run; for lists use the index.
+ * reads every run; for lists use ledger_scan_index().
  */
 TW_MUST_USE enum tw_err ledger_scan(struct store *store,
     struct exchange *exchange, struct slice job, struct slice filter,

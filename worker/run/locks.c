@@ -447,9 +447,9 @@ static size_t add_deletes(struct locking *l, struct operation *operations,
 }
 
 /* Insert the locks and delete the wants in one batch. Locks that the run has
- * already are written again, because another run may have read this run as
- * ended, before a `retry`, and may be about to replace these locks; the new
- * ETags make its batch fail. */
+ * already are written again. Another run may have read this run as ended,
+ * before a `retry`, and may be about to replace these locks. The new ETags make
+ * its batch fail. */
 static enum tw_err take_all(struct locking *l)
 {
     struct operation *operations =

@@ -97,8 +97,8 @@ static enum tw_err place_value(const struct job *job, struct slice name,
 
 /*
  * Check all arguments together. kind->accept is called only if every variable
- * of the job is set, because a process that enqueues may lack a variable that
- * the worker has, and a worker reports an unset variable before it executes the
+ * of the job is set. A process that enqueues may lack a variable that the
+ * worker has, and a worker reports an unset variable before it executes the
  * job.
  */
 static enum tw_err check_args(

@@ -571,8 +571,8 @@ const struct setup_queue *setup_queue_named(
 /* ---- definitions ---- */
 
 /*
- * How long the lock file of a dead process is kept: DEAD_KEPT visibility
- * timeouts, because then the leases of the process have expired, and at least
+ * The lock file of a dead process is kept for DEAD_KEPT visibility timeouts,
+ * when the leases of the process have expired, but at least for
  * DEAD_KEPT_MIN_MS, because a service manager may be slow to start the next
  * worker.
  */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A task of a worker thread: a message, or an orphan (orphans.h). A message is
- * parsed, and an attempt is made at its run (attempt.h); an invalid message is
- * moved to the poison queue; a message whose job was removed is hidden, and its
+ * parsed, and an attempt is made at its run (attempt.h). An invalid message is
+ * moved to the poison queue. A message whose job was removed is hidden, and its
  * run is held (lease.h).
  */
 #ifndef TW_RUN_TASK_H

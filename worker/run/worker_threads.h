@@ -89,8 +89,8 @@ void worker_threads_poll_now(struct worker_threads *threads);
  * the end of a pass over all open runs. any_waits: the pass found a run that
  * waits until a person resumes or finishes the run. If any_waits is true, or an
  * attempt has released such a run since the pass began, queues are polled at
- * least every 8 s until the end of the next pass, so that the message of
- * `resume` or `finish` is received within 10 s. Any thread.
+ * least every 8 s until the end of the next pass. So the message of `resume` or
+ * `finish` is received within 10 s. Any thread.
  */
 void worker_threads_begin_pass(struct worker_threads *threads);
 void worker_threads_end_pass(struct worker_threads *threads, bool any_waits);
