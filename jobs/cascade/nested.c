@@ -64,12 +64,11 @@ struct reading {
 struct level {
     const struct rule *rule;
     size_t above;         /* index of the rule above; ROOT: none */
-    struct reading asked; /* for the entities to check: given arguments have
-                             their given values, the entities show all other
-                             values */
+    struct reading asked; /* for the entities to check: given arguments have the
+                             given values; the entities show all other values */
     struct reading any;   /* for entities that may be parents, and for other
-                             rules with the same table: the entities show all
-                             values, also those of given arguments */
+                             rules with the same table: like asked, but the
+                             entities show the values of given arguments too */
     bool leaves_out;      /* an entity was left out, because another rule that
                            * cannot be read backwards may find it */
     bool has_partition;   /* the entities to check have this PartitionKey */
@@ -183,9 +182,9 @@ static bool only_compares(const struct template *filter)
     return alone == template_values(filter);
 }
 
-/* A child shows a property of the entity above as a text, but not its type.
- * Does the rule only read properties in a way that does not depend on the type:
- * alone in a key, or alone in quotes? */
+/* A child shows a property of the entity above as a text, without its type.
+ * Does the rule read properties only in ways that do not depend on the type
+ * (alone in a key, or alone in quotes)? */
 static bool reads_texts_only(const struct selector *selector)
 {
     struct slice rest;
@@ -239,7 +238,8 @@ static bool read_args(struct nested *n, const struct level *level, bool asked,
 }
 
 /* Find out where the entities of the rule show the values that the rule reads
- * of the entity above. False: they do not show one of these, or there are none.
+ * of the entity above. False: they do not show one of these values, or the rule
+ * reads none.
  */
 static bool read_entity(
     struct nested *n, const struct level *level, struct reading *reading)

@@ -448,7 +448,7 @@ static enum run_end write_tombstone(struct cascade_attempt *c)
     }
 }
 
-/* Read the parent once; if it does not carry this run's tombstone, check
+/* Read the parent once. If it does not carry this run's tombstone, check
  * whether the run may write one, and write it. RUN_REPEATS: the parent must be
  * read again. */
 static enum run_end take_hold(struct cascade_attempt *c)
@@ -513,9 +513,9 @@ static bool is_marked_otherwise(struct cascade_attempt *c)
            !has_tombstone(c);
 }
 
-/* Call when the parent has this run's name, which no writer that recreates the
- * parent writes. So this run marked the parent; if the run succeeded without
- * deleting the parent, the mark would never be removed. */
+/* Call when the parent has this run's name. A writer that recreates the parent
+ * does not write this name, so this run has written it. If the run succeeded
+ * without deleting the parent, the name would never be removed. */
 static enum run_end fail_marked_otherwise(struct cascade_attempt *c)
 {
     err_fail(c->err, TW_INVALID,

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Reads a rule backwards: what an entity that the rule finds shows of the
- * values that the rule was bound to. These values are arguments of the job, and
- * keys and properties of the entity above.
+ * Reads a rule backwards. A rule is bound to values: arguments of the job, and
+ * keys and properties of the entity above. An entity that the rule finds shows
+ * some of these values, which means that they can be taken from its keys and
+ * properties.
  */
 #ifndef TW_JOBS_CASCADE_SOURCES_H
 #define TW_JOBS_CASCADE_SOURCES_H

@@ -240,7 +240,7 @@ bool match_has(const struct match *match, const struct entity *entity)
 }
 
 /*
- * Bind rule to entity, which the match `owner` found; at the root entity and
+ * Bind rule to entity, which the match `owner` found. At the root, entity and
  * owner are NULL, and rule is bound to the parent.
  */
 static enum tw_err match_new(const struct walk_plan *plan,
@@ -617,8 +617,10 @@ static enum tw_err open_ahead(
 
 /* ---- entities that several rules with children find ---- */
 
-/* Does match find an entity of page? An entity that path is under does not
- * count, because it is deleted after the entities that path found. */
+/* Does match find an entity of page? An entity that path is bound under
+ * (is_above()) does not count, because it is deleted after the entities that
+ * path finds.
+ */
 static bool page_finds(const struct match *match, const struct match *path,
     const struct page *page)
 {

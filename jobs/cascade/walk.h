@@ -87,10 +87,10 @@ struct walk_visitor {
         void *context, struct match *match, const struct entity *entity);
 
     /*
-     * reached: leaves() has received every leaf before path. (emptied() may not
-     * have received every emptied entity before path. A walk that resumes at
-     * path reports `found`, because `found` is set in path, so another pass
-     * reads everything again.) path is borrowed for the call. May be NULL.
+     * reached: leaves() has received every leaf before path. There may be
+     * emptied entities before path that emptied() has not received. So a walk
+     * that resumes at path reports `found` (which is set in path), and another
+     * pass reads everything again. path is borrowed for the call. May be NULL.
      */
     void (*reached)(void *context, const struct walk_path *path);
 

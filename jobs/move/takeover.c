@@ -42,9 +42,10 @@ static void compare_store(struct search *search, struct store *store)
         search->second = store;
 }
 
-/* Compares store number i, and opens it first if no job uses it. If the file of
- * an embedded store does not exist, the store cannot be the one of the intent,
- * unless it has the name that the intent names (is_named). */
+/* Compares store number i with the intent's store, and opens it first if no job
+ * uses it. If the file of an embedded store does not exist, it is not the
+ * intent's store, and the search continues. If it has the name that the intent
+ * names (is_named), this counts as a failure instead. */
 static void try_store(struct search *search, size_t i, bool is_named)
 {
     const struct job_stores *stores = search->m->stores;
@@ -164,9 +165,9 @@ static bool shares_table(const struct mover *m, const struct intent *intent)
     return false;
 }
 
-/* *ret: has the run that stored the intent ended? An open run takes its own
- * intent over, perhaps only after it was held until the former configuration
- * was restored. */
+/* *ret: has the run that stored the intent ended? An open run takes over its
+ * own intent, if necessary after it was held until the former configuration was
+ * restored. */
 static enum tw_err has_ended(const struct mover *m, const struct intent *intent,
     bool *ret, struct err *err)
 {

@@ -331,8 +331,8 @@ static void end_as_asked(struct attempt *attempt)
     }
 }
 
-/* End the attempt after a write of the run's end, or of Ending, that was not
- * stored. status: the result of the write, other than LEASE_VALID. */
+/* End the attempt after the run's end, or Ending, could not be stored. status:
+ * the result of that write, which is not LEASE_VALID. */
 static void end_not_stored(struct attempt *attempt, enum lease_status status)
 {
     if (status == LEASE_LOST) {

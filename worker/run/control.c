@@ -24,8 +24,8 @@
 #define CALL_MAX_MS 30000
 /* The longest time for which a queue hides a message. */
 #define HIDE_MAX_S INT64_C(604800)
-/* How long a run that is to be cancelled must have waited until a repeated
- * cancel acts at once, although a load is half done. */
+/* If a run that a person has asked to cancel has waited for this time, a second
+ * cancel acts at once, even if a load is half done. */
 #define STUCK_TICKS (600 * TICKS_PER_S)
 
 /* ---- requests ---- */
@@ -71,7 +71,7 @@ static enum tw_err create_queue(
 }
 
 /* Should the put be retried? If its outcome is unknown, it is retried only if
- * the message names its run's id, because two such messages do no harm: both
+ * the message names its run's id. Two such messages do no harm, because both
  * wake the same run. */
 static bool put_again(
     const struct order *order, struct retry_call *call, enum tw_err outcome)
@@ -112,9 +112,9 @@ static enum tw_err put_message(struct store *store, const struct order *order,
 
 /*
  * Get the service's clock from the response to a read of a missing entity.
- * Without a response the function fails. It does not use this machine's clock,
- * because if RequestedAt is too early, a cascade takes the parent for one that
- * was created after the request, and skips it.
+ * Without a response the function fails. It does not use this machine's clock:
+ * if RequestedAt were too early, a cascade would take the parent for one that
+ * was created after the request, and would skip it.
  */
 static enum tw_err service_now(
     struct store *store, int64_t *ret_ticks, struct err *err)
@@ -839,8 +839,8 @@ static const struct setup_queue *queue_instead(
                : NULL;
 }
 
-/* If the queue of the run is not served any more, move the run, which has no
- * owner, to the queue that serves its job, if there is one. */
+/* Call for a run without an owner. If its queue is not served any more, move it
+ * to the queue that serves its job, if there is one. */
 static void use_served_queue(struct asking *asking, struct ledger_run *run)
 {
     const struct setup_queue *queue = queue_instead(asking->definition, run);

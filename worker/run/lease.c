@@ -660,9 +660,9 @@ static enum lease_outcome not_taken(struct lease *lease,
 }
 
 /* Returns how long lease_acquire() retries while the service is busy or does
- * not respond: for at most a third of the lease, because the first try may have
- * acquired the lease. Without retries one lost response would be an outage of
- * the ledger, and all worker threads would stop receiving. */
+ * not respond. This is a third of the lease at most, because the first try may
+ * have acquired the lease. Without retries one lost response would be an outage
+ * of the ledger, and all worker threads would stop receiving. */
 static struct retry_limits take_limits(const struct lease *lease)
 {
     int64_t now_ms = platform_boot_ms(), wait_ms = RETRY_BUSY_MS;
