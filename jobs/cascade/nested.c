@@ -239,8 +239,7 @@ static bool read_args(struct nested *n, const struct level *level, bool asked,
 
 /* Find out where the entities of the rule show the values that the rule reads
  * of the entity above. False: they do not show one of these values, or the rule
- * reads none.
- */
+ * reads none. */
 static bool read_entity(
     struct nested *n, const struct level *level, struct reading *reading)
 {

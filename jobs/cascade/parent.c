@@ -381,8 +381,7 @@ static enum run_end check_may_mark(struct cascade_attempt *c,
 /* Do what must come before this run writes its tombstone, in this order: check
  * that this run may delete the parent, that the rules can be bound to its
  * values, that the tables exist, and that refuse_above is not exceeded. Then
- * archive the parent.
- */
+ * archive the parent. */
 static enum run_end check_before_tombstone(struct cascade_attempt *c,
     enum tombstone_owner tombstone_owner, struct slice owner)
 {

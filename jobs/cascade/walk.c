@@ -619,8 +619,7 @@ static enum tw_err open_ahead(
 
 /* Does match find an entity of page? An entity that path is bound under
  * (is_above()) does not count, because it is deleted after the entities that
- * path finds.
- */
+ * path finds. */
 static bool page_finds(const struct match *match, const struct match *path,
     const struct page *page)
 {

@@ -139,8 +139,7 @@ bool worker_threads_found_empty(
     struct worker_threads *threads, const struct setup_queue *queue);
 
 /* worker_threads_queue_is_failing: does the served queue of this name have an
- * outage?
- */
+ * outage? */
 bool worker_threads_queue_is_failing(
     struct worker_threads *threads, const char *queue);
 
