@@ -386,10 +386,10 @@ struct asking {
         int64_t now_ticks, struct err *err);
     struct ledger_run run, before; /* the run as stored after the change, and
                                       before the change */
-    bool asked; /* set by `change`: the run has an owner, so the request is
-                   stored in the ledger, and the owner makes the change */
-    bool now;   /* control_finish(): end after one more round */
-    bool at_once;        /* control_stop(): pause also within a load */
+    bool asked;   /* set by `change`: the run has an owner, so the request is
+                     stored in the ledger, and the owner makes the change */
+    bool now;     /* control_finish(): end after one more round */
+    bool at_once; /* control_stop(): pause also within a load */
     bool without_owner;  /* set by change: no owner is alive, so that the next
                             owner is asked */
     struct store *store; /* the ledger's store */
