@@ -169,7 +169,7 @@ int64_t hosted_differences(struct hosted *h, const char *job, const char *what);
 /* hosted_explained: what the kind says of the job; lives in h->arena. */
 const char *hosted_explained(struct hosted *h, const char *job);
 
-/* hosted_forget: a new run: no checkpoint, no phase. */
+/* hosted_forget: a new run: no checkpoint, no phase. The counts go on. */
 void hosted_forget(struct hosted *h, const char *id);
 
 #endif

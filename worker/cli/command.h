@@ -3,11 +3,13 @@
  * The command line: one table of commands with their options and help. A new
  * command is one file in this folder and one line in command.c. A new option is
  * a member of enum option. It also needs: its spelling in FORMS (command.c),
- * with a placeholder if it has a value; its help in OPTIONS of each command
- * that takes it; its name in README's table of commands, which tests/readme
- * compares; and a check in tests/cli.sh. Options may be anywhere on the line,
- * as `--name value` or `--name=value`; `--` ends them. -h and --help print the
- * help of the command on the same line.
+ * with a placeholder if it has a value, by which shells know what to offer; if
+ * only certain values are valid, these in CHOICES (command.c); its help in
+ * OPTIONS of each command that takes it; its name in README's table of
+ * commands, which tests/readme compares; a check in tests/cli.sh; and a check
+ * in tests/manual if shells offer its value. Options may be anywhere on the
+ * line, as `--name value` or `--name=value`; `--` ends them. -h and --help
+ * print the help of the command on the same line.
  */
 #ifndef TW_CLI_COMMAND_H
 #define TW_CLI_COMMAND_H
