@@ -28,6 +28,7 @@
 #include "jobs/cascade/attempt.h"
 #include "jobs/cascade/count.h"
 #include "jobs/cascade/order.h"
+#include "jobs/cascade/outlive.h"
 #include "jobs/cascade/parent.h"
 #include "jobs/cascade/verify.h"
 #include "jobs/engine/archive.h"
@@ -613,6 +614,13 @@ static void *cascade_delete_load(
     return cascade_rules_load(node, loader);
 }
 
+static void cascade_link(const struct job *job, const struct jobs *jobs,
+    struct arena *arena, struct problems *problems)
+{
+    cascade_order_check(job, jobs, arena, problems);
+    cascade_outlive_check(job, jobs, problems);
+}
+
 static void cascade_delete_explain(const struct job *job, struct buf *to)
 {
     cascade_rules_explain(job->settings, to);
@@ -711,7 +719,7 @@ const struct kind cascade_delete_kind = {
     .has_parent = true,
     .sections = SECTIONS,
     .load = cascade_delete_load,
-    .link = cascade_order_check,
+    .link = cascade_link,
     .explain = cascade_delete_explain,
     .accept = cascade_delete_accept,
     .archive = cascade_delete_archive,

@@ -661,6 +661,77 @@ LOADING_TEST(a_move_within_one_table_is_warned_of)
     assert_true(loading_says(l, "job rotate moves entities within Posts"));
 }
 
+/* ---- entities that other jobs carry away ---- */
+
+/* Expect a valid configuration, with this warning, or without a warning of
+ * entities that outlive their parent (part NULL). */
+static void expect_outliving(const char *text, const char *part)
+{
+    struct loading l = {.names = {NULL}};
+
+    loading_begin(&l, text);
+    assert_int_equal(l.problems.errors, 0);
+    if (loading_says(&l, part ? part : "outlive their parent") !=
+        (part != NULL))
+        fail_msg("%s: %s", part ? part : "no warning", text);
+    loading_done(&l);
+}
+
+#define COPY(from, to) "copies:\n  kind: copy\n  from: " from "\n  to: " to "\n"
+
+TEST(entities_moved_out_of_the_rules_are_warned_of)
+{
+    expect_outliving(BESIDE(MOVE("Posts", "Old"), RULE("Posts")),
+        "job archive-posts moves entities of Posts to Old, which job "
+        "purge does not list: they outlive their parent. Add a rule "
+        "for Old after this rule");
+    /* Of a child's child, and with the case of names ignored. */
+    expect_outliving(
+        BESIDE(MOVE("posts", "Old"),
+            "{table: Blogs, partition_key: \"{channel}\", children: "
+            "[{table: Posts, partition_key: \"{RowKey}\"}]}"),
+        "job archive-posts moves entities of posts to Old");
+    expect_outliving(
+        BESIDE(MOVE("Posts", "Old"), RULE("Posts") ", " RULE("old")), NULL);
+    expect_outliving(
+        BESIDE(MOVE("Posts", "Old"),
+            "{table: Posts, partition_key: \"{channel}\", children: "
+            "[" RULE("Old") "]}"),
+        NULL);
+    expect_outliving(BESIDE(MOVE("Posts", "Old"), RULE("Blogs")), NULL);
+}
+
+TEST(entities_that_only_another_job_selects_are_not_warned_of)
+{
+    expect_outliving(
+        BESIDE(COPY("{table: Posts, row_key_prefix: log_}", "{table: Old}"),
+            "{table: Posts, partition_key: \"{channel}\", row_key: title}"),
+        NULL);
+    expect_outliving(
+        BESIDE(COPY("{table: Posts, row_key_prefix: t}", "{table: Old}"),
+            "{table: Posts, partition_key: \"{channel}\", row_key: title}"),
+        "job copies copies entities of Posts to Old");
+}
+
+TEST(copies_that_the_rules_do_not_list_are_warned_of)
+{
+    expect_outliving(
+        BESIDE(COPY("{table: Posts}",
+                   "[{table: New}, {table: Posts, row_key: \"x_{RowKey}\"}]"),
+            RULE("Posts")),
+        "job copies copies entities of Posts to New, which job purge "
+        "does not list: copies outlive their parent until another run of the "
+        "copy job deletes them");
+    expect_outliving(
+        BESIDE(COPY("{table: Posts}", "{store: other, table: Posts}"),
+            RULE("Posts")),
+        "to Posts in another store, which");
+    expect_outliving(BESIDE(COPY("{table: Posts}",
+                                "{table: Posts, row_key: \"x_{RowKey}\"}"),
+                         RULE("Posts")),
+        NULL);
+}
+
 /* ---- settle ---- */
 
 LOADING_TEST(settle_is_a_duration_or_a_rising_list)
