@@ -888,6 +888,20 @@ import_with_an_id_happens_once() {
     run 0 import Once blogs.jsonl --id once
     says 'already succeeded'
     run 64 import Once bad.jsonl --id once
+    # The same name and other content: a replaced file, a second standard input.
+    cp blogs.jsonl feed.jsonl
+    run 0 import Once feed.jsonl --id feed
+    echo '{"PartitionKey":"a","RowKey":"new"}' >feed.jsonl
+    run 64 import Once feed.jsonl --id feed
+    last_says 'import feed has succeeded with other content than feed.jsonl has now: nothing was imported; import this content under another id'
+    "$program" import Once - --id piped <blogs.jsonl >out 2>err ||
+        fail "an import of standard input fails: $(cat err)"
+    "$program" import Once - --id piped <feed.jsonl >out 2>err
+    [ $? -eq 64 ] || fail "a second standard input is dropped"
+    last_says 'import piped has succeeded with other content than standard input has'
+    "$program" import Once - --id piped <blogs.jsonl >out 2>err ||
+        fail "the same standard input again fails: $(cat err)"
+    says 'import piped has already succeeded'
     run 0 status once
     prints '^state +succeeded'
     printf '%s\n' '{"PartitionKey":"a","RowKey":"x"}' 'no' >half.jsonl

@@ -608,13 +608,31 @@ FIXTURE_TEST(the_first_invalid_line_ends_an_import)
 
 /* ---- a table that was made again ---- */
 
+/* The digest of the first lines of `again.jsonl`. */
+static int64_t digest_of(uint64_t lines)
+{
+    struct records *records;
+    int64_t digest;
+
+    assert_ok(records_open(
+        "again.jsonl", RECORDS_JSON_LINES, NULL, &records, &s.err));
+    assert_ok(records_skip(records, lines, &s.err));
+    digest = records_digest(records);
+    records_close(records);
+    return digest;
+}
+
+#define TWO_LINES                                                              \
+    "{\"PartitionKey\":\"p\",\"RowKey\":\"1\"}\n"                              \
+    "{\"PartitionKey\":\"p\",\"RowKey\":\"2\"}\n"
+
 /* A process was killed after it had stored `line` lines of `again.jsonl` in the
  * table, or ended in `state`. */
 static void import_lines(
     const char *table, const char *id, uint64_t line, enum ledger_state state)
 {
     const struct transfer transfer = lend(s.store, table);
-    const struct import_counts counts = {.position = {.line = line},
+    struct import_counts counts = {.position = {.line = line},
         .read = (int64_t)line,
         .written = (int64_t)line};
     char *args =
@@ -623,6 +641,8 @@ static void import_lines(
     struct import_ledger ledger;
     bool done = false;
 
+    text_file_write("again.jsonl", TWO_LINES);
+    counts.position.digest = digest_of(line);
     assert_ok(import_ledger_open(
         &ledger, &transfer, id, slice_of(args), &position, &done, &s.err));
     assert_ok(state == LEDGER_RUNNING
@@ -630,9 +650,6 @@ static void import_lines(
                   : import_ledger_end(&ledger, &counts, state, "", &s.err));
     import_ledger_done(&ledger);
     mem_free(args);
-    text_file_write("again.jsonl",
-        "{\"PartitionKey\":\"p\",\"RowKey\":\"1\"}\n"
-        "{\"PartitionKey\":\"p\",\"RowKey\":\"2\"}\n");
 }
 
 static enum tw_err import_again(const char *table, const char *id)
@@ -675,6 +692,61 @@ FIXTURE_TEST(an_import_that_succeeded_misses_its_table)
     import_lines("Gone", "s2", 2, LEDGER_SUCCEEDED);
     assert_int_equal(import_again("Gone", "s2"), TW_CONFLICT);
     import_lines("Gone", "s3", 0, LEDGER_SUCCEEDED);
+    text_file_write("again.jsonl", "");
     assert_ok(import_again("Gone", "s3"));
     assert_true(s.result.repeated);
+}
+
+/* ---- an id that has succeeded ---- */
+
+/* The name of the file says nothing of its content: it was replaced, or every
+ * standard input has the same name. */
+FIXTURE_TEST(an_id_that_has_succeeded_takes_no_other_content)
+{
+    static const char *const OTHERS[] = {
+        "{\"PartitionKey\":\"p\",\"RowKey\":\"1\"}\n",
+        TWO_LINES "{\"PartitionKey\":\"p\",\"RowKey\":\"3\"}\n",
+        "{\"PartitionKey\":\"p\",\"RowKey\":\"1\"}\n"
+        "{\"PartitionKey\":\"p\",\"RowKey\":\"3\"}\n",
+        "",
+    };
+
+    text_file_write("again.jsonl", TWO_LINES);
+    assert_ok(import_again("First", "o1"));
+    assert_int_equal(s.result.written, 2);
+    for (size_t i = 0; TEST_EACH(i, OTHERS); i++) {
+        text_file_write("again.jsonl", OTHERS[i]);
+        assert_int_equal(import_again("First", "o1"), TW_CONFLICT);
+        assert_non_null(strstr(s.err.text,
+            "import o1 has succeeded with other content than again.jsonl has"));
+    }
+    text_file_write("again.jsonl", TWO_LINES);
+    assert_ok(import_again("First", "o1"));
+    assert_true(s.result.repeated);
+    text_file_write("again.jsonl", OTHERS[1]);
+    assert_ok(import_again("First", "o2"));
+    assert_int_equal(s.result.written, 3);
+}
+
+/* Also of a file without a line, and before the table is created. */
+FIXTURE_TEST(an_id_that_has_imported_nothing_takes_no_content)
+{
+    import_lines("Gone", "n1", 0, LEDGER_SUCCEEDED);
+    assert_int_equal(import_again("Gone", "n1"), TW_CONFLICT);
+    assert_int_equal(import_again("Gone", "n1"), TW_CONFLICT);
+    assert_non_null(strstr(s.err.text, "has succeeded with other content"));
+}
+
+/* The header is a part of the content, and a record may have several lines. */
+FIXTURE_TEST(a_csv_file_is_the_same_content_again)
+{
+    const struct import_options options = {
+        .path = "again.csv", .format = RECORDS_CSV, .id = "c1"};
+
+    text_file_write("again.csv", "PartitionKey,RowKey,A\np,1,\"x\ny\"\np,2,\n");
+    assert_ok(run_import(s.store, "First", &options));
+    assert_ok(run_import(s.store, "First", &options));
+    assert_true(s.result.repeated);
+    text_file_write("again.csv", "PartitionKey,RowKey,B\np,1,\"x\ny\"\np,2,\n");
+    assert_int_equal(run_import(s.store, "First", &options), TW_CONFLICT);
 }

@@ -278,8 +278,9 @@ static int import_each(
         return code;
     say("%zu table%s imported", imported, imported == 1 ? "" : "s");
     if (repeated > 0)
-        say("%zu table%s already imported under this id and skipped: take a "
-            "new id to import %s again",
+        say("%zu table%s already imported under this id, unchanged, and "
+            "skipped: "
+            "take a new id to import %s again",
             repeated, repeated == 1 ? "" : "s", repeated == 1 ? "it" : "them");
     if (rejected == 0)
         return EXIT_DONE;
@@ -356,7 +357,9 @@ const struct command command_import = {
         "equal entity that\nexists is accepted, so an import can be repeated. "
         "Timestamp and odata.* are ignored.\nWith --id the ledger of the same "
         "store records the line up to which\neverything is stored (`status` "
-        "lists it under the job\nnamed \"-import\").\n\nCSV has the form that "
+        "lists it under the job\nnamed \"-import\"). An id that has succeeded "
+        "does nothing if FILE has the same\ncontent, and is refused (64) if "
+        "it has other content.\n\nCSV has the form that "
         "Storage Explorer writes: a "
         "header with PartitionKey and RowKey,\ncells quoted where necessary, "
         "the type of a property in the column PROPERTY@type\n(String without "

@@ -131,6 +131,27 @@ static enum tw_err open_ledger(struct import *import, struct err *err)
     return outcome;
 }
 
+/* Refuse to repeat an import that has succeeded with other content, because the
+ * exit code would say that the content of the file is stored. The path shows
+ * nothing of the content: the file may have been replaced, and every standard
+ * input is "-". So the file is read, and compared by number and digest of its
+ * lines. */
+static enum tw_err check_repeated(struct import *import, struct err *err)
+{
+    const struct import_position *position = &import->confirmed.position;
+    const char *path = import->options.path;
+    enum tw_err outcome = records_skip(import->records, position->line, err);
+
+    if (outcome == TW_OK && records_digest(import->records) == position->digest)
+        outcome = records_skip(import->records, position->line + 1, err);
+    if (outcome != TW_OK || records_digest(import->records) == position->digest)
+        return outcome;
+    return err_fail(err, TW_CONFLICT,
+        "import %s has succeeded with other content than %s has now: nothing "
+        "was imported; import this content under another id",
+        import->options.id, strcmp(path, "-") == 0 ? "standard input" : path);
+}
+
 /* ---- the table ---- */
 
 /* What the table holds before this process writes to it. */
@@ -670,6 +691,8 @@ enum tw_err import_run(struct import *import, struct err *err)
 
     if (outcome == TW_OK)
         outcome = open_ledger(import, err);
+    if (outcome == TW_OK && import->repeated)
+        outcome = check_repeated(import, err);
     if (outcome != TW_OK)
         return outcome;
     outcome = ensure_table(import, err);

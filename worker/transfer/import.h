@@ -36,7 +36,8 @@ struct import_result {
     int64_t written, skipped; /* numbers of entities, by this process */
     int64_t rejected;         /* number of lines that all processes with the id
                                  have rejected */
-    bool repeated;            /* the id succeeded before, so nothing was done */
+    bool repeated;            /* the id succeeded before with the same content,
+                                 so nothing was done */
 };
 
 struct import;
@@ -53,10 +54,10 @@ void import_free(struct import *import); /* NULL: does nothing */
  * or rejected.
  * TW_INVALID: a record is invalid (without skip_errors; err is about the first
  * one), or a file cannot be used. TW_CONFLICT: the id belongs to another
- * import, or the table was deleted or emptied since the id stored lines in it.
- * TW_STOPPED: a stop signal has come, or another process uses the id or
- * the rejects file. TW_FULL: the disk is full. All other codes are outcomes of
- * the store.
+ * import, or has succeeded with other content of the file, or the table was
+ * deleted or emptied since the id stored lines in it. TW_STOPPED: a stop signal
+ * has come, or another process uses the id or the rejects file. TW_FULL: the
+ * disk is full. All other codes are outcomes of the store.
  */
 TW_MUST_USE enum tw_err import_run(struct import *import, struct err *err);
 

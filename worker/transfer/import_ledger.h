@@ -59,7 +59,8 @@ struct import_ledger {
 /*
  * import_ledger_open: take over the entity of id, or insert a new one. args:
  * table and file as JSON. *ret: the stored position. *ret_done: the import with
- * this id has succeeded before. TW_CONFLICT: the id belongs to other args.
+ * this id has succeeded before, with a content of which *ret has the number of
+ * lines and the digest. TW_CONFLICT: the id belongs to other args.
  * TW_STOPPED: another process just took over the id. TW_INVALID: the import was
  * cancelled. Call import_ledger_done() in any case.
  */

@@ -16,6 +16,7 @@
 
 struct records {
     struct lines *lines;
+    const _Atomic bool *stopped; /* as in lines_open() */
     enum records_format format;
 
     /* CSV only: `held` has the lines that were read to find the end of a
@@ -334,6 +335,7 @@ enum tw_err records_open(const char *path, enum records_format format,
     enum tw_err outcome;
 
     records->format = format;
+    records->stopped = stopped;
     records->hash = HASH_BEGIN;
     buf_init(&records->held, 2 * (RECORDS_MAX_BYTES + LINES_MAX_BYTES) + 16);
     arena_init(&records->arena);
@@ -354,8 +356,11 @@ enum tw_err records_skip(
     bool end = false;
 
     while (!end && lines_number(records->lines) < line) {
-        enum tw_err outcome = lines_next(records->lines, &text, &end, err);
+        enum tw_err outcome;
 
+        if (records->stopped && atomic_load(records->stopped))
+            return err_fail(err, TW_STOPPED, "stopped before the end");
+        outcome = lines_next(records->lines, &text, &end, err);
         if (outcome == TW_TOO_LARGE) {
             text = slice_of("");
             outcome = lines_skip_long(records->lines, NULL, err);

@@ -50,8 +50,9 @@ struct slice records_header(const struct records *records);
  * file; NULL (the default): drop them. Borrowed. */
 void records_keep_long(struct records *records, FILE *to);
 
-/* records_skip: skip all lines up to number `line` (from 1). Call before the
- * first records_next(). */
+/* records_skip: skip all lines up to number `line` (from 1), or to the end of
+ * the file. Call before the first records_next(). TW_STOPPED: *stopped was
+ * set. */
 TW_MUST_USE enum tw_err records_skip(
     struct records *records, uint64_t line, struct err *err);
 
