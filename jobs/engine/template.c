@@ -36,8 +36,9 @@ struct template
     const struct slice *properties;
     size_t property_count;
     bool reads_entity, reads_key[2];
-    const bool *reads_args;               /* reads_args[i]: argument i is read;
-                                             NULL: none is read */
+    const bool *reads_args;      /* reads_args[i]: argument i is read;
+                                    NULL: none is read */
+    const struct filter *filter; /* only of a filter: with sample values */
     struct template_equality *equalities; /* only of a filter */
     size_t equality_count;
 };
@@ -413,19 +414,16 @@ static void find_equalities(
     struct template *template, struct arena *arena, const struct sample *sample)
 {
     struct filter_equality list[FILTER_MAX_COMPARISONS];
-    const struct filter *filter = NULL;
-    struct arena parsed;
+    struct slice text = arena_copy(arena, buf_slice(&sample->text));
     struct err err;
     size_t count = 0;
 
-    arena_init(&parsed);
-    if (filter_parse(buf_slice(&sample->text), &parsed, &filter, &err) == TW_OK)
-        count = filter_equalities(filter, list);
+    if (filter_parse(text, arena, &template->filter, &err) == TW_OK)
+        count = filter_equalities(template->filter, list);
     template->equalities =
         arena_alloc(arena, (count + 1) * sizeof(*template->equalities));
     for (size_t i = 0; i < count; i++)
         keep_equality(template, arena, sample, &list[i]);
-    arena_done(&parsed);
 }
 
 /* Check the syntax of a filter with sample values, and find its equalities. For
@@ -754,6 +752,11 @@ struct slice template_beginning(
     if (template->count == 0 || template->pieces[0].expression != NULL)
         return slice_of("");
     return template->pieces[0].literal;
+}
+
+const struct filter *template_filter(const struct template *template)
+{
+    return template->filter;
 }
 
 const struct template_equality *template_equalities(

@@ -25,6 +25,7 @@
 #include "worker/base/slice.h"
 #include "worker/store/entity.h"
 
+struct filter;
 struct yaml_node;
 struct template; /* lives in the arena of template_compile(); immutable */
 
@@ -157,6 +158,14 @@ struct template_equality {
  */
 const struct template_equality *template_equalities(
     const struct template *template, size_t *ret_count);
+
+/*
+ * template_filter: returns the filter of a template that was compiled with
+ * template_compile_filter(). A sample value is in place of each {..}, so that
+ * the constants of its comparisons are valid only if template_is_constant().
+ * Lives as long as the template.
+ */
+const struct filter *template_filter(const struct template *template);
 
 /* template_lone_arg: returns the index of the argument if the template is
  * exactly one {argument}, else -1. Used to find the value of that argument in

@@ -8,6 +8,7 @@
 #include "config/settings.h"
 #include "jobs/job.h"
 #include "jobs/jobs.h"
+#include "jobs/upgrade/filter_rules.h"
 #include "jobs/upgrade/order.h"
 #include "jobs/upgrade/step_rules.h"
 #include "worker/base/mem.h"
@@ -214,6 +215,9 @@ struct upgrade *upgrade_rules_load(
         good = load_versions(map.versions, loader, upgrade) && good;
     if (good)
         good = check_absent(upgrade, map.version, loader->problems);
+    if (good && map.filter)
+        good =
+            upgrade_filter_check(upgrade, map.filter->mark, loader->problems);
     mem_free(what);
     return good ? upgrade : NULL;
 }

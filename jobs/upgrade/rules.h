@@ -115,7 +115,8 @@ struct upgrade {
  * upgrade_rules_load: see struct kind, load. Adds problems, with their
  * positions: for a step that names PartitionKey, RowKey, Timestamp, the version
  * property, TablewardExpanded or a name that the service forbids; for a value
- * that is invalid for its type; and for all that upgrade_order_check() refuses.
+ * that is invalid for its type; and for all that upgrade_order_check() and
+ * upgrade_filter_check() refuse.
  */
 struct upgrade *upgrade_rules_load(
     const struct yaml_node *node, struct job_loader *loader);

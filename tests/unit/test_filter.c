@@ -397,3 +397,42 @@ FIXTURE_TEST(tells_filters_that_no_two_stores_read_differently)
     for (size_t i = 0; TEST_EACH(i, other); i++)
         assert_false(filter_is_plain(parse(other[i])));
 }
+
+/* False only if it is certain: the other properties are unknown. */
+FIXTURE_TEST(tells_whether_it_may_match_a_known_property)
+{
+    struct property five = {
+        .name = {"Other", 5}, .type = EDM_INT32, .json = {"5", 1}};
+    const struct filter_known
+        absent = {.what = FILTER_ABSENT, .name = {"A", 1}},
+        text = {.what = FILTER_TYPE, .name = {"A", 1}, .type = EDM_STRING},
+        is_five = {.what = FILTER_VALUE, .name = {"A", 1}, .value = &five};
+    static const struct {
+        const char *filter;
+        bool absent, text, five;
+    } CASES[] = {
+        {"", true, true, true},
+        {"B eq 1", true, true, true},
+        {"A eq 'x'", false, true, false},
+        {"A ne 'x'", false, true, false},
+        {"A ge 5", false, false, true},
+        {"A gt 5", false, false, false},
+        {"not (A gt 5)", true, true, true},
+        {"not (A le 5)", true, true, false},
+        {"A gt 4 and B eq 1", false, false, true},
+        {"A gt 5 or B eq 1", true, true, true},
+        {"A gt 5 or A eq 'x'", false, true, false},
+        {"not (A eq 5 or B eq 1)", true, true, false},
+        {"not (A eq 5 and B eq 1)", true, true, true},
+        {"not (not (A eq 'x'))", false, true, false},
+        {"B eq 1 and (A eq 5 or A eq 'x')", false, true, true},
+    };
+
+    for (size_t i = 0; TEST_EACH(i, CASES); i++) {
+        const struct filter *filter = parse(CASES[i].filter);
+
+        assert_int_equal(filter_may_match(filter, &absent), CASES[i].absent);
+        assert_int_equal(filter_may_match(filter, &text), CASES[i].text);
+        assert_int_equal(filter_may_match(filter, &is_five), CASES[i].five);
+    }
+}

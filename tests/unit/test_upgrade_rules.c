@@ -292,6 +292,85 @@ LOADING_TEST(a_retype_before_its_property_is_made_is_refused)
              "    - retype: {property: A, to: Edm.Int32, to_property: B}\n");
 }
 
+/* ---- the filter and the steps ---- */
+
+#define FILTERED(filter) TOP "  filter: \"" filter "\"\n" VERSION VERSIONS
+
+/* Otherwise a later version would never reach what an earlier run has made. */
+TEST(a_filter_must_match_what_the_steps_make)
+{
+    static const struct refusal BAD[] = {
+        {FILTERED(
+             "Kind eq 'blog'") "    - rename: {property: Kind, to: Type}\n",
+            "the filter matches no entity at version 2, because the rename in "
+            "line 9 removes Kind: such entities would get no later version"},
+        {FILTERED("Kind ne 'x' and N gt 1") "    - remove: {property: Kind}\n",
+            "because the remove in line 9 removes Kind"},
+        {FILTERED("N gt 1") "    - retype: {property: N, to: Edm.Double, "
+                            "to_property: M}\n",
+            "because the retype in line 9 removes N"},
+        /* An argument is no other than a constant, if there is no property. */
+        {TOP "  args: [kind]\n  filter: \"Kind eq '{kind}'\"\n" VERSION VERSIONS
+             "    - remove: {property: Kind}\n",
+            "removes Kind"},
+        {FILTERED("N gt 1") "    - retype: {property: N, to: Edm.Double}\n",
+            "because the retype in line 9 changes N"},
+        {FILTERED("K lt 9") "    - set: {property: K, type: Edm.Int32, value: "
+                            "99}\n",
+            "because the set in line 9 changes K"},
+        /* At version 2 there is no Kind, although version 3 makes it again. */
+        {FILTERED("Kind eq 'blog'") "    - rename: {property: Kind, to: "
+                                    "Type}\n" SECOND
+                                    "    - add: {property: Kind, type: "
+                                    "Edm.String, value: blog}\n",
+            "the filter matches no entity at version 2"},
+        {FILTERED("Kind eq 'blog'") STEP SECOND "    - remove: {property: "
+                                                "Kind}\n",
+            "the filter matches no entity at version 3"},
+    };
+
+    all_refused(BAD, COUNT(BAD));
+}
+
+LOADING_TEST(a_filter_may_read_what_steps_change)
+{
+    static const char *const GOOD[] = {
+        FILTERED("Kind eq 'blog'") "    - remove: {property: Old}\n",
+        FILTERED("Kind eq 'blog' or Type eq 'blog'") "    - rename: {property: "
+                                                     "Kind, to: Type}\n",
+        FILTERED("not (Kind eq 'x')") "    - remove: {property: Kind}\n",
+        FILTERED("K lt 9") "    - set: {property: K, type: Edm.Int32, value: "
+                           "5}\n",
+        FILTERED("Kind eq 'blog'") "    - add: {property: Kind, type: "
+                                   "Edm.String, value: other}\n",
+    };
+
+    for (size_t i = 0; i < COUNT(GOOD); i++) {
+        loading_done(l);
+        loading_good(l, GOOD[i]);
+        assert_int_equal(l->problems.count, 0);
+    }
+}
+
+LOADING_TEST(a_filter_that_may_not_match_afterwards_is_warned_of)
+{
+    static const char *const WARNED[] = {
+        FILTERED("N gt 1") "    - set: {property: N, type: Edm.Int32, value: "
+                           "\"{M}\"}\n",
+        FILTERED("N gt 1 or N gt 1.0") "    - retype: {property: N, to: "
+                                       "Edm.Double}\n",
+        TOP "  args: [n]\n  filter: \"N gt {n}\"\n" VERSION VERSIONS
+            "    - set: {property: N, type: Edm.Int32, value: 5}\n",
+    };
+
+    for (size_t i = 0; i < COUNT(WARNED); i++) {
+        loading_done(l);
+        loading_good(l, WARNED[i]);
+        if (!loading_says(l, "the filter compares N, which the"))
+            fail_msg("no warning: %s", WARNED[i]);
+    }
+}
+
 /* ---- one document ---- */
 
 #define OTHER(steps)                                                           \

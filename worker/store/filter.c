@@ -660,6 +660,61 @@ bool filter_matches(const struct filter *filter, const struct entity *entity)
            node_matches(filter->root, entity);
 }
 
+/* Which results a node can have. */
+struct results {
+    bool match, fail;
+};
+
+static struct results compare_results(
+    const struct node *node, const struct filter_known *known)
+{
+    struct results results = {.match = true, .fail = true};
+    struct property value;
+    struct entity entity = {.properties = &value, .property_count = 1};
+
+    if (!slice_equal(node->name, known->name))
+        return results;
+    switch (known->what) {
+    case FILTER_ABSENT:
+        results.match = false;
+        break;
+    case FILTER_TYPE:
+        results.match = known->type == node->constant.type;
+        break;
+    case FILTER_VALUE:
+        value = *known->value;
+        value.name = known->name;
+        results.match = compare_matches(node, &entity);
+        results.fail = !results.match;
+        break;
+    }
+    return results;
+}
+
+static struct results node_results(
+    const struct node *node, const struct filter_known *known)
+{
+    struct results left, right;
+
+    if (node->type == NODE_COMPARE)
+        return compare_results(node, known);
+    left = node_results(node->left, known);
+    if (node->type == NODE_NOT)
+        return (struct results){.match = left.fail, .fail = left.match};
+    right = node_results(node->right, known);
+    if (node->type == NODE_AND)
+        return (struct results){.match = left.match && right.match,
+            .fail = left.fail || right.fail};
+    return (struct results){
+        .match = left.match || right.match, .fail = left.fail && right.fail};
+}
+
+bool filter_may_match(
+    const struct filter *filter, const struct filter_known *known)
+{
+    return !filter->root || node_results(filter->root, known).match;
+}
+
 static bool is_plain(const struct node *node)
 {
     enum edm_type type = node->constant.type;

@@ -47,6 +47,26 @@ TW_MUST_USE enum tw_err filter_check(
 /* filter_matches: does filter match entity? NULL matches everything. */
 bool filter_matches(const struct filter *filter, const struct entity *entity);
 
+/* What is known of one property of an entity, for filter_may_match(). */
+struct filter_known {
+    enum {
+        FILTER_ABSENT, /* the entity has no property `name` */
+        FILTER_TYPE,   /* the property has the type `type` */
+        FILTER_VALUE,  /* the property is *value */
+    } what;
+    struct slice name; /* neither a key nor Timestamp */
+    enum edm_type type;
+    const struct property *value;
+};
+
+/*
+ * filter_may_match: can filter match an entity of which `known` is true? False
+ * only if it is certain that filter matches no such entity, whatever the
+ * entity's other properties are.
+ */
+bool filter_may_match(
+    const struct filter *filter, const struct filter_known *known);
+
 /* filter_properties: return the property names in filter, each once; borrowed
  * from filter. */
 const struct slice *filter_properties(
