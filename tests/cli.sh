@@ -755,7 +755,7 @@ a_rejects_file_that_was_edited_is_not_truncated() {
     sed -i 's/$/"}/' place.jsonl
     cp place.jsonl corrected.jsonl
     run 1 import Place - --id place --on-error skip --rejected place.jsonl
-    last_says 'place.jsonl was edited since this import was interrupted: import'
+    last_says 'place.jsonl was edited since this import was interrupted: first import'
     run 1 import Place - --id place --on-error skip --rejected place.jsonl
     cmp -s place.jsonl corrected.jsonl || fail "corrected lines are truncated"
     rm place.jsonl

@@ -541,7 +541,7 @@ TEST(rules_with_the_same_children_may_find_the_same)
 
 /* ---- rules that reach their own entities ---- */
 
-#define REACHES "can find entities of Blogs under one another"
+#define REACHES "under an entity of Blogs this rule can find further"
 #define NESTED(one, other)                                                     \
     "[{table: Blogs, " one ", children: [{table: Blogs, " other "}]}]"
 
@@ -563,7 +563,7 @@ TEST(a_rule_that_reaches_itself_in_another_partition_is_refused)
     expect_overlap("[{table: Blogs, partition_key: \"{channel}\", children: "
                    "[{table: Likes, partition_key: \"{RowKey}_x\", children: "
                    "[{table: blogs, partition_key: \"{RowKey}\"}]}]}]",
-        "can find entities of blogs under one another");
+        "under an entity of blogs this rule can find further");
     expect_overlap("[{table: Blogs, partition_key: \"{channel}\", children: "
                    "[{table: Likes, partition_key: \"{RowKey}\"}]}, "
                    "{table: Likes, partition_key: \"{channel}\", children: "
