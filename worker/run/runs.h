@@ -33,8 +33,8 @@ struct runs {
     size_t count, room;
 };
 
-/* Selects the runs of a list. A member whose value is not in the index rows is
- * compared by is_wanted() in runs.c, and named in all_wanted there. */
+/* Selects the runs of a list. A member whose value is not in the ledger index
+ * rows is compared by is_wanted() in runs.c, and named in all_wanted there. */
 struct runs_query {
     struct slice job;     /* job of the runs; empty: every job */
     unsigned states;      /* states of the runs, bits of RUNS_STATE(); 0: any */
