@@ -47,6 +47,9 @@ struct cascade_attempt {
     struct page parent;    /* the parent as last read */
     bool parent_is_ours;   /* the last read found this run's tombstone, and this
                               run wrote nothing since */
+    bool tombstone_sent;   /* this attempt sent its tombstone and got no
+                              response, or an earlier one had archived the
+                              parent and may have sent it */
     struct cascade usable; /* the job's cascade; if there was no parent, without
                               the rules that read the parent's properties */
 

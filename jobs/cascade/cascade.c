@@ -567,6 +567,7 @@ static enum run_end set_up(struct cascade_attempt *c)
     page_init(&c->parent);
     cascade_checkpoint_read(c->run->checkpoint, &c->state, c->from);
     c->state.crashed = c->state.crashed || c->run->previous_owner_crashed;
+    c->tombstone_sent = c->state.archived;
     c->run->parent_found = c->state.parent_found;
     cascade_choose_rules(c);
     if (render_keys(c) != TW_OK)

@@ -5,7 +5,7 @@
  * other members have the names of its members:
  *
  *   {"version":1,"laid":T,"began":T,"not_before":T,"found":true,
- *    "crashed":true,"values":"HEX","path":[...]}
+ *    "crashed":true,"archived":true,"values":"HEX","path":[...]}
  */
 #include "jobs/cascade/checkpoint.h"
 
@@ -36,6 +36,8 @@ char *cascade_checkpoint_write(
             checkpoint->parent_found ? "true" : "false");
     if (checkpoint->crashed)
         buf_add_text(&text, ",\"crashed\":true");
+    if (checkpoint->archived)
+        buf_add_text(&text, ",\"archived\":true");
     if (checkpoint->values[0])
         buf_add_format(&text, ",\"values\":\"%s\"", checkpoint->values);
     if (path) {
@@ -101,6 +103,7 @@ static void read_members(
     if (member_boolean(json, "found", &found))
         checkpoint->parent_found = found;
     (void)member_boolean(json, "crashed", &checkpoint->crashed);
+    (void)member_boolean(json, "archived", &checkpoint->archived);
     member_digest(json, "values", checkpoint->values);
 }
 

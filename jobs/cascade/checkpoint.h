@@ -25,6 +25,7 @@ struct cascade_checkpoint {
     int parent_found;         /* 1: the parent existed before the tombstone was
                                  written; 0: it did not; -1: unknown */
     bool crashed;             /* an attempt crashed: counts may be too low */
+    bool archived;            /* this run has archived the parent */
     char values[CASCADE_DIGEST_MAX]; /* digest of the parent's values that
                                         first-level rules read; "" if it is
                                         unknown, or the rules read none */
@@ -41,8 +42,8 @@ char *cascade_checkpoint_write(
 /*
  * cascade_checkpoint_read: parse the JSON of cascade_checkpoint_write(). A text
  * of another version, or an invalid one, gives the state of a new run. That is
- * safe: the parent's tombstone names the run that owns it, so the next attempt
- * recognises its own tombstone.
+ * safe: the next attempt finds a tombstone with this run's name, makes all
+ * checks that come before a tombstone again, and writes the tombstone again.
  */
 void cascade_checkpoint_read(struct slice text,
     struct cascade_checkpoint *checkpoint, struct walk_path *path);

@@ -26,9 +26,14 @@
  * because the service ends every request after 30 s. */
 #define LATE_WRITE_MS 30000
 
+#define PHASE_TOMBSTONE "tombstone"
+
 enum tombstone_owner {
     TOMBSTONE_NONE,        /* the parent does not exist */
     TOMBSTONE_OURS,        /* the parent carries this run's tombstone */
+    TOMBSTONE_OF_NAMESAKE, /* the parent carries a tombstone with this run's
+                              name, which this run is not known to have
+                              written */
     TOMBSTONE_OF_OTHER,    /* the parent carries another run's tombstone */
     TOMBSTONE_OWNER_ENDED, /* the parent carries no tombstone, or one without
                               an owner */
@@ -50,6 +55,21 @@ static bool has_tombstone(const struct cascade_attempt *c)
     return entity_has_all(cascade_parent(c), c->cascade->tombstone);
 }
 
+/*
+ * Does this run know that an attempt of it has written the tombstone, or may
+ * have written it? If not, a tombstone with this run's name may be
+ * that of an earlier run: one with the same id that was pruned, or one in
+ * another ledger. The checkpoint may have been dropped since, because the job's
+ * definition changed, but `rounds` stays.
+ */
+static bool knows_tombstone(const struct cascade_attempt *c)
+{
+    return c->state.tombstone_ticks > 0 || c->run->rounds > 0 ||
+           c->tombstone_sent;
+}
+
+/* Judges by the name in TablewardRun alone, so the result is never
+ * TOMBSTONE_OF_NAMESAKE. */
 static enum tombstone_owner tombstone_owner_of(
     struct cascade_attempt *c, struct slice *ret_owner)
 {
@@ -265,24 +285,27 @@ static void note_absent(struct cascade_attempt *c)
 /* ---- the tombstone ---- */
 
 /*
- * Archive the parent before the tombstone changes it. TablewardRun is left out,
- * because a restored parent must not belong to a run. The parent may still have
- * the tombstone of another run that has ended. If that run inserted the parent,
- * there is nothing to archive. If that run merged its tombstone into an
- * existing parent, only its own archive has the original state.
+ * Archive the parent before the tombstone changes it, or else before its
+ * delete. TablewardRun is left out, because a restored parent must not belong
+ * to a run. The parent may have a tombstone already: of a run that has ended,
+ * of an attempt that crashed, or of this run from before the job had an
+ * archive. If a run inserted the parent, there is nothing to archive; if a run
+ * merged the tombstone into an existing parent, only what was archived before
+ * that has the original state.
  */
 static enum run_end archive_parent(struct cascade_attempt *c)
 {
     struct entity parent;
-    struct slice owner;
+    struct slice owner = {0};
     enum tw_err outcome;
 
-    if (tombstone_owner_of(c, &owner) == TOMBSTONE_OF_OTHER) {
+    if (tombstone_owner_of(c, &owner) != TOMBSTONE_OWNER_ENDED) {
         if (is_bare(c))
             return RUN_CONTINUES;
         log_run_warn(run_log(c->run),
-            "the parent in %s is archived with the tombstone of run %.*s; the "
-            "archive of that run has the parent without it",
+            "the parent in %s is archived with the tombstone of run %.*s; an "
+            "archive has the parent without it only if it was made before that "
+            "tombstone was written",
             c->cascade->table, SLICE_ARG(owner));
     }
     parent = entity_without(
@@ -290,7 +313,29 @@ static enum run_end archive_parent(struct cascade_attempt *c)
     outcome = archive_add(c->archive, c->cascade->table, &parent, c->err);
     if (outcome == TW_OK)
         outcome = archive_sync(c->archive, c->err);
+    c->state.archived = outcome == TW_OK;
     return run_end_of(c->run, cascade_archive_outcome(c, outcome));
+}
+
+/*
+ * Archive the parent, and store in the ledger that this was done, before the
+ * tombstone is written. If this attempt crashes, the next attempt then knows
+ * that a tombstone with this run's name may be its own, and does not archive
+ * the parent with that tombstone: the last line of an entity counts.
+ */
+static enum run_end archive_before_tombstone(struct cascade_attempt *c)
+{
+    enum run_end end = archive_parent(c);
+    enum tw_err outcome;
+    char *checkpoint;
+
+    if (end != RUN_CONTINUES || !c->state.archived)
+        return end;
+    checkpoint = cascade_checkpoint_write(&c->state, NULL);
+    outcome = c->run->callbacks->phase(
+        c->run, PHASE_TOMBSTONE, slice_of(checkpoint), c->err);
+    mem_free(checkpoint);
+    return run_end_of(c->run, outcome);
 }
 
 /* The parent carries the tombstone of another run, owner (JOB/ID). Returns
@@ -361,12 +406,19 @@ static enum run_end leave_newer(struct cascade_attempt *c)
     return RUN_SUCCEEDED;
 }
 
-/* The parent exists without this run's tombstone: may this run write one? */
+/*
+ * The parent exists, and is not known to have this run's tombstone: may this
+ * run write one? A tombstone with this run's name needs no wait for a late
+ * insert: while the parent exists, such an insert is refused, and the parent is
+ * not deleted before the insert can no longer be applied.
+ */
 static enum run_end check_may_mark(struct cascade_attempt *c,
     enum tombstone_owner tombstone_owner, struct slice owner)
 {
-    enum run_end end = wait_for_late_insert(c);
+    enum run_end end = RUN_CONTINUES;
 
+    if (tombstone_owner != TOMBSTONE_OF_NAMESAKE)
+        end = wait_for_late_insert(c);
     if (end == RUN_CONTINUES && c->state.tombstone_ticks > 0)
         end = give_way(c);
     if (end == RUN_CONTINUES && tombstone_owner == TOMBSTONE_OF_OTHER)
@@ -385,7 +437,9 @@ static enum run_end check_may_mark(struct cascade_attempt *c,
 static enum run_end check_before_tombstone(struct cascade_attempt *c,
     enum tombstone_owner tombstone_owner, struct slice owner)
 {
-    bool bare_of_other = tombstone_owner == TOMBSTONE_OF_OTHER && is_bare(c);
+    bool bare_of_other = (tombstone_owner == TOMBSTONE_OF_OTHER ||
+                             tombstone_owner == TOMBSTONE_OF_NAMESAKE) &&
+                         is_bare(c);
     enum run_end end = RUN_CONTINUES;
 
     if (tombstone_owner != TOMBSTONE_NONE)
@@ -399,7 +453,7 @@ static enum run_end check_before_tombstone(struct cascade_attempt *c,
     if (end == RUN_CONTINUES)
         end = cascade_count_first(c);
     if (end == RUN_CONTINUES && c->archive && cascade_parent(c))
-        end = archive_parent(c);
+        end = archive_before_tombstone(c);
     return end;
 }
 
@@ -430,6 +484,7 @@ static enum run_end write_tombstone(struct cascade_attempt *c)
         c->read_ms = platform_boot_ms();
         return RUN_CONTINUES;
     case TW_UNKNOWN:
+        c->tombstone_sent = true;
         if (!parent)
             expect_late_insert(c);
         return RUN_REPEATS;
@@ -467,6 +522,8 @@ static enum run_end take_hold(struct cascade_attempt *c)
         (tombstone_owner != TOMBSTONE_OURS || is_bare(c)))
         expect_late_insert(c);
     c->run->previous_owner_crashed = false;
+    if (tombstone_owner == TOMBSTONE_OURS && !knows_tombstone(c))
+        tombstone_owner = TOMBSTONE_OF_NAMESAKE;
     if (tombstone_owner == TOMBSTONE_OURS) {
         end = keep_values(c);
         c->parent_is_ours = end == RUN_CONTINUES;
@@ -543,6 +600,8 @@ static enum run_end delete_once(struct cascade_attempt *c)
     if (tombstone_owner_of(c, &owner) != TOMBSTONE_OURS)
         return RUN_CONTINUES; /* the parent was deleted or recreated */
     end = check_values(c);
+    if (end == RUN_CONTINUES && c->archive && !c->state.archived)
+        end = archive_parent(c);
     if (end != RUN_CONTINUES)
         return end;
     outcome =

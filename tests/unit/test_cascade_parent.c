@@ -658,6 +658,35 @@ SCENE_TEST(what_cannot_be_archived_is_not_deleted)
     expect_archive_in_the_way(s);
 }
 
+/* The tombstone is written, but the response is lost: the parent is not
+ * archived a second time, with the tombstone. */
+static void mark_parent(struct scene *s)
+{
+    hosted_replace(&s->h, "Channels", "News", "News",
+        "\"Z\":1,\"Deleted\":true,\"TablewardRun\":\"job/r1\"");
+}
+
+SCENE_TEST(a_tombstone_without_a_response_is_known_by_its_name)
+{
+    char text[256], *path;
+    FILE *file;
+
+    begin(s, HEAD PARENT KEPT BLOGS);
+    put_channel(s, "\"Z\":1");
+    s->between = mark_parent;
+    meets(s, CALL_BATCH, "Channels", 1, 1, TW_UNKNOWN);
+    assert_int_equal(attempt(s), RUN_SUCCEEDED);
+    expect_all_gone(s);
+    path = mem_format("%s/kept/job/r1/1-Channels.jsonl", s->h.folder);
+    file = fopen(path, "re");
+    assert_non_null(file);
+    text[fread(text, 1, sizeof(text) - 1, file)] = '\0';
+    (void)fclose(file);
+    assert_string_equal(
+        text, "{\"PartitionKey\":\"News\",\"RowKey\":\"News\",\"Z\":1}\n");
+    mem_free(path);
+}
+
 static void limit_files(rlim_t bytes)
 {
     struct rlimit limit;
