@@ -30,6 +30,7 @@
 #include "jobs/cascade/order.h"
 #include "jobs/cascade/outlive.h"
 #include "jobs/cascade/parent.h"
+#include "jobs/cascade/precheck.h"
 #include "jobs/cascade/verify.h"
 #include "jobs/engine/archive.h"
 #include "jobs/engine/batch_writer.h"
@@ -592,7 +593,9 @@ static enum run_end cascade_delete_run(const struct job *job,
     enum run_end end = set_up(&c);
 
     if (end == RUN_CONTINUES && !slice_is(run->phase, PHASE_PARENT)) {
-        end = make_pass(&c);
+        end = cascade_end_of(&c, cascade_check_stores(&c, true));
+        if (end == RUN_CONTINUES)
+            end = make_pass(&c);
         while (end == RUN_CONTINUES && (c.found || !c.last_settle)) {
             end = wait_for_settle(&c);
             if (end == RUN_CONTINUES)
@@ -689,6 +692,8 @@ static enum tw_err cascade_delete_estimate(const struct job *job,
     arena_init(&c.arena);
     page_init(&c.parent);
     outcome = render_keys(&c);
+    if (outcome == TW_OK)
+        outcome = cascade_check_stores(&c, false);
     if (outcome == TW_OK)
         outcome = cascade_read_parent(&c, &(int64_t){0});
     if (outcome == TW_OK) {

@@ -1,9 +1,120 @@
 /* SPDX-License-Identifier: MIT */
 #include "jobs/cascade/precheck.h"
 
+#include <string.h>
+#include <strings.h>
+
 #include "jobs/cascade/count.h"
-#include "jobs/cascade/order.h"
+#include "jobs/engine/probe.h"
 #include "jobs/engine/scan.h"
+#include "worker/base/mem.h"
+
+/* ---- one table by two stores ---- */
+
+struct store_check {
+    const struct cascade_attempt *c;
+    bool may_write;
+    bool *done; /* [a * count + b]: stores a and b have been compared */
+};
+
+/* Do the stores themselves show that they are one account? */
+static bool shows_same(const struct store *a, const struct store *b)
+{
+    const char *one = a->capabilities.identity;
+    const char *other = b->capabilities.identity;
+
+    return store_same(a, b) || (one && other && strcmp(one, other) == 0);
+}
+
+/* Do the stores have different AccountNames? Then they are two accounts. */
+static bool names_differ(const struct store *a, const struct store *b)
+{
+    const char *one = a->capabilities.account_name;
+    const char *other = b->capabilities.account_name;
+
+    return one && other && strcmp(one, other) != 0;
+}
+
+/* Compare the tables at stores a and b, if they have the same name. */
+static enum tw_err compare(struct store_check *check, size_t a,
+    const char *table_a, size_t b, const char *table_b)
+{
+    const struct job_stores *stores = check->c->stores;
+    struct store *one = stores->stores[a], *other = stores->stores[b];
+    bool *done = &check->done[a * stores->count + b];
+    enum tw_err outcome = TW_OK;
+    bool same;
+
+    if (a == b || *done || strcasecmp(table_a, table_b) != 0)
+        return TW_OK;
+    *done = check->done[b * stores->count + a] = true;
+    same = shows_same(one, other);
+    if (!same && check->may_write && !names_differ(one, other))
+        outcome = probe_same(check->c->run, one, other, &same, check->c->err);
+    if (outcome != TW_OK) {
+        err_prefix(check->c->err,
+            "it is not known whether two stores of the job are one account");
+        return outcome;
+    }
+    if (!same)
+        return TW_OK;
+    return err_fail(check->c->err, TW_INVALID,
+        "stores %s and %s are one account, and the job names its table %s by "
+        "both, so the parent could be deleted as its own child: name the table "
+        "by one store everywhere in the job, then retry",
+        stores->names[a], stores->names[b], table_a);
+}
+
+static enum tw_err compare_with(struct store_check *check, size_t store,
+    const char *table, const struct rule *rules, size_t count)
+{
+    enum tw_err outcome = TW_OK;
+
+    for (size_t i = 0; i < count && outcome == TW_OK; i++) {
+        const struct rule *rule = &rules[i];
+
+        outcome = compare(check, store, table, rule->store, rule->table);
+        if (outcome == TW_OK)
+            outcome = compare_with(
+                check, store, table, rule->children, rule->child_count);
+    }
+    return outcome;
+}
+
+static enum tw_err compare_all(
+    struct store_check *check, const struct rule *rules, size_t count)
+{
+    const struct cascade *cascade = check->c->cascade;
+    enum tw_err outcome = TW_OK;
+
+    for (size_t i = 0; i < count && outcome == TW_OK; i++) {
+        outcome = compare_with(check, rules[i].store, rules[i].table,
+            cascade->rules, cascade->rule_count);
+        if (outcome == TW_OK)
+            outcome =
+                compare_all(check, rules[i].children, rules[i].child_count);
+    }
+    return outcome;
+}
+
+enum tw_err cascade_check_stores(
+    const struct cascade_attempt *c, bool may_write)
+{
+    const struct cascade *cascade = c->cascade;
+    size_t count = c->stores->count;
+    struct store_check check = {.c = c,
+        .may_write = may_write,
+        .done = mem_array(count * count, sizeof(bool))};
+    enum tw_err outcome = compare_with(&check, cascade->store, cascade->table,
+        cascade->rules, cascade->rule_count);
+
+    if (outcome == TW_OK)
+        outcome = compare_all(&check, cascade->rules, cascade->rule_count);
+    mem_free(check.done);
+    return outcome;
+}
+
+/* ---- rules, tables and the number of entities ---- */
 
 /* Does a rule before `rule` require the same table? *ret_met: the search has
  * reached `rule`. */

@@ -6,6 +6,17 @@
 #include "jobs/cascade/attempt.h"
 
 /*
+ * cascade_check_stores: check that the job does not name one table by two
+ * stores that are one account. TW_INVALID: it does; err names them. Such names
+ * are not compared later, so the parent could be deleted as its own child. Call
+ * before every walk. If may_write is false, two stores of Azure that may be one
+ * account under two hosts are taken for different ones; otherwise an entity is
+ * written to find out (probe.h). Other outcomes are those of probe_same().
+ */
+TW_MUST_USE enum tw_err cascade_check_stores(
+    const struct cascade_attempt *c, bool may_write);
+
+/*
  * cascade_check_first: check that the first-level rules can be bound to the
  * parent as last read, and that the tables of the parent and of all rules
  * exist, except tables of optional rules. Checks nothing if this run has

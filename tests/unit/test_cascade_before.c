@@ -12,6 +12,7 @@
 #include "worker/base/log.h"
 #include "worker/base/mem.h"
 #include "worker/base/text.h"
+#include "worker/store/embedded/embedded.h"
 
 #define HEAD(name)                                                             \
     name ":\n"                                                                 \
@@ -104,6 +105,97 @@ HOSTED_TEST(a_dry_run_of_an_optional_table_counts_none)
     assert_int_equal(estimate.tables[0].entities, 3);
     assert_int_equal(estimate.tables[1].entities, 0);
     arena_done(&estimate.arena);
+}
+
+/* ---- one table by two stores ---- */
+
+static const char TWICE[] =
+    "twice:\n"
+    "    kind: cascade-delete\n"
+    "    args: [channel]\n"
+    "    parent: {table: Channels, store: main, partition_key: "
+    "\"{channel}\", row_key: \"\", tombstone: {Deleted: true}}\n"
+    "    settle: 0s\n"
+    "    children:\n"
+    "      - {table: channels, store: second, partition_key: "
+    "\"{channel}\"}\n";
+
+static const char BELOW[] =
+    "twice:\n"
+    "    kind: cascade-delete\n"
+    "    args: [channel]\n"
+    "    parent: {table: Channels, store: main, partition_key: "
+    "\"{channel}\", row_key: \"\", tombstone: {Deleted: true}}\n"
+    "    settle: 0s\n"
+    "    children:\n"
+    "      - table: Blogs\n"
+    "        store: main\n"
+    "        partition_key: \"{channel}\"\n"
+    "        children:\n"
+    "          - {table: Blogs, store: second, partition_key: "
+    "\"{PartitionKey}\", row_key_prefix: \"{RowKey}_\"}\n";
+
+static struct store *two_stores[2];
+static const char *const two_names[] = {"main", "second"};
+
+/* The configuration calls h->store main, and `second` second. */
+static void begin_two(
+    struct hosted *h, struct store *second, const char *configuration)
+{
+    two_stores[0] = h->store;
+    two_stores[1] = second ? second : h->store;
+    h->stores = (struct job_stores){
+        .count = 2, .names = two_names, .stores = two_stores};
+    hosted_load(h, configuration);
+    hosted_put(h, "Channels", "News", "", "\"Name\":\"n\"");
+    hosted_put(h, "Channels", "News", "other", NULL);
+}
+
+/* The parent was once deleted as its own child, and inserted as a tombstone
+ * again, for ever. */
+HOSTED_TEST(a_table_may_not_have_two_names)
+{
+    static const char *const JOBS[] = {TWICE, BELOW};
+    struct job_estimate estimate;
+
+    for (size_t i = 0; TEST_EACH(i, JOBS); i++) {
+        if (i > 0)
+            hosted_done(h);
+        hosted_begin(h, TWO, "Channels Blogs");
+        begin_two(h, NULL, JOBS[i]);
+        assert_int_equal(hosted_run(h, "twice", "News"), RUN_FAILED);
+        assert_non_null(
+            strstr(h->err.text, "stores main and second are one account"));
+        assert_string_equal(
+            hosted_json(h, "Channels", "News", ""), "{\"Name\":\"n\"}");
+        assert_int_equal(
+            hosted_estimate(h, "twice", "News", &estimate), TW_INVALID);
+        arena_done(&estimate.arena);
+    }
+}
+
+/* In another account the entity with the parent's keys is a child. */
+HOSTED_TEST(tables_of_one_name_in_two_accounts_are_two_tables)
+{
+    struct store *second;
+    struct exchange exchange = {.deadline = NULL};
+    struct store *first;
+    struct err err;
+
+    hosted_begin(h, TWO, "Channels");
+    assert_ok(embedded_open("second", ":memory:", &second, &err));
+    assert_ok(store_create_table(second, &exchange, "Channels"));
+    begin_two(h, second, TWICE);
+    first = h->store;
+    h->store = second;
+    hosted_put(h, "Channels", "News", "", NULL);
+    h->store = first;
+    assert_int_equal(hosted_run(h, "twice", "News"), RUN_SUCCEEDED);
+    assert_string_equal(hosted_dump(h, "Channels"), "News/other ");
+    h->store = second;
+    assert_string_equal(hosted_dump(h, "Channels"), "");
+    h->store = first;
+    store_close(second);
 }
 
 /* ---- the parent's properties ---- */
