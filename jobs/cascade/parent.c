@@ -380,6 +380,35 @@ static enum run_end check_never_began(struct cascade_attempt *c)
     return RUN_FAILED;
 }
 
+/* Does the parent have this run's name, but not the job's current tombstone
+ * properties? */
+static bool is_marked_otherwise(struct cascade_attempt *c)
+{
+    struct slice owner;
+
+    return parent_owner(c, &owner) && slice_is(owner, c->owner) &&
+           !has_tombstone(c);
+}
+
+/*
+ * Call when the parent has this run's name, which no writer that recreates the
+ * parent writes. So it is the parent that this run marked: a writer has changed
+ * the tombstone's properties, or the job defines others now. It is unknown
+ * whether the parent is still to be deleted. If the run succeeded without
+ * deleting it, children would stay, and the mark would never be removed.
+ */
+static enum run_end fail_marked_otherwise(struct cascade_attempt *c)
+{
+    err_fail(c->err, TW_INVALID,
+        "the parent in %s was not created again, because TablewardRun still "
+        "names this run, but it no longer has the tombstone that the job "
+        "defines: nothing more was deleted. If it is to be deleted, merge the "
+        "tombstone's properties into it, or restore the former tombstone in "
+        "the job, then retry; if it is to stay, leave this run failed",
+        c->cascade->table);
+    return RUN_FAILED;
+}
+
 static enum run_end give_way(struct cascade_attempt *c)
 {
     cascade_note(c,
@@ -417,6 +446,8 @@ static enum run_end check_may_mark(struct cascade_attempt *c,
 {
     enum run_end end = RUN_CONTINUES;
 
+    if (knows_tombstone(c) && is_marked_otherwise(c))
+        return fail_marked_otherwise(c);
     if (tombstone_owner != TOMBSTONE_OF_NAMESAKE)
         end = wait_for_late_insert(c);
     if (end == RUN_CONTINUES && c->state.tombstone_ticks > 0)
@@ -558,29 +589,6 @@ enum run_end cascade_hold_parent(struct cascade_attempt *c)
 }
 
 /* ---- delete the parent ---- */
-
-/* Does the parent have this run's name, but not the job's current tombstone
- * properties? */
-static bool is_marked_otherwise(struct cascade_attempt *c)
-{
-    struct slice owner;
-
-    return parent_owner(c, &owner) && slice_is(owner, c->owner) &&
-           !has_tombstone(c);
-}
-
-/* Call when the parent has this run's name. A writer that recreates the parent
- * does not write this name, so this run has written it. If the run succeeded
- * without deleting the parent, the name would never be removed. */
-static enum run_end fail_marked_otherwise(struct cascade_attempt *c)
-{
-    err_fail(c->err, TW_INVALID,
-        "the parent in %s has a tombstone of this run, but not the one that "
-        "the job defines now: restore the old tombstone in the job and retry, "
-        "or delete the parent yourself",
-        c->cascade->table);
-    return RUN_FAILED;
-}
 
 /* RUN_REPEATS: the parent changed after the read, or the outcome is unknown. A
  * parent that the last pass read and did not write is not read again, and the

@@ -223,6 +223,46 @@ HOSTED_TEST(gives_way_to_a_parent_made_anew_meanwhile)
     assert_true(hosted_has(h, "Blogs", "News", "1"));
 }
 
+/* An upgrade of the parents' table renames the tombstone's property, or an
+ * application merges another value. The run once succeeded, and said that the
+ * parent had been created again. */
+HOSTED_TEST(a_parent_that_still_names_the_run_was_not_made_anew)
+{
+    static const char *const CHANGED[] = {
+        "\"Gone\":true,\"TablewardRun\":\"nested/r1\"",
+        "\"Deleted\":false,\"TablewardRun\":\"nested/r1\""};
+
+    for (size_t i = 0; TEST_EACH(i, CHANGED); i++) {
+        if (i > 0)
+            hosted_done(h);
+        nested_tables(h);
+        hosted_put(h, "Channels", "News", "", NULL);
+        hosted_put(h, "Blogs", "News", "1", NULL);
+        assert_int_equal(hosted_attempt(h, "nested", "News"), RUN_WAITING);
+        hosted_replace(h, "Channels", "News", "", CHANGED[i]);
+        assert_int_equal(hosted_run(h, "nested", "News"), RUN_FAILED);
+        assert_non_null(
+            strstr(h->err.text, "TablewardRun still names this run"));
+        assert_true(hosted_has(h, "Blogs", "News", "1"));
+        hosted_replace(h, "Channels", "News", "",
+            "\"Deleted\":true,\"TablewardRun\":\"nested/r1\"");
+        assert_int_equal(hosted_run(h, "nested", "News"), RUN_SUCCEEDED);
+        assert_string_equal(hosted_dump(h, "Channels"), "");
+        assert_string_equal(hosted_dump(h, "Blogs"), "");
+    }
+}
+
+/* README's way to restore a parent leaves TablewardRun. A later run with the
+ * same id has not written it. */
+HOSTED_TEST(the_name_of_an_earlier_run_does_not_keep_a_parent)
+{
+    nested_tables(h);
+    hosted_put(h, "Channels", "News", "",
+        "\"Deleted\":false,\"TablewardRun\":\"nested/r1\"");
+    assert_int_equal(hosted_run(h, "nested", "News"), RUN_SUCCEEDED);
+    assert_string_equal(hosted_dump(h, "Channels"), "");
+}
+
 HOSTED_TEST(resumed_in_the_last_phase_spares_the_name_in_new_use)
 {
     flat_tables(h);
@@ -244,9 +284,11 @@ HOSTED_TEST(resumed_in_the_last_phase_it_knows_its_own_name)
     h->phase = mem_format("parent");
     assert_int_equal(hosted_run(h, "flat", "News"), RUN_FAILED);
     assert_string_equal(h->err.text,
-        "the parent in Channels has a tombstone of this run, but not the one "
-        "that the job defines now: restore the old tombstone in the job and "
-        "retry, or delete the parent yourself");
+        "the parent in Channels was not created again, because TablewardRun "
+        "still names this run, but it no longer has the tombstone that the job "
+        "defines: nothing more was deleted. If it is to be deleted, merge the "
+        "tombstone's properties into it, or restore the former tombstone in "
+        "the job, then retry; if it is to stay, leave this run failed");
     hosted_replace(h, "Channels", "News", "",
         "\"Deleted\":true,\"TablewardRun\":\"flat/r1\"");
     assert_int_equal(hosted_run(h, "flat", "News"), RUN_SUCCEEDED);
