@@ -50,6 +50,8 @@ struct cascade_attempt {
     bool tombstone_sent;   /* this attempt sent its tombstone and got no
                               response, or an earlier one had archived the
                               parent and may have sent it */
+    bool delete_sent;      /* the delete of the parent was sent by this attempt,
+                              or may have been sent by an earlier one */
     struct cascade usable; /* the job's cascade; if there was no parent, without
                               the rules that read the parent's properties */
 

@@ -569,6 +569,7 @@ static enum run_end set_up(struct cascade_attempt *c)
     cascade_checkpoint_read(c->run->checkpoint, &c->state, c->from);
     c->state.crashed = c->state.crashed || c->run->previous_owner_crashed;
     c->tombstone_sent = c->state.archived;
+    c->delete_sent = slice_is(c->run->phase, PHASE_PARENT);
     c->run->parent_found = c->state.parent_found;
     cascade_choose_rules(c);
     if (render_keys(c) != TW_OK)

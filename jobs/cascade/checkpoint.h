@@ -26,6 +26,8 @@ struct cascade_checkpoint {
                                  written; 0: it did not; -1: unknown */
     bool crashed;             /* an attempt crashed: counts may be too low */
     bool archived;            /* this run has archived the parent */
+    bool removed;             /* the parent was found absent although this run
+                                 had marked it and had not deleted it */
     char values[CASCADE_DIGEST_MAX]; /* digest of the parent's values that
                                         first-level rules read; "" if it is
                                         unknown, or the rules read none */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Checks that a cascade's rules for the source of a move come before its rules
- * for the destination of that move (rule L4 of jobs/GUIDE.md). */
+/* Compares a cascade with the moves of the configuration: the cascade's rules
+ * for the source of a move must come before its rules for the destination (rule
+ * L4 of jobs/GUIDE.md), and its parents are better not moved at all. */
 #include "jobs/cascade/order.h"
 
 #include <stdbool.h>
@@ -87,6 +88,31 @@ static void warn_of_one_table(
             beside->move, rule->table);
 }
 
+static bool is_parents(
+    const struct cascade *cascade, const struct table_ref *table_ref)
+{
+    return cascade_same_table(
+        cascade->store, cascade->table, table_ref->store, table_ref->table);
+}
+
+/* Warn of a move from or to the table of the parents. While a run deletes a
+ * parent, the move may carry the parent, with its tombstone, to where no run
+ * deletes it. */
+static void warn_of_parents(struct beside *beside, const struct job *job)
+{
+    const struct cascade *cascade = job->settings;
+
+    if (!is_parents(cascade, beside->from) && !is_parents(cascade, beside->to))
+        return;
+    problems_warn(beside->problems, job->mark,
+        "job %s moves entities from %s to %s, and the parents of job %s are in "
+        "%s: a parent that is moved while a run deletes it keeps its "
+        "tombstone, and no run deletes it; run the two jobs one after the "
+        "other",
+        beside->move, beside->from->table, beside->to->table, job->name,
+        cascade->table);
+}
+
 void cascade_order_check(const struct job *job, const struct jobs *jobs,
     struct arena *arena, struct problems *problems)
 {
@@ -102,6 +128,8 @@ void cascade_order_check(const struct job *job, const struct jobs *jobs,
             continue;
         beside.from = &move->from;
         beside.to = &move->to.table_ref;
+        if (beside.from->table && beside.to->table)
+            warn_of_parents(&beside, job);
         if (table_ref_same(beside.from, beside.to))
             warn_of_one_table(&beside, cascade);
         else

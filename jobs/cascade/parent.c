@@ -282,6 +282,25 @@ static void note_absent(struct cascade_attempt *c)
                 c->cascade->rules[i].table, c->cascade->rules[i].mark.line);
 }
 
+/* Call when the parent is absent although this run had marked it, and this run
+ * has not deleted it. */
+static void note_removed(struct cascade_attempt *c)
+{
+    struct buf keys;
+
+    if (c->state.removed || c->state.parent_found == 0)
+        return;
+    c->state.removed = true;
+    buf_init(&keys, 512);
+    entity_add_keys(&keys, c->partition_key, c->row_key);
+    cascade_note(c,
+        "the parent %s in %s was removed by another writer before this run "
+        "deleted it: if it was moved to another table, it has this run's "
+        "tombstone there, and no run deletes it",
+        buf_text(&keys), c->cascade->table);
+    buf_done(&keys);
+}
+
 /* ---- the tombstone ---- */
 
 /*
@@ -555,6 +574,8 @@ static enum run_end take_hold(struct cascade_attempt *c)
     c->run->previous_owner_crashed = false;
     if (tombstone_owner == TOMBSTONE_OURS && !knows_tombstone(c))
         tombstone_owner = TOMBSTONE_OF_NAMESAKE;
+    if (tombstone_owner == TOMBSTONE_NONE && c->state.tombstone_ticks > 0)
+        note_removed(c);
     if (tombstone_owner == TOMBSTONE_OURS) {
         end = keep_values(c);
         c->parent_is_ours = end == RUN_CONTINUES;
@@ -590,6 +611,32 @@ enum run_end cascade_hold_parent(struct cascade_attempt *c)
 
 /* ---- delete the parent ---- */
 
+/* Delete the parent that was just read. RUN_REPEATS: as for delete_once(). */
+static enum run_end send_delete(struct cascade_attempt *c)
+{
+    bool sent_before = c->delete_sent;
+    enum tw_err outcome;
+
+    c->delete_sent = true;
+    outcome =
+        write_parent(c, OPERATION_DELETE, cascade_parent(c), &(int64_t){0});
+    switch (outcome) {
+    case TW_OK:
+        if (c->state.parent_found != 0 && !c->state.removed)
+            c->run->counts.deleted++;
+        return RUN_CONTINUES;
+    case TW_NOT_FOUND:
+        if (!sent_before)
+            note_removed(c);
+        return RUN_CONTINUES;
+    case TW_CONFLICT:
+    case TW_UNKNOWN:
+        return RUN_REPEATS;
+    default:
+        return run_end_of(c->run, outcome);
+    }
+}
+
 /* RUN_REPEATS: the parent changed after the read, or the outcome is unknown. A
  * parent that the last pass read and did not write is not read again, and the
  * delete carries the ETag of that read. */
@@ -605,28 +652,14 @@ static enum run_end delete_once(struct cascade_attempt *c)
         return run_end_of(c->run, outcome);
     if (is_marked_otherwise(c))
         return fail_marked_otherwise(c);
+    if (!cascade_parent(c) && !c->delete_sent)
+        note_removed(c);
     if (tombstone_owner_of(c, &owner) != TOMBSTONE_OURS)
         return RUN_CONTINUES; /* the parent was deleted or recreated */
     end = check_values(c);
     if (end == RUN_CONTINUES && c->archive && !c->state.archived)
         end = archive_parent(c);
-    if (end != RUN_CONTINUES)
-        return end;
-    outcome =
-        write_parent(c, OPERATION_DELETE, cascade_parent(c), &(int64_t){0});
-    switch (outcome) {
-    case TW_OK:
-        if (c->state.parent_found != 0)
-            c->run->counts.deleted++;
-        return RUN_CONTINUES;
-    case TW_NOT_FOUND:
-        return RUN_CONTINUES;
-    case TW_CONFLICT:
-    case TW_UNKNOWN:
-        return RUN_REPEATS;
-    default:
-        return run_end_of(c->run, outcome);
-    }
+    return end == RUN_CONTINUES ? send_delete(c) : end;
 }
 
 enum run_end cascade_delete_parent(struct cascade_attempt *c)

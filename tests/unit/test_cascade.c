@@ -263,6 +263,36 @@ HOSTED_TEST(the_name_of_an_earlier_run_does_not_keep_a_parent)
     assert_string_equal(hosted_dump(h, "Channels"), "");
 }
 
+/* A move of the parents' table carries the parent away during the settle time.
+ * The run once ended as if it had deleted the parent. */
+HOSTED_TEST(a_parent_that_was_removed_meanwhile_is_noted)
+{
+    static const char REMOVED[] =
+        "the parent 'News' / '' in Channels was removed by another writer "
+        "before this run deleted it: if it was moved to another table, it has "
+        "this run's tombstone there, and no run deletes it\n";
+
+    nested_tables(h);
+    hosted_put(h, "Channels", "News", "", "\"Name\":\"n\"");
+    hosted_put(h, "Blogs", "News", "1", NULL);
+    assert_int_equal(hosted_attempt(h, "nested", "News"), RUN_WAITING);
+    hosted_remove(h, "Channels", "News", "");
+    assert_int_equal(hosted_run(h, "nested", "News"), RUN_SUCCEEDED);
+    assert_string_equal(h->note, REMOVED);
+    assert_int_equal(h->deleted, 1); /* the blog */
+    assert_string_equal(hosted_dump(h, "Channels"), "");
+    assert_string_equal(hosted_dump(h, "Blogs"), "");
+}
+
+/* An earlier attempt may have deleted the parent itself. */
+HOSTED_TEST(an_absent_parent_in_the_last_phase_is_not_noted)
+{
+    flat_tables(h);
+    h->phase = mem_format("parent");
+    assert_int_equal(hosted_run(h, "flat", "News"), RUN_SUCCEEDED);
+    assert_string_equal(h->note, "");
+}
+
 HOSTED_TEST(resumed_in_the_last_phase_spares_the_name_in_new_use)
 {
     flat_tables(h);

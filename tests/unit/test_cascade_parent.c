@@ -316,6 +316,19 @@ SCENE_TEST(a_parent_that_is_gone_at_the_end_is_deleted)
     meets(s, CALL_BATCH, "Channels", 2, 2, TW_OK);
     assert_int_equal(attempt(s), RUN_SUCCEEDED);
     expect_all_gone(s);
+    assert_non_null(strstr(s->h.note, "was removed by another writer"));
+}
+
+/* If the delete had no response, nobody knows who deleted the parent. */
+SCENE_TEST(a_parent_that_this_run_may_have_deleted_is_not_noted)
+{
+    begin(s, HEAD PARENT BLOGS);
+    put_channel(s, NULL);
+    s->between = remove_parent;
+    meets(s, CALL_BATCH, "Channels", 2, 2, TW_UNKNOWN);
+    assert_int_equal(attempt(s), RUN_SUCCEEDED);
+    expect_all_gone(s);
+    assert_string_equal(s->h.note, "");
 }
 
 SCENE_TEST(a_parent_that_changed_at_the_end_is_read_again)
