@@ -1829,14 +1829,14 @@ deletes_are_accepted_of_a_run_that_exists() {
     run 0 run keep2 --yes --id r2 --accept-deletes --config accepting.yaml
     run 0 count Kept2 --config accepting.yaml
     prints '^20$'
-    # An attempt that goes on does not learn of it.
+    # A round that goes on does not learn of it.
     run 0 enqueue keep --id r3 --config accepting.yaml
     cat >owned.jsonl <<'LINES'
 {"PartitionKey":"keep","RowKey":"r3","State":"running","Owner":"other","LeaseUntil@odata.type":"Edm.DateTime","LeaseUntil":"2999-01-01T00:00:00Z"}
 LINES
     run 0 import TablewardRuns owned.jsonl --on-conflict merge --config accepting.yaml
     run 0 enqueue keep --id r3 --accept-deletes --config accepting.yaml
-    says 'run r3 is being executed: --accept-deletes counts from its next attempt on'
+    says 'run r3 is being executed: --accept-deletes counts for the next round that it begins'
     run 0 export TablewardRuns - --filter "RowKey eq 'r3'" --config accepting.yaml
     prints '"AcceptDeletes":true'
 }

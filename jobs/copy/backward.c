@@ -326,7 +326,7 @@ enum tw_err copy_check_sources(struct copy_work *work)
 
 enum tw_err copy_backward(struct copy_work *work)
 {
-    bool accepts = work->run->accept_deletes;
+    bool accepts = work->accepts;
     struct backward b = {.work = work,
         .counts = !work->at.checked,
         .holds = !work->at.checked && !accepts && work->at.mode == COPY_COMPARE,
@@ -364,7 +364,7 @@ static enum tw_err check_former(struct copy_work *work, size_t number,
     enum tw_err refused;
     struct buf keys;
 
-    if (is->entry != COPY_FORMER || work->run->accept_deletes ||
+    if (is->entry != COPY_FORMER || work->accepts ||
         (!work->tables[number].is_index && !source_is_intact(is, copy)))
         return TW_OK;
     buf_init(&keys, sizeof(work->err->text));

@@ -177,6 +177,7 @@ static enum tw_err begin_round(struct copy_work *work)
     enum tw_err outcome = rounds_begin(&work->rounds, work->run,
         work->from_store, work->rules->from.table, work->err);
 
+    work->accepts = atomic_load(&work->run->accept_deletes);
     if (outcome != TW_OK || !begins)
         return outcome;
     outcome = choose_mode(work, &mode);
@@ -262,6 +263,17 @@ static enum tw_err make_round(struct copy_work *work)
     return make_steps(work);
 }
 
+/* Rule C6: what was accepted are the deletes that were due when a person
+ * accepted them. So the acceptance ends with the first complete round that
+ * reads the own copies. */
+static void end_acceptance(struct copy_work *work)
+{
+    bool read_own = work->at.mode == COPY_COMPARE || work->at.mode == COPY_EACH;
+
+    if (work->accepts && read_own)
+        atomic_store(&work->run->accept_deletes, false);
+}
+
 static enum tw_err end_round(struct copy_work *work, enum rounds_next *ret)
 {
     int64_t behind = 0;
@@ -273,6 +285,7 @@ static enum tw_err end_round(struct copy_work *work, enum rounds_next *ret)
         return outcome;
     *ret = rounds_end(&work->rounds, work->run, behind);
     work->at.restarts = 0;
+    end_acceptance(work);
     copy_save(work, true);
     return TW_OK;
 }

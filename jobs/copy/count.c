@@ -150,7 +150,7 @@ static enum tw_err note_refusal(struct estimating *e, enum tw_err outcome)
 /* Would a run delete too many copies? Call once both sides were compared. */
 static enum tw_err check_deletes(struct estimating *e)
 {
-    if (e->work->run->accept_deletes || e->ret->refused ||
+    if (e->work->accepts || e->ret->refused ||
         difference_is_none(e->work->difference))
         return TW_OK;
     return note_refusal(e, copy_check_deletes(e->work));
@@ -215,15 +215,14 @@ static void sum_up(struct estimating *e)
  * run counts on after such a refusal. */
 static enum tw_err check_for_own(struct estimating *e, bool *ret_any)
 {
-    struct run *run = e->work->run;
-    bool accepts = run->accept_deletes;
+    bool accepts = e->work->accepts;
     enum tw_err outcome = note_refusal(e, copy_check_for_own(e->work, ret_any));
 
     if (outcome != TW_OK || !e->ret->refused)
         return outcome;
-    run->accept_deletes = true;
+    e->work->accepts = true;
     outcome = copy_check_for_own(e->work, ret_any);
-    run->accept_deletes = accepts;
+    e->work->accepts = accepts;
     return outcome;
 }
 

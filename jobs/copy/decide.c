@@ -135,7 +135,7 @@ static enum write_decision decide_other(struct decision *d)
     if (!d->work->tables[d->table].is_index &&
         !source_is_intact(&d->is, d->now))
         return decide_edited(d);
-    if (copy_needs_consent(&d->is) && !d->work->run->accept_deletes)
+    if (copy_needs_consent(&d->is) && !d->work->accepts)
         return fail(d,
             "a copy of another source, made by earlier key templates, by a "
             "removed entry of `to:` or in another account, has the keys of its "

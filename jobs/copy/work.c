@@ -107,6 +107,7 @@ enum tw_err copy_work_init(struct copy_work *work, const struct job *job,
     work->from = source_table_of(work->from_store, rules->from.table);
     init_entries(work);
     work->rounds.follow = rules->follow;
+    work->accepts = atomic_load(&run->accept_deletes);
     if (run->checkpoint.len > 0)
         work->saved = mem_text(run->checkpoint.at, run->checkpoint.len);
     return selection_of_run(

@@ -162,6 +162,9 @@ struct copy_work {
     size_t table_count;
 
     struct rounds rounds;
+    bool accepts; /* the round accepts deletes (rule C6): accept_deletes of
+                     struct run when this attempt began the round or went on
+                     with it */
     struct copy_progress at;
     struct late late;
     struct difference *difference; /* the comparison; NULL: no comparison is in

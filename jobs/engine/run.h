@@ -171,22 +171,26 @@ struct run {
     struct store *ledger;     /* borrowed */
     const char *ledger_table; /* "TablewardRuns" */
 
-    bool ends_load;      /* copy of struct kind's ends_load */
-    bool load_open;      /* only of a kind with ends_load: an attempt of this
-                            run may have begun a load that no attempt has
-                            completed. Set by the host for a run that was
-                            attempted before; the kind keeps it up to date.
-                            While true, the run is neither paused nor
-                            cancelled */
-    bool in_load;        /* true while a kind with ends_load carries out steps
-                            of a load; run_stopping() then ignores a requested
-                            pause or cancel (M8). Set by the kind */
-    bool accept_deletes; /* --accept-deletes, or the message's accept_deletes */
-    _Atomic int finish;  /* an enum run_finish; set by the host at any time */
-    bool closes_job;     /* set by the kind before RUN_SUCCEEDED, if the batch
-                            that writes the run's end into the ledger must also
-                            close the job, which then accepts no more runs
-                            (A5) */
+    bool ends_load; /* copy of struct kind's ends_load */
+    bool load_open; /* only of a kind with ends_load: an attempt of this
+                       run may have begun a load that no attempt has
+                       completed. Set by the host for a run that was
+                       attempted before; the kind keeps it up to date.
+                       While true, the run is neither paused nor
+                       cancelled */
+    bool in_load;   /* true while a kind with ends_load carries out steps
+                       of a load; run_stopping() then ignores a requested
+                       pause or cancel (M8). Set by the kind */
+    _Atomic bool accept_deletes; /* --accept-deletes, or the message's
+                                  * accept_deletes; set by the host at any time.
+                                  * The kind clears it before it saves the
+                                  * checkpoint of the round that used it; then
+                                  * the host removes it from the ledger */
+    _Atomic int finish; /* an enum run_finish; set by the host at any time */
+    bool closes_job;    /* set by the kind before RUN_SUCCEEDED, if the batch
+                           that writes the run's end into the ledger must also
+                           close the job, which then accepts no more runs
+                           (A5) */
 
     int64_t resumes_ticks; /* when a RUN_WAITING run continues, by the clock of
                             * run_wait()'s store; set by run_wait() */

@@ -67,8 +67,7 @@ static void check_again(const struct request *request, struct arena *arena)
 
     buf_init(&body, BODY_MAX_BYTES);
     message_compose(slice_of(request->job->name), request->args_json,
-        request->id, request->requested_ticks, request->traceparent, false,
-        &body);
+        request->id, request->requested_ticks, request->traceparent, &body);
     FUZZ_CHECK(message_read(&queues[0], &jobs, buf_slice(&body), arena, &again,
                    NULL) == TW_OK);
     FUZZ_CHECK(again.job == request->job);
@@ -157,7 +156,7 @@ static void message_is_read_back(struct fuzz_source *in)
     buf_init(&body, BODY_MAX_BYTES);
     message_args_json(&args, &json);
     message_compose(
-        slice_of("rename"), buf_slice(&json), id, ticks, trace, false, &body);
+        slice_of("rename"), buf_slice(&json), id, ticks, trace, &body);
     text = fuzz_yes(in) ? coded(in->arena, buf_slice(&body)) : buf_slice(&body);
     if (message_read(&queues[0], &jobs, text, in->arena, &request, &err) !=
         TW_OK)

@@ -243,7 +243,7 @@ void sim_enqueue(struct sim *sim, const char *what, const char *id, bool bound,
     (void)snprintf(run, sizeof(run), SIM_JOB "/%s", id);
     buf_init(&text, QUEUE_MAX_MESSAGE_BYTES);
     message_compose(slice_of(SIM_JOB), slice_of(args), slice_of(id), at_ticks,
-        slice_of(""), false, &text);
+        slice_of(""), &text);
     put(sim, bound ? SIM_BOUND : SIM_QUEUE, buf_slice(&text), run);
     buf_done(&text);
 }

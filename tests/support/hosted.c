@@ -417,6 +417,7 @@ static void keep_result(struct hosted *h, const struct run *run)
     h->caught_up_ticks = run->caught_up_ticks;
     h->parent_found = run->parent_found;
     h->closes_job = run->closes_job;
+    h->accept_deletes = atomic_load(&run->accept_deletes);
 }
 
 /* The declared argument is value, the kind's own is h->kind_arg. */

@@ -321,6 +321,21 @@ VIRTUAL_BENCH_TEST(retry_keeps_checkpoint_and_time_of_request)
     assert_int_equal(workbench_count(bench, BENCH_QUEUE "-poison"), 1);
 }
 
+/* What would be deleted now is not what was accepted when the run began. */
+VIRTUAL_BENCH_TEST(retry_accepts_no_deletes)
+{
+    struct ledger_run *run;
+    struct err err;
+
+    leave_failed(bench);
+    run = workbench_stored(bench, JOB, "r1");
+    run->accept_deletes = true;
+    assert_ok(workbench_store_run(bench, run));
+    assert_ok(control_retry(
+        &bench->definition, slice_of(JOB), slice_of("r1"), &unserved, &err));
+    assert_false(workbench_stored(bench, JOB, "r1")->accept_deletes);
+}
+
 /* It became `queued`, and its copy was deleted: no worker executed it, and
  * monitoring did not see it. */
 VIRTUAL_BENCH_TEST(a_failed_run_without_its_job_stays_failed_with_its_copy)

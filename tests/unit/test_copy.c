@@ -589,6 +589,39 @@ FIXTURE_TEST(a_dry_run_with_a_new_destination_says_what_needs_consent)
     mem_free(after);
 }
 
+/* The acceptance was for ever: months later a following run deleted every copy,
+ * because its sources had vanished. */
+FIXTURE_TEST(deletes_are_accepted_for_one_round)
+{
+    many_shoes(300);
+    succeeds("all-by-size");
+    remove_shoes(0, 110);
+    new_run();
+    h.accept_deletes = true;
+    (void)hosted_attempt(&h, "all-by-size", "");
+    assert_int_equal(h.end, RUN_SUCCEEDED);
+    check_written(0, 110);
+    assert_false(h.accept_deletes);
+    remove_shoes(110, 211);
+    fails("all-by-size", "101 of 190 copies have no source and");
+    check_written(0, 0);
+}
+
+FIXTURE_TEST(a_following_run_accepts_deletes_for_one_round)
+{
+    many_shoes(300);
+    new_run();
+    h.accept_deletes = true;
+    assert_int_equal(hosted_attempt(&h, "follows", ""), RUN_WAITING);
+    assert_false(h.accept_deletes);
+    remove_shoes(0, 101);
+    h.finish = RUN_FINISHING_NOW;
+    assert_int_equal(hosted_attempt(&h, "follows", ""), RUN_FAILED);
+    assert_non_null(strstr(h.err.text, "101 of 300 copies have no source"));
+    assert_int_equal(hosted_count(&h, "BySize"), 300);
+    h.finish = RUN_NOT_FINISHING;
+}
+
 FIXTURE_TEST(a_hundred_deletes_need_no_consent)
 {
     many_shoes(120);

@@ -711,6 +711,26 @@ FIXTURE_TEST(a_run_that_exists_accepts_deletes_from_now_on)
     }
 }
 
+/* The message of a run is received again for each of its attempts. */
+FIXTURE_TEST(a_message_accepts_deletes_once)
+{
+    f->wish.accept_deletes = true;
+    take_with_message(f, "wake-up");
+    assert_true(f->lease.run.accept_deletes);
+    f->lease.run.accept_deletes = false;
+    f->lease.drops_acceptance = true;
+    assert_ok(ledger_move(&f->lease.run, LEDGER_QUEUED, &f->err));
+    assert_int_equal(lease_release(&f->lease, &f->err), LEASE_VALID);
+    assert_false(read_run(f)->accept_deletes);
+    assert_int_equal(take(f), LEASE_ACQUIRED);
+    assert_false(f->lease.run.accept_deletes);
+    assert_ok(ledger_move(&f->lease.run, LEDGER_QUEUED, &f->err));
+    assert_int_equal(lease_release(&f->lease, &f->err), LEASE_VALID);
+    f->message.inserted_ticks += TICKS_PER_S; /* another message */
+    assert_int_equal(take(f), LEASE_ACQUIRED);
+    assert_true(read_run(f)->accept_deletes);
+}
+
 /* Asked after the last renewal: an open run becomes what was asked for, one
  * that has just succeeded has succeeded. */
 FIXTURE_TEST(what_is_asked_decides_what_an_open_run_becomes)

@@ -71,6 +71,7 @@ BENCH_TEST(every_property_has_the_documented_type)
         {"Share", EDM_DOUBLE},
         {"ParentFound", EDM_BOOLEAN},
         {"AcceptDeletes", EDM_BOOLEAN},
+        {"AcceptedAt", EDM_DATETIME},
         {"Note", EDM_STRING},
         {"WaitsFor", EDM_STRING},
         {"WaitsSince", EDM_DATETIME},
@@ -100,7 +101,8 @@ BENCH_TEST(every_property_has_the_documented_type)
     fill(run, "r1");
     run->started_ticks = run->updated_ticks = run->lease_until_ticks =
         run->resumes_ticks = run->finished_ticks = run->caught_up_ticks =
-            run->waits_since_ticks = run->message_until_ticks = TICKS_1970;
+            run->waits_since_ticks = run->message_until_ticks =
+                run->accepted_ticks = TICKS_1970;
     run->behind = 0;
     run->share = 0.5;
     run->parent_found = 0;

@@ -441,7 +441,7 @@ FIXTURE_TEST(what_is_composed_is_understood)
     buf_init(&body, 1000);
     message_compose(slice_of("delete-channel"),
         slice_of("{\"channel\":\"A\\\"B\"}"), slice_of("r1"),
-        TICKS_1970 + 5 * TICKS_PER_S, (struct slice){0}, false, &body);
+        TICKS_1970 + 5 * TICKS_PER_S, (struct slice){0}, &body);
     read_bytes(reading, &any, buf_slice(&body));
     good(reading);
     assert_true(slice_is(reading->request.args.values[0], "A\"B"));

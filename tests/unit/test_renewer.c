@@ -215,6 +215,39 @@ FIXTURE_TEST(the_newest_checkpoint_comes_with_a_renewal)
     done();
 }
 
+static bool accepts_again(struct workbench *bench)
+{
+    (void)bench;
+    return atomic_load(&held.run.accept_deletes);
+}
+
+static bool accepts_none(struct workbench *bench)
+{
+    return !workbench_stored(bench, JOB, "r1")->accept_deletes;
+}
+
+/* The kind has used the acceptance: the ledger has it no more. A person gives
+ * it again, and the attempt in progress has it. */
+FIXTURE_TEST(accepted_deletes_are_used_and_accepted_again)
+{
+    struct ledger_run *run;
+
+    hold(bench, false);
+    run = workbench_stored(bench, JOB, "r1");
+    run->accept_deletes = true;
+    assert_ok(workbench_store_run(bench, run));
+    workbench_wait(bench, accepts_again);
+    atomic_store(&held.run.accept_deletes, false);
+    workbench_wait(bench, accepts_none);
+    run = workbench_stored(bench, JOB, "r1");
+    run->accept_deletes = true;
+    assert_ok(workbench_store_run(bench, run));
+    workbench_wait(bench, accepts_again);
+    assert_int_equal(let_go(), LEASE_VALID);
+    assert_true(workbench_stored(bench, JOB, "r1")->accept_deletes);
+    done();
+}
+
 FIXTURE_TEST(a_phase_is_stored_before_the_call_returns)
 {
     struct ledger_run *run;

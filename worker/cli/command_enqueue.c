@@ -106,8 +106,8 @@ static enum tw_err get_known(void *context, struct exchange *exchange)
     return outcome;
 }
 
-/* Does an attempt of the run go on that was begun without --accept-deletes?
- * That attempt does not learn of it. */
+/* Is an attempt of the run in progress that was begun without --accept-deletes?
+ * Its present round deletes nothing that needs --accept-deletes. */
 static bool accepts_later(struct session *session, struct store *store,
     const struct control_enqueue *what)
 {
@@ -198,10 +198,11 @@ static int enqueue(struct session *session, struct store *store,
     }
     printf("%s\n", id);
     if (later)
-        say_note("run %s is being executed: --accept-deletes counts from its "
-                 "next attempt on. If the present one refuses to delete, "
-                 "`tableward poison retry %s` starts the next",
-            id, id);
+        say_note("run %s is being executed: --accept-deletes counts for the "
+                 "next round that it begins. If the present round fails "
+                 "because of its deletes, `tableward run %s --accept-deletes` "
+                 "starts another run",
+            id, what->job->name);
     return EXIT_DONE;
 }
 
@@ -235,7 +236,8 @@ static const struct command_option OPTIONS[] = {
                    "first unbound one"},
     {OPTION_ID, "the run id; default: a random one. Not on a bound queue"},
     {OPTION_DELAY, "hide the message for this long, such as 5m"},
-    {OPTION_ACCEPT_DELETES, "let a copy job delete any number of copies; "
+    {OPTION_ACCEPT_DELETES, "let a copy job delete any number of copies in "
+                            "its next complete round; "
                             "without this, at most 100, or a tenth of its "
                             "copies if that is more"},
     {OPTION_COUNT, NULL},

@@ -396,7 +396,8 @@ static const struct command_option OPTIONS[] = {
     {OPTION_ID,
         "the run id; a run that was stopped continues where it stopped"},
     {OPTION_YES, "do not ask before something is deleted or overwritten"},
-    {OPTION_ACCEPT_DELETES, "let a copy job delete any number of copies; "
+    {OPTION_ACCEPT_DELETES, "let a copy job delete any number of copies in "
+                            "its next complete round; "
                             "without this, at most 100, or a tenth of its "
                             "copies if that is more. --yes does not imply it"},
     {OPTION_REOPEN,

@@ -211,7 +211,7 @@ static void set_run(struct attempt *attempt, const struct run_args *args)
     run->previous_owner_crashed = attempt->lease.previous_owner_crashed ||
                                   attempt->lease.starts_over ||
                                   attempt->took_locks_over;
-    run->accept_deletes = stored->accept_deletes;
+    atomic_init(&run->accept_deletes, stored->accept_deletes);
     run->checkpoint = arena_copy(&attempt->arena, stored->checkpoint);
     run->phase = arena_copy(&attempt->arena, stored->phase);
     run->archive_folder = attempt->definition->archive_folder;
@@ -541,7 +541,7 @@ static void compose_wake_up(const struct ledger_run *run, struct buf *to)
     for (;;) {
         buf_clear(to);
         message_compose(run->job, args, run->id, run->requested_ticks,
-            run->traceparent, run->accept_deletes, to);
+            run->traceparent, to);
         if (!to->overflow || slice_is(args, "{}"))
             return;
         args = slice_of("{}");

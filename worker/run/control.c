@@ -208,7 +208,7 @@ static enum tw_err compose(
 {
     buf_clear(to);
     message_compose(run->job, run->args, run->id, run->requested_ticks,
-        run->traceparent, run->accept_deletes, to);
+        run->traceparent, to);
     if (!to->overflow && to->len <= QUEUE_MAX_MESSAGE_BYTES)
         return TW_OK;
     return err_fail(err, TW_TOO_LARGE,
@@ -735,8 +735,7 @@ static enum tw_err wake_or_advise(const struct definition *definition,
 
     assert(queue != NULL);
     buf_init(&text, 8 * QUEUE_MAX_MESSAGE_BYTES);
-    message_compose(
-        run->job, run->args, run->id, 0, run->traceparent, false, &text);
+    message_compose(run->job, run->args, run->id, 0, run->traceparent, &text);
     if (text.overflow || text.len > QUEUE_MAX_MESSAGE_BYTES)
         outcome = err_fail(err, TW_TOO_LARGE,
             "run %.*s/%.*s is queued, but its arguments are too long for a "
@@ -1102,6 +1101,8 @@ static enum tw_err set_queued_again(struct asking *asking,
      * the present poison copy by them. And if the run ends badly again, the
      * search for its new poison copy must skip the present one. */
     run->owner = run->control = (struct slice){0};
+    /* What would be deleted now is not what was accepted. */
+    run->accept_deletes = false;
     run->finished_ticks = run->resumes_ticks = 0;
     run->lease_until_ticks = now_ticks;
     return TW_OK;

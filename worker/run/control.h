@@ -33,7 +33,7 @@ struct control_enqueue {
                              bound queue: the message's own id is the run id */
     int64_t delay_s;      /* 0 .. 604800, until the message is visible */
     bool accept_deletes;  /* also set for an open run that has this id; applies
-                             from its next attempt on */
+                             to its next round */
     struct slice traceparent;
 };
 

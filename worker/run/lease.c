@@ -213,6 +213,21 @@ static void begin_run(struct ledger_run *run, const struct lease_request *wish)
     run->accept_deletes = wish->accept_deletes;
 }
 
+/* Let the run accept deletes if the request says so. A message is received
+ * again for each attempt, so its acceptance is taken up only once. */
+static void take_acceptance(
+    struct ledger_run *run, const struct lease_request *wish)
+{
+    if (!wish->accept_deletes)
+        return;
+    if (wish->message) {
+        if (wish->message->inserted_ticks <= run->accepted_ticks)
+            return;
+        run->accepted_ticks = wish->message->inserted_ticks;
+    }
+    run->accept_deletes = true;
+}
+
 /* Set RequestedAt, unless it is set: to the earlier of wish->requested_ticks
  * and the message's InsertionTime, or to the time now if neither is known. Jobs
  * compare RequestedAt with times that applications write. For a local store
@@ -368,7 +383,7 @@ static void raise_epoch(struct ledger_run *run)
         run->ending = (struct slice){0};
 }
 
-/* ---- a request to cancel or pause the run ---- */
+/* ---- what a person asks of the owner ---- */
 
 static void note_asked(struct lease *lease, const struct ledger_run *stored)
 {
@@ -379,6 +394,9 @@ static void note_asked(struct lease *lease, const struct ledger_run *stored)
     else
         lease->asked = LEASE_ASKED_NOTHING;
     lease->run.finish = ledger_text(&lease->run, stored->finish);
+    if (stored->accept_deletes && !lease->run.accept_deletes &&
+        !lease->drops_acceptance)
+        lease->run.accept_deletes = lease->newly_accepted = true;
 }
 
 /* May an earlier attempt of the run have left a load that is not complete? Not
@@ -433,8 +451,7 @@ static enum tw_err become_owner(
     if (run->started_ticks == 0)
         run->started_ticks = run->updated_ticks;
     set_request(run, wish);
-    if (wish->accept_deletes)
-        run->accept_deletes = true; /* asked for after the run was stored */
+    take_acceptance(run, wish);
     /* If the run has a kind already, it is that of the job (bound_check()), or
      * the attempt only stores the run's end. */
     if (run->kind.len == 0)
@@ -764,6 +781,15 @@ static bool is_ours(const struct lease *lease, const struct ledger_run *stored)
            slice_is(stored->owner, lease->owner);
 }
 
+/* Copy lease->run to the run as read. An acceptance of deletes that a person
+ * has given since is kept, unless the write removes the one of this attempt. */
+static void take_over_run(const struct lease *lease, struct ledger_run *run)
+{
+    ledger_take_over(run, &lease->run);
+    if (lease->drops_acceptance)
+        run->accept_deletes = false;
+}
+
 /* Context of a ledger change by the owner. */
 struct keeping {
     struct lease *lease; /* must be first, for note_request() */
@@ -788,7 +814,7 @@ static enum tw_err apply_renewal(
         keeping->sent_ms = platform_boot_ms();
     lease->run.lease_until_ticks = lease_until(lease, platform_boot_ms());
     lease->run.updated_ticks = lease_now_ticks(lease);
-    ledger_take_over(run, &lease->run);
+    take_over_run(lease, run);
     return TW_OK;
 }
 
@@ -809,6 +835,7 @@ enum lease_status lease_write_run(
     if (ret_last)
         *ret_last = change.last;
     if (outcome == TW_OK) {
+        lease->drops_acceptance = false;
         set_deadline(lease, keeping.sent_ms);
         lease_clock_renew(
             &lease->clock, &mark, lease->stored.lease_until_ticks);
@@ -889,7 +916,7 @@ static enum tw_err apply_end(
     lease->run.silent = 0;
     lease->run.lease_until_ticks = lease->run.updated_ticks =
         lease_now_ticks(lease);
-    ledger_take_over(run, &lease->run);
+    take_over_run(lease, run);
     run->owner = (struct slice){0};
     if (!keeps_control(lease, run))
         run->control = (struct slice){0};

@@ -217,6 +217,7 @@ static const struct field fields[] = {
     FIELD("Share", FIELD_SHARE, share),
     FIELD("ParentFound", FIELD_MAYBE, parent_found),
     FIELD("AcceptDeletes", FIELD_FLAG, accept_deletes),
+    FIELD("AcceptedAt", FIELD_TIME, accepted_ticks),
     FIELD("RequestedAt", FIELD_TIME, requested_ticks),
     FIELD("StartedAt", FIELD_TIME, started_ticks),
     FIELD("UpdatedAt", FIELD_TIME, updated_ticks),

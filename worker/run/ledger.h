@@ -142,7 +142,10 @@ struct ledger_run {
     int64_t behind; /* number of changed sources still to copy; -1: not known */
     int parent_found; /* cascade: 1 if the parent exists; -1: not known */
     double share;     /* done part of the key range, 0 to 1; < 0: not known */
-    bool accept_deletes; /* the run was requested with accept_deletes */
+    bool accept_deletes;    /* the run accepts deletes until its next round that
+                               compares everything is complete */
+    int64_t accepted_ticks; /* InsertionTime of the newest message whose
+                               accept_deletes was taken up; 0: none */
 
     /* Times in ticks; 0: absent. */
     int64_t requested_ticks, started_ticks, updated_ticks, lease_until_ticks,

@@ -662,8 +662,7 @@ static void add_member(struct buf *to, const char *name, struct slice text)
 }
 
 void message_compose(struct slice job, struct slice args, struct slice id,
-    int64_t at_ticks, struct slice traceparent, bool accept_deletes,
-    struct buf *to)
+    int64_t at_ticks, struct slice traceparent, struct buf *to)
 {
     char time[TEXT_TIME_MAX] = "";
 
@@ -676,8 +675,6 @@ void message_compose(struct slice job, struct slice args, struct slice id,
     add_member(to, "id", id);
     add_member(to, "at", slice_of(time));
     add_member(to, "traceparent", traceparent);
-    if (accept_deletes)
-        buf_add_text(to, ",\"accept_deletes\":true");
     buf_add_char(to, '}');
 }
 

@@ -109,11 +109,11 @@ bool message_has_job(struct slice body);
  * hexadecimal digits, "-" and 2 hexadecimal digits, in lower case? */
 bool message_is_traceparent(struct slice text);
 
-/* message_compose: append the JSON message of a run, as enqueue and retry put
- * it. at_ticks 0, traceparent empty, accept_deletes false: left out. */
+/* message_compose: append the JSON message of a run that the ledger has, as
+ * enqueue and retry put it. at_ticks 0, traceparent empty: left out.
+ * accept_deletes is left out, because the ledger has it. */
 void message_compose(struct slice job, struct slice args_json, struct slice id,
-    int64_t at_ticks, struct slice traceparent, bool accept_deletes,
-    struct buf *to);
+    int64_t at_ticks, struct slice traceparent, struct buf *to);
 
 /*
  * message_retell: write to `to`, which must be empty, the body of a new message

@@ -248,6 +248,20 @@ static void take_progress(struct renewal *renewal)
         to->share = share < 1000 ? share / 1000.0 : 1;
 }
 
+/* If the round for which deletes were accepted is complete, let the next write
+ * remove the acceptance. That write has the checkpoint of the complete round
+ * too, so a round that is made again still accepts deletes. */
+static void take_acceptance(struct renewal *renewal)
+{
+    struct lease *lease = renewal->lease;
+
+    if (!lease->run.accept_deletes || lease->newly_accepted ||
+        atomic_load(&renewal->run->accept_deletes))
+        return;
+    lease->run.accept_deletes = false;
+    lease->drops_acceptance = true;
+}
+
 static void take_counts(struct renewal *renewal)
 {
     struct ledger_run *to = &renewal->lease->run;
@@ -286,6 +300,7 @@ static void take_handed(struct renewal *renewal)
     take_notes(renewal);
     take_counts(renewal);
     take_progress(renewal);
+    take_acceptance(renewal);
 }
 
 /* ---- renewing ---- */
@@ -348,6 +363,9 @@ static bool take_asked(struct renewal *renewal)
         atomic_store(&renewal->run->finish, RUN_FINISHING);
     if (slice_is(lease->run.finish, LEDGER_FINISH_NOW))
         atomic_store(&renewal->run->finish, RUN_FINISHING_NOW);
+    if (renewal->lease->newly_accepted)
+        atomic_store(&renewal->run->accept_deletes, true);
+    renewal->lease->newly_accepted = false;
     renewal->asked = lease->asked;
     if (news && !renewal->run->ends_load)
         request_pool_hurry(renewal->request_pool,

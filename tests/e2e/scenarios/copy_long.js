@@ -146,6 +146,8 @@ async function follow(suite) {
         const lag = new Lag(suite, writer, id).start();
         await sleep(SECONDS * 1000);
         await lag.stop();
+        await suite.command(
+            ['enqueue', 'by-month', '--id', id, '--accept-deletes']);
         await suite.command(['finish', id]);
         await writer.stop();
         const run = await until('the run has ended', async () => {
