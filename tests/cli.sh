@@ -1811,6 +1811,11 @@ a_dry_run_says_that_the_run_would_be_refused() {
     refused_alike 'job keep was closed by the `finish` of run r1' keep --config following.yaml
     run 0 run keep --dry-run --reopen --config following.yaml
     grep -q refused out && fail "a job that is opened again would be refused"
+    # Its name is another one now.
+    sed 's/keep:/renamed:/' following.yaml >renamed.yaml
+    refused_alike 'was closed by the `finish` of run keep/r1' renamed --config renamed.yaml
+    run 0 run renamed --dry-run --reopen --config renamed.yaml
+    grep -q refused out && fail "tables that are opened again would be refused"
 }
 
 # It was ignored, without a word.

@@ -1852,6 +1852,7 @@ static void list_tables(const struct job *job,
         void *ctx, size_t store, const char *table, enum job_access access),
     void *ctx)
 {
+    each(ctx, 0, "OnlyRead", JOB_READS);
     each(ctx, 0, "Blogs", JOB_WRITES);
 }
 
@@ -2028,6 +2029,7 @@ VIRTUAL_BENCH_TEST(a_closed_job_takes_no_more_runs)
     be_table_job(bench);
     bench->script = closes;
     assert_int_equal(attempt_id(bench, "r1", false).end, ATTEMPT_RUN_ENDED);
+    assert_int_equal(lock_rows(bench), 1); /* its tables are closed */
     result = attempt_id(bench, "r2", false);
     assert_int_equal(result.end, ATTEMPT_RUN_ENDED);
     assert_int_equal(result.state, LEDGER_FAILED);

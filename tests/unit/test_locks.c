@@ -6,6 +6,7 @@
 #include <limits.h>
 
 #include "worker/base/text.h"
+#include "worker/run/ledger_change.h"
 #include "worker/run/locks.h"
 
 #define MAX_TABLES 17 /* a source, and 16 destinations */
@@ -716,6 +717,115 @@ VIRTUAL_BENCH_TEST(two_hosts_of_one_account_have_one_lock)
     }
     release(bench, "a", "1");
     assert_int_equal(rows(bench, ""), 0);
+}
+
+static struct locks_request request_of(
+    struct workbench *bench, struct table_job *own, const char *id)
+{
+    own->job.kind = &own->kind;
+    own->job.settings = own;
+    return (struct locks_request){.store = bench->store,
+        .job = &own->job,
+        .stores = &bench->stores,
+        .id = slice_of(id)};
+}
+
+static void close_tables(
+    struct workbench *bench, struct table_job *own, const char *id)
+{
+    const struct locks_request request = request_of(bench, own, id);
+
+    assert_ok(locks_close(&request, &last_err));
+}
+
+/* The row that closes a job. */
+static void close_job(struct workbench *bench, const char *job, const char *id)
+{
+    struct arena arena;
+    struct entity entity;
+
+    arena_init(&arena);
+    entity_init(&entity, &arena, slice_of(job), slice_of(LEDGER_CLOSED));
+    entity_set_string(&entity, &arena, "Run", slice_of(id));
+    workbench_write(bench, OPERATION_INSERT, &entity);
+    arena_done(&arena);
+}
+
+/* The job was renamed after its `finish`, ran again, and undid what the writers
+ * of the new table had written (rule A5). */
+VIRTUAL_BENCH_TEST(tables_that_finish_closed_are_closed_for_every_job)
+{
+    struct table_job a = job_of("a", "Blogs", NULL);
+    struct table_job b = job_of("b", "BLOGS", "Posts");
+    struct table_job c = job_of("c", "Posts", NULL);
+    struct locks_request request = request_of(bench, &b, "");
+
+    store_run(bench, "a", "1", LEDGER_RUNNING, 1);
+    store_run(bench, "b", "1", LEDGER_RUNNING, 2);
+    store_run(bench, "c", "1", LEDGER_RUNNING, 3);
+    close_tables(bench, &a, "1");
+    close_tables(bench, &a, "1");
+    assert_int_equal(rows(bench, "closed!"), 1);
+    /* a/1 has not ended: it may have been cancelled since. */
+    assert_int_equal(take(bench, &b, "1", 2), LOCKS_TAKEN);
+    release(bench, "b", "1");
+    close_job(bench, "a", "1");
+    assert_int_equal(take(bench, &b, "1", 2), LOCKS_CLOSED);
+    assert_non_null(strstr(last_err.text,
+        "from table OnlyRead to table BLOGS was closed by the `finish` of run "
+        "a/1"));
+    assert_non_null(strstr(last_err.text, "`run b --reopen`"));
+    assert_int_equal(rows(bench, "lock!"), 0);
+    assert_int_equal(locks_check_closed(&request, &last_err), TW_CONFLICT);
+    assert_int_equal(take(bench, &c, "1", 3), LOCKS_TAKEN);
+    release(bench, "c", "1");
+    assert_int_equal(rows(bench, "closed!"), 1);
+    assert_ok(locks_reopen(&request, &last_err));
+    assert_int_equal(rows(bench, "closed!"), 0);
+    assert_ok(locks_check_closed(&request, &last_err));
+    assert_int_equal(take(bench, &b, "1", 2), LOCKS_TAKEN);
+}
+
+/* The job was opened again, and another run closed it. */
+VIRTUAL_BENCH_TEST(only_the_run_that_closed_the_job_closes_its_tables)
+{
+    struct table_job a = job_of("a", "Blogs", NULL);
+    struct table_job b = job_of("b", "Blogs", NULL);
+
+    store_run(bench, "b", "1", LEDGER_RUNNING, 2);
+    close_tables(bench, &a, "1");
+    close_job(bench, "a", "2");
+    assert_int_equal(take(bench, &b, "1", 2), LOCKS_TAKEN);
+    release(bench, "b", "1");
+    close_tables(bench, &a, "2");
+    assert_int_equal(rows(bench, "closed!"), 1);
+    assert_int_equal(take(bench, &b, "1", 2), LOCKS_CLOSED);
+}
+
+/* One table may have several indexes. */
+VIRTUAL_BENCH_TEST(an_index_closes_no_table)
+{
+    struct table_job a = job_of("a", "OnlyRead", "Blogs");
+
+    close_tables(bench, &a, "1");
+    assert_int_equal(rows(bench, "closed!"), 1);
+}
+
+/* Private and public endpoint of one account. */
+VIRTUAL_BENCH_TEST(tables_are_closed_at_each_host_of_the_account)
+{
+    struct table_job a = job_of("a", "Blogs", NULL);
+    struct table_job b = job_of("b", "Blogs", NULL);
+
+    store_run(bench, "b", "1", LEDGER_RUNNING, 2);
+    bench->store->capabilities.identity = "acct.table.core.windows.net";
+    bench->store->capabilities.account_name = "acct";
+    close_tables(bench, &a, "1");
+    close_job(bench, "a", "1");
+    bench->store->capabilities.identity = "acct.private.example";
+    assert_int_equal(take(bench, &b, "1", 2), LOCKS_CLOSED);
+    bench->store->capabilities.account_name = "other";
+    assert_int_equal(take(bench, &b, "1", 2), LOCKS_TAKEN);
 }
 
 /* The lock is a former version's: of the host alone. An older run waits for it,

@@ -98,8 +98,10 @@ const struct command command_finish = {
     .summary = "ends a run with `follow: true` after its last rounds",
     .details = "The run makes further complete rounds until no entity has "
                "changed meanwhile, then it\nends. Later runs of a copy job are "
-               "then refused, except `run --reopen`. A run that is\npaused or "
-               "held does so once it continues. If several jobs have a run of "
+               "then refused, except `run --reopen`, and so are\nruns of any "
+               "other job that copies between the same tables. A run that is "
+               "paused or held\ndoes so once it continues. If several jobs "
+               "have a run of "
                "that ID, write\nJOB/ID.\n",
     .required = REQUIRED,
     .max_args = 1,

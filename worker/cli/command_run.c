@@ -19,6 +19,7 @@
 #include "worker/cli/signals.h"
 #include "worker/run/control.h"
 #include "worker/run/lock_file.h"
+#include "worker/run/locks.h"
 #include "worker/run/single.h"
 
 #define RANDOM_ID_MAX 33
@@ -283,8 +284,11 @@ static void on_early_signal(void *context, int number)
 
 /* Let a job that `finish` closed accept runs again. A signal only stops the
  * command, because no run is in progress. */
-static int reopen(struct store *store, const struct request *request)
+static int reopen(
+    struct session *session, struct store *store, const struct request *request)
 {
+    const struct locks_request tables = {
+        .store = store, .job = request->job, .stores = &session->load->stores};
     struct signals *signals;
     struct err err;
     enum tw_err outcome;
@@ -293,6 +297,8 @@ static int reopen(struct store *store, const struct request *request)
         return EXIT_DONE;
     signals = signals_start(on_early_signal, NULL);
     outcome = control_reopen(store, slice_of(request->job->name), &err);
+    if (outcome == TW_OK && request->job->kind->table_job)
+        outcome = locks_reopen(&tables, &err);
     signals_stop(signals);
     if (stop_is_asked())
         return session_stopped();
@@ -364,7 +370,7 @@ static int run_or_try(struct session *session,
     if (code == EXIT_DONE)
         code = open_stores(session, request->job, &store);
     if (code == EXIT_DONE)
-        code = reopen(store, request);
+        code = reopen(session, store, request);
     return code == EXIT_DONE ? perform(session, request) : code;
 }
 
@@ -401,7 +407,8 @@ static const struct command_option OPTIONS[] = {
                             "without this, at most 100, or a tenth of its "
                             "copies if that is more. --yes does not imply it"},
     {OPTION_REOPEN,
-        "let a copy job that `finish` has closed accept runs again"},
+        "let a copy job that `finish` has closed accept runs again, also if "
+        "a job of another name was closed for the same tables"},
     {OPTION_COUNT, NULL},
 };
 

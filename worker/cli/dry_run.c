@@ -14,6 +14,7 @@
 #include "worker/cli/session.h"
 #include "worker/run/ledger_change.h"
 #include "worker/run/local_run.h"
+#include "worker/run/locks.h"
 #include "worker/store/store.h"
 
 /* The service's published maximum rates of an account and of a partition, in
@@ -132,25 +133,33 @@ static int estimate(struct session *session, const struct job *job,
 /* ---- a job that `finish` has closed ---- */
 
 struct checking {
-    struct store *ledger;
-    struct slice job;
-    struct err err; /* why the job accepts no run */
+    struct locks_request tables; /* of the job, with the ledger's store */
+    struct err err;              /* why the job accepts no run */
 };
 
 static enum tw_err check_open(void *context, struct exchange *exchange)
 {
     struct checking *checking = context;
+    struct locks_request tables = checking->tables;
+    enum tw_err outcome = ledger_check_open(
+        tables.store, exchange, slice_of(tables.job->name), &checking->err);
 
-    return ledger_check_open(
-        checking->ledger, exchange, checking->job, &checking->err);
+    if (outcome != TW_OK)
+        return outcome;
+    tables.deadline = exchange->deadline;
+    outcome = locks_check_closed(&tables, &checking->err);
+    if (outcome != TW_OK)
+        exchange->err = checking->err;
+    return outcome;
 }
 
 /* Would the run be refused because its job is closed? */
 static int find_closed(struct session *session, const struct dry_run *what,
     struct job_estimate *ret)
 {
-    struct checking checking = {
-        .ledger = what->ledger, .job = slice_of(what->job->name)};
+    struct checking checking = {.tables = {.store = what->ledger,
+                                    .job = what->job,
+                                    .stores = &session->load->stores}};
     struct err err;
     enum tw_err outcome =
         session_call(session, what->ledger, check_open, &checking, true, &err);

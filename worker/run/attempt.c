@@ -927,28 +927,47 @@ static enum run_end check_open(struct attempt *attempt)
     return RUN_OUTAGE;
 }
 
-/* Take the run's locks (rules L1, L2). RUN_CONTINUES: all are taken.
- * RUN_WAITING: another run has one of them. RUN_OUTAGE: the ledger cannot be
- * used. In the last two cases attempt->err has the cause. */
-static enum run_end take_locks(struct attempt *attempt)
+static struct locks_request locks_of(const struct attempt *attempt)
 {
     const struct ledger_run *run = &attempt->lease.run;
-    struct locks_request request = {.store = attempt->wish->store,
+
+    return (struct locks_request){.store = attempt->wish->store,
         .deadline = &attempt->lease.own,
         .job = attempt->wish->job,
         .stores = attempt->definition->stores,
         .id = run->id,
         .requested_ticks = run->requested_ticks};
+}
+
+/* Take the run's locks (rules L1, L2). RUN_CONTINUES: all are taken.
+ * RUN_WAITING: another run has one of them. RUN_FAILED: `finish` has closed the
+ * job's tables. RUN_OUTAGE: the ledger cannot be used. In the last three cases
+ * attempt->err has the cause. */
+static enum run_end take_locks(struct attempt *attempt)
+{
+    const struct locks_request request = locks_of(attempt);
 
     switch (locks_take(&request, &attempt->took_locks_over, &attempt->err)) {
     case LOCKS_TAKEN:
         return RUN_CONTINUES;
     case LOCKS_BLOCKED:
         return RUN_WAITING;
+    case LOCKS_CLOSED:
+        return RUN_FAILED;
     case LOCKS_OUTAGE:
         break;
     }
     return RUN_OUTAGE;
+}
+
+/* Close the job's tables before its run ends. RUN_OUTAGE: the ledger could not
+ * be written, so the run does not end. */
+static enum run_end close_tables(struct attempt *attempt)
+{
+    const struct locks_request request = locks_of(attempt);
+
+    return locks_close(&request, &attempt->err) == TW_OK ? RUN_SUCCEEDED
+                                                         : RUN_OUTAGE;
 }
 
 /* Make the steps of a table job before its kind runs. True: the kind may run.
@@ -1020,6 +1039,8 @@ static void attempt_with_lease(
     stop_waiting(attempt);
     set_run(attempt, args);
     end = run_kind(attempt);
+    if (end == RUN_SUCCEEDED && attempt->run.closes_job)
+        end = close_tables(attempt);
     if (end != RUN_OUTAGE)
         log_held(attempt);
     ends[end](attempt);

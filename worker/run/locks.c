@@ -12,6 +12,7 @@
 #include "worker/base/platform.h"
 #include "worker/base/text.h"
 #include "worker/run/ledger.h"
+#include "worker/run/ledger_change.h"
 #include "worker/store/retry.h"
 #include "worker/store/store.h"
 
@@ -22,6 +23,8 @@
 /* How long after ResumesAt or UpdatedAt of a run its want still counts. */
 #define WANT_LATE_TICKS (600 * TICKS_PER_S)
 #define CAUSE_MAX_BYTES 300
+/* Keys of one table: that of the store, and that of its AccountName. */
+#define TABLE_KEYS 2
 
 /* A stored lock or want. */
 struct row {
@@ -40,14 +43,25 @@ struct need {
     bool mine, want_stored;
 };
 
+/* A stored `closed!` row. */
+struct closed {
+    struct slice row_key, etag, job, id;
+};
+
 struct locking {
     const struct locks_request *request; /* NULL: locks are only released */
     struct slice job, id;                /* job and id of the run */
     struct arena arena;
     struct need *needs;
     size_t need_count, need_room;
+    struct slice sources[TABLE_KEYS]; /* keys of the table that a copy job
+                                         reads */
+    size_t source_count;
+    const char *source_table; /* its name */
     struct row *rows;
     size_t row_count, row_room;
+    struct closed *closed;
+    size_t closed_count, closed_room;
     int64_t now_ticks; /* the present time by the service's clock */
     bool takes_over;
     /* The run has a lock. Then it waits for no want, because the run of the
@@ -108,10 +122,17 @@ static struct slice key_of(
     return kept;
 }
 
-static void add_key(struct locking *l, struct slice account, const char *table)
+static void add_key(struct locking *l, struct slice account, const char *table,
+    enum job_access access)
 {
     struct slice key = key_of(account, table, &l->arena);
 
+    if (access == JOB_READS) {
+        l->source_table = table;
+        if (l->source_count < TABLE_KEYS)
+            l->sources[l->source_count++] = key;
+        return;
+    }
     for (size_t i = 0; i < l->need_count; i++)
         if (slice_equal(l->needs[i].key, key))
             return;
@@ -134,11 +155,28 @@ static void add_need(
         store < stores->count ? stores->stores[store] : NULL;
     const char *name = at ? at->capabilities.account_name : NULL;
 
-    if (access == JOB_READS || !at)
+    if (!at)
         return;
-    add_key(l, slice_of(store_account(at)), table);
+    add_key(l, slice_of(store_account(at)), table, access);
     if (name)
-        add_key(l, arena_format(&l->arena, "account.%s", name), table);
+        add_key(l, arena_format(&l->arena, "account.%s", name), table, access);
+}
+
+/* Is the table that the job writes also the one that it reads? */
+static bool is_source(const struct locking *l, const struct need *need)
+{
+    for (size_t i = 0; i < l->source_count; i++)
+        if (slice_equal(l->sources[i], need->key))
+            return true;
+    return false;
+}
+
+/* The beginning of the RowKeys of the `closed!` rows of two tables. */
+static struct slice closed_prefix(
+    struct locking *l, struct slice source, const struct need *need)
+{
+    return arena_format(&l->arena, "closed!%.*s!%.*s!", SLICE_ARG(source),
+        SLICE_ARG(need->key));
 }
 
 static struct slice lock_key(struct locking *l, const struct need *need)
@@ -178,6 +216,19 @@ static struct slice key_in(struct slice row_key)
     return key;
 }
 
+static void add_closed(struct locking *l, const struct entity *entity)
+{
+    if (l->closed_count == l->closed_room) {
+        l->closed_room = l->closed_room ? 2 * l->closed_room : 16;
+        l->closed = mem_resize(l->closed, l->closed_room * sizeof(*l->closed));
+    }
+    l->closed[l->closed_count++] =
+        (struct closed){.row_key = arena_copy(&l->arena, entity->row_key),
+            .etag = arena_copy(&l->arena, entity->etag),
+            .job = text_of(entity, "Job", &l->arena),
+            .id = text_of(entity, "Run", &l->arena)};
+}
+
 static void add_row(struct locking *l, const struct entity *entity)
 {
     const struct property *requested =
@@ -186,6 +237,8 @@ static void add_row(struct locking *l, const struct entity *entity)
         .is_want = slice_begins(entity->row_key, slice_of("want!")),
         .is_newer = ledger_is_newer(entity)};
 
+    if (slice_begins(entity->row_key, slice_of("closed!")))
+        add_closed(l, entity);
     if (!row.is_want && !slice_begins(entity->row_key, slice_of("lock!")))
         return;
     row.row_key = arena_copy(&l->arena, entity->row_key);
@@ -214,7 +267,7 @@ static enum tw_err read_rows(
     bool first = true;
 
     page_init(&page);
-    l->row_count = 0;
+    l->row_count = l->closed_count = 0;
     do {
         call = retry_call(deadline, RETRY_BUSY_MS, 0);
         do {
@@ -230,6 +283,59 @@ static enum tw_err read_rows(
     if (outcome != TW_OK)
         (void)err_fail(l->err, outcome, "locks: %s", call.exchange.err.text);
     return outcome;
+}
+
+/* ---- tables that `finish` has closed ---- */
+
+/* Calls each() with every `closed!` row of tables that the job reads and
+ * writes, until the outcome is not TW_OK. */
+static enum tw_err each_closed(struct locking *l,
+    enum tw_err (*each)(struct locking *l, const struct need *need,
+        const struct closed *closed, void *context),
+    void *context)
+{
+    enum tw_err outcome = TW_OK;
+
+    for (size_t i = 0; i < l->need_count; i++)
+        for (size_t s = 0; s < l->source_count && !is_source(l, &l->needs[i]);
+             s++) {
+            struct slice prefix = closed_prefix(l, l->sources[s], &l->needs[i]);
+
+            for (size_t c = 0; c < l->closed_count && outcome == TW_OK; c++)
+                if (slice_begins(l->closed[c].row_key, prefix))
+                    outcome = each(l, &l->needs[i], &l->closed[c], context);
+        }
+    return outcome;
+}
+
+/* A `closed!` row is written before the run ends, so it counts only if the run
+ * has closed its job. The row of this job itself does not count, because
+ * ledger_check_open() decides about the job. */
+static enum tw_err check_closed(struct locking *l, const struct need *need,
+    const struct closed *closed, void *context)
+{
+    struct retry_call call = retry_call(l->request->deadline, RETRY_BUSY_MS, 0);
+    bool is_closed = false;
+    struct slice by = {0};
+    enum tw_err outcome;
+
+    (void)context;
+    if (slice_equal(closed->job, l->job) || closed->job.len == 0)
+        return TW_OK;
+    do
+        outcome = ledger_is_closed(l->request->store, &call.exchange,
+            closed->job, &l->arena, &is_closed, &by);
+    while (retry_call_again(&call, outcome));
+    if (outcome != TW_OK)
+        return err_fail(l->err, outcome, "locks: %s", call.exchange.err.text);
+    if (!is_closed || !slice_equal(by, closed->id))
+        return TW_OK;
+    return err_fail(l->err, TW_CONFLICT,
+        "the copy from table %s to table %s was closed by the `finish` of run "
+        "%.*s/%.*s, and another run could undo what was written to %s since: "
+        "`run %.*s --reopen` opens it again",
+        l->source_table, need->table, SLICE_ARG(closed->job),
+        SLICE_ARG(closed->id), need->table, SLICE_ARG(l->job));
 }
 
 /* ---- which run blocks ---- */
@@ -510,6 +616,12 @@ static bool try_once(struct locking *l, enum locks_outcome *ret)
     l->takes_over = l->holds = false;
     for (size_t i = 0; i < l->row_count; i++)
         l->holds |= !l->rows[i].is_want && is_mine(l, &l->rows[i]);
+    if (outcome == TW_OK)
+        outcome = each_closed(l, check_closed, NULL);
+    if (outcome == TW_CONFLICT) {
+        *ret = LOCKS_CLOSED;
+        return true;
+    }
     for (size_t i = 0; i < l->need_count && outcome == TW_OK; i++)
         outcome = check_need(l, &l->needs[i], &blocked);
     if (outcome != TW_OK)
@@ -526,24 +638,37 @@ static bool try_once(struct locking *l, enum locks_outcome *ret)
            outcome != TW_UNKNOWN;
 }
 
-enum locks_outcome locks_take(
-    const struct locks_request *request, bool *ret_taken_over, struct err *err)
+static void begin(
+    struct locking *l, const struct locks_request *request, struct err *err)
 {
-    struct locking l = {.request = request,
+    *l = (struct locking){.request = request,
         .job = slice_of(request->job->name),
         .id = request->id,
         .err = err};
+    arena_init(&l->arena);
+    request->job->kind->tables(request->job, add_need, l);
+}
+
+static void end(struct locking *l)
+{
+    mem_free(l->needs);
+    mem_free(l->rows);
+    mem_free(l->closed);
+    arena_done(&l->arena);
+}
+
+enum locks_outcome locks_take(
+    const struct locks_request *request, bool *ret_taken_over, struct err *err)
+{
+    struct locking l;
     enum locks_outcome outcome = LOCKS_OUTAGE;
     bool done = false;
 
-    arena_init(&l.arena);
-    request->job->kind->tables(request->job, add_need, &l);
+    begin(&l, request, err);
     for (int round = 0; round < LOCKS_ROUNDS && !done; round++)
         done = try_once(&l, &outcome);
     *ret_taken_over = outcome == LOCKS_TAKEN && l.takes_over;
-    mem_free(l.needs);
-    mem_free(l.rows);
-    arena_done(&l.arena);
+    end(&l);
     return outcome;
 }
 
@@ -584,6 +709,123 @@ void locks_release(struct store *store, const struct deadline *deadline,
             "run %.*s/%.*s has ended, but its locks could not be deleted yet: "
             "%s",
             SLICE_ARG(job), SLICE_ARG(id), err.text);
-    mem_free(l.rows);
-    arena_done(&l.arena);
+    end(&l);
+}
+
+/* ---- closing and opening tables ---- */
+
+/* Operations on `closed!` rows, for one batch. */
+struct closing {
+    struct operation operations[BATCH_MAX_OPERATIONS];
+    size_t count;
+};
+
+static const struct closed *find_closed(
+    const struct locking *l, struct slice row_key)
+{
+    for (size_t i = 0; i < l->closed_count; i++)
+        if (slice_equal(l->closed[i].row_key, row_key))
+            return &l->closed[i];
+    return NULL;
+}
+
+static void add_close(struct locking *l, struct closing *closing,
+    struct slice source, const struct need *need)
+{
+    struct slice prefix = closed_prefix(l, source, need);
+    struct slice row_key = arena_format(
+        &l->arena, "%.*s%.*s", SLICE_ARG(prefix), SLICE_ARG(l->job));
+    const struct closed *known = find_closed(l, row_key);
+    struct operation *operation;
+
+    if (closing->count == BATCH_MAX_OPERATIONS)
+        return;
+    operation = &closing->operations[closing->count++];
+    operation->type = known ? OPERATION_REPLACE : OPERATION_INSERT;
+    set_row(l, operation, row_key, need->table, false);
+    if (known)
+        operation->entity.etag = known->etag;
+}
+
+static enum tw_err add_open(struct locking *l, const struct need *need,
+    const struct closed *closed, void *context)
+{
+    struct closing *closing = context;
+    struct operation *operation;
+
+    (void)need;
+    if (closing->count == BATCH_MAX_OPERATIONS)
+        return TW_OK;
+    operation = &closing->operations[closing->count++];
+    operation->type = OPERATION_DELETE;
+    entity_init(&operation->entity, &l->arena, slice_of(LOCKS_PARTITION),
+        closed->row_key);
+    operation->entity.etag = closed->etag;
+    return TW_OK;
+}
+
+/* Read the rows, and send what `add` makes of them, in one batch. */
+static enum tw_err change_closed(const struct locks_request *request,
+    void (*add)(struct locking *l, struct closing *closing), struct err *err)
+{
+    struct closing *closing = mem_alloc(sizeof(*closing));
+    struct locking l;
+    enum tw_err outcome = TW_CONFLICT;
+
+    begin(&l, request, err);
+    for (int round = 0; round < LOCKS_ROUNDS; round++) {
+        closing->count = 0;
+        outcome = read_rows(&l, request->store, request->deadline);
+        if (outcome != TW_OK)
+            break;
+        add(&l, closing);
+        if (closing->count > 0)
+            outcome = send(request->store, request->deadline,
+                closing->operations, closing->count, err);
+        if (outcome != TW_CONFLICT && outcome != TW_NOT_FOUND &&
+            outcome != TW_UNKNOWN)
+            break;
+    }
+    end(&l);
+    mem_free(closing);
+    return outcome;
+}
+
+static void add_closes(struct locking *l, struct closing *closing)
+{
+    for (size_t i = 0; i < l->need_count; i++)
+        for (size_t s = 0; s < l->source_count && !is_source(l, &l->needs[i]);
+             s++)
+            add_close(l, closing, l->sources[s], &l->needs[i]);
+}
+
+enum tw_err locks_close(const struct locks_request *request, struct err *err)
+{
+    return change_closed(request, add_closes, err);
+}
+
+static void add_opens(struct locking *l, struct closing *closing)
+{
+    (void)each_closed(l, add_open, closing);
+}
+
+enum tw_err locks_reopen(const struct locks_request *request, struct err *err)
+{
+    enum tw_err outcome = change_closed(request, add_opens, err);
+
+    return outcome == TW_NOT_FOUND ? TW_OK : outcome;
+}
+
+enum tw_err locks_check_closed(
+    const struct locks_request *request, struct err *err)
+{
+    struct locking l;
+    enum tw_err outcome;
+
+    begin(&l, request, err);
+    outcome = read_rows(&l, request->store, request->deadline);
+    if (outcome == TW_OK)
+        outcome = each_closed(&l, check_closed, NULL);
+    end(&l);
+    return outcome == TW_NOT_FOUND ? TW_OK : outcome;
 }

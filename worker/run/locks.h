@@ -10,6 +10,12 @@
  *                                 the table), RequestedAt, LockedAt, Format
  *   want!ACCOUNT!TABLE!JOB!RUN    a want: the run waits for the table.
  *                                 Properties: Job, Run, RequestedAt, Format
+ *   closed!ACCOUNT!TABLE!ACCOUNT!TABLE!JOB
+ *                                 `finish` has closed the copy of the first
+ *                                 table to the second (rule A5): no job copies
+ *                                 between them, also under another name. Counts
+ *                                 only if Job has a `!closed` row with this
+ *                                 Run. Properties: Job, Run, Format
  *
  * A lock that a newer version wrote, or without Job or Run, is never free.
  *
@@ -83,6 +89,9 @@ enum locks_outcome {
     LOCKS_TAKEN,   /* the run has all its locks */
     LOCKS_BLOCKED, /* no lock is taken, the run's wants are written; err names
                       the blocking run, and what the blocking run waits for */
+    LOCKS_CLOSED,  /* no lock is taken: `finish` has closed the copy between the
+                      job's tables; err says which run it was, and what opens
+                      it again */
     LOCKS_OUTAGE,  /* the store failed, or the locks kept changing; err has the
                       cause */
 };
@@ -97,5 +106,24 @@ enum locks_outcome locks_take(
  * next run that needs the locks replaces them. */
 void locks_release(struct store *store, const struct deadline *deadline,
     struct slice job, struct slice id);
+
+/* ---- closed tables of copy jobs (rule A5) ---- */
+
+/* locks_close: write that the run closes the copy from the job's source table
+ * to each of its destinations. Call before the write that ends the run and
+ * closes its job. A table that is source and destination, of an index, is not
+ * closed, because one table may have several indexes. */
+TW_MUST_USE enum tw_err locks_close(
+    const struct locks_request *request, struct err *err);
+
+/* locks_reopen: open the copy from the job's source table to each of its
+ * destinations, whichever job closed it. request->id is empty. */
+TW_MUST_USE enum tw_err locks_reopen(
+    const struct locks_request *request, struct err *err);
+
+/* locks_check_closed: TW_CONFLICT: locks_take() would return LOCKS_CLOSED, with
+ * the same err. request->id is empty. Any other failure is the store's. */
+TW_MUST_USE enum tw_err locks_check_closed(
+    const struct locks_request *request, struct err *err);
 
 #endif
