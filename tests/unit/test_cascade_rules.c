@@ -730,6 +730,8 @@ TEST(copies_that_the_rules_do_not_list_are_warned_of)
                                 "{table: Posts, row_key: \"x_{RowKey}\"}"),
                          RULE("Posts")),
         NULL);
+}
+
 /* A move of the parents' table once carried a tombstoned parent away, without a
  * word from either job. */
 LOADING_TEST(a_move_of_the_parents_is_warned_of)
